@@ -1,0 +1,184 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An Address is a store's URL, taken apart: scheme://user:password@host1:port,host2:port/path?param=value.
+// Its errors and its String never show the password or a value that may hold one.
+type Address struct {
+	Scheme, User, Password string
+	Hosts                  []string // as given, "host" or "host:port"; empty if there is none
+	Path                   string   // after the hosts, without the first slash, decoded
+	params                 map[string]string
+	asked                  map[string]bool
+}
+
+// An Opener opens the store at an address.
+type Opener func(ctx context.Context, a *Address) (Driver, error)
+
+var registry struct {
+	sync.Mutex
+	openers map[string]Opener
+}
+
+// Register makes a store available under a URL scheme. A driver's package calls it from init. It panics if the scheme
+// is taken.
+func Register(scheme string, open Opener) {
+	registry.Lock()
+	defer registry.Unlock()
+	if _, taken := registry.openers[scheme]; taken {
+		panic("stile: scheme " + scheme + " is registered twice")
+	}
+	if registry.openers == nil {
+		registry.openers = map[string]Opener{}
+	}
+	registry.openers[scheme] = open
+}
+
+// Open opens the store at a URL by the opener of its scheme.
+func Open(ctx context.Context, rawURL string) (Driver, error) {
+	a, err := ParseAddress(rawURL)
+	if err != nil {
+		return nil, Rejected(err)
+	}
+	registry.Lock()
+	open, known := registry.openers[a.Scheme]
+	schemes := slices.Sorted(maps.Keys(registry.openers))
+	registry.Unlock()
+	if !known {
+		return nil, Rejected(fmt.Errorf("unknown store %q; known: %s", a.Scheme, strings.Join(schemes, ", ")))
+	}
+	return open(ctx, a)
+}
+
+// ParseAddress takes a store's URL apart.
+func ParseAddress(rawURL string) (*Address, error) {
+	scheme, rest, ok := strings.Cut(rawURL, "://")
+	if !ok || scheme == "" || strings.ContainsFunc(scheme, func(r rune) bool { return r > 127 || !plain(byte(r)) && r != '+' }) {
+		return nil, errors.New("the store's URL must begin with a scheme, such as redis:// (the text is not shown: it may hold a password)")
+	}
+	a := &Address{Scheme: scheme, params: map[string]string{}, asked: map[string]bool{}}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	bad := func(what string) (*Address, error) {
+		return nil, fmt.Errorf("the %s:// URL has %s (the text is not shown: it may hold a password)", scheme, what)
+	}
+	var err error
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, password, _ := strings.Cut(authority[:i], ":")
+		if a.User, err = url.PathUnescape(user); err != nil {
+			return bad("a user name with a bad % escape")
+		}
+		if a.Password, err = url.PathUnescape(password); err != nil {
+			return bad("a password with a bad % escape")
+		}
+		authority = authority[i+1:]
+	}
+	if authority != "" {
+		a.Hosts = strings.Split(authority, ",")
+	}
+	for _, h := range a.Hosts {
+		if !goodHost(h) {
+			return bad("a host that is not of the form host or host:port")
+		}
+	}
+	if a.Path, err = url.PathUnescape(path); err != nil {
+		return bad("a path with a bad % escape")
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		if pair == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(pair, "=")
+		key, kerr := url.QueryUnescape(key)
+		value, verr := url.QueryUnescape(value)
+		if kerr != nil || verr != nil {
+			return bad("a parameter with a bad % escape")
+		}
+		if _, twice := a.params[key]; twice {
+			return nil, fmt.Errorf("parameter %q is given twice", key)
+		}
+		a.params[key] = value
+	}
+	return a, nil
+}
+
+func goodHost(h string) bool {
+	name, port := h, "1"
+	if strings.Contains(strings.TrimPrefix(h, "["), ":") && !strings.HasSuffix(h, "]") {
+		var err error
+		if name, port, err = net.SplitHostPort(h); err != nil {
+			return false
+		}
+	}
+	n, err := strconv.Atoi(port)
+	return name != "" && err == nil && 0 < n && n < 65536 && !strings.ContainsAny(name, "/@ \t\n")
+}
+
+// HostPorts returns the hosts, each with the default port where it has none, or the fallback alone if there is no host.
+func (a *Address) HostPorts(fallback, port string) []string {
+	if len(a.Hosts) == 0 {
+		return []string{net.JoinHostPort(fallback, port)}
+	}
+	var list []string
+	for _, h := range a.Hosts {
+		if _, _, err := net.SplitHostPort(h); err != nil {
+			h = net.JoinHostPort(strings.Trim(h, "[]"), port)
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// Param returns a parameter's text, or the default if it is not given.
+func (a *Address) Param(key, fallback string) string {
+	a.asked[key] = true
+	if v, ok := a.params[key]; ok {
+		return v
+	}
+	return fallback
+}
+
+// Duration returns a parameter that is a duration with its unit, such as 10s.
+func (a *Address) Duration(key string, fallback time.Duration) (time.Duration, error) {
+	text := a.Param(key, "")
+	if text == "" {
+		return fallback, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, Rejected(fmt.Errorf("parameter %s must be a duration with its unit, such as 10s", key))
+	}
+	return d, nil
+}
+
+// Done returns an error if the URL has a parameter that was never asked for; it lists the known ones.
+func (a *Address) Done() error {
+	for _, key := range slices.Sorted(maps.Keys(a.params)) {
+		if !a.asked[key] {
+			known := slices.Sorted(maps.Keys(a.asked))
+			return Rejected(fmt.Errorf("unknown parameter %q for %s://; known: %s", key, a.Scheme, strings.Join(known, ", ")))
+		}
+	}
+	return nil
+}
+
+// String returns the address without password and parameters, fit to be shown.
+func (a *Address) String() string {
+	s := a.Scheme + "://"
+	if a.User != "" {
+		s += a.User + "@"
+	}
+	return s + strings.Join(a.Hosts, ",") + "/" + a.Path
+}

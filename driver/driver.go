@@ -1,0 +1,143 @@
+// Package driver defines what a store must do to keep locks, and the rule that decides who holds them.
+//
+// A lock is a queue of claims. Programs use package stile; this package is for those who write a store.
+// The queue's rule is [Holding]; its behaviour in full is [Queue], a state machine without clock or I/O, which a
+// driver may run as it is, or imitate in the language of its store. Package drivertest holds a driver to it.
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// A Driver keeps, for every name, a queue of claims in the order in which they came, each with a lease.
+//
+// All methods may be called at once from many goroutines, end when their context ends, and take times as durations:
+// no clock is ever compared with another. A driver that lacks a power says so in its [Traits] and answers
+// [ErrUnsupported]; it never approximates.
+//
+// An error that the store can no longer act on, now or later, is marked with [Rejected]. Any other error leaves the
+// outcome unknown: the request may have been applied, or may be applied yet.
+type Driver interface {
+	// Enter puts the claim at the tail of its queue, or finds it where it stands, and starts its lease anew: TTL if it
+	// holds, else Wait. So it is also how a waiting claim stays alive, and it may be repeated after a lost reply.
+	//
+	// A claim with Try enters only if it holds at once; if not, nothing is kept and the place says so.
+	// A claim with a Ticket has entered before: it is found, or the error is [ErrGone], and nothing is put back.
+	// The error is a [*CapacityError] if the queue has another capacity.
+	Enter(ctx context.Context, c *Claim) (Place, error)
+
+	// Await returns when the place of a claim that waits may have changed, and may return early. A place that holds
+	// says that the claim holds, on the lease that its last Enter began; any other place says: enter again.
+	// It does not renew, and a lost notification costs no more than the time until the caller's context ends.
+	Await(ctx context.Context, c *Claim) (Place, error)
+
+	// Renew starts the leases of many claims anew, each for its own TTL (Wait, if it does not hold), and answers each
+	// at the same index. A claim that is not there gets [ErrGone]. One claim's failure does not touch another's.
+	Renew(ctx context.Context, cs []*Claim) []Renewal
+
+	// Leave takes a claim out of its queue, whether it holds or waits, and wakes those who hold because of it.
+	// With Keep, a claim that holds stays that long, then ends without [Claim.Delay]; it can no longer be renewed.
+	// The error is [ErrGone] if the claim is not there.
+	Leave(ctx context.Context, l *Departure) error
+
+	// Traits tells what the store can promise.
+	Traits() Traits
+
+	// Close ends every call and frees what the driver took. Claims stay in the store. Closing twice is harmless.
+	Close() error
+}
+
+// A Claim asks for Weight out of the Capacity of Name.
+type Claim struct {
+	Name     string        // as the user gave it; see CheckName and EncodeName
+	ID       string        // 128 random bits as text, chosen before the first Enter, never used for a second acquisition
+	Client   string        // who is to be woken; the same for all claims of one driver's user
+	Weight   int64         // from 1 to Capacity
+	Capacity int64         // from 1 to All
+	TTL      time.Duration // lease while it holds
+	Wait     time.Duration // lease while it waits
+	Delay    time.Duration // how long a lease that ran out while it held keeps the lock from others; 0 means not at all
+	Ticket   int64         // where it stands, once known; 0 before that
+	Try      bool          // enter only if it holds at once
+	Owner    string        // with Reclaim: the stable name of a job
+	Reclaim  bool          // entering removes the claim that an earlier run of the same Owner left in this queue
+	Record   string        // shown to observers and kept as it is, at most MaxRecord bytes
+}
+
+// All is the weight and the capacity of an exclusive claim. A shared claim has weight 1 out of All.
+const All int64 = 1<<31 - 1
+
+// MaxRecord is the size in bytes that a claim's record may have.
+const MaxRecord = 4096
+
+// A Place is where a claim stands.
+type Place struct {
+	Ticket  int64         // rises with every claim that enters the name, from 1 to below 1<<53; 0 if a try did not enter
+	Holds   bool          // the claim holds the lock
+	TTL     time.Duration // lease that the store confirmed, from some moment after the request was sent; 0 from Await
+	Retry   time.Duration // when a claim ahead may run out: ask again by then; 0 means not known
+	Ahead   int           // how many claims stand before it
+	Blocker Standing      // the claim at the head, for one that does not hold; zero if the store does not tell
+}
+
+// A Departure is a claim that leaves.
+type Departure struct {
+	Claim *Claim
+	Keep  time.Duration // how long the lock stays taken after the call; 0 means not at all
+}
+
+// A Renewal is what became of one claim's lease.
+type Renewal struct {
+	TTL time.Duration // lease that the store confirmed, from some moment after the request was sent
+	Err error
+}
+
+// A Standing is one claim as an observer sees it.
+type Standing struct {
+	Ticket    int64
+	Weight    int64
+	Holds     bool
+	Left      bool          // released, and kept for a while
+	Since     time.Duration // how long ago it entered
+	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out
+	Record    string
+}
+
+// A Listing is the queue of one name as an observer sees it.
+type Listing struct {
+	Name     string
+	Capacity int64
+	Claims   []Standing // in ticket order
+}
+
+// A Query selects names: one, or all that begin with a prefix.
+type Query struct {
+	Name   string // exactly this one
+	Prefix string // or, if Name is empty, all that begin with this
+}
+
+// A Lister is a driver that can show its queues. Names come in order of their bytes; a name without claims is left out.
+type Lister interface {
+	List(ctx context.Context, q *Query) ([]Listing, error)
+}
+
+// A Watcher is a driver that can tell when a queue has changed without being asked again and again.
+type Watcher interface {
+	// Changed returns when the queue of the name may have changed since the last call on the same watch, at once the
+	// first time. It may return early.
+	Changed(ctx context.Context, name string) error
+}
+
+// A Breaker is a driver that can remove another's claim.
+type Breaker interface {
+	// Break removes the claim with this ticket, or the one at the head if ticket is 0, and returns it as it stood.
+	// The error is [ErrGone] if there is none.
+	Break(ctx context.Context, b *Breakage) (Standing, error)
+}
+
+// A Breakage names the claim that is to be removed by hand.
+type Breakage struct {
+	Name   string
+	Ticket int64 // 0 means the claim at the head
+}

@@ -1,0 +1,80 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxName is the length of a name in bytes that every store takes.
+const MaxName = 255
+
+// CheckName tells why a text cannot be the name of a lock: it is empty, longer than [MaxName] bytes, not UTF-8, or has a
+// control character. Every other text is a name on every store.
+func CheckName(name string) error {
+	if name == "" {
+		return errors.New("the name is empty")
+	}
+	if len(name) > MaxName {
+		return fmt.Errorf("the name is %d bytes long; the limit is %d", len(name), MaxName)
+	}
+	for i, r := range name {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(name[i:]); size == 1 {
+				return fmt.Errorf("the name is not valid UTF-8 (byte 0x%02x at position %d)", name[i], i)
+			}
+		}
+		if unicode.IsControl(r) {
+			return fmt.Errorf("the name has control character %U at position %d", r, i)
+		}
+	}
+	return nil
+}
+
+// EncodeName turns a name into letters, digits, '-', '_', '.' and '%', at most three times as long, such that distinct
+// names stay distinct, "." and ".." do not appear, and a name of the first five kinds stays as it is. It is the one
+// encoding for all stores.
+func EncodeName(name string) string {
+	if dots := name == "." || name == ".."; !dots && strings.IndexFunc(name, func(r rune) bool { return r > 127 || !plain(byte(r)) }) < 0 {
+		return name
+	}
+	var b strings.Builder
+	for i := range len(name) {
+		if c := name[i]; plain(c) && name != "." && name != ".." {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// DecodeName is the reverse of [EncodeName]. The error says that no name is encoded like this.
+func DecodeName(text string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			b.WriteByte(text[i])
+			continue
+		}
+		var c byte
+		if i+3 > len(text) {
+			return "", fmt.Errorf("%q is not an encoded name", text)
+		}
+		if _, err := fmt.Sscanf(text[i+1:i+3], "%02X", &c); err != nil {
+			return "", fmt.Errorf("%q is not an encoded name", text)
+		}
+		b.WriteByte(c)
+		i += 2
+	}
+	if name := b.String(); EncodeName(name) == text {
+		return name, nil
+	}
+	return "", fmt.Errorf("%q is not an encoded name", text)
+}
+
+func plain(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
+}

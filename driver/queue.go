@@ -1,0 +1,218 @@
+package driver
+
+import (
+	"slices"
+	"time"
+)
+
+// Holding is the rule. It reports how many claims at the head of a queue hold the lock: a claim holds while the weights
+// of the claims up to and including it fit the capacity. Weights are in the order of the queue.
+//
+// Claims enter only at the tail, so one that holds goes on holding until it leaves or runs out, and a stale view of the
+// queue can make a client wait too long but never hold too early.
+func Holding(capacity int64, weights []int64) int {
+	for i, w := range weights {
+		if w > capacity {
+			return i
+		}
+		capacity -= w
+	}
+	return len(weights)
+}
+
+// A Queue is the claims of one name, and all that can happen to them. It has no clock, no lock and does no I/O: the
+// caller says what time it is, in microseconds of one clock that belongs to the store. It is the reference that
+// drivers are compared with step by step.
+//
+// The zero Queue is empty. An empty queue forgets its capacity; whoever stores it may forget Last too, once the stamps
+// that it will pass to Enter are sure to be larger.
+type Queue struct {
+	Capacity int64
+	Last     int64   // highest ticket given
+	Entries  []Entry // in ticket order
+}
+
+// An Entry is one claim in a queue.
+type Entry struct {
+	ID, Client, Owner, Record string
+
+	Ticket int64
+	Weight int64
+	Since  int64 // when it entered
+	Ends   int64 // when its lease ends
+	Delay  int64 // how long it keeps others out after that, once told that it holds
+	Told   bool  // its client was told that it holds
+	Left   bool  // released, and kept until Ends
+}
+
+// gone reports when the entry no longer counts. A lease that ran out under a client that had been told that it holds
+// keeps its weight for the lock-delay; a claim that left cleanly or only waited does not.
+func (e *Entry) gone() int64 {
+	if e.Told && !e.Left {
+		return e.Ends + e.Delay
+	}
+	return e.Ends
+}
+
+func (e *Entry) live(now int64) bool { return now < e.Ends && !e.Left }
+
+// Expire removes what has run out. Every other method begins with it.
+func (q *Queue) Expire(now int64) {
+	q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.gone() <= now })
+}
+
+// Enter is [Driver.Enter]. The ticket is the larger of stamp and one more than the last.
+func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
+	q.Expire(now)
+	if i := q.find(c.ID); i >= 0 {
+		if !q.Entries[i].live(now) {
+			return Place{}, ErrGone
+		}
+		return q.stay(now, i, c), nil
+	}
+	if c.Ticket != 0 {
+		return Place{}, ErrGone
+	}
+	if c.Reclaim && c.Owner != "" {
+		q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.Owner == c.Owner })
+	}
+	if len(q.Entries) == 0 {
+		q.Capacity = c.Capacity
+	}
+	if q.Capacity != c.Capacity {
+		return Place{}, &CapacityError{Have: q.Capacity, Want: c.Capacity}
+	}
+	if c.Try && !q.fits(c.Weight) {
+		return q.place(now, len(q.Entries), 0), nil
+	}
+	q.Last = max(q.Last+1, stamp)
+	q.Entries = append(q.Entries, Entry{
+		ID: c.ID, Client: c.Client, Owner: c.Owner, Record: c.Record,
+		Ticket: q.Last, Weight: c.Weight, Since: now, Ends: now, Delay: micros(c.Delay),
+	})
+	return q.stay(now, len(q.Entries)-1, c), nil
+}
+
+// stay starts the lease of entry i anew and tells where it stands. A lease is never made shorter.
+func (q *Queue) stay(now int64, i int, c *Claim) Place {
+	e := &q.Entries[i]
+	ttl := c.Wait
+	if i < q.Holding() {
+		ttl, e.Told = c.TTL, true
+	}
+	e.Ends = max(e.Ends, now+micros(ttl))
+	return q.place(now, i, e.Ends-now)
+}
+
+// Renew is [Driver.Renew] for one claim.
+func (q *Queue) Renew(now int64, c *Claim) (time.Duration, error) {
+	q.Expire(now)
+	i := q.find(c.ID)
+	if i < 0 || !q.Entries[i].live(now) {
+		return 0, ErrGone
+	}
+	return q.stay(now, i, c).TTL, nil
+}
+
+// Leave is [Driver.Leave].
+func (q *Queue) Leave(now int64, l *Departure) error {
+	q.Expire(now)
+	i := q.find(l.Claim.ID)
+	if i < 0 || !q.Entries[i].live(now) {
+		return ErrGone
+	}
+	if l.Keep > 0 && i < q.Holding() {
+		q.Entries[i].Left, q.Entries[i].Ends = true, now+micros(l.Keep)
+		return nil
+	}
+	q.Entries = slices.Delete(q.Entries, i, i+1)
+	return nil
+}
+
+// Break is [Breaker.Break].
+func (q *Queue) Break(now, ticket int64) (Standing, error) {
+	q.Expire(now)
+	for i, e := range q.Entries {
+		if e.Ticket == ticket || ticket == 0 {
+			s := q.standing(now, i)
+			q.Entries = slices.Delete(q.Entries, i, i+1)
+			return s, nil
+		}
+	}
+	return Standing{}, ErrGone
+}
+
+// Wake returns the claims that hold and have not been told so, and counts them as told. Whoever changed the queue
+// calls it and tells them.
+func (q *Queue) Wake(now int64) []Entry {
+	q.Expire(now)
+	var woken []Entry
+	for i := range q.Holding() {
+		if e := &q.Entries[i]; !e.Told && e.live(now) {
+			e.Told = true
+			woken = append(woken, *e)
+		}
+	}
+	return woken
+}
+
+// List returns the queue as an observer sees it, without changing it.
+func (q *Queue) List(now int64) []Standing {
+	var list []Standing
+	for i := range q.Entries {
+		if q.Entries[i].gone() > now {
+			list = append(list, q.standing(now, i))
+		}
+	}
+	return list
+}
+
+// Holding reports how many entries at the head hold the lock, by the rule.
+func (q *Queue) Holding() int {
+	weights := make([]int64, len(q.Entries))
+	for i, e := range q.Entries {
+		weights[i] = e.Weight
+	}
+	return Holding(q.Capacity, weights)
+}
+
+func (q *Queue) fits(weight int64) bool {
+	left := q.Capacity
+	for _, e := range q.Entries {
+		left -= e.Weight
+	}
+	return weight <= left
+}
+
+func (q *Queue) find(id string) int {
+	return slices.IndexFunc(q.Entries, func(e Entry) bool { return e.ID == id })
+}
+
+// place tells where entry i stands, or, if i is one past the tail, where it would.
+func (q *Queue) place(now int64, i int, ttl int64) Place {
+	p := Place{Ahead: i, TTL: time.Duration(ttl) * time.Microsecond}
+	if i < len(q.Entries) {
+		p.Ticket, p.Holds = q.Entries[i].Ticket, i < q.Holding()
+	}
+	if p.Holds || i == 0 {
+		return p
+	}
+	first := q.Entries[0].gone()
+	for _, e := range q.Entries[1:i] {
+		first = min(first, e.gone())
+	}
+	p.Retry = time.Duration(first-now) * time.Microsecond
+	p.Blocker = q.standing(now, 0)
+	return p
+}
+
+func (q *Queue) standing(now int64, i int) Standing {
+	e := &q.Entries[i]
+	return Standing{
+		Ticket: e.Ticket, Weight: e.Weight, Holds: i < q.Holding(), Left: e.Left, Record: e.Record,
+		Since:     time.Duration(now-e.Since) * time.Microsecond,
+		Remaining: time.Duration(e.Ends-now) * time.Microsecond,
+	}
+}
+
+func micros(d time.Duration) int64 { return d.Microseconds() }

@@ -1,0 +1,37 @@
+package driver
+
+import "time"
+
+// Traits tell what a store can promise, as found out from the live store where it can be asked.
+type Traits struct {
+	Store    string // what it is, in a word: "redis"
+	Ordered  bool   // claims hold in the order in which they entered
+	Shared   bool   // weights below the capacity: readers
+	Permits  bool   // capacities other than All
+	Fencing  Grade  // what a ticket is worth
+	Restart  bool   // claims survive a restart of the store
+	Failover bool   // claims survive a failover of the store
+	Clock    string // who judges expiry: "process", "host", "server", "session"
+	Wake     string // how a waiter learns that it holds: "push", "poll"
+
+	MinTTL      time.Duration // shortest lease
+	MaxTTL      time.Duration // longest lease
+	Granularity time.Duration // how much earlier than asked the store may end a lease
+	Notes       []string      // what the person who runs the store should know, a sentence each
+}
+
+// MaxTTL is the longest lease that any store gives.
+const MaxTTL = 24 * time.Hour
+
+// A Grade says under which faults tickets of one name keep rising.
+type Grade int
+
+const (
+	NoFencing      Grade = iota // no tickets that a resource could compare
+	ClockFencing                // while the store's clock does not run back
+	DurableFencing              // through every fault but a restore from an old copy
+)
+
+func (g Grade) String() string {
+	return [...]string{"none", "while the store's clock does not run back", "through restart and failover"}[g]
+}
