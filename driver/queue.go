@@ -104,6 +104,17 @@ func (q *Queue) stay(now int64, i int, c *Claim) Place {
 	return q.place(now, i, e.Ends-now)
 }
 
+// Look tells where a claim stands and starts no lease: it is how [Driver.Await] checks again. The error is [ErrGone] if
+// the claim is not there.
+func (q *Queue) Look(now int64, id string) (Place, error) {
+	q.Expire(now)
+	i := q.find(id)
+	if i < 0 || !q.Entries[i].live(now) {
+		return Place{}, ErrGone
+	}
+	return q.place(now, i, 0), nil
+}
+
 // Renew is [Driver.Renew] for one claim.
 func (q *Queue) Renew(now int64, c *Claim) (time.Duration, error) {
 	q.Expire(now)
@@ -154,6 +165,17 @@ func (q *Queue) Wake(now int64) []Entry {
 		}
 	}
 	return woken
+}
+
+// Next reports when the first of the entries stops to count, if nothing happens before that. It is false for an empty
+// queue.
+func (q *Queue) Next() (at int64, ok bool) {
+	for i := range q.Entries {
+		if gone := q.Entries[i].gone(); !ok || gone < at {
+			at, ok = gone, true
+		}
+	}
+	return at, ok
 }
 
 // List returns the queue as an observer sees it, without changing it.

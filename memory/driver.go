@@ -1,0 +1,259 @@
+// Package memory keeps locks in this process: the queue of package driver behind a mutex. It is for programs that need
+// no more, and it is a test double, since each of its drivers can lose, delay, steal and be cut off on cue: see
+// [Driver.Inject], [Driver.SetLink] and [Driver.Steal].
+//
+// Importing it registers the scheme "memory": memory:// opens a store of its own, memory://name the store of that name,
+// shared inside the process. The parameter prefix is put before every name.
+package memory
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A Driver is one client's view of a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher] and
+// [driver.Breaker].
+type Driver struct {
+	store  *Store
+	prefix string
+	once   sync.Once
+	done   chan struct{} // closed by Close
+
+	mu      sync.Mutex // guards what follows
+	watches map[string]*wait
+	faults  []*Fault
+	link    Link
+	calls   map[Verb]int
+}
+
+// New returns a driver with a store of its own.
+func New() *Driver { return NewStore().Driver() }
+
+// Store returns the store that the driver is connected to.
+func (d *Driver) Store() *Store { return d.store }
+
+// Enter is [driver.Driver.Enter].
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
+	claim := *c // a late request is applied when c may have changed
+	lost := d.call(ctx, Enter, func() {
+		d.store.do(d.prefix+claim.Name, func(q *queue, now int64) {
+			p, err = q.Enter(now, d.store.stamp(now), &claim)
+		})
+	})
+	if lost != nil {
+		return driver.Place{}, lost
+	}
+	return p, err
+}
+
+// Await is [driver.Driver.Await]. It is told at once.
+func (d *Driver) Await(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
+	name, id := d.prefix+c.Name, c.ID
+	lost := d.call(ctx, Await, func() { p, err = d.await(ctx, name, id) })
+	if lost != nil {
+		return driver.Place{}, lost
+	}
+	return p, err
+}
+
+func (d *Driver) await(ctx context.Context, name, id string) (p driver.Place, err error) {
+	w, hears := newWait(), d.hears()
+	d.store.do(name, func(q *queue, now int64) {
+		if p, err = q.Look(now, id); err != nil || p.Holds && hears {
+			return
+		}
+		if q.waits[id] == nil {
+			q.waits[id] = map[*wait]bool{}
+		}
+		q.waits[id][w] = true
+	})
+	if err == nil && !(p.Holds && hears) {
+		err = d.wait(ctx, w)
+		d.store.do(name, func(q *queue, now int64) {
+			delete(q.waits[id], w)
+			if len(q.waits[id]) == 0 {
+				delete(q.waits, id)
+			}
+			if err == nil {
+				p, err = q.Look(now, id)
+			}
+		})
+	}
+	if errors.Is(err, driver.ErrGone) {
+		return driver.Place{}, nil // its next Enter is told
+	}
+	if err != nil {
+		return driver.Place{}, err
+	}
+	return p, nil
+}
+
+// Renew is [driver.Driver.Renew].
+func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	claims := make([]driver.Claim, len(cs))
+	for i, c := range cs {
+		claims[i] = *c
+	}
+	answers := make([]driver.Renewal, len(cs))
+	lost := d.call(ctx, Renew, func() {
+		for i := range claims {
+			d.store.do(d.prefix+claims[i].Name, func(q *queue, now int64) {
+				answers[i].TTL, answers[i].Err = q.Renew(now, &claims[i])
+			})
+		}
+	})
+	if lost != nil {
+		answers = make([]driver.Renewal, len(cs))
+		for i := range answers {
+			answers[i].Err = lost
+		}
+	}
+	return answers
+}
+
+// Leave is [driver.Driver.Leave].
+func (d *Driver) Leave(ctx context.Context, l *driver.Departure) (err error) {
+	claim := *l.Claim
+	departure := driver.Departure{Claim: &claim, Keep: l.Keep}
+	lost := d.call(ctx, Leave, func() {
+		d.store.do(d.prefix+claim.Name, func(q *queue, now int64) { err = q.Leave(now, &departure) })
+	})
+	if lost != nil {
+		return lost
+	}
+	return err
+}
+
+// List is [driver.Lister.List].
+func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listing, err error) {
+	query := driver.Query{Prefix: d.prefix + q.Prefix}
+	if q.Name != "" {
+		query = driver.Query{Name: d.prefix + q.Name}
+	}
+	if lost := d.call(ctx, List, func() { list = d.store.list(&query) }); lost != nil {
+		return nil, lost
+	}
+	for i := range list {
+		list[i].Name = strings.TrimPrefix(list[i].Name, d.prefix)
+	}
+	return list, nil
+}
+
+// Changed is [driver.Watcher.Changed]. All calls for one name are one watch, which ends when a call's context does.
+func (d *Driver) Changed(ctx context.Context, name string) (err error) {
+	if lost := d.call(ctx, Changed, func() { err = d.changed(ctx, d.prefix+name) }); lost != nil {
+		return lost
+	}
+	return err
+}
+
+func (d *Driver) changed(ctx context.Context, name string) error {
+	w, err := d.watch(name)
+	if w == nil {
+		return err
+	}
+	err = d.wait(ctx, w)
+	if err != nil {
+		d.unwatch(name, w)
+	}
+	return err
+}
+
+// watch returns the watch of a name, or nil if it begins now.
+func (d *Driver) watch(name string) (*wait, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed() {
+		return nil, driver.ErrClosed // Close has ended the watches, and would miss this one
+	}
+	if w := d.watches[name]; w != nil {
+		return w, nil
+	}
+	w := newWait()
+	d.watches[name] = w
+	d.store.do(name, func(q *queue, _ int64) { q.watches[w] = true })
+	return nil, nil
+}
+
+func (d *Driver) unwatch(name string, w *wait) {
+	d.mu.Lock()
+	if d.watches[name] == w {
+		delete(d.watches, name)
+	}
+	d.mu.Unlock()
+	d.store.do(name, func(q *queue, _ int64) { delete(q.watches, w) })
+}
+
+// Break is [driver.Breaker.Break].
+func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {
+	breakage := *b
+	lost := d.call(ctx, Break, func() {
+		d.store.do(d.prefix+breakage.Name, func(q *queue, now int64) { s, err = q.Break(now, breakage.Ticket) })
+	})
+	if lost != nil {
+		return driver.Standing{}, lost
+	}
+	return s, err
+}
+
+// Traits is [driver.Driver.Traits].
+func (d *Driver) Traits() driver.Traits {
+	return driver.Traits{
+		Store: "memory", Ordered: true, Shared: true, Permits: true, Fencing: driver.ClockFencing,
+		Clock: "process", Wake: "push",
+		MinTTL: time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Microsecond,
+		Notes: []string{"locks live in this process alone and end with it"},
+	}
+}
+
+// Close is [driver.Driver.Close]. Calls that wait end with [driver.ErrClosed].
+func (d *Driver) Close() error {
+	d.once.Do(func() {
+		close(d.done)
+		d.mu.Lock()
+		watches := d.watches
+		d.watches = map[string]*wait{}
+		d.mu.Unlock()
+		for name, w := range watches {
+			d.unwatch(name, w)
+		}
+	})
+	return nil
+}
+
+var named struct {
+	sync.Mutex
+	stores map[string]*Store
+}
+
+func init() { driver.Register("memory", open) }
+
+func open(_ context.Context, a *driver.Address) (driver.Driver, error) {
+	prefix := a.Param("prefix", "")
+	if err := a.Done(); err != nil {
+		return nil, err
+	}
+	if a.User != "" || a.Password != "" || a.Path != "" || len(a.Hosts) > 1 {
+		return nil, driver.Rejected(errors.New("a memory:// URL is memory:// or memory://name, with no user and no path"))
+	}
+	store := NewStore()
+	if len(a.Hosts) == 1 {
+		named.Lock()
+		defer named.Unlock()
+		if shared := named.stores[a.Hosts[0]]; shared != nil {
+			store = shared
+		} else if named.stores == nil {
+			named.stores = map[string]*Store{a.Hosts[0]: store}
+		} else {
+			named.stores[a.Hosts[0]] = store
+		}
+	}
+	d := store.Driver()
+	d.prefix = prefix
+	return d, nil
+}

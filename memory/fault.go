@@ -1,0 +1,241 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A Verb names a method of [Driver]. The empty verb stands for all of them.
+type Verb string
+
+// The verbs whose calls can fail on cue and are counted.
+const (
+	Enter   Verb = "enter"
+	Await   Verb = "await"
+	Renew   Verb = "renew"
+	Leave   Verb = "leave"
+	List    Verb = "list"
+	Changed Verb = "changed"
+	Break   Verb = "break"
+)
+
+// ErrInjected is the error of a call whose request or reply was lost on cue. It leaves the outcome unknown.
+var ErrInjected = errors.New("the connection broke (injected)")
+
+// A Fault is what befalls the next calls of one driver. A call meets the first fault that is left for its verb. The
+// zero Fault befalls one call of any verb, and does nothing to it.
+//
+// A call that is to wait, and whose context ends meanwhile, returns the context's cause.
+type Fault struct {
+	Verb   Verb          // which calls; empty means all
+	Times  int           // how many calls; 0 means one, a negative number means all until Heal
+	Before time.Duration // the call waits this long before it is applied
+	After  time.Duration // the call waits this long after it was applied
+	Late   bool          // with Before: it is applied then even if its caller has given up
+	Drop   bool          // the request is lost: not applied, ErrInjected
+	Lose   bool          // the reply is lost: applied, ErrInjected
+	Hang   bool          // the call waits for its context instead of returning; not applied unless Lose is set
+	Err    error         // the call is not applied and returns this error
+}
+
+// Inject adds a fault after those that are left.
+func (d *Driver) Inject(f Fault) {
+	if f.Times == 0 {
+		f.Times = 1
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = append(d.faults, &f)
+}
+
+// A Link is the state of the connection between a driver and its store.
+type Link int
+
+const (
+	Up      Link = iota // calls and notifications pass
+	Deaf                // calls pass, notifications are lost: Await and Changed end with their contexts alone
+	Refused             // calls fail at once, as unreachable; notifications are lost
+	Silent              // calls wait for their contexts, and are not applied; notifications are lost
+)
+
+// SetLink changes the state of the driver's connection. A call that has begun to hang goes on hanging; an Await loses
+// the notifications that come while the link is not up.
+func (d *Driver) SetLink(l Link) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.link = l
+}
+
+// Heal removes all faults that are left and sets the link up.
+func (d *Driver) Heal() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults, d.link = nil, Up
+}
+
+// Calls returns how many calls of a verb have begun on this driver, failed ones too.
+func (d *Driver) Calls(v Verb) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v != "" {
+		return d.calls[v]
+	}
+	all := 0
+	for _, n := range d.calls {
+		all += n
+	}
+	return all
+}
+
+// Steal removes the claim at the head of a name, as if it had run out unseen, and lets a claim of another owner enter
+// with the same weight and a lease of ttl. So the next renewal of the former head is told that it is gone. The thief
+// stands behind the claims that wait. The error is [driver.ErrGone] if the name has no claims. The link and the faults of
+// the driver do not matter.
+func (d *Driver) Steal(name string, ttl time.Duration) (thief driver.Standing, err error) {
+	d.store.do(d.prefix+name, func(q *queue, now int64) {
+		capacity := q.Capacity
+		var head driver.Standing
+		if head, err = q.Break(now, 0); err != nil {
+			return
+		}
+		_, err = q.Enter(now, d.store.stamp(now), &driver.Claim{
+			Name: name, ID: fmt.Sprintf("thief-%d", q.Last), Client: "thief", Record: "thief",
+			Weight: head.Weight, Capacity: capacity, TTL: ttl, Wait: ttl,
+		})
+		claims := q.List(now)
+		thief = claims[len(claims)-1]
+	})
+	return thief, err
+}
+
+// call runs one call through the link and the faults. An error means that the caller learns nothing from apply.
+func (d *Driver) call(ctx context.Context, v Verb, apply func()) error {
+	f, link := d.begin(v)
+	switch {
+	case d.closed():
+		return driver.ErrClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case link == Refused:
+		return driver.Unreachable(fmt.Errorf("%w: the link is cut", ErrInjected))
+	case link == Silent:
+		return d.pause(ctx, -1)
+	}
+	if err := d.pause(ctx, f.Before); err != nil {
+		if f.Late && f.applies() {
+			// The request is on its way, so it arrives when it would have arrived.
+			time.AfterFunc(time.Until(f.due), apply)
+		}
+		return err
+	}
+	switch {
+	case f.applies():
+		apply()
+	case f.Err != nil:
+		return f.Err
+	case f.Hang:
+		return d.pause(ctx, -1)
+	default:
+		return ErrInjected
+	}
+	if err := d.pause(ctx, f.After); err != nil {
+		return err
+	}
+	switch {
+	case f.Hang:
+		return d.pause(ctx, -1)
+	case f.Lose:
+		return ErrInjected
+	}
+	return nil
+}
+
+// A meeting is a fault that one call has met.
+type meeting struct {
+	Fault
+	due time.Time // when the wait before it is over
+}
+
+func (m *meeting) applies() bool { return m.Err == nil && !m.Drop && (m.Lose || !m.Hang) }
+
+// begin counts a call and takes the fault that it meets.
+func (d *Driver) begin(v Verb) (meeting, Link) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.calls == nil {
+		d.calls = map[Verb]int{}
+	}
+	d.calls[v]++
+	if d.link == Refused || d.link == Silent {
+		return meeting{}, d.link
+	}
+	for i, f := range d.faults {
+		if f.Verb != "" && f.Verb != v {
+			continue
+		}
+		if f.Times > 0 {
+			f.Times--
+		}
+		if f.Times == 0 {
+			d.faults = append(d.faults[:i:i], d.faults[i+1:]...)
+		}
+		return meeting{*f, time.Now().Add(f.Before)}, d.link
+	}
+	return meeting{}, d.link
+}
+
+// pause waits for a duration, or for ever if it is negative, unless the context or the driver ends first.
+func (d *Driver) pause(ctx context.Context, length time.Duration) error {
+	if length == 0 {
+		return nil
+	}
+	var over <-chan time.Time
+	if length > 0 {
+		t := time.NewTimer(length)
+		defer t.Stop()
+		over = t.C
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-d.done:
+		return driver.ErrClosed
+	}
+}
+
+// wait waits to be told, unless the context or the driver ends first. What comes while the link is not up is lost.
+func (d *Driver) wait(ctx context.Context, w *wait) error {
+	for {
+		select {
+		case <-w.event:
+			if d.hears() {
+				return nil
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-d.done:
+			return driver.ErrClosed
+		}
+	}
+}
+
+func (d *Driver) hears() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.link == Up
+}
+
+func (d *Driver) closed() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
