@@ -1,0 +1,131 @@
+package stile
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// What callers branch on, with errors.Is.
+var (
+	ErrHeld        = errors.New("the lock is held")                      // a try found it so; see HeldError
+	ErrLost        = errors.New("the lease is lost")                     // see LostError
+	ErrUnknown     = errors.New("the store's answer never came")         // see UnknownError
+	ErrReleased    = errors.New("the lease is already released")         // Unlock was called before
+	ErrReentrant   = errors.New("the context already holds this lock")   // and the lock is not opened as re-entrant
+	ErrCapacity    = errors.New("the name is in use with other permits") // see driver.CapacityError
+	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience
+	ErrInvalid     = errors.New("invalid")                               // a name, a time or a number is out of range
+	ErrClosed      = driver.ErrClosed                                    // the client was closed
+	ErrUnsupported = driver.ErrUnsupported                               // the store cannot do this
+	ErrForeign     = driver.ErrForeign                                   // something else uses the lock's place in the store
+)
+
+// An Error says which operation failed on which name, and why.
+type Error struct {
+	Op   string // "lock", "try", "unlock", …
+	Name string
+	Err  error
+}
+
+// Error puts it into one line.
+func (e *Error) Error() string { return fmt.Sprintf("stile: %s %q: %v", e.Op, e.Name, e.Err) }
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+// A HeldError says who holds a lock that could not be had at once. It is [ErrHeld].
+type HeldError struct {
+	By        Holder
+	Remaining time.Duration // lease of the holder; it may be renewed
+}
+
+// Error tells the holder and its lease.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("held by %v, for %v more unless renewed", e.By, max(0, e.Remaining).Round(time.Millisecond))
+}
+
+// Is reports whether the target is ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// A LostError says why a lease ended before it was released. It is [ErrLost], and the cause of the lease's context.
+type LostError struct {
+	Reason Reason
+	Err    error // the last failure to renew, if there was one
+}
+
+// Error tells the reason and the last failure.
+func (e *LostError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("the lease is lost: %v: %v", e.Reason, e.Err)
+	}
+	return fmt.Sprintf("the lease is lost: %v", e.Reason)
+}
+
+// Is reports whether the target is ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap returns the last failure to renew.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// A Reason says why a lease was lost.
+type Reason int
+
+// The reasons.
+const (
+	Expired   Reason = iota + 1 // it could not be renewed before its deadline
+	Removed                     // the store no longer has the claim: it ran out there, was broken by hand, or evicted
+	Suspended                   // the machine slept past the deadline
+	HeldLong                    // it was held for LockOptions.MaxHold
+	Shutdown                    // its client was closed
+)
+
+// String says it in words.
+func (r Reason) String() string {
+	switch r {
+	case Expired:
+		return "it could not be renewed in time"
+	case Removed:
+		return "the store no longer has it"
+	case Suspended:
+		return "the machine was suspended past its deadline"
+	case HeldLong:
+		return "it was held as long as it may be"
+	case Shutdown:
+		return "its client was closed"
+	}
+	return fmt.Sprintf("reason %d", int(r))
+}
+
+// An UnknownError says that the store may or may not have applied a request: its answer never came. It is [ErrUnknown].
+// After a lock, a claim that nobody wants may stand in the store and keep others out; its removal was attempted. After
+// an unlock, the lock may still be taken.
+type UnknownError struct {
+	Until time.Time // when such a claim has run out, unless the request is still on its way
+	Err   error
+}
+
+// Error tells the failure and until when its trace may last.
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("the store's answer never came; a claim may stand until %s: %v", e.Until.UTC().Format(time.RFC3339), e.Err)
+}
+
+// Is reports whether the target is ErrUnknown.
+func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
+
+// Unwrap returns the failure.
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// explain makes a driver's error one that callers can branch on.
+func explain(err error) error {
+	var c *driver.CapacityError
+	switch {
+	case errors.As(err, &c):
+		return fmt.Errorf("%w: %w", ErrCapacity, err)
+	case driver.IsUnreachable(err) && !errors.Is(err, ErrUnreachable):
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return err
+}

@@ -1,0 +1,234 @@
+package stile
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// A Lease is the holding of a lock, from its grant until it is released or lost. It may be used by many goroutines.
+type Lease struct {
+	hold   *hold
+	parts  []*Lease        // of a joined lock; then hold is nil
+	parent context.Context // what it was acquired with: carries the leases further out
+	nested bool            // shares the hold of a lease further out
+	done   bool            // this handle was released; guarded by the client's mu, as is:
+	ctx    context.Context
+	leak   runtime.Cleanup
+}
+
+// A State is what a lease is in. A lease goes from Held to Jeopardy and back, and ends as LostState or ReleasedState.
+type State int
+
+// The states of a lease.
+const (
+	HeldState     State = iota // the store confirmed it
+	JeopardyState              // renewals fail, and its deadline has not come
+	LostState                  // others may hold the lock
+	ReleasedState
+)
+
+// String names the state in a word.
+func (s State) String() string {
+	return [...]string{"held", "jeopardy", "lost", "released"}[s]
+}
+
+// Name returns the lock's name; for a joined lock, that of its first part.
+func (l *Lease) Name() string { return l.first().seat.claim.Name }
+
+// Token returns the fencing token: a positive number larger than that of every earlier grant of the name, on this
+// machine or any other. It never changes. A joined lock has no token of its own, and the result is 0: its [Lease.Parts]
+// have.
+func (l *Lease) Token() int64 {
+	if l.hold == nil {
+		return 0
+	}
+	return l.hold.token
+}
+
+// Parts returns the leases that make up a joined lock, in the order of their names, or the lease itself. They are
+// released together, by the lease that they are part of.
+func (l *Lease) Parts() []*Lease {
+	if l.hold != nil {
+		return []*Lease{l}
+	}
+	return append([]*Lease(nil), l.parts...)
+}
+
+// Deadline returns until when the lease can be trusted if it is not renewed any more. It moves with every renewal.
+func (l *Lease) Deadline() time.Time {
+	var earliest time.Time
+	for _, p := range l.Parts() {
+		s := p.hold.seat
+		s.c.mu.Lock()
+		d := time.Now().Add(s.deadline - s.c.clock.now())
+		s.c.mu.Unlock()
+		if earliest.IsZero() || d.Before(earliest) {
+			earliest = d
+		}
+	}
+	return earliest
+}
+
+// State returns the state that the lease is in by the clock; for a joined lock, the worst of its parts.
+func (l *Lease) State() State {
+	worst := HeldState
+	for _, p := range l.Parts() {
+		c := p.hold.seat.c
+		c.mu.Lock()
+		p.hold.look(c.clock.now())
+		worst = max(worst, p.hold.state())
+		c.unlock()
+	}
+	return worst
+}
+
+// Check returns nil while the lease can be trusted, by a look at the clock and without I/O: use it on the line before a
+// write. Otherwise the error is [ErrLost] or [ErrReleased]. A context tells the same, but late: nothing runs between a
+// pause and the next line.
+func (l *Lease) Check() error {
+	for _, p := range l.Parts() {
+		c := p.hold.seat.c
+		c.mu.Lock()
+		p.hold.look(c.clock.now())
+		err := p.hold.ended
+		if p.done {
+			err = ErrReleased
+		}
+		c.unlock()
+		if err != nil {
+			return &Error{Op: "check", Name: p.Name(), Err: err}
+		}
+	}
+	return nil
+}
+
+// Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the
+// values, but not the deadline, of the context that the lease was acquired with.
+func (l *Lease) Context() context.Context {
+	c := l.first().seat.c
+	c.mu.Lock()
+	ctx := l.ctx
+	c.mu.Unlock()
+	if ctx != nil {
+		return ctx
+	}
+	ctx, cancel := l.attach(context.WithoutCancel(l.parent))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx = ctx
+		return ctx
+	}
+	cancel(context.Canceled) // another goroutine was first
+	return l.ctx
+}
+
+// Unlock releases the lease, and passes the lock on. The store is told on a context of its own, for a few seconds at
+// most, so it also works when the one that the lease was acquired with has ended.
+//
+// The error is [ErrLost] if the lease was lost before, so that others may have been at work at the same time;
+// [ErrReleased] if it was released before; [ErrUnknown] if the store did not answer, so that the lock may stay taken
+// until the lease runs out. In every case the lease is over.
+func (l *Lease) Unlock() error { return l.UnlockAfter(0) }
+
+// UnlockAfter is Unlock that keeps the lock taken for so long after the call, for work that must not run again soon. It
+// does not wait. The lease is over at once.
+func (l *Lease) UnlockAfter(keep time.Duration) error {
+	var first error
+	for i := len(l.Parts()) - 1; i >= 0; i-- {
+		if err := l.Parts()[i].release(keep); err != nil {
+			first = &Error{Op: "unlock", Name: l.Parts()[i].Name(), Err: explain(err)}
+		}
+	}
+	l.leak.Stop()
+	return first
+}
+
+func (l *Lease) release(keep time.Duration) error {
+	c := l.hold.seat.c
+	c.mu.Lock()
+	if l.done {
+		c.mu.Unlock()
+		return ErrReleased
+	}
+	l.done = true
+	c.mu.Unlock()
+	return l.hold.release(keep)
+}
+
+func (l *Lease) first() *hold { return l.Parts()[0].hold }
+
+type leaseKey struct{}
+
+// attach makes a context that carries the lease and ends with it.
+func (l *Lease) attach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	for _, p := range l.Parts() {
+		p.hold.whenEnded(cancel)
+	}
+	// The value stands outside: the hold keeps only cancel, so a lease that is forgotten can still be found out.
+	return context.WithValue(ctx, leaseKey{}, l), cancel
+}
+
+// FromContext returns the lease that a context carries, the innermost if there are several, or nil. Contexts of leases
+// and those that [Lock.Do] passes carry one.
+func FromContext(ctx context.Context) *Lease {
+	l, _ := ctx.Value(leaseKey{}).(*Lease)
+	return l
+}
+
+// Token returns the fencing token of the lease that a context carries, or 0 if it carries none.
+func Token(ctx context.Context) int64 {
+	if l := FromContext(ctx); l != nil {
+		return l.Token()
+	}
+	return 0
+}
+
+// carriedBy returns the hold on a name that a context carries, or nil.
+func carriedBy(ctx context.Context, c *Client, name string) *hold {
+	for l := FromContext(ctx); l != nil; l = FromContext(l.parent) {
+		for _, p := range l.Parts() {
+			s := p.hold.seat
+			if s.c == c && s.claim.Name == name && p.held() {
+				return p.hold
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Lease) held() bool {
+	c := l.hold.seat.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !l.done && l.hold.ended == nil
+}
+
+// guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever
+// forgot it may still be at work, and could not be told.
+func (l *Lease) guardLeak(skip int) {
+	var pc [1]uintptr
+	runtime.Callers(skip+1, pc[:])
+	holds := make([]*hold, 0, 1)
+	for _, p := range l.Parts() {
+		holds = append(holds, p.hold)
+	}
+	l.leak = runtime.AddCleanup(l, func(pc uintptr) {
+		for _, h := range holds {
+			h.leaked(pc)
+		}
+	}, pc[0])
+}
+
+func (h *hold) leaked(pc uintptr) {
+	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	c := h.seat.c
+	c.mu.Lock()
+	if h.ended == nil {
+		c.tell(Event{Kind: Leaked, Name: h.seat.claim.Name, Token: h.token, Taken: fmt.Sprintf("%s:%d", frame.File, frame.Line)})
+	}
+	c.unlock()
+}

@@ -1,0 +1,203 @@
+package stile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A Lock is something that can be held: part of a name's capacity, or several such parts together. It holds nothing
+// itself, costs nothing to make, and may be used by many goroutines at once. Make one with [Client.Mutex] and its
+// siblings, or with [Join].
+type Lock struct {
+	c      *Client
+	name   string
+	weight int64
+	of     int64 // the name's capacity
+	value  string
+	opts   LockOptions
+	err    error   // why it can never be held
+	parts  []*Lock // of a joined lock, in the order in which they are taken
+}
+
+// Mutex returns the lock that one at a time can hold.
+func (c *Client) Mutex(name string) *Lock { return c.lock(name, driver.All, driver.All) }
+
+// Writer returns the side of a name that excludes readers and other writers. It is the same lock as Mutex.
+func (c *Client) Writer(name string) *Lock { return c.lock(name, driver.All, driver.All) }
+
+// Reader returns the side of a name that readers share. A writer that waits stops the readers that come after it.
+func (c *Client) Reader(name string) *Lock { return c.lock(name, 1, driver.All) }
+
+// Permit returns n permits of a name that has so many: all n at once or none. Everyone who uses the name must say the
+// same number; it is forgotten when nobody uses the name any more.
+func (c *Client) Permit(name string, n, of int) *Lock {
+	l := c.lock(name, int64(n), int64(of))
+	switch {
+	case l.err != nil:
+	case of < 1 || int64(of) >= driver.All:
+		l.err = fmt.Errorf("%w number of permits %d: it must be from 1 to %d", ErrInvalid, of, driver.All-1)
+	case n < 1 || n > of:
+		l.err = fmt.Errorf("%w permits %d: it must be from 1 to %d", ErrInvalid, n, of)
+	}
+	return l
+}
+
+// Candidate returns the lock whose holder is the leader of a name. The value, such as the leader's address, stands in
+// the holder's record for everybody to see.
+func (c *Client) Candidate(name, value string) *Lock {
+	l := c.lock(name, driver.All, driver.All)
+	l.value = value
+	return l
+}
+
+func (c *Client) lock(name string, weight, of int64) *Lock {
+	l := &Lock{c: c, name: name, weight: weight, of: of, opts: c.opts.LockOptions}
+	if err := driver.CheckName(name); err != nil {
+		l.err = fmt.Errorf("%w name: %w", ErrInvalid, err)
+	}
+	return l
+}
+
+// With returns the same lock with other options; zero fields keep what they were. It has no effect on a joined lock,
+// whose parts have options of their own.
+func (l *Lock) With(o LockOptions) *Lock {
+	with := *l
+	with.opts = o.over(l.opts)
+	return &with
+}
+
+// Name returns the lock's name; for a joined lock, that of its first part.
+func (l *Lock) Name() string {
+	if len(l.parts) > 0 {
+		return l.parts[0].name
+	}
+	return l.name
+}
+
+// Do holds the lock while f runs, and releases it after. The context that f gets carries the lease (see [FromContext])
+// and ends with cause [ErrLost] as soon as the lease can no longer be trusted.
+//
+// The error is f's; or that the lock could not be had; or [ErrLost], also if f returned nil, when the lease was lost
+// before f returned: others may have been at work at the same time. A release whose outcome in the store is unknown is
+// no error, since f ran as it should and the lease runs out; observers are told.
+func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
+	lease, err := l.acquire(ctx, "lock", false)
+	if err != nil {
+		return err
+	}
+	work, cancel := lease.attach(ctx)
+	defer cancel(context.Canceled)
+	var failed error
+	defer func() { lease.Unlock() }() //nolint:errcheck // only for a panic of f: the second call is harmless
+	failed = f(work)
+	if err := lease.Unlock(); errors.Is(err, ErrLost) && !errors.Is(failed, ErrLost) {
+		return errors.Join(failed, err)
+	}
+	return failed
+}
+
+// Lock waits until it holds the lock, or ctx ends. Waiters hold in the order in which they came. The lease must be
+// released with Unlock, whatever happens to ctx.
+//
+// An error is an [*Error]; see the Err variables for what can be inside. If ctx ends, it is its cause.
+func (l *Lock) Lock(ctx context.Context) (*Lease, error) { return l.take(ctx, "lock", false) }
+
+// TryLock holds the lock if that needs no waiting. Otherwise the error is [ErrHeld], with a [*HeldError] that says by
+// whom, and nothing is left behind.
+func (l *Lock) TryLock(ctx context.Context) (*Lease, error) { return l.take(ctx, "try", true) }
+
+func (l *Lock) take(ctx context.Context, op string, try bool) (*Lease, error) {
+	lease, err := l.acquire(ctx, op, try)
+	if err != nil {
+		return nil, err
+	}
+	lease.guardLeak(3)
+	return lease, nil
+}
+
+func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error) {
+	if len(l.parts) > 0 {
+		return l.acquireAll(ctx, op, try)
+	}
+	wrap := func(err error) error { return &Error{Op: op, Name: l.name, Err: explain(err)} }
+	if err := l.check(); err != nil {
+		return nil, wrap(err)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, wrap(err)
+	}
+	if outer := carriedBy(ctx, l.c, l.name); outer != nil {
+		h, err := l.reenter(outer)
+		if err != nil {
+			return nil, wrap(err)
+		}
+		return &Lease{hold: h, parent: ctx, nested: true}, nil
+	}
+	h, err := l.c.acquire(ctx, l, try)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return &Lease{hold: h, parent: ctx}, nil
+}
+
+// check tells why the lock can never be held.
+func (l *Lock) check() error {
+	if l.err != nil {
+		return l.err
+	}
+	t := &l.c.traits
+	switch {
+	case l.of != driver.All && !t.Permits:
+		return fmt.Errorf("%w: %s has no permits", ErrUnsupported, t.Store)
+	case l.of == driver.All && l.weight != driver.All && !t.Shared:
+		return fmt.Errorf("%w: %s has no readers", ErrUnsupported, t.Store)
+	}
+	return l.opts.check(*t)
+}
+
+// reenter shares the lease that the context carries.
+func (l *Lock) reenter(outer *hold) (*hold, error) {
+	switch has := outer.seat.claim; {
+	case has.Capacity != l.of:
+		return nil, &driver.CapacityError{Have: has.Capacity, Want: l.of}
+	case has.Capacity != driver.All:
+		return nil, fmt.Errorf("%w: taking more permits while holding some can wait for ever; take them all at once", ErrReentrant)
+	case has.Weight < l.weight:
+		return nil, fmt.Errorf("%w: a reader that waits to write waits for itself; release the read lock first", ErrReentrant)
+	case !l.opts.Reentrant:
+		return nil, fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease", ErrReentrant)
+	}
+	return outer, outer.share()
+}
+
+// LockWithin is TryLock that waits for at most so long: ErrHeld, with the holder, if the lock was not to be had by then.
+func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, error) {
+	if most <= 0 {
+		return l.take(ctx, "try", true)
+	}
+	tooLong := errors.New("waited " + most.String())
+	wctx, cancel := context.WithTimeoutCause(ctx, most, tooLong)
+	defer cancel()
+	lease, err := l.acquire(wctx, "lock", false)
+	if err == nil {
+		lease.parent = ctx
+		lease.guardLeak(2)
+		return lease, nil
+	}
+	if !errors.Is(err, tooLong) {
+		return nil, err
+	}
+	held := &HeldError{}
+	if s, err := l.c.Show(ctx, l.Name()); err == nil && len(s.Claims) > 0 {
+		held.By, held.Remaining = s.Claims[0].Holder, s.Claims[0].Remaining
+	}
+	return nil, &Error{Op: "lock", Name: l.Name(), Err: fmt.Errorf("not had after %v: %w", most, held)}
+}
+
+// order is how joined locks are taken everywhere, so that two takers cannot wait for each other.
+func order(a, b *Lock) int { return cmp.Compare(a.name, b.name) }

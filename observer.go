@@ -1,0 +1,80 @@
+package stile
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// An Observer is told what happens to a client's leases, in the goroutine in which it happens and with no lock held.
+// It must return soon, and may be called from many goroutines at once.
+type Observer func(Event)
+
+// An Event is one thing that happened.
+type Event struct {
+	Kind   Kind
+	Name   string
+	Token  int64
+	Waited time.Duration // Acquired: since the call
+	Local  bool          // Acquired: handed on inside this process
+	Margin time.Duration // Renewed: how much of the lease was left; a small one is a near miss
+	Held   time.Duration // Released and Lost: since it was acquired
+	Taken  string        // Leaked: file and line of the call that acquired it
+	Err    error         // Jeopardy, Lost, and a Released whose outcome in the store is not known
+}
+
+// A Kind says what happened.
+type Kind int
+
+// The kinds of events.
+const (
+	Acquired Kind = iota + 1 // a lease began
+	Waiting                  // a claim stands in the store's queue and does not hold yet
+	Renewed                  // the store confirmed a renewal
+	Jeopardy                 // a renewal failed; it is tried again until the deadline
+	Lost                     // a lease ended before it was released
+	Released                 // a lease was released
+	Leaked                   // a lease that nobody can release any more is still held, and renewed
+)
+
+// String names the kind in a word.
+func (k Kind) String() string {
+	names := [...]string{"nothing", "acquired", "waiting", "renewed", "jeopardy", "lost", "released", "leaked"}
+	if k < 0 || int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
+}
+
+// LogTo returns an observer that writes events to a logger: trouble as warnings, the rest for debugging.
+func LogTo(log *slog.Logger) Observer {
+	return func(e Event) {
+		level := slog.LevelDebug
+		switch e.Kind {
+		case Jeopardy, Lost, Leaked:
+			level = slog.LevelWarn
+		}
+		if !log.Enabled(context.Background(), level) {
+			return
+		}
+		attrs := []slog.Attr{slog.String("name", e.Name), slog.Int64("token", e.Token)}
+		for _, d := range []struct {
+			key   string
+			value time.Duration
+		}{{"waited", e.Waited}, {"margin", e.Margin}, {"held", e.Held}} {
+			if d.value != 0 {
+				attrs = append(attrs, slog.Duration(d.key, d.value))
+			}
+		}
+		if e.Local {
+			attrs = append(attrs, slog.Bool("local", true))
+		}
+		if e.Taken != "" {
+			attrs = append(attrs, slog.String("taken", e.Taken))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, slog.Any("err", e.Err))
+		}
+		log.LogAttrs(context.Background(), level, "lock "+e.Kind.String(), attrs...)
+	}
+}

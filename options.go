@@ -1,0 +1,114 @@
+package stile
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Options are a client's settings. The zero value, and nil, mean the defaults.
+type Options struct {
+	LockOptions // what each lock has unless Lock.With says otherwise
+
+	Observer Observer // is told what happens; nil means nobody
+
+	// Turn bounds how long goroutines of this client hand the lock on among themselves before other processes have
+	// their turn. 0 means 2 ms. A lease that is held longer than that ends the turn when it is released.
+	Turn time.Duration
+
+	// Margin is how long before its end in the store a lease is no longer trusted, beyond what Drift takes.
+	// 0 means a tenth of the ttl, at most a second.
+	Margin time.Duration
+
+	// Drift bounds how much the rates of two clocks may differ, as a part of the time that passes. 0 means 0.005, ten
+	// times what NTP slews by; at most 0.1.
+	Drift float64
+
+	// Patience is how long a store that does not answer is asked again before a call fails. 0 means 5 s.
+	Patience time.Duration
+}
+
+// LockOptions are the settings of one lock. The zero of each field means its default.
+type LockOptions struct {
+	TTL       time.Duration // how long a lease outlives its last renewal: from the store's minimum to 24 h; 0 means 15 s
+	MaxHold   time.Duration // a lease is lost after this, renewed or not; 0 means never
+	Linger    time.Duration // how long the claim stays in the store after the last unlock, for the next lock here; 0 means not
+	LockDelay time.Duration // after a lease that ran out while held, keeps everyone out for this long; 0 means not
+	Reentrant bool          // accept a context that already holds the lock; its lease and token are shared
+	Owner     string        // a stable name of the job, for people to read and for Reclaim; "" means none
+	Reclaim   bool          // entering removes a claim that an earlier run with the same Owner left: one job, one run at a time
+	Reason    string        // why, for people to read
+}
+
+const (
+	defaultTTL      = 15 * time.Second
+	defaultTurn     = 2 * time.Millisecond
+	defaultPatience = 5 * time.Second
+	defaultDrift    = 0.005
+
+	// A waiter's lease is short, so that one that died delays those behind it only this long.
+	waiterTTL = 6 * time.Second
+)
+
+// over returns the options with the zero fields of o taken from the defaults below.
+func (o LockOptions) over(below LockOptions) LockOptions {
+	pick(&o.TTL, below.TTL)
+	pick(&o.MaxHold, below.MaxHold)
+	pick(&o.Linger, below.Linger)
+	pick(&o.LockDelay, below.LockDelay)
+	pick(&o.Owner, below.Owner)
+	pick(&o.Reason, below.Reason)
+	o.Reentrant = o.Reentrant || below.Reentrant
+	o.Reclaim = o.Reclaim || below.Reclaim
+	return o
+}
+
+func pick[T comparable](field *T, fallback T) {
+	var zero T
+	if *field == zero {
+		*field = fallback
+	}
+}
+
+func (o Options) withDefaults() (Options, error) {
+	pick(&o.TTL, defaultTTL)
+	pick(&o.Turn, defaultTurn)
+	pick(&o.Patience, defaultPatience)
+	pick(&o.Drift, defaultDrift)
+	if o.Drift < 0 || o.Drift > 0.1 {
+		return o, fmt.Errorf("%w drift %v: it must be above 0 and at most 0.1", ErrInvalid, o.Drift)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"turn", o.Turn}, {"margin", o.Margin}, {"patience", o.Patience}} {
+		if d.value < 0 {
+			return o, fmt.Errorf("%w %s %v: it must not be negative", ErrInvalid, d.name, d.value)
+		}
+	}
+	return o, nil
+}
+
+// check tells what the store cannot do with these options.
+func (o LockOptions) check(t driver.Traits) error {
+	longest := driver.MaxTTL
+	if t.MaxTTL > 0 {
+		longest = min(longest, t.MaxTTL)
+	}
+	switch {
+	case o.TTL < max(t.MinTTL, time.Millisecond):
+		return fmt.Errorf("%w ttl %v: the shortest that %s keeps is %v", ErrInvalid, o.TTL, t.Store, max(t.MinTTL, time.Millisecond))
+	case o.TTL > longest:
+		return fmt.Errorf("%w ttl %v: the longest is %v", ErrInvalid, o.TTL, longest)
+	case o.LockDelay > driver.MaxTTL:
+		return fmt.Errorf("%w lock-delay %v: the longest is %v", ErrInvalid, o.LockDelay, driver.MaxTTL)
+	case o.MaxHold < 0 || o.Linger < 0 || o.LockDelay < 0:
+		return fmt.Errorf("%w options: max hold, linger and lock-delay must not be negative", ErrInvalid)
+	case o.Linger > o.TTL:
+		return fmt.Errorf("%w linger %v: it must not be longer than the ttl, %v", ErrInvalid, o.Linger, o.TTL)
+	case o.Reclaim && o.Owner == "":
+		return fmt.Errorf("%w options: reclaim needs an owner", ErrInvalid)
+	}
+	return nil
+}
