@@ -1,0 +1,160 @@
+//go:build unix
+
+package servertest
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Redis starts a Redis server that keeps nothing on disk, with the arguments added to its command line.
+func Redis(t TB, args ...string) *Server {
+	t.Helper()
+	return Start(t, redisServer(1, func(s *Server) []string {
+		return append([]string{"--port", strconv.Itoa(s.Ports[0])}, args...)
+	}, nil))
+}
+
+// RedisTLS starts a Redis server that speaks only TLS. It returns the file of the authority that signed its certificate,
+// which is for 127.0.0.1 and localhost.
+func RedisTLS(t TB, args ...string) (s *Server, authority string) {
+	t.Helper()
+	files := certificate(t)
+	trust, err := files.config()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return Start(t, redisServer(1, func(s *Server) []string {
+		return append([]string{
+			"--port", "0", "--tls-port", strconv.Itoa(s.Ports[0]), "--tls-auth-clients", "optional",
+			"--tls-cert-file", files.cert, "--tls-key-file", files.key, "--tls-ca-cert-file", files.authority,
+		}, args...)
+	}, trust)), files.authority
+}
+
+func redisServer(ports int, args func(s *Server) []string, trust *tls.Config) Process {
+	return Process{
+		Binary: "redis-server", Package: "redis-server", Ports: ports,
+		Args: func(s *Server) []string {
+			return append([]string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, args(s)...)
+		},
+		Ready: func(s *Server) error { return redisReady(s.Addr, trust) },
+	}
+}
+
+// redisReady takes every answer but "still loading" for a yes: a server that asks for a password is up.
+func redisReady(addr string, trust *tls.Config) error {
+	c, err := DialRedis(addr, trust)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Do("PING")
+	var answer RedisError
+	if errors.As(err, &answer) && !strings.HasPrefix(string(answer), "LOADING") {
+		return nil
+	}
+	return err
+}
+
+// Redis runs commands on a Redis server that has neither TLS nor a password, one connection for all, and returns the
+// last answer. The test fails if a command does.
+func (s *Server) Redis(commands ...[]string) any {
+	s.t.Helper()
+	c, err := DialRedis(s.Addr, nil)
+	if err != nil {
+		s.t.Fatalf("%v", err)
+		return nil
+	}
+	defer c.Close()
+	var last any
+	for _, args := range commands {
+		if last, err = c.Do(args...); err != nil {
+			s.t.Fatalf("redis %s: %v", args[0], err)
+		}
+	}
+	return last
+}
+
+// RedisInfo returns one field of a Redis server's INFO, or "" if it has none.
+func (s *Server) RedisInfo(field string) string {
+	s.t.Helper()
+	text, _ := s.Redis([]string{"INFO", "everything"}).(string)
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// A Sentinels is one Redis primary with a replica, watched by one Sentinel that may decide alone.
+type Sentinels struct {
+	Name                       string // of the primary, as Sentinel knows it
+	Primary, Replica, Sentinel *Server
+}
+
+// RedisSentinel starts a primary, a replica and a Sentinel, and returns when the replica is in step and the Sentinel
+// knows both.
+func RedisSentinel(t TB) *Sentinels {
+	t.Helper()
+	set := &Sentinels{Name: "main", Primary: Redis(t, "--repl-diskless-sync-delay", "0")}
+	host, port, _ := strings.Cut(set.Primary.Addr, ":")
+	set.Replica = Redis(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	Until(t, "the replica is in step", func() bool { return set.Replica.RedisInfo("master_link_status") == "up" })
+	set.Sentinel = Start(t, Process{
+		Binary: "redis-server", Package: "redis-server",
+		Files: func(s *Server) error {
+			lines := []string{
+				fmt.Sprintf("port %d", s.Ports[0]), "bind 127.0.0.1", "dir " + s.Dir,
+				fmt.Sprintf("sentinel monitor %s %s %s 1", set.Name, host, port),
+				"sentinel down-after-milliseconds " + set.Name + " 500",
+				"sentinel failover-timeout " + set.Name + " 2000",
+			}
+			return os.WriteFile(filepath.Join(s.Dir, "sentinel.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+		},
+		Args:  func(s *Server) []string { return []string{filepath.Join(s.Dir, "sentinel.conf"), "--sentinel"} },
+		Ready: func(s *Server) error { return redisReady(s.Addr, nil) },
+	})
+	Until(t, "the sentinel knows the replica", func() bool {
+		list, _ := set.Sentinel.Redis([]string{"SENTINEL", "REPLICAS", set.Name}).([]any)
+		return len(list) == 1
+	})
+	return set
+}
+
+// RedisCluster starts a cluster of three primaries that serve all slots, and returns when each of them says so.
+func RedisCluster(t TB, args ...string) []*Server {
+	t.Helper()
+	const nodes, slots = 3, 16384
+	var list []*Server
+	for range nodes {
+		list = append(list, Start(t, redisServer(2, func(s *Server) []string {
+			return append([]string{
+				"--port", strconv.Itoa(s.Ports[0]), "--cluster-port", strconv.Itoa(s.Ports[1]),
+				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
+			}, args...)
+		}, nil)))
+	}
+	for i, s := range list {
+		first, last := slots*i/nodes, slots*(i+1)/nodes-1
+		s.Redis(
+			[]string{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)},
+			[]string{"CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)},
+			[]string{"CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(list[0].Ports[0]), strconv.Itoa(list[0].Ports[1])},
+		)
+	}
+	for _, s := range list {
+		Until(t, "all slots are served", func() bool {
+			state, _ := s.Redis([]string{"CLUSTER", "INFO"}).(string)
+			ranges, _ := s.Redis([]string{"CLUSTER", "SLOTS"}).([]any)
+			return strings.Contains(state, "cluster_state:ok") && len(ranges) == nodes
+		})
+	}
+	return list
+}

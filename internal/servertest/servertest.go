@@ -1,0 +1,237 @@
+//go:build unix
+
+// Package servertest starts real servers for tests: on a free loopback port, in a temporary folder, owned by process
+// id, ready when it returns, and gone when the test ends or the test's process dies.
+//
+// A server that is not installed is a failed test, and the failure names the package that has it.
+package servertest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A TB is the part of [testing.TB] that starting a server needs, so that benchmarks and programs can start one too.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+	Cleanup(f func())
+	TempDir() string
+}
+
+// A Process says how to run a server.
+type Process struct {
+	Binary  string                   // found in PATH
+	Package string                   // Debian package that has the binary
+	Ports   int                      // free ports that it needs; 0 means 1
+	Files   func(s *Server) error    // writes what the server reads, before each start; nil means nothing
+	Args    func(s *Server) []string // its arguments
+	Ready   func(s *Server) error    // asked until the answer is nil
+}
+
+// A Server is a running process. It is stopped when the test ends.
+type Server struct {
+	Addr  string // 127.0.0.1 and the first port
+	Ports []int
+	Dir   string // its own folder, kept through a restart
+
+	t    TB
+	spec Process
+
+	mu     sync.Mutex // guards what follows
+	proc   *os.Process
+	exited chan struct{} // closed when proc has ended
+}
+
+const (
+	readyWithin = 20 * time.Second
+	stopWithin  = 5 * time.Second
+	askEvery    = 5 * time.Millisecond
+	attempts    = 5 // another process may take a port between the look for a free one and its use
+)
+
+// Start runs a server and returns when it is ready. The test fails if it cannot.
+func Start(t TB, p Process) *Server {
+	t.Helper()
+	if _, err := exec.LookPath(p.Binary); err != nil {
+		t.Fatalf("%s is not installed: apt-get install %s", p.Binary, p.Package)
+	}
+	s := &Server{t: t, spec: p, Dir: t.TempDir()}
+	t.Cleanup(s.Kill)
+	var err error
+	for range attempts {
+		if s.Ports, err = freePorts(max(1, p.Ports)); err != nil {
+			break
+		}
+		s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Ports[0])
+		if err = s.run(); err == nil {
+			return s
+		}
+		s.Kill()
+	}
+	t.Fatalf("%s does not start: %v\n%s", p.Binary, err, s.Log())
+	return nil
+}
+
+// run starts the process on the ports that s has and waits until it is ready.
+func (s *Server) run() error {
+	if s.spec.Files != nil {
+		if err := s.spec.Files(s); err != nil {
+			return err
+		}
+	}
+	out, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command(s.spec.Binary, s.spec.Args(s)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.Dir, out, out, attributes()
+
+	started, exited := make(chan error, 1), make(chan struct{})
+	go func() {
+		// The kernel kills the child when the thread that started it ends, so that thread lives as long as the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait()
+		}
+		close(exited)
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.proc, s.exited = cmd.Process, exited
+	s.mu.Unlock()
+
+	ask := time.NewTicker(askEvery)
+	defer ask.Stop()
+	limit := time.NewTimer(readyWithin)
+	defer limit.Stop()
+	for {
+		err := s.spec.Ready(s)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("it ended at once: %v", cmd.ProcessState)
+		case <-limit.C:
+			return fmt.Errorf("it is not ready after %v: %w", readyWithin, err)
+		case <-ask.C:
+		}
+	}
+}
+
+// Pid returns the process id of the running server.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc.Pid
+}
+
+// Stop asks the server to end, with SIGTERM, and kills it if it has not after a while. Stopping twice is harmless.
+func (s *Server) Stop() {
+	s.end(syscall.SIGTERM)
+}
+
+// Kill ends the server with SIGKILL. Killing twice is harmless.
+func (s *Server) Kill() {
+	s.end(syscall.SIGKILL)
+}
+
+func (s *Server) end(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return
+	}
+	s.proc.Signal(sig)
+	s.proc.Signal(syscall.SIGCONT)
+	select {
+	case <-s.exited:
+	case <-time.After(stopWithin):
+		s.proc.Kill()
+		<-s.exited
+	}
+	s.proc = nil
+}
+
+// Pause stops the server with SIGSTOP: connections stay open and nothing is answered.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		s.t.Fatalf("%s is not running", s.spec.Binary)
+	}
+	if err := s.proc.Signal(sig); err != nil {
+		s.t.Fatalf("%s: %v: %v", s.spec.Binary, sig, err)
+	}
+}
+
+// Restart runs the server again on the same port and in the same folder, after stopping it if it runs.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	if err := s.run(); err != nil {
+		s.t.Fatalf("%s does not start again: %v\n%s", s.spec.Binary, err, s.Log())
+	}
+}
+
+// Log returns the end of what the server has printed.
+func (s *Server) Log() string {
+	const most = 4096
+	text, err := os.ReadFile(filepath.Join(s.Dir, "log"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-most):])
+}
+
+// Until waits until a condition holds and fails the test if it does not for long.
+func Until(t TB, what string, holds func() bool) {
+	t.Helper()
+	ask := time.NewTicker(askEvery)
+	defer ask.Stop()
+	limit := time.NewTimer(readyWithin)
+	defer limit.Stop()
+	for !holds() {
+		select {
+		case <-ask.C:
+		case <-limit.C:
+			t.Fatalf("after %v not yet: %s", readyWithin, what)
+		}
+	}
+}
+
+// freePorts returns ports that were free a moment ago, all different.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
