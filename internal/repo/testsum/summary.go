@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A summary counts tests.
+type summary struct{ passed, failed int }
+
+func (s summary) String() string { return fmt.Sprintf("%d passed, %d failed", s.passed, s.failed) }
+
+// An event is one line that go test -json prints; see go doc test2json.
+type event struct {
+	Action, Package, Test, Output, ImportPath, FailedBuild string
+
+	Elapsed float64 // seconds
+}
+
+// A pkg is a package whose tests run.
+type pkg struct {
+	tests  map[string]*one
+	output bytes.Buffer // what no test said
+}
+
+// A one is a test that has begun.
+type one struct {
+	result string // pass, fail, skip; empty while it runs
+	output bytes.Buffer
+}
+
+// read reads the events of go test -json and writes what a person needs to know of them.
+func read(r io.Reader, w io.Writer) (sum summary, err error) {
+	pkgs := map[string]*pkg{}
+	builds := map[string]*bytes.Buffer{} // what the compiler said
+	for lines := bufio.NewReader(r); ; {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF && len(line) == 0 {
+			break
+		} else if err != nil && err != io.EOF {
+			return sum, err
+		}
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			w.Write(line) // such as a warning of the go command
+			continue
+		}
+		if e.Action == "build-output" {
+			if builds[e.ImportPath] == nil {
+				builds[e.ImportPath] = new(bytes.Buffer)
+			}
+			builds[e.ImportPath].WriteString(e.Output)
+			continue
+		}
+		if e.Package == "" {
+			continue
+		}
+		p := pkgs[e.Package]
+		if p == nil {
+			p = &pkg{tests: map[string]*one{}}
+			pkgs[e.Package] = p
+		}
+		if e.Test == "" && slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
+			if b := builds[e.FailedBuild]; b != nil {
+				p.output.Write(b.Bytes())
+			}
+			got := p.end(&e, w)
+			sum.passed += got.passed
+			sum.failed += got.failed
+			delete(pkgs, e.Package)
+			continue
+		}
+		p.add(&e)
+	}
+	// go test itself was killed.
+	for _, name := range slices.Sorted(maps.Keys(pkgs)) {
+		got := pkgs[name].end(&event{Action: "fail", Package: name}, w)
+		sum.passed += got.passed
+		sum.failed += got.failed
+	}
+	return sum, nil
+}
+
+// add takes note of an event of a package that still runs.
+func (p *pkg) add(e *event) {
+	output := &p.output
+	if e.Test != "" {
+		t := p.tests[e.Test]
+		if t == nil {
+			t = new(one)
+			p.tests[e.Test] = t
+		}
+		output = &t.output
+		if slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
+			t.result = e.Action
+		}
+	}
+	if e.Action == "output" && !noise(e.Output) {
+		output.WriteString(e.Output)
+	}
+}
+
+// noise reports whether a line of output says no more than other events, or the line of the package, do.
+func noise(line string) bool {
+	return strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "FAIL\t") || line == "PASS\n" || line == "FAIL\n"
+}
+
+// end counts the tests of a package and writes its line, below what the failed ones said.
+func (p *pkg) end(e *event, w io.Writer) (sum summary) {
+	said := new(bytes.Buffer)
+	for _, name := range slices.Sorted(maps.Keys(p.tests)) {
+		t := p.tests[name]
+		parent, failed := false, false
+		for other, sub := range p.tests {
+			if strings.HasPrefix(other, name+"/") {
+				parent, failed = true, failed || sub.result != "pass"
+			}
+		}
+		switch {
+		case t.result == "pass":
+			if !parent {
+				sum.passed++
+			}
+			continue
+		case t.result == "":
+			fmt.Fprintf(said, "--- FAIL: %s did not end\n", name)
+		case t.result == "skip":
+			fmt.Fprintf(said, "--- FAIL: %s skipped itself\n", name)
+		}
+		if !failed {
+			sum.failed++
+		}
+		said.Write(t.output.Bytes())
+	}
+	if e.Action == "fail" {
+		if sum.failed == 0 {
+			sum.failed = 1
+			fmt.Fprintf(said, "--- FAIL: %s failed outside its tests\n", e.Package)
+		}
+		said.Write(p.output.Bytes())
+	}
+	w.Write(said.Bytes())
+	switch {
+	case sum.failed > 0:
+		fmt.Fprintf(w, "FAIL  %-50s %6.1f s  %s\n", e.Package, e.Elapsed, sum)
+	case sum.passed == 0:
+		fmt.Fprintf(w, "none  %s\n", e.Package)
+	default:
+		fmt.Fprintf(w, "ok    %-50s %6.1f s  %d\n", e.Package, e.Elapsed, sum.passed)
+	}
+	return sum
+}
