@@ -1,0 +1,100 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Every package of every module of go.work.
+PACKAGES = $$(go list -f '{{.Dir}}/...' -m)
+
+# What the tests start, as command:Debian package, and what the race detector is built with.
+SERVERS = redis-server:redis-server
+COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
+
+# Packages whose tests run at a time; each may start servers.
+PARALLEL = 2
+TESTSUM = go run ./internal/repo/testsum -o bin/tests --
+TEST = -p $(PARALLEL) -count=1 -timeout 8m $(PACKAGES)
+
+CHECKS = gofmt vet fix lint tidy-check build interop race
+FUZZTIME = 20s
+
+.PHONY: help build demo servers test race check interop bench fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: bin ## build the command: bin/stile
+	@go build -o bin/stile ./cmd/stile
+
+demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one
+	@bin/stile demo tickets
+
+servers: ## install the servers that the tests start, where they are missing
+	@internal/repo/install.sh $(SERVERS)
+
+test: servers bin ## run the tests of all modules on real servers
+	@$(TESTSUM) $(TEST)
+
+race: servers compiler bin ## run the tests with the race detector
+	@CGO_ENABLED=1 $(TESTSUM) -race $(TEST)
+
+check: ## all that must pass before a change lands; what CI runs
+	@failed=; \
+	for step in $(CHECKS); do \
+		echo "== $$step"; start=$$SECONDS; \
+		$(MAKE) --no-print-directory $$step || failed+=" $$step"; \
+		echo "== $$step: $$((SECONDS - start)) s"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "check failed in:$$failed"; exit 1; fi; \
+	echo "check passed: $(CHECKS)"
+
+interop: ## run the foreign clients under interop/ against the same locks
+	@n=0; for run in interop/*/run; do \
+		if [ -x "$$run" ]; then echo "$$run"; "$$run"; n=$$((n + 1)); fi; \
+	done; \
+	if [ $$n = 0 ]; then echo "interop/ has no foreign clients yet: nothing was run"; fi
+
+bench: servers ## measure beside other libraries, into docs/benchmarks.md
+	@mkdir -p docs
+	@cd bench && go run . -out ../docs/benchmarks.md
+
+fuzz: ## fuzz each parser for FUZZTIME (20s)
+	@for pkg in $$(go list -f '{{.ImportPath}}' $(PACKAGES)); do \
+		for name in $$(go test -run '^$$' -list '^Fuzz' $$pkg | sed -n '/^Fuzz/p'); do \
+			echo "$$pkg $$name"; \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -parallel $(PARALLEL) $$pkg; \
+		done; \
+	done
+
+lint: bin/golangci-lint ## run the linters of .golangci.yml
+	@bin/golangci-lint run $(PACKAGES)
+
+tidy: ## write go.mod and go.sum of every module
+	@go run ./internal/repo/tidy -w
+
+clean: ## remove what was built
+	@rm -rf bin
+
+gofmt:
+	@out=$$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0r ls -d 2>/dev/null | xargs -r gofmt -l); \
+	if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+
+vet:
+	@go vet $(PACKAGES)
+
+fix:
+	@out=$$(go fix -diff $(PACKAGES)) || { echo "$$out"; echo "go fix would change this"; exit 1; }; \
+	if [ -n "$$out" ]; then echo "$$out"; exit 1; fi
+
+tidy-check:
+	@go run ./internal/repo/tidy
+
+compiler:
+	@internal/repo/install.sh $(COMPILER)
+
+bin:
+	@mkdir -p bin
+
+bin/golangci-lint: lint/go.mod lint/go.sum | bin
+	@echo "building the linter, which takes about a minute"
+	@GOWORK=off go build -C lint -p $(PARALLEL) -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
