@@ -75,15 +75,16 @@ clean: ## remove what was built
 	@rm -rf bin
 
 gofmt:
-	@out=$$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0r ls -d 2>/dev/null | xargs -r gofmt -l); \
+	@out=$$(gofmt -l .); \
 	if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 
 vet:
 	@go vet $(PACKAGES)
 
 fix:
-	@out=$$(go fix -diff $(PACKAGES)) || { echo "$$out"; echo "go fix would change this"; exit 1; }; \
-	if [ -n "$$out" ]; then echo "$$out"; exit 1; fi
+	@status=0; out=$$(go fix -diff -stringsbuilder=false $(PACKAGES)) || status=$$?; \
+	if [ -n "$$out" ]; then echo "go fix would change:"; echo "$$out"; exit 1; fi; \
+	exit $$status
 
 tidy-check:
 	@go run ./internal/repo/tidy

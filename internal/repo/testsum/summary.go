@@ -48,7 +48,7 @@ func read(r io.Reader, w io.Writer) (sum summary, err error) {
 		}
 		var e event
 		if json.Unmarshal(line, &e) != nil {
-			w.Write(line) // such as a warning of the go command
+			fmt.Fprintf(w, "%s", line) // such as a warning of the go command
 			continue
 		}
 		if e.Action == "build-output" {
@@ -122,15 +122,15 @@ func (p *pkg) end(e *event, w io.Writer) (sum summary) {
 				parent, failed = true, failed || sub.result != "pass"
 			}
 		}
-		switch {
-		case t.result == "pass":
+		switch t.result {
+		case "pass":
 			if !parent {
 				sum.passed++
 			}
 			continue
-		case t.result == "":
+		case "":
 			fmt.Fprintf(said, "--- FAIL: %s did not end\n", name)
-		case t.result == "skip":
+		case "skip":
 			fmt.Fprintf(said, "--- FAIL: %s skipped itself\n", name)
 		}
 		if !failed {
@@ -145,7 +145,7 @@ func (p *pkg) end(e *event, w io.Writer) (sum summary) {
 		}
 		said.Write(p.output.Bytes())
 	}
-	w.Write(said.Bytes())
+	fmt.Fprint(w, said)
 	switch {
 	case sum.failed > 0:
 		fmt.Fprintf(w, "FAIL  %-50s %6.1f s  %s\n", e.Package, e.Elapsed, sum)
