@@ -1,0 +1,214 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+var awaitCases = []Case{
+	{"AwaitLeave", "Await returns when the place of a claim that waits may have changed.", ordered, awaitLeave},
+	{"AwaitLeaveOfReaders", "Leave wakes those who hold because of it.", ordered | shared, awaitReaders},
+	{"AwaitExpiry", "Its place says how soon to ask again, so a claim ahead that runs out delays nobody for longer.", ordered, awaitExpiry},
+	{"AwaitHolds", "A place from Await that holds says that the claim holds.", ordered, awaitHolds},
+	{"AwaitDoesNotRenew", "Await does not renew.", ordered, awaitDoesNotRenew},
+	{"AwaitContext", "Await ends when its context ends.", ordered, awaitContext},
+	{"LostNotification", "A lost notification costs no more than the time until the caller asks again.", ordered, lostNotification},
+	{"AwaitTooLate", "Await returns when the place may have changed, also if that was before the call.", ordered, awaitTooLate},
+	{"AwaitQueue", "Claims hold in the order in which they entered, each woken by the one before.", ordered, awaitQueue},
+}
+
+type told struct {
+	place driver.Place
+	err   error
+	at    time.Time
+}
+
+// awaiting waits for the turn of a claim that has entered, in the background.
+func (r *run) awaiting(d driver.Driver, c *driver.Claim) <-chan told {
+	ch := make(chan told, 1)
+	go func() {
+		p, err := r.turn(r.ctx, d, c)
+		ch <- told{p, err, time.Now()}
+	}()
+	return ch
+}
+
+// woken waits until a waiter says that it holds, which it must do soon after a moment.
+func (r *run) woken(ch <-chan told, since time.Time, bound time.Duration) {
+	r.Helper()
+	t := <-ch
+	if t.err != nil || !t.place.Holds {
+		r.Fatalf("the waiter = %+v, %v; want a place that holds", t.place, t.err)
+	}
+	if late := t.at.Sub(since); late > bound {
+		r.Errorf("the waiter learned that it holds after %v; want at most %v", late, bound)
+	}
+}
+
+func awaitLeave(r *run) {
+	for range 3 {
+		holder, waiter := r.claim(), r.claim()
+		r.holds(r.a, holder)
+		waiter.Ticket = r.waits(r.b, waiter).Ticket
+		ch := r.awaiting(r.b, waiter)
+		for range 10 {
+			poll(r.ctx) // so that, in some rounds at least, the waiter is inside Await
+		}
+		start := time.Now()
+		r.leave(r.a, holder)
+		r.woken(ch, start, r.store.Wake)
+		r.leave(r.b, waiter)
+	}
+}
+
+func awaitReaders(r *run) {
+	writer := r.claim()
+	r.holds(r.a, writer)
+	var waiting []<-chan told
+	for i := range 6 {
+		c := r.shared()
+		d := r.a
+		if i%2 == 0 {
+			d = r.b
+		}
+		c.Ticket = r.waits(d, c).Ticket
+		waiting = append(waiting, r.awaiting(d, c))
+	}
+	for range 10 {
+		poll(r.ctx)
+	}
+	start := time.Now()
+	r.leave(r.b, writer) // by another client than the one that entered it
+	for _, ch := range waiting {
+		r.woken(ch, start, r.store.Wake)
+	}
+}
+
+func awaitExpiry(r *run) {
+	dead, waiter := r.brief(), r.claim()
+	start := time.Now()
+	r.holds(r.a, dead)
+	waiter.Ticket = r.waits(r.b, waiter).Ticket
+	r.woken(r.awaiting(r.b, waiter), start, r.store.Lease+r.store.Slack)
+}
+
+func awaitHolds(r *run) {
+	holder, waiter := r.claim(), r.claim()
+	r.holds(r.a, holder)
+	waiter.Ticket = r.waits(r.b, waiter).Ticket
+	r.leave(r.a, holder)
+	p, err := r.b.Await(r.ctx, waiter)
+	if err != nil {
+		r.Fatalf("await = %v; want nil", err)
+	}
+	if p.Holds && p.Ticket != waiter.Ticket {
+		r.Errorf("the place has ticket %d; want %d", p.Ticket, waiter.Ticket)
+	}
+	r.waits(r.a, r.claim())
+	if p := r.holds(r.b, waiter); p.Ticket != waiter.Ticket {
+		r.Errorf("the ticket is %d; want %d", p.Ticket, waiter.Ticket)
+	}
+}
+
+func awaitDoesNotRenew(r *run) {
+	r.holds(r.a, r.claim())
+	waiter := r.brief()
+	waiter.Ticket = r.waits(r.b, waiter).Ticket
+	witness := r.claim()
+	r.waits(r.a, witness)
+	r.until(r.store.Lease+r.store.Slack, "the waiter is gone", func() bool {
+		ctx, cancel := context.WithTimeout(r.ctx, r.store.Lease/10)
+		defer cancel()
+		if p, _ := r.b.Await(ctx, waiter); p.Holds {
+			r.Fatalf("await = %+v; want no place that holds", p)
+		}
+		return r.waits(r.a, witness).Ahead == 1
+	})
+	_, err := r.b.Enter(r.ctx, waiter)
+	r.gone("enter of the waiter", err)
+}
+
+func awaitContext(r *run) {
+	r.holds(r.a, r.claim())
+	waiter := r.claim()
+	waiter.Ticket = r.waits(r.b, waiter).Ticket
+	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
+	defer cancel()
+	for start := time.Now(); ; {
+		p, err := r.b.Await(ctx, waiter)
+		if p.Holds {
+			r.Fatalf("await = %+v; want no place that holds", p)
+		}
+		if late := time.Since(start) - 50*time.Millisecond; late > r.store.Slack {
+			r.Errorf("await ended %v after its context", late)
+		}
+		if ctx.Err() == nil && err == nil {
+			continue // early, which is allowed
+		}
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			r.Errorf("await = %v; want the context's error", err)
+		}
+		break
+	}
+	if p := r.waits(r.b, waiter); p.Ticket != waiter.Ticket {
+		r.Errorf("the ticket is %d after await ended; want %d", p.Ticket, waiter.Ticket)
+	}
+}
+
+func lostNotification(r *run) {
+	holder, waiter := r.claim(), r.claim()
+	r.holds(r.a, holder)
+	waiter.Ticket = r.waits(r.b, waiter).Ticket
+	r.leave(r.a, holder) // nobody is in Await
+	if p := r.holds(r.b, waiter); p.Ticket != waiter.Ticket {
+		r.Errorf("the ticket is %d; want %d", p.Ticket, waiter.Ticket)
+	}
+}
+
+func awaitTooLate(r *run) {
+	holder, waiter := r.claim(), r.claim()
+	r.holds(r.a, holder)
+	waiter.Ticket = r.waits(r.b, waiter).Ticket
+	r.leave(r.a, holder)
+	start := time.Now()
+	if _, err := r.b.Await(r.ctx, waiter); err != nil {
+		r.Fatalf("await = %v; want nil", err)
+	}
+	if late := time.Since(start); late > r.store.Wake {
+		r.Errorf("await returned after %v; want at most %v", late, r.store.Wake)
+	}
+}
+
+func awaitQueue(r *run) {
+	holder := r.claim()
+	r.holds(r.a, holder)
+	var (
+		claims  []*driver.Claim
+		waiting []<-chan told
+	)
+	for i := range 6 {
+		c := r.claim()
+		d := r.b
+		if i%2 == 0 {
+			d = r.a
+		}
+		c.Ticket = r.waits(d, c).Ticket
+		claims, waiting = append(claims, c), append(waiting, r.awaiting(d, c))
+	}
+	for i, ch := range waiting {
+		start := time.Now()
+		r.leave(r.a, holder)
+		r.woken(ch, start, r.store.Wake)
+		holder = claims[i]
+		for j, later := range waiting[i+1:] {
+			select {
+			case t := <-later:
+				r.Fatalf("claim %d = %+v, %v while claim %d holds", i+1+j, t.place, t.err, i)
+			default:
+			}
+		}
+	}
+}

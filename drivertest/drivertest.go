@@ -1,0 +1,148 @@
+// Package drivertest holds a driver to the contract of package driver.
+//
+// The contract is a table of cases, each with the sentence that it checks; [Run] runs them all against a real store.
+// [Model] runs random operations against a store and against [driver.Queue], and compares the two after each step.
+//
+// What a driver declares not to have in its [driver.Traits] is not asked of it, but it must then answer
+// [driver.ErrUnsupported] instead of approximating.
+package drivertest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A Store is the store under test.
+type Store struct {
+	// Open connects one more client to the store, always to the same one. The suite closes it.
+	Open func(t testing.TB) driver.Driver
+
+	// Lease is a short lease that the cases let run out. It must be long enough for a few calls; 0 means the larger of
+	// MinTTL and 300 ms.
+	Lease time.Duration
+
+	// Slack is how long after its end a lease may be noticed to have ended; 0 means one second.
+	Slack time.Duration
+
+	// Wake is how long after a claim left the next one may be told; 0 means 500 ms where the store pushes, and one second
+	// where it is polled.
+	Wake time.Duration
+}
+
+// A Case checks one sentence of the contract.
+type Case struct {
+	Name     string
+	Sentence string // cited when the case fails
+	needs    power
+	check    func(r *run)
+}
+
+// A power is something that a driver's traits may say it lacks.
+type power int
+
+const (
+	ordered power = 1 << iota
+	shared
+	permits
+	fencing
+)
+
+// Cases returns the contract.
+func Cases() []Case {
+	var all []Case
+	for _, part := range [][]Case{enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases, stressCases} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// Run checks every case against the store, in parallel, each on a name of its own.
+func Run(t *testing.T, s Store) {
+	a, b := s.Open(t), s.Open(t)
+	t.Cleanup(func() {
+		a.Close()
+		b.Close()
+	})
+	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			check(t, s, a, b, c)
+		})
+	}
+}
+
+// check runs one case with two clients of the store.
+func check(t testing.TB, s Store, a, b driver.Driver, c Case) {
+	r := &run{TB: t, store: s, traits: a.Traits(), sentence: c.Sentence, a: a, b: b, name: "drivertest/" + c.Name + "/" + rand.Text()}
+	r.store.Lease = max(r.store.Lease, r.traits.MinTTL)
+	if s.Lease == 0 {
+		r.store.Lease = max(300*time.Millisecond, r.traits.MinTTL)
+	}
+	if s.Slack == 0 {
+		r.store.Slack = time.Second
+	}
+	if s.Wake == 0 {
+		r.store.Wake = time.Second
+		if r.traits.Wake == "push" {
+			r.store.Wake = 500 * time.Millisecond
+		}
+	}
+	var cancel context.CancelFunc
+	r.ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if r.declared(c.needs) {
+		c.check(r)
+	}
+}
+
+// A run is one case on one name. Its methods fail the case with the sentence of the contract.
+type run struct {
+	testing.TB
+	store    Store
+	traits   driver.Traits
+	sentence string
+	ctx      context.Context
+	a, b     driver.Driver // two clients
+	name     string
+}
+
+func (r *run) Errorf(format string, args ...any) {
+	r.Helper()
+	r.TB.Errorf(format+"\n\tthe contract: %s", append(args, r.sentence)...)
+}
+
+func (r *run) Fatalf(format string, args ...any) {
+	r.Helper()
+	r.TB.Fatalf(format+"\n\tthe contract: %s", append(args, r.sentence)...)
+}
+
+// declared reports that the driver has all that a case needs. What it lacks, it must refuse.
+func (r *run) declared(needs power) bool {
+	lacks := needs
+	for p, has := range map[power]bool{
+		ordered: r.traits.Ordered, shared: r.traits.Shared, permits: r.traits.Permits, fencing: r.traits.Fencing != driver.NoFencing,
+	} {
+		if has {
+			lacks &^= p
+		}
+	}
+	if lacks&shared != 0 {
+		r.refused(r.shared())
+	}
+	if lacks&permits != 0 {
+		r.refused(r.permit(1, 2))
+	}
+	return lacks == 0
+}
+
+func (r *run) refused(c *driver.Claim) {
+	r.Helper()
+	if _, err := r.a.Enter(r.ctx, c); !errors.Is(err, driver.ErrUnsupported) {
+		r.Errorf("enter weight %d of %d = %v; want ErrUnsupported, as the traits lack it", c.Weight, c.Capacity, err)
+	}
+}

@@ -1,0 +1,248 @@
+package drivertest
+
+import (
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+)
+
+var enterCases = []Case{
+	{"EnterAtTail", "Enter puts the claim at the tail of its queue and starts its lease: TTL if it holds, else Wait.", ordered, enterAtTail},
+	{"EnterAgain", "Enter finds the claim where it stands, so it may be repeated after a lost reply.", 0, enterAgain},
+	{"EnterAgainCountsOnce", "Enter finds the claim where it stands, so it may be repeated after a lost reply.", permits, enterAgainCountsOnce},
+	{"EnterKeepsWaiting", "Entering again is how a waiting claim stays alive.", ordered, enterKeepsWaiting},
+	{"TryHolds", "A claim with Try enters if it holds at once.", 0, tryHolds},
+	{"TryKeepsNothing", "A claim with Try enters only if it holds at once; if not, nothing is kept and the place says so.", 0, tryKeepsNothing},
+	{"TryBehindWaiter", "A claim with Try enters only if it holds at once.", ordered | shared, tryBehindWaiter},
+	{"TicketFound", "A claim with a Ticket has entered before: it is found.", 0, ticketFound},
+	{"TicketGone", "A claim with a Ticket that is not found gets ErrGone, and nothing is put back.", 0, ticketGone},
+	{"TicketsRise", "The ticket rises with every claim that enters the name, from 1 to below 1<<53.", fencing, ticketsRise},
+	{"Capacity", "The error is a CapacityError if the queue has another capacity.", permits, capacityConflict},
+	{"CapacityForgotten", "An empty queue forgets its capacity.", permits, capacityForgotten},
+	{"Reclaim", "Entering with Reclaim removes the claim that an earlier run of the same Owner left in this queue.", 0, reclaim},
+	{"ReclaimOthers", "Reclaim removes claims of the same Owner alone.", 0, reclaimOthers},
+}
+
+func enterAtTail(r *run) {
+	first, second, third := r.claim(), r.claim(), r.claim()
+	first.Record = "the first"
+	p := r.holds(r.a, first)
+	if p.TTL <= 0 || p.TTL > first.TTL {
+		r.Errorf("the holder's lease is %v; want at most %v", p.TTL, first.TTL)
+	}
+	if p.Ahead != 0 {
+		r.Errorf("the holder has %d ahead; want 0", p.Ahead)
+	}
+	second.Wait /= 2
+	q := r.waits(r.b, second)
+	if q.Ahead != 1 {
+		r.Errorf("the second claim has %d ahead; want 1", q.Ahead)
+	}
+	if q.TTL <= 0 || q.TTL > second.Wait {
+		r.Errorf("the waiter's lease is %v; want at most %v", q.TTL, second.Wait)
+	}
+	if q.Retry < 0 || q.Retry > first.TTL {
+		r.Errorf("the waiter is to ask again in %v; want at most %v", q.Retry, first.TTL)
+	}
+	if b := q.Blocker; b.Ticket != 0 && (b.Ticket != p.Ticket || b.Record != first.Record || !b.Holds || b.Weight != first.Weight) {
+		r.Errorf("the blocker is %+v; want the claim with ticket %d and record %q", b, p.Ticket, first.Record)
+	}
+	if q := r.waits(r.a, third); q.Ahead != 2 {
+		r.Errorf("the third claim has %d ahead; want 2", q.Ahead)
+	}
+}
+
+func enterAgain(r *run) {
+	first, second := r.claim(), r.claim()
+	was := r.holds(r.a, first)
+	if is := r.holds(r.a, first); is.Ticket != was.Ticket {
+		r.Errorf("the holder's ticket is %d the second time; want %d", is.Ticket, was.Ticket)
+	}
+	if is := r.holds(r.b, first); is.Ticket != was.Ticket {
+		r.Errorf("the holder's ticket is %d on another client; want %d", is.Ticket, was.Ticket)
+	}
+	was = r.waits(r.b, second)
+	if is := r.waits(r.b, second); is.Ticket != was.Ticket || is.Ahead != was.Ahead {
+		r.Errorf("the waiter's place is %+v the second time; want %+v", is, was)
+	}
+	r.leave(r.a, first)
+	if is := r.holds(r.b, second); is.Ticket != was.Ticket && r.traits.Ordered {
+		r.Errorf("the ticket is %d once it holds; want %d", is.Ticket, was.Ticket)
+	}
+	r.leave(r.b, second)
+	if !r.free() {
+		r.Errorf("the name is taken after each claim has left once")
+	}
+}
+
+func enterAgainCountsOnce(r *run) {
+	first := r.permit(1, 2)
+	r.holds(r.a, first)
+	r.holds(r.a, first)
+	r.holds(r.b, r.permit(1, 2))
+	r.waits(r.b, r.permit(1, 2))
+}
+
+func enterKeepsWaiting(r *run) {
+	r.holds(r.a, r.claim())
+	waiter := r.brief()
+	ticket := r.waits(r.b, waiter).Ticket
+	waiter.Ticket = ticket
+	r.during(3*r.store.Lease, "the waiter keeps its place", func() bool {
+		return r.waits(r.b, waiter).Ticket == ticket
+	})
+}
+
+func tryHolds(r *run) {
+	c := r.claim()
+	c.Try = true
+	p := r.holds(r.a, c)
+	if again := r.holds(r.a, c); again.Ticket != p.Ticket {
+		r.Errorf("the ticket is %d the second time; want %d", again.Ticket, p.Ticket)
+	}
+	r.waits(r.b, r.claim())
+}
+
+func tryKeepsNothing(r *run) {
+	holder, try := r.claim(), r.claim()
+	holder.Record = "the holder"
+	ticket := r.holds(r.a, holder).Ticket
+	try.Try = true
+	p := r.waits(r.b, try)
+	if p.Ticket != 0 {
+		r.Errorf("the ticket of a try that did not enter is %d; want 0", p.Ticket)
+	}
+	if p.Ahead != 1 && r.traits.Ordered {
+		r.Errorf("the try has %d ahead; want 1", p.Ahead)
+	}
+	if b := p.Blocker; b.Ticket != 0 && (b.Ticket != ticket || b.Record != holder.Record) {
+		r.Errorf("the blocker is %+v; want ticket %d and record %q", b, ticket, holder.Record)
+	}
+	r.gone("leave of a try that did not enter", r.b.Leave(r.ctx, &driver.Departure{Claim: try}))
+	r.gone("renewal of a try that did not enter", r.renew(r.b, try).Err)
+	r.leave(r.a, holder)
+	r.holds(r.a, r.claim())
+}
+
+func tryBehindWaiter(r *run) {
+	r.holds(r.a, r.shared())
+	r.waits(r.a, r.claim())
+	try := r.shared()
+	try.Try = true
+	if p := r.waits(r.b, try); p.Ticket != 0 || p.Ahead != 2 {
+		r.Errorf("a try behind a waiting writer = %+v; want ticket 0 and 2 ahead", p)
+	}
+}
+
+func ticketFound(r *run) {
+	c := r.claim()
+	c.Ticket = r.holds(r.a, c).Ticket
+	if p := r.holds(r.a, c); p.Ticket != c.Ticket {
+		r.Errorf("the ticket is %d; want %d", p.Ticket, c.Ticket)
+	}
+}
+
+func ticketGone(r *run) {
+	c := r.claim()
+	c.Ticket = r.holds(r.a, c).Ticket
+	r.leave(r.a, c)
+	p, err := r.a.Enter(r.ctx, c)
+	if !errors.Is(err, driver.ErrGone) {
+		r.Fatalf("enter of a claim that left = %+v, %v; want ErrGone", p, err)
+	}
+	if !r.free() {
+		r.Errorf("the name is taken after the claim was told that it is gone")
+	}
+}
+
+func ticketsRise(r *run) {
+	last := int64(0)
+	next := func(d driver.Driver, c *driver.Claim, after string) {
+		r.Helper()
+		p := r.enter(d, c)
+		if p.Ticket <= last || p.Ticket >= 1<<53 {
+			r.Errorf("the ticket is %d after %s; want above %d and below %d", p.Ticket, after, last, int64(1)<<53)
+		}
+		last = p.Ticket
+	}
+	for range 20 {
+		c := r.claim()
+		next(r.a, c, "a release that left the queue empty")
+		r.leave(r.a, c)
+	}
+	c := r.brief()
+	next(r.b, c, "a release by another client")
+	r.until(r.store.Lease+r.store.Slack, "the lease runs out", r.free)
+	last++ // the claim that found out has had a ticket of its own
+	holder := r.claim()
+	next(r.a, holder, "an expiry")
+	if r.traits.Ordered {
+		for range 5 {
+			next(r.b, r.claim(), "a claim that waits")
+		}
+	}
+}
+
+func capacityConflict(r *run) {
+	c := r.permit(1, 5)
+	r.holds(r.a, c)
+	for _, other := range []*driver.Claim{r.permit(1, 3), r.permit(1, 7), r.claim()} {
+		for _, try := range []bool{false, true} {
+			other.Try = try
+			_, err := r.b.Enter(r.ctx, other)
+			if e, ok := errors.AsType[*driver.CapacityError](err); !ok || *e != (driver.CapacityError{Have: 5, Want: other.Capacity}) {
+				r.Errorf("enter with capacity %d, try %v = %v; want a CapacityError with 5 and %[1]d", other.Capacity, try, err)
+			}
+		}
+		r.gone("leave of a claim that was refused", r.b.Leave(r.ctx, &driver.Departure{Claim: other}))
+	}
+	r.holds(r.b, r.permit(4, 5))
+	r.waits(r.b, r.permit(1, 5))
+}
+
+func capacityForgotten(r *run) {
+	for _, capacity := range []int64{5, 3, driver.All, 2} {
+		c := r.permit(1, capacity)
+		r.holds(r.a, c)
+		r.leave(r.a, c)
+	}
+	c := r.permit(1, 4)
+	c.TTL = r.store.Lease
+	r.holds(r.a, c)
+	next := r.permit(1, 6)
+	r.until(r.store.Lease+r.store.Slack, "another capacity is accepted once the queue has run empty", func() bool {
+		_, err := r.b.Enter(r.ctx, next)
+		return err == nil
+	})
+}
+
+func reclaim(r *run) {
+	earlier, later := r.claim(), r.claim()
+	earlier.Owner, earlier.Reclaim = "job/é 1", true
+	later.Owner, later.Reclaim = "job/é 1", true
+	was := r.holds(r.a, earlier)
+	is := r.holds(r.b, later)
+	if is.Ticket <= was.Ticket && r.traits.Fencing != driver.NoFencing {
+		r.Errorf("the ticket of the later run is %d; want above %d", is.Ticket, was.Ticket)
+	}
+	r.gone("renewal by the earlier run", r.renew(r.a, earlier).Err)
+	r.gone("leave by the earlier run", r.a.Leave(r.ctx, &driver.Departure{Claim: earlier}))
+	if again := r.holds(r.b, later); again.Ticket != is.Ticket {
+		r.Errorf("the ticket of the later run is %d the second time; want %d", again.Ticket, is.Ticket)
+	}
+}
+
+func reclaimOthers(r *run) {
+	holder, same, other, none := r.claim(), r.claim(), r.claim(), r.claim()
+	holder.Owner = "one"
+	same.Owner = "one" // without Reclaim
+	other.Owner, other.Reclaim = "other", true
+	none.Reclaim = true // without Owner
+	r.holds(r.a, holder)
+	r.waits(r.b, same)
+	r.waits(r.b, other)
+	r.waits(r.b, none)
+	if err := r.renew(r.a, holder).Err; err != nil {
+		r.Errorf("renewal of the holder = %v; want nil", err)
+	}
+}

@@ -1,0 +1,188 @@
+package drivertest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+var leaseCases = []Case{
+	{"Expiry", "A claim whose lease ran out no longer counts.", 0, expiry},
+	{"ExpiryOfWaiter", "A claim whose lease ran out no longer counts, whether it held or waited.", ordered, expiryOfWaiter},
+	{"ExpiryIsFinal", "A claim that expired never returns: a late renewal is told ErrGone, and nothing is put back.", 0, expiryIsFinal},
+	{"RenewExtends", "Renew starts the leases of claims anew.", 0, renewExtends},
+	{"RenewWaiter", "Renew starts the lease of a claim that waits anew, for its Wait.", ordered, renewWaiter},
+	{"RenewBatch", "Renew answers each claim at the same index, and one claim's failure does not touch another's.", 0, renewBatch},
+	{"RenewNothing", "Renew answers each claim at the same index.", 0, renewNothing},
+	{"NeverShorter", "A lease is never made shorter.", 0, neverShorter},
+}
+
+var delayCases = []Case{
+	{"Delay", "A lease that ran out while it held keeps the lock from others for the lock-delay.", 0, delayAfterExpiry},
+	{"DelayIsLost", "A claim in its lock-delay has expired: a late renewal is told ErrGone.", 0, delayIsLost},
+	{"DelayNotTold", "The lock-delay is for a claim that was told that it holds, not for one that waited.", ordered, delayNotTold},
+}
+
+func expiry(r *run) {
+	c := r.brief()
+	start := time.Now()
+	r.holds(r.a, c)
+	r.until(r.store.Lease+r.store.Slack, "the lock is free", r.free)
+	if early := r.store.Lease - time.Since(start); early > r.traits.Granularity {
+		r.Errorf("the lock was free %v before the end of the lease", early)
+	}
+}
+
+func expiryOfWaiter(r *run) {
+	holder, waiter, third := r.claim(), r.brief(), r.claim()
+	waiter.TTL = time.Minute // its lease while it waits counts
+	r.holds(r.a, holder)
+	r.waits(r.b, waiter)
+	r.waits(r.a, third)
+	r.until(r.store.Lease+r.store.Slack, "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
+	waiter.Ticket = 1
+	_, err := r.b.Enter(r.ctx, waiter)
+	r.gone("enter of the waiter", err)
+}
+
+func expiryIsFinal(r *run) {
+	c := r.brief()
+	c.Ticket = r.holds(r.a, c).Ticket
+	next := r.claim()
+	r.until(r.store.Lease+r.store.Slack, "the next claim holds", func() bool { return r.enter(r.b, next).Holds })
+	r.gone("renewal", r.renew(r.a, c).Err)
+	r.gone("leave", r.a.Leave(r.ctx, &driver.Departure{Claim: c}))
+	_, err := r.a.Enter(r.ctx, c)
+	r.gone("enter", err)
+	r.holds(r.b, next)
+	r.leave(r.b, next)
+	if !r.free() {
+		r.Errorf("the name is taken; want nothing of the claim that expired")
+	}
+}
+
+func renewExtends(r *run) {
+	c := r.brief()
+	c.Ticket = r.holds(r.a, c).Ticket
+	other := r.claim()
+	other.Try = true
+	r.during(3*r.store.Lease, "the claim holds while it is renewed", func() bool {
+		a := r.renew(r.a, c)
+		if a.Err == nil && (a.TTL <= 0 || a.TTL > c.TTL) {
+			r.Errorf("the renewed lease is %v; want at most %v", a.TTL, c.TTL)
+		}
+		return a.Err == nil && !r.enter(r.b, other).Holds
+	})
+}
+
+func renewWaiter(r *run) {
+	holder, waiter, third := r.claim(), r.brief(), r.claim()
+	waiter.TTL = time.Minute
+	r.holds(r.a, holder)
+	r.waits(r.b, waiter)
+	r.waits(r.a, third)
+	r.during(2*r.store.Lease, "the waiter stays while it is renewed", func() bool {
+		a := r.renew(r.b, waiter)
+		if a.Err == nil && a.TTL > waiter.Wait {
+			r.Errorf("the renewed lease is %v; want at most %v", a.TTL, waiter.Wait)
+		}
+		return a.Err == nil && r.waits(r.a, third).Ahead == 2
+	})
+}
+
+func renewBatch(r *run) {
+	var (
+		cs   []*driver.Claim
+		want []error
+	)
+	for i := range 12 {
+		c := r.claim()
+		c.Name += string(rune('a' + i))
+		c.Ticket = r.holds(r.a, c).Ticket
+		switch i % 4 {
+		case 1:
+			r.leave(r.a, c)
+			want = append(want, driver.ErrGone)
+		case 2:
+			c.ID = r.claim().ID
+			want = append(want, driver.ErrGone)
+		default:
+			want = append(want, nil)
+		}
+		cs = append(cs, c)
+	}
+	got := r.b.Renew(r.ctx, cs)
+	if len(got) != len(want) {
+		r.Fatalf("renew of %d claims has %d answers", len(want), len(got))
+	}
+	for i, answer := range got {
+		if !errors.Is(answer.Err, want[i]) {
+			r.Errorf("answer %d = %+v; want error %v", i, answer, want[i])
+		}
+		if answer.Err == nil && (answer.TTL <= 0 || answer.TTL > cs[i].TTL) {
+			r.Errorf("answer %d = %+v; want a lease of at most %v", i, answer, cs[i].TTL)
+		}
+	}
+}
+
+func renewNothing(r *run) {
+	if got := r.a.Renew(r.ctx, nil); len(got) != 0 {
+		r.Errorf("renew of no claims has %d answers", len(got))
+	}
+}
+
+func neverShorter(r *run) {
+	c := r.claim()
+	r.holds(r.a, c)
+	c.TTL, c.Wait = r.store.Lease, r.store.Lease
+	if a := r.renew(r.a, c); a.Err != nil || a.TTL < time.Minute {
+		r.Errorf("renewal with a shorter lease = %+v; want the lease that is left", a)
+	}
+	if p := r.holds(r.a, c); p.TTL < time.Minute {
+		r.Errorf("enter with a shorter lease = %+v; want the lease that is left", p)
+	}
+	other := r.claim()
+	other.Try = true
+	r.during(2*r.store.Lease, "the claim holds", func() bool { return !r.enter(r.b, other).Holds })
+}
+
+func delayAfterExpiry(r *run) {
+	c := r.brief()
+	c.Delay = 2 * r.store.Lease
+	start := time.Now()
+	r.holds(r.a, c)
+	r.until(c.TTL+c.Delay+r.store.Slack, "the lock is free", r.free)
+	if early := c.TTL + c.Delay - time.Since(start); early > 2*r.traits.Granularity {
+		r.Errorf("the lock was free %v before the end of the lock-delay", early)
+	}
+}
+
+func delayIsLost(r *run) {
+	c, marker := r.brief(), r.brief()
+	c.Delay = time.Minute
+	marker.Name += "-marker"
+	c.Ticket = r.holds(r.a, c).Ticket
+	r.holds(r.a, marker) // its lease is as long and begins later, so it ends later
+	other := r.claim()
+	other.Name, other.Try = marker.Name, true
+	r.until(r.store.Lease+r.store.Slack, "the lease is over", func() bool { return r.enter(r.b, other).Holds })
+	r.gone("renewal", r.renew(r.a, c).Err)
+	_, err := r.a.Enter(r.ctx, c)
+	r.gone("enter", err)
+	r.gone("leave", r.a.Leave(r.ctx, &driver.Departure{Claim: c}))
+	if r.free() {
+		r.Errorf("the lock is free; want it to stay taken for the lock-delay")
+	}
+}
+
+func delayNotTold(r *run) {
+	holder, waiter, third := r.claim(), r.brief(), r.claim()
+	waiter.Delay = time.Minute
+	r.holds(r.a, holder)
+	r.waits(r.b, waiter)
+	r.waits(r.a, third)
+	r.until(r.store.Lease+r.store.Slack, "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
+	r.leave(r.a, holder)
+	r.holds(r.a, third)
+}

@@ -1,0 +1,118 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+var leaveCases = []Case{
+	{"LeaveFrees", "Leave takes a claim out of its queue.", 0, leaveFrees},
+	{"LeaveTwice", "The error is ErrGone if the claim is not there.", 0, leaveTwice},
+	{"LeaveOfAnother", "No client can touch another's claim.", 0, leaveOfAnother},
+	{"LeaveWaiter", "Leave takes a claim out of its queue, whether it holds or waits.", ordered, leaveWaiter},
+	{"KeepStays", "With Keep, a claim that holds stays that long, then ends.", 0, keepStays},
+	{"KeepWithoutDelay", "With Keep, a claim ends without its lock-delay.", 0, keepWithoutDelay},
+	{"KeepIsFinal", "A claim that is kept can no longer be renewed.", 0, keepIsFinal},
+	{"KeepWaiter", "With Keep, a claim that holds stays; one that waits leaves.", ordered, keepWaiter},
+}
+
+func leaveFrees(r *run) {
+	for range 3 {
+		c := r.claim()
+		c.Delay = time.Minute // it counts after an unclean loss alone
+		r.holds(r.a, c)
+		r.leave(r.a, c)
+	}
+	r.holds(r.b, r.claim())
+}
+
+func leaveTwice(r *run) {
+	c := r.claim()
+	r.holds(r.a, c)
+	r.leave(r.a, c)
+	r.gone("leave the second time", r.a.Leave(r.ctx, &driver.Departure{Claim: c}))
+	r.gone("leave of a claim that never entered", r.a.Leave(r.ctx, &driver.Departure{Claim: r.claim()}))
+	r.gone("renewal of a claim that left", r.renew(r.a, c).Err)
+}
+
+func leaveOfAnother(r *run) {
+	holder, stranger := r.claim(), r.claim()
+	ticket := r.holds(r.a, holder).Ticket
+	stranger.Client, stranger.Ticket = holder.Client, ticket
+	r.gone("leave with the holder's ticket and another id", r.b.Leave(r.ctx, &driver.Departure{Claim: stranger}))
+	r.gone("renewal with the holder's ticket and another id", r.renew(r.b, stranger).Err)
+	if err := r.renew(r.a, holder).Err; err != nil {
+		r.Errorf("renewal of the holder = %v; want nil", err)
+	}
+	r.waits(r.b, r.claim())
+}
+
+func leaveWaiter(r *run) {
+	holder, waiter, third := r.claim(), r.claim(), r.claim()
+	r.holds(r.a, holder)
+	r.waits(r.b, waiter)
+	r.waits(r.a, third)
+	r.leave(r.b, waiter)
+	if p := r.waits(r.a, third); p.Ahead != 1 {
+		r.Errorf("the claim behind it has %d ahead; want 1", p.Ahead)
+	}
+	r.leave(r.a, holder)
+	r.holds(r.a, third)
+	r.leave(r.a, third)
+	if !r.free() {
+		r.Errorf("the name is taken after all claims have left")
+	}
+}
+
+// keep makes a claim that left and is kept, and returns when it was asked to leave.
+func (r *run) keep(c *driver.Claim, length time.Duration) time.Time {
+	r.Helper()
+	r.holds(r.a, c)
+	start := time.Now()
+	if err := r.a.Leave(r.ctx, &driver.Departure{Claim: c, Keep: length}); err != nil {
+		r.Fatalf("leave with keep: %v; want nil", err)
+	}
+	return start
+}
+
+func keepStays(r *run) {
+	length := 2 * r.store.Lease
+	start := r.keep(r.claim(), length)
+	r.until(length+r.store.Slack, "the lock is free", r.free)
+	if early := length - time.Since(start); early > r.traits.Granularity {
+		r.Errorf("the lock was free %v before its time", early)
+	}
+}
+
+func keepWithoutDelay(r *run) {
+	c := r.claim()
+	c.Delay = time.Minute
+	r.keep(c, r.store.Lease)
+	r.until(r.store.Lease+r.store.Slack, "the lock is free", r.free)
+}
+
+func keepIsFinal(r *run) {
+	c := r.claim()
+	r.keep(c, 30*time.Second)
+	r.gone("renewal", r.renew(r.a, c).Err)
+	r.gone("leave", r.a.Leave(r.ctx, &driver.Departure{Claim: c}))
+	_, err := r.a.Enter(r.ctx, c)
+	r.gone("enter", err)
+	if r.free() {
+		r.Errorf("the lock is free; want it to stay taken")
+	}
+}
+
+func keepWaiter(r *run) {
+	holder, waiter := r.claim(), r.claim()
+	r.holds(r.a, holder)
+	r.waits(r.b, waiter)
+	if err := r.b.Leave(r.ctx, &driver.Departure{Claim: waiter, Keep: 30 * time.Second}); err != nil {
+		r.Fatalf("leave with keep: %v; want nil", err)
+	}
+	r.leave(r.a, holder)
+	if !r.free() {
+		r.Errorf("the lock is taken; want nothing left of a claim that waited")
+	}
+}

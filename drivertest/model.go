@@ -1,0 +1,294 @@
+package drivertest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Model runs random operations on a store and on [driver.Queue], and fails at the first answer that differs. It needs an
+// ordered store that takes all weights and capacities; where the store can list, the queues are compared after each
+// operation, and claims run out too. The same seed gives the same operations; the failure names it.
+func Model(t testing.TB, s Store, seed uint64, steps int) {
+	t.Helper()
+	m := &model{
+		TB: t, seed: seed, rand: mathrand.New(mathrand.NewPCG(seed, 0)), tag: rand.Text(),
+		drivers: []driver.Driver{s.Open(t), s.Open(t)}, queues: map[string]*driver.Queue{}, tickets: map[string]map[int64]int64{},
+	}
+	m.ctx, m.cancel = context.WithTimeout(t.Context(), 5*time.Minute)
+	traits := m.drivers[0].Traits()
+	m.brief, m.slack = max(traits.MinTTL, 20*time.Millisecond), s.Slack
+	if s.Slack == 0 {
+		m.slack = time.Second
+	}
+	m.lister, _ = m.drivers[1].(driver.Lister)
+	m.breaker, _ = m.drivers[0].(driver.Breaker)
+	defer m.end()
+	for range 3 {
+		name := fmt.Sprintf("drivertest/model/%s/%d", m.tag, len(m.names))
+		m.names = append(m.names, name)
+		m.queues[name], m.tickets[name] = &driver.Queue{}, map[int64]int64{}
+	}
+	for i := 0; i < steps && !t.Failed(); i++ {
+		m.step()
+		for _, name := range m.names {
+			m.compareList(name)
+		}
+	}
+}
+
+// A model is a store beside its reference. Time stands still in the reference but for steps that let a claim run out.
+type model struct {
+	testing.TB
+	seed    uint64
+	rand    *mathrand.Rand
+	tag     string
+	ctx     context.Context
+	cancel  context.CancelFunc
+	drivers []driver.Driver
+	lister  driver.Lister
+	breaker driver.Breaker
+	brief   time.Duration // the lease of a claim that is to run out
+	slack   time.Duration
+
+	now     int64
+	names   []string
+	queues  map[string]*driver.Queue
+	tickets map[string]map[int64]int64 // the store's, by the reference's
+	claims  []*driver.Claim            // all that have asked to enter
+	log     []string
+}
+
+const modelLease = time.Hour
+
+func (m *model) end() {
+	for _, c := range m.claims {
+		m.drivers[0].Leave(m.ctx, &driver.Departure{Claim: c}) // what is left of the claims; most are gone
+	}
+	m.cancel()
+	for _, d := range m.drivers {
+		d.Close()
+	}
+}
+
+// differ ends the run with what was done, the latest last.
+func (m *model) differ(format string, args ...any) {
+	m.Helper()
+	for _, line := range m.log[max(0, len(m.log)-12):] {
+		m.Log(line)
+	}
+	m.Fatalf("seed %d, operation %d: %s", m.seed, len(m.log), fmt.Sprintf(format, args...))
+}
+
+func (m *model) did(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+
+func (m *model) driver() driver.Driver { return m.drivers[m.rand.IntN(len(m.drivers))] }
+
+func pick[T any](m *model, list ...T) T { return list[m.rand.IntN(len(list))] }
+
+func (m *model) step() {
+	switch n := m.rand.IntN(100); {
+	case n < 30 || len(m.claims) == 0:
+		m.enter(m.fresh())
+	case n < 50:
+		m.enter(m.known())
+	case n < 60:
+		m.renew()
+	case n < 90:
+		m.leave(m.known(), 0)
+	case n < 92:
+		m.leave(m.known(), time.Hour)
+	case n < 95:
+		m.breaks()
+	default:
+		m.expire()
+	}
+}
+
+// fresh returns a claim that has not asked to enter before.
+func (m *model) fresh() *driver.Claim {
+	capacity := pick(m, 2, 3, driver.All, driver.All, driver.All)
+	weights := []int64{1, 2, capacity}
+	c := &driver.Claim{
+		Name: pick(m, m.names...), ID: fmt.Sprintf("%s-%d", m.tag, len(m.claims)), Client: pick(m, "x", "y"),
+		Weight: pick(m, weights...), Capacity: capacity, TTL: modelLease, Wait: modelLease,
+		Try: m.rand.IntN(4) == 0, Record: fmt.Sprint("record ", len(m.claims)),
+	}
+	if m.rand.IntN(5) == 0 {
+		c.Owner, c.Reclaim = pick(m, "one", "two"), m.rand.IntN(2) == 0
+	}
+	m.claims = append(m.claims, c)
+	return c
+}
+
+// known returns a claim that has asked to enter before, mostly one of the latest.
+func (m *model) known() *driver.Claim {
+	from := 0
+	if m.rand.IntN(5) > 0 {
+		from = max(0, len(m.claims)-8)
+	}
+	return pick(m, m.claims[from:]...)
+}
+
+func (m *model) enter(c *driver.Claim) {
+	claim := *c
+	got, err := m.driver().Enter(m.ctx, &claim)
+	q := m.queues[c.Name]
+	want, wantErr := q.Enter(m.now, 0, &claim)
+	q.Wake(m.now)
+	m.did("enter %s in %s, %d of %d, ticket %d, try %v, owner %q %v: %+v, %v", c.ID, c.Name, c.Weight, c.Capacity, c.Ticket, c.Try, c.Owner, c.Reclaim, got, err)
+	m.compareError("enter", err, wantErr)
+	if err != nil {
+		return
+	}
+	if got.Holds != want.Holds || got.Ahead != want.Ahead {
+		m.differ("enter = %+v; want %+v", got, want)
+	}
+	m.compareTicket(c.Name, got.Ticket, want.Ticket)
+	if b := got.Blocker; b.Ticket != 0 {
+		m.compareTicket(c.Name, b.Ticket, want.Blocker.Ticket)
+		if b.Record != want.Blocker.Record || b.Weight != want.Blocker.Weight || b.Holds != want.Blocker.Holds || b.Left != want.Blocker.Left {
+			m.differ("the blocker = %+v; want %+v", b, want.Blocker)
+		}
+	}
+	if got.Ticket != 0 && m.rand.IntN(2) == 0 {
+		c.Ticket = got.Ticket
+	}
+}
+
+func (m *model) renew() {
+	var cs []*driver.Claim
+	for range m.rand.IntN(5) {
+		cs = append(cs, m.known())
+	}
+	got := m.driver().Renew(m.ctx, cs)
+	m.did("renew %d claims: %+v", len(cs), got)
+	if len(got) != len(cs) {
+		m.differ("renew of %d claims has %d answers", len(cs), len(got))
+	}
+	for i, c := range cs {
+		_, wantErr := m.queues[c.Name].Renew(m.now, c)
+		m.compareError("renew "+c.ID, got[i].Err, wantErr)
+	}
+}
+
+func (m *model) leave(c *driver.Claim, keep time.Duration) {
+	l := &driver.Departure{Claim: c, Keep: keep}
+	err := m.driver().Leave(m.ctx, l)
+	q := m.queues[c.Name]
+	wantErr := q.Leave(m.now, l)
+	q.Wake(m.now)
+	m.did("leave %s, keep %v: %v", c.ID, keep, err)
+	m.compareError("leave", err, wantErr)
+}
+
+func (m *model) breaks() {
+	if m.breaker == nil {
+		return
+	}
+	name, ticket := pick(m, m.names...), int64(0)
+	q := m.queues[name]
+	if len(q.Entries) > 0 && m.rand.IntN(2) == 0 {
+		ticket = pick(m, q.Entries...).Ticket
+	}
+	got, err := m.breaker.Break(m.ctx, &driver.Breakage{Name: name, Ticket: m.tickets[name][ticket]})
+	want, wantErr := q.Break(m.now, ticket)
+	q.Wake(m.now)
+	m.did("break ticket %d of %s: %+v, %v", ticket, name, got, err)
+	m.compareError("break", err, wantErr)
+	if err == nil {
+		m.compareStanding(name, got, want)
+	}
+}
+
+// expire lets one claim enter that runs out, and waits until the store has let it go. Its lock-delay counts if it held.
+func (m *model) expire() {
+	if m.lister == nil {
+		return
+	}
+	c := m.fresh()
+	c.TTL, c.Wait, c.Delay = m.brief, m.brief, pick(m, 0, m.brief)
+	m.enter(c)
+	q := m.queues[c.Name]
+	m.now += (c.TTL + c.Delay).Microseconds()
+	q.Wake(m.now)
+	m.did("expire %s", c.ID)
+	deadline := time.Now().Add(c.TTL + c.Delay + m.slack)
+	for len(m.list(c.Name)) != len(q.List(m.now)) {
+		if time.Now().After(deadline) || !poll(m.ctx) {
+			m.differ("the list is %+v after the lease of %s ended; want %+v", m.list(c.Name), c.ID, q.List(m.now))
+		}
+	}
+	c.TTL, c.Wait, c.Delay = modelLease, modelLease, 0 // should it enter again
+}
+
+func (m *model) list(name string) []driver.Standing {
+	list, err := m.lister.List(m.ctx, &driver.Query{Name: name})
+	if err != nil {
+		m.differ("list: %v", err)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	if want := m.queues[name].Capacity; len(list) != 1 || list[0].Name != name || list[0].Capacity != want {
+		m.differ("list = %+v; want %q with capacity %d", list, name, want)
+	}
+	return list[0].Claims
+}
+
+func (m *model) compareList(name string) {
+	if m.lister == nil {
+		return
+	}
+	got, want := m.list(name), m.queues[name].List(m.now)
+	if len(got) != len(want) {
+		m.differ("list = %+v; want %+v", got, want)
+	}
+	for i := range got {
+		m.compareStanding(name, got[i], want[i])
+	}
+}
+
+func (m *model) compareStanding(name string, got, want driver.Standing) {
+	m.compareTicket(name, got.Ticket, want.Ticket)
+	if got.Weight != want.Weight || got.Holds != want.Holds || got.Left != want.Left || got.Record != want.Record {
+		m.differ("a claim is listed as %+v; want %+v", got, want)
+	}
+}
+
+// compareTicket learns the store's ticket for a ticket of the reference, which must be above all earlier ones.
+func (m *model) compareTicket(name string, got, want int64) {
+	known := m.tickets[name]
+	is, met := known[want]
+	switch {
+	case want == 0 && got != 0:
+		m.differ("the ticket is %d; want 0", got)
+	case met && got != is:
+		m.differ("the ticket is %d; want %d, as before", got, is)
+	case met || want == 0:
+		return
+	}
+	for ticket, of := range known {
+		if got <= of {
+			m.differ("the ticket is %d; want above %d, the store's for ticket %d of the reference, now %d", got, of, ticket, want)
+		}
+	}
+	known[want] = got
+}
+
+func (m *model) compareError(verb string, got, want error) {
+	have, ok := errors.AsType[*driver.CapacityError](got)
+	if need, is := errors.AsType[*driver.CapacityError](want); is && ok && *have == *need {
+		return
+	}
+	if i := slices.IndexFunc([]error{nil, driver.ErrGone}, func(e error) bool { return want == e }); i < 0 || !errors.Is(got, want) {
+		m.differ("%s = %v; want %v", verb, got, want)
+	}
+}

@@ -1,0 +1,222 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// The cases of a driver that can be observed. What it does not implement is not asked of it.
+var observerCases = []Case{
+	{"List", "A listing is the queue of one name as an observer sees it, in ticket order.", ordered | shared, list},
+	{"ListKept", "A listing shows a claim that was released, and is kept for a while.", 0, listKept},
+	{"ListDelay", "The lease left is negative while only the lock-delay keeps others out.", 0, listDelay},
+	{"ListPrefix", "Names come in order of their bytes; a name without claims is left out.", 0, listPrefix},
+	{"Break", "Break removes the claim with this ticket, and returns it as it stood.", ordered, breakTicket},
+	{"BreakHead", "Break removes the claim at the head if ticket is 0.", ordered, breakHead},
+	{"BreakGone", "The error of Break is ErrGone if there is none.", 0, breakGone},
+	{"Watch", "Changed returns when the queue of the name may have changed since the last call, at once the first time.", 0, watch},
+	{"WatchContext", "Changed ends when its context ends.", 0, watchContext},
+}
+
+func list(r *run) {
+	lister, ok := r.b.(driver.Lister)
+	if !ok {
+		return
+	}
+	reader, writer, last := r.shared(), r.claim(), r.shared()
+	reader.Record, writer.Record = "reader", "writer"
+	for _, c := range []*driver.Claim{reader, writer, last} {
+		c.Ticket = r.enter(r.a, c).Ticket
+	}
+	got, err := lister.List(r.ctx, &driver.Query{Name: r.name})
+	if err != nil || len(got) != 1 || len(got[0].Claims) != 3 {
+		r.Fatalf("list = %+v, %v; want one name with 3 claims", got, err)
+	}
+	if got[0].Name != r.name || got[0].Capacity != driver.All {
+		r.Errorf("list = %q with capacity %d; want %q with %d", got[0].Name, got[0].Capacity, r.name, driver.All)
+	}
+	for i, c := range []*driver.Claim{reader, writer, last} {
+		s := got[0].Claims[i]
+		want := driver.Standing{
+			Ticket: c.Ticket, Weight: c.Weight, Holds: i == 0, Record: c.Record,
+			Since: s.Since, Remaining: s.Remaining,
+		}
+		if s != want {
+			r.Errorf("claim %d = %+v; want %+v", i, s, want)
+		}
+		if s.Since < 0 || s.Since > time.Minute || s.Remaining < time.Minute || s.Remaining > c.TTL {
+			r.Errorf("claim %d entered %v ago and has %v left; want about 0 and %v", i, s.Since, s.Remaining, c.TTL)
+		}
+	}
+}
+
+func listKept(r *run) {
+	lister, ok := r.b.(driver.Lister)
+	if !ok {
+		return
+	}
+	c := r.claim()
+	c.Ticket = r.holds(r.a, c).Ticket
+	if err := r.a.Leave(r.ctx, &driver.Departure{Claim: c, Keep: time.Minute}); err != nil {
+		r.Fatalf("leave with keep: %v; want nil", err)
+	}
+	if s := r.listed(lister, c.Ticket); !s.Left || s.Remaining <= 0 || s.Remaining > time.Minute {
+		r.Errorf("list = %+v; want a claim that left, with at most a minute", s)
+	}
+}
+
+func listDelay(r *run) {
+	lister, ok := r.b.(driver.Lister)
+	if !ok {
+		return
+	}
+	c := r.brief()
+	c.Delay = time.Minute
+	c.Ticket = r.holds(r.a, c).Ticket
+	r.until(r.store.Lease+r.store.Slack, "the lease left is negative", func() bool {
+		return r.listed(lister, c.Ticket).Remaining < 0
+	})
+}
+
+func listPrefix(r *run) {
+	lister, ok := r.b.(driver.Lister)
+	if !ok {
+		return
+	}
+	var want []string
+	for _, suffix := range []string{"", "a", "a/b", "aB", "a%c", "a_c", "axc", "a*", "z", "é"} {
+		c := r.claim()
+		c.Name += suffix
+		r.holds(r.a, c)
+		want = append(want, c.Name)
+	}
+	left := r.claim()
+	left.Name += "left"
+	r.holds(r.a, left)
+	r.leave(r.a, left)
+	slices.Sort(want)
+	for prefix, names := range map[string][]string{
+		r.name:         want,
+		r.name + "a%":  {r.name + "a%c"},
+		r.name + "a_":  {r.name + "a_c"},
+		r.name + "a*":  {r.name + "a*"},
+		r.name + "A":   nil,
+		r.name + "zz":  nil,
+		r.name + "a/b": {r.name + "a/b"},
+	} {
+		list, err := lister.List(r.ctx, &driver.Query{Prefix: prefix})
+		if err != nil {
+			r.Fatalf("list of prefix %q: %v", prefix, err)
+		}
+		var got []string
+		for _, l := range list {
+			got = append(got, l.Name)
+		}
+		if !slices.Equal(got, names) {
+			r.Errorf("list of prefix %q = %q; want %q", prefix, got, names)
+		}
+	}
+	if got, err := lister.List(r.ctx, &driver.Query{Name: left.Name}); err != nil || len(got) != 0 {
+		r.Errorf("list of a name without claims = %+v, %v; want nothing", got, err)
+	}
+}
+
+func breakTicket(r *run) {
+	breaker, ok := r.b.(driver.Breaker)
+	if !ok {
+		return
+	}
+	holder, waiter, third := r.claim(), r.claim(), r.claim()
+	waiter.Record = "the waiter"
+	r.holds(r.a, holder)
+	waiter.Ticket = r.waits(r.a, waiter).Ticket
+	r.waits(r.a, third)
+	s, err := breaker.Break(r.ctx, &driver.Breakage{Name: r.name, Ticket: waiter.Ticket})
+	if err != nil || s.Ticket != waiter.Ticket || s.Record != waiter.Record || s.Holds || s.Weight != waiter.Weight {
+		r.Errorf("break = %+v, %v; want ticket %d as it waited", s, err, waiter.Ticket)
+	}
+	r.gone("renewal of the broken claim", r.renew(r.a, waiter).Err)
+	_, err = r.a.Enter(r.ctx, waiter)
+	r.gone("enter of the broken claim", err)
+	if p := r.waits(r.a, third); p.Ahead != 1 {
+		r.Errorf("the claim behind it has %d ahead; want 1", p.Ahead)
+	}
+}
+
+func breakHead(r *run) {
+	breaker, ok := r.b.(driver.Breaker)
+	if !ok {
+		return
+	}
+	holder, waiter := r.claim(), r.claim()
+	holder.Delay = time.Minute // not after a break
+	ticket := r.holds(r.a, holder).Ticket
+	waiter.Ticket = r.waits(r.a, waiter).Ticket
+	ch := r.awaiting(r.a, waiter)
+	start := time.Now()
+	s, err := breaker.Break(r.ctx, &driver.Breakage{Name: r.name})
+	if err != nil || s.Ticket != ticket || !s.Holds {
+		r.Errorf("break = %+v, %v; want ticket %d as it held", s, err, ticket)
+	}
+	r.woken(ch, start, r.store.Wake)
+	r.gone("renewal of the broken claim", r.renew(r.a, holder).Err)
+}
+
+func breakGone(r *run) {
+	breaker, ok := r.b.(driver.Breaker)
+	if !ok {
+		return
+	}
+	_, err := breaker.Break(r.ctx, &driver.Breakage{Name: r.name})
+	r.gone("break of a name without claims", err)
+	c := r.claim()
+	c.Ticket = r.holds(r.a, c).Ticket
+	_, err = breaker.Break(r.ctx, &driver.Breakage{Name: r.name, Ticket: c.Ticket + 1})
+	r.gone("break of a ticket that nobody has", err)
+	if a := r.renew(r.a, c); a.Err != nil {
+		r.Errorf("renewal of the holder = %v; want nil", a.Err)
+	}
+}
+
+func watch(r *run) {
+	watcher, ok := r.b.(driver.Watcher)
+	if !ok {
+		return
+	}
+	changed := func(what string, act func()) {
+		r.Helper()
+		ctx, cancel := context.WithTimeout(r.ctx, r.store.Lease+r.store.Slack+r.store.Wake)
+		defer cancel()
+		act()
+		if err := watcher.Changed(ctx, r.name); err != nil {
+			r.Errorf("changed after %s = %v; want nil", what, err)
+		}
+	}
+	c, dead := r.claim(), r.brief()
+	changed("the first call", func() {})
+	changed("enter", func() { r.holds(r.a, c) })
+	changed("leave", func() { r.leave(r.a, c) })
+	changed("enter", func() { r.holds(r.a, dead) })
+	changed("expiry", func() {})
+}
+
+func watchContext(r *run) {
+	watcher, ok := r.b.(driver.Watcher)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	var err error
+	for err == nil && time.Since(start) < 50*time.Millisecond+r.store.Slack {
+		err = watcher.Changed(ctx, r.name) // it may return early
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		r.Errorf("changed = %v %v after its context ended; want the context's error", err, time.Since(start))
+	}
+}

@@ -1,0 +1,162 @@
+package drivertest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// claim returns a new exclusive claim on the run's name, with leases that do not run out during the run.
+func (r *run) claim() *driver.Claim {
+	return &driver.Claim{
+		Name: r.name, ID: rand.Text(), Client: "drivertest-" + rand.Text(),
+		Weight: driver.All, Capacity: driver.All, TTL: 2 * time.Minute, Wait: 2 * time.Minute,
+	}
+}
+
+// brief returns an exclusive claim whose leases run out soon.
+func (r *run) brief() *driver.Claim {
+	c := r.claim()
+	c.TTL, c.Wait = r.store.Lease, r.store.Lease
+	return c
+}
+
+func (r *run) shared() *driver.Claim { return r.permit(1, driver.All) }
+
+func (r *run) permit(weight, capacity int64) *driver.Claim {
+	c := r.claim()
+	c.Weight, c.Capacity = weight, capacity
+	return c
+}
+
+// enter returns the place of a claim that must be let in.
+func (r *run) enter(d driver.Driver, c *driver.Claim) driver.Place {
+	r.Helper()
+	p, err := d.Enter(r.ctx, c)
+	if err != nil {
+		r.Fatalf("enter: %v; want a place", err)
+	}
+	return p
+}
+
+// holds enters a claim that must hold.
+func (r *run) holds(d driver.Driver, c *driver.Claim) driver.Place {
+	r.Helper()
+	p := r.enter(d, c)
+	if !p.Holds {
+		r.Fatalf("enter = %+v; want a claim that holds", p)
+	}
+	return p
+}
+
+// waits enters a claim that must not hold.
+func (r *run) waits(d driver.Driver, c *driver.Claim) driver.Place {
+	r.Helper()
+	p := r.enter(d, c)
+	if p.Holds {
+		r.Fatalf("enter = %+v; want a claim that waits", p)
+	}
+	return p
+}
+
+func (r *run) leave(d driver.Driver, c *driver.Claim) {
+	r.Helper()
+	if err := d.Leave(r.ctx, &driver.Departure{Claim: c}); err != nil {
+		r.Fatalf("leave: %v; want nil", err)
+	}
+}
+
+func (r *run) renew(d driver.Driver, c *driver.Claim) driver.Renewal {
+	r.Helper()
+	answers := d.Renew(r.ctx, []*driver.Claim{c})
+	if len(answers) != 1 {
+		r.Fatalf("renew of one claim has %d answers", len(answers))
+	}
+	return answers[0]
+}
+
+// gone fails unless the error says that the claim is not there.
+func (r *run) gone(what string, err error) {
+	r.Helper()
+	if !errors.Is(err, driver.ErrGone) {
+		r.Errorf("%s = %v; want ErrGone", what, err)
+	}
+}
+
+// free tells whether a new exclusive claim would hold now, and leaves nothing behind.
+func (r *run) free() bool {
+	r.Helper()
+	c := r.claim()
+	c.Try = true
+	if !r.enter(r.b, c).Holds {
+		return false
+	}
+	r.leave(r.b, c)
+	return true
+}
+
+// until waits for a condition, and returns how long that took.
+func (r *run) until(bound time.Duration, what string, condition func() bool) time.Duration {
+	r.Helper()
+	start := time.Now()
+	for poll(r.ctx) {
+		if condition() {
+			return time.Since(start)
+		}
+		if time.Since(start) > bound {
+			break
+		}
+	}
+	r.Fatalf("not within %v: %s", bound, what)
+	return 0
+}
+
+// during fails if a condition does not stay true for a while.
+func (r *run) during(length time.Duration, what string, condition func() bool) {
+	r.Helper()
+	for start := time.Now(); time.Since(start) < length && poll(r.ctx); {
+		began := time.Now()
+		if !condition() && began.Sub(start) < length {
+			r.Fatalf("not for %v: %s (false after %v)", length, what, time.Since(start))
+		}
+	}
+}
+
+// poll waits a moment, and reports false when the context has ended.
+func poll(ctx context.Context) bool {
+	timer := time.NewTimer(5 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// turn waits as a client does: it awaits, and enters again, until the claim holds. The claim must have entered.
+func (r *run) turn(ctx context.Context, d driver.Driver, c *driver.Claim) (driver.Place, error) {
+	for {
+		p, err := d.Enter(ctx, c)
+		if err != nil || p.Holds {
+			return p, err
+		}
+		again := c.Wait / 3
+		if p.Retry > 0 {
+			again = min(again, p.Retry+time.Millisecond)
+		}
+		waiting, cancel := context.WithTimeout(ctx, again)
+		told, err := d.Await(waiting, c)
+		ended := waiting.Err() != nil
+		cancel()
+		switch {
+		case err != nil && (!ended || ctx.Err() != nil):
+			return told, err
+		case err == nil && told.Holds:
+			return told, nil
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/memory"
+)
+
+func TestConformance(t *testing.T) {
+	store := memory.NewStore()
+	drivertest.Run(t, drivertest.Store{Open: func(testing.TB) driver.Driver { return store.Driver() }})
+}
+
+func TestModel(t *testing.T) {
+	store := memory.NewStore()
+	for seed := range uint64(8) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			drivertest.Model(t, drivertest.Store{Open: func(testing.TB) driver.Driver { return store.Driver() }}, seed, 400)
+		})
+	}
+}
