@@ -24,6 +24,9 @@ func TestCommandDependencies(t *testing.T) {
 	slices.Sort(lines)
 	got := strings.Join(slices.DeleteFunc(slices.Compact(lines), func(line string) bool { return line == "" }), "\n") + "\n"
 	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
