@@ -36,7 +36,7 @@ func (c *clock) now() time.Duration {
 	return awake + asleep
 }
 
-// recent returns the time, but may miss a suspension that began within the last millisecond awake. For whoever decides
+// recent returns the time, or a little less: it may miss a suspension that began within the last millisecond awake. For whoever decides
 // by it, that is the same as a suspension in the millisecond after.
 func (c *clock) recent() time.Duration {
 	awake := time.Since(c.base)

@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 )
 
 // A Lease is the holding of a lock, from its grant until it is released or lost. It may be used by many goroutines.
 type Lease struct {
-	hold   *hold
-	parts  []*Lease        // of a joined lock; then hold is nil
+	hold   *hold           // nil for a joined lock
+	parts  []*Lease        // of a joined lock, or the lease itself
+	self   [1]*Lease       // room for that
 	parent context.Context // what it was acquired with: carries the leases further out
-	nested bool            // shares the hold of a lease further out
 	done   bool            // this handle was released; guarded by the client's mu, as is:
 	ctx    context.Context
 	leak   runtime.Cleanup
@@ -34,6 +35,13 @@ func (s State) String() string {
 	return [...]string{"held", "jeopardy", "lost", "released"}[s]
 }
 
+func newLease(ctx context.Context, h *hold) *Lease {
+	l := &Lease{hold: h, parent: ctx}
+	l.self[0] = l
+	l.parts = l.self[:]
+	return l
+}
+
 // Name returns the lock's name; for a joined lock, that of its first part.
 func (l *Lease) Name() string { return l.first().seat.claim.Name }
 
@@ -49,17 +57,12 @@ func (l *Lease) Token() int64 {
 
 // Parts returns the leases that make up a joined lock, in the order of their names, or the lease itself. They are
 // released together, by the lease that they are part of.
-func (l *Lease) Parts() []*Lease {
-	if l.hold != nil {
-		return []*Lease{l}
-	}
-	return append([]*Lease(nil), l.parts...)
-}
+func (l *Lease) Parts() []*Lease { return slices.Clone(l.parts) }
 
 // Deadline returns until when the lease can be trusted if it is not renewed any more. It moves with every renewal.
 func (l *Lease) Deadline() time.Time {
 	var earliest time.Time
-	for _, p := range l.Parts() {
+	for _, p := range l.parts {
 		s := p.hold.seat
 		s.c.mu.Lock()
 		d := time.Now().Add(s.deadline - s.c.clock.now())
@@ -74,7 +77,7 @@ func (l *Lease) Deadline() time.Time {
 // State returns the state that the lease is in by the clock; for a joined lock, the worst of its parts.
 func (l *Lease) State() State {
 	worst := HeldState
-	for _, p := range l.Parts() {
+	for _, p := range l.parts {
 		c := p.hold.seat.c
 		c.mu.Lock()
 		p.hold.look(c.clock.now())
@@ -88,7 +91,7 @@ func (l *Lease) State() State {
 // write. Otherwise the error is [ErrLost] or [ErrReleased]. A context tells the same, but late: nothing runs between a
 // pause and the next line.
 func (l *Lease) Check() error {
-	for _, p := range l.Parts() {
+	for _, p := range l.parts {
 		c := p.hold.seat.c
 		c.mu.Lock()
 		p.hold.look(c.clock.now())
@@ -137,9 +140,9 @@ func (l *Lease) Unlock() error { return l.UnlockAfter(0) }
 // does not wait. The lease is over at once.
 func (l *Lease) UnlockAfter(keep time.Duration) error {
 	var first error
-	for i := len(l.Parts()) - 1; i >= 0; i-- {
-		if err := l.Parts()[i].release(keep); err != nil {
-			first = &Error{Op: "unlock", Name: l.Parts()[i].Name(), Err: explain(err)}
+	for _, p := range slices.Backward(l.parts) {
+		if err := p.release(keep); err != nil {
+			first = &Error{Op: "unlock", Name: p.Name(), Err: explain(err)}
 		}
 	}
 	l.leak.Stop()
@@ -158,14 +161,14 @@ func (l *Lease) release(keep time.Duration) error {
 	return l.hold.release(keep)
 }
 
-func (l *Lease) first() *hold { return l.Parts()[0].hold }
+func (l *Lease) first() *hold { return l.parts[0].hold }
 
 type leaseKey struct{}
 
 // attach makes a context that carries the lease and ends with it.
 func (l *Lease) attach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	for _, p := range l.Parts() {
+	for _, p := range l.parts {
 		p.hold.whenEnded(cancel)
 	}
 	// The value stands outside: the hold keeps only cancel, so a lease that is forgotten can still be found out.
@@ -190,7 +193,7 @@ func Token(ctx context.Context) int64 {
 // carriedBy returns the hold on a name that a context carries, or nil.
 func carriedBy(ctx context.Context, c *Client, name string) *hold {
 	for l := FromContext(ctx); l != nil; l = FromContext(l.parent) {
-		for _, p := range l.Parts() {
+		for _, p := range l.parts {
 			s := p.hold.seat
 			if s.c == c && s.claim.Name == name && p.held() {
 				return p.hold
@@ -212,19 +215,13 @@ func (l *Lease) held() bool {
 func (l *Lease) guardLeak(skip int) {
 	var pc [1]uintptr
 	runtime.Callers(skip+1, pc[:])
-	holds := make([]*hold, 0, 1)
-	for _, p := range l.Parts() {
-		holds = append(holds, p.hold)
-	}
-	l.leak = runtime.AddCleanup(l, func(pc uintptr) {
-		for _, h := range holds {
-			h.leaked(pc)
-		}
-	}, pc[0])
+	h := l.first() // of a joined lock, one is enough to find the line by
+	h.taken = pc[0]
+	l.leak = runtime.AddCleanup(l, (*hold).leaked, h)
 }
 
-func (h *hold) leaked(pc uintptr) {
-	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+func (h *hold) leaked() {
+	frame, _ := runtime.CallersFrames([]uintptr{h.taken}).Next()
 	c := h.seat.c
 	c.mu.Lock()
 	if h.ended == nil {

@@ -136,13 +136,13 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 		if err != nil {
 			return nil, wrap(err)
 		}
-		return &Lease{hold: h, parent: ctx, nested: true}, nil
+		return newLease(ctx, h), nil
 	}
 	h, err := l.c.acquire(ctx, l, try)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	return &Lease{hold: h, parent: ctx}, nil
+	return newLease(ctx, h), nil
 }
 
 // check tells why the lock can never be held.

@@ -21,6 +21,7 @@ type gate struct {
 	key    gateKey
 	record string
 	line   list.List // of *request, in order of arrival
+	tries  int       // how many of them would not wait
 	open   []*seat   // where a turn can be had at once: a shared claim, or one that lingers
 	now    *seat     // the claim whose turns the line waits for; nil for permits, where each claim is taken by one
 	asking *seat     // the claim that is entering the store, or waits there
@@ -68,6 +69,9 @@ func (c *Client) acquire(ctx context.Context, l *Lock, try bool) (*hold, error) 
 	}
 	r := &request{answer: make(chan answer, 1), lock: l, since: now, try: try}
 	place := g.line.PushBack(r)
+	if try {
+		g.tries++
+	}
 	g.move(now)
 	c.unlock()
 
@@ -81,10 +85,13 @@ func (c *Client) acquire(ctx context.Context, l *Lock, try bool) (*hold, error) 
 	case a := <-r.answer: // it was answered before we could step out: give the turn back
 		c.unlock()
 		if a.hold != nil {
-			_ = a.hold.release(0) // the caller learns of its context's end; a lost claim runs out by itself
+			h := a.hold
+			c.mu.Lock()
+			c.spawn(func() { _ = h.release(0) }) // the caller learns of its context's end, and at once
+			c.unlock()
 		}
 	default:
-		g.line.Remove(place)
+		g.pop(place)
 		g.move(c.clock.recent())
 		c.unlock()
 	}
@@ -134,13 +141,13 @@ func (g *gate) serve(s *seat, r *request, now time.Duration) *hold {
 	local := s.turn > 0
 	s.turn++
 	s.linger = 0
+	s.add(h)
+	if !g.shared() {
+		g.open = g.open[:len(g.open)-1] // where free found it
+	}
 	if r.lock.opts.MaxHold > 0 {
 		h.until = now + r.lock.opts.MaxHold
 		g.c.renewals.fix(s)
-	}
-	s.add(h)
-	if !g.shared() {
-		g.open = g.open[:max(0, len(g.open)-1)]
 	}
 	if g.c.opts.Observer != nil {
 		g.c.tell(Event{Kind: Acquired, Name: g.key.name, Token: h.token, Waited: now - r.since, Local: local})
@@ -155,7 +162,7 @@ func (g *gate) move(now time.Duration) {
 		if s == nil {
 			break
 		}
-		r := g.line.Remove(e).(*request)
+		r := g.pop(e)
 		r.answer <- answer{hold: g.serve(s, r, now)}
 	}
 	if g.now != nil && !g.now.usable(now) {
@@ -169,24 +176,28 @@ func (g *gate) move(now time.Duration) {
 		g.ask(g.line.Front().Value.(*request).try)
 	}
 	if g.asking == nil || g.asking.waits {
-		g.refuse(now)
+		g.refuse(nil)
+	}
+	if s := g.now; s != nil && g.line.Len() > 0 && !s.watched {
+		s.watched = true
+		g.c.renewals.fix(s)
 	}
 	if g.line.Len() == 0 && g.seats == 0 && g.c.gates[g.key] == g {
 		delete(g.c.gates, g.key)
 	}
 }
 
-// refuse answers the tries in the line, once it is known that they would have to wait.
-func (g *gate) refuse(now time.Duration) {
-	var held *HeldError
-	for e := g.line.Front(); e != nil; {
+// refuse answers the tries in the line, once it is known that they would have to wait. A nil error means that this
+// process knows by itself who is in the way.
+func (g *gate) refuse(err error) {
+	for e := g.line.Front(); e != nil && g.tries > 0; {
 		next := e.Next()
 		if r := e.Value.(*request); r.try {
-			if held == nil {
-				held = g.heldBy(now)
+			if err == nil {
+				err = g.heldBy(g.c.clock.recent())
 			}
-			g.line.Remove(e)
-			r.answer <- answer{err: held}
+			g.pop(e)
+			r.answer <- answer{err: err}
 		}
 		e = next
 	}
@@ -204,12 +215,18 @@ func (g *gate) heldBy(now time.Duration) *HeldError {
 	return held
 }
 
-// fail answers everybody in the line, or only the one whose try it was.
-func (g *gate) fail(err error, try bool) {
+// fail answers everybody in the line.
+func (g *gate) fail(err error) {
 	for e := g.line.Front(); e != nil; e = g.line.Front() {
-		g.line.Remove(e).(*request).answer <- answer{err: err}
-		if try {
-			return
-		}
+		g.pop(e).answer <- answer{err: err}
 	}
+}
+
+// pop takes a request out of the line.
+func (g *gate) pop(e *list.Element) *request {
+	r := g.line.Remove(e).(*request)
+	if r.try {
+		g.tries--
+	}
+	return r
 }

@@ -1,0 +1,162 @@
+package stile
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"reflect"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A Queue is who holds a name and who waits for it, as seen at some moment.
+type Queue struct {
+	Name    string
+	Permits int64   // how many the name has; 0 for a mutex, or readers and writers
+	Claims  []Claim // in the order in which they hold
+}
+
+// A Claim is one holder or waiter. A process has one for all its goroutines.
+type Claim struct {
+	Ticket    int64 // the first of the tokens that its holder may give out
+	Weight    int64 // permits, or 1 for readers; 0 for a claim that shares with nobody
+	Holds     bool
+	Left      bool          // released, and kept for a while by UnlockAfter
+	Since     time.Duration // how long ago it entered the queue
+	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out
+	Holder    Holder
+}
+
+// Show returns the queue of one name, which is empty if nobody uses it. The error is [ErrUnsupported] if the store
+// cannot tell.
+func (c *Client) Show(ctx context.Context, name string) (Queue, error) {
+	if err := driver.CheckName(name); err != nil {
+		return Queue{}, &Error{Op: "show", Name: name, Err: fmt.Errorf("%w name: %w", ErrInvalid, err)}
+	}
+	list, err := c.list(ctx, &driver.Query{Name: name})
+	if err != nil || len(list) == 0 {
+		return Queue{Name: name}, wrapped("show", name, err)
+	}
+	return list[0], nil
+}
+
+// List returns the queues of all names in use that begin with the prefix, in the order of their bytes.
+func (c *Client) List(ctx context.Context, prefix string) ([]Queue, error) {
+	list, err := c.list(ctx, &driver.Query{Prefix: prefix})
+	return list, wrapped("list", prefix, err)
+}
+
+func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
+	lister, ok := c.d.(driver.Lister)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s cannot list its queues", ErrUnsupported, c.traits.Store)
+	}
+	listings, err := lister.List(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Queue, len(listings))
+	for i, l := range listings {
+		list[i] = Queue{Name: l.Name, Permits: unlessAll(l.Capacity)}
+		for _, s := range l.Claims {
+			list[i].Claims = append(list[i].Claims, claimOf(s))
+		}
+	}
+	return list, nil
+}
+
+func claimOf(s driver.Standing) Claim {
+	return Claim{
+		Ticket: s.Ticket * turns, Weight: unlessAll(s.Weight), Holds: s.Holds, Left: s.Left,
+		Since: s.Since, Remaining: s.Remaining, Holder: holderOf(s.Record),
+	}
+}
+
+func unlessAll(n int64) int64 {
+	if n == driver.All {
+		return 0
+	}
+	return n
+}
+
+// watchPoll is how often a store is asked that cannot tell of changes.
+const watchPoll = 250 * time.Millisecond
+
+// Watch yields the queue of a name as it is now and after every change of who stands in it or holds, until ctx ends or
+// the loop is left. A change that is undone at once may be missed. An error is yielded once, and ends it.
+func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Queue, error] {
+	return func(yield func(Queue, error) bool) {
+		watcher, pushes := c.d.(driver.Watcher)
+		var last Queue
+		for first := true; ; first = false {
+			if pushes {
+				if err := watcher.Changed(ctx, name); err != nil {
+					if ctx.Err() == nil {
+						yield(Queue{}, wrapped("watch", name, err))
+					}
+					return
+				}
+			}
+			q, err := c.Show(ctx, name)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				yield(Queue{}, err)
+				return
+			case first || changed(last, q):
+				if !yield(q, nil) {
+					return
+				}
+				last = q
+			}
+			if !pushes && pause(ctx, watchPoll) != nil {
+				return
+			}
+		}
+	}
+}
+
+// changed reports whether two looks at a queue differ in more than the time that has passed.
+func changed(a, b Queue) bool {
+	if a.Permits != b.Permits || len(a.Claims) != len(b.Claims) {
+		return true
+	}
+	for i := range a.Claims {
+		x, y := a.Claims[i], b.Claims[i]
+		x.Since, x.Remaining, y.Since, y.Remaining = 0, 0, 0, 0
+		if !reflect.DeepEqual(x, y) {
+			return true
+		}
+	}
+	return false
+}
+
+// Break removes a claim by hand, whoever it belongs to: the one whose tokens include the ticket, or, if ticket is 0, the
+// one at the head. It returns the claim as it stood. Its holder is told at its next renewal, so others may hold the lock
+// while it is still at work. The error is [ErrLost] if there is no such claim.
+func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, error) {
+	if err := driver.CheckName(name); err != nil {
+		return Claim{}, &Error{Op: "break", Name: name, Err: fmt.Errorf("%w name: %w", ErrInvalid, err)}
+	}
+	breaker, ok := c.d.(driver.Breaker)
+	if !ok {
+		return Claim{}, wrapped("break", name, fmt.Errorf("%w: %s cannot remove claims", ErrUnsupported, c.traits.Store))
+	}
+	if ticket != 0 && ticket < turns {
+		return Claim{}, wrapped("break", name, fmt.Errorf("%w ticket %d", ErrInvalid, ticket))
+	}
+	s, err := breaker.Break(ctx, &driver.Breakage{Name: name, Ticket: ticket / turns})
+	if err != nil {
+		return Claim{}, wrapped("break", name, err)
+	}
+	return claimOf(s), nil
+}
+
+func wrapped(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Name: name, Err: explain(err)}
+}

@@ -1,0 +1,272 @@
+package stile
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	// A claim that came to hold by another's leaving has a waiter's short lease. Most sections are over before this.
+	handOverRenewal = 20 * time.Millisecond
+
+	// Timers stand still while the machine sleeps. Looking at the clock this often, awake, bounds how late a lease that
+	// ran out during the sleep is found out.
+	renewerLook = 500 * time.Millisecond
+
+	// More claims than this are renewed by several calls.
+	renewBatch = 256
+)
+
+// trusted returns until when a lease is trusted that the store confirmed: counted from before the request was sent,
+// since the store began it at some moment after that, and less what two clocks may drift apart (Gray and Cheriton,
+// SOSP 1989).
+func (c *Client) trusted(sent, ttl time.Duration) time.Duration {
+	margin := c.opts.Margin
+	if margin == 0 {
+		margin = min(ttl/10, time.Second)
+	}
+	return sent + ttl - time.Duration(2*c.opts.Drift*float64(ttl)) - c.traits.Granularity - min(margin, ttl/2)
+}
+
+// ghost returns when a claim that may stand in the store has run out, if it entered by now.
+func (c *Client) ghost(claim *driver.Claim) time.Time {
+	ttl := max(claim.TTL, claim.Wait)
+	return time.Now().Add(ttl + time.Duration(2*c.opts.Drift*float64(ttl)) + c.traits.Granularity)
+}
+
+// confirm notes that the store confirmed the lease, by a request sent then.
+func (s *seat) confirm(sent, deadline time.Duration) {
+	c := s.c
+	s.deadline = max(s.deadline, deadline)
+	s.asleep = c.clock.asleep.Load()
+	s.failure = nil
+	third := s.claim.TTL / 3
+	s.renewAt = sent + third - rand.N(third/10+1)
+}
+
+// A renewer has the seats that the one renewing goroutine looks after, in the order in which they need it. It is
+// guarded by the client's mu.
+type renewer struct {
+	heap seatHeap
+	next time.Duration // when the goroutine will look of itself
+	kick chan struct{} // has room for one
+}
+
+// fix puts a seat where its needs say.
+func (r *renewer) fix(s *seat) {
+	s.due = min(s.deadline, s.turnWatch())
+	if s.renewing == nil && !s.frozen {
+		s.due = min(s.due, s.renewAt)
+	}
+	if s.linger > 0 {
+		s.due = min(s.due, s.linger)
+	}
+	for _, h := range s.holds {
+		if h.until != 0 && h.ended == nil {
+			s.due = min(s.due, h.until)
+		}
+	}
+	if s.index < 0 {
+		heap.Push(&r.heap, s)
+	} else {
+		heap.Fix(&r.heap, s.index)
+	}
+	if s.due < r.next {
+		r.next = s.due
+		select {
+		case r.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// turnWatch returns when a line that waits for turns on the claim has to ask for one of its own.
+func (s *seat) turnWatch() time.Duration {
+	if s.watched && s.gate.now == s {
+		return s.turnEnd
+	}
+	return s.deadline
+}
+
+func (r *renewer) remove(s *seat) {
+	if s.index >= 0 {
+		heap.Remove(&r.heap, s.index)
+	}
+}
+
+// run renews, and ends what is over, until the client is closed.
+func (c *Client) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-c.renewals.kick:
+		case <-c.base.Done():
+			return
+		}
+		c.mu.Lock()
+		batches := c.collect(c.clock.now())
+		r := &c.renewals
+		r.next = never
+		if len(r.heap) > 0 {
+			now := c.clock.now()
+			r.next = min(r.heap[0].due, now+renewerLook)
+			timer.Reset(max(0, r.next-now))
+		}
+		c.unlock()
+		for _, b := range batches {
+			c.work.Go(func() { c.renew(b) })
+		}
+	}
+}
+
+const never = time.Duration(1<<63 - 1)
+
+// collect does what is due and returns the claims to renew, in batches. A batch has claims of one ttl, since they share
+// a time limit; claims that failed last time are tried apart from those that did not.
+func (c *Client) collect(now time.Duration) [][]*seat {
+	type kind struct {
+		ttl    time.Duration
+		failed bool
+	}
+	var (
+		open    = map[kind]int{}
+		batches [][]*seat
+	)
+	for len(c.renewals.heap) > 0 {
+		s := c.renewals.heap[0]
+		if s.due > now+s.claim.TTL/60 { // what is due in a moment goes along
+			break
+		}
+		s.attend(now)
+		if s.index < 0 {
+			continue
+		}
+		if s.renewing == nil && !s.frozen && s.renewAt <= now+s.claim.TTL/60 {
+			s.renewing = make(chan struct{})
+			k := kind{s.claim.TTL, s.failure != nil}
+			i, ok := open[k]
+			if !ok || len(batches[i]) == renewBatch {
+				i = len(batches)
+				open[k] = i
+				batches = append(batches, nil)
+			}
+			batches[i] = append(batches[i], s)
+		}
+		c.renewals.fix(s)
+		if s.due <= now+s.claim.TTL/60 && s.due > now {
+			break // it is the first, and comes a moment later
+		}
+	}
+	return batches
+}
+
+// attend ends what is over on a claim: its lease, a hold that was too long, its lingering, its turns.
+func (s *seat) attend(now time.Duration) {
+	if now >= s.deadline {
+		s.lose(Expired, now)
+		return
+	}
+	for _, h := range s.holds {
+		h.look(now)
+	}
+	if len(s.holds) == 0 && s.linger > 0 && now >= s.linger {
+		s.retire()
+		return
+	}
+	if s.gate.now == s && now >= s.turnEnd {
+		s.gate.move(now)
+	}
+}
+
+// renew has the store renew a batch.
+func (c *Client) renew(batch []*seat) {
+	sent := c.clock.now()
+	limit := batch[0].claim.TTL / 6
+	claims := make([]*driver.Claim, len(batch))
+	c.mu.Lock()
+	for i, s := range batch {
+		claims[i] = &s.claim
+		limit = min(limit, s.deadline-sent)
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(c.base, max(limit, time.Millisecond))
+	results := c.d.Renew(ctx, claims)
+	cancel()
+	c.mu.Lock()
+	defer c.unlock()
+	now := c.clock.now()
+	for i, s := range batch {
+		close(s.renewing)
+		s.renewing = nil
+		if s.stage == held {
+			s.renewed(sent, now, results[i])
+		}
+	}
+}
+
+// renewed takes the store's answer to a renewal. An answer that never came changes nothing but what we know.
+func (s *seat) renewed(sent, now time.Duration, r driver.Renewal) {
+	c := s.c
+	switch {
+	case r.Err == nil:
+		margin := s.deadline - now
+		if margin <= 0 {
+			s.lose(Expired, now) // too late: whoever looked at the clock has been told so
+			return
+		}
+		s.confirm(sent, c.trusted(sent, r.TTL))
+		if c.opts.Observer != nil {
+			c.tell(Event{Kind: Renewed, Name: s.claim.Name, Token: s.claim.Ticket * turns, Margin: margin})
+		}
+	case errors.Is(r.Err, driver.ErrGone):
+		s.lose(Removed, now)
+		return
+	default:
+		first := s.failure == nil
+		s.failure = r.Err
+		s.renewAt = now + s.claim.TTL/24 + rand.N(s.claim.TTL/24+1)
+		if first {
+			for _, h := range s.holds {
+				if h.ended == nil {
+					c.tell(Event{Kind: Jeopardy, Name: s.claim.Name, Token: h.token, Margin: s.deadline - now, Err: r.Err})
+				}
+			}
+			s.gate.move(now)
+		}
+	}
+	c.renewals.fix(s)
+}
+
+// A seatHeap is a heap of seats by due.
+type seatHeap []*seat
+
+func (h seatHeap) Len() int           { return len(h) }
+func (h seatHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h seatHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push is for package heap.
+func (h *seatHeap) Push(x any) {
+	s := x.(*seat)
+	s.index = len(*h)
+	*h = append(*h, s)
+}
+
+// Pop is for package heap.
+func (h *seatHeap) Pop() any {
+	last := len(*h) - 1
+	s := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	s.index = -1
+	return s
+}
