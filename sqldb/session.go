@@ -1,0 +1,174 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A session is one connection with its prepared statements, used by one goroutine at a time. It is opened when it is
+// first used, and again after a failure.
+//
+// Its statements run without the caller's context: each takes microseconds, and one that is never interrupted has either
+// been done or not. What can take long, the wait for another process, is done by [Driver.patiently].
+type session struct {
+	db    *sql.DB
+	text  map[string]string
+	turn  chan struct{} // holds a value while the session is in use
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+func newSession(db *sql.DB, text map[string]string) *session {
+	return &session{db: db, text: text, turn: make(chan struct{}, 1)}
+}
+
+// take waits for the session's turn.
+func (d *Driver) take(ctx context.Context, s *session) error {
+	select {
+	case <-d.closed:
+		return driver.ErrClosed
+	default:
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return driver.Rejected(context.Cause(ctx))
+	case <-d.closed:
+		return driver.ErrClosed
+	}
+	if s.conn != nil {
+		return nil
+	}
+	if err := d.patiently(ctx, func() error { return s.open(ctx) }); err != nil {
+		s.give()
+		return err
+	}
+	return nil
+}
+
+func (s *session) give() { <-s.turn }
+
+func (s *session) open(ctx context.Context) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	s.conn, s.stmts = conn, map[string]*sql.Stmt{}
+	for _, text := range pragmas {
+		if _, err := conn.ExecContext(context.Background(), text); err != nil {
+			s.drop()
+			return err
+		}
+	}
+	return nil
+}
+
+// drop closes the connection for good, which undoes a transaction that is open on it.
+func (s *session) drop() {
+	if s.conn == nil {
+		return
+	}
+	for _, stmt := range s.stmts {
+		stmt.Close()
+	}
+	s.conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // the pool does not take it back: its pragmas are ours
+	s.conn.Close()
+	s.conn, s.stmts = nil, nil
+}
+
+// stmt returns the statement of that name.
+func (s *session) stmt(name string) (*sql.Stmt, error) {
+	if stmt := s.stmts[name]; stmt != nil {
+		return stmt, nil
+	}
+	if s.conn == nil {
+		return nil, errors.New("the connection was lost")
+	}
+	stmt, err := s.conn.PrepareContext(context.Background(), s.text[name])
+	if err != nil {
+		return nil, err
+	}
+	s.stmts[name] = stmt
+	return stmt, nil
+}
+
+func (s *session) exec(name string, args ...any) error {
+	stmt, err := s.stmt(name)
+	if err == nil {
+		_, err = stmt.ExecContext(context.Background(), args...)
+	}
+	return err
+}
+
+// row reads a statement's one row; [sql.ErrNoRows] if there is none.
+func (s *session) row(name string, args []any, into ...any) error {
+	stmt, err := s.stmt(name)
+	if err != nil {
+		return err
+	}
+	return stmt.QueryRowContext(context.Background(), args...).Scan(into...)
+}
+
+// rows reads a statement's rows as long as each returns true.
+func (s *session) rows(name string, arg any, each func(scan func(...any) error) (bool, error)) error {
+	stmt, err := s.stmt(name)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(context.Background(), arg)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if more, err := each(rows.Scan); err != nil || !more {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+const (
+	firstBackoff = 100 * time.Microsecond // about one transaction of ours
+	maxBackoff   = 4 * time.Millisecond
+)
+
+// patiently runs f again while the database is locked by another process, until the context ends or the wait is too
+// long. Its errors say for certain that f did not come about.
+func (d *Driver) patiently(ctx context.Context, f func() error) error {
+	start := time.Now()
+	for wait := firstBackoff; ; wait = min(2*wait, maxBackoff) {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		if !busy(err) {
+			return driver.Rejected(explain(d.options.Label, err))
+		}
+		if time.Since(start) > d.options.Busy {
+			return driver.Unreachable(driver.Rejected(busyError(d.options.Label, d.options.Busy)))
+		}
+		if err := d.pause(ctx, wait/2+rand.N(wait)); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *Driver) pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return driver.Rejected(context.Cause(ctx))
+	case <-d.closed:
+		return driver.ErrClosed
+	}
+}

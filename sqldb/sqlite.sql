@@ -1,0 +1,86 @@
+-- What package sqldb says to SQLite. Each statement has a name; {prefix} begins the names of the tables.
+-- Times are microseconds on the lease clock of the host, tickets wall-clock microseconds or one more than the last.
+
+-- name: create meta
+CREATE TABLE IF NOT EXISTS {prefix}meta (
+    one         INTEGER PRIMARY KEY CHECK (one = 1),
+    version     INTEGER NOT NULL, -- of this schema
+    incarnation TEXT    NOT NULL, -- drawn when the tables were made
+    boot        TEXT    NOT NULL, -- the boot whose clock times the claims; empty: the wall clock
+    last        INTEGER NOT NULL  -- highest ticket given, over all names
+) STRICT
+
+-- name: create claim
+CREATE TABLE IF NOT EXISTS {prefix}claim (
+    ticket   INTEGER PRIMARY KEY,
+    name     TEXT    NOT NULL COLLATE BINARY,
+    id       TEXT    NOT NULL,
+    client   TEXT    NOT NULL,
+    owner    TEXT    NOT NULL,
+    record   TEXT    NOT NULL,
+    weight   INTEGER NOT NULL,
+    capacity INTEGER NOT NULL,
+    since    INTEGER NOT NULL,
+    ends     INTEGER NOT NULL,
+    delay    INTEGER NOT NULL,
+    told     INTEGER NOT NULL,
+    departed INTEGER NOT NULL
+) STRICT
+
+-- name: create index
+CREATE INDEX IF NOT EXISTS {prefix}claim_name ON {prefix}claim (name)
+
+-- name: create row
+INSERT INTO {prefix}meta (one, version, incarnation, boot, last) VALUES (1, ?, ?, ?, 0)
+
+-- name: known
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?
+
+-- name: begin
+BEGIN IMMEDIATE
+
+-- name: commit
+COMMIT
+
+-- name: rollback
+ROLLBACK
+
+-- name: meta
+SELECT version, incarnation, boot, last FROM {prefix}meta
+
+-- name: last
+UPDATE {prefix}meta SET last = ?
+
+-- name: boot
+UPDATE {prefix}meta SET boot = ?
+
+-- name: void
+DELETE FROM {prefix}claim
+
+-- name: queue
+SELECT name, ticket, id, client, owner, record, weight, capacity, since, ends, delay, told, departed
+FROM {prefix}claim WHERE name = ? ORDER BY ticket
+
+-- name: queues
+SELECT name, ticket, id, client, owner, record, weight, capacity, since, ends, delay, told, departed
+FROM {prefix}claim WHERE name >= ? ORDER BY name, ticket
+
+-- name: insert
+INSERT INTO {prefix}claim (name, ticket, id, client, owner, record, weight, capacity, since, ends, delay, told, departed)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: update
+UPDATE {prefix}claim SET ends = ?, told = ?, departed = ? WHERE ticket = ?
+
+-- name: delete
+DELETE FROM {prefix}claim WHERE ticket = ?
+
+-- name: find
+SELECT ticket FROM {prefix}claim WHERE name = ? AND id = ?
+
+-- name: waiting
+SELECT c.ticket, c.id, c.ends, c.told AND NOT c.departed
+FROM json_each(?) AS w CROSS JOIN {prefix}claim AS c ON c.ticket = w.value
+
+-- name: version
+PRAGMA data_version

@@ -1,0 +1,90 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// DefaultPath returns the lock file that the stile command uses when it is told of no store:
+// stile/locks.db under $XDG_STATE_HOME, or under .local/state in the home directory.
+func DefaultPath() (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) { // the XDG specification says to ignore a relative one
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("no place for the lock file: neither XDG_STATE_HOME nor a home directory is set: %w", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "stile", "locks.db"), nil
+}
+
+// checkPath returns the path made absolute, and makes its directory. The error says why no lock file can be there.
+func checkPath(path string) (string, error) {
+	switch {
+	case path == "":
+		return "", errors.New("the path of the lock file is empty")
+	case path == ":memory:":
+		return "", errors.New("sqlite cannot share :memory: between processes; use memory:// for locks in one process")
+	case strings.ContainsRune(path, 0):
+		return "", errors.New("the path of the lock file has a zero byte")
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("lock file %q: %w", path, err)
+	}
+	if info, err := os.Stat(abs); err == nil && info.IsDir() {
+		return "", fmt.Errorf("lock file %s is a directory", abs)
+	} else if err == nil && !info.Mode().IsRegular() {
+		return "", fmt.Errorf("lock file %s is not a regular file", abs)
+	}
+	dir := filepath.Dir(abs)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("the directory of lock file %s cannot be made: %w", abs, err)
+	}
+	if kind := networkFS(abs, dir); kind != "" {
+		return "", fmt.Errorf("lock file %s is on a network file system (%s), where SQLite cannot lock: use a local disk, or a server such as Redis", abs, kind)
+	}
+	return abs, nil
+}
+
+// making keeps a driver of this process from opening a file with SQLite while another one still has the descriptor that
+// made it: closing that would take SQLite's locks away.
+var making sync.Mutex
+
+// makeFile makes the file if it is missing and returns its identity.
+func makeFile(path string) (fs.FileInfo, error) {
+	making.Lock()
+	defer making.Unlock()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case err == nil:
+		if err := f.Close(); err != nil {
+			return nil, fmt.Errorf("lock file %s cannot be made: %w", path, err)
+		}
+	case !errors.Is(err, fs.ErrExist):
+		return nil, fmt.Errorf("lock file %s cannot be made: %w", path, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("lock file %s: %w", path, err)
+	}
+	return info, nil
+}
+
+// moved tells that the path leads to another file now, or to none. A path that cannot be looked at tells nothing.
+func moved(path string, identity fs.FileInfo) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("lock file %s was removed while it was open", path)
+	case err == nil && !os.SameFile(info, identity):
+		return fmt.Errorf("lock file %s was replaced while it was open", path)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+// Package sqlite keeps locks in an SQLite file, for the processes of one machine. It needs no server.
+//
+// Importing it registers the scheme "sqlite": sqlite:///path/locks.db opens that file, and sqlite:// the one of
+// [DefaultPath]. Parameters: prefix and busy, as in [Options].
+//
+// SQLite's locks on the file are those of the process, and the system takes them away when any descriptor of the file is
+// closed. So no code of a program that uses a lock file may open it other than through SQLite. Opening it twice here is
+// safe.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/sqldb"
+)
+
+// Options are what [Open] can be told. Nil and the zero value mean the defaults.
+type Options struct {
+	Prefix string        // begins the names of the tables; empty means "stile_"
+	Busy   time.Duration // how long a call waits while another process writes; 0 means five seconds
+}
+
+func init() { driver.Register("sqlite", openAddress) }
+
+func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+	o := &Options{Prefix: a.Param("prefix", "")}
+	var err error
+	if o.Busy, err = a.Duration("busy", 0); err != nil {
+		return nil, err
+	}
+	if err := a.Done(); err != nil {
+		return nil, err
+	}
+	if len(a.Hosts) > 0 || a.User != "" || a.Password != "" {
+		return nil, driver.Rejected(errors.New("a sqlite:// URL names a file, with three slashes: sqlite:///path/locks.db"))
+	}
+	path := "/" + a.Path
+	if a.Path == "" {
+		if path, err = DefaultPath(); err != nil {
+			return nil, driver.Rejected(err)
+		}
+	}
+	return Open(ctx, path, o)
+}
+
+// Open opens the locks in the file at path. A missing file is made, readable by its owner alone, and so is its directory.
+//
+// It refuses what is not a database, a directory that cannot be written, and a network file system, on which SQLite's
+// own locks do not work. If the file is removed or replaced later, renewals answer [driver.ErrGone].
+func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	path, err := checkPath(path)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	identity, err := makeFile(path)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=rw"}
+	connector, err := sqlite.NewConnector(dsn.String())
+	if err != nil {
+		return nil, driver.Rejected(fmt.Errorf("lock file %s: %w", path, err))
+	}
+	db := sql.OpenDB(connector)
+	d, err := sqldb.New(ctx, db, &sqldb.Options{
+		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path,
+		Moved: func() error { return moved(path, identity) },
+	})
+	if err == nil {
+		err = moved(path, identity) // it may have been replaced before SQLite opened it
+	}
+	if err != nil {
+		if d != nil {
+			d.Close()
+		}
+		db.Close()
+		return nil, err
+	}
+	return &store{Driver: d, db: db}, nil
+}
+
+// A store is a driver that owns its database.
+type store struct {
+	*sqldb.Driver
+	db   *sql.DB
+	once sync.Once
+	err  error
+}
+
+// Close closes the driver and the file.
+func (s *store) Close() error {
+	s.once.Do(func() { s.err = errors.Join(s.Driver.Close(), s.db.Close()) })
+	return s.err
+}
