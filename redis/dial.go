@@ -1,0 +1,95 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// A dialer makes the connections of a client, and can end them all. A connection is made for whoever uses it next, so
+// it does not depend on the context of the call that asked for it first.
+type dialer struct {
+	timeout time.Duration
+	ctx     context.Context // ends all dialling
+	cancel  context.CancelFunc
+
+	mu   sync.Mutex // guards open
+	open map[*conn]bool
+}
+
+func newDialer(timeout time.Duration) *dialer {
+	t := &dialer{timeout: timeout, open: map[*conn]bool{}}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// A conn tells its dialer when it is closed.
+type conn struct {
+	net.Conn
+	from *dialer
+}
+
+// A dialError says which address could not be connected to, and for how long that was tried.
+type dialError struct {
+	addr  string
+	tried time.Duration
+	err   error
+}
+
+func (e *dialError) Error() string {
+	return fmt.Sprintf("cannot connect to redis at %s (tried for %v): %v", e.addr, e.tried.Round(time.Millisecond), e.err)
+}
+
+func (e *dialError) Unwrap() error {
+	return foreign(e.err)
+}
+
+func (t *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.ctx, t.timeout)
+	defer cancel()
+	var c net.Conn
+	var err error
+	if secure != nil {
+		c, err = (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
+	} else {
+		c, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}
+	if err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			err = op.Err // the rest says the address again
+		}
+		return nil, &dialError{addr, time.Since(start), err}
+	}
+	owned := &conn{c, t}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		c.Close()
+		return nil, &dialError{addr, time.Since(start), t.ctx.Err()}
+	}
+	t.open[owned] = true
+	return owned, nil
+}
+
+// Close is [net.Conn].
+func (c *conn) Close() error {
+	c.from.mu.Lock()
+	delete(c.from.open, c)
+	c.from.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// close ends all connections, and those that are being made.
+func (t *dialer) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancel()
+	for c := range t.open {
+		c.Conn.Close()
+	}
+}

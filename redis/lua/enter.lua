@@ -1,0 +1,35 @@
+-- driver.Enter. ARGV: id, client, owner, record, weight, capacity, ttl, wait, delay, ticket, flags (t: try, r: reclaim).
+local ttl, wait, try = tonumber(ARGV[7]), tonumber(ARGV[8]), string.find(ARGV[11], 't', 1, true)
+local i = find(id)
+if i and live(queue[i]) then
+  stay(i, ttl, wait)
+  commit()
+  return place(i)
+end
+if i or ARGV[10] ~= '0' then
+  commit()
+  return {key, id, 'gone'}
+end
+
+local weight, want, owner = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[3]
+if string.find(ARGV[11], 'r', 1, true) and owner ~= '' then
+  keep(function(e) return e[OWNER] ~= owner end)
+end
+if #queue == 0 then
+  capacity = want
+end
+if capacity ~= want then
+  commit()
+  return {key, id, 'capacity', capacity}
+end
+i = #queue + 1
+if try and not fits(weight) then
+  commit()
+  return place(i)
+end
+
+last = math.max(last + 1, now)
+queue[i] = {last, weight, now, now, tonumber(ARGV[9]), WAITS, id, ARGV[2], owner, ARGV[4]}
+stay(i, ttl, wait)
+commit()
+return place(i)

@@ -1,0 +1,198 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	defaultDialTimeout = 5 * time.Second
+
+	// keepAlive is how often an idle connection is tried, and patience how long its answer may take, before it is given
+	// up. They bound how long a call without a deadline can hang on a server that is gone.
+	keepAlive = 5 * time.Second
+	patience  = 5 * time.Second
+
+	// topology is how often Sentinel is asked who the primary is, in case its message was missed.
+	topology = 2 * time.Second
+
+	// smallBuffer replaces buffers of half a megabyte: requests and answers are about as long as a record.
+	smallBuffer = 32 << 10
+)
+
+func init() {
+	for _, scheme := range []string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"} {
+		driver.Register(scheme, func(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+			d, err := Open(ctx, a)
+			if err != nil {
+				return nil, err
+			}
+			return d, nil
+		})
+	}
+}
+
+// Open connects to the Redis at an address:
+//
+//	redis://[user:password@]host[:6379][/database]
+//	redis+sentinel://[user:password@]host[:26379],…/master[/database]
+//	redis+cluster://[user:password@]host[:6379],…
+//
+// and with rediss in place of redis by TLS. Parameters: prefix, dial_timeout; with TLS, the files tls_ca, tls_cert and
+// tls_key, and tls_server_name; with Sentinel, sentinel_user and sentinel_password.
+func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
+	o, prefix, err := clientOption(a)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	d, err := newDriver(nil, prefix)
+	if err != nil {
+		return nil, err
+	}
+	d.user = a.User
+	for _, secret := range []string{a.Password, o.Sentinel.Password} {
+		if secret != "" {
+			d.secret = append(d.secret, secret)
+		}
+	}
+	d.dialer = newDialer(o.Dialer.Timeout)
+	o.DialCtxFn = d.dialer.dial
+	if d.client, err = connect(ctx, d.dialer, o); err != nil {
+		d.cancel()
+		return nil, d.explain(ctx, err)
+	}
+	if err := d.probe(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// connect makes a client. Its library takes no context, so the dialer is closed if ctx ends first.
+func connect(ctx context.Context, t *dialer, o rueidis.ClientOption) (rueidis.Client, error) {
+	type made struct {
+		client rueidis.Client
+		err    error
+	}
+	done := make(chan made, 1)
+	go func() {
+		client, err := rueidis.NewClient(o)
+		done <- made{client, err}
+	}()
+	var m made
+	select {
+	case m = <-done:
+	case <-ctx.Done():
+		t.close()
+		m = <-done
+		m.err = ctx.Err()
+	}
+	if m.err != nil {
+		t.close()
+		if m.client != nil {
+			m.client.Close()
+		}
+		return nil, m.err
+	}
+	return m.client, nil
+}
+
+// clientOption translates an address. Retries are off: the driver's caller knows better when to give up.
+func clientOption(a *driver.Address) (o rueidis.ClientOption, prefix string, err error) {
+	o = rueidis.ClientOption{
+		Username: a.User, Password: a.Password, ClientName: "stile",
+		DisableCache: true, DisableRetry: true, AlwaysPipelining: true,
+		PipelineMultiplex:  -1, // one connection: what many goroutines send at once travels together
+		ConnWriteTimeout:   patience,
+		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer,
+	}
+	prefix = a.Param("prefix", DefaultPrefix)
+	if o.Dialer.Timeout, err = a.Duration("dial_timeout", defaultDialTimeout); err != nil {
+		return o, "", err
+	}
+	o.Dialer.KeepAlive = keepAlive
+	scheme := a.Scheme
+	if rest, ok := strings.CutPrefix(scheme, "rediss"); ok {
+		scheme = "redis" + rest
+		if o.TLSConfig, err = secure(a); err != nil {
+			return o, "", err
+		}
+	}
+	switch scheme {
+	case "redis":
+		o.ForceSingleClient = true
+		o.InitAddress = a.HostPorts("127.0.0.1", "6379")
+		if len(o.InitAddress) > 1 {
+			return o, "", fmt.Errorf("%s:// takes one host; for more there are %[1]s+sentinel:// and %[1]s+cluster://", a.Scheme)
+		}
+		o.SelectDB, err = database(a.Path)
+	case "redis+sentinel":
+		master, db, _ := strings.Cut(a.Path, "/")
+		if master == "" {
+			return o, "", fmt.Errorf("%s:// needs the name of the primary, as in %[1]s://host/mymaster", a.Scheme)
+		}
+		o.InitAddress = a.HostPorts("127.0.0.1", "26379")
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: master, TopologyRefreshInterval: topology, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
+			Username: a.Param("sentinel_user", ""), Password: a.Param("sentinel_password", ""),
+		}
+		o.SelectDB, err = database(db)
+	case "redis+cluster":
+		o.InitAddress = a.HostPorts("127.0.0.1", "6379")
+		if a.Path != "" {
+			err = errors.New("a redis cluster has no databases: leave out what follows the hosts")
+		}
+	}
+	if err != nil {
+		return o, "", err
+	}
+	return o, prefix, a.Done()
+}
+
+func database(path string) (int, error) {
+	if path == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(path)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("the database must be a number, not %q", path)
+	}
+	return n, nil
+}
+
+// secure reads the files that the address names.
+func secure(a *driver.Address) (*tls.Config, error) {
+	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
+	if file := a.Param("tls_ca", ""); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("parameter tls_ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("parameter tls_ca: %s has no certificate", file)
+		}
+	}
+	cert, key := a.Param("tls_cert", ""), a.Param("tls_key", "")
+	if (cert == "") != (key == "") {
+		return nil, errors.New("parameters tls_cert and tls_key must be given together")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("parameters tls_cert and tls_key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
