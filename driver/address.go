@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // An Address is a store's URL, taken apart: scheme://user:password@host1:port,host2:port/path?param=value.
@@ -93,6 +95,10 @@ func ParseAddress(rawURL string) (*Address, error) {
 			return bad("a host that is not of the form host or host:port")
 		}
 	}
+	if len(a.Hosts) > 0 && strings.Contains(path+query, "@") {
+		// The rest of a password, most likely, and a path and a parameter are shown.
+		return bad("an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40")
+	}
 	if a.Path, err = url.PathUnescape(path); err != nil {
 		return bad("a path with a bad % escape")
 	}
@@ -115,15 +121,22 @@ func ParseAddress(rawURL string) (*Address, error) {
 }
 
 func goodHost(h string) bool {
-	name, port := h, "1"
-	if strings.Contains(strings.TrimPrefix(h, "["), ":") && !strings.HasSuffix(h, "]") {
-		var err error
-		if name, port, err = net.SplitHostPort(h); err != nil {
-			return false
-		}
+	whole := h
+	if !strings.Contains(h, ":") || strings.HasSuffix(h, "]") {
+		whole += ":1"
 	}
-	n, err := strconv.Atoi(port)
-	return name != "" && err == nil && 0 < n && n < 65536 && !strings.ContainsAny(name, "/@ \t\n")
+	name, port, err := net.SplitHostPort(whole)
+	if err != nil {
+		return false
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return false
+	}
+	if strings.HasPrefix(h, "[") {
+		_, err := netip.ParseAddr(name)
+		return err == nil
+	}
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '@' })
 }
 
 // HostPorts returns the hosts, each with the default port where it has none, or the fallback alone if there is no host.
@@ -178,7 +191,7 @@ func (a *Address) Done() error {
 func (a *Address) String() string {
 	s := a.Scheme + "://"
 	if a.User != "" {
-		s += a.User + "@"
+		s += url.User(a.User).String() + "@"
 	}
-	return s + strings.Join(a.Hosts, ",") + "/" + a.Path
+	return s + strings.Join(a.Hosts, ",") + (&url.URL{Path: "/" + a.Path}).EscapedPath()
 }

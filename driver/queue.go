@@ -73,18 +73,20 @@ func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
 	if c.Ticket != 0 {
 		return Place{}, ErrGone
 	}
+	rest := Queue{Capacity: q.Capacity, Entries: q.Entries} // what the claim would join
 	if c.Reclaim && c.Owner != "" {
-		q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.Owner == c.Owner })
+		rest.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e Entry) bool { return e.Owner == c.Owner })
 	}
-	if len(q.Entries) == 0 {
-		q.Capacity = c.Capacity
+	if len(rest.Entries) == 0 {
+		rest.Capacity = c.Capacity
 	}
-	if q.Capacity != c.Capacity {
-		return Place{}, &CapacityError{Have: q.Capacity, Want: c.Capacity}
+	if rest.Capacity != c.Capacity {
+		return Place{}, &CapacityError{Have: rest.Capacity, Want: c.Capacity}
 	}
-	if c.Try && !q.fits(c.Weight) {
+	if c.Try && !rest.fits(c.Weight) {
 		return q.place(now, len(q.Entries), 0), nil
 	}
+	q.Capacity, q.Entries = rest.Capacity, rest.Entries
 	q.Last = max(q.Last+1, stamp)
 	q.Entries = append(q.Entries, Entry{
 		ID: c.ID, Client: c.Client, Owner: c.Owner, Record: c.Record,
