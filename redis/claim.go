@@ -86,11 +86,8 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		fail(err)
 		return
 	}
-	if d.dialer == nil {
-		joined, release := d.join(ctx)
-		defer release()
-		ctx = joined
-	}
+	ctx, release := d.bound(ctx)
+	defer release()
 	for i := range cs {
 		cmds[i] = d.evalsha(d.scripts.renew, keys[i], args[i])
 	}
@@ -98,9 +95,7 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		if noScript(r) {
 			r = d.client.Do(ctx, d.eval(d.scripts.renew, keys[i], args[i]))
 		}
-		if r.NonRedisError() != nil && ctx.Err() == nil {
-			d.down.Store(true)
-		}
+		d.note(ctx, r)
 		a, err := d.read(ctx, r, keys[i], cs[i].ID)
 		answers[i] = driver.Renewal{Err: err}
 		if err == nil {

@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -27,10 +29,54 @@ func newDialer(timeout time.Duration) *dialer {
 	return t
 }
 
-// A conn tells its dialer when it is closed.
+// A conn tells its dialer when it is closed, and can end a call that is made on it. The client, as long as one goroutine
+// uses it, writes and reads in that goroutine, which is quick, but heeds only the deadline of a context. It sets the
+// connection's deadline before each such call, and clears it when it begins to read in a goroutine of its own.
 type conn struct {
 	net.Conn
 	from *dialer
+
+	mu    sync.Mutex // orders deadlines
+	begun time.Time  // when the last call in the caller's goroutine began; zero if they are not made there
+}
+
+// SetDeadline is [net.Conn].
+func (c *conn) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun = time.Time{}
+	if !t.IsZero() {
+		c.begun = time.Now()
+	}
+	return c.Conn.SetDeadline(t)
+}
+
+// interrupt ends the call on the connection, if it began before a time. It does nothing to an idle connection: the next
+// call sets the deadline anew.
+func (c *conn) interrupt(before time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.begun.IsZero() && c.begun.Before(before) {
+		c.Conn.SetDeadline(before)
+	}
+}
+
+// grace is how long a call may still take when its context has ended: to end it costs the connection.
+const grace = 20 * time.Millisecond
+
+// heed ends calls that hang when ctx has ended, until the function that it returns is called.
+func (t *dialer) heed(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		ended := time.Now()
+		time.AfterFunc(grace, func() {
+			t.mu.Lock()
+			open := slices.Collect(maps.Keys(t.open))
+			t.mu.Unlock()
+			for _, c := range open {
+				c.interrupt(ended)
+			}
+		})
+	})
 }
 
 // A dialError says which address could not be connected to, and for how long that was tried.
@@ -65,7 +111,7 @@ func (t *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls
 		}
 		return nil, &dialError{addr, time.Since(start), err}
 	}
-	owned := &conn{c, t}
+	owned := &conn{Conn: c, from: t}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx.Err() != nil {

@@ -28,11 +28,11 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*dialError](err); ok {
 		return driver.Rejected(driver.Unreachable(err))
 	}
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		if d.ctx.Err() != nil {
-			return errors.New("the client was closed while redis had the request")
-		}
-		return err
+	if d.ctx.Err() != nil {
+		return errors.New("the client was closed while redis had the request")
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if _, ok := errors.AsType[*unsent](err); ok {
 		return driver.Rejected(driver.Unreachable(fmt.Errorf("redis does not answer: %w", foreign(err))))

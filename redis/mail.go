@@ -160,32 +160,13 @@ func (m *mail) retire(in *inbox) {
 // listen keeps a subscription up until ctx ends.
 func (m *mail) listen(ctx context.Context, in *inbox) {
 	defer in.idle.Stop()
-	subscribe := func() rueidis.Completed {
-		if m.d.sharded {
-			return m.d.client.B().Ssubscribe().Channel(in.channel).Build()
-		}
-		return m.d.client.B().Subscribe().Channel(in.channel).Build()
+	subscribe := m.subscribe
+	if m.d.sharded {
+		subscribe = m.subscribeSharded
 	}
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
-		m.turn(in, s.Kind == "subscribe" || s.Kind == "ssubscribe")
-	})
-	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, c rueidis.CommandClient) error {
-		if ctx.Err() == nil || m.d.ctx.Err() != nil {
-			return err
-		}
-		// The client would leave the connection subscribed.
-		leave, cancel := context.WithTimeout(m.d.ctx, probeWithin)
-		defer cancel()
-		if m.d.sharded {
-			c.Do(leave, c.B().Sunsubscribe().Channel(in.channel).Build())
-		} else {
-			c.Do(leave, c.B().Unsubscribe().Channel(in.channel).Build())
-		}
-		return err
-	})
 	delay := retryMin
 	for ctx.Err() == nil {
-		m.d.client.Receive(hooked, subscribe(), func(msg rueidis.PubSubMessage) { m.deliver(in, msg.Message) })
+		subscribe(ctx, in)
 		if m.turn(in, false) {
 			delay = retryMin
 		}
@@ -195,6 +176,42 @@ func (m *mail) listen(ctx context.Context, in *inbox) {
 		}
 		delay = min(2*delay, retryMax)
 	}
+}
+
+// subscribe listens on a connection of its own, so that calls on the other stay quick, until it is lost or ctx ends.
+func (m *mail) subscribe(ctx context.Context, in *inbox) {
+	c, release := m.d.client.Dedicate()
+	defer release()
+	defer c.Close()
+	lost := c.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(msg rueidis.PubSubMessage) { m.deliver(in, msg.Message) },
+		OnSubscription: func(s rueidis.PubSubSubscription) { m.turn(in, s.Kind == "subscribe") },
+	})
+	if c.Do(ctx, c.B().Subscribe().Channel(in.channel).Build()).Error() != nil {
+		return
+	}
+	select {
+	case <-lost:
+	case <-ctx.Done():
+	}
+}
+
+// subscribeSharded listens on the connection to the server that has the name, until that is lost, the name moves to
+// another server, or ctx ends.
+func (m *mail) subscribeSharded(ctx context.Context, in *inbox) {
+	b := m.d.client.B()
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) { m.turn(in, s.Kind == "ssubscribe") })
+	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, c rueidis.CommandClient) error {
+		if ctx.Err() != nil && m.d.ctx.Err() == nil { // the client would leave the connection subscribed
+			leave, cancel := context.WithTimeout(m.d.ctx, probeWithin)
+			defer cancel()
+			c.Do(leave, b.Sunsubscribe().Channel(in.channel).Build())
+		}
+		return err
+	})
+	m.d.client.Receive(hooked, b.Ssubscribe().Channel(in.channel).Build(), func(msg rueidis.PubSubMessage) {
+		m.deliver(in, msg.Message)
+	})
 }
 
 // turn notes whether the subscription stands, and reports whether it did before. The claims that waited on one that is

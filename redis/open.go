@@ -23,6 +23,9 @@ const (
 	keepAlive = 5 * time.Second
 	patience  = 5 * time.Second
 
+	// flushDelay is how long requests of many goroutines gather. A lone request does not wait.
+	flushDelay = 50 * time.Microsecond
+
 	// topology is how often Sentinel is asked who the primary is, in case its message was missed.
 	topology = 2 * time.Second
 
@@ -111,8 +114,9 @@ func connect(ctx context.Context, t *dialer, o rueidis.ClientOption) (rueidis.Cl
 func clientOption(a *driver.Address) (o rueidis.ClientOption, prefix string, err error) {
 	o = rueidis.ClientOption{
 		Username: a.User, Password: a.Password, ClientName: "stile",
-		DisableCache: true, DisableRetry: true, AlwaysPipelining: true,
+		DisableCache: true, DisableRetry: true,
 		PipelineMultiplex:  -1, // one connection: what many goroutines send at once travels together
+		MaxFlushDelay:      flushDelay,
 		ConnWriteTimeout:   patience,
 		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer,
 	}

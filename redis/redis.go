@@ -130,11 +130,4 @@ func (d *Driver) spawn(f func()) bool {
 	return true
 }
 
-// join returns a context that ends with ctx or with the driver.
-func (d *Driver) join(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(d.ctx, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
 func micros(t time.Duration) int64 { return t.Microseconds() }

@@ -105,17 +105,33 @@ func (d *Driver) do(ctx context.Context, key string, cmd func() rueidis.Complete
 	if err := d.connected(ctx, key); err != nil {
 		return rueidis.NewErrorResult(err)
 	}
-	if d.dialer == nil {
-		// Closing the driver closes the connections of its own client, but must end calls on the user's too.
-		joined, release := d.join(ctx)
-		defer release()
-		ctx = joined
-	}
+	ctx, release := d.bound(ctx)
+	defer release()
 	r := d.client.Do(ctx, cmd())
-	if r.NonRedisError() != nil && ctx.Err() == nil {
+	d.note(ctx, r)
+	return r
+}
+
+// bound returns the context for a call of the client, which ends with ctx and with the driver, and never lasts for ever.
+func (d *Driver) bound(ctx context.Context) (context.Context, func()) {
+	if d.dialer == nil {
+		joined, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(d.ctx, cancel)
+		return joined, func() { stop(); cancel() }
+	}
+	cancel := func() {}
+	if _, ok := ctx.Deadline(); !ok {
+		ctx, cancel = context.WithTimeout(ctx, patience)
+	}
+	stop := d.dialer.heed(ctx) // the dialer ends the calls when the driver is closed
+	return ctx, func() { stop(); cancel() }
+}
+
+// note remembers whether the connection is gone.
+func (d *Driver) note(ctx context.Context, r rueidis.RedisResult) {
+	if r.NonRedisError() != nil && !errors.Is(r.NonRedisError(), ctx.Err()) {
 		d.down.Store(true)
 	}
-	return r
 }
 
 // connected waits until the server that has a key answers, if the last call found no connection. The client waits for
