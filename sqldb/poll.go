@@ -30,8 +30,7 @@ type waiter struct {
 	id     string
 	ticket int64
 
-	name, shape string
-	next        int64 // when a claim of the name runs out; 0 means never
+	name, seen string
 
 	told chan outcome // has room for one
 }
@@ -44,8 +43,8 @@ type outcome struct {
 
 const (
 	pollSoon   = 2 * time.Millisecond
-	pollLater  = 4 * time.Millisecond // timers are late by up to a few milliseconds, and waiters are to wake within ten
-	quietAfter = 200 * time.Millisecond
+	pollLater  = 7 * time.Millisecond // a waiter is to wake within ten, and timers are late; most of the cost is the timer
+	quietAfter = time.Second
 	movedEvery = 100 * time.Millisecond
 )
 
@@ -117,12 +116,18 @@ func (p *poller) end(w *waiter, o outcome) {
 	}
 }
 
-func (p *poller) endAll(ws []*waiter, o outcome) {
+func (p *poller) endAll(o outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range ws {
+	for w := range p.waiters {
 		p.end(w, o)
 	}
+}
+
+func (p *poller) all() []*waiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.waiters))
 }
 
 func (p *poller) run() {
@@ -135,31 +140,26 @@ func (p *poller) run() {
 	timer := time.NewTimer(pollSoon)
 	defer timer.Stop()
 	for {
-		ws, fresh := p.round()
-		if len(ws) == 0 {
+		n, fresh := p.round()
+		if n == 0 {
 			return
 		}
 		if time.Since(checked) > movedEvery {
 			checked = time.Now()
 			if p.d.moved() != nil {
-				p.endAll(ws, outcome{}) // their next call is told why
-				continue
+				p.endAll(outcome{}) // their next call is told why
 			}
 		}
 		seen, err := p.d.version()
-		switch {
-		case err != nil:
-		case fresh || seen != version || due != 0 && p.d.now() >= due:
-			if due, err = p.look(ws); err == nil {
+		if err == nil && (fresh || seen != version || due != 0 && p.d.now() >= due) {
+			if due, err = p.look(); err == nil {
 				version, news = seen, time.Now()
 			}
 		}
-		if err != nil && !driver.IsUnreachable(err) {
-			p.endAll(ws, outcome{err: err})
-			continue
-		}
-		if err != nil {
+		if driver.IsUnreachable(err) {
 			p.again()
+		} else if err != nil {
+			p.endAll(outcome{err: err})
 		}
 		wait := pollSoon
 		if time.Since(news) > quietAfter {
@@ -174,16 +174,16 @@ func (p *poller) run() {
 	}
 }
 
-// round returns who waits, and whether one of them has not been looked at. If nobody waits, the goroutine is to end.
-func (p *poller) round() (ws []*waiter, fresh bool) {
+// round returns how many wait, and whether one of them has not been looked at. If nobody waits, the goroutine is to end.
+func (p *poller) round() (n int, fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.waiters) == 0 || p.off {
 		p.on = false
-		return nil, false
+		return 0, false
 	}
 	fresh, p.fresh = p.fresh, false
-	return slices.Collect(maps.Keys(p.waiters)), fresh
+	return len(p.waiters), fresh
 }
 
 // again makes the next round look, whatever has changed by then.
@@ -217,32 +217,22 @@ func (d *Driver) reading(f func() error) error {
 }
 
 // look tells each waiter for whom there is news. It returns when a watched claim will run out.
-func (p *poller) look(ws []*waiter) (due int64, err error) {
-	rows := map[int64]row{}
+func (p *poller) look() (due int64, err error) {
+	ws := p.all()
+	rows, shapes := map[int64]row{}, map[string]shape{}
 	err = p.d.reading(func() error {
 		if _, err := p.d.readMeta(p.d.read); err != nil {
 			return err
 		}
-		if rows, err = p.d.rows(ws); err != nil {
-			return err
-		}
 		for _, w := range ws {
-			if w.name == "" {
-				continue
-			}
-			shape, next, err := p.d.readShape(w.name)
-			if err != nil {
-				return err
-			}
-			if shape != w.shape {
-				p.see(w.name, shape)
-				p.endAll([]*waiter{w}, outcome{})
-			}
-			if next != 0 && (due == 0 || next < due) {
-				due = next
+			if w.name != "" {
+				if shapes[w.name], err = p.d.readShape(w.name); err != nil {
+					return err
+				}
 			}
 		}
-		return nil
+		rows, err = p.d.rows(ws)
+		return err
 	})
 	if err != nil {
 		return 0, err
@@ -251,10 +241,15 @@ func (p *poller) look(ws []*waiter) (due int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range ws {
-		if w.name != "" {
-			continue
-		}
-		switch r := rows[w.ticket]; {
+		r, s := rows[w.ticket], shapes[w.name]
+		switch {
+		case w.name != "" && s.text != w.seen:
+			p.watches[w.name] = s.text
+			p.end(w, outcome{})
+		case w.name != "":
+			if s.next != 0 && (due == 0 || s.next < due) {
+				due = s.next
+			}
 		case r.id != w.id || r.ends <= now:
 			p.end(w, outcome{}) // its next Enter is told
 		case r.holds:
@@ -296,24 +291,4 @@ func (d *Driver) rows(ws []*waiter) (map[int64]row, error) {
 		rows[ticket] = r
 		return true, err
 	})
-}
-
-// seen returns the shape that the watch of a name has seen, and whether there is one.
-func (p *poller) seen(name string) (string, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	shape, begun := p.watches[name]
-	return shape, begun
-}
-
-func (p *poller) see(name, shape string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.watches[name] = shape
-}
-
-func (p *poller) forget(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.watches, name)
 }
