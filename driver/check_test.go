@@ -38,7 +38,7 @@ func apply(q *Queue, now, stamp int64, v verb, c Claim) (Place, error) {
 	before := snapshot(q)
 	p, answer := Place{}, error(nil)
 	i := before.find(c.ID)
-	stood := i >= 0 && before.Entries[i].live(now)
+	stood := i >= 0 && now < before.Entries[i].Ends && !before.Entries[i].Left
 	switch v {
 	case enters, tries, enterAgain:
 		c.Try = v == tries
@@ -68,11 +68,22 @@ func snapshot(q *Queue) *Queue {
 	return &Queue{Capacity: q.Capacity, Last: q.Last, Entries: slices.Clone(q.Entries)}
 }
 
+// ends tells when an entry stops to count, from the words of the contract and not from the code under test.
+func ends(e Entry) int64 {
+	switch {
+	case e.Left:
+		return e.Ends
+	case e.Told:
+		return e.Ends + e.Delay
+	}
+	return e.Ends
+}
+
 // checkExpired says that time removes what has run out, touches nothing else and gives the lock to nobody too early.
 func checkExpired(was, q *Queue, now int64) error {
 	kept := was.Entries[:0:0]
 	for _, e := range was.Entries {
-		if e.gone() > now {
+		if ends(e) > now {
 			kept = append(kept, e)
 		}
 	}
@@ -149,7 +160,7 @@ func checkQueue(q *Queue, now int64) error {
 		if holds := sum <= q.Capacity; holds != (i < holding) {
 			return fmt.Errorf("I1: claim %d holds: %v, with weights of %d up to it and capacity %d", i, !holds, sum, q.Capacity)
 		}
-		if i < holding && e.live(now) && !e.Told {
+		if i < holding && !e.Told {
 			return fmt.Errorf("claim %d holds and was not told", i)
 		}
 		if e.Ticket <= last || e.Ticket > q.Last {
@@ -158,8 +169,8 @@ func checkQueue(q *Queue, now int64) error {
 		if last = e.Ticket; q.find(e.ID) != i {
 			return fmt.Errorf("I4: %s is in the queue twice", e.ID)
 		}
-		if !some || next > e.gone() || next <= now {
-			return fmt.Errorf("next expiry at %d, and %s goes at %d", next, e.ID, e.gone())
+		if !some || next > ends(e) || next <= now {
+			return fmt.Errorf("next expiry at %d, and %s goes at %d", next, e.ID, ends(e))
 		}
 	}
 	if list := q.List(now); len(list) != len(q.Entries) {
@@ -199,6 +210,9 @@ func checkError(before *Queue, v verb, c Claim, stood bool, answer error) error 
 	case errors.Is(answer, ErrGone) && (v == enters || v == tries) && !stood && before.find(c.ID) >= 0:
 		return nil // in its lock-delay, or kept
 	case errors.Is(answer, ErrGone) && v == breaks:
+		if slices.ContainsFunc(before.Entries, func(e Entry) bool { return c.Ticket == 0 || c.Ticket == e.Ticket }) {
+			return errors.New("the claim is there")
+		}
 		return nil
 	}
 	return errors.New("this error has no cause")
@@ -226,14 +240,22 @@ func checkEntered(before, q *Queue, now, stamp int64, c Claim, stood bool, p Pla
 		return errors.New("the claim entered as another one")
 	case p.TTL != time.Duration(e.Ends-now)*time.Microsecond || p.TTL < before.remaining(c.ID, now):
 		return errors.New("the confirmed lease is not the claim's, or is shorter than it was")
-	case !p.Holds && (p.Retry <= 0 || p.Blocker.Ticket != q.Entries[0].Ticket):
-		return errors.New("a claim that waits is not told what for")
+	case !p.Holds && (p.Retry != firstEnd(q.Entries[:i])-time.Duration(now)*time.Microsecond || p.Blocker.Ticket != q.Entries[0].Ticket):
+		return errors.New("a claim that waits is not told what for, or until when")
 	}
 	others := before.Entries
 	if c.Reclaim && c.Owner != "" && !stood {
 		others = slices.DeleteFunc(slices.Clone(others), func(e Entry) bool { return e.Owner == c.Owner })
 	}
 	return checkSame(others, q.Entries, c.ID, q.Holding())
+}
+
+func firstEnd(ahead []Entry) time.Duration {
+	first := ends(ahead[0])
+	for _, e := range ahead {
+		first = min(first, ends(e))
+	}
+	return time.Duration(first) * time.Microsecond
 }
 
 // remaining is the lease that a claim has left, or 0.

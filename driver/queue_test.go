@@ -63,6 +63,9 @@ func (h *history) operate(a, b, c, d byte) error {
 	if claim.Ticket == 0 && v == enterAgain {
 		v = enters
 	}
+	if a&64 != 0 {
+		claim.TTL, claim.Wait = time.Microsecond, time.Microsecond // shorter than what may be left
+	}
 	stamp := h.now * int64(d>>4&1) // some clocks are behind the tickets
 	p, err := apply(&h.queue, h.now, stamp, v, *claim)
 	if err == nil && p.Ticket != 0 && v != breaks && d&8 != 0 {
@@ -163,6 +166,52 @@ func TestLookStartsNoLease(t *testing.T) {
 	}
 	if _, err := q.Look(5, "2"); !errors.Is(err, ErrGone) {
 		t.Errorf("look at the end of the lease = %v, want ErrGone", err)
+	}
+}
+
+// Whatever happens to a queue, what has run out before does not count.
+func TestExpiryComesFirst(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(q *Queue) error
+		want error
+	}{
+		{"enter again", func(q *Queue) error { c := exclusive("1"); c.Ticket = 1; _, err := q.Enter(20, 0, c); return err }, ErrGone},
+		{"look", func(q *Queue) error { _, err := q.Look(20, "1"); return err }, ErrGone},
+		{"renew", func(q *Queue) error { _, err := q.Renew(20, exclusive("1")); return err }, ErrGone},
+		{"leave", func(q *Queue) error { return q.Leave(20, &Departure{Claim: exclusive("1")}) }, ErrGone},
+		{"break", func(q *Queue) error { _, err := q.Break(20, 0); return err }, ErrGone},
+		{"another capacity", func(q *Queue) error {
+			c := exclusive("2")
+			c.Capacity, c.Weight = 3, 3
+			_, err := q.Enter(20, 0, c)
+			return err
+		}, nil},
+		{"enter", func(q *Queue) error {
+			if p, err := q.Enter(20, 0, exclusive("2")); !p.Holds {
+				return errors.Join(errors.New("does not hold"), err)
+			}
+			return nil
+		}, nil},
+		{"enter anew", func(q *Queue) error {
+			if p, err := q.Enter(20, 0, exclusive("1")); p.Ticket != 2 {
+				return errors.Join(errors.New("has its former ticket"), err)
+			}
+			return nil
+		}, nil},
+		{"list", func(q *Queue) error {
+			if list := q.List(20); len(list) != 0 || len(q.Entries) != 1 {
+				return errors.New("shows it, or changes the queue")
+			}
+			return nil
+		}, nil},
+	}
+	for _, test := range tests {
+		var q Queue
+		mustEnter(t, &q, 0, exclusive("1"))
+		if err := test.do(&q); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
 	}
 }
 
