@@ -174,3 +174,16 @@ func (c *Client) depart(d *driver.Departure) error {
 		}
 	}
 }
+
+// sweep takes a claim out of the store that may stand there, or may yet arrive: a request that was never answered can
+// be on its way for a while. It looks again until it was there once, or patience ends.
+func (c *Client) sweep(claim *driver.Claim) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.Patience)
+	defer cancel()
+	for pause := (backoff{}); ; {
+		err := c.d.Leave(ctx, &driver.Departure{Claim: claim})
+		if err == nil || errors.Is(err, ErrClosed) || pause.wait(ctx, 0, nil) != nil {
+			return
+		}
+	}
+}

@@ -25,7 +25,8 @@ type Options struct {
 	// times what NTP slews by; at most 0.1.
 	Drift float64
 
-	// Patience is how long a store that does not answer is asked again before a call fails. 0 means 5 s.
+	// Patience is how long a store that does not answer is asked again before a call fails. 0 means 5 s. A waiter that
+	// already stood in the store's queue asks twelve times as long, so as to outlast a restart or a failover.
 	Patience time.Duration
 }
 

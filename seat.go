@@ -19,6 +19,7 @@ type seat struct {
 	claim driver.Claim
 	stop  context.CancelFunc // ends the asking
 
+	unsure  bool // an entering was never answered, and may be on its way yet; does not change once it holds
 	stage   stage
 	waits   bool            // the store answered that it has to wait
 	blocker driver.Standing // for whom
@@ -67,9 +68,12 @@ func (g *gate) ask(try bool) {
 			return
 		}
 		s.dropped(err)
+		// Nobody waits for the outcome: if the store does not answer, the claim runs out.
 		if stands {
-			// Nobody waits for the outcome: if the store does not answer, the claim runs out.
 			_ = g.c.depart(&driver.Departure{Claim: &s.claim})
+		}
+		if s.unsure {
+			g.c.sweep(&s.claim)
 		}
 		s.left()
 	})
@@ -104,7 +108,7 @@ func (s *seat) left() {
 }
 
 // enter has the claim enter its queue and wait there until it holds. It returns nil when it does. With an error it tells
-// whether the claim may stand in the store.
+// whether the claim stands in the store.
 func (s *seat) enter(ctx context.Context) (stands bool, err error) {
 	c := s.c
 	var (
@@ -112,8 +116,8 @@ func (s *seat) enter(ctx context.Context) (stands bool, err error) {
 		alive       time.Duration // when the request was sent that last kept our place
 	)
 	for {
-		p, sent, unsure, err := s.call(ctx)
-		stands = stands || unsure || p.Ticket != 0
+		p, sent, err := s.call(ctx)
+		stands = stands || p.Ticket != 0
 		switch {
 		case errors.Is(err, driver.ErrGone) && c.clock.now() >= alive+s.claim.Wait:
 			// Our place ran out while we were not running. An id is never used twice: start again at the tail.
@@ -173,10 +177,14 @@ func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent t
 }
 
 // call asks the store for the claim's place, again and again while the store does not answer and patience lasts. It
-// returns when the request that was answered was sent, and whether an unanswered one may still have its effect.
-func (s *seat) call(ctx context.Context) (p driver.Place, sent time.Duration, unsure bool, err error) {
+// returns when the request that was answered was sent.
+func (s *seat) call(ctx context.Context) (p driver.Place, sent time.Duration, err error) {
 	c := s.c
 	var pause backoff
+	patience := c.opts.Patience
+	if s.claim.Ticket != 0 {
+		patience *= 12 // it has waited, and does not give up for a restart or a failover
+	}
 	for {
 		sent = c.clock.recent() // may be too early, never too late
 		cctx, cancel := context.WithTimeout(ctx, c.opts.Patience)
@@ -187,19 +195,19 @@ func (s *seat) call(ctx context.Context) (p driver.Place, sent time.Duration, un
 			if p.Ticket != 0 {
 				s.claim.Ticket = p.Ticket
 			}
-			return p, sent, unsure, nil
+			return p, sent, nil
 		case driver.IsRejected(err) && !driver.IsUnreachable(err):
-			return p, sent, unsure, err
+			return p, sent, err
 		}
-		unsure = unsure || !driver.IsRejected(err)
+		s.unsure = s.unsure || !driver.IsRejected(err)
 		if cause := context.Cause(ctx); cause != nil {
-			return p, sent, unsure, cause
+			return p, sent, cause
 		}
-		if e := pause.wait(ctx, c.opts.Patience, err); e != nil {
-			if unsure && context.Cause(ctx) == nil {
-				e = &UnknownError{Until: c.ghost(&s.claim), Err: e}
+		if err := pause.wait(ctx, patience, err); err != nil {
+			if s.unsure && context.Cause(ctx) == nil {
+				err = &UnknownError{Until: c.ghost(&s.claim), Err: err}
 			}
-			return p, sent, unsure, e
+			return p, sent, err
 		}
 	}
 }
@@ -321,6 +329,11 @@ func (s *seat) leave() error {
 		<-renewing // it ends within a part of the ttl
 	}
 	err := c.depart(&driver.Departure{Claim: &s.claim, Keep: keep})
+	if s.unsure {
+		c.mu.Lock()
+		c.spawn(func() { c.sweep(&s.claim) })
+		c.unlock()
+	}
 	s.left()
 	return err
 }

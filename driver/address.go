@@ -73,6 +73,7 @@ func ParseAddress(rawURL string) (*Address, error) {
 	a := &Address{Scheme: scheme, params: map[string]string{}, asked: map[string]bool{}}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
+	hasAuthority := authority != ""
 	bad := func(what string) (*Address, error) {
 		return nil, fmt.Errorf("the %s:// URL has %s (the text is not shown: it may hold a password)", scheme, what)
 	}
@@ -95,7 +96,7 @@ func ParseAddress(rawURL string) (*Address, error) {
 			return bad("a host that is not of the form host or host:port")
 		}
 	}
-	if len(a.Hosts) > 0 && strings.Contains(path+query, "@") {
+	if hasAuthority && strings.Contains(path+query, "@") {
 		// The rest of a password, most likely, and a path and a parameter are shown.
 		return bad("an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40")
 	}

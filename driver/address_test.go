@@ -64,6 +64,7 @@ func TestParseAddressRefuses(t *testing.T) {
 		{"redis://h?a=1&a=hunter2", `parameter "a" is given twice`},
 		{"redis://u:7/hunter2@h/0", "the redis:// URL has an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40" + hidden},
 		{"redis://u:7?hunter2@h", "the redis:// URL has an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40" + hidden},
+		{"redis://u:@/hunter2@h", "the redis:// URL has an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40" + hidden},
 		{"redis://u:p@7?hunter2=a@h", "the redis:// URL has an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40" + hidden},
 	}
 	for _, host := range []string{
@@ -153,7 +154,7 @@ func TestOpenUnknown(t *testing.T) {
 
 // FuzzParseAddress checks that a password is shown nowhere, even when it is not escaped and cuts the URL in odd places.
 func FuzzParseAddress(f *testing.F) {
-	for _, seed := range []string{"", "a/b", "7/b", "7?b", "p@", "%", "1,2", "[::1]", "7?a=b&a=b", "\n", ":", "0#"} {
+	for _, seed := range []string{"", "a/b", "7/b", "7?b", "p@", "%", "1,2", "[::1]", "7?a=b&a=b", "@/", "\n", ":", "0#"} {
 		f.Add(seed, "u", "h:1/db?x=1")
 	}
 	f.Fuzz(func(t *testing.T, password, user, rest string) {

@@ -240,7 +240,7 @@ func checkEntered(before, q *Queue, now, stamp int64, c Claim, stood bool, p Pla
 		return errors.New("the claim entered as another one")
 	case p.TTL != time.Duration(e.Ends-now)*time.Microsecond || p.TTL < before.remaining(c.ID, now):
 		return errors.New("the confirmed lease is not the claim's, or is shorter than it was")
-	case !p.Holds && (p.Retry != firstEnd(q.Entries[:i])-time.Duration(now)*time.Microsecond || p.Blocker.Ticket != q.Entries[0].Ticket):
+	case !p.Holds && (p.Retry <= 0 || p.Retry > firstEnd(q.Entries[:i])-time.Duration(now)*time.Microsecond || p.Blocker.Ticket != q.Entries[0].Ticket):
 		return errors.New("a claim that waits is not told what for, or until when")
 	}
 	others := before.Entries

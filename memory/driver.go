@@ -38,27 +38,20 @@ func New() *Driver { return NewStore().Driver() }
 func (d *Driver) Store() *Store { return d.store }
 
 // Enter is [driver.Driver.Enter].
-func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	claim := *c // a late request is applied when c may have changed
-	lost := d.call(ctx, Enter, func() {
+	return call(ctx, d, Enter, func() (p driver.Place, err error) {
 		d.store.do(d.prefix+claim.Name, func(q *queue, now int64) {
 			p, err = q.Enter(now, d.store.stamp(now), &claim)
 		})
+		return p, err
 	})
-	if lost != nil {
-		return driver.Place{}, lost
-	}
-	return p, err
 }
 
 // Await is [driver.Driver.Await]. It is told at once.
-func (d *Driver) Await(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
+func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	name, id := d.prefix+c.Name, c.ID
-	lost := d.call(ctx, Await, func() { p, err = d.await(ctx, name, id) })
-	if lost != nil {
-		return driver.Place{}, lost
-	}
-	return p, err
+	return call(ctx, d, Await, func() (driver.Place, error) { return d.await(ctx, name, id) })
 }
 
 func (d *Driver) await(ctx context.Context, name, id string) (p driver.Place, err error) {
@@ -99,13 +92,14 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	for i, c := range cs {
 		claims[i] = *c
 	}
-	answers := make([]driver.Renewal, len(cs))
-	lost := d.call(ctx, Renew, func() {
+	answers, lost := call(ctx, d, Renew, func() ([]driver.Renewal, error) {
+		answers := make([]driver.Renewal, len(claims))
 		for i := range claims {
 			d.store.do(d.prefix+claims[i].Name, func(q *queue, now int64) {
 				answers[i].TTL, answers[i].Err = q.Renew(now, &claims[i])
 			})
 		}
+		return answers, nil
 	})
 	if lost != nil {
 		answers = make([]driver.Renewal, len(cs))
@@ -117,15 +111,13 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 }
 
 // Leave is [driver.Driver.Leave].
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) (err error) {
+func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	claim := *l.Claim
 	departure := driver.Departure{Claim: &claim, Keep: l.Keep}
-	lost := d.call(ctx, Leave, func() {
+	_, err := call(ctx, d, Leave, func() (_ struct{}, err error) {
 		d.store.do(d.prefix+claim.Name, func(q *queue, now int64) { err = q.Leave(now, &departure) })
+		return struct{}{}, err
 	})
-	if lost != nil {
-		return lost
-	}
 	return err
 }
 
@@ -135,20 +127,16 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 	if q.Name != "" {
 		query = driver.Query{Name: d.prefix + q.Name}
 	}
-	if lost := d.call(ctx, List, func() { list = d.store.list(&query) }); lost != nil {
-		return nil, lost
-	}
+	list, err = call(ctx, d, List, func() ([]driver.Listing, error) { return d.store.list(&query), nil })
 	for i := range list {
 		list[i].Name = strings.TrimPrefix(list[i].Name, d.prefix)
 	}
-	return list, nil
+	return list, err
 }
 
 // Changed is [driver.Watcher.Changed]. All calls for one name are one watch, which ends when a call's context does.
-func (d *Driver) Changed(ctx context.Context, name string) (err error) {
-	if lost := d.call(ctx, Changed, func() { err = d.changed(ctx, d.prefix+name) }); lost != nil {
-		return lost
-	}
+func (d *Driver) Changed(ctx context.Context, name string) error {
+	_, err := call(ctx, d, Changed, func() (struct{}, error) { return struct{}{}, d.changed(ctx, d.prefix+name) })
 	return err
 }
 
@@ -190,15 +178,12 @@ func (d *Driver) unwatch(name string, w *wait) {
 }
 
 // Break is [driver.Breaker.Break].
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {
+func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
 	breakage := *b
-	lost := d.call(ctx, Break, func() {
+	return call(ctx, d, Break, func() (s driver.Standing, err error) {
 		d.store.do(d.prefix+breakage.Name, func(q *queue, now int64) { s, err = q.Break(now, breakage.Ticket) })
+		return s, err
 	})
-	if lost != nil {
-		return driver.Standing{}, lost
-	}
-	return s, err
 }
 
 // Traits is [driver.Driver.Traits].

@@ -112,46 +112,47 @@ func (d *Driver) Steal(name string, ttl time.Duration) (thief driver.Standing, e
 	return thief, err
 }
 
-// call runs one call through the link and the faults. An error means that the caller learns nothing from apply.
-func (d *Driver) call(ctx context.Context, v Verb, apply func()) error {
+// call runs one call through the link and the faults, and returns what apply did, unless they keep it from the caller.
+func call[T any](ctx context.Context, d *Driver, v Verb, apply func() (T, error)) (T, error) {
+	var nothing T
 	f, link := d.begin(v)
 	switch {
 	case d.closed():
-		return driver.ErrClosed
+		return nothing, driver.ErrClosed
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return nothing, context.Cause(ctx)
 	case link == Refused:
-		return driver.Unreachable(fmt.Errorf("%w: the link is cut", ErrInjected))
+		return nothing, driver.Unreachable(fmt.Errorf("%w: the link is cut", ErrInjected))
 	case link == Silent:
-		return d.pause(ctx, -1)
+		return nothing, d.pause(ctx, -1)
 	}
 	if err := d.pause(ctx, f.Before); err != nil {
 		if f.Late && f.applies() {
 			// The request is on its way, so it arrives when it would have arrived.
-			time.AfterFunc(time.Until(f.due), apply)
+			time.AfterFunc(time.Until(f.due), func() { _, _ = apply() })
 		}
-		return err
+		return nothing, err
 	}
-	switch {
-	case f.applies():
-		apply()
-	case f.Err != nil:
-		return f.Err
-	case f.Hang:
-		return d.pause(ctx, -1)
-	default:
-		return ErrInjected
+	if !f.applies() {
+		switch {
+		case f.Err != nil:
+			return nothing, f.Err
+		case f.Hang:
+			return nothing, d.pause(ctx, -1)
+		}
+		return nothing, ErrInjected
 	}
+	got, answer := apply()
 	if err := d.pause(ctx, f.After); err != nil {
-		return err
+		return nothing, err
 	}
 	switch {
 	case f.Hang:
-		return d.pause(ctx, -1)
+		return nothing, d.pause(ctx, -1)
 	case f.Lose:
-		return ErrInjected
+		return nothing, ErrInjected
 	}
-	return nil
+	return got, answer
 }
 
 // A meeting is a fault that one call has met.

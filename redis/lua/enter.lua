@@ -11,24 +11,28 @@ if i or ARGV[10] ~= '0' then
   return {key, id, 'gone'}
 end
 
-local weight, want, owner = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[3]
+local weight, want, owner, rest = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[3], queue -- rest: what the claim would join
 if string.find(ARGV[11], 'r', 1, true) and owner ~= '' then
-  keep(function(e) return e[OWNER] ~= owner end)
+  rest = filter(queue, function(e) return e[OWNER] ~= owner end)
 end
-if #queue == 0 then
-  capacity = want
-end
-if capacity ~= want then
+if #rest > 0 and capacity ~= want then
   commit()
   return {key, id, 'capacity', capacity}
 end
-i = #queue + 1
-if try and not fits(weight) then
-  commit()
-  return place(i)
+if try then
+  local left = want - weight
+  for _, e in ipairs(rest) do
+    left = left - e[WEIGHT]
+  end
+  if left < 0 then
+    commit()
+    return place(#queue + 1)
+  end
 end
 
+capacity, queue = want, rest
 last = math.max(last + 1, now)
+i = #queue + 1
 queue[i] = {last, weight, now, now, tonumber(ARGV[9]), WAITS, id, ARGV[2], owner, ARGV[4]}
 stay(i, ttl, wait)
 commit()

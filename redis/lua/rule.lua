@@ -22,16 +22,14 @@ local function live(e)
   return now < e[ENDS] and e[STATE] ~= LEFT
 end
 
--- keep drops the claims for which the function answers false.
-local function keep(stays)
+local function filter(list, stays)
   local rest = {}
-  for _, e in ipairs(queue) do
+  for _, e in ipairs(list) do
     if stays(e) then
       rest[#rest + 1] = e
     end
   end
-  changed = changed or #rest ~= #queue
-  queue = rest
+  return rest
 end
 
 local function holding()
@@ -51,14 +49,6 @@ local function find(id)
       return i
     end
   end
-end
-
-local function fits(weight)
-  local left = capacity - weight
-  for _, e in ipairs(queue) do
-    left = left - e[WEIGHT]
-  end
-  return left >= 0
 end
 
 -- stay starts the lease of claim i anew. A lease is never made shorter.
@@ -127,4 +117,6 @@ local function commit()
   end
 end
 
-keep(function(e) return gone(e) > now end)
+local all = #queue
+queue = filter(queue, function(e) return gone(e) > now end)
+changed = #queue ~= all

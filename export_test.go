@@ -1,0 +1,22 @@
+package stile
+
+import (
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// NewAsleep is New with a machine whose time asleep the test decides.
+func NewAsleep(d driver.Driver, o *Options, slept func() time.Duration) (*Client, error) {
+	return newClient(d, o, slept)
+}
+
+// Turns is how many tokens a ticket is good for.
+const Turns = turns
+
+// Gates returns how many names the client has something to do with.
+func (c *Client) Gates() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.gates)
+}

@@ -1,0 +1,175 @@
+package stile_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/memory"
+)
+
+// A world is a store and its clients, in virtual time. When it ends, every goroutine must have ended.
+type world struct {
+	*testing.T
+	store   *memory.Store
+	clients []*peer
+}
+
+// A peer is one client, as another process would have it.
+type peer struct {
+	*stile.Client
+	d      *memory.Driver
+	asleep atomic.Int64 // how long its machine has slept
+
+	mu     sync.Mutex
+	events []stile.Event
+}
+
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, store: memory.NewStore()}
+		defer func() {
+			for _, p := range w.clients {
+				p.d.Heal()
+				if err := p.Close(); err != nil {
+					t.Errorf("closing: %v", err)
+				}
+			}
+		}()
+		f(w)
+	})
+}
+
+// join adds a client.
+func (w *world) join(o *stile.Options) *peer {
+	w.Helper()
+	if o == nil {
+		o = &stile.Options{}
+	}
+	p := &peer{d: w.store.Driver()}
+	with := *o
+	with.Observer = func(e stile.Event) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.events = append(p.events, e)
+	}
+	c, err := stile.NewAsleep(p.d, &with, func() time.Duration { return time.Duration(p.asleep.Load()) })
+	if err != nil {
+		w.Fatal(err)
+	}
+	p.Client = c
+	w.clients = append(w.clients, p)
+	return p
+}
+
+// saw counts the events of a kind.
+func (p *peer) saw(k stile.Kind) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.events {
+		if e.Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// last returns the latest event of a kind.
+func (p *peer) last(k stile.Kind) (last stile.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.events {
+		if e.Kind == k {
+			last = e
+		}
+	}
+	return last
+}
+
+// lock takes a lock that must be had.
+func (w *world) lock(l *stile.Lock) *stile.Lease {
+	w.Helper()
+	lease, err := l.Lock(w.Context())
+	if err != nil {
+		w.Fatalf("lock: %v", err)
+	}
+	return lease
+}
+
+func (w *world) unlock(l *stile.Lease) {
+	w.Helper()
+	if err := l.Unlock(); err != nil {
+		w.Errorf("unlock: %v", err)
+	}
+}
+
+// queued returns how many claims a name has in the store.
+func (w *world) queued(name string) int {
+	w.Helper()
+	d := w.store.Driver()
+	defer d.Close()
+	c, err := stile.New(d, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer c.Close()
+	q, err := c.Show(context.Background(), name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return len(q.Claims)
+}
+
+// inLine starts a goroutine that waits for the lock, and returns when it stands in line.
+func (w *world) inLine(ctx context.Context, l *stile.Lock) <-chan result {
+	ch := make(chan result, 1)
+	go func() {
+		lease, err := l.Lock(ctx)
+		ch <- result{lease, err}
+	}()
+	synctest.Wait()
+	return ch
+}
+
+type result struct {
+	*stile.Lease
+	err error
+}
+
+// got returns a result that must be there already, and a lease.
+func (w *world) got(ch <-chan result) *stile.Lease {
+	w.Helper()
+	synctest.Wait()
+	select {
+	case r := <-ch:
+		if r.err != nil {
+			w.Fatalf("lock: %v", r.err)
+		}
+		return r.Lease
+	default:
+		w.Fatal("the lock was not had yet")
+		return nil
+	}
+}
+
+// waits fails the test if there is a result.
+func (w *world) waits(ch <-chan result) {
+	w.Helper()
+	synctest.Wait()
+	select {
+	case r := <-ch:
+		w.Fatalf("got %v, %v; want it to wait", r.Lease, r.err)
+	default:
+	}
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
