@@ -19,6 +19,9 @@ func (u *unsent) Unwrap() error { return u.error }
 // explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
 // been applied. The scripts write once and last, so a request that the server answered with an error was not applied.
 func (d *Driver) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	if refusal, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return d.refused(refusal.Error())
 	}
@@ -79,10 +82,12 @@ func (d *Driver) refused(text string) error {
 		return later("redis has too few replicas in step to accept writes")
 	case code == "MISCONF":
 		return never("redis accepts no writes, since it cannot save its data")
-	case code == "READONLY" && d.client != nil && d.client.Mode() != rueidis.ClientModeStandalone:
+	case code == "READONLY" && d.client.Mode() != rueidis.ClientModeStandalone:
 		return later("redis is a replica here: a failover is under way")
 	case code == "READONLY":
 		return never("redis is a replica here, which accepts no writes: use the address of the primary, or redis+sentinel://")
+	case strings.Contains(text, "data string too short"):
+		return driver.ErrForeign
 	case code == "MOVED":
 		return never("redis is a cluster here: use redis+cluster://")
 	case code == "OOM":

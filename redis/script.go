@@ -174,8 +174,11 @@ type answer []rueidis.RedisMessage
 // read takes an answer apart and makes sure that it is the one to this request.
 func (d *Driver) read(ctx context.Context, r rueidis.RedisResult, key, id string) (answer, error) {
 	list, err := r.ToArray()
+	if err = d.explain(ctx, err); errors.Is(err, driver.ErrForeign) {
+		return nil, foreignKey(key, "string")
+	}
 	if err != nil {
-		return nil, d.explain(ctx, err)
+		return nil, err
 	}
 	a := answer(list)
 	if len(a) < 3 || a.text(0) != key || a.text(1) != id {
@@ -188,12 +191,16 @@ func (d *Driver) read(ctx context.Context, r rueidis.RedisResult, key, id string
 	case "gone":
 		return nil, driver.ErrGone
 	case "foreign":
-		return nil, fmt.Errorf("%w: key %q is a %s", driver.ErrForeign, key, rest.text(0))
+		return nil, foreignKey(key, rest.text(0))
 	case "capacity":
 		return nil, &driver.CapacityError{Have: rest.number(0)}
 	default:
 		return nil, fmt.Errorf("redis answered with unknown status %q", status)
 	}
+}
+
+func foreignKey(key, kind string) error {
+	return fmt.Errorf("%w: key %q is a %s", driver.ErrForeign, key, kind)
 }
 
 func (a answer) text(i int) string {

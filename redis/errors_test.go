@@ -1,0 +1,219 @@
+package redis
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// What is not stile's is answered with a clear error by every verb, and stays as it is.
+func TestForeignValues(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	key := d.key("name")
+	tests := []struct {
+		set  []string
+		want string
+	}{
+		{[]string{"RPUSH", key, "a", "b"}, "is a list"},
+		{[]string{"HSET", key, "a", "b"}, "is a hash"},
+		{[]string{"SET", key, "owner-of-another-library"}, "is a string"},
+		{[]string{"SET", key, ""}, "is a string"},
+		{[]string{"SET", key, "stile1"}, "is a string"},
+		{[]string{"SET", key, "stile1\x7f\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00rubbish"}, "is a string"},
+	}
+	for _, test := range tests {
+		s.Redis([]string{"FLUSHALL"}, test.set)
+		before := s.Redis([]string{"DUMP", key})
+		c := claim("name", "id")
+		_, err := d.Enter(timely(t), c)
+		entered := claim("name", "id")
+		entered.Ticket = 7
+		_, again := d.Enter(timely(t), entered)
+		_, broken := d.Break(timely(t), &driver.Breakage{Name: "name"})
+		_, listed := d.List(timely(t), &driver.Query{Name: "name"})
+		for verb, err := range map[string]error{
+			"enter": err, "enter again": again, "break": broken, "list": listed,
+			"renew": d.Renew(timely(t), []*driver.Claim{c})[0].Err,
+			"leave": d.Leave(timely(t), &driver.Departure{Claim: c}),
+		} {
+			if !errors.Is(err, driver.ErrForeign) || !driver.IsRejected(err) {
+				t.Errorf("%q: %s = %v, want ErrForeign", test.set, verb, err)
+				continue
+			}
+			says(t, err, test.want, key)
+		}
+		if list, err := d.List(timely(t), &driver.Query{}); err != nil || len(list) != 0 {
+			t.Errorf("%q: list of all = %v, %v; want none", test.set, list, err)
+		}
+		if after := s.Redis([]string{"DUMP", key}); after != before {
+			t.Errorf("%q: the value has changed", test.set)
+		}
+	}
+}
+
+// Each of these is brought about on a real server, after the driver has connected.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name                  string
+		cause                 [][]string
+		want                  string
+		rejected, unreachable bool
+	}{
+		{"READONLY", [][]string{{"REPLICAOF", "127.0.0.1", "1"}}, "redis is a replica here", true, false},
+		{"MASTERDOWN", [][]string{
+			{"CONFIG", "SET", "replica-serve-stale-data", "no"},
+			{"REPLICAOF", "127.0.0.1", "1"},
+		}, "lost its primary", true, true},
+		{"NOREPLICAS", [][]string{{"CONFIG", "SET", "min-replicas-to-write", "1"}}, "too few replicas", true, true},
+		{"OOM", [][]string{{"CONFIG", "SET", "maxmemory", "1"}}, "no memory left for a new claim: raise maxmemory", true, false},
+		{"NOPERM", [][]string{{"ACL", "SETUSER", "default", "-evalsha"}}, "does not let the default user do this", true, false},
+		{"NOPERM in a script", [][]string{{"ACL", "SETUSER", "default", "-set"}}, "does not let the default user do this", true, false},
+		{"NOPERM for the key", [][]string{{"ACL", "SETUSER", "default", "resetkeys", "~other*"}}, "does not let the default user do this", true, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := servertest.Redis(t)
+			d := open(t, "redis://"+s.Addr)
+			s.Redis(test.cause...)
+			_, err := d.Enter(timely(t), claim("name", "id"))
+			says(t, err, test.want)
+			marks(t, err, test.rejected, test.unreachable)
+		})
+	}
+}
+
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t, "--busy-reply-threshold", "1")
+	d := open(t, "redis://"+s.Addr)
+	c, err := servertest.DialRedis(s.Addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ended := make(chan struct{})
+	go func() {
+		c.Do("EVAL", "while true do end", "0")
+		close(ended)
+	}()
+	servertest.Until(t, "the server is busy", func() bool {
+		_, err = d.Enter(timely(t), claim("name", "id"))
+		return err != nil
+	})
+	says(t, err, "redis is busy with another's script")
+	marks(t, err, true, true)
+	s.Redis([]string{"SCRIPT", "KILL"})
+	<-ended
+	leave(t, d, claim("name", "id"))
+}
+
+func TestLoading(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024", "--key-load-delay", "300")
+	s.Redis([]string{"DEBUG", "POPULATE", "8000", "some", "64"}, []string{"SAVE"})
+	d := open(t, "redis://"+s.Addr)
+	ready := make(chan struct{})
+	go func() {
+		s.Restart()
+		close(ready)
+	}()
+	var err error
+	servertest.Until(t, "the server says that it is loading", func() bool {
+		_, err = d.Enter(timely(t), claim("name", "id"))
+		return err != nil && strings.Contains(err.Error(), "LOADING")
+	})
+	says(t, err, "still reading its data")
+	marks(t, err, true, true)
+	<-ready
+	enter(t, d, claim("name", "id"))
+}
+
+// A cluster's node that is taken for a single server says so.
+func TestClusterTakenForSingle(t *testing.T) {
+	t.Parallel()
+	lone := servertest.Redis(t, "--cluster-enabled", "yes")
+	d := open(t, "redis://"+lone.Addr)
+	_, err := d.Enter(timely(t), claim("name", "id"))
+	says(t, err, "does not serve this name at the moment")
+	marks(t, err, true, true)
+
+	d = open(t, "redis://"+servertest.RedisCluster(t)[0].Addr)
+	for i := range 100 {
+		if _, err = d.Enter(timely(t), claim(strings.Repeat("x", i+1), "id")); err != nil {
+			break
+		}
+	}
+	says(t, err, "use redis+cluster://")
+	marks(t, err, true, false)
+}
+
+// With memory full, whoever is in a queue can stay and leave; only entering it is refused.
+func TestFullMemory(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, d, a)
+	enter(t, d, b)
+	s.Redis([]string{"CONFIG", "SET", "maxmemory", "1"})
+	if _, err := d.Enter(timely(t), claim("name", "c")); err == nil {
+		t.Error("a third claim enters")
+	}
+	enter(t, d, b)
+	for i, r := range d.Renew(timely(t), []*driver.Claim{a, b}) {
+		if r.Err != nil {
+			t.Errorf("renewal %d: %v", i, r.Err)
+		}
+	}
+	leave(t, d, a)
+	if p := enter(t, d, b); !p.Holds {
+		t.Error("the waiter does not hold after the holder has left")
+	}
+	leave(t, d, b)
+}
+
+// The texts that no server here can be brought to say.
+func TestRefusedTexts(t *testing.T) {
+	d := &Driver{secret: []string{"hunter2-canary"}, user: "bob"}
+	tests := []struct {
+		text, want            string
+		rejected, unreachable bool
+	}{
+		{"TRYAGAIN Multiple keys request during rehashing of slot", "moving this name", true, true},
+		{"MISCONF Redis is configured to save RDB snapshots", "cannot save its data", true, false},
+		{"ERR unknown command 'AUTH', with args beginning with: 'hunter2-canary'", "refused the request (ERR unknown command 'AUTH')", true, false},
+		{"ERR no hunter2-canary here", "refused the request (ERR no … here)", true, false},
+		{"WRONGPASS invalid username-password pair", `user "bob" with this password`, true, false},
+		{"ERR two\r\nlines script: 1234, on @user_script:1.", "(ERR two lines)", true, false},
+	}
+	for _, test := range tests {
+		err := d.refused(test.text)
+		says(t, err, test.want)
+		marks(t, err, test.rejected, test.unreachable)
+	}
+}
+
+// An answer that is not to this request says nothing about it.
+func TestMixedUpAnswers(t *testing.T) {
+	t.Parallel()
+	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	for _, text := range []string{
+		"return {KEYS[1], 'another', 'ok', 1, 1, 1, 0}", "return {'another', ARGV[1], 'ok', 1, 1, 1, 0}",
+		"return {}", "return {KEYS[1], ARGV[1]}", "return {KEYS[1], ARGV[1], 'rubbish'}", "return 1", "return 'text'",
+	} {
+		s := *d.scripts
+		s.enter = newScript(text)
+		other := &Driver{client: d.client, dialer: d.dialer, prefix: d.prefix, scripts: &s, mail: d.mail, ctx: d.ctx}
+		_, err := other.Enter(timely(t), claim("name", "id"))
+		if err == nil || driver.IsRejected(err) {
+			t.Errorf("answer of %q: %v; want an unknown outcome", text, err)
+		}
+	}
+}

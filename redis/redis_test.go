@@ -1,0 +1,233 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// open connects to the store at a URL. The connection is closed when the test ends.
+func open(t testing.TB, url string) *Driver {
+	t.Helper()
+	d, err := tryOpen(t, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func tryOpen(t testing.TB, url string) (*Driver, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	d, err := driver.Open(ctx, url)
+	if err != nil {
+		if d != nil {
+			t.Errorf("Open returns a driver beside %v", err)
+		}
+		return nil, err
+	}
+	t.Cleanup(func() { d.Close() })
+	return d.(*Driver), nil
+}
+
+// claim returns an exclusive claim whose client is its own.
+func claim(name, id string) *driver.Claim {
+	return &driver.Claim{
+		Name: name, ID: id, Client: "client-of-" + id, Weight: driver.All, Capacity: driver.All,
+		TTL: 10 * time.Second, Wait: 10 * time.Second, Record: `{"owner":"someone"}`,
+	}
+}
+
+// enter enters a claim and notes its ticket.
+func enter(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
+	t.Helper()
+	p, err := d.Enter(timely(t), c)
+	if err != nil {
+		t.Fatalf("enter %s: %v", c.ID, err)
+	}
+	c.Ticket = p.Ticket
+	return p
+}
+
+// await enters a claim that waits, again and again, until it is told that it holds.
+func await(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
+	t.Helper()
+	ctx := timely(t)
+	for {
+		p, err := d.Await(ctx, c)
+		if err != nil {
+			t.Fatalf("await %s: %v", c.ID, err)
+		}
+		if p.Holds {
+			return p
+		}
+		if p = enter(t, d, c); p.Holds {
+			return p
+		}
+	}
+}
+
+// listens waits until the server tells a claim that waits.
+func listens(t testing.TB, d *Driver, c *driver.Claim) {
+	t.Helper()
+	key := d.key(c.Name)
+	servertest.Until(t, "the claim is expected", func() bool {
+		if d.mail.find(d.channel(key, c), c.ID, key) != nil {
+			return true
+		}
+		if _, err := d.Await(timely(t), c); err != nil {
+			t.Fatal(err)
+		}
+		enter(t, d, c)
+		return false
+	})
+}
+
+func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
+	t.Helper()
+	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
+		t.Fatalf("leave %s: %v", c.ID, err)
+	}
+}
+
+// timely returns a context for a call that must end.
+func timely(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// says checks an error's text, and that it is one line that begins in lower case.
+func says(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error; want one that says %q", parts)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+	if text := err.Error(); strings.ContainsAny(text, "\r\n") || strings.HasSuffix(text, ".") || strings.Contains(text, "user_script") {
+		t.Errorf("error %q is not one clean line", text)
+	}
+}
+
+// marks checks what an error says about the outcome.
+func marks(t testing.TB, err error, rejected, unreachable bool) {
+	t.Helper()
+	if driver.IsRejected(err) != rejected || driver.IsUnreachable(err) != unreachable {
+		t.Errorf("error %q: rejected %v, unreachable %v; want %v, %v",
+			err, driver.IsRejected(err), driver.IsUnreachable(err), rejected, unreachable)
+	}
+}
+
+func TestScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	flush := func() { s.Redis([]string{"SCRIPT", "FLUSH"}) }
+	var cs []*driver.Claim
+	for i := range 5 {
+		flush()
+		cs = append(cs, claim(fmt.Sprint("name-", i), fmt.Sprint("id-", i)))
+		if p := enter(t, d, cs[i]); !p.Holds {
+			t.Errorf("claim %d does not hold", i)
+		}
+	}
+	flush()
+	for i, r := range d.Renew(timely(t), cs) {
+		if r.Err != nil || r.TTL <= 0 {
+			t.Errorf("renewal %d: %v, %v", i, r.TTL, r.Err)
+		}
+	}
+	flush()
+	list, err := d.List(timely(t), &driver.Query{Prefix: "name-"})
+	if err != nil || len(list) != 5 {
+		t.Errorf("list has %d names, %v; want 5", len(list), err)
+	}
+	flush()
+	if st, err := d.Break(timely(t), &driver.Breakage{Name: "name-0"}); err != nil || st.Ticket != cs[0].Ticket {
+		t.Errorf("break: ticket %d, %v; want %d", st.Ticket, err, cs[0].Ticket)
+	}
+	flush()
+	leave(t, d, cs[1])
+}
+
+func TestManyRenewals(t *testing.T) {
+	t.Parallel()
+	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	var cs []*driver.Claim
+	for i := range 2*renewAtOnce + 3 {
+		cs = append(cs, claim(fmt.Sprint("name-", i), fmt.Sprint("id-", i)))
+		if i%3 > 0 {
+			enter(t, d, cs[i])
+		}
+	}
+	for i, r := range d.Renew(timely(t), cs) {
+		if gone := errors.Is(r.Err, driver.ErrGone); gone != (i%3 == 0) || !gone && r.Err != nil {
+			t.Errorf("renewal %d: %v", i, r.Err)
+		}
+	}
+}
+
+// A key lives no longer than the last claim in it, so names that nobody uses any more leave nothing behind.
+func TestKeysExpire(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	for i := range 20 {
+		c := claim(fmt.Sprint("name-", i), fmt.Sprint("id-", i))
+		c.TTL, c.Wait, c.Delay = 100*time.Millisecond, 150*time.Millisecond, 50*time.Millisecond
+		enter(t, d, c)
+		if i%2 == 0 {
+			c.ID += "-behind"
+			c.Ticket = 0
+			enter(t, d, c)
+		}
+		if i%4 == 0 {
+			leave(t, d, c)
+		}
+	}
+	servertest.Until(t, "the database is empty", func() bool { return s.Redis([]string{"DBSIZE"}) == int64(0) })
+}
+
+func TestLeavingLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, d, a)
+	enter(t, d, b)
+	leave(t, d, b)
+	leave(t, d, a)
+	if got := s.Redis([]string{"DBSIZE"}); got != int64(0) {
+		t.Errorf("%v keys are left", got)
+	}
+	if got := enter(t, d, claim("name", "c")).Ticket; got <= b.Ticket {
+		t.Errorf("ticket %d after %d", got, b.Ticket)
+	}
+}
+
+func TestTickets(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	now := time.Now().UnixMicro()
+	c := claim("name", "a")
+	enter(t, d, c)
+	if diff := c.Ticket - now; diff < -int64(time.Minute/time.Microsecond) || diff > int64(time.Minute/time.Microsecond) {
+		t.Errorf("ticket %d is not the time %d", c.Ticket, now)
+	}
+	if c.Ticket >= 1<<53 {
+		t.Errorf("ticket %d does not fit 53 bits", c.Ticket)
+	}
+}
