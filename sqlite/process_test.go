@@ -1,0 +1,245 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// The test binary starts itself with this variable set to play another process.
+const childVariable = "STILE_SQLITE_TEST_CHILD"
+
+// child is the main function of another process: STILE_SQLITE_TEST_CHILD=part, arguments: path of the lock file and more.
+func child() int {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	d, err := Open(ctx, os.Args[1], nil)
+	if err == nil {
+		defer d.Close()
+		err = map[string]func(context.Context, driver.Driver) error{
+			"open": func(context.Context, driver.Driver) error { return nil },
+			"try":  func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "x") },
+			"tryY": func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "y") },
+			"hold": hold, "wait": wait, "count": count,
+		}[os.Getenv(childVariable)](ctx, d)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func try(ctx context.Context, d driver.Driver, name string) error {
+	c := claim(name, time.Minute)
+	c.Try = true
+	p, err := d.Enter(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case !p.Holds:
+		fmt.Println("held")
+		return nil
+	}
+	fmt.Println("free")
+	return d.Leave(ctx, &driver.Departure{Claim: c})
+}
+
+// hold takes the lock for as long as the argument says and keeps the process until its standard input ends.
+func hold(ctx context.Context, d driver.Driver) error {
+	lease, err := time.ParseDuration(os.Args[2])
+	if err != nil {
+		return err
+	}
+	c := claim("x", lease)
+	if p, err := d.Enter(ctx, c); err != nil || !p.Holds {
+		return fmt.Errorf("enter = %+v, %v", p, err)
+	}
+	fmt.Println("holds")
+	io.Copy(io.Discard, os.Stdin)
+	return d.Leave(ctx, &driver.Departure{Claim: c})
+}
+
+// wait waits for the lock and prints when it was told.
+func wait(ctx context.Context, d driver.Driver) error {
+	c := claim("x", time.Minute)
+	p, err := d.Enter(ctx, c)
+	if err != nil || p.Holds {
+		return fmt.Errorf("enter = %+v, %v", p, err)
+	}
+	fmt.Println("waits")
+	err = turn(ctx, d, c)
+	fmt.Println(time.Now().UnixMicro())
+	return err
+}
+
+// count adds one to the number in a file, many times, reading and writing it under the lock.
+func count(ctx context.Context, d driver.Driver) error {
+	rounds, err := strconv.Atoi(os.Args[3])
+	if err != nil {
+		return err
+	}
+	for range rounds {
+		c := claim("x", 30*time.Second)
+		if err := turn(ctx, d, c); err != nil {
+			return err
+		}
+		if err := addOne(os.Args[2]); err != nil {
+			return err
+		}
+		if err := d.Leave(ctx, &driver.Departure{Claim: c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addOne(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	n, _ := strconv.Atoi(string(text))
+	return os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
+}
+
+// A process is a child that runs.
+type process struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+	err strings.Builder
+}
+
+func start(t testing.TB, part string, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
+	p.Env = append(os.Environ(), childVariable+"="+part)
+	p.Stderr = &p.err
+	in, err := p.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.in, p.out = in, bufio.NewScanner(out)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// line returns the next line that the child prints, empty at its end.
+func (p *process) line() string {
+	p.out.Scan()
+	return p.out.Text()
+}
+
+func (p *process) end(t testing.TB) {
+	t.Helper()
+	for p.out.Scan() {
+	}
+	if err := p.Wait(); err != nil {
+		t.Errorf("child: %v: %s", err, p.err.String())
+	}
+}
+
+// run returns the line that a child prints.
+func run(t testing.TB, part string, args ...string) string {
+	t.Helper()
+	p := start(t, part, args...)
+	line := p.line()
+	p.end(t)
+	return line
+}
+
+func TestProcessesExclude(t *testing.T) {
+	const processes, rounds = 6, 25
+	path, file := lockFile(t), filepath.Join(t.TempDir(), "n")
+	var all []*process
+	for range processes {
+		all = append(all, start(t, "count", path, file, strconv.Itoa(rounds)))
+	}
+	for _, p := range all {
+		p.end(t)
+	}
+	if text, err := os.ReadFile(file); string(text) != strconv.Itoa(processes*rounds) {
+		t.Errorf("the number is %s, %v; want %d", text, err, processes*rounds)
+	}
+}
+
+func TestProcessesMakeTheTablesAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "locks.db")
+	var all []*process
+	for range 8 {
+		all = append(all, start(t, "open", path))
+	}
+	for _, p := range all {
+		p.end(t)
+	}
+	var n int
+	if err := raw(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM stile_meta").Scan(&n); err != nil || n != 1 {
+		t.Errorf("the store has %d rows about itself, %v; want 1", n, err)
+	}
+}
+
+func TestHolderKilled(t *testing.T) {
+	const lease = 500 * time.Millisecond
+	path := lockFile(t)
+	d := open(t, path)
+	p := start(t, "hold", path, lease.String())
+	if got := p.line(); got != "holds" {
+		t.Fatalf("the child says %q: %s", got, p.err.String())
+	}
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), lease+time.Second)
+	defer cancel()
+	if err := turn(ctx, d, claim("x", time.Minute)); err != nil {
+		t.Errorf("the lock of a killed process after its lease: %v; want to hold", err)
+	}
+}
+
+func TestWaiterOfAnotherProcessWakes(t *testing.T) {
+	path := lockFile(t)
+	d := open(t, path)
+	var slowest time.Duration
+	for range 5 {
+		held := claim("x", time.Minute)
+		enter(t, d, held, true)
+		p := start(t, "wait", path)
+		if got := p.line(); got != "waits" {
+			t.Fatalf("the child says %q: %s", got, p.err.String())
+		}
+		left := time.Now()
+		leave(t, d, held)
+		told, err := strconv.ParseInt(p.line(), 10, 64)
+		if err != nil {
+			t.Fatalf("the child: %v: %s", err, p.err.String())
+		}
+		p.end(t)
+		slowest = max(slowest, time.UnixMicro(told).Sub(left))
+		if _, err := d.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: "x"}); err != nil {
+			t.Fatalf("break: %v", err)
+		}
+	}
+	t.Logf("the slowest of 5 was told after %v", slowest)
+	if slowest > 5*time.Second { // below the child's own renewal, which would find out as well
+		t.Errorf("the waiter was told after %v", slowest)
+	}
+}
