@@ -169,6 +169,7 @@ func (m *mail) listen(ctx context.Context, in *inbox) {
 		subscribe(ctx, in)
 		if m.turn(in, false) {
 			delay = retryMin
+			m.d.down.Store(true) // so that the next call does not find out by losing its request
 		}
 		select {
 		case <-ctx.Done():

@@ -70,9 +70,19 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	}
 	d.dialer = newDialer(o.Dialer.Timeout)
 	o.DialCtxFn = d.dialer.dial
+	start := time.Now()
 	if d.client, err = connect(ctx, d.dialer, o); err != nil {
+		_, refused := errors.AsType[*rueidis.RedisError](err)
+		_, named := errors.AsType[*dialError](err)
+		if !refused && !named {
+			err = &dialError{strings.Join(o.InitAddress, ","), time.Since(start), foreign(err)}
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		err = d.explain(ctx, err)
 		d.cancel()
-		return nil, d.explain(ctx, err)
+		return nil, err
 	}
 	if err := d.probe(ctx); err != nil {
 		d.Close()

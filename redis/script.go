@@ -147,9 +147,12 @@ func (d *Driver) connected(ctx context.Context, key string) error {
 	if !d.spawn(func() {
 		ask, cancel := context.WithTimeout(d.ctx, probeWithin)
 		defer cancel()
-		err := d.client.Do(ask, d.evalsha(d.scripts.list, key, []string{""})).NonRedisError()
-		if err == nil {
-			d.down.Store(false)
+		var err error
+		for range 2 { // the first may only find out that the old connection is gone
+			if err = d.client.Do(ask, d.evalsha(d.scripts.list, key, []string{""})).NonRedisError(); err == nil {
+				d.down.Store(false)
+				break
+			}
 		}
 		answered <- err
 	}) {
