@@ -36,6 +36,12 @@ func TestContractInCluster(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr + "," + nodes[1].Addr)})
 }
 
+func TestModelInCluster(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.RedisCluster(t)
+	drivertest.Model(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr)}, 2, 500)
+}
+
 func TestModel(t *testing.T) {
 	t.Parallel()
 	drivertest.Model(t, drivertest.Store{Open: opener("redis://" + servertest.Redis(t).Addr)}, 1, 2000)
