@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func child() int {
 			"open": func(context.Context, driver.Driver) error { return nil },
 			"try":  func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "x") },
 			"tryY": func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "y") },
-			"hold": hold, "wait": wait, "count": count,
+			"hold": hold, "wait": wait, "count": count, "look": look,
 		}[os.Getenv(childVariable)](ctx, d)
 	}
 	if err != nil {
@@ -54,6 +55,21 @@ func try(ctx context.Context, d driver.Driver, name string) error {
 	}
 	fmt.Println("free")
 	return d.Leave(ctx, &driver.Departure{Claim: c})
+}
+
+// look tells whether another process has SQLite's shared lock on the file, which keeps others from removing its log.
+func look(context.Context, driver.Driver) error {
+	f, err := os.Open(os.Args[1])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: 1<<30 + 2, Len: 510} // SHARED_FIRST and SHARED_SIZE in SQLite
+	if err := syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock); err != nil {
+		return err
+	}
+	fmt.Println(map[bool]string{true: "free", false: "held"}[lock.Type == syscall.F_UNLCK])
+	return nil
 }
 
 // hold takes the lock for as long as the argument says and keeps the process until its standard input ends.
