@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -113,12 +114,12 @@ type run struct {
 
 func (r *run) Errorf(format string, args ...any) {
 	r.Helper()
-	r.TB.Errorf(format+"\n\tthe contract: %s", append(args, r.sentence)...)
+	r.TB.Errorf("%s\n\tthe contract: %s", fmt.Sprintf(format, args...), r.sentence)
 }
 
 func (r *run) Fatalf(format string, args ...any) {
 	r.Helper()
-	r.TB.Fatalf(format+"\n\tthe contract: %s", append(args, r.sentence)...)
+	r.TB.Fatalf("%s\n\tthe contract: %s", fmt.Sprintf(format, args...), r.sentence)
 }
 
 // declared reports that the driver has all that a case needs. What it lacks, it must refuse.

@@ -144,7 +144,7 @@ func (r *run) turn(ctx context.Context, d driver.Driver, c *driver.Claim) (drive
 		if err != nil || p.Holds {
 			return p, err
 		}
-		again := c.Wait / 3
+		again := min(c.Wait/3, r.store.Wake+r.store.Slack) // late enough for a lost notification to be noticed
 		if p.Retry > 0 {
 			again = min(again, p.Retry+time.Millisecond)
 		}

@@ -19,6 +19,7 @@ func stressExclusive(r *run) {
 		if n := holders.Add(1); n != 1 {
 			r.Errorf("%d claims hold at once", n)
 		}
+		poll(r.ctx) // long enough for another to come in
 		if was := last.Swap(p.Ticket); p.Ticket <= was && r.traits.Fencing != driver.NoFencing {
 			r.Errorf("ticket %d holds after ticket %d", p.Ticket, was)
 		}
@@ -39,6 +40,7 @@ func stressShared(r *run) {
 			mine = &writers
 		}
 		mine.Add(1)
+		poll(r.ctx)
 		if w, n := writers.Load(), readers.Load(); w > 1 || w == 1 && n > 0 {
 			r.Errorf("%d writers and %d readers hold at once", w, n)
 		}
@@ -52,6 +54,7 @@ func stressPermits(r *run) {
 		if n := taken.Add(c.Weight); n > 4 {
 			r.Errorf("%d of 4 permits are taken at once", n)
 		}
+		poll(r.ctx)
 		taken.Add(-c.Weight)
 	})
 }

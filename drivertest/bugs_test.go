@@ -1,0 +1,298 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// A buggy driver does what memory does, but for the methods that are set.
+type buggy struct {
+	*memory.Driver
+	enter   func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
+	await   func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
+	renew   func(context.Context, *memory.Driver, []*driver.Claim) []driver.Renewal
+	leave   func(context.Context, *memory.Driver, *driver.Departure) error
+	list    func(context.Context, *memory.Driver, *driver.Query) ([]driver.Listing, error)
+	breaks  func(context.Context, *memory.Driver, *driver.Breakage) (driver.Standing, error)
+	changed func(context.Context, *memory.Driver, string) error
+	traits  func(*driver.Traits)
+	close   func(*memory.Driver) error
+}
+
+func (b *buggy) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if b.enter == nil {
+		return b.Driver.Enter(ctx, c)
+	}
+	claim := *c
+	return b.enter(ctx, b.Driver, &claim)
+}
+
+func (b *buggy) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if b.await == nil {
+		return b.Driver.Await(ctx, c)
+	}
+	return b.await(ctx, b.Driver, c)
+}
+
+func (b *buggy) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if b.renew == nil {
+		return b.Driver.Renew(ctx, cs)
+	}
+	return b.renew(ctx, b.Driver, cs)
+}
+
+func (b *buggy) Leave(ctx context.Context, l *driver.Departure) error {
+	if b.leave == nil {
+		return b.Driver.Leave(ctx, l)
+	}
+	return b.leave(ctx, b.Driver, l)
+}
+
+func (b *buggy) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	if b.list == nil {
+		return b.Driver.List(ctx, q)
+	}
+	return b.list(ctx, b.Driver, q)
+}
+
+func (b *buggy) Break(ctx context.Context, k *driver.Breakage) (driver.Standing, error) {
+	if b.breaks == nil {
+		return b.Driver.Break(ctx, k)
+	}
+	return b.breaks(ctx, b.Driver, k)
+}
+
+func (b *buggy) Changed(ctx context.Context, name string) error {
+	if b.changed == nil {
+		return b.Driver.Changed(ctx, name)
+	}
+	return b.changed(ctx, b.Driver, name)
+}
+
+func (b *buggy) Traits() driver.Traits {
+	t := b.Driver.Traits()
+	if b.traits != nil {
+		b.traits(&t)
+	}
+	return t
+}
+
+func (b *buggy) Close() error {
+	if b.close == nil {
+		return b.Driver.Close()
+	}
+	return b.close(b.Driver)
+}
+
+// entering makes a driver that enters another claim than it was asked to.
+func entering(change func(*driver.Claim)) *buggy {
+	return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+		change(c)
+		return d.Enter(ctx, c)
+	}}
+}
+
+// placed makes a driver that tells a wrong place.
+func placed(change func(*driver.Place)) *buggy {
+	return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+		p, err := d.Enter(ctx, c)
+		change(&p)
+		return p, err
+	}}
+}
+
+// A recorder takes the failures of a case that ought to fail.
+type recorder struct {
+	testing.TB
+	mu       sync.Mutex // guards failures
+	failures []string
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// TestBugsAreCaught shows that each case can fail: a driver with a known bug fails the case that is about it, and the
+// failure cites the contract.
+func TestBugsAreCaught(t *testing.T) {
+	var serial atomic.Int64
+	tests := []struct {
+		caught string
+		bug    string
+		driver *buggy
+	}{
+		{"EnterAgain", "a repeated enter is a new claim", entering(func(c *driver.Claim) { c.ID += fmt.Sprint(serial.Add(1)) })},
+		{"EnterAgainCountsOnce", "a repeated enter is a new claim", entering(func(c *driver.Claim) { c.ID += fmt.Sprint(serial.Add(1)) })},
+		{"EnterAtTail", "the lease is longer than asked for", entering(func(c *driver.Claim) { c.TTL *= 2 })},
+		{"EnterAtTail", "the lease of a waiter is that of a holder", entering(func(c *driver.Claim) { c.Wait = c.TTL })},
+		{"EnterAtTail", "nobody is said to be ahead", placed(func(p *driver.Place) { p.Ahead = 0 })},
+		{"EnterAtTail", "the blocker is another claim", placed(func(p *driver.Place) { p.Blocker.Ticket++ })},
+		{"EnterKeepsWaiting", "entering again does not renew a waiter", &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			if c.Ticket != 0 {
+				c.Wait = 0
+			}
+			return d.Enter(ctx, c)
+		}}},
+		{"TryKeepsNothing", "a try waits", entering(func(c *driver.Claim) { c.Try = false })},
+		{"TryHolds", "a try never enters", placed(func(p *driver.Place) { *p = driver.Place{} })},
+		{"TicketGone", "a claim that is gone enters anew", entering(func(c *driver.Claim) { c.Ticket = 0 })},
+		{"TicketsRise", "tickets repeat", placed(func(p *driver.Place) { p.Ticket = 1 })},
+		{"TicketsRise", "tickets are too large", placed(func(p *driver.Place) { p.Ticket += 1 << 53 })},
+		{"Capacity", "the capacity is not compared", entering(func(c *driver.Claim) { c.Capacity = 5 })},
+		{"Capacity", "the conflict is a plain error", &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			p, err := d.Enter(ctx, c)
+			if err != nil {
+				err = errors.New("conflict")
+			}
+			return p, err
+		}}},
+		{"CapacityForgotten", "the capacity stays", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			d.Enter(ctx, &driver.Claim{Name: l.Claim.Name, ID: "stays", Weight: 1, Capacity: l.Claim.Capacity, TTL: time.Minute, Wait: time.Minute})
+			return d.Leave(ctx, l)
+		}}},
+		{"Reclaim", "reclaim is not done", entering(func(c *driver.Claim) { c.Reclaim = false })},
+		{"ReclaimOthers", "reclaim removes everyone", entering(func(c *driver.Claim) { c.Owner, c.Reclaim = "all", true })},
+		{"Exclusive", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
+		{"Exclusive", "writers are readers", entering(func(c *driver.Claim) { c.Weight = 1 })},
+		{"Order", "waiters are not queued", entering(func(c *driver.Claim) { c.Try = true })},
+		{"Readers", "readers exclude each other", entering(func(c *driver.Claim) { c.Weight = c.Capacity })},
+		{"Permits", "one permit is given for many", entering(func(c *driver.Claim) { c.Weight = 1 })},
+		{"Permits", "permits are lacking, and given", &buggy{traits: func(t *driver.Traits) { t.Permits = false }}},
+		{"Readers", "readers are lacking, and let in", &buggy{traits: func(t *driver.Traits) { t.Shared = false }}},
+		{"LeaveFrees", "the lock-delay counts after a release", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			return d.Leave(ctx, &driver.Departure{Claim: l.Claim, Keep: l.Claim.Delay})
+		}}},
+		{"LeaveTwice", "leaving twice is fine", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			d.Leave(ctx, l)
+			return nil
+		}}},
+		{"LeaveOfAnother", "leave goes by the ticket", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			_, err := d.Break(ctx, &driver.Breakage{Name: l.Claim.Name, Ticket: l.Claim.Ticket})
+			return err
+		}}},
+		{"LeaveWaiter", "a waiter cannot leave", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			if p, err := d.Enter(ctx, l.Claim); err == nil && p.Holds {
+				return d.Leave(ctx, l)
+			}
+			return nil
+		}}},
+		{"KeepStays", "keep is not done", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			return d.Leave(ctx, &driver.Departure{Claim: l.Claim})
+		}}},
+		{"KeepIsFinal", "a kept claim is alive", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			return d.Renew(ctx, []*driver.Claim{l.Claim})[0].Err
+		}}},
+		{"Expiry", "leases do not end", entering(func(c *driver.Claim) { c.TTL = time.Hour })},
+		{"Expiry", "leases end early", entering(func(c *driver.Claim) { c.TTL /= 2 })},
+		{"ExpiryIsFinal", "a late renewal puts the claim back", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			c := *cs[0]
+			c.Ticket = 0
+			p, err := d.Enter(ctx, &c)
+			return []driver.Renewal{{TTL: p.TTL, Err: err}}
+		}}},
+		{"RenewExtends", "renew only looks", &buggy{renew: func(_ context.Context, _ *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			return []driver.Renewal{{TTL: cs[0].TTL}}
+		}}},
+		{"RenewBatch", "the answers are in another order", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			answers := d.Renew(ctx, cs)
+			slices.Reverse(answers)
+			return answers
+		}}},
+		{"RenewBatch", "the first failure ends the batch", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			answers := d.Renew(ctx, cs)
+			for i := 1; i < len(answers); i++ {
+				if answers[i-1].Err != nil {
+					answers[i] = answers[i-1]
+				}
+			}
+			return answers
+		}}},
+		{"Delay", "the lock-delay does not count", entering(func(c *driver.Claim) { c.Delay = 0 })},
+		{"DelayNotTold", "all are thought to be told", entering(func(c *driver.Claim) { c.Wait += c.Delay })},
+		{"AwaitLeave", "notifications are lost", &buggy{await: func(ctx context.Context, _ *memory.Driver, _ *driver.Claim) (driver.Place, error) {
+			<-ctx.Done()
+			return driver.Place{}, ctx.Err()
+		}}},
+		{"AwaitDoesNotRenew", "await renews", &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			d.Enter(ctx, c)
+			return d.Await(ctx, c)
+		}}},
+		{"AwaitContext", "a place holds when the time is over", &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			d.Await(ctx, c)
+			return driver.Place{Ticket: c.Ticket, Holds: true}, nil
+		}}},
+		{"Names", "upper and lower case are one", entering(func(c *driver.Claim) { c.Name = strings.ToLower(c.Name) })},
+		{"Names", "names are decoded", entering(func(c *driver.Claim) { c.Name = strings.ReplaceAll(c.Name, "%41", "A") })},
+		{"Names", "names are trimmed", entering(func(c *driver.Claim) { c.Name = strings.TrimSpace(c.Name) })},
+		{"Names", "names are cut", entering(func(c *driver.Claim) { c.Name = c.Name[:min(len(c.Name), 250)] })},
+		{"Records", "records end at a zero byte", entering(func(c *driver.Claim) { c.Record, _, _ = strings.Cut(c.Record, "\x00") })},
+		{"Records", "records are made valid", entering(func(c *driver.Claim) { c.Record = strings.ToValidUTF8(c.Record, "?") })},
+		{"ListPrefix", "a prefix is a pattern", &buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
+			return d.List(ctx, &driver.Query{Name: q.Name, Prefix: strings.TrimRight(q.Prefix, "%_*")})
+		}}},
+		{"ListPrefix", "names come in any order", &buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
+			list, err := d.List(ctx, q)
+			slices.Reverse(list)
+			return list, err
+		}}},
+		{"Break", "the head is broken, whatever the ticket", &buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.Breakage) (driver.Standing, error) {
+			return d.Break(ctx, &driver.Breakage{Name: b.Name})
+		}}},
+		{"Watch", "changes are not told", &buggy{changed: func(ctx context.Context, _ *memory.Driver, _ string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}},
+		{"Traits", "the clock is unknown", &buggy{traits: func(t *driver.Traits) { t.Clock = "" }}},
+		{"Close", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
+		{"CloseEndsAwait", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
+		{"StressExclusive", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
+		{"StressShared", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
+		{"StressPermits", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
+	}
+	for _, test := range tests {
+		t.Run(test.caught+"/"+test.bug, func(t *testing.T) {
+			t.Parallel()
+			store := memory.NewStore()
+			s := Store{Slack: 200 * time.Millisecond, Lease: 100 * time.Millisecond, Open: func(testing.TB) driver.Driver {
+				d := *test.driver
+				d.Driver = store.Driver()
+				return &d
+			}}
+			i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == test.caught })
+			if i < 0 {
+				t.Fatalf("there is no case %s", test.caught)
+			}
+			r := &recorder{TB: t}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				check(r, s, s.Open(t), s.Open(t), Cases()[i])
+			}()
+			<-done
+			if len(r.failures) == 0 {
+				t.Fatal("the case passes")
+			}
+			if !strings.Contains(r.failures[0], "the contract: "+Cases()[i].Sentence) {
+				t.Errorf("the failure does not cite the contract: %s", r.failures[0])
+			}
+		})
+	}
+}
