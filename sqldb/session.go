@@ -77,7 +77,7 @@ func (s *session) drop() {
 	for _, stmt := range s.stmts {
 		stmt.Close()
 	}
-	s.conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // the pool does not take it back: its pragmas are ours
+	_ = s.conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // the pool does not take it back: its pragmas are ours
 	s.conn.Close()
 	s.conn, s.stmts = nil, nil
 }

@@ -65,13 +65,13 @@ func code(err error) int {
 		return 0
 	}
 	for text, code := range map[string]int{
-		"database is locked":        codeBusy,
-		"database table is locked":  codeBusy,
-		"attempt to write a readon": codeReadOnly,
-		"image is malformed":        codeCorrupt,
-		"database or disk is full":  codeFull,
-		"unable to open database":   codeCantOpen,
-		"file is not a database":    codeNotADB,
+		"database is locked":          codeBusy,
+		"database table is locked":    codeBusy,
+		"attempt to write a readonly": codeReadOnly,
+		"image is malformed":          codeCorrupt,
+		"database or disk is full":    codeFull,
+		"unable to open database":     codeCantOpen,
+		"file is not a database":      codeNotADB,
 	} {
 		if strings.Contains(err.Error(), text) {
 			return code

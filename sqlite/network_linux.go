@@ -75,7 +75,7 @@ func mountType(path, dir string) string {
 		return ""
 	}
 	defer f.Close()
-	dev := uint64(st.Dev)
+	dev := int64(st.Dev)
 	major := dev>>8&0xfff | dev>>32&^0xfff
 	minor := dev&0xff | dev>>12&^0xff
 	return findMount(f, fmt.Sprintf("%d:%d", major, minor))

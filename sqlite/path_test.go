@@ -111,9 +111,9 @@ func TestOpenKeepsOthersOut(t *testing.T) {
 
 func TestDefaultPath(t *testing.T) {
 	tests := []struct{ state, home, want string }{
-		{"/state", "/home/ann", "/state/stile/locks.db"},
-		{"", "/home/ann", "/home/ann/.local/state/stile/locks.db"},
-		{"relative", "/home/ann", "/home/ann/.local/state/stile/locks.db"},
+		{"/state", "/users/ann", "/state/stile/locks.db"},
+		{"", "/users/ann", "/users/ann/.local/state/stile/locks.db"},
+		{"relative", "/users/ann", "/users/ann/.local/state/stile/locks.db"},
 		{"/state", "", "/state/stile/locks.db"},
 		{"", "", ""},
 	}

@@ -80,10 +80,12 @@ func hold(ctx context.Context, d driver.Driver) error {
 	}
 	c := claim("x", lease)
 	if p, err := d.Enter(ctx, c); err != nil || !p.Holds {
-		return fmt.Errorf("enter = %+v, %v", p, err)
+		return fmt.Errorf("enter = %+v, %w", p, err)
 	}
 	fmt.Println("holds")
-	io.Copy(io.Discard, os.Stdin)
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
 	return d.Leave(ctx, &driver.Departure{Claim: c})
 }
 
@@ -92,7 +94,7 @@ func wait(ctx context.Context, d driver.Driver) error {
 	c := claim("x", time.Minute)
 	p, err := d.Enter(ctx, c)
 	if err != nil || p.Holds {
-		return fmt.Errorf("enter = %+v, %v", p, err)
+		return fmt.Errorf("enter = %+v, %w", p, err)
 	}
 	fmt.Println("waits")
 	err = turn(ctx, d, c)

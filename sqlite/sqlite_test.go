@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,7 +165,7 @@ func TestClaimsOfAnEarlierBootAreVoid(t *testing.T) {
 	if next.Ticket <= held.Ticket {
 		t.Errorf("the ticket is %d; want above %d, of the earlier boot", next.Ticket, held.Ticket)
 	}
-	if got := d.Renew(t.Context(), []*driver.Claim{held}); got[0].Err != driver.ErrGone {
+	if got := d.Renew(t.Context(), []*driver.Claim{held}); !errors.Is(got[0].Err, driver.ErrGone) {
 		t.Errorf("renewal of a claim of the earlier boot = %v; want %v", got[0].Err, driver.ErrGone)
 	}
 	enter(t, d, claim("x", time.Hour), false)

@@ -1,0 +1,67 @@
+package sqldb
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The behaviour is tested in package sqlite, on the real thing: this package has no SQL driver to run with.
+
+var bare = regexp.MustCompile(`\b(FROM|INTO|UPDATE|JOIN|ON|EXISTS) +(claim|meta)\b`)
+
+func TestStatements(t *testing.T) {
+	all := statements(sqliteText, "my_")
+	for _, name := range []string{
+		"create meta", "create claim", "create index", "create row", "known", "begin", "commit", "rollback", "meta", "last", "boot",
+		"void", "queue", "queues", "insert", "update", "delete", "find", "waiting", "version",
+	} {
+		if all[name] == "" {
+			t.Errorf("statement %q is missing", name)
+		}
+		delete(all, name)
+	}
+	for name := range all {
+		t.Errorf("statement %q is not in the list of this test", name)
+	}
+	for name, text := range statements(sqliteText, "my_") {
+		if strings.ContainsAny(text, "{}'\"`") && name != "known" {
+			t.Errorf("statement %q has a placeholder or a literal: %s", name, text)
+		}
+		if bare.MatchString(text) {
+			t.Errorf("statement %q names a table without the prefix: %s", name, text)
+		}
+	}
+}
+
+type coded int
+
+func (c coded) Error() string { return "coded" }
+func (c coded) Code() int     { return int(c) }
+
+func TestCode(t *testing.T) {
+	tests := []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("something else"), 0},
+		{coded(5), codeBusy},
+		{coded(5 | 2<<8), codeBusy}, // SQLITE_BUSY_SNAPSHOT
+		{fmt.Errorf("wrapped: %w", coded(13)), codeFull},
+		{errors.New("database is locked"), codeBusy},
+		{errors.New("sqlite3: database table is locked"), codeBusy},
+		{errors.New("attempt to write a readonly database"), codeReadOnly},
+		{errors.New("database or disk is full"), codeFull},
+		{errors.New("database disk image is malformed"), codeCorrupt},
+		{errors.New("file is not a database"), codeNotADB},
+		{errors.New("unable to open database file: no such file"), codeCantOpen},
+	}
+	for _, tt := range tests {
+		if got := code(tt.err); got != tt.want {
+			t.Errorf("code(%v) = %d; want %d", tt.err, got, tt.want)
+		}
+	}
+}
