@@ -77,7 +77,7 @@ func (w *world) moves(capacity int64) []move {
 			list = append(list, move{v, c, -1, 0})
 		}
 		if i < len(w.queue.Entries) {
-			list = append(list, move{enters, c, -1, 0}, move{tries, c, -1, 0}) // after a lost reply
+			list = append(list, move{enters, c, -1, 0}) // after a lost reply
 		}
 	}
 	return list
