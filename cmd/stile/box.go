@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A box is the box office of the demonstration: a folder with the number of tickets left and the ledger, and what was
+// read from the ledger after the sale.
+type box struct {
+	dir     string
+	tickets int
+	pids    []int // of the sellers
+	sales   []sale
+	took    time.Duration
+}
+
+// A sale is one line of the ledger.
+type sale struct {
+	ticket, seller int
+	token          int64 // 0 without a lock
+	waited         time.Duration
+}
+
+// openBox makes a folder with so many tickets to sell.
+func openBox(dir string, tickets int) (*box, error) {
+	b := &box{dir: dir, tickets: tickets}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(b.left(), []byte(countText(tickets)), 0o600); err != nil {
+		return nil, err
+	}
+	return b, os.WriteFile(b.ledger(), nil, 0o600)
+}
+
+func (b *box) left() string   { return filepath.Join(b.dir, "left") }
+func (b *box) ledger() string { return filepath.Join(b.dir, "ledger") }
+
+// countText writes all numbers with the same length: one that replaces another leaves nothing of it.
+func countText(n int) string { return fmt.Sprintf("%8d\n", n) }
+
+// sell runs the sellers, all beginning at once, until nothing is left. Without a name they use no lock.
+func (b *box) sell(ctx context.Context, processes int, url, name string, show func(sold int)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var started []*exec.Cmd
+	defer func() {
+		cancel() // kills those that still run
+		for _, cmd := range started {
+			cmd.Wait()
+		}
+	}()
+	steps := make(chan byte) // what sellers write, and 0 when one has ended
+	var gates []interface{ Close() error }
+	for i := range processes {
+		cmd := exec.CommandContext(ctx, self(), "demo", sellerName, b.dir, strconv.Itoa(i+1), name)
+		cmd.Args[0] = os.Args[0]
+		cmd.Env = append(os.Environ(), urlVariable+"="+url)
+		cmd.Stderr, cmd.SysProcAttr = os.Stderr, ofParent()
+		gate, err := cmd.StdinPipe()
+		if err != nil {
+			return err
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		started, gates, b.pids = append(started, cmd), append(gates, gate), append(b.pids, cmd.Process.Pid)
+		go func() {
+			for in := bufio.NewReader(out); ; {
+				c, err := in.ReadByte()
+				select {
+				case steps <- c:
+				case <-ctx.Done():
+					return
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for range processes {
+		select {
+		case c := <-steps:
+			if c != readyByte {
+				return errors.New("a seller did not get ready")
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	begin := time.Now()
+	for _, gate := range gates {
+		gate.Close()
+	}
+	sold := 0
+	for open := processes; open > 0; {
+		select {
+		case c := <-steps:
+			if c == 0 {
+				open--
+			} else {
+				sold++
+				show(sold)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	b.took = time.Since(begin)
+	for i, cmd := range started {
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("seller %d: %w", i+1, err)
+		}
+	}
+	started = nil
+	return b.read()
+}
+
+// read takes the sales from the ledger.
+func (b *box) read() error {
+	text, err := os.ReadFile(b.ledger())
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		var s sale
+		var micros int64
+		if n, err := fmt.Sscan(line, &s.ticket, &s.seller, &s.token, &micros); n != 4 {
+			return errors.Join(errors.New("a line of the ledger is torn"), err)
+		}
+		s.waited = time.Duration(micros) * time.Microsecond
+		b.sales = append(b.sales, s)
+	}
+	return nil
+}
+
+// twice counts the tickets that were sold more than once, and tells the one sold most often.
+func (b *box) twice() (tickets, worst, times int) {
+	sold := map[int]int{}
+	for _, s := range b.sales {
+		n := sold[s.ticket] + 1
+		sold[s.ticket] = n
+		if n == 2 {
+			tickets++
+		}
+		if n > times {
+			worst, times = s.ticket, n
+		}
+	}
+	return tickets, worst, times
+}
+
+// tokensRise reports whether every sale has a larger token than the one before it.
+func (b *box) tokensRise() bool {
+	return slices.IsSortedFunc(b.sales, func(a, b sale) int {
+		if a.token < b.token {
+			return -1
+		}
+		return 1
+	})
+}
+
+// waits returns how long a seller waited for the lock each time, in order; seller 0 means all of them.
+func (b *box) waits(seller int) (list []time.Duration) {
+	for _, s := range b.sales {
+		if seller == 0 || s.seller == seller {
+			list = append(list, s.waited)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// sellers returns a row for each.
+func (b *box) sellers() (rows [][]string) {
+	for i, pid := range b.pids {
+		waits := b.waits(i + 1)
+		rows = append(rows, []string{
+			"  " + strconv.Itoa(i+1), strconv.Itoa(pid), strconv.Itoa(len(waits)),
+			quantile(waits, 0.5).Round(10 * time.Microsecond).String(), quantile(waits, 0.99).Round(10 * time.Microsecond).String(),
+		})
+	}
+	return rows
+}
+
+// quantile returns the value below which that part of a sorted list lies.
+func quantile(list []time.Duration, part float64) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[min(len(list)-1, int(part*float64(len(list))))]
+}

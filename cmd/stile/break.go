@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+)
+
+const breakLong = `Removes a claim on NAME by hand: that with --ticket T (see stile show), or the
+first in the queue. The next in the queue may hold the lock at once. The one that
+held it is told at its next renewal, a third of its ttl later at most, and may be
+at work until then.
+
+Asks first on a terminal; elsewhere it needs --yes. Prints a line for the record:
+who removed whose claim, when and why.`
+
+// A breaking is one stile break.
+type breaking struct {
+	name, reason string
+	ticket       int64
+	yes          bool
+}
+
+func newBreak(s *store) *cobra.Command {
+	b := &breaking{}
+	var ticket string
+	cmd := &cobra.Command{
+		Use: "break NAME --reason TEXT [--ticket T] [--yes]", Short: "Remove a claim by hand", Long: breakLong,
+		DisableFlagsInUseLine: true,
+		Args:                  oneName,
+		ValidArgsFunction:     completeNames(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b.name = args[0]
+			var err error
+			if cmd.Flags().Changed("ticket") {
+				if b.ticket, err = strconv.ParseInt(ticket, 10, 64); err != nil || b.ticket < 1 {
+					return usage("--ticket %q is not a ticket: it is a number, as stile show prints it", ticket)
+				}
+			}
+			switch {
+			case strings.TrimSpace(b.reason) == "":
+				return usage("stile break needs --reason TEXT, for the record")
+			case !b.yes && !isTerminal(os.Stdin):
+				return usage("stile break asks on a terminal, and stdin is none: give --yes if you are sure")
+			}
+			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error { return b.do(ctx, c, cmd) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&b.reason, "reason", "", "why, for the record")
+	f.StringVar(&ticket, "ticket", "", "the claim to remove (default: the first in the queue)")
+	f.BoolVar(&b.yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// do removes the claim that a look at the queue finds, and no other that may have come in its place meanwhile.
+func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) error {
+	q, err := c.Show(ctx, b.name)
+	if err != nil {
+		return err
+	}
+	i := 0
+	if b.ticket != 0 {
+		i = slices.IndexFunc(q.Claims, func(c stile.Claim) bool { return c.Ticket <= b.ticket && b.ticket < c.Ticket+claimTokens })
+	}
+	if i < 0 || i >= len(q.Claims) {
+		return usage("there is no such claim on %q: it left, or ran out; stile show %s lists those that stand", b.name, quoted(b.name))
+	}
+	claim := q.Claims[i]
+	if !b.yes && !b.sure(cmd, claim) {
+		return &status{exitUsage, errors.New("nothing was removed")}
+	}
+	broken, err := c.Break(ctx, b.name, claim.Ticket)
+	if errors.Is(err, driver.ErrGone) || errors.Is(err, stile.ErrLost) {
+		return usage("the claim on %q left, or ran out, a moment ago", b.name)
+	}
+	if err != nil {
+		return err
+	}
+	b.record(cmd, broken)
+	return nil
+}
+
+func (b *breaking) sure(cmd *cobra.Command, claim stile.Claim) bool {
+	state := "holds it"
+	if !claim.Holds {
+		state = "waits for it"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "Remove the claim on %s of %s, who %s since %s and may be at work? [y/N] ",
+		printable(quoted(b.name)), printable(claim.Holder.String()), state, short(claim.Since))
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
+}
+
+// record prints the line for the record, as key=value with the time.
+func (b *breaking) record(cmd *cobra.Command, claim stile.Claim) {
+	by := "uid " + strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		by = u.Username
+	}
+	if sudo := os.Getenv("SUDO_USER"); sudo != "" {
+		by += " (sudo by " + sudo + ")"
+	}
+	host, err := os.Hostname()
+	if err == nil {
+		by += " on " + host
+	}
+	slog.New(slog.NewTextHandler(cmd.OutOrStdout(), nil)).Info("claim removed by hand",
+		"name", b.name, "ticket", strconv.FormatInt(claim.Ticket, 10), "state", stateOf(claim), "holder", claim.Holder.String(),
+		"by", by, "reason", b.reason)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// A child is CMD and its process group, as stile sees them: through the guard.
+type child struct {
+	guard *exec.Cmd
+	in    *os.File // end of the pipe that nobody else has: closing it, in any way, is the end of CMD
+	out   *gob.Encoder
+	news  <-chan news // closed when the guard has ended
+	pgid  int         // 0 before CMD runs
+}
+
+// newChild starts the guard, which takes a moment: best before the lock is held.
+func newChild() (*child, error) {
+	ordersOut, ordersIn, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ordersOut.Close()
+	newsOut, newsIn, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, ordersIn.Close())
+	}
+	defer newsIn.Close()
+	c := &child{in: ordersIn, out: gob.NewEncoder(ordersIn)}
+	c.guard = &exec.Cmd{
+		Path: self(), Args: []string{os.Args[0], guardArg},
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, // for CMD
+		ExtraFiles:  []*os.File{ordersOut, newsIn},
+		Env:         []string{"GOMAXPROCS=1"},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	if err := c.guard.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("the guard does not start: %w", err), ordersIn.Close(), newsOut.Close())
+	}
+	c.news = read[news](newsOut)
+	return c, nil
+}
+
+// close ends the guard, which kills what is left of CMD's group.
+func (c *child) close() {
+	c.in.Close()
+	for range c.news {
+	}
+	c.guard.Wait()
+}
+
+var errGuard = errors.New("the guard that CMD runs under has ended")
+
+// run executes CMD. The error is a [*status] if it cannot be.
+func (c *child) run(p *program) error {
+	// A guard that has ended does not read, but says so by its news.
+	_ = c.out.Encode(order{Run: p})
+	for n := range c.news {
+		switch {
+		case n.PID != 0:
+			c.pgid = n.PID
+			return nil
+		case n.Errno != 0:
+			return notExecuted(p.Path, n.Errno)
+		}
+	}
+	return errGuard
+}
+
+// allow says until when CMD may run.
+func (c *child) allow(until time.Duration) {
+	_ = c.out.Encode(order{Until: until, Left: until - boottime.Now()})
+}
+
+// signal sends a signal to the whole group. A process that is stopped takes SIGTERM when it goes on, so it goes on.
+func (c *child) signal(s syscall.Signal) {
+	_ = c.out.Encode(order{Signal: s})
+	if s == syscall.SIGTERM {
+		_ = c.out.Encode(order{Signal: syscall.SIGCONT})
+	}
+}
+
+// killNow kills the group when the guard has not.
+func (c *child) killNow() { _ = syscall.Kill(-c.pgid, syscall.SIGKILL) }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile"
+)
+
+// A wish is what the flags say about the lock that is wanted.
+type wish struct {
+	ttl, wait      duration
+	try, read      bool
+	permits, of    int
+	owner, reason  string
+	waitSet, ofSet bool
+}
+
+const defaultTTL = 15 * time.Second
+
+func (w *wish) flags(f *pflag.FlagSet) {
+	w.ttl = duration(defaultTTL)
+	f.Var(&w.ttl, "ttl", "how long the lock outlives this process if it dies")
+	f.Var(&w.wait, "wait", "how long to wait for the lock (default: for ever)")
+	f.BoolVar(&w.try, "try", false, "do not wait")
+	f.BoolVar(&w.read, "read", false, "share the lock with others that read")
+	f.IntVar(&w.permits, "permits", 1, "how many permits of --of to take, all at once")
+	f.IntVar(&w.of, "of", 0, "how many permits the name has; all who use it must say the same")
+	f.StringVar(&w.owner, "owner", "", "who wants the lock, for people to read")
+	f.StringVar(&w.reason, "reason", "", "why, for people to read")
+}
+
+// check tells which flags do not go together.
+func (w *wish) check(f *pflag.FlagSet) error {
+	w.waitSet, w.ofSet = f.Changed("wait"), f.Changed("of")
+	switch {
+	case w.try && w.waitSet:
+		return usage("--try does not wait: give either --try or --wait")
+	case f.Changed("permits") && !w.ofSet:
+		return usage("--permits needs --of, the number of permits that the name has")
+	case w.read && w.ofSet:
+		return usage("--read does not go with --permits and --of: readers share without limit")
+	case w.ttl == 0:
+		return usage("--ttl 0 is too short: a lease needs time to be renewed; the default is %v", defaultTTL)
+	}
+	return nil
+}
+
+// lock returns the lock that is wanted.
+func (w *wish) lock(c *stile.Client, name string) *stile.Lock {
+	l := c.Mutex(name)
+	switch {
+	case w.read:
+		l = c.Reader(name)
+	case w.ofSet:
+		l = c.Permit(name, w.permits, w.of)
+	}
+	return l.With(stile.LockOptions{TTL: time.Duration(w.ttl), Owner: w.owner, Reason: w.reason})
+}
+
+// take waits for the lock as long as is wanted.
+func (w *wish) take(ctx context.Context, c *stile.Client, name string) (*stile.Lease, error) {
+	l := w.lock(c, name)
+	switch {
+	case w.try:
+		return l.TryLock(ctx)
+	case w.waitSet:
+		return l.LockWithin(ctx, time.Duration(w.wait))
+	}
+	return l.Lock(ctx)
+}

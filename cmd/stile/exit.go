@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+)
+
+// The exit statuses. Scripts rely on them. Beside these, stile run ends as CMD did: with its status, or with 128 and the
+// number of the signal that killed it.
+const (
+	exitFailed        = 1   // the demonstration oversold with a lock
+	exitUsage         = 64  // what was asked for can never be done
+	exitStore         = 69  // the store cannot be reached, or did not answer
+	exitHeld          = 75  // not acquired in time, or held
+	exitLost          = 79  // the lease was lost
+	exitNotExecutable = 126 // CMD cannot be executed
+	exitNotFound      = 127 // CMD cannot be found
+	exitSignal        = 128 // and the number of a signal
+)
+
+// A status is an error that says how the process ends. With no error inside there is nothing to say about it.
+type status struct {
+	code int
+	err  error
+}
+
+func (s *status) Error() string {
+	if s.err == nil {
+		return fmt.Sprintf("exit status %d", s.code)
+	}
+	return s.err.Error()
+}
+
+func (s *status) Unwrap() error { return s.err }
+
+// usage says what is wrong with the command line and what is allowed.
+func usage(format string, args ...any) error { return &status{exitUsage, fmt.Errorf(format, args...)} }
+
+// interrupted is the cause of a context that a signal ended.
+type interrupted struct{ signal syscall.Signal }
+
+func (i *interrupted) Error() string { return "ended by a signal: " + i.signal.String() }
+
+// exitCode prints the error, if there is something to say, and returns the status for it.
+func exitCode(w io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	if i, ok := errors.AsType[*interrupted](err); ok {
+		return exitSignal + int(i.signal)
+	}
+	code, hint := classify(err)
+	if s, ok := errors.AsType[*status](err); ok {
+		code = s.code
+		if s.err == nil {
+			return code
+		}
+	}
+	say(w, "%v%s", err, hint)
+	return code
+}
+
+// classify returns the status for an error, and what can be done about it.
+func classify(err error) (code int, hint string) {
+	name := "NAME"
+	if e, ok := errors.AsType[*stile.Error](err); ok && driver.CheckName(e.Name) == nil {
+		name = quoted(e.Name)
+	}
+	switch {
+	case errors.Is(err, stile.ErrHeld):
+		return exitHeld, "; wait longer with --wait, or look at the queue: stile show " + name
+	case errors.Is(err, stile.ErrLost):
+		return exitLost, "; others may hold the lock now: stile show " + name
+	case errors.Is(err, stile.ErrCapacity):
+		return exitUsage, "; say the same --of as the others do, or none: stile show " + name
+	case errors.Is(err, stile.ErrInvalid), errors.Is(err, stile.ErrUnsupported):
+		return exitUsage, ""
+	case errors.Is(err, stile.ErrUnreachable), errors.Is(err, stile.ErrUnknown), errors.Is(err, context.DeadlineExceeded):
+		return exitStore, "; the store is the one of --url, or of STILE_URL"
+	}
+	return exitStore, ""
+}

@@ -1,0 +1,14 @@
+//go:build unix && !linux
+
+package main
+
+import "syscall"
+
+func adoptOrphans() {}
+
+// ofGroup puts a child into a process group of its own, in the foreground of the terminal on stdin if it has one.
+func ofGroup(terminal bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Foreground: terminal, Ctty: 0}
+}
+
+func ofParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/gob"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// The guard is a second process of stile run, and the parent of CMD. It does one thing: it kills CMD's process group with
+// SIGKILL when the time until which CMD may run has come, or when stile is gone. So the group is gone before the lease
+// ends also if stile was stopped, hangs, or was killed with SIGKILL.
+//
+// Being CMD's parent, the guard knows the group from its first moment. CMD dies with the guard too, by the kernel's
+// doing. The guard talks with stile over two pipes that CMD does not inherit, and holds no lock and no URL. It is in a
+// process group of its own, so a signal that is sent to stile's group, or to CMD's, does not reach it.
+
+// guardArg is the argument that makes the program the guard.
+const guardArg = "__guard"
+
+func isGuard() bool { return len(os.Args) == 2 && os.Args[1] == guardArg }
+
+// The descriptors of the guard's pipes.
+const (
+	ordersFD = 3
+	newsFD   = 4
+)
+
+// An order is what stile tells the guard.
+type order struct {
+	Run    *program
+	Signal syscall.Signal // for the group
+	Until  time.Duration  // when the group is to be killed, on the machine's clock; 0 says nothing
+	Left   time.Duration  // the same from now, for systems where processes do not share that clock
+}
+
+// A program is CMD as it is to be executed.
+type program struct {
+	Path     string
+	Args     []string
+	Env      []string
+	Terminal bool // stdin is a terminal that CMD shall have
+}
+
+// News is what the guard tells stile.
+type news struct {
+	Ready   bool          // it minds no signals and takes orders
+	PID     int           // CMD runs, and this is its group
+	Errno   syscall.Errno // CMD could not be executed
+	Late    bool          // the time had come, and the group was killed
+	Stopped bool          // CMD was stopped, as from the terminal
+	Exited  bool          // CMD has ended, with:
+	Status  syscall.WaitStatus
+	Gone    bool // nothing is left of the group
+}
+
+// A guard is the state of the process.
+type guard struct {
+	out    *gob.Encoder
+	pid    int // CMD and its group; 0 before it runs
+	exited bool
+	gone   bool
+}
+
+// runGuard is the guard's main.
+func runGuard() {
+	// What is caught, CMD gets afresh; what whoever started stile had it ignore, CMD ignores too.
+	signal.Notify(make(chan os.Signal, 1), caught(append(passedOn, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU))...)
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	for _, fd := range []int{ordersFD, newsFD} {
+		syscall.CloseOnExec(fd)
+	}
+	adoptOrphans()
+	orders := read[order](os.NewFile(ordersFD, "orders"))
+	g := &guard{out: gob.NewEncoder(os.NewFile(newsFD, "news"))}
+	g.tell(news{Ready: true})
+	g.watch(orders, children)
+}
+
+// watch serves stile until it is gone, and CMD's group with it.
+func (g *guard) watch(orders <-chan order, children <-chan os.Signal) {
+	end := newAlarm()
+	look := time.NewTicker(groupPoll)
+	look.Stop()
+	var until time.Duration
+	for !g.gone || orders != nil {
+		select {
+		case o, ok := <-orders:
+			switch {
+			case !ok:
+				orders = nil // stile is gone, or has no more use for us
+				if g.pid == 0 {
+					return
+				}
+				g.signal(syscall.SIGKILL)
+			case o.Signal != 0:
+				g.signal(o.Signal)
+			case o.Until != 0:
+				if until = o.Until; boottime.ID() == "" {
+					until = boottime.Now() + o.Left
+				}
+				end.set(until)
+			case o.Run != nil && g.pid == 0:
+				g.start(o.Run)
+			}
+		case <-end.C:
+			if until != 0 && boottime.Now() >= until && !g.gone {
+				g.signal(syscall.SIGKILL)
+				g.tell(news{Late: true})
+			}
+		case <-children:
+		case <-look.C:
+		}
+		if g.reap(); g.exited && !g.gone {
+			look.Reset(groupPoll)
+		}
+	}
+}
+
+// start executes CMD in a process group of its own.
+func (g *guard) start(p *program) {
+	var err error
+	g.pid, err = syscall.ForkExec(p.Path, p.Args, &syscall.ProcAttr{
+		Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: ofGroup(p.Terminal),
+	})
+	if err != nil {
+		errno, ok := errors.AsType[syscall.Errno](err)
+		if !ok {
+			errno = syscall.EINVAL // of an argument with a zero byte
+		}
+		g.pid = 0
+		g.tell(news{Errno: errno})
+		return
+	}
+	g.tell(news{PID: g.pid})
+}
+
+// signal sends a signal to the group. Only the guard does so, unless it is too late: the number of a group that is gone
+// may be another's soon, and the guard knows.
+func (g *guard) signal(s syscall.Signal) {
+	if g.pid != 0 && !g.gone {
+		_ = syscall.Kill(-g.pid, s) // it fails if nothing is left of the group
+	}
+}
+
+// reap takes note of what became of CMD, and takes away the other members of the group whose parents have ended: as
+// long as one of them has not been taken away, the group exists.
+func (g *guard) reap() {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			break
+		}
+		switch {
+		case pid != g.pid:
+		case ws.Stopped():
+			g.tell(news{Stopped: true})
+		default:
+			g.exited = true
+			g.gone = !alive(g.pid)
+			g.tell(news{Exited: true, Status: ws, Gone: g.gone})
+		}
+	}
+	if g.exited && !g.gone && !alive(g.pid) {
+		g.gone = true
+		g.tell(news{Gone: true})
+	}
+}
+
+// tell never blocks for long: stile reads all the time, and if it is stopped, the pipe has room for all there is.
+func (g *guard) tell(n news) { _ = g.out.Encode(n) }
+
+// read decodes values until there are no more.
+func read[T any](r io.Reader) <-chan T {
+	values := make(chan T)
+	go func() {
+		defer close(values)
+		for d := gob.NewDecoder(r); ; {
+			var v T
+			if d.Decode(&v) != nil {
+				return
+			}
+			values <- v
+		}
+	}()
+	return values
+}

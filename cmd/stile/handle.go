@@ -1,0 +1,132 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+)
+
+// A handleFile names a claim that a script holds, between one call of stile and the next. Whoever can read it can release
+// the lock, so it is readable by its owner alone. It says which store it is for, without user and password.
+type handleFile struct {
+	Stile     int      `json:"stile"` // version of this form
+	Store     string   `json:"store"`
+	Name      string   `json:"name"`
+	ID        string   `json:"id"`
+	Weight    int64    `json:"weight"`
+	Capacity  int64    `json:"capacity"`
+	Token     string   `json:"token"`
+	TTL       duration `json:"ttl"`
+	LockDelay duration `json:"lock_delay"`
+}
+
+const handleVersion = 1
+
+func handleOf(address *driver.Address, h stile.Handle) *handleFile {
+	return &handleFile{
+		Stile: handleVersion, Store: storeID(address), Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity,
+		Token: strconv.FormatInt(h.Token, 10), TTL: duration(h.TTL), LockDelay: duration(h.LockDelay),
+	}
+}
+
+// storeID tells stores apart, without secrets.
+func storeID(a *driver.Address) string {
+	id := *a
+	id.User = ""
+	return id.String()
+}
+
+func (h *handleFile) handle() (stile.Handle, error) {
+	token, err := strconv.ParseInt(h.Token, 10, 64)
+	if err != nil {
+		return stile.Handle{}, fmt.Errorf("its token is not a number")
+	}
+	return stile.Handle{
+		Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity, Token: token,
+		TTL: time.Duration(h.TTL), LockDelay: time.Duration(h.LockDelay),
+	}, nil
+}
+
+// defaultHandle returns where the handle of a name is kept if no file is given: a folder of this user that is gone after
+// a restart where there is one, else the state directory.
+func defaultHandle(a *driver.Address, name string) (string, error) {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if !filepath.IsAbs(dir) {
+		if dir = os.Getenv("XDG_STATE_HOME"); !filepath.IsAbs(dir) {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", usage("no place for the handle, since there is no home directory: give --handle FILE")
+			}
+			dir = filepath.Join(home, ".local", "state")
+		}
+	}
+	sum := sha256.Sum256([]byte(storeID(a) + "\x00" + name))
+	readable := driver.EncodeName(name)
+	readable = strings.TrimLeft(readable[:min(len(readable), 100)], ".")
+	return filepath.Join(dir, "stile", readable+"-"+hex.EncodeToString(sum[:8])+".handle"), nil
+}
+
+// errNoHandle says that there is a file, but not a handle.
+var errNoHandle = errors.New("it is not a handle of stile lock")
+
+// readHandle reads a handle. The error is [fs.ErrNotExist] if there is none.
+func readHandle(path string) (*handleFile, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h := &handleFile{}
+	if json.Unmarshal(text, h) != nil || h.Stile != handleVersion || h.ID == "" {
+		return nil, errNoHandle
+	}
+	return h, nil
+}
+
+// checkHandlePath tells, before a lock is waited for, why its handle cannot be written.
+func checkHandlePath(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return usage("the handle cannot be written: %w", err)
+	}
+	if _, err := readHandle(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return usage("--handle %s: there is such a file, and %w; give another", path, err)
+	}
+	return nil
+}
+
+// write puts the handle in place, whole or not at all. Unless it may replace, a file that is there is an error.
+func (h *handleFile) write(path string, replace bool) error {
+	text, err := json.MarshalIndent(h, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".handle-*") // readable by its owner alone
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if replace {
+		return os.Rename(f.Name(), path)
+	}
+	return os.Link(f.Name(), path)
+}
+
+// MarshalText writes a duration as a flag takes it.
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads it.
+func (d *duration) UnmarshalText(text []byte) error { return d.Set(string(text)) }

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// A keeper looks after CMD while the lock is held, and ends it, with its whole group, before the lock can be another's:
+// with SIGTERM when no more than the grace is left, with SIGKILL a moment before the end, and with SIGKILL at once when
+// the lease is lost. All times are the machine's clock: see boottime.
+type keeper struct {
+	lease    *stile.Lease
+	child    *child
+	terminal *terminal // nil if CMD does not get one
+	grace    time.Duration
+	lead     time.Duration // what killing takes, with room to spare
+	limit    time.Duration // end of --max-hold; 0 if there is none
+
+	end    time.Duration // when the group is to be killed
+	killAt time.Duration // when SIGTERM has had its time; 0 before that was sent
+	killed time.Duration // when SIGKILL was sent; 0 before
+	why    error         // why CMD was ended by us
+	status syscall.WaitStatus
+}
+
+// leadFor returns how long before the end of a lease of this ttl what runs under it is killed.
+func leadFor(ttl time.Duration) time.Duration {
+	return min(max(ttl/30, 20*time.Millisecond), 500*time.Millisecond)
+}
+
+// update moves the end to where the last renewal put it, and tells the guard.
+func (k *keeper) update() {
+	now := boottime.Now() // before the deadline is read: an error is on the safe side
+	end := now + time.Until(k.lease.Deadline()) - k.lead
+	if k.limit != 0 {
+		end = min(end, k.limit-k.lead)
+	}
+	if end > k.end {
+		k.end = end
+		k.child.allow(end)
+	}
+}
+
+// watch returns when nothing is left of CMD's group.
+func (k *keeper) watch(events *events, signals <-chan os.Signal) {
+	wake := newAlarm()
+	lost := k.lease.Context().Done()
+	for {
+		k.update()
+		wake.set(k.look(events))
+		select {
+		case n, ok := <-k.child.news:
+			if !ok {
+				k.unguarded()
+				return
+			}
+			if k.heed(n, events); n.Gone {
+				return
+			}
+		case <-lost:
+			lost = nil
+			k.fail(k.lease.Check())
+			k.kill()
+		case s := <-signals:
+			k.child.signal(s.(syscall.Signal))
+		case <-events.changed:
+		case <-wake.C:
+		}
+	}
+}
+
+// look does what the time demands, and returns when to look again.
+func (k *keeper) look(events *events) time.Duration {
+	now := boottime.Now()
+	switch {
+	case k.killed != 0:
+		if now < k.killed+k.lead/2 {
+			return k.killed + k.lead/2
+		}
+		k.child.killNow() // the guard does not get to it
+		return now + k.lead
+	case now >= k.end:
+		k.fail(k.ending(events))
+		k.kill()
+		return k.killed + k.lead/2
+	case k.killAt != 0 && now >= k.killAt:
+		k.kill()
+		return k.killed + k.lead/2
+	case k.killAt != 0:
+		return min(k.end, k.killAt)
+	case now >= k.end-k.grace:
+		k.fail(k.ending(events))
+		k.term(now)
+		return min(k.end, k.killAt)
+	}
+	return k.end - k.grace
+}
+
+// heed takes what the guard tells.
+func (k *keeper) heed(n news, events *events) {
+	switch {
+	case n.Late:
+		k.fail(k.ending(events))
+		k.killed = boottime.Now()
+	case n.Stopped:
+		k.terminal.suspend(k.child)
+	case n.Exited:
+		k.status = n.Status
+		if !n.Gone && k.killAt == 0 && k.killed == 0 {
+			k.term(boottime.Now()) // what CMD left behind cannot stay: the lock is about to be released
+		}
+	}
+}
+
+func (k *keeper) term(now time.Duration) {
+	k.child.signal(syscall.SIGTERM)
+	k.killAt = now + k.grace
+}
+
+func (k *keeper) kill() {
+	if k.killed == 0 {
+		k.child.signal(syscall.SIGKILL)
+		k.killed = boottime.Now()
+	}
+}
+
+// fail notes why CMD is ended; the first reason counts.
+func (k *keeper) fail(err error) {
+	if k.why == nil {
+		k.why = err
+	}
+}
+
+// ending says why the end has come.
+func (k *keeper) ending(events *events) error {
+	if k.limit != 0 && k.end == k.limit-k.lead {
+		return errHeldLong
+	}
+	if err := k.lease.Check(); err != nil {
+		return err
+	}
+	return &stile.Error{Op: "renew", Name: k.lease.Name(), Err: &stile.LostError{Reason: stile.Expired, Err: events.failure()}}
+}
+
+var errHeldLong = errors.New("it was held for as long as --max-hold allows")
+
+// unguarded ends the group after the guard has ended without saying that the group has.
+func (k *keeper) unguarded() {
+	k.fail(&status{exitSignal + int(syscall.SIGKILL), fmt.Errorf("%w: CMD was killed", errGuard)})
+	look := time.NewTicker(groupPoll)
+	defer look.Stop()
+	for alive(k.child.pgid) && boottime.Now() < k.end {
+		k.child.killNow()
+		<-look.C
+	}
+}
+
+// Events is what the client tells of its one lease.
+type events struct {
+	changed chan struct{} // has an event after a change
+
+	mu  sync.Mutex
+	err error // why the last renewal failed; nil if it did not
+}
+
+func newEvents() *events { return &events{changed: make(chan struct{}, 1)} }
+
+func (e *events) observe(event stile.Event) {
+	switch event.Kind {
+	case stile.Renewed, stile.Jeopardy:
+		e.mu.Lock()
+		e.err = event.Err
+		e.mu.Unlock()
+	}
+	select {
+	case e.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (e *events) failure() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}

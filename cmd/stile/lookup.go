@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// lookup finds the file to execute for CMD, as a shell would. The error is a [*status].
+func lookup(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrNotFound) && plainFileInPath(command):
+		return "", &status{exitNotExecutable, fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", printable(command))}
+	case errors.Is(err, exec.ErrDot):
+		return "", &status{exitNotFound, fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", printable(command))}
+	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(command, "/"):
+		return "", &status{exitNotFound, fmt.Errorf("%s is not found in PATH", printable(command))}
+	case errors.Is(err, syscall.EISDIR):
+		return "", notExecuted(command, syscall.EISDIR)
+	}
+	return "", &status{exitNotFound, fmt.Errorf("%s is not found", printable(command))}
+}
+
+// plainFileInPath reports whether a command is in PATH but cannot be executed.
+func plainFileInPath(command string) bool {
+	if command == "" || strings.Contains(command, "/") {
+		return false
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if info, err := os.Stat(filepath.Join(dir, command)); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// notExecuted is the error for a file that the system does not execute.
+func notExecuted(command string, errno syscall.Errno) error {
+	code := exitNotExecutable
+	if errno == syscall.ENOENT && !exists(command) {
+		code = exitNotFound
+	}
+	return &status{code, fmt.Errorf("%s cannot be executed: %w", printable(command), errno)}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// self is the running program's own file, which may have been replaced since it was started.
+func self() string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe"
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}

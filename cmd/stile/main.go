@@ -1,0 +1,28 @@
+// Stile holds locks for commands and scripts, over the store that they already run.
+//
+//	stile run NAME -- CMD…      holds the lock while CMD runs
+//	stile lock | renew | unlock for shell scripts, with a handle file
+//	stile ls | show | watch     who holds and who waits
+//	stile break NAME            removes a claim by hand
+//	stile demo tickets          what it is for, in ten seconds
+//
+// The store is --url, else STILE_URL, else an SQLite file in the user's state directory. docs/command.md has the rest.
+package main
+
+import (
+	"context"
+	"os"
+	"runtime"
+)
+
+// A child that asks to die with its parent dies with the thread that started it. The main goroutine starts children,
+// and the main thread lives as long as the process.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	if isGuard() {
+		runGuard()
+		return
+	}
+	os.Exit(exitCode(os.Stderr, newRoot().ExecuteContext(context.Background())))
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+const runLong = `Holds the lock NAME while CMD runs, and ends as CMD does.
+
+CMD gets stdin, stdout and stderr, and in its environment STILE_NAME, STILE_TOKEN
+(a number that rises with every grant of the name) and STILE_DEADLINE (until when
+the lock can be trusted if it is not renewed). It does not get STILE_URL.
+
+CMD runs in a process group of its own. Signals that stile gets are passed on to
+the group. When CMD ends, what it left running in the group is ended too, with
+SIGTERM and after --grace with SIGKILL: the lock is about to be another's.
+
+If the lease cannot be renewed, the group gets SIGTERM while --grace is left, and
+SIGKILL before the lease ends. If the claim was removed, it gets SIGKILL at once.
+Both also happen when stile itself is stopped or killed: a second small process
+of stile, the parent of CMD, sees to it. A process that leaves the group, as
+daemons do, is out of reach.`
+
+const defaultGrace = 5 * time.Second
+
+// A runner is one stile run.
+type runner struct {
+	wish
+	maxHold, grace, atLeast duration
+}
+
+func newRun(s *store) *cobra.Command {
+	r := &runner{}
+	cmd := &cobra.Command{
+		Use: "run NAME [flags] -- CMD…", Short: "Hold a lock while a command runs", Long: runLong,
+		Example:               "  stile run backup --ttl 1m -- /usr/local/bin/backup --full",
+		DisableFlagsInUseLine: true,
+		ValidArgsFunction:     completeNames(s),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return usage("stile run needs one NAME, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := r.check(cmd); err != nil {
+				return err
+			}
+			return r.run(cmd.Context(), s, args[0], args[1:])
+		},
+	}
+	f := cmd.Flags()
+	r.flags(f)
+	f.Var(&r.maxHold, "max-hold", "end CMD after this long, and exit with 79 (default: never)")
+	f.Var(&r.grace, "grace", "time between SIGTERM and SIGKILL (default: 5s, or less with a short --ttl)")
+	f.Var(&r.atLeast, "at-least", "keep the lock taken until at least this long after it was acquired")
+	return cmd
+}
+
+// check tells which flags do not go together, and works out the grace.
+func (r *runner) check(cmd *cobra.Command) error {
+	if err := r.wish.check(cmd.Flags()); err != nil {
+		return err
+	}
+	most, of := r.ttl, "--ttl"
+	if cmd.Flags().Changed("max-hold") {
+		if r.maxHold == 0 {
+			return usage("--max-hold 0 leaves CMD no time; leave it out for no limit")
+		}
+		if r.maxHold < most {
+			most, of = r.maxHold, "--max-hold"
+		}
+	}
+	if !cmd.Flags().Changed("grace") {
+		r.grace = min(duration(defaultGrace), most/3)
+	}
+	if r.grace > most/2 {
+		return usage("--grace %v is too long: with %s %v it can be at most %v", &r.grace, of, &most, time.Duration(most/2))
+	}
+	return nil
+}
+
+// run acquires the lock, runs CMD under it, and releases it.
+func (r *runner) run(ctx context.Context, s *store, name string, argv []string) error {
+	path, err := lookup(argv[0])
+	if err != nil {
+		return err
+	}
+	if r.reason == "" {
+		r.reason = printable(baseName(argv[0]))
+	}
+	c, err := newChild()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	signals := listen(passedOn)
+	events := newEvents()
+	ctx, stop := untilSignal(ctx, signals)
+	client, lease, err := r.acquire(ctx, s, events, name)
+	stop()
+	if client != nil {
+		defer client.Close()
+	}
+	if err != nil {
+		return err
+	}
+	since := boottime.Now()
+	if err := context.Cause(ctx); err != nil { // a signal came when the lock was had already
+		return errors.Join(err, lease.Unlock())
+	}
+	k := &keeper{
+		lease: lease, child: c, terminal: foreground(), grace: time.Duration(r.grace),
+		lead: leadFor(min(time.Duration(r.ttl), positive(time.Duration(r.maxHold)))),
+	}
+	deadline := lease.Deadline()
+	if r.maxHold != 0 {
+		k.limit = since + time.Duration(r.maxHold)
+		if most := time.Now().Add(time.Duration(r.maxHold)); most.Before(deadline) {
+			deadline = most
+		}
+	}
+	k.update()
+	if err := c.run(&program{Path: path, Args: argv, Env: environment(lease, deadline), Terminal: k.terminal != nil}); err != nil {
+		k.terminal.takeBack()
+		return errors.Join(err, lease.Unlock())
+	}
+	k.watch(events, signals)
+	k.terminal.takeBack()
+	keep := since + time.Duration(r.atLeast) - boottime.Now()
+	return r.ended(k, lease.UnlockAfter(max(0, keep)))
+}
+
+// positive returns d, or a very long time if it is 0, which stands for none.
+func positive(d time.Duration) time.Duration {
+	if d == 0 {
+		return 1<<63 - 1
+	}
+	return d
+}
+
+// acquire opens the store and waits for the lock, and for a lease of full length: a lock that was handed over comes with
+// a short one, which is renewed at once.
+func (r *runner) acquire(ctx context.Context, s *store, e *events, name string) (*stile.Client, *stile.Lease, error) {
+	client, err := s.open(ctx, e.observe)
+	if err != nil {
+		return nil, nil, err
+	}
+	lease, err := r.take(ctx, client, name)
+	if err != nil {
+		return client, nil, err
+	}
+	for time.Until(lease.Deadline()) < time.Duration(r.grace+r.ttl/10) {
+		select {
+		case <-e.changed:
+		case <-lease.Context().Done():
+			return client, nil, &status{exitStore, errors.Join(lease.Check(), lease.Unlock())}
+		case <-ctx.Done():
+			return client, nil, errors.Join(context.Cause(ctx), lease.Unlock())
+		}
+	}
+	return client, lease, nil
+}
+
+// ended says how it ended: by the loss of the lock, or as CMD did.
+func (r *runner) ended(k *keeper, released error) error {
+	name := strconv.Quote(k.lease.Name())
+	switch _, definite := errors.AsType[*status](k.why); {
+	case definite:
+		return k.why
+	case k.why != nil:
+		return &status{exitLost, fmt.Errorf("the lock %s was lost while CMD ran: %w; nothing is left of CMD's process group", name, k.why)}
+	case errors.Is(released, stile.ErrLost):
+		return &status{exitLost, fmt.Errorf("the lock %s was lost while CMD ran: %w; others may have been at work at the same time", name, released)}
+	case released != nil:
+		warn("warning: %v", released)
+	}
+	switch {
+	case k.status.Signaled():
+		return &status{exitSignal + int(k.status.Signal()), nil}
+	case k.status.ExitStatus() != 0:
+		return &status{k.status.ExitStatus(), nil}
+	}
+	return nil
+}
+
+// environment returns that of CMD.
+func environment(lease *stile.Lease, deadline time.Time) []string {
+	ours := []string{"STILE_NAME", "STILE_TOKEN", "STILE_DEADLINE", urlVariable}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		key, _, _ := strings.Cut(v, "=")
+		return slices.Contains(ours, key)
+	})
+	return append(env,
+		"STILE_NAME="+lease.Name(),
+		"STILE_TOKEN="+strconv.FormatInt(lease.Token(), 10),
+		"STILE_DEADLINE="+stamp(deadline),
+	)
+}
+
+// stamp writes a time as scripts get it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

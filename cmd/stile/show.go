@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+)
+
+func newLs(s *store) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls [PREFIX]", Short: "List the names in use",
+		Long: "Lists the names that somebody holds or waits for, and that begin with PREFIX.\n" +
+			"--json prints one array, empty if there are none; see stile show for its elements.",
+		ValidArgsFunction: completeNames(s),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("stile ls takes one PREFIX at most, and got %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix := ""
+			if len(args) == 1 {
+				prefix = args[0]
+			}
+			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
+				queues, err := c.List(ctx, prefix)
+				if err != nil {
+					return err
+				}
+				return list(cmd.OutOrStdout(), queues, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON value")
+	return cmd
+}
+
+// withStore opens the store for one look at it.
+func withStore(cmd *cobra.Command, s *store, f func(ctx context.Context, c *stile.Client) error) error {
+	c, err := s.open(cmd.Context(), nil)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(cmd.Context(), c)
+}
+
+func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
+	if asJSON {
+		views := make([]queueView, len(queues))
+		for i, q := range queues {
+			views[i] = viewOf(q)
+		}
+		return pretty(w, views)
+	}
+	if len(queues) == 0 {
+		_, err := fmt.Fprintln(w, "no names are in use")
+		return err
+	}
+	var rows [][]string
+	for _, q := range queues {
+		holders := 0
+		for _, c := range q.Claims {
+			if c.Holds {
+				holders++
+			}
+		}
+		by, since, remaining := "", "", ""
+		if len(q.Claims) > 0 {
+			first := q.Claims[0]
+			by, since, remaining = first.Holder.String(), short(first.Since), short(first.Remaining)
+		}
+		rows = append(rows, []string{
+			q.Name, strconv.Itoa(holders), strconv.Itoa(len(q.Claims) - holders), by, since, remaining,
+		})
+	}
+	return table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)
+}
+
+func pretty(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+const showLong = `Shows who holds NAME and who waits for it, in the order in which they hold.
+
+--json prints one object with name, permits (0 unless the name has permits) and
+claims, each with ticket (a string), kind (exclusive, shared, permits), weight,
+state (holds, waits, released), since and remaining (in seconds), owner, program,
+host, pid, reason and value. All keys are always there.`
+
+func newShow(s *store) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show who holds a lock and who waits for it", Long: showLong,
+		Args:              oneName,
+		ValidArgsFunction: completeNames(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
+				q, err := c.Show(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return pretty(cmd.OutOrStdout(), viewOf(q))
+				}
+				return show(cmd.OutOrStdout(), q)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON value")
+	return cmd
+}
+
+// show writes the queue of one name for a person.
+func show(w io.Writer, q stile.Queue) error {
+	if len(q.Claims) == 0 {
+		_, err := fmt.Fprintf(w, "%s is free: nobody holds it or waits for it\n", printable(quoted(q.Name)))
+		return err
+	}
+	var rows [][]string
+	for _, c := range q.Claims {
+		rows = append(rows, row(q, c))
+	}
+	return table(w, rowHead, rows)
+}
+
+func newWatch(s *store) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "watch NAME", Short: "Show a lock's queue now and after every change",
+		Long: "Shows the queue of NAME as it is now, and again whenever somebody enters, comes to\n" +
+			"hold, or leaves, until it is interrupted. --json prints a line for each: the\n" +
+			"object of stile show, and the time as \"at\".",
+		Args:              oneName,
+		ValidArgsFunction: completeNames(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
+				return watch(ctx, cmd.OutOrStdout(), c, args[0], asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for every change")
+	return cmd
+}
+
+func watch(ctx context.Context, w io.Writer, c *stile.Client, name string, asJSON bool) error {
+	for q, err := range c.Watch(ctx, name) {
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if asJSON {
+			v := viewOf(q)
+			v.At = stamp(now)
+			e := json.NewEncoder(w)
+			e.SetEscapeHTML(false)
+			err = e.Encode(v)
+		} else {
+			fmt.Fprintln(w, now.Format("15:04:05.000"))
+			if err = show(w, q); err == nil {
+				_, err = fmt.Fprintln(w)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}

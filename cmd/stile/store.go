@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	_ "github.com/stilelock/stile/memory" // the stores that a URL can name
+	_ "github.com/stilelock/stile/redis"
+	_ "github.com/stilelock/stile/sqlite"
+)
+
+// urlVariable names the store in the environment. CMD does not get it.
+const urlVariable = "STILE_URL"
+
+// defaultURL is the SQLite file in the user's state directory.
+const defaultURL = "sqlite://"
+
+// A store is where the locks are kept: the --url of the command line, or STILE_URL, or the default.
+type store struct{ url string }
+
+// address returns the store's URL, taken apart. Its password is kept out of all that is said from now on.
+func (s *store) address() (*driver.Address, string, error) {
+	url, fromFlag := s.url, s.url != ""
+	if !fromFlag {
+		url = os.Getenv(urlVariable)
+	}
+	if url == "" {
+		url = defaultURL
+	}
+	a, err := driver.ParseAddress(url)
+	if err != nil {
+		return nil, "", usage("%w", err)
+	}
+	keepSecret(a.Password, rawPassword(url))
+	for _, parameter := range []string{"sentinel_password", "password"} {
+		keepSecret(a.Param(parameter, ""))
+	}
+	if fromFlag && a.Password != "" {
+		warn("warning: everybody on this machine can read the password in --url; put the URL into %s instead", urlVariable)
+	}
+	return a, url, nil
+}
+
+// open opens the store. The observer may be nil.
+func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Client, error) {
+	a, url, err := s.address()
+	if err != nil {
+		return nil, err
+	}
+	c, err := stile.Open(ctx, url, &stile.Options{Observer: observer})
+	switch {
+	case err == nil:
+		return c, nil
+	case context.Cause(ctx) != nil:
+		return nil, context.Cause(ctx)
+	case driver.IsRejected(err) && !driver.IsUnreachable(err):
+		return nil, usage("%s: %w", a, err)
+	}
+	return nil, &status{exitStore, wrapOpen(a, err)}
+}
+
+// wrapOpen says which store could not be opened.
+func wrapOpen(a *driver.Address, err error) error { return fmt.Errorf("%s: %w", a, err) }
+
+// rawPassword returns the password as it stands in a URL, which may be escaped.
+func rawPassword(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	i := strings.LastIndexByte(authority, '@')
+	if i < 0 {
+		return ""
+	}
+	_, password, _ := strings.Cut(authority[:i], ":")
+	return password
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// A queueView is a name and its claims in JSON. Programs rely on the keys, all of which are always there. Times are
+// seconds, tickets are strings, since they exceed what many JSON readers keep exactly.
+type queueView struct {
+	At      string      `json:"at,omitempty"` // watch: when this was so
+	Name    string      `json:"name"`
+	Permits int64       `json:"permits"` // how many the name has; 0 for a mutex, or readers and writers
+	Claims  []claimView `json:"claims"`  // in the order in which they hold
+}
+
+// A claimView is one holder or waiter in JSON.
+type claimView struct {
+	Ticket    string  `json:"ticket"` // the first of the tokens that its holder gives out
+	Kind      string  `json:"kind"`   // exclusive, shared or permits
+	Weight    int64   `json:"weight"` // permits, or 1 for shared; 0 for exclusive
+	State     string  `json:"state"`  // holds, waits or released (and kept for a while)
+	Since     seconds `json:"since"`  // how long ago it entered the queue
+	Remaining seconds `json:"remaining"`
+	Owner     string  `json:"owner"`
+	Program   string  `json:"program"`
+	Host      string  `json:"host"`
+	PID       int     `json:"pid"`
+	Reason    string  `json:"reason"`
+	Value     string  `json:"value"`
+}
+
+// seconds are written with three digits at most.
+type seconds float64
+
+func secondsOf(d time.Duration) seconds { return seconds(math.Round(d.Seconds()*1000) / 1000) }
+
+func viewOf(q stile.Queue) queueView {
+	v := queueView{Name: q.Name, Permits: q.Permits, Claims: []claimView{}}
+	for _, c := range q.Claims {
+		kind := "exclusive"
+		switch {
+		case q.Permits > 0:
+			kind = "permits"
+		case c.Weight > 0:
+			kind = "shared"
+		}
+		v.Claims = append(v.Claims, claimView{
+			Ticket: strconv.FormatInt(c.Ticket, 10), Kind: kind, Weight: c.Weight, State: stateOf(c),
+			Since: secondsOf(c.Since), Remaining: secondsOf(c.Remaining),
+			Owner: c.Holder.Owner, Program: c.Holder.Program, Host: c.Holder.Host, PID: c.Holder.PID,
+			Reason: c.Holder.Reason, Value: c.Holder.Value,
+		})
+	}
+	return v
+}
+
+func stateOf(c stile.Claim) string {
+	switch {
+	case c.Left:
+		return "released"
+	case c.Holds:
+		return "holds"
+	}
+	return "waits"
+}
+
+// table writes rows in columns, fit for a terminal.
+func table(w io.Writer, head string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, head)
+	for _, row := range rows {
+		for i, cell := range row {
+			if row[i] = printable(cell); row[i] == "" {
+				row[i] = "-"
+			}
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// row is one claim for a person.
+func row(q stile.Queue, c stile.Claim) []string {
+	weight := "all"
+	switch {
+	case q.Permits > 0:
+		weight = fmt.Sprintf("%d of %d", c.Weight, q.Permits)
+	case c.Weight > 0:
+		weight = "shared"
+	}
+	h := c.Holder
+	owner := h.Owner
+	if owner == "" {
+		owner = h.Program
+	}
+	if h.Value != "" {
+		owner += " = " + h.Value
+	}
+	pid := ""
+	if h.PID != 0 {
+		pid = strconv.Itoa(h.PID)
+	}
+	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, short(c.Since), short(c.Remaining), h.Reason}
+}
+
+const rowHead = "TICKET\tSTATE\tWEIGHT\tOWNER\tHOST\tPID\tSINCE\tREMAINING\tREASON"
+
+// short writes a duration with as many digits as a person reads.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "run out"
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
