@@ -41,12 +41,21 @@ type outcome struct {
 	err   error
 }
 
-const (
-	pollSoon   = 2 * time.Millisecond
-	pollLater  = 7 * time.Millisecond // a waiter is to wake within ten, and timers are late; most of the cost is the timer
-	quietAfter = time.Second
-	movedEvery = 100 * time.Millisecond
-)
+const movedEvery = 100 * time.Millisecond
+
+// interval is how long to sleep between two looks, by how long ago there was news: locks that go from hand to hand do so
+// every millisecond or two, and one that is held for long must not cost much. Most of the cost is the timer itself. A
+// waiter is to wake within ten milliseconds, and timers are late.
+func interval(quiet time.Duration) time.Duration {
+	switch {
+	case quiet < 50*time.Millisecond:
+		return time.Millisecond
+	case quiet < time.Second:
+		return 2 * time.Millisecond
+	default:
+		return 7 * time.Millisecond
+	}
+}
 
 func newPoller(d *Driver) *poller {
 	return &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}, watches: map[string]string{}}
@@ -137,7 +146,7 @@ func (p *poller) run() {
 		news    = time.Now()
 		checked time.Time
 	)
-	timer := time.NewTimer(pollSoon)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		n, fresh := p.round()
@@ -161,11 +170,7 @@ func (p *poller) run() {
 		} else if err != nil {
 			p.endAll(outcome{err: err})
 		}
-		wait := pollSoon
-		if time.Since(news) > quietAfter {
-			wait = pollLater
-		}
-		timer.Reset(wait)
+		timer.Reset(interval(time.Since(news)))
 		select {
 		case <-timer.C:
 		case <-p.kick:
