@@ -204,7 +204,14 @@ func TestWaiterWhosePlaceRanOutStartsAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b, c := w.join(nil), w.join(nil), w.join(nil)
 		held := w.lock(b.Mutex("x"))
-		waiting := w.inLine(w.Context(), a.Mutex("x"))
+		ids := &idRecorder{Driver: a.d}
+		client, err := stile.New(ids, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer client.Close()
+		defer ids.check(w)
+		waiting := w.inLine(w.Context(), client.Mutex("x"))
 		a.d.SetLink(memory.Silent)
 		pass(time.Second)
 		behind := w.inLine(w.Context(), c.Mutex("x"))
@@ -220,6 +227,27 @@ func TestWaiterWhosePlaceRanOutStartsAgain(t *testing.T) {
 		w.unlock(second)
 		w.unlock((<-waiting).Lease)
 	})
+}
+
+// idRecorder is a driver that remembers the ids that entered.
+type idRecorder struct {
+	*memory.Driver
+	entered []string
+}
+
+func (d *idRecorder) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	p, err := d.Driver.Enter(ctx, c)
+	if c.Ticket == 0 && err == nil {
+		d.entered = append(d.entered, c.ID)
+	}
+	return p, err
+}
+
+func (d *idRecorder) check(w *world) {
+	w.Helper()
+	if len(d.entered) != 2 || d.entered[0] == d.entered[1] {
+		w.Errorf("ids that entered: %v; want a new one for a second place", d.entered)
+	}
 }
 
 func TestClosingDriverEndsWaiters(t *testing.T) {

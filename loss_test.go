@@ -77,7 +77,9 @@ func TestLostReplyOfARenewalChangesNothing(t *testing.T) {
 		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
 		before := lease.Deadline()
 		a.d.Inject(memory.Fault{Verb: memory.Renew, Lose: true})
-		pass(ttl/3 + time.Millisecond)
+		for a.saw(stile.Jeopardy) == 0 {
+			pass(time.Millisecond)
+		}
 		if got := lease.Deadline(); !got.Equal(before) {
 			w.Errorf("an answer that never came moved the deadline by %v", got.Sub(before))
 		}
@@ -214,11 +216,14 @@ func TestReleaseDuringARenewal(t *testing.T) {
 		a := w.join(nil)
 		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
 		a.d.Inject(memory.Fault{Verb: memory.Renew, Before: time.Second})
-		pass(ttl/3 + time.Millisecond) // the renewal is on its way
-		if n := a.d.Calls(memory.Renew); n != 1 {
-			w.Fatalf("%d renewals; want one under way", n)
+		for a.d.Calls(memory.Renew) == 0 {
+			pass(time.Millisecond) // until the renewal is on its way
 		}
+		start := time.Now()
 		w.unlock(lease)
+		if took := time.Since(start); took < 900*time.Millisecond {
+			w.Errorf("it left after %v, with a renewal still on its way", took)
+		}
 		if n := w.queued("x"); n != 0 {
 			w.Errorf("%d claims are left", n)
 		}
@@ -316,6 +321,78 @@ func TestGrantThatComesTooLateIsNotTrusted(t *testing.T) {
 		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: time.Second}))
 		if took := time.Since(start); took < 2*time.Second || a.d.Calls(memory.Enter) < 2 {
 			w.Errorf("held after %v and %d calls, on an answer older than the lease", took, a.d.Calls(memory.Enter))
+		}
+		w.unlock(lease)
+	})
+}
+
+func TestTrustCountsFromBeforeTheRequest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(&stile.Options{Margin: 1, Drift: 0.1})
+		a.d.Inject(memory.Fault{Verb: memory.Enter, After: 2 * time.Second})
+		sent := time.Now()
+		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
+		// A tenth for each of two clocks.
+		if got, want := lease.Deadline().Sub(sent), ttl*8/10; got > want || got < want-time.Millisecond {
+			w.Errorf("trusted for %v from before the request; want %v", got, want)
+		}
+		a.d.Inject(memory.Fault{Verb: memory.Renew, After: time.Second})
+		for a.d.Calls(memory.Renew) == 0 {
+			pass(time.Millisecond)
+		}
+		sent = time.Now()
+		pass(1100 * time.Millisecond)
+		if got, want := lease.Deadline().Sub(sent), ttl*8/10; got > want || got < want-2*time.Millisecond {
+			w.Errorf("after a renewal, trusted for %v from before it; want %v", got, want)
+		}
+		w.unlock(lease)
+	})
+}
+
+func TestNoTurnBeginsInJeopardy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(&stile.Options{Turn: time.Hour})
+		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
+		a.d.Inject(memory.Fault{Verb: memory.Renew, Times: -1, Drop: true})
+		for lease.State() != stile.JeopardyState {
+			pass(time.Millisecond)
+		}
+		next := w.inLine(w.Context(), a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
+		w.unlock(lease)
+		second := w.got(next)
+		if second.Token()/stile.Turns == lease.Token()/stile.Turns {
+			w.Error("a turn began on a claim that could not be renewed")
+		}
+		a.d.Heal()
+		w.unlock(second)
+	})
+}
+
+func TestEnteringThatArrivesAfterTheRelease(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(nil)
+		a.d.Inject(memory.Fault{Verb: memory.Enter, Before: 8 * time.Second, Late: true}) // given up after 5 s, and sent again
+		w.unlock(w.lock(a.Mutex("x")))
+		pass(10 * time.Second)
+		if n := w.queued("x"); n != 0 {
+			w.Errorf("the late request left %d claims", n)
+		}
+	})
+}
+
+func TestHandedOverLeaseIsRenewedAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		held := w.lock(b.Mutex("x"))
+		waiting := w.inLine(w.Context(), a.Mutex("x").With(stile.LockOptions{TTL: time.Minute}))
+		w.unlock(held)
+		lease := w.got(waiting)
+		if left := time.Until(lease.Deadline()); left > 6*time.Second || left < 2*time.Second {
+			w.Errorf("on being handed over it is trusted for %v; want what is left of a waiter's short lease", left)
+		}
+		pass(50 * time.Millisecond)
+		if left := time.Until(lease.Deadline()); left < 50*time.Second {
+			w.Errorf("soon after it is trusted for %v; want the whole ttl", left)
 		}
 		w.unlock(lease)
 	})

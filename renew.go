@@ -141,7 +141,7 @@ func (c *Client) collect(now time.Duration) [][]*seat {
 	)
 	for len(c.renewals.heap) > 0 {
 		s := c.renewals.heap[0]
-		if s.due > now+s.claim.TTL/60 { // what is due in a moment goes along
+		if s.due > now && (len(batches) == 0 || s.due > now+s.claim.TTL/60) { // what is due in a moment goes along
 			break
 		}
 		s.attend(now)
