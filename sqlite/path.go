@@ -42,6 +42,9 @@ func checkPath(path string) (string, error) {
 		return "", fmt.Errorf("lock file %s is a directory", abs)
 	} else if err == nil && !info.Mode().IsRegular() {
 		return "", fmt.Errorf("lock file %s is not a regular file", abs)
+	} else if err == nil && names(info) > 1 {
+		// SQLite names its log after the path, so a process that uses the other name has a log of its own.
+		return "", fmt.Errorf("lock file %s has another name (a hard link), by which its locks would not be seen", abs)
 	}
 	dir := filepath.Dir(abs)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -37,6 +38,10 @@ func TestOpenRefuses(t *testing.T) {
 		page[i] = 0xff
 	}
 	write(t, at("damaged"), string(page))
+	open(t, at("linked")).Close()
+	if err := os.Link(at("linked"), at("link")); err != nil {
+		t.Fatal(err)
+	}
 	if err := syscall.Mkfifo(at("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +60,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a\x00b", []string{"zero byte"}},
 		{dir, []string{dir, "is a directory"}},
 		{at("pipe"), []string{at("pipe"), "not a regular file"}},
+		{at("link"), []string{at("link"), "hard link"}},
 		{at("text"), []string{at("text"), "is not an SQLite database"}},
 		{at("short"), []string{at("short"), "is not an SQLite database"}},
 		{at("damaged"), []string{at("damaged"), "is damaged"}},
@@ -86,7 +92,7 @@ func TestOpenTakesEveryPath(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		d := open(t, path)
-		enter(t, d, claim("x", 1e9), true)
+		enter(t, d, claim("x", time.Second), true)
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("open %q: %v", path, err)
 		}
@@ -97,7 +103,7 @@ func TestOpenKeepsOthersOut(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	path := filepath.Join(dir, "locks.db")
 	d := open(t, path)
-	enter(t, d, claim("x", 1e9), true)
+	enter(t, d, claim("x", time.Second), true)
 	for path, want := range map[string]os.FileMode{dir: 0o700, path: 0o600, path + "-wal": 0o600, path + "-shm": 0o600} {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -172,6 +178,18 @@ func TestPrefixesAreApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	enter(t, a, claim("x", 1e9), true)
-	enter(t, open(t, path), claim("x", 1e9), true)
+	enter(t, a, claim("x", time.Second), true)
+	enter(t, open(t, path), claim("x", time.Second), true)
+}
+
+// A symbolic link is another way to the same file and the same log.
+func TestSymbolicLink(t *testing.T) {
+	path := lockFile(t)
+	link := lockFile(t)
+	d := open(t, path)
+	enter(t, d, claim("x", time.Minute), true)
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	enter(t, open(t, link), claim("x", time.Minute), false)
 }

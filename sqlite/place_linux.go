@@ -4,11 +4,20 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 )
+
+// names returns how many names a file has.
+func names(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink) //nolint:unconvert // it is 32 bits wide on some architectures
+	}
+	return 1
+}
 
 // remote are the magic numbers of file systems that other hosts may have mounted too.
 var remote = map[uint32]string{
