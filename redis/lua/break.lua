@@ -2,7 +2,7 @@
 local ticket = tonumber(ARGV[2])
 for i, e in ipairs(queue) do
   if e[TICKET] == ticket or ticket == 0 then
-    local answer = standing({key, id, 'ok'}, i)
+    local answer = standing({key, id, 'ok'}, i, holding())
     table.remove(queue, i)
     changed = true
     commit()

@@ -1,39 +1,48 @@
 -- driver.Enter. ARGV: id, client, owner, record, weight, capacity, ttl, wait, delay, ticket, flags (t: try, r: reclaim).
-local ttl, wait, try = tonumber(ARGV[7]), tonumber(ARGV[8]), string.find(ARGV[11], 't', 1, true)
-local i = find(id)
-if i and live(queue[i]) then
-  stay(i, ttl, wait)
+local ttl, wait = tonumber(ARGV[7]), tonumber(ARGV[8])
+if mine and live(queue[mine]) then
+  stay(mine, ttl, wait)
+  local answer = place(mine)
   commit()
-  return place(i)
+  return answer
 end
-if i or ARGV[10] ~= '0' then
+if mine or ARGV[10] ~= '0' then
   commit()
   return {key, id, 'gone'}
 end
 
-local weight, want, owner, rest = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[3], queue -- rest: what the claim would join
+local client, owner, record, weight, want = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local rest = queue -- what the claim would join
 if string.find(ARGV[11], 'r', 1, true) and owner ~= '' then
-  rest = filter(queue, function(e) return e[OWNER] ~= owner end)
+  rest = {}
+  for _, e in ipairs(queue) do
+    if text(e, OWNER) ~= owner then
+      rest[#rest + 1] = e
+    end
+  end
 end
 if #rest > 0 and capacity ~= want then
   commit()
   return {key, id, 'capacity', capacity}
 end
-if try then
+if string.find(ARGV[11], 't', 1, true) then
   local left = want - weight
   for _, e in ipairs(rest) do
     left = left - e[WEIGHT]
   end
   if left < 0 then
+    local answer = place(#queue + 1)
     commit()
-    return place(#queue + 1)
+    return answer
   end
 end
 
 capacity, queue = want, rest
 last = math.max(last + 1, now)
-i = #queue + 1
-queue[i] = {last, weight, now, now, tonumber(ARGV[9]), WAITS, id, ARGV[2], owner, ARGV[4]}
-stay(i, ttl, wait)
+mine = #queue + 1
+queue[mine] = {false, last, weight, now, now, tonumber(ARGV[9]), WAITS,
+  #id, #client, #owner, #record, id .. client .. owner .. record}
+stay(mine, ttl, wait)
+local answer = place(mine)
 commit()
-return place(i)
+return answer

@@ -1,13 +1,13 @@
 -- driver.Leave. ARGV: id, how long to keep the lock.
-local i, kept = find(id), tonumber(ARGV[2])
-if not (i and live(queue[i])) then
+if not (mine and live(queue[mine])) then
   commit()
   return {key, id, 'gone'}
 end
-if kept > 0 and i <= holding() then
-  queue[i][STATE], queue[i][ENDS] = LEFT, now + kept
+local e, kept = queue[mine], tonumber(ARGV[2])
+if kept > 0 and mine <= holding() then
+  e[STATE], e[ENDS], e[FROM] = LEFT, now + kept, false
 else
-  table.remove(queue, i)
+  table.remove(queue, mine)
 end
 changed = true
 commit()

@@ -1,9 +1,8 @@
 -- driver.Renew for one claim. ARGV: id, ttl, wait.
-local i = find(id)
-if not (i and live(queue[i])) then
+if not (mine and live(queue[mine])) then
   commit()
   return {key, id, 'gone'}
 end
-stay(i, tonumber(ARGV[2]), tonumber(ARGV[3]))
+stay(mine, tonumber(ARGV[2]), tonumber(ARGV[3]))
 commit()
-return {key, id, 'ok', queue[i][ENDS] - now}
+return {key, id, 'ok', queue[mine][ENDS] - now}
