@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -15,9 +16,19 @@ func TestTmp(t *testing.T) {
 	one, two := open(t, "redis://"+s.Addr), open(t, "redis://"+s.Addr)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
-	var rtt, hand, lv []time.Duration
+	var en, ll, rtt, hand, lv []time.Duration
 	for i := range 2000 {
+		time.Sleep(300 * time.Microsecond)
+		z := claim("other", fmt.Sprint("z", i))
 		t0 := time.Now()
+		one.Enter(ctx, z)
+		en = append(en, time.Since(t0))
+		time.Sleep(300 * time.Microsecond)
+		t0 = time.Now()
+		one.Leave(ctx, &driver.Departure{Claim: z})
+		ll = append(ll, time.Since(t0))
+		time.Sleep(300 * time.Microsecond)
+		t0 = time.Now()
 		one.client.Do(ctx, one.client.B().Ping().Build())
 		rtt = append(rtt, time.Since(t0))
 		a, b := claim("name", fmt.Sprint("a", i)), claim("name", fmt.Sprint("b", i))
@@ -41,5 +52,5 @@ func TestTmp(t *testing.T) {
 		slices.Sort(d)
 		return fmt.Sprint(d[len(d)/2], " ", d[len(d)*99/100])
 	}
-	fmt.Println("rtt", p(rtt), "hand", p(hand), "leave", p(lv), s.RedisInfo("cmdstat_evalsha"))
+	fmt.Println("cold lone enter", p(en), "leave", p(ll), "rtt", p(rtt), "hand", p(hand), "leave", p(lv), s.RedisInfo("cmdstat_evalsha"))
 }
