@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/claims"
 )
 
 // What callers branch on, with errors.Is.
@@ -13,7 +14,7 @@ var (
 	ErrHeld        = errors.New("the lock is held")                      // a try found it so; see HeldError
 	ErrLost        = errors.New("the lease is lost")                     // see LostError
 	ErrUnknown     = errors.New("the store's answer never came")         // see UnknownError
-	ErrReleased    = errors.New("the lease is already released")         // Unlock was called before
+	ErrReleased    = claims.ErrReleased                                  // Unlock was called before
 	ErrReentrant   = errors.New("the context already holds this lock")   // and the lock is not opened as re-entrant
 	ErrCapacity    = errors.New("the name is in use with other permits") // see driver.CapacityError
 	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience
@@ -75,29 +76,15 @@ type Reason int
 
 // The reasons.
 const (
-	Expired   Reason = iota + 1 // it could not be renewed before its deadline
-	Removed                     // the store no longer has the claim: it ran out there, was broken by hand, or evicted
-	Suspended                   // the machine slept past the deadline
-	HeldLong                    // it was held for LockOptions.MaxHold
-	Shutdown                    // its client was closed
+	Expired   = Reason(claims.Expired)   // it could not be renewed before its deadline
+	Removed   = Reason(claims.Removed)   // the store no longer has the claim: it ran out there, was broken by hand, or evicted
+	Suspended = Reason(claims.Suspended) // the machine slept past the deadline
+	HeldLong  = Reason(claims.HeldLong)  // it was held for LockOptions.MaxHold
+	Shutdown  = Reason(claims.Shutdown)  // its client was closed
 )
 
 // String says it in words.
-func (r Reason) String() string {
-	switch r {
-	case Expired:
-		return "it could not be renewed in time"
-	case Removed:
-		return "the store no longer has it"
-	case Suspended:
-		return "the machine was suspended past its deadline"
-	case HeldLong:
-		return "it was held as long as it may be"
-	case Shutdown:
-		return "its client was closed"
-	}
-	return fmt.Sprintf("reason %d", int(r))
-}
+func (r Reason) String() string { return claims.Reason(r).String() }
 
 // An UnknownError says that the store may or may not have applied a request: its answer never came. It is [ErrUnknown].
 // After a lock, a claim that nobody wants may stand in the store and keep others out; its removal was attempted. After
@@ -118,14 +105,35 @@ func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 // Unwrap returns the failure.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// explain makes a driver's error one that callers can branch on.
+// explain makes an error from further in one that callers can branch on.
 func explain(err error) error {
-	var c *driver.CapacityError
+	var (
+		capacity *driver.CapacityError
+		lost     *claims.Lost
+		held     *claims.Held
+		unknown  *claims.Unknown
+	)
 	switch {
-	case errors.As(err, &c):
+	case errors.As(err, &lost):
+		return &LostError{Reason: Reason(lost.Reason), Err: lost.Err}
+	case errors.As(err, &held):
+		return &HeldError{By: holderOf(held.By), Remaining: held.Remaining}
+	case errors.As(err, &unknown):
+		return &UnknownError{Until: unknown.Until, Err: explain(unknown.Err)}
+	case errors.As(err, &capacity):
 		return fmt.Errorf("%w: %w", ErrCapacity, err)
-	case driver.IsUnreachable(err) && !errors.Is(err, ErrUnreachable):
+	case driver.IsUnreachable(err):
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	case errors.Is(err, driver.ErrGone):
+		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	return err
+}
+
+// wrapped is the error of an operation on a name, or nil.
+func wrapped(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Name: name, Err: explain(err)}
 }

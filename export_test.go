@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/claims"
 )
 
 // NewAsleep is New with a machine whose time asleep the test decides.
@@ -12,11 +13,7 @@ func NewAsleep(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 }
 
 // Turns is how many tokens a ticket is good for.
-const Turns = turns
+const Turns = claims.Turns
 
 // Gates returns how many names the client has something to do with.
-func (c *Client) Gates() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.gates)
-}
+func (c *Client) Gates() int { return c.keeper.Gates() }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/claims"
 )
 
 // A Handle names a claim that stays in the store while no process looks after it, so that another can take it up: a
@@ -25,101 +26,47 @@ type Handle struct {
 // again. The lease is released, as far as this process is concerned. A joined lock, one that was re-entered, or a
 // reader's that others of this process share cannot be detached.
 func (l *Lease) Detach(ctx context.Context) (Handle, error) {
-	fail := func(err error) (Handle, error) {
-		return Handle{}, &Error{Op: "detach", Name: l.Name(), Err: explain(err)}
-	}
 	if l.hold == nil {
-		return fail(fmt.Errorf("%w: a joined lock cannot be detached", ErrUnsupported))
+		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: a joined lock cannot be detached", ErrUnsupported))
 	}
 	if err := l.Check(); err != nil {
-		return fail(errors.Unwrap(err))
+		return Handle{}, wrapped("detach", l.Name(), errors.Unwrap(err))
 	}
-	h, s := l.hold, l.hold.seat
-	c := s.c
-	c.mu.Lock()
-	if h.refs > 1 || len(s.holds) > 1 {
-		c.unlock()
-		return fail(fmt.Errorf("%w: the claim is shared inside this process", ErrUnsupported))
+	claim, err := l.hold.Detach(ctx)
+	if errors.Is(err, claims.ErrShared) {
+		err = fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
-	s.frozen = true // no more turns, no more renewals but ours
-	renewing := s.renewing
-	c.unlock()
-	if renewing != nil {
-		<-renewing
+	if err != nil {
+		return Handle{}, wrapped("detach", l.Name(), err)
 	}
-	r := c.d.Renew(ctx, []*driver.Claim{&s.claim})[0]
-	if errors.Is(r.Err, driver.ErrGone) {
-		c.mu.Lock()
-		s.lose(Removed, c.clock.now())
-		c.unlock()
-		return fail(&LostError{Reason: Removed})
-	}
-	if r.Err != nil {
-		c.mu.Lock()
-		s.frozen = false
-		c.renewals.fix(s)
-		c.unlock()
-		return fail(r.Err)
-	}
-	c.mu.Lock()
-	defer c.unlock()
-	l.done = true
+	l.done.Store(true)
 	l.leak.Stop()
-	h.end(ErrReleased)
-	s.remove(h)
-	s.depart()
-	s.gate.seats--
-	s.gate.move(c.clock.now())
 	return Handle{
-		Name: s.claim.Name, ID: s.claim.ID, Weight: s.claim.Weight, Capacity: s.claim.Capacity, Token: h.token,
-		TTL: s.claim.TTL, LockDelay: s.claim.Delay,
+		Name: claim.Name, ID: claim.ID, Weight: claim.Weight, Capacity: claim.Capacity, Token: l.hold.Token(),
+		TTL: claim.TTL, LockDelay: claim.Delay,
 	}, nil
 }
 
 // Attach takes a detached claim up again: the lease has the token that it had, and is renewed from now on. The error is
 // [ErrLost] if the claim has run out.
-func (c *Client) Attach(ctx context.Context, handle Handle) (*Lease, error) {
-	fail := func(err error) (*Lease, error) {
-		return nil, &Error{Op: "attach", Name: handle.Name, Err: explain(err)}
+func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
+	l := &Lock{c: c, name: h.Name, weight: h.Weight, of: h.Capacity, opts: LockOptions{TTL: h.TTL, LockDelay: h.LockDelay}}
+	err := driver.CheckName(h.Name)
+	if err == nil && (h.ID == "" || h.Token < claims.Turns || h.Weight < 1 || h.Capacity < h.Weight) {
+		err = errors.New("it was not made by Detach")
 	}
-	l := &Lock{c: c, name: handle.Name, weight: handle.Weight, of: handle.Capacity, opts: c.opts.LockOptions}
-	l.opts.TTL, l.opts.LockDelay = handle.TTL, handle.LockDelay
-	if err := driver.CheckName(handle.Name); err != nil {
-		return fail(fmt.Errorf("%w handle: %w", ErrInvalid, err))
-	}
-	if handle.ID == "" || handle.Token < turns || handle.Weight < 1 || handle.Capacity < handle.Weight {
-		return fail(fmt.Errorf("%w handle: it was not made by Detach", ErrInvalid))
+	if err != nil {
+		return nil, wrapped("attach", h.Name, fmt.Errorf("%w handle: %w", ErrInvalid, err))
 	}
 	if err := l.check(); err != nil {
-		return fail(err)
+		return nil, wrapped("attach", h.Name, err)
 	}
-	s := &seat{c: c, index: -1, stop: func() {}, turn: turns, claim: driver.Claim{
-		Name: handle.Name, ID: handle.ID, Client: c.id, Weight: handle.Weight, Capacity: handle.Capacity,
-		TTL: handle.TTL, Wait: min(handle.TTL, waiterTTL), Delay: handle.LockDelay, Ticket: handle.Token / turns,
-	}}
-	sent := c.clock.now()
-	r := c.d.Renew(ctx, []*driver.Claim{&s.claim})[0]
-	if errors.Is(r.Err, driver.ErrGone) {
-		return fail(&LostError{Reason: Removed})
-	}
-	if r.Err != nil {
-		return fail(r.Err)
-	}
-	c.mu.Lock()
-	defer c.unlock()
-	if c.closed {
-		return fail(ErrClosed)
-	}
-	g, err := c.gate(l)
+	hold, err := c.keeper.Attach(ctx, &driver.Claim{
+		Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity, TTL: h.TTL, Delay: h.LockDelay,
+		Ticket: h.Token / claims.Turns,
+	}, h.Token)
 	if err != nil {
-		return fail(err)
+		return nil, wrapped("attach", h.Name, err)
 	}
-	g.seats++
-	s.gate, s.stage = g, held
-	s.confirm(sent, c.trusted(sent, r.TTL))
-	s.turnEnd = sent // its turns are over: the token is the one that was given
-	h := &hold{seat: s, token: handle.Token, since: sent, refs: 1}
-	s.add(h)
-	c.renewals.fix(s)
-	return newLease(ctx, h), nil
+	return newLease(ctx, c, hold), nil
 }

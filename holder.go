@@ -46,8 +46,8 @@ var self = sync.OnceValue(func() Holder {
 	return Holder{Program: filepath.Base(os.Args[0]), Host: host, PID: os.Getpid()}
 })
 
-// record is the holder as the store keeps it. It fails if it is too long to be kept.
-func (l *Lock) record() (string, error) {
+// describe returns the holder as the store keeps it. It fails if it is too long to be kept.
+func (l *Lock) describe() (string, error) {
 	h := self()
 	h.Owner, h.Reason, h.Value = l.opts.Owner, l.opts.Reason, l.value
 	text, err := json.Marshal(h)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/claims"
 )
 
 // A Queue is who holds a name and who waits for it, as seen at some moment.
@@ -68,7 +69,7 @@ func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
 
 func claimOf(s driver.Standing) Claim {
 	return Claim{
-		Ticket: s.Ticket * turns, Weight: unlessAll(s.Weight), Holds: s.Holds, Left: s.Left,
+		Ticket: s.Ticket * claims.Turns, Weight: unlessAll(s.Weight), Holds: s.Holds, Left: s.Left,
 		Since: s.Since, Remaining: s.Remaining, Holder: holderOf(s.Record),
 	}
 }
@@ -111,7 +112,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Queue, error]
 				}
 				last = q
 			}
-			if !pushes && pause(ctx, watchPoll) != nil {
+			if !pushes && wait(ctx, watchPoll) != nil {
 				return
 			}
 		}
@@ -144,19 +145,23 @@ func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, e
 	if !ok {
 		return Claim{}, wrapped("break", name, fmt.Errorf("%w: %s cannot remove claims", ErrUnsupported, c.traits.Store))
 	}
-	if ticket != 0 && ticket < turns {
+	if ticket != 0 && ticket < claims.Turns {
 		return Claim{}, wrapped("break", name, fmt.Errorf("%w ticket %d", ErrInvalid, ticket))
 	}
-	s, err := breaker.Break(ctx, &driver.Breakage{Name: name, Ticket: ticket / turns})
+	s, err := breaker.Break(ctx, &driver.Breakage{Name: name, Ticket: ticket / claims.Turns})
 	if err != nil {
 		return Claim{}, wrapped("break", name, err)
 	}
 	return claimOf(s), nil
 }
 
-func wrapped(op, name string, err error) error {
-	if err == nil {
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
 		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return &Error{Op: op, Name: name, Err: explain(err)}
 }

@@ -2,21 +2,29 @@ package stile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/stilelock/stile/internal/claims"
 )
 
 // A Lease is the holding of a lock, from its grant until it is released or lost. It may be used by many goroutines.
 type Lease struct {
-	hold   *hold           // nil for a joined lock
+	c      *Client
+	hold   *claims.Hold    // nil for a joined lock
 	parts  []*Lease        // of a joined lock, or the lease itself
 	self   [1]*Lease       // room for that
 	parent context.Context // what it was acquired with: carries the leases further out
-	done   bool            // this handle was released; guarded by the client's mu, as is:
-	ctx    context.Context
+	done   atomic.Bool     // this handle was released
 	leak   runtime.Cleanup
+
+	once sync.Once // makes ctx
+	ctx  context.Context
 }
 
 // A State is what a lease is in. A lease goes from Held to Jeopardy and back, and ends as LostState or ReleasedState.
@@ -35,15 +43,15 @@ func (s State) String() string {
 	return [...]string{"held", "jeopardy", "lost", "released"}[s]
 }
 
-func newLease(ctx context.Context, h *hold) *Lease {
-	l := &Lease{hold: h, parent: ctx}
+func newLease(ctx context.Context, c *Client, h *claims.Hold) *Lease {
+	l := &Lease{c: c, hold: h, parent: ctx}
 	l.self[0] = l
 	l.parts = l.self[:]
 	return l
 }
 
 // Name returns the lock's name; for a joined lock, that of its first part.
-func (l *Lease) Name() string { return l.first().seat.claim.Name }
+func (l *Lease) Name() string { return l.parts[0].hold.Terms().Name }
 
 // Token returns the fencing token: a positive number larger than that of every earlier grant of the name, on this
 // machine or any other. It never changes. A joined lock has no token of its own, and the result is 0: its [Lease.Parts]
@@ -52,7 +60,7 @@ func (l *Lease) Token() int64 {
 	if l.hold == nil {
 		return 0
 	}
-	return l.hold.token
+	return l.hold.Token()
 }
 
 // Parts returns the leases that make up a joined lock, in the order of their names, or the lease itself. They are
@@ -61,28 +69,27 @@ func (l *Lease) Parts() []*Lease { return slices.Clone(l.parts) }
 
 // Deadline returns until when the lease can be trusted if it is not renewed any more. It moves with every renewal.
 func (l *Lease) Deadline() time.Time {
-	var earliest time.Time
-	for _, p := range l.parts {
-		s := p.hold.seat
-		s.c.mu.Lock()
-		d := time.Now().Add(s.deadline - s.c.clock.now())
-		s.c.mu.Unlock()
-		if earliest.IsZero() || d.Before(earliest) {
-			earliest = d
-		}
+	left, _ := l.parts[0].hold.Left()
+	for _, p := range l.parts[1:] {
+		other, _ := p.hold.Left()
+		left = min(left, other)
 	}
-	return earliest
+	return time.Now().Add(left)
 }
 
 // State returns the state that the lease is in by the clock; for a joined lock, the worst of its parts.
 func (l *Lease) State() State {
 	worst := HeldState
 	for _, p := range l.parts {
-		c := p.hold.seat.c
-		c.mu.Lock()
-		p.hold.look(c.clock.now())
-		worst = max(worst, p.hold.state())
-		c.unlock()
+		err := p.check()
+		switch _, jeopardy := p.hold.Left(); {
+		case errors.Is(err, ErrLost):
+			worst = max(worst, LostState)
+		case err != nil:
+			worst = max(worst, ReleasedState)
+		case jeopardy:
+			worst = max(worst, JeopardyState)
+		}
 	}
 	return worst
 }
@@ -92,17 +99,20 @@ func (l *Lease) State() State {
 // pause and the next line.
 func (l *Lease) Check() error {
 	for _, p := range l.parts {
-		c := p.hold.seat.c
-		c.mu.Lock()
-		p.hold.look(c.clock.now())
-		err := p.hold.ended
-		if p.done {
-			err = ErrReleased
-		}
-		c.unlock()
-		if err != nil {
+		if err := p.check(); err != nil {
 			return &Error{Op: "check", Name: p.Name(), Err: err}
 		}
+	}
+	return nil
+}
+
+func (l *Lease) check() error {
+	err := l.hold.Check()
+	if err != nil {
+		return explain(err)
+	}
+	if l.done.Load() {
+		return ErrReleased
 	}
 	return nil
 }
@@ -110,21 +120,7 @@ func (l *Lease) Check() error {
 // Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the
 // values, but not the deadline, of the context that the lease was acquired with.
 func (l *Lease) Context() context.Context {
-	c := l.first().seat.c
-	c.mu.Lock()
-	ctx := l.ctx
-	c.mu.Unlock()
-	if ctx != nil {
-		return ctx
-	}
-	ctx, cancel := l.attach(context.WithoutCancel(l.parent))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if l.ctx == nil {
-		l.ctx = ctx
-		return ctx
-	}
-	cancel(context.Canceled) // another goroutine was first
+	l.once.Do(func() { l.ctx, _ = l.attach(context.WithoutCancel(l.parent)) })
 	return l.ctx
 }
 
@@ -141,27 +137,17 @@ func (l *Lease) Unlock() error { return l.UnlockAfter(0) }
 func (l *Lease) UnlockAfter(keep time.Duration) error {
 	var first error
 	for _, p := range slices.Backward(l.parts) {
-		if err := p.release(keep); err != nil {
-			first = &Error{Op: "unlock", Name: p.Name(), Err: explain(err)}
+		err := ErrReleased
+		if !p.done.Swap(true) {
+			err = p.hold.Release(keep)
+		}
+		if err != nil {
+			first = wrapped("unlock", p.Name(), err)
 		}
 	}
 	l.leak.Stop()
 	return first
 }
-
-func (l *Lease) release(keep time.Duration) error {
-	c := l.hold.seat.c
-	c.mu.Lock()
-	if l.done {
-		c.mu.Unlock()
-		return ErrReleased
-	}
-	l.done = true
-	c.mu.Unlock()
-	return l.hold.release(keep)
-}
-
-func (l *Lease) first() *hold { return l.parts[0].hold }
 
 type leaseKey struct{}
 
@@ -169,7 +155,7 @@ type leaseKey struct{}
 func (l *Lease) attach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	for _, p := range l.parts {
-		p.hold.whenEnded(cancel)
+		p.hold.WhenOver(func(err error) { cancel(explain(err)) })
 	}
 	// The value stands outside: the hold keeps only cancel, so a lease that is forgotten can still be found out.
 	return context.WithValue(ctx, leaseKey{}, l), cancel
@@ -191,11 +177,10 @@ func Token(ctx context.Context) int64 {
 }
 
 // carriedBy returns the hold on a name that a context carries, or nil.
-func carriedBy(ctx context.Context, c *Client, name string) *hold {
+func carriedBy(ctx context.Context, c *Client, name string) *claims.Hold {
 	for l := FromContext(ctx); l != nil; l = FromContext(l.parent) {
 		for _, p := range l.parts {
-			s := p.hold.seat
-			if s.c == c && s.claim.Name == name && p.held() {
+			if p.c == c && p.Name() == name && p.check() == nil {
 				return p.hold
 			}
 		}
@@ -203,29 +188,33 @@ func carriedBy(ctx context.Context, c *Client, name string) *hold {
 	return nil
 }
 
-func (l *Lease) held() bool {
-	c := l.hold.seat.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !l.done && l.hold.ended == nil
+// A forgotten is what is left of a lease that nobody can release any more.
+type forgotten struct {
+	hold  *claims.Hold
+	taken uintptr
+	tell  Observer
 }
 
 // guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever
 // forgot it may still be at work, and could not be told.
 func (l *Lease) guardLeak(skip int) {
+	tell := l.parts[0].c.opts.Observer
+	if tell == nil {
+		return
+	}
 	var pc [1]uintptr
 	runtime.Callers(skip+1, pc[:])
-	h := l.first() // of a joined lock, one is enough to find the line by
-	h.taken = pc[0]
-	l.leak = runtime.AddCleanup(l, (*hold).leaked, h)
+	// Of a joined lock, one part is enough to find the line by.
+	l.leak = runtime.AddCleanup(l, forgotten.report, forgotten{l.parts[0].hold, pc[0], tell})
 }
 
-func (h *hold) leaked() {
-	frame, _ := runtime.CallersFrames([]uintptr{h.taken}).Next()
-	c := h.seat.c
-	c.mu.Lock()
-	if h.ended == nil {
-		c.tell(Event{Kind: Leaked, Name: h.seat.claim.Name, Token: h.token, Taken: fmt.Sprintf("%s:%d", frame.File, frame.Line)})
+func (f forgotten) report() {
+	if f.hold.Check() != nil {
+		return
 	}
-	c.unlock()
+	frame, _ := runtime.CallersFrames([]uintptr{f.taken}).Next()
+	f.tell(Event{
+		Kind: Leaked, Name: f.hold.Terms().Name, Token: f.hold.Token(),
+		Taken: fmt.Sprintf("%s:%d", frame.File, frame.Line),
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/claims"
 )
 
 // A Lock is something that can be held: part of a name's capacity, or several such parts together. It holds nothing
@@ -19,6 +20,7 @@ type Lock struct {
 	weight int64
 	of     int64 // the name's capacity
 	value  string
+	record string
 	opts   LockOptions
 	err    error   // why it can never be held
 	parts  []*Lock // of a joined lock, in the order in which they are taken
@@ -52,11 +54,12 @@ func (c *Client) Permit(name string, n, of int) *Lock {
 func (c *Client) Candidate(name, value string) *Lock {
 	l := c.lock(name, driver.All, driver.All)
 	l.value = value
+	l.rewrite()
 	return l
 }
 
 func (c *Client) lock(name string, weight, of int64) *Lock {
-	l := &Lock{c: c, name: name, weight: weight, of: of, opts: c.opts.LockOptions}
+	l := &Lock{c: c, name: name, weight: weight, of: of, record: c.record, opts: c.opts.LockOptions}
 	if err := driver.CheckName(name); err != nil {
 		l.err = fmt.Errorf("%w name: %w", ErrInvalid, err)
 	}
@@ -68,7 +71,19 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 func (l *Lock) With(o LockOptions) *Lock {
 	with := *l
 	with.opts = o.over(l.opts)
+	if with.opts.Owner != l.opts.Owner || with.opts.Reason != l.opts.Reason {
+		with.rewrite()
+	}
 	return &with
+}
+
+// rewrite makes the record say what the lock says.
+func (l *Lock) rewrite() {
+	record, err := l.describe()
+	l.record = record
+	if l.err == nil {
+		l.err = err
+	}
 }
 
 // Name returns the lock's name; for a joined lock, that of its first part.
@@ -132,17 +147,16 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 		return nil, wrap(err)
 	}
 	if outer := carriedBy(ctx, l.c, l.name); outer != nil {
-		h, err := l.reenter(outer)
-		if err != nil {
+		if err := l.reenter(outer); err != nil {
 			return nil, wrap(err)
 		}
-		return newLease(ctx, h), nil
+		return newLease(ctx, l.c, outer), nil
 	}
-	h, err := l.c.acquire(ctx, l, try)
+	h, err := l.c.keeper.Acquire(ctx, l.want(), try)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	return newLease(ctx, h), nil
+	return newLease(ctx, l.c, h), nil
 }
 
 // check tells why the lock can never be held.
@@ -160,19 +174,31 @@ func (l *Lock) check() error {
 	return l.opts.check(*t)
 }
 
-// reenter shares the lease that the context carries.
-func (l *Lock) reenter(outer *hold) (*hold, error) {
-	switch has := outer.seat.claim; {
-	case has.Capacity != l.of:
-		return nil, &driver.CapacityError{Have: has.Capacity, Want: l.of}
-	case has.Capacity != driver.All:
-		return nil, fmt.Errorf("%w: taking more permits while holding some can wait for ever; take them all at once", ErrReentrant)
-	case has.Weight < l.weight:
-		return nil, fmt.Errorf("%w: a reader that waits to write waits for itself; release the read lock first", ErrReentrant)
-	case !l.opts.Reentrant:
-		return nil, fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease", ErrReentrant)
+// want is what the keeper of claims is asked for.
+func (l *Lock) want() *claims.Want {
+	o := &l.opts
+	return &claims.Want{
+		Terms: claims.Terms{
+			Name: l.name, Weight: l.weight, Capacity: l.of, TTL: o.TTL, Delay: o.LockDelay,
+			Owner: o.Owner, Reclaim: o.Reclaim, Record: l.record,
+		},
+		Linger: o.Linger, MaxHold: o.MaxHold,
 	}
-	return outer, outer.share()
+}
+
+// reenter shares the hold that the context carries.
+func (l *Lock) reenter(outer *claims.Hold) error {
+	switch has := outer.Terms(); {
+	case has.Capacity != l.of:
+		return &driver.CapacityError{Have: has.Capacity, Want: l.of}
+	case has.Capacity != driver.All:
+		return fmt.Errorf("%w: taking more permits while holding some can wait for ever; take them all at once", ErrReentrant)
+	case has.Weight < l.weight:
+		return fmt.Errorf("%w: a reader that waits to write waits for itself; release the read lock first", ErrReentrant)
+	case !l.opts.Reentrant:
+		return fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease", ErrReentrant)
+	}
+	return outer.Share()
 }
 
 // LockWithin is TryLock that waits for at most so long: ErrHeld, with the holder, if the lock was not to be had by then.

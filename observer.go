@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/stilelock/stile/internal/claims"
 )
 
 // An Observer is told what happens to a client's leases, in the goroutine in which it happens and with no lock held.
@@ -28,13 +30,13 @@ type Kind int
 
 // The kinds of events.
 const (
-	Acquired Kind = iota + 1 // a lease began
-	Waiting                  // a claim stands in the store's queue and does not hold yet
-	Renewed                  // the store confirmed a renewal
-	Jeopardy                 // a renewal failed; it is tried again until the deadline
-	Lost                     // a lease ended before it was released
-	Released                 // a lease was released
-	Leaked                   // a lease that nobody can release any more is still held, and renewed
+	Acquired = Kind(claims.Acquired)    // a lease began
+	Waiting  = Kind(claims.Waiting)     // a claim stands in the store's queue and does not hold yet
+	Renewed  = Kind(claims.Renewed)     // the store confirmed a renewal
+	Jeopardy = Kind(claims.Jeopardized) // a renewal failed; it is tried again until the deadline
+	Lost     = Kind(claims.Ended)       // a lease ended before it was released
+	Released = Kind(claims.Released)    // a lease was released
+	Leaked   = Released + 1             // a lease that nobody can release any more is still held, and renewed
 )
 
 // String names the kind in a word.
@@ -44,6 +46,19 @@ func (k Kind) String() string {
 		return "unknown"
 	}
 	return names[k]
+}
+
+// inner is the observer as the keeper of claims calls it.
+func (o Observer) inner() func(claims.Event) {
+	if o == nil {
+		return nil
+	}
+	return func(e claims.Event) {
+		o(Event{
+			Kind: Kind(e.Kind), Name: e.Name, Token: e.Token, Waited: e.Waited, Local: e.Local, Margin: e.Margin,
+			Held: e.Held, Err: explain(e.Err),
+		})
+	}
 }
 
 // LogTo returns an observer that writes events to a logger: trouble as warnings, the rest for debugging.

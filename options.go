@@ -47,9 +47,6 @@ const (
 	defaultTurn     = 2 * time.Millisecond
 	defaultPatience = 5 * time.Second
 	defaultDrift    = 0.005
-
-	// A waiter's lease is short, so that one that died delays those behind it only this long.
-	waiterTTL = 6 * time.Second
 )
 
 // over returns the options with the zero fields of o taken from the defaults below.

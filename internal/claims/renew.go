@@ -1,4 +1,4 @@
-package stile
+package claims
 
 import (
 	"container/heap"
@@ -25,32 +25,32 @@ const (
 // trusted returns until when a lease is trusted that the store confirmed: counted from before the request was sent,
 // since the store began it at some moment after that, and less what two clocks may drift apart (Gray and Cheriton,
 // SOSP 1989).
-func (c *Client) trusted(sent, ttl time.Duration) time.Duration {
-	margin := c.opts.Margin
+func (k *Keeper) trusted(sent, ttl time.Duration) time.Duration {
+	margin := k.conf.Margin
 	if margin == 0 {
 		margin = min(ttl/10, time.Second)
 	}
-	return sent + ttl - time.Duration(2*c.opts.Drift*float64(ttl)) - c.traits.Granularity - min(margin, ttl/2)
+	return sent + ttl - time.Duration(2*k.conf.Drift*float64(ttl)) - k.traits.Granularity - min(margin, ttl/2)
 }
 
 // ghost returns when a claim that may stand in the store has run out, if it entered by now.
-func (c *Client) ghost(claim *driver.Claim) time.Time {
+func (k *Keeper) ghost(claim *driver.Claim) time.Time {
 	ttl := max(claim.TTL, claim.Wait)
-	return time.Now().Add(ttl + time.Duration(2*c.opts.Drift*float64(ttl)) + c.traits.Granularity)
+	return time.Now().Add(ttl + time.Duration(2*k.conf.Drift*float64(ttl)) + k.traits.Granularity)
 }
 
 // confirm notes that the store confirmed the lease, by a request sent then.
 func (s *seat) confirm(sent, deadline time.Duration) {
-	c := s.c
+	k := s.k
 	s.deadline = max(s.deadline, deadline)
-	s.asleep = c.clock.asleep.Load()
+	s.asleep = k.clock.asleep.Load()
 	s.failure = nil
 	third := s.claim.TTL / 3
 	s.renewAt = sent + third - rand.N(third/10+1)
 }
 
 // A renewer has the seats that the one renewing goroutine looks after, in the order in which they need it. It is
-// guarded by the client's mu.
+// guarded by the keeper's mu.
 type renewer struct {
 	heap seatHeap
 	next time.Duration // when the goroutine will look of itself
@@ -67,7 +67,7 @@ func (r *renewer) fix(s *seat) {
 		s.due = min(s.due, s.linger)
 	}
 	for _, h := range s.holds {
-		if h.until != 0 && h.ended == nil {
+		if h.until != 0 && h.over == nil {
 			s.due = min(s.due, h.until)
 		}
 	}
@@ -99,29 +99,29 @@ func (r *renewer) remove(s *seat) {
 	}
 }
 
-// run renews, and ends what is over, until the client is closed.
-func (c *Client) run() {
+// run renews, and ends what is over, until the keeper is closed.
+func (k *Keeper) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-		case <-c.renewals.kick:
-		case <-c.base.Done():
+		case <-k.renewals.kick:
+		case <-k.base.Done():
 			return
 		}
-		c.mu.Lock()
-		batches := c.collect(c.clock.now())
-		r := &c.renewals
+		k.mu.Lock()
+		batches := k.collect(k.clock.now())
+		r := &k.renewals
 		r.next = never
 		if len(r.heap) > 0 {
-			now := c.clock.now()
+			now := k.clock.now()
 			r.next = min(r.heap[0].due, now+renewerLook)
 			timer.Reset(max(0, r.next-now))
 		}
-		c.unlock()
+		k.unlock()
 		for _, b := range batches {
-			c.work.Go(func() { c.renew(b) })
+			k.work.Go(func() { k.renew(b) })
 		}
 	}
 }
@@ -130,7 +130,7 @@ const never = time.Duration(1<<63 - 1)
 
 // collect does what is due and returns the claims to renew, in batches. A batch has claims of one ttl, since they share
 // a time limit; claims that failed last time are tried apart from those that did not.
-func (c *Client) collect(now time.Duration) [][]*seat {
+func (k *Keeper) collect(now time.Duration) [][]*seat {
 	type kind struct {
 		ttl    time.Duration
 		failed bool
@@ -139,8 +139,8 @@ func (c *Client) collect(now time.Duration) [][]*seat {
 		open    = map[kind]int{}
 		batches [][]*seat
 	)
-	for len(c.renewals.heap) > 0 {
-		s := c.renewals.heap[0]
+	for len(k.renewals.heap) > 0 {
+		s := k.renewals.heap[0]
 		if s.due > now && (len(batches) == 0 || s.due > now+s.claim.TTL/60) { // what is due in a moment goes along
 			break
 		}
@@ -150,16 +150,16 @@ func (c *Client) collect(now time.Duration) [][]*seat {
 		}
 		if s.renewing == nil && !s.frozen && s.renewAt <= now+s.claim.TTL/60 {
 			s.renewing = make(chan struct{})
-			k := kind{s.claim.TTL, s.failure != nil}
-			i, ok := open[k]
+			like := kind{s.claim.TTL, s.failure != nil}
+			i, ok := open[like]
 			if !ok || len(batches[i]) == renewBatch {
 				i = len(batches)
-				open[k] = i
+				open[like] = i
 				batches = append(batches, nil)
 			}
 			batches[i] = append(batches[i], s)
 		}
-		c.renewals.fix(s)
+		k.renewals.fix(s)
 		if s.due <= now+s.claim.TTL/60 && s.due > now {
 			break // it is the first, and comes a moment later
 		}
@@ -186,22 +186,22 @@ func (s *seat) attend(now time.Duration) {
 }
 
 // renew has the store renew a batch.
-func (c *Client) renew(batch []*seat) {
-	sent := c.clock.now()
+func (k *Keeper) renew(batch []*seat) {
+	sent := k.clock.now()
 	limit := batch[0].claim.TTL / 6
 	claims := make([]*driver.Claim, len(batch))
-	c.mu.Lock()
+	k.mu.Lock()
 	for i, s := range batch {
 		claims[i] = &s.claim
 		limit = min(limit, s.deadline-sent)
 	}
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(c.base, max(limit, time.Millisecond))
-	results := c.d.Renew(ctx, claims)
+	k.mu.Unlock()
+	ctx, cancel := context.WithTimeout(k.base, max(limit, time.Millisecond))
+	results := k.d.Renew(ctx, claims)
 	cancel()
-	c.mu.Lock()
-	defer c.unlock()
-	now := c.clock.now()
+	k.mu.Lock()
+	defer k.unlock()
+	now := k.clock.now()
 	for i, s := range batch {
 		close(s.renewing)
 		s.renewing = nil
@@ -213,7 +213,7 @@ func (c *Client) renew(batch []*seat) {
 
 // renewed takes the store's answer to a renewal. An answer that never came changes nothing but what we know.
 func (s *seat) renewed(sent, now time.Duration, r driver.Renewal) {
-	c := s.c
+	k := s.k
 	switch {
 	case r.Err == nil:
 		margin := s.deadline - now
@@ -221,9 +221,9 @@ func (s *seat) renewed(sent, now time.Duration, r driver.Renewal) {
 			s.lose(Expired, now) // too late: whoever looked at the clock has been told so
 			return
 		}
-		s.confirm(sent, c.trusted(sent, r.TTL))
-		if c.opts.Observer != nil {
-			c.tell(Event{Kind: Renewed, Name: s.claim.Name, Token: s.claim.Ticket * turns, Margin: margin})
+		s.confirm(sent, k.trusted(sent, r.TTL))
+		if k.conf.Observe != nil {
+			k.tell(Event{Kind: Renewed, Name: s.claim.Name, Token: s.claim.Ticket * Turns, Margin: margin})
 		}
 	case errors.Is(r.Err, driver.ErrGone):
 		s.lose(Removed, now)
@@ -234,14 +234,14 @@ func (s *seat) renewed(sent, now time.Duration, r driver.Renewal) {
 		s.renewAt = now + s.claim.TTL/24 + rand.N(s.claim.TTL/24+1)
 		if first {
 			for _, h := range s.holds {
-				if h.ended == nil {
-					c.tell(Event{Kind: Jeopardy, Name: s.claim.Name, Token: h.token, Margin: s.deadline - now, Err: r.Err})
+				if h.over == nil {
+					k.tell(Event{Kind: Jeopardized, Name: s.claim.Name, Token: h.token, Margin: s.deadline - now, Err: r.Err})
 				}
 			}
 			s.gate.move(now)
 		}
 	}
-	c.renewals.fix(s)
+	k.renewals.fix(s)
 }
 
 // A seatHeap is a heap of seats by due.

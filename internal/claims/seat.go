@@ -1,4 +1,4 @@
-package stile
+package claims
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A seat is one claim of this client in the store, from its entering until it has left. Its goroutines take turns on it.
-// All of it is guarded by the client's mu, but for the claim, which belongs to whoever is asking until it holds and does
+// A seat is one claim of this process in the store, from its entering until it has left. Its goroutines take turns on it.
+// All of it is guarded by the keeper's mu, but for the claim, which belongs to whoever is asking until it holds and does
 // not change after that.
 type seat struct {
-	c     *Client
+	k     *Keeper
 	gate  *gate
 	claim driver.Claim
 	stop  context.CancelFunc // ends the asking
@@ -24,7 +24,7 @@ type seat struct {
 	waits   bool            // the store answered that it has to wait
 	blocker driver.Standing // for whom
 
-	holds    []*hold
+	holds    []*Hold
 	turn     int64         // tokens given
 	turnEnd  time.Duration // no turn begins after this
 	watched  bool          // the renewer looks at it then, for a line that waits
@@ -50,18 +50,21 @@ const (
 	leaving
 )
 
+// A waiter's lease is short, so that one that died delays those behind it only this long.
+const waiterTTL = 6 * time.Second
+
 // ask has a new claim enter the store for the gate's line.
 func (g *gate) ask(try bool) {
-	k := &g.key
-	ctx, stop := context.WithCancel(g.c.base)
-	s := &seat{c: g.c, gate: g, stop: stop, index: -1, claim: driver.Claim{
-		Name: k.name, ID: rand.Text(), Client: g.c.id, Weight: k.weight, Capacity: k.of,
-		TTL: k.ttl, Wait: min(k.ttl, waiterTTL), Delay: k.delay, Try: try,
-		Owner: k.owner, Reclaim: k.reclaim, Record: g.record,
+	w := &g.terms
+	ctx, stop := context.WithCancel(g.k.base)
+	s := &seat{k: g.k, gate: g, stop: stop, index: -1, claim: driver.Claim{
+		Name: w.Name, ID: rand.Text(), Client: g.k.id, Weight: w.Weight, Capacity: w.Capacity,
+		TTL: w.TTL, Wait: min(w.TTL, waiterTTL), Delay: w.Delay, Try: try,
+		Owner: w.Owner, Reclaim: w.Reclaim, Record: w.Record,
 	}}
 	g.asking = s
 	g.seats++
-	g.c.spawn(func() {
+	g.k.spawn(func() {
 		defer stop()
 		stands, err := s.enter(ctx)
 		if err == nil {
@@ -70,10 +73,10 @@ func (g *gate) ask(try bool) {
 		s.dropped(err)
 		// Nobody waits for the outcome: if the store does not answer, the claim runs out.
 		if stands {
-			_ = g.c.depart(&driver.Departure{Claim: &s.claim})
+			_ = g.k.depart(&driver.Departure{Claim: &s.claim})
 		}
 		if s.unsure {
-			g.c.sweep(&s.claim)
+			g.k.sweep(&s.claim)
 		}
 		s.left()
 	})
@@ -85,32 +88,32 @@ func (s *seat) abandon() { s.stop() }
 // dropped answers those who wait for a claim that did not come to hold.
 func (s *seat) dropped(err error) {
 	g := s.gate
-	s.c.mu.Lock()
-	defer s.c.unlock()
+	s.k.mu.Lock()
+	defer s.k.unlock()
 	if g.asking != s {
 		return
 	}
 	g.asking = nil
-	if s.claim.Try && errors.Is(err, ErrHeld) {
+	if s.claim.Try && isHeld(err) {
 		g.refuse(err)
 	} else {
 		g.fail(err)
 	}
-	g.move(s.c.clock.now())
+	g.move(s.k.clock.now())
 }
 
 // left forgets a claim that is no longer in the store.
 func (s *seat) left() {
-	s.c.mu.Lock()
-	defer s.c.unlock()
+	s.k.mu.Lock()
+	defer s.k.unlock()
 	s.gate.seats--
-	s.gate.move(s.c.clock.recent())
+	s.gate.move(s.k.clock.recent())
 }
 
 // enter has the claim enter its queue and wait there until it holds. It returns nil when it does. With an error it tells
 // whether the claim stands in the store.
 func (s *seat) enter(ctx context.Context) (stands bool, err error) {
-	c := s.c
+	k := s.k
 	var (
 		slow, early backoff
 		alive       time.Duration // when the request was sent that last kept our place
@@ -119,24 +122,24 @@ func (s *seat) enter(ctx context.Context) (stands bool, err error) {
 		p, sent, err := s.call(ctx)
 		stands = stands || p.Ticket != 0
 		switch {
-		case errors.Is(err, driver.ErrGone) && c.clock.now() >= alive+s.claim.Wait:
+		case errors.Is(err, driver.ErrGone) && k.clock.now() >= alive+s.claim.Wait:
 			// Our place ran out while we were not running. An id is never used twice: start again at the tail.
 			s.claim.ID, s.claim.Ticket, stands = rand.Text(), 0, false
 			continue
 		case errors.Is(err, driver.ErrGone):
-			return false, &LostError{Reason: Removed}
+			return false, &Lost{Reason: Removed}
 		case err != nil:
 			return stands, err
 		case p.Holds:
 			if ok, err := s.granted(sent, p.TTL, false); ok || err != nil {
 				return stands, err
 			}
-			if err := slow.wait(ctx, c.opts.Patience, errTooSlow); err != nil {
+			if err := slow.wait(ctx, k.conf.Patience, errTooSlow); err != nil {
 				return stands, err
 			}
 			continue
 		case p.Ticket == 0:
-			return stands, &HeldError{By: holderOf(p.Blocker.Record), Remaining: p.Blocker.Remaining}
+			return stands, &Held{By: p.Blocker.Record, Remaining: p.Blocker.Remaining}
 		}
 		alive = sent
 		s.queued(p)
@@ -150,12 +153,12 @@ var errTooSlow = errors.New("the store takes longer to answer than the lease las
 
 // await waits until the claim may hold, and tells whether it does.
 func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent time.Duration) (bool, error) {
-	again := sent + s.claim.Wait/2 - s.c.clock.now() // the place itself must be kept alive
+	again := sent + s.claim.Wait/2 - s.k.clock.now() // the place itself must be kept alive
 	if p.Retry > 0 {
 		again = min(again, p.Retry+time.Millisecond)
 	}
 	wctx, cancel := context.WithTimeout(ctx, max(again, time.Millisecond))
-	got, err := s.c.d.Await(wctx, &s.claim)
+	got, err := s.k.d.Await(wctx, &s.claim)
 	timely := wctx.Err() != nil
 	cancel()
 	switch {
@@ -179,16 +182,16 @@ func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent t
 // call asks the store for the claim's place, again and again while the store does not answer and patience lasts. It
 // returns when the request that was answered was sent.
 func (s *seat) call(ctx context.Context) (p driver.Place, sent time.Duration, err error) {
-	c := s.c
+	k := s.k
 	var pause backoff
-	patience := c.opts.Patience
+	patience := k.conf.Patience
 	if s.claim.Ticket != 0 {
 		patience *= 12 // it has waited, and does not give up for a restart or a failover
 	}
 	for {
-		sent = c.clock.recent() // may be too early, never too late
-		cctx, cancel := context.WithTimeout(ctx, c.opts.Patience)
-		p, err = c.d.Enter(cctx, &s.claim)
+		sent = k.clock.recent() // may be too early, never too late
+		cctx, cancel := context.WithTimeout(ctx, k.conf.Patience)
+		p, err = k.d.Enter(cctx, &s.claim)
 		cancel()
 		switch {
 		case err == nil:
@@ -205,7 +208,7 @@ func (s *seat) call(ctx context.Context) (p driver.Place, sent time.Duration, er
 		}
 		if err := pause.wait(ctx, patience, err); err != nil {
 			if s.unsure && context.Cause(ctx) == nil {
-				err = &UnknownError{Until: c.ghost(&s.claim), Err: err}
+				err = &Unknown{Until: k.ghost(&s.claim), Err: err}
 			}
 			return p, sent, err
 		}
@@ -214,26 +217,26 @@ func (s *seat) call(ctx context.Context) (p driver.Place, sent time.Duration, er
 
 // queued notes that the claim has to wait, and refuses those who would not.
 func (s *seat) queued(p driver.Place) {
-	c := s.c
-	c.mu.Lock()
-	defer c.unlock()
-	if !s.waits && c.opts.Observer != nil {
-		c.tell(Event{Kind: Waiting, Name: s.claim.Name, Token: p.Ticket * turns})
+	k := s.k
+	k.mu.Lock()
+	defer k.unlock()
+	if !s.waits && k.conf.Observe != nil {
+		k.tell(Event{Kind: Waiting, Name: s.claim.Name, Token: p.Ticket * Turns})
 	}
 	s.waits, s.blocker = true, p.Blocker
 	if s.gate.asking == s {
-		s.gate.refuse(s.gate.heldBy(c.clock.now()))
+		s.gate.refuse(s.gate.heldBy(k.clock.now()))
 	}
 }
 
 // granted makes the claim one that turns can be had from, unless too little of its lease is left to be of use. Early
 // says that the lease is a waiter's short one, which wants renewing at once.
 func (s *seat) granted(sent, ttl time.Duration, early bool) (bool, error) {
-	c, g := s.c, s.gate
-	c.mu.Lock()
-	defer c.unlock()
-	now := c.clock.recent()
-	deadline := c.trusted(sent, ttl)
+	k, g := s.k, s.gate
+	k.mu.Lock()
+	defer k.unlock()
+	now := k.clock.recent()
+	deadline := k.trusted(sent, ttl)
 	if deadline-now < ttl/10 {
 		return false, nil
 	}
@@ -246,14 +249,14 @@ func (s *seat) granted(sent, ttl time.Duration, early bool) (bool, error) {
 	if early {
 		s.renewAt = now + handOverRenewal
 	}
-	s.turnEnd = now + c.opts.Turn
+	s.turnEnd = now + k.conf.Turn
 	if e := g.line.Front(); e != nil {
-		s.turnEnd += e.Value.(*request).lock.opts.Linger
+		s.turnEnd += e.Value.(*request).want.Linger
 	}
 	if !g.permits() {
 		g.now = s
 	}
-	c.renewals.fix(s)
+	k.renewals.fix(s)
 	g.open = append(g.open, s)
 	g.move(now)
 	if len(s.holds) == 0 {
@@ -264,7 +267,7 @@ func (s *seat) granted(sent, ttl time.Duration, early bool) (bool, error) {
 
 // usable reports whether another turn may begin on the claim.
 func (s *seat) usable(now time.Duration) bool {
-	return s.stage == held && s.failure == nil && !s.frozen && s.keep == 0 && s.turn < turns &&
+	return s.stage == held && s.failure == nil && !s.frozen && s.keep == 0 && s.turn < Turns &&
 		now < min(s.turnEnd, s.deadline)
 }
 
@@ -283,9 +286,9 @@ func (s *seat) freed(now, linger time.Duration) bool {
 		if len(s.holds) > 0 {
 			return false
 		}
-		if linger > 0 && !s.c.closed {
+		if linger > 0 && !s.k.closed {
 			s.linger = now + linger
-			s.c.renewals.fix(s)
+			s.k.renewals.fix(s)
 			return false
 		}
 	}
@@ -304,7 +307,7 @@ func (s *seat) depart() {
 // withdraw takes the claim out of everything that would use it.
 func (s *seat) withdraw() {
 	g := s.gate
-	s.c.renewals.remove(s)
+	s.k.renewals.remove(s)
 	if i := slices.Index(g.open, s); i >= 0 {
 		g.open = slices.Delete(g.open, i, i+1)
 	}
@@ -316,23 +319,23 @@ func (s *seat) withdraw() {
 // retire has an unused claim leave the store, in a goroutine of its own.
 func (s *seat) retire() {
 	s.depart()
-	s.c.spawn(func() { _ = s.leave() }) // nobody waits for the outcome
+	s.k.spawn(func() { _ = s.leave() }) // nobody waits for the outcome
 }
 
 // leave takes the claim out of the store.
 func (s *seat) leave() error {
-	c := s.c
-	c.mu.Lock()
-	renewing, keep := s.renewing, max(0, s.keep-c.clock.now())
-	c.mu.Unlock()
+	k := s.k
+	k.mu.Lock()
+	renewing, keep := s.renewing, max(0, s.keep-k.clock.now())
+	k.mu.Unlock()
 	if renewing != nil {
 		<-renewing // it ends within a part of the ttl
 	}
-	err := c.depart(&driver.Departure{Claim: &s.claim, Keep: keep})
+	err := k.depart(&driver.Departure{Claim: &s.claim, Keep: keep})
 	if s.unsure {
-		c.mu.Lock()
-		c.spawn(func() { c.sweep(&s.claim) })
-		c.unlock()
+		k.mu.Lock()
+		k.spawn(func() { k.sweep(&s.claim) })
+		k.unlock()
 	}
 	s.left()
 	return err
@@ -343,12 +346,12 @@ func (s *seat) lose(reason Reason, now time.Duration) {
 	if s.stage != held {
 		return
 	}
-	if reason == Expired && s.c.clock.asleep.Load() > s.asleep {
+	if reason == Expired && s.k.clock.asleep.Load() > s.asleep {
 		reason = Suspended
 	}
 	s.stage = lost
 	s.withdraw()
-	err := &LostError{Reason: reason, Err: s.failure}
+	err := &Lost{Reason: reason, Err: s.failure}
 	for _, h := range slices.Clone(s.holds) {
 		h.lose(err, now)
 	}
@@ -358,12 +361,12 @@ func (s *seat) lose(reason Reason, now time.Duration) {
 	s.gate.move(now)
 }
 
-func (s *seat) add(h *hold) {
+func (s *seat) add(h *Hold) {
 	h.index = len(s.holds)
 	s.holds = append(s.holds, h)
 }
 
-func (s *seat) remove(h *hold) {
+func (s *seat) remove(h *Hold) {
 	last := len(s.holds) - 1
 	s.holds[h.index] = s.holds[last]
 	s.holds[h.index].index = h.index

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package stile
+package claims
 
 import "time"
 

@@ -1,4 +1,4 @@
-package stile
+package claims
 
 import (
 	"container/list"
@@ -8,18 +8,31 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A process queues once, and its goroutines take turns: however many want a lock, the store sees at most one claim of
-// theirs that holds and one that waits (for permits, one that waits). A turn costs no round trip, has a token of its
-// own, and is bounded in number and in time, so that other processes are not starved.
+// Turns is how many tokens a ticket is good for. With tickets below 1<<53, tokens stay below 1<<63.
+const Turns = 1 << 10
 
-// turns is how many tokens a ticket is good for. With tickets below 1<<53, tokens stay below 1<<63.
-const turns = 1 << 10
+// Terms are what makes two claims alike: goroutines that want the same on the same terms take turns on one claim.
+type Terms struct {
+	Name             string
+	Weight, Capacity int64
+	TTL, Delay       time.Duration
+	Owner            string
+	Reclaim          bool
+	Record           string
+}
 
-// A gate is where the goroutines of one client queue for claims that are alike. All of it is guarded by the client's mu.
+// A Want is what one goroutine asks for.
+type Want struct {
+	Terms
+	Linger  time.Duration // how long the claim stays after the last turn, for the next
+	MaxHold time.Duration // the hold ends after this; 0 means never
+}
+
+// A gate is where the goroutines of one process queue for claims on the same terms. All of it is guarded by the
+// keeper's mu.
 type gate struct {
-	c      *Client
-	key    gateKey
-	record string
+	k      *Keeper
+	terms  Terms
 	line   list.List // of *request, in order of arrival
 	tries  int       // how many of them would not wait
 	open   []*seat   // where a turn can be had at once: a shared claim, or one that lingers
@@ -28,97 +41,73 @@ type gate struct {
 	seats  int       // claims that have not left the store, asking included
 }
 
-// A gateKey is what makes two claims alike.
-type gateKey struct {
-	name, value, owner, reason string
-	weight, of                 int64
-	ttl, delay                 time.Duration
-	reclaim                    bool
-}
-
 // A request is one goroutine that wants a turn.
 type request struct {
 	answer chan answer // has room for one
-	lock   *Lock
+	want   Want
 	since  time.Duration
 	try    bool
 }
 
 type answer struct {
-	hold *hold
+	hold *Hold
 	err  error
 }
 
-// acquire takes a turn, or waits for one until ctx ends.
-func (c *Client) acquire(ctx context.Context, l *Lock, try bool) (*hold, error) {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return nil, ErrClosed
+// Acquire takes a turn, or waits for one until ctx ends, whose cause is the error then. A try does not wait: the error
+// is a [*Held] if it would have to.
+func (k *Keeper) Acquire(ctx context.Context, w *Want, try bool) (*Hold, error) {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return nil, driver.ErrClosed
 	}
-	g, err := c.gate(l)
-	if err != nil {
-		c.mu.Unlock()
-		return nil, err
-	}
-	now := c.clock.recent()
+	g := k.gate(&w.Terms)
+	now := k.clock.recent()
 	if s := g.free(now); s != nil && g.line.Len() == 0 {
-		h := g.serve(s, &request{lock: l, since: now}, now)
-		c.unlock()
+		h := g.serve(s, w, now, now)
+		k.unlock()
 		return h, nil
 	}
-	r := &request{answer: make(chan answer, 1), lock: l, since: now, try: try}
+	r := &request{answer: make(chan answer, 1), want: *w, since: now, try: try}
 	place := g.line.PushBack(r)
 	if try {
 		g.tries++
 	}
 	g.move(now)
-	c.unlock()
+	k.unlock()
 
 	select {
 	case a := <-r.answer:
 		return a.hold, a.err
 	case <-ctx.Done():
 	}
-	c.mu.Lock()
+	k.mu.Lock()
+	defer k.unlock()
 	select {
 	case a := <-r.answer: // it was answered before we could step out: give the turn back
-		c.unlock()
 		if a.hold != nil {
-			h := a.hold
-			c.mu.Lock()
-			c.spawn(func() { _ = h.release(0) }) // the caller learns of its context's end, and at once
-			c.unlock()
+			k.spawn(func() { _ = a.hold.Release(0) }) // the caller learns of its context's end, and at once
 		}
 	default:
 		g.pop(place)
-		g.move(c.clock.recent())
-		c.unlock()
+		g.move(k.clock.recent())
 	}
 	return nil, context.Cause(ctx)
 }
 
-// gate returns the gate for a lock, new if there is none.
-func (c *Client) gate(l *Lock) (*gate, error) {
-	o := &l.opts
-	key := gateKey{
-		name: l.name, value: l.value, owner: o.Owner, reason: o.Reason,
-		weight: l.weight, of: l.of, ttl: o.TTL, delay: o.LockDelay, reclaim: o.Reclaim,
+// gate returns the gate for claims on these terms, new if there is none.
+func (k *Keeper) gate(t *Terms) *gate {
+	g := k.gates[*t]
+	if g == nil {
+		g = &gate{k: k, terms: *t}
+		k.gates[*t] = g
 	}
-	if g := c.gates[key]; g != nil {
-		return g, nil
-	}
-	record, err := l.record()
-	if err != nil {
-		return nil, err
-	}
-	g := &gate{c: c, key: key, record: record}
-	c.gates[key] = g
-	return g, nil
+	return g
 }
 
-func (g *gate) permits() bool { return g.key.of != driver.All }
-func (g *gate) shared() bool  { return !g.permits() && g.key.weight != driver.All }
+func (g *gate) permits() bool { return g.terms.Capacity != driver.All }
+func (g *gate) shared() bool  { return !g.permits() && g.terms.Weight != driver.All }
 
 // free returns a claim that a turn can be had from, or nil.
 func (g *gate) free(now time.Duration) *seat {
@@ -135,9 +124,9 @@ func (g *gate) free(now time.Duration) *seat {
 	return nil
 }
 
-// serve gives a turn on a claim.
-func (g *gate) serve(s *seat, r *request, now time.Duration) *hold {
-	h := &hold{seat: s, token: s.claim.Ticket*turns + s.turn, since: now, refs: 1, linger: r.lock.opts.Linger}
+// serve gives a turn on a claim, to one who has wanted it since then.
+func (g *gate) serve(s *seat, w *Want, since, now time.Duration) *Hold {
+	h := &Hold{seat: s, token: s.claim.Ticket*Turns + s.turn, since: now, refs: 1, linger: w.Linger}
 	local := s.turn > 0
 	s.turn++
 	s.linger = 0
@@ -145,12 +134,12 @@ func (g *gate) serve(s *seat, r *request, now time.Duration) *hold {
 	if !g.shared() {
 		g.open = g.open[:len(g.open)-1] // where free found it
 	}
-	if r.lock.opts.MaxHold > 0 {
-		h.until = now + r.lock.opts.MaxHold
-		g.c.renewals.fix(s)
+	if w.MaxHold > 0 {
+		h.until = now + w.MaxHold
+		g.k.renewals.fix(s)
 	}
-	if g.c.opts.Observer != nil {
-		g.c.tell(Event{Kind: Acquired, Name: g.key.name, Token: h.token, Waited: now - r.since, Local: local})
+	if g.k.conf.Observe != nil {
+		g.k.tell(Event{Kind: Acquired, Name: g.terms.Name, Token: h.token, Waited: now - since, Local: local})
 	}
 	return h
 }
@@ -163,7 +152,7 @@ func (g *gate) move(now time.Duration) {
 			break
 		}
 		r := g.pop(e)
-		r.answer <- answer{hold: g.serve(s, r, now)}
+		r.answer <- answer{hold: g.serve(s, &r.want, r.since, now)}
 	}
 	if g.now != nil && !g.now.usable(now) {
 		g.now = nil
@@ -180,10 +169,10 @@ func (g *gate) move(now time.Duration) {
 	}
 	if s := g.now; s != nil && g.line.Len() > 0 && !s.watched {
 		s.watched = true
-		g.c.renewals.fix(s)
+		g.k.renewals.fix(s)
 	}
-	if g.line.Len() == 0 && g.seats == 0 && g.c.gates[g.key] == g {
-		delete(g.c.gates, g.key)
+	if g.line.Len() == 0 && g.seats == 0 && g.k.gates[g.terms] == g {
+		delete(g.k.gates, g.terms)
 	}
 }
 
@@ -194,7 +183,7 @@ func (g *gate) refuse(err error) {
 		next := e.Next()
 		if r := e.Value.(*request); r.try {
 			if err == nil {
-				err = g.heldBy(g.c.clock.recent())
+				err = g.heldBy(g.k.clock.recent())
 			}
 			g.pop(e)
 			r.answer <- answer{err: err}
@@ -204,11 +193,11 @@ func (g *gate) refuse(err error) {
 }
 
 // heldBy says who is in the way, as far as this process knows.
-func (g *gate) heldBy(now time.Duration) *HeldError {
+func (g *gate) heldBy(now time.Duration) *Held {
 	if s := g.asking; s != nil && s.blocker.Record != "" {
-		return &HeldError{By: holderOf(s.blocker.Record), Remaining: s.blocker.Remaining}
+		return &Held{By: s.blocker.Record, Remaining: s.blocker.Remaining}
 	}
-	held := &HeldError{By: holderOf(g.record)}
+	held := &Held{By: g.terms.Record}
 	if g.now != nil {
 		held.Remaining = g.now.deadline - now
 	}

@@ -1,11 +1,11 @@
-package stile
+package claims
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// A clock tells how long its client has existed, the time that the machine slept included. Go's monotonic clock stands
+// A clock tells how long its keeper has existed, the time that the machine slept included. Go's monotonic clock stands
 // still while a machine is suspended, and a lease in the store does not.
 //
 // Wall clocks decide nothing. Under testing/synctest the time is the bubble's, and the machine never sleeps.
