@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
 )
-
-// renewAtOnce is how many renewals one pipeline carries, so that a batch does not keep the server from others for long.
-const renewAtOnce = 256
 
 // maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
 const maxText = 1<<16 - 1
@@ -37,11 +33,11 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		// From here on the claim may be told that it holds, even before the answer is here.
 		d.mail.expect(d.channel(key, c), c.ID, key)
 	}
-	a, err := d.run(ctx, s, key, c.ID, []string{
+	a, err := d.run(ctx, s, request{key, c.ID, []string{
 		c.ID, c.Client, c.Owner, c.Record,
 		number(c.Weight), number(c.Capacity), number(micros(c.TTL)), number(micros(c.Wait)), number(micros(c.Delay)),
 		number(c.Ticket), flags,
-	})
+	}})
 	var other *driver.CapacityError
 	if errors.As(err, &other) {
 		other.Want = c.Capacity
@@ -63,45 +59,15 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // Renew sends all renewals in few pipelines.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	answers := make([]driver.Renewal, len(cs))
-	for i := 0; i < len(cs); i += renewAtOnce {
-		end := min(i+renewAtOnce, len(cs))
-		d.renew(ctx, cs[i:end], answers[i:end])
-	}
-	return answers
-}
-
-func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver.Renewal) {
-	fail := func(err error) {
-		for i := range answers {
-			answers[i].Err = d.explain(ctx, err)
-		}
-	}
-	keys, args, cmds := make([]string, len(cs)), make([][]string, len(cs)), make([]rueidis.Completed, len(cs))
+	requests := make([]request, len(cs))
 	for i, c := range cs {
-		keys[i] = d.key(c.Name)
-		args[i] = []string{c.ID, number(micros(c.TTL)), number(micros(c.Wait))}
+		requests[i] = request{d.key(c.Name), c.ID, []string{c.ID, number(micros(c.TTL)), number(micros(c.Wait))}}
 	}
-	if err := d.connected(ctx, keys[0]); err != nil {
-		fail(err)
-		return
-	}
-	ctx, release := d.bound(ctx)
-	defer release()
-	for i := range cs {
-		cmds[i] = d.evalsha(d.scripts.renew, keys[i], args[i])
-	}
-	for i, r := range d.client.DoMulti(ctx, cmds...) {
-		if noScript(r) {
-			r = d.client.Do(ctx, d.eval(d.scripts.renew, keys[i], args[i]))
-		}
-		d.note(ctx, r)
-		a, err := d.read(ctx, r, keys[i], cs[i].ID)
-		answers[i] = driver.Renewal{Err: err}
-		if err == nil {
-			answers[i].TTL = a.span(0)
-		}
-	}
+	renewals := make([]driver.Renewal, len(cs))
+	d.runAll(ctx, d.scripts.renew, requests, func(i int, a answer, err error) {
+		renewals[i] = driver.Renewal{TTL: a.span(0), Err: err}
+	})
+	return renewals
 }
 
 // Leave is one round trip.
@@ -109,14 +75,14 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	c := l.Claim
 	key := d.key(c.Name)
 	d.mail.forget(d.channel(key, c), c.ID, key)
-	_, err := d.run(ctx, d.scripts.leave, key, c.ID, []string{c.ID, number(micros(l.Keep))})
+	_, err := d.run(ctx, d.scripts.leave, request{key, c.ID, []string{c.ID, number(micros(l.Keep))}})
 	return err
 }
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
 	key := d.key(b.Name)
-	a, err := d.run(ctx, d.scripts.remove, key, "", []string{"", number(b.Ticket)})
+	a, err := d.run(ctx, d.scripts.remove, request{key, "", []string{"", number(b.Ticket)}})
 	if err != nil {
 		return driver.Standing{}, err
 	}

@@ -34,10 +34,14 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	if d.ctx.Err() != nil {
 		return errors.New("the client was closed while redis had the request")
 	}
+	_, unsent := errors.AsType[*unsent](err)
+	if ctx.Err() != nil && unsent {
+		return driver.Rejected(ctx.Err())
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if _, ok := errors.AsType[*unsent](err); ok {
+	if unsent {
 		return driver.Rejected(driver.Unreachable(fmt.Errorf("redis does not answer: %w", foreign(err))))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

@@ -17,38 +17,34 @@ const scanAtOnce = 1000
 // and leaves out what is not stile's.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	if q.Name != "" {
-		l, err := d.list(ctx, q.Name)
-		if err != nil || len(l.Claims) == 0 {
+		a, err := d.run(ctx, d.scripts.list, request{key: d.key(q.Name), args: []string{""}})
+		claims := a.standings(1)
+		if err != nil || len(claims) == 0 {
 			return nil, err
 		}
-		return []driver.Listing{l}, nil
+		return []driver.Listing{{Name: q.Name, Capacity: a.number(0), Claims: claims}}, nil
 	}
 	names, err := d.names(ctx, q.Prefix)
 	if err != nil {
 		return nil, err
 	}
 	var all []driver.Listing
-	for _, name := range names {
-		l, err := d.list(ctx, name)
-		if errors.Is(err, driver.ErrForeign) {
-			continue
+	requests := make([]request, len(names))
+	for i, name := range names {
+		requests[i] = request{key: d.key(name), args: []string{""}}
+	}
+	d.runAll(ctx, d.scripts.list, requests, func(i int, a answer, e error) {
+		switch claims := a.standings(1); {
+		case e != nil && !errors.Is(e, driver.ErrForeign):
+			err = e
+		case len(claims) > 0:
+			all = append(all, driver.Listing{Name: names[i], Capacity: a.number(0), Claims: claims})
 		}
-		if err != nil {
-			return nil, err
-		}
-		if len(l.Claims) > 0 {
-			all = append(all, l)
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	return all, nil
-}
-
-func (d *Driver) list(ctx context.Context, name string) (driver.Listing, error) {
-	a, err := d.run(ctx, d.scripts.list, d.key(name), "", []string{""})
-	if err != nil {
-		return driver.Listing{}, err
-	}
-	return driver.Listing{Name: name, Capacity: a.number(0), Claims: a.standings(1)}, nil
 }
 
 // names returns the names in use that begin with a prefix, in order.

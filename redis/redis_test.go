@@ -166,7 +166,7 @@ func TestManyRenewals(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
 	var cs []*driver.Claim
-	for i := range 2*renewAtOnce + 3 {
+	for i := range 2*atOnce + 3 {
 		cs = append(cs, claim(fmt.Sprint("name-", i), fmt.Sprint("id-", i)))
 		if i%3 > 0 {
 			enter(t, d, cs[i])
