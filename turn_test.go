@@ -122,6 +122,21 @@ func TestProcessQueuesWhileItHolds(t *testing.T) {
 	})
 }
 
+// TestReclaimSparesOneself has a process queue for its next turn while it holds: with Reclaim, too, it must not throw its
+// own claim out.
+func TestReclaimSparesOneself(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(nil)
+		job := a.Mutex("x").With(stile.LockOptions{Owner: "nightly", Reclaim: true})
+		held := w.lock(job)
+		next := w.inLine(w.Context(), job)
+		pass(time.Minute)
+		w.waits(next)
+		w.unlock(held)
+		w.unlock(w.got(next))
+	})
+}
+
 func TestCancelledWaiterPassesThePlaceOn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b, c := w.join(nil), w.join(nil), w.join(nil)

@@ -201,7 +201,7 @@ func checkStability(before, q *Queue) error {
 
 func checkError(before *Queue, v verb, c Claim, stood bool, answer error) error {
 	capacity, ok := errors.AsType[*CapacityError](answer)
-	rest := slices.ContainsFunc(before.Entries, func(e Entry) bool { return !c.Reclaim || c.Owner == "" || e.Owner != c.Owner })
+	rest := slices.ContainsFunc(before.Entries, func(e Entry) bool { return !c.reclaims(e) })
 	switch {
 	case ok && (v == enters || v == tries) && !stood && rest && *capacity == CapacityError{before.Capacity, c.Capacity} && c.Capacity != before.Capacity:
 		return nil
@@ -244,10 +244,15 @@ func checkEntered(before, q *Queue, now, stamp int64, c Claim, stood bool, p Pla
 		return errors.New("a claim that waits is not told what for, or until when")
 	}
 	others := before.Entries
-	if c.Reclaim && c.Owner != "" && !stood {
-		others = slices.DeleteFunc(slices.Clone(others), func(e Entry) bool { return e.Owner == c.Owner })
+	if !stood {
+		others = slices.DeleteFunc(slices.Clone(others), c.reclaims)
 	}
 	return checkSame(others, q.Entries, c.ID, q.Holding())
+}
+
+// reclaims reports whether the entry belongs to an earlier run of the claim's job.
+func (c *Claim) reclaims(e Entry) bool {
+	return c.Reclaim && c.Owner != "" && e.Owner == c.Owner && e.Client != c.Client
 }
 
 func firstEnd(ahead []Entry) time.Duration {

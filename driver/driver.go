@@ -61,7 +61,7 @@ type Claim struct {
 	Ticket   int64         // where it stands, once known; 0 before that
 	Try      bool          // enter only if it holds at once
 	Owner    string        // with Reclaim: the stable name of a job
-	Reclaim  bool          // entering removes the claim that an earlier run of the same Owner left in this queue
+	Reclaim  bool          // entering removes what other clients with the same Owner, earlier runs, left in this queue
 	Record   string        // shown to observers and kept as it is, at most MaxRecord bytes
 }
 

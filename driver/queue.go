@@ -75,7 +75,9 @@ func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
 	}
 	rest := Queue{Capacity: q.Capacity, Entries: q.Entries} // what the claim would join
 	if c.Reclaim && c.Owner != "" {
-		rest.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e Entry) bool { return e.Owner == c.Owner })
+		rest.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e Entry) bool {
+			return e.Owner == c.Owner && e.Client != c.Client // this run's own claims are no earlier run's
+		})
 	}
 	if len(rest.Entries) == 0 {
 		rest.Capacity = c.Capacity

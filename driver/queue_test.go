@@ -51,7 +51,7 @@ func (h *history) operate(a, b, c, d byte) error {
 			ID: fmt.Sprint(len(h.claims)), Weight: []int64{1, min(2, capacity), capacity}[int(c)%3], Capacity: capacity,
 			TTL: time.Duration(1+c>>5) * time.Microsecond, Wait: time.Duration(1+b>>6) * time.Microsecond,
 			Delay: time.Duration(b>>3&3) * time.Microsecond,
-			Owner: []string{"", "", "x", "y"}[c>>3&3], Reclaim: d&4 != 0,
+			Owner: []string{"", "", "x", "y"}[c>>3&3], Reclaim: d&4 != 0, Client: []string{"p", "q"}[d>>1&1],
 		})
 	}
 	recent := min(len(h.claims), 6)
@@ -125,7 +125,7 @@ func mustEnter(t *testing.T, q *Queue, now int64, c *Claim) Place {
 func TestReclaimThatIsRefused(t *testing.T) {
 	job := func(id string, weight, capacity int64) *Claim {
 		c := exclusive(id)
-		c.Weight, c.Capacity, c.Owner, c.Reclaim = weight, capacity, "job", true
+		c.Weight, c.Capacity, c.Client, c.Owner, c.Reclaim = weight, capacity, id, "job", true
 		return c
 	}
 	t.Run("capacity", func(t *testing.T) {

@@ -169,6 +169,7 @@ func TestBugsAreCaught(t *testing.T) {
 			return d.Leave(ctx, l)
 		}}},
 		{"Reclaim", "reclaim is not done", entering(func(c *driver.Claim) { c.Reclaim = false })},
+		{"ReclaimOwn", "reclaim removes the run's own", entering(func(c *driver.Claim) { c.Client = c.ID })},
 		{"ReclaimOthers", "reclaim removes everyone", entering(func(c *driver.Claim) { c.Owner, c.Reclaim = "all", true })},
 		{"Exclusive", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
 		{"Exclusive", "writers are readers", entering(func(c *driver.Claim) { c.Weight = 1 })},

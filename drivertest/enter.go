@@ -21,6 +21,7 @@ var enterCases = []Case{
 	{"CapacityForgotten", "An empty queue forgets its capacity.", permits, capacityForgotten},
 	{"Reclaim", "Entering with Reclaim removes the claim that an earlier run of the same Owner left in this queue.", 0, reclaim},
 	{"ReclaimOthers", "Reclaim removes claims of the same Owner alone.", 0, reclaimOthers},
+	{"ReclaimOwn", "Reclaim removes what other clients left, not what this run holds.", 0, reclaimOwn},
 }
 
 func enterAtTail(r *run) {
@@ -229,6 +230,18 @@ func reclaim(r *run) {
 	r.gone("leave by the earlier run", r.a.Leave(r.ctx, &driver.Departure{Claim: earlier}))
 	if again := r.holds(r.b, later); again.Ticket != is.Ticket {
 		r.Errorf("the ticket of the later run is %d the second time; want %d", again.Ticket, is.Ticket)
+	}
+}
+
+func reclaimOwn(r *run) {
+	holds, queues := r.claim(), r.claim()
+	queues.Client = holds.Client
+	holds.Owner, holds.Reclaim = "job", true
+	queues.Owner, queues.Reclaim = "job", true
+	r.holds(r.a, holds)
+	r.waits(r.a, queues)
+	if err := r.renew(r.a, holds).Err; err != nil {
+		r.Errorf("renewal of what the run holds = %v; want nil", err)
 	}
 }
 
