@@ -156,6 +156,11 @@ func TestFailover(t *testing.T) {
 	if d.Traits().Failover {
 		t.Error("the driver counts on a failover")
 	}
+	_, err := tryOpen(t, "redis+sentinel://"+set.Sentinel.Addr+"/other")
+	says(t, err, "knows no primary named \"other\"")
+	if err != nil {
+		marks(t, err, true, false)
+	}
 	a, b := claim("name", "a"), claim("name", "b")
 	enter(t, d, a)
 	enter(t, d, b)
@@ -163,14 +168,16 @@ func TestFailover(t *testing.T) {
 	servertest.Until(t, "the replica has the queue", func() bool {
 		return set.Replica.RedisInfo("master_repl_offset") == set.Primary.RedisInfo("master_repl_offset")
 	})
-	woken := make(chan struct{})
+	woken := make(chan error, 1)
 	go func() {
-		d.Await(timely(t), b)
-		close(woken)
+		_, err := d.Await(timely(t), b)
+		woken <- err
 	}()
 	set.Primary.Kill()
-	<-woken
-	var err error
+	err = <-woken
+	if err != nil {
+		t.Errorf("await ends with %v when the connection is lost", err)
+	}
 	servertest.Until(t, "the driver has found the new primary", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

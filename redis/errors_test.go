@@ -98,10 +98,10 @@ func TestBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ended := make(chan struct{})
+	ended := make(chan error, 1)
 	go func() {
-		c.Do("EVAL", "while true do end", "0")
-		close(ended)
+		_, err := c.Do("EVAL", "while true do end", "0")
+		ended <- err
 	}()
 	servertest.Until(t, "the server is busy", func() bool {
 		_, err = d.Enter(timely(t), claim("name", "id"))
@@ -110,7 +110,9 @@ func TestBusy(t *testing.T) {
 	says(t, err, "redis is busy with another's script")
 	marks(t, err, true, true)
 	s.Redis([]string{"SCRIPT", "KILL"})
-	<-ended
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the other's script ended with %v", err)
+	}
 	leave(t, d, claim("name", "id"))
 }
 

@@ -165,14 +165,19 @@ func (m *mail) listen(ctx context.Context, in *inbox) {
 		subscribe = m.subscribeSharded
 	}
 	delay := retryMin
-	for ctx.Err() == nil {
-		subscribe(ctx, in)
-		if m.turn(in, false) {
+	for {
+		_ = subscribe(ctx, in) // it can end in no other way than by being lost
+		stood := m.turn(in, false)
+		if ctx.Err() != nil {
+			return
+		}
+		if stood {
 			delay = retryMin
 			m.d.down.Store(true) // so that the next call does not find out by losing its request
 		}
 		select {
 		case <-ctx.Done():
+			return
 		case <-time.After(delay/2 + rand.N(delay/2)):
 		}
 		delay = min(2*delay, retryMax)
@@ -180,7 +185,7 @@ func (m *mail) listen(ctx context.Context, in *inbox) {
 }
 
 // subscribe listens on a connection of its own, so that calls on the other stay quick, until it is lost or ctx ends.
-func (m *mail) subscribe(ctx context.Context, in *inbox) {
+func (m *mail) subscribe(ctx context.Context, in *inbox) error {
 	c, release := m.d.client.Dedicate()
 	defer release()
 	defer c.Close()
@@ -188,18 +193,20 @@ func (m *mail) subscribe(ctx context.Context, in *inbox) {
 		OnMessage:      func(msg rueidis.PubSubMessage) { m.deliver(in, msg.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) { m.turn(in, s.Kind == "subscribe") },
 	})
-	if c.Do(ctx, c.B().Subscribe().Channel(in.channel).Build()).Error() != nil {
-		return
+	if err := c.Do(ctx, c.B().Subscribe().Channel(in.channel).Build()).Error(); err != nil {
+		return err
 	}
 	select {
-	case <-lost:
+	case err := <-lost:
+		return err
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
 // subscribeSharded listens on the connection to the server that has the name, until that is lost, the name moves to
 // another server, or ctx ends.
-func (m *mail) subscribeSharded(ctx context.Context, in *inbox) {
+func (m *mail) subscribeSharded(ctx context.Context, in *inbox) error {
 	b := m.d.client.B()
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) { m.turn(in, s.Kind == "ssubscribe") })
 	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, c rueidis.CommandClient) error {
@@ -210,7 +217,7 @@ func (m *mail) subscribeSharded(ctx context.Context, in *inbox) {
 		}
 		return err
 	})
-	m.d.client.Receive(hooked, b.Ssubscribe().Channel(in.channel).Build(), func(msg rueidis.PubSubMessage) {
+	return m.d.client.Receive(hooked, b.Ssubscribe().Channel(in.channel).Build(), func(msg rueidis.PubSubMessage) {
 		m.deliver(in, msg.Message)
 	})
 }

@@ -77,10 +77,14 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		if !refused && !named {
 			err = &dialError{strings.Join(o.InitAddress, ","), time.Since(start), foreign(err)}
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = ctx.Err()
+		case rueidis.IsRedisNil(err) || refused && strings.Contains(err.Error(), "No such master"):
+			err = driver.Rejected(fmt.Errorf("sentinel at %s knows no primary named %q", strings.Join(o.InitAddress, ","), o.Sentinel.MasterSet))
+		default:
+			err = d.explain(ctx, err)
 		}
-		err = d.explain(ctx, err)
 		d.cancel()
 		return nil, err
 	}
