@@ -166,12 +166,12 @@ func (b *box) twice() (tickets, worst, times int) {
 
 // tokensRise reports whether every sale has a larger token than the one before it.
 func (b *box) tokensRise() bool {
-	return slices.IsSortedFunc(b.sales, func(a, b sale) int {
-		if a.token < b.token {
-			return -1
+	for i := 1; i < len(b.sales); i++ {
+		if b.sales[i].token <= b.sales[i-1].token {
+			return false
 		}
-		return 1
-	})
+	}
+	return true
 }
 
 // waits returns how long a seller waited for the lock each time, in order; seller 0 means all of them.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -62,12 +64,21 @@ func (w *wish) lock(c *stile.Client, name string) *stile.Lock {
 
 // take waits for the lock as long as is wanted.
 func (w *wish) take(ctx context.Context, c *stile.Client, name string) (*stile.Lease, error) {
-	l := w.lock(c, name)
+	var (
+		l     = w.lock(c, name)
+		lease *stile.Lease
+		err   error
+	)
 	switch {
 	case w.try:
-		return l.TryLock(ctx)
+		lease, err = l.TryLock(ctx)
 	case w.waitSet:
-		return l.LockWithin(ctx, time.Duration(w.wait))
+		lease, err = l.LockWithin(ctx, time.Duration(w.wait))
+	default:
+		lease, err = l.Lock(ctx)
 	}
-	return l.Lock(ctx)
+	if errors.Is(err, stile.ErrLost) {
+		return nil, &status{exitHeld, fmt.Errorf("lock %q: the claim that waited was removed", name)}
+	}
+	return lease, err
 }

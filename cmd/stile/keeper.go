@@ -66,7 +66,7 @@ func (k *keeper) watch(events *events, signals <-chan os.Signal) {
 			}
 		case <-lost:
 			lost = nil
-			k.fail(k.lease.Check())
+			k.fail(bare(k.lease.Check()))
 			k.kill()
 		case s := <-signals:
 			k.child.signal(s.(syscall.Signal))
@@ -144,9 +144,17 @@ func (k *keeper) ending(events *events) error {
 		return errHeldLong
 	}
 	if err := k.lease.Check(); err != nil {
-		return err
+		return bare(err)
 	}
-	return &stile.Error{Op: "renew", Name: k.lease.Name(), Err: &stile.LostError{Reason: stile.Expired, Err: events.failure()}}
+	return &stile.LostError{Reason: stile.Expired, Err: events.failure()}
+}
+
+// bare returns the reason of a library's error, whose name is said anyway.
+func bare(err error) error {
+	if e, ok := errors.AsType[*stile.Error](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 var errHeldLong = errors.New("it was held for as long as --max-hold allows")

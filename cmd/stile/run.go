@@ -180,9 +180,9 @@ func (r *runner) ended(k *keeper, released error) error {
 	case definite:
 		return k.why
 	case k.why != nil:
-		return &status{exitLost, fmt.Errorf("the lock %s was lost while CMD ran: %w; nothing is left of CMD's process group", name, k.why)}
+		return &status{exitLost, fmt.Errorf("the lock %s was lost while CMD ran: %w; nothing is left of CMD's group", name, k.why)}
 	case errors.Is(released, stile.ErrLost):
-		return &status{exitLost, fmt.Errorf("the lock %s was lost while CMD ran: %w; others may have been at work at the same time", name, released)}
+		return &status{exitLost, fmt.Errorf("the lock %s was lost while CMD ran: %w; others may have been at work at the same time", name, bare(released))}
 	case released != nil:
 		warn("warning: %v", released)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -256,12 +255,12 @@ func (sc *script) unlock(ctx context.Context) error {
 func (sc *script) print(out io.Writer, h stile.Handle, deadline time.Time) error {
 	token := strconv.FormatInt(h.Token, 10)
 	if sc.json {
-		return json.NewEncoder(out).Encode(struct {
+		return writeJSON(out, struct {
 			Name     string `json:"name"`
 			Token    string `json:"token"`
 			Deadline string `json:"deadline"`
 			Handle   string `json:"handle"`
-		}{h.Name, token, stamp(deadline), sc.path})
+		}{h.Name, token, stamp(deadline), sc.path}, "")
 	}
 	_, err := fmt.Fprintf(out, "token=%s\ndeadline=%s\nhandle=%s\n", token, stamp(deadline), quoted(sc.path))
 	return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -60,7 +59,7 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 		for i, q := range queues {
 			views[i] = viewOf(q)
 		}
-		return pretty(w, views)
+		return writeJSON(w, views, "  ")
 	}
 	if len(queues) == 0 {
 		_, err := fmt.Fprintln(w, "no names are in use")
@@ -86,13 +85,6 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 	return table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)
 }
 
-func pretty(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
-
 const showLong = `Shows who holds NAME and who waits for it, in the order in which they hold.
 
 --json prints one object with name, permits (0 unless the name has permits) and
@@ -113,7 +105,7 @@ func newShow(s *store) *cobra.Command {
 				case err != nil:
 					return err
 				case asJSON:
-					return pretty(cmd.OutOrStdout(), viewOf(q))
+					return writeJSON(cmd.OutOrStdout(), viewOf(q), "  ")
 				}
 				return show(cmd.OutOrStdout(), q)
 			})
@@ -164,9 +156,7 @@ func watch(ctx context.Context, w io.Writer, c *stile.Client, name string, asJSO
 		if asJSON {
 			v := viewOf(q)
 			v.At = stamp(now)
-			e := json.NewEncoder(w)
-			e.SetEscapeHTML(false)
-			err = e.Encode(v)
+			err = writeJSON(w, v, "")
 		} else {
 			fmt.Fprintln(w, now.Format("15:04:05.000"))
 			if err = show(w, q); err == nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/stilelock/stile"
 )
@@ -122,4 +126,27 @@ func short(d time.Duration) string {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
+}
+
+// writeJSON writes one value. What a terminal would not show as it is, is escaped.
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", indent)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	var safe strings.Builder
+	for _, r := range b.String() {
+		if r == '\n' || unicode.IsPrint(r) {
+			safe.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&safe, `\u%04x`, unit)
+		}
+	}
+	_, err := io.WriteString(w, safe.String())
+	return err
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDemo(t *testing.T) {
+	u := newAccount(t)
+	out := u.must("demo", "tickets", "--processes", "5", "--tickets", "40")
+	for _, want := range []string{
+		`(?m)^5 processes sell 40 tickets from one file\.$`,
+		`(?m)^  40 tickets were sold \d+ times in \S+: \d+ of them more than once, number \d+ to \d+ customers\.$`,
+		`(?m)^With a lock, kept in sqlite:///`,
+		`(?m)^  40 tickets sold in \S+; waits p50 \S+, p99 \S+\.$`,
+		`(?m)^  Exactly 40, none twice\. The tokens rose with every sale, from \d+ to \d+\.$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// The judge must see what goes wrong, or the demonstration proves nothing.
+func TestDemoJudges(t *testing.T) {
+	good := []sale{{ticket: 3, seller: 1, token: 1}, {ticket: 2, seller: 2, token: 2}, {ticket: 1, seller: 1, token: 5}}
+	for _, tt := range []struct {
+		name  string
+		sales []sale
+		want  string // in the error; none if empty
+	}{
+		{"good", good, ""},
+		{"twice", append([]sale{{ticket: 3, seller: 2}}, good...), "oversold with the lock: 1 tickets more than once, number 3 to 2 customers"},
+		{"too few", good[:2], "2 tickets were sold, not 3"},
+		{"token stays", []sale{good[0], {ticket: 2, token: 1}, good[2]}, "the tokens did not rise"},
+		{"token falls", []sale{good[2], good[1], good[0]}, "the tokens did not rise"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &demo{processes: 2, tickets: 3, out: &strings.Builder{}}
+			err := d.judge(&box{tickets: 3, pids: []int{1, 2}, sales: tt.sales})
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if err != nil {
+				if got := exitCode(&strings.Builder{}, err); got != exitFailed {
+					t.Errorf("status %d, want %d", got, exitFailed)
+				}
+			}
+		})
+	}
+}
+
+func TestBoxReadsLedger(t *testing.T) {
+	b, err := openBox(filepath.Join(t.TempDir(), "box"), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := appendTo(b.ledger(), "2 1 77 1500\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.read(); err != nil || len(b.sales) != 1 || b.sales[0] != (sale{2, 1, 77, 1500 * time.Microsecond}) {
+		t.Errorf("%+v, %v", b.sales, err)
+	}
+	if err := appendTo(b.ledger(), "1 1\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.read(); err == nil {
+		t.Error("a torn line is read")
+	}
+	if text, err := os.ReadFile(b.left()); err != nil || len(text) != len(countText(10000)) {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	list := []time.Duration{1, 2, 3, 4}
+	for part, want := range map[float64]time.Duration{0: 1, 0.5: 3, 0.99: 4, 1: 4} {
+		if got := quantile(list, part); got != want {
+			t.Errorf("%v: got %d, want %d", part, got, want)
+		}
+	}
+	if got := quantile(nil, 0.5); got != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// family starts stile with a CMD that has a child and a grandchild, all of which ignore SIGTERM.
+func (u *account) family(name string, flags ...string) (p *process, pids []int) {
+	u.t.Helper()
+	p = u.start(with(name, family, flags...)...)
+	return p, []int{p.pid(), p.pid(), p.pid()}
+}
+
+func living(pids []int) (left []int) {
+	for _, pid := range pids {
+		if !dead(pid) {
+			left = append(left, pid)
+		}
+	}
+	return left
+}
+
+// whatNextSees is a CMD that prints which of the processes it finds at work, then "holds", and ends with its stdin.
+func whatNextSees(pids []int) []string {
+	script := ""
+	for _, pid := range pids {
+		script += "if grep -qs '^State:.[RSDTt]' /proc/" + strconv.Itoa(pid) + "/status; then echo " + strconv.Itoa(pid) + "; fi; "
+	}
+	return []string{"--", "sh", "-c", script + "echo holds; cat >/dev/null"}
+}
+
+func TestClaimBrokenByHand(t *testing.T) {
+	u := newAccount(t)
+	p, pids := u.family("a", "--ttl", "1500ms")
+	u.must("break", "a", "--yes", "--reason", "test")
+	if got := p.wait(); got != 79 || !strings.Contains(p.stderr.String(), "the store no longer has it") {
+		t.Errorf("status %d, want 79: %s", got, p.stderr)
+	}
+	if left := living(pids); left != nil {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// A claim that was broken so shortly before CMD ended that no renewal told of it.
+func TestClaimBrokenBeforeTheEnd(t *testing.T) {
+	u := newAccount(t)
+	p := u.start(with("a", idle)...)
+	p.line()
+	u.must("break", "a", "--yes", "--reason", "test")
+	p.stdin.Close()
+	if got := p.wait(); got != 79 {
+		t.Errorf("status %d, want 79: %s", got, p.stderr)
+	}
+}
+
+func TestStileKilled(t *testing.T) {
+	const ttl = 1500 * time.Millisecond
+	u := newAccount(t)
+	p, pids := u.family("a", "--ttl", ttl.String())
+	p.signal(syscall.SIGKILL)
+	died := time.Now()
+	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
+	if took := time.Since(died); took > ttl/2 {
+		t.Errorf("CMD's group was gone after %v", took)
+	}
+	u.must("run", "a", "--", "true")
+	if took := time.Since(died); took > ttl+time.Second {
+		t.Errorf("the lock was free after %v, with a ttl of %v", took, ttl)
+	}
+}
+
+func TestStileStopped(t *testing.T) {
+	u := newAccount(t)
+	p, pids := u.family("a", "--ttl", "1500ms")
+	next := u.start(with("a", whatNextSees(pids))...)
+	until(t, "the next is in the queue", func() bool { return len(u.show("a").Claims) == 2 })
+	p.signal(syscall.SIGSTOP)
+	if got := next.line(); got != "holds" {
+		t.Errorf("the next holder found process %s of CMD's group at work", got)
+	}
+	p.signal(syscall.SIGCONT)
+	if got := p.wait(); got != 79 {
+		t.Errorf("status %d, want 79: %s", got, p.stderr)
+	}
+	if claims := u.show("a").Claims; len(claims) != 1 || claims[0].State != "holds" || claims[0].PID != next.cmd.Process.Pid {
+		t.Errorf("the next holder was disturbed: %+v", claims)
+	}
+	next.stdin.Close()
+	if got := next.wait(); got != 0 {
+		t.Errorf("the next holder ended with status %d: %s", got, next.stderr)
+	}
+}
+
+// A stop that is shorter than the lease does no harm.
+func TestStileStoppedForAMoment(t *testing.T) {
+	u := newAccount(t)
+	p := u.start(with("a", idle)...)
+	p.line()
+	p.signal(syscall.SIGSTOP)
+	p.signal(syscall.SIGCONT)
+	p.stdin.Close()
+	if got := p.wait(); got != 0 {
+		t.Errorf("status %d: %s", got, p.stderr)
+	}
+}
+
+// CMD cannot go on without its guard.
+func TestGuardKilled(t *testing.T) {
+	u := newAccount(t)
+	p, pids := u.family("a")
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pids[1]) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	group := strings.Fields(rest)[2]
+	leader, err := strconv.Atoi(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(parent(t, leader), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.wait(); got != 137 || !strings.Contains(p.stderr.String(), "the guard that CMD runs under has ended") {
+		t.Errorf("status %d, want 137: %s", got, p.stderr)
+	}
+	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
+	if claims := u.show("a").Claims; len(claims) != 0 {
+		t.Errorf("the lock is still taken: %+v", claims)
+	}
+}
+
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	ppid, err := strconv.Atoi(strings.Fields(rest)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ppid
+}
+
+// A store that does not answer any more: CMD is told to end in time, and killed in time.
+func TestStoreUnplugged(t *testing.T) {
+	const ttl = 3 * time.Second
+	server := servertest.Redis(t)
+	u := newAccount(t).at("redis://" + server.Addr)
+	p, pids := u.family("a", "--ttl", ttl.String())
+	polite := u.start("run", "b", "--ttl", ttl.String(), "--", "sh", "-c", `trap "echo told; exit 5" TERM; echo ready; while :; do sleep 1000 & wait; done`)
+	polite.line()
+	server.Pause()
+	paused := time.Now()
+	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
+	if took := time.Since(paused); took > ttl {
+		t.Errorf("CMD's group was gone %v after the store, with a ttl of %v", took, ttl)
+	}
+	if got := polite.line(); got != "told" {
+		t.Errorf("the other CMD said %q", got)
+	}
+	server.Resume()
+	for _, p := range []*process{p, polite} {
+		if got := p.wait(); got != 79 || !strings.Contains(p.stderr.String(), "it could not be renewed in time") {
+			t.Errorf("status %d, want 79: %s", got, p.stderr)
+		}
+	}
+}
+
+// The guard, started by hand, does nothing.
+func TestGuardAlone(t *testing.T) {
+	u := newAccount(t)
+	if r := u.run(guardArg); r.code != 0 || r.out != "" || r.err != "" {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+var updateGolden = flag.Bool("golden", false, "write testdata anew")
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *updateGolden {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%s\n%s has\n%s\nif that is meant: go test . -golden", got, path, want)
+	}
+}
+
+// steady replaces what differs from run to run.
+func steady(text string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	for _, r := range []struct{ pattern, to string }{
+		{`"ticket": ?"[0-9]+"`, `"ticket": "TICKET"`},
+		{`"token": ?"[0-9]+"`, `"token": "TOKEN"`},
+		{`"pid": ?[0-9]+`, `"pid": PID`},
+		{`"(since|remaining)": ?[0-9.]+`, `"$1": SECONDS`},
+		{`"host": ?` + regexp.QuoteMeta(strconv.Quote(host)), `"host": "HOST"`},
+		{`"(at|deadline)": ?"20[0-9-]+T[0-9:]+\.[0-9]{3}Z"`, `"$1": "TIME"`},
+		{`"handle": ?"/[^"]+\.handle"`, `"handle": "FILE"`},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.to)
+	}
+	return text
+}
+
+// crowd has three names in use: permits, readers before a writer, and a strange one.
+func crowd(t *testing.T) *account {
+	u := newAccount(t)
+	u.must("lock", "app/permits", "--permits", "2", "--of", "5", "--owner", "ann", "--reason", "half of them")
+	u.must("lock", "app/shared", "--read", "--owner", "bob")
+	u.start(with("app/shared", idle, "--owner", "eve", "--reason", "to <write> & \"quote\"")...)
+	until(t, "the writer waits", func() bool { return len(u.show("app/shared").Claims) == 2 })
+	u.must("lock", "--handle", filepath.Join(u.home, "h"), "--", "\u202eevil 🔒")
+	return u
+}
+
+func TestJSON(t *testing.T) {
+	u := crowd(t)
+	for _, tt := range []struct {
+		file string
+		args []string
+	}{
+		{"ls.json", []string{"ls", "--json"}}, {"ls-prefix.json", []string{"ls", "--json", "app/p"}},
+		{"ls-none.json", []string{"ls", "--json", "nothing"}}, {"show.json", []string{"show", "--json", "app/shared"}},
+		{"show-none.json", []string{"show", "--json", "nothing"}}, {"lock.json", []string{"lock", "--json", "another"}},
+	} {
+		text := u.must(tt.args...)
+		if !json.Valid([]byte(text)) {
+			t.Errorf("%q: not JSON: %s", tt.args, text)
+		}
+		golden(t, tt.file, steady(text))
+	}
+}
+
+func TestWatch(t *testing.T) {
+	u := newAccount(t)
+	p := u.start("watch", "a", "--json")
+	var lines []string
+	next := func(want int) {
+		t.Helper()
+		line := p.line()
+		var v queueView
+		if err := json.Unmarshal([]byte(line), &v); err != nil || len(v.Claims) != want {
+			t.Errorf("%d claims, want %d: %v: %s", len(v.Claims), want, err, line)
+		}
+		lines = append(lines, steady(line))
+	}
+	next(0)
+	holder := u.start(with("a", idle, "--owner", "first")...)
+	next(1)
+	waiter := u.start(with("a", idle, "--owner", "second")...)
+	next(2)
+	holder.stdin.Close()
+	next(1)
+	waiter.stdin.Close()
+	next(0)
+	golden(t, "watch.json", strings.Join(lines, "\n")+"\n")
+	p.signal(2)
+	if got := p.wait(); got != 130 {
+		t.Errorf("interrupted: status %d, want 130", got)
+	}
+}
+
+func TestTables(t *testing.T) {
+	queue := stile.Queue{Name: "a\u202eb", Claims: []stile.Claim{
+		{Ticket: 1024, Weight: 1, Holds: true, Since: 90 * time.Minute, Remaining: 12345 * time.Millisecond,
+			Holder: stile.Holder{Owner: "nightly", Program: "stile", Host: "web1", PID: 7, Reason: "back\tup\x1b[2J"}},
+		{Ticket: 2048, Weight: 1, Holds: true, Left: true, Since: time.Second, Remaining: 1234 * time.Millisecond},
+		{Ticket: 3072, Since: 0, Remaining: -time.Second, Holder: stile.Holder{Program: "job", Value: "10.0.0.1:80"}},
+	}}
+	permits := stile.Queue{Name: "p", Permits: 5, Claims: []stile.Claim{{Ticket: 1, Weight: 2, Holds: true}}}
+	var b strings.Builder
+	for _, err := range []error{
+		show(&b, queue), show(&b, permits), show(&b, stile.Queue{Name: "it's"}),
+		list(&b, []stile.Queue{queue, permits}, false), list(&b, nil, false),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	golden(t, "tables.txt", b.String())
+}
+
+func TestTablesOfTheCommand(t *testing.T) {
+	u := newAccount(t)
+	u.start(with("a", idle, "--owner", "me")...).line()
+	if got := u.must("ls"); !regexp.MustCompile(`(?s)^NAME +HOLD +WAIT +FIRST +SINCE +REMAINING\na +1 +0 +me on .* \(sh\) +\S+ +1[45]\S*s\n$`).MatchString(got) {
+		t.Error(got)
+	}
+	if got := u.must("show", "a"); !regexp.MustCompile(`(?s)^TICKET .*\n\d+ +holds +all +me +\S+ +\d+ +\S+ +1[45]\S*s +sh\n$`).MatchString(got) {
+		t.Error(got)
+	}
+	if got, want := u.must("show", "b"), "b is free: nobody holds it or waits for it\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestBreak(t *testing.T) {
+	u := newAccount(t)
+	u.must("lock", "a", "--owner", "first")
+	waiter := u.start(with("a", idle, "--owner", "second")...)
+	until(t, "the waiter waits", func() bool { return len(u.show("a").Claims) == 2 })
+	second := u.show("a").Claims[1].Ticket
+	out := u.must("break", "a", "--ticket", second, "--yes", "--reason", "not needed \"any\" more")
+	want := regexp.MustCompile(`^time=\S+ level=INFO msg="claim removed by hand" name=a ticket=` + second +
+		` state=waits holder="second on [^"]*" by="[^"]+" reason="not needed \\"any\\" more"\n$`)
+	if !want.MatchString(out) {
+		t.Errorf("got %s, want %s", out, want)
+	}
+	if claims := u.show("a").Claims; len(claims) == 0 || claims[0].Owner != "first" {
+		t.Errorf("the wrong claim was removed: %+v", claims)
+	}
+	if got := waiter.wait(); got != 75 || waiter.stderr.String() != "stile: lock \"a\": the claim that waited was removed\n" {
+		t.Errorf("the waiter ended with status %d: %s", got, waiter.stderr)
+	}
+}
+
+func TestVersionAndCompletion(t *testing.T) {
+	u := newAccount(t)
+	if got := u.must("version"); !strings.HasPrefix(got, "stile ") || strings.Count(got, "\n") != 1 {
+		t.Errorf("%q", got)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := u.must("completion", shell); len(got) < 1000 {
+			t.Errorf("%s: %q", shell, got)
+		}
+	}
+	u.must("lock", "app/one")
+	u.must("lock", "app/two")
+	u.must("lock", "other")
+	for _, verb := range []string{"show", "watch", "break", "run", "unlock"} {
+		if got, want := u.must("__complete", verb, "app/"), "app/one\napp/two\n:4\n"; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", verb, got, want)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A screen is a terminal with a process on it that leads its session.
+type screen struct {
+	t    *testing.T
+	file *os.File
+	keys io.Writer
+	text *bufio.Reader
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// onTerminal runs a program on a terminal of its own, as a shell would run it.
+func (u *account) onTerminal(name string, args ...string) *screen {
+	u.t.Helper()
+	main, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	raw, err := main.SyscallConn()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	var number int
+	if e := raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}); e != nil || err != nil {
+		u.t.Fatal(e, err)
+	}
+	side, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer side.Close()
+	s := &screen{t: u.t, file: main, keys: main, text: bufio.NewReader(main), cmd: u.command(name, args...), done: make(chan struct{})}
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = side, side, side
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.cmd.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	go func() {
+		s.cmd.Wait()
+		close(s.done)
+	}()
+	u.t.Cleanup(func() {
+		s.cmd.Process.Kill()
+		<-s.done
+		main.Close()
+	})
+	return s
+}
+
+// see reads until a text appears and returns the line from there on.
+func (s *screen) see(text string) string {
+	s.t.Helper()
+	var seen strings.Builder
+	for {
+		c, err := s.text.ReadByte()
+		if err != nil {
+			s.t.Fatalf("no %q on the screen, but %q: %v", text, &seen, err)
+		}
+		seen.WriteByte(c)
+		if strings.HasSuffix(seen.String(), text) {
+			return seen.String()
+		}
+	}
+}
+
+func (s *screen) foreground() int {
+	group, err := unix.IoctlGetInt(int(s.file.Fd()), unix.TIOCGPGRP)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return group
+}
+
+// On a terminal CMD's group is in the foreground, gets its signals, and leaves it to stile at the end.
+func TestTerminal(t *testing.T) {
+	u := newAccount(t)
+	s := u.onTerminal("sh", "-c", `"$0" run a -- sh -c 'echo pid $$.; trap "echo caught.; exit 6" INT; while read x; do echo got $x.; done'; echo status $?.; read y; echo shell $y.`, binary)
+	s.see("pid ")
+	pid, err := strconv.Atoi(strings.TrimSuffix(s.see("."), "."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.foreground(); got != pid {
+		t.Errorf("group %d is in the foreground, want CMD's, %d", got, pid)
+	}
+	fmt.Fprintln(s.keys, "hello")
+	s.see("got hello.")
+	fmt.Fprint(s.keys, "\x03")
+	s.see("caught.")
+	s.see("status 6.")
+	if got, want := s.foreground(), s.cmd.Process.Pid; got != want {
+		t.Errorf("group %d is in the foreground afterwards, want the shell's, %d", got, want)
+	}
+	fmt.Fprintln(s.keys, "again")
+	s.see("shell again.")
+}
+
+// A CMD that is stopped from the terminal stops stile, for the shell to go on; and goes on with it.
+func TestTerminalStop(t *testing.T) {
+	u := newAccount(t)
+	s := u.onTerminal("bash", "--norc", "--noprofile", "-i")
+	fmt.Fprintf(s.keys, "%s run a -- sh -c 'echo be''gun; read x; echo got $x.'\n", binary)
+	s.see("begun")
+	fmt.Fprint(s.keys, "\x1a")
+	s.see("Stopped")
+	fmt.Fprintln(s.keys, "echo she''ll; fg")
+	s.see("shell")
+	s.see(binary)
+	fmt.Fprintln(s.keys, "more")
+	s.see("got more.")
+	fmt.Fprintln(s.keys, "echo status $?.; exit")
+	s.see("status 0.")
+}
+
+func TestBreakAsks(t *testing.T) {
+	u := newAccount(t)
+	for _, tt := range []struct {
+		answer string
+		left   int
+	}{{"n", 1}, {"", 1}, {"yes", 0}} {
+		u.run("lock", "a", "--owner", "me", "--try")
+		s := u.onTerminal(binary, "break", "a", "--reason", "test")
+		if got := s.see("[y/N] "); !strings.Contains(got, "Remove the claim on a of me on ") {
+			t.Errorf("it asked %q", got)
+		}
+		fmt.Fprintln(s.keys, tt.answer)
+		<-s.done
+		if got := len(u.show("a").Claims); got != tt.left {
+			t.Errorf("%q: %d claims are left, want %d", tt.answer, got, tt.left)
+		}
+	}
+}
