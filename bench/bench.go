@@ -1,0 +1,154 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A bench is one run of the program.
+type bench struct {
+	server  *servertest.Server
+	dir     string // for files that children share
+	rounds  int
+	window  time.Duration // of what is counted by the thousand
+	idle    time.Duration // of what happens a few times a second
+	many    int           // leases that are held, and waiters that wait, where memory is measured
+	only    *regexp.Regexp
+	profile string // folder for profiles of our own side; "" means none
+	log     func(format string, args ...any)
+
+	measures []*measure
+	names    int
+}
+
+// A sample is what one row of a measure came to in one round, by the key of the column.
+type sample map[string]float64
+
+// A column is one figure of a measure.
+type column struct {
+	key, head string
+	digits    int // after the point
+}
+
+// A row is one contender of a measure, or what contenders are compared with.
+type row struct {
+	name    string
+	run     func() (sample, error)
+	samples []sample // of each round
+}
+
+// A measure is one table.
+type measure struct {
+	key, title, about string
+	slow              bool // it takes long and varies little: about half as many rounds
+	columns           []column
+	rows              []*row
+}
+
+// row returns the row with a name, or nil.
+func (m *measure) row(name string) *row {
+	if i := slices.IndexFunc(m.rows, func(r *row) bool { return r.name == name }); i >= 0 {
+		return m.rows[i]
+	}
+	return nil
+}
+
+// values returns a figure in each round.
+func (r *row) values(key string) []float64 {
+	var v []float64
+	for _, s := range r.samples {
+		v = append(v, s[key])
+	}
+	return v
+}
+
+// among makes a row of each of some contenders.
+func among(run func(contender) (sample, error), names ...string) []*row {
+	var rows []*row
+	for _, name := range names {
+		c := find(name)
+		rows = append(rows, &row{name: name, run: func() (sample, error) { return run(c) }})
+	}
+	return rows
+}
+
+// run takes all measures that were asked for, each in rounds: A B C, A B C.
+func (b *bench) run() error {
+	for _, m := range b.measures {
+		if !b.only.MatchString(m.key) {
+			continue
+		}
+		rounds := b.rounds
+		if m.slow {
+			rounds = (rounds + 1) / 2
+		}
+		for n := range rounds {
+			b.log("%s, round %d of %d", m.title, n+1, rounds)
+			for _, r := range m.rows {
+				s, err := r.run()
+				if err != nil {
+					return fmt.Errorf("%s: %s: %w", m.key, r.name, err)
+				}
+				r.samples = append(r.samples, s)
+				b.log("  %-16s %s", r.name, m.short(s))
+			}
+		}
+	}
+	return nil
+}
+
+// short puts a sample into one line.
+func (m *measure) short(s sample) string {
+	var parts []string
+	for _, c := range m.columns {
+		parts = append(parts, fmt.Sprintf("%s %s", c.head, grouped(s[c.key], c.digits)))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// name returns a lock's name that was not used before.
+func (b *bench) name() string {
+	b.names++
+	return fmt.Sprintf("bench-%d", b.names)
+}
+
+// profileFile returns where a profile of a contender is written, or "".
+func (b *bench) profileFile(measure string, c contender) string {
+	if b.profile == "" || !strings.HasPrefix(c.name, ours) {
+		return ""
+	}
+	name := measure + "-" + strings.NewReplacer(", ", "-").Replace(c.name)
+	return filepath.Join(b.profile, name+".pprof")
+}
+
+// profiled runs f and writes a profile of the processor into a file, unless its name is empty.
+func profiled(file string, f func() error) error {
+	if file == "" {
+		return f()
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if err := pprof.StartCPUProfile(out); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return f()
+}
+
+const micro = float64(time.Microsecond)
+
+func micros(d time.Duration) float64 { return float64(d) / micro }
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

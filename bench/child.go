@@ -1,0 +1,144 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// childEnv tells the program that it is a child, and what it has to do.
+const childEnv = "STILE_BENCH_CHILD"
+
+// A task is what a child has to do.
+type task struct {
+	Role      string // a key of roles
+	Addr      string
+	Contender string
+	TTL       time.Duration
+	Name      string
+	Size      int    // goroutines, or names
+	First     uint64 // number of the first goroutine
+	Field     string // the file that holds the field
+	Warm      time.Duration
+	Span      time.Duration
+	Profile   string // where to write a profile of the processor; "" means not
+}
+
+// roles are what a child can do, speaking with its parent in lines.
+var roles = map[string]func(*task, *lines) error{
+	"crowd": crowdRole, "waiter": waiterRole, "keeper": keeperRole, "queue": queueRole,
+}
+
+// lines is a conversation, one JSON value a line.
+type lines struct {
+	in  *json.Decoder
+	out *json.Encoder
+}
+
+func newLines(in io.Reader, out io.Writer) *lines {
+	return &lines{json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)}
+}
+
+func (l *lines) say(v any) error     { return l.out.Encode(v) }
+func (l *lines) hear(into any) error { return l.in.Decode(into) }
+
+// hearWord waits for a word and returns an error if it is another one.
+func (l *lines) hearWord(want string) error {
+	var got string
+	if err := l.hear(&got); err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("heard %q, want %q", got, want)
+	}
+	return nil
+}
+
+// runChild does a child's task, if this process is one, and reports whether it is.
+func runChild() bool {
+	text := os.Getenv(childEnv)
+	if text == "" {
+		return false
+	}
+	var t task
+	err := json.Unmarshal([]byte(text), &t)
+	if err == nil {
+		err = profiled(t.Profile, func() error { return roles[t.Role](&t, newLines(os.Stdin, os.Stdout)) })
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %s: %v\n", t.Role, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// A child is this program in another process. It ends when it is done, or when its parent does.
+type child struct {
+	*lines
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+func startChild(t *task) (*child, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &child{newLines(out, in), cmd, in}, nil
+}
+
+// end waits until a child that is done has ended. One that is not is killed.
+func (c *child) end(done bool) error {
+	c.stdin.Close()
+	if !done {
+		c.cmd.Process.Kill()
+	}
+	return c.cmd.Wait()
+}
+
+// mapField maps the field in a file into memory, where other processes see it too.
+func mapField(path string) (*field, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size := int(unsafe.Sizeof(field{}))
+	if err := f.Truncate(int64(size)); err != nil {
+		return nil, err
+	}
+	memory, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return (*field)(unsafe.Pointer(&memory[0])), nil
+}
+
+// open connects the library that the task is about.
+func (t *task) open() (library, error) { return find(t.Contender).open(t.Addr, t.TTL) }

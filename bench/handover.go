@@ -1,0 +1,168 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/rueidis"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	pings      = "PING"
+	pacedPings = "PING, paced"
+)
+
+// A waiter is let wait for between these times before the lock is released, so that one that polls is at any point of
+// its delay.
+const (
+	waitLeast = 10 * time.Millisecond
+	waitMost  = 30 * time.Millisecond
+)
+
+func (b *bench) handOver() *measure {
+	rows := among(b.handOverOne, crowded...)
+	rows = append(rows,
+		&row{name: pings, run: func() (sample, error) { return b.ping(0, 0) }},
+		&row{name: pacedPings, run: func() (sample, error) { return b.ping(waitLeast, waitMost) }},
+	)
+	return &measure{
+		key: "handover", title: "Hand-over to one waiter in another process",
+		about: "One process holds the lock, another waits for it, for 10 to 30 ms. The time is from the call of unlock until lock has " +
+			"returned in the other process, by the clock that both share. PING is one round trip by rueidis, stile's client " +
+			"library, one after the other; paced, with the same pauses before each as the hand-overs have, since a machine that " +
+			"has been idle answers later.",
+		columns: []column{{"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"n", "samples", 0}},
+		rows:    rows,
+	}
+}
+
+func (b *bench) handOverOne(c contender) (sample, error) {
+	name := b.name()
+	lib, err := c.open(b.server.Addr, defaultTTL)
+	if err != nil {
+		return nil, err
+	}
+	defer lib.close()
+	p, err := startChild(&task{Role: "waiter", Addr: b.server.Addr, Contender: c.name, TTL: defaultTTL, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	var times histogram
+	err = profiled(b.profileFile("handover", c), func() error {
+		m := lib.mutex(name)
+		for end := time.Now().Add(b.window); time.Now().Before(end); {
+			d, err := pass(m, p)
+			if err != nil {
+				return err
+			}
+			times.add(d)
+		}
+		return p.say(false)
+	})
+	if err := errors.Join(err, p.end(err == nil)); err != nil {
+		return nil, err
+	}
+	return times.sample(), nil
+}
+
+func (h *histogram) sample() sample {
+	return sample{"p50": micros(h.quantile(0.5)), "p99": micros(h.quantile(0.99)), "n": float64(h.N)}
+}
+
+// pass passes a lock to another process and returns how long that took.
+func pass(m mutex, to *child) (time.Duration, error) {
+	h, err := m.lock(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	if err := to.say(true); err != nil {
+		return 0, err
+	}
+	if err := to.hearWord("waiting"); err != nil {
+		return 0, err
+	}
+	time.Sleep(between(waitLeast, waitMost))
+	begin, err := now()
+	if err != nil {
+		return 0, err
+	}
+	if err := h.Unlock(); err != nil {
+		return 0, err
+	}
+	var end time.Duration
+	if err := to.hear(&end); err != nil {
+		return 0, err
+	}
+	return end - begin, nil
+}
+
+// waiterRole waits for the lock again and again, and tells when it had it.
+func waiterRole(t *task, parent *lines) error {
+	lib, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer lib.close()
+	m := lib.mutex(t.Name)
+	for {
+		var more bool
+		if err := parent.hear(&more); err != nil || !more {
+			return err
+		}
+		if err := parent.say("waiting"); err != nil {
+			return err
+		}
+		h, err := m.lock(context.Background())
+		if err != nil {
+			return err
+		}
+		got, err := now()
+		if err != nil {
+			return err
+		}
+		if err := h.Unlock(); err != nil {
+			return err
+		}
+		if err := parent.say(got); err != nil {
+			return err
+		}
+	}
+}
+
+func between(least, most time.Duration) time.Duration { return least + rand.N(most-least+1) }
+
+// now reads the clock that all processes of a machine share, and nobody sets.
+func now() (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return time.Duration(t.Nano()), err
+}
+
+// ping measures round trips, with pauses before each.
+func (b *bench) ping(least, most time.Duration) (sample, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{b.server.Addr}, DisableCache: true, ForceSingleClient: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	var times histogram
+	ctx := context.Background()
+	for end := time.Now().Add(b.window); time.Now().Before(end); {
+		if most > 0 {
+			time.Sleep(between(least, most))
+		}
+		begin := time.Now()
+		if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
+			return nil, err
+		}
+		times.add(time.Since(begin))
+	}
+	return times.sample(), nil
+}

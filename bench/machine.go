@@ -1,0 +1,65 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+	"golang.org/x/sys/unix"
+)
+
+// peers are the modules whose versions matter.
+var peers = []string{
+	"github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
+}
+
+// look finds out what a reader needs to know about this machine and this program.
+func look(s *servertest.Server) *facts {
+	f := &facts{
+		when: time.Now(), cpu: processor(), cores: runtime.NumCPU(), system: kernel(), golang: runtime.Version(),
+		server: "Redis " + s.RedisInfo("redis_version"),
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, path := range peers {
+			for _, m := range info.Deps {
+				if m.Path == path {
+					f.versions = append(f.versions, fmt.Sprintf("%s %s", strings.TrimPrefix(path, "github.com/"), m.Version))
+				}
+			}
+		}
+	}
+	f.load[0] = loadAverage()
+	return f
+}
+
+// processor returns the name of the processor, as Linux tells it.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return runtime.GOOS
+	}
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
+}
+
+// loadAverage returns how much the machine had to do in the last minute, as Linux tells it, or 0.
+func loadAverage() (load float64) {
+	text, _ := os.ReadFile("/proc/loadavg")
+	fmt.Sscan(string(text), &load) //nolint:errcheck // 0 is an answer too
+	return load
+}

@@ -1,0 +1,77 @@
+//go:build unix
+
+// Bench measures stile beside other lock libraries on one real Redis server, interleaved in one run, prints the
+// figures as they come, and writes a page about them. It starts the server, and other processes of itself, and ends them.
+//
+//	go run . -out ../docs/benchmarks.md
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func main() {
+	if runChild() {
+		return
+	}
+	h := &host{}
+	err := mainErr(h, os.Args[1:], os.Stdout, os.Stderr)
+	h.end()
+	if err != nil && err != flag.ErrHelp {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	out := flags.String("out", "", "write the page into this `file`; without it, it is printed")
+	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
+	only := flags.String("only", "", "take only the measures whose key matches this `regexp`: alone, apart, linger, hot, fleet, handover, waiting, holding, queueing")
+	rounds := flags.Int("rounds", 5, "how often to take each measure")
+	seconds := flags.Float64("seconds", 2, "length of a window")
+	profile := flags.String("profile", "", "write profiles of stile's side into this `folder`")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	b := &bench{
+		rounds: *rounds, window: time.Duration(*seconds * float64(time.Second)), idle: 10 * time.Second, profile: *profile,
+		dir: h.TempDir(), log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
+	}
+	if *quick {
+		b.rounds, b.window, b.idle = 1, 200*time.Millisecond, 500*time.Millisecond
+	}
+	var err error
+	if b.only, err = regexp.Compile(*only); err != nil {
+		return err
+	}
+	b.server = servertest.Redis(h)
+	b.measures = []*measure{
+		b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.handOver(), b.waiting(), b.holding(), b.queueing(),
+	}
+	f := look(b.server)
+	f.command = strings.Join(append([]string{"go run ."}, args...), " ")
+	if err := b.run(); err != nil {
+		return err
+	}
+	f.load[1] = loadAverage()
+	var text bytes.Buffer
+	if err := b.report(&text, f); err != nil {
+		return err
+	}
+	if *out == "" {
+		_, err := stdout.Write(text.Bytes())
+		return err
+	}
+	return os.WriteFile(*out, text.Bytes(), 0o644)
+}

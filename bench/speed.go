@@ -1,0 +1,229 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// How fast a lock is taken that nobody else wants, that 64 goroutines of one process want, or 64 of eight processes.
+
+const processes = 8
+
+func (b *bench) alone() *measure {
+	names := []string{ours, "redislock", "redsync", "rueidislock"}
+	return &measure{
+		key: "alone", title: "Uncontended, one goroutine",
+		about:   "One goroutine locks and unlocks one name that nobody else wants. A time is that of lock and unlock together.",
+		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
+		rows:    among(func(c contender) (sample, error) { return b.uncontended("alone", c, 1) }, names...),
+	}
+}
+
+func (b *bench) apart() *measure {
+	names := []string{ours, "redislock", "redsync", "rueidislock"}
+	return &measure{
+		key: "apart", title: "Uncontended, 64 goroutines on 64 names",
+		about:   "Each of 64 goroutines of one process, which share one client, locks and unlocks a name of its own.",
+		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
+		rows:    among(func(c contender) (sample, error) { return b.uncontended("apart", c, crowdSize) }, names...),
+	}
+}
+
+func (b *bench) lingering() *measure {
+	return &measure{
+		key: "linger", title: "Linger, one goroutine",
+		about: "As the first, with a claim that stays in the store for " + linger.String() + " after an unlock, so that the next lock here " +
+			"needs no request. Nobody else wants the name; if somebody did, he would have it after the turn.",
+		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 1}, {"p99", "p99 µs", 1}},
+		rows:    among(func(c contender) (sample, error) { return b.uncontended("linger", c, 1) }, "stile, Linger", "redislock"),
+	}
+}
+
+// uncontended has so many goroutines lock and unlock a name each.
+func (b *bench) uncontended(measure string, c contender, size int) (sample, error) {
+	lib, err := c.open(b.server.Addr, defaultTTL)
+	if err != nil {
+		return nil, err
+	}
+	defer lib.close()
+	name := b.name()
+	begin := time.Now().Add(b.window / 4)
+	end := begin.Add(b.window)
+	waits, errs := make([]histogram, size), make([]error, size)
+	err = profiled(b.profileFile(measure, c), func() error {
+		var done sync.WaitGroup
+		for i := range size {
+			done.Go(func() {
+				errs[i] = cycle(lib.mutex(name+"/"+strconv.Itoa(i)), &waits[i], begin, end)
+			})
+		}
+		done.Wait()
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all histogram
+	for i := range waits {
+		all.merge(&waits[i])
+	}
+	return sample{
+		"rate": float64(all.N) / b.window.Seconds(),
+		"p50":  float64(all.quantile(0.5)) / micro, "p99": float64(all.quantile(0.99)) / micro,
+	}, nil
+}
+
+// cycle locks and unlocks until the end.
+func cycle(m mutex, waits *histogram, begin, end time.Time) error {
+	ctx := context.Background()
+	for since := time.Now(); since.Before(end); {
+		h, err := m.lock(ctx)
+		if err != nil {
+			return err
+		}
+		if err := h.Unlock(); err != nil {
+			return err
+		}
+		now := time.Now()
+		if since.After(begin) {
+			waits.add(now.Sub(since))
+		}
+		since = now
+	}
+	return nil
+}
+
+var crowdColumns = []column{
+	{"passed", "hand-overs/s", 0}, {"acquired", "acquisitions/s", 0},
+	{"p50", "wait p50 ms", 2}, {"p99", "wait p99 ms", 2}, {"max", "wait max ms", 0}, {"hunger", "longest without ms", 0},
+	{"jain", "Jain", 2}, {"zero", "never had it", 0}, {"overlaps", "overlaps", 0},
+}
+
+var crowded = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
+
+func (b *bench) hot() *measure {
+	return &measure{
+		key: "hot", title: "One hot name, 64 goroutines of one process",
+		about: "They share one client, and lock and unlock the same name with nothing in between. A hand-over is an acquisition by " +
+			"another goroutine than the one that had the lock before.",
+		columns: crowdColumns,
+		rows:    among(b.hotOne, crowded...),
+	}
+}
+
+func (b *bench) hotOne(c contender) (sample, error) {
+	lib, err := c.open(b.server.Addr, defaultTTL)
+	if err != nil {
+		return nil, err
+	}
+	defer lib.close()
+	all := &crowd{
+		lib: lib, name: b.name(), size: crowdSize, first: 1, field: &field{}, warm: b.window / 4, span: b.window,
+	}
+	var t *tally
+	err = profiled(b.profileFile("hot", c), func() (err error) {
+		t, err = all.run()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.sample(b.window), nil
+}
+
+func (t *tally) sample(span time.Duration) sample {
+	return sample{
+		"passed": float64(t.Passed) / span.Seconds(), "acquired": float64(t.acquired()) / span.Seconds(),
+		"crossed": float64(t.Crossed) / span.Seconds(), "p50": millis(t.Waits.quantile(0.5)),
+		"p99": millis(t.Waits.quantile(0.99)), "max": millis(t.Waits.Most), "hunger": millis(t.Hunger),
+		"jain": jain(t.Each), "zero": float64(t.starved()), "overlaps": float64(t.Overlaps),
+	}
+}
+
+func (b *bench) fleet() *measure {
+	columns := append([]column{{"crossed", "between processes/s", 0}}, crowdColumns...)
+	columns[0], columns[1] = columns[1], columns[0]
+	return &measure{
+		key: "fleet", title: "One hot name, 8 processes of 8 goroutines",
+		about: "As the last, in eight processes with one client each, which begin together. Who had the lock before stands in memory " +
+			"that all processes share.",
+		columns: columns,
+		rows:    among(b.fleetOne, crowded...),
+	}
+}
+
+func (b *bench) fleetOne(c contender) (sample, error) {
+	name := b.name()
+	t := task{
+		Role: "crowd", Addr: b.server.Addr, Contender: c.name, TTL: defaultTTL, Name: name,
+		Size: crowdSize / processes, First: 1, Field: filepath.Join(b.dir, name),
+		Warm: max(b.window/4, 200*time.Millisecond), Span: b.window, Profile: b.profileFile("fleet", c),
+	}
+	var all []*child
+	tallies := make([]tally, processes)
+	var failed error
+	for range processes {
+		p, err := startChild(&t)
+		if err != nil {
+			failed = err
+			break
+		}
+		all = append(all, p)
+		t.First += uint64(t.Size)
+		t.Profile = ""
+	}
+	each := func(f func(i int, p *child) error) {
+		for i, p := range all {
+			if failed == nil {
+				failed = f(i, p)
+			}
+		}
+	}
+	each(func(_ int, p *child) error { return p.hearWord("ready") })
+	each(func(_ int, p *child) error { return p.say("go") })
+	each(func(i int, p *child) error { return p.hear(&tallies[i]) })
+	for _, p := range all {
+		if err := p.end(failed == nil); failed == nil {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	sum := &tally{}
+	for i := range tallies {
+		sum.merge(&tallies[i])
+	}
+	return sum.sample(b.window), nil
+}
+
+// crowdRole is a child's part of a crowd.
+func crowdRole(t *task, parent *lines) error {
+	lib, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer lib.close()
+	f, err := mapField(t.Field)
+	if err != nil {
+		return err
+	}
+	part := &crowd{lib: lib, name: t.Name, size: t.Size, first: t.First, field: f, warm: t.Warm, span: t.Span}
+	if err := parent.say("ready"); err != nil {
+		return err
+	}
+	if err := parent.hearWord("go"); err != nil {
+		return err
+	}
+	sum, err := part.run()
+	if err != nil {
+		return err
+	}
+	return parent.say(sum)
+}
