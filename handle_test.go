@@ -1,0 +1,110 @@
+package stile_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/memory"
+)
+
+func TestDetachAndAttach(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b, c := w.join(nil), w.join(nil), w.join(nil)
+		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: time.Minute, LockDelay: time.Second}))
+		ctx := lease.Context()
+		pass(10 * time.Second)
+		handle, err := lease.Detach(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if ctx.Err() == nil || !errors.Is(lease.Check(), stile.ErrReleased) || !errors.Is(lease.Unlock(), stile.ErrReleased) {
+			w.Error("a detached lease is not over")
+		}
+		if err := a.Close(); err != nil {
+			w.Fatal(err)
+		}
+		pass(59 * time.Second) // its whole ttl counts from then, and nobody renews
+		if n := w.queued("x"); n != 1 {
+			w.Fatalf("%d claims; want the detached one", n)
+		}
+		again, err := b.Attach(w.Context(), handle)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if again.Token() != lease.Token() || again.Name() != "x" {
+			w.Errorf("token %d, %q; want what it was, %d", again.Token(), again.Name(), lease.Token())
+		}
+		waiting := w.inLine(w.Context(), c.Mutex("x"))
+		pass(10 * time.Minute)
+		if err := again.Check(); err != nil {
+			w.Errorf("an attached lease is not renewed: %v", err)
+		}
+		w.waits(waiting)
+		w.unlock(again)
+		w.unlock(w.got(waiting))
+		if _, err := b.Attach(w.Context(), handle); !errors.Is(err, stile.ErrLost) {
+			w.Errorf("attaching what was released: %v; want ErrLost", err)
+		}
+	})
+}
+
+func TestDetachRefuses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(nil)
+		joined := w.lock(stile.Join(a.Mutex("1"), a.Mutex("2")))
+		if _, err := joined.Detach(w.Context()); !errors.Is(err, stile.ErrUnsupported) {
+			w.Errorf("a joined lock: %v; want ErrUnsupported", err)
+		}
+		w.unlock(joined)
+		r1, r2 := w.lock(a.Reader("x")), w.lock(a.Reader("x"))
+		if _, err := r1.Detach(w.Context()); !errors.Is(err, stile.ErrUnsupported) {
+			w.Errorf("a shared claim: %v; want ErrUnsupported", err)
+		}
+		w.unlock(r1)
+		w.unlock(r2)
+		lease := w.lock(a.Mutex("x"))
+		if _, err := a.d.Steal("x", time.Second); err != nil {
+			w.Fatal(err)
+		}
+		if _, err := lease.Detach(w.Context()); !errors.Is(err, stile.ErrLost) {
+			w.Errorf("a lost lease: %v; want ErrLost", err)
+		}
+		_ = lease.Unlock()
+		lease = w.lock(a.Mutex("y"))
+		a.d.Inject(memory.Fault{Verb: memory.Renew, Err: errors.New("not now")})
+		if _, err := lease.Detach(w.Context()); err == nil || lease.Check() != nil {
+			w.Errorf("a renewal that fails: %v, and the lease: %v; want an error, and to keep it", err, lease.Check())
+		}
+		pass(time.Minute)
+		if err := lease.Check(); err != nil {
+			w.Errorf("it is no longer renewed: %v", err)
+		}
+		w.unlock(lease)
+	})
+}
+
+func TestAttachRefusesWhatDetachDidNotMake(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(nil)
+		good := stile.Handle{Name: "x", ID: "id", Weight: 1, Capacity: 1, Token: stile.Turns, TTL: time.Second}
+		for name, spoil := range map[string]func(*stile.Handle){
+			"no name":   func(h *stile.Handle) { h.Name = "" },
+			"no id":     func(h *stile.Handle) { h.ID = "" },
+			"no token":  func(h *stile.Handle) { h.Token = 0 },
+			"no weight": func(h *stile.Handle) { h.Weight = 0 },
+			"too heavy": func(h *stile.Handle) { h.Weight = 2 },
+			"no ttl":    func(h *stile.Handle) { h.TTL = 0 },
+		} {
+			h := good
+			spoil(&h)
+			if _, err := a.Attach(w.Context(), h); !errors.Is(err, stile.ErrInvalid) {
+				w.Errorf("%s: %v; want ErrInvalid", name, err)
+			}
+		}
+		if _, err := a.Attach(w.Context(), good); !errors.Is(err, stile.ErrLost) {
+			w.Errorf("a claim that is not there: %v; want ErrLost", err)
+		}
+	})
+}

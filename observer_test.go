@@ -1,0 +1,64 @@
+package stile_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/memory"
+)
+
+func TestObserverIsToldWhatHappens(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		held := w.lock(a.Mutex("x"))
+		waiting := w.inLine(w.Context(), b.Mutex("x"))
+		own := w.inLine(w.Context(), b.Mutex("x"))
+		pass(time.Minute)
+		w.unlock(held)
+		lease := w.got(waiting)
+		first := b.last(stile.Acquired)
+		w.unlock(lease)
+		second := w.got(own)
+		if e := b.last(stile.Acquired); first.Local || !e.Local || first.Waited != time.Minute || e.Token != second.Token() || e.Name != "x" {
+			w.Errorf("acquired: %+v, then %+v", first, e)
+		}
+		if n := b.saw(stile.Waiting); n != 1 {
+			w.Errorf("told of waiting %d times; want once", n)
+		}
+		if e := a.last(stile.Renewed); e.Margin < 5*time.Second || e.Margin > 15*time.Second {
+			w.Errorf("renewed: %+v; want the margin that was left", e)
+		}
+		if e := a.last(stile.Released); e.Held != time.Minute || e.Token != held.Token() || e.Err != nil {
+			w.Errorf("released: %+v", e)
+		}
+		a.d.Inject(memory.Fault{Verb: memory.Leave, Times: -1, Drop: true})
+		other := w.lock(a.Mutex("y"))
+		_ = other.Unlock()
+		if e := a.last(stile.Released); e.Name != "y" || e.Err == nil {
+			w.Errorf("a release whose outcome is unknown: %+v; want the error", e)
+		}
+		w.unlock(second)
+	})
+}
+
+func TestLogTo(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	observe := stile.LogTo(log)
+	observe(stile.Event{Kind: stile.Acquired, Name: "quiet"})
+	observe(stile.Event{Kind: stile.Lost, Name: "a b", Token: 7, Held: time.Second, Err: &stile.LostError{Reason: stile.Removed}})
+	want := `level=WARN msg="lock lost" name="a b" token=7 held=1s err="the lease is lost: the store no longer has it"` + "\n"
+	if out.String() != want {
+		t.Errorf("got  %swant %s", out.String(), want)
+	}
+}
