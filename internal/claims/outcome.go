@@ -35,11 +35,6 @@ func (e *Unknown) Error() string { return e.Err.Error() }
 
 func (e *Unknown) Unwrap() error { return e.Err }
 
-func isLost(err error) bool {
-	_, ok := errors.AsType[*Lost](err)
-	return ok
-}
-
 func isHeld(err error) bool {
 	_, ok := errors.AsType[*Held](err)
 	return ok
