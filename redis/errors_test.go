@@ -23,6 +23,7 @@ func TestForeignValues(t *testing.T) {
 		{[]string{"HSET", key, "a", "b"}, "is a hash"},
 		{[]string{"SET", key, "owner-of-another-library"}, "is a string"},
 		{[]string{"SET", key, ""}, "is a string"},
+		{[]string{"SET", key, "18-bytes-like-HEAD"}, "is a string"},
 		{[]string{"SET", key, "stile1"}, "is a string"},
 		{[]string{"SET", key, "stile1\x7f\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00rubbish"}, "is a string"},
 	}
@@ -98,6 +99,7 @@ func TestBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	enter(t, d, claim("name", "id"))
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.Do("EVAL", "while true do end", "0")

@@ -2,8 +2,10 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -229,5 +231,56 @@ func TestTickets(t *testing.T) {
 	}
 	if c.Ticket >= 1<<53 {
 		t.Errorf("ticket %d does not fit 53 bits", c.Ticket)
+	}
+}
+
+// A claim that holds, left or was refused is expected to be told no longer.
+func TestNothingIsExpectedInVain(t *testing.T) {
+	t.Parallel()
+	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	a, b := claim("name", "a"), claim("name", "b")
+	a.Client, b.Client = "one", "one"
+	enter(t, d, a)
+	enter(t, d, b)
+	listens(t, d, b)
+	leave(t, d, a)
+	await(t, d, b)
+	enter(t, d, b)
+	for _, c := range []*driver.Claim{claim("other", "c"), claim("name", "d"), claim("other", "e")} {
+		c.Client = "one"
+		if c.ID == "e" {
+			c.Weight, c.Capacity = 1, 2
+		}
+		if _, err := d.Enter(timely(t), c); c.ID == "d" && err == nil {
+			leave(t, d, c)
+		}
+	}
+	d.mail.mu.Lock()
+	defer d.mail.mu.Unlock()
+	for _, in := range d.mail.in {
+		if len(in.boxes) > 0 {
+			t.Errorf("%d claims are expected", len(in.boxes))
+		}
+	}
+}
+
+// A queue whose last ticket is ahead of the clock, because the clock has run back, is kept until the clock has passed it.
+func TestTicketsRiseWhenTheClockRanBack(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	a := claim("name", "a")
+	enter(t, d, a)
+	raw := []byte(s.Redis([]string{"GET", d.key("name")}).(string))
+	ahead := a.Ticket + time.Hour.Microseconds()
+	binary.BigEndian.PutUint64(raw[10:], math.Float64bits(float64(ahead)))
+	s.Redis([]string{"SET", d.key("name"), string(raw)})
+	leave(t, d, a)
+	if left := s.Redis([]string{"PTTL", d.key("name")}).(int64); left < 59*60*1000 || left > 61*60*1000 {
+		t.Errorf("the key stays for %d ms, want about an hour", left)
+	}
+	b := claim("name", "b")
+	if enter(t, d, b); b.Ticket != ahead+1 {
+		t.Errorf("ticket %d, want %d", b.Ticket, ahead+1)
 	}
 }
