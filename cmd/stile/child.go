@@ -87,5 +87,8 @@ func (c *child) signal(s syscall.Signal) {
 	}
 }
 
-// killNow kills the group when the guard has not.
-func (c *child) killNow() { _ = syscall.Kill(-c.pgid, syscall.SIGKILL) }
+// killAll kills the group, and the guard, which has not.
+func (c *child) killAll() {
+	_ = syscall.Kill(-c.pgid, syscall.SIGKILL) // it fails if nothing is left
+	c.guard.Process.Kill()
+}

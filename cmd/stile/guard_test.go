@@ -38,8 +38,13 @@ func whatNextSees(pids []int) []string {
 
 func TestClaimBrokenByHand(t *testing.T) {
 	u := newAccount(t)
-	p, pids := u.family("a", "--ttl", "1500ms")
+	p, pids := u.family("a", "--ttl", "4s")
 	u.must("break", "a", "--yes", "--reason", "test")
+	broken := time.Now()
+	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
+	if took := time.Since(broken); took > 2*time.Second { // a third of the ttl, and then at once
+		t.Errorf("CMD's group was gone after %v", took)
+	}
 	if got := p.wait(); got != 79 || !strings.Contains(p.stderr.String(), "the store no longer has it") {
 		t.Errorf("status %d, want 79: %s", got, p.stderr)
 	}
@@ -115,17 +120,7 @@ func TestStileStoppedForAMoment(t *testing.T) {
 func TestGuardKilled(t *testing.T) {
 	u := newAccount(t)
 	p, pids := u.family("a")
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pids[1]) + "/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	group := strings.Fields(rest)[2]
-	leader, err := strconv.Atoi(group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(parent(t, leader), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(guardOf(t, pids), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.wait(); got != 137 || !strings.Contains(p.stderr.String(), "the guard that CMD runs under has ended") {
@@ -135,6 +130,28 @@ func TestGuardKilled(t *testing.T) {
 	if claims := u.show("a").Claims; len(claims) != 0 {
 		t.Errorf("the lock is still taken: %+v", claims)
 	}
+}
+
+// A guard that does nothing is not waited for.
+func TestGuardStopped(t *testing.T) {
+	u := newAccount(t)
+	p, pids := u.family("a", "--max-hold", "600ms")
+	if err := syscall.Kill(guardOf(t, pids), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.wait(); got != 79 || living(pids) != nil {
+		t.Errorf("status %d, want 79: %s; processes %v are left", got, p.stderr, living(pids))
+	}
+}
+
+// guardOf returns the parent of the group's leader.
+func guardOf(t *testing.T, pids []int) int {
+	t.Helper()
+	leader, err := syscall.Getpgid(pids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent(t, leader)
 }
 
 func parent(t *testing.T, pid int) int {

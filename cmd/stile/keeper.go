@@ -84,7 +84,7 @@ func (k *keeper) look(events *events) time.Duration {
 		if now < k.killed+k.lead/2 {
 			return k.killed + k.lead/2
 		}
-		k.child.killNow() // the guard does not get to it
+		k.child.killAll() // the guard does not get to it
 		return now + k.lead
 	case now >= k.end:
 		k.fail(k.ending(events))
@@ -164,11 +164,14 @@ func (k *keeper) unguarded() {
 	k.fail(&status{exitSignal + int(syscall.SIGKILL), fmt.Errorf("%w: CMD was killed", errGuard)})
 	look := time.NewTicker(groupPoll)
 	defer look.Stop()
-	for alive(k.child.pgid) && boottime.Now() < k.end {
-		k.child.killNow()
-		<-look.C
+	for patience := boottime.Now() + orphanPatience; alive(k.child.pgid) && boottime.Now() < patience; <-look.C {
+		k.child.killAll()
 	}
 }
+
+// orphanPatience is how long the group of a guard that was killed is waited for. Its processes are dead by then, but stay
+// in the group until the init process takes them away, and not every one does.
+const orphanPatience = 5 * time.Second
 
 // Events is what the client tells of its one lease.
 type events struct {

@@ -24,10 +24,6 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	if isGuard() {
-		runGuard()
-		return
-	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "stile-test-")
 		if err != nil {

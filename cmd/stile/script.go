@@ -41,7 +41,7 @@ func newLock(s *store) *cobra.Command {
 	w, sc := &wish{}, &script{store: s}
 	cmd := &cobra.Command{
 		Use: "lock NAME [--handle FILE]", Short: "Take a lock for a shell script", Long: lockLong,
-		Example:           "  eval \"$(stile lock nightly --ttl 10m)\" || exit\n  …\n  stile unlock nightly",
+		Example:           "  claim=$(stile lock nightly --ttl 10m) || exit\n  eval \"$claim\"\n  …\n  stile unlock nightly",
 		Args:              oneName,
 		ValidArgsFunction: completeNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {

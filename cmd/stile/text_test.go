@@ -24,6 +24,14 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
+func TestKeepSecret(t *testing.T) {
+	defer func() { secrets = nil }()
+	keepSecret("", "abc", "s3cret!", "s3cret%21")
+	if got, want := oneLine("abc s3cret! and s3cret%21"), "abc … and …"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestQuoted(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"a/b.c:1@x", "a/b.c:1@x"}, {"a b", "'a b'"}, {"it's", `'it'\''s'`}, {"$x", "'$x'"}, {"", "''"}, {"-x", "'-x'"}, {"ü", "'ü'"},
