@@ -51,6 +51,11 @@ func TestServerRestarts(t *testing.T) {
 		t.Errorf("the waiter's place is %+v", p)
 	}
 	listens(t, two, b)
+	brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if p, err := two.Await(brief, b); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("await on the new connection: %+v, %v; want it to wait", p, err)
+	}
 	leave(t, one, a)
 	if p := await(t, two, b); p.Ticket != b.Ticket {
 		t.Errorf("ticket %d, want %d", p.Ticket, b.Ticket)

@@ -234,6 +234,24 @@ func TestTickets(t *testing.T) {
 	}
 }
 
+// A claim that was told that it holds, and is never heard of again, keeps others out for its lock-delay.
+func TestLockDelayOfTheWoken(t *testing.T) {
+	t.Parallel()
+	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	a, b, c := claim("name", "a"), claim("name", "b"), claim("name", "c")
+	b.Wait, b.Delay, c.Try = 300*time.Millisecond, time.Minute, true
+	enter(t, d, a)
+	enter(t, d, b)
+	leave(t, d, a)
+	servertest.Until(t, "the lease of the woken has run out", func() bool {
+		p, err := d.Enter(timely(t), c)
+		if err != nil || p.Holds {
+			t.Fatalf("a try during the lock-delay: %+v, %v", p, err)
+		}
+		return p.Blocker.Remaining < 0
+	})
+}
+
 // A claim that holds, left or was refused is expected to be told no longer.
 func TestNothingIsExpectedInVain(t *testing.T) {
 	t.Parallel()
