@@ -39,7 +39,7 @@ func TestWorkStopsWhenItsLockIsStolen(t *testing.T) {
 		defer locks.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		time.AfterFunc(time.Minute, func() { store.Steal("report", 2*time.Hour) })
+		time.AfterFunc(time.Minute, func() { _, _ = store.Steal("report", 2*time.Hour) })
 
 		steps, err := work(ctx, locks.Mutex("report"))
 		if !errors.Is(err, stile.ErrLost) {

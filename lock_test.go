@@ -160,7 +160,7 @@ func TestDo(t *testing.T) {
 			}
 			return failed
 		})
-		if err != failed {
+		if !errors.Is(err, failed) || err.Error() != failed.Error() {
 			w.Errorf("Do returned %v; want what its function did", err)
 		}
 		func() {

@@ -13,14 +13,6 @@ import (
 
 const ttl = 12 * time.Second
 
-// safe fails the test if the lease is trusted although the store has given the lock to the other.
-func safe(w *world, lease *stile.Lease, other <-chan result) {
-	w.Helper()
-	if len(other) > 0 && lease.Check() == nil {
-		w.Error("the lease is trusted although another holds the lock")
-	}
-}
-
 func TestLossEndsTheContextBeforeAnotherHolds(t *testing.T) {
 	for name, fail := range map[string]memory.Fault{
 		"hanging":        {Verb: memory.Renew, Times: -1, Hang: true},

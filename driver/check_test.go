@@ -59,7 +59,7 @@ func apply(q *Queue, now, stamp int64, v verb, c Claim) (Place, error) {
 	}
 	q.Wake(now)
 	if err := check(before, q, now, stamp, v, c, stood, p, answer); err != nil {
-		return p, fmt.Errorf("%v of %s, ticket %d, %d of %d at %d = %+v, %v: %w\nbefore: %+v\nafter:  %+v", v, c.ID, c.Ticket, c.Weight, c.Capacity, now, p, answer, err, before, *q)
+		return p, fmt.Errorf("%v of %s, ticket %d, %d of %d at %d = %+v, %w: %w\nbefore: %+v\nafter:  %+v", v, c.ID, c.Ticket, c.Weight, c.Capacity, now, p, answer, err, before, *q)
 	}
 	return p, nil
 }

@@ -165,7 +165,7 @@ func TestBugsAreCaught(t *testing.T) {
 			return p, err
 		}}},
 		{"CapacityForgotten", "the capacity stays", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			d.Enter(ctx, &driver.Claim{Name: l.Claim.Name, ID: "stays", Weight: 1, Capacity: l.Claim.Capacity, TTL: time.Minute, Wait: time.Minute})
+			_, _ = d.Enter(ctx, &driver.Claim{Name: l.Claim.Name, ID: "stays", Weight: 1, Capacity: l.Claim.Capacity, TTL: time.Minute, Wait: time.Minute})
 			return d.Leave(ctx, l)
 		}}},
 		{"Reclaim", "reclaim is not done", entering(func(c *driver.Claim) { c.Reclaim = false })},
@@ -182,7 +182,7 @@ func TestBugsAreCaught(t *testing.T) {
 			return d.Leave(ctx, &driver.Departure{Claim: l.Claim, Keep: l.Claim.Delay})
 		}}},
 		{"LeaveTwice", "leaving twice is fine", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			d.Leave(ctx, l)
+			_ = d.Leave(ctx, l)
 			return nil
 		}}},
 		{"LeaveOfAnother", "leave goes by the ticket", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
@@ -233,11 +233,11 @@ func TestBugsAreCaught(t *testing.T) {
 			return driver.Place{}, ctx.Err()
 		}}},
 		{"AwaitDoesNotRenew", "await renews", &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
-			d.Enter(ctx, c)
+			_, _ = d.Enter(ctx, c)
 			return d.Await(ctx, c)
 		}}},
 		{"AwaitContext", "a place holds when the time is over", &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
-			d.Await(ctx, c)
+			_, _ = d.Await(ctx, c)
 			return driver.Place{Ticket: c.Ticket, Holds: true}, nil
 		}}},
 		{"Names", "upper and lower case are one", entering(func(c *driver.Claim) { c.Name = strings.ToLower(c.Name) })},

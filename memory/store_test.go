@@ -72,11 +72,11 @@ func TestNothingIsLeftOfWaitsAndWatches(t *testing.T) {
 		defer cancel()
 		waiter := brief("a")
 		waiter.ID = "2"
-		d.Await(ctx, waiter)
+		_, _ = d.Await(ctx, waiter)
 		for range 2 {
-			d.Changed(ctx, "a")
+			_ = d.Changed(ctx, "a")
 		}
-		d.Changed(t.Context(), "b")
+		_ = d.Changed(t.Context(), "b")
 		if q := d.store.queues["a"]; len(q.waits) != 0 || len(q.watches) != 0 {
 			t.Errorf("%d waits and %d watches are left, want none", len(q.waits), len(q.watches))
 		}

@@ -122,7 +122,7 @@ func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent t
 		return s.granted(sent, p.TTL, true)
 	case timely:
 		*early = backoff{}
-		return false, nil
+		return false, nil //nolint:nilerr // a wait that was not told ends like this
 	case err == nil && early.tries < 3:
 		early.tries++ // early is allowed; early all the time would be a spin
 		return false, nil
