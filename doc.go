@@ -14,6 +14,8 @@
 // [Lease.Check] makes that moment short, and [Lease.Token], a number that rises with every grant of a name, lets the
 // resource refuse the late write. See docs/safety.md.
 //
+// A machine's sleep is counted on Linux; elsewhere a lease that ran out meanwhile is found out when it is renewed.
+//
 // The store is chosen by URL; its package is imported for its scheme. Package memory is a store inside the process,
 // and the double for tests, since it can lose, delay and refuse on cue.
 package stile

@@ -17,8 +17,9 @@ var (
 	ErrReleased    = claims.ErrReleased                                  // Unlock was called before
 	ErrReentrant   = errors.New("the context already holds this lock")   // and the lock is not opened as re-entrant
 	ErrCapacity    = errors.New("the name is in use with other permits") // see driver.CapacityError
-	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience
-	ErrInvalid     = errors.New("invalid")                               // a name, a time or a number is out of range
+	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience; by Open at once if it is refused
+	ErrInvalid     = errors.New("invalid")                               // a name, a time or a number is out of range; said when the lock is taken
+	ErrGone        = driver.ErrGone                                      // Break found no such claim
 	ErrClosed      = driver.ErrClosed                                    // the client was closed
 	ErrUnsupported = driver.ErrUnsupported                               // the store cannot do this
 	ErrForeign     = driver.ErrForeign                                   // something else uses the lock's place in the store
@@ -76,11 +77,11 @@ type Reason int
 
 // The reasons.
 const (
-	Expired   = Reason(claims.Expired)   // it could not be renewed before its deadline
-	Removed   = Reason(claims.Removed)   // the store no longer has the claim: it ran out there, was broken by hand, or evicted
-	Suspended = Reason(claims.Suspended) // the machine slept past the deadline
-	HeldLong  = Reason(claims.HeldLong)  // it was held for LockOptions.MaxHold
-	Shutdown  = Reason(claims.Shutdown)  // its client was closed
+	Expired   Reason = iota + 1 // it could not be renewed before its deadline
+	Removed                     // the store no longer has the claim: it ran out there, was broken by hand, or evicted
+	Suspended                   // the machine slept past the deadline; seen on Linux only, elsewhere it is Removed
+	HeldLong                    // it was held for LockOptions.MaxHold
+	Shutdown                    // its client was closed
 )
 
 // String says it in words.
@@ -124,8 +125,6 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", ErrCapacity, err)
 	case driver.IsUnreachable(err):
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
-	case errors.Is(err, driver.ErrGone):
-		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	return err
 }

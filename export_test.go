@@ -12,6 +12,12 @@ func NewAsleep(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	return newClient(d, o, slept)
 }
 
+// Inner are the reasons and kinds as the keeper of claims has them, in the order of ours.
+var (
+	InnerReasons = []claims.Reason{claims.Expired, claims.Removed, claims.Suspended, claims.HeldLong, claims.Shutdown}
+	InnerKinds   = []claims.Kind{claims.Acquired, claims.Waiting, claims.Renewed, claims.Jeopardized, claims.Ended, claims.Released}
+)
+
 // Turns is how many tokens a ticket is good for.
 const Turns = claims.Turns
 

@@ -18,7 +18,7 @@ type Queue struct {
 	Claims  []Claim // in the order in which they hold
 }
 
-// A Claim is one holder or waiter. A process has one for all its goroutines.
+// A Claim is one holder or waiter. Goroutines of one client whose locks are alike share one, but for permits.
 type Claim struct {
 	Ticket    int64 // the first of the tokens that its holder may give out
 	Weight    int64 // permits, or 1 for readers; 0 for a claim that shares with nobody
@@ -136,7 +136,7 @@ func changed(a, b Queue) bool {
 
 // Break removes a claim by hand, whoever it belongs to: the one whose tokens include the ticket, or, if ticket is 0, the
 // one at the head. It returns the claim as it stood. Its holder is told at its next renewal, so others may hold the lock
-// while it is still at work. The error is [ErrLost] if there is no such claim.
+// while it is still at work. The error is [ErrGone] if there is no such claim.
 func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, error) {
 	if err := driver.CheckName(name); err != nil {
 		return Claim{}, &Error{Op: "break", Name: name, Err: fmt.Errorf("%w name: %w", ErrInvalid, err)}

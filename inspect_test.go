@@ -146,8 +146,8 @@ func TestBreak(t *testing.T) {
 		if err := held.Check(); !errors.As(err, &lost) || lost.Reason != stile.Removed {
 			w.Errorf("the holder was not told at its next renewal: %v", err)
 		}
-		if _, err := b.Break(w.Context(), "x", held.Token()); !errors.Is(err, stile.ErrLost) {
-			w.Errorf("a second time: %v; want ErrLost", err)
+		if _, err := b.Break(w.Context(), "x", held.Token()); !errors.Is(err, stile.ErrGone) {
+			w.Errorf("a second time: %v; want ErrGone", err)
 		}
 		for _, bad := range []int64{-1, 5} {
 			if _, err := b.Break(w.Context(), "x", bad); !errors.Is(err, stile.ErrInvalid) {

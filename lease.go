@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
 )
 
@@ -27,7 +28,8 @@ type Lease struct {
 	ctx  context.Context
 }
 
-// A State is what a lease is in. A lease goes from Held to Jeopardy and back, and ends as LostState or ReleasedState.
+// A State is what a lease is in. A lease goes from HeldState to JeopardyState and back, and ends in LostState or
+// ReleasedState.
 type State int
 
 // The states of a lease.
@@ -54,8 +56,9 @@ func newLease(ctx context.Context, c *Client, h *claims.Hold) *Lease {
 func (l *Lease) Name() string { return l.parts[0].hold.Terms().Name }
 
 // Token returns the fencing token: a positive number larger than that of every earlier grant of the name, on this
-// machine or any other. It never changes. A joined lock has no token of its own, and the result is 0: its [Lease.Parts]
-// have.
+// machine or any other. It never changes, and leases that share a hold, by re-entering or by Attach, share it. Permits
+// and readers hold at the same time, so that their tokens tell in which order they were granted, but not who is stale. A
+// joined lock has no token of its own, and the result is 0: its [Lease.Parts] have.
 func (l *Lease) Token() int64 {
 	if l.hold == nil {
 		return 0
@@ -67,7 +70,8 @@ func (l *Lease) Token() int64 {
 // released together, by the lease that they are part of.
 func (l *Lease) Parts() []*Lease { return slices.Clone(l.parts) }
 
-// Deadline returns until when the lease can be trusted if it is not renewed any more. It moves with every renewal.
+// Deadline returns until when the lease can be trusted if it is not renewed any more. It moves with every renewal, up to
+// LockOptions.MaxHold. Of a lease that is over it is now.
 func (l *Lease) Deadline() time.Time {
 	left, _ := l.parts[0].hold.Left()
 	for _, p := range l.parts[1:] {
@@ -117,14 +121,14 @@ func (l *Lease) check() error {
 	return nil
 }
 
-// Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the
-// values, but not the deadline, of the context that the lease was acquired with.
+// Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the values
+// of the context that the lease was acquired with, but does not end with that one, as the one that [Lock.Do] passes does.
 func (l *Lease) Context() context.Context {
 	l.once.Do(func() { l.ctx, _ = l.attach(context.WithoutCancel(l.parent)) })
 	return l.ctx
 }
 
-// Unlock releases the lease, and passes the lock on. The store is told on a context of its own, for a few seconds at
+// Unlock releases the lease, and passes the lock on. The store is told on a context of its own, for Options.Patience at
 // most, so it also works when the one that the lease was acquired with has ended.
 //
 // The error is [ErrLost] if the lease was lost before, so that others may have been at work at the same time;
@@ -132,9 +136,10 @@ func (l *Lease) Context() context.Context {
 // until the lease runs out. In every case the lease is over.
 func (l *Lease) Unlock() error { return l.UnlockAfter(0) }
 
-// UnlockAfter is Unlock that keeps the lock taken for so long after the call, for work that must not run again soon. It
-// does not wait. The lease is over at once.
+// UnlockAfter is Unlock that keeps the lock taken for so long after the call, at most 24 h, for work that must not run
+// again soon. It does not wait. The lease is over at once.
 func (l *Lease) UnlockAfter(keep time.Duration) error {
+	keep = min(keep, driver.MaxTTL)
 	var first error
 	for _, p := range slices.Backward(l.parts) {
 		err := ErrReleased

@@ -124,7 +124,13 @@ func TestMaxHold(t *testing.T) {
 		if err := lease.Check(); err != nil {
 			w.Errorf("before its time: %v", err)
 		}
+		if left := time.Until(lease.Deadline()); left != time.Second {
+			w.Errorf("the deadline is %v away; want the second that is left", left)
+		}
 		<-ctx.Done()
+		if left := time.Until(lease.Deadline()); left > 0 {
+			w.Errorf("the deadline of a lost lease is %v away", left)
+		}
 		var lost *stile.LostError
 		if !errors.As(context.Cause(ctx), &lost) || lost.Reason != stile.HeldLong {
 			w.Errorf("the cause is %v; want held long", context.Cause(ctx))

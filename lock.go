@@ -13,7 +13,7 @@ import (
 
 // A Lock is something that can be held: part of a name's capacity, or several such parts together. It holds nothing
 // itself, costs nothing to make, and may be used by many goroutines at once. Make one with [Client.Mutex] and its
-// siblings, or with [Join].
+// siblings, or with [Join]. A name or a number that cannot be is reported when the lock is taken.
 type Lock struct {
 	c      *Client
 	name   string
@@ -66,8 +66,8 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 	return l
 }
 
-// With returns the same lock with other options; zero fields keep what they were. It has no effect on a joined lock,
-// whose parts have options of their own.
+// With returns the same lock with other options. Fields that are zero keep what they were, so nothing can be set back to
+// zero. It has no effect on a joined lock, whose parts have options of their own.
 func (l *Lock) With(o LockOptions) *Lock {
 	with := *l
 	with.opts = o.over(l.opts)
@@ -116,8 +116,9 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 	return failed
 }
 
-// Lock waits until it holds the lock, or ctx ends. Waiters hold in the order in which they came. The lease must be
-// released with Unlock, whatever happens to ctx.
+// Lock waits until it holds the lock, or ctx ends. Clients hold in the order in which they came, and so do the goroutines
+// of a client, which take turns while it is the client's turn; see Options.Turn. The lease must be released with Unlock,
+// whatever happens to ctx.
 //
 // An error is an [*Error]; see the Err variables for what can be inside. If ctx ends, it is its cause.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) { return l.take(ctx, "lock", false) }
@@ -218,11 +219,14 @@ func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, erro
 	if !errors.Is(err, tooLong) {
 		return nil, err
 	}
-	held := &HeldError{}
-	if s, err := l.c.Show(ctx, l.Name()); err == nil && len(s.Claims) > 0 {
+	name, held := l.Name(), &HeldError{}
+	if e, ok := errors.AsType[*Error](err); ok {
+		name = e.Name // the part that was not to be had
+	}
+	if s, err := l.c.Show(ctx, name); err == nil && len(s.Claims) > 0 {
 		held.By, held.Remaining = s.Claims[0].Holder, s.Claims[0].Remaining
 	}
-	return nil, &Error{Op: "lock", Name: l.Name(), Err: fmt.Errorf("not had after %v: %w", most, held)}
+	return nil, &Error{Op: "lock", Name: name, Err: fmt.Errorf("not had after %v: %w", most, held)}
 }
 
 // order is how joined locks are taken everywhere, so that two takers cannot wait for each other.

@@ -146,6 +146,11 @@ func TestLockWithin(t *testing.T) {
 		if n := w.queued("x"); n != 1 {
 			w.Errorf("%d claims; want the holder's alone", n)
 		}
+		_, err = stile.Join(b.Mutex("a"), b.Mutex("x")).LockWithin(w.Context(), time.Second)
+		var e *stile.HeldError
+		if !errors.As(err, &e) || e.By.Owner != "till-7" || !strings.Contains(err.Error(), `"x"`) {
+			w.Errorf("a joined lock: %v; want the part that is held, and by whom", err)
+		}
 		w.unlock(held)
 	})
 }

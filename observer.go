@@ -16,7 +16,7 @@ type Observer func(Event)
 type Event struct {
 	Kind   Kind
 	Name   string
-	Token  int64
+	Token  int64         // of the grant; of Waiting and Renewed, which are about a claim, the first that it can give out
 	Waited time.Duration // Acquired: since the call
 	Local  bool          // Acquired: handed on inside this process
 	Margin time.Duration // Renewed: how much of the lease was left; a small one is a near miss
@@ -30,13 +30,13 @@ type Kind int
 
 // The kinds of events.
 const (
-	Acquired = Kind(claims.Acquired)    // a lease began
-	Waiting  = Kind(claims.Waiting)     // a claim stands in the store's queue and does not hold yet
-	Renewed  = Kind(claims.Renewed)     // the store confirmed a renewal
-	Jeopardy = Kind(claims.Jeopardized) // a renewal failed; it is tried again until the deadline
-	Lost     = Kind(claims.Ended)       // a lease ended before it was released
-	Released = Kind(claims.Released)    // a lease was released
-	Leaked   = Released + 1             // a lease that nobody can release any more is still held, and renewed
+	Acquired Kind = iota + 1 // a lease began
+	Waiting                  // a claim stands in the store's queue and does not hold yet
+	Renewed                  // the store confirmed a renewal
+	Jeopardy                 // a renewal failed; it is tried again until the deadline
+	Lost                     // a lease ended before it was released
+	Released                 // a lease was released
+	Leaked                   // a lease that nobody can release any more is still held, and renewed
 )
 
 // String names the kind in a word.

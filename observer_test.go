@@ -62,3 +62,16 @@ func TestLogTo(t *testing.T) {
 		t.Errorf("got  %swant %s", out.String(), want)
 	}
 }
+
+func TestKindsAndReasonsAgreeWithTheInnerOnes(t *testing.T) {
+	for i, r := range []stile.Reason{stile.Expired, stile.Removed, stile.Suspended, stile.HeldLong, stile.Shutdown} {
+		if stile.Reason(stile.InnerReasons[i]) != r || strings.HasPrefix(r.String(), "reason") {
+			t.Errorf("reason %d: %v", i, r)
+		}
+	}
+	for i, k := range []stile.Kind{stile.Acquired, stile.Waiting, stile.Renewed, stile.Jeopardy, stile.Lost, stile.Released} {
+		if stile.Kind(stile.InnerKinds[i]) != k {
+			t.Errorf("kind %d: %v", i, k)
+		}
+	}
+}

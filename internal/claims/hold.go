@@ -49,11 +49,21 @@ func (h *Hold) Check() error {
 }
 
 // Left returns for how long the hold can be trusted if it is not renewed any more, and whether the last renewal failed.
+// A hold that is over has nothing left.
 func (h *Hold) Left() (left time.Duration, jeopardy bool) {
 	k := h.seat.k
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	return h.seat.deadline - k.clock.now(), h.seat.failure != nil
+	defer k.unlock()
+	now := k.clock.now()
+	h.look(now)
+	if h.over != nil {
+		return 0, false
+	}
+	end := h.seat.deadline
+	if h.until != 0 {
+		end = min(end, h.until)
+	}
+	return end - now, h.seat.failure != nil
 }
 
 // WhenOver has f called with the reason when the hold is over, at once if it is.
