@@ -12,37 +12,75 @@ import (
 // A waiter's lease is short, so that one that died delays those behind it only this long.
 const waiterTTL = 6 * time.Second
 
-// ask has a new claim enter the store for the gate's line.
-func (g *gate) ask(try bool) {
+// ask makes a new claim for the gate's line. The caller must see to it that it enters the store.
+func (g *gate) ask(try bool) *seat {
 	w := &g.terms
-	ctx, stop := context.WithCancel(g.k.base)
-	s := &seat{k: g.k, gate: g, stop: stop, index: -1, claim: driver.Claim{
+	s := &seat{k: g.k, gate: g, index: -1, claim: driver.Claim{
 		Name: w.Name, ID: rand.Text(), Client: g.k.id, Weight: w.Weight, Capacity: w.Capacity,
 		TTL: w.TTL, Wait: min(w.TTL, waiterTTL), Delay: w.Delay, Try: try,
 		Owner: w.Owner, Reclaim: w.Reclaim, Record: w.Record,
 	}}
 	g.asking = s
 	g.seats++
-	g.k.spawn(func() {
-		defer stop()
-		stands, err := s.enter(ctx)
-		if err == nil {
-			return
-		}
-		s.dropped(err)
-		// Nobody waits for the outcome: if the store does not answer, the claim runs out.
-		if stands {
-			_ = g.k.depart(&driver.Departure{Claim: &s.claim})
-		}
-		if s.unsure {
-			g.k.sweep(&s.claim)
-		}
-		s.left()
-	})
+	return s
 }
 
-// abandon ends the asking, since nobody wants the claim any more. The goroutine that asks takes it out of the store.
-func (s *seat) abandon() { s.stop() }
+// begin has the claim enter the store in the goroutine of one who wants it, and leaves what is more than one request to
+// another: mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip.
+func (s *seat) begin(ctx context.Context) {
+	k := s.k
+	defer k.work.Done()
+	r := s.send(ctx)
+	if r.err == nil && r.place.Holds {
+		if ok, _ := s.granted(r.sent, r.place.TTL, false); ok {
+			return
+		}
+	}
+	if r.final() {
+		s.pursue(&r)
+		return
+	}
+	k.mu.Lock()
+	closed := k.closed
+	k.spawn(func() { s.pursue(&r) })
+	k.unlock()
+	if closed {
+		s.pursue(&r) // there is nothing to wait for, but something to clear away
+	}
+}
+
+// pursue has the claim enter the store, unless it has and this was the answer, and sees to it until it holds or is out
+// of the store.
+func (s *seat) pursue(r *reply) {
+	k := s.k
+	ctx, stop := context.WithCancel(k.base)
+	defer stop()
+	k.mu.Lock()
+	if s.stop = stop; s.gate.asking != s {
+		stop()
+	}
+	k.mu.Unlock()
+	stands, err := s.enter(ctx, r)
+	if err == nil {
+		return
+	}
+	s.dropped(err)
+	// Nobody waits for the outcome: if the store does not answer, the claim runs out.
+	if stands {
+		_ = k.depart(&driver.Departure{Claim: &s.claim})
+	}
+	if s.unsure {
+		k.sweep(&s.claim)
+	}
+	s.left()
+}
+
+// abandon ends the asking, since nobody wants the claim any more. Whoever asks takes it out of the store.
+func (s *seat) abandon() {
+	if s.stop != nil {
+		s.stop()
+	}
+}
 
 // dropped answers those who wait for a claim that did not come to hold.
 func (s *seat) dropped(err error) {
@@ -63,14 +101,15 @@ func (s *seat) dropped(err error) {
 
 // enter has the claim enter its queue and wait there until it holds. It returns nil when it does. With an error it tells
 // whether the claim stands in the store.
-func (s *seat) enter(ctx context.Context) (stands bool, err error) {
+func (s *seat) enter(ctx context.Context, first *reply) (stands bool, err error) {
 	k := s.k
 	var (
 		slow, early backoff
 		alive       time.Duration // when the request was sent that last kept our place
 	)
 	for {
-		p, sent, err := s.call(ctx)
+		p, sent, err := s.call(ctx, first)
+		first = nil
 		stands = stands || p.Ticket != 0
 		switch {
 		case errors.Is(err, driver.ErrGone) && k.clock.now() >= alive+s.claim.Wait:
@@ -104,7 +143,7 @@ var errTooSlow = errors.New("the store takes longer to answer than the lease las
 
 // await waits until the claim may hold, and tells whether it does.
 func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent time.Duration) (bool, error) {
-	again := sent + s.claim.Wait/2 - s.k.clock.now() // the place itself must be kept alive
+	again := sent + s.claim.Wait*2/3 - s.k.clock.now() // the place itself must be kept alive
 	if p.Retry > 0 {
 		again = min(again, p.Retry+time.Millisecond)
 	}
@@ -130,9 +169,37 @@ func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent t
 	return false, early.wait(ctx, 0, nil)
 }
 
-// call asks the store for the claim's place, again and again while the store does not answer and patience lasts. It
-// returns when the request that was answered was sent.
-func (s *seat) call(ctx context.Context) (p driver.Place, sent time.Duration, err error) {
+// A reply is what became of one request to enter.
+type reply struct {
+	place driver.Place
+	sent  time.Duration // may be a little too early, never too late
+	err   error
+}
+
+// final reports whether asking again would be no use.
+func (r *reply) final() bool {
+	if r.err == nil {
+		return r.place.Ticket == 0 // of a try
+	}
+	return driver.IsRejected(r.err) && !driver.IsUnreachable(r.err)
+}
+
+// send asks the store once for the claim's place.
+func (s *seat) send(ctx context.Context) (r reply) {
+	r.sent = s.k.clock.recent()
+	ctx, cancel := context.WithTimeout(ctx, s.k.conf.Patience)
+	defer cancel()
+	r.place, r.err = s.k.d.Enter(ctx, &s.claim)
+	if r.err == nil && r.place.Ticket != 0 {
+		s.claim.Ticket = r.place.Ticket
+	}
+	s.unsure = s.unsure || r.err != nil && !driver.IsRejected(r.err)
+	return r
+}
+
+// call asks the store for the claim's place, again and again while the store does not answer and patience lasts, unless
+// the first answer is there already. It returns when the request that was answered was sent.
+func (s *seat) call(ctx context.Context, first *reply) (driver.Place, time.Duration, error) {
 	k := s.k
 	var pause backoff
 	patience := k.conf.Patience
@@ -140,28 +207,23 @@ func (s *seat) call(ctx context.Context) (p driver.Place, sent time.Duration, er
 		patience *= 12 // it has waited, and does not give up for a restart or a failover
 	}
 	for {
-		sent = k.clock.recent() // may be too early, never too late
-		cctx, cancel := context.WithTimeout(ctx, k.conf.Patience)
-		p, err = k.d.Enter(cctx, &s.claim)
-		cancel()
-		switch {
-		case err == nil:
-			if p.Ticket != 0 {
-				s.claim.Ticket = p.Ticket
-			}
-			return p, sent, nil
-		case driver.IsRejected(err) && !driver.IsUnreachable(err):
-			return p, sent, err
+		var r reply
+		if first != nil {
+			r, first = *first, nil
+		} else {
+			r = s.send(ctx)
 		}
-		s.unsure = s.unsure || !driver.IsRejected(err)
+		if r.err == nil || r.final() {
+			return r.place, r.sent, r.err
+		}
 		if cause := context.Cause(ctx); cause != nil {
-			return p, sent, cause
+			return r.place, r.sent, cause
 		}
-		if err := pause.wait(ctx, patience, err); err != nil {
+		if err := pause.wait(ctx, patience, r.err); err != nil {
 			if s.unsure && context.Cause(ctx) == nil {
 				err = &Unknown{Until: k.ghost(&s.claim), Err: err}
 			}
-			return p, sent, err
+			return r.place, r.sent, err
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (h *Hold) Detach(ctx context.Context) (*driver.Claim, error) {
 // Attach takes a claim up that was detached, with the token that it had.
 func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64) (*Hold, error) {
 	// Its turns are over: the token is the one that was given.
-	s := &seat{k: k, index: -1, turn: Turns, stage: held, claim: *claim, stop: func() {}}
+	s := &seat{k: k, index: -1, turn: Turns, stage: held, claim: *claim}
 	s.claim.Client, s.claim.Wait = k.id, min(claim.TTL, waiterTTL)
 	sent := k.clock.now()
 	r := k.d.Renew(ctx, []*driver.Claim{&s.claim})[0]

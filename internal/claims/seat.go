@@ -15,9 +15,9 @@ type seat struct {
 	k     *Keeper
 	gate  *gate
 	claim driver.Claim
-	stop  context.CancelFunc // ends the asking
 
-	unsure  bool // an entering was never answered, and may be on its way yet; does not change once it holds
+	stop    context.CancelFunc // ends the asking; nil before that needs more than one request
+	unsure  bool               // an entering was never answered, and may be on its way yet; does not change once it holds
 	stage   stage
 	waits   bool            // the store answered that it has to wait
 	blocker driver.Standing // for whom

@@ -44,7 +44,7 @@ type gate struct {
 // A request is one goroutine that wants a turn.
 type request struct {
 	answer chan answer // has room for one
-	want   Want
+	want   *Want
 	since  time.Duration
 	try    bool
 }
@@ -69,13 +69,19 @@ func (k *Keeper) Acquire(ctx context.Context, w *Want, try bool) (*Hold, error) 
 		k.unlock()
 		return h, nil
 	}
-	r := &request{answer: make(chan answer, 1), want: *w, since: now, try: try}
+	r := &request{answer: make(chan answer, 1), want: w, since: now, try: try}
 	place := g.line.PushBack(r)
 	if try {
 		g.tries++
 	}
-	g.move(now)
+	s := g.step(now)
+	if s != nil {
+		k.work.Add(1) // Close waits for begin
+	}
 	k.unlock()
+	if s != nil {
+		s.begin(ctx)
+	}
 
 	select {
 	case a := <-r.answer:
@@ -146,13 +152,20 @@ func (g *gate) serve(s *seat, w *Want, since, now time.Duration) *Hold {
 
 // move serves the line as far as it can be served, and asks the store for another claim if the line needs one.
 func (g *gate) move(now time.Duration) {
+	if s := g.step(now); s != nil {
+		g.k.spawn(func() { s.pursue(nil) })
+	}
+}
+
+// step is move that leaves it to the caller to have a new claim enter the store.
+func (g *gate) step(now time.Duration) (enters *seat) {
 	for e := g.line.Front(); e != nil; e = g.line.Front() {
 		s := g.free(now)
 		if s == nil {
 			break
 		}
 		r := g.pop(e)
-		r.answer <- answer{hold: g.serve(s, &r.want, r.since, now)}
+		r.answer <- answer{hold: g.serve(s, r.want, r.since, now)}
 	}
 	if g.now != nil && !g.now.usable(now) {
 		g.now = nil
@@ -162,7 +175,7 @@ func (g *gate) move(now time.Duration) {
 		g.asking.abandon()
 		g.asking = nil
 	case g.line.Len() > 0 && g.asking == nil && g.now == nil:
-		g.ask(g.line.Front().Value.(*request).try)
+		enters = g.ask(g.line.Front().Value.(*request).try)
 	}
 	if g.asking == nil || g.asking.waits {
 		g.refuse(nil)
@@ -174,6 +187,7 @@ func (g *gate) move(now time.Duration) {
 	if g.line.Len() == 0 && g.seats == 0 && g.k.gates[g.terms] == g {
 		delete(g.k.gates, g.terms)
 	}
+	return enters
 }
 
 // refuse answers the tries in the line, once it is known that they would have to wait. A nil error means that this
