@@ -16,7 +16,7 @@ type Client struct {
 	traits driver.Traits
 	opts   Options
 	keeper *claims.Keeper
-	record string // of a holder who says no more than the client's options
+	want   claims.Want // what all locks begin with
 }
 
 // Open opens the store at a URL, such as redis://host:6379 or sqlite:///path/locks.db, and returns a client that owns
@@ -45,9 +45,11 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 		return nil, fmt.Errorf("stile: open: %w", err)
 	}
 	c := &Client{d: d, traits: d.Traits(), opts: opts}
-	if c.record, err = (&Lock{opts: opts.LockOptions}).describe(); err != nil {
-		return nil, fmt.Errorf("stile: open: %w", err)
+	plain := &Lock{}
+	if plain.set(opts.LockOptions); plain.err != nil {
+		return nil, fmt.Errorf("stile: open: %w", plain.err)
 	}
+	c.want = plain.want
 	c.keeper = claims.New(d, claims.Config{
 		Turn: opts.Turn, Margin: opts.Margin, Drift: opts.Drift, Patience: opts.Patience,
 		Observe: opts.Observer.inner(), Slept: slept,

@@ -50,8 +50,9 @@ func (l *Lease) Detach(ctx context.Context) (Handle, error) {
 // Attach takes a detached claim up again: the lease has the token that it had, and is renewed from now on. The error is
 // [ErrLost] if the claim has run out.
 func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
-	l := &Lock{c: c, name: h.Name, weight: h.Weight, of: h.Capacity, opts: LockOptions{TTL: h.TTL, LockDelay: h.LockDelay}}
-	err := driver.CheckName(h.Name)
+	l := c.lock(h.Name, h.Weight, h.Capacity)
+	l.set(LockOptions{TTL: h.TTL, LockDelay: h.LockDelay})
+	err := l.err
 	if err == nil && (h.ID == "" || h.Token < claims.Turns || h.Weight < 1 || h.Capacity < h.Weight) {
 		err = errors.New("it was not made by Detach")
 	}

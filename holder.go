@@ -46,10 +46,10 @@ var self = sync.OnceValue(func() Holder {
 	return Holder{Program: filepath.Base(os.Args[0]), Host: host, PID: os.Getpid()}
 })
 
-// describe returns the holder as the store keeps it. It fails if it is too long to be kept.
-func (l *Lock) describe() (string, error) {
+// recordOf returns the holder as the store keeps it. It fails if it is too long to be kept.
+func recordOf(o LockOptions, value string) (string, error) {
 	h := self()
-	h.Owner, h.Reason, h.Value = l.opts.Owner, l.opts.Reason, l.value
+	h.Owner, h.Reason, h.Value = o.Owner, o.Reason, value
 	text, err := json.Marshal(h)
 	if err == nil && len(text) > driver.MaxRecord {
 		err = fmt.Errorf("%w holder: owner, reason and value take %d bytes; the limit is %d", ErrInvalid, len(text), driver.MaxRecord)

@@ -32,8 +32,8 @@ func Join(locks ...*Lock) *Lock {
 		case j.err != nil:
 		case p.c != j.c:
 			j.err = fmt.Errorf("%w join: the locks must be of one client", ErrInvalid)
-		case i > 0 && p.name == j.parts[i-1].name:
-			j.err = fmt.Errorf("%w join: %q is in it twice, and would wait for itself", ErrInvalid, p.name)
+		case i > 0 && p.want.Name == j.parts[i-1].want.Name:
+			j.err = fmt.Errorf("%w join: %q is in it twice, and would wait for itself", ErrInvalid, p.want.Name)
 		}
 	}
 	return j

@@ -15,15 +15,12 @@ import (
 // itself, costs nothing to make, and may be used by many goroutines at once. Make one with [Client.Mutex] and its
 // siblings, or with [Join]. A name or a number that cannot be is reported when the lock is taken.
 type Lock struct {
-	c      *Client
-	name   string
-	weight int64
-	of     int64 // the name's capacity
-	value  string
-	record string
-	opts   LockOptions
-	err    error   // why it can never be held
-	parts  []*Lock // of a joined lock, in the order in which they are taken
+	c     *Client
+	want  claims.Want // what the keeper of claims is asked for
+	value string
+	opts  LockOptions
+	err   error   // why it can never be held
+	parts []*Lock // of a joined lock, in the order in which they are taken
 }
 
 // Mutex returns the lock that one at a time can hold.
@@ -54,12 +51,13 @@ func (c *Client) Permit(name string, n, of int) *Lock {
 func (c *Client) Candidate(name, value string) *Lock {
 	l := c.lock(name, driver.All, driver.All)
 	l.value = value
-	l.rewrite()
+	l.set(l.opts)
 	return l
 }
 
 func (c *Client) lock(name string, weight, of int64) *Lock {
-	l := &Lock{c: c, name: name, weight: weight, of: of, record: c.record, opts: c.opts.LockOptions}
+	l := &Lock{c: c, want: c.want, opts: c.opts.LockOptions}
+	l.want.Name, l.want.Weight, l.want.Capacity = name, weight, of
 	if err := driver.CheckName(name); err != nil {
 		l.err = fmt.Errorf("%w name: %w", ErrInvalid, err)
 	}
@@ -70,17 +68,17 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 // zero. It has no effect on a joined lock, whose parts have options of their own.
 func (l *Lock) With(o LockOptions) *Lock {
 	with := *l
-	with.opts = o.over(l.opts)
-	if with.opts.Owner != l.opts.Owner || with.opts.Reason != l.opts.Reason {
-		with.rewrite()
-	}
+	with.set(o.over(l.opts))
 	return &with
 }
 
-// rewrite makes the record say what the lock says.
-func (l *Lock) rewrite() {
-	record, err := l.describe()
-	l.record = record
+// set makes the lock one with these options.
+func (l *Lock) set(o LockOptions) {
+	l.opts = o
+	l.want.TTL, l.want.Delay, l.want.Owner, l.want.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
+	l.want.Linger, l.want.MaxHold = o.Linger, o.MaxHold
+	record, err := recordOf(o, l.value)
+	l.want.Record = record
 	if l.err == nil {
 		l.err = err
 	}
@@ -89,9 +87,9 @@ func (l *Lock) rewrite() {
 // Name returns the lock's name; for a joined lock, that of its first part.
 func (l *Lock) Name() string {
 	if len(l.parts) > 0 {
-		return l.parts[0].name
+		return l.parts[0].want.Name
 	}
-	return l.name
+	return l.want.Name
 }
 
 // Do holds the lock while f runs, and releases it after. The context that f gets carries the lease (see [FromContext])
@@ -140,20 +138,20 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 	if len(l.parts) > 0 {
 		return l.acquireAll(ctx, op, try)
 	}
-	wrap := func(err error) error { return &Error{Op: op, Name: l.name, Err: explain(err)} }
+	wrap := func(err error) error { return &Error{Op: op, Name: l.want.Name, Err: explain(err)} }
 	if err := l.check(); err != nil {
 		return nil, wrap(err)
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, wrap(err)
 	}
-	if outer := carriedBy(ctx, l.c, l.name); outer != nil {
+	if outer := carriedBy(ctx, l.c, l.want.Name); outer != nil {
 		if err := l.reenter(outer); err != nil {
 			return nil, wrap(err)
 		}
 		return newLease(ctx, l.c, outer), nil
 	}
-	h, err := l.c.keeper.Acquire(ctx, l.want(), try)
+	h, err := l.c.keeper.Acquire(ctx, &l.want, try)
 	if err != nil {
 		return nil, wrap(err)
 	}
@@ -167,34 +165,22 @@ func (l *Lock) check() error {
 	}
 	t := &l.c.traits
 	switch {
-	case l.of != driver.All && !t.Permits:
+	case l.want.Capacity != driver.All && !t.Permits:
 		return fmt.Errorf("%w: %s has no permits", ErrUnsupported, t.Store)
-	case l.of == driver.All && l.weight != driver.All && !t.Shared:
+	case l.want.Capacity == driver.All && l.want.Weight != driver.All && !t.Shared:
 		return fmt.Errorf("%w: %s has no readers", ErrUnsupported, t.Store)
 	}
 	return l.opts.check(*t)
 }
 
-// want is what the keeper of claims is asked for.
-func (l *Lock) want() *claims.Want {
-	o := &l.opts
-	return &claims.Want{
-		Terms: claims.Terms{
-			Name: l.name, Weight: l.weight, Capacity: l.of, TTL: o.TTL, Delay: o.LockDelay,
-			Owner: o.Owner, Reclaim: o.Reclaim, Record: l.record,
-		},
-		Linger: o.Linger, MaxHold: o.MaxHold,
-	}
-}
-
 // reenter shares the hold that the context carries.
 func (l *Lock) reenter(outer *claims.Hold) error {
 	switch has := outer.Terms(); {
-	case has.Capacity != l.of:
-		return &driver.CapacityError{Have: has.Capacity, Want: l.of}
+	case has.Capacity != l.want.Capacity:
+		return &driver.CapacityError{Have: has.Capacity, Want: l.want.Capacity}
 	case has.Capacity != driver.All:
 		return fmt.Errorf("%w: taking more permits while holding some can wait for ever; take them all at once", ErrReentrant)
-	case has.Weight < l.weight:
+	case has.Weight < l.want.Weight:
 		return fmt.Errorf("%w: a reader that waits to write waits for itself; release the read lock first", ErrReentrant)
 	case !l.opts.Reentrant:
 		return fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease", ErrReentrant)
@@ -230,4 +216,4 @@ func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, erro
 }
 
 // order is how joined locks are taken everywhere, so that two takers cannot wait for each other.
-func order(a, b *Lock) int { return cmp.Compare(a.name, b.name) }
+func order(a, b *Lock) int { return cmp.Compare(a.want.Name, b.want.Name) }
