@@ -54,6 +54,7 @@ func (s *seat) confirm(sent, deadline time.Duration) {
 type renewer struct {
 	heap seatHeap
 	next time.Duration // when the goroutine will look of itself
+	used bool          // a seat was put in since it looked
 	kick chan struct{} // has room for one
 }
 
@@ -76,6 +77,7 @@ func (r *renewer) fix(s *seat) {
 	} else {
 		heap.Fix(&r.heap, s.index)
 	}
+	r.used = true
 	if s.due < r.next {
 		r.next = s.due
 		select {
@@ -113,10 +115,17 @@ func (k *Keeper) run() {
 		k.mu.Lock()
 		batches := k.collect(k.clock.now())
 		r := &k.renewals
+		now := k.clock.now()
 		r.next = never
+		// Who locks and unlocks in a loop does not have to wake the goroutine each time: it looks for a while longer.
+		if r.used {
+			r.next = now + renewerLook
+		}
 		if len(r.heap) > 0 {
-			now := k.clock.now()
 			r.next = min(r.heap[0].due, now+renewerLook)
+		}
+		r.used = false
+		if r.next != never {
 			timer.Reset(max(0, r.next-now))
 		}
 		k.unlock()
