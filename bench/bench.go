@@ -22,7 +22,7 @@ type bench struct {
 	rounds  int
 	window  time.Duration // of what is counted by the thousand
 	idle    time.Duration // of what happens a few times a second
-	many    int           // leases that are held, and waiters that wait, where memory is measured
+	settle  time.Duration // after which what happens only at the beginning is over
 	only    *regexp.Regexp
 	profile string // folder for profiles of our own side; "" means none
 	log     func(format string, args ...any)
@@ -70,6 +70,13 @@ func (r *row) values(key string) []float64 {
 		v = append(v, s[key])
 	}
 	return v
+}
+
+// all returns every measure, in the order in which they are taken.
+func (b *bench) all() []*measure {
+	return []*measure{
+		b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.handOver(), b.waiting(), b.holding(), b.queueing(),
+	}
 }
 
 // among makes a row of each of some contenders.
@@ -148,7 +155,5 @@ func profiled(file string, f func() error) error {
 	return f()
 }
 
-const micro = float64(time.Microsecond)
-
-func micros(d time.Duration) float64 { return float64(d) / micro }
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -51,7 +51,8 @@ const (
 	defaultTTL = 15 * time.Second
 	linger     = 10 * time.Millisecond
 	fastDelay  = 5 * time.Millisecond
-	rsDelay    = 100 * time.Millisecond
+	slowDelay  = 100 * time.Millisecond
+	givenUp    = 5 * time.Second
 )
 
 var contenders = []contender{
@@ -80,7 +81,7 @@ var contenders = []contender{
 	{
 		"redislock", "over go-redis; it has no default for waiting: LinearBackoff(100ms)", false,
 		[]string{"get", "set", "del", "getrange", "pexpire"},
-		func(addr string, ttl time.Duration) (library, error) { return openRedislock(addr, ttl, rsDelay), nil },
+		func(addr string, ttl time.Duration) (library, error) { return openRedislock(addr, ttl, slowDelay), nil },
 	},
 	{
 		"redislock, 5 ms", "as above with LinearBackoff(5ms)", false,
@@ -92,6 +93,19 @@ var contenders = []contender{
 		[]string{"get", "set", "del", "pexpireat"},
 		openRueidislock,
 	},
+}
+
+// lockSurely waits for a lock. A call that takes far too long is given up and made again: a library may miss its wake-up.
+// The context is left as it is after success, since a library may hold the lock only as long as it lasts.
+func lockSurely(m mutex) (held, error) {
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		late := time.AfterFunc(givenUp, cancel)
+		h, err := m.lock(ctx)
+		if late.Stop() || err == nil {
+			return h, err
+		}
+	}
 }
 
 // find returns the contender with a name.

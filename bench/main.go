@@ -45,20 +45,19 @@ func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	b := &bench{
-		rounds: *rounds, window: time.Duration(*seconds * float64(time.Second)), idle: 10 * time.Second, profile: *profile,
+		rounds: *rounds, window: time.Duration(*seconds * float64(time.Second)), idle: 10 * time.Second,
+		settle: time.Second, profile: *profile,
 		dir: h.TempDir(), log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}
 	if *quick {
-		b.rounds, b.window, b.idle = 1, 200*time.Millisecond, 500*time.Millisecond
+		b.rounds, b.window, b.idle, b.settle = 1, 200*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond
 	}
 	var err error
 	if b.only, err = regexp.Compile(*only); err != nil {
 		return err
 	}
 	b.server = servertest.Redis(h)
-	b.measures = []*measure{
-		b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.handOver(), b.waiting(), b.holding(), b.queueing(),
-	}
+	b.measures = b.all()
 	f := look(b.server)
 	f.command = strings.Join(append([]string{"go run ."}, args...), " ")
 	if err := b.run(); err != nil {

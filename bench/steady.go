@@ -17,15 +17,14 @@ const (
 	waiters   = 100
 	renewTTL  = 3 * time.Second // short, so that the window has many renewals
 	leases    = 1000
-	settled   = 500 * time.Millisecond // after which what comes at the beginning is over
 	holderTTL = time.Minute
 )
 
 func (b *bench) waiting() *measure {
 	return &measure{
-		key: "waiting", title: fmt.Sprintf("100 waiters of one process on a held name, for %v", b.idle), slow: true,
-		about: "One client holds the lock, and 100 goroutines that share another wait. Requests are what clients send; commands are " +
-			"what the server counts (INFO commandstats), those inside scripts included, which is compared with the target. What " +
+		key: "waiting", title: "100 waiters of one process on a held name", slow: true,
+		about: "For " + b.idle.String() + ", one client holds the lock, and 100 goroutines that share another wait. Requests are what clients send; commands are " +
+			"what the server counts (INFO commandstats), those inside scripts included; both are compared with the target. What " +
 			"keeps the holder's lease and the connections alive is counted. redsync and redislock do not renew; their lock is held " +
 			"for a minute from the beginning.",
 		columns: []column{{"commands", "commands/s", 1}, {"requests", "requests/s", 1}},
@@ -44,7 +43,7 @@ func (b *bench) waitingOne(c contender) (sample, error) {
 		return nil, err
 	}
 	defer holder.close()
-	h, err := holder.mutex(name).lock(context.Background())
+	h, err := lockSurely(holder.mutex(name))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +54,7 @@ func (b *bench) waitingOne(c contender) (sample, error) {
 	}
 	defer lib.close()
 	stop := enqueue(lib, name, waiters)
-	time.Sleep(settled)
+	time.Sleep(b.settle)
 	s, err := b.load(c, b.idle)
 	return s, errors.Join(err, stop())
 }
@@ -107,11 +106,11 @@ func (b *bench) load(c contender, span time.Duration) (sample, error) {
 
 func (b *bench) holding() *measure {
 	return &measure{
-		key: "holding", title: fmt.Sprintf("1,000 held leases, renewed, for %v", b.idle), slow: true,
-		about: fmt.Sprintf("One process of its own holds 1,000 names with a ttl of %v. redsync and redislock do not renew: for each lock, a "+
+		key: "holding", title: "1,000 held leases, renewed", slow: true,
+		about: fmt.Sprintf("For %v, one process of its own holds 1,000 names with a ttl of %v. redsync and redislock do not renew: for each lock, a "+
 			"goroutine of the benchmark extends it every third of the ttl, as stile does. Requests are compared with the target; "+
 			"commands are those inside scripts too. Bytes are of the heap after a collection, beyond what the process had with one "+
-			"lock taken and released; stacks are those of goroutines, beside that.", renewTTL),
+			"lock taken and released; stacks are those of goroutines, beside that.", b.idle, renewTTL),
 		columns: []column{
 			{"requests", "requests/s", 0}, {"commands", "commands/s", 0}, {"heap", "heap bytes/lease", 0},
 			{"stack", "stack bytes/lease", 0}, {"goroutines", "goroutines/lease", 3},
@@ -150,7 +149,7 @@ func (f footprint) per(n int, before footprint) footprint {
 func (b *bench) holdingOne(c contender) (sample, error) {
 	p, err := startChild(&task{
 		Role: "keeper", Addr: b.server.Addr, Contender: c.name, TTL: renewTTL, Name: b.name(), Size: leases,
-		Profile: b.profileFile("holding", c),
+		Warm: b.settle, Profile: b.profileFile("holding", c),
 	})
 	if err != nil {
 		return nil, err
@@ -181,7 +180,7 @@ func keeperRole(t *task, parent *lines) error {
 	defer lib.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	one, err := lib.mutex(t.Name).lock(ctx)
+	one, err := lockSurely(lib.mutex(t.Name))
 	if err == nil {
 		err = one.Unlock()
 	}
@@ -191,14 +190,14 @@ func keeperRole(t *task, parent *lines) error {
 	before := measureFootprint()
 	all := make([]held, t.Size)
 	for i := range all {
-		if all[i], err = lib.mutex(fmt.Sprintf("%s/%d", t.Name, i)).lock(ctx); err != nil {
+		if all[i], err = lockSurely(lib.mutex(fmt.Sprintf("%s/%d", t.Name, i))); err != nil {
 			return err
 		}
 		if r, ok := all[i].(renewable); ok {
 			go keep(ctx, r, t.TTL)
 		}
 	}
-	time.Sleep(settled + t.TTL/2) // until renewals have begun
+	time.Sleep(t.Warm)
 	if err := errors.Join(parent.say("holding"), parent.hearWord("measure")); err != nil {
 		return err
 	}
@@ -232,17 +231,37 @@ func (b *bench) queueing() *measure {
 	return &measure{
 		key: "queueing", title: "1,000 waiters of one process on a held name", slow: true,
 		about: "A process of its own, where one client holds the lock and goroutines that share another wait. Bytes as before, " +
-			"beyond what the process had with one waiter.",
+			"beyond what the process had with one waiter. The last row is what a goroutine takes up that waits for a channel and a " +
+			"context, with no library: part of each of the others.",
 		columns: []column{
 			{"heap", "heap bytes/waiter", 0}, {"stack", "stack bytes/waiter", 0}, {"goroutines", "goroutines/waiter", 3},
 		},
-		rows: among(b.queueingOne, ours, "redsync", "redislock", "rueidislock"),
+		rows: append(among(b.queueingOne, ours, "redsync", "redislock", "rueidislock"), &row{
+			name: bare, run: func() (sample, error) { return b.queueingOne(contender{name: bare}) },
+		}),
+	}
+}
+
+const bare = "a bare goroutine"
+
+// A bareLibrary has no locks: everybody waits.
+type bareLibrary struct{ never chan struct{} }
+
+func (l bareLibrary) mutex(string) mutex { return l }
+func (l bareLibrary) close()             {}
+
+func (l bareLibrary) lock(ctx context.Context) (held, error) {
+	select {
+	case <-l.never:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
 func (b *bench) queueingOne(c contender) (sample, error) {
 	p, err := startChild(&task{
-		Role: "queue", Addr: b.server.Addr, Contender: c.name, TTL: holderTTL, Name: b.name(), Size: leases,
+		Role: "queue", Addr: b.server.Addr, Contender: c.name, TTL: holderTTL, Name: b.name(), Size: leases, Warm: b.settle,
 	})
 	if err != nil {
 		return nil, err
@@ -257,6 +276,10 @@ func (b *bench) queueingOne(c contender) (sample, error) {
 
 // queueRole lets goroutines wait and tells what that takes.
 func queueRole(t *task, parent *lines) error {
+	if t.Contender == bare {
+		each, err := t.queue(bareLibrary{})
+		return errors.Join(err, parent.say(each))
+	}
 	holder, err := t.open()
 	if err != nil {
 		return err
@@ -267,18 +290,24 @@ func queueRole(t *task, parent *lines) error {
 		return err
 	}
 	defer lib.close()
-	h, err := holder.mutex(t.Name).lock(context.Background())
+	h, err := lockSurely(holder.mutex(t.Name))
 	if err != nil {
 		return err
 	}
-	stop := enqueue(lib, t.Name, 1)
-	time.Sleep(settled)
-	before := measureFootprint()
-	stopAll := enqueue(lib, t.Name, t.Size)
-	time.Sleep(settled)
-	after := measureFootprint()
-	if err := errors.Join(stop(), stopAll(), h.Unlock()); err != nil {
+	each, err := t.queue(lib)
+	if err := errors.Join(err, h.Unlock()); err != nil {
 		return err
 	}
-	return parent.say(after.per(t.Size, before))
+	return parent.say(each)
+}
+
+// queue lets goroutines wait for a lock that is held and returns what each of them takes up.
+func (t *task) queue(lib library) (footprint, error) {
+	stop := enqueue(lib, t.Name, 1)
+	time.Sleep(t.Warm)
+	before := measureFootprint()
+	stopAll := enqueue(lib, t.Name, t.Size)
+	time.Sleep(t.Warm)
+	after := measureFootprint()
+	return after.per(t.Size, before), errors.Join(stop(), stopAll())
 }

@@ -1,0 +1,182 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	if runChild() {
+		return
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// TestQuick takes every measure once, for so short a time that the figures mean nothing, and looks at what is there.
+func TestQuick(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "page.md")
+	h := &host{}
+	defer h.end()
+	var said bytes.Buffer
+	if err := mainErr(h, []string{"-quick", "-out", file}, &said, &said); err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for _, target := range targets {
+		if !strings.Contains(page, "| "+target.text+" | ") {
+			t.Errorf("the page has no target %q", target.text)
+		}
+	}
+	b := &bench{}
+	for _, m := range b.all() {
+		_, part, ok := strings.Cut(page, "## "+m.title+"\n")
+		if !ok {
+			t.Errorf("the page has no part %q", m.title)
+		}
+		part, _, _ = strings.Cut(part, "\n## ")
+		for _, r := range m.rows {
+			if !strings.Contains(part, "\n| "+r.name+" | ") {
+				t.Errorf("%s: the page has no row %q", m.title, r.name)
+			}
+		}
+	}
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "| ") && strings.Contains(line, "–") && !strings.Contains(line, "(") {
+			t.Errorf("a figure is missing: %s", line)
+		}
+	}
+	for _, want := range []string{"Redis ", "go1.", "go-redsync/redsync/v4 v", "load average"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not tell %q", want)
+		}
+	}
+}
+
+func TestOnly(t *testing.T) {
+	h := &host{}
+	defer h.end()
+	var page, said bytes.Buffer
+	if err := mainErr(h, []string{"-quick", "-only", "^alone$"}, &page, &said); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page.String(), "## Uncontended, one goroutine") || strings.Contains(page.String(), "64 goroutines on 64") {
+		t.Errorf("the page is not about the one measure that was asked for:\n%s", &page)
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	var a, b histogram
+	for n := 1; n <= 1000; n++ {
+		h := &a
+		if n%2 == 0 {
+			h = &b
+		}
+		h.add(time.Duration(n) * time.Millisecond)
+	}
+	a.merge(&b)
+	if a.N != 1000 || a.Most != time.Second {
+		t.Errorf("%d durations, the longest %v; want 1000 and 1s", a.N, a.Most)
+	}
+	for _, test := range []struct {
+		part float64
+		want time.Duration
+	}{{0.001, time.Millisecond}, {0.5, 500 * time.Millisecond}, {0.99, 990 * time.Millisecond}, {1, time.Second}} {
+		got := a.quantile(test.part)
+		if off := math.Abs(float64(got-test.want)) / float64(test.want); off > 0.03 {
+			t.Errorf("quantile %v is %v, want %v", test.part, got, test.want)
+		}
+	}
+	var none histogram
+	if got := none.quantile(0.5); got != 0 {
+		t.Errorf("the median of nothing is %v, want 0", got)
+	}
+}
+
+func TestBuckets(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, 31, 32, 63, 64, 65, 1000, 123456789, time.Hour} {
+		if off := math.Abs(float64(middle(bucket(d)) - d)); off > float64(d)/32 {
+			t.Errorf("%d is counted as %d", d, middle(bucket(d)))
+		}
+	}
+}
+
+func TestJain(t *testing.T) {
+	for _, test := range []struct {
+		counts []int64
+		want   float64
+	}{{[]int64{5, 5, 5, 5}, 1}, {[]int64{0, 8, 0, 0}, 0.25}, {[]int64{0, 0}, 0}} {
+		if got := jain(test.counts); got != test.want {
+			t.Errorf("jain(%v) = %v, want %v", test.counts, got, test.want)
+		}
+	}
+}
+
+// TestJudge checks the rounds: the ratio is of each round, against the best of that round.
+func TestJudge(t *testing.T) {
+	rounds := func(name string, values ...float64) *row {
+		r := &row{name: name}
+		for _, v := range values {
+			r.samples = append(r.samples, sample{"x": v})
+		}
+		return r
+	}
+	b := &bench{measures: []*measure{{key: "m", rows: []*row{
+		rounds(ours, 10, 20, 90), rounds("a", 5, 2, 9), rounds("b", 1, 4, 10),
+	}}}}
+	tests := []struct {
+		name  string
+		t     target
+		rival string
+		ratio float64
+		met   bool
+	}{
+		{"at least, met", target{against: rivals("m", "a", "b"), bound: 5}, "a", 5, true},
+		{"at least, missed", target{against: rivals("m", "a", "b"), bound: 5.1}, "a", 5, false},
+		{"at most", target{against: rivals("m", "a", "b"), most: true, bound: 10}, "b", 10, true},
+		{"below", target{against: rivals("m", "a", "b"), most: true, strict: true, bound: 10}, "b", 10, false},
+		{"fixed", target{fixed: 40, most: true, strict: true, bound: 1}, "", 0.5, true},
+	}
+	for _, test := range tests {
+		test.t.measure, test.t.row, test.t.column = "m", ours, "x"
+		v := b.judge(&test.t)
+		if got := median(v.ratios); got != test.ratio || v.met != test.met || v.rival != test.rival {
+			t.Errorf("%s: ratio %v, met %v, against %q; want %v, %v, %q", test.name, got, v.met, v.rival, test.ratio, test.met, test.rival)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, test := range []struct {
+		got, want string
+	}{
+		{grouped(1234567.8, 0), "1,234,568"}, {grouped(-1234.5, 1), "-1,234.5"}, {grouped(999, 0), "999"}, {grouped(math.NaN(), 0), "–"},
+		{short(0.1234), "0.12"}, {short(1.234), "1.23"}, {short(12.34), "12.3"}, {short(1234.5), "1,234"}, {short(50), "50"},
+		{quantity(5, "/s"), "5/s"}, {quantity(5, "B"), "5 B"}, {spread([]float64{2, 1, 4}), "2 (1–4)"},
+	} {
+		if test.got != test.want {
+			t.Errorf("got %q, want %q", test.got, test.want)
+		}
+	}
+}
+
+func TestCounts(t *testing.T) {
+	before := counts{"get": 1, "evalsha": 1}
+	after := counts{"get": 4, "evalsha": 3, "ping": 1}
+	requests, commands := after.since(before, []string{"get"})
+	if requests != 3 || commands != 6 {
+		t.Errorf("%d requests and %d commands, want 3 and 6", requests, commands)
+	}
+}
