@@ -59,12 +59,17 @@ var contenders = []contender{
 	{
 		ours, "defaults", true,
 		[]string{"get", "set", "del", "time", "publish"},
-		func(addr string, ttl time.Duration) (library, error) { return openStile(addr, ttl, 0) },
+		func(addr string, ttl time.Duration) (library, error) { return openStile(addr, ttl, 0, 0) },
+	},
+	{
+		"stile, no turns", "Turn 1ns, so that every hand-over is through the store; otherwise defaults", true,
+		[]string{"get", "set", "del", "time", "publish"},
+		func(addr string, ttl time.Duration) (library, error) { return openStile(addr, ttl, 0, 1) },
 	},
 	{
 		"stile, Linger", fmt.Sprintf("Linger %v, otherwise defaults", linger), true,
 		[]string{"get", "set", "del", "time", "publish"},
-		func(addr string, ttl time.Duration) (library, error) { return openStile(addr, ttl, linger) },
+		func(addr string, ttl time.Duration) (library, error) { return openStile(addr, ttl, linger, 0) },
 	},
 	{
 		"redsync", "one pool (go-redis); its default delay, 50 to 250 ms at random; tries without end", false,
@@ -118,9 +123,9 @@ func find(name string) contender {
 	panic("no contender is called " + name)
 }
 
-func openStile(addr string, ttl, linger time.Duration) (library, error) {
+func openStile(addr string, ttl, linger, turn time.Duration) (library, error) {
 	c, err := stile.Open(context.Background(), "redis://"+addr, &stile.Options{
-		LockOptions: stile.LockOptions{TTL: ttl, Linger: linger},
+		LockOptions: stile.LockOptions{TTL: ttl, Linger: linger}, Turn: turn,
 	})
 	if err != nil {
 		return nil, err

@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/stilelock/stile/internal/servertest"
@@ -59,7 +58,13 @@ func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
 	b.server = servertest.Redis(h)
 	b.measures = b.all()
 	f := look(b.server)
-	f.command = strings.Join(append([]string{"go run ."}, args...), " ")
+	f.command = "go run ."
+	flags.Visit(func(set *flag.Flag) {
+		if set.Name != "out" && set.Name != "profile" {
+			f.command += fmt.Sprintf(" -%s=%v", set.Name, set.Value)
+		}
+	})
+	f.command += " -out ../docs/benchmarks.md"
 	if err := b.run(); err != nil {
 		return err
 	}

@@ -1,0 +1,52 @@
+//go:build unix
+
+package main
+
+import (
+	"runtime"
+	"time"
+)
+
+// load returns what the server has to do in a second, measured over some time.
+func (b *bench) load(c contender, span time.Duration) (sample, error) {
+	begin := time.Now()
+	before, err := b.counts()
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(span)
+	after, err := b.counts()
+	if err != nil {
+		return nil, err
+	}
+	seconds := time.Since(begin).Seconds()
+	requests, commands := after.since(before, c.inside)
+	return sample{"requests": float64(requests) / seconds, "commands": float64(commands) / seconds}, nil
+}
+
+// A footprint is what a process takes up.
+type footprint struct{ Heap, Stack, Goroutines float64 }
+
+// measureFootprint looks a few times, since what is under way at the moment adds to it.
+func measureFootprint() footprint {
+	var least footprint
+	for i := range 5 {
+		runtime.GC()
+		runtime.GC() // the first may leave what finalizers and pools held
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		f := footprint{float64(m.HeapAlloc), float64(m.StackInuse), float64(runtime.NumGoroutine())}
+		if i == 0 {
+			least = f
+		}
+		least = footprint{min(least.Heap, f.Heap), min(least.Stack, f.Stack), min(least.Goroutines, f.Goroutines)}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return least
+}
+
+// per returns what each of n adds to an earlier footprint.
+func (f footprint) per(n int, before footprint) footprint {
+	d := float64(n)
+	return footprint{(f.Heap - before.Heap) / d, (f.Stack - before.Stack) / d, (f.Goroutines - before.Goroutines) / d}
+}
