@@ -175,14 +175,16 @@ func (r *runner) acquire(ctx context.Context, s *store, e *events, name string) 
 
 // ended says how it ended: by the loss of the lock, or as CMD did.
 func (r *runner) ended(k *keeper, released error) error {
-	name := strconv.Quote(k.lease.Name())
+	lost := func(err error, then string) error {
+		return &status{exitLost, &stile.Error{Op: "run", Name: k.lease.Name(), Err: fmt.Errorf("the lock was lost while CMD ran: %w; %s", err, then)}}
+	}
 	switch _, definite := errors.AsType[*status](k.why); {
 	case definite:
 		return k.why
 	case k.why != nil:
-		return &status{exitLost, fmt.Errorf("the lock %s was lost while CMD ran: %w; nothing is left of CMD's group", name, k.why)}
+		return lost(k.why, "nothing is left of CMD's group")
 	case errors.Is(released, stile.ErrLost):
-		return &status{exitLost, fmt.Errorf("the lock %s was lost while CMD ran: %w; others may have been at work at the same time", name, bare(released))}
+		return lost(bare(released), "others may have been at work at the same time")
 	case released != nil:
 		warn("warning: %v", released)
 	}
