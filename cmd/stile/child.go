@@ -56,22 +56,32 @@ func (c *child) close() {
 	c.guard.Wait()
 }
 
-var errGuard = errors.New("the guard that CMD runs under has ended")
+// errGuard is the end of CMD by that of its guard.
+var errGuard = &status{exitSignal + int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed")}
 
-// run executes CMD. The error is a [*status] if it cannot be.
-func (c *child) run(p *program) error {
+// run executes CMD. The error is a [*status] if it cannot be. A guard that does not answer until the time comes is killed,
+// and CMD with it.
+func (c *child) run(p *program, until time.Duration) error {
 	// A guard that has ended does not read, but says so by its news.
 	_ = c.out.Encode(order{Run: p})
-	for n := range c.news {
-		switch {
-		case n.PID != 0:
-			c.pgid = n.PID
-			return nil
-		case n.Errno != 0:
-			return notExecuted(p.Path, n.Errno)
+	late := newAlarm()
+	late.set(until)
+	for {
+		select {
+		case n, ok := <-c.news:
+			switch {
+			case !ok:
+				return errGuard
+			case n.PID != 0:
+				c.pgid = n.PID
+				return nil
+			case n.Errno != 0:
+				return notExecuted(p.Path, n.Errno)
+			}
+		case <-late.C:
+			c.guard.Process.Kill()
 		}
 	}
-	return errGuard
 }
 
 // allow says until when CMD may run.
@@ -89,6 +99,8 @@ func (c *child) signal(s syscall.Signal) {
 
 // killAll kills the group, and the guard, which has not.
 func (c *child) killAll() {
-	_ = syscall.Kill(-c.pgid, syscall.SIGKILL) // it fails if nothing is left
+	if c.pgid != 0 { // stile's own group otherwise
+		_ = syscall.Kill(-c.pgid, syscall.SIGKILL) // it fails if nothing is left
+	}
 	c.guard.Process.Kill()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,11 +12,16 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// family starts stile with a CMD that has a child and a grandchild, all of which ignore SIGTERM.
+// family starts stile with the family as CMD, and returns when stile knows its group.
 func (u *account) family(name string, flags ...string) (p *process, pids []int) {
 	u.t.Helper()
 	p = u.start(with(name, family, flags...)...)
-	return p, []int{p.pid(), p.pid(), p.pid()}
+	pids = []int{p.pid(), p.pid(), p.pid()}
+	p.signal(syscall.SIGUSR1)
+	if got := p.line(); got != "here" {
+		u.t.Fatalf("CMD said %q", got)
+	}
+	return p, pids
 }
 
 func living(pids []int) (left []int) {
@@ -139,13 +145,48 @@ func TestGuardKilled(t *testing.T) {
 // A guard that does nothing is not waited for.
 func TestGuardStopped(t *testing.T) {
 	u := newAccount(t)
-	p, pids := u.family("a", "--max-hold", "600ms")
+	p, pids := u.family("a", "--max-hold", "900ms")
 	if err := syscall.Kill(guardOf(t, pids), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.wait(); got != 79 || living(pids) != nil {
 		t.Errorf("status %d, want 79: %s; processes %v are left", got, p.stderr, living(pids))
 	}
+}
+
+// Nor is a guard that does not even say that CMD runs.
+func TestGuardSilent(t *testing.T) {
+	u := newAccount(t)
+	holder := u.start(with("a", idle)...)
+	holder.line()
+	p := u.start(with("a", idle, "--ttl", "1s")...)
+	until(t, "the next is in the queue", func() bool { return len(u.show("a").Claims) == 2 })
+	guard := childrenOf(t, p.cmd.Process.Pid)
+	if len(guard) != 1 {
+		t.Fatalf("stile has children %v, want its guard", guard)
+	}
+	if err := syscall.Kill(guard[0], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	holder.stdin.Close()
+	if got := p.wait(); got != 137 || !dead(guard[0]) {
+		t.Errorf("status %d, want 137: %s", got, p.stderr)
+	}
+}
+
+func childrenOf(t *testing.T, pid int) (list []int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stats {
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && !dead(child) && parent(t, child) == pid {
+			list = append(list, child)
+		}
+	}
+	return list
 }
 
 // guardOf returns the parent of the group's leader.
@@ -155,14 +196,19 @@ func guardOf(t *testing.T, pids []int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parent(t, leader)
+	guard := parent(t, leader)
+	if guard < 2 {
+		t.Fatal("CMD has no guard") // 0 and 1 are not processes to send a signal to
+	}
+	return guard
 }
 
+// parent returns the parent of a process, or 0 if it has ended.
 func parent(t *testing.T, pid int) int {
 	t.Helper()
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		t.Fatal(err)
+		return 0
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	ppid, err := strconv.Atoi(strings.Fields(rest)[1])

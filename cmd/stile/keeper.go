@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"syscall"
@@ -161,7 +160,7 @@ var errHeldLong = errors.New("it was held for as long as --max-hold allows")
 
 // unguarded ends the group after the guard has ended without saying that the group has.
 func (k *keeper) unguarded() {
-	k.fail(&status{exitSignal + int(syscall.SIGKILL), fmt.Errorf("%w: CMD was killed", errGuard)})
+	k.fail(errGuard)
 	look := time.NewTicker(groupPoll)
 	defer look.Stop()
 	for patience := boottime.Now() + orphanPatience; alive(k.child.pgid) && boottime.Now() < patience; <-look.C {

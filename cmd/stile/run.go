@@ -132,7 +132,7 @@ func (r *runner) run(ctx context.Context, s *store, name string, argv []string) 
 		}
 	}
 	k.update()
-	if err := c.run(&program{Path: path, Args: argv, Env: environment(lease, deadline), Terminal: k.terminal != nil}); err != nil {
+	if err := c.run(&program{Path: path, Args: argv, Env: environment(lease, deadline), Terminal: k.terminal != nil}, k.end); err != nil {
 		k.terminal.takeBack()
 		return errors.Join(err, lease.Unlock())
 	}

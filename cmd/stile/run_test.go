@@ -19,10 +19,11 @@ import (
 // idle is a CMD that says when it runs and ends with its stdin.
 var idle = []string{"--", "sh", "-c", "echo $$; cat >/dev/null"}
 
-// family is a CMD whose group has a child and a grandchild that ignore SIGTERM. It prints the three process ids.
-var family = []string{"--", "sh", "-c", `trap "" TERM
-	sh -c 'trap "" TERM; sh -c "echo \$\$; exec sleep 1000" & echo $$; wait' &
-	echo $$; wait; wait`}
+// family is a CMD whose group has a child and a grandchild, all of which ignore SIGTERM. It prints the three process ids,
+// and a word for each SIGUSR1.
+var family = []string{"--", "sh", "-c", `trap "" TERM; trap "echo here" USR1
+	sh -c 'trap "" TERM USR1; sh -c "echo \$\$; exec sleep 1000" & echo $$; wait' &
+	echo $$; while kill -0 $!; do wait; done`}
 
 func with(name string, cmd []string, flags ...string) []string {
 	return slices.Concat([]string{"run", name}, flags, cmd)
@@ -268,8 +269,7 @@ func TestLeftoversAreEnded(t *testing.T) {
 
 func TestMaxHold(t *testing.T) {
 	u := newAccount(t)
-	p := u.start(with("a", family, "--max-hold", "500ms")...)
-	pids := []int{p.pid(), p.pid(), p.pid()}
+	p, pids := u.family("a", "--max-hold", "900ms")
 	if got := p.wait(); got != 79 || !strings.Contains(p.stderr.String(), "held for as long as --max-hold allows") {
 		t.Errorf("status %d, %s", got, p.stderr)
 	}
