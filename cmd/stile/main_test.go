@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -24,6 +25,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	hearSignals()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "stile-test-")
 		if err != nil {
@@ -37,6 +39,16 @@ func TestMain(m *testing.M) {
 		}
 		return m.Run()
 	}())
+}
+
+// hearSignals has what whoever started the tests had them ignore, as nohup and background jobs do, not be ignored by the
+// commands that they start: a shell cannot trap a signal that was ignored when it began.
+func hearSignals() {
+	for _, s := range passedOn {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // An account is somebody with a home of their own, and so with a default store of their own.
