@@ -112,7 +112,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Queue, error]
 				}
 				last = q
 			}
-			if !pushes && wait(ctx, watchPoll) != nil {
+			if !pushes && claims.Pause(ctx, watchPoll) != nil {
 				return
 			}
 		}
@@ -153,15 +153,4 @@ func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, e
 		return Claim{}, wrapped("break", name, err)
 	}
 	return claimOf(s), nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -24,11 +24,11 @@ func (b *backoff) wait(ctx context.Context, patience time.Duration, err error) e
 	}
 	d := 10 * time.Millisecond << min(b.tries, 6)
 	b.tries++
-	return pause(ctx, d/2+rand.N(d/2+1))
+	return Pause(ctx, d/2+rand.N(d/2+1))
 }
 
-// pause waits so long, or until ctx ends, whose cause it then returns.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits so long, or until ctx ends, whose cause it then returns.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
