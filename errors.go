@@ -77,11 +77,12 @@ type Reason int
 
 // The reasons.
 const (
-	Expired   Reason = iota + 1 // it could not be renewed before its deadline
-	Removed                     // the store no longer has the claim: it ran out there, was broken by hand, or evicted
-	Suspended                   // the machine slept past the deadline; seen on Linux only, elsewhere it is Removed
-	HeldLong                    // it was held for LockOptions.MaxHold
-	Shutdown                    // its client was closed
+	Expired     Reason = iota + 1 // it could not be renewed before its deadline
+	Removed                       // the store no longer has the claim: it ran out there, was broken by hand, or evicted
+	Suspended                     // the machine slept past the deadline; seen on Linux only, elsewhere it is Removed
+	HeldLong                      // it was held for LockOptions.MaxHold
+	Shutdown                      // its client was closed
+	SessionOver                   // the session that the store kept the claim in is over; of stores that have sessions
 )
 
 // String says it in words.

@@ -14,7 +14,7 @@ func NewAsleep(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 
 // Inner are the reasons and kinds as the keeper of claims has them, in the order of ours.
 var (
-	InnerReasons = []claims.Reason{claims.Expired, claims.Removed, claims.Suspended, claims.HeldLong, claims.Shutdown}
+	InnerReasons = []claims.Reason{claims.Expired, claims.Removed, claims.Suspended, claims.HeldLong, claims.Shutdown, claims.SessionOver}
 	InnerKinds   = []claims.Kind{claims.Acquired, claims.Waiting, claims.Renewed, claims.Jeopardized, claims.Ended, claims.Released}
 )
 

@@ -24,10 +24,14 @@ type Handle struct {
 
 // Detach ends the lease here but leaves the claim in the store, with its whole ttl from now on unless it is attached
 // again. The lease is released, as far as this process is concerned. A joined lock, one that was re-entered, or a
-// reader's that others of this process share cannot be detached.
+// reader's that others of this process share cannot be detached, nor can one on a store that binds claims to a
+// session, such as ZooKeeper.
 func (l *Lease) Detach(ctx context.Context) (Handle, error) {
 	if l.hold == nil {
 		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: a joined lock cannot be detached", ErrUnsupported))
+	}
+	if t := &l.c.traits; t.Bound {
+		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: on %s a claim ends with the session of its client", ErrUnsupported, t.Store))
 	}
 	if err := l.Check(); err != nil {
 		return Handle{}, wrapped("detach", l.Name(), errors.Unwrap(err))

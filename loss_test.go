@@ -389,3 +389,41 @@ func TestHandedOverLeaseIsRenewedAtOnce(t *testing.T) {
 		w.unlock(lease)
 	})
 }
+
+// An alarm is a driver that can be made to see a claim in danger.
+type alarm struct {
+	driver.Driver
+	endangered func(ids ...string)
+	id         string
+}
+
+func (a *alarm) Alert(f func(ids ...string)) { a.endangered = f }
+
+func (a *alarm) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	a.id = c.ID
+	return a.Driver.Enter(ctx, c)
+}
+
+func TestEndangeredClaimIsRenewedAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		d := w.join(nil).d
+		a := &alarm{Driver: d}
+		c, err := stile.New(a, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer c.Close()
+		lease := w.lock(c.Mutex("x").With(stile.LockOptions{TTL: ttl}))
+		if _, err := d.Steal("x", time.Minute); err != nil {
+			w.Fatal(err)
+		}
+		start := time.Now()
+		a.endangered("another")
+		a.endangered("another", a.id)
+		<-lease.Context().Done()
+		if took := time.Since(start); took > time.Millisecond {
+			w.Errorf("it took %v to be told; want it at once", took)
+		}
+		_ = lease.Unlock()
+	})
+}

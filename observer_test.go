@@ -64,7 +64,7 @@ func TestLogTo(t *testing.T) {
 }
 
 func TestKindsAndReasonsAgreeWithTheInnerOnes(t *testing.T) {
-	for i, r := range []stile.Reason{stile.Expired, stile.Removed, stile.Suspended, stile.HeldLong, stile.Shutdown} {
+	for i, r := range []stile.Reason{stile.Expired, stile.Removed, stile.Suspended, stile.HeldLong, stile.Shutdown, stile.SessionOver} {
 		if stile.Reason(stile.InnerReasons[i]) != r || strings.HasPrefix(r.String(), "reason") {
 			t.Errorf("reason %d: %v", i, r)
 		}

@@ -101,6 +101,8 @@ func (o LockOptions) check(t driver.Traits) error {
 		return fmt.Errorf("%w ttl %v: the longest is %v", ErrInvalid, o.TTL, longest)
 	case o.LockDelay > driver.MaxTTL:
 		return fmt.Errorf("%w lock-delay %v: the longest is %v", ErrInvalid, o.LockDelay, driver.MaxTTL)
+	case o.LockDelay > 0 && !t.Delay:
+		return fmt.Errorf("%w: %s has no lock-delay", ErrUnsupported, t.Store)
 	case o.MaxHold < 0 || o.Linger < 0 || o.LockDelay < 0:
 		return fmt.Errorf("%w options: max hold, linger and lock-delay must not be negative", ErrInvalid)
 	case o.Linger > o.TTL:

@@ -33,7 +33,8 @@ type Driver interface {
 	Await(ctx context.Context, c *Claim) (Place, error)
 
 	// Renew starts the leases of many claims anew, each for its own TTL (Wait, if it does not hold), and answers each
-	// at the same index. A claim that is not there gets [ErrGone]. One claim's failure does not touch another's.
+	// at the same index. A claim that is not there gets [ErrGone]; if it went with the session that it lived in,
+	// [ErrSession]. One claim's failure does not touch another's.
 	Renew(ctx context.Context, cs []*Claim) []Renewal
 
 	// Leave takes a claim out of its queue, whether it holds or waits, and wakes those who hold because of it.
@@ -56,7 +57,7 @@ type Claim struct {
 	Weight   int64         // from 1 to Capacity
 	Capacity int64         // from 1 to All
 	TTL      time.Duration // lease while it holds
-	Wait     time.Duration // lease while it waits
+	Wait     time.Duration // lease while it waits, at most TTL; unless Traits.Whole says that it is TTL then too
 	Delay    time.Duration // how long a lease that ran out while it held keeps the lock from others; 0 means not at all
 	Ticket   int64         // where it stands, once known; 0 before that
 	Try      bool          // enter only if it holds at once
@@ -100,7 +101,7 @@ type Standing struct {
 	Holds     bool
 	Left      bool          // released, and kept for a while
 	Since     time.Duration // how long ago it entered
-	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out
+	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if the store does not tell
 	Record    string
 }
 
@@ -127,6 +128,14 @@ type Watcher interface {
 	// Changed returns when the queue of the name may have changed since the last call on the same watch, at once the
 	// first time. It may return early.
 	Changed(ctx context.Context, name string) error
+}
+
+// An Alerter is a driver that learns by itself when claims are in danger: somebody removed them, or their session is in
+// doubt or over.
+type Alerter interface {
+	// Alert names the function that is told, from any goroutine, the ids of claims that had better be renewed at once,
+	// which tells what became of them. It returns soon. Alert is called once, before the first Enter.
+	Alert(endangered func(ids ...string))
 }
 
 // A Breaker is a driver that can remove another's claim.

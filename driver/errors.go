@@ -8,6 +8,7 @@ import (
 // What drivers answer, beside the errors of their clients.
 var (
 	ErrGone        = errors.New("the claim is no longer in the store")
+	ErrSession     = fmt.Errorf("%w: the session that it lived in is over", ErrGone)
 	ErrUnsupported = errors.New("the store cannot do this")
 	ErrClosed      = errors.New("the client is closed")
 	ErrForeign     = errors.New("the place where the lock is kept holds a value that is not stile's")

@@ -8,6 +8,9 @@ type Traits struct {
 	Ordered  bool   // claims hold in the order in which they entered
 	Shared   bool   // weights below the capacity: readers
 	Permits  bool   // capacities other than All
+	Delay    bool   // a lease that ran out while it held keeps the lock from others for [Claim.Delay]
+	Bound    bool   // a claim lives in its client's session: no other client can renew it, and all end with the session
+	Whole    bool   // a claim that waits has the lease of one that holds, its TTL
 	Fencing  Grade  // what a ticket is worth
 	Restart  bool   // claims survive a restart of the store
 	Failover bool   // claims survive a failover of the store

@@ -51,6 +51,7 @@ const (
 	shared
 	permits
 	fencing
+	delay
 )
 
 // Cases returns the contract.
@@ -79,6 +80,9 @@ func Run(t *testing.T, s Store) {
 
 // check runs one case with two clients of the store.
 func check(t testing.TB, s Store, a, b driver.Driver, c Case) {
+	if a.Traits().Bound {
+		a, b = bind(a, b)
+	}
 	r := &run{TB: t, store: s, traits: a.Traits(), sentence: c.Sentence, a: a, b: b, name: "drivertest/" + c.Name + "/" + rand.Text()}
 	r.store.Lease = max(r.store.Lease, r.traits.MinTTL)
 	if s.Lease == 0 {
@@ -126,7 +130,7 @@ func (r *run) Fatalf(format string, args ...any) {
 func (r *run) declared(needs power) bool {
 	lacks := needs
 	for p, has := range map[power]bool{
-		ordered: r.traits.Ordered, shared: r.traits.Shared, permits: r.traits.Permits, fencing: r.traits.Fencing != driver.NoFencing,
+		ordered: r.traits.Ordered, shared: r.traits.Shared, permits: r.traits.Permits, fencing: r.traits.Fencing != driver.NoFencing, delay: r.traits.Delay,
 	} {
 		if has {
 			lacks &^= p
@@ -138,12 +142,17 @@ func (r *run) declared(needs power) bool {
 	if lacks&permits != 0 {
 		r.refused(r.permit(1, 2))
 	}
+	if lacks&delay != 0 {
+		c := r.claim()
+		c.Delay = time.Second
+		r.refused(c)
+	}
 	return lacks == 0
 }
 
 func (r *run) refused(c *driver.Claim) {
 	r.Helper()
 	if _, err := r.a.Enter(r.ctx, c); !errors.Is(err, driver.ErrUnsupported) {
-		r.Errorf("enter weight %d of %d = %v; want ErrUnsupported, as the traits lack it", c.Weight, c.Capacity, err)
+		r.Errorf("enter weight %d of %d with lock-delay %v = %v; want ErrUnsupported, as the traits lack it", c.Weight, c.Capacity, c.Delay, err)
 	}
 }

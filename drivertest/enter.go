@@ -39,7 +39,7 @@ func enterAtTail(r *run) {
 	if q.Ahead != 1 {
 		r.Errorf("the second claim has %d ahead; want 1", q.Ahead)
 	}
-	if q.TTL <= 0 || q.TTL > second.Wait {
+	if q.TTL <= 0 || q.TTL > second.TTL || q.TTL > second.Wait && !r.traits.Whole {
 		r.Errorf("the waiter's lease is %v; want at most %v", q.TTL, second.Wait)
 	}
 	if q.Retry < 0 || q.Retry > first.TTL {

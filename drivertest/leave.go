@@ -12,7 +12,7 @@ var leaveCases = []Case{
 	{"LeaveOfAnother", "No client can touch another's claim.", 0, leaveOfAnother},
 	{"LeaveWaiter", "Leave takes a claim out of its queue, whether it holds or waits.", ordered, leaveWaiter},
 	{"KeepStays", "With Keep, a claim that holds stays that long, then ends.", 0, keepStays},
-	{"KeepWithoutDelay", "With Keep, a claim ends without its lock-delay.", 0, keepWithoutDelay},
+	{"KeepWithoutDelay", "With Keep, a claim ends without its lock-delay.", delay, keepWithoutDelay},
 	{"KeepIsFinal", "A claim that is kept can no longer be renewed.", 0, keepIsFinal},
 	{"KeepWaiter", "With Keep, a claim that holds stays; one that waits leaves.", ordered, keepWaiter},
 }
@@ -20,7 +20,7 @@ var leaveCases = []Case{
 func leaveFrees(r *run) {
 	for range 3 {
 		c := r.claim()
-		c.Delay = time.Minute // it counts after an unclean loss alone
+		c.Delay = r.delay(time.Minute) // it counts after an unclean loss alone
 		r.holds(r.a, c)
 		r.leave(r.a, c)
 	}

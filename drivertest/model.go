@@ -20,10 +20,16 @@ func Model(t testing.TB, s Store, seed uint64, steps int) {
 	t.Helper()
 	m := &model{
 		TB: t, seed: seed, rand: mathrand.New(mathrand.NewPCG(seed, 0)), tag: rand.Text(),
-		drivers: []driver.Driver{s.Open(t), s.Open(t)}, queues: map[string]*driver.Queue{}, tickets: map[string]map[int64]int64{},
+		queues: map[string]*driver.Queue{}, tickets: map[string]map[int64]int64{},
 	}
 	m.ctx, m.cancel = context.WithTimeout(t.Context(), 5*time.Minute)
-	traits := m.drivers[0].Traits()
+	a, b := s.Open(t), s.Open(t)
+	traits := a.Traits()
+	if traits.Bound {
+		a, b = bind(a, b)
+	}
+	m.drivers = []driver.Driver{a, b}
+	m.delays = traits.Delay && traits.Clock != "session"
 	m.brief, m.slack = max(traits.MinTTL, 20*time.Millisecond), s.Slack
 	if s.Slack == 0 {
 		m.slack = time.Second
@@ -56,6 +62,7 @@ type model struct {
 	lister  driver.Lister
 	breaker driver.Breaker
 	brief   time.Duration // the lease of a claim that is to run out
+	delays  bool          // listings show claims in their lock-delay
 	slack   time.Duration
 
 	now     int64
@@ -214,7 +221,10 @@ func (m *model) expire() {
 		return
 	}
 	c := m.fresh()
-	c.TTL, c.Wait, c.Delay = m.brief, m.brief, pick(m, 0, m.brief)
+	c.TTL, c.Wait = m.brief, m.brief
+	if m.delays {
+		c.Delay = pick(m, 0, m.brief)
+	}
 	m.enter(c)
 	q := m.queues[c.Name]
 	m.now += (c.TTL + c.Delay).Microseconds()

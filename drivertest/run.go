@@ -24,6 +24,14 @@ func (r *run) brief() *driver.Claim {
 	return c
 }
 
+// delay returns a lock-delay, or none where there is none.
+func (r *run) delay(d time.Duration) time.Duration {
+	if !r.traits.Delay {
+		return 0
+	}
+	return d
+}
+
 func (r *run) shared() *driver.Claim { return r.permit(1, driver.All) }
 
 func (r *run) permit(weight, capacity int64) *driver.Claim {

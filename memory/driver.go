@@ -189,7 +189,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing
 // Traits is [driver.Driver.Traits].
 func (d *Driver) Traits() driver.Traits {
 	return driver.Traits{
-		Store: "memory", Ordered: true, Shared: true, Permits: true, Fencing: driver.ClockFencing,
+		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.ClockFencing,
 		Clock: "process", Wake: "push",
 		MinTTL: time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Microsecond,
 		Notes: []string{"locks live in this process alone and end with it"},

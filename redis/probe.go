@@ -116,7 +116,7 @@ func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
 // promise says what servers like these are good for, the weakest deciding.
 func (d *Driver) promise(servers []*facts) driver.Traits {
 	t := driver.Traits{
-		Store: "redis", Ordered: true, Shared: true, Permits: true, Fencing: driver.ClockFencing, Restart: true,
+		Store: "redis", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.ClockFencing, Restart: true,
 		Clock: "server", Wake: "push",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}

@@ -160,7 +160,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standi
 // Traits is [driver.Driver.Traits].
 func (d *Driver) Traits() driver.Traits {
 	t := driver.Traits{
-		Store: "sqlite", Ordered: true, Shared: true, Permits: true, Fencing: driver.ClockFencing,
+		Store: "sqlite", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.ClockFencing,
 		Restart: true, Clock: "host", Wake: "poll",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 		Notes: []string{

@@ -117,7 +117,7 @@ func (s *seat) enter(ctx context.Context, first *reply) (stands bool, err error)
 			s.claim.ID, s.claim.Ticket, stands = rand.Text(), 0, false
 			continue
 		case errors.Is(err, driver.ErrGone):
-			return false, &Lost{Reason: Removed}
+			return false, &Lost{Reason: goneFor(err)}
 		case err != nil:
 			return stands, err
 		case p.Holds:
@@ -258,7 +258,7 @@ func (s *seat) granted(sent, ttl time.Duration, early bool) (bool, error) {
 	}
 	g.asking = nil
 	s.stage, s.waits = held, false
-	s.confirm(sent, deadline)
+	s.confirm(sent, ttl)
 	if early {
 		s.renewAt = now + handOverRenewal
 	}

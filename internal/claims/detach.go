@@ -37,7 +37,7 @@ func (h *Hold) Detach(ctx context.Context) (*driver.Claim, error) {
 	case h.over != nil:
 		return nil, h.over
 	case errors.Is(r.Err, driver.ErrGone):
-		s.lose(Removed, now)
+		s.lose(goneFor(r.Err), now)
 		return nil, h.over
 	case r.Err != nil:
 		s.frozen = false
@@ -60,7 +60,7 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64) (
 	sent := k.clock.now()
 	r := k.d.Renew(ctx, []*driver.Claim{&s.claim})[0]
 	if errors.Is(r.Err, driver.ErrGone) {
-		return nil, &Lost{Reason: Removed}
+		return nil, &Lost{Reason: goneFor(r.Err)}
 	}
 	if r.Err != nil {
 		return nil, r.Err
@@ -75,7 +75,7 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64) (
 		Owner: claim.Owner, Record: claim.Record,
 	})
 	s.gate.seats++
-	s.confirm(sent, k.trusted(sent, r.TTL))
+	s.confirm(sent, r.TTL)
 	h := &Hold{seat: s, token: token, since: sent, refs: 1}
 	s.add(h)
 	k.renewals.fix(s)

@@ -159,7 +159,7 @@ func (h *Hold) Release(keep time.Duration) error {
 		return over
 	}
 	if errors.Is(err, driver.ErrGone) {
-		err = &Lost{Reason: Removed}
+		err = &Lost{Reason: goneFor(err)}
 		released.Kind = Ended
 	}
 	if k.conf.Observe != nil {

@@ -51,6 +51,9 @@ func New(d driver.Driver, conf Config) *Keeper {
 		renewals: renewer{next: never, kick: make(chan struct{}, 1)}, jobs: make(chan func(), maxIdle),
 	}
 	k.base, k.stop = context.WithCancel(context.Background())
+	if a, ok := d.(driver.Alerter); ok {
+		a.Alert(k.endangered)
+	}
 	k.work.Go(k.run)
 	return k
 }

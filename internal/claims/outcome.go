@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // ErrReleased is why a hold is over that was released.
@@ -45,12 +47,21 @@ type Reason int
 
 // The reasons.
 const (
-	Expired   Reason = iota + 1 // it could not be renewed before its deadline
-	Removed                     // the store no longer has the claim
-	Suspended                   // the machine slept past the deadline
-	HeldLong                    // it was held for Want.MaxHold
-	Shutdown                    // the keeper was closed
+	Expired     Reason = iota + 1 // it could not be renewed before its deadline
+	Removed                       // the store no longer has the claim
+	Suspended                     // the machine slept past the deadline
+	HeldLong                      // it was held for Want.MaxHold
+	Shutdown                      // the keeper was closed
+	SessionOver                   // the session that the claim lived in is over
 )
+
+// goneFor is the reason behind a driver's [driver.ErrGone].
+func goneFor(err error) Reason {
+	if errors.Is(err, driver.ErrSession) {
+		return SessionOver
+	}
+	return Removed
+}
 
 // String says it in words.
 func (r Reason) String() string {
@@ -65,6 +76,8 @@ func (r Reason) String() string {
 		return "it was held as long as it may be"
 	case Shutdown:
 		return "its client was closed"
+	case SessionOver:
+		return "the session that it lived in is over"
 	}
 	return fmt.Sprintf("reason %d", int(r))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -39,14 +40,42 @@ func (k *Keeper) ghost(claim *driver.Claim) time.Time {
 	return time.Now().Add(ttl + time.Duration(2*k.conf.Drift*float64(ttl)) + k.traits.Granularity)
 }
 
-// confirm notes that the store confirmed the lease, by a request sent then.
-func (s *seat) confirm(sent, deadline time.Duration) {
+// confirm notes that the store confirmed a lease of this length, by a request sent then.
+func (s *seat) confirm(sent, ttl time.Duration) {
 	k := s.k
-	s.deadline = max(s.deadline, deadline)
+	s.deadline = max(s.deadline, k.trusted(sent, ttl))
 	s.asleep = k.clock.asleep.Load()
 	s.failure = nil
-	third := s.claim.TTL / 3
+	third := min(s.claim.TTL, ttl) / 3
 	s.renewAt = sent + third - rand.N(third/10+1)
+	if s.alerted {
+		s.alerted, s.renewAt = false, sent
+	}
+}
+
+// endangered has claims renewed at once, as a driver that saw them in danger asks for.
+func (k *Keeper) endangered(ids ...string) {
+	in := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		in[id] = true
+	}
+	k.mu.Lock()
+	defer k.unlock()
+	for _, g := range k.gates {
+		if s := g.asking; s != nil && in[s.claim.ID] {
+			s.alerted = true // it may hold already, by an answer that is on its way
+		}
+	}
+	for _, s := range slices.Clone(k.renewals.heap) {
+		switch {
+		case !in[s.claim.ID]:
+		case s.renewing != nil:
+			s.alerted = true // the renewal under way may have come too early to see it
+		default:
+			s.renewAt = k.clock.now()
+			k.renewals.fix(s)
+		}
+	}
 }
 
 // A renewer has the seats that the one renewing goroutine looks after, in the order in which they need it. It is
@@ -230,12 +259,12 @@ func (s *seat) renewed(sent, now time.Duration, r driver.Renewal) {
 			s.lose(Expired, now) // too late: whoever looked at the clock has been told so
 			return
 		}
-		s.confirm(sent, k.trusted(sent, r.TTL))
+		s.confirm(sent, r.TTL)
 		if k.conf.Observe != nil {
 			k.tell(Event{Kind: Renewed, Name: s.claim.Name, Token: s.claim.Ticket * Turns, Margin: margin})
 		}
 	case errors.Is(r.Err, driver.ErrGone):
-		s.lose(Removed, now)
+		s.lose(goneFor(r.Err), now)
 		return
 	default:
 		first := s.failure == nil

@@ -34,6 +34,7 @@ type seat struct {
 	renewAt  time.Duration
 	renewing chan struct{} // closed when the renewal under way has ended; nil if there is none
 	failure  error         // of the last renewal; the lease is in jeopardy
+	alerted  bool          // it was in danger when it could not be renewed at once
 	frozen   bool          // no longer renewed
 	due      time.Duration // when the renewer has to look at it
 	index    int           // in the renewer's heap; -1 if not there
