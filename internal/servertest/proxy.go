@@ -1,0 +1,146 @@
+//go:build unix
+
+package servertest
+
+import (
+	"net"
+	"sync"
+)
+
+// A Proxy stands between clients and a server and passes everything on until it is told to make trouble.
+//
+// To lose a reply: Freeze(false, true), wait until the server has applied the request, then Cut.
+type Proxy struct {
+	Addr   string // what clients connect to
+	target string
+	listen net.Listener
+
+	mu       sync.Mutex // guards what follows
+	changed  *sync.Cond
+	requests bool // held back
+	replies  bool
+	cut      bool // connections are ended as soon as they come
+	closed   bool
+	open     map[net.Conn]bool
+}
+
+// NewProxy starts a proxy in front of an address. It ends with the test.
+func NewProxy(t TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, open: map[net.Conn]bool{}}
+	p.changed = sync.NewCond(&p.mu)
+	var work sync.WaitGroup
+	work.Go(func() { p.accept(&work) })
+	t.Cleanup(func() {
+		p.mu.Lock()
+		p.closed = true
+		p.mu.Unlock()
+		l.Close()
+		p.Cut()
+		work.Wait()
+	})
+	return p
+}
+
+// Freeze holds back what flows in each direction, on the connections that there are and on new ones, which stay open.
+// What was held back flows on when it is called with false.
+func (p *Proxy) Freeze(requests, replies bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests, p.replies = requests, replies
+	p.changed.Broadcast()
+}
+
+// Cut ends all connections, with what was held back on them lost, and from now on each new one at once.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = true
+	p.end()
+}
+
+// Mend passes everything on again.
+func (p *Proxy) Mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut, p.requests, p.replies = false, false, false
+	p.changed.Broadcast()
+}
+
+// Drop ends the connections that there are, with what was held back on them lost; new ones are passed on.
+func (p *Proxy) Drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests, p.replies = false, false
+	p.end()
+}
+
+// end closes all connections. The caller holds mu.
+func (p *Proxy) end() {
+	for c := range p.open {
+		c.Close()
+	}
+	clear(p.open)
+	p.changed.Broadcast()
+}
+
+func (p *Proxy) accept(work *sync.WaitGroup) {
+	for {
+		client, err := p.listen.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp4", p.target)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		p.mu.Lock()
+		if p.cut || p.closed {
+			p.mu.Unlock()
+			client.Close()
+			server.Close()
+			continue
+		}
+		p.open[client], p.open[server] = true, true
+		p.mu.Unlock()
+		work.Go(func() { p.pass(server, client, &p.requests) })
+		work.Go(func() { p.pass(client, server, &p.replies) })
+	}
+}
+
+// pass copies in one direction until an end closes, and then closes both.
+func (p *Proxy) pass(to, from net.Conn, held *bool) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		p.mu.Lock()
+		for *held && p.open[from] {
+			p.changed.Wait()
+		}
+		open := p.open[from] && p.open[to]
+		p.mu.Unlock()
+		if !open {
+			break
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				break
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range []net.Conn{from, to} {
+		c.Close()
+		delete(p.open, c)
+	}
+	p.changed.Broadcast()
+}
