@@ -17,6 +17,7 @@ import (
 
 // A bench is one run of the program.
 type bench struct {
+	arena   *arena
 	server  *servertest.Server
 	dir     string // for files that children share
 	rounds  int
@@ -70,23 +71,6 @@ func (r *row) values(key string) []float64 {
 		v = append(v, s[key])
 	}
 	return v
-}
-
-// all returns every measure, in the order in which they are taken.
-func (b *bench) all() []*measure {
-	return []*measure{
-		b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.handOver(), b.waiting(), b.holding(), b.queueing(),
-	}
-}
-
-// among makes a row of each of some contenders.
-func among(run func(contender) (sample, error), names ...string) []*row {
-	var rows []*row
-	for _, name := range names {
-		c := find(name)
-		rows = append(rows, &row{name: name, run: func() (sample, error) { return run(c) }})
-	}
-	return rows
 }
 
 // run takes all measures that were asked for, each in rounds: A B C, A B C.

@@ -39,13 +39,13 @@ func TestQuick(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for _, target := range targets {
+	for _, target := range redisArena.targets {
 		if !strings.Contains(page, "| "+target.text+" | ") {
 			t.Errorf("the page has no target %q", target.text)
 		}
 	}
-	b := &bench{}
-	for _, m := range b.all() {
+	b := &bench{arena: redisArena}
+	for _, m := range redisArena.measures(b) {
 		_, part, ok := strings.Cut(page, "## "+m.title+"\n")
 		if !ok {
 			t.Errorf("the page has no part %q", m.title)

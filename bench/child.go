@@ -20,6 +20,7 @@ const childEnv = "STILE_BENCH_CHILD"
 // A task is what a child has to do.
 type task struct {
 	Role      string // a key of roles
+	Store     string // an arena's key
 	Addr      string
 	Contender string
 	TTL       time.Duration
@@ -141,4 +142,10 @@ func mapField(path string) (*field, error) {
 }
 
 // open connects the library that the task is about.
-func (t *task) open() (library, error) { return find(t.Contender).open(t.Addr, t.TTL) }
+func (t *task) open() (library, error) {
+	a, err := arenaOf(t.Store)
+	if err != nil {
+		return nil, err
+	}
+	return a.find(t.Contender).open(t.Addr, t.TTL)
+}

@@ -10,18 +10,21 @@ import (
 // load returns what the server has to do in a second, measured over some time.
 func (b *bench) load(c contender, span time.Duration) (sample, error) {
 	begin := time.Now()
-	before, err := b.counts()
+	before, err := b.arena.count(b.server)
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(span)
-	after, err := b.counts()
+	after, err := b.arena.count(b.server)
 	if err != nil {
 		return nil, err
 	}
 	seconds := time.Since(begin).Seconds()
 	requests, commands := after.since(before, c.inside)
-	return sample{"requests": float64(requests) / seconds, "commands": float64(commands) / seconds}, nil
+	sent := after[sentMessages] - before[sentMessages]
+	return sample{
+		"requests": float64(requests) / seconds, "commands": float64(commands) / seconds, "messages": float64(sent) / seconds,
+	}, nil
 }
 
 // A footprint is what a process takes up.

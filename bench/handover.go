@@ -3,18 +3,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
 
-	"github.com/redis/rueidis"
 	"golang.org/x/sys/unix"
-)
-
-const (
-	pings      = "PING"
-	pacedPings = "PING, paced"
 )
 
 // A waiter is let wait for between these times before the lock is released, so that one that polls is at any point of
@@ -25,19 +18,12 @@ const (
 )
 
 func (b *bench) handOver() *measure {
-	rows := among(b.handOverOne, crowded...)
-	rows = append(rows,
-		&row{name: pings, run: func() (sample, error) { return b.ping(0, 0) }},
-		&row{name: pacedPings, run: func() (sample, error) { return b.ping(waitLeast, waitMost) }},
-	)
 	return &measure{
 		key: "handover", title: "Hand-over to one waiter in another process",
 		about: "One process holds the lock, another waits for it, for 10 to 30 ms. The time is from the call of unlock until lock has " +
-			"returned in the other process, by the clock that both share. PING is one round trip by rueidis, stile's client " +
-			"library, one after the other; paced, with the same pauses before each as the hand-overs have, since a machine that " +
-			"has been idle answers later. A call that has not had the lock after " + givenUp.String() + " is given up and made again.",
+			"returned in the other process, by the clock that both share. A call that has not had the lock after " + givenUp.String() + " is given up and made again.",
 		columns: []column{{"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"n", "samples", 0}},
-		rows:    rows,
+		rows:    b.arena.among(b.handOverOne, b.arena.crowd...),
 	}
 }
 
@@ -48,7 +34,7 @@ func (b *bench) handOverOne(c contender) (sample, error) {
 		return nil, err
 	}
 	defer lib.close()
-	p, err := startChild(&task{Role: "waiter", Addr: b.server.Addr, Contender: c.name, TTL: defaultTTL, Name: name})
+	p, err := startChild(&task{Role: "waiter", Store: b.arena.key, Addr: b.server.Addr, Contender: c.name, TTL: defaultTTL, Name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -141,28 +127,4 @@ func now() (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
 	return time.Duration(t.Nano()), err
-}
-
-// ping measures round trips, with pauses before each.
-func (b *bench) ping(least, most time.Duration) (sample, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{b.server.Addr}, DisableCache: true, ForceSingleClient: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	var times histogram
-	ctx := context.Background()
-	for end := time.Now().Add(b.window); time.Now().Before(end); {
-		if most > 0 {
-			time.Sleep(between(least, most))
-		}
-		begin := time.Now()
-		if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
-			return nil, err
-		}
-		times.add(time.Since(begin))
-	}
-	return times.sample(), nil
 }

@@ -28,13 +28,13 @@ func (b *bench) holding() *measure {
 			{"requests", "requests/s", 0}, {"commands", "commands/s", 0}, {"heap", "heap bytes/lease", 0},
 			{"stack", "stack bytes/lease", 0}, {"goroutines", "goroutines/lease", 3},
 		},
-		rows: among(b.holdingOne, ours, "redsync", "redislock", "rueidislock"),
+		rows: b.arena.among(b.holdingOne, ours, "redsync", "redislock", "rueidislock"),
 	}
 }
 
 func (b *bench) holdingOne(c contender) (sample, error) {
 	p, err := startChild(&task{
-		Role: "keeper", Addr: b.server.Addr, Contender: c.name, TTL: renewTTL, Name: b.name(), Size: leases,
+		Role: "keeper", Store: b.arena.key, Addr: b.server.Addr, Contender: c.name, TTL: renewTTL, Name: b.name(), Size: leases,
 		Warm: b.settle, Profile: b.profileFile("holding", c),
 	})
 	if err != nil {

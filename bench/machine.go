@@ -14,19 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peers are the modules whose versions matter.
-var peers = []string{
-	"github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
-}
-
 // look finds out what a reader needs to know about this machine and this program.
-func look(s *servertest.Server) *facts {
+func look(a *arena, s *servertest.Server) *facts {
 	f := &facts{
 		when: time.Now(), cpu: processor(), cores: runtime.NumCPU(), system: kernel(), golang: runtime.Version(),
-		server: "Redis " + s.RedisInfo("redis_version"),
+		server: a.version(s),
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, path := range peers {
+		for _, path := range a.peers {
 			for _, m := range info.Deps {
 				if m.Path == path {
 					f.versions = append(f.versions, fmt.Sprintf("%s %s", strings.TrimPrefix(path, "github.com/"), m.Version))

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Bench measures stile beside other lock libraries on one real Redis server, interleaved in one run, prints the
+// Bench measures stile beside other lock libraries on one real server, interleaved in one run, prints the
 // figures as they come, and writes a page about them. It starts the server, and other processes of itself, and ends them.
 //
 //	go run . -out ../docs/benchmarks.md
@@ -15,8 +15,6 @@ import (
 	"os"
 	"regexp"
 	"time"
-
-	"github.com/stilelock/stile/internal/servertest"
 )
 
 func main() {
@@ -37,7 +35,8 @@ func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "write the page into this `file`; without it, it is printed")
 	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
-	only := flags.String("only", "", "take only the measures whose key matches this `regexp`: alone, apart, linger, hot, fleet, handover, waiting, holding, queueing")
+	only := flags.String("only", "", "take only the measures whose key matches this `regexp`, as in ^alone$")
+	store := flags.String("store", redisArena.key, "the `store` to measure on: redis")
 	rounds := flags.Int("rounds", 5, "how often to take each measure")
 	seconds := flags.Float64("seconds", 2, "length of a window")
 	profile := flags.String("profile", "", "write profiles of stile's side into this `folder`")
@@ -56,9 +55,12 @@ func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
 	if b.only, err = regexp.Compile(*only); err != nil {
 		return err
 	}
-	b.server = servertest.Redis(h)
-	b.measures = b.all()
-	f := look(b.server)
+	if b.arena, err = arenaOf(*store); err != nil {
+		return err
+	}
+	b.server = b.arena.start(h)
+	b.measures = b.arena.measures(b)
+	f := look(b.arena, b.server)
 	f.command = "go run ."
 	flags.Visit(func(set *flag.Flag) {
 		if set.Name != "out" && set.Name != "profile" {

@@ -30,7 +30,7 @@ func (b *bench) report(w io.Writer, f *facts) error {
 	var p page
 	p.line("# Benchmarks")
 	p.line("")
-	p.line("stile beside other lock libraries for Go, on one real Redis server, measured in one run. This page is written by")
+	p.line("stile beside other lock libraries for Go, on one real %s, measured in one run. This page is written by", b.arena.server)
 	p.line("`%s` in the folder bench, not by hand.", f.command)
 	p.line("")
 	p.line("Compare figures of one run only, and look at the ratios: what else the machine has to do, and whether its cores halt between")
@@ -42,8 +42,8 @@ func (b *bench) report(w io.Writer, f *facts) error {
 	p.line("")
 	p.row("target", "stile", "compared with", "ratio", "bound", "")
 	p.row("---", "---:", "---", "---:", "---:", "---")
-	for i := range targets {
-		t := &targets[i]
+	for i := range b.arena.targets {
+		t := &b.arena.targets[i]
 		v := b.judge(t)
 		if v == nil {
 			continue
@@ -91,17 +91,17 @@ func (b *bench) report(w io.Writer, f *facts) error {
 	p.line("## How it was measured")
 	p.line("")
 	p.line("- %s, %d cores, %s, %s", f.cpu, f.cores, f.system, f.golang)
-	p.line("- %s, one server on loopback, no persistence, nothing else on it; server, client and benchmark share the cores", f.server)
+	p.line("- %s, one server on loopback, %s, nothing else on it; server, client and benchmark share the cores", f.server, b.arena.conditions)
 	p.line("- %s", strings.Join(f.versions, ", "))
 	p.line("- %s; load average %.1f when it began and %.1f when it ended", f.when.UTC().Format("2 January 2006, 15:04 UTC"), f.load[0], f.load[1])
 	p.line("- windows of %v after a quarter of that to warm up; the same ttl (%v) for all where nothing else is said", b.window, defaultTTL)
 	p.line("")
-	for _, c := range contenders {
+	for _, c := range b.arena.contenders {
 		p.line("- **%s**: %s", c.name, c.about)
 	}
 	p.line("")
-	p.line("redsync and redislock run over go-redis with a pool of %d connections, more than its default, which helps them here. Every", crowdSize)
-	p.line("library has a new client for each window. Waits that are under way when a window ends count as long as they have lasted.")
+	p.line("%s", b.arena.note)
+	p.line("Every library has a new client for each window. Waits that are under way when a window ends count as long as they have lasted.")
 	p.line("Jain's index is 1 if all goroutines had the lock as often, and 1/64 if one had it alone. Overlaps are acquisitions while another")
 	p.line("goroutine had not released yet, which must not happen.")
 	_, err := io.WriteString(w, p.String())

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -52,31 +50,19 @@ func (h *host) end() {
 
 var _ servertest.TB = (*host)(nil)
 
-// counts is how often the server ran each command, those inside scripts included.
+// counts is how often the server did each of what it does, those inside scripts included.
 type counts map[string]int64
 
-func (b *bench) counts() (counts, error) {
-	text, _ := b.server.Redis([]string{"INFO", "commandstats"}).(string)
-	c := counts{}
-	for line := range strings.Lines(text) {
-		name, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls=")
-		if !ok || name == "info" { // ours
-			continue
-		}
-		calls, _, _ := strings.Cut(rest, ",")
-		n, err := strconv.ParseInt(calls, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("commandstats: %w", err)
-		}
-		c[name] = n
-	}
-	return c, nil
-}
+// sentMessages is the count of what the server sent, answers and notifications, where it tells.
+const sentMessages = "sent"
 
 // since returns how many requests and how many commands the server has run since an earlier count. What only scripts run
 // is no request.
 func (c counts) since(before counts, inside []string) (requests, commands int64) {
 	for name, n := range c {
+		if name == sentMessages {
+			continue
+		}
 		n -= before[name]
 		commands += n
 		if !slices.Contains(inside, name) {

@@ -18,23 +18,21 @@ import (
 const processes = 8
 
 func (b *bench) alone() *measure {
-	names := []string{ours, "redislock", "redsync", "rueidislock"}
 	return &measure{
 		key: "alone", title: "Uncontended, one goroutine",
 		about:   "One goroutine locks and unlocks one name that nobody else wants. A time is that of lock and unlock together.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
-		rows:    among(func(c contender) (sample, error) { return b.uncontended("alone", c, 1) }, names...),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("alone", c, 1) }, b.arena.calm...),
 	}
 }
 
 func (b *bench) apart() *measure {
-	names := []string{ours, "redislock", "redsync", "rueidislock"}
 	return &measure{
 		key: "apart", title: "Uncontended, 64 goroutines on 64 names",
 		about: "Each of 64 goroutines of one process, which share one client, locks and unlocks a name of its own. A goroutine is stuck if " +
 			"its last call waited for a lock that nobody had, for a quarter of the window at least.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"stuck", "stuck", 0}},
-		rows:    among(func(c contender) (sample, error) { return b.uncontended("apart", c, crowdSize) }, names...),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("apart", c, crowdSize) }, b.arena.calm...),
 	}
 }
 
@@ -44,7 +42,7 @@ func (b *bench) lingering() *measure {
 		about: "As the first, with a claim that stays in the store for " + linger.String() + " after an unlock, so that the next lock here " +
 			"needs no request. Nobody else wants the name; if somebody did, he would have it after the turn.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 1}, {"p99", "p99 µs", 1}},
-		rows:    among(func(c contender) (sample, error) { return b.uncontended("linger", c, 1) }, "stile, Linger", "redislock"),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("linger", c, 1) }, lingers, b.arena.calm[1]),
 	}
 }
 
@@ -115,15 +113,13 @@ var crowdColumns = []column{
 	{"jain", "Jain", 2}, {"zero", "never had it", 0}, {"overlaps", "overlaps", 0},
 }
 
-var crowded = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
-
 func (b *bench) hot() *measure {
 	return &measure{
 		key: "hot", title: "One hot name, 64 goroutines of one process",
 		about: "They share one client, and lock and unlock the same name with nothing in between. A hand-over is an acquisition by " +
 			"another goroutine than the one that had the lock before.",
 		columns: crowdColumns,
-		rows:    among(b.hotOne, crowded...),
+		rows:    b.arena.among(b.hotOne, b.arena.crowd...),
 	}
 }
 
@@ -166,14 +162,14 @@ func (b *bench) fleet() *measure {
 			"next process: the waits for that are past its p99, so look at the columns after it too. Without turns, it shows what " +
 			"passing the lock through the store each time costs.",
 		columns: columns,
-		rows:    among(b.fleetOne, slices.Insert(slices.Clone(crowded), 1, "stile, no turns")...),
+		rows:    b.arena.among(b.fleetOne, slices.Insert(slices.Clone(b.arena.crowd), 1, noTurns)...),
 	}
 }
 
 func (b *bench) fleetOne(c contender) (sample, error) {
 	name := b.name()
 	t := task{
-		Role: "crowd", Addr: b.server.Addr, Contender: c.name, TTL: defaultTTL, Name: name,
+		Role: "crowd", Store: b.arena.key, Addr: b.server.Addr, Contender: c.name, TTL: defaultTTL, Name: name,
 		Size: crowdSize / processes, First: 1, Field: filepath.Join(b.dir, name),
 		Warm: max(b.window/4, 200*time.Millisecond), Span: b.window, Profile: b.profileFile("fleet", c),
 	}

@@ -24,7 +24,7 @@ func (b *bench) waiting() *measure {
 			"keeps the holder's lease and the connections alive is counted. redsync and redislock do not renew; their lock is held " +
 			"for a minute from the beginning.",
 		columns: []column{{"commands", "commands/s", 1}, {"requests", "requests/s", 1}},
-		rows:    among(b.waitingOne, crowded...),
+		rows:    b.arena.among(b.waitingOne, b.arena.crowd...),
 	}
 }
 
@@ -92,7 +92,7 @@ func (b *bench) queueing() *measure {
 		columns: []column{
 			{"heap", "heap bytes/waiter", 0}, {"stack", "stack bytes/waiter", 0}, {"goroutines", "goroutines/waiter", 3},
 		},
-		rows: append(among(b.queueingOne, ours, "redsync", "redislock", "rueidislock"), &row{
+		rows: append(b.arena.among(b.queueingOne, ours, "redsync", "redislock", "rueidislock"), &row{
 			name: bare, run: func() (sample, error) { return b.queueingOne(contender{name: bare}) },
 		}),
 	}
@@ -117,7 +117,7 @@ func (l bareLibrary) lock(ctx context.Context) (held, error) {
 
 func (b *bench) queueingOne(c contender) (sample, error) {
 	p, err := startChild(&task{
-		Role: "queue", Addr: b.server.Addr, Contender: c.name, TTL: holderTTL, Name: b.name(), Size: leases, Warm: b.settle,
+		Role: "queue", Store: b.arena.key, Addr: b.server.Addr, Contender: c.name, TTL: holderTTL, Name: b.name(), Size: leases, Warm: b.settle,
 	})
 	if err != nil {
 		return nil, err

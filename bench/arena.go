@@ -1,0 +1,62 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// An arena is a kind of server, with the libraries that are measured on it.
+type arena struct {
+	key        string // of the flag -store
+	server     string // what it is, as in "one real Redis server"
+	conditions string // how it runs
+	start      func(t servertest.TB) *servertest.Server
+	version    func(s *servertest.Server) string
+	count      func(s *servertest.Server) (counts, error)
+	contenders []contender
+	peers      []string // modules whose versions matter
+	note       string   // what else a reader should know about the libraries
+
+	calm     []string // contenders where nobody else wants the lock
+	crowd    []string // contenders for one hot name, ours first
+	measures func(b *bench) []*measure
+	targets  []target
+}
+
+var arenas = []*arena{redisArena}
+
+// arenaOf returns the arena with a key.
+func arenaOf(key string) (*arena, error) {
+	var keys []string
+	for _, a := range arenas {
+		if a.key == key {
+			return a, nil
+		}
+		keys = append(keys, a.key)
+	}
+	return nil, fmt.Errorf("no store is called %q; there are %s", key, strings.Join(keys, ", "))
+}
+
+// find returns the contender with a name.
+func (a *arena) find(name string) contender {
+	i := slices.IndexFunc(a.contenders, func(c contender) bool { return c.name == name })
+	if i < 0 {
+		panic("no contender is called " + name)
+	}
+	return a.contenders[i]
+}
+
+// among makes a row of each of some contenders.
+func (a *arena) among(run func(contender) (sample, error), names ...string) []*row {
+	var rows []*row
+	for _, name := range names {
+		c := a.find(name)
+		rows = append(rows, &row{name: name, run: func() (sample, error) { return run(c) }})
+	}
+	return rows
+}

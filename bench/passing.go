@@ -1,0 +1,71 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// What one hand-over costs the server, and whether that grows with the waiters.
+
+const (
+	fewWaiting  = 8
+	manyWaiting = 64
+)
+
+func (b *bench) passing() *measure {
+	m := &measure{
+		key: "passing", title: "What a hand-over costs the server",
+		about: "So many clients, each with a connection and a session of its own as if it were a process, lock and unlock one name in a " +
+			"loop, so that all but one wait. Requests are what the server counts, and messages what it sends, both divided by the " +
+			"hand-overs between clients; what keeps sessions alive is among them.",
+		columns: []column{{"requests", "requests/hand-over", 1}, {"messages", "messages/hand-over", 1}, {"rate", "hand-overs/s", 0}},
+	}
+	for _, c := range b.arena.calm {
+		for _, n := range []int{fewWaiting, manyWaiting} {
+			m.rows = append(m.rows, &row{name: waitingRow(c, n), run: func() (sample, error) { return b.passingOne(b.arena.find(c), n) }})
+		}
+	}
+	return m
+}
+
+func waitingRow(contender string, n int) string { return fmt.Sprintf("%s, %d clients", contender, n) }
+
+func (b *bench) passingOne(c contender, clients int) (sample, error) {
+	name := b.name()
+	f := &field{}
+	parts := make([]*crowd, clients)
+	for i := range parts {
+		lib, err := c.open(b.server.Addr, defaultTTL)
+		if err != nil {
+			return nil, err
+		}
+		defer lib.close()
+		parts[i] = &crowd{lib: lib, name: name, size: 1, first: uint64(i) + 1, field: f, warm: b.window / 4, span: b.window}
+	}
+	var (
+		done    sync.WaitGroup
+		tallies = make([]*tally, clients)
+		errs    = make([]error, clients)
+	)
+	for i, p := range parts {
+		done.Go(func() { tallies[i], errs[i] = p.run() })
+	}
+	time.Sleep(b.window / 4)
+	load, err := b.load(c, b.window*9/10)
+	done.Wait()
+	sum := &tally{}
+	for i, t := range tallies {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		sum.merge(t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rate := float64(sum.Passed) / b.window.Seconds()
+	return sample{"requests": load["requests"] / rate, "messages": load["messages"] / rate, "rate": rate}, nil
+}

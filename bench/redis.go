@@ -1,0 +1,159 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// What is measured on Redis.
+
+const (
+	pings      = "PING"
+	pacedPings = "PING, paced"
+)
+
+var redisCrowd = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
+
+var redisArena = &arena{
+	key: "redis", server: "Redis server", conditions: "no persistence",
+	start:      func(t servertest.TB) *servertest.Server { return servertest.Redis(t) },
+	version:    func(s *servertest.Server) string { return "Redis " + s.RedisInfo("redis_version") },
+	count:      redisCounts,
+	contenders: redisContenders,
+	peers: []string{
+		"github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
+	},
+	note:  fmt.Sprintf("redsync and redislock run over go-redis with a pool of %d connections, more than its default, which helps them here.", crowdSize),
+	calm:  []string{ours, "redislock", "redsync", "rueidislock"},
+	crowd: redisCrowd,
+	measures: func(b *bench) []*measure {
+		passing := b.handOver()
+		passing.about += " " + pings + " is one round trip by rueidis, stile's client library, one after the other; paced, with the same " +
+			"pauses before each as the hand-overs have, since a machine that has been idle answers later."
+		passing.rows = append(passing.rows,
+			&row{name: pings, run: func() (sample, error) { return b.ping(0, 0) }},
+			&row{name: pacedPings, run: func() (sample, error) { return b.ping(waitLeast, waitMost) }},
+		)
+		return []*measure{
+			b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), passing, b.waiting(), b.holding(), b.queueing(),
+		}
+	},
+	targets: redisTargets,
+}
+
+var redisContenders = append(stiles("redis", "get", "set", "del", "time", "publish"),
+	contender{
+		"redsync", "one pool (go-redis); its default delay, 50 to 250 ms at random; tries without end", false,
+		[]string{"get", "del", "pexpire"},
+		func(addr string, ttl time.Duration) (library, error) { return openRedsync(addr, ttl), nil },
+	},
+	contender{
+		"redsync, 5 ms", "as above with WithRetryDelay(5ms)", false,
+		[]string{"get", "del", "pexpire"},
+		func(addr string, ttl time.Duration) (library, error) {
+			return openRedsync(addr, ttl, redsync.WithRetryDelay(fastDelay)), nil
+		},
+	},
+	contender{
+		"redislock", "over go-redis; it has no default for waiting: LinearBackoff(100ms)", false,
+		[]string{"get", "set", "del", "getrange", "pexpire"},
+		func(addr string, ttl time.Duration) (library, error) { return openRedislock(addr, ttl, slowDelay), nil },
+	},
+	contender{
+		"redislock, 5 ms", "as above with LinearBackoff(5ms)", false,
+		[]string{"get", "set", "del", "getrange", "pexpire"},
+		func(addr string, ttl time.Duration) (library, error) { return openRedislock(addr, ttl, fastDelay), nil },
+	},
+	contender{
+		"rueidislock", "KeyMajority 1 and NoLoopTracking, as its documentation says for one server; it waits for invalidations and has no delay", true,
+		[]string{"get", "set", "del", "pexpireat"},
+		openRueidislock,
+	},
+)
+
+const perLease = float64(leases) / (float64(renewTTL) / 1e9) * 3 * 1.2
+
+var redisTargets = []target{
+	{text: "uncontended lock+unlock, 1 goroutine: p50 no slower than redislock",
+		measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", "redislock"), most: true, bound: 1},
+	{text: "64 goroutines on 64 names: at least 2× redislock's throughput",
+		measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", "redislock"), bound: 2},
+	{text: "one hot name, 64 goroutines of one process: at least 50× the best of them, in hand-overs",
+		measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", redisCrowd[1:]...), bound: 50},
+	{text: "the same, in acquisitions, which peers have mostly by the same goroutine's taking the lock again",
+		measure: "hot", row: ours, column: "acquired", unit: "/s", against: rivals("hot", redisCrowd[1:]...), bound: 50},
+	{text: "Linger, 1 goroutine: at least 50× redislock's lock+unlock rate",
+		measure: "linger", row: lingers, column: "rate", unit: "/s", against: rivals("linger", "redislock"), bound: 50},
+	{text: "one hot name, 8 processes × 8 goroutines: at least 3× the best of them in hand-overs",
+		measure: "fleet", row: ours, column: "passed", unit: "/s", against: rivals("fleet", redisCrowd[1:]...), bound: 3},
+	{text: "the same: p99 wait at most a tenth of redsync's, the better of the two",
+		measure: "fleet", row: ours, column: "p99", unit: "ms", against: rivals("fleet", "redsync", "redsync, 5 ms"), most: true, bound: 0.1},
+	{text: "hand-over to one waiter in another process: p50 under 3 round trips, made after pauses like those of the hand-overs",
+		measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", pacedPings), most: true, bound: 3, strict: true},
+	{text: "the same, against round trips one after the other",
+		measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", pings), most: true, bound: 3, strict: true},
+	{text: "100 waiters of one process on a held name: under 2 commands/s, as clients send them",
+		measure: "waiting", row: ours, column: "requests", unit: "/s", fixed: 2, most: true, bound: 1, strict: true},
+	{text: "the same, with those inside scripts",
+		measure: "waiting", row: ours, column: "commands", unit: "/s", fixed: 2, most: true, bound: 1, strict: true},
+	{text: fmt.Sprintf("1,000 held leases renewing: under 1,000/ttl·3·1.2 = %.0f commands/s, as clients send them", perLease),
+		measure: "holding", row: ours, column: "requests", unit: "/s", fixed: perLease, most: true, bound: 1, strict: true},
+	{text: "the same: no goroutine per lease (fewer than one for 100)",
+		measure: "holding", row: ours, column: "goroutines", unit: "", fixed: 0.01, most: true, bound: 1, strict: true},
+	{text: "memory: under 2 KiB a held lease",
+		measure: "holding", row: ours, column: "heap", unit: "B", fixed: 2048, most: true, bound: 1, strict: true},
+	{text: "memory: under 1 KiB a local waiter, the goroutine's own included",
+		measure: "queueing", row: ours, column: "heap", unit: "B", fixed: 1024, most: true, bound: 1, strict: true},
+}
+
+// redisCounts counts commands.
+func redisCounts(s *servertest.Server) (counts, error) {
+	text, _ := s.Redis([]string{"INFO", "commandstats"}).(string)
+	c := counts{}
+	for line := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls=")
+		if !ok || name == "info" { // ours
+			continue
+		}
+		calls, _, _ := strings.Cut(rest, ",")
+		n, err := strconv.ParseInt(calls, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("commandstats: %w", err)
+		}
+		c[name] = n
+	}
+	return c, nil
+}
+
+// ping measures round trips, with pauses before each.
+func (b *bench) ping(least, most time.Duration) (sample, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{b.server.Addr}, DisableCache: true, ForceSingleClient: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	var times histogram
+	ctx := context.Background()
+	for end := time.Now().Add(b.window); time.Now().Before(end); {
+		if most > 0 {
+			time.Sleep(between(least, most))
+		}
+		begin := time.Now()
+		if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
+			return nil, err
+		}
+		times.add(time.Since(begin))
+	}
+	return times.sample(), nil
+}
