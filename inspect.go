@@ -3,8 +3,6 @@ package stile
 import (
 	"context"
 	"fmt"
-	"iter"
-	"reflect"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -79,59 +77,6 @@ func unlessAll(n int64) int64 {
 		return 0
 	}
 	return n
-}
-
-// watchPoll is how often a store is asked that cannot tell of changes.
-const watchPoll = 250 * time.Millisecond
-
-// Watch yields the queue of a name as it is now and after every change of who stands in it or holds, until ctx ends or
-// the loop is left. A change that is undone at once may be missed. An error is yielded once, and ends it.
-func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Queue, error] {
-	return func(yield func(Queue, error) bool) {
-		watcher, pushes := c.d.(driver.Watcher)
-		var last Queue
-		for first := true; ; first = false {
-			if pushes {
-				if err := watcher.Changed(ctx, name); err != nil {
-					if ctx.Err() == nil {
-						yield(Queue{}, wrapped("watch", name, err))
-					}
-					return
-				}
-			}
-			q, err := c.Show(ctx, name)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil:
-				yield(Queue{}, err)
-				return
-			case first || changed(last, q):
-				if !yield(q, nil) {
-					return
-				}
-				last = q
-			}
-			if !pushes && claims.Pause(ctx, watchPoll) != nil {
-				return
-			}
-		}
-	}
-}
-
-// changed reports whether two looks at a queue differ in more than the time that has passed.
-func changed(a, b Queue) bool {
-	if a.Permits != b.Permits || len(a.Claims) != len(b.Claims) {
-		return true
-	}
-	for i := range a.Claims {
-		x, y := a.Claims[i], b.Claims[i]
-		x.Since, x.Remaining, y.Since, y.Remaining = 0, 0, 0, 0
-		if !reflect.DeepEqual(x, y) {
-			return true
-		}
-	}
-	return false
 }
 
 // Break removes a claim by hand, whoever it belongs to: the one whose tokens include the ticket, or, if ticket is 0, the

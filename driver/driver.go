@@ -125,9 +125,11 @@ type Lister interface {
 
 // A Watcher is a driver that can tell when a queue has changed without being asked again and again.
 type Watcher interface {
-	// Changed returns when the queue of the name may have changed since the last call on the same watch, at once the
-	// first time. It may return early.
-	Changed(ctx context.Context, name string) error
+	// Watch calls changed once when the watch stands, and then after every change of the queue: a claim entered, left,
+	// is kept, came to hold, or ran out. It may call more often; several changes may be one call. It goes on until ctx
+	// ends, whose error it returns, or until it can no longer tell, and then it returns why. changed returns soon, and
+	// is not called twice at once, nor after the return.
+	Watch(ctx context.Context, name string, changed func()) error
 }
 
 // An Alerter is a driver that learns by itself when claims are in danger: somebody removed them, or their session is in

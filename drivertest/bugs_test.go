@@ -19,15 +19,15 @@ import (
 // A buggy driver does what memory does, but for the methods that are set.
 type buggy struct {
 	*memory.Driver
-	enter   func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
-	await   func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
-	renew   func(context.Context, *memory.Driver, []*driver.Claim) []driver.Renewal
-	leave   func(context.Context, *memory.Driver, *driver.Departure) error
-	list    func(context.Context, *memory.Driver, *driver.Query) ([]driver.Listing, error)
-	breaks  func(context.Context, *memory.Driver, *driver.Breakage) (driver.Standing, error)
-	changed func(context.Context, *memory.Driver, string) error
-	traits  func(*driver.Traits)
-	close   func(*memory.Driver) error
+	enter  func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
+	await  func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
+	renew  func(context.Context, *memory.Driver, []*driver.Claim) []driver.Renewal
+	leave  func(context.Context, *memory.Driver, *driver.Departure) error
+	list   func(context.Context, *memory.Driver, *driver.Query) ([]driver.Listing, error)
+	breaks func(context.Context, *memory.Driver, *driver.Breakage) (driver.Standing, error)
+	watch  func(context.Context, *memory.Driver, string, func()) error
+	traits func(*driver.Traits)
+	close  func(*memory.Driver) error
 }
 
 func (b *buggy) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
@@ -73,11 +73,11 @@ func (b *buggy) Break(ctx context.Context, k *driver.Breakage) (driver.Standing,
 	return b.breaks(ctx, b.Driver, k)
 }
 
-func (b *buggy) Changed(ctx context.Context, name string) error {
-	if b.changed == nil {
-		return b.Driver.Changed(ctx, name)
+func (b *buggy) Watch(ctx context.Context, name string, changed func()) error {
+	if b.watch == nil {
+		return b.Driver.Watch(ctx, name, changed)
 	}
-	return b.changed(ctx, b.Driver, name)
+	return b.watch(ctx, b.Driver, name, changed)
 }
 
 func (b *buggy) Traits() driver.Traits {
@@ -101,6 +101,11 @@ func entering(change func(*driver.Claim)) *buggy {
 		change(c)
 		return d.Enter(ctx, c)
 	}}
+}
+
+// watching makes a driver that watches in another way.
+func watching(watch func(context.Context, *memory.Driver, string, func()) error) *buggy {
+	return &buggy{watch: watch}
 }
 
 // placed makes a driver that tells a wrong place.
@@ -257,10 +262,37 @@ func TestBugsAreCaught(t *testing.T) {
 		{"Break", "the head is broken, whatever the ticket", &buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.Breakage) (driver.Standing, error) {
 			return d.Break(ctx, &driver.Breakage{Name: b.Name})
 		}}},
-		{"Watch", "changes are not told", &buggy{changed: func(ctx context.Context, _ *memory.Driver, _ string) error {
+		{"Watch", "nothing is told", watching(func(ctx context.Context, _ *memory.Driver, _ string, _ func()) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}}},
+		})},
+		{"Watch", "changes are not told", watching(func(ctx context.Context, _ *memory.Driver, _ string, changed func()) error {
+			changed()
+			<-ctx.Done()
+			return ctx.Err()
+		})},
+		{"Watch", "waiters that leave are not told", watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
+			was := 0
+			return d.Watch(ctx, name, func() {
+				list, _ := d.List(ctx, &driver.Query{Name: name})
+				if len(list) != 1 || len(list[0].Claims) > was || len(list[0].Claims) == 1 && !list[0].Claims[0].Holds {
+					changed()
+				}
+				was = 0
+				if len(list) == 1 {
+					was = len(list[0].Claims)
+				}
+			})
+		})},
+		{"WatchContext", "the context's end is no error", watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
+			_ = d.Watch(ctx, name, changed)
+			return nil
+		})},
+		{"WatchClose", "a watch outlives its driver", watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
+			other := d.Store().Driver()
+			defer other.Close()
+			return other.Watch(ctx, name, changed)
+		})},
 		{"Traits", "the clock is unknown", &buggy{traits: func(t *driver.Traits) { t.Clock = "" }}},
 		{"Close", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
 		{"CloseEndsAwait", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},

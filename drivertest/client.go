@@ -57,7 +57,7 @@ func (r *run) calls(d driver.Driver, c *driver.Claim) map[string]func(context.Co
 		all["list"] = func(ctx context.Context) error { _, err := l.List(ctx, &driver.Query{Name: c.Name}); return err }
 	}
 	if w, ok := d.(driver.Watcher); ok {
-		all["changed"] = func(ctx context.Context) error { return w.Changed(ctx, c.Name) }
+		all["watch"] = func(ctx context.Context) error { return w.Watch(ctx, c.Name, func() {}) }
 	}
 	if b, ok := d.(driver.Breaker); ok {
 		all["break"] = func(ctx context.Context) error {

@@ -1,8 +1,6 @@
 package drivertest
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -18,8 +16,9 @@ var observerCases = []Case{
 	{"Break", "Break removes the claim with this ticket, and returns it as it stood.", ordered, breakTicket},
 	{"BreakHead", "Break removes the claim at the head if ticket is 0.", ordered, breakHead},
 	{"BreakGone", "The error of Break is ErrGone if there is none.", 0, breakGone},
-	{"Watch", "Changed returns when the queue of the name may have changed since the last call, at once the first time.", 0, watch},
-	{"WatchContext", "Changed ends when its context ends.", 0, watchContext},
+	{"Watch", "Watch calls changed once when the watch stands, and then after every change of the queue.", 0, watch},
+	{"WatchContext", "Watch goes on until ctx ends, whose error it returns.", 0, watchContext},
+	{"WatchClose", "Close ends every call.", 0, watchClose},
 }
 
 func list(r *run) {
@@ -182,44 +181,5 @@ func breakGone(r *run) {
 	r.gone("break of a ticket that nobody has", err)
 	if a := r.renew(r.a, c); a.Err != nil {
 		r.Errorf("renewal of the holder = %v; want nil", a.Err)
-	}
-}
-
-func watch(r *run) {
-	watcher, ok := r.b.(driver.Watcher)
-	if !ok {
-		return
-	}
-	changed := func(what string, act func()) {
-		r.Helper()
-		ctx, cancel := context.WithTimeout(r.ctx, r.store.Lease+r.store.Slack+r.store.Wake)
-		defer cancel()
-		act()
-		if err := watcher.Changed(ctx, r.name); err != nil {
-			r.Errorf("changed after %s = %v; want nil", what, err)
-		}
-	}
-	c, dead := r.claim(), r.brief()
-	changed("the first call", func() {})
-	changed("enter", func() { r.holds(r.a, c) })
-	changed("leave", func() { r.leave(r.a, c) })
-	changed("enter", func() { r.holds(r.a, dead) })
-	changed("expiry", func() {})
-}
-
-func watchContext(r *run) {
-	watcher, ok := r.b.(driver.Watcher)
-	if !ok {
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	var err error
-	for err == nil && time.Since(start) < 50*time.Millisecond+r.store.Slack {
-		err = watcher.Changed(ctx, r.name) // it may return early
-	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		r.Errorf("changed = %v %v after its context ended; want the context's error", err, time.Since(start))
 	}
 }

@@ -24,11 +24,10 @@ type Driver struct {
 	once   sync.Once
 	done   chan struct{} // closed by Close
 
-	mu      sync.Mutex // guards what follows
-	watches map[string]*wait
-	faults  []*Fault
-	link    Link
-	calls   map[Verb]int
+	mu     sync.Mutex // guards what follows
+	faults []*Fault
+	link   Link
+	calls  map[Verb]int
 }
 
 // New returns a driver with a store of its own.
@@ -134,47 +133,22 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 	return list, err
 }
 
-// Changed is [driver.Watcher.Changed]. All calls for one name are one watch, which ends when a call's context does.
-func (d *Driver) Changed(ctx context.Context, name string) error {
-	_, err := call(ctx, d, Changed, func() (struct{}, error) { return struct{}{}, d.changed(ctx, d.prefix+name) })
+// Watch is [driver.Watcher.Watch]. It is told at once.
+func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
+	_, err := call(ctx, d, Watch, func() (struct{}, error) { return struct{}{}, d.watch(ctx, d.prefix+name, changed) })
 	return err
 }
 
-func (d *Driver) changed(ctx context.Context, name string) error {
-	w, err := d.watch(name)
-	if w == nil {
-		return err
-	}
-	err = d.wait(ctx, w)
-	if err != nil {
-		d.unwatch(name, w)
-	}
-	return err
-}
-
-// watch returns the watch of a name, or nil if it begins now.
-func (d *Driver) watch(name string) (*wait, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed() {
-		return nil, driver.ErrClosed // Close has ended the watches, and would miss this one
-	}
-	if w := d.watches[name]; w != nil {
-		return w, nil
-	}
+func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 	w := newWait()
-	d.watches[name] = w
 	d.store.do(name, func(q *queue, _ int64) { q.watches[w] = true })
-	return nil, nil
-}
-
-func (d *Driver) unwatch(name string, w *wait) {
-	d.mu.Lock()
-	if d.watches[name] == w {
-		delete(d.watches, name)
+	defer d.store.do(name, func(q *queue, _ int64) { delete(q.watches, w) })
+	for {
+		changed()
+		if err := d.wait(ctx, w); err != nil {
+			return err
+		}
 	}
-	d.mu.Unlock()
-	d.store.do(name, func(q *queue, _ int64) { delete(q.watches, w) })
 }
 
 // Break is [driver.Breaker.Break].
@@ -198,16 +172,7 @@ func (d *Driver) Traits() driver.Traits {
 
 // Close is [driver.Driver.Close]. Calls that wait end with [driver.ErrClosed].
 func (d *Driver) Close() error {
-	d.once.Do(func() {
-		close(d.done)
-		d.mu.Lock()
-		watches := d.watches
-		d.watches = map[string]*wait{}
-		d.mu.Unlock()
-		for name, w := range watches {
-			d.unwatch(name, w)
-		}
-	})
+	d.once.Do(func() { close(d.done) })
 	return nil
 }
 

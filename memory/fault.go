@@ -14,13 +14,13 @@ type Verb string
 
 // The verbs whose calls can fail on cue and are counted.
 const (
-	Enter   Verb = "enter"
-	Await   Verb = "await"
-	Renew   Verb = "renew"
-	Leave   Verb = "leave"
-	List    Verb = "list"
-	Changed Verb = "changed"
-	Break   Verb = "break"
+	Enter Verb = "enter"
+	Await Verb = "await"
+	Renew Verb = "renew"
+	Leave Verb = "leave"
+	List  Verb = "list"
+	Watch Verb = "watch"
+	Break Verb = "break"
 )
 
 // ErrInjected is the error of a call whose request or reply was lost on cue. It leaves the outcome unknown.
@@ -57,7 +57,7 @@ type Link int
 
 const (
 	Up      Link = iota // calls and notifications pass
-	Deaf                // calls pass, notifications are lost: Await and Changed end with their contexts alone
+	Deaf                // calls pass, notifications are lost: Await and Watch are told nothing
 	Refused             // calls fail at once, as unreachable; notifications are lost
 	Silent              // calls wait for their contexts, and are not applied; notifications are lost
 )

@@ -48,7 +48,7 @@ func NewStore() *Store {
 
 // Driver connects one more client to the store.
 func (s *Store) Driver() *Driver {
-	return &Driver{store: s, done: make(chan struct{}), watches: map[string]*wait{}}
+	return &Driver{store: s, done: make(chan struct{})}
 }
 
 // now is the store's clock in microseconds. The ticket's stamp is base's wall time plus now, so it never runs back.

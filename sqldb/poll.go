@@ -19,10 +19,9 @@ type poller struct {
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	waiters map[*waiter]bool
-	fresh   bool              // one of them has not been looked at
-	on      bool              // the goroutine runs
-	off     bool              // the driver is closed
-	watches map[string]string // by name: the shape of its queue that a watch has seen
+	fresh   bool // one of them has not been looked at
+	on      bool // the goroutine runs
+	off     bool // the driver is closed
 }
 
 // A waiter waits for a claim to hold, or, with a name, for a queue to differ from a shape.
@@ -58,7 +57,7 @@ func interval(quiet time.Duration) time.Duration {
 }
 
 func newPoller(d *Driver) *poller {
-	return &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}, watches: map[string]string{}}
+	return &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}}
 }
 
 // wait returns what w is told.
@@ -249,7 +248,6 @@ func (p *poller) look() (due int64, err error) {
 		r, s := rows[w.ticket], shapes[w.name]
 		switch {
 		case w.name != "" && s.text != w.seen:
-			p.watches[w.name] = s.text
 			p.end(w, outcome{})
 		case w.name != "":
 			if s.next != 0 && (due == 0 || s.next < due) {

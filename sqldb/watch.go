@@ -6,26 +6,36 @@ import (
 	"strings"
 )
 
-// Changed is [driver.Watcher.Changed]. All calls for one name are one watch, which ends when a call's context does.
-func (d *Driver) Changed(ctx context.Context, name string) error {
-	if seen, begun := d.poll.watched(name); begun {
-		_, err := d.poll.wait(ctx, &waiter{name: name, seen: seen, told: make(chan outcome, 1)})
+// Watch is [driver.Watcher.Watch]. It reads the queue once more after each change, so what it has seen is never newer
+// than what changed was called for.
+func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
+	for {
+		seen, err := d.look(ctx, name)
 		if err != nil {
-			d.poll.unwatch(name)
+			return err
 		}
-		return err
+		changed()
+		if _, err = d.poll.wait(ctx, &waiter{name: name, seen: seen, told: make(chan outcome, 1)}); err != nil {
+			return err
+		}
+	}
+}
+
+// look returns the shape of a name's queue as text.
+func (d *Driver) look(ctx context.Context, name string) (string, error) {
+	if err := d.moved(); err != nil {
+		return "", err
 	}
 	if err := d.take(ctx, d.read); err != nil {
-		return err
+		return "", err
 	}
 	defer d.read.give()
-	return d.patiently(ctx, func() error {
-		s, err := d.readShape(name)
-		if err == nil {
-			d.poll.watch(name, s.text)
-		}
+	var s shape
+	err := d.patiently(ctx, func() (err error) {
+		s, err = d.readShape(name)
 		return err
 	})
+	return s.text, err
 }
 
 // A shape is what a watch sees of a queue.
@@ -47,24 +57,4 @@ func (d *Driver) readShape(name string) (shape, error) {
 	}
 	next, _ := q.Next()
 	return shape{text: b.String(), next: next}, nil
-}
-
-// watched returns the shape that the watch of a name saw last, and whether there is one.
-func (p *poller) watched(name string) (string, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen, begun := p.watches[name]
-	return seen, begun
-}
-
-func (p *poller) watch(name, seen string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.watches[name] = seen
-}
-
-func (p *poller) unwatch(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.watches, name)
 }

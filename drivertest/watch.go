@@ -1,0 +1,122 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A watched is a watch under way.
+type watched struct {
+	r     *run
+	calls chan struct{} // has room for one
+	ended chan error
+}
+
+// watch watches the run's name by client b. It is false if the driver cannot.
+func (r *run) watch(ctx context.Context, d driver.Driver) (*watched, bool) {
+	watcher, ok := d.(driver.Watcher)
+	if !ok {
+		return nil, false
+	}
+	w := &watched{r: r, calls: make(chan struct{}, 1), ended: make(chan error, 1)}
+	go func() {
+		w.ended <- watcher.Watch(ctx, r.name, func() {
+			select {
+			case w.calls <- struct{}{}:
+			default: // a call that nobody has looked at yet stands for this one
+			}
+		})
+	}()
+	return w, true
+}
+
+// told waits for a call of changed.
+func (w *watched) told(what string, bound time.Duration) {
+	w.r.Helper()
+	timer := time.NewTimer(bound)
+	defer timer.Stop()
+	select {
+	case <-w.calls:
+	case err := <-w.ended:
+		w.r.Fatalf("watch ended before it told of %s: %v", what, err)
+	case <-timer.C:
+		w.r.Fatalf("watch did not tell of %s within %v", what, bound)
+	}
+}
+
+// end waits for the end of the watch, which must come with an error.
+func (w *watched) end(want error) {
+	w.r.Helper()
+	timer := time.NewTimer(w.r.store.Slack)
+	defer timer.Stop()
+	select {
+	case err := <-w.ended:
+		if !errors.Is(err, want) {
+			w.r.Errorf("watch = %v; want %v", err, want)
+		}
+	case <-timer.C:
+		w.r.Errorf("watch goes on after %v; want %v", w.r.store.Slack, want)
+	}
+}
+
+// watch does each thing when the call for the one before has come, and the call for it must come then. A call too many
+// makes the case more lenient, never wrong.
+func watch(r *run) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	w, ok := r.watch(ctx, r.b)
+	if !ok {
+		return
+	}
+	soon := r.store.Wake + r.store.Slack
+	w.told("its beginning", soon)
+	holder, waiter, dead, kept := r.claim(), r.claim(), r.brief(), r.claim()
+	r.holds(r.a, holder)
+	w.told("enter", soon)
+	if r.traits.Ordered {
+		r.waits(r.a, waiter)
+		w.told("a claim that waits", soon)
+		r.leave(r.a, waiter)
+		w.told("its leave", soon)
+	}
+	r.leave(r.a, holder)
+	w.told("leave", soon)
+	r.holds(r.a, dead)
+	w.told("another enter", soon)
+	w.told("expiry", soon+r.store.Lease)
+	r.until(soon+r.store.Lease, "a claim holds after expiry", func() bool { return r.enter(r.a, kept).Holds })
+	w.told("enter after expiry", soon)
+	if err := r.a.Leave(r.ctx, &driver.Departure{Claim: kept, Keep: r.store.Lease}); err != nil {
+		r.Fatalf("leave with keep: %v; want nil", err)
+	}
+	w.told("leave with keep", soon)
+	w.told("the end of keep", soon+r.store.Lease)
+	cancel()
+	w.end(context.Canceled)
+}
+
+func watchContext(r *run) {
+	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
+	defer cancel()
+	if w, ok := r.watch(ctx, r.b); ok {
+		<-ctx.Done()
+		w.end(context.DeadlineExceeded)
+	}
+}
+
+func watchClose(r *run) {
+	d := r.store.Open(r)
+	w, ok := r.watch(r.ctx, d)
+	if ok {
+		w.told("its beginning", r.store.Wake+r.store.Slack)
+	}
+	if err := d.Close(); err != nil {
+		r.Errorf("close = %v; want nil", err)
+	}
+	if ok {
+		w.end(driver.ErrClosed)
+	}
+}
