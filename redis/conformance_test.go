@@ -46,3 +46,14 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	drivertest.Model(t, drivertest.Store{Open: opener("redis://" + servertest.Redis(t).Addr)}, 1, 2000)
 }
+
+func TestContractOfSetNX(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, drivertest.Store{Open: opener("redis://" + servertest.Redis(t).Addr + "?layout=setnx")})
+}
+
+func TestContractOfSetNXInCluster(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.RedisCluster(t)
+	drivertest.Run(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr + "?layout=setnx")})
+}

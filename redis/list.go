@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -49,45 +48,45 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, e
 
 // names returns the names in use that begin with a prefix, in order.
 func (d *Driver) names(ctx context.Context, prefix string) ([]string, error) {
-	if err := d.connected(ctx, d.key(prefix)); err != nil {
-		return nil, d.explain(ctx, err)
+	keys, err := d.keys(ctx, d.key(prefix), literal(d.prefix)+"{*}")
+	if err != nil {
+		return nil, err
 	}
 	var names []string
+	for _, key := range keys {
+		if name, err := driver.DecodeName(strings.TrimSuffix(key[len(d.prefix)+1:], "}")); err == nil && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// keys returns the keys that match a pattern, on any server, in order. Like says where a key like them would be.
+func (d *Driver) keys(ctx context.Context, like, pattern string) ([]string, error) {
+	if err := d.connected(ctx, like); err != nil {
+		return nil, d.explain(ctx, err)
+	}
+	var keys []string
 	for _, node := range d.client.Nodes() {
 		if role, err := node.Do(ctx, node.B().Role().Build()).ToArray(); err == nil && len(role) > 0 {
 			if kind, _ := role[0].ToString(); kind != "master" {
 				continue
 			}
 		}
-		if err := d.scan(ctx, node, func(name string) {
-			if strings.HasPrefix(name, prefix) {
-				names = append(names, name)
+		var cursor uint64
+		for more := true; more; more = cursor != 0 {
+			step := node.B().Scan().Cursor(cursor).Match(pattern).Count(scanAtOnce).Build()
+			page, err := node.Do(ctx, step).AsScanEntry()
+			if err != nil {
+				return nil, d.explain(ctx, err)
 			}
-		}); err != nil {
-			return nil, d.explain(ctx, err)
+			keys = append(keys, page.Elements...)
+			cursor = page.Cursor
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
-}
-
-func (d *Driver) scan(ctx context.Context, node rueidis.Client, found func(name string)) error {
-	var cursor uint64
-	for {
-		step := node.B().Scan().Cursor(cursor).Match(literal(d.prefix) + "{*}").Count(scanAtOnce).Build()
-		page, err := node.Do(ctx, step).AsScanEntry()
-		if err != nil {
-			return err
-		}
-		for _, key := range page.Elements {
-			if name, err := driver.DecodeName(strings.TrimSuffix(key[len(d.prefix)+1:], "}")); err == nil {
-				found(name)
-			}
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return nil
-		}
-	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
 }
 
 // literal makes a text match itself in a pattern.

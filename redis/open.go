@@ -15,6 +15,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
+// The layouts.
+const (
+	layoutQueue = "queue" // a Driver's
+	layoutSetNX = "setnx" // a SetNX's
+)
+
 const (
 	defaultDialTimeout = 5 * time.Second
 
@@ -35,14 +41,24 @@ const (
 
 func init() {
 	for _, scheme := range []string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"} {
-		driver.Register(scheme, func(ctx context.Context, a *driver.Address) (driver.Driver, error) {
-			d, err := Open(ctx, a)
-			if err != nil {
-				return nil, err
-			}
-			return d, nil
-		})
+		driver.Register(scheme, openLayout)
 	}
+}
+
+// openLayout opens the driver of the layout that an address names.
+func openLayout(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+	layout, prefix := a.Param("layout", layoutQueue), a.Param("prefix", "")
+	if layout != layoutQueue && layout != layoutSetNX {
+		return nil, driver.Rejected(fmt.Errorf("parameter layout: %q is neither %s nor %s", layout, layoutQueue, layoutSetNX))
+	}
+	d, err := Open(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if layout == layoutSetNX {
+		return newSetNX(d, prefix), nil
+	}
+	return d, nil
 }
 
 // Open connects to the Redis at an address:
@@ -51,7 +67,8 @@ func init() {
 //	redis+sentinel://[user:password@]host[:26379],…/master[/database]
 //	redis+cluster://[user:password@]host[:6379],…
 //
-// and with rediss in place of redis by TLS. Parameters: prefix, dial_timeout; with TLS, the files tls_ca, tls_cert and
+// and with rediss in place of redis by TLS. Parameters: prefix, layout (of [driver.Open]: queue, or setnx for a [SetNX]),
+// dial_timeout; with TLS, the files tls_ca, tls_cert and
 // tls_key, and tls_server_name; with Sentinel, sentinel_user and sentinel_password.
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	o, prefix, err := clientOption(a)

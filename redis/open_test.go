@@ -20,9 +20,9 @@ func TestBadAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ url, want string }{
-		{"redis://h?ttl=3", `unknown parameter "ttl" for redis://; known: dial_timeout, prefix`},
-		{"rediss://h?ttl=3", "known: dial_timeout, prefix, tls_ca, tls_cert, tls_key, tls_server_name"},
-		{"redis+sentinel://h/main?ttl=3", "known: dial_timeout, prefix, sentinel_password, sentinel_user"},
+		{"redis://h?ttl=3", `unknown parameter "ttl" for redis://; known: dial_timeout, layout, prefix`},
+		{"rediss://h?ttl=3", "known: dial_timeout, layout, prefix, tls_ca, tls_cert, tls_key, tls_server_name"},
+		{"redis+sentinel://h/main?ttl=3", "known: dial_timeout, layout, prefix, sentinel_password, sentinel_user"},
 		{"redis://h?tls_ca=x", `unknown parameter "tls_ca" for redis://`},
 		{"redis://h?prefix=a{b}", "must not have braces"},
 		{"redis://h?dial_timeout=3", "parameter dial_timeout must be a duration"},

@@ -1,0 +1,197 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+// waitingTicket is that of a claim that waits: nothing stands in the server for it. Real tickets are larger.
+const waitingTicket = 1
+
+// A SetNX keeps each lock as one string under its very name, set if there was none, as redsync, redislock, redis-py,
+// Spring, node-redlock and most others do, so that they and stile exclude each other. There is no queue in it: who asks
+// at the right moment is next, there are no readers and no permits, and tickets are worth nothing to a resource, since
+// the others give none. Use it to move to stile name by name, and a [Driver] otherwise.
+type SetNX struct {
+	d       *Driver
+	scripts *setNXScripts
+	tracker *tracker
+
+	mu      sync.Mutex
+	endless map[string]time.Time // claim: since when it waits for a key that never expires
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Breaker
+} = (*SetNX)(nil)
+
+// NewSetNX returns a driver that uses the caller's client, as [New] does. Keys begin with the prefix, if there is one.
+func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
+	d, err := New(client, nil)
+	if err != nil {
+		return nil, err
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	return newSetNX(d, o.Prefix), nil
+}
+
+// newSetNX makes a driver over the connections of another, which it owns from now on.
+func newSetNX(d *Driver, prefix string) *SetNX {
+	d.prefix = prefix
+	return &SetNX{d: d, scripts: newSetNXScripts(), tracker: newTracker(d), endless: map[string]time.Time{}}
+}
+
+// Traits is [driver.Driver].
+func (s *SetNX) Traits() driver.Traits {
+	t := s.d.traits
+	t.Ordered, t.Shared, t.Permits, t.Fencing = false, false, false, driver.NoFencing
+	if s.d.client.Mode() == rueidis.ClientModeCluster {
+		t.Wake = "poll"
+	}
+	t.Notes = append(slices.Clone(t.Notes),
+		"Layout setnx: exclusive locks alone, in no order, and tokens that rise only while every client is stile.")
+	return t
+}
+
+// Close is [driver.Driver].
+func (s *SetNX) Close() error { return s.d.Close() }
+
+// Enter is one round trip. A claim that does not hold has no place in the server: entering again is another attempt.
+func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if c.Weight != driver.All || c.Capacity != driver.All {
+		return driver.Place{}, fmt.Errorf("%w: layout setnx has neither readers nor permits", driver.ErrUnsupported)
+	}
+	if strings.ContainsAny(c.ID+c.Client, "\n") {
+		return driver.Place{}, driver.Rejected(errors.New("an id must not have line breaks"))
+	}
+	reclaim := ""
+	if c.Reclaim {
+		reclaim = "r"
+	}
+	a, err := s.d.run(ctx, s.scripts.enter, request{s.key(c.Name), c.ID, []string{
+		c.ID, number(c.Ticket), number(millis(c.TTL)), number(millis(c.Delay)), c.Client, driver.EncodeName(c.Owner), c.Record, reclaim,
+	}})
+	if err != nil {
+		return driver.Place{}, err
+	}
+	if a.number(1) == 1 {
+		s.waits(c, false)
+		return driver.Place{Ticket: a.number(0), Holds: true, TTL: a.span(2)}, nil
+	}
+	p := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1}
+	if c.Try {
+		p.Ticket, p.TTL = 0, 0
+	}
+	if blockers := a.standings(4); len(blockers) > 0 {
+		p.Blocker = blockers[0]
+	}
+	left := time.Duration(a.number(2)) * time.Millisecond
+	if left < 0 && !c.Try && s.waits(c, true) > max(c.TTL, c.Wait) {
+		return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it", driver.ErrForeign, s.key(c.Name))
+	}
+	p.Retry = max(0, left)
+	return p, nil
+}
+
+// waits notes whether a claim waits for a key that never expires, and returns how long it has.
+func (s *SetNX) waits(c *driver.Claim, endless bool) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !endless {
+		delete(s.endless, c.ID)
+		return 0
+	}
+	since, ok := s.endless[c.ID]
+	if !ok {
+		since = time.Now()
+		s.endless[c.ID] = since
+	}
+	return time.Since(since)
+}
+
+// Renew sends all renewals in few pipelines.
+func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	requests := make([]request, len(cs))
+	for i, c := range cs {
+		requests[i] = request{s.key(c.Name), c.ID, []string{c.ID, number(millis(c.TTL))}}
+	}
+	renewals := make([]driver.Renewal, len(cs))
+	s.d.runAll(ctx, s.scripts.renew, requests, func(i int, a answer, err error) {
+		renewals[i] = driver.Renewal{TTL: a.span(0), Err: err}
+	})
+	return renewals
+}
+
+// Leave is one round trip.
+func (s *SetNX) Leave(ctx context.Context, l *driver.Departure) error {
+	s.waits(l.Claim, false)
+	_, err := s.d.run(ctx, s.scripts.leave, request{s.key(l.Claim.Name), l.Claim.ID, []string{l.Claim.ID, number(millis(l.Keep))}})
+	return err
+}
+
+// Break is [driver.Breaker]. It also removes a lock that another library holds.
+func (s *SetNX) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+	a, err := s.d.run(ctx, s.scripts.remove, request{s.key(b.Name), "", []string{"", number(b.Ticket)}})
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	list := a.standings(0)
+	if len(list) != 1 {
+		return driver.Standing{}, errors.New("redis answered without the claim that was removed")
+	}
+	return list[0], nil
+}
+
+// List is [driver.Lister]. One name is listed whoever holds it; of all names, those that stile holds, since any string
+// in the database could be another library's lock.
+func (s *SetNX) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	if q.Name != "" {
+		a, err := s.d.run(ctx, s.scripts.look, request{s.key(q.Name), "", []string{"", ""}})
+		return listed(nil, q.Name, a), err
+	}
+	keys, err := s.d.keys(ctx, s.d.prefix+q.Prefix, literal(s.d.prefix+q.Prefix)+"*")
+	if err != nil {
+		return nil, err
+	}
+	requests := make([]request, len(keys))
+	for i, key := range keys {
+		requests[i] = request{key, "", []string{"", "own"}}
+	}
+	var all []driver.Listing
+	s.d.runAll(ctx, s.scripts.look, requests, func(i int, a answer, e error) {
+		if e != nil && !errors.Is(e, driver.ErrForeign) {
+			err = e
+			return
+		}
+		all = listed(all, strings.TrimPrefix(keys[i], s.d.prefix), a)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+func listed(all []driver.Listing, name string, a answer) []driver.Listing {
+	claims := a.standings(0)
+	if len(claims) == 0 || driver.CheckName(name) != nil {
+		return all
+	}
+	return append(all, driver.Listing{Name: name, Capacity: driver.All, Claims: claims})
+}
+
+func (s *SetNX) key(name string) string { return s.d.prefix + name }
+
+// millis rounds up: the server keeps whole milliseconds, and a lease must not end before it was said to.
+func millis(t time.Duration) int64 { return (t + time.Millisecond - 1).Milliseconds() }

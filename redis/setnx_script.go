@@ -1,0 +1,32 @@
+package redis
+
+import _ "embed"
+
+//go:embed lua/setnx/parse.lua
+var setNXParseLua string
+
+//go:embed lua/setnx/enter.lua
+var setNXEnterLua string
+
+//go:embed lua/setnx/renew.lua
+var setNXRenewLua string
+
+//go:embed lua/setnx/leave.lua
+var setNXLeaveLua string
+
+//go:embed lua/setnx/look.lua
+var setNXLookLua string
+
+//go:embed lua/setnx/break.lua
+var setNXBreakLua string
+
+// setNXScripts are those of the layout setnx.
+type setNXScripts struct{ enter, renew, leave, look, remove *script }
+
+func newSetNXScripts() *setNXScripts {
+	make := func(part string) *script { return newScript(setNXParseLua + part) }
+	return &setNXScripts{
+		enter: make(setNXEnterLua), renew: make(setNXRenewLua), leave: make(setNXLeaveLua),
+		look: make(setNXLookLua), remove: make(setNXBreakLua),
+	}
+}

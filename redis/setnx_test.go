@@ -1,0 +1,215 @@
+package redis
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func openSetNX(t testing.TB, url string) *SetNX {
+	t.Helper()
+	d, err := driver.Open(timely(t), url+"?layout=setnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d.(*SetNX)
+}
+
+// What other libraries do, in the server's own words.
+var (
+	foreignLock   = func(name, value string) []string { return []string{"SET", name, value, "NX", "PX", "60000"} }
+	foreignUnlock = func(name, value string) []string {
+		return []string{"EVAL", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0", "1", name, value}
+	}
+)
+
+func TestSetNXExcludesOthers(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := openSetNX(t, "redis://"+s.Addr)
+
+	ours := claim("order {42}", "ours")
+	if p := enter(t, d, ours); !p.Holds || p.Ticket <= waitingTicket {
+		t.Fatalf("enter = %+v; want a claim that holds", p)
+	}
+	if got := s.Redis(foreignLock("order {42}", "\x00theirs")); got != nil {
+		t.Errorf("another library's SET NX = %v while stile holds; want nil", got)
+	}
+	if got := s.Redis(foreignUnlock("order {42}", "\x00theirs")); got != int64(0) {
+		t.Errorf("another library's release = %v; want 0", got)
+	}
+	leave(t, d, ours)
+
+	if got := s.Redis(foreignLock("order {42}", "\x00theirs")); got != "OK" {
+		t.Fatalf("another library's SET NX = %v after stile's release; want OK", got)
+	}
+	waiter := claim("order {42}", "waiter")
+	p := enter(t, d, waiter)
+	if p.Holds || p.Retry <= 50*time.Second || p.Blocker.Record != "" || !p.Blocker.Holds {
+		t.Errorf("enter = %+v; want it behind a claim that says nothing, with a minute left", p)
+	}
+	if err := d.Leave(timely(t), &driver.Departure{Claim: waiter}); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("leave of a claim that waits = %v; want ErrGone, since nothing stands for it", err)
+	}
+	if got := s.Redis([]string{"GET", "order {42}"}); got != "\x00theirs" {
+		t.Errorf("the key is %q; want the other library's", got)
+	}
+
+	told := make(chan driver.Place, 1)
+	go func() { told <- await(t, d, claim("order {42}", "next")) }()
+	servertest.Until(t, "the server tells of the key", func() bool {
+		d.tracker.mu.Lock()
+		defer d.tracker.mu.Unlock()
+		return d.tracker.bells["order {42}"] != nil
+	})
+	start := time.Now()
+	s.Redis(foreignUnlock("order {42}", "\x00theirs"))
+	if <-told; time.Since(start) > lookSafely/2 {
+		t.Errorf("the waiter held %v after another library's release; want it told at once", time.Since(start))
+	}
+}
+
+func TestSetNXIsLostWhenOthersTakeIt(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := openSetNX(t, "redis://"+s.Addr)
+	for what, theft := range map[string][]string{
+		"deletes":    {"DEL", "theft"},
+		"overwrites": {"SET", "theft", "mine now"},
+		"replaces":   {"EVAL", "redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], 'a', 1)", "1", "theft"},
+	} {
+		s.Redis([]string{"DEL", "theft"})
+		c := claim("theft", "held-"+what)
+		if !enter(t, d, c).Holds {
+			t.Fatalf("%s: want a claim that holds", what)
+		}
+		s.Redis(theft)
+		if err := d.Renew(timely(t), []*driver.Claim{c})[0].Err; !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrForeign) {
+			t.Errorf("%s: renewal = %v; want ErrGone or ErrForeign", what, err)
+		}
+		if _, err := d.Enter(timely(t), c); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrForeign) {
+			t.Errorf("%s: enter = %v; want ErrGone or ErrForeign", what, err)
+		}
+	}
+}
+
+func TestSetNXDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := openSetNX(t, "redis://"+s.Addr)
+	s.Redis([]string{"SET", "endless", "redis-py without timeout"})
+	c := claim("endless", "waits")
+	c.TTL, c.Wait = 200*time.Millisecond, 200*time.Millisecond
+	try := *c
+	try.ID, try.Try = "tries", true
+	if p := enter(t, d, &try); p.Ticket != 0 || p.Blocker.Remaining != 0 {
+		t.Errorf("try = %+v; want it refused, with a time left that is not known", p)
+	}
+	if p := enter(t, d, c); p.Holds || p.Ticket != waitingTicket {
+		t.Errorf("enter = %+v; want it to wait at first", p)
+	}
+	var err error
+	servertest.Until(t, "the wait is given up", func() bool {
+		_, err = d.Enter(timely(t), c)
+		return err != nil
+	})
+	if !errors.Is(err, driver.ErrForeign) {
+		t.Errorf("enter = %v; want ErrForeign", err)
+	}
+	says(t, err, `"endless"`, "never expires")
+	s.Redis([]string{"DEL", "endless"})
+	if !enter(t, d, claim("endless", "after")).Holds {
+		t.Error("the lock is not had after the key was deleted")
+	}
+}
+
+func TestSetNXRefusesOtherTypes(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := openSetNX(t, "redis://"+s.Addr)
+	s.Redis([]string{"HSET", "hash", "a", "1"}) // Redisson's lock is one
+	_, err := d.Enter(timely(t), claim("hash", "x"))
+	if !errors.Is(err, driver.ErrForeign) {
+		t.Errorf("enter = %v; want ErrForeign", err)
+	}
+	says(t, err, `"hash"`, "is a hash")
+}
+
+func TestSetNXListsItsOwn(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := openSetNX(t, "redis://"+s.Addr)
+	s.Redis([]string{"SET", "app:cache", "not a lock"}, []string{"HSET", "app:hash", "a", "1"}, foreignLock("app:theirs", "token"))
+	c := claim("app:ours", "x")
+	enter(t, d, c)
+	got, err := d.List(timely(t), &driver.Query{Prefix: "app:"})
+	if err != nil || len(got) != 1 || got[0].Name != "app:ours" || got[0].Claims[0].Record != c.Record {
+		t.Errorf("list = %+v, %v; want stile's lock alone", got, err)
+	}
+	got, err = d.List(timely(t), &driver.Query{Name: "app:theirs"})
+	if err != nil || len(got) != 1 || len(got[0].Claims) != 1 || got[0].Claims[0].Remaining < 50*time.Second {
+		t.Errorf("list of one name = %+v, %v; want the other library's lock", got, err)
+	}
+	if st, err := d.Break(timely(t), &driver.Breakage{Name: "app:theirs"}); err != nil || !st.Holds {
+		t.Errorf("break = %+v, %v; want the other library's lock", st, err)
+	}
+	if !enter(t, d, claim("app:theirs", "y")).Holds {
+		t.Error("the lock is not had after it was broken")
+	}
+}
+
+// A server that may not tell of changes is looked at again and again.
+func TestSetNXWithoutTracking(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	s.Redis([]string{"ACL", "SETUSER", "plain", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"})
+	d := openSetNX(t, "redis://plain:secret@"+s.Addr)
+	holder := claim("deaf", "holder")
+	enter(t, d, holder)
+	told := make(chan driver.Place, 1)
+	go func() { told <- await(t, d, claim("deaf", "waiter")) }()
+	servertest.Until(t, "the server was asked to tell", func() bool {
+		d.tracker.mu.Lock()
+		defer d.tracker.mu.Unlock()
+		return !d.tracker.deaf.IsZero()
+	})
+	leave(t, d, holder)
+	if p := <-told; !p.Holds {
+		t.Errorf("the waiter = %+v; want it to hold", p)
+	}
+}
+
+func TestSetNXSurvivesRestart(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := openSetNX(t, "redis://"+s.Addr)
+	holder := claim("restart", "holder")
+	enter(t, d, holder)
+	told := make(chan driver.Place, 1)
+	go func() {
+		for {
+			p, err := d.Enter(timely(t), claim("restart", "waiter"))
+			if err == nil && p.Holds {
+				told <- p
+				return
+			}
+			_, _ = d.Await(timely(t), claim("restart", "waiter"))
+		}
+	}()
+	servertest.Until(t, "the waiter waits", func() bool {
+		d.tracker.mu.Lock()
+		defer d.tracker.mu.Unlock()
+		return d.tracker.bells["restart"] != nil
+	})
+	s.Restart() // with nothing on disk: the lock is gone
+	if p := <-told; !p.Holds {
+		t.Errorf("the waiter = %+v; want it to hold", p)
+	}
+	servertest.Until(t, "the holder learns that it is lost", func() bool {
+		return errors.Is(d.Renew(timely(t), []*driver.Claim{holder})[0].Err, driver.ErrGone)
+	})
+}

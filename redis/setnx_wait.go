@@ -1,0 +1,153 @@
+package redis
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	lookLeast  = 5 * time.Millisecond   // between looks at a key, where the server does not tell
+	lookMost   = 100 * time.Millisecond // and after a while
+	lookSafely = time.Second            // where it does, in case its word was lost
+	deafFor    = 30 * time.Second       // until it is asked again whether it can
+)
+
+// Await waits until the key is free, or may be. The server tells of every change of a key that this client has looked
+// at, whoever makes it (CLIENT TRACKING); where it cannot, the key is looked at again and again.
+func (s *SetNX) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	key := s.key(c.Name)
+	pause := lookLeast
+	for {
+		left, bell, err := s.tracker.look(ctx, key)
+		switch {
+		case s.d.ctx.Err() != nil:
+			return driver.Place{}, driver.ErrClosed
+		case ctx.Err() != nil:
+			return driver.Place{}, ctx.Err()
+		case err != nil:
+			return driver.Place{}, s.d.explain(ctx, err)
+		case left == noKey:
+			return driver.Place{}, nil
+		}
+		wait := pause/2 + rand.N(pause/2)
+		if bell != nil {
+			wait = lookSafely
+		}
+		if left > 0 {
+			wait = min(wait, time.Duration(left)*time.Millisecond+time.Millisecond)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-bell:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-s.d.ctx.Done():
+		}
+		timer.Stop()
+		pause = min(2*pause, lookMost)
+	}
+}
+
+// noKey is what the server says is left of a key that it does not have.
+const noKey = -2
+
+// A tracker has the server tell of changes of keys, on one connection of its own, from the first wait on.
+type tracker struct {
+	d *Driver
+
+	mu    sync.Mutex
+	conn  rueidis.DedicatedClient // nil if there is none
+	deaf  time.Time               // until when the server is not asked to tell
+	bells map[string]chan struct{}
+}
+
+func newTracker(d *Driver) *tracker { return &tracker{d: d, bells: map[string]chan struct{}{}} }
+
+// look returns how many milliseconds are left of a key, negative if it never expires, and a channel that is closed when
+// it has changed since; nil if the server does not tell.
+func (t *tracker) look(ctx context.Context, key string) (int64, <-chan struct{}, error) {
+	bounded, release := t.d.bound(ctx)
+	defer release()
+	conn := t.listen(bounded)
+	if conn == nil {
+		left, err := t.d.client.Do(bounded, t.d.client.B().Pttl().Key(key).Build()).AsInt64()
+		return left, nil, err
+	}
+	t.mu.Lock()
+	bell := t.bells[key]
+	if bell == nil {
+		bell = make(chan struct{})
+		t.bells[key] = bell // before the look, so that no change falls between
+	}
+	t.mu.Unlock()
+	left, err := conn.Do(bounded, conn.B().Pttl().Key(key).Build()).AsInt64()
+	return left, bell, err
+}
+
+// listen returns the connection on which the server tells, or nil if it cannot.
+func (t *tracker) listen(ctx context.Context) rueidis.DedicatedClient {
+	t.mu.Lock()
+	conn, deaf := t.conn, time.Now().Before(t.deaf)
+	t.mu.Unlock()
+	if conn != nil || deaf || t.d.client.Mode() == rueidis.ClientModeCluster {
+		return conn
+	}
+	conn, release := t.d.client.Dedicate()
+	lost := conn.SetOnInvalidations(t.changed)
+	err := conn.Do(ctx, conn.B().ClientTracking().On().Build()).Error()
+	t.mu.Lock()
+	if err == nil && t.conn == nil && t.d.spawn(func() { t.keep(conn, lost, release) }) {
+		t.conn = conn
+		t.mu.Unlock()
+		return conn
+	}
+	other := t.conn // made by another at the same time
+	if other == nil && ctx.Err() == nil {
+		t.deaf = time.Now().Add(deafFor)
+	}
+	t.mu.Unlock()
+	conn.Close()
+	release()
+	return other
+}
+
+// keep waits until the connection is lost, or the driver is closed.
+func (t *tracker) keep(conn rueidis.DedicatedClient, lost <-chan error, release func()) {
+	select {
+	case <-lost: //nolint:errcheck // how it was lost is no matter
+	case <-t.d.ctx.Done():
+	}
+	t.mu.Lock()
+	t.conn = nil
+	t.mu.Unlock()
+	t.changed(nil)
+	conn.Close()
+	release()
+}
+
+// changed tells those who wait for keys; for all, if none are named.
+func (t *tracker) changed(keys []rueidis.RedisMessage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ring := func(key string) {
+		if bell := t.bells[key]; bell != nil {
+			close(bell)
+			delete(t.bells, key)
+		}
+	}
+	if keys == nil {
+		for key := range t.bells {
+			ring(key)
+		}
+	}
+	for _, k := range keys {
+		if key, err := k.ToString(); err == nil {
+			ring(key)
+		}
+	}
+}
