@@ -1,0 +1,33 @@
+package zookeeper_test
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/servertest"
+	_ "github.com/stilelock/stile/zookeeper"
+)
+
+// open opens a driver that is closed when the test ends.
+func open(t testing.TB, url string) driver.Driver {
+	t.Helper()
+	d, err := driver.Open(t.Context(), url)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestConformance(t *testing.T) {
+	s := servertest.ZooKeeper(t)
+	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr) }})
+}
+
+func TestModel(t *testing.T) {
+	s := servertest.ZooKeeper(t)
+	for seed := range uint64(4) {
+		drivertest.Model(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr) }}, seed, 150)
+	}
+}

@@ -1,0 +1,53 @@
+package zookeeper
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// data is what a claim's node holds, as JSON, and so as the valid UTF-8 that other clients expect.
+type data struct {
+	Stile  int           `json:"stile"` // the version of this, 1
+	Client string        `json:"client,omitempty"`
+	Owner  string        `json:"owner,omitempty"`
+	Record string        `json:"record,omitempty"`
+	Binary string        `json:"binary,omitempty"` // the record in base64, if it is not valid UTF-8
+	Kept   time.Duration `json:"kept,omitempty"`   // the claim has left and is to be removed this long after
+}
+
+const dataVersion = 1
+
+func newData(c *driver.Claim) data {
+	d := data{Stile: dataVersion, Client: c.Client, Owner: c.Owner, Record: c.Record}
+	if !utf8.ValidString(c.Record) {
+		d.Record, d.Binary = "", base64.StdEncoding.EncodeToString([]byte(c.Record))
+	}
+	return d
+}
+
+func (d *data) text() string {
+	text, err := json.Marshal(d)
+	if err != nil {
+		panic(err) // texts and numbers can be written
+	}
+	return string(text)
+}
+
+// readData reads what a node holds. What is not stile's becomes a record, as it is.
+func readData(text string) data {
+	var d data
+	if err := json.Unmarshal([]byte(text), &d); err != nil || d.Stile != dataVersion {
+		return data{Record: text[:min(len(text), driver.MaxRecord)]}
+	}
+	if d.Binary != "" {
+		record, err := base64.StdEncoding.DecodeString(d.Binary)
+		if err == nil {
+			d.Record = string(record)
+		}
+	}
+	return d
+}

@@ -1,0 +1,79 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// explain turns an error of a session into one of the driver: what it means, and whether the request may have been
+// applied.
+func (d *Driver) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	_, unsent := errors.AsType[*wire.Unsent](err)
+	switch {
+	case errors.Is(err, wire.ErrExpired):
+		return driver.ErrSession
+	case errors.Is(err, wire.ErrRefused):
+		return driver.Rejected(fmt.Errorf("zookeeper does not accept %s", d.who()))
+	case d.ctx.Err() != nil && (unsent || errors.Is(err, wire.ErrClosed)):
+		return driver.ErrClosed
+	case d.ctx.Err() != nil:
+		return errors.New("the client was closed while zookeeper had the request")
+	case ctx.Err() != nil && unsent:
+		return driver.Rejected(ctx.Err())
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	if _, ok := errors.AsType[*wire.DialError](err); ok && unsent {
+		return driver.Rejected(driver.Unreachable(err))
+	}
+	if unsent {
+		return driver.Rejected(driver.Unreachable(fmt.Errorf("zookeeper does not answer: %w", err)))
+	}
+	return driver.Unreachable(fmt.Errorf("the connection to zookeeper broke before the answer came: %w", err))
+}
+
+// refused explains what the server answered to a request about a path, or returns nil.
+func (d *Driver) refused(path string, err error) error {
+	code, ok := errors.AsType[wire.Code](err)
+	if !ok {
+		return err
+	}
+	path = shown(path)
+	switch code {
+	case wire.NoAuth:
+		return driver.Rejected(fmt.Errorf("zookeeper does not let %s do this at %s: its access list has no such permission", d.who(), path))
+	case wire.InvalidACL:
+		return driver.Rejected(errors.New("zookeeper takes no access list for the creator alone from a client without user and password"))
+	case wire.Unimplemented:
+		return driver.Rejected(errors.New("zookeeper is too old: 3.5.3 is the oldest that will do"))
+	case wire.QuotaExceeded:
+		return driver.Rejected(fmt.Errorf("the quota at %s is used up", path))
+	case wire.Throttled:
+		return driver.Rejected(driver.Unreachable(errors.New("zookeeper has too many requests to do")))
+	}
+	return driver.Rejected(fmt.Errorf("zookeeper refused the request at %s: %w", path, code))
+}
+
+func (d *Driver) who() string {
+	if d.user == "" {
+		return "a client without user and password"
+	}
+	return fmt.Sprintf("user %q", d.user)
+}
+
+// shown makes a path fit for a message: it may have been named by anybody.
+func shown(path string) string {
+	quoted := strconv.Quote(path)
+	if quoted[1:len(quoted)-1] == path {
+		return path
+	}
+	return quoted
+}

@@ -1,0 +1,180 @@
+package wire
+
+import "time"
+
+// A Stat is what the server knows about a node.
+type Stat struct {
+	Czxid    int64 // the transaction that created it
+	Ctime    int64 // when that was, by the wall clock of the server that led, in milliseconds since 1970
+	Owner    int64 // the session that it lives in; 0 if it is not ephemeral
+	Children int32
+}
+
+func (r *reader) stat() Stat {
+	var s Stat
+	s.Czxid = r.long()
+	r.long() // mzxid
+	s.Ctime = r.long()
+	r.long() // mtime
+	r.int()  // version
+	r.int()  // cversion
+	r.int()  // aversion
+	s.Owner = r.long()
+	r.int() // length of the data
+	s.Children = r.int()
+	r.long() // pzxid
+	return s
+}
+
+// A Call is one request, and its answer once [Session.Do] has returned nil. It is used once.
+type Call struct {
+	Err error // the server's refusal, a [Code]; nil if it did as it was asked
+
+	Path     string // of Create: what was created
+	Data     string // of Get
+	Stat     Stat   // of Create, Get, Exists and Children
+	Children []string
+
+	op     int32
+	path   string
+	body   []byte
+	watch  *Watch
+	read   func(*Call, *reader)
+	agreed bool // the answer shows that a quorum followed the leader after the request was sent
+
+	xid  int32
+	sent time.Duration
+	fate error         // why there is no answer; nil if there is one
+	done chan struct{} // closed when there is an answer, or will be none
+}
+
+// The protocol's numbers of requests.
+const (
+	opCreate2         int32 = 15
+	opDelete          int32 = 2
+	opExists          int32 = 3
+	opGetData         int32 = 4
+	opSetData         int32 = 5
+	opSync            int32 = 9
+	opPing            int32 = 11
+	opChildren2       int32 = 12
+	opCheck           int32 = 13
+	opMulti           int32 = 14
+	opCreateContainer int32 = 19
+	opAuth            int32 = 100
+	opClose           int32 = -11
+)
+
+// Kinds of nodes, by the protocol's numbers.
+const (
+	EphemeralSequential int32 = 3
+	container           int32 = 4
+)
+
+// An ACL says who may do what with a node.
+type ACL int
+
+// The two that are offered.
+const (
+	Open    ACL = iota // everybody may do everything
+	Creator            // whoever authenticated as the node's creator may do everything, and nobody else anything
+)
+
+func (a ACL) put(b []byte) []byte {
+	const all = 31
+	scheme, id := "world", "anyone"
+	if a == Creator {
+		scheme, id = "auth", ""
+	}
+	return putText(putText(putInt(putInt(b, 1), all), scheme), id)
+}
+
+func newCall(op int32, path string, body []byte, read func(*Call, *reader)) *Call {
+	return &Call{op: op, path: path, body: body, read: read, done: make(chan struct{})}
+}
+
+// Create makes an ephemeral node whose name is the path and a number that the server appends.
+func Create(path, data string, acl ACL) *Call {
+	body := putInt(acl.put(putText(putText(nil, path), data)), EphemeralSequential)
+	c := newCall(opCreate2, path, body, func(c *Call, r *reader) { c.Path, c.Stat = r.text(), r.stat() })
+	c.agreed = true
+	return c
+}
+
+// CreateContainer makes a node that the server removes when it has had children and has none any more.
+func CreateContainer(path string, acl ACL) *Call {
+	body := putInt(acl.put(putText(putText(nil, path), "")), container)
+	c := newCall(opCreateContainer, path, body, func(c *Call, r *reader) { c.Path, c.Stat = r.text(), r.stat() })
+	c.agreed = true
+	return c
+}
+
+// Delete removes a node.
+func Delete(path string) *Call {
+	c := newCall(opDelete, path, putInt(putText(nil, path), -1), nil)
+	c.agreed = true
+	return c
+}
+
+// Set replaces a node's data.
+func Set(path, data string) *Call {
+	c := newCall(opSetData, path, putInt(putText(putText(nil, path), data), -1), func(c *Call, r *reader) { c.Stat = r.stat() })
+	c.agreed = true
+	return c
+}
+
+// Agree changes nothing, but is carried out as if it did: its answer shows that the ensemble still works, and that what
+// it did before the request was sent has reached the server that answered.
+func Agree(path string) *Call {
+	body := putInt(putBool(putInt(nil, opCheck), false), -1)
+	body = putInt(putText(body, path), -1)
+	body = putInt(putBool(putInt(body, -1), true), -1)
+	c := newCall(opMulti, path, body, nil)
+	c.agreed = true
+	return c
+}
+
+// Sync makes what the leader did before it visible to the requests after it.
+func Sync(path string) *Call { return newCall(opSync, path, putText(nil, path), nil) }
+
+// Get reads a node's data. A watch, unless nil, is told when the node changes or goes; it is not set if there is none.
+func Get(path string, w *Watch) *Call {
+	c := newCall(opGetData, path, putBool(putText(nil, path), w != nil), func(c *Call, r *reader) { c.Data, c.Stat = r.text(), r.stat() })
+	c.watch = w
+	return c
+}
+
+// Exists asks for a node. A watch, unless nil, is told when the node comes, changes or goes.
+func Exists(path string, w *Watch) *Call {
+	c := newCall(opExists, path, putBool(putText(nil, path), w != nil), func(c *Call, r *reader) { c.Stat = r.stat() })
+	c.watch = w
+	return c
+}
+
+// List asks for the names of a node's children. A watch, unless nil, is told when one comes or goes.
+func List(path string, w *Watch) *Call {
+	c := newCall(opChildren2, path, putBool(putText(nil, path), w != nil), func(c *Call, r *reader) { c.Children, c.Stat = r.texts(), r.stat() })
+	c.watch = w
+	return c
+}
+
+// answered takes the answer.
+func (c *Call) answered(code Code, body []byte) {
+	if code != 0 {
+		c.Err = code
+	} else if c.read != nil {
+		r := reader{b: body}
+		if c.read(c, &r); r.err != nil {
+			c.fate = &Broken{r.err}
+		}
+	}
+}
+
+// Watch returns the call's watch.
+func (c *Call) Watch() *Watch { return c.watch }
+
+// Unwatch drops the call's watch.
+func (c *Call) Unwatch() { c.watch.Drop() }
+
+// Target returns the path that the call is about.
+func (c *Call) Target() string { return c.path }

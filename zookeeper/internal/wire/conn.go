@@ -1,0 +1,268 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// maxFrame is more than a server sends: its own limit for what it is sent is a megabyte.
+const maxFrame = 64 << 20
+
+// The protocol's numbers of what is not an answer to a call.
+const (
+	xidEvent int32 = -1
+	xidPing  int32 = -2
+	xidAuth  int32 = -4
+)
+
+// A conn is one connection, after the handshake. Calls are answered in the order in which they were sent.
+type conn struct {
+	net.Conn
+	s        *Session
+	in       *bufio.Reader
+	patience time.Duration // silence that is too long
+	watches  watches
+	ended    chan struct{} // closed when nothing is read any more
+
+	mu      sync.Mutex // guards what follows
+	out     []byte     // to be written
+	xid     int32
+	waiting []*Call // for answers, in order
+	pings   []time.Duration
+	err     error         // why the connection is over
+	kick    chan struct{} // has room for one
+}
+
+// greeting is what the server said in the handshake.
+type greeting struct {
+	timeout  time.Duration
+	id       int64
+	password string
+}
+
+// shake sends the handshake and reads the answer.
+func (c *conn) shake(zxid int64, want *greeting) (*greeting, error) {
+	body := putInt(nil, 0) // version
+	body = putLong(body, zxid)
+	body = putInt(body, int32(want.timeout.Milliseconds()))
+	body = putLong(body, want.id)
+	password := want.password
+	if password == "" {
+		password = string(make([]byte, 16))
+	}
+	body = putText(body, password)
+	body = putBool(body, true) // so that a server which is read-only says so
+	if _, err := c.Write(append(putInt(nil, int32(len(body))), body...)); err != nil {
+		return nil, err
+	}
+	frame, err := c.frame()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the server closed the connection at once: it has no quorum, or is behind")
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := reader{b: frame}
+	r.int() // version
+	got := &greeting{timeout: time.Duration(r.int()) * time.Millisecond, id: r.long(), password: r.text()}
+	if r.err != nil {
+		return nil, r.err
+	}
+	if len(r.b) > 0 && r.bool() {
+		return nil, ErrReadOnly
+	}
+	if got.timeout <= 0 || got.id == 0 {
+		return nil, ErrExpired
+	}
+	return got, nil
+}
+
+func (c *conn) frame() ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(c.in, length[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n > maxFrame {
+		return nil, fmt.Errorf("the server sent a frame of %d bytes: this is not zookeeper", n)
+	}
+	frame := make([]byte, n)
+	_, err := io.ReadFull(c.in, frame)
+	return frame, err
+}
+
+// send puts calls on their way, in order. The error is why none of them was.
+func (c *conn) send(calls []*Call) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	now := Now()
+	for _, call := range calls {
+		if call.watch != nil {
+			c.watches.add(c, call)
+		}
+		c.xid++
+		if c.xid < 0 { // those have meanings
+			c.xid = 1
+		}
+		call.xid, call.sent = c.xid, now
+		c.put(c.xid, call.op, call.body)
+		c.waiting = append(c.waiting, call)
+	}
+	c.wake()
+	return nil
+}
+
+// ping asks for a sign of life.
+func (c *conn) ping() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.pings = append(c.pings, Now())
+		c.put(xidPing, opPing, nil)
+		c.wake()
+	}
+}
+
+// put appends a frame to what is to be written. The caller holds mu.
+func (c *conn) put(xid, op int32, body []byte) {
+	c.out = putInt(c.out, int32(8+len(body)))
+	c.out = append(putInt(putInt(c.out, xid), op), body...)
+}
+
+func (c *conn) wake() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what was put until the connection is over. What many goroutines send at once travels together.
+func (c *conn) write() {
+	var spare []byte
+	for {
+		select {
+		case <-c.kick:
+		case <-c.ended:
+			return
+		}
+		c.mu.Lock()
+		out := c.out
+		c.out = spare[:0]
+		c.mu.Unlock()
+		spare = out
+		if len(out) == 0 {
+			continue
+		}
+		if err := c.SetWriteDeadline(time.Now().Add(c.patience)); err == nil {
+			_, err = c.Write(out)
+			if err != nil {
+				c.Close() // which ends the reading, and with it the connection
+				return
+			}
+		}
+	}
+}
+
+// serve reads until the connection is over and returns why.
+func (c *conn) serve() error {
+	var writing sync.WaitGroup
+	writing.Go(c.write)
+	err := c.read()
+	c.Close()
+	close(c.ended)
+	writing.Wait()
+	c.mu.Lock()
+	c.err = err
+	lost := c.waiting
+	c.waiting = nil
+	c.mu.Unlock()
+	for _, call := range lost {
+		call.fate = &Broken{err}
+		if errors.Is(err, ErrRefused) || errors.Is(err, ErrExpired) {
+			call.fate = err
+		}
+		close(call.done)
+	}
+	c.watches.end()
+	return err
+}
+
+func (c *conn) read() error {
+	for {
+		if err := c.SetReadDeadline(time.Now().Add(c.patience)); err != nil {
+			return err
+		}
+		frame, err := c.frame()
+		if err != nil {
+			return err
+		}
+		r := reader{b: frame}
+		xid, zxid, code := r.int(), r.long(), Code(r.int())
+		if r.err != nil {
+			return r.err
+		}
+		switch xid {
+		case xidEvent:
+			kind, _, path := r.int(), r.int(), r.text()
+			c.watches.event(kind, path)
+			continue
+		case xidPing:
+			c.mu.Lock()
+			var sent time.Duration
+			if len(c.pings) > 0 {
+				sent, c.pings = c.pings[0], c.pings[1:]
+			}
+			c.mu.Unlock()
+			c.s.heard(zxid, sent, false)
+			continue
+		case xidAuth:
+			if code != 0 {
+				return ErrRefused
+			}
+			continue
+		}
+		if err := c.answer(xid, zxid, code, r.b); err != nil {
+			return err
+		}
+	}
+}
+
+// answer hands an answer to the call that has waited longest.
+func (c *conn) answer(xid int32, zxid int64, code Code, body []byte) error {
+	c.mu.Lock()
+	if len(c.waiting) == 0 || c.waiting[0].xid != xid {
+		c.mu.Unlock()
+		return errors.New("the server answered what it was not asked")
+	}
+	call := c.waiting[0]
+	c.waiting[0] = nil
+	c.waiting = c.waiting[1:]
+	c.mu.Unlock()
+	defer close(call.done)
+	switch code {
+	case sessionExpired:
+		call.fate = ErrExpired
+		return ErrExpired
+	case needsSASL, authFailed:
+		call.fate = ErrRefused
+		return ErrRefused
+	case sessionMoved, ConnectionLoss:
+		call.fate = &Broken{code}
+		return code
+	}
+	c.s.heard(zxid, call.sent, call.agreed)
+	call.answered(code, body)
+	if call.watch != nil && code != 0 && (call.op != opExists || code != NoNode) {
+		call.watch.Drop() // the server has not set it
+	}
+	return call.fate
+}

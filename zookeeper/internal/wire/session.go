@@ -1,0 +1,405 @@
+// Package wire speaks ZooKeeper's protocol: sessions that outlive their connections, calls that end with their context,
+// and watches that can be dropped.
+//
+// A watch is told when its connection is lost, too, instead of being set again on the next one: whoever waits must look
+// again anyway. A session knows until when the ensemble keeps it for certain; see [Session.Trust].
+package wire
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	retryMin = 20 * time.Millisecond
+	retryMax = time.Second
+
+	// beats is how many signs of life are sent in the time of a session.
+	beats = 6
+
+	// farewell is how long closing waits for the server to end the session.
+	farewell = time.Second
+)
+
+// A Config says where and how a session is kept. It is not changed.
+type Config struct {
+	Hosts   []string      // host:port, tried in a random order
+	Timeout time.Duration // of the session; the server may give another
+	TLS     *tls.Config   // nil means none
+	Digest  string        // user:password; "" means no authentication
+	Path    string        // a node that exists and may be read, for signs of life
+	Lone    bool          // there is one server, and no ensemble
+
+	Busy func() bool    // while true, signs of life are such that prolong Trust; nil means never
+	Hurt func(*Session) // a connection was lost, or the session is over and was not closed; nil means that nobody asks
+}
+
+// A Session is a session with an ensemble, over one connection after another.
+type Session struct {
+	conf   *Config
+	ctx    context.Context // ends when the session is over
+	cancel context.CancelFunc
+	ran    chan struct{} // closed when run has ended
+
+	mu      sync.Mutex // guards what follows
+	me      greeting   // id is 0 before the first connection
+	zxid    int64      // the latest that was seen
+	trust   trust
+	lone    bool
+	conn    *conn // nil while there is none
+	closing bool
+	over    error         // why the session is over
+	turned  chan struct{} // closed when conn changes, or the session is over, or all hosts were tried in vain
+	failure error         // of the last host that was tried in vain
+	rounds  int           // how often all hosts were tried in vain
+}
+
+// New returns a session that connects by itself. Close ends it.
+func New(conf *Config) *Session {
+	s := &Session{conf: conf, turned: make(chan struct{}), ran: make(chan struct{}), lone: conf.Lone}
+	s.me.timeout = conf.Timeout
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	go s.run()
+	return s
+}
+
+// ID returns the session's number, or 0 if it has none yet.
+func (s *Session) ID() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.me.id
+}
+
+// Timeout returns how long the ensemble keeps the session without hearing from us, as negotiated.
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.me.timeout
+}
+
+// Err returns why the session is over, or nil.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// Trust returns for how much longer the ensemble keeps the session for certain, whatever happens; at most the timeout,
+// less what two clocks may drift apart in that time. It is negative if nothing is certain.
+func (s *Session) Trust() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over != nil {
+		return -1
+	}
+	const drift = 200 // half a percent
+	return s.trust.since + s.me.timeout - 2*s.me.timeout/drift - Now()
+}
+
+// Do sends requests together, waits for a connection if need be, and returns when all are answered. An error says that
+// not all were: an [*Unsent] that none was sent, [ErrExpired] or [ErrRefused] that the session is over, any other that
+// it is not known what was done. What the server refused is in each call.
+func (s *Session) Do(ctx context.Context, calls ...*Call) error {
+	if err := s.start(ctx, calls); err != nil {
+		return err
+	}
+	for _, c := range calls {
+		select {
+		case <-c.done:
+			if c.fate != nil {
+				return c.fate
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Done is closed when the call will get no answer any more that it does not have. The call must have been sent.
+func (c *Call) Done() <-chan struct{} { return c.done }
+
+// Answered reports whether the call, which is done, has its answer.
+func (c *Call) Answered() bool { return c.fate == nil }
+
+// start sends the calls on the connection that there is, or on the next.
+func (s *Session) start(ctx context.Context, calls []*Call) error {
+	first := -1
+	for {
+		if err := ctx.Err(); err != nil {
+			return &Unsent{err}
+		}
+		s.mu.Lock()
+		c, over, turned, rounds, failure := s.conn, s.over, s.turned, s.rounds, s.failure
+		s.mu.Unlock()
+		if first < 0 {
+			first = rounds
+		}
+		switch {
+		case over != nil:
+			return over
+		case c != nil && c.send(calls) == nil:
+			return nil
+		case c != nil:
+			turned = nil // it is about to be replaced; look again soon
+		case rounds > first:
+			return &Unsent{failure}
+		}
+		if turned == nil {
+			if err := s.settled(ctx, c); err != nil {
+				return &Unsent{err}
+			}
+			continue
+		}
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return &Unsent{ctx.Err()}
+		}
+	}
+}
+
+// settled waits until a connection that is over is no longer the session's.
+func (s *Session) settled(ctx context.Context, old *conn) error {
+	for {
+		s.mu.Lock()
+		same, turned := s.conn == old && s.over == nil, s.turned
+		s.mu.Unlock()
+		if !same {
+			return nil
+		}
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close ends the session. With leave the ensemble is told, and removes what lives in it at once; without, that stays
+// until the timeout is over. Every call ends.
+func (s *Session) Close(leave bool) {
+	s.mu.Lock()
+	s.closing = true
+	c := s.conn
+	s.mu.Unlock()
+	if leave && c != nil {
+		bye := newCall(opClose, "", nil, nil)
+		if c.send([]*Call{bye}) == nil {
+			limit := time.NewTimer(farewell)
+			select {
+			case <-bye.done:
+			case <-limit.C:
+			}
+			limit.Stop()
+		}
+	}
+	s.end(ErrClosed)
+	<-s.ran
+}
+
+// end makes the session over.
+func (s *Session) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over == nil {
+		s.over = err
+		s.cancel()
+		s.turn()
+	}
+}
+
+// turn tells those who wait for a change. The caller holds mu.
+func (s *Session) turn() {
+	close(s.turned)
+	s.turned = make(chan struct{})
+}
+
+// heard notes an answer.
+func (s *Session) heard(zxid int64, sent time.Duration, agreed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.zxid = max(s.zxid, zxid)
+	s.trust.note(sent, agreed, false)
+}
+
+// run keeps a connection until the session is over.
+func (s *Session) run() {
+	defer close(s.ran)
+	hosts := slices.Clone(s.conf.Hosts)
+	rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+	delay, failed := retryMin, 0
+	for i := 0; s.ctx.Err() == nil; i++ {
+		c, err := s.connect(hosts[i%len(hosts)])
+		switch {
+		case err == nil:
+			failed, delay = 0, retryMin
+			s.keep(c)
+			continue
+		case errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused):
+			s.lose(err)
+			return
+		}
+		s.mu.Lock()
+		s.failure = err
+		if failed++; failed%len(hosts) != 0 {
+			s.mu.Unlock()
+			continue
+		}
+		s.rounds++
+		s.turn()
+		s.mu.Unlock()
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(delay/2 + rand.N(delay/2)):
+		}
+		delay = min(2*delay, retryMax)
+	}
+}
+
+// lose ends a session that was not closed by its user.
+func (s *Session) lose(err error) {
+	s.end(err)
+	if !errors.Is(s.Err(), ErrClosed) && s.conf.Hurt != nil {
+		s.conf.Hurt(s)
+	}
+}
+
+// connect makes a connection and takes the session up on it, or begins it.
+func (s *Session) connect(addr string) (*conn, error) {
+	s.mu.Lock()
+	want, zxid, timeout := s.me, s.zxid, s.me.timeout
+	s.mu.Unlock()
+	start := Now()
+	within := max(timeout/time.Duration(2*len(s.conf.Hosts)), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.ctx, within)
+	defer cancel()
+	fail := func(err error) error {
+		if errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused) {
+			return err
+		}
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			err = op.Err // the rest says the address again
+		}
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			err = errors.New("no answer in time")
+		}
+		return &DialError{addr, Now() - start, err}
+	}
+	tcp, err := dial(ctx, addr, s.conf.TLS)
+	if err != nil {
+		return nil, fail(err)
+	}
+	stop := context.AfterFunc(ctx, func() { tcp.Close() })
+	c := &conn{
+		Conn: tcp, s: s, in: bufio.NewReaderSize(tcp, 16<<10), ended: make(chan struct{}), kick: make(chan struct{}, 1),
+	}
+	sent := Now()
+	got, err := c.shake(zxid, &want)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		tcp.Close()
+		if ctx.Err() != nil && !errors.Is(err, ErrExpired) {
+			err = ctx.Err()
+		}
+		return nil, fail(err)
+	}
+	c.patience = got.timeout / 3
+	if s.conf.Digest != "" {
+		c.put(xidAuth, opAuth, putText(putText(putInt(nil, 0), "digest"), s.conf.Digest))
+		c.wake()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fresh := want.id == 0
+	s.me = *got
+	s.trust.lone, s.trust.lag = s.lone, got.timeout/4
+	s.trust.heard = nil // what another server heard may have reached nobody
+	s.trust.note(sent, false, true)
+	if fresh { // a session is begun by a quorum
+		s.trust.since = sent
+	}
+	return c, nil
+}
+
+func dial(ctx context.Context, addr string, secure *tls.Config) (net.Conn, error) {
+	if secure != nil {
+		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+}
+
+// keep uses a connection until it is lost, with signs of life.
+func (s *Session) keep(c *conn) {
+	s.mu.Lock()
+	if s.over != nil {
+		s.mu.Unlock()
+		c.Close()
+		return
+	}
+	s.conn = c
+	s.turn()
+	timeout := s.me.timeout
+	s.mu.Unlock()
+	stop := context.AfterFunc(s.ctx, func() { c.Close() })
+	beating := make(chan struct{})
+	go func() {
+		defer close(beating)
+		s.beat(c, timeout/beats)
+	}()
+	err := c.serve()
+	stop()
+	<-beating
+	s.mu.Lock()
+	s.conn = nil
+	s.failure = err
+	s.turn()
+	closing := s.closing || s.over != nil
+	s.mu.Unlock()
+	switch {
+	case closing:
+	case errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused):
+		s.lose(err)
+	case s.conf.Hurt != nil:
+		s.conf.Hurt(s)
+	}
+}
+
+// beat gives signs of life until the connection is over. While there is something to keep, they are such that a quorum
+// agrees to.
+func (s *Session) beat(c *conn, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.ended:
+			return
+		case <-ticker.C:
+		}
+		s.mu.Lock()
+		lone := s.lone
+		s.mu.Unlock()
+		if !lone && s.conf.Busy != nil && s.conf.Busy() {
+			_ = c.send([]*Call{Agree(s.conf.Path)}) // its failure is the connection's
+			continue
+		}
+		c.ping()
+	}
+}
+
+// SetLone tells whether there is one server, and no ensemble, once that is known.
+func (s *Session) SetLone(lone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trust.lone = lone
+	s.lone = lone
+}

@@ -1,0 +1,143 @@
+package wire
+
+import "sync"
+
+// A Watch is told once that a node is no longer as it was read, or that this can no longer be known since the connection
+// is gone. Until a call has set it, it does not stand.
+type Watch struct {
+	fire func()
+
+	mu    sync.Mutex // guards what follows; no other lock is taken under it
+	state watchState
+	on    *conn
+	key   watchKey
+}
+
+type watchState int
+
+const (
+	unset watchState = iota
+	stands
+	over
+)
+
+// NewWatch returns a watch that calls fire once, from the goroutine that reads the connection: it must return soon and
+// call nothing of this package.
+func NewWatch(fire func()) *Watch { return &Watch{fire: fire} }
+
+// Stands reports whether the watch was set and has not been told anything.
+func (w *Watch) Stands() bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state == stands
+}
+
+// Drop makes the watch one that is told nothing more. A nil watch is dropped already.
+func (w *Watch) Drop() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	on, key := w.on, w.key
+	w.state, w.on = over, nil
+	w.mu.Unlock()
+	if on != nil {
+		on.watches.remove(key, w)
+	}
+}
+
+func (w *Watch) told() {
+	w.mu.Lock()
+	tell := w.state == stands
+	w.state, w.on = over, nil
+	w.mu.Unlock()
+	if tell {
+		w.fire()
+	}
+}
+
+// A watchKey is what the server keeps a watch by: it has one for all calls that ask for the same.
+type watchKey struct {
+	path     string
+	children bool
+}
+
+// watches are those of one connection.
+type watches struct {
+	mu sync.Mutex
+	by map[watchKey]map[*Watch]bool
+}
+
+// add sets a watch before its call is sent, so that nothing is missed. One that was used before is not set.
+func (ws *watches) add(c *conn, call *Call) {
+	w := call.watch
+	key := watchKey{call.path, call.op == opChildren2}
+	w.mu.Lock()
+	if w.state != unset {
+		w.mu.Unlock()
+		return
+	}
+	w.state, w.on, w.key = stands, c, key
+	w.mu.Unlock()
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.by == nil {
+		ws.by = map[watchKey]map[*Watch]bool{}
+	}
+	if ws.by[key] == nil {
+		ws.by[key] = map[*Watch]bool{}
+	}
+	ws.by[key][w] = true
+}
+
+func (ws *watches) remove(key watchKey, w *Watch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	delete(ws.by[key], w)
+	if len(ws.by[key]) == 0 {
+		delete(ws.by, key)
+	}
+}
+
+// The protocol's numbers of events.
+const (
+	nodeDeleted         int32 = 2
+	nodeChildrenChanged int32 = 4
+)
+
+// event tells those whom it concerns.
+func (ws *watches) event(kind int32, path string) {
+	ws.mu.Lock()
+	var told []*Watch
+	for _, key := range []watchKey{{path, false}, {path, true}} {
+		if kind == nodeDeleted || (kind == nodeChildrenChanged) == key.children {
+			for w := range ws.by[key] {
+				told = append(told, w)
+			}
+			delete(ws.by, key)
+		}
+	}
+	ws.mu.Unlock()
+	for _, w := range told {
+		w.told()
+	}
+}
+
+// end tells all, since the connection is gone. Nothing is added after that.
+func (ws *watches) end() {
+	ws.mu.Lock()
+	var told []*Watch
+	for _, of := range ws.by {
+		for w := range of {
+			told = append(told, w)
+		}
+	}
+	ws.by = nil
+	ws.mu.Unlock()
+	for _, w := range told {
+		w.told()
+	}
+}

@@ -1,0 +1,166 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// atOnce is how many nodes are asked for together.
+const atOnce = 256
+
+// List is three round trips for one name. For a prefix it asks for each name that begins with it.
+func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	s, err := d.live()
+	if err != nil {
+		return nil, err
+	}
+	names := []string{q.Name}
+	if q.Name == "" {
+		if names, err = d.names(ctx, s, q.Prefix); err != nil {
+			return nil, err
+		}
+	}
+	var all []driver.Listing
+	for part := range slices.Chunk(names, atOnce) {
+		listings, err := d.listings(ctx, s, part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, listings...)
+	}
+	return all, nil
+}
+
+// names returns the names under the prefix that begin with a text, in order. They may have no claims.
+func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]string, error) {
+	at := strings.LastIndexByte(d.prefix, '/')
+	dir, begin := d.prefix[:at], d.prefix[at+1:]
+	if dir == "" {
+		dir = "/"
+	}
+	list := wire.List(dir, nil)
+	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
+		return nil, err
+	}
+	if errors.Is(list.Err, wire.NoNode) {
+		return nil, nil
+	}
+	if list.Err != nil {
+		return nil, d.refused(dir, list.Err)
+	}
+	var names []string
+	for _, child := range list.Children {
+		rest, ok := strings.CutPrefix(child, begin)
+		name, err := driver.DecodeName(rest)
+		if _, reserved := d.path(name); ok && err == nil && reserved == nil && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// listings returns the queues of names, without those that are empty.
+func (d *Driver) listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
+	var lists []*wire.Call
+	calls := []*wire.Call{wire.Sync(d.conf.Path)}
+	for _, name := range names {
+		dir, err := d.path(name)
+		if err != nil {
+			return nil, err
+		}
+		lists = append(lists, wire.List(dir, nil))
+	}
+	if err := d.do(ctx, s, append(calls, lists...)...); err != nil {
+		return nil, err
+	}
+	var all []driver.Listing
+	for i, list := range lists {
+		l := driver.Listing{Name: names[i]}
+		q, gets, err := d.standing(ctx, s, list)
+		if err != nil {
+			return nil, err
+		}
+		if l.Capacity, l.Claims = q.capacity(), q.standings(gets); len(q) > 0 {
+			all = append(all, l)
+		}
+	}
+	return all, nil
+}
+
+// standing returns the claims of a list of children, in the order of their tickets, and what their nodes hold.
+func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call) (queue, []*wire.Call, error) {
+	dir := list.Target()
+	if errors.Is(list.Err, wire.NoNode) {
+		return nil, nil, nil
+	}
+	if list.Err != nil {
+		return nil, nil, d.refused(dir, list.Err)
+	}
+	q, odd := d.layout.newQueue(list.Children)
+	d.strange(dir, odd)
+	type claim struct {
+		node
+		get *wire.Call
+	}
+	var claims []claim
+	for part := range slices.Chunk(q, atOnce) {
+		gets, err := d.read(ctx, s, dir, part)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, get := range gets {
+			if get.Err != nil && !errors.Is(get.Err, wire.NoNode) {
+				return nil, nil, d.refused(get.Target(), get.Err)
+			}
+			if get.Err == nil {
+				claims = append(claims, claim{part[i], get})
+			}
+		}
+	}
+	slices.SortFunc(claims, func(a, b claim) int { return int(max(-1, min(1, a.get.Stat.Czxid-b.get.Stat.Czxid))) })
+	q, gets := nil, make([]*wire.Call, len(claims))
+	for i, c := range claims {
+		q, gets[i] = append(q, c.node), c.get
+	}
+	return q, gets, nil
+}
+
+// Break is [driver.Breaker].
+func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+	s, err := d.live()
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	dir, err := d.path(b.Name)
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	list := wire.List(dir, nil)
+	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
+		return driver.Standing{}, err
+	}
+	q, gets, err := d.standing(ctx, s, list)
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	for i, standing := range q.standings(gets) {
+		if b.Ticket != 0 && standing.Ticket != b.Ticket {
+			continue
+		}
+		del := wire.Delete(dir + "/" + q[i].name)
+		if err := d.do(ctx, s, del); err != nil {
+			return driver.Standing{}, err
+		}
+		if errors.Is(del.Err, wire.NoNode) {
+			break
+		}
+		return standing, d.refused(dir, del.Err)
+	}
+	return driver.Standing{}, driver.ErrGone
+}

@@ -1,0 +1,203 @@
+package zookeeper
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A layout says how the nodes of claims are named.
+type layout int
+
+const (
+	mutexLayout layout = iota // Curator's mutex and go-zookeeper's lock see every claim as one of theirs
+	rwLayout                  // Curator's read-write lock does; there are no permits
+)
+
+// A node is a claim as the name of its node tells it.
+type node struct {
+	name     string
+	seq      int32 // what the server appended
+	weight   int64
+	capacity int64
+}
+
+// The words before the number in names of locks: Curator's and go-zookeeper's mutex, Curator's read-write lock, and
+// kazoo's.
+const (
+	lockWord  = "lock-"
+	readWord  = "__READ__"
+	writeWord = "__WRIT__"
+)
+
+var words = []string{lockWord, readWord, writeWord, "__lock__", "__rlock__"}
+
+// guid is what the names of a claim's nodes begin with: it is found by this again if the reply to its making is lost.
+func guid(id string) string {
+	h := sha256.Sum256([]byte(id))
+	return fmt.Sprintf("_c_%x-%x-%x-%x-%x-", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// stem is the name of a claim's node, up to the number.
+func (l layout) stem(c *driver.Claim) string {
+	exclusive := c.Weight == driver.All
+	switch {
+	case l == rwLayout && exclusive:
+		return guid(c.ID) + writeWord
+	case l == rwLayout:
+		return guid(c.ID) + readWord
+	case exclusive:
+		return guid(c.ID) + lockWord
+	case c.Weight == 1 && c.Capacity == driver.All:
+		return guid(c.ID) + "r-" + lockWord
+	}
+	return fmt.Sprintf("%sp%dof%d-%s", guid(c.ID), c.Weight, c.Capacity, lockWord)
+}
+
+// parse takes the name of a node apart. What is a lock of another client's counts as exclusive, or as a reader or writer
+// where they are; it is false for what is no lock at all.
+func (l layout) parse(name string) (node, bool) {
+	at, word := -1, ""
+	for _, w := range words {
+		if i := strings.LastIndex(name, w); i > at {
+			at, word = i, w
+		}
+	}
+	if at < 0 {
+		return node{}, false
+	}
+	number := name[at+len(word):]
+	seq, err := strconv.ParseInt(number, 10, 32)
+	if err != nil || number[0] == '+' {
+		return node{}, false
+	}
+	n := node{name: name, seq: int32(seq), weight: driver.All, capacity: driver.All}
+	switch {
+	case l == rwLayout && word == readWord:
+		n.weight = 1
+	case word == lockWord && strings.HasPrefix(name, "_c_"):
+		n.shape(name[:at])
+	}
+	return n, true
+}
+
+// shape reads weight and capacity from what stands before the last word. What is not understood stays exclusive.
+func (n *node) shape(before string) {
+	i := strings.LastIndexByte(strings.TrimSuffix(before, "-"), '-')
+	tag, ok := strings.CutSuffix(before[i+1:], "-")
+	if !ok || i < 0 {
+		return
+	}
+	if tag == "r" {
+		n.weight = 1
+		return
+	}
+	var w, c int64
+	if _, err := fmt.Sscanf(tag, "p%dof%d", &w, &c); err != nil || fmt.Sprintf("p%dof%d", w, c) != tag {
+		return
+	}
+	if 1 <= w && w <= c && c <= driver.All {
+		n.weight, n.capacity = w, c
+	}
+}
+
+// before reports whether one sequence number was given before another of the same time: they wrap at 2^31.
+func before(a, b int32) bool { return a-b < 0 }
+
+// A queue is the claims of a name in the order in which they entered.
+type queue []node
+
+// newQueue orders the children of a lock by the numbers in their names, which agree with the order of creation. It
+// returns too the names that are no claims.
+func (l layout) newQueue(children []string) (q queue, odd []string) {
+	for _, name := range children {
+		if n, ok := l.parse(name); ok {
+			q = append(q, n)
+		} else {
+			odd = append(odd, name)
+		}
+	}
+	slices.SortFunc(q, func(a, b node) int {
+		if a.seq != b.seq {
+			return int(cmpWrapped(a.seq, b.seq))
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return q, odd
+}
+
+func cmpWrapped(a, b int32) int32 {
+	if before(a, b) {
+		return -1
+	}
+	return 1
+}
+
+func (q queue) find(name string) int {
+	return slices.IndexFunc(q, func(n node) bool { return n.name == name })
+}
+
+// named returns where the claim is whose names begin like this, or -1.
+func (q queue) named(guid string) int {
+	return slices.IndexFunc(q, func(n node) bool { return strings.HasPrefix(n.name, guid) })
+}
+
+// capacity is that of the claim at the head, or 0 if there is none.
+func (q queue) capacity() int64 {
+	if len(q) == 0 {
+		return 0
+	}
+	return q[0].capacity
+}
+
+// weights are what the claims weigh in a queue with the capacity of the head. One with another capacity lets nobody
+// after it in, and does not hold itself: either it is about to be taken out again, or it is what the queue is going to be
+// like.
+func (q queue) weights() []int64 {
+	list := make([]int64, len(q))
+	for i, n := range q {
+		list[i] = n.weight
+		if n.capacity != q[0].capacity {
+			list[i] = driver.All
+		}
+	}
+	return list
+}
+
+// holding reports how many claims at the head hold.
+func (q queue) holding() int {
+	return driver.Holding(q.capacity(), q.weights())
+}
+
+// fits reports whether one more claim would hold at once.
+func (q queue) fits(weight, capacity int64) bool {
+	with := append(slices.Clip(q), node{weight: weight, capacity: capacity})
+	return with.holding() == len(with)
+}
+
+// guards returns which claims the one at an index must watch: it cannot come to hold before one of them goes, since they
+// weigh so much that without them gone there is no room for it. They are as few and as near as can be: those near the
+// head go first, and would wake it in vain.
+func (q queue) guards(own int) []node {
+	for i := own - 1; i >= 0; i-- {
+		if q[i].capacity != q[own].capacity {
+			return q[i : i+1]
+		}
+	}
+	needed := q[own].capacity - q[own].weight + 1
+	for i := own - 1; i >= 0; i-- {
+		if q[i].weight >= needed {
+			return q[i : i+1]
+		}
+	}
+	var guards []node
+	for i := own - 1; i >= 0 && needed > 0; i-- {
+		guards = append(guards, q[i])
+		needed -= q[i].weight
+	}
+	return guards
+}

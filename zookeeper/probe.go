@@ -1,0 +1,87 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// probeWithin bounds the questions that the driver asks when it is made.
+const probeWithin = 5 * time.Second
+
+// The shortest lease leaves time for a few round trips.
+const minTTL = 100 * time.Millisecond
+
+// configPath is where an ensemble keeps who is in it. A lone server has nothing there.
+const configPath = "/zookeeper/config"
+
+// probe asks the ensemble what it can promise.
+func (d *Driver) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	s, err := d.live()
+	if err != nil {
+		return err
+	}
+	root, config := wire.Exists(d.conf.Path, nil), wire.Get(configPath, nil)
+	if err := d.do(ctx, s, wire.Sync("/"), root, config); err != nil {
+		return err
+	}
+	switch {
+	case errors.Is(root.Err, wire.NoNode):
+		return d.noChroot()
+	case root.Err != nil:
+		return d.refused(d.conf.Path, root.Err)
+	}
+	voters := 0
+	for line := range strings.Lines(config.Data) {
+		if strings.HasPrefix(line, "server.") && !strings.Contains(line, ":observer") {
+			voters++
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conf.Lone = config.Err == nil && voters == 0
+	s.SetLone(d.conf.Lone)
+	d.traits = d.promise(config.Err == nil, voters, s.Timeout())
+	return nil
+}
+
+func (d *Driver) noChroot() error {
+	return driver.Rejected(fmt.Errorf("there is no node %s, which the URL names as the chroot: make it first", shown(d.chroot)))
+}
+
+// promise says what such an ensemble is good for.
+func (d *Driver) promise(known bool, voters int, session time.Duration) driver.Traits {
+	t := driver.Traits{
+		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != rwLayout, Bound: true,
+		Fencing: driver.DurableFencing, Restart: true, Failover: voters > 2,
+		Clock: "session", Wake: "push",
+		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+	}
+	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
+	switch {
+	case !known:
+		note("The server does not let %s read %s, so how many servers there are is not known.", d.who(), configPath)
+	case voters <= 1:
+		note("There is one server: while it is away nobody gets a lock, and there is no failover.")
+	case voters == 2:
+		note("There are two servers that vote, and both are needed: there is no failover.")
+	default:
+		note("There are %d servers that vote: %d of them may fail.", voters, (voters-1)/2)
+	}
+	note("The session time is %v: no lease is longer than what is left of it, and the locks of a process that died are free after it, however short their leases were.", session)
+	if asked := d.conf.Timeout; session != asked {
+		note("The session time that was asked for, %v, is not within the bounds that the server sets.", asked)
+	}
+	note("A lock that stays taken after its release (UnlockAfter) is free earlier if its client's session ends.")
+	if d.layout == rwLayout {
+		note("In the layout of the read-write lock there are no permits.")
+	}
+	return t
+}

@@ -1,0 +1,248 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// Renew is one request for all claims whose nodes are watched, and one more for each that is not: a quorum agrees that
+// the session lives, and what it did before has arrived by then, the removal of nodes too.
+func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	answers := make([]driver.Renewal, len(cs))
+	shares := map[*wire.Session][]int{}
+	d.mu.Lock()
+	for i, c := range cs {
+		switch st := d.stakes[c.ID]; {
+		case d.ctx.Err() != nil:
+			answers[i].Err = driver.ErrClosed
+		case st == nil:
+			answers[i].Err = driver.ErrGone
+		default:
+			if answers[i].Err = d.verdict(st); answers[i].Err == nil {
+				shares[st.session] = append(shares[st.session], i)
+			} else if !st.clear && !st.left {
+				d.forget(st)
+			}
+		}
+	}
+	d.mu.Unlock()
+	for s, share := range shares {
+		own := make([]*driver.Claim, len(share))
+		for i, at := range share {
+			own[i] = cs[at]
+		}
+		for i, answer := range d.renew(ctx, s, own) {
+			answers[share[i]] = answer
+		}
+	}
+	return answers
+}
+
+// renew renews claims of one session.
+func (d *Driver) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim) []driver.Renewal {
+	answers := make([]driver.Renewal, len(cs))
+	stakes := make([]*stake, len(cs)) // that have no answer yet
+	left := 0
+	for i, c := range cs {
+		st := d.stakeOf(c.ID)
+		if st == nil {
+			answers[i].Err = driver.ErrGone
+			continue
+		}
+		stands, err := d.settle(ctx, st)
+		switch {
+		case err != nil:
+			answers[i].Err = err
+		case !stands:
+			d.drop(st)
+			answers[i].Err = driver.ErrGone
+		default:
+			stakes[i] = st
+			left++
+		}
+	}
+	for left > 0 { // mostly once; a node that changes meanwhile is looked at again
+		left = d.renewOnce(ctx, s, cs, stakes, answers)
+	}
+	return answers
+}
+
+// renewOnce answers those claims whose watches stand all the while, or whose nodes are looked at since they do not. It
+// returns how many are left.
+func (d *Driver) renewOnce(ctx context.Context, s *wire.Session, cs []*driver.Claim, stakes []*stake, answers []driver.Renewal) (left int) {
+	calls := []*wire.Call{wire.Agree(d.conf.Path)}
+	looks := make([]*wire.Call, len(cs))
+	d.mu.Lock()
+	for i, st := range stakes {
+		if st != nil && !st.own.Stands() {
+			looks[i] = d.inspect(st)
+			calls = append(calls, looks[i])
+		}
+	}
+	d.mu.Unlock()
+	err := d.do(ctx, s, calls...)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, st := range stakes {
+		switch {
+		case st == nil:
+			continue
+		case err != nil:
+			answers[i].Err = err
+			if errors.Is(err, driver.ErrSession) {
+				d.forget(st)
+			}
+		case looks[i] == nil && !st.own.Stands() && st.gone == nil:
+			left++
+			continue
+		default:
+			answers[i] = d.renewed(st, cs[i], looks[i])
+		}
+		stakes[i] = nil
+	}
+	return left
+}
+
+// renewed takes the answer for one claim. The caller holds mu.
+func (d *Driver) renewed(st *stake, c *driver.Claim, look *wire.Call) driver.Renewal {
+	if look != nil {
+		_ = d.inspected(st, look) // the verdict has it
+	}
+	if gone := d.verdict(st); gone != nil {
+		if !st.clear && !st.left {
+			d.forget(st)
+		}
+		return driver.Renewal{Err: gone}
+	}
+	lease := c.Wait
+	if st.holds {
+		lease = c.TTL
+	}
+	d.prolong(st, lease)
+	return driver.Renewal{TTL: st.trusted()}
+}
+
+// Leave removes the claim's node. One of another client is found by its name.
+func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+	if d.ctx.Err() != nil {
+		return driver.ErrClosed
+	}
+	st := d.stakeOf(l.Claim.ID)
+	if st == nil {
+		return d.leaveOther(ctx, l)
+	}
+	d.mu.Lock()
+	gone, clear, left, leaving := d.verdict(st), st.clear, st.left, st.leaving
+	if gone != nil && !clear && !left {
+		d.forget(st)
+	}
+	d.mu.Unlock()
+	if gone != nil && !leaving {
+		return gone
+	}
+	stands, err := d.settle(ctx, st)
+	if err == nil && stands && l.Keep > 0 && !leaving {
+		kept, err := d.leaveKept(ctx, st.session, st.dir, st.name, l.Keep)
+		if err == nil && kept {
+			d.mu.Lock()
+			d.keep(st, l.Keep)
+			d.mu.Unlock()
+		}
+		if err != nil || kept {
+			return err
+		}
+	}
+	d.mu.Lock()
+	st.leaving = true
+	st.over(driver.ErrGone, true)
+	st.tryAt = wire.Now() + mindAgain // unless we are quicker
+	d.look(st.tryAt)
+	d.mu.Unlock()
+	was, err := d.remove(ctx, st)
+	if err != nil {
+		return err
+	}
+	d.drop(st)
+	if !was && !leaving {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// leaveKept marks a claim that holds as one that has left and is kept. It reports whether it held.
+func (d *Driver) leaveKept(ctx context.Context, s *wire.Session, dir, name string, length time.Duration) (bool, error) {
+	list, get := wire.List(dir, nil), wire.Get(dir+"/"+name, nil)
+	if err := d.do(ctx, s, wire.Sync(dir), list, get); err != nil {
+		return false, err
+	}
+	q, _ := d.layout.newQueue(list.Children)
+	switch i := q.find(name); {
+	case errors.Is(get.Err, wire.NoNode) || get.Err == nil && list.Err == nil && i < 0:
+		return false, driver.ErrGone
+	case list.Err != nil || get.Err != nil:
+		return false, d.refused(dir, errors.Join(list.Err, get.Err))
+	case i >= q.holding():
+		return false, nil
+	}
+	held := readData(get.Data)
+	held.Stile, held.Kept = dataVersion, length
+	set := wire.Set(dir+"/"+name, held.text())
+	if err := d.do(ctx, s, set); err != nil {
+		return false, err
+	}
+	if errors.Is(set.Err, wire.NoNode) {
+		return false, driver.ErrGone
+	}
+	return true, d.refused(dir, set.Err)
+}
+
+// leaveOther takes another client's claim out.
+func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
+	dir, err := d.path(l.Claim.Name)
+	if err != nil {
+		return err
+	}
+	s, err := d.live()
+	if err != nil {
+		return err
+	}
+	list := wire.List(dir, nil)
+	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
+		return err
+	}
+	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
+		return d.refused(dir, list.Err)
+	}
+	q, _ := d.layout.newQueue(list.Children)
+	i := q.named(guid(l.Claim.ID))
+	if i < 0 {
+		return driver.ErrGone
+	}
+	get := wire.Get(dir+"/"+q[i].name, nil)
+	if err := d.do(ctx, s, get); err != nil {
+		return err
+	}
+	held := readData(get.Data)
+	switch {
+	case errors.Is(get.Err, wire.NoNode) || held.Kept > 0:
+		return driver.ErrGone
+	case get.Err != nil:
+		return d.refused(dir, get.Err)
+	case l.Keep > 0:
+		if kept, err := d.leaveKept(ctx, s, dir, q[i].name, l.Keep); err != nil || kept {
+			return err
+		}
+	}
+	del := wire.Delete(dir + "/" + q[i].name)
+	if err := d.do(ctx, s, del); err != nil {
+		return err
+	}
+	if errors.Is(del.Err, wire.NoNode) {
+		return driver.ErrGone
+	}
+	return d.refused(dir, del.Err)
+}

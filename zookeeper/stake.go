@@ -1,0 +1,213 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// A stake is a claim of this driver: what is known of its node, and its lease, which the driver keeps. It is entered in
+// the driver's table before its node is asked for, and stays there until the node is gone for certain, so that no node
+// is left behind. It is guarded by the driver's mu, but for what never changes.
+type stake struct {
+	claim   driver.Claim  // as it entered
+	dir     string        // path that its node is under
+	session *wire.Session // that it lives in
+
+	create *wire.Call // asked for the node; nil once the outcome is known
+	name   string     // of the node; "" while not known
+	czxid  int64      // the transaction that made it
+
+	ends    time.Duration // when the lease does, unless it is renewed
+	holds   bool          // as it was last seen
+	left    bool          // it has left, and its node is kept until ends
+	gone    error         // the claim is over, and why: ErrGone or ErrSession; nil while it stands
+	clear   bool          // its node may still be there, and must go
+	leaving bool          // its client wants it gone, and does not know yet that it is
+
+	own     *wire.Watch   // on its node, so that it is not removed unseen
+	watchAt time.Duration // when own is to be set, if it does not stand
+	guards  map[string]*wire.Watch
+	bell    *bell         // rung when a claim goes that must go before it; nil while nobody watches
+	head    *wire.Call    // read the claim at the head; nil while not known
+	tryAt   time.Duration // when the node is to be removed again
+	minding bool          // a task of the minder's is at it
+}
+
+func (st *stake) path() string { return st.dir + "/" + st.name }
+
+// A bell is rung once.
+type bell struct {
+	once sync.Once
+	rung chan struct{}
+}
+
+func newBell() *bell { return &bell{rung: make(chan struct{})} }
+
+// silent reports whether the bell was rung, so that it is of no more use.
+func (b *bell) silent() bool {
+	select {
+	case <-b.rung:
+		return true
+	default:
+		return false
+	}
+}
+
+func (b *bell) ring() { b.once.Do(func() { close(b.rung) }) }
+
+// over ends the claim here. With clear its node is removed, now or later. The caller holds mu.
+func (st *stake) over(why error, clear bool) {
+	if st.gone == nil {
+		st.gone = why
+	}
+	st.clear = clear
+	st.own.Drop()
+	st.unwatch()
+}
+
+// unwatch drops the watches on others. The caller holds mu.
+func (st *stake) unwatch() {
+	for _, w := range st.guards {
+		w.Drop()
+	}
+	st.guards = nil
+	if st.bell != nil {
+		st.bell.ring()
+		st.bell = nil
+	}
+}
+
+// verdict returns why the claim is over, or nil. Its lease is looked at. The caller holds mu.
+func (d *Driver) verdict(st *stake) error {
+	switch {
+	case st.gone != nil:
+	case st.session.Err() != nil:
+		st.over(driver.ErrSession, false)
+	case wire.Now() >= st.ends:
+		st.over(driver.ErrGone, true)
+		d.look(0)
+	}
+	return st.gone
+}
+
+// forget takes a stake out of the table. The caller holds mu.
+func (d *Driver) forget(st *stake) {
+	st.over(driver.ErrGone, false)
+	if d.stakes[st.claim.ID] == st {
+		delete(d.stakes, st.claim.ID)
+	}
+}
+
+func (d *Driver) drop(st *stake) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget(st)
+}
+
+// stakeOf returns the stake of an id, or nil.
+func (d *Driver) stakeOf(id string) *stake {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stakes[id]
+}
+
+// settle finds out what became of the request for a claim's node, and reports whether there is one. Requests of one
+// session are done in order, and a server that the session has left can do no more for it: so what is not there after a
+// sync never will be.
+func (d *Driver) settle(ctx context.Context, st *stake) (bool, error) {
+	d.mu.Lock()
+	create, name := st.create, st.name
+	d.mu.Unlock()
+	if name != "" {
+		return true, nil
+	}
+	if create == nil {
+		return false, nil
+	}
+	select {
+	case <-create.Done():
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if create.Answered() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		st.create = nil
+		if create.Err != nil {
+			return false, nil
+		}
+		st.made(create)
+		return true, nil
+	}
+	list := wire.List(st.dir, nil)
+	if err := d.do(ctx, st.session, wire.Sync(st.dir), list); err != nil {
+		return false, err
+	}
+	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
+		return false, d.refused(st.dir, list.Err)
+	}
+	q, _ := d.layout.newQueue(list.Children)
+	i := q.named(guid(st.claim.ID))
+	if i >= 0 {
+		get := wire.Get(st.dir+"/"+q[i].name, nil)
+		if err := d.do(ctx, st.session, get); err != nil {
+			return false, err
+		}
+		if get.Err == nil {
+			get.Path = st.dir + "/" + q[i].name
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			st.create = nil
+			st.made(get)
+			return true, nil
+		}
+		if !errors.Is(get.Err, wire.NoNode) {
+			return false, d.refused(st.dir, get.Err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	st.create = nil
+	return false, nil
+}
+
+// made notes the node that a call made or found. The caller holds mu.
+func (st *stake) made(c *wire.Call) {
+	st.create = nil
+	st.name = c.Path[strings.LastIndexByte(c.Path, '/')+1:]
+	st.czxid = c.Stat.Czxid
+}
+
+// remove removes a claim's node. It reports whether it was there.
+func (d *Driver) remove(ctx context.Context, st *stake) (bool, error) {
+	stands, err := d.settle(ctx, st)
+	if err != nil || !stands {
+		return false, err
+	}
+	del := wire.Delete(st.path())
+	if err := d.do(ctx, st.session, del); err != nil {
+		return false, err
+	}
+	if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
+		return false, d.refused(st.path(), del.Err)
+	}
+	return del.Err == nil, nil
+}
+
+// trusted returns the lease that a claim has for certain: what is left of its own and of the session's. The caller holds
+// mu.
+func (st *stake) trusted() time.Duration {
+	return max(0, min(st.ends-wire.Now(), st.session.Trust()))
+}
+
+// prolong starts a lease anew. It is never made shorter. The caller holds mu.
+func (d *Driver) prolong(st *stake, lease time.Duration) {
+	st.ends = max(st.ends, wire.Now()+lease)
+	d.look(st.ends)
+}

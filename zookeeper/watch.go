@@ -1,0 +1,80 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// Watch has the server watch the lock's children, and the nodes of the claims that hold, which say when one is kept.
+func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
+	dir, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	for {
+		b := newBell()
+		watches, err := d.overlook(ctx, dir, b)
+		if err != nil {
+			return err
+		}
+		changed()
+		select {
+		case <-b.rung:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-d.ctx.Done():
+			err = driver.ErrClosed
+		}
+		for _, c := range watches {
+			c.Unwatch()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// overlook has a bell rung when a queue changes, and returns the calls whose watches do that.
+func (d *Driver) overlook(ctx context.Context, dir string, b *bell) ([]*wire.Call, error) {
+	s, err := d.live()
+	if err != nil {
+		return nil, err
+	}
+	list := wire.List(dir, wire.NewWatch(b.ring))
+	watches := []*wire.Call{list}
+	if err := d.do(ctx, s, list); err != nil {
+		return watches, err
+	}
+	if errors.Is(list.Err, wire.NoNode) {
+		// Should it come meanwhile, its first claim is a change all the same.
+		list = wire.Exists(dir, wire.NewWatch(b.ring))
+		if err := d.do(ctx, s, list); err != nil {
+			return nil, err
+		}
+		if list.Err == nil {
+			b.ring()
+		}
+		return []*wire.Call{list}, nil
+	}
+	if list.Err != nil {
+		return nil, d.refused(dir, list.Err)
+	}
+	q, odd := d.layout.newQueue(list.Children)
+	d.strange(dir, odd)
+	for _, n := range q[:q.holding()] {
+		watches = append(watches, wire.Get(dir+"/"+n.name, wire.NewWatch(b.ring)))
+	}
+	if len(watches) == 1 {
+		return watches, nil
+	}
+	err = d.do(ctx, s, watches[1:]...)
+	for _, c := range watches[1:] {
+		if c.Err != nil {
+			b.ring()
+		}
+	}
+	return watches, err
+}

@@ -1,0 +1,167 @@
+// Package zookeeper keeps locks in ZooKeeper, 3.5.3 or newer.
+//
+// A name is a node, and each claim an ephemeral sequential node under it, named as Curator's mutex and go-zookeeper's
+// lock name theirs, so that these exclude stile and stile them on one path. A claim holds by the order of the numbers
+// that the server appends; its ticket is the transaction that created it. One that waits watches only what must go
+// before it. Importing the package registers the schemes zk and zks.
+//
+// All claims of a driver live in one session. How long the ensemble keeps that for certain bounds every lease, whatever
+// was asked for, and after a crash the ensemble frees the claims when the session's time is over. Shorter leases than
+// that are kept by the driver itself: it removes the nodes of claims that nobody renews.
+//
+// With acl=creator a user needs all permissions on the node that the prefix stands under, or, if that exists with the
+// locks' parent under it, on that parent.
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// DefaultPrefix is what the paths of locks begin with, under the chroot.
+const DefaultPrefix = "stile/"
+
+// A Driver keeps locks in ZooKeeper. Its methods may be called at once.
+type Driver struct {
+	conf   wire.Config // of each session
+	layout layout
+	acl    wire.ACL
+	user   string // for messages
+	chroot string // "" or an absolute path
+	prefix string // what an absolute path to a lock begins with, before the name
+	traits driver.Traits
+
+	ctx    context.Context // ends when the driver is closed
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	kick   chan struct{} // has room for one; has the minder look
+
+	mu      sync.Mutex // guards what follows, and what is in the stakes
+	session *wire.Session
+	stakes  map[string]*stake // by claim id
+	told    func(ids ...string)
+	alerts  map[string]bool // ids to be told
+	odd     []string        // paths that are no claims, in a place for claims
+	next    time.Duration   // when the minder looks of itself
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+	driver.Alerter
+} = (*Driver)(nil)
+
+func newDriver() *Driver {
+	d := &Driver{stakes: map[string]*stake{}, alerts: map[string]bool{}, kick: make(chan struct{}, 1), next: never}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d
+}
+
+// path is where the claims of a name are.
+func (d *Driver) path(name string) (string, error) {
+	path := d.prefix + driver.EncodeName(name)
+	if path == "/zookeeper" {
+		return "", driver.Rejected(errors.New("the name zookeeper is reserved by zookeeper where there is neither chroot nor prefix"))
+	}
+	return path, nil
+}
+
+// shape refuses claims of kinds that the layout does not have.
+func (d *Driver) shape(c *driver.Claim) error {
+	reader := c.Weight == 1 && c.Capacity == driver.All
+	if c.Delay > 0 || d.layout == rwLayout && c.Weight != driver.All && !reader {
+		return driver.ErrUnsupported
+	}
+	return nil
+}
+
+// live returns the session, or a new one if the last is over.
+func (d *Driver) live() (*wire.Session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return nil, driver.ErrClosed
+	}
+	if d.session == nil || d.session.Err() != nil {
+		d.open()
+	}
+	return d.session, nil
+}
+
+// open begins a session. The caller holds mu.
+func (d *Driver) open() {
+	conf := d.conf
+	conf.Busy, conf.Hurt = d.busy, d.hurt
+	if old := d.session; old != nil {
+		d.tasks.Go(func() { old.Close(false) })
+	}
+	d.session = wire.New(&conf)
+}
+
+// busy reports whether there are claims.
+func (d *Driver) busy() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.stakes) > 0
+}
+
+// do sends requests on a session and explains what is in the way.
+func (d *Driver) do(ctx context.Context, s *wire.Session, calls ...*wire.Call) error {
+	return d.explain(ctx, s.Do(ctx, calls...))
+}
+
+// Traits tells what the ensemble can promise, as it answered when the driver was made, and which nodes were found in
+// places for claims that are no claims.
+func (d *Driver) Traits() driver.Traits {
+	t := d.traits
+	t.Notes = slices.Clone(t.Notes)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.odd) > 0 {
+		t.Notes = append(t.Notes, "Nodes that are no claims stand where claims do, and are ignored: "+strings.Join(d.odd, ", ")+".")
+	}
+	return t
+}
+
+const maxOdd = 8 // more are not told
+
+// strange notes names that are no claims.
+func (d *Driver) strange(dir string, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range names {
+		path := shown(dir + "/" + name)
+		if len(d.odd) < maxOdd && !slices.Contains(d.odd, path) {
+			d.odd = append(d.odd, path)
+		}
+	}
+}
+
+// Close ends every call. Claims that stand stay until the session's time is over; without any it is ended properly.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	s, standing := d.session, false
+	d.session = nil
+	d.cancel()
+	for _, st := range d.stakes {
+		standing = standing || st.gone == nil || st.left
+	}
+	d.mu.Unlock()
+	if s != nil {
+		s.Close(!standing)
+	}
+	d.tasks.Wait()
+	return nil
+}
