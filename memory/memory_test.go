@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,4 +125,23 @@ func TestOpen(t *testing.T) {
 			t.Errorf("open %s = %v, %v; want a definite error", url, d, err)
 		}
 	}
+}
+
+func TestWatchTellsWhenTheLockDelayBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := memory.New()
+		c := claim("1")
+		c.TTL, c.Delay = time.Second, 2*time.Second
+		enter(t, d, c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var told []time.Duration
+		start := time.Now()
+		if err := d.Watch(ctx, "a", func() { told = append(told, time.Since(start)) }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("watch = %v; want the context's error", err)
+		}
+		if want := []time.Duration{0, time.Second, 3 * time.Second}; !slices.Equal(told, want) {
+			t.Errorf("told after %v; want %v", told, want)
+		}
+	})
 }

@@ -26,6 +26,7 @@ type queue struct {
 	driver.Queue
 	waits   map[string]map[*wait]bool // by claim
 	watches map[*wait]bool
+	seen    shape       // what the watches were told of
 	timer   *time.Timer // set to the next expiry while anyone waits; nil before the first wait
 }
 
@@ -67,10 +68,9 @@ func (s *Store) do(name string, f func(q *queue, now int64)) {
 		s.queues[name] = q
 	}
 	now := s.now()
-	before := q.shape()
 	f(q, now)
 	q.Wake(now)
-	q.tell(before)
+	q.tell(now)
 	q.arm(now, func() { s.do(name, func(*queue, int64) {}) })
 	if s.idle(q, now) {
 		delete(s.queues, name)
@@ -120,24 +120,27 @@ func (s *Store) list(query *driver.Query) []driver.Listing {
 	return all
 }
 
-// A shape differs whenever claims entered, left or are kept.
+// A shape differs whenever claims entered, left, are kept, or ran out.
 type shape struct {
-	last              int64
-	entries, departed int
+	last                  int64
+	entries, kept, ranOut int
 }
 
-func (q *queue) shape() shape {
+func (q *queue) shape(now int64) shape {
 	s := shape{last: q.Last, entries: len(q.Entries)}
 	for i := range q.Entries {
-		if q.Entries[i].Left {
-			s.departed++
+		switch e := &q.Entries[i]; {
+		case e.Left:
+			s.kept++
+		case e.Ends <= now: // only the lock-delay is left of it
+			s.ranOut++
 		}
 	}
 	return s
 }
 
 // tell tells those who wait for a claim that holds or is gone, and all watches if the queue has changed.
-func (q *queue) tell(before shape) {
+func (q *queue) tell(now int64) {
 	if len(q.waits) > 0 {
 		holding := q.Holding()
 		waits := make(map[string]bool, len(q.Entries))
@@ -151,7 +154,8 @@ func (q *queue) tell(before shape) {
 			}
 		}
 	}
-	if q.shape() != before {
+	if s := q.shape(now); s != q.seen {
+		q.seen = s
 		tellAll(q.watches)
 	}
 }
@@ -165,6 +169,13 @@ func tellAll(set map[*wait]bool) {
 // arm sets the timer to the next expiry, or stops it when nobody waits.
 func (q *queue) arm(now int64, expire func()) {
 	at, ok := q.Next()
+	if len(q.watches) > 0 {
+		for i := range q.Entries {
+			if e := &q.Entries[i]; e.Ends > now {
+				at = min(at, e.Ends) // before Next, if the lock-delay begins then
+			}
+		}
+	}
 	switch {
 	case !ok || len(q.waits) == 0 && len(q.watches) == 0:
 		if q.timer != nil {

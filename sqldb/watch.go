@@ -40,8 +40,8 @@ func (d *Driver) look(ctx context.Context, name string) (string, error) {
 
 // A shape is what a watch sees of a queue.
 type shape struct {
-	text string // differs whenever claims enter, leave, are kept, are told that they hold, or run out
-	next int64  // when the next of them runs out; 0 means never
+	text string // differs whenever claims enter, leave, are kept, are told that they hold, run out, or are gone
+	next int64  // when the next of them runs out or is gone; 0 means never
 }
 
 // readShape reads the shape of a name's queue. The read session must be taken.
@@ -50,11 +50,15 @@ func (d *Driver) readShape(name string) (shape, error) {
 	if err != nil {
 		return shape{}, err
 	}
-	q.Expire(d.now())
+	now := d.now()
+	q.Expire(now)
 	var b strings.Builder
-	for _, e := range q.Entries {
-		fmt.Fprintln(&b, e.Ticket, e.Told, e.Left)
-	}
 	next, _ := q.Next()
+	for _, e := range q.Entries {
+		fmt.Fprintln(&b, e.Ticket, e.Told, e.Left, e.Ends <= now)
+		if e.Ends > now {
+			next = min(next, e.Ends) // before Next, if the lock-delay begins then
+		}
+	}
 	return shape{text: b.String(), next: next}, nil
 }
