@@ -36,6 +36,8 @@ type Process struct {
 	Files   func(s *Server) error    // writes what the server reads, before each start; nil means nothing
 	Args    func(s *Server) []string // its arguments
 	Ready   func(s *Server) error    // asked until the answer is nil
+
+	Credential *syscall.Credential // whom it runs as, who owns its folder; nil means the test's own user
 }
 
 // A Server is a running process. It is stopped when the test ends.
@@ -65,9 +67,12 @@ func Start(t TB, p Process) *Server {
 	if _, err := exec.LookPath(p.Binary); err != nil {
 		t.Fatalf("%s is not installed: apt-get install %s", p.Binary, p.Package)
 	}
-	s := &Server{t: t, spec: p, Dir: t.TempDir()}
-	t.Cleanup(s.Kill)
+	s := &Server{t: t, spec: p}
 	var err error
+	if s.Dir, err = folder(t, p.Credential); err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(s.Kill)
 	for range attempts {
 		if s.Ports, err = freePorts(max(1, p.Ports)); err != nil {
 			break
@@ -80,6 +85,19 @@ func Start(t TB, p Process) *Server {
 	}
 	t.Fatalf("%s does not start: %v\n%s", p.Binary, err, s.Log())
 	return nil
+}
+
+// folder makes a folder that is gone when the test ends. One with an owner is where that user can reach it.
+func folder(t TB, owner *syscall.Credential) (string, error) {
+	if owner == nil {
+		return t.TempDir(), nil
+	}
+	dir, err := os.MkdirTemp("", "servertest-")
+	if err != nil {
+		return "", err
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir, os.Chown(dir, int(owner.Uid), int(owner.Gid))
 }
 
 // run starts the process on the ports that s has and waits until it is ready.
@@ -96,6 +114,7 @@ func (s *Server) run() error {
 	defer out.Close()
 	cmd := exec.Command(s.spec.Binary, s.spec.Args(s)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.Dir, out, out, attributes()
+	cmd.SysProcAttr.Credential = s.spec.Credential
 
 	started, exited := make(chan error, 1), make(chan struct{})
 	go func() {

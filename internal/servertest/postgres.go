@@ -1,0 +1,135 @@
+//go:build unix
+
+package servertest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Postgres starts a PostgreSQL server with a new cluster, whose superuser "postgres" needs no password on any database,
+// while other users need theirs. Lines of configuration may be added, "name = value"; without any, nothing is synced to
+// the disk.
+func Postgres(t TB, config ...string) *Server {
+	t.Helper()
+	if config == nil {
+		config = []string{"fsync = off"}
+	}
+	return startPostgres(t, config, func(data string, as *syscall.Credential) error {
+		if err := asUser(as, postgresBinary("initdb"), "-D", data, "--no-sync", "--no-locale", "-E", "UTF8", "-A", "trust", "-U", "postgres"); err != nil {
+			return err
+		}
+		access := "host all postgres 127.0.0.1/32 trust\nhost replication postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+		return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o644)
+	})
+}
+
+// PostgresStandby starts a standby of a server. It follows late, unless the server waits for it by its name "standby".
+func PostgresStandby(t TB, primary *Server) *Server {
+	t.Helper()
+	host, port, _ := strings.Cut(primary.Addr, ":")
+	return startPostgres(t, []string{"fsync = off", "hot_standby = on"}, func(data string, as *syscall.Credential) error {
+		from := "host=" + host + " port=" + port + " user=postgres application_name=standby"
+		return asUser(as, postgresBinary("pg_basebackup"), "-D", data, "-d", from, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	})
+}
+
+func startPostgres(t TB, config []string, create func(data string, as *syscall.Credential) error) *Server {
+	t.Helper()
+	as, err := postgresUser()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return Start(t, Process{
+		Binary: postgresBinary("postgres"), Package: "postgresql", Credential: as,
+		Files: func(s *Server) error {
+			data := filepath.Join(s.Dir, "data")
+			if _, err := os.Stat(data); err == nil {
+				return nil
+			}
+			return create(data, as)
+		},
+		Args: func(s *Server) []string {
+			args := []string{"-D", filepath.Join(s.Dir, "data"), "-p", strconv.Itoa(s.Ports[0])}
+			for _, line := range append([]string{"listen_addresses = 127.0.0.1", "unix_socket_directories = ", "max_connections = 200"}, config...) {
+				name, value, _ := strings.Cut(line, " = ")
+				args = append(args, "-c", name+"="+value)
+			}
+			return args
+		},
+		Ready: func(s *Server) error { return postgresReady(s.Addr) },
+	})
+}
+
+// postgresUser returns a user as whom the server runs, since it refuses to run as root.
+func postgresUser() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err, err2)
+	}
+	return nil, errors.New("postgres does not run as root, and there is neither a user postgres nor nobody")
+}
+
+// postgresBinary returns where a program of the newest server is that is installed, or its name.
+func postgresBinary(name string) string {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
+		return name
+	}
+	return slices.MaxFunc(found, func(a, b string) int { return len(a) - len(b) + strings.Compare(a, b) })
+}
+
+func asUser(as *syscall.Credential, command string, args ...string) error {
+	cmd := exec.Command(command, args...)
+	cmd.Dir, cmd.SysProcAttr = "/", attributes()
+	cmd.SysProcAttr.Credential = as
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", command, err, out)
+	}
+	return nil
+}
+
+// postgresReady takes every answer but "starting up" for a yes: a server that asks for a password is up.
+func postgresReady(addr string) error {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	hello := []byte("\x00\x00\x00\x00\x00\x03\x00\x00user\x00postgres\x00database\x00postgres\x00\x00")
+	binary.BigEndian.PutUint32(hello, uint32(len(hello)))
+	if _, err := c.Write(hello); err != nil {
+		return err
+	}
+	answer := make([]byte, 512)
+	n, err := io.ReadAtLeast(c, answer, 5)
+	if err != nil {
+		return err
+	}
+	if answer[0] == 'E' && bytes.Contains(answer[:n], []byte("C57P03\x00")) {
+		return errors.New("starting up")
+	}
+	return nil
+}

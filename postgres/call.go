@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	// patience bounds a call without a deadline.
+	patience = 15 * time.Second
+
+	// connectWithin bounds the wait for a connection of the pool, be it that all are in use or that none can be made.
+	connectWithin = 5 * time.Second
+)
+
+// plain has a statement sent without a name, which works whatever stands between here and the server.
+const plain = pgx.QueryExecModeExec
+
+// query runs a statement and hands each of its rows over. An error says whether the statement may have been done.
+func (d *Driver) query(ctx context.Context, sql string, args []any, each func(rows pgx.Rows) error) error {
+	if d.ctx.Err() != nil {
+		return driver.ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	mode := plain
+	if d.named.Load() {
+		mode = pgx.QueryExecModeCacheStatement
+	}
+	rows, err := conn.Query(ctx, sql, append([]any{mode}, args...)...)
+	if err != nil {
+		return d.explain(ctx, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return d.explain(ctx, err)
+		}
+	}
+	return d.explain(ctx, rows.Err())
+}
+
+// acquire takes a connection out of the pool. Its errors are definite: nothing has been sent.
+func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	bound, cancel := context.WithTimeout(ctx, connectWithin)
+	defer cancel()
+	start := time.Now()
+	conn, err := d.pool.Acquire(bound)
+	switch {
+	case err == nil:
+		return conn, nil
+	case d.ctx.Err() != nil:
+		return nil, driver.ErrClosed
+	case bound.Err() == nil:
+		return nil, driver.Rejected(d.explain(ctx, err))
+	}
+	if s := d.pool.Stat(); s.AcquiredConns() >= s.MaxConns() {
+		err = &busyError{s.MaxConns(), time.Since(start), context.Cause(bound)}
+	} else if ctx.Err() == nil {
+		err = &connectError{d.address(), time.Since(start), err}
+	} else {
+		return nil, driver.Rejected(ctx.Err())
+	}
+	return nil, driver.Rejected(driver.Unreachable(err))
+}
+
+func (d *Driver) address() string {
+	c := d.pool.Config().ConnConfig
+	return address(c.Host, c.Port)
+}

@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile/driver"
+)
+
+// A poller looks at the database for all claims of a driver that wait, where notifications do not come through.
+type poller struct {
+	d    *Driver
+	kick chan struct{} // somebody began to wait: look soon
+
+	mu      sync.Mutex // guards what follows
+	on      bool       // its goroutine runs
+	waiters map[*waiter]bool
+}
+
+// A waiter waits for a claim to be told that it holds.
+type waiter struct {
+	name, id string
+	ticket   int64
+	told     chan driver.Place // has room for one
+}
+
+const (
+	pollMin = 4 * time.Millisecond
+	pollMax = 250 * time.Millisecond
+)
+
+func newPoller(d *Driver) *poller {
+	return &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}}
+}
+
+func (p *poller) wait(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	w := &waiter{name: c.Name, id: c.ID, ticket: c.Ticket, told: make(chan driver.Place, 1)}
+	p.mu.Lock()
+	p.waiters[w] = true
+	if !p.on {
+		p.on = p.d.spawn(p.run)
+	}
+	p.mu.Unlock()
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+	defer func() {
+		p.mu.Lock()
+		delete(p.waiters, w)
+		p.mu.Unlock()
+	}()
+	select {
+	case place := <-w.told:
+		return place, nil
+	case <-ctx.Done():
+		return driver.Place{}, context.Cause(ctx)
+	case <-p.d.ctx.Done():
+		return driver.Place{}, driver.ErrClosed
+	}
+}
+
+// run polls as long as anybody waits: soon after one has begun to or there was news, and less and less often then.
+func (p *poller) run() {
+	pause := pollMin
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-p.kick:
+			pause = pollMin
+		case <-p.d.ctx.Done():
+			return
+		}
+		ws := p.all()
+		if len(ws) == 0 {
+			return
+		}
+		if news, _ := p.look(ws); news { // if it cannot look, those who wait enter again when their time is up
+			pause = pollMin
+		}
+		timer.Reset(pause)
+		pause = min(pause+pause/2, pollMax)
+	}
+}
+
+// all returns those who wait. If nobody does, the goroutine is to end.
+func (p *poller) all() []*waiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ws []*waiter
+	for w := range p.waiters {
+		ws = append(ws, w)
+	}
+	p.on = len(ws) > 0
+	return ws
+}
+
+// look tells each waiter for whom there is news, and reports whether there was any.
+func (p *poller) look(ws []*waiter) (news bool, err error) {
+	var (
+		names, ids [][]byte
+		tickets    []int64
+	)
+	for _, w := range ws {
+		names, ids, tickets = append(names, []byte(w.name)), append(ids, []byte(w.id)), append(tickets, w.ticket)
+	}
+	err = p.d.query(p.d.ctx, p.d.calls.waiting, []any{names, tickets, ids}, func(rows pgx.Rows) error {
+		var (
+			i           int
+			holds, gone bool
+		)
+		if err := rows.Scan(&i, &holds, &gone); err != nil || !holds && !gone {
+			return err
+		}
+		w := ws[i-1]
+		news = true
+		select {
+		case w.told <- driver.Place{Ticket: w.ticket * number(holds), Holds: holds}: // one that is gone is told by its next Enter
+		default:
+		}
+		return nil
+	})
+	return news, err
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,120 @@
+// Package postgres keeps locks in PostgreSQL, as rows of two tables.
+//
+// A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one call of a function in
+// the database, so one round trip and one transaction. Whoever lets others hold notifies exactly their clients, each of
+// which listens on one connection. Times are the server's. Importing the package registers the schemes postgres and
+// postgresql.
+//
+// The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
+// only locks then needs these rights:
+//
+//	GRANT USAGE ON SCHEMA stile TO locks;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON stile.stile_name, stile.stile_claim TO locks;
+//	GRANT SELECT, UPDATE ON stile.stile_meta TO locks;
+//
+// [LockTx] is a lock that lives in the caller's own transaction. It needs no tables, no lease and no token.
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stilelock/stile/driver"
+)
+
+// Options change where a [Driver] keeps its locks. Nil means the defaults, and so does the zero of each field.
+type Options struct {
+	Schema string // that the tables are in; empty means [DefaultSchema]
+	Prefix string // what the names of tables and functions begin with; empty means [DefaultPrefix]
+}
+
+// A Driver keeps locks in PostgreSQL. Its methods may be called at once.
+type Driver struct {
+	pool   *pgxpool.Pool
+	owned  bool // the pool is closed with the driver
+	place  place
+	secret string // the password, kept out of errors
+	user   string // for messages
+
+	calls    calls
+	channel  string // where this driver listens, its own
+	listener *listener
+	poller   *poller
+	watch    *watch
+	alerts   alerts
+	traits   driver.Traits
+	named    atomic.Bool // statements may be prepared: connections stay with their server
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	mu     sync.Mutex // orders spawn before the wait in Close
+	tasks  sync.WaitGroup
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+	driver.Alerter
+} = (*Driver)(nil)
+
+// New returns a driver that uses the caller's pool, makes its tables if they are missing, and asks the server what it can
+// promise. It opens one connection of its own, with the configuration of the pool, to listen on. Closing the driver does
+// not close the pool.
+func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	p, err := newPlace(o.Schema, o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, pool, p, false)
+}
+
+// start makes a driver. If it is to own the pool, the pool is closed with it, also if it cannot be made.
+func start(ctx context.Context, pool *pgxpool.Pool, p place, owned bool) (*Driver, error) {
+	d := &Driver{pool: pool, owned: owned, place: p, channel: "stile_" + rand.Text(), calls: newCalls(p)}
+	config := pool.Config().ConnConfig
+	d.secret, d.user = config.Password, config.User
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.listener, d.poller = newListener(d), newPoller(d)
+	d.watch = newWatch(d)
+	err := d.probe(ctx)
+	if err == nil {
+		d.spawn(d.tidy)
+		return d, nil
+	}
+	d.Close()
+	return nil, err
+}
+
+// Traits tells what the server can promise, as it answered when the driver was made.
+func (d *Driver) Traits() driver.Traits { return d.traits }
+
+// Close ends every call. It closes the pool too, unless that is the caller's own.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	d.cancel()
+	d.mu.Unlock()
+	d.tasks.Wait()
+	if d.owned {
+		d.pool.Close()
+	}
+	return nil
+}
+
+// spawn runs f in a goroutine that Close waits for; f must end when d.ctx does. It reports false if d is closed.
+func (d *Driver) spawn(f func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return false
+	}
+	d.tasks.Go(f)
+	return true
+}

@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile/driver"
+)
+
+// probeWithin bounds what the driver asks on its own behalf.
+const probeWithin = 10 * time.Second
+
+// oldest is the first version of PostgreSQL that this package is for.
+const oldest = 120000
+
+// facts are what the server tells about itself.
+type facts struct {
+	version                           string
+	number                            int
+	standby, readOnly                 bool
+	fsync, pages, isolation, standbys string
+	replicas                          int
+}
+
+// probe asks the server what it can promise, makes the tables, and finds out whether notifications come through.
+func (d *Driver) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	f, err := d.ask(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return driver.Rejected(err)
+	}
+	if err := d.prepare(ctx); err != nil {
+		return err
+	}
+	deaf := d.listener.try(ctx)
+	if deaf != nil {
+		d.listener.off = d.reason(deaf)
+	}
+	d.named.Store(deaf == nil)
+	// Not every server that calls itself PostgreSQL tells its timeline.
+	if era, err := timeline(ctx, d.pool); err == nil {
+		d.alerts.begin(era)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	d.traits = f.promise(d.listener.off)
+	return nil
+}
+
+// timeline returns what changes when a standby is promoted.
+func timeline(ctx context.Context, q querier) (era string, err error) {
+	err = q.QueryRow(ctx, "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)", plain).Scan(&era)
+	return era, err
+}
+
+func (d *Driver) reason(err error) string {
+	if errors.Is(err, errDeaf) {
+		return err.Error()
+	}
+	return "no connection could be made to listen on: " + d.cause(err).Error()
+}
+
+func (d *Driver) ask(ctx context.Context) (*facts, error) {
+	f := &facts{}
+	err := d.query(ctx, `SELECT version(), current_setting('server_version_num')::int, pg_is_in_recovery(),
+current_setting('transaction_read_only') = 'on', current_setting('fsync'), current_setting('full_page_writes'),
+current_setting('default_transaction_isolation'), current_setting('synchronous_standby_names'),
+(SELECT count(*) FROM pg_stat_replication)`, nil, func(rows pgx.Rows) error {
+		return rows.Scan(&f.version, &f.number, &f.standby, &f.readOnly, &f.fsync, &f.pages, &f.isolation, &f.standbys, &f.replicas)
+	})
+	return f, err
+}
+
+// check returns why locks cannot be kept on a server like this.
+func (f *facts) check() error {
+	switch {
+	case !strings.HasPrefix(f.version, "PostgreSQL") || strings.Contains(f.version, "-YB-"):
+		return fmt.Errorf("this is not PostgreSQL, whose row locks these locks rely on (it says %.40q)", f.version)
+	case f.number < oldest:
+		return fmt.Errorf("postgres is too old: its version is %d, these locks need %d", f.number/10000, oldest/10000)
+	case f.standby:
+		return errors.New("postgres is a standby here, which accepts no writes: use the address of the primary")
+	case f.readOnly:
+		return errors.New("postgres is read-only here (default_transaction_read_only)")
+	case f.isolation != "read committed":
+		return fmt.Errorf("the default isolation of transactions is %s here, and locks need read committed: ALTER ROLE … SET default_transaction_isolation = 'read committed'", f.isolation)
+	}
+	return nil
+}
+
+// promise says what a server like this is good for.
+func (f *facts) promise(deaf string) driver.Traits {
+	t := driver.Traits{
+		Store: "postgres", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,
+		Restart: true, Failover: f.standbys != "", Clock: "server", Wake: "push",
+		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+	}
+	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
+	if words := strings.Fields(f.version); len(words) > 1 {
+		note("The server is PostgreSQL %s.", words[1])
+	}
+	if f.fsync != "on" || f.pages != "on" {
+		note("The server does not write safely (fsync %s, full_page_writes %s): a crash of its host can lose claims and the whole database.", f.fsync, f.pages)
+		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing
+	}
+	switch {
+	case f.standbys != "":
+		note("Commits wait for a synchronous standby: only one of those may be promoted.")
+	case f.replicas > 0:
+		note("Standbys follow late (synchronous_standby_names is empty), so a failover can lose the last claims and let two hold a lock; tickets then rise as long as the clocks agree.")
+		t.Fencing = driver.ClockFencing
+	default:
+		note("There is no standby.")
+	}
+	if deaf != "" {
+		note("Waiters poll: %s.", deaf)
+		t.Wake = "poll"
+	}
+	note("Leases end by the server's wall clock: a step of it ends them early or late. Tickets rise all the same.")
+	note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
+	return t
+}
+
+const (
+	cleanEvery = time.Hour
+	cleanIdle  = time.Hour
+	cleanMost  = 1000
+)
+
+// tidy deletes the rows of names that were not used for long, now and then. It is no matter if that fails.
+func (d *Driver) tidy() {
+	for {
+		pause := time.NewTimer(cleanEvery/2 + rand.N(cleanEvery))
+		select {
+		case <-pause.C:
+			for n := int64(cleanMost); n == cleanMost; {
+				n, _ = d.clean(d.ctx, cleanIdle, cleanMost)
+			}
+		case <-d.ctx.Done():
+			pause.Stop()
+			return
+		}
+	}
+}
+
+// clean deletes the rows of names that were idle for so long, at most so many, and returns how many it has deleted.
+func (d *Driver) clean(ctx context.Context, idle time.Duration, most int) (n int64, err error) {
+	err = d.query(ctx, d.calls.clean, []any{micros(idle), int32(most)}, func(rows pgx.Rows) error { return rows.Scan(&n) })
+	return n, err
+}

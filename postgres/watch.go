@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	watchFor  = time.Minute            // how long changes of a name are told after somebody asked for it
+	watchPoll = 250 * time.Millisecond // how often a queue is looked at where nothing is told
+	watchDown = time.Second            // the same while the server is away
+)
+
+// A watch knows who of this driver watches which name.
+type watch struct {
+	d     *Driver
+	mu    sync.Mutex // guards names
+	names map[string]map[chan struct{}]bool
+}
+
+func newWatch(d *Driver) *watch { return &watch{d: d, names: map[string]map[chan struct{}]bool{}} }
+
+// begin returns a channel that gets a value after changes of a name.
+func (w *watch) begin(name string) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ch := make(chan struct{}, 1)
+	if w.names[name] == nil {
+		w.names[name] = map[chan struct{}]bool{}
+	}
+	w.names[name][ch] = true
+	return ch
+}
+
+func (w *watch) end(name string, ch chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.names[name], ch)
+	if len(w.names[name]) == 0 {
+		delete(w.names, name)
+	}
+}
+
+func (w *watch) some() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.names) > 0
+}
+
+func (w *watch) changed(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell(name)
+}
+
+// all tells all who watch that what they watch may have changed.
+func (w *watch) all() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name := range w.names {
+		w.tell(name)
+	}
+}
+
+func (w *watch) tell(name string) {
+	for ch := range w.names[name] {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Watch is [driver.Watcher]. It costs a statement a change and one in half a minute, where notifications come through.
+func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
+	news := d.watch.begin(name)
+	defer d.listener.rest()
+	defer d.watch.end(name, news)
+	var (
+		seen   string
+		first  = true
+		told   bool
+		marked time.Time
+	)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		again := watchPoll
+		if !d.listener.polls() {
+			if err := d.listener.open(ctx); err != nil {
+				return err
+			}
+			if time.Since(marked) > watchFor/2 {
+				if err := d.mark(ctx, name); err == nil {
+					marked = time.Now()
+				} else if !driver.IsUnreachable(err) && d.ctx.Err() == nil {
+					return err
+				}
+			}
+			if d.listener.listens() && !marked.IsZero() {
+				again = watchFor / 2
+			}
+		}
+		shape, next, err := d.shape(ctx, name)
+		switch {
+		case d.ctx.Err() != nil:
+			return driver.ErrClosed
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case driver.IsUnreachable(err):
+			again = watchDown
+		case err != nil:
+			return err
+		case first || told || shape != seen:
+			seen, first = shape, false
+			changed()
+		}
+		if next > 0 {
+			again = min(again, next)
+		}
+		timer.Reset(again)
+		select {
+		case <-news:
+			told = true
+		case <-timer.C:
+			told = false
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-d.ctx.Done():
+			return driver.ErrClosed
+		}
+	}
+}
+
+// mark has changes of a name be told for a while.
+func (d *Driver) mark(ctx context.Context, name string) error {
+	return d.query(ctx, d.calls.mark, []any{[]byte(name), micros(watchFor)}, nothing)
+}
+
+func nothing(pgx.Rows) error { return nil }
+
+// shape reads what a watch sees of a queue: a text that differs whenever claims enter, leave, are kept, are told that
+// they hold, or run out, and in what time the next of them runs out, 0 if there is none.
+func (d *Driver) shape(ctx context.Context, name string) (text string, next time.Duration, err error) {
+	var (
+		q   driver.Queue
+		now int64
+	)
+	err = d.query(ctx, d.calls.queue, []any{[]byte(name)}, func(rows pgx.Rows) error {
+		_, e, capacity, at, err := scanEntry(rows)
+		q.Capacity, q.Entries, now = capacity, append(q.Entries, e), at
+		return err
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	q.Expire(now)
+	var b strings.Builder
+	for _, e := range q.Entries {
+		fmt.Fprintln(&b, e.Ticket, e.Told, e.Left, e.Ends <= now)
+		if e.Ends > now && (next == 0 || span(e.Ends-now) < next) {
+			next = span(e.Ends-now) + time.Millisecond
+		}
+	}
+	if at, ok := q.Next(); ok && (next == 0 || span(at-now) < next) {
+		next = span(at-now) + time.Millisecond
+	}
+	return b.String(), next, nil
+}
