@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PACKAGES = $$(go list -f '{{.Dir}}/...' -m)
 
 # What the tests start, as command:Debian package, and what the race detector is built with.
-SERVERS = redis-server:redis-server
+SERVERS = redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper
 COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
 
 # Packages whose tests run at a time; each may start servers.
@@ -28,7 +28,7 @@ build: bin ## build the command: bin/stile
 demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one
 	@bin/stile demo tickets
 
-servers: ## install the servers that the tests start, where they are missing
+servers: bin/etcd ## install the servers that the tests start, where they are missing
 	@internal/repo/install.sh $(SERVERS)
 
 test: servers bin ## run the tests of all modules on real servers
@@ -94,6 +94,12 @@ compiler:
 
 bin:
 	@mkdir -p bin
+
+# A current server beside the one of Debian, which is the oldest that is supported.
+bin/etcd: internal/servers/etcd/go.mod internal/servers/etcd/go.sum | bin
+	@echo "building etcd, which takes about a minute"
+	@GOWORK=off go build -C internal/servers/etcd -p $(PARALLEL) -o ../../../bin/etcd go.etcd.io/etcd/server/v3
+	@touch $@
 
 bin/golangci-lint: lint/go.mod lint/go.sum | bin
 	@echo "building the linter, which takes about a minute"

@@ -1,0 +1,91 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// patience bounds a call whose context has no deadline.
+const patience = 5 * time.Second
+
+// begin returns the context for requests on behalf of ctx: it ends with ctx and with the driver, and never lasts for
+// ever. A member that knows no leader refuses such requests at once instead of holding them.
+func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
+	if d.ctx.Err() != nil {
+		return nil, nil, driver.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, driver.Rejected(err)
+	}
+	bounded, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	if _, ok := ctx.Deadline(); !ok {
+		cancel()
+		bounded, cancel = context.WithTimeout(clientv3.WithRequireLeader(ctx), patience)
+	}
+	stop := context.AfterFunc(d.ctx, cancel)
+	return bounded, func() { stop(); cancel() }, nil
+}
+
+// commit runs a transaction and makes sure that the store that answers is the one that answered before.
+func (d *Driver) commit(ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	seen := d.past.seen()
+	r, err := d.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+	if err != nil {
+		return nil, err
+	}
+	return r, d.past.note(r.Header, seen)
+}
+
+// read looks at keys, all at one moment.
+func (d *Driver) read(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	return d.commit(ctx, nil, ops, nil)
+}
+
+// readQueue returns the queue of a name, and the revision at which it was so.
+func (d *Driver) readQueue(ctx context.Context, name string) (queue, int64, error) {
+	r, err := d.read(ctx, wholeQueue(d.folder(name)))
+	if err != nil {
+		return nil, 0, err
+	}
+	return queueOf(r.Responses[0].GetResponseRange().Kvs), r.Header.Revision, nil
+}
+
+func wholeQueue(folder string) clientv3.Op { return clientv3.OpGet(folder, clientv3.WithPrefix()) }
+
+var errOtherStore = errors.New("the etcd that answers is not the one that answered before, or was restored from an old copy: its locks and tokens mean nothing here; open it anew")
+
+// A past is what the store has said of itself so far. A store that was wiped, swapped or restored would give the same
+// tokens again.
+type past struct {
+	mu       sync.Mutex // guards what follows
+	cluster  uint64
+	revision int64
+	broken   bool
+}
+
+func (p *past) seen() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.revision
+}
+
+// note checks the answer to a request that was sent when the revision seen was there already.
+func (p *past) note(h *pb.ResponseHeader, seen int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cluster == 0 {
+		p.cluster = h.ClusterId
+	}
+	p.broken = p.broken || h.ClusterId != p.cluster || h.Revision < seen
+	if p.broken {
+		return driver.Rejected(errOtherStore)
+	}
+	p.revision = max(p.revision, h.Revision)
+	return nil
+}

@@ -1,0 +1,100 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// unsent marks the error of a request that came before the one that puts a key, which was not sent then.
+type unsent struct{ error }
+
+func (u *unsent) Unwrap() error { return u.error }
+
+// explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
+// been applied. ctx is the caller's.
+func (d *Driver) explain(ctx context.Context, err error) error {
+	if err == nil || driver.IsRejected(err) || driver.IsUnreachable(err) {
+		return err
+	}
+	if first, ok := errors.AsType[*unsent](err); ok {
+		return driver.Rejected(d.explain(ctx, first.error))
+	}
+	refusal, answered := errors.AsType[rpctypes.EtcdError](rpctypes.Error(err))
+	switch {
+	case answered && status.Code(err) != codes.Canceled && status.Code(err) != codes.DeadlineExceeded:
+		return d.refused(refusal)
+	case d.ctx.Err() != nil:
+		return errors.New("the client was closed while etcd had the request")
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		status.Code(err) == codes.DeadlineExceeded || status.Code(err) == codes.Canceled:
+		return driver.Unreachable(errors.New("etcd gave no answer in time"))
+	}
+	text := d.clean(status.Convert(err).Message())
+	if _, why, ok := strings.Cut(text, "Error while dialing: "); ok {
+		return driver.Rejected(driver.Unreachable(fmt.Errorf("etcd cannot be reached: %s", strings.TrimSuffix(why, `"`))))
+	}
+	if _, why, ok := strings.Cut(text, "authentication handshake failed: "); ok {
+		return driver.Rejected(driver.Unreachable(fmt.Errorf("etcd cannot be reached by TLS: %s", strings.TrimSuffix(why, `"`))))
+	}
+	if status.Code(err) == codes.Unavailable {
+		return driver.Unreachable(fmt.Errorf("the connection to etcd broke before the answer came: %s", text))
+	}
+	return fmt.Errorf("etcd: %s", text)
+}
+
+// refused explains an error that a server answered.
+func (d *Driver) refused(refusal rpctypes.EtcdError) error {
+	text := d.clean(strings.TrimPrefix(refusal.Error(), "etcdserver: "))
+	later := func(what string) error { return driver.Unreachable(fmt.Errorf("%s (%s)", what, text)) }
+	never := func(what string) error { return driver.Rejected(fmt.Errorf("%s (%s)", what, text)) }
+	switch refusal {
+	case rpctypes.ErrNoLeader, rpctypes.ErrNotCapable, rpctypes.ErrTooManyRequests, rpctypes.ErrNotLeader:
+		return driver.Rejected(later("etcd does not serve at the moment"))
+	case rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail, rpctypes.ErrTimeoutDueToConnectionLost,
+		rpctypes.ErrTimeoutWaitAppliedIndex, rpctypes.ErrLeaderChanged, rpctypes.ErrUnhealthy, rpctypes.ErrStopped:
+		return later("etcd did not answer in time")
+	case rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound:
+		return never(fmt.Sprintf("etcd does not accept %s with this password", d.who()))
+	case rpctypes.ErrUserEmpty:
+		return never("etcd asks for a user: put it in the URL as etcd://user:password@host")
+	case rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision:
+		return driver.Rejected(later("etcd does not know this login any more"))
+	case rpctypes.ErrPermissionDenied, rpctypes.ErrPermissionNotGranted:
+		return never(fmt.Sprintf("etcd does not let %s read and write the keys under %q", d.who(), d.prefix))
+	case rpctypes.ErrNoSpace:
+		return never("etcd has no space left: compact and defragment it, then disarm its alarm")
+	case rpctypes.ErrRequestTooLarge:
+		return never("the claim is longer than etcd takes")
+	case rpctypes.ErrLeaseNotFound:
+		return driver.ErrSession
+	}
+	if refusal.Code() == codes.Unavailable {
+		return later("etcd does not serve at the moment")
+	}
+	return never("etcd refused the request")
+}
+
+// clean makes a foreign message fit for one line that shows no password.
+func (d *Driver) clean(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if d.secret != "" {
+		text = strings.ReplaceAll(text, d.secret, "…")
+	}
+	return text
+}
+
+func (d *Driver) who() string {
+	if d.user == "" {
+		return "a client without a user"
+	}
+	return fmt.Sprintf("user %q", d.user)
+}

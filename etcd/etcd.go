@@ -1,0 +1,149 @@
+// Package etcd keeps locks in etcd, in the layout of etcd's own mutex and election: the claims of a name are the keys
+//
+//	<prefix><name>/<lease in hex>
+//
+// in the order of their create revisions, each attached to a lease of its own. So etcdctl lock, etcdctl elect, package
+// concurrency of etcd's client and its lock service exclude stile on a name, and stile them; their keys count as
+// exclusive claims. Importing the package registers the schemes etcd and etcds.
+//
+// Entering a free lock is one transaction, and so is leaving: a lease that a claim left cleanly serves the next one.
+// Waiting costs nothing but one watch per name, all on one stream. A claim's create revision is its ticket.
+//
+// A user of the server needs the right to read and write the keys under the prefix, and no other:
+//
+//	etcdctl role grant-permission locks readwrite --prefix stile/
+package etcd
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// DefaultPrefix is what keys begin with.
+const DefaultPrefix = "stile/"
+
+// Options change how a [Driver] uses its client. Nil means the defaults, and so does the zero of each field.
+type Options struct {
+	Prefix string // what keys begin with
+	Bare   bool   // keys begin with the name, and Prefix is not used
+}
+
+// A Driver keeps locks in etcd. Its methods may be called at once.
+type Driver struct {
+	client *clientv3.Client
+	owned  bool // the client is the driver's to close
+	user   string
+	secret string // the password, which no message may show
+
+	prefix string
+	traits driver.Traits
+	past   past
+	pulse  *pulse
+	pool   *pool
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	mu         sync.Mutex // guards what follows, the claims and the followers, and orders spawn before the wait in Close
+	known      map[string]*claim
+	swept      int // how many claims were known when those that ran out were last forgotten
+	followers  map[string]*follower
+	endangered func(ids ...string)
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+	driver.Alerter
+} = (*Driver)(nil)
+
+// New returns a driver that uses the caller's client, and asks the servers for what they can promise. Closing the driver
+// does not close the client.
+func New(ctx context.Context, client *clientv3.Client, o *Options) (*Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	prefix := o.Prefix
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	if o.Bare {
+		prefix = ""
+	}
+	d := newDriver(prefix)
+	d.use(client)
+	d.user, d.secret = client.Username, client.Password
+	if err := d.probe(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func newDriver(prefix string) *Driver {
+	d := &Driver{
+		prefix: prefix, known: map[string]*claim{}, followers: map[string]*follower{}, endangered: func(...string) {},
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.pool = newPool(d)
+	return d
+}
+
+func (d *Driver) use(client *clientv3.Client) {
+	d.client = client
+	d.pulse = newPulse(d)
+}
+
+// folder is what the keys of a name begin with.
+func (d *Driver) folder(name string) string { return d.prefix + driver.EncodeName(name) + "/" }
+
+// Traits tells what the servers can promise, as they answered when the driver was made.
+func (d *Driver) Traits() driver.Traits { return d.traits }
+
+// Alert names the function that is told of claims that had better be renewed at once.
+func (d *Driver) Alert(endangered func(ids ...string)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.endangered = endangered
+}
+
+// Close ends every call. It closes the client too, unless that is the caller's own. Leases that no claim uses are given
+// back, if etcd answers soon.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	closed := d.ctx.Err() != nil
+	d.cancel()
+	d.mu.Unlock()
+	if closed {
+		d.tasks.Wait()
+		return nil
+	}
+	d.pool.close()
+	d.tasks.Wait()
+	if d.owned {
+		// What it says is that it was closed, or that its connections were broken: neither matters any more.
+		_ = d.client.Close()
+	}
+	return nil
+}
+
+// spawn runs f in a goroutine that Close waits for; f must end soon after d.ctx does. It reports false if d is closed.
+func (d *Driver) spawn(f func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.spawnLocked(f)
+}
+
+func (d *Driver) spawnLocked(f func()) bool {
+	if d.ctx.Err() != nil {
+		return false
+	}
+	d.tasks.Go(f)
+	return true
+}

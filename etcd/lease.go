@@ -1,0 +1,186 @@
+package etcd
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/internal/boottime"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	mostIdle  = 256              // leases kept for claims to come
+	idleAfter = 10 * time.Second // when one that no claim came for is given back
+	revokeFor = 2 * time.Second  // bounds the giving back
+)
+
+// A lease is one of etcd's.
+type lease struct {
+	id   int64
+	idle time.Duration // since when it is in the pool, by boottime
+
+	mu   sync.Mutex    // guards what follows
+	ttl  time.Duration // in whole seconds; 0 means not known
+	ends time.Duration // not before then does it end, by boottime, as far as is known
+}
+
+// seconds is the ttl of the lease for a time: etcd's are whole seconds.
+func (d *Driver) seconds(t time.Duration) time.Duration {
+	return max(d.traits.MinTTL, (t + time.Second - 1).Truncate(time.Second))
+}
+
+// refreshed notes that the lease was granted or kept alive, on a request sent then.
+func (l *lease) refreshed(sent, ttl time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ttl = ttl
+	l.ends = max(l.ends, sent+ttl)
+}
+
+// time returns the length of the lease, and how much is left of it at least.
+func (l *lease) time(now time.Duration) (ttl, left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ttl, l.ends - now
+}
+
+// stale reports that so much of the lease is gone that it had better be kept alive.
+func (l *lease) stale(now time.Duration) bool {
+	ttl, left := l.time(now)
+	return left < ttl*2/3
+}
+
+// spent reports that the lease may be gone before it can be kept alive.
+func (l *lease) spent(now time.Duration) bool {
+	ttl, left := l.time(now)
+	return left < ttl/4
+}
+
+// A pool has the leases that claims left cleanly, for the next ones: nothing hangs on them and nothing is on its way
+// that could. None of them is kept alive.
+type pool struct {
+	d  *Driver
+	mu sync.Mutex // guards what follows
+	// The latest come last, and are taken first.
+	idle  map[time.Duration][]*lease // by ttl
+	count int
+	timer *time.Timer
+}
+
+func newPool(d *Driver) *pool {
+	p := &pool{d: d, idle: map[time.Duration][]*lease{}}
+	p.timer = time.AfterFunc(time.Hour, p.sweep)
+	p.timer.Stop()
+	return p
+}
+
+// take returns a lease of this length for one claim, from the pool or from etcd.
+func (p *pool) take(ctx context.Context, ttl time.Duration) (*lease, error) {
+	ttl = p.d.seconds(ttl)
+	now := boottime.Now()
+	p.mu.Lock()
+	for list := p.idle[ttl]; len(list) > 0; list = p.idle[ttl] {
+		l := list[len(list)-1]
+		p.idle[ttl] = list[:len(list)-1]
+		p.count--
+		if !l.spent(now) {
+			p.mu.Unlock()
+			return l, nil
+		}
+	}
+	p.mu.Unlock()
+	return p.grant(ctx, ttl)
+}
+
+func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
+	l := &lease{}
+	sent := boottime.Now()
+	r, err := p.d.client.Grant(ctx, int64(ttl/time.Second))
+	if err != nil {
+		return nil, err
+	}
+	l.id = int64(r.ID)
+	l.refreshed(sent, time.Duration(r.TTL)*time.Second)
+	return l, nil
+}
+
+// put takes a lease back on which nothing hangs.
+func (p *pool) put(l *lease) {
+	if l == nil {
+		return
+	}
+	l.idle = boottime.Now()
+	ttl, _ := l.time(l.idle)
+	p.mu.Lock()
+	full := p.count >= mostIdle
+	if !full {
+		p.idle[ttl] = append(p.idle[ttl], l)
+		p.count++
+		if p.count == 1 {
+			p.timer.Reset(idleAfter)
+		}
+	}
+	p.mu.Unlock()
+	if full {
+		p.discard(l)
+	}
+}
+
+// sweep gives leases back that nobody came for.
+func (p *pool) sweep() {
+	now := boottime.Now()
+	var old []*lease
+	p.mu.Lock()
+	for ttl, list := range p.idle {
+		i := 0
+		for i < len(list) && now-list[i].idle >= idleAfter {
+			i++
+		}
+		old = append(old, list[:i]...)
+		if p.idle[ttl] = append([]*lease(nil), list[i:]...); i == len(list) {
+			delete(p.idle, ttl)
+		}
+	}
+	p.count -= len(old)
+	if p.count > 0 {
+		p.timer.Reset(idleAfter)
+	}
+	p.mu.Unlock()
+	p.discard(old...)
+}
+
+// discard revokes leases, in the background. What may still be on its way for them finds them gone.
+func (p *pool) discard(leases ...*lease) {
+	p.d.spawn(func() { p.revoke(p.d.ctx, leases) })
+}
+
+// revoke asks etcd to end leases, and what hangs on them.
+func (p *pool) revoke(ctx context.Context, leases []*lease) {
+	ctx, cancel := context.WithTimeout(ctx, revokeFor)
+	defer cancel()
+	slots := make(chan struct{}, 16)
+	var all sync.WaitGroup
+	for _, l := range leases {
+		slots <- struct{}{}
+		all.Go(func() {
+			_, _ = p.d.client.Revoke(ctx, clientv3.LeaseID(l.id)) // it ends by itself if etcd does not answer
+			<-slots
+		})
+	}
+	all.Wait()
+}
+
+func (p *pool) close() {
+	p.timer.Stop()
+	p.mu.Lock()
+	var all []*lease
+	for _, list := range p.idle {
+		all = append(all, list...)
+	}
+	p.idle, p.count = map[time.Duration][]*lease{}, mostIdle
+	p.mu.Unlock()
+	if len(all) > 0 {
+		p.revoke(context.WithoutCancel(p.d.ctx), all)
+	}
+}

@@ -1,0 +1,163 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Leave is one transaction for a claim that entered by this driver.
+func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+	bounded, done, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return d.explain(ctx, d.leave(bounded, l))
+}
+
+func (d *Driver) leave(ctx context.Context, l *driver.Departure) error {
+	c, k := l.Claim, d.recall(l.Claim.ID)
+	var e *entry
+	var err error
+	if k != nil && k.created != 0 && l.Keep == 0 {
+		e = &entry{key: k.key, created: k.created, modified: k.modified}
+	} else if e, err = d.find(ctx, c); err != nil {
+		if k != nil && errors.Is(err, driver.ErrGone) {
+			d.release(k)
+		}
+		return err
+	}
+	if c.Ticket != 0 && c.Ticket != e.created {
+		return driver.ErrGone
+	}
+	if k == nil {
+		k = d.found(c, e)
+	}
+	d.silence(k)
+	if err := d.outlived(ctx, k); err != nil {
+		return d.orGone(k, err)
+	}
+	if l.Keep > 0 {
+		return d.keep(ctx, l, k)
+	}
+	err = d.remove(ctx, c, e)
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		d.release(k)
+	}
+	return err
+}
+
+// outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but its lease is no more.
+func (d *Driver) outlived(ctx context.Context, k *claim) error {
+	if _, left := k.home.time(boottime.Now()); k.long == nil || left > 0 {
+		return nil
+	}
+	r, err := d.client.TimeToLive(ctx, clientv3.LeaseID(k.home.id))
+	if err != nil {
+		return err
+	}
+	if r.TTL <= 0 {
+		return driver.ErrSession
+	}
+	return nil
+}
+
+// remove deletes the key of a claim as it was when it was last seen, or as it is. The error
+// is [driver.ErrGone] if it is another's or is kept.
+func (d *Driver) remove(ctx context.Context, c *driver.Claim, e *entry) error {
+	for {
+		r, err := d.commit(ctx,
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
+			[]clientv3.Op{clientv3.OpDelete(e.key)},
+			[]clientv3.Op{clientv3.OpGet(e.key)})
+		if err != nil {
+			return err
+		}
+		if r.Succeeded {
+			return nil
+		}
+		kvs := r.Responses[0].GetResponseRange().Kvs
+		if len(kvs) == 0 {
+			return driver.ErrGone
+		}
+		now := entryOf(kvs[0])
+		if now.created != e.created || !is(c, &now) {
+			return driver.ErrGone
+		}
+		e = &now
+	}
+}
+
+// keep marks a claim that holds as one that left, and hangs it on a lease that nobody keeps alive. One that waits
+// leaves.
+func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *claim) error {
+	q, _, err := d.readQueue(ctx, l.Claim.Name)
+	if err != nil {
+		return err
+	}
+	i := q.find(l.Claim.ID)
+	if i < 0 || !is(l.Claim, &q[i]) {
+		d.release(k)
+		return driver.ErrGone
+	}
+	e := &q[i]
+	if i >= q.holding() {
+		err := d.remove(ctx, l.Claim, e)
+		if err == nil || errors.Is(err, driver.ErrGone) {
+			d.release(k)
+		}
+		return err
+	}
+	short, err := d.pool.grant(ctx, d.seconds(l.Keep))
+	if err != nil {
+		return err
+	}
+	e.Left = true
+	if _, err := d.move(ctx, e, short); err != nil {
+		return err
+	}
+	// The key is named for the old lease, so that must not name another.
+	k.unsure = true
+	d.release(k)
+	return nil
+}
+
+// Break removes a claim, whoever made it.
+func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+	bounded, done, err := d.begin(ctx)
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	defer done()
+	s, err := d.breaks(bounded, b)
+	return s, d.explain(ctx, err)
+}
+
+func (d *Driver) breaks(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+	for {
+		q, _, err := d.readQueue(ctx, b.Name)
+		if err != nil {
+			return driver.Standing{}, err
+		}
+		i := 0
+		for b.Ticket != 0 && i < len(q) && q[i].created != b.Ticket {
+			i++
+		}
+		if i == len(q) {
+			return driver.Standing{}, driver.ErrGone
+		}
+		r, err := d.commit(ctx,
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(q[i].key), "=", q[i].modified)},
+			[]clientv3.Op{clientv3.OpDelete(q[i].key)}, nil)
+		if err != nil {
+			return driver.Standing{}, err
+		}
+		if r.Succeeded {
+			return q.standing(i), nil
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	page      = 1000 // keys in one answer
+	mostTimed = 64   // claims of a name whose leases are asked for
+)
+
+// List is one request for one name, and one more for each of its claims, for the lease. For a prefix it reads all keys
+// under it in pages, and tells no leases. A name all of whose keys are without a lease is left out there: no client that
+// locks makes such.
+func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	bounded, done, err := d.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var list []driver.Listing
+	if q.Name != "" {
+		list, err = d.listOne(bounded, q.Name)
+	} else {
+		list, err = d.listAll(bounded, q.Prefix)
+	}
+	return list, d.explain(ctx, err)
+}
+
+func (d *Driver) listOne(ctx context.Context, name string) ([]driver.Listing, error) {
+	q, _, err := d.readQueue(ctx, name)
+	if err != nil || len(q) == 0 {
+		return nil, err
+	}
+	l := listing(name, q)
+	slots := make(chan struct{}, 8)
+	var all sync.WaitGroup
+	for i := range q[:min(len(q), mostTimed)] {
+		slots <- struct{}{}
+		all.Go(func() {
+			l.Claims[i].Remaining = d.remaining(ctx, &q[i])
+			<-slots
+		})
+	}
+	all.Wait()
+	return []driver.Listing{l}, nil
+}
+
+func listing(name string, q queue) driver.Listing {
+	l := driver.Listing{Name: name, Capacity: q.capacity()}
+	for i := range q {
+		l.Claims = append(l.Claims, q.standing(i))
+	}
+	return l
+}
+
+// remaining is what is left of the lease of a claim; if only its lock-delay is left, the negative of that; 0 if etcd does
+// not tell.
+func (d *Driver) remaining(ctx context.Context, e *entry) time.Duration {
+	home, named := e.home()
+	if named && home != e.lease && !e.Left && !e.foreign {
+		if left := d.timeToLive(ctx, home); left != 0 {
+			return left
+		}
+		return -d.timeToLive(ctx, e.lease)
+	}
+	return d.timeToLive(ctx, e.lease)
+}
+
+// timeToLive is 0 for a lease that is no more.
+func (d *Driver) timeToLive(ctx context.Context, id int64) time.Duration {
+	if id == 0 {
+		return 0
+	}
+	r, err := d.client.TimeToLive(ctx, clientv3.LeaseID(id))
+	if err != nil {
+		return 0
+	}
+	return time.Duration(max(0, r.TTL)) * time.Second
+}
+
+func (d *Driver) listAll(ctx context.Context, prefix string) ([]driver.Listing, error) {
+	begin := d.prefix
+	if prefix != "." && prefix != ".." { // these two alone are written otherwise when more follows
+		begin += driver.EncodeName(prefix)
+	}
+	keys := map[string][]*mvccpb.KeyValue{} // by name
+	from, end, revision := begin, clientv3.GetPrefixRangeEnd(begin), int64(0)
+	if begin == "" {
+		from, end = "\x00", "\x00"
+	}
+	for more := true; more; {
+		r, err := d.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range r.Kvs {
+			if name, ok := d.nameOf(string(kv.Key)); ok && strings.HasPrefix(name, prefix) {
+				keys[name] = append(keys[name], kv)
+			}
+			from = string(kv.Key) + "\x00"
+		}
+		revision, more = r.Header.Revision, r.More
+	}
+	var all []driver.Listing
+	for name, kvs := range keys {
+		if slices.ContainsFunc(kvs, func(kv *mvccpb.KeyValue) bool { return kv.Lease != 0 }) {
+			all = append(all, listing(name, queueOf(kvs)))
+		}
+	}
+	slices.SortFunc(all, func(a, b driver.Listing) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// nameOf is the name whose queue a key is in.
+func (d *Driver) nameOf(key string) (string, bool) {
+	text, _, ok := strings.Cut(strings.TrimPrefix(key, d.prefix), "/")
+	if !ok {
+		return "", false
+	}
+	name, err := driver.DecodeName(text)
+	return name, err == nil && name != ""
+}

@@ -1,0 +1,140 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+const (
+	defaultDialTimeout = 5 * time.Second
+
+	// pingAfter is how long a connection may be silent before the server is asked whether it is there, and pingWithin how
+	// long its answer may take. Servers do not like to be asked more often.
+	pingAfter  = 10 * time.Second
+	pingWithin = 4 * time.Second
+
+	// tries is how often the client sends what it may repeat: once more with a new login, and once more elsewhere.
+	tries = 3
+)
+
+func init() {
+	for _, scheme := range []string{"etcd", "etcds"} {
+		driver.Register(scheme, func(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+			d, err := Open(ctx, a)
+			if err != nil {
+				return nil, err
+			}
+			return d, nil
+		})
+	}
+}
+
+// Open connects to the etcd at an address:
+//
+//	etcd://[user:password@]host[:2379],…
+//
+// and with etcds in place of etcd by TLS. Parameters: prefix, dial_timeout; with TLS, the files tls_ca, tls_cert and
+// tls_key, and tls_server_name. An empty prefix (prefix=) makes keys begin with the name.
+func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
+	config, prefix, err := configOf(a)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	d := newDriver(prefix)
+	d.owned, d.user, d.secret = true, a.User, a.Password
+	client, err := connect(ctx, config)
+	if err != nil {
+		err = d.explain(ctx, err)
+		d.cancel()
+		return nil, err
+	}
+	d.use(client)
+	if err := d.probe(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// connect makes a client. It logs in at once if there is a user, which ends when ctx does.
+func connect(ctx context.Context, config clientv3.Config) (*clientv3.Client, error) {
+	var cancel context.CancelFunc
+	config.Context, cancel = context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	client, err := clientv3.New(config)
+	if err == nil && !stop() {
+		err = errors.Join(ctx.Err(), client.Close())
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return client, nil
+}
+
+// configOf translates an address.
+func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
+	c = clientv3.Config{
+		Endpoints: a.HostPorts("127.0.0.1", "2379"), Username: a.User, Password: a.Password,
+		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: pingWithin, PermitWithoutStream: true,
+		MaxUnaryRetries: tries, Logger: zap.NewNop(),
+	}
+	prefix = a.Param("prefix", DefaultPrefix)
+	if c.DialTimeout, err = a.Duration("dial_timeout", defaultDialTimeout); err != nil {
+		return c, "", err
+	}
+	c.DialOptions = []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+		MinConnectTimeout: c.DialTimeout,
+	})}
+	if a.Path != "" {
+		return c, "", errors.New("etcd has no databases: leave out what follows the hosts")
+	}
+	if (a.User == "") != (a.Password == "") {
+		return c, "", errors.New("etcd takes a user and a password together")
+	}
+	if a.Scheme == "etcds" {
+		if c.TLS, err = secure(a); err != nil {
+			return c, "", err
+		}
+	}
+	return c, prefix, a.Done()
+}
+
+// secure reads the files that the address names.
+func secure(a *driver.Address) (*tls.Config, error) {
+	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
+	if file := a.Param("tls_ca", ""); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("parameter tls_ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("parameter tls_ca: %s has no certificate", file)
+		}
+	}
+	cert, key := a.Param("tls_cert", ""), a.Param("tls_key", "")
+	if (cert == "") != (key == "") {
+		return nil, errors.New("parameters tls_cert and tls_key must be given together")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("parameters tls_cert and tls_key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,57 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Watch is one watch, on the stream that all share.
+func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
+	for {
+		if err := d.watch(ctx, name, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// watch tells of changes from now on. It returns nil when etcd has ended the watch, as it does when the changes to be
+// told were compacted: the next one begins with the queue as it is.
+func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
+	bounded, done, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	folder := d.folder(name)
+	r, err := d.read(bounded, clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithCountOnly()))
+	done()
+	if err != nil {
+		return d.explain(ctx, err)
+	}
+	watching, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer stop()
+	defer context.AfterFunc(d.ctx, stop)()
+	events := d.client.Watch(watching, folder, clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1))
+	changed()
+	for r := range events {
+		if err := r.Err(); err != nil {
+			if r.CompactRevision != 0 {
+				return nil
+			}
+			if ctx.Err() == nil {
+				return d.explain(ctx, err)
+			}
+			break
+		}
+		changed()
+	}
+	switch {
+	case d.ctx.Err() != nil:
+		return driver.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return driver.Unreachable(errors.New("etcd ended the watch"))
+}
