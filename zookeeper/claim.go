@@ -156,7 +156,16 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 		d.mu.Lock()
 		st.made(create)
 		d.mu.Unlock()
-		return d.judge(ctx, c, st, list, true)
+		p, err := d.judge(ctx, c, st, list, true)
+		if driver.IsRejected(err) { // which says that nothing was done
+			d.mu.Lock()
+			if d.stakes[c.ID] == st && !st.left {
+				st.over(driver.ErrGone, true)
+				d.look(0)
+			}
+			d.mu.Unlock()
+		}
+		return p, err
 	}
 	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
 }

@@ -8,6 +8,7 @@ require (
 	github.com/stilelock/stile v0.1.0
 	github.com/stilelock/stile/redis v0.1.0
 	github.com/stilelock/stile/sqlite v0.1.0
+	github.com/stilelock/stile/zookeeper v0.1.0
 	golang.org/x/sys v0.48.0
 )
 

@@ -63,6 +63,9 @@ var storeRows = []struct {
 		return "redis+cluster://" + servertest.RedisCluster(t, "--appendonly", "yes", "--appendfsync", "always")[0].Addr
 	}},
 	{"Redis, nothing on disk", "redis://host", func(t *testing.T) string { return "redis://" + servertest.Redis(t).Addr }},
+	{"ZooKeeper, three servers", "zk://h1,h2,h3/chroot", func(t *testing.T) string {
+		return "zk://" + servertest.ZooKeeperEnsemble(t, 3)[0].Addr
+	}},
 }
 
 func TestStoreTable(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	_ "github.com/stilelock/stile/memory" // the stores that a URL can name
 	_ "github.com/stilelock/stile/redis"
 	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/zookeeper"
 )
 
 // urlVariable names the store in the environment. CMD does not get it.
