@@ -41,7 +41,7 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 	if err != nil {
 		return driver.Place{}, driver.Rejected(err)
 	}
-	k, err := d.outfit(ctx, c)
+	k, err := d.outfit(ctx, c, d.pool.take)
 	if err != nil {
 		return driver.Place{}, err
 	}
@@ -61,7 +61,7 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 			// It ran out, or somebody revoked it, so that no earlier request for it can be applied any more either.
 			again = true
 			d.forget(k)
-			if k, err = d.outfit(ctx, c); err != nil {
+			if k, err = d.outfit(ctx, c, d.pool.grant); err != nil {
 				return driver.Place{}, err
 			}
 			kept()
@@ -92,11 +92,11 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 }
 
 // outfit gives a claim a lease and a key, unless it has them from an earlier request.
-func (d *Driver) outfit(ctx context.Context, c *driver.Claim) (*claim, error) {
+func (d *Driver) outfit(ctx context.Context, c *driver.Claim, from func(context.Context, time.Duration) (*lease, error)) (*claim, error) {
 	if k := d.recall(c.ID); k != nil {
 		return k, nil
 	}
-	home, err := d.pool.take(ctx, c.TTL)
+	home, err := from(ctx, d.seconds(c.TTL))
 	if err != nil {
 		return nil, &unsent{err}
 	}

@@ -12,7 +12,7 @@ import (
 const (
 	mostIdle  = 256              // leases kept for claims to come
 	idleAfter = 10 * time.Second // when one that no claim came for is given back
-	revokeFor = 2 * time.Second  // bounds the giving back
+	revokeFor = time.Second      // bounds the giving back
 )
 
 // A lease is one of etcd's.
@@ -75,9 +75,8 @@ func newPool(d *Driver) *pool {
 	return p
 }
 
-// take returns a lease of this length for one claim, from the pool or from etcd.
+// take returns a lease of whole seconds for one claim, from the pool or from etcd.
 func (p *pool) take(ctx context.Context, ttl time.Duration) (*lease, error) {
-	ttl = p.d.seconds(ttl)
 	now := boottime.Now()
 	p.mu.Lock()
 	for list := p.idle[ttl]; len(list) > 0; list = p.idle[ttl] {
@@ -93,6 +92,7 @@ func (p *pool) take(ctx context.Context, ttl time.Duration) (*lease, error) {
 	return p.grant(ctx, ttl)
 }
 
+// grant returns a new lease.
 func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
 	l := &lease{}
 	sent := boottime.Now()

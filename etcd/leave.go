@@ -44,11 +44,7 @@ func (d *Driver) leave(ctx context.Context, l *driver.Departure) error {
 	if l.Keep > 0 {
 		return d.keep(ctx, l, k)
 	}
-	err = d.remove(ctx, c, e)
-	if err == nil || errors.Is(err, driver.ErrGone) {
-		d.release(k)
-	}
-	return err
+	return d.removed(k, d.remove(ctx, c, e))
 }
 
 // outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but its lease is no more.
@@ -95,35 +91,44 @@ func (d *Driver) remove(ctx context.Context, c *driver.Claim, e *entry) error {
 // keep marks a claim that holds as one that left, and hangs it on a lease that nobody keeps alive. One that waits
 // leaves.
 func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *claim) error {
-	q, _, err := d.readQueue(ctx, l.Claim.Name)
-	if err != nil {
-		return err
-	}
-	i := q.find(l.Claim.ID)
-	if i < 0 || !is(l.Claim, &q[i]) {
-		d.release(k)
-		return driver.ErrGone
-	}
-	e := &q[i]
-	if i >= q.holding() {
-		err := d.remove(ctx, l.Claim, e)
-		if err == nil || errors.Is(err, driver.ErrGone) {
-			d.release(k)
-		}
-		return err
-	}
 	short, err := d.pool.grant(ctx, d.seconds(l.Keep))
 	if err != nil {
 		return err
 	}
-	e.Left = true
-	if _, err := d.move(ctx, e, short); err != nil {
+	for {
+		q, _, err := d.readQueue(ctx, l.Claim.Name)
+		if err != nil {
+			return err
+		}
+		i := q.find(l.Claim.ID)
+		if i < 0 || !is(l.Claim, &q[i]) {
+			d.pool.put(short)
+			return d.removed(k, driver.ErrGone)
+		}
+		e := &q[i]
+		if i >= q.holding() {
+			d.pool.put(short)
+			return d.removed(k, d.remove(ctx, l.Claim, e))
+		}
+		e.Left = true
+		_, err = d.move(ctx, e, short)
+		if errors.Is(err, errChanged) {
+			continue
+		}
+		if err == nil {
+			k.unsure = true // the key is named for the old lease, so that must not name another
+			d.release(k)
+		}
 		return err
 	}
-	// The key is named for the old lease, so that must not name another.
-	k.unsure = true
-	d.release(k)
-	return nil
+}
+
+// removed gives the leases of a claim back that is out of the store.
+func (d *Driver) removed(k *claim, err error) error {
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		d.release(k)
+	}
+	return err
 }
 
 // Break removes a claim, whoever made it.

@@ -90,15 +90,16 @@ func (d *Driver) move(ctx context.Context, e *entry, to *lease) (modified int64,
 // errChanged says that a key is not as it was read: another request for the same claim came between.
 var errChanged = errors.New("the claim's key changed while it was used")
 
-// vanished is the error for a claim that is not in its queue.
+// vanished is the error for a claim that is not in its queue, and ends what was done for it.
 func (d *Driver) vanished(k *claim, lives error) error {
-	if k == nil {
+	switch {
+	case k == nil:
 		return driver.ErrGone
-	}
-	d.release(k)
-	if errors.Is(lives, driver.ErrSession) {
+	case errors.Is(lives, driver.ErrSession):
+		d.forget(k)
 		return lives
 	}
+	d.release(k)
 	return driver.ErrGone
 }
 

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -48,16 +49,10 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	}
 	alive()
 	for i, r := range all {
-		switch {
-		case r.k == nil:
-		case errors.Is(r.err, driver.ErrGone):
-			d.release(r.k)
-		case errors.Is(stands[i], driver.ErrGone):
-			r.err = stands[i]
-			d.release(r.k)
-		case r.err == nil:
-			r.err = stands[i]
+		if gone := errors.Is(r.err, driver.ErrGone) || errors.Is(stands[i], driver.ErrGone); gone && r.k != nil {
+			r.err = d.vanished(r.k, r.err)
 		}
+		r.err = cmp.Or(r.err, stands[i])
 		if err := d.explain(ctx, r.err); err != nil {
 			answers[i].Err = err
 			continue

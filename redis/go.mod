@@ -7,4 +7,4 @@ require (
 	github.com/stilelock/stile v0.1.0
 )
 
-require golang.org/x/sys v0.48.0 // indirect
+require golang.org/x/sys v0.49.0 // indirect

@@ -66,6 +66,9 @@ var storeRows = []struct {
 	{"ZooKeeper, three servers", "zk://h1,h2,h3/chroot", func(t *testing.T) string {
 		return "zk://" + servertest.ZooKeeperEnsemble(t, 3)[0].Addr
 	}},
+	{"etcd, three members", "etcd://h1,h2,h3", func(t *testing.T) string {
+		return "etcd://" + servertest.EtcdCluster(t, 3)[0].Addr
+	}},
 }
 
 func TestStoreTable(t *testing.T) {

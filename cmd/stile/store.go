@@ -8,7 +8,8 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	_ "github.com/stilelock/stile/memory" // the stores that a URL can name
+	_ "github.com/stilelock/stile/etcd" // the stores that a URL can name
+	_ "github.com/stilelock/stile/memory"
 	_ "github.com/stilelock/stile/redis"
 	_ "github.com/stilelock/stile/sqlite"
 	_ "github.com/stilelock/stile/zookeeper"
