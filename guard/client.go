@@ -1,0 +1,78 @@
+package guard
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/stilelock/stile"
+)
+
+// SetToken puts a token into the header of a request, in place of one that is there. The error is [ErrNoToken] if it is
+// not positive.
+func SetToken(r *http.Request, token int64) error {
+	if err := positive(r.URL.Path, token); err != nil {
+		return err
+	}
+	r.Header.Set(Header, FormatToken(token))
+	return nil
+}
+
+// A Transport sends requests with the token of the lease that their context carries, which is that of stile.Token. A
+// token that is in the header already stays. A request without any is not sent: the error is [ErrNoToken].
+type Transport struct {
+	Base http.RoundTripper // sends the requests; nil means http.DefaultTransport
+}
+
+// RoundTrip is that of [http.RoundTripper].
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if r.Header.Get(Header) == "" {
+		// A transport leaves the request as it is.
+		with := r.Clone(r.Context())
+		if err := SetToken(with, stile.Token(r.Context())); err != nil {
+			if r.Body != nil {
+				r.Body.Close()
+			}
+			return nil, err
+		}
+		r = with
+	}
+	return base.RoundTrip(r)
+}
+
+// maxProblem is the length of a problem document that is read.
+const maxProblem = 16 << 10
+
+// ResponseError returns the [StaleError] of a response in which a [Handler] refused a stale token, and nil for every other
+// response, also for one that tells another failure. The body can be read afterwards, and is the caller's to close.
+func ResponseError(r *http.Response) error {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if r.StatusCode != http.StatusConflict || err != nil || kind != problemType {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxProblem))
+	r.Body = rest{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	if err != nil {
+		return fmt.Errorf("guard: reading a refusal: %w", err)
+	}
+	var p problem
+	if json.Unmarshal(body, &p) != nil || p.Type != staleType {
+		return nil
+	}
+	token, _ := ParseToken(p.Token)
+	newer, _ := ParseToken(p.Newer)
+	return &StaleError{p.Resource, token, newer}
+}
+
+// A rest is a body of which a part was read already.
+type rest struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,171 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A markFile keeps one mark. It has two records, written in turn, so that a write which a crash cuts short leaves the
+// older one. A record is a line of 512 bytes, which a disk writes in one piece if it can.
+type markFile struct {
+	path string
+	mode fs.FileMode // if it is made
+}
+
+const (
+	recordSize = 512
+	recordText = "stile guard 1 token %019d"
+	sumText    = " crc %08x"
+)
+
+// errDamaged says that a mark is there and cannot be read. Going on without it would let late holders in.
+var errDamaged = errors.New("the file of the mark is damaged")
+
+// An openMark is a mark file that this process has locked.
+type openMark struct {
+	f     *os.File
+	token int64 // 0 if there is none
+	next  int64 // where the next record goes
+}
+
+// open waits for the lock on the file and reads the mark. A file that is missing is made if the caller wants that;
+// otherwise its mark is 0, and there is no file to close.
+func (m *markFile) open(ctx context.Context, create bool) (*openMark, error) {
+	flags := os.O_RDWR
+	if create {
+		flags |= os.O_CREATE
+	}
+	for {
+		f, err := os.OpenFile(m.path, flags, m.mode)
+		if errors.Is(err, fs.ErrNotExist) && !create {
+			return &openMark{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := lock(ctx, f); err != nil {
+			f.Close()
+			return nil, err
+		}
+		if !stands(f, m.path) {
+			f.Close()
+			continue // it was removed or replaced while we waited
+		}
+		o := &openMark{f: f}
+		if err := o.read(); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("%s: %w", m.path, err)
+		}
+		return o, nil
+	}
+}
+
+// raise makes a token the mark, which lasts when it returns nil, unless the mark is higher.
+func (m *markFile) raise(ctx context.Context, resource string, token int64) error {
+	o, err := m.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	if token < o.token {
+		return &StaleError{resource, token, o.token}
+	}
+	if token > o.token {
+		if _, err := o.f.WriteAt(record(token), o.next); err != nil {
+			return err
+		}
+	}
+	// Also if the mark was the token: whoever wrote it may have ended before it lasted.
+	if err := o.f.Sync(); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(m.path))
+}
+
+func (o *openMark) close() {
+	if o.f != nil {
+		o.f.Close()
+	}
+}
+
+func (o *openMark) read() error {
+	// A byte more than there can be shows a file that is something else.
+	text, err := io.ReadAll(io.LimitReader(o.f, 2*recordSize+1))
+	if err != nil {
+		return err
+	}
+	var tokens [2]int64
+	for i := range tokens {
+		if from := i * recordSize; len(text) >= from+recordSize {
+			tokens[i] = parseRecord(text[from : from+recordSize])
+		}
+	}
+	o.token = max(tokens[0], tokens[1])
+	if tokens[0] > tokens[1] {
+		o.next = recordSize
+	}
+	if len(text) > 2*recordSize || o.token == 0 && (len(text) > recordSize || !begun(text)) {
+		return errDamaged
+	}
+	return nil
+}
+
+// begun reports whether a text may be a first record that was cut short. It is no mark: whoever wrote it was not told that
+// it is one.
+func begun(text []byte) bool {
+	const start = len("stile guard")
+	return bytes.HasPrefix([]byte(recordText), bytes.TrimRight(text[:min(len(text), start)], "\x00"))
+}
+
+func record(token int64) []byte {
+	text := fmt.Appendf(nil, recordText, token)
+	text = fmt.Appendf(text, sumText, crc32.ChecksumIEEE(text))
+	line := bytes.Repeat([]byte{' '}, recordSize)
+	copy(line, text)
+	line[recordSize-1] = '\n'
+	return line
+}
+
+// parseRecord returns a record's token, or 0 if it is not whole.
+func parseRecord(line []byte) (token int64) {
+	if _, err := fmt.Sscanf(string(line), recordText, &token); err != nil || token <= 0 || !bytes.Equal(record(token), line) {
+		return 0
+	}
+	return token
+}
+
+const maxLockWait = 20 * time.Millisecond
+
+// lock waits for the system's lock on a file until the context ends. Each has it for a few writes only.
+func lock(ctx context.Context, f *os.File) error {
+	for wait := 100 * time.Microsecond; ; wait = min(2*wait, maxLockWait) {
+		if ok, err := tryLock(f); ok || err != nil {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// stands reports whether an open file is the one at the path.
+func stands(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(path)
+	return err == nil && os.SameFile(a, b)
+}
