@@ -1,0 +1,189 @@
+package sqlrow
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// stale is how old a row must be for the other users of tb_distributed_lock to take it for left behind.
+const stale = 5 * time.Minute
+
+// A methodLock is tb_distributed_lock. A name is held while it has a row, until that is stale by dl_operate_time. What
+// articles show has holes, which are closed here: a row is removed and taken over only as it was seen, by its dl_id and
+// time, and the time is set anew by each renewal also when nothing else changes.
+//
+// In dl_device_info a claim of ours says how long its lease is, so that another stile need not wait five minutes for one
+// that died. The others do, and a lease is no longer than their five minutes.
+type methodLock struct {
+	d                                     *Driver
+	insert, holder, renew, release, leave string
+}
+
+var methodLockTimes = map[Dialect][]string{
+	PostgreSQL: {
+		"{now}", "clock_timestamp()",
+		"{age}", "(extract(epoch FROM clock_timestamp() - dl_operate_time) * 1000000)::bigint",
+		"{time}", "(extract(epoch FROM dl_operate_time) * 1000000)::bigint",
+	},
+	MySQL: {
+		"{now}", "NOW()",
+		"{age}", "TIMESTAMPDIFF(MICROSECOND, dl_operate_time, NOW(6))",
+		"{time}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', dl_operate_time)",
+	},
+}
+
+func newMethodLock(d *Driver, table string) *methodLock {
+	s := func(text string) string {
+		return d.statement(strings.ReplaceAll(text, "{table}", table), methodLockTimes[d.dialect]...)
+	}
+	const seen = " WHERE dl_id = ? AND dl_device_info = ? AND {time} = ?"
+	return &methodLock{
+		d:       d,
+		insert:  s("INSERT INTO {table} (dl_method_name, dl_device_info, dl_operate_time) VALUES (?, ?, {now}) " + d.unless("dl_method_name")),
+		holder:  s("SELECT dl_id, dl_method_name, dl_device_info, {age}, {time} FROM {table} WHERE dl_method_name = ?"),
+		renew:   s("UPDATE {table} SET dl_operate_time = {now}" + seen),
+		leave:   s("UPDATE {table} SET dl_operate_time = {now}, dl_device_info = ?" + seen),
+		release: s("DELETE FROM {table}" + seen),
+	}
+}
+
+// A row is one of tb_distributed_lock.
+type row struct {
+	id     int64
+	name   string
+	device string
+	age    time.Duration // since its last operation
+	time   int64         // of that
+}
+
+func (l *methodLock) read(ctx context.Context, name string) (*row, error) {
+	var (
+		r   row
+		age int64
+	)
+	err := l.d.db.QueryRowContext(ctx, l.holder, name).Scan(&r.id, &r.name, &r.device, &age, &r.time)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	r.age = span(age)
+	return &r, err
+}
+
+// device is what stands in dl_device_info for a claim; after how many milliseconds it is left behind is part of it.
+func device(begin string, c *driver.Claim, life time.Duration) string {
+	return fmt.Sprintf("%s%d %s", begin, life.Milliseconds(), run(c))
+}
+
+// is reports whether a row is a claim's.
+func (r *row) is(c *driver.Claim) bool {
+	return r != nil && r.name == c.Name && strings.HasPrefix(r.device, who(c))
+}
+
+// left returns how long a row counts.
+func (r *row) left() time.Duration {
+	life := stale
+	if words := strings.Fields(r.device); len(words) == 5 && strings.HasPrefix(words[0], "stile") {
+		if n, err := strconv.ParseInt(words[2], 10, 64); err == nil && n >= 0 {
+			life = min(time.Duration(n)*time.Millisecond, driver.MaxTTL)
+		}
+	}
+	return life - r.age
+}
+
+// args are those that pick a row just as it was seen.
+func (r *row) args() []any { return []any{r.id, r.device, r.time} }
+
+func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if c.TTL+c.Delay > stale {
+		return driver.Place{}, driver.Rejected(fmt.Errorf("ttl %v and lock-delay %v are together more than %v, after which others take the lock for left behind", c.TTL, c.Delay, stale))
+	}
+	for range 3 { // a row that is stale is removed first
+		if _, err := changed(l.d.db.ExecContext(ctx, l.insert, c.Name, device(who(c), c, c.TTL+c.Delay))); err != nil {
+			return driver.Place{}, err
+		}
+		r, err := l.read(ctx, c.Name)
+		switch {
+		case err != nil:
+			return driver.Place{}, err
+		case r == nil:
+			continue // released just now
+		case r.name != c.Name:
+			return driver.Place{}, fmt.Errorf("%w: for the table's collation, %q is the same name as %q", driver.ErrForeign, c.Name, r.name)
+		case r.is(c) && r.left() > c.Delay:
+			ttl, err := l.keep(ctx, c)
+			return driver.Place{Ticket: r.id + waitingTicket, Holds: err == nil, TTL: ttl}, err
+		case strings.HasPrefix(r.device, was(c)):
+			return driver.Place{}, driver.ErrGone
+		case r.left() > 0 && !reclaims(c, r.device):
+			return driver.Place{Retry: r.left(), Blocker: driver.Standing{
+				Weight: driver.All, Holds: true, Remaining: r.left(), Record: r.device,
+			}}, nil
+		}
+		if _, err := l.d.db.ExecContext(ctx, l.release, r.args()...); err != nil {
+			return driver.Place{}, err
+		}
+	}
+	return driver.Place{Retry: lookLeast}, nil
+}
+
+// held returns the row of a claim that holds.
+func (l *methodLock) held(ctx context.Context, c *driver.Claim) (*row, error) {
+	r, err := l.read(ctx, c.Name)
+	if err == nil && (!r.is(c) || r.left() <= c.Delay) {
+		err = driver.ErrGone
+	}
+	return r, err
+}
+
+func (l *methodLock) keep(ctx context.Context, c *driver.Claim) (time.Duration, error) {
+	r, err := l.held(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := l.d.db.ExecContext(ctx, l.renew, r.args()...); err != nil {
+		return 0, err
+	}
+	if r, err = l.held(ctx, c); err != nil {
+		return 0, err
+	}
+	return r.left() - c.Delay, nil
+}
+
+func (l *methodLock) free(ctx context.Context, c *driver.Claim, left time.Duration) error {
+	r, err := l.held(ctx, c)
+	if err != nil {
+		return err
+	}
+	statement, args := l.release, r.args()
+	if left > 0 {
+		statement, args = l.leave, append([]any{device(was(c), c, left)}, args...)
+	}
+	had, err := changed(l.d.db.ExecContext(ctx, statement, args...))
+	if err == nil && !had {
+		err = driver.ErrGone
+	}
+	return err
+}
+
+func (l *methodLock) look(ctx context.Context, name string) (time.Duration, error) {
+	r, err := l.read(ctx, name)
+	if err != nil || r == nil {
+		return 0, err
+	}
+	return r.left(), nil
+}
+
+func (l *methodLock) traits(t *driver.Traits) {
+	t.Store, t.MinTTL, t.MaxTTL, t.Granularity = "tb_distributed_lock", 2*time.Second, stale, time.Second
+	t.Notes = append(t.Notes,
+		"the table has whole seconds, so a lease may end one early",
+		"other users take a lock whose holder died for left behind after five minutes, however short its ttl",
+	)
+}

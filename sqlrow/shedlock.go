@@ -1,0 +1,166 @@
+package sqlrow
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A shedLock is ShedLock's table: name, lock_until, locked_at, locked_by. A name is free if it has no row, or one whose
+// lock_until has come; rows are never deleted. Who holds it is in locked_by, which is the host's name for ShedLock
+// unless it is told otherwise; for us, see [who].
+type shedLock struct {
+	d                                                    *Driver
+	update, insert, renew, release, leave, holder, evict string
+}
+
+// Times are kept in UTC without a zone, as ShedLock does with usingDbTime. MySQL's have milliseconds, so that a lease is
+// rounded up to them.
+var shedLockTimes = map[Dialect][]string{
+	PostgreSQL: {
+		"{now}", "timezone('utc', clock_timestamp())",
+		"{after}", "timezone('utc', clock_timestamp()) + ? * interval '1 microsecond'",
+		"{left}", "(extract(epoch FROM lock_until - timezone('utc', clock_timestamp())) * 1000000)::bigint",
+		"{ticket}", "(extract(epoch FROM locked_at) * 1000000)::bigint",
+		"{exact}", "name = ?",
+	},
+	MySQL: {
+		"{now}", "UTC_TIMESTAMP(3)",
+		"{after}", "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(3))",
+		"{left}", "TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), lock_until)",
+		"{ticket}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', locked_at)",
+		"{exact}", "name = ? AND BINARY name = BINARY ?",
+	},
+}
+
+func newShedLock(d *Driver, table string) *shedLock {
+	s := func(text string) string {
+		return d.statement(strings.ReplaceAll(text, "{table}", table), shedLockTimes[d.dialect]...)
+	}
+	return &shedLock{
+		d:       d,
+		update:  s("UPDATE {table} SET lock_until = {after}, locked_at = {now}, locked_by = ? WHERE {exact} AND lock_until <= {now}"),
+		insert:  s("INSERT INTO {table} (name, lock_until, locked_at, locked_by) VALUES (?, {after}, {now}, ?) " + d.unless("name")),
+		renew:   s("UPDATE {table} SET lock_until = GREATEST(lock_until, {after}) WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
+		release: s("UPDATE {table} SET lock_until = {now} WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
+		leave:   s("UPDATE {table} SET lock_until = {after}, locked_by = ? WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
+		evict:   s("UPDATE {table} SET lock_until = {now} WHERE {exact} AND locked_by = ?"),
+		holder:  s("SELECT name, {left}, {ticket}, locked_by FROM {table} WHERE name = ?"),
+	}
+}
+
+// exact is the arguments of {exact}.
+func (l *shedLock) exact(name string) []any {
+	if l.d.dialect == MySQL {
+		return []any{name, name}
+	}
+	return []any{name}
+}
+
+// A holding is what a row says.
+type holding struct {
+	name   string
+	left   time.Duration
+	ticket int64
+	by     string
+}
+
+func (l *shedLock) read(ctx context.Context, name string) (*holding, error) {
+	var (
+		h    holding
+		left int64
+	)
+	err := l.d.db.QueryRowContext(ctx, l.holder, name).Scan(&h.name, &left, &h.ticket, &h.by)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	h.left = span(left)
+	return &h, err
+}
+
+func (l *shedLock) take(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	whole, mark := micros(c.TTL+c.Delay), who(c)+run(c)
+	args := append([]any{whole, mark}, l.exact(c.Name)...)
+	had, err := changed(l.d.db.ExecContext(ctx, l.update, args...))
+	if err == nil && !had {
+		had, err = changed(l.d.db.ExecContext(ctx, l.insert, c.Name, whole, mark))
+	}
+	if err != nil {
+		return driver.Place{}, err
+	}
+	h, err := l.read(ctx, c.Name)
+	switch {
+	case err != nil:
+		return driver.Place{}, err
+	case h == nil:
+		return driver.Place{}, errors.New("the row of the lock is gone just after it was there")
+	case h.name != c.Name:
+		return driver.Place{}, fmt.Errorf("%w: for the table's collation, %q is the same name as %q", driver.ErrForeign, c.Name, h.name)
+	case strings.HasPrefix(h.by, who(c)) && had:
+		return driver.Place{Ticket: h.ticket, Holds: true, TTL: max(0, h.left-c.Delay)}, nil
+	case strings.HasPrefix(h.by, who(c)):
+		ttl, err := l.keep(ctx, c)
+		return driver.Place{Ticket: h.ticket, Holds: err == nil, TTL: ttl}, err
+	case strings.HasPrefix(h.by, was(c)):
+		return driver.Place{}, driver.ErrGone
+	case reclaims(c, h.by):
+		again := *c
+		again.Reclaim = false
+		if _, err := l.d.db.ExecContext(ctx, l.evict, append(l.exact(c.Name), h.by)...); err != nil {
+			return driver.Place{}, err
+		}
+		return l.take(ctx, &again)
+	}
+	return driver.Place{Retry: max(0, h.left), Blocker: driver.Standing{
+		Weight: driver.All, Holds: true, Remaining: max(0, h.left), Record: h.by,
+	}}, nil
+}
+
+func (l *shedLock) keep(ctx context.Context, c *driver.Claim) (time.Duration, error) {
+	args := append([]any{micros(c.TTL + c.Delay)}, l.exact(c.Name)...)
+	had, err := changed(l.d.db.ExecContext(ctx, l.renew, append(args, len(who(c)), who(c), micros(c.Delay))...))
+	if err != nil {
+		return 0, err
+	}
+	// MySQL does not count a row that stays as it was.
+	h, err := l.read(ctx, c.Name)
+	if err == nil && (h == nil || !strings.HasPrefix(h.by, who(c)) || !had && h.left <= c.Delay) {
+		err = driver.ErrGone
+	}
+	if err != nil {
+		return 0, err
+	}
+	return max(0, h.left-c.Delay), nil
+}
+
+func (l *shedLock) free(ctx context.Context, c *driver.Claim, keep time.Duration) error {
+	statement, args := l.release, l.exact(c.Name)
+	if keep > 0 {
+		statement, args = l.leave, append([]any{micros(keep), was(c) + run(c)}, args...)
+	}
+	had, err := changed(l.d.db.ExecContext(ctx, statement, append(args, len(who(c)), who(c), micros(c.Delay))...))
+	if err == nil && !had {
+		err = driver.ErrGone
+	}
+	return err
+}
+
+func (l *shedLock) look(ctx context.Context, name string) (time.Duration, error) {
+	h, err := l.read(ctx, name)
+	if err != nil || h == nil {
+		return 0, err
+	}
+	return h.left, nil
+}
+
+func (l *shedLock) traits(t *driver.Traits) {
+	t.Store, t.MinTTL, t.Granularity = "shedlock", 100*time.Millisecond, time.Millisecond
+	t.Notes = append(t.Notes,
+		"ShedLock must use the time of the database (usingDbTime), and, on one host, a name of its own for each process (lockedBy)",
+	)
+}

@@ -1,0 +1,330 @@
+// Package sqlrow keeps each lock as one row of a table that programs in other languages use too, so that they and stile
+// exclude each other: ShedLock's table, and the tb_distributed_lock that many services have copied from an article.
+//
+// It is for moving to stile name by name. There is no queue in such a table: locks are exclusive, who asks at the right
+// moment is next, a waiter polls, and the others give no tokens that a resource could compare. It works on any *sql.DB of
+// PostgreSQL, MySQL or MariaDB and imports no driver; packages postgres and mysql open it by URL.
+package sqlrow
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A Dialect is the kind of a database.
+type Dialect int
+
+// The dialects.
+const (
+	PostgreSQL Dialect = iota + 1
+	MySQL              // and MariaDB
+)
+
+// A Layout is what a lock's row looks like.
+type Layout int
+
+// The layouts.
+const (
+	// ShedLock is the table of ShedLock, with times of the database in UTC (usingDbTime in ShedLock).
+	ShedLock Layout = iota + 1
+
+	// MethodLock is tb_distributed_lock: a unique method name, the device, and the time of the last operation. Its other
+	// users take a row for stale after five minutes.
+	MethodLock
+)
+
+// Options are what [New] can be told. Nil and the zero value mean the defaults.
+type Options struct {
+	Table string // its name, with a schema before a dot if need be; "" means the layout's own
+
+	// Explain makes an error of the SQL driver one of package driver: rejected, unreachable. Nil means that an error says
+	// nothing about whether the statement was applied.
+	Explain func(error) error
+}
+
+// A Driver keeps locks in a table. It makes no table: that belongs to the others.
+type Driver struct {
+	db      *sql.DB
+	dialect Dialect
+	rows    rows
+	explain func(error) error
+	longest int64 // characters of a name; 0 means any number
+
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// rows is a layout.
+type rows interface {
+	// take tries to make a claim the holder of its name, or finds that it is.
+	take(ctx context.Context, c *driver.Claim) (driver.Place, error)
+	// keep starts the lease of a holder anew.
+	keep(ctx context.Context, c *driver.Claim) (time.Duration, error)
+	// free releases a holder's lock, after a while if left is not 0.
+	free(ctx context.Context, c *driver.Claim, left time.Duration) error
+	// look returns how long the name stays taken if nothing happens; 0 if it is free.
+	look(ctx context.Context, name string) (time.Duration, error)
+	traits(t *driver.Traits)
+}
+
+// waitingTicket is that of a claim that waits: nothing stands in the table for it. Real tickets are larger.
+const waitingTicket = 1
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+
+// New returns a driver over a database, which it leaves open when it closes. The error says that the table is missing or
+// is another one.
+func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Options) (*Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	d := &Driver{db: db, dialect: dialect, explain: o.Explain}
+	if d.explain == nil {
+		d.explain = func(err error) error { return err }
+	}
+	if dialect != PostgreSQL && dialect != MySQL {
+		return nil, driver.Rejected(fmt.Errorf("no dialect has number %d", int(dialect)))
+	}
+	table, column := o.Table, "name"
+	if layout == MethodLock {
+		column = "dl_method_name"
+	}
+	if table == "" {
+		table = map[Layout]string{ShedLock: "shedlock", MethodLock: "tb_distributed_lock"}[layout]
+	}
+	if table != "" && !identifier.MatchString(table) {
+		return nil, driver.Rejected(fmt.Errorf("table %q: it must be letters, digits and _, with a schema before a dot if need be", table))
+	}
+	var probe string
+	switch layout {
+	case ShedLock:
+		d.rows, probe = newShedLock(d, table), "name, lock_until, locked_at, locked_by"
+	case MethodLock:
+		d.rows, probe = newMethodLock(d, table), "dl_id, dl_method_name, dl_device_info, dl_operate_time"
+	default:
+		return nil, driver.Rejected(fmt.Errorf("no layout has number %d", int(layout)))
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	found, err := db.QueryContext(ctx, "SELECT "+probe+" FROM "+table+" WHERE 1 = 0")
+	if err == nil {
+		err = errors.Join(found.Err(), found.Close())
+	}
+	if err != nil {
+		d.cancel()
+		return nil, fmt.Errorf("table %s with columns %s: %w", table, probe, d.explain(err))
+	}
+	if d.longest, err = d.length(ctx, table, column); err != nil {
+		d.cancel()
+		return nil, fmt.Errorf("the length of column %s of table %s: %w", column, table, d.explain(err))
+	}
+	return d, nil
+}
+
+// length returns how many characters a column has room for; 0 means that there is no limit. Where the database is told to
+// be lenient it would cut a longer name.
+func (d *Driver) length(ctx context.Context, table, column string) (int64, error) {
+	schema, name, ok := strings.Cut(table, ".")
+	where, args := "table_name = ? AND column_name = ?", []any{name, column}
+	switch {
+	case ok:
+		where += " AND table_schema = ?"
+		args = append(args, schema)
+	case d.dialect == PostgreSQL:
+		where, args = where+" AND table_schema = ANY (current_schemas(false))", []any{strings.ToLower(table), column}
+	default:
+		where, args = where+" AND table_schema = DATABASE()", []any{table, column}
+	}
+	var most sql.NullInt64
+	row := d.db.QueryRowContext(ctx, d.statement("SELECT character_maximum_length FROM information_schema.columns WHERE "+where), args...)
+	if err := row.Scan(&most); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
+	return most.Int64, nil
+}
+
+// unless has an INSERT do nothing if the row is there, and fail if it has any other fault.
+func (d *Driver) unless(key string) string {
+	if d.dialect == PostgreSQL {
+		return "ON CONFLICT DO NOTHING"
+	}
+	return "ON DUPLICATE KEY UPDATE " + key + " = " + key
+}
+
+// statement writes a statement for the dialect: ? stands for each argument, and {now}, {after} and {left} for times of
+// the database; {after} is a time so many microseconds away, which is an argument.
+func (d *Driver) statement(text string, times ...string) string {
+	text = strings.NewReplacer(times...).Replace(text)
+	if d.dialect != PostgreSQL {
+		return text
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(text, "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// Enter tries to have the lock. A claim that does not hold has no place in the table: entering again is another attempt.
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
+	if c.Weight != driver.All || c.Capacity != driver.All {
+		return p, fmt.Errorf("%w: a lock of one row has neither readers nor permits", driver.ErrUnsupported)
+	}
+	if n := utf8.RuneCountInString(c.Name); d.longest > 0 && int64(n) > d.longest {
+		return p, driver.Rejected(fmt.Errorf("the name has %d characters; the table's column has room for %d", n, d.longest))
+	}
+	err = d.call(ctx, func(ctx context.Context) error {
+		if c.Ticket > waitingTicket {
+			ttl, err := d.rows.keep(ctx, c)
+			p = driver.Place{Ticket: c.Ticket, Holds: err == nil, TTL: ttl}
+			return err
+		}
+		p, err = d.rows.take(ctx, c)
+		return err
+	})
+	if err != nil {
+		return driver.Place{}, err
+	}
+	if !p.Holds {
+		p.Ahead = 1
+		if !c.Try {
+			p.Ticket, p.TTL = waitingTicket, c.Wait
+		}
+	}
+	return p, nil
+}
+
+const (
+	lookLeast = 10 * time.Millisecond // between looks at a row
+	lookMost  = 200 * time.Millisecond
+)
+
+// Await looks at the row again and again, ever more seldom, until it is free.
+func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	for pause := lookLeast; ; pause = min(2*pause, lookMost) {
+		var left time.Duration
+		err := d.call(ctx, func(ctx context.Context) (err error) {
+			left, err = d.rows.look(ctx, c.Name)
+			return err
+		})
+		if err != nil || left <= 0 {
+			return driver.Place{}, err
+		}
+		timer := time.NewTimer(min(left, pause/2+rand.N(pause/2)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return driver.Place{}, ctx.Err()
+		case <-d.ctx.Done():
+			timer.Stop()
+			return driver.Place{}, driver.ErrClosed
+		}
+	}
+}
+
+// Renew is one statement for each claim.
+func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	all := make([]driver.Renewal, len(cs))
+	for i, c := range cs {
+		all[i].Err = d.call(ctx, func(ctx context.Context) (err error) {
+			all[i].TTL, err = d.rows.keep(ctx, c)
+			return err
+		})
+	}
+	return all
+}
+
+// Leave is one statement.
+func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+	return d.call(ctx, func(ctx context.Context) error { return d.rows.free(ctx, l.Claim, l.Keep) })
+}
+
+// Traits is [driver.Driver].
+func (d *Driver) Traits() driver.Traits {
+	t := driver.Traits{
+		Delay: true, Fencing: driver.NoFencing, Restart: true, Clock: "server", Wake: "poll", MaxTTL: driver.MaxTTL,
+		Notes: []string{"exclusive locks alone, in no order, and without tokens that a resource could compare"},
+	}
+	d.rows.traits(&t)
+	return t
+}
+
+// Close is [driver.Driver].
+func (d *Driver) Close() error {
+	d.cancel()
+	return nil
+}
+
+// call runs f on a context that ends with the driver too.
+func (d *Driver) call(ctx context.Context, f func(context.Context) error) error {
+	if d.ctx.Err() != nil {
+		return driver.ErrClosed
+	}
+	joined, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	err := f(joined)
+	switch {
+	case err == nil || driver.IsRejected(err):
+		return err
+	case d.ctx.Err() != nil:
+		return errors.New("the client was closed while the database had the statement")
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return d.explain(err)
+}
+
+// A claim's row says whose it is in words: "stile", the claim's id, what follows for the layout, and tags of its owner and
+// its client.
+
+// who is what the text begins with, however it goes on.
+func who(c *driver.Claim) string { return "stile " + c.ID + " " }
+
+// was is what it begins with once the claim has left and is kept.
+func was(c *driver.Claim) string { return "stile-left " + c.ID + " " }
+
+// run is the end of the text: whose run the claim is of.
+func run(c *driver.Claim) string { return tag(c.Owner) + " " + tag(c.Client) }
+
+func tag(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// reclaims reports whether a claim may throw out the one that a text is of: an earlier run of the same owner's.
+func reclaims(c *driver.Claim, text string) bool {
+	words := strings.Fields(text)
+	n := len(words)
+	return c.Reclaim && c.Owner != "" && n >= 4 && words[0] == "stile" && words[n-2] == tag(c.Owner) && words[n-1] != tag(c.Client)
+}
+
+func micros(t time.Duration) int64 { return t.Microseconds() }
+
+func span(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
+
+// changed reports whether a statement changed a row.
+func changed(r sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := r.RowsAffected()
+	return n > 0, err
+}
