@@ -1,31 +1,13 @@
-package postgres_test
+package postgres
 
 import (
 	"context"
-	"crypto/rand"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
-	"github.com/stilelock/stile/internal/servertest"
-	_ "github.com/stilelock/stile/postgres"
 )
-
-// server is shared by the tests that leave it as it is. Each has a schema of its own.
-var server *servertest.Server
-
-func TestMain(m *testing.M) {
-	os.Exit(servertest.Main(m, func(t servertest.TB) { server = servertest.Postgres(t) }))
-}
-
-// fresh returns the URL of a schema that does not exist yet.
-func fresh(s *servertest.Server, params ...string) string {
-	schema := "test_" + strings.ToLower(rand.Text())
-	return "postgres://postgres@" + s.Addr + "/postgres?" + strings.Join(append(params, "schema="+schema), "&")
-}
 
 // opener returns what opens one more client of the store at a URL.
 func opener(url string) func(t testing.TB) driver.Driver {

@@ -22,11 +22,11 @@ const (
 
 func init() {
 	for _, scheme := range []string{"postgres", "postgresql"} {
-		driver.Register(scheme, open)
+		driver.Register(scheme, openAddress)
 	}
 }
 
-func open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	d, err := Open(ctx, a)
 	if err != nil {
 		return nil, err

@@ -84,10 +84,10 @@ func Schema(schema, prefix string) (string, error) {
 
 // prepare makes the tables unless they are there. Many processes may do so at once.
 func (d *Driver) prepare(ctx context.Context) error {
-	version, err := d.version(ctx, d.pool)
-	if err == nil && version == 0 {
+	version, exists, err := d.version(ctx, d.pool)
+	if err == nil && !exists {
 		if err = d.create(ctx); err == nil {
-			version, err = d.version(ctx, d.pool)
+			version, _, err = d.version(ctx, d.pool)
 		}
 	}
 	switch {
@@ -105,22 +105,24 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// version returns the version of the tables, 0 if there are none.
-func (d *Driver) version(ctx context.Context, q querier) (version int, err error) {
-	table := d.place.fill(`"{schema}".{prefix}meta`)
-	var exists bool
-	if err := q.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", plain, table).Scan(&exists); err != nil || !exists {
-		return 0, d.explain(ctx, err)
+// version returns the version of the tables, and whether there are any.
+func (d *Driver) version(ctx context.Context, q querier) (version int, exists bool, err error) {
+	// Not to_regclass: in a transaction that has waited for whoever made the table, it answers what it knew before.
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = $1::text AND c.relname = $2::text)`, plain, d.place.schema, d.place.prefix+"meta").Scan(&exists)
+	if err != nil || !exists {
+		return 0, false, d.explain(ctx, err)
 	}
+	table := d.place.fill(`"{schema}".{prefix}meta`)
 	err = q.QueryRow(ctx, "SELECT version FROM "+table, plain).Scan(&version)
 	refusal, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, d.explain(ctx, errEmptied)
+		err = errEmptied
 	case refusal != nil && refusal.Code == "42703": // no such column
-		return 0, fmt.Errorf("%w: table %s", driver.ErrForeign, table)
+		return 0, true, fmt.Errorf("%w: table %s", driver.ErrForeign, table)
 	}
-	return version, d.explain(ctx, err)
+	return version, true, d.explain(ctx, err)
 }
 
 // create makes the tables, unless somebody else does so at the same time: that is waited for.
@@ -133,11 +135,11 @@ func (d *Driver) create(ctx context.Context) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", plain, int64(d.place.hash())); err != nil {
 		return d.explain(ctx, err)
 	}
-	if version, err := d.version(ctx, tx); err != nil || version != 0 {
+	if _, exists, err := d.version(ctx, tx); err != nil || exists {
 		return err
 	}
 	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1::text) IS NOT NULL", plain, `"`+d.place.schema+`"`).Scan(&exists); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)", plain, d.place.schema).Scan(&exists); err != nil {
 		return d.explain(ctx, err)
 	}
 	text := d.place.fill(schemaText)

@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// Through a pooler that shares connections between transactions all works but notifications: waiters poll, and the
+// traits say so.
+func TestContractThroughPooler(t *testing.T) {
+	t.Parallel()
+	url := fresh(servertest.PgBouncer(t, server, "transaction"))
+	traits := open(t, url).Traits()
+	if traits.Wake != "poll" || !strings.Contains(strings.Join(traits.Notes, "\n"), "pooler") {
+		t.Errorf("wake is %q, with notes %q; want polling, and why", traits.Wake, traits.Notes)
+	}
+	drivertest.Run(t, drivertest.Store{Open: opener(url)})
+}
+
+// One that gives each client a connection of its own is not in the way.
+func TestSessionPooler(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(servertest.PgBouncer(t, server, "session")))
+	if wake := d.Traits().Wake; wake != "push" {
+		t.Errorf("wake is %q; want push", wake)
+	}
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, d, a)
+	enter(t, d, b)
+	listens(t, d, b)
+	leave(t, d, a)
+	await(t, d, b)
+}

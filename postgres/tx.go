@@ -1,0 +1,64 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile/driver"
+)
+
+// LockTx waits until the caller's transaction has the lock of a name, which it keeps until it commits or rolls back. It
+// takes no lease, so nothing is renewed and nothing runs out: if the connection dies, so do lock and writes together. It
+// needs no token, as long as all that the lock protects is in this database and is read and written in this transaction.
+//
+// The lock excludes all who lock the same name by LockTx, [LockSQLTx] or a store with mode=session, in one database; it
+// knows nothing of claims in tables. It is an advisory lock on 64 bits of the name's SHA-256, so once in a very long
+// while two names may wait for each other. The same transaction may take it again.
+//
+// The transaction must be read committed: another one would go on to see what was there before it had the lock. Two that
+// lock several names in different orders wait for each other, and PostgreSQL ends one with an error. After an error the
+// transaction must be rolled back. The wait ends with ctx.
+func LockTx(ctx context.Context, tx pgx.Tx, name string) error {
+	if err := driver.CheckName(name); err != nil {
+		return err
+	}
+	var isolation string
+	if err := tx.QueryRow(ctx, lockTx, plain, advisoryKey(name)).Scan(&isolation); err != nil {
+		return fmt.Errorf("lock %q in the transaction: %w", name, err)
+	}
+	return readCommitted(isolation)
+}
+
+// LockSQLTx is [LockTx] for a transaction of database/sql, by any driver of PostgreSQL.
+func LockSQLTx(ctx context.Context, tx *sql.Tx, name string) error {
+	if err := driver.CheckName(name); err != nil {
+		return err
+	}
+	var isolation string
+	if err := tx.QueryRowContext(ctx, lockTx, advisoryKey(name)).Scan(&isolation); err != nil {
+		return fmt.Errorf("lock %q in the transaction: %w", name, err)
+	}
+	return readCommitted(isolation)
+}
+
+// lockTx looks at the isolation first, so as not to wait for nothing.
+const lockTx = `SELECT CASE current_setting('transaction_isolation') WHEN 'read committed'
+THEN pg_advisory_xact_lock($1)::text || 'read committed' ELSE current_setting('transaction_isolation') END`
+
+func readCommitted(isolation string) error {
+	if isolation != "read committed" {
+		return errors.New("the transaction is " + isolation + ": a lock in it needs read committed, to see what was written before")
+	}
+	return nil
+}
+
+// advisoryKey is the number that stands for a name in PostgreSQL's own locks.
+func advisoryKey(name string) int64 {
+	sum := sha256.Sum256([]byte("stile " + name))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
