@@ -41,12 +41,18 @@ func (e *Error) Unwrap() error { return e.Err }
 // A HeldError says who holds a lock that could not be had at once. It is [ErrHeld].
 type HeldError struct {
 	By        Holder
-	Remaining time.Duration // lease of the holder; it may be renewed
+	Remaining time.Duration // lease of the holder, which it may renew; negative while only a lock-delay is left; 0 if the store does not tell
 }
 
 // Error tells the holder and its lease.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("held by %v, for %v more unless renewed", e.By, max(0, e.Remaining).Round(time.Millisecond))
+	switch {
+	case e.Remaining == 0:
+		return fmt.Sprintf("held by %v", e.By)
+	case e.Remaining < 0:
+		return fmt.Sprintf("held by %v until its lease ran out, and kept from others by its lock-delay", e.By)
+	}
+	return fmt.Sprintf("held by %v, for %v more unless renewed", e.By, max(e.Remaining.Round(time.Millisecond), time.Millisecond))
 }
 
 // Is reports whether the target is ErrHeld.

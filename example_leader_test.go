@@ -2,6 +2,7 @@ package stile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -9,9 +10,9 @@ import (
 	_ "github.com/stilelock/stile/memory"
 )
 
-// Two replicas of a service stand for leader. The one that holds the lock leads until it unlocks or its lease is lost;
-// then the next does. Whoever asks the store is told who leads.
-func ExampleClient_Candidate() {
+// Two replicas of a service stand for leader. The one that is elected leads until its function returns, or until its
+// context ends because the lease is lost; then the next one leads. Whoever wants to know follows who leads.
+func ExampleClient_Observe() {
 	ctx := context.Background()
 
 	// Each replica is a process of its own, with a client of its own.
@@ -27,38 +28,41 @@ func ExampleClient_Candidate() {
 	defer two.Close()
 	defer visitor.Close()
 
-	leader := func() string {
-		queue, err := visitor.Show(ctx, "scheduler")
-		if err != nil {
-			log.Fatal(err)
-		}
-		return queue.Claims[0].Holder.Value
+	over := make(chan error, 2)
+	stand := func(replica *stile.Client, address string, resign <-chan struct{}) {
+		over <- replica.Candidate("scheduler", address).Do(ctx, func(ctx context.Context) error {
+			// It leads now. What it writes carries the token of stile.FromContext(ctx).
+			select {
+			case <-resign:
+				return nil
+			case <-ctx.Done(): // it leads no longer
+				return context.Cause(ctx)
+			}
+		})
 	}
 
-	first, err := one.Candidate("scheduler", "10.0.0.1:8080").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	elected := make(chan *stile.Lease)
-	go func() {
-		lease, err := two.Candidate("scheduler", "10.0.0.2:8080").Lock(ctx)
+	resign := make(chan struct{})
+	go stand(one, "10.0.0.1:8080", resign)
+	terms := 0
+	for leader, err := range visitor.Observe(ctx, "scheduler") {
 		if err != nil {
-			log.Print(err)
+			log.Print(err) // the next round of the loop comes when the store can be asked again
+			continue
 		}
-		elected <- lease
-	}()
-	fmt.Println(leader(), "leads")
-
-	// While it leads, its work runs under first.Context(), which ends when it no longer does.
-	if err := first.Unlock(); err != nil {
-		log.Fatal(err)
+		if !leader.Leads() {
+			continue
+		}
+		fmt.Println(leader.Value, "leads")
+		if terms++; terms == 2 {
+			break
+		}
+		go stand(two, "10.0.0.2:8080", resign)
+		resign <- struct{}{}
 	}
-	second := <-elected
-	fmt.Println(leader(), "leads, with a higher token:", second.Token() > first.Token())
-	if err := second.Unlock(); err != nil {
-		log.Fatal(err)
-	}
+	resign <- struct{}{}
+	fmt.Println("both ended well:", errors.Join(<-over, <-over) == nil)
 	// Output:
 	// 10.0.0.1:8080 leads
-	// 10.0.0.2:8080 leads, with a higher token: true
+	// 10.0.0.2:8080 leads
+	// both ended well: true
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -17,7 +20,7 @@ type Holder struct {
 	Host    string `json:"host,omitempty"`
 	PID     int    `json:"pid,omitempty"`
 	Reason  string `json:"reason,omitempty"` // LockOptions.Reason
-	Value   string `json:"value,omitempty"`  // what a candidate stands for
+	Value   string `json:"value,omitempty"`  // what a candidate stands for; of a claim that is not stile's, all that it says
 }
 
 // String names the holder in a few words.
@@ -26,7 +29,10 @@ func (h Holder) String() string {
 	if who == "" {
 		who = h.Program
 	}
-	if who == "" {
+	switch {
+	case who == "" && h.Value != "":
+		return fmt.Sprintf("another program (%s)", h.Value)
+	case who == "":
 		return "somebody unknown"
 	}
 	if h.Host != "" {
@@ -57,11 +63,14 @@ func recordOf(o LockOptions, value string) (string, error) {
 	return string(text), err
 }
 
-// holderOf reads a record. What another program wrote there is nobody known.
+// holderOf reads a record. What another program wrote there, such as a candidate of its own, is the value if it is text.
 func holderOf(record string) Holder {
 	var h Holder
-	if json.Unmarshal([]byte(record), &h) != nil {
+	if json.Unmarshal([]byte(record), &h) == nil && (h.Owner != "" || h.Program != "") {
+		return h
+	}
+	if !utf8.ValidString(record) || strings.ContainsFunc(record, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return Holder{}
 	}
-	return h
+	return Holder{Value: record}
 }

@@ -23,21 +23,33 @@ type Claim struct {
 	Holds     bool
 	Left      bool          // released, and kept for a while by UnlockAfter
 	Since     time.Duration // how long ago it entered the queue
-	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out
+	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if the store does not tell
 	Holder    Holder
 }
 
 // Show returns the queue of one name, which is empty if nobody uses it. The error is [ErrUnsupported] if the store
 // cannot tell.
 func (c *Client) Show(ctx context.Context, name string) (Queue, error) {
-	if err := driver.CheckName(name); err != nil {
-		return Queue{}, &Error{Op: "show", Name: name, Err: fmt.Errorf("%w name: %w", ErrInvalid, err)}
+	return c.show(ctx, "show", name)
+}
+
+func (c *Client) show(ctx context.Context, op, name string) (Queue, error) {
+	if err := checked(op, name); err != nil {
+		return Queue{}, err
 	}
 	list, err := c.list(ctx, &driver.Query{Name: name})
 	if err != nil || len(list) == 0 {
-		return Queue{Name: name}, wrapped("show", name, err)
+		return Queue{Name: name}, wrapped(op, name, err)
 	}
 	return list[0], nil
+}
+
+// checked is the error of an operation on a text that cannot be a name.
+func checked(op, name string) error {
+	if err := driver.CheckName(name); err != nil {
+		return &Error{Op: op, Name: name, Err: fmt.Errorf("%w name: %w", ErrInvalid, err)}
+	}
+	return nil
 }
 
 // List returns the queues of all names in use that begin with the prefix, in the order of their bytes.
@@ -83,8 +95,8 @@ func unlessAll(n int64) int64 {
 // one at the head. It returns the claim as it stood. Its holder is told at its next renewal, so others may hold the lock
 // while it is still at work. The error is [ErrGone] if there is no such claim.
 func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, error) {
-	if err := driver.CheckName(name); err != nil {
-		return Claim{}, &Error{Op: "break", Name: name, Err: fmt.Errorf("%w name: %w", ErrInvalid, err)}
+	if err := checked("break", name); err != nil {
+		return Claim{}, err
 	}
 	breaker, ok := c.d.(driver.Breaker)
 	if !ok {

@@ -46,15 +46,6 @@ func (c *Client) Permit(name string, n, of int) *Lock {
 	return l
 }
 
-// Candidate returns the lock whose holder is the leader of a name. The value, such as the leader's address, stands in
-// the holder's record for everybody to see.
-func (c *Client) Candidate(name, value string) *Lock {
-	l := c.lock(name, driver.All, driver.All)
-	l.value = value
-	l.set(l.opts)
-	return l
-}
-
 func (c *Client) lock(name string, weight, of int64) *Lock {
 	l := &Lock{c: c, want: c.want, opts: c.opts.LockOptions}
 	l.want.Name, l.want.Weight, l.want.Capacity = name, weight, of

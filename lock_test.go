@@ -130,6 +130,19 @@ func TestTryLock(t *testing.T) {
 	})
 }
 
+func TestHeldErrorSaysNoMoreThanTheStoreDoes(t *testing.T) {
+	for remaining, want := range map[time.Duration]string{
+		1234567 * time.Microsecond: "held by till-7, for 1.235s more unless renewed",
+		time.Microsecond:           "held by till-7, for 1ms more unless renewed",
+		0:                          "held by till-7",
+		-time.Second:               "held by till-7 until its lease ran out, and kept from others by its lock-delay",
+	} {
+		if got := (&stile.HeldError{By: stile.Holder{Owner: "till-7"}, Remaining: remaining}).Error(); got != want {
+			t.Errorf("%v left: %q; want %q", remaining, got, want)
+		}
+	}
+}
+
 func TestLockWithin(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)

@@ -2,7 +2,7 @@ package stile
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"iter"
 	"reflect"
 	"time"
@@ -54,19 +54,12 @@ const pollEvery = 250 * time.Millisecond
 // follow calls see with the queue of a name, now and whenever it may have changed, and with what went wrong, once each
 // time, until see returns false, ctx ends, or the error is one that will not pass.
 func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, error) bool) {
-	if err := driver.CheckName(name); err != nil {
-		see(Queue{}, &Error{Op: op, Name: name, Err: fmt.Errorf("%w name: %w", ErrInvalid, err)})
-		return
-	}
 	for told := false; ; {
-		err := c.look(ctx, name, func(q Queue) bool {
+		err := c.look(ctx, op, name, func(q Queue) bool {
 			told = false
 			return see(q, nil)
 		})
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if !told && !see(Queue{}, wrapped(op, name, err)) || driver.IsRejected(err) {
+		if err == nil || ctx.Err() != nil || !told && !see(Queue{}, err) || !passes(err) {
 			return
 		}
 		told = true
@@ -76,9 +69,15 @@ func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, er
 	}
 }
 
+// passes reports whether the same question may be answered later.
+func passes(err error) bool { return !driver.IsRejected(err) && !errors.Is(err, ErrInvalid) }
+
 // look calls see with the queue of a name, now and whenever it may have changed, until it fails or see returns false;
 // then the error is nil.
-func (c *Client) look(ctx context.Context, name string, see func(Queue) bool) error {
+func (c *Client) look(ctx context.Context, op, name string, see func(Queue) bool) error {
+	if err := checked(op, name); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	told, ended := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
@@ -99,16 +98,13 @@ func (c *Client) look(ctx context.Context, name string, see func(Queue) bool) er
 		select {
 		case <-told:
 		case err := <-ended:
-			return err
+			return wrapped(op, name, err)
 		}
-		list, err := c.list(ctx, &driver.Query{Name: name})
+		q, err := c.show(ctx, op, name)
 		if err != nil {
 			return err
 		}
-		if len(list) == 0 {
-			list = []Queue{{Name: name}}
-		}
-		if !see(list[0]) {
+		if !see(q) {
 			return nil
 		}
 	}

@@ -234,10 +234,14 @@ func (q *Queue) place(now int64, i int, ttl int64) Place {
 
 func (q *Queue) standing(now int64, i int) Standing {
 	e := &q.Entries[i]
+	left := e.Ends - now
+	if left == 0 {
+		left = -1 // its lease has just run out; 0 would mean that the store does not tell
+	}
 	return Standing{
 		Ticket: e.Ticket, Weight: e.Weight, Holds: i < q.Holding(), Left: e.Left, Record: e.Record,
 		Since:     time.Duration(now-e.Since) * time.Microsecond,
-		Remaining: time.Duration(e.Ends-now) * time.Microsecond,
+		Remaining: time.Duration(left) * time.Microsecond,
 	}
 }
 

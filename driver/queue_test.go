@@ -229,6 +229,20 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// A lease that has just run out is told from one of which the store does not tell how much is left.
+func TestRemainingIsNeverZero(t *testing.T) {
+	var q Queue
+	c := exclusive("1")
+	c.Delay = 10 * time.Microsecond
+	mustEnter(t, &q, 0, c)
+	ends := q.Entries[0].Ends
+	for now, want := range map[int64]time.Duration{ends - 1: time.Microsecond, ends: -time.Microsecond, ends + 1: -time.Microsecond} {
+		if list := q.List(now); len(list) != 1 || list[0].Remaining != want {
+			t.Errorf("at %d: %+v; want %v left", now-ends, list, want)
+		}
+	}
+}
+
 func TestBlockerInLockDelay(t *testing.T) {
 	var q Queue
 	holder := exclusive("1")

@@ -213,7 +213,7 @@ func (g *gate) heldBy(now time.Duration) *Held {
 	}
 	held := &Held{By: g.terms.Record}
 	if g.now != nil {
-		held.Remaining = g.now.deadline - now
+		held.Remaining = max(0, g.now.deadline-now)
 	}
 	return held
 }
