@@ -28,7 +28,7 @@ build: bin ## build the command: bin/stile
 demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one
 	@bin/stile demo tickets
 
-servers: bin/etcd ## install the servers that the tests start, where they are missing
+servers: bin/etcd bin/consul ## install the servers that the tests start, where they are missing
 	@internal/repo/install.sh $(SERVERS)
 
 test: servers bin ## run the tests of all modules on real servers
@@ -53,9 +53,11 @@ interop: ## run the foreign clients under interop/ against the same locks
 	done; \
 	if [ $$n = 0 ]; then echo "interop/ has no foreign clients yet: nothing was run"; fi
 
-bench: servers ## measure beside other libraries, into docs/benchmarks.md
+bench: servers ## measure beside other libraries, into docs/benchmarks*.md
 	@mkdir -p docs
-	@cd bench && go run . -out ../docs/benchmarks.md
+	@cd bench && for page in redis:benchmarks etcd:benchmarks-etcd zookeeper:benchmarks-zookeeper; do \
+		go run . -store "$${page%%:*}" -out "../docs/$${page#*:}.md"; \
+	done
 
 fuzz: ## fuzz each parser for FUZZTIME (20s)
 	@for pkg in $$(go list -f '{{.ImportPath}}' $(PACKAGES)); do \
@@ -99,6 +101,12 @@ bin:
 bin/etcd: internal/servers/etcd/go.mod internal/servers/etcd/go.sum | bin
 	@echo "building etcd, which takes about a minute"
 	@GOWORK=off go build -C internal/servers/etcd -p $(PARALLEL) -o ../../../bin/etcd go.etcd.io/etcd/server/v3
+	@touch $@
+
+# The newest Consul whose own modules are published, so that it can be built as a module.
+bin/consul: internal/servers/consul/go.mod internal/servers/consul/go.sum | bin
+	@echo "building Consul, which takes two or three minutes"
+	@GOWORK=off go build -C internal/servers/consul -p $(PARALLEL) -ldflags '-s -w' -o ../../../bin/consul github.com/hashicorp/consul
 	@touch $@
 
 bin/golangci-lint: lint/go.mod lint/go.sum | bin

@@ -13,6 +13,7 @@ import (
 // An arena is a kind of server, with the libraries that are measured on it.
 type arena struct {
 	key        string // of the flag -store
+	page       string // where its figures are kept
 	server     string // what it is, as in "one real Redis server"
 	conditions string // how it runs
 	start      func(t servertest.TB) *servertest.Server
@@ -28,7 +29,7 @@ type arena struct {
 	targets  []target
 }
 
-var arenas = []*arena{redisArena}
+var arenas = []*arena{redisArena, etcdArena, zooKeeperArena}
 
 // arenaOf returns the arena with a key.
 func arenaOf(key string) (*arena, error) {
@@ -41,6 +42,9 @@ func arenaOf(key string) (*arena, error) {
 	}
 	return nil, fmt.Errorf("no store is called %q; there are %s", key, strings.Join(keys, ", "))
 }
+
+// name is what people call the server.
+func (a *arena) name() string { return strings.TrimSuffix(a.server, " server") }
 
 // find returns the contender with a name.
 func (a *arena) find(name string) contender {

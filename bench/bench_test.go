@@ -25,13 +25,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestQuick takes every measure once, for so short a time that the figures mean nothing, and looks at what is there.
+// TestQuick takes every measure of every store once, for so short a time that the figures mean nothing, and looks at what
+// is there.
 func TestQuick(t *testing.T) {
+	for _, a := range arenas {
+		t.Run(a.key, func(t *testing.T) { testQuick(t, a) })
+	}
+}
+
+func testQuick(t *testing.T, a *arena) {
 	file := filepath.Join(t.TempDir(), "page.md")
 	h := &host{}
 	defer h.end()
 	var said bytes.Buffer
-	if err := mainErr(h, []string{"-quick", "-out", file}, &said, &said); err != nil {
+	if err := mainErr(h, []string{"-store", a.key, "-quick", "-out", file}, &said, &said); err != nil {
 		t.Fatalf("%v\n%s", err, &said)
 	}
 	text, err := os.ReadFile(file)
@@ -39,13 +46,12 @@ func TestQuick(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for _, target := range redisArena.targets {
+	for _, target := range a.targets {
 		if !strings.Contains(page, "| "+target.text+" | ") {
 			t.Errorf("the page has no target %q", target.text)
 		}
 	}
-	b := &bench{arena: redisArena}
-	for _, m := range redisArena.measures(b) {
+	for _, m := range a.measures(&bench{arena: a}) {
 		_, part, ok := strings.Cut(page, "## "+m.title+"\n")
 		if !ok {
 			t.Errorf("the page has no part %q", m.title)
@@ -62,8 +68,8 @@ func TestQuick(t *testing.T) {
 			t.Errorf("a figure is missing: %s", line)
 		}
 	}
-	for _, want := range []string{"Redis ", "go1.", "go-redsync/redsync/v4 v", "load average"} {
-		if !strings.Contains(page, want) {
+	for _, want := range append([]string{a.name() + " ", "go1.", "load average"}, a.peers...) {
+		if !strings.Contains(page, strings.TrimPrefix(want, "github.com/")) {
 			t.Errorf("the page does not tell %q", want)
 		}
 	}

@@ -93,3 +93,8 @@ func (l stileLibrary) close()                  { l.c.Close() }
 type stileMutex struct{ l *stile.Lock }
 
 func (m stileMutex) lock(ctx context.Context) (held, error) { return m.l.Lock(ctx) }
+
+// A brokenMutex could not be made.
+type brokenMutex struct{ err error }
+
+func (m brokenMutex) lock(context.Context) (held, error) { return nil, m.err }

@@ -28,7 +28,7 @@ type facts struct {
 // report writes the page.
 func (b *bench) report(w io.Writer, f *facts) error {
 	var p page
-	p.line("# Benchmarks")
+	p.line("# Benchmarks: %s", b.arena.name())
 	p.line("")
 	p.line("stile beside other lock libraries for Go, on one real %s, measured in one run. This page is written by", b.arena.server)
 	p.line("`%s` in the folder bench, not by hand.", f.command)

@@ -1,0 +1,56 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// openConsulAPI connects Consul's own client. A lock makes a session for each acquisition, unless it is given one.
+func openConsulAPI(addr string, ttl time.Duration, shared bool) (library, error) {
+	c, err := api.NewClient(&api.Config{Address: addr})
+	if err != nil {
+		return nil, err
+	}
+	return consulLibrary{c, ttl, shared}, nil
+}
+
+type consulLibrary struct {
+	c      *api.Client
+	ttl    time.Duration
+	shared bool
+}
+
+func (l consulLibrary) mutex(name string) mutex {
+	o := &api.LockOptions{Key: name + "/.lock", SessionTTL: l.ttl.String(), LockDelay: time.Millisecond}
+	if l.shared {
+		id, _, err := l.c.Session().Create(&api.SessionEntry{TTL: l.ttl.String(), LockDelay: time.Millisecond}, nil)
+		if err != nil {
+			return brokenMutex{err}
+		}
+		o.Session = id
+	}
+	lock, err := l.c.LockOpts(o)
+	if err != nil {
+		return brokenMutex{err}
+	}
+	return consulMutex{lock}
+}
+
+func (l consulLibrary) close() {}
+
+type consulMutex struct{ l *api.Lock }
+
+func (m consulMutex) lock(ctx context.Context) (held, error) {
+	lost, err := m.l.Lock(ctx.Done())
+	if err == nil && lost == nil {
+		err = errors.Join(ctx.Err(), errors.New("consul: the lock was not had"))
+	}
+	return m, err
+}
+
+func (m consulMutex) Unlock() error { return m.l.Unlock() }

@@ -1,0 +1,79 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+	_ "github.com/stilelock/stile/zookeeper" // the scheme zk
+)
+
+const zooKeeperRival = "go-zookeeper"
+
+var zooKeeperArena = &arena{
+	key: "zookeeper", page: "docs/benchmarks-zookeeper.md", server: "ZooKeeper server", conditions: "as the tests start it",
+	start:   func(t servertest.TB) *servertest.Server { return servertest.ZooKeeper(t) },
+	version: zooKeeperVersion,
+	count:   zooKeeperCounts,
+	contenders: append(stiles("zk"), contender{
+		zooKeeperRival, "its Lock; one session for all goroutines", true, nil, openGoZooKeeper,
+	}),
+	peers:    []string{"github.com/go-zookeeper/zk"},
+	note:     "A message is an answer, or an event of a watch.",
+	calm:     []string{ours, zooKeeperRival},
+	crowd:    []string{ours, zooKeeperRival},
+	measures: consensusMeasures,
+	targets:  consensusTargets(zooKeeperRival),
+}
+
+// zooKeeperStats hands over each line that the server says of itself, "Received: 12".
+func zooKeeperStats(s *servertest.Server, each func(key, value string)) error {
+	c, err := net.DialTimeout("tcp", s.Addr, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(c, "srvr"); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(c)
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ": "); ok {
+			each(key, strings.TrimSpace(value))
+		}
+	}
+	return err
+}
+
+func zooKeeperVersion(s *servertest.Server) string {
+	version := "ZooKeeper"
+	_ = zooKeeperStats(s, func(key, value string) {
+		if key == "Zookeeper version" {
+			version, _, _ = strings.Cut("ZooKeeper "+value, "-")
+		}
+	})
+	return version
+}
+
+// zooKeeperCounts counts packets: a request is one that the server got.
+func zooKeeperCounts(s *servertest.Server) (counts, error) {
+	c := counts{}
+	err := zooKeeperStats(s, func(key, value string) {
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch key {
+		case "Received":
+			c["request"] = n
+		case "Sent":
+			c[sentMessages] = n
+		}
+	})
+	return c, err
+}
