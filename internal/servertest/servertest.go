@@ -241,6 +241,27 @@ func Until(t TB, what string, holds func() bool) {
 	}
 }
 
+// built returns the path of a server that make servers builds.
+func built(t TB, name string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, e := os.Stat(filepath.Join(dir, "go.work")); e == nil {
+			binary := filepath.Join(dir, "bin", name)
+			if _, err = os.Stat(binary); err == nil {
+				return binary
+			}
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Fatalf("bin/%s is missing: make servers builds it", name)
+	return ""
+}
+
 // freePorts returns ports that were free a moment ago, all different.
 func freePorts(n int) ([]int, error) {
 	var ports []int

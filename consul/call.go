@@ -1,0 +1,151 @@
+package consul
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	// patience bounds a call whose caller sets no bound, and what a blocking query takes beyond its wait.
+	patience = 5 * time.Second
+
+	// maxAnswer is the size in bytes that an answer may have.
+	maxAnswer = 64 << 20
+)
+
+// A request is one HTTP call.
+type request struct {
+	method, path string // the path is below /v1/, escaped
+	query        url.Values
+	body         any // sent as JSON; nil means nothing
+}
+
+// A response is what came back. Its text is read.
+type response struct {
+	status int
+	index  uint64
+	text   []byte
+}
+
+// call sends a request and returns the answer. An answer that is neither 2xx, 404 nor 409 is an error.
+func (d *Driver) call(ctx context.Context, q request) (*response, error) {
+	if d.ctx.Err() != nil {
+		return nil, driver.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, driver.Rejected(err)
+	}
+	limit := patience
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = time.Until(deadline)
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	r, err := d.send(bounded, q)
+	if err != nil {
+		return nil, d.explain(ctx, err)
+	}
+	switch {
+	case r.status/100 == 2, r.status == http.StatusNotFound, r.status == http.StatusConflict:
+		return r, nil
+	}
+	return nil, d.refused(r.status, string(r.text))
+}
+
+func (d *Driver) send(ctx context.Context, q request) (*response, error) {
+	query := url.Values{}
+	for key, values := range q.query {
+		query[key] = values
+	}
+	if d.dc != "" {
+		query.Set("dc", d.dc)
+	}
+	if d.space != "" {
+		query.Set("ns", d.space)
+	}
+	var body io.Reader
+	if q.body != nil {
+		text, err := json.Marshal(q.body)
+		if err != nil {
+			return nil, driver.Rejected(err)
+		}
+		body = bytes.NewReader(text)
+	}
+	address := d.base + "/v1/" + q.path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	h, err := http.NewRequestWithContext(ctx, q.method, address, body)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	if d.token != "" {
+		h.Header.Set("X-Consul-Token", d.token)
+	}
+	answer, err := d.client.Do(h)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	index, _ := strconv.ParseUint(answer.Header.Get("X-Consul-Index"), 10, 64) // 0 where there is none
+	return &response{status: answer.StatusCode, index: index, text: text}, nil
+}
+
+// decode reads the JSON of an answer.
+func (r *response) decode(into any) error {
+	if err := json.Unmarshal(r.text, into); err != nil {
+		return fmt.Errorf("consul answered with something else than JSON (status %d): %w", r.status, err)
+	}
+	return nil
+}
+
+// A pair is a key with what it has.
+type pair struct {
+	Key         string
+	Flags       uint64
+	Value       []byte
+	Session     string
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// read returns the keys that begin with a text, or the one key, as the servers agree that they are. With an index it
+// returns when they are others than at that index, or after the wait.
+func (d *Driver) read(ctx context.Context, key string, recurse bool, index uint64, wait time.Duration) ([]pair, uint64, error) {
+	query := url.Values{}
+	if recurse {
+		query.Set("recurse", "")
+	}
+	if index > 0 {
+		query.Set("index", strconv.FormatUint(index, 10))
+		query.Set("wait", strconv.FormatInt(max(1, wait.Milliseconds()), 10)+"ms")
+	} else {
+		query.Set("consistent", "")
+	}
+	r, err := d.call(ctx, request{method: http.MethodGet, path: "kv/" + escape(key), query: query})
+	if err != nil {
+		return nil, 0, err
+	}
+	if r.status == http.StatusNotFound {
+		return nil, r.index, nil
+	}
+	var pairs []pair
+	return pairs, r.index, r.decode(&pairs)
+}
+
+// escape makes a key fit for a path. Its slashes stay.
+func escape(key string) string { return (&url.URL{Path: "/" + key}).EscapedPath()[1:] }

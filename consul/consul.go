@@ -1,0 +1,161 @@
+// Package consul keeps locks in Consul: the claims of a name are the keys
+//
+//	<prefix><name>/<claim id>
+//
+// in the order of their create indexes, each locked by a session of its own, which the claim's lease is. A claim that is
+// exclusive holds the key <prefix><name>/.lock besides, which is the one that consul lock and api.Lock use: so they
+// exclude stile on a name, and stile them.
+//
+// Entering a free lock is one transaction, and so is leaving: a session that a claim left cleanly serves the next one.
+// A claim that waits has one blocking query open, mostly on the claim before it, so that a lock that is handed on wakes
+// one client. A claim's create index is its ticket. Importing the package registers the schemes consul and consuls.
+//
+// A token needs these rights, with the prefix in place of stile/:
+//
+//	key_prefix "stile/" { policy = "write" }
+//	session_prefix ""   { policy = "write" }
+//
+// and, for the notes of the traits alone, agent_prefix "" { policy = "read" }.
+package consul
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// DefaultPrefix is what keys begin with.
+const DefaultPrefix = "stile/"
+
+// Options say how a [Driver] reaches Consul. Nil means the defaults, and so does the zero of each field.
+type Options struct {
+	Client     *http.Client // nil means one of the driver's own, without TLS
+	URL        string       // of the agent; "" means http://127.0.0.1:8500
+	Token      string       // of the ACL system
+	Datacenter string       // "" means the agent's
+	Namespace  string       // of Consul Enterprise
+	Prefix     string       // what keys begin with
+	Bare       bool         // keys begin with the name, and Prefix is not used
+}
+
+// A Driver keeps locks in Consul. Its methods may be called at once.
+type Driver struct {
+	client    *http.Client
+	owned     bool // the client is the driver's to close
+	base      string
+	host      string // for messages
+	token     string
+	dc, space string
+
+	prefix  string
+	traits  driver.Traits
+	floor   time.Duration // the shortest session that the servers give
+	queries chan struct{} // has room for one of each blocking query that may be open
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	mu         sync.Mutex // guards what follows, the stakes and the sessions, and orders spawn before the wait in Close
+	known      map[string]*stake
+	idle       map[kind][]*session
+	endangered func(ids ...string)
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+	driver.Alerter
+} = (*Driver)(nil)
+
+// New returns a driver that uses the caller's client, and asks the servers for what they can promise. Closing the driver
+// does not close the client.
+func New(ctx context.Context, o *Options) (*Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	d, err := newDriver(o)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	if err := d.probe(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// maxText is how long a key may be, and roomForID what of it is kept for a claim's id.
+const (
+	maxText   = 512
+	maxPrefix = 256
+	roomForID = 64
+	hashed    = "%sha256-" // no encoded name begins like this
+)
+
+// folder is what the keys of a name begin with. A name that is too long for a key is told by its hash; the claims there
+// have the name itself.
+func (d *Driver) folder(name string) string {
+	text := driver.EncodeName(name)
+	if len(d.prefix)+len(text)+1+roomForID > maxText {
+		sum := sha256.Sum256([]byte(name))
+		text = hashed + hex.EncodeToString(sum[:])
+	}
+	return d.prefix + text + "/"
+}
+
+// Traits tells what the servers can promise, as they answered when the driver was made.
+func (d *Driver) Traits() driver.Traits { return d.traits }
+
+// Alert names the function that is told of claims that had better be renewed at once.
+func (d *Driver) Alert(endangered func(ids ...string)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.endangered = endangered
+}
+
+// Close ends every call. Sessions that no claim uses are given back, if Consul answers soon.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	if d.ctx.Err() != nil {
+		d.mu.Unlock()
+		return nil
+	}
+	d.cancel()
+	var unused []*session
+	for _, list := range d.idle {
+		unused = append(unused, list...)
+	}
+	d.idle = nil
+	for _, s := range unused {
+		s.expiry.Stop()
+	}
+	for _, s := range d.known {
+		s.unguard()
+	}
+	d.mu.Unlock()
+	d.tasks.Wait()
+	d.returnAll(unused)
+	if d.owned {
+		d.client.CloseIdleConnections()
+	}
+	return nil
+}
+
+// spawn runs f in a goroutine that Close waits for; f must end soon after d.ctx does. It reports false if d is closed.
+func (d *Driver) spawn(f func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return false
+	}
+	d.tasks.Go(f)
+	return true
+}

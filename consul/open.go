@@ -1,0 +1,159 @@
+package consul
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	defaultURL         = "http://127.0.0.1:8500"
+	defaultDialTimeout = 5 * time.Second
+
+	// keepAlive is how often an idle connection is tried, so that one to a host that is gone does not hang for long.
+	keepAlive = 5 * time.Second
+	idleAfter = time.Minute
+)
+
+func init() {
+	for _, scheme := range []string{"consul", "consuls"} {
+		driver.Register(scheme, func(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+			d, err := Open(ctx, a)
+			if err != nil {
+				return nil, err
+			}
+			return d, nil
+		})
+	}
+}
+
+// Open connects to the Consul agent at an address:
+//
+//	consul://[:token@]host[:8500]
+//
+// and with consuls in place of consul by TLS, on port 8501 unless the address has one. Parameters: prefix, dc, namespace,
+// dial_timeout; with TLS, the files tls_ca, tls_cert and tls_key, and tls_server_name. An empty prefix (prefix=) makes
+// keys begin with the name, where consul lock keeps its own.
+func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
+	o, err := optionsOf(a)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	d, err := newDriver(o)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	d.owned = true
+	if err := d.probe(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// optionsOf translates an address.
+func optionsOf(a *driver.Address) (*Options, error) {
+	o := &Options{Datacenter: a.Param("dc", ""), Namespace: a.Param("namespace", ""), Prefix: a.Param("prefix", DefaultPrefix)}
+	o.Bare = o.Prefix == ""
+	timeout, err := a.Duration("dial_timeout", defaultDialTimeout)
+	if err != nil {
+		return nil, err
+	}
+	scheme, port, trust := "http", "8500", (*tls.Config)(nil)
+	if a.Scheme == "consuls" {
+		scheme, port = "https", "8501"
+		if trust, err = secure(a); err != nil {
+			return nil, err
+		}
+	}
+	hosts := a.HostPorts("127.0.0.1", port)
+	switch {
+	case len(hosts) > 1:
+		return nil, fmt.Errorf("%s:// takes one host: an agent, which knows the servers", a.Scheme)
+	case a.Path != "":
+		return nil, errors.New("consul has no databases: leave out what follows the host")
+	case a.User != "":
+		return nil, fmt.Errorf("consul has no users: a token goes where a password does, as in %s://:token@host", a.Scheme)
+	}
+	o.URL, o.Token = scheme+"://"+hosts[0], a.Password
+	o.Client = &http.Client{Transport: transport(timeout, trust)}
+	return o, a.Done()
+}
+
+// transport makes connections that are kept, since a lock is many small requests.
+func transport(timeout time.Duration, trust *tls.Config) *http.Transport {
+	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
+	return &http.Transport{
+		DialContext: dialer.DialContext, TLSClientConfig: trust, TLSHandshakeTimeout: timeout, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: maxConns, MaxConnsPerHost: maxConns, IdleConnTimeout: idleAfter, DisableCompression: true,
+	}
+}
+
+func newDriver(o *Options) (*Driver, error) {
+	base := o.URL
+	if base == "" {
+		base = defaultURL
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return nil, errors.New("the agent's URL must be of the form http://host:port or https://host:port")
+	}
+	d := &Driver{
+		client: o.Client, base: strings.TrimSuffix(base, "/"), host: u.Host, token: o.Token, dc: o.Datacenter, space: o.Namespace,
+		prefix: o.Prefix, queries: make(chan struct{}, maxQueries), known: map[string]*stake{}, idle: map[kind][]*session{},
+	}
+	if d.prefix == "" {
+		d.prefix = DefaultPrefix
+	}
+	if o.Bare {
+		d.prefix = ""
+	}
+	if len(d.prefix) > maxPrefix || strings.HasPrefix(d.prefix, "/") {
+		return nil, fmt.Errorf("the prefix must not begin with a slash, nor be longer than %d bytes", maxPrefix)
+	}
+	if strings.ContainsAny(d.token, "\r\n") {
+		return nil, errors.New("the token has a line break")
+	}
+	if d.client == nil {
+		d.client, d.owned = &http.Client{Transport: transport(defaultDialTimeout, nil)}, true
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d, nil
+}
+
+// secure reads the files that the address names.
+func secure(a *driver.Address) (*tls.Config, error) {
+	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
+	if file := a.Param("tls_ca", ""); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("parameter tls_ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("parameter tls_ca: %s has no certificate", file)
+		}
+	}
+	cert, key := a.Param("tls_cert", ""), a.Param("tls_key", "")
+	if (cert == "") != (key == "") {
+		return nil, errors.New("parameters tls_cert and tls_key must be given together")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("parameters tls_cert and tls_key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,94 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	// probeWithin bounds the questions that the driver asks on its own behalf.
+	probeWithin = 5 * time.Second
+
+	// usualFloor is the shortest session of servers that are not told otherwise (session_ttl_min).
+	usualFloor = 10 * time.Second
+)
+
+// probe asks what the servers can promise. The error says that Consul cannot be used like this.
+func (d *Driver) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	var err error
+	if d.floor, err = d.shortest(ctx); err != nil {
+		return err
+	}
+	var servers []string
+	r, err := d.call(ctx, request{method: http.MethodGet, path: "status/peers"})
+	if err == nil {
+		err = r.decode(&servers)
+	}
+	if err != nil {
+		return err
+	}
+	var self struct {
+		Config      struct{ Version string }
+		DebugConfig struct{ DevMode, ServerMode bool }
+	}
+	told := false
+	if r, err := d.call(ctx, request{method: http.MethodGet, path: "agent/self"}); err == nil && r.status == http.StatusOK {
+		told = r.decode(&self) == nil
+	}
+	d.traits = driver.Traits{
+		Store: "consul", Ordered: true, Shared: true, Permits: true, Delay: true, Whole: true,
+		Fencing: driver.DurableFencing, Restart: true, Failover: len(servers) > 1, Clock: "session", Wake: "push",
+		MinTTL: d.floor, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+	}
+	note := func(format string, args ...any) {
+		d.traits.Notes = append(d.traits.Notes, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case !told:
+		note("The token may not read the agent's settings (agent_prefix \"\" { policy = \"read\" }), so its version is not known.")
+	case self.DebugConfig.DevMode:
+		note("The agent runs in dev mode: a restart forgets all claims.")
+		d.traits.Restart = false
+	}
+	if told && self.Config.Version != "" {
+		note("The agent is Consul %s.", self.Config.Version)
+	}
+	if len(servers) == 1 {
+		note("There is one server: nothing takes over when it fails.")
+	} else {
+		note("There are %d servers.", len(servers))
+	}
+	note("The shortest session, and so the shortest lease, is %v (session_ttl_min).", d.floor)
+	note("A session has no checks, so its time alone ends it: between its TTL and twice that after its client was last heard of, and anew after a change of the leader.")
+	note("A lock-delay is kept for exclusive claims, for a minute at most, in the memory of the servers.")
+	note("A lock that stays taken for a while after it was released does so for longer, up to twice that and at least %v, if its client is gone by then.", d.floor)
+	return nil
+}
+
+// shortest finds out the shortest session that the servers give, from their refusal of a shorter one.
+func (d *Driver) shortest(ctx context.Context) (time.Duration, error) {
+	r, err := d.send(ctx, request{method: http.MethodPut, path: "session/create", body: map[string]any{
+		"Name": "stile", "TTL": "1ns", "Behavior": "delete", "Checks": []string{}, "NodeChecks": []string{},
+	}})
+	if err != nil {
+		return 0, d.explain(ctx, err)
+	}
+	text := string(r.text)
+	_, bounds, ok := strings.Cut(text, "must be between [")
+	if !ok && r.status/100 != 2 {
+		return 0, d.refused(r.status, text)
+	}
+	least, _, _ := strings.Cut(bounds, "=")
+	floor, err := time.ParseDuration(least)
+	if err != nil || floor <= 0 {
+		return usualFloor, nil //nolint:nilerr // worded otherwise
+	}
+	return max(floor, 2*time.Millisecond), nil
+}

@@ -1,0 +1,188 @@
+package consul
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// The flags of keys, by which clients know their own.
+const (
+	claimFlags     uint64 = 0x7374696c65       // a claim
+	lockFlags      uint64 = 0x2ddccbc058a50c18 // a lock, of Consul's own client
+	semaphoreFlags uint64 = 0xe0f69a2baa414de0 // a semaphore, of Consul's own client
+	guardKey              = ".lock"
+)
+
+// A value is what a claim's key holds.
+type value struct {
+	Name     string `json:"name,omitempty"` // where the key has but its hash
+	Weight   int64  `json:"weight"`
+	Capacity int64  `json:"capacity"`
+	Client   string `json:"client"`
+	Owner    string `json:"owner,omitempty"`
+	Record   string `json:"record,omitempty"`
+	Raw      []byte `json:"raw,omitempty"` // the record where it is not text
+	Entered  int64  `json:"entered"`       // in milliseconds of Unix time, by the clock of the client; to be shown
+	Left     bool   `json:"left,omitempty"`
+}
+
+// An entry is a claim as it stands in the store.
+type entry struct {
+	pair
+	value
+	id string
+}
+
+func (e *entry) ticket() int64   { return int64(e.CreateIndex) } //nolint:gosec // an index of Raft is far below 1<<63
+func (e *entry) exclusive() bool { return e.Weight == driver.All && e.Capacity == driver.All }
+
+// A queue is the claims of a name, and the key that keeps clients of other kinds out.
+type queue struct {
+	folder  string
+	entries []*entry // in ticket order
+	guard   *pair    // nil if it is not there
+	dead    []*pair  // claims whose session is over, and that had a lock-delay
+	foreign bool     // the guard's key or another there is not for locks of this kind
+}
+
+// look reads the queue of a name as the servers agree that it is.
+func (d *Driver) look(ctx context.Context, name string) (*queue, error) {
+	folder := d.folder(name)
+	pairs, bad, err := d.transact(ctx, []op{{Verb: tree, Key: folder}})
+	if err == nil && bad != nil {
+		err = bad
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parse(name, folder, pairs), nil
+}
+
+// parse makes a queue of the keys in a folder. What is no claim of stile's is passed over.
+func parse(name, folder string, pairs []pair) *queue {
+	q := &queue{folder: folder}
+	for i := range pairs {
+		p := &pairs[i]
+		id, ok := strings.CutPrefix(p.Key, folder)
+		switch {
+		case !ok || strings.Contains(id, "/"):
+		case id == guardKey:
+			q.guard, q.foreign = p, q.foreign || p.Flags != lockFlags
+		case p.Flags == semaphoreFlags:
+			q.foreign = true
+		case p.Flags == claimFlags && p.Session == "":
+			q.dead = append(q.dead, p)
+		case p.Flags == claimFlags:
+			e := &entry{pair: *p, id: id}
+			if json.Unmarshal(p.Value, &e.value) != nil || e.Weight < 1 || e.Weight > e.Capacity {
+				continue
+			}
+			if e.Name != "" && e.Name != name && name != "" {
+				continue
+			}
+			if e.Raw != nil {
+				e.Record = string(e.Raw)
+			}
+			q.entries = append(q.entries, e)
+		}
+	}
+	slices.SortFunc(q.entries, func(a, b *entry) int { return int(a.ticket() - b.ticket()) })
+	return q
+}
+
+// find returns the claim with an id, or nil.
+func (q *queue) find(id string) *entry {
+	id = driver.EncodeName(id)
+	for _, e := range q.entries {
+		if e.id == id {
+			return e
+		}
+	}
+	return nil
+}
+
+// of returns the claim that a session belongs to, or nil.
+func (q *queue) of(session string) *entry {
+	for _, e := range q.entries {
+		if session != "" && e.Session == session {
+			return e
+		}
+	}
+	return nil
+}
+
+// has reports whether a session has the guard.
+func (q *queue) has(session string) bool { return q.guard != nil && q.guard.Session == session }
+
+// other returns a capacity that claims in the queue have, and is not this one; else 0.
+func (q *queue) other(capacity int64) int64 {
+	for _, e := range q.entries {
+		if e.Capacity != capacity {
+			return e.Capacity
+		}
+	}
+	return 0
+}
+
+// peers returns the claims with this capacity. A claim with another one was or is about to be refused: whoever enters
+// takes himself out again if he sees one, so that of those that were let in all have the same.
+func (q *queue) peers(capacity int64) *queue {
+	like := *q
+	like.entries = slices.DeleteFunc(slices.Clone(q.entries), func(e *entry) bool { return e.Capacity != capacity })
+	return &like
+}
+
+// without returns the queue without the claim that has a key.
+func (q *queue) without(key string) *queue {
+	rest := *q
+	rest.entries = slices.DeleteFunc(slices.Clone(q.entries), func(e *entry) bool { return e.Key == key })
+	return &rest
+}
+
+// holding reports how many claims of a queue of peers hold by the rule.
+func (q *queue) holding() int {
+	if len(q.entries) == 0 {
+		return 0
+	}
+	weights := make([]int64, len(q.entries))
+	for i, e := range q.entries {
+		weights[i] = e.Weight
+	}
+	return driver.Holding(q.entries[0].Capacity, weights)
+}
+
+// barred reports whether a client of another kind has the lock.
+func (q *queue) barred() bool {
+	return q.guard != nil && q.guard.Session != "" && q.of(q.guard.Session) == nil
+}
+
+// standing tells what an observer sees of entry i of a queue of peers.
+func (q *queue) standing(i int) driver.Standing {
+	e := q.entries[i]
+	return driver.Standing{
+		Ticket: e.ticket(), Weight: e.Weight, Left: e.Left, Record: e.Record,
+		Holds: i < q.holding() && !(e.exclusive() && q.barred()),
+		Since: max(0, time.Since(time.UnixMilli(e.Entered))),
+	}
+}
+
+// valueOf is what the key of a claim holds.
+func (d *Driver) valueOf(c *driver.Claim) ([]byte, error) {
+	v := value{
+		Weight: c.Weight, Capacity: c.Capacity, Client: c.Client, Owner: c.Owner, Record: c.Record,
+		Entered: time.Now().UnixMilli(),
+	}
+	if strings.HasPrefix(d.folder(c.Name), d.prefix+hashed) {
+		v.Name = c.Name
+	}
+	if !utf8.ValidString(c.Record) {
+		v.Record, v.Raw = "", []byte(c.Record)
+	}
+	return json.Marshal(v)
+}

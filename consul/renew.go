@@ -1,0 +1,97 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	atOnce = 16 // how many sessions are renewed at a time
+	perTxn = 64 // how many operations a transaction may have
+)
+
+// Renew renews the session of each claim, and looks whether the keys of all are theirs yet, many in one transaction.
+func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	answers := make([]driver.Renewal, len(cs))
+	stakes := make([]*stake, len(cs))
+	var work sync.WaitGroup
+	room := make(chan struct{}, atOnce)
+	for i, c := range cs {
+		room <- struct{}{}
+		work.Go(func() {
+			defer func() { <-room }()
+			stakes[i], answers[i] = d.renew(ctx, c)
+		})
+	}
+	work.Wait()
+	d.confirm(ctx, stakes, answers)
+	for i, st := range stakes {
+		if st != nil && errors.Is(answers[i].Err, driver.ErrGone) {
+			d.lost(st)
+		}
+	}
+	return answers
+}
+
+// renew renews a claim's session.
+func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*stake, driver.Renewal) {
+	st := d.stakeOf(c)
+	if st == nil {
+		var err error
+		if st, _, err = d.adopt(ctx, c); err != nil {
+			return nil, driver.Renewal{Err: err}
+		}
+		return st, driver.Renewal{TTL: st.session.ttl}
+	}
+	over, err := d.prolong(ctx, st.session)
+	switch {
+	case err != nil:
+		return st, driver.Renewal{Err: err}
+	case over:
+		return st, driver.Renewal{Err: driver.ErrSession}
+	}
+	return st, driver.Renewal{TTL: st.session.ttl}
+}
+
+// confirm looks whether the renewed claims have their keys.
+func (d *Driver) confirm(ctx context.Context, stakes []*stake, answers []driver.Renewal) {
+	var (
+		ops   []op
+		whose []int
+	)
+	flush := func() {
+		if len(ops) == 0 {
+			return
+		}
+		_, bad, err := d.transact(ctx, ops)
+		for k, i := range whose {
+			switch {
+			case err != nil:
+				answers[i] = driver.Renewal{Err: err}
+			case bad != nil && bad.indexes[k]:
+				answers[i] = driver.Renewal{Err: driver.ErrGone}
+			}
+		}
+		ops, whose = nil, nil
+	}
+	for i, st := range stakes {
+		if st == nil || answers[i].Err != nil {
+			continue
+		}
+		d.mu.Lock()
+		guarded := st.guarded
+		d.mu.Unlock()
+		ops, whose = append(ops, d.check(st)...), append(whose, i)
+		if guarded {
+			ops = append(ops, op{Verb: locked, Key: st.folder + guardKey, Session: st.session.id, about: guard})
+			whose = append(whose, i)
+		}
+		if len(ops) > perTxn-2 {
+			flush()
+		}
+	}
+	flush()
+}

@@ -1,0 +1,191 @@
+package consul
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// A kind is what sessions have in common that can serve the same claims.
+type kind struct{ ttl, delay time.Duration }
+
+// A session is the lease of one claim at a time. Its fields are guarded by the driver's mu, but for the id and the kind.
+type session struct {
+	id string
+	kind
+	sent    time.Duration // when the request was sent that its lease counts from
+	tainted bool          // a request with it was never answered, and may be on its way yet
+	alien   bool          // another client made it, and may use it for another claim once this one has left
+	expiry  *time.Timer   // gives it back when no claim uses it
+}
+
+// minLeft is the part of its lease that a session must have left to serve another claim as it is.
+const minLeft = 2
+
+// left is what is left of the session's lease for sure. The caller holds mu.
+func (s *session) left() time.Duration { return s.ttl - (boottime.Now() - s.sent) }
+
+// take returns a session that no claim uses: one that a claim left, or a new one.
+func (d *Driver) take(ctx context.Context, k kind) (*session, error) {
+	for {
+		s, fresh := d.unused(k)
+		if s == nil {
+			return d.create(ctx, k)
+		}
+		if fresh {
+			return s, nil
+		}
+		over, err := d.prolong(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if !over {
+			return s, nil
+		}
+	}
+}
+
+// unused returns a session that waits to be used, and whether it can be as it is.
+func (d *Driver) unused(k kind) (s *session, fresh bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := d.idle[k]
+	if len(list) == 0 {
+		return nil, false
+	}
+	s = list[len(list)-1]
+	d.idle[k] = list[:len(list)-1]
+	s.expiry.Stop()
+	return s, s.left() > k.ttl/minLeft
+}
+
+// create makes a session that its time alone ends: neither the agent's health nor a check of its node does.
+//
+// With a lock-delay, its keys stay in the store without a session when it ends. A server looks for a lock-delay before
+// it puts a request into its log, and the end of a session may be on its way there: where nothing is left of the guard, a
+// request that comes in that moment slips through. Who finds the guard without a session asks after its end.
+func (d *Driver) create(ctx context.Context, k kind) (*session, error) {
+	sent := boottime.Now()
+	behavior := "delete"
+	if k.delay > 0 {
+		behavior = "release"
+	}
+	r, err := d.call(ctx, request{method: http.MethodPut, path: "session/create", body: map[string]any{
+		"Name": "stile", "TTL": k.ttl.String(), "LockDelay": k.delay.String(), "Behavior": behavior,
+		"Checks": []string{}, "NodeChecks": []string{},
+	}})
+	if err != nil {
+		return nil, driver.Rejected(err) // of the claim nothing was asked yet; a session without keys is in nobody's way
+	}
+	var made struct{ ID string }
+	if err := r.decode(&made); err != nil {
+		return nil, driver.Rejected(err)
+	}
+	return &session{id: made.ID, kind: k, sent: sent}, nil
+}
+
+// prolong starts a session's lease anew. It reports whether the session is over.
+func (d *Driver) prolong(ctx context.Context, s *session) (over bool, err error) {
+	sent := boottime.Now()
+	info, err := d.renewal(ctx, s.id)
+	if err != nil || info == nil {
+		return info == nil && err == nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.sent = max(s.sent, sent)
+	return false, nil
+}
+
+// An info is what Consul tells of a session.
+type info struct {
+	TTL       string
+	LockDelay time.Duration
+}
+
+// renewal renews a session and returns what it is, or nil if there is none.
+func (d *Driver) renewal(ctx context.Context, id string) (*info, error) {
+	r, err := d.call(ctx, request{method: http.MethodPut, path: "session/renew/" + escape(id)})
+	if err != nil || r.status == http.StatusNotFound {
+		return nil, err
+	}
+	var list []info
+	if err := r.decode(&list); err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// join renews a session that another client made, and returns it, or nil if it is over.
+func (d *Driver) join(ctx context.Context, id string) (*session, error) {
+	sent := boottime.Now()
+	is, err := d.renewal(ctx, id)
+	if err != nil || is == nil {
+		return nil, err
+	}
+	ttl, err := time.ParseDuration(is.TTL)
+	if err != nil {
+		ttl = d.floor // it has none, and never ends by itself
+	}
+	return &session{id: id, kind: kind{ttl, is.LockDelay}, sent: sent, alien: true}, nil
+}
+
+// recycle keeps a session for the next claim, since the one that used it has left. One that may have a request on its
+// way is ended, and so is the request; and one of another client, which may be gone.
+func (d *Driver) recycle(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return
+	}
+	left := s.left()
+	if s.tainted || s.alien || left <= 0 {
+		d.tasks.Go(func() { d.returnAll([]*session{s}) })
+		return
+	}
+	if d.idle == nil {
+		d.idle = map[kind][]*session{}
+	}
+	d.idle[s.kind] = append(d.idle[s.kind], s)
+	s.expiry = time.AfterFunc(left, func() { d.retire(s) })
+}
+
+// retire gives a session back that was not used for as long as it lasts.
+func (d *Driver) retire(s *session) {
+	d.mu.Lock()
+	list := d.idle[s.kind]
+	found := false
+	for i := range list {
+		if list[i] == s {
+			d.idle[s.kind], found = append(list[:i:i], list[i+1:]...), true
+			break
+		}
+	}
+	if len(d.idle[s.kind]) == 0 {
+		delete(d.idle, s.kind)
+	}
+	d.mu.Unlock()
+	if found {
+		d.spawn(func() { d.returnAll([]*session{s}) })
+	}
+}
+
+// giveBackWithin bounds what is done for sessions that would end by themselves.
+const giveBackWithin = time.Second
+
+// returnAll ends sessions, also when the driver is closed. It does not matter if that fails: their time ends them.
+func (d *Driver) returnAll(list []*session) {
+	if len(list) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackWithin)
+	defer cancel()
+	for _, s := range list {
+		if _, err := d.send(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)}); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,91 @@
+//go:build unix
+
+package servertest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// ConsulFloor is the shortest session of the Consul servers of tests. Without it that is ten seconds.
+const ConsulFloor = 300 * time.Millisecond
+
+// Consul starts a Consul server, alone in its datacenter, with the settings added to its configuration. Its data outlive
+// a restart.
+func Consul(t TB, settings map[string]any) *Server {
+	t.Helper()
+	return Start(t, consul(t, settings, "http", nil))
+}
+
+// ConsulTLS starts a Consul server that speaks only TLS. It returns the file of the authority that signed its
+// certificate, which is for 127.0.0.1 and localhost.
+func ConsulTLS(t TB) (s *Server, authority string) {
+	t.Helper()
+	files := certificate(t)
+	trust, err := files.config()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trust, DisableKeepAlives: true}}
+	return Start(t, consul(t, map[string]any{
+		"cert_file": files.cert, "key_file": files.key, "ca_file": files.authority,
+	}, "https", client)), files.authority
+}
+
+func consul(t TB, settings map[string]any, scheme string, client *http.Client) Process {
+	if client == nil {
+		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	}
+	return Process{
+		Binary: built(t, "consul"), Ports: 3,
+		Files: func(s *Server) error {
+			ports := map[string]int{
+				"http": -1, "https": -1, "dns": -1, "grpc": -1, "serf_wan": -1, "server": s.Ports[1], "serf_lan": s.Ports[2],
+			}
+			ports[scheme] = s.Ports[0]
+			config := map[string]any{
+				"server": true, "bootstrap": true, "node_name": "lone", "data_dir": filepath.Join(s.Dir, "data"),
+				"bind_addr": "127.0.0.1", "client_addr": "127.0.0.1", "ports": ports, "log_level": "WARN",
+				"disable_update_check": true, "session_ttl_min": ConsulFloor.String(), "performance": map[string]any{"raft_multiplier": 1},
+			}
+			maps.Copy(config, settings)
+			text, err := json.Marshal(config)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(s.Dir, "consul.json"), text, 0o600)
+		},
+		Args:  func(s *Server) []string { return []string{"agent", "-config-file", filepath.Join(s.Dir, "consul.json")} },
+		Ready: func(s *Server) error { return consulReady(client, scheme+"://"+s.Addr) },
+	}
+}
+
+// consulReady returns nil once there is a leader that knows its own node. A server that asks for a token is up.
+func consulReady(client *http.Client, url string) error {
+	for _, path := range []string{"/v1/kv/?keys&consistent", "/v1/catalog/node/lone"} {
+		r, err := client.Get(url + path) //nolint:noctx // it answers or fails at once
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		switch {
+		case err != nil:
+			return err
+		case r.StatusCode == http.StatusForbidden:
+			return nil
+		case r.StatusCode != http.StatusOK:
+			return fmt.Errorf("%s: status %d: %s", path, r.StatusCode, text)
+		case string(text) == "null":
+			return errors.New("the server does not know its own node yet")
+		}
+	}
+	return nil
+}
