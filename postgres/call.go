@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,16 +39,25 @@ func (d *Driver) query(ctx context.Context, sql string, args []any, each func(ro
 		mode = pgx.QueryExecModeCacheStatement
 	}
 	rows, err := conn.Query(ctx, sql, append([]any{mode}, args...)...)
-	if err != nil {
-		return d.explain(ctx, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows); err != nil {
-			return d.explain(ctx, err)
+	if err == nil {
+		for rows.Next() && err == nil {
+			err = each(rows)
 		}
+		rows.Close()
+		err = errors.Join(err, rows.Err())
 	}
-	return d.explain(ctx, rows.Err())
+	if err != nil && ctx.Err() == nil && conn.Conn().IsClosed() {
+		d.lost()
+	}
+	return d.explain(ctx, err)
+}
+
+// lost says that a connection was lost. The others have most likely gone with it, and the next calls had better not find
+// out by losing their requests.
+func (d *Driver) lost() {
+	if d.dialer != nil {
+		d.pool.Reset()
+	}
 }
 
 // acquire takes a connection out of the pool. Its errors are definite: nothing has been sent.

@@ -25,7 +25,7 @@ func opener(url string) func(t testing.TB) driver.Driver {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: opener(fresh(server))})
+	drivertest.Run(t, drivertest.Store{Open: opener(fresh(server)), Lease: 600 * time.Millisecond})
 }
 
 func TestModel(t *testing.T) {

@@ -186,6 +186,7 @@ func (l *listener) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		l.d.lost()
 		l.turn(ctx, false)
 		if time.Since(began) > retryMax {
 			delay = retryMin

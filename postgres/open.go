@@ -51,11 +51,13 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	if err != nil {
 		return nil, driver.Rejected(err)
 	}
+	dialer := &dialer{open: map[*tracked]bool{}}
+	config.ConnConfig.DialFunc = dialer.dial
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, driver.Rejected(errors.New(unquoted(err, a.Password)))
 	}
-	return start(ctx, pool, p, true)
+	return start(ctx, pool, p, dialer)
 }
 
 // poolConfig translates an address.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -155,7 +156,7 @@ GRANT SELECT, UPDATE ON stile.stile_meta TO locks`), asText)
 		t.Errorf("clean = %d, %v; want 1", n, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := d.Watch(ctx, "name", cancel); err != context.Canceled {
+	if err := d.Watch(ctx, "name", cancel); !errors.Is(err, context.Canceled) {
 		t.Errorf("watch: %v", err)
 	}
 	if list, err := d.List(timely(t), &driver.Query{}); len(list) != 0 || err != nil {

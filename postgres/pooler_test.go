@@ -3,6 +3,7 @@ package postgres
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/servertest"
@@ -17,7 +18,7 @@ func TestContractThroughPooler(t *testing.T) {
 	if traits.Wake != "poll" || !strings.Contains(strings.Join(traits.Notes, "\n"), "pooler") {
 		t.Errorf("wake is %q, with notes %q; want polling, and why", traits.Wake, traits.Notes)
 	}
-	drivertest.Run(t, drivertest.Store{Open: opener(url)})
+	drivertest.Run(t, drivertest.Store{Open: opener(url), Lease: time.Second})
 }
 
 // One that gives each client a connection of its own is not in the way.

@@ -34,7 +34,7 @@ type Options struct {
 // A Driver keeps locks in PostgreSQL. Its methods may be called at once.
 type Driver struct {
 	pool   *pgxpool.Pool
-	owned  bool // the pool is closed with the driver
+	dialer *dialer // makes the connections of a pool that the driver owns; nil if the pool is the user's
 	place  place
 	secret string // the password, kept out of errors
 	user   string // for messages
@@ -73,12 +73,13 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, pool, p, false)
+	return start(ctx, pool, p, nil)
 }
 
-// start makes a driver. If it is to own the pool, the pool is closed with it, also if it cannot be made.
-func start(ctx context.Context, pool *pgxpool.Pool, p place, owned bool) (*Driver, error) {
-	d := &Driver{pool: pool, owned: owned, place: p, channel: "stile_" + rand.Text(), calls: newCalls(p)}
+// start makes a driver. If it owns the pool, whose dialer that is, the pool is closed with it, also if the driver cannot
+// be made.
+func start(ctx context.Context, pool *pgxpool.Pool, p place, owned *dialer) (*Driver, error) {
+	d := &Driver{pool: pool, dialer: owned, place: p, channel: "stile_" + rand.Text(), calls: newCalls(p)}
 	config := pool.Config().ConnConfig
 	d.secret, d.user = config.Password, config.User
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -101,8 +102,11 @@ func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.cancel()
 	d.mu.Unlock()
+	if d.dialer != nil {
+		d.dialer.close()
+	}
 	d.tasks.Wait()
-	if d.owned {
+	if d.dialer != nil {
 		d.pool.Close()
 	}
 	return nil

@@ -106,9 +106,7 @@ func (f *facts) promise(deaf string) driver.Traits {
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
 	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
-	if words := strings.Fields(f.version); len(words) > 1 {
-		note("The server is PostgreSQL %s.", words[1])
-	}
+	note("The server is PostgreSQL %d.", f.number/10000)
 	if f.fsync != "on" || f.pages != "on" {
 		note("The server does not write safely (fsync %s, full_page_writes %s): a crash of its host can lose claims and the whole database.", f.fsync, f.pages)
 		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing

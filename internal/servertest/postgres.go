@@ -133,3 +133,42 @@ func postgresReady(addr string) error {
 	}
 	return nil
 }
+
+// KillPostgres ends a PostgreSQL server and all its processes with SIGKILL, and returns when they are gone.
+func KillPostgres(s *Server) {
+	list := children(s.Pid())
+	s.Kill()
+	for _, pid := range list {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // by itself it would end what it was about to do
+	}
+	Until(s.t, "the processes of the server are gone", func() bool {
+		return !slices.ContainsFunc(list, func(pid int) bool {
+			state, _ := process(pid)
+			return state != "" && state != "Z"
+		})
+	})
+}
+
+// children returns the processes that a process has started.
+func children(parent int) []int {
+	var list []int
+	names, _ := filepath.Glob("/proc/[0-9]*")
+	for _, name := range names {
+		pid, _ := strconv.Atoi(filepath.Base(name))
+		if _, of := process(pid); of == parent {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// process returns the state of a process, "" if there is none, and its parent.
+func process(pid int) (state string, parent int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	_, _ = fmt.Sscan(rest, &state, &parent)
+	return state, parent
+}

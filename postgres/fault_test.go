@@ -1,0 +1,408 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// The server is killed while one claim holds and one waits, and comes back with both.
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	s := servertest.Postgres(t, "fsync = on")
+	url := fresh(s)
+	one, two := open(t, url), open(t, url)
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, one, a)
+	enter(t, two, b)
+	listens(t, two, b)
+	woken := make(chan error, 1)
+	go func() {
+		_, err := two.Await(timely(t), b)
+		woken <- err
+	}()
+	servertest.KillPostgres(s)
+	if err := <-woken; err != nil {
+		t.Errorf("await ends with %v when the connection is lost", err)
+	}
+	var err error
+	servertest.Until(t, "there is no connection", func() bool {
+		_, err = one.Enter(timely(t), a)
+		return driver.IsRejected(err)
+	})
+	says(t, err, "cannot connect to postgres at "+s.Addr, "refused")
+	marks(t, err, true, true)
+
+	s.Restart()
+	servertest.Until(t, "the holder is found again", func() bool { return renew(t, one, a) == nil })
+	if p := enter(t, two, b); p.Holds || p.Ahead != 1 {
+		t.Errorf("the waiter's place is %+v", p)
+	}
+	listens(t, two, b)
+	leave(t, one, a)
+	if p := await(t, two, b); p.Ticket != b.Ticket {
+		t.Errorf("ticket %d, want %d", p.Ticket, b.Ticket)
+	}
+}
+
+// An administrator ends all connections of the driver: claims live in the tables, not in connections.
+func TestConnectionsKilled(t *testing.T) {
+	t.Parallel()
+	url := fresh(server, "application_name=victim")
+	d, other := open(t, url), open(t, strings.Replace(url, "victim", "other", 1))
+	admin := connect(t, server)
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, d, a)
+	enter(t, d, b)
+	listens(t, d, b)
+	woken := make(chan error, 1)
+	go func() {
+		_, err := d.Await(timely(t), b)
+		woken <- err
+	}()
+	var n int
+	scan(t, admin, &n, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'victim'")
+	if n < 2 {
+		t.Fatalf("%d connections were ended", n)
+	}
+	if err := <-woken; err != nil {
+		t.Errorf("await ends with %v when its connection is killed", err)
+	}
+	servertest.Until(t, "the holder is renewed", func() bool {
+		err := renew(t, d, a)
+		if errors.Is(err, driver.ErrGone) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	enter(t, d, b)
+	listens(t, d, b)
+	leave(t, other, a)
+	await(t, d, b)
+}
+
+// The server is killed again and again while claims enter. Whatever a client was told is still so, and no ticket is
+// given twice.
+func TestKilledWhileEntering(t *testing.T) {
+	t.Parallel()
+	s := servertest.Postgres(t, "fsync = on", "wal_writer_delay = 10s")
+	d := open(t, fresh(s))
+	const rounds, workers = 25, 4
+	var (
+		mu      sync.Mutex
+		tickets = map[int64]string{}
+		highest int64
+	)
+	for round := range rounds {
+		floor := highest
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					c := claim("name", fmt.Sprintf("%d-%d-%d", round, w, i))
+					c.Weight, c.TTL, c.Wait = 1, 30*time.Minute, 30*time.Minute
+					p, err := d.Enter(ctx, c)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					if was := tickets[p.Ticket]; was != "" || p.Ticket <= floor {
+						t.Errorf("%s got ticket %d, which %q had, after %d", c.ID, p.Ticket, was, floor)
+					}
+					tickets[p.Ticket] = c.ID
+					highest = max(highest, p.Ticket)
+					mu.Unlock()
+				}
+			})
+		}
+		servertest.Until(t, "claims enter", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return highest > floor
+		})
+		pause := time.NewTimer(rand.N(20 * time.Millisecond))
+		<-pause.C
+		servertest.KillPostgres(s)
+		cancel()
+		all.Wait()
+		s.Restart()
+	}
+	var standing map[int64]bool
+	servertest.Until(t, "the server answers", func() bool {
+		list, err := d.List(timely(t), &driver.Query{Name: "name"})
+		if err != nil {
+			return false
+		}
+		standing = map[int64]bool{}
+		for _, c := range list[0].Claims {
+			standing[c.Ticket] = true
+		}
+		return true
+	})
+	for ticket, id := range tickets {
+		if !standing[ticket] {
+			t.Errorf("claim %s with ticket %d was confirmed, and is gone", id, ticket)
+		}
+	}
+	t.Logf("%d claims entered in %d lives of the server", len(tickets), rounds)
+}
+
+// The reply to an entry is lost. Asked again, the claim is where it was.
+func TestReplyLost(t *testing.T) {
+	t.Parallel()
+	proxy := servertest.NewProxy(t, server.Addr)
+	url := fresh(server)
+	d, direct := open(t, strings.Replace(url, server.Addr, proxy.Addr, 1)), open(t, url)
+	a := claim("name", "a")
+	leave(t, d, func() *driver.Claim { c := claim("name", "first"); enter(t, d, c); return c }()) // from now on, one round trip each
+	proxy.Freeze(false, true)
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.Enter(timely(t), claim("name", "a"))
+		done <- err
+	}()
+	var ticket int64
+	servertest.Until(t, "the claim is entered", func() bool {
+		list, err := direct.List(timely(t), &driver.Query{Name: "name"})
+		if err != nil || len(list) == 0 {
+			return false
+		}
+		ticket = list[0].Claims[0].Ticket
+		return true
+	})
+	proxy.Drop()
+	marks(t, <-done, false, true)
+	if p := enter(t, d, a); p.Ticket != ticket || p.Ahead != 0 {
+		t.Errorf("asked again, the place is %+v; want ticket %d", p, ticket)
+	}
+	leave(t, d, a)
+}
+
+// The server hangs. A call ends with its context all the same, and says nothing about the outcome.
+func TestServerHangs(t *testing.T) {
+	t.Parallel()
+	proxy := servertest.NewProxy(t, server.Addr)
+	d := open(t, strings.Replace(fresh(server), server.Addr, proxy.Addr, 1))
+	a := claim("name", "a")
+	enter(t, d, a)
+	proxy.Freeze(true, true)
+	for name, verb := range map[string]func(ctx context.Context) error{
+		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, a); return err },
+		"renew": func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{a})[0].Err },
+		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: a}) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		start := time.Now()
+		err := verb(ctx)
+		cancel()
+		if took := time.Since(start); took > 3*time.Second || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrGone) {
+			t.Errorf("%s ends with %v after %v; want the context's error", name, err, took)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.Enter(timely(t), a)
+		ended <- err
+	}()
+	d.Close()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a call ends without an error when the driver is closed")
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("a call outlives the driver")
+	}
+}
+
+// A request that waits for another's transaction for too long is undone, by either limit, and says so.
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]string{
+		"statement_timeout": "longer than statement_timeout",
+		"lock_timeout":      "longer than lock_timeout",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			admin := connect(t, server)
+			config := admin.Config()
+			config.ConnConfig.RuntimeParams[setting] = "100ms"
+			pool, err := pgxpool.NewWithConfig(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			o := &Options{Schema: schema()}
+			d, err := New(t.Context(), pool, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			a := claim("name", "a")
+			enter(t, d, a)
+			tx, err := admin.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback(context.Background()) }()
+			if _, err := tx.Exec(t.Context(), d.place.fill(`SELECT FROM "{schema}".{prefix}name FOR UPDATE`)); err != nil {
+				t.Fatal(err)
+			}
+			err = renew(t, d, a)
+			says(t, err, want)
+			marks(t, err, true, true)
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := renew(t, d, a); err != nil {
+				t.Errorf("renew afterwards: %v", err)
+			}
+		})
+	}
+}
+
+// Somebody empties, drops or makes the tables anew while locks are held: the holders are told, and tickets go on rising.
+func TestTablesTampered(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, server)
+	const claims, names, meta = `"{schema}".stile_claim`, `"{schema}".stile_name`, `"{schema}".stile_meta`
+	for what, test := range map[string]struct{ change, entered string }{
+		"claims emptied":   {"TRUNCATE " + claims, ""},
+		"both emptied":     {"TRUNCATE " + claims + ", " + names, ""},
+		"all emptied":      {"TRUNCATE " + claims + ", " + names + ", " + meta, "the tables of locks were emptied"},
+		"schema dropped":   {`DROP SCHEMA "{schema}" CASCADE`, "the tables of locks are gone"},
+		"made anew":        {`DROP SCHEMA "{schema}" CASCADE; CREATE SCHEMA "{schema}"; ` + schemaText, ""},
+		"function dropped": {`DROP FUNCTION "{schema}".stile_do CASCADE`, "the tables of locks are gone"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := open(t, fresh(server))
+			a := claim("name", "a")
+			enter(t, d, a)
+			exec(t, admin, d.place.fill(test.change), asText)
+			err := renew(t, d, a)
+			if test.entered == "" && !errors.Is(err, driver.ErrGone) {
+				t.Errorf("renew: %v; want ErrGone", err)
+			}
+			if err == nil {
+				t.Error("the lease is renewed")
+			}
+			b := claim("name", "b")
+			p, err := d.Enter(timely(t), b)
+			if test.entered != "" {
+				says(t, err, test.entered)
+				marks(t, err, true, false)
+			} else if err != nil || p.Ticket <= a.Ticket {
+				t.Errorf("enter = %+v, %v; want a ticket above %d", p, err, a.Ticket)
+			}
+		})
+	}
+}
+
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(server))
+	admin := connect(t, server)
+	enter(t, d, claim("name", "a"))
+	// The code that the server answers when its disk is full.
+	exec(t, admin, d.place.fill(`CREATE FUNCTION "{schema}".full() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
+CREATE TRIGGER t BEFORE INSERT ON "{schema}".{prefix}claim EXECUTE FUNCTION "{schema}".full()`), asText)
+	_, err := d.Enter(timely(t), claim("name", "b"))
+	says(t, err, "the disk is full")
+	marks(t, err, true, false)
+}
+
+func TestStandbyRefused(t *testing.T) {
+	t.Parallel()
+	primary := servertest.Postgres(t)
+	standby := servertest.PostgresStandby(t, primary)
+	err := refuses(t, fresh(standby), "postgres is a standby here", "use the address of the primary")
+	marks(t, err, true, false)
+}
+
+// A standby that followed late is promoted. Claims that it lacks are lost at once, with the reason, those that it has are
+// not, and tickets go on rising.
+func TestStandbyPromoted(t *testing.T) {
+	t.Parallel()
+	primary := servertest.Postgres(t)
+	standby := servertest.PostgresStandby(t, primary)
+	admin, second := connect(t, primary), connect(t, standby)
+	s := schema()
+	d := open(t, "postgres://postgres@"+primary.Addr+","+standby.Addr+"/postgres?schema="+s)
+	if traits := d.Traits(); traits.Failover || traits.Fencing != driver.ClockFencing {
+		t.Errorf("with a standby that follows late the traits are %+v", traits)
+	}
+	alerted := make(chan []string, 10)
+	d.Alert(func(ids ...string) { alerted <- ids })
+	kept, lost := claim("kept", "a"), claim("lost", "b")
+	enter(t, d, kept)
+	servertest.Until(t, "the standby is in step", func() bool {
+		var n int
+		err := second.QueryRow(t.Context(), `SELECT count(*) FROM "`+s+`".stile_claim`).Scan(&n)
+		return err == nil && n == 1
+	})
+	var cut bool
+	exec(t, second, "ALTER SYSTEM SET primary_conninfo = ''")
+	scan(t, second, &cut, "SELECT pg_reload_conf()")
+	servertest.Until(t, "the standby no longer follows", func() bool {
+		var n int
+		scan(t, admin, &n, "SELECT count(*) FROM pg_stat_replication")
+		return n == 0
+	})
+	enter(t, d, lost)
+	waits := claim("kept", "c")
+	enter(t, d, waits)
+	listens(t, d, waits)
+	servertest.KillPostgres(primary)
+	scan(t, second, &cut, "SELECT pg_promote()")
+	select {
+	case ids := <-alerted:
+		if slices.Sort(ids); !slices.Equal(ids, []string{"a", "b", "c"}) {
+			t.Errorf("%q are in danger; want all", ids)
+		}
+	case <-timely(t).Done():
+		// Nobody listens unless somebody waits: then the next renewal finds out.
+		servertest.Until(t, "the promoted standby answers", func() bool { return renew(t, d, kept) == nil })
+	}
+	servertest.Until(t, "the promoted standby answers", func() bool { return renew(t, d, kept) == nil })
+	err := renew(t, d, lost)
+	if !errors.Is(err, driver.ErrGone) {
+		t.Errorf("renewal of the claim that the standby lacks: %v; want ErrGone", err)
+	}
+	says(t, err, "a standby was promoted since (timeline 00000001, now 00000002)")
+	was := lost.Ticket
+	next := claim("lost", "d")
+	if enter(t, d, next); next.Ticket <= was {
+		t.Errorf("ticket %d after %d", next.Ticket, was)
+	}
+}
+
+// A synchronous standby is waited for, so a failover to it loses nothing.
+func TestSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	primary := servertest.Postgres(t, "fsync = on")
+	servertest.PostgresStandby(t, primary)
+	admin := connect(t, primary)
+	exec(t, admin, "ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+	exec(t, admin, "SELECT pg_reload_conf()")
+	servertest.Until(t, "the standby is synchronous", func() bool {
+		var n int
+		scan(t, admin, &n, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'")
+		return n == 1
+	})
+	if traits := open(t, fresh(primary)).Traits(); !traits.Failover || traits.Fencing != driver.DurableFencing {
+		t.Errorf("with a synchronous standby the traits are %+v", traits)
+	}
+}
