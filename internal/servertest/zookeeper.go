@@ -18,6 +18,7 @@ import (
 const (
 	zooKeeperJar = "/usr/share/java/zookeeper.jar"
 	zooKeeperLog = "/usr/share/java/slf4j-simple.jar"
+	zooKeeperTLS = "/usr/share/java/netty-codec.jar:/usr/share/java/netty-common.jar:/usr/share/java/netty-resolver.jar"
 
 	// A server counts time in ticks, and ends a session a tick late at most.
 	zooKeeperTick = 200 * time.Millisecond
@@ -28,8 +29,8 @@ const (
 func ZooKeeper(t TB, lines ...string) *Server {
 	t.Helper()
 	needZooKeeper(t)
-	return Start(t, zooKeeperServer(1, "127.0.0.1", func(s *Server) []string {
-		return append([]string{"clientPort=" + strconv.Itoa(s.Ports[0])}, properties(lines, false)...)
+	return Start(t, zooKeeperServer(1, func(s *Server) []string {
+		return append(clientPort(s), properties(lines, false)...)
 	}, properties(lines, true)))
 }
 
@@ -45,7 +46,7 @@ func ZooKeeperTLS(t TB) (s *Server, authority string) {
 	if err := errors.Join(err, err2, os.WriteFile(both, append(cert, key...), 0o600)); err != nil {
 		t.Fatalf("%v", err)
 	}
-	p := zooKeeperServer(1, "127.0.0.1", func(s *Server) []string {
+	p := zooKeeperServer(1, func(s *Server) []string {
 		return []string{"secureClientPort=" + strconv.Itoa(s.Ports[0]), "secureClientPortAddress=127.0.0.1"}
 	}, []string{
 		"-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -81,8 +82,8 @@ func ZooKeeperEnsemble(t TB, size int, lines ...string) []*Server {
 	errs := make([]error, size)
 	var starting sync.WaitGroup
 	for i := range size {
-		p := zooKeeperServer(each, "127.0.0.1", func(s *Server) []string {
-			config := append([]string{"clientPort=" + strconv.Itoa(s.Ports[0]), "initLimit=25", "syncLimit=10"}, members...)
+		p := zooKeeperServer(each, func(s *Server) []string {
+			config := append(clientPort(s), append([]string{"initLimit=25", "syncLimit=10"}, members...)...)
 			return append(config, properties(lines, false)...)
 		}, properties(lines, true))
 		s := &Server{
@@ -144,6 +145,10 @@ func needZooKeeper(t TB) {
 	}
 }
 
+func clientPort(s *Server) []string {
+	return []string{"clientPort=" + strconv.Itoa(s.Ports[0]), "clientPortAddress=127.0.0.1"}
+}
+
 func properties(lines []string, want bool) []string {
 	var list []string
 	for _, line := range lines {
@@ -155,13 +160,13 @@ func properties(lines []string, want bool) []string {
 }
 
 // zooKeeperServer is made to start quickly and be small. What it writes is not forced to the disk.
-func zooKeeperServer(ports int, address string, config func(s *Server) []string, props []string) Process {
+func zooKeeperServer(ports int, config func(s *Server) []string, props []string) Process {
 	return Process{
 		Binary: "java", Package: "zookeeper", Ports: ports,
 		Files: func(s *Server) error {
 			lines := append([]string{
 				fmt.Sprintf("tickTime=%d", zooKeeperTick.Milliseconds()), "maxSessionTimeout=60000",
-				"dataDir=" + filepath.Join(s.Dir, "data"), "clientPortAddress=" + address,
+				"dataDir=" + filepath.Join(s.Dir, "data"),
 				"admin.enableServer=false", "4lw.commands.whitelist=*", "preAllocSize=64", "maxClientCnxns=0",
 			}, config(s)...)
 			return os.WriteFile(filepath.Join(s.Dir, "zoo.cfg"), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
@@ -172,7 +177,7 @@ func zooKeeperServer(ports int, address string, config func(s *Server) []string,
 				"-Dzookeeper.forceSync=no", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 			}
 			args = append(args, props...)
-			return append(args, "-cp", zooKeeperJar+":"+zooKeeperLog,
+			return append(args, "-cp", zooKeeperJar+":"+zooKeeperLog+":"+zooKeeperTLS,
 				"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.Dir, "zoo.cfg"))
 		},
 		Ready: func(s *Server) error {

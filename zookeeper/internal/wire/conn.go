@@ -14,6 +14,9 @@ import (
 // maxFrame is more than a server sends: its own limit for what it is sent is a megabyte.
 const maxFrame = 64 << 20
 
+// replyHeader is the length of what an answer begins with.
+const replyHeader = 16
+
 // The protocol's numbers of what is not an answer to a call.
 const (
 	xidEvent int32 = -1
@@ -69,6 +72,14 @@ func (c *conn) shake(zxid int64, want *greeting) (*greeting, error) {
 		return nil, err
 	}
 	r := reader{b: frame}
+	if len(frame) == replyHeader { // a refusal, as of a request
+		r.int()
+		r.long()
+		if code := Code(r.int()); code != notReadOnly {
+			return nil, code
+		}
+		return nil, ErrReadOnly
+	}
 	r.int() // version
 	got := &greeting{timeout: time.Duration(r.int()) * time.Millisecond, id: r.long(), password: r.text()}
 	if r.err != nil {
@@ -255,7 +266,7 @@ func (c *conn) answer(xid int32, zxid int64, code Code, body []byte) error {
 	case needsSASL, authFailed:
 		call.fate = ErrRefused
 		return ErrRefused
-	case sessionMoved, ConnectionLoss:
+	case sessionMoved, ConnectionLoss, notReadOnly:
 		call.fate = &Broken{code}
 		return code
 	}

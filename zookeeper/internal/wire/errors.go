@@ -22,9 +22,10 @@ const (
 	InvalidACL     Code = -114
 	authFailed     Code = -115
 	sessionMoved   Code = -118
+	notReadOnly    Code = -119
+	needsSASL      Code = -124
 	QuotaExceeded  Code = -125
 	Throttled      Code = -127
-	needsSASL      Code = -124
 )
 
 var codes = map[Code]string{
@@ -32,7 +33,7 @@ var codes = map[Code]string{
 	NoNode: "no such node", NoAuth: "no permission", NodeExists: "the node exists", NotEmpty: "the node has children",
 	sessionExpired: "the session has expired", InvalidACL: "not authenticated", authFailed: "authentication failed",
 	sessionMoved: "the session has moved to another server", QuotaExceeded: "quota exceeded", Throttled: "too many requests",
-	needsSASL: "authentication required",
+	notReadOnly: "the server is read-only", needsSASL: "authentication required",
 }
 
 func (c Code) Error() string {

@@ -1,0 +1,165 @@
+package zookeeper
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const id = "_c_00112233-4455-6677-8899-aabbccddeeff-"
+
+func TestParse(t *testing.T) {
+	const all = driver.All
+	tests := []struct {
+		layout           layout
+		name             string
+		ok               bool
+		seq              int32
+		weight, capacity int64
+	}{
+		{mutexLayout, id + "lock-0000000007", true, 7, all, all},
+		{mutexLayout, id + "r-lock-0000000007", true, 7, 1, all},
+		{mutexLayout, id + "p3of10-lock-0000000007", true, 7, 3, 10},
+		{mutexLayout, id + "p2of2147483647-lock-0000000007", true, 7, 2, all},
+		{mutexLayout, id + "lock-2147483647", true, 1<<31 - 1, all, all},
+		{mutexLayout, id + "lock--2147483648", true, -1 << 31, all, all},
+		{mutexLayout, id + "lock--000000005", true, -5, all, all},
+		// What is not understood counts as exclusive.
+		{mutexLayout, id + "p0of10-lock-0000000007", true, 7, all, all},
+		{mutexLayout, id + "p11of10-lock-0000000007", true, 7, all, all},
+		{mutexLayout, id + "p03of10-lock-0000000007", true, 7, all, all},
+		{mutexLayout, id + "p3of99999999999-lock-0000000007", true, 7, all, all},
+		{mutexLayout, id + "w-lock-0000000007", true, 7, all, all},
+		// Other clients: go-zookeeper, kazoo, .NET, Curator's read-write lock.
+		{mutexLayout, "_c_00112233445566778899aabbccddeeff-lock-0000000007", true, 7, all, all},
+		{mutexLayout, "00112233445566778899aabbccddeeff__lock__0000000007", true, 7, all, all},
+		{mutexLayout, "00112233445566778899aabbccddeeff__rlock__0000000007", true, 7, all, all},
+		{mutexLayout, "lock-0000000007", true, 7, all, all},
+		{mutexLayout, "r-lock-0000000007", true, 7, all, all},
+		{mutexLayout, id + "__WRIT__0000000007", true, 7, all, all},
+		{mutexLayout, id + "__READ__0000000007", true, 7, all, all},
+		{rwLayout, id + "__WRIT__0000000007", true, 7, all, all},
+		{rwLayout, id + "__READ__0000000007", true, 7, 1, all},
+		{rwLayout, id + "lock-0000000007", true, 7, all, all},
+		// What is no lock.
+		{mutexLayout, "", false, 0, 0, 0},
+		{mutexLayout, "readme", false, 0, 0, 0},
+		{mutexLayout, "lock-", false, 0, 0, 0},
+		{mutexLayout, "lock-x", false, 0, 0, 0},
+		{mutexLayout, "lock-+5", false, 0, 0, 0},
+		{mutexLayout, "lock-4294967296", false, 0, 0, 0},
+		{mutexLayout, id + "lease-0000000007", false, 0, 0, 0},
+		{mutexLayout, id + "latch-0000000007", false, 0, 0, 0},
+	}
+	for _, test := range tests {
+		got, ok := test.layout.parse(test.name)
+		want := node{}
+		if test.ok {
+			want = node{test.name, test.seq, test.weight, test.capacity}
+		}
+		if ok != test.ok || got != want {
+			t.Errorf("parse %q in layout %d = %+v, %v; want %+v, %v", test.name, test.layout, got, ok, want, test.ok)
+		}
+	}
+}
+
+// What a claim's node is called says its weight and capacity, and Curator and go-zookeeper find the number in it.
+func TestStem(t *testing.T) {
+	for _, l := range []layout{mutexLayout, rwLayout} {
+		for _, shape := range [][2]int64{{driver.All, driver.All}, {1, driver.All}, {2, driver.All}, {1, 1}, {1, 5}, {5, 5}, {driver.All - 1, driver.All}} {
+			if l == rwLayout && shape[0] != 1 && shape[0] != driver.All || l == rwLayout && shape[1] != driver.All {
+				continue
+			}
+			c := &driver.Claim{ID: "some id", Weight: shape[0], Capacity: shape[1]}
+			name := l.stem(c) + "0000000042"
+			if got, ok := l.parse(name); !ok || got != (node{name, 42, shape[0], shape[1]}) {
+				t.Errorf("%d of %d is named %q, which reads as %+v, %v", shape[0], shape[1], name, got, ok)
+			}
+			if parts := strings.Split(name, "lock-"); l == mutexLayout && parts[len(parts)-1] != "0000000042" {
+				t.Errorf("%q has no number after lock-", name)
+			}
+			if !strings.HasPrefix(name, guid(c.ID)) || len(guid(c.ID)) != len(id) {
+				t.Errorf("%q does not begin with the claim's own %q", name, guid(c.ID))
+			}
+		}
+	}
+}
+
+// Overflow: kazoo compared texts (kazoo#606, #730), go-zookeeper could not parse (zk PR #65).
+func TestOrderAcrossOverflow(t *testing.T) {
+	var names []string
+	for _, seq := range []int64{1<<31 - 3, 1<<31 - 2, 1<<31 - 1, -1 << 31, -1<<31 + 1, -1<<31 + 2} {
+		names = append(names, fmt.Sprintf("%slock-%010d", id, seq))
+	}
+	for range 50 {
+		mixed := slices.Clone(names)
+		rand.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+		q, odd := mutexLayout.newQueue(append(mixed, "readme"))
+		for i := range q {
+			if q[i].name != names[i] {
+				t.Fatalf("claim %d is %q; want %q", i, q[i].name, names[i])
+			}
+		}
+		if len(q) != len(names) || !slices.Equal(odd, []string{"readme"}) {
+			t.Fatalf("%d claims and %q that are none", len(q), odd)
+		}
+	}
+}
+
+// TestGuards takes claims out of queues in any order, and checks that a waiter cannot come to hold before one goes that
+// it watches. What it watches does not grow with the queue.
+func TestGuards(t *testing.T) {
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		q := queue{}
+		capacities := []int64{driver.All, 2, 3, 5}
+		capacity := capacities[r.IntN(len(capacities))]
+		for i := range 2 + r.IntN(10) {
+			n := node{name: fmt.Sprint(i), weight: 1 + r.Int64N(min(capacity, 3)), capacity: capacity}
+			if capacity == driver.All {
+				n.weight = []int64{1, driver.All}[r.IntN(2)]
+			}
+			if r.IntN(12) == 0 { // one that came in while the capacity changed
+				n.weight, n.capacity = 1, 4
+			}
+			q = append(q, n)
+		}
+		own := q[len(q)-1]
+		if q.holding() == len(q) {
+			continue
+		}
+		guards := q.guards(len(q) - 1)
+		if n := int64(len(guards)); n == 0 || n > 1 && n > own.capacity-own.weight+1 {
+			t.Fatalf("seed %d: %d claims are watched in %v", seed, n, q)
+		}
+		for len(q) > 1 && q.holding() < len(q) {
+			at := r.IntN(len(q) - 1)
+			gone := q[at]
+			q = slices.Delete(slices.Clone(q), at, at+1)
+			if slices.Contains(guards, gone) {
+				break // it is woken, and looks again
+			}
+			if q.holding() == len(q) {
+				t.Fatalf("seed %d: the last of %v holds, and was watching %v", seed, q, guards)
+			}
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{id + "lock-0000000007", id + "p3of10-lock--2147483648", "__READ__1", "lock-", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		for _, l := range []layout{mutexLayout, rwLayout} {
+			n, ok := l.parse(name)
+			if ok && (n.name != name || n.weight < 1 || n.weight > n.capacity || n.capacity > driver.All) {
+				t.Errorf("parse %q = %+v", name, n)
+			}
+		}
+	})
+}
