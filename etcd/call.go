@@ -11,8 +11,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// patience bounds a call whose context has no deadline.
-const patience = 5 * time.Second
+// patience bounds each call. A member can lose a request while the leader changes, and answers that only much later; to
+// ask again is harmless.
+const patience = 2 * time.Second
 
 // begin returns the context for requests on behalf of ctx: it ends with ctx and with the driver, and never lasts for
 // ever. A member that knows no leader refuses such requests at once instead of holding them.
@@ -23,11 +24,7 @@ func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, driver.Rejected(err)
 	}
-	bounded, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	if _, ok := ctx.Deadline(); !ok {
-		cancel()
-		bounded, cancel = context.WithTimeout(clientv3.WithRequireLeader(ctx), patience)
-	}
+	bounded, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), patience)
 	stop := context.AfterFunc(d.ctx, cancel)
 	return bounded, func() { stop(); cancel() }, nil
 }

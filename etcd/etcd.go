@@ -34,7 +34,7 @@ type Options struct {
 // A Driver keeps locks in etcd. Its methods may be called at once.
 type Driver struct {
 	client *clientv3.Client
-	owned  bool // the client is the driver's to close
+	owned  []*clientv3.Client // to be closed with the driver
 	user   string
 	secret string // the password, which no message may show
 
@@ -126,9 +126,8 @@ func (d *Driver) Close() error {
 	}
 	d.pool.close()
 	d.tasks.Wait()
-	if d.owned {
-		// What it says is that it was closed, or that its connections were broken: neither matters any more.
-		_ = d.client.Close()
+	for _, c := range d.owned {
+		_ = c.Close() // it says that it was closed, or that its connections were broken: neither matters any more
 	}
 	return nil
 }

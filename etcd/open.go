@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -52,13 +53,14 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		return nil, driver.Rejected(err)
 	}
 	d := newDriver(prefix)
-	d.owned, d.user, d.secret = true, a.User, a.Password
-	client, err := connect(ctx, config)
+	d.user, d.secret = a.User, a.Password
+	client, login, err := connect(ctx, config)
 	if err != nil {
 		err = d.explain(ctx, err)
 		d.cancel()
 		return nil, err
 	}
+	d.owned = []*clientv3.Client{client, login}
 	d.use(client)
 	if err := d.probe(ctx); err != nil {
 		d.Close()
@@ -67,20 +69,36 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	return d, nil
 }
 
-// connect makes a client. It logs in at once if there is a user, which ends when ctx does.
-func connect(ctx context.Context, config clientv3.Config) (*clientv3.Client, error) {
+// connect makes a client, and one without a user by which the first logs in: servers before 3.5 refuse a login that comes
+// with a token that ran out, and the client would send another one, without end. The making ends when ctx does.
+func connect(ctx context.Context, config clientv3.Config) (client, login *clientv3.Client, err error) {
 	var cancel context.CancelFunc
 	config.Context, cancel = context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	client, err := clientv3.New(config)
+	anonymous := config
+	anonymous.Username, anonymous.Password = "", ""
+	if login, err = clientv3.New(anonymous); err == nil {
+		config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(loginBy(login)))
+		client, err = clientv3.New(config)
+	}
 	if err == nil && !stop() {
-		err = errors.Join(ctx.Err(), client.Close())
+		err = ctx.Err()
 	}
 	if err != nil {
-		cancel()
-		return nil, err
+		cancel() // and so are the clients
+		return nil, nil, err
 	}
-	return client, nil
+	return client, login, nil
+}
+
+// loginBy sends logins by another client.
+func loginBy(login *clientv3.Client) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		if method == pb.Auth_Authenticate_FullMethodName {
+			return login.ActiveConnection().Invoke(ctx, method, req, reply)
+		}
+		return call(ctx, method, req, reply, c, o...)
+	}
 }
 
 // configOf translates an address.
@@ -94,10 +112,13 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 	if c.DialTimeout, err = a.Duration("dial_timeout", defaultDialTimeout); err != nil {
 		return c, "", err
 	}
-	c.DialOptions = []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-		MinConnectTimeout: c.DialTimeout,
-	})}
+	c.DialOptions = []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: c.DialTimeout,
+		}),
+		grpc.WithChainUnaryInterceptor(failFast),
+	}
 	if a.Path != "" {
 		return c, "", errors.New("etcd has no databases: leave out what follows the hosts")
 	}
@@ -110,6 +131,12 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 		}
 	}
 	return c, prefix, a.Done()
+}
+
+// failFast has a call fail when there is no connection, instead of waiting for one: the driver's caller knows better when
+// to give up, and learns why.
+func failFast(ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	return call(ctx, method, req, reply, c, append(o, grpc.WaitForReady(false))...)
 }
 
 // secure reads the files that the address names.

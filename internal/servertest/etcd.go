@@ -19,13 +19,13 @@ import (
 // Etcd starts a current etcd server, alone in its cluster, with the arguments added to its command line.
 func Etcd(t TB, args ...string) *Server {
 	t.Helper()
-	return Start(t, lone(t, etcdBinary(t), "127.0.0.1", nil, args))
+	return Start(t, lone(etcdBinary(t), nil, args))
 }
 
 // EtcdOld starts the oldest etcd that is supported, the one of Debian 12.
 func EtcdOld(t TB, args ...string) *Server {
 	t.Helper()
-	return Start(t, lone(t, "etcd", "127.0.0.1", nil, args))
+	return Start(t, lone("etcd", nil, args))
 }
 
 // EtcdTLS starts a current etcd server that speaks only TLS. It returns the file of the authority that signed its
@@ -38,7 +38,7 @@ func EtcdTLS(t TB, args ...string) (s *Server, authority string) {
 		t.Fatalf("%v", err)
 	}
 	args = append([]string{"--cert-file", files.cert, "--key-file", files.key}, args...)
-	return Start(t, lone(t, etcdBinary(t), "127.0.0.1", trust, args)), files.authority
+	return Start(t, lone(etcdBinary(t), trust, args)), files.authority
 }
 
 // EtcdCluster starts a cluster of current etcd servers and returns when each of them serves.
@@ -59,25 +59,20 @@ func EtcdCluster(t TB, members int, args ...string) []*Server {
 	return nil
 }
 
+// Forget stops an etcd server, removes all that it kept, and starts it again, as the same cluster by name.
+func (s *Server) Forget() {
+	s.t.Helper()
+	s.Stop()
+	if err := os.RemoveAll(filepath.Join(s.Dir, "data")); err != nil {
+		s.t.Fatalf("%v", err)
+	}
+	s.Restart()
+}
+
 // etcdBinary is the server that make servers builds.
 func etcdBinary(t TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, e := os.Stat(filepath.Join(dir, "go.work")); e == nil {
-			binary := filepath.Join(dir, "bin", "etcd")
-			if _, err = os.Stat(binary); err == nil {
-				return binary
-			}
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	t.Fatalf("bin/etcd is missing: make servers builds it")
-	return ""
+	return built(t, "etcd")
 }
 
 // etcdArgs are those of every member: quick elections, so that the shortest lease is a second, and little on disk.
@@ -92,15 +87,14 @@ func etcdArgs(s *Server, name string, peer int, cluster string, trust *tls.Confi
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", here, "--initial-advertise-peer-urls", here, "--initial-cluster", cluster,
 		"--heartbeat-interval", "50", "--election-timeout", "250", "--unsafe-no-fsync",
-		"--snapshot-count", "10000",
 	}, args...)
 }
 
-func lone(t TB, binary, host string, trust *tls.Config, args []string) Process {
+func lone(binary string, trust *tls.Config, args []string) Process {
 	return Process{
 		Binary: binary, Package: "etcd-server", Ports: 2,
 		Args: func(s *Server) []string {
-			return etcdArgs(s, "lone", s.Ports[1], fmt.Sprintf("lone=http://%s:%d", host, s.Ports[1]), trust, args)
+			return etcdArgs(s, "lone", s.Ports[1], fmt.Sprintf("lone=http://127.0.0.1:%d", s.Ports[1]), trust, args)
 		},
 		Ready: func(s *Server) error { return etcdReady(s.Addr, trust) },
 	}

@@ -1,0 +1,186 @@
+package etcd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// timely returns a context that ends before a hanging test is noticed otherwise.
+func timely(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// open returns a driver for the members at these addresses.
+func open(t testing.TB, addrs ...string) *Driver {
+	t.Helper()
+	a, err := driver.ParseAddress("etcd://" + strings.Join(addrs, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(timely(t), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// lockers returns a client of package stile over a driver of its own.
+func lockers(t testing.TB, o *stile.Options, addrs ...string) *stile.Client {
+	t.Helper()
+	c, err := stile.New(open(t, addrs...), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// operator returns a plain client of etcd, to do by hand what operators do.
+func operator(t testing.TB, addrs ...string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: addrs, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func claimOn(name string) *driver.Claim {
+	return &driver.Claim{
+		Name: name, ID: rand.Text(), Client: rand.Text(), Weight: driver.All, Capacity: driver.All,
+		TTL: 30 * time.Second, Wait: 6 * time.Second,
+	}
+}
+
+func enter(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
+	t.Helper()
+	p, err := d.Enter(timely(t), c)
+	if err != nil {
+		t.Fatalf("enter: %v", err)
+	}
+	if p.Ticket != 0 {
+		c.Ticket = p.Ticket
+	}
+	return p
+}
+
+func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
+	t.Helper()
+	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
+		t.Fatalf("leave: %v", err)
+	}
+}
+
+func renew(t testing.TB, d driver.Driver, c *driver.Claim) error {
+	t.Helper()
+	return d.Renew(timely(t), []*driver.Claim{c})[0].Err
+}
+
+// keys returns the keys under a folder.
+func keys(t testing.TB, c *clientv3.Client, folder string) (list []string) {
+	t.Helper()
+	r, err := c.Get(timely(t), folder, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range r.Kvs {
+		list = append(list, string(kv.Key))
+	}
+	return list
+}
+
+func remove(t testing.TB, c *clientv3.Client, key string) {
+	t.Helper()
+	if _, err := c.Delete(timely(t), key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func revoke(t testing.TB, c *clientv3.Client, key string) {
+	t.Helper()
+	id, ok := leaseIn(key)
+	if !ok {
+		t.Fatalf("key %q has no lease", key)
+	}
+	if _, err := c.Revoke(timely(t), clientv3.LeaseID(id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// queued waits until a name has so many keys, and returns them in order of their names.
+func queued(t testing.TB, c *clientv3.Client, folder string, n int) []string {
+	t.Helper()
+	var list []string
+	servertest.Until(t, "the claims stand in the queue", func() bool {
+		list = keys(t, c, folder)
+		return len(list) == n
+	})
+	return list
+}
+
+// lost waits until a lease is lost and returns how.
+func lost(t testing.TB, l *stile.Lease, within time.Duration) *stile.LostError {
+	t.Helper()
+	select {
+	case <-l.Context().Done():
+	case <-time.After(within):
+		t.Fatalf("the lease is not lost after %v", within)
+	}
+	e, ok := errors.AsType[*stile.LostError](context.Cause(l.Context()))
+	if !ok {
+		t.Fatalf("the lease ended with %v; want a LostError", context.Cause(l.Context()))
+	}
+	return e
+}
+
+func lock(t testing.TB, l *stile.Lock) *stile.Lease {
+	t.Helper()
+	lease, err := l.Lock(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// says fails unless an error has all of these texts, and is a line without a password.
+func says(t testing.TB, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want one that says %q", texts)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("the error %q does not say %q", err, text)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") || strings.ContainsAny(err.Error(), "\n\r") {
+		t.Errorf("the error %q is not fit to be shown", err)
+	}
+}
+
+// etcdKeys counts the keys under a folder; -1 while etcd does not answer.
+func etcdKeys(t testing.TB, c *clientv3.Client, folder string) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	r, err := c.Get(ctx, folder, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return -1
+	}
+	return int(r.Count)
+}

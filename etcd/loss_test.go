@@ -1,0 +1,203 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// soon is how quickly a lease is lost whose key an operator removed, however long it was.
+const soon = 3 * time.Second
+
+// What operators do to the key of a holder ends its lease at once, with the reason.
+func TestHolderIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	by := operator(t, s.Addr)
+	c := lockers(t, nil, s.Addr)
+	for _, test := range []struct {
+		name string
+		do   func(testing.TB, *clientv3.Client, string)
+		want stile.Reason
+	}{
+		{"deleted", remove, stile.Removed},
+		{"revoked", revoke, stile.SessionOver},
+		{"overwritten", func(t testing.TB, c *clientv3.Client, key string) {
+			remove(t, c, key)
+			if _, err := c.Put(timely(t), key, "mine now"); err != nil {
+				t.Fatal(err)
+			}
+		}, stile.Removed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			lease := lock(t, c.Mutex(test.name))
+			test.do(t, by, queued(t, by, "stile/"+test.name+"/", 1)[0])
+			if e := lost(t, lease, soon); e.Reason != test.want {
+				t.Errorf("the lease is lost since %v; want %v", e.Reason, test.want)
+			}
+			if err := lease.Unlock(); !errors.Is(err, stile.ErrLost) {
+				t.Errorf("unlock = %v; want ErrLost", err)
+			}
+		})
+	}
+}
+
+// etcd's own lock service grants the lock to a waiter whose lease ran out in the queue (etcd issue 11456). Here it gets
+// an error, and what it waits for goes on.
+func TestWaiterIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	by := operator(t, s.Addr)
+	holders, waiters := lockers(t, nil, s.Addr), lockers(t, nil, s.Addr)
+	for name, do := range map[string]func(testing.TB, *clientv3.Client, string){"deleted": remove, "revoked": revoke} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lease := lock(t, holders.Mutex(name))
+			folder := "stile/" + name + "/"
+			holder := queued(t, by, folder, 1)[0]
+			ended := make(chan error, 1)
+			go func() {
+				_, err := waiters.Mutex(name).Lock(timely(t))
+				ended <- err
+			}()
+			for _, key := range queued(t, by, folder, 2) {
+				if key != holder {
+					do(t, by, key)
+				}
+			}
+			select {
+			case err := <-ended:
+				if !errors.Is(err, stile.ErrLost) {
+					t.Errorf("the waiter = %v; want ErrLost", err)
+				}
+			case <-time.After(soon):
+				t.Fatal("the waiter does not notice that its key is gone")
+			}
+			if err := lease.Check(); err != nil {
+				t.Errorf("the holder = %v; want nothing of it", err)
+			}
+			if err := lease.Unlock(); err != nil {
+				t.Errorf("unlock = %v; want nil", err)
+			}
+			lock(t, waiters.Mutex(name)).Unlock()
+		})
+	}
+}
+
+// Two goroutines that share a session of etcd's package concurrency both hold its mutex (etcd pull request 5199). Here
+// no two claims share a key.
+func TestManyOnOneName(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	clients := []*stile.Client{lockers(t, nil, s.Addr), lockers(t, nil, s.Addr)}
+	var (
+		mu   sync.Mutex
+		last int64
+		all  sync.WaitGroup
+	)
+	inside := make(chan struct{}, 1)
+	for i := range 16 {
+		all.Go(func() {
+			for range 20 {
+				lease, err := clients[i%2].Mutex("hot").Lock(timely(t))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				select {
+				case inside <- struct{}{}:
+				default:
+					t.Error("two hold the lock at once")
+				}
+				mu.Lock()
+				if lease.Token() <= last {
+					t.Errorf("token %d after token %d", lease.Token(), last)
+				}
+				last = lease.Token()
+				mu.Unlock()
+				<-inside
+				if err := lease.Unlock(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A server that hangs frees the lock when its lease is over; the client has given it up before that, however late the
+// answers to its keep-alives come.
+func TestServerHangs(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	c, other := lockers(t, nil, s.Addr), lockers(t, nil, s.Addr)
+	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 2 * time.Second}))
+	s.Pause()
+	lost(t, lease, soon) // while the server cannot free it
+	s.Resume()
+	next := lock(t, other.Mutex("name"))
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %d after token %d", next.Token(), lease.Token())
+	}
+}
+
+// The answers to keep-alives are held back while etcd goes on: each renewal reaches it, and none is believed. In etcd's
+// package concurrency the session ends later than its lease.
+func TestLateAnswers(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	p := servertest.NewProxy(t, s.Addr)
+	c, other := lockers(t, nil, p.Addr), lockers(t, nil, s.Addr)
+	const ttl = 2 * time.Second
+	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: ttl}))
+	taken := make(chan time.Time, 1)
+	go func() {
+		if l, err := other.Mutex("name").Lock(timely(t)); err == nil {
+			taken <- time.Now()
+			l.Unlock()
+		}
+	}()
+	queued(t, operator(t, s.Addr), "stile/name/", 2)
+	p.Freeze(false, true)
+	lost(t, lease, ttl+time.Second)
+	over := time.Now()
+	p.Freeze(true, true) // what comes now would renew what was given up
+	if at := <-taken; at.Before(over) {
+		t.Errorf("the next holder came %v before the lease was lost", over.Sub(at))
+	}
+	p.Mend()
+}
+
+// An answer that was held back is not taken for that to a later keep-alive.
+func TestLateAnswerOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	p := servertest.NewProxy(t, s.Addr)
+	d := open(t, p.Addr)
+	c := claimOn("name")
+	enter(t, d, c)
+	p.Freeze(false, true)
+	brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := d.Renew(brief, []*driver.Claim{c})[0].Err; !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("renewal = %v; want that no answer came", err)
+	}
+	k := d.recall(c.ID)
+	_, before := k.home.time(0)
+	p.Freeze(false, false) // the late answer comes now
+	revoke(t, operator(t, s.Addr), k.key)
+	if err := renew(t, d, c); !errors.Is(err, driver.ErrSession) {
+		t.Errorf("renewal after the lease was revoked = %v; want ErrSession", err)
+	}
+	if _, after := k.home.time(0); after != before {
+		t.Errorf("the lease was made longer by %v, by an answer that came too late", after-before)
+	}
+}
