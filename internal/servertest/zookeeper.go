@@ -112,16 +112,21 @@ func ZooKeeperEnsemble(t TB, size int, lines ...string) []*Server {
 // ZooKeeperMode returns what a ZooKeeper server is: "standalone", "leader", "follower", "read-only", or "" while it does
 // not serve.
 func (s *Server) ZooKeeperMode() string {
-	text, err := zooKeeperWord(s.Addr, "srvr")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(s.ZooKeeperStatus()) {
 		if mode, ok := strings.CutPrefix(strings.TrimSpace(line), "Mode: "); ok {
 			return mode
 		}
 	}
 	return ""
+}
+
+// ZooKeeperStatus returns what a ZooKeeper server says of itself in lines, or "" while it does not answer.
+func (s *Server) ZooKeeperStatus() string {
+	text, err := zooKeeperWord(s.Addr, "srvr")
+	if err != nil {
+		return ""
+	}
+	return text
 }
 
 // Start runs again a server that was stopped or killed, without waiting until it serves.

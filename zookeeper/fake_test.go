@@ -1,0 +1,174 @@
+package zookeeper_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A fake is a server that keeps the children of one name, and can do what a real one does too rarely: count past 2^31,
+// and refuse a request.
+type fake struct {
+	addr string
+
+	mu     sync.Mutex // guards what follows
+	seq    int32      // what the next node gets
+	zxid   int64
+	nodes  map[string]int64 // path of each claim's node: what it was created by
+	refuse map[int32]int32  // codes of refusals, by the number of the request
+}
+
+// The protocol's numbers of what the fake is asked.
+const (
+	createNode   = 15
+	deleteNode   = 2
+	readNode     = 4
+	listChildren = 12
+	endSession   = -11
+
+	noNode = -101
+	noAuth = -102
+)
+
+func newFake(t *testing.T, seq int32) *fake {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{addr: l.Addr().String(), seq: seq, zxid: 100, nodes: map[string]int64{}, refuse: map[int32]int32{}}
+	var serving sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, c)
+			mu.Unlock()
+			serving.Go(func() { f.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		serving.Wait()
+	})
+	return f
+}
+
+func frame(c net.Conn) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(c, length[:]); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(length[:]))
+	_, err := io.ReadFull(c, body)
+	return body, err
+}
+
+func put[T int32 | int64](b []byte, v T) []byte {
+	if _, long := any(v).(int64); long {
+		return binary.BigEndian.AppendUint64(b, uint64(v))
+	}
+	return binary.BigEndian.AppendUint32(b, uint32(v))
+}
+
+func putText(b []byte, s string) []byte { return append(put(b, int32(len(s))), s...) }
+
+func (f *fake) serve(c net.Conn) {
+	defer c.Close()
+	if _, err := frame(c); err != nil {
+		return
+	}
+	hello := put(put(put([]byte(nil), int32(0)), int32(10000)), int64(7))
+	hello = append(putText(hello, strings.Repeat("p", 16)), 0)
+	send := func(b []byte) error {
+		_, err := c.Write(append(put([]byte(nil), int32(len(b))), b...))
+		return err
+	}
+	if send(hello) != nil {
+		return
+	}
+	for {
+		request, err := frame(c)
+		if err != nil {
+			return
+		}
+		xid, op := int32(binary.BigEndian.Uint32(request)), int32(binary.BigEndian.Uint32(request[4:]))
+		target := ""
+		if len(request) > 12 {
+			n := binary.BigEndian.Uint32(request[8:])
+			target = string(request[12:min(len(request), 12+int(n))])
+		}
+		code, body := f.answer(op, target)
+		if send(append(put(put(put([]byte(nil), xid), int64(100)), code), body...)) != nil || op == endSession {
+			return
+		}
+	}
+}
+
+func stat(czxid int64) []byte {
+	b := put(put(put(put([]byte(nil), czxid), czxid), int64(0)), int64(0))
+	b = put(put(put(b, int32(0)), int32(0)), int32(0))
+	return put(put(put(put(b, int64(7)), int32(0)), int32(0)), int64(0))
+}
+
+func (f *fake) answer(op int32, target string) (code int32, body []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if code := f.refuse[op]; code != 0 {
+		return code, nil
+	}
+	switch op {
+	case createNode:
+		f.zxid++
+		name := target + fmt.Sprintf("%010d", f.seq)
+		f.seq++
+		f.nodes[name] = f.zxid
+		return 0, append(putText(nil, name), stat(f.zxid)...)
+	case deleteNode:
+		if f.nodes[target] == 0 {
+			return noNode, nil
+		}
+		delete(f.nodes, target)
+	case readNode:
+		if f.nodes[target] == 0 {
+			return noNode, nil
+		}
+		return 0, append(putText(nil, "{}"), stat(f.nodes[target])...)
+	case listChildren:
+		body = put(body, int32(len(f.nodes)))
+		for name := range f.nodes {
+			body = putText(body, path.Base(name))
+		}
+		return 0, append(body, stat(1)...)
+	default: // exists, for the chroot
+		return 0, stat(1)
+	}
+	return 0, nil
+}
+
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.nodes)
+}
+
+func (f *fake) refuses(op, code int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuse[op] = code
+}

@@ -1,0 +1,101 @@
+package zookeeper_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// TestNoHerd counts what the server receives and sends while a lock goes from hand to hand. Both are as much with many
+// that wait as with few.
+func TestNoHerd(t *testing.T) {
+	t.Parallel()
+	for name, shape := range map[string]func(c *driver.Claim){
+		"exclusive": func(*driver.Claim) {},
+		"permits":   func(c *driver.Claim) { c.Weight, c.Capacity = 1, 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			few, many := packets(t, 14, shape), packets(t, 60, shape)
+			if t.Logf("packets for each hand-over: %.1f with few, %.1f with many", few, many); many > few+3 {
+				t.Errorf("a hand-over takes %.1f packets with 60 that wait, and %.1f with 14; want the same", many, few)
+			}
+		})
+	}
+}
+
+// packets returns how many packets a hand-over takes with a number of claims that wait, of three clients.
+func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
+	t.Helper()
+	s := servertest.ZooKeeper(t)
+	var drivers []driver.Driver
+	for range 3 {
+		drivers = append(drivers, open(t, "zk://"+s.Addr+"?session=60s"))
+	}
+	var all sync.WaitGroup
+	held := make(chan int, waiting)
+	claims := make([]*driver.Claim, waiting)
+	for i := range claims {
+		claims[i] = claim("herd")
+		shape(claims[i])
+		p, err := drivers[i%3].Enter(t.Context(), claims[i])
+		if err != nil {
+			t.Fatalf("enter: %v", err)
+		}
+		if p.Holds {
+			held <- i
+			continue
+		}
+		all.Go(func() {
+			if _, err := turn(t.Context(), drivers[i%3], claims[i]); err != nil {
+				t.Errorf("claim %d: %v", i, err)
+			}
+			held <- i
+		})
+	}
+	const first, hands = 3, 8
+	for range first { // what is begun is over
+		leaveNext(t, drivers, claims, held)
+	}
+	before := traffic(t, s)
+	for range hands {
+		leaveNext(t, drivers, claims, held)
+	}
+	after := traffic(t, s)
+	for range waiting - hands - first {
+		leaveNext(t, drivers, claims, held)
+	}
+	all.Wait()
+	return float64(after-before) / hands
+}
+
+func leaveNext(t *testing.T, drivers []driver.Driver, claims []*driver.Claim, held chan int) {
+	t.Helper()
+	i := <-held
+	if err := drivers[i%3].Leave(t.Context(), &driver.Departure{Claim: claims[i]}); err != nil && !errors.Is(err, driver.ErrGone) {
+		t.Errorf("leave: %v", err)
+	}
+}
+
+// traffic returns how many packets a server has received and sent.
+func traffic(t *testing.T, s *servertest.Server) int {
+	t.Helper()
+	sum := 0
+	for line := range strings.Lines(s.ZooKeeperStatus()) {
+		for _, field := range []string{"Received: ", "Sent: "} {
+			if text, ok := strings.CutPrefix(strings.TrimSpace(line), field); ok {
+				n, err := strconv.Atoi(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += n
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTrust(t *testing.T) {
+	type answer struct {
+		sent           time.Duration
+		agreed, direct bool
+	}
+	const lag = 25
+	tests := []struct {
+		name    string
+		lone    bool
+		answers []answer
+		want    time.Duration
+	}{
+		{"nothing yet", false, nil, 0},
+		{"a lone server knows at once", true, []answer{{sent: 10}, {sent: 20}}, 20},
+		{"answers that nobody agreed to count for nothing", false, []answer{{sent: 10}, {sent: 50}, {sent: 90}}, 0},
+		{"agreement counts for what was heard a lag before", false, []answer{{sent: 10}, {sent: 50}, {sent: 76, agreed: true}}, 50},
+		{"and not for later", false, []answer{{sent: 10}, {sent: 50}, {sent: 74, agreed: true}}, 10},
+		{"nor for itself", false, []answer{{sent: 10, agreed: true}}, 0},
+		{"but later it does", false, []answer{{sent: 10, agreed: true}, {sent: 35, agreed: true}}, 10},
+		{"taking up a session goes to the leader", false, []answer{{sent: 10, direct: true}, {sent: 11, agreed: true}}, 10},
+		{"trust does not go back", false, []answer{{sent: 50}, {sent: 80, agreed: true}, {sent: 20}, {sent: 81, agreed: true}}, 50},
+	}
+	for _, test := range tests {
+		trust := trust{lone: test.lone, lag: lag}
+		for _, a := range test.answers {
+			trust.note(a.sent, a.agreed, a.direct)
+		}
+		if trust.since != test.want {
+			t.Errorf("%s: trusted from %d on; want %d", test.name, trust.since, test.want)
+		}
+	}
+}
+
+// What is remembered does not grow with what is heard.
+func TestTrustIsBounded(t *testing.T) {
+	trust := trust{lag: time.Second}
+	for sent := time.Duration(0); sent < 10*time.Second; sent += time.Millisecond {
+		trust.note(sent, sent%(100*time.Millisecond) == 0, false)
+	}
+	if n := len(trust.heard); n > 20 {
+		t.Errorf("%d signs of life are remembered; want a few", n)
+	}
+	if behind := 10*time.Second - trust.since; behind > 1500*time.Millisecond {
+		t.Errorf("trust is %v behind; want little more than the lag", behind)
+	}
+}

@@ -1,0 +1,64 @@
+package zookeeper_test
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// Claims hold in the order in which they entered while the server's numbers pass 2^31 and go on below zero.
+func TestSequenceOverflow(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, 1<<31-3)
+	d := open(t, "zk://"+f.addr)
+	var claims []*driver.Claim
+	for i := range 6 {
+		c := claim("overflow")
+		if p := enter(t, d, c, i == 0); p.Ahead != i {
+			t.Errorf("claim %d has %d ahead; want %[1]d", i, p.Ahead)
+		}
+		claims = append(claims, c)
+	}
+	for i, c := range claims {
+		for _, later := range claims[i+1:] {
+			enter(t, d, later, false)
+		}
+		enter(t, d, c, true)
+		leave(t, d, c)
+	}
+}
+
+// go-zookeeper leaves its node in the queue when what comes after its creation fails: samuel/go-zookeeper#229.
+func TestRefusedAfterCreate(t *testing.T) {
+	t.Parallel()
+	for name, op := range map[string]int32{"list": listChildren, "read": readNode} {
+		f := newFake(t, 0)
+		d := open(t, "zk://"+f.addr)
+		enter(t, d, claim("refused"), true)
+		f.refuses(op, noAuth)
+		if p, err := d.Enter(t.Context(), claim("refused")); !driver.IsRejected(err) {
+			t.Errorf("enter where %s is refused = %+v, %v; want it rejected", name, p, err)
+		}
+		servertest.Until(t, "the claim's node is gone", func() bool { return f.count() == 1 })
+	}
+}
+
+// What was made too late to count as a ticket is no claim.
+func TestTicketOverflow(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, 0)
+	d := open(t, "zk://"+f.addr)
+	f.mu.Lock()
+	f.zxid = 1<<53 - 2
+	f.mu.Unlock()
+	c := claim("late")
+	enter(t, d, c, true)
+	leave(t, d, c)
+	if p, err := d.Enter(t.Context(), claim("late")); !driver.IsRejected(err) {
+		t.Errorf("enter = %+v, %v; want it rejected", p, err)
+	}
+	if n := f.count(); n != 0 {
+		t.Errorf("%d nodes are left; want none", n)
+	}
+}
