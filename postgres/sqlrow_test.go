@@ -3,7 +3,11 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,4 +67,156 @@ func TestContractOfMethodLock(t *testing.T) {
 	t.Parallel()
 	db := pool(t)
 	drivertest.Run(t, drivertest.Store{Open: rowOpener(db, sqlrow.MethodLock, table(t, db, methodLockTable))})
+}
+
+// affects runs a statement as another library would.
+func affects(t testing.TB, db *sql.DB, statement string, args ...any) int64 {
+	t.Helper()
+	r, err := db.ExecContext(timely(t), statement, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := r.RowsAffected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// What ShedLock's PostgreSQL statements do with usingDbTime.
+const (
+	shedLockTake = `INSERT INTO %[1]s (name, lock_until, locked_at, locked_by)
+		VALUES ($1, timezone('utc', CURRENT_TIMESTAMP) + interval '60 s', timezone('utc', CURRENT_TIMESTAMP), 'java')
+		ON CONFLICT (name) DO UPDATE SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + interval '60 s',
+		locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = 'java'
+		WHERE %[1]s.name = $1 AND %[1]s.lock_until <= timezone('utc', CURRENT_TIMESTAMP)`
+	shedLockFree = `UPDATE %s SET lock_until = timezone('utc', CURRENT_TIMESTAMP) WHERE name = $1 AND locked_by = 'java'`
+)
+
+func TestShedLockExcludesJava(t *testing.T) {
+	t.Parallel()
+	db := pool(t)
+	locks := table(t, db, shedLockTable)
+	d := rowOpener(db, sqlrow.ShedLock, locks)(t)
+	defer d.Close()
+	java := func(statement string) int64 { return affects(t, db, fmt.Sprintf(statement, locks), "nightly") }
+
+	ours := claim("nightly", "ours")
+	if p, err := d.Enter(timely(t), ours); err != nil || !p.Holds {
+		t.Fatalf("enter = %+v, %v; want a claim that holds", p, err)
+	}
+	if java(shedLockTake) != 0 {
+		t.Error("ShedLock takes the lock while stile holds it")
+	}
+	if java(shedLockFree) != 0 {
+		t.Error("ShedLock frees stile's lock")
+	}
+	if err := d.Leave(timely(t), &driver.Departure{Claim: ours}); err != nil {
+		t.Fatal(err)
+	}
+	if java(shedLockTake) != 1 {
+		t.Fatal("ShedLock does not take the lock after stile's release")
+	}
+	waiter := claim("nightly", "waiter")
+	p, err := d.Enter(timely(t), waiter)
+	if err != nil || p.Holds || p.Blocker.Record != "java" || p.Retry <= 50*time.Second {
+		t.Errorf("enter = %+v, %v; want it behind java, with a minute left", p, err)
+	}
+	if err := d.Leave(timely(t), &driver.Departure{Claim: ours}); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("a second release = %v; want ErrGone, and java's lock left alone", err)
+	}
+	if java(shedLockTake) != 0 {
+		t.Error("java's own lock is free")
+	}
+	java(shedLockFree)
+	if _, err := d.Await(timely(t), waiter); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := d.Enter(timely(t), waiter); err != nil || !p.Holds {
+		t.Errorf("enter after java's release = %+v, %v; want a claim that holds", p, err)
+	}
+}
+
+// The holes of tb_distributed_lock as articles show it: a release by name deletes a successor's row, and of two who find
+// a stale row, the second deletes the first one's new row.
+func TestMethodLockHoles(t *testing.T) {
+	t.Parallel()
+	db := pool(t)
+	locks := table(t, db, methodLockTable)
+	d := rowOpener(db, sqlrow.MethodLock, locks)(t)
+	defer d.Close()
+
+	late, next := claim("pay", "late"), claim("pay", "next")
+	if p, err := d.Enter(timely(t), late); err != nil || !p.Holds {
+		t.Fatalf("enter = %+v, %v; want a claim that holds", p, err)
+	}
+	affects(t, db, "UPDATE "+locks+" SET dl_operate_time = dl_operate_time - interval '6 minutes'")
+	if p, err := d.Enter(timely(t), next); err != nil || !p.Holds {
+		t.Fatalf("enter after the first was left behind = %+v, %v; want a claim that holds", p, err)
+	}
+	if err := d.Leave(timely(t), &driver.Departure{Claim: late}); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("a late release = %v; want ErrGone", err)
+	}
+	if err := d.Renew(timely(t), []*driver.Claim{late})[0].Err; !errors.Is(err, driver.ErrGone) {
+		t.Errorf("a late renewal = %v; want ErrGone", err)
+	}
+	if err := d.Renew(timely(t), []*driver.Claim{next})[0].Err; err != nil {
+		t.Errorf("the successor's renewal = %v; want nil", err)
+	}
+
+	affects(t, db, "UPDATE "+locks+" SET dl_device_info = 'host-7', dl_operate_time = now() - interval '4 minutes 50 seconds'")
+	foreign := claim("pay", "foreign")
+	if p, err := d.Enter(timely(t), foreign); err != nil || p.Holds || p.Blocker.Record != "host-7" {
+		t.Errorf("enter behind another's row of 4:50 = %+v, %v; want it to wait: five minutes are not over", p, err)
+	}
+
+	// Many find the same stale row; one takes it over.
+	affects(t, db, "UPDATE "+locks+" SET dl_operate_time = now() - interval '6 minutes'")
+	var holders atomic.Int64
+	var done sync.WaitGroup
+	for i := range 32 {
+		done.Go(func() {
+			if p, err := d.Enter(timely(t), claim("pay", fmt.Sprint("racer-", i))); err != nil {
+				t.Errorf("racer %d: %v", i, err)
+			} else if p.Holds {
+				holders.Add(1)
+			}
+		})
+	}
+	done.Wait()
+	if n := holders.Load(); n != 1 {
+		t.Errorf("%d of 32 took a stale row over; want 1", n)
+	}
+}
+
+func TestSQLRowRefuses(t *testing.T) {
+	t.Parallel()
+	db := pool(t)
+	short := table(t, db, "CREATE TABLE %s (name varchar(8) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)")
+	d := rowOpener(db, sqlrow.ShedLock, short)(t)
+	defer d.Close()
+	if _, err := d.Enter(timely(t), claim("nine char", "x")); !driver.IsRejected(err) || !strings.Contains(err.Error(), "room for 8") {
+		t.Errorf("a name that is too long = %v; want it refused, with the room there is", err)
+	}
+	if p, err := d.Enter(timely(t), claim("éééééééé", "x")); err != nil || !p.Holds {
+		t.Errorf("a name of 8 characters in 16 bytes = %+v, %v; want it to hold", p, err)
+	}
+	for name, o := range map[string]struct {
+		layout sqlrow.Layout
+		table  string
+		says   string
+	}{
+		"missing table": {sqlrow.ShedLock, "no_such_table", "no_such_table"},
+		"other table":   {sqlrow.MethodLock, short, "dl_method_name"},
+		"injection":     {sqlrow.ShedLock, "a; DROP TABLE b", "letters, digits"},
+		"no layout":     {0, "", "no layout"},
+	} {
+		d, err := sqlrow.New(timely(t), db, sqlrow.PostgreSQL, o.layout, &sqlrow.Options{Table: o.table})
+		if err == nil || !strings.Contains(err.Error(), o.says) {
+			t.Errorf("%s: %v; want an error that says %q", name, err, o.says)
+		}
+		if d != nil {
+			t.Errorf("%s: a driver beside the error", name)
+		}
+	}
 }
