@@ -47,7 +47,7 @@ check: ## all that must pass before a change lands; what CI runs
 	if [ -n "$$failed" ]; then echo "check failed in:$$failed"; exit 1; fi; \
 	echo "check passed: $(CHECKS)"
 
-interop: ## run the foreign clients under interop/ against the same locks
+interop: servers build ## lock the same names with stile and with the clients of others; about 2 minutes
 	@n=0; for run in interop/*/run; do \
 		if [ -x "$$run" ]; then echo "$$run"; "$$run"; n=$$((n + 1)); fi; \
 	done; \

@@ -1,0 +1,105 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A client is the process of one client, as the matrix drives it.
+type client interface {
+	// lock asks for the lock and does not wait.
+	lock(name string) error
+
+	// try takes the lock if it is free. The error is errCannot for a kind that has no such thing.
+	try(name string) (bool, error)
+
+	// held waits until the lock that was asked for is held, and returns its token, "-" if the kind has none. The error is
+	// errWaits if that takes longer.
+	held(within time.Duration) (token string, err error)
+
+	// unlock gives the lock back and waits until that is done.
+	unlock() error
+
+	// kill ends the process as kill -9 does.
+	kill()
+}
+
+var (
+	errWaits  = errors.New("it still waits")
+	errCannot = errors.New("this kind of client cannot try")
+)
+
+// patience is how long anything may take that nobody holds up.
+const patience = 15 * time.Second
+
+// A process runs, and its lines are read.
+type process struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string // what it says; closed at its end
+	log   *os.File
+	once  sync.Once
+}
+
+// begin starts a process. What it says on standard error is in a file of the folder, for when it fails.
+func begin(dir string, args ...string) (*process, error) {
+	log, err := os.CreateTemp(dir, filepath.Base(args[0])+"-*.log")
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(args[0], args[1:]...), lines: make(chan string, 64), log: log}
+	p.cmd.Stderr = log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			p.lines <- s.Text()
+		}
+	}()
+	return p, nil
+}
+
+// kill ends the process and what it started.
+func (p *process) kill() {
+	p.once.Do(func() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it fails if all of them have ended
+		p.cmd.Wait()
+		p.log.Close()
+	})
+}
+
+// hear returns the next line.
+func (p *process) hear(within time.Duration) (string, error) {
+	limit := time.NewTimer(within)
+	defer limit.Stop()
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			text, _ := os.ReadFile(p.log.Name())
+			return "", fmt.Errorf("the client has ended: %s", text[max(0, len(text)-1000):])
+		}
+		return line, nil
+	case <-limit.C:
+		return "", errWaits
+	}
+}

@@ -1,0 +1,103 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// A store is a server with the kinds of clients that meet on it.
+type store struct {
+	name  string
+	kinds []kind
+	pairs []pair
+}
+
+func (s *store) kind(name string) kind {
+	for _, k := range s.kinds {
+		if k.name == name {
+			return k
+		}
+	}
+	panic("no such kind: " + name)
+}
+
+// atOnce is how many scenarios run at a time, beside those that wait for long sessions.
+const atOnce = 5
+
+// run plays all scenarios of all pairs and returns what was seen, in the order of the pairs.
+func run(stores []*store) []result {
+	var results []*result
+	var work sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	play := func(long bool, err *error, what string, scenario func() error) {
+		work.Go(func() {
+			if !long {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+			}
+			if failed := scenario(); failed != nil {
+				*err = fmt.Errorf("%s: %w", what, failed)
+			}
+		})
+	}
+	var failures []*[2]error
+	for _, s := range stores {
+		for _, p := range s.pairs {
+			r, errs := &result{pair: p, store: s.name}, &[2]error{}
+			results, failures = append(results, r), append(failures, errs)
+			a, b := s.kind(p.holder), s.kind(p.contender)
+			long := max(a.ends, b.ends) > session
+			middle := a
+			if a.after != "" {
+				middle = s.kind(a.after)
+			}
+			play(long, &errs[0], "two clients", func() error { return meet(a, b, r) })
+			if !p.shares {
+				play(long, &errs[1], "three clients", func() error { return queue(a, middle, b, r) })
+			}
+		}
+	}
+	work.Wait()
+	var list []result
+	for i, r := range results {
+		r.err = errors.Join(failures[i][:]...)
+		list = append(list, *r)
+	}
+	return list
+}
+
+// table writes the results for people, in Markdown, and returns how many are wrong.
+func table(out io.Writer, results []result) (wrong int) {
+	fmt.Fprintln(out, "| store | holder | contender | | handed over after | after kill -9 of the holder | behind a killed waiter |")
+	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- |")
+	for _, r := range results {
+		verdict := "waits"
+		switch {
+		case r.err != nil:
+			verdict = "**WRONG**"
+			wrong++
+		case r.shared:
+			verdict = "holds too"
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s |\n", r.store, r.holder, r.contender, verdict,
+			shown(r.handover, time.Millisecond), shown(r.killed, 100*time.Millisecond), shown(r.behind, 10*time.Millisecond))
+	}
+	for _, r := range results {
+		if r.err != nil {
+			fmt.Fprintf(out, "\n%s, held by %s, wanted by %s: %v\n", r.store, r.holder, r.contender, r.err)
+		}
+	}
+	return wrong
+}
+
+func shown(d, unit time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return d.Round(unit).String()
+}

@@ -1,0 +1,99 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// A locker is one client of one kind, which takes one lock at a time.
+type locker interface {
+	lock(ctx context.Context, name string) (token string, err error) // the token is "-" if the library has none
+	unlock(ctx context.Context) error
+	close()
+}
+
+// A trier can also take a lock only if it is free.
+type trier interface {
+	try(ctx context.Context, name string) (token string, ok bool, err error)
+}
+
+// session is the time after which the stores take a dead client's locks away: a session of ZooKeeper or Consul, a lease
+// of etcd.
+const session = 3 * time.Second
+
+// lockers opens a client of each kind that is a library for Go, at a server's address,
+// or at a URL for stile's own.
+var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
+	"go-zookeeper":  openZooKeeper,
+	"etcd mutex":    openMutex,
+	"etcd election": openElection,
+	"v3lock":        openService,
+	"consul/api":    openConsul,
+
+	"stile":           openStile((*stile.Client).Mutex),
+	"stile writer":    openStile((*stile.Client).Writer),
+	"stile reader":    openStile((*stile.Client).Reader),
+	"stile candidate": openStile(candidate),
+}
+
+// serve is the process of a client: it is told on its standard input what to do, one line each.
+//
+//	lock NAME   held TOKEN, when it has the lock
+//	try NAME    held TOKEN, or busy
+//	unlock      free
+//	exit
+//
+// Any answer may be "error" and a text instead.
+func serve(ctx context.Context, kind, addr string, in io.Reader, out io.Writer) error {
+	open, ok := lockers[kind]
+	if !ok {
+		return fmt.Errorf("no such kind of client: %q", kind)
+	}
+	l, err := open(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	fmt.Fprintln(out, "ready")
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		verb, name, _ := strings.Cut(lines.Text(), " ")
+		if verb == "exit" {
+			break
+		}
+		answer, err := obey(ctx, l, verb, name)
+		if err != nil {
+			answer = "error " + strings.ReplaceAll(err.Error(), "\n", " ")
+		}
+		fmt.Fprintln(out, answer)
+	}
+	return nil
+}
+
+func obey(ctx context.Context, l locker, verb, name string) (string, error) {
+	switch verb {
+	case "lock":
+		token, err := l.lock(ctx, name)
+		return "held " + token, err
+	case "try":
+		t, can := l.(trier)
+		if !can {
+			return "", fmt.Errorf("this kind of client cannot try")
+		}
+		token, ok, err := t.try(ctx, name)
+		if err == nil && !ok {
+			return "busy", nil
+		}
+		return "held " + token, err
+	case "unlock":
+		return "free", l.unlock(ctx)
+	}
+	return "", fmt.Errorf("unknown request %q", verb)
+}

@@ -1,0 +1,66 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/stilelock/stile"
+	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
+	_ "github.com/stilelock/stile/etcd"
+	"github.com/stilelock/stile/internal/claims"
+	_ "github.com/stilelock/stile/zookeeper"
+)
+
+// stileLocker is this project's own lock.
+type stileLocker struct {
+	client *stile.Client
+	lockOf func(c *stile.Client, name string) *stile.Lock
+	held   *stile.Lease
+}
+
+// openStile opens a store by its URL, for locks of one kind.
+func openStile(lockOf func(c *stile.Client, name string) *stile.Lock) func(context.Context, string) (locker, error) {
+	return func(ctx context.Context, url string) (locker, error) {
+		c, err := stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: session}})
+		if err != nil {
+			return nil, err
+		}
+		return &stileLocker{client: c, lockOf: lockOf}, nil
+	}
+}
+
+func candidate(c *stile.Client, name string) *stile.Lock { return c.Candidate(name, "here") }
+
+func (l *stileLocker) lock(ctx context.Context, name string) (string, error) {
+	var err error
+	if l.held, err = l.lockOf(l.client, name).Lock(ctx); err != nil {
+		return "", err
+	}
+	return ticket(l.held), nil
+}
+
+func (l *stileLocker) try(ctx context.Context, name string) (string, bool, error) {
+	lease, err := l.lockOf(l.client, name).TryLock(ctx)
+	if errors.Is(err, stile.ErrHeld) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	l.held = lease
+	return ticket(lease), true, nil
+}
+
+// ticket is the number that the store gave the claim, which is what the tokens of others are. A ticket is good for many
+// tokens of stile's, one for each turn.
+func ticket(l *stile.Lease) string { return strconv.FormatInt(l.Token()/claims.Turns, 10) }
+
+// believes reports whether the lease says that it is held.
+func (l *stileLocker) believes() (bool, error) { return l.held.Check() == nil, nil }
+
+func (l *stileLocker) unlock(context.Context) error { return l.held.Unlock() }
+
+func (l *stileLocker) close() { l.client.Close() }

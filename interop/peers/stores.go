@@ -1,0 +1,135 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A setting is where the clients are, and where they may write.
+type setting struct {
+	self    string // this program
+	bin     string // the folder of the programs that make built
+	curator string // the folder of the Java client
+	dir     string
+}
+
+// own is a kind of client that this program is itself, in another process.
+func (w *setting) own(name, addr string) kind {
+	return kind{name: name, ends: session, start: func() (client, error) { return converse(w.dir, w.self, "peer", name, addr) }}
+}
+
+// program is a kind of client that is a command of its own.
+func (w *setting) program(name string, args func(name string) []string) kind {
+	return kind{name: name, ends: session, start: func() (client, error) { return &command{dir: w.dir, args: args}, nil }}
+}
+
+// java is a kind of lock of Curator's.
+func (w *setting) java(name, lock, addr string) kind {
+	return kind{name: name, ends: session, start: func() (client, error) {
+		return converse(w.dir, append(w.jvm(), "peer.Peer", lock, addr, strconv.FormatInt(session.Milliseconds(), 10))...)
+	}}
+}
+
+// jvm begins the command line of a Java program that is small and starts quickly.
+func (w *setting) jvm() []string {
+	target := filepath.Join(w.curator, "target")
+	return []string{
+		"java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-cp", filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*"),
+	}
+}
+
+// each makes a pair of every two kinds, both ways.
+func each(kinds ...string) (list []pair) {
+	for _, a := range kinds {
+		for _, b := range kinds {
+			if a != b {
+				list = append(list, pair{holder: a, contender: b})
+			}
+		}
+	}
+	return list
+}
+
+// both makes a pair of two kinds each way.
+func both(a, b string) []pair { return each(a, b) }
+
+// together makes a pair of two kinds each way that may hold at once.
+func together(a, b string) []pair {
+	return []pair{{holder: a, contender: b, shares: true}, {holder: b, contender: a, shares: true}}
+}
+
+func (w *setting) zooKeeper(t servertest.TB) *store {
+	s := servertest.ZooKeeper(t)
+	url := "zk://" + s.Addr + "?prefix=&session=" + session.String()
+	read, reader := w.java("Curator read", "read", s.Addr), w.own("stile reader", url+"&layout=rw")
+	read.after, reader.after = "Curator write", "stile writer"
+	return &store{
+		name: "ZooKeeper",
+		kinds: []kind{
+			w.java("Curator mutex", "mutex", s.Addr), w.java("Curator write", "write", s.Addr), read,
+			w.own("go-zookeeper", s.Addr),
+			w.own("stile", url), w.own("stile candidate", url), w.own("stile writer", url+"&layout=rw"), reader,
+		},
+		pairs: slices.Concat(
+			each("Curator mutex", "go-zookeeper", "stile"), both("Curator mutex", "stile candidate"),
+			both("Curator write", "stile writer"), both("Curator write", "stile reader"), both("Curator read", "stile writer"),
+			together("Curator read", "stile reader"), both("Curator write", "Curator read"),
+			// What follows is for the table: clients that look for other names than theirs, or do not.
+			together("Curator mutex", "Curator write"),
+			[]pair{{holder: "go-zookeeper", contender: "Curator write", shares: true}, {holder: "Curator write", contender: "go-zookeeper"}},
+			[]pair{{holder: "stile", contender: "Curator write", shares: true}, {holder: "Curator write", contender: "stile"}},
+		),
+	}
+}
+
+func (w *setting) etcd(t servertest.TB) *store {
+	addr := servertest.Etcd(t).Addr
+	elect := w.program("etcdctl elect", func(name string) []string {
+		return []string{"etcdctl", "--endpoints", addr, "elect", name, "here"}
+	})
+	elect.ends = time.Minute // it cannot be told otherwise
+	url := "etcd://" + addr + "?prefix="
+	return &store{
+		name: "etcd",
+		kinds: []kind{
+			w.own("etcd mutex", addr), w.own("etcd election", addr), w.own("v3lock", addr), w.own("stile", url), w.own("stile candidate", url),
+			elect,
+			w.program("etcdctl lock", func(name string) []string {
+				return []string{"etcdctl", "--endpoints", addr, "lock", "--ttl", fmt.Sprintf("%.0f", session.Seconds()), name}
+			}),
+		},
+		pairs: slices.Concat(
+			each("etcd mutex", "v3lock", "etcdctl lock", "etcd election", "stile"),
+			both("etcd election", "stile candidate"), both("etcdctl elect", "stile candidate"),
+		),
+	}
+}
+
+func (w *setting) consul(t servertest.TB) *store {
+	addr := servertest.Consul(t, nil).Addr
+	library := w.own("consul/api", addr)
+	library.delay, library.slow = consulDelay, api.DefaultLockRetryTime
+	tool := w.program("consul lock", func(name string) []string {
+		return []string{
+			filepath.Join(w.bin, "consul"), "lock", "-http-addr", addr, "-shell=false", name, "sh", "-c", "echo held -; exec tail -f /dev/null",
+		}
+	})
+	// It cannot be told otherwise.
+	tool.ends, tool.delay, tool.slow = 15*time.Second, 15*time.Second, api.DefaultLockRetryTime
+	return &store{
+		name:  "Consul",
+		kinds: []kind{library, tool, w.own("stile", "consul://"+addr+"?prefix=")},
+		pairs: each("consul/api", "consul lock", "stile"),
+	}
+}
