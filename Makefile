@@ -6,7 +6,8 @@ SHELL := /bin/bash
 PACKAGES = $$(go list -f '{{.Dir}}/...' -m)
 
 # What the tests start, as command:Debian package, and what the race detector is built with.
-SERVERS = redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper
+SERVERS = redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper \
+	/usr/lib/postgresql:postgresql pgbouncer:pgbouncer
 COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
 
 # Packages whose tests run at a time; each may start servers.
@@ -55,7 +56,7 @@ interop: servers build ## lock the same names with stile and with the clients of
 
 bench: servers ## measure beside other libraries, into docs/benchmarks*.md
 	@mkdir -p docs
-	@cd bench && for page in redis:benchmarks etcd:benchmarks-etcd zookeeper:benchmarks-zookeeper; do \
+	@cd bench && for page in redis:benchmarks etcd:benchmarks-etcd zookeeper:benchmarks-zookeeper consul:benchmarks-consul; do \
 		go run . -store "$${page%%:*}" -out "../docs/$${page#*:}.md"; \
 	done
 

@@ -389,20 +389,34 @@ func TestStandbyPromoted(t *testing.T) {
 	}
 }
 
-// A synchronous standby is waited for, so a failover to it loses nothing.
+// A synchronous standby is waited for, whatever the default of the user's transactions, so a failover to it loses nothing.
 func TestSynchronousStandby(t *testing.T) {
 	t.Parallel()
-	primary := servertest.Postgres(t, "fsync = on")
-	servertest.PostgresStandby(t, primary)
-	admin := connect(t, primary)
-	exec(t, admin, "ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-	exec(t, admin, "SELECT pg_reload_conf()")
-	servertest.Until(t, "the standby is synchronous", func() bool {
-		var n int
-		scan(t, admin, &n, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'")
-		return n == 1
-	})
-	if traits := open(t, fresh(primary)).Traits(); !traits.Failover || traits.Fencing != driver.DurableFencing {
+	primary, standby := servertest.PostgresPair(t)
+	admin, second := connect(t, primary), connect(t, standby)
+	exec(t, admin, "ALTER ROLE postgres SET synchronous_commit = off")
+	s := schema()
+	d := open(t, "postgres://postgres@"+primary.Addr+","+standby.Addr+"/postgres?schema="+s)
+	if traits := d.Traits(); !traits.Failover || traits.Fencing != driver.DurableFencing {
 		t.Errorf("with a synchronous standby the traits are %+v", traits)
+	}
+	var claims []*driver.Claim
+	for i := range 20 {
+		c := claim("name", fmt.Sprint(i))
+		c.Weight = 1
+		enter(t, d, c)
+		claims = append(claims, c)
+	}
+	servertest.KillPostgres(primary)
+	var done bool
+	scan(t, second, &done, "SELECT pg_promote()")
+	for _, c := range claims {
+		servertest.Until(t, "the promoted standby answers", func() bool {
+			err := renew(t, d, c)
+			if errors.Is(err, driver.ErrGone) {
+				t.Fatalf("claim %s: %v", c.ID, err)
+			}
+			return err == nil
+		})
 	}
 }

@@ -63,6 +63,13 @@ var storeRows = []struct {
 		return "redis+cluster://" + servertest.RedisCluster(t, "--appendonly", "yes", "--appendfsync", "always")[0].Addr
 	}},
 	{"Redis, nothing on disk", "redis://host", func(t *testing.T) string { return "redis://" + servertest.Redis(t).Addr }},
+	{"PostgreSQL", "postgres://host/database", func(t *testing.T) string {
+		return "postgres://postgres@" + servertest.Postgres(t, "fsync = on").Addr + "/postgres"
+	}},
+	{"PostgreSQL with a synchronous standby", "postgres://h1,h2/database", func(t *testing.T) string {
+		primary, _ := servertest.PostgresPair(t)
+		return "postgres://postgres@" + primary.Addr + "/postgres"
+	}},
 	{"ZooKeeper, three servers", "zk://h1,h2,h3/chroot", func(t *testing.T) string {
 		return "zk://" + servertest.ZooKeeperEnsemble(t, 3)[0].Addr
 	}},

@@ -10,6 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	_ "github.com/stilelock/stile/etcd" // the stores that a URL can name
 	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/postgres"
 	_ "github.com/stilelock/stile/redis"
 	_ "github.com/stilelock/stile/sqlite"
 	_ "github.com/stilelock/stile/zookeeper"

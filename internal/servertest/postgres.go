@@ -47,6 +47,13 @@ func PostgresStandby(t TB, primary *Server) *Server {
 	})
 }
 
+// PostgresPair starts a server and a standby for which it waits with each commit.
+func PostgresPair(t TB) (primary, standby *Server) {
+	t.Helper()
+	primary = Postgres(t, "fsync = on", "synchronous_standby_names = standby")
+	return primary, PostgresStandby(t, primary)
+}
+
 func startPostgres(t TB, config []string, create func(data string, as *syscall.Credential) error) *Server {
 	t.Helper()
 	as, err := postgresUser()

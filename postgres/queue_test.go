@@ -1,0 +1,298 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stilelock/stile/driver"
+)
+
+// race lets two claims enter a name at once, again and again, and returns how often both held.
+func race(t *testing.T, rounds int, enter func(name string, i int) (bool, error)) (both int) {
+	t.Helper()
+	for round := range rounds {
+		var holders atomic.Int64
+		var all sync.WaitGroup
+		for i := range 2 {
+			all.Go(func() {
+				holds, err := enter(fmt.Sprint(round), i)
+				if err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+				if holds {
+					holders.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if holders.Load() > 1 {
+			both++
+		}
+	}
+	return both
+}
+
+// The tempting single statement takes a lock, inserts and counts who is ahead. It counts in a snapshot that was taken
+// before it waited for the lock, and lets two hold. The function does not.
+func TestSingleStatementTrap(t *testing.T) {
+	t.Parallel()
+	const rounds = 60
+	pool := connect(t, server)
+	d := open(t, fresh(server))
+	s := d.place.schema
+	exec(t, pool, `CREATE TABLE "`+s+`".trap (name text, id int)`)
+	trap := `WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext($1)), pg_sleep(0.003)),
+added AS (INSERT INTO "` + s + `".trap SELECT $1, $2 FROM locked RETURNING 1)
+SELECT (SELECT count(*) FROM "` + s + `".trap WHERE name = $1) = 0 FROM added`
+	both := race(t, rounds, func(name string, i int) (holds bool, err error) {
+		err = pool.QueryRow(t.Context(), trap, name, i).Scan(&holds)
+		return holds, err
+	})
+	if both == 0 {
+		t.Errorf("the single statement let nobody hold beside another in %d races: the test proves nothing", rounds)
+	}
+	t.Logf("the single statement let two hold in %d of %d races", both, rounds)
+	if both := race(t, rounds, func(name string, i int) (bool, error) {
+		p, err := d.Enter(timely(t), claim(name, fmt.Sprint(i)))
+		return p.Holds, err
+	}); both > 0 {
+		t.Errorf("two held in %d of %d races", both, rounds)
+	}
+}
+
+// stepped makes tables whose functions read a clock that the test can step.
+func stepped(t *testing.T) (d *Driver, step func(by time.Duration)) {
+	t.Helper()
+	pool := connect(t, server)
+	p := place{schema(), DefaultPrefix}
+	exec(t, pool, p.fill(`CREATE SCHEMA "{schema}"; CREATE TABLE "{schema}".step (by interval); INSERT INTO "{schema}".step VALUES ('0')`), asText)
+	exec(t, pool, p.fill(strings.ReplaceAll(schemaText, "clock_timestamp()", `(clock_timestamp() + (SELECT by FROM "{schema}".step))`)), asText)
+	return open(t, "postgres://postgres@"+server.Addr+"/postgres?schema="+p.schema), func(by time.Duration) {
+		exec(t, pool, p.fill(`UPDATE "{schema}".step SET by = make_interval(secs => $1)`), by.Seconds())
+	}
+}
+
+// The clock of the server steps. Forward, leases end early, and their holders are told; back, they last longer. Tickets
+// rise all the same.
+func TestClockSteps(t *testing.T) {
+	t.Parallel()
+	d, step := stepped(t)
+	a, b, c := claim("name", "a"), claim("name", "b"), claim("name", "c")
+	enter(t, d, a)
+	step(2 * time.Minute)
+	if p := enter(t, d, b); !p.Holds || b.Ticket <= a.Ticket {
+		t.Errorf("after a step forward the place is %+v; want it to hold with a ticket above %d", p, a.Ticket)
+	}
+	if err := renew(t, d, a); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("renewal of the lease that was ended: %v; want ErrGone", err)
+	}
+	step(-time.Hour)
+	if err := renew(t, d, b); err != nil {
+		t.Errorf("renewal after a step back: %v", err)
+	}
+	leave(t, d, b)
+	if enter(t, d, c); c.Ticket != b.Ticket+1 {
+		t.Errorf("after a step back the ticket is %d; want %d", c.Ticket, b.Ticket+1)
+	}
+}
+
+// The rows of idle names are deleted, of those alone, and their tickets do not come again, even if the clock went back.
+func TestClean(t *testing.T) {
+	t.Parallel()
+	d, step := stepped(t)
+	last := map[string]int64{}
+	for _, name := range []string{"idle", "held", "fresh"} {
+		c := claim(name, name)
+		c.TTL = 24 * time.Hour
+		if name == "fresh" {
+			step(2 * time.Hour)
+		}
+		enter(t, d, c)
+		last[name] = c.Ticket
+		if name != "held" {
+			leave(t, d, c)
+		}
+	}
+	var watched sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := make(chan struct{}, 100)
+	watched.Go(func() { _ = d.Watch(ctx, "watched", func() { seen <- struct{}{} }) })
+	<-seen
+	if n, err := d.clean(timely(t), time.Hour, 100); n != 1 || err != nil {
+		t.Errorf("clean = %d, %v; want the idle name alone", n, err)
+	}
+	cancel()
+	watched.Wait()
+	step(-24 * time.Hour)
+	for name, ticket := range last {
+		if name == "held" {
+			continue
+		}
+		if c := claim(name, name+" again"); enter(t, d, c).Ticket <= ticket {
+			t.Errorf("%s: ticket %d after %d", name, c.Ticket, ticket)
+		}
+	}
+}
+
+// Names enter while their rows are cleaned away. Nobody holds beside another, and tickets rise.
+func TestCleanWhileEntering(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(server))
+	ctx, cancel := context.WithCancel(t.Context())
+	var cleaner sync.WaitGroup
+	var cleaned int64
+	cleaner.Go(func() {
+		for ctx.Err() == nil {
+			n, err := d.clean(timely(t), 0, 100)
+			if err != nil {
+				t.Errorf("clean: %v", err)
+				return
+			}
+			cleaned += n
+		}
+	})
+	var holders atomic.Int64
+	var highest atomic.Int64
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := range 60 {
+				c := claim("name", fmt.Sprintf("%d-%d", w, i))
+				c.Try = true
+				if p := enter(t, d, c); !p.Holds {
+					continue
+				}
+				if holders.Add(1) > 1 {
+					t.Error("two hold")
+				}
+				if was := highest.Swap(c.Ticket); was >= c.Ticket {
+					t.Errorf("ticket %d after %d", c.Ticket, was)
+				}
+				holders.Add(-1)
+				leave(t, d, c)
+			}
+		})
+	}
+	all.Wait()
+	cancel()
+	cleaner.Wait()
+	if cleaned == 0 {
+		t.Error("nothing was cleaned: the test proves nothing")
+	}
+}
+
+// A notification that matches no claim means nothing.
+func TestStrangeNotifications(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(server))
+	pool := connect(t, server)
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, d, a)
+	enter(t, d, b)
+	listens(t, d, b)
+	for _, text := range []string{"", " ", "rubbish", "7", "7 ", "7 zz", "7 62 ", "x 62", "7 6262", fmt.Sprint(b.Ticket)} {
+		exec(t, pool, "SELECT pg_notify($1, $2)", d.channel, text)
+		exec(t, pool, "SELECT pg_notify($1, $2)", d.place.channel(), text)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if p, err := d.Await(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("await: %+v, %v after notifications that mean nothing", p, err)
+	}
+	exec(t, pool, "SELECT pg_notify($1, '7 62')", d.channel)
+	if p, err := d.Await(timely(t), b); err != nil || p.Holds {
+		t.Errorf("await: %+v, %v after a notification with another ticket; want an early return", p, err)
+	}
+}
+
+// Waiting costs the server nothing, and a client one connection to listen on.
+func TestWaitingIsQuiet(t *testing.T) {
+	t.Parallel()
+	url := fresh(server, "application_name=quiet")
+	d := open(t, url)
+	config := connect(t, server).Config()
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	enter(t, d, claim("name", "holder"))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	ended := make(chan error, 100)
+	for i := range 100 {
+		c := claim("name", fmt.Sprint("waiter-", i))
+		enter(t, d, c)
+		listens(t, d, c)
+		go func() {
+			_, err := d.Await(ctx, c)
+			ended <- err
+		}()
+	}
+	var last, now time.Time
+	const latest = "SELECT max(query_start) FROM pg_stat_activity WHERE application_name = 'quiet'"
+	scan(t, pool, &last, latest)
+	for range 100 {
+		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("await ends with %v", err)
+		}
+	}
+	scan(t, pool, &now, latest)
+	if !now.Equal(last) {
+		t.Errorf("a statement was sent %v after the last that was needed", now.Sub(last))
+	}
+	var n int
+	scan(t, pool, &n, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'quiet' AND query LIKE 'LISTEN%' OR application_name = 'quiet' AND query LIKE 'SELECT left%'")
+	if n != 1 {
+		t.Errorf("%d connections listen; want one", n)
+	}
+}
+
+// A claim's lease and its ticket are on disk before it is told, even where the user's transactions need not be.
+func TestCommitsAreSynchronous(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(server))
+	pool := connect(t, server)
+	for verb, test := range map[string]struct {
+		set, want string
+		call      string
+	}{
+		"enter":  {"off", "on", "'enter', 'x', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false"},
+		"local":  {"local", "on", "'enter', 'y', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false"},
+		"strong": {"remote_apply", "remote_apply", "'enter', 'z', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false"},
+		"leave":  {"on", "off", "'leave', 'none', 'a', '', '', '', '', 1, 1, 0, 0, 0, 0, 0, false, false"},
+	} {
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			if verb == "leave" { // of a claim that is there
+				if _, err := tx.Exec(t.Context(), d.place.fill(`SELECT "{schema}".{prefix}do('enter', 'none', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false)`)); err != nil {
+					return err
+				}
+			}
+			if _, err := tx.Exec(t.Context(), "SET LOCAL synchronous_commit = "+test.set); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(t.Context(), d.place.fill(`SELECT "{schema}".{prefix}do(`+test.call+")")); err != nil {
+				return err
+			}
+			var got string
+			if err := tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got); err != nil {
+				return err
+			}
+			if got != test.want {
+				t.Errorf("%s: synchronous_commit is %s at the end; want %s", verb, got, test.want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+}
