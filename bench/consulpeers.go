@@ -11,7 +11,15 @@ import (
 )
 
 // openConsulAPI connects Consul's own client. A lock makes a session for each acquisition, unless it is given one.
-func openConsulAPI(addr string, ttl time.Duration, shared bool) (library, error) {
+func openConsulAPI(addr string, ttl time.Duration) (library, error) {
+	return openConsul(addr, ttl, false)
+}
+
+func openConsulShared(addr string, ttl time.Duration) (library, error) {
+	return openConsul(addr, ttl, true)
+}
+
+func openConsul(addr string, ttl time.Duration, shared bool) (library, error) {
 	c, err := api.NewClient(&api.Config{Address: addr})
 	if err != nil {
 		return nil, err

@@ -3,12 +3,8 @@
 package main
 
 import (
-	"bufio"
-	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	_ "github.com/stilelock/stile/etcd" // the scheme etcd
 	"github.com/stilelock/stile/internal/servertest"
@@ -28,14 +24,14 @@ var etcdArena = &arena{
 	calm:     []string{ours, etcdRival},
 	crowd:    []string{ours, etcdRival},
 	measures: consensusMeasures,
-	targets:  consensusTargets(etcdRival),
+	targets:  consensusTargets(etcdRival, etcdRival),
 }
 
 const etcdRival = "concurrency.Mutex"
 
 func etcdVersion(s *servertest.Server) string {
 	version := "etcd"
-	_ = etcdMetrics(s, func(name, value string) {
+	_ = metrics("http://"+s.Addr+"/metrics", func(name, value string) {
 		if label, ok := strings.CutPrefix(name, `etcd_server_version{server_version="`); ok {
 			version = "etcd " + strings.TrimSuffix(label, `"}`)
 		}
@@ -46,7 +42,7 @@ func etcdVersion(s *servertest.Server) string {
 // etcdCounts counts messages: a request is one that the server got.
 func etcdCounts(s *servertest.Server) (counts, error) {
 	c := counts{}
-	err := etcdMetrics(s, func(name, value string) {
+	err := metrics("http://"+s.Addr+"/metrics", func(name, value string) {
 		key := ""
 		switch {
 		case strings.HasPrefix(name, "grpc_server_msg_received_total{"):
@@ -60,24 +56,4 @@ func etcdCounts(s *servertest.Server) (counts, error) {
 		c[key] += int64(n)
 	})
 	return c, err
-}
-
-// etcdMetrics hands over each of the server's figures.
-func etcdMetrics(s *servertest.Server, each func(name, value string)) error {
-	client := http.Client{Timeout: 5 * time.Second}
-	answer, err := client.Get("http://" + s.Addr + "/metrics")
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("metrics: %s", answer.Status)
-	}
-	lines := bufio.NewScanner(answer.Body)
-	for lines.Scan() {
-		if i := strings.LastIndexByte(lines.Text(), ' '); i > 0 && lines.Text()[0] != '#' {
-			each(lines.Text()[:i], lines.Text()[i+1:])
-		}
-	}
-	return lines.Err()
 }

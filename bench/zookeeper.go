@@ -28,7 +28,7 @@ var zooKeeperArena = &arena{
 	calm:     []string{ours, zooKeeperRival},
 	crowd:    []string{ours, zooKeeperRival},
 	measures: consensusMeasures,
-	targets:  consensusTargets(zooKeeperRival),
+	targets:  consensusTargets(zooKeeperRival, zooKeeperRival),
 }
 
 // zooKeeperStats hands over each line that the server says of itself, "Received: 12".
