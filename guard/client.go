@@ -53,8 +53,7 @@ const maxProblem = 16 << 10
 // ResponseError returns the [StaleError] of a response in which a [Handler] refused a stale token, and nil for every other
 // response, also for one that tells another failure. The body can be read afterwards, and is the caller's to close.
 func ResponseError(r *http.Response) error {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if r.StatusCode != http.StatusConflict || err != nil || kind != problemType {
+	if r.StatusCode != http.StatusConflict || !isProblem(r.Header.Get("Content-Type")) {
 		return nil
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxProblem))
@@ -63,12 +62,17 @@ func ResponseError(r *http.Response) error {
 		return fmt.Errorf("guard: reading a refusal: %w", err)
 	}
 	var p problem
-	if json.Unmarshal(body, &p) != nil || p.Type != staleType {
+	if _ = json.Unmarshal(body, &p); p.Type != staleType { // a text that is no problem has no type
 		return nil
 	}
 	token, _ := ParseToken(p.Token)
 	newer, _ := ParseToken(p.Newer)
 	return &StaleError{p.Resource, token, newer}
+}
+
+func isProblem(contentType string) bool {
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && kind == problemType
 }
 
 // A rest is a body of which a part was read already.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 )
@@ -26,9 +27,8 @@ func (d Dir) Raise(ctx context.Context, resource string, token int64) error {
 
 // wrap names the resource in an error of the system.
 func wrap(resource string, err error) error {
-	switch err.(type) {
-	case nil, *StaleError:
-		return err
+	if err == nil || errors.Is(err, ErrStale) {
+		return err // which names it
 	}
 	return fmt.Errorf("guard: %q: %w", resource, err)
 }

@@ -47,7 +47,7 @@ func do(ctx context.Context, db *sql.DB, raise func(tx Tx) error, work func(tx *
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // without effect after the commit
+	defer func() { _ = tx.Rollback() }() // without effect after the commit
 	if err := raise(SQL(tx)); err != nil {
 		return err
 	}

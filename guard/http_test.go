@@ -207,7 +207,7 @@ func TestResponseError(t *testing.T) {
 		name       string
 		status     int
 		kind, body string
-		want       error
+		want       *guard.StaleError
 	}{
 		{"stale", 409, "application/problem+json", stale, &guard.StaleError{Resource: "a", Token: 1, Newer: 1<<63 - 1}},
 		{"with a charset", 409, "application/problem+json; charset=utf-8", stale, &guard.StaleError{Resource: "a", Token: 1, Newer: 1<<63 - 1}},
@@ -221,7 +221,7 @@ func TestResponseError(t *testing.T) {
 			r := &http.Response{StatusCode: tt.status, Header: http.Header{"Content-Type": {tt.kind}}, Body: io.NopCloser(strings.NewReader(tt.body))}
 			err := guard.ResponseError(r)
 			got, _ := errors.AsType[*guard.StaleError](err)
-			if want, ok := tt.want.(*guard.StaleError); ok && (got == nil || *got != *want) || !ok && err != nil {
+			if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want || got == nil && err != nil {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 			if body, err := io.ReadAll(r.Body); string(body) != tt.body || err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,4 +66,63 @@ func TestGuardByPgx(t *testing.T) {
 				return tx.Rollback(context.Background())
 			}, nil
 		}})
+}
+
+func BenchmarkGuard(b *testing.B) {
+	db, _ := guarded(b)
+	guardtest.Cost(b, &guardtest.Database{DB: db, Dialect: guard.PostgreSQL})
+}
+
+// The SQL that docs/guard.md gives for shell scripts works, and refuses a stale token.
+func TestGuardOfAScript(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "guard.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(text), "```sql\n")
+	script, _, ok := strings.Cut(script, "```\n")
+	if !ok {
+		t.Fatal("docs/guard.md has no SQL")
+	}
+	db, _ := guarded(t, "default_query_exec_mode=simple_protocol")
+	table, err := guard.NewTable(guard.PostgreSQL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), table.Schema()+"; CREATE TABLE orders (id int, state text); INSERT INTO orders VALUES (42, 'paid')"); err != nil {
+		t.Fatal(err)
+	}
+	run := func(token string) error {
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, err = conn.ExecContext(t.Context(), strings.ReplaceAll(script, ":t", token))
+		if err != nil {
+			if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return err
+	}
+	for _, tt := range []struct {
+		token, before, after string
+		works                bool
+	}{
+		{"7", "paid", "shipped", true}, {"7", "paid", "shipped", true}, {"6", "paid", "paid", false},
+		{"9223372036854775807", "paid", "shipped", true}, {"7", "paid", "paid", false},
+	} {
+		if _, err := db.ExecContext(t.Context(), "UPDATE orders SET state = $1", tt.before); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(tt.token); (err == nil) != tt.works {
+			t.Errorf("token %s: %v; want that it works: %v", tt.token, err, tt.works)
+		}
+		var state string
+		if err := db.QueryRowContext(t.Context(), "SELECT state FROM orders").Scan(&state); err != nil || state != tt.after {
+			t.Errorf("token %s: the order is %s, %v; want %s", tt.token, state, err, tt.after)
+		}
+	}
 }

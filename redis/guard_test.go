@@ -253,3 +253,30 @@ func TestGuardLateWrite(t *testing.T) {
 		return n
 	})
 }
+
+func BenchmarkGuard(b *testing.B) {
+	g, client := guardOf(b, nil, servertest.Redis(b).Addr)
+	ctx := b.Context()
+	token := int64(0)
+	k := raise(b, g, "r", 1)
+	for _, way := range []struct {
+		name string
+		do   func() error
+	}{
+		{"bare", func() error { return client.Do(ctx, client.B().Set().Key("r").Value("1").Build()).Error() }},
+		{"raise", func() error { token++; _, err := g.Raise(ctx, "r", token); return err }},
+		{"write", func() error { return k.Set(ctx, "r", "1", 0) }},
+	} {
+		if way.name == "write" {
+			token++
+			k = raise(b, g, "r", token)
+		}
+		b.Run(way.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := way.do(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

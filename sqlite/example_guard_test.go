@@ -29,7 +29,7 @@ func (l *ledger) step(ctx context.Context, work func(tx *sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }() // without effect after the commit
 	if err := work(tx); err != nil {
 		return err
 	}

@@ -31,3 +31,7 @@ func TestGuard(t *testing.T) {
 	t.Parallel()
 	guardtest.SQL(t, &guardtest.Database{DB: data(t), Dialect: guard.SQLite})
 }
+
+func BenchmarkGuard(b *testing.B) {
+	guardtest.Cost(b, &guardtest.Database{DB: data(b), Dialect: guard.SQLite})
+}
