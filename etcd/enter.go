@@ -46,7 +46,14 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 		return driver.Place{}, err
 	}
 	kept := d.keepMeanwhile(ctx, k.home)
-	defer func() { kept() }()       // it ends with ctx, which is not to end under it
+	defer func() { kept() }() // it ends with ctx, which is not to end under it
+	another := func() (err error) {
+		d.forget(k)
+		k, err = d.outfit(ctx, c, d.pool.grant)
+		kept()
+		kept = func() error { return nil }
+		return err
+	}
 	q, seen := queue(nil), int64(0) // as if nobody were there: the transaction finds out
 	for again := false; ; {
 		if i := q.find(c.ID); i >= 0 {
@@ -56,16 +63,18 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 			d.release(k)
 			return *cmp.Or(p, &driver.Place{}), err
 		}
+		if q.at(k.key) >= 0 { // another client's
+			if err := another(); err != nil {
+				return driver.Place{}, err
+			}
+		}
 		r, err := d.join(ctx, c, k, q, seen, text)
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) && !again {
 			// It ran out, or somebody revoked it, so that no earlier request for it can be applied any more either.
 			again = true
-			d.forget(k)
-			if k, err = d.outfit(ctx, c, d.pool.grant); err != nil {
+			if err := another(); err != nil {
 				return driver.Place{}, err
 			}
-			kept()
-			kept = func() error { return nil }
 			continue
 		}
 		if err != nil {

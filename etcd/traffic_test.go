@@ -1,0 +1,321 @@
+package etcd
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+)
+
+// A meter counts the messages that clients send, by method.
+type meter struct {
+	mu   sync.Mutex // guards sent
+	sent map[string]int
+}
+
+type methodKey struct{}
+
+func (m *meter) TagRPC(ctx context.Context, i *stats.RPCTagInfo) context.Context {
+	return context.WithValue(ctx, methodKey{}, i.FullMethodName[strings.LastIndexByte(i.FullMethodName, '/')+1:])
+}
+
+func (m *meter) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	if _, ok := s.(*stats.OutPayload); ok {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.sent[ctx.Value(methodKey{}).(string)]++
+	}
+}
+
+func (m *meter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (m *meter) HandleConn(context.Context, stats.ConnStats)                       {}
+
+// take returns what was sent since the last time, and the sum.
+func (m *meter) take() (sent map[string]int, sum int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sent, m.sent = m.sent, map[string]int{}
+	for _, n := range sent {
+		sum += n
+	}
+	return sent, sum
+}
+
+// metered returns a driver whose messages are counted.
+func metered(t testing.TB, m *meter, addr string) *Driver {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithStatsHandler(m)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	d, err := New(timely(t), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// A free lock is entered by one transaction and left by one, on a lease that serves again and again.
+func TestRequestsOfALoneClaim(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	m := &meter{sent: map[string]int{}}
+	d := metered(t, m, s.Addr)
+	round := func(try bool) {
+		c := claimOn("name")
+		c.Try = try
+		if !enter(t, d, c).Holds {
+			t.Fatal("the lock is taken")
+		}
+		leave(t, d, c)
+	}
+	round(false)
+	m.take()
+	for range 10 {
+		round(false)
+		round(true)
+	}
+	if sent, sum := m.take(); sent["Txn"] != 40 || sum != 40 {
+		t.Errorf("20 locks and unlocks sent %v; want 40 transactions and nothing else", sent)
+	}
+	r, err := operator(t, s.Addr).Leases(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Leases) > 2 { // and the one that was granted to find out the shortest
+		t.Errorf("%d leases for one claim at a time", len(r.Leases))
+	}
+}
+
+// What a lock sends to pass from one client to the next does not grow with the clients that wait.
+func TestRequestsOfAHandOver(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	for _, waiters := range []int{4, 32} {
+		m := &meter{sent: map[string]int{}}
+		type client struct {
+			d *Driver
+			c *driver.Claim
+		}
+		var line []client
+		for range waiters + 1 {
+			line = append(line, client{metered(t, m, s.Addr), claimOn("name")})
+			last := line[len(line)-1]
+			enter(t, last.d, last.c)
+		}
+		var told atomic.Int64
+		turns := make(chan int, len(line))
+		turns <- 0
+		ctx, cancel := context.WithCancel(timely(t))
+		var all sync.WaitGroup
+		for i, w := range line[1:] {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					p, err := w.d.Await(ctx, w.c)
+					if err == nil && p.Holds {
+						told.Add(1)
+						turns <- i + 1
+						return
+					}
+				}
+			})
+		}
+		by := operator(t, s.Addr)
+		servertest.Until(t, "all of them listen", func() bool {
+			for _, w := range line[1:] {
+				w.d.mu.Lock()
+				k := w.d.known[w.c.ID]
+				listens := k.by != nil
+				w.d.mu.Unlock()
+				if !listens {
+					return false
+				}
+			}
+			return len(keys(t, by, "stile/name/")) == len(line)
+		})
+		// That a watch begins is a message too; none of them is on its way any more when all have been sent.
+		servertest.Until(t, "all watches have begun", func() bool {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.sent["Watch"] == len(line) // the holder is watched over too
+		})
+		m.take()
+		for range line {
+			at := <-turns
+			leave(t, line[at].d, line[at].c)
+		}
+		sent, sum := m.take()
+		if sent["Txn"] != len(line) || sum > len(line)+1 {
+			t.Errorf("%d hand-overs with %d waiters sent %v; want one transaction each", waiters, waiters, sent)
+		}
+		cancel()
+		all.Wait()
+		if n := told.Load(); n != int64(waiters) {
+			t.Errorf("%d of %d waiters were told", n, waiters)
+		}
+	}
+}
+
+// The answer to the entering transaction is lost: the claim is found where it is, by one key, and so it is when it
+// leaves without ever having heard of it.
+func TestReplyIsLost(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	by := operator(t, s.Addr)
+	for name, then := range map[string]func(t *testing.T, d *Driver, c *driver.Claim){
+		"enter": func(t *testing.T, d *Driver, c *driver.Claim) {
+			p := enter(t, d, c)
+			if !p.Holds || len(keys(t, by, "stile/enter/")) != 1 {
+				t.Errorf("entering again = %+v, keys %q; want one key, which holds", p, keys(t, by, "stile/enter/"))
+			}
+			leave(t, d, c)
+		},
+		"leave": func(t *testing.T, d *Driver, c *driver.Claim) { leave(t, d, c) },
+		"try": func(t *testing.T, d *Driver, c *driver.Claim) {
+			c.Try = true
+			if p := enter(t, d, c); !p.Holds {
+				t.Errorf("trying again = %+v; want the claim that holds", p)
+			}
+			leave(t, d, c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := servertest.NewProxy(t, s.Addr)
+			d := open(t, p.Addr)
+			warm := claimOn(name + "-before")
+			enter(t, d, warm)
+			leave(t, d, warm)
+			c := claimOn(name)
+			p.Freeze(false, true)
+			ctx, cancel := context.WithCancel(timely(t))
+			ended := make(chan error, 1)
+			go func() {
+				_, err := d.Enter(ctx, c)
+				ended <- err
+			}()
+			queued(t, by, "stile/"+name+"/", 1)
+			p.Drop()
+			err := <-ended
+			cancel()
+			if err == nil || driver.IsRejected(err) {
+				t.Errorf("enter = %v; want an unknown outcome", err)
+			}
+			then(t, d, c)
+			if list := keys(t, by, "stile/"+name+"/"); len(list) != 0 {
+				t.Errorf("keys %q are left", list)
+			}
+			k := d.recall(c.ID)
+			if k != nil {
+				t.Errorf("the driver remembers a claim that left")
+			}
+		})
+	}
+}
+
+// A request that was given up may still be on its way. Once the claim has left, its lease is gone, so that the request
+// cannot be applied any more.
+func TestRequestIsLate(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	by := operator(t, s.Addr)
+	d := open(t, s.Addr)
+	c := claimOn("name")
+	k, err := d.outfit(timely(t), c, d.pool.take)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.unsure = true // a request was sent
+	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !driver.IsRejected(err) {
+		t.Errorf("leave of a claim that is not there = %v; want ErrGone", err)
+	}
+	servertest.Until(t, "the lease is gone", func() bool {
+		r, err := by.TimeToLive(timely(t), clientv3.LeaseID(k.home.id))
+		return err == nil && r.TTL <= 0
+	})
+	if _, err := by.Put(timely(t), k.key, "late", clientv3.WithLease(clientv3.LeaseID(k.home.id))); err == nil {
+		t.Error("the late request is applied")
+	}
+}
+
+// What a watch was to begin with is compacted before it begins: the waiter reads the queue anew and misses nothing.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	by := operator(t, s.Addr)
+	d := open(t, s.Addr)
+	holder, waiter := claimOn("name"), claimOn("name")
+	enter(t, d, holder)
+	enter(t, d, waiter)
+	for range 5 {
+		if _, err := by.Put(timely(t), "else", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(t, d, holder)
+	r, err := by.Get(timely(t), "else")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := by.Compact(timely(t), r.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	p, err := d.Await(ctx, waiter)
+	if err != nil || p.Holds {
+		t.Fatalf("await = %+v, %v; want to be asked to enter again", p, err)
+	}
+	if p := enter(t, d, waiter); !p.Holds {
+		t.Errorf("entering again = %+v; want the lock", p)
+	}
+}
+
+// A claim that holds is watched over again after its watch was ended.
+func TestCompactionUnderAHolder(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	by := operator(t, s.Addr)
+	d := open(t, s.Addr)
+	alerts := make(chan string, 10)
+	d.Alert(func(ids ...string) {
+		for _, id := range ids {
+			alerts <- id
+		}
+	})
+	c := claimOn("name")
+	enter(t, d, c)
+	k := d.recall(c.ID)
+	d.mu.Lock()
+	k.seen = 0 // as if it had been ended before
+	k.watching.Stop()
+	k.watching = nil
+	d.watchSoonLocked(k, 0)
+	d.mu.Unlock()
+	if id := <-alerts; id != c.ID {
+		t.Fatalf("alert of %s; want %s", id, c.ID)
+	}
+	if err := renew(t, d, c); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Until(t, "it is watched over", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return k.by != nil
+	})
+	remove(t, by, k.key)
+	if id := <-alerts; id != c.ID {
+		t.Fatalf("alert of %s; want %s", id, c.ID)
+	}
+}

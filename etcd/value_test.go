@@ -1,0 +1,68 @@
+package etcd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+)
+
+func TestValue(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		c    driver.Claim
+		want string
+	}{
+		{"exclusive", driver.Claim{ID: "i", Client: "c", Weight: driver.All, Capacity: driver.All}, `{"stile":1,"id":"i","client":"c"}`},
+		{"permits", driver.Claim{ID: "i", Weight: 2, Capacity: 5, Owner: "job/é"}, `{"stile":1,"id":"i","owner":"job/é","weight":2,"capacity":5}`},
+		{"object", driver.Claim{ID: "i", Weight: 1, Capacity: driver.All, Record: `{"a":"<b>"}`}, `{"stile":1,"id":"i","weight":1,"record":{"a":"<b>"}}`},
+		{"text", driver.Claim{ID: "i", Weight: 1, Capacity: 1, Record: `{"a": 1}`}, `{"stile":1,"id":"i","weight":1,"capacity":1,"record":"{\"a\": 1}"}`},
+		{"bytes", driver.Claim{ID: "i", Weight: 1, Capacity: 1, Record: "\xff\x00"}, `{"stile":1,"id":"i","weight":1,"capacity":1,"record":["/wA="]}`},
+	} {
+		v := valueOf(&test.c)
+		v.Since = 0
+		got, err := v.encode()
+		if err != nil || got != test.want {
+			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
+		}
+		back, ok := decode([]byte(got))
+		if !ok || string(back.Record) != test.c.Record || string(back.Owner) != test.c.Owner || back.Weight != test.c.Weight || back.Capacity != test.c.Capacity {
+			t.Errorf("%s: read back as %+v, %v", test.name, back, ok)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "me", `{"stile":1,"id":"i"}`, `{"stile":2,"id":"i"}`, `{"stile":1,"id":"i","weight":3,"capacity":2}`,
+		`{"stile":1,"id":"i","record":[]}`, `{"stile":1,"id":"i","record":["!"]}`, `{"stile":1,"id":"i","record":{"a":[]}}`,
+	} {
+		f.Add([]byte(seed), "record")
+	}
+	f.Fuzz(func(t *testing.T, b []byte, record string) {
+		if v, ok := decode(b); ok && (v.ID == "" || v.Weight < 1 || v.Weight > v.Capacity || v.Capacity > driver.All) {
+			t.Errorf("%q is read as %+v", b, v)
+		}
+		c := driver.Claim{ID: "i", Weight: 1, Capacity: 2, Owner: record, Record: record}
+		text, err := valueOf(&c).encode()
+		if err != nil || strings.ContainsAny(text, "\n") {
+			t.Fatalf("%q is written as %q, %v", record, text, err)
+		}
+		if v, ok := decode([]byte(text)); !ok || string(v.Record) != record || string(v.Owner) != record {
+			t.Errorf("%q is read back as %+v, %v", record, v, ok)
+		}
+	})
+}
+
+func TestLeaseIn(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]int64{
+		"stile/name/694d81": 0x694d81, "name/1": 1, "name/0": 0, "name/01": 0, "name/AB": 0, "name/": 0, "name/x": 0, "name/-1": 0,
+		"name/7fffffffffffffff": 1<<63 - 1, "name/8000000000000000": 0, "7": 7,
+	} {
+		if got, ok := leaseIn(key); ok != (want != 0) || ok && got != want {
+			t.Errorf("leaseIn(%q) = %x, %v; want %x", key, got, ok, want)
+		}
+	}
+}
