@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -78,17 +77,18 @@ func oneDown(t *testing.T, e ensemble) {
 
 func leaderChanges(t *testing.T, e ensemble) {
 	leader, _ := e.led(t)
-	c := client(t, e.url("?session=8s"))
+	c := client(t, e.url("?session=30s"))
 	l := lock(t, c, "leader")
-	d := open(t, e.url("?session=8s"))
+	d := open(t, e.url("?session=30s"))
 	leader.Kill()
+	killed := l.Deadline()
 	next := claim("leader")
 	enter(t, d, next, false)
 	leader.Start()
 	e.led(t)
-	// Renewed by the new leader: it outlives the session that the old one knew of.
-	until := time.Now().Add(9 * time.Second)
-	servertest.Until(t, "the lease has been renewed, or is lost", func() bool { return l.Deadline().After(until) || l.Check() != nil })
+	servertest.Until(t, "the lease has been renewed, or is lost", func() bool {
+		return l.Deadline().After(killed.Add(time.Second)) || l.Check() != nil
+	})
 	if err := l.Check(); err != nil {
 		t.Errorf("the lease: %v", err)
 	}
@@ -183,19 +183,25 @@ func quorumLost(t *testing.T, e ensemble) {
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
-	c := client(t, "zk://"+s.Addr)
-	l := lock(t, c, "restart")
+	d := open(t, "zk://"+s.Addr+"?session=60s")
+	c, waiter := claim("restart"), claim("restart")
+	enter(t, d, c, true)
+	enter(t, d, waiter, false)
 	s.Kill()
 	s.Restart()
-	until := time.Now().Add(10 * time.Second) // no lease of before reaches so far
-	servertest.Until(t, "the lease has been renewed, or is lost", func() bool { return l.Deadline().After(until) || l.Check() != nil })
-	if err := l.Unlock(); err != nil {
-		t.Errorf("unlock: %v", err)
+	if err := reached(t, func() error { return d.Renew(t.Context(), []*driver.Claim{c})[0].Err }); err != nil {
+		t.Errorf("renewal: %v", err)
 	}
-	if again := lock(t, c, "restart"); again.Token() <= l.Token() {
-		t.Errorf("the token is %d after %d; want it to rise", again.Token(), l.Token())
+	if p := enter(t, d, waiter, false); p.Ahead != 1 {
+		t.Errorf("the waiter's place is %+v; want one ahead", p)
 	}
-	if _, err := c.Mutex("restart").TryLock(t.Context()); !errors.Is(err, stile.ErrHeld) {
-		t.Errorf("a second lock = %v; want ErrHeld", err)
+	leave(t, d, c)
+	p, err := turn(t.Context(), d, waiter)
+	if err != nil || p.Ticket != waiter.Ticket {
+		t.Errorf("the waiter = %+v, %v; want ticket %d", p, err, waiter.Ticket)
+	}
+	leave(t, d, waiter)
+	if p := enter(t, d, claim("restart"), true); p.Ticket <= waiter.Ticket {
+		t.Errorf("the ticket is %d after %d; want it to rise", p.Ticket, waiter.Ticket)
 	}
 }

@@ -6,12 +6,10 @@
 package wire
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -270,72 +268,6 @@ func (s *Session) lose(err error) {
 	if !errors.Is(s.Err(), ErrClosed) && s.conf.Hurt != nil {
 		s.conf.Hurt(s)
 	}
-}
-
-// connect makes a connection and takes the session up on it, or begins it.
-func (s *Session) connect(addr string) (*conn, error) {
-	s.mu.Lock()
-	want, zxid, timeout := s.me, s.zxid, s.me.timeout
-	s.mu.Unlock()
-	start := Now()
-	within := max(timeout/time.Duration(2*len(s.conf.Hosts)), 500*time.Millisecond)
-	ctx, cancel := context.WithTimeout(s.ctx, within)
-	defer cancel()
-	fail := func(err error) error {
-		if errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused) {
-			return err
-		}
-		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-			err = op.Err // the rest says the address again
-		}
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			err = errors.New("no answer in time")
-		}
-		return &DialError{addr, Now() - start, err}
-	}
-	tcp, err := dial(ctx, addr, s.conf.TLS)
-	if err != nil {
-		return nil, fail(err)
-	}
-	stop := context.AfterFunc(ctx, func() { tcp.Close() })
-	c := &conn{
-		Conn: tcp, s: s, in: bufio.NewReaderSize(tcp, 16<<10), ended: make(chan struct{}), kick: make(chan struct{}, 1),
-	}
-	sent := Now()
-	got, err := c.shake(zxid, &want)
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		tcp.Close()
-		if ctx.Err() != nil && !errors.Is(err, ErrExpired) {
-			err = ctx.Err()
-		}
-		return nil, fail(err)
-	}
-	c.patience = got.timeout / 3
-	if s.conf.Digest != "" {
-		c.put(xidAuth, opAuth, putText(putText(putInt(nil, 0), "digest"), s.conf.Digest))
-		c.wake()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fresh := want.id == 0
-	s.me = *got
-	s.trust.lone, s.trust.lag = s.lone, got.timeout/4
-	s.trust.heard = nil // what another server heard may have reached nobody
-	s.trust.note(sent, false, true)
-	if fresh { // a session is begun by a quorum
-		s.trust.since = sent
-	}
-	return c, nil
-}
-
-func dial(ctx context.Context, addr string, secure *tls.Config) (net.Conn, error) {
-	if secure != nil {
-		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
-	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 }
 
 // keep uses a connection until it is lost, with signs of life.

@@ -1,0 +1,196 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// attempts is how often a request is made anew that met a parent which was removed, or a session that was over.
+const attempts = 4
+
+// Enter is one round trip for a lock that was in use before and is free, or for a claim that waits and is watched.
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if d.ctx.Err() != nil {
+		return driver.Place{}, driver.ErrClosed
+	}
+	dir, err := d.path(c.Name)
+	if err == nil {
+		err = d.shape(c)
+	}
+	if err != nil {
+		return driver.Place{}, err
+	}
+	st := d.stakeOf(c.ID)
+	if st != nil {
+		p, err := d.again(ctx, c, st)
+		if !errors.Is(err, errAnew) {
+			return p, err
+		}
+	} else if c.Ticket != 0 {
+		return driver.Place{}, driver.ErrGone
+	}
+	for range attempts {
+		var s *wire.Session
+		if s, err = d.live(); err != nil {
+			return driver.Place{}, err
+		}
+		var p driver.Place
+		p, err = d.fresh(ctx, s, dir, c)
+		if !errors.Is(err, driver.ErrSession) {
+			return p, err
+		}
+	}
+	return driver.Place{}, driver.Unreachable(err)
+}
+
+// errAnew says that a claim is not in the store, and that its client does not know that it ever was.
+var errAnew = errors.New("the claim enters as if for the first time")
+
+// again finds a claim where it stands.
+func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake) (driver.Place, error) {
+	d.mu.Lock()
+	gone, clear, left := d.verdict(st), st.clear, st.left
+	if gone != nil && !clear && !left {
+		d.forget(st)
+	}
+	d.mu.Unlock()
+	switch {
+	case gone != nil && (c.Ticket != 0 || left):
+		return driver.Place{}, gone
+	case clear:
+		if _, err := d.remove(ctx, st); err != nil {
+			return driver.Place{}, err
+		}
+		d.drop(st)
+		return driver.Place{}, errAnew
+	case gone != nil:
+		return driver.Place{}, errAnew
+	}
+	stands, err := d.settle(ctx, st)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	if !stands {
+		d.drop(st)
+		return driver.Place{}, errAnew
+	}
+	list := wire.List(st.dir, nil)
+	calls := []*wire.Call{list}
+	d.mu.Lock()
+	unwatched := !st.own.Stands()
+	d.mu.Unlock()
+	if unwatched {
+		calls = append(calls, d.inspect(st))
+	}
+	if err := d.do(ctx, st.session, calls...); err != nil {
+		return driver.Place{}, err
+	}
+	if unwatched {
+		d.mu.Lock()
+		gone := d.inspected(st, calls[1])
+		left := st.left
+		if gone != nil && !left {
+			d.forget(st)
+		}
+		d.mu.Unlock()
+		if gone != nil && c.Ticket == 0 && !left {
+			return driver.Place{}, errAnew
+		}
+		if gone != nil {
+			return driver.Place{}, gone
+		}
+	}
+	p, err := d.judge(ctx, c, st, list, false)
+	if errors.Is(err, driver.ErrGone) && c.Ticket == 0 {
+		return driver.Place{}, errAnew
+	}
+	return p, err
+}
+
+// fresh has a claim enter that is not in the store.
+func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (driver.Place, error) {
+	if c.Try || c.Reclaim && c.Owner != "" {
+		p, err := d.survey(ctx, s, dir, c)
+		if err != nil || p != nil {
+			return *orZero(p), err
+		}
+	}
+	record := newData(c)
+	st := &stake{claim: *c, dir: dir, session: s}
+	parents := []*wire.Call(nil)
+	for range attempts {
+		create := wire.Create(dir+"/"+d.layout.stem(c), record.text(), d.acl)
+		list := wire.List(dir, nil)
+		d.mu.Lock()
+		if d.ctx.Err() != nil {
+			d.mu.Unlock()
+			return driver.Place{}, driver.ErrClosed
+		}
+		st.create = create
+		d.stakes[c.ID] = st
+		d.prolong(st, c.TTL)
+		d.mu.Unlock()
+		err := s.Do(ctx, append(parents, create, list)...)
+		if _, unsent := errors.AsType[*wire.Unsent](err); unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused) {
+			d.drop(st)
+		}
+		switch {
+		case err != nil:
+			return driver.Place{}, d.explain(ctx, err)
+		case errors.Is(create.Err, wire.NoNode) && parents == nil:
+			parents = d.parents(dir)
+			continue
+		case create.Err != nil:
+			d.drop(st)
+			for _, p := range parents {
+				if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && errors.Is(create.Err, wire.NoNode) {
+					return driver.Place{}, d.missing(p)
+				}
+			}
+			return driver.Place{}, d.refused(dir, create.Err)
+		}
+		d.mu.Lock()
+		st.made(create)
+		d.mu.Unlock()
+		p, err := d.judge(ctx, c, st, list, true)
+		if driver.IsRejected(err) { // which says that nothing was done
+			d.mu.Lock()
+			if d.stakes[c.ID] == st && !st.left {
+				st.over(driver.ErrGone, true)
+				d.look(0)
+			}
+			d.mu.Unlock()
+		}
+		return p, err
+	}
+	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
+}
+
+func orZero(p *driver.Place) *driver.Place {
+	if p == nil {
+		return &driver.Place{}
+	}
+	return p
+}
+
+// parents returns calls that make what is above a claim's node, but not the chroot. What is there already refuses them.
+func (d *Driver) parents(dir string) []*wire.Call {
+	var calls []*wire.Call
+	for i := len(d.chroot) + 1; i <= len(dir); i++ {
+		if i == len(dir) || dir[i] == '/' {
+			calls = append(calls, wire.CreateContainer(dir[:i], d.acl))
+		}
+	}
+	return calls
+}
+
+// missing explains why a parent could not be made.
+func (d *Driver) missing(parent *wire.Call) error {
+	if errors.Is(parent.Err, wire.NoNode) {
+		return d.noChroot()
+	}
+	return d.refused(parent.Target(), parent.Err)
+}

@@ -1,0 +1,221 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// judge tells where a claim stands by the list of children, and has it watched if it waits.
+func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, list *wire.Call, fresh bool) (driver.Place, error) {
+	for {
+		q, own, err := d.order(ctx, st, list)
+		if err != nil {
+			return driver.Place{}, err
+		}
+		if fresh && q.capacity() != c.Capacity {
+			if err := d.withdraw(ctx, st); err != nil {
+				return driver.Place{}, err
+			}
+			return driver.Place{}, &driver.CapacityError{Have: q.capacity(), Want: c.Capacity}
+		}
+		holds := own < q.holding()
+		if fresh && c.Try && !holds {
+			if err := d.withdraw(ctx, st); err != nil {
+				return driver.Place{}, err
+			}
+			return d.behind(ctx, st.session, st.dir, q[:own])
+		}
+		p := driver.Place{Ticket: st.czxid, Holds: holds, Ahead: own}
+		d.mu.Lock()
+		if gone := d.verdict(st); gone != nil {
+			d.mu.Unlock()
+			return driver.Place{}, gone
+		}
+		lease := c.Wait
+		if holds {
+			lease = c.TTL
+			st.unwatch()
+			st.watchAt = wire.Now() + watchAfter
+			d.look(st.watchAt)
+		}
+		if fresh {
+			st.ends = 0 // until now it was not known whether it would hold
+		}
+		st.holds = holds
+		d.prolong(st, lease)
+		p.TTL = st.trusted()
+		d.mu.Unlock()
+		if holds {
+			return p, nil
+		}
+		fresh = false // it has been let in
+		again, err := d.wait(ctx, st, q, own, &p)
+		if err != nil || again == nil {
+			return p, err
+		}
+		list = again
+	}
+}
+
+// order puts the children of a lock in the order in which they entered, and tells where the claim is among them.
+func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call) (queue, int, error) {
+	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
+		return nil, 0, d.refused(st.dir, list.Err)
+	}
+	q, odd := d.layout.newQueue(list.Children)
+	d.strange(st.dir, odd)
+	own := q.find(st.name)
+	if own < 0 {
+		d.drop(st)
+		return nil, 0, driver.ErrGone
+	}
+	if st.czxid >= 1<<53 {
+		err := d.withdraw(ctx, st)
+		return nil, 0, errors.Join(driver.Rejected(errors.New("zookeeper has counted further than tickets go")), err)
+	}
+	// A number is given twice if the parent's count has come to its end.
+	for i := 0; i < len(q); i++ {
+		if i == own || q[i].seq != q[own].seq {
+			continue
+		}
+		twin := wire.Exists(st.dir+"/"+q[i].name, nil)
+		if err := d.do(ctx, st.session, twin); err != nil {
+			return nil, 0, err
+		}
+		if ahead := twin.Err == nil && twin.Stat.Czxid < st.czxid; ahead != (i < own) {
+			q[i], q[own] = q[own], q[i]
+			own, i = i, min(i, own)
+		}
+	}
+	return q, own, nil
+}
+
+// wait watches what must go before the claim, and its own node, and completes its place. It returns a new list if some
+// of that went meanwhile.
+func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *driver.Place) (*wire.Call, error) {
+	guards := q.guards(own)
+	d.mu.Lock()
+	if st.bell == nil || st.bell.silent() {
+		st.unwatch() // the others would ring the old one
+		st.bell = newBell()
+	}
+	ring := st.bell.ring
+	var calls []*wire.Call
+	inspect := (*wire.Call)(nil)
+	if !st.own.Stands() {
+		inspect = d.inspect(st)
+		calls = append(calls, inspect)
+	}
+	kept, added := map[string]*wire.Watch{}, map[string]*wire.Call{}
+	for _, g := range guards {
+		if w := st.guards[g.name]; w.Stands() {
+			kept[g.name] = w
+			delete(st.guards, g.name)
+			continue
+		}
+		added[g.name] = wire.Get(st.dir+"/"+g.name, wire.NewWatch(ring))
+		calls = append(calls, added[g.name])
+	}
+	for _, w := range st.guards {
+		w.Drop()
+	}
+	st.guards = kept
+	d.mu.Unlock()
+	head := added[q[0].name]
+	if head == nil && st.head != nil && st.head.Target() == st.dir+"/"+q[0].name {
+		head = st.head
+	}
+	if head == nil {
+		head = wire.Get(st.dir+"/"+q[0].name, nil)
+		calls = append(calls, head)
+	}
+	if err := d.do(ctx, st.session, calls...); err != nil {
+		for _, c := range added {
+			c.Unwatch()
+		}
+		return nil, err
+	}
+	d.mu.Lock()
+	if inspect != nil {
+		if gone := d.inspected(st, inspect); gone != nil {
+			if !st.left {
+				d.forget(st)
+			}
+			d.mu.Unlock()
+			return nil, gone
+		}
+	}
+	went := head.Err != nil
+	if st.head = head; went {
+		st.head = nil
+	}
+	for name, c := range added {
+		if c.Err != nil {
+			went = true // or may not be read, which a new list tells from that
+			continue
+		}
+		if st.guards == nil {
+			c.Unwatch() // it was told to go meanwhile
+			continue
+		}
+		st.guards[name] = c.Watch()
+	}
+	d.mu.Unlock()
+	if !went {
+		p.Blocker = q.standings([]*wire.Call{head})[0]
+		return nil, nil
+	}
+	for _, c := range calls {
+		if errors.Is(c.Err, wire.NoAuth) {
+			return nil, d.refused(c.Target(), c.Err)
+		}
+	}
+	list := wire.List(st.dir, nil)
+	return list, d.do(ctx, st.session, list)
+}
+
+// withdraw takes a claim out that was not let in.
+func (d *Driver) withdraw(ctx context.Context, st *stake) error {
+	d.mu.Lock()
+	st.over(driver.ErrGone, true)
+	st.tryAt = wire.Now() + mindAgain
+	d.look(st.tryAt)
+	d.mu.Unlock()
+	_, err := d.remove(ctx, st)
+	if err == nil {
+		d.drop(st)
+	}
+	return err
+}
+
+// Await waits for the watches that Enter set.
+func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if d.ctx.Err() != nil {
+		return driver.Place{}, driver.ErrClosed
+	}
+	d.mu.Lock()
+	var b *bell
+	if st := d.stakes[c.ID]; st != nil {
+		b = st.bell
+	}
+	d.mu.Unlock()
+	if b == nil {
+		return driver.Place{}, ctx.Err()
+	}
+	select {
+	case <-b.rung:
+		d.mu.Lock()
+		if st := d.stakes[c.ID]; st != nil && st.bell == b {
+			st.bell = nil
+		}
+		d.mu.Unlock()
+		return driver.Place{}, nil
+	case <-ctx.Done():
+		return driver.Place{}, ctx.Err()
+	case <-d.ctx.Done():
+		return driver.Place{}, driver.ErrClosed
+	}
+}

@@ -1,0 +1,100 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// survey looks before a claim enters that may not have to. It returns the place of one that does not, and removes what
+// is to be reclaimed for one that does.
+func (d *Driver) survey(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (*driver.Place, error) {
+	list := wire.List(dir, nil)
+	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
+		return nil, err
+	}
+	if list.Err != nil {
+		if errors.Is(list.Err, wire.NoNode) {
+			return nil, nil
+		}
+		return nil, d.refused(dir, list.Err)
+	}
+	q, odd := d.layout.newQueue(list.Children)
+	d.strange(dir, odd)
+	rest, earlier := q, []*wire.Call(nil)
+	if c.Reclaim && c.Owner != "" {
+		gets, err := d.read(ctx, s, dir, q)
+		if err != nil {
+			return nil, err
+		}
+		rest = nil
+		for i, get := range gets {
+			if e := readData(get.Data); get.Err == nil && e.Owner == c.Owner && e.Client != c.Client {
+				earlier = append(earlier, wire.Delete(dir+"/"+q[i].name))
+			} else {
+				rest = append(rest, q[i])
+			}
+		}
+	}
+	if len(rest) > 0 && rest.capacity() != c.Capacity {
+		return nil, &driver.CapacityError{Have: rest.capacity(), Want: c.Capacity}
+	}
+	if c.Try && !rest.fits(c.Weight, c.Capacity) {
+		p, err := d.behind(ctx, s, dir, q)
+		return &p, err
+	}
+	if len(earlier) == 0 {
+		return nil, nil
+	}
+	if err := d.do(ctx, s, earlier...); err != nil {
+		return nil, err
+	}
+	for _, del := range earlier {
+		if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
+			return nil, d.refused(del.Target(), del.Err)
+		}
+	}
+	return nil, nil
+}
+
+// behind is the place of a try that did not enter a queue.
+func (d *Driver) behind(ctx context.Context, s *wire.Session, dir string, q queue) (driver.Place, error) {
+	p := driver.Place{Ahead: len(q)}
+	if len(q) == 0 {
+		return p, nil
+	}
+	gets, err := d.read(ctx, s, dir, q[:1])
+	if err != nil {
+		return p, err
+	}
+	if gets[0].Err == nil {
+		p.Blocker = q.standings(gets)[0]
+	}
+	return p, nil
+}
+
+// read reads the nodes of claims.
+func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue) ([]*wire.Call, error) {
+	gets := make([]*wire.Call, len(q))
+	for i, n := range q {
+		gets[i] = wire.Get(dir+"/"+n.name, nil)
+	}
+	return gets, d.do(ctx, s, gets...)
+}
+
+// standings are the first claims of a queue as observers see them, from what their nodes hold.
+func (q queue) standings(gets []*wire.Call) []driver.Standing {
+	list := make([]driver.Standing, len(gets))
+	holding := q.holding()
+	for i, get := range gets {
+		held := readData(get.Data)
+		list[i] = driver.Standing{
+			Ticket: get.Stat.Czxid, Weight: q[i].weight, Holds: i < holding, Left: held.Kept > 0, Record: held.Record,
+			Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
+		}
+	}
+	return list
+}
