@@ -124,10 +124,6 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 // Close ends every call. Sessions that no claim uses are given back, if Consul answers soon.
 func (d *Driver) Close() error {
 	d.mu.Lock()
-	if d.ctx.Err() != nil {
-		d.mu.Unlock()
-		return nil
-	}
 	d.cancel()
 	var unused []*session
 	for _, list := range d.idle {

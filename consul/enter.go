@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,15 +65,18 @@ var errAbsent = errors.New("the claim did not enter")
 
 // again finds a claim where it stands and starts its lease anew.
 func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue) (driver.Place, error) {
+	// gone is for a claim that is not there. One that does not know whether it entered may enter anew, once no request of
+	// its can arrive any more.
 	gone := func(why error) (driver.Place, error) {
-		d.lost(st)
-		if c.Ticket == 0 && !errors.Is(why, driver.ErrGone) {
-			return driver.Place{}, errAbsent
+		if c.Ticket != 0 || why != nil {
+			d.lost(st)
+			return driver.Place{}, cmp.Or(why, driver.ErrGone)
 		}
-		if !errors.Is(why, driver.ErrGone) {
-			why = driver.ErrGone
+		if err := d.end(ctx, st.session); err != nil {
+			return driver.Place{}, err
 		}
-		return driver.Place{}, why
+		d.drop(st)
+		return driver.Place{}, errAbsent
 	}
 	d.mu.Lock()
 	stale := st.session.left() < st.session.ttl*3/4

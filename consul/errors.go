@@ -78,6 +78,8 @@ func (d *Driver) refused(status int, text string) error {
 		return driver.Rejected(err("consul does not let this token do this; the package documentation of consul lists the rights"))
 	case status == http.StatusTooManyRequests:
 		return driver.Rejected(driver.Unreachable(err("consul refuses more requests or connections from here for the moment")))
+	case has("Missing node registration") && d.dc != "":
+		return driver.Rejected(err("consul makes sessions in the datacenter of the agent alone: use an agent of the other"))
 	case has("No cluster leader"), has("No known Consul servers"), has("Missing node registration"):
 		return driver.Rejected(driver.Unreachable(err("consul has no leader at the moment")))
 	case has("No path to datacenter"):

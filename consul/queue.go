@@ -120,6 +120,11 @@ func (q *queue) of(session string) *entry {
 // has reports whether a session has the guard.
 func (q *queue) has(session string) bool { return q.guard != nil && q.guard.Session == session }
 
+// leftover reports whether the guard has lost its session, and may be in its lock-delay.
+func (q *queue) leftover() bool {
+	return q.guard != nil && q.guard.Session == "" && q.guard.Flags == lockFlags
+}
+
 // other returns a capacity that claims in the queue have, and is not this one; else 0.
 func (q *queue) other(capacity int64) int64 {
 	for _, e := range q.entries {

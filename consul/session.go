@@ -133,6 +133,15 @@ func (d *Driver) join(ctx context.Context, id string) (*session, error) {
 	return &session{id: id, kind: kind{ttl, is.LockDelay}, sent: sent, alien: true}, nil
 }
 
+// end ends a session, and with it every request that needs it, unless another client made it.
+func (d *Driver) end(ctx context.Context, s *session) error {
+	if s.alien {
+		return nil
+	}
+	_, err := d.call(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)})
+	return err
+}
+
 // recycle keeps a session for the next claim, since the one that used it has left. One that may have a request on its
 // way is ended, and so is the request; and one of another client, which may be gone.
 func (d *Driver) recycle(s *session) {

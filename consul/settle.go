@@ -32,7 +32,7 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 		st.guarded = guarded
 		d.mu.Unlock()
 		switch {
-		case fits && (guarded || !exclusive(c)):
+		case fits && (guarded || !exclusive(c) && (st.told || !q.leftover())):
 			return d.granted(st, peers, i), nil
 		case c.Try && !fits:
 			return outside(q.without(st.key)), d.withdraw(ctx, st, nil)
@@ -47,6 +47,10 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 			return d.waits(st, peers, i, 0), nil
 		}
 		takes := seize(q, st)
+		if !exclusive(c) {
+			// What is left of the guard may be in its lock-delay, which is over when it can be had.
+			takes = append(takes, op{Verb: remove, Key: q.guard.Key, about: guard})
+		}
 		if takes == nil {
 			if c.Try {
 				return outside(q.without(st.key)), d.withdraw(ctx, st, nil)
@@ -88,7 +92,7 @@ func (d *Driver) granted(st *stake, peers *queue, i int) driver.Place {
 	e := peers.entries[i]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st.wait = nil
+	st.wait, st.told = nil, true
 	if st.watch == nil && d.endangered != nil && d.known[st.id] == st {
 		index := e.ModifyIndex
 		st.watch = time.AfterFunc(watchAfter, func() { d.watchOver(st, index) })

@@ -17,6 +17,7 @@ type stake struct {
 
 	session *session
 	guarded bool    // the session holds the guard key
+	told    bool    // it was told here that it holds
 	first   bool    // what it waited for is gone: it may be its turn
 	wait    *target // what has to change before its turn comes; nil if that is not known
 

@@ -1,0 +1,250 @@
+package consul
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// soon is how quickly a lease is lost whose key an operator removed, however long it was.
+const soon = 3 * time.Second
+
+// What operators do to the key of a holder ends its lease at once, with the reason.
+func TestHolderIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	c := lockers(t, "consul://"+s.Addr, nil)
+	for _, test := range []struct {
+		name string
+		do   func(o operator, e *entry)
+		want stile.Reason
+	}{
+		{"deleted", operator.remove, stile.Removed},
+		{"session destroyed", operator.destroy, stile.SessionOver},
+		{"deleted and put back", func(o operator, e *entry) {
+			o.remove(e)
+			o.must(http.MethodPut, "kv/"+escape(e.Key), "mine now")
+		}, stile.Removed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			by := operator{t, "http://" + s.Addr}
+			lease := lockOf(t, c.Mutex(test.name))
+			test.do(by, by.queued(test.name, 1)[0])
+			if e := lost(t, lease, soon); e.Reason != test.want {
+				t.Errorf("the lease is lost since %v; want %v", e.Reason, test.want)
+			}
+			if err := lease.Unlock(); !errors.Is(err, stile.ErrLost) {
+				t.Errorf("unlock = %v; want ErrLost", err)
+			}
+			lease = lockOf(t, lockers(t, "consul://"+s.Addr, nil).Mutex(test.name))
+			if err := lease.Unlock(); err != nil {
+				t.Errorf("unlock by the next = %v", err)
+			}
+		})
+	}
+}
+
+// A client of Consul's own could take the lock that has lost the guard: the next renewal finds out.
+func TestGuardIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	c := lockers(t, "consul://"+s.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: 2 * time.Second}})
+	lease := lockOf(t, c.Mutex("name"))
+	operator{t, "http://" + s.Addr}.must(http.MethodDelete, "kv/stile/name/.lock", "")
+	if e := lost(t, lease, soon); e.Reason != stile.Removed {
+		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.Removed)
+	}
+}
+
+// A waiter whose claim is gone gets an error, never the lock, and what it waits for goes on.
+func TestWaiterIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	for name, do := range map[string]func(operator, *entry){"deleted": operator.remove, "destroyed": operator.destroy} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			by := operator{t, "http://" + s.Addr}
+			lease := lockOf(t, lockers(t, "consul://"+s.Addr, nil).Mutex(name))
+			ended := make(chan error, 1)
+			waiters := lockers(t, "consul://"+s.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: 2 * time.Second}})
+			go func() {
+				_, err := waiters.Mutex(name).Lock(timely(t))
+				ended <- err
+			}()
+			do(by, by.queued(name, 2)[1])
+			if err := <-ended; !errors.Is(err, stile.ErrLost) {
+				t.Errorf("the waiter = %v; want ErrLost", err)
+			}
+			if err := lease.Check(); err != nil {
+				t.Errorf("the holder = %v; want nil", err)
+			}
+		})
+	}
+}
+
+// A holder that is cut off keeps its lease no longer than the server does, and a waiter gets the lock after that.
+func TestHolderIsCutOff(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	proxy := servertest.NewProxy(t, s.Addr)
+	lease := lockOf(t, lockers(t, "consul://"+proxy.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: time.Second}}).Mutex("name"))
+	next := make(chan *stile.Lease, 1)
+	go func() {
+		l, _ := lockers(t, "consul://"+s.Addr, nil).Mutex("name").Lock(timely(t))
+		next <- l
+	}()
+	operator{t, "http://" + s.Addr}.queued("name", 2)
+	proxy.Freeze(true, true)
+	if e := lost(t, lease, soon); e.Reason != stile.Expired {
+		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.Expired)
+	}
+	select {
+	case <-next:
+		t.Error("the next had the lock before the lease was lost")
+	default:
+	}
+	if l := <-next; l == nil || l.Token() <= lease.Token() {
+		t.Errorf("the next lease is %+v; want one with a higher token", l)
+	}
+}
+
+// The server is killed while one claim holds and one waits, and comes back with both.
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	one, two := open(t, "consul://"+s.Addr), open(t, "consul://"+s.Addr)
+	a, b := claimOn("name"), claimOn("name")
+	holds(t, one, a)
+	waits(t, two, b)
+	woken := make(chan error, 1)
+	go func() {
+		_, err := two.Await(timely(t), b)
+		woken <- err
+	}()
+	s.Kill()
+	if err := <-woken; !driver.IsUnreachable(err) {
+		t.Errorf("await = %v; want that consul is not there", err)
+	}
+	_, err := one.Enter(timely(t), a)
+	says(t, err, "consul cannot be reached", "refused")
+	if !driver.IsRejected(err) || !driver.IsUnreachable(err) {
+		t.Errorf("enter = %v; want a definite error, and that it may work later", err)
+	}
+	s.Restart()
+	servertest.Until(t, "the holder is found again", func() bool { return renew(t, one, a) == nil })
+	ticket := b.Ticket
+	if p := enter(t, two, b); p.Holds || p.Ahead != 1 || p.Ticket != ticket {
+		t.Errorf("the waiter's place is %+v; want ticket %d behind one", p, ticket)
+	}
+	leave(t, one, a)
+	if _, err := two.Await(timely(t), b); err != nil {
+		t.Errorf("await = %v", err)
+	}
+	holds(t, two, b)
+}
+
+// The reply to the request that takes the lock is lost: the claim is found again, once.
+func TestReplyOfEnterIsLost(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	by := operator{t, "http://" + s.Addr}
+	proxy := servertest.NewProxy(t, s.Addr)
+	d := open(t, "consul://"+proxy.Addr)
+	warm := claimOn("other")
+	holds(t, d, warm)
+	leave(t, d, warm) // its session is ready for the next
+
+	c := claimOn("name")
+	proxy.Freeze(false, true)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := d.Enter(timely(t), c)
+		failed <- err
+	}()
+	by.queued("name", 1)
+	proxy.Drop()
+	if err := <-failed; err == nil || driver.IsRejected(err) {
+		t.Fatalf("enter = %v; want an error that leaves the outcome open", err)
+	}
+	holds(t, d, c)
+	if list := by.queued("name", 1); list[0].ticket() != c.Ticket {
+		t.Errorf("the claim has ticket %d; want %d", list[0].ticket(), c.Ticket)
+	}
+	leave(t, d, c)
+	if left := by.under("stile/"); len(left) != 0 {
+		t.Errorf("the store has %+v; want nothing", left)
+	}
+	// A session with which a request may be on its way serves nobody else.
+	servertest.Until(t, "the session is ended", func() bool { return by.sessions() == 0 })
+}
+
+// The request that takes the lock never arrives, as far as anybody can tell: before the claim enters anew, that cannot
+// happen any more.
+func TestRequestOfEnterIsLost(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	by := operator{t, "http://" + s.Addr}
+	proxy := servertest.NewProxy(t, s.Addr)
+	d := open(t, "consul://"+proxy.Addr)
+	warm := claimOn("other")
+	holds(t, d, warm)
+	leave(t, d, warm)
+	ghost := d.idle[kind{warm.TTL, 0}][0].id
+
+	c := claimOn("name")
+	proxy.Freeze(true, false)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := d.Enter(timely(t), c)
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		t.Fatalf("enter = %v while its request is held back", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	proxy.Drop()
+	if err := <-failed; err == nil || driver.IsRejected(err) {
+		t.Fatalf("enter = %v; want an error that leaves the outcome open", err)
+	}
+	holds(t, d, c)
+	if list := by.queued("name", 1); list[0].Session == ghost {
+		t.Error("the claim has the session with which a request was on its way")
+	}
+	if status, _ := by.do(http.MethodPut, "session/renew/"+ghost, ""); status != http.StatusNotFound {
+		t.Errorf("the session that the request needs is there (status %d)", status)
+	}
+	leave(t, d, c)
+}
+
+// A server that has stopped answers nothing; a call ends with its context all the same, and says nothing about the
+// outcome.
+func TestServerHangs(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	d := open(t, "consul://"+s.Addr)
+	c := claimOn("name")
+	holds(t, d, c)
+	s.Pause()
+	defer s.Resume()
+	ctx, cancel := contextOf(t, 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	for verb, err := range map[string]error{
+		"renew": d.Renew(ctx, []*driver.Claim{c})[0].Err,
+		"leave": d.Leave(ctx, &driver.Departure{Claim: c}),
+	} {
+		if err == nil || errors.Is(err, driver.ErrGone) {
+			t.Errorf("%s = %v while the server hangs", verb, err)
+		}
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("the calls took %v", took)
+	}
+}
