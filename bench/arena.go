@@ -29,7 +29,7 @@ type arena struct {
 	targets  []target
 }
 
-var arenas = []*arena{redisArena, etcdArena, zooKeeperArena, consulArena}
+var arenas = []*arena{redisArena, etcdArena, zooKeeperArena, consulArena, postgresArena}
 
 // arenaOf returns the arena with a key.
 func arenaOf(key string) (*arena, error) {

@@ -29,10 +29,12 @@ type held interface {
 
 // stiles are our own contenders on a store.
 func stiles(scheme string, inside ...string) []contender {
+	return stilesAt(func(addr string) string { return scheme + "://" + addr }, inside)
+}
+
+func stilesAt(url func(addr string) string, inside []string) []contender {
 	open := func(linger, turn time.Duration) func(string, time.Duration) (library, error) {
-		return func(addr string, ttl time.Duration) (library, error) {
-			return openStile(scheme+"://"+addr, ttl, linger, turn)
-		}
+		return func(addr string, ttl time.Duration) (library, error) { return openStile(url(addr), ttl, linger, turn) }
 	}
 	return []contender{
 		{ours, "defaults", true, inside, open(0, 0)},

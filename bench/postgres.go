@@ -1,0 +1,81 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile/internal/servertest"
+	_ "github.com/stilelock/stile/postgres" // the scheme postgres
+)
+
+const (
+	pgLock     = "pglock"
+	pgAdvisory = "advisory lock"
+	pgBare     = "bare rows"
+)
+
+var pgCrowd = []string{ours, pgLock, pgAdvisory}
+
+var postgresArena = &arena{
+	key: "postgres", page: "docs/benchmarks-postgres.md", server: "PostgreSQL server", conditions: "which does not wait for its disk",
+	start:   func(t servertest.TB) *servertest.Server { return servertest.Postgres(t) },
+	version: func(s *servertest.Server) string { return "PostgreSQL " + pgShow(s, "SHOW server_version") },
+	count:   pgCounts,
+	contenders: append(stilesAt(pgURL, nil),
+		contender{pgLock, "a row with a lease for each lock, over lib/pq; lease as ours, renewed every third of it", true, nil, openPgLock},
+		contender{pgAdvisory, "pg_advisory_lock and pg_advisory_unlock on a connection of a pgx pool; no lease, and it goes with the connection", true, nil, openAdvisory},
+		contender{pgBare, "INSERT of a row and DELETE of it through pgx, and nothing else: no lock, but what two statements cost", true, nil, openBare},
+	),
+	peers: []string{"cirello.io/pglock", "github.com/jackc/pgx/v5", "github.com/lib/pq"},
+	note:  fmt.Sprintf("Pools have %d connections. A request is a transaction that the server counts.", crowdSize),
+	calm:  []string{ours, pgLock, pgAdvisory, pgBare},
+	crowd: pgCrowd,
+	measures: func(b *bench) []*measure {
+		return []*measure{b.alone(), b.apart(), b.hot(), b.fleet(), b.handOver(), b.waiting()}
+	},
+	targets: []target{
+		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.3× that of an INSERT and a DELETE",
+			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", pgBare), most: true, bound: 1.3},
+		{text: "one hot name, 64 goroutines of one process: at least 50× the best of them, in hand-overs",
+			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", pgCrowd[1:]...), bound: 50},
+		{text: "hand-over to one waiter in another process: p50 under 5 ms",
+			measure: "handover", row: ours, column: "p50", unit: "µs", fixed: 5000, most: true, bound: 1, strict: true},
+		{text: "100 waiters of one process on a held name: under 2 statements/s",
+			measure: "waiting", row: ours, column: "requests", unit: "/s", fixed: 2, most: true, bound: 1, strict: true},
+	},
+}
+
+func pgURL(addr string) string { return "postgres://postgres@" + addr + "/postgres" }
+
+// pgShow returns the text that a statement answers.
+func pgShow(s *servertest.Server, statement string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), givenUp)
+	defer cancel()
+	c, err := pgx.Connect(ctx, pgURL(s.Addr))
+	if err != nil {
+		return err.Error()
+	}
+	defer c.Close(ctx)
+	var text string
+	if err := c.QueryRow(ctx, statement).Scan(&text); err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// pgCounts counts transactions; a statement of its own is one. Those that count are in another database.
+func pgCounts(s *servertest.Server) (counts, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), givenUp)
+	defer cancel()
+	c, err := pgx.Connect(ctx, "postgres://postgres@"+s.Addr+"/template1")
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close(ctx)
+	var n int64
+	err = c.QueryRow(ctx, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'").Scan(&n)
+	return counts{"request": n}, err
+}
