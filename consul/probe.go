@@ -34,14 +34,6 @@ func (d *Driver) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var self struct {
-		Config      struct{ Version string }
-		DebugConfig struct{ DevMode, ServerMode bool }
-	}
-	told := false
-	if r, err := d.call(ctx, request{method: http.MethodGet, path: "agent/self"}); err == nil && r.status == http.StatusOK {
-		told = r.decode(&self) == nil
-	}
 	d.traits = driver.Traits{
 		Store: "consul", Ordered: true, Shared: true, Permits: true, Delay: true, Whole: true,
 		Fencing: driver.DurableFencing, Restart: true, Failover: len(servers) > 1, Clock: "session", Wake: "push",
@@ -50,25 +42,21 @@ func (d *Driver) probe(ctx context.Context) error {
 	note := func(format string, args ...any) {
 		d.traits.Notes = append(d.traits.Notes, fmt.Sprintf(format, args...))
 	}
-	switch {
-	case !told:
-		note("The token may not read the agent's settings (agent_prefix \"\" { policy = \"read\" }), so its version is not known.")
-	case self.DebugConfig.DevMode:
-		note("The agent runs in dev mode: a restart forgets all claims.")
-		d.traits.Restart = false
-	}
-	if told && self.Config.Version != "" {
-		note("The agent is Consul %s.", self.Config.Version)
-	}
-	if len(servers) == 1 {
-		note("There is one server: nothing takes over when it fails.")
+	var self struct{ DebugConfig struct{ DevMode bool } }
+	if r, err := d.call(ctx, request{method: http.MethodGet, path: "agent/self"}); err == nil && r.status == http.StatusOK && r.decode(&self) == nil {
+		if self.DebugConfig.DevMode {
+			note("The agent runs in dev mode: a restart forgets all claims.")
+			d.traits.Restart = false
+		}
 	} else {
-		note("There are %d servers.", len(servers))
+		note("The token does not let the agent's settings be read (agent_prefix), so whether a restart forgets claims (-dev) is not known.")
 	}
-	note("The shortest session, and so the shortest lease, is %v (session_ttl_min).", d.floor)
-	note("A session has no checks, so its time alone ends it: between its TTL and twice that after its client was last heard of, and anew after a change of the leader.")
-	note("A lock-delay is kept for exclusive claims, for a minute at most, in the memory of the servers.")
-	note("A lock that stays taken for a while after it was released does so for longer, up to twice that and at least %v, if its client is gone by then.", d.floor)
+	if len(servers) < 2 {
+		note("There is one server: nothing takes over when it fails.")
+	}
+	note("The shortest lease is %v (session_ttl_min).", d.floor)
+	note("A session has no checks: a client that dies keeps its claims for between their TTL and twice that.")
+	note("A lock-delay is for exclusive claims, a minute at most, and kept in the memory of the servers.")
 	return nil
 }
 

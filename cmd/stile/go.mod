@@ -6,6 +6,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stilelock/stile v0.1.0
+	github.com/stilelock/stile/consul v0.1.0
 	github.com/stilelock/stile/etcd v0.1.0
 	github.com/stilelock/stile/postgres v0.1.0
 	github.com/stilelock/stile/redis v0.1.0

@@ -76,6 +76,9 @@ var storeRows = []struct {
 	{"etcd, three members", "etcd://h1,h2,h3", func(t *testing.T) string {
 		return "etcd://" + servertest.EtcdCluster(t, 3)[0].Addr
 	}},
+	{"Consul, three servers", "consul://host", func(t *testing.T) string {
+		return "consul://" + servertest.ConsulCluster(t, 3, map[string]any{"session_ttl_min": "10s"})[0].Addr
+	}},
 }
 
 func TestStoreTable(t *testing.T) {

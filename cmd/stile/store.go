@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile"
+	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
 	"github.com/stilelock/stile/driver"
-	_ "github.com/stilelock/stile/etcd" // the stores that a URL can name
+	_ "github.com/stilelock/stile/etcd"
 	_ "github.com/stilelock/stile/memory"
 	_ "github.com/stilelock/stile/postgres"
 	_ "github.com/stilelock/stile/redis"

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,6 +51,50 @@ func ConsulTLS(t TB) (s *Server, authority string) {
 	}, "https", client)), files.authority
 }
 
+// ConsulCluster starts Consul servers that are one datacenter, with the settings added to the configuration of each, and
+// returns when they have a leader that knows all of them.
+func ConsulCluster(t TB, servers int, settings map[string]any) []*Server {
+	t.Helper()
+	ports, err := freePorts(2 * servers)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	var gossip []string
+	for _, port := range ports[servers:] {
+		gossip = append(gossip, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	var list []*Server
+	for i := range servers {
+		own := map[string]any{
+			"bootstrap": false, "bootstrap_expect": servers, "node_name": fmt.Sprint("server", i), "retry_join": gossip, "retry_interval": "200ms",
+		}
+		maps.Copy(own, settings)
+		p := consul(t, own, "http", nil)
+		p.Ports = 1
+		files := p.Files
+		p.Files = func(s *Server) error {
+			s.Ports = []int{s.Ports[0], ports[i], ports[servers+i]}
+			return files(s)
+		}
+		p.Ready = func(s *Server) error { // it has no leader before the others are there
+			c, err := net.Dial("tcp4", s.Addr)
+			if err == nil {
+				c.Close()
+			}
+			return err
+		}
+		list = append(list, Start(t, p))
+	}
+	for _, s := range list {
+		for i := range list {
+			Until(t, "the servers know each other", func() bool {
+				return consulReady(http.DefaultClient, "http://"+s.Addr, fmt.Sprint("server", i)) == nil
+			})
+		}
+	}
+	return list
+}
+
 func consul(t TB, settings map[string]any, scheme string, client *http.Client) Process {
 	if client == nil {
 		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -73,14 +118,16 @@ func consul(t TB, settings map[string]any, scheme string, client *http.Client) P
 			}
 			return os.WriteFile(filepath.Join(s.Dir, "consul.json"), text, 0o600)
 		},
-		Args:  func(s *Server) []string { return []string{"agent", "-config-file", filepath.Join(s.Dir, "consul.json")} },
-		Ready: func(s *Server) error { return consulReady(client, scheme+"://"+s.Addr) },
+		Args: func(s *Server) []string {
+			return []string{"agent", "-config-file", filepath.Join(s.Dir, "consul.json")}
+		},
+		Ready: func(s *Server) error { return consulReady(client, scheme+"://"+s.Addr, "lone") },
 	}
 }
 
-// consulReady returns nil once there is a leader that knows its own node.
-func consulReady(client *http.Client, url string) error {
-	for _, path := range []string{"/v1/kv/?keys&consistent", "/v1/catalog/node/lone"} {
+// consulReady returns nil once there is a leader that knows a node.
+func consulReady(client *http.Client, url, node string) error {
+	for _, path := range []string{"/v1/kv/?keys&consistent", "/v1/catalog/node/" + node} {
 		ask, err := http.NewRequest(http.MethodGet, url+path, http.NoBody) //nolint:noctx // it answers or fails at once
 		if err != nil {
 			return err
@@ -98,7 +145,7 @@ func consulReady(client *http.Client, url string) error {
 		case r.StatusCode != http.StatusOK:
 			return fmt.Errorf("%s: status %d: %s", path, r.StatusCode, text)
 		case string(text) == "null":
-			return errors.New("the server does not know its own node yet")
+			return errors.New("the leader does not know the node yet")
 		}
 	}
 	return nil

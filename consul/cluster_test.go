@@ -1,0 +1,73 @@
+package consul
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// The leader is killed while one holds and one waits: the holder goes on holding, and the waiter comes next.
+func TestLeaderIsKilled(t *testing.T) {
+	t.Parallel()
+	list := servertest.ConsulCluster(t, 3, nil)
+	var leader string
+	if err := json.Unmarshal(operator{t, "http://" + list[0].Addr}.must(http.MethodGet, "status/leader", ""), &leader); err != nil {
+		t.Fatal(err)
+	}
+	var killed, other *servertest.Server
+	for _, s := range list {
+		if strings.HasSuffix(leader, fmt.Sprint(":", s.Ports[1])) {
+			killed = s
+		} else {
+			other = s
+		}
+	}
+	if killed == nil {
+		t.Fatalf("no server is the leader %s", leader)
+	}
+	d := open(t, "consul://"+other.Addr)
+	if !d.Traits().Failover {
+		t.Error("the driver does not count on a failover")
+	}
+	c := lockers(t, "consul://"+other.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: 30 * time.Second}})
+	lease := lockOf(t, c.Mutex("name"))
+	waiter := claimOn("name")
+	waits(t, d, waiter)
+	killed.Kill()
+	servertest.Until(t, "there is another leader", func() bool { return renew(t, d, waiter) == nil })
+	if err := lease.Check(); err != nil {
+		t.Errorf("the holder = %v; want nil", err)
+	}
+	if p := enter(t, d, waiter); p.Holds || p.Ahead != 1 {
+		t.Errorf("the waiter's place is %+v; want one ahead", p)
+	}
+	if err := lease.Unlock(); err != nil {
+		t.Errorf("unlock = %v", err)
+	}
+	holds(t, d, waiter)
+	if waiter.Ticket*1024 <= lease.Token() {
+		t.Errorf("ticket %d is not above token %d", waiter.Ticket, lease.Token())
+	}
+
+	// Without a majority nothing is granted, and nothing hangs.
+	for _, s := range list {
+		if s != killed && s != other {
+			s.Kill()
+		}
+	}
+	ctx, cancel := contextOf(t, 3*time.Second)
+	defer cancel()
+	start := time.Now()
+	if p, err := d.Enter(ctx, claimOn("another")); err == nil || p.Holds {
+		t.Errorf("enter without a majority = %+v, %v; want an error", p, err)
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("the call took %v", took)
+	}
+}
