@@ -73,12 +73,10 @@ func TestMembersFail(t *testing.T) {
 	if next == nil || next.Token() <= lease.Token() {
 		t.Fatalf("the next lease is %v", next)
 	}
-	if err := next.Unlock(); err != nil {
-		t.Error(err)
-	}
+	unlock(t, next)
 	// One of three is down still: that is no reason to fail.
 	for range 20 {
-		lock(t, c.Mutex("other")).Unlock()
+		unlock(t, lock(t, c.Mutex("other")))
 	}
 }
 

@@ -46,11 +46,11 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 		return driver.Place{}, err
 	}
 	kept := d.keepMeanwhile(ctx, k.home)
-	defer func() { kept() }() // it ends with ctx, which is not to end under it
+	defer func() { _ = kept() }() // it ends with ctx, which is not to end under it
 	another := func() (err error) {
 		d.forget(k)
 		k, err = d.outfit(ctx, c, d.pool.grant)
-		kept()
+		_ = kept()
 		kept = func() error { return nil }
 		return err
 	}

@@ -44,9 +44,10 @@ type Driver struct {
 	pulse  *pulse
 	pool   *pool
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+	closing sync.Once
 
 	mu         sync.Mutex // guards what follows, the claims and the followers, and orders spawn before the wait in Close
 	known      map[string]*claim
@@ -117,18 +118,15 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 // back, if etcd answers soon.
 func (d *Driver) Close() error {
 	d.mu.Lock()
-	closed := d.ctx.Err() != nil
 	d.cancel()
 	d.mu.Unlock()
-	if closed {
+	d.closing.Do(func() {
+		d.pool.close()
 		d.tasks.Wait()
-		return nil
-	}
-	d.pool.close()
-	d.tasks.Wait()
-	for _, c := range d.owned {
-		_ = c.Close() // it says that it was closed, or that its connections were broken: neither matters any more
-	}
+		for _, c := range d.owned {
+			_ = c.Close() // it says that it was closed, or that its connections were broken: neither matters any more
+		}
+	})
 	return nil
 }
 

@@ -69,9 +69,7 @@ func TestForeignMutex(t *testing.T) {
 			m := concurrency.NewMutex(session(t, by), "orders")
 			lease := lock(t, c.Mutex("orders"))
 			has := waits(t, by, "orders/", 2, m.Lock)
-			if err := lease.Unlock(); err != nil {
-				t.Fatal(err)
-			}
+			unlock(t, lease)
 			has()
 			if _, err := c.Mutex("orders").TryLock(timely(t)); !errors.Is(err, stile.ErrHeld) {
 				t.Errorf("try = %v; want ErrHeld", err)
@@ -95,7 +93,7 @@ func TestForeignMutex(t *testing.T) {
 			e := concurrency.NewElection(session(t, by), "orders")
 			lease = lock(t, c.Mutex("orders"))
 			leads := waits(t, by, "orders/", 2, func(ctx context.Context) error { return e.Campaign(ctx, "me") })
-			lease.Unlock()
+			unlock(t, lease)
 			leads()
 			holds := waits(t, by, "orders/", 2, func(ctx context.Context) error {
 				l, err := c.Mutex("orders").Lock(ctx)

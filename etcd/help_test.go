@@ -157,6 +157,13 @@ func lock(t testing.TB, l *stile.Lock) *stile.Lease {
 	return lease
 }
 
+func unlock(t testing.TB, l *stile.Lease) {
+	t.Helper()
+	if err := l.Unlock(); err != nil {
+		t.Errorf("unlock: %v", err)
+	}
+}
+
 // says fails unless an error has all of these texts, and is a line without a password.
 func says(t testing.TB, err error, texts ...string) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/servertest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -87,7 +88,7 @@ func TestWaiterIsRemoved(t *testing.T) {
 			if err := lease.Unlock(); err != nil {
 				t.Errorf("unlock = %v; want nil", err)
 			}
-			lock(t, waiters.Mutex(name)).Unlock()
+			unlock(t, lock(t, waiters.Mutex(name)))
 		})
 	}
 }
@@ -141,7 +142,9 @@ func TestServerHangs(t *testing.T) {
 	c, other := lockers(t, nil, s.Addr), lockers(t, nil, s.Addr)
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 2 * time.Second}))
 	s.Pause()
-	lost(t, lease, soon) // while the server cannot free it
+	if e := lost(t, lease, soon); e.Reason != stile.Expired { // while the server cannot free it
+		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.Expired)
+	}
 	s.Resume()
 	next := lock(t, other.Mutex("name"))
 	if next.Token() <= lease.Token() {
@@ -161,13 +164,16 @@ func TestLateAnswers(t *testing.T) {
 	taken := make(chan time.Time, 1)
 	go func() {
 		if l, err := other.Mutex("name").Lock(timely(t)); err == nil {
-			taken <- time.Now()
-			l.Unlock()
+			at := time.Now()
+			unlock(t, l)
+			taken <- at
 		}
 	}()
 	queued(t, operator(t, s.Addr), "stile/name/", 2)
 	p.Freeze(false, true)
-	lost(t, lease, ttl+time.Second)
+	if e := lost(t, lease, ttl+time.Second); e.Reason != stile.Expired {
+		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.Expired)
+	}
 	over := time.Now()
 	p.Freeze(true, true) // what comes now would renew what was given up
 	if at := <-taken; at.Before(over) {
@@ -199,5 +205,34 @@ func TestLateAnswerOfAnotherRequest(t *testing.T) {
 	}
 	if _, after := k.home.time(0); after != before {
 		t.Errorf("the lease was made longer by %v, by an answer that came too late", after-before)
+	}
+}
+
+// A lease counts from before it was asked for, however long the answer took.
+func TestSlowAnswer(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	p := servertest.NewProxy(t, s.Addr)
+	d := open(t, p.Addr)
+	c := claimOn("name")
+	enter(t, d, c)
+	k := d.recall(c.ID)
+	ttl, _ := k.home.time(0)
+	for what, ask := range map[string]func() error{
+		"renew": func() error { return renew(t, d, c) },
+		"enter": func() error { _, err := d.Enter(timely(t), c); return err },
+	} {
+		p.Freeze(false, true)
+		began := boottime.Now()
+		time.AfterFunc(300*time.Millisecond, func() { p.Freeze(false, false) })
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		if took := boottime.Now() - began; took < 200*time.Millisecond {
+			t.Fatalf("%s took %v; the answer was not held back", what, took)
+		}
+		if _, left := k.home.time(began); left > ttl+50*time.Millisecond {
+			t.Errorf("%s: the lease ends %v after the call began; want %v at most", what, left, ttl)
+		}
 	}
 }

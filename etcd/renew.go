@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
@@ -38,16 +39,14 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		all[i] = &renewal{c: c}
 		all[i].k, all[i].err = d.locate(bounded, c)
 	}
-	alive := inBackground(func() error {
-		d.keepAlive(bounded, all)
-		return nil
-	})
+	var alive sync.WaitGroup
+	alive.Go(func() { d.keepAlive(bounded, all) })
 	stands := make([]error, len(all))
 	for from := 0; from < len(all); from += atOnce {
 		to := min(from+atOnce, len(all))
 		d.look(bounded, all[from:to], stands[from:to])
 	}
-	alive()
+	alive.Wait()
 	for i, r := range all {
 		if gone := errors.Is(r.err, driver.ErrGone) || errors.Is(stands[i], driver.ErrGone); gone && r.k != nil {
 			r.err = d.vanished(r.k, r.err)
