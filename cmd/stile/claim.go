@@ -17,6 +17,8 @@ type wish struct {
 	try, read      bool
 	permits, of    int
 	owner, reason  string
+	value          string // of a candidate, if it is one
+	candidate      bool
 	waitSet, ofSet bool
 }
 
@@ -27,11 +29,15 @@ func (w *wish) flags(f *pflag.FlagSet) {
 	f.Var(&w.ttl, "ttl", "how long the lock outlives this process if it dies")
 	f.Var(&w.wait, "wait", "how long to wait for the lock (default: for ever)")
 	f.BoolVar(&w.try, "try", false, "do not wait")
+	f.StringVar(&w.owner, "owner", "", "who wants the lock, for people to read")
+	f.StringVar(&w.reason, "reason", "", "why, for people to read")
+	if w.candidate {
+		f.StringVar(&w.value, "value", "", "what others are told of the leader, such as its address (default: the host's name)")
+		return
+	}
 	f.BoolVar(&w.read, "read", false, "share the lock with others that read")
 	f.IntVar(&w.permits, "permits", 1, "how many permits of --of to take, all at once")
 	f.IntVar(&w.of, "of", 0, "how many permits the name has; all who use it must say the same")
-	f.StringVar(&w.owner, "owner", "", "who wants the lock, for people to read")
-	f.StringVar(&w.reason, "reason", "", "why, for people to read")
 }
 
 // check tells which flags do not go together.
@@ -54,6 +60,8 @@ func (w *wish) check(f *pflag.FlagSet) error {
 func (w *wish) lock(c *stile.Client, name string) *stile.Lock {
 	l := c.Mutex(name)
 	switch {
+	case w.candidate:
+		l = c.Candidate(name, w.value)
 	case w.read:
 		l = c.Reader(name)
 	case w.ofSet:

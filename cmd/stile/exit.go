@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The exit statuses. Scripts rely on them. Beside these, stile run ends as CMD did: with its status, or with 128 and the
-// number of the signal that killed it.
+// The exit statuses. Scripts rely on them. Beside these, stile run and stile elect end as CMD did: with its status, or
+// with 128 and the number of the signal that killed it.
 const (
 	exitFailed        = 1   // the demonstration oversold with a lock
 	exitUsage         = 64  // what was asked for can never be done

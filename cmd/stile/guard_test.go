@@ -51,8 +51,8 @@ func TestClaimBrokenByHand(t *testing.T) {
 	if took := time.Since(broken); took > 4*time.Second { // a third of the ttl, and then at once
 		t.Errorf("CMD's group was gone after %v", took)
 	}
-	want := `stile: run "a": the lock was lost while CMD ran: the lease is lost: the store no longer has it; nothing is left of CMD's group; ` +
-		"others may hold the lock now: stile show a\n"
+	want := `stile: run "a": the lock was lost while CMD ran: the store no longer has it: it was removed by hand, ran out there, ` +
+		"or the store lost it; CMD was ended, with its group; others may hold the lock now: stile show a\n"
 	if got := p.wait(); got != 79 || p.stderr.String() != want {
 		t.Errorf("status %d, want 79: %s; want %s", got, p.stderr, want)
 	}

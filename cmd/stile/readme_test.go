@@ -249,7 +249,7 @@ func TestCommandReference(t *testing.T) {
 			t.Errorf("exit status %d is missing", code)
 		}
 	}
-	for _, view := range []reflect.Type{reflect.TypeFor[queueView](), reflect.TypeFor[claimView]()} {
+	for _, view := range []reflect.Type{reflect.TypeFor[queueView](), reflect.TypeFor[claimView](), reflect.TypeFor[leaderView]()} {
 		for f := range view.Fields() {
 			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if !strings.Contains(text, "| `"+key+"` |") {

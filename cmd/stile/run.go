@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/boottime"
@@ -34,14 +34,15 @@ daemons do, is out of reach.`
 
 const defaultGrace = 5 * time.Second
 
-// A runner is one stile run.
+// A runner is one stile run, or one stile elect.
 type runner struct {
 	wish
+	verb                    string
 	maxHold, grace, atLeast duration
 }
 
 func newRun(s *store) *cobra.Command {
-	r := &runner{}
+	r := &runner{verb: "run"}
 	cmd := &cobra.Command{
 		Use: "run NAME [flags] -- CMD…", Short: "Hold a lock while a command runs", Long: runLong,
 		Example:               "  stile run backup --ttl 1m -- /usr/local/bin/backup --full",
@@ -53,19 +54,25 @@ func newRun(s *store) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := r.check(cmd); err != nil {
-				return err
-			}
-			return r.run(cmd.Context(), s, args[0], args[1:])
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return r.start(cmd, s, args) },
 	}
-	f := cmd.Flags()
-	r.flags(f)
+	r.flags(cmd.Flags())
+	return cmd
+}
+
+func (r *runner) flags(f *pflag.FlagSet) {
+	r.wish.flags(f)
 	f.Var(&r.maxHold, "max-hold", "end CMD after this long, and exit with 79 (default: never)")
 	f.Var(&r.grace, "grace", "time between SIGTERM and SIGKILL (default: 5s, or less with a short --ttl)")
 	f.Var(&r.atLeast, "at-least", "keep the lock taken until at least this long after it was acquired")
-	return cmd
+}
+
+// start checks the flags and runs CMD.
+func (r *runner) start(cmd *cobra.Command, s *store, args []string) error {
+	if err := r.check(cmd); err != nil {
+		return err
+	}
+	return r.run(cmd.Context(), s, args[0], args[1:])
 }
 
 // check tells which flags do not go together, and works out the grace.
@@ -132,7 +139,7 @@ func (r *runner) run(ctx context.Context, s *store, name string, argv []string) 
 		}
 	}
 	k.update()
-	if err := c.run(&program{Path: path, Args: argv, Env: environment(lease, deadline), Terminal: k.terminal != nil}, k.end); err != nil {
+	if err := c.run(&program{Path: path, Args: argv, Env: r.environment(lease, deadline), Terminal: k.terminal != nil}, k.end); err != nil {
 		k.terminal.takeBack()
 		return errors.Join(err, lease.Unlock())
 	}
@@ -176,15 +183,15 @@ func (r *runner) acquire(ctx context.Context, s *store, e *events, name string) 
 // ended says how it ended: by the loss of the lock, or as CMD did.
 func (r *runner) ended(k *keeper, released error) error {
 	lost := func(err error, then string) error {
-		return &status{exitLost, &stile.Error{Op: "run", Name: k.lease.Name(), Err: fmt.Errorf("the lock was lost while CMD ran: %w; %s", err, then)}}
+		return &status{exitLost, &stile.Error{Op: r.verb, Name: k.lease.Name(), Err: &loss{err, then}}}
 	}
 	switch _, definite := errors.AsType[*status](k.why); {
 	case definite:
 		return k.why
 	case k.why != nil:
-		return lost(k.why, "nothing is left of CMD's group")
+		return lost(k.why, "CMD was ended, with its group")
 	case errors.Is(released, stile.ErrLost):
-		return lost(bare(released), "others may have been at work at the same time")
+		return lost(bare(released), "CMD had ended by itself, but others may have been at work at the same time")
 	case released != nil:
 		warn("warning: %v", released)
 	}
@@ -198,17 +205,21 @@ func (r *runner) ended(k *keeper, released error) error {
 }
 
 // environment returns that of CMD.
-func environment(lease *stile.Lease, deadline time.Time) []string {
-	ours := []string{"STILE_NAME", "STILE_TOKEN", "STILE_DEADLINE", urlVariable}
+func (r *runner) environment(lease *stile.Lease, deadline time.Time) []string {
+	ours := []string{"STILE_NAME", "STILE_TOKEN", "STILE_DEADLINE", "STILE_VALUE", urlVariable}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		key, _, _ := strings.Cut(v, "=")
 		return slices.Contains(ours, key)
 	})
-	return append(env,
+	env = append(env,
 		"STILE_NAME="+lease.Name(),
 		"STILE_TOKEN="+strconv.FormatInt(lease.Token(), 10),
 		"STILE_DEADLINE="+stamp(deadline),
 	)
+	if r.candidate {
+		env = append(env, "STILE_VALUE="+r.value)
+	}
+	return env
 }
 
 // stamp writes a time as scripts get it.

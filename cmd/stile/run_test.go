@@ -62,7 +62,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"--url", "redis://:wrong@" + locked.Addr, "ls"}, 64,
 			"stile: redis://" + locked.Addr + "/: open: redis does not accept the default user with this password"},
 		{[]string{"--url", "redis://" + locked.Addr, "ls"}, 64, "stile: redis://" + locked.Addr + "/: open: redis asks for a password"},
-		{[]string{"--url", "bogus://x", "ls"}, 64, `stile: bogus://x/: open: unknown store "bogus"; known: memory, redis, `},
+		{[]string{"--url", "bogus://x", "ls"}, 64, `stile: bogus://x/: open: unknown store "bogus"; known: `},
 		{[]string{"--url", "bogus", "ls"}, 64, "stile: the store's URL must begin with a scheme"},
 		{[]string{"--url", "redis://x?y=1", "ls"}, 64, `stile: redis://x/: open: unknown parameter "y" for redis://; known: `},
 		{[]string{"--url", "sqlite:///dev/null", "ls"}, 64, "stile: sqlite:///dev/null: open: lock file /dev/null is not a regular file"},

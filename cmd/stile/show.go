@@ -76,7 +76,7 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 		by, since, remaining := "", "", ""
 		if len(q.Claims) > 0 {
 			first := q.Claims[0]
-			by, since, remaining = first.Holder.String(), short(first.Since), short(first.Remaining)
+			by, since, remaining = first.Holder.String(), short(first.Since), left(first)
 		}
 		rows = append(rows, []string{
 			q.Name, strconv.Itoa(holders), strconv.Itoa(len(q.Claims) - holders), by, since, remaining,
@@ -149,15 +149,14 @@ func newWatch(s *store) *cobra.Command {
 
 func watch(ctx context.Context, w io.Writer, c *stile.Client, name string, asJSON bool) error {
 	for q, err := range c.Watch(ctx, name) {
-		if err != nil {
-			return err
-		}
-		now := time.Now()
-		if asJSON {
+		switch now := time.Now(); {
+		case err != nil:
+			err = passing(err)
+		case asJSON:
 			v := viewOf(q)
 			v.At = stamp(now)
 			err = writeJSON(w, v, "")
-		} else {
+		default:
 			fmt.Fprintln(w, now.Format("15:04:05.000"))
 			if err = show(w, q); err == nil {
 				_, err = fmt.Fprintln(w)

@@ -27,24 +27,31 @@ type queueView struct {
 
 // A claimView is one holder or waiter in JSON.
 type claimView struct {
-	Ticket    string  `json:"ticket"` // the first of the tokens that its holder gives out
-	Kind      string  `json:"kind"`   // exclusive, shared or permits
-	Weight    int64   `json:"weight"` // permits, or 1 for shared; 0 for exclusive
-	State     string  `json:"state"`  // holds, waits or released (and kept for a while)
-	Since     seconds `json:"since"`  // how long ago it entered the queue
-	Remaining seconds `json:"remaining"`
-	Owner     string  `json:"owner"`
-	Program   string  `json:"program"`
-	Host      string  `json:"host"`
-	PID       int     `json:"pid"`
-	Reason    string  `json:"reason"`
-	Value     string  `json:"value"`
+	Ticket    string   `json:"ticket"`    // the first of the tokens that its holder gives out
+	Kind      string   `json:"kind"`      // exclusive, shared or permits
+	Weight    int64    `json:"weight"`    // permits, or 1 for shared; 0 for exclusive
+	State     string   `json:"state"`     // holds, waits or released (and kept for a while)
+	Since     seconds  `json:"since"`     // how long ago it entered the queue
+	Remaining *seconds `json:"remaining"` // null if the store does not tell
+	Owner     string   `json:"owner"`
+	Program   string   `json:"program"`
+	Host      string   `json:"host"`
+	PID       int      `json:"pid"`
+	Reason    string   `json:"reason"`
+	Value     string   `json:"value"`
 }
 
 // seconds are written with three digits at most.
 type seconds float64
 
 func secondsOf(d time.Duration) seconds { return seconds(math.Round(d.Seconds()*1000) / 1000) }
+
+func remainingOf(c stile.Claim) *seconds {
+	if c.Remaining == 0 {
+		return nil
+	}
+	return new(secondsOf(c.Remaining))
+}
 
 func viewOf(q stile.Queue) queueView {
 	v := queueView{Name: q.Name, Permits: q.Permits, Claims: []claimView{}}
@@ -58,7 +65,7 @@ func viewOf(q stile.Queue) queueView {
 		}
 		v.Claims = append(v.Claims, claimView{
 			Ticket: strconv.FormatInt(c.Ticket, 10), Kind: kind, Weight: c.Weight, State: stateOf(c),
-			Since: secondsOf(c.Since), Remaining: secondsOf(c.Remaining),
+			Since: secondsOf(c.Since), Remaining: remainingOf(c),
 			Owner: c.Holder.Owner, Program: c.Holder.Program, Host: c.Holder.Host, PID: c.Holder.PID,
 			Reason: c.Holder.Reason, Value: c.Holder.Value,
 		})
@@ -105,24 +112,35 @@ func row(q stile.Queue, c stile.Claim) []string {
 	if owner == "" {
 		owner = h.Program
 	}
-	if h.Value != "" {
+	switch {
+	case owner == "":
+		owner = h.Value // of another program, that is all there is
+	case h.Value != "":
 		owner += " = " + h.Value
 	}
 	pid := ""
 	if h.PID != 0 {
 		pid = strconv.Itoa(h.PID)
 	}
-	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, short(c.Since), short(c.Remaining), h.Reason}
+	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, short(c.Since), left(c), h.Reason}
 }
 
 const rowHead = "TICKET\tSTATE\tWEIGHT\tOWNER\tHOST\tPID\tSINCE\tREMAINING\tREASON"
 
+// left is how much of a claim's lease is left, for a person; nothing if the store does not tell.
+func left(c stile.Claim) string {
+	switch {
+	case c.Remaining == 0:
+		return ""
+	case c.Remaining < 0:
+		return "run out"
+	}
+	return short(c.Remaining)
+}
+
 // short writes a duration with as many digits as a person reads.
 func short(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "run out"
-	case d < 10*time.Second:
+	if d < 10*time.Second {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile"
+)
+
+const electLong = `Stands for leader of NAME, and runs CMD while it leads.
+
+All that stile run says of CMD, its environment, its signals and its end is true
+here too: CMD is gone before another can lead. CMD also gets STILE_VALUE, which is
+--value: what others are told of the leader, such as its address.
+
+When CMD ends, stile resigns and ends as CMD did. When the leadership is lost, CMD
+is ended, and stile exits with 79. It does not stand again: let what started it
+start it again, as for a service that has ended.
+
+With --watch, it does not stand but prints who leads NAME, now and after every
+change, until it is interrupted. --json prints a line of JSON for each, with at,
+name, leads (true, or false if nobody does), ticket (the first of the leader's
+tokens, a string; empty if nobody leads), value, owner, program, host, pid and
+reason. All keys are always there.`
+
+func newElect(s *store) *cobra.Command {
+	var watches, asJSON bool
+	r := &runner{verb: "elect", wish: wish{candidate: true}}
+	cmd := &cobra.Command{
+		Use: "elect NAME [flags] -- CMD…", Short: "Run a command while leading, or show who leads", Long: electLong,
+		Example: "  stile elect scheduler --value 10.0.0.7:8080 -- /usr/local/bin/scheduler\n" +
+			"  stile elect scheduler --watch",
+		DisableFlagsInUseLine: true,
+		ValidArgsFunction:     completeNames(s),
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case watches && len(args) != 1:
+				return usage("stile elect --watch needs one NAME, and no CMD; as in: stile elect scheduler --watch")
+			case !watches && (cmd.ArgsLenAtDash() != 1 || len(args) < 2):
+				return usage("stile elect needs one NAME, then --, then CMD, or else --watch; as in: stile elect scheduler -- ./scheduler")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if watches {
+				if err := watchesOnly(cmd.Flags()); err != nil {
+					return err
+				}
+				return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
+					return watchLeader(ctx, cmd.OutOrStdout(), c, args[0], asJSON)
+				})
+			}
+			if asJSON {
+				return usage("--json goes with --watch")
+			}
+			if !cmd.Flags().Changed("value") {
+				r.value = hostname()
+			}
+			return r.start(cmd, s, args)
+		},
+	}
+	f := cmd.Flags()
+	r.flags(f)
+	f.BoolVar(&watches, "watch", false, "print who leads, now and after every change")
+	f.BoolVar(&asJSON, "json", false, "with --watch: print a line of JSON for every change")
+	return cmd
+}
+
+// watchesOnly tells which flags do not go with --watch.
+func watchesOnly(f *pflag.FlagSet) (err error) {
+	f.Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"watch", "json", "url"}, f.Name) {
+			err = usage("--%s does not go with --watch, which does not stand for leader", f.Name)
+		}
+	})
+	return err
+}
+
+// hostname is the value of a candidate that says none.
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// A leaderView is who leads a name in JSON, as programs get it. See queueView.
+type leaderView struct {
+	At      string `json:"at"`
+	Name    string `json:"name"`
+	Leads   bool   `json:"leads"`  // false if nobody does
+	Ticket  string `json:"ticket"` // the first of the tokens that the leader gives out; empty if nobody leads
+	Value   string `json:"value"`
+	Owner   string `json:"owner"`
+	Program string `json:"program"`
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Reason  string `json:"reason"`
+}
+
+func leaderViewOf(name string, l stile.Leader, at time.Time) leaderView {
+	v := leaderView{
+		At: stamp(at), Name: name, Leads: l.Leads(), Value: l.Value,
+		Owner: l.Holder.Owner, Program: l.Holder.Program, Host: l.Holder.Host, PID: l.Holder.PID, Reason: l.Holder.Reason,
+	}
+	if v.Leads {
+		v.Ticket = strconv.FormatInt(l.Ticket, 10)
+	}
+	return v
+}
+
+// watchLeader prints who leads until ctx ends or the store cannot be asked for good.
+func watchLeader(ctx context.Context, w io.Writer, c *stile.Client, name string, asJSON bool) error {
+	for l, err := range c.Observe(ctx, name) {
+		switch now := time.Now(); {
+		case err != nil:
+			err = passing(err)
+		case asJSON:
+			err = writeJSON(w, leaderViewOf(name, l, now), "")
+		default:
+			_, err = fmt.Fprintf(w, "%s %s\n", now.Format("15:04:05.000"), leaderLine(l))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// leaderLine is who leads, for a person.
+func leaderLine(l stile.Leader) string {
+	h := l.Holder
+	switch {
+	case !l.Leads():
+		return "nobody leads"
+	case l.Value == "":
+		return fmt.Sprintf("%s leads, from token %d", printable(h.String()), l.Ticket)
+	case h.Owner == "" && h.Program == "": // another program's
+		return fmt.Sprintf("%s leads, from token %d", printable(quoted(l.Value)), l.Ticket)
+	}
+	return fmt.Sprintf("%s leads, from token %d: %s", printable(quoted(l.Value)), l.Ticket, printable(h.String()))
+}
+
+// passing says that the store cannot be asked for the moment, and returns any other error.
+func passing(err error) error {
+	if !errors.Is(err, stile.ErrUnreachable) {
+		return err
+	}
+	warn("warning: %v; trying again until it answers", err)
+	return nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func stand(name string, cmd []string, flags ...string) []string {
+	return slices.Concat([]string{"elect", name}, flags, cmd)
+}
+
+// leader reads one line of elect --watch --json.
+func (p *process) leader() leaderView {
+	p.t.Helper()
+	line := p.line()
+	var v leaderView
+	if err := json.Unmarshal([]byte(line), &v); err != nil {
+		p.t.Fatalf("%v: %s", err, line)
+	}
+	return v
+}
+
+func TestElect(t *testing.T) {
+	for _, store := range []struct {
+		name string
+		url  func(t *testing.T, u *account) string
+	}{
+		{"sqlite", func(_ *testing.T, u *account) string { return "sqlite://" + u.home + "/locks.db" }},
+		{"redis", func(t *testing.T, _ *account) string { return "redis://" + servertest.Redis(t).Addr }},
+		{"zookeeper", func(t *testing.T, _ *account) string { return "zk://" + servertest.ZooKeeper(t).Addr }},
+	} {
+		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
+			u := newAccount(t)
+			u.at(store.url(t, u))
+			watch := u.start("elect", "a", "--watch", "--json")
+			if v := watch.leader(); v.Leads || v.Ticket != "" || v.Name != "a" {
+				t.Errorf("before anybody stands: %+v", v)
+			}
+			one := u.start(stand("a", idle, "--value", "10.0.0.1:80", "--owner", "ann", "--reason", "test")...)
+			one.line()
+			first := watch.leader()
+			if !first.Leads || first.Value != "10.0.0.1:80" || first.Owner != "ann" || first.Reason != "test" || first.PID != one.cmd.Process.Pid {
+				t.Errorf("the first leader: %+v", first)
+			}
+			two := u.start(stand("a", idle)...)
+			until(t, "the second stands in line", func() bool { return len(u.show("a").Claims) == 2 })
+			one.stdin.Close()
+			if got := one.wait(); got != 0 {
+				t.Errorf("the first leader ended with status %d: %s", got, one.stderr)
+			}
+			two.line()
+			next := watch.leader()
+			if !next.Leads { // the moment between two leaders was seen
+				next = watch.leader()
+			}
+			host, err := os.Hostname()
+			if err != nil || next.Value != host || next.PID != two.cmd.Process.Pid || next.Ticket <= first.Ticket {
+				t.Errorf("the next leader: %+v, %v; want value %s", next, err, host)
+			}
+			two.stdin.Close()
+			if v := watch.leader(); v.Leads {
+				t.Errorf("after both have resigned: %+v", v)
+			}
+			watch.signal(2)
+			if got := watch.wait(); got != 130 {
+				t.Errorf("interrupted: status %d, want 130", got)
+			}
+		})
+	}
+}
+
+func TestElectEnvironmentAndStatus(t *testing.T) {
+	u := newAccount(t)
+	u.env = append(u.env, "STILE_VALUE=stale")
+	out := u.must("elect", "a", "--value", "10.0.0.1:80 \u202e", "--", "sh", "-c", `echo "$STILE_NAME|$STILE_VALUE|$STILE_TOKEN|$STILE_DEADLINE"; stile_left=1`)
+	if got := strings.Split(strings.TrimSpace(out), "|"); len(got) != 4 || got[0] != "a" || got[1] != "10.0.0.1:80 \u202e" || got[2] == "" || got[3] == "" {
+		t.Errorf("CMD got %q", got)
+	}
+	if got := u.run("run", "a", "--", "sh", "-c", `test -z "$STILE_VALUE"`); got.code != 0 {
+		t.Errorf("stile run hands on a value that is not its own: %+v", got)
+	}
+	holder := u.start(with("held", idle, "--owner", "nightly")...)
+	holder.line()
+	for _, tt := range []struct {
+		args []string
+		want int
+		err  string // what stderr begins with
+	}{
+		{[]string{"elect", "a", "--", "sh", "-c", "exit 7"}, 7, ""},
+		{[]string{"elect", "a", "--", "no-such-command"}, 127, "stile: no-such-command is not found in PATH\n"},
+		{[]string{"elect", "held", "--try", "--", "true"}, 75, `stile: try "held": held by nightly on `},
+		{[]string{"elect", "a"}, 64, "stile: stile elect needs one NAME, then --, then CMD, or else --watch"},
+		{[]string{"elect", "a", "true"}, 64, "stile: stile elect needs one NAME, then --, then CMD"},
+		{[]string{"elect", "a", "--watch", "--", "true"}, 64, "stile: stile elect --watch needs one NAME, and no CMD"},
+		{[]string{"elect", "--watch"}, 64, "stile: stile elect --watch needs one NAME, and no CMD"},
+		{[]string{"elect", "a", "--watch", "--value", "x"}, 64, "stile: --value does not go with --watch, which does not stand for leader\n"},
+		{[]string{"elect", "a", "--json", "--", "true"}, 64, "stile: --json goes with --watch\n"},
+		{[]string{"elect", "a", "--read", "--", "true"}, 64, "stile: unknown flag: --read\n"},
+		{[]string{"elect", "a", "--value", strings.Repeat("x", driver.MaxRecord), "--", "true"}, 64, `stile: lock "a": invalid holder: owner, reason and value take `},
+		{[]string{"elect", "", "--watch"}, 64, `stile: observe "": invalid name: the name is empty`},
+	} {
+		t.Run(strings.Join(tt.args, " ")[:min(40, len(strings.Join(tt.args, " ")))], func(t *testing.T) {
+			r := u.run(tt.args...)
+			if r.code != tt.want || !strings.HasPrefix(r.err, tt.err) || (r.err == "") != (tt.err == "") {
+				t.Errorf("status %d, stderr %q; want %d, %q", r.code, r.err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+// A leader that is deposed has its whole group killed, and says why.
+func TestElectLost(t *testing.T) {
+	u := newAccount(t)
+	p := u.start(stand("a", family, "--ttl", "6s")...)
+	pids := []int{p.pid(), p.pid(), p.pid()}
+	u.must("break", "a", "--yes", "--reason", "test")
+	if got, want := p.wait(), `stile: elect "a": the lock was lost while CMD ran: the store no longer has it: `; got != 79 || !strings.HasPrefix(p.stderr.String(), want) {
+		t.Errorf("status %d: %s; want 79: %s", got, p.stderr, want)
+	}
+	if left := living(pids); left != nil {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// Whoever watches an election, or a queue, goes on watching when the store was away.
+func TestWatchOutlivesTheServer(t *testing.T) {
+	u := newAccount(t)
+	server := servertest.Redis(t)
+	u.at("redis://" + server.Addr)
+	watches := []*process{u.start("elect", "a", "--watch"), u.start("watch", "a", "--json")}
+	if got := watches[0].line(); !strings.HasSuffix(got, " nobody leads") {
+		t.Errorf("got %q", got)
+	}
+	watches[1].line()
+	server.Stop()
+	for _, p := range watches {
+		until(t, "the watch says that the store is away", func() bool {
+			return strings.Contains(p.stderr.String(), "the store cannot be reached")
+		})
+	}
+	server.Restart()
+	u.start(stand("a", idle, "--value", "10.0.0.1:80")...).line()
+	for !strings.Contains(watches[0].line(), " 10.0.0.1:80 leads, from token ") {
+	}
+	for !strings.Contains(watches[1].line(), `"value":"10.0.0.1:80"`) {
+	}
+	for _, p := range watches {
+		if n := strings.Count(p.stderr.String(), "\n"); n != 1 {
+			t.Errorf("%v said %q; want one warning", p.cmd.Args, p.stderr)
+		}
+	}
+}
+
+func TestLeaderLine(t *testing.T) {
+	for want, l := range map[string]stile.Leader{
+		"nobody leads": {},
+		"10.0.0.1:80 leads, from token 1024: ann on web1, pid 7 (test)": {
+			Ticket: 1024, Value: "10.0.0.1:80", Holder: stile.Holder{Owner: "ann", Host: "web1", PID: 7, Reason: "test", Value: "10.0.0.1:80"},
+		},
+		"ann on web1, pid 7 leads, from token 1024": {Ticket: 1024, Holder: stile.Holder{Owner: "ann", Host: "web1", PID: 7}},
+		"10.0.0.2 leads, from token 1024":           {Ticket: 1024, Value: "10.0.0.2", Holder: stile.Holder{Value: "10.0.0.2"}},
+		"somebody unknown leads, from token 1024":   {Ticket: 1024},
+		`'\u202e\x1b[2J' leads, from token 1024`:    {Ticket: 1024, Value: "\u202e\x1b[2J", Holder: stile.Holder{Value: "\u202e\x1b[2J"}},
+	} {
+		if got := leaderLine(l); got != want {
+			t.Errorf("got %q; want %q", got, want)
+		}
+	}
+}
+
+func TestLeaderJSON(t *testing.T) {
+	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	var b strings.Builder
+	for _, l := range []stile.Leader{{}, {Ticket: 1 << 60, Value: "v", Holder: stile.Holder{Owner: "o", Program: "p", Host: "h", PID: 7, Reason: "r", Value: "v"}}} {
+		if err := writeJSON(&b, leaderViewOf("a", l, at), ""); err != nil {
+			t.Error(err)
+		}
+	}
+	golden(t, "leader.json", b.String())
+}
+
+func TestWhyLost(t *testing.T) {
+	for want, err := range map[string]error{
+		"it could not be renewed in time: the store did not answer":                                                                      &stile.LostError{Reason: stile.Expired},
+		"it could not be renewed in time: refused":                                                                                       &stile.LostError{Reason: stile.Expired, Err: fmt.Errorf("refused")},
+		"the store no longer has it: it was removed by hand, ran out there, or the store lost it":                                        &stile.LostError{Reason: stile.Removed},
+		"the machine was suspended past its deadline":                                                                                    &stile.LostError{Reason: stile.Suspended},
+		"it was held for as long as --max-hold allows":                                                                                   errHeldLong,
+		"the session that it lived in is over: the store had not heard from this process for too long, or the session was ended by hand": &stile.LostError{Reason: stile.SessionOver},
+	} {
+		if got := whyLost(err); got != want {
+			t.Errorf("got %q; want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stilelock/stile"
+)
+
+// A loss is the end of a lock while CMD ran, told to somebody who has to find out why, and what to do now.
+type loss struct {
+	err  error
+	then string // what became of CMD
+}
+
+func (l *loss) Error() string {
+	return fmt.Sprintf("the lock was lost while CMD ran: %s; %s", whyLost(l.err), l.then)
+}
+
+func (l *loss) Unwrap() error { return l.err }
+
+// whyLost says why a lock was lost, and what that can come from.
+func whyLost(err error) string {
+	lost, ok := errors.AsType[*stile.LostError](err)
+	if !ok {
+		return err.Error()
+	}
+	why := lost.Reason.String()
+	switch lost.Reason {
+	case stile.Expired:
+		if lost.Err == nil {
+			why += ": the store did not answer"
+		}
+	case stile.Removed:
+		why += ": it was removed by hand, ran out there, or the store lost it"
+	case stile.SessionOver:
+		why += ": the store had not heard from this process for too long, or the session was ended by hand"
+	case stile.Suspended, stile.HeldLong, stile.Shutdown: // they say it
+	}
+	if lost.Err != nil {
+		why += fmt.Sprintf(": %v", lost.Err)
+	}
+	return why
+}
