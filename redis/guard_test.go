@@ -50,6 +50,11 @@ func TestGuardMarksInCluster(t *testing.T) {
 	nodes := servertest.RedisCluster(t)
 	g, client := guardOf(t, nil, nodes[0].Addr)
 	guardtest.Marks(t, g.Marks())
+	for _, plain := range []string{"price", "a", "b", "c"} {
+		if err := raise(t, g, plain, 7).Set(t.Context(), plain, "1", 0); err != nil {
+			t.Errorf("a key that is called as its resource: %v", err)
+		}
+	}
 	k := raise(t, g, "{order 42}/state", 7)
 	if err := errors.Join(
 		k.Set(t.Context(), "{order 42}/state", "paid", 0),

@@ -1,7 +1,11 @@
 package sqlite_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 
@@ -30,6 +34,39 @@ func data(t testing.TB) *sql.DB {
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	guardtest.SQL(t, &guardtest.Database{DB: data(t), Dialect: guard.SQLite})
+}
+
+// A handler that is at work when a higher token comes is refused by the check in the transaction that it writes in.
+func TestGuardedHandler(t *testing.T) {
+	t.Parallel()
+	db := data(t)
+	marks, err := guard.NewTable(guard.SQLite, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(ctx context.Context) error {
+		resource, token := guard.Incoming(ctx)
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		return marks.Check(ctx, guard.SQL(tx), resource, token)
+	}
+	var before, after error
+	h := guard.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before = check(r.Context())
+		if err := marks.Marks(db).Raise(r.Context(), "/orders/42", 8); err != nil {
+			t.Error(err)
+		}
+		after = check(r.Context())
+	}), marks.Marks(db), nil)
+	r := httptest.NewRequest(http.MethodPut, "/orders/42", nil)
+	r.Header.Set(guard.Header, "7")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if before != nil || !errors.Is(after, guard.ErrStale) {
+		t.Errorf("check = %v before the higher token came, %v after; want nil and ErrStale", before, after)
+	}
 }
 
 func BenchmarkGuard(b *testing.B) {
