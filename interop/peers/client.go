@@ -30,8 +30,11 @@ type client interface {
 	// unlock gives the lock back and waits until that is done.
 	unlock() error
 
-	// kill ends the process as kill -9 does.
+	// kill ends the process as kill -9 does. What the process started may outlive it.
 	kill()
+
+	// close kills the process, and what it started.
+	close()
 }
 
 var (
@@ -79,13 +82,17 @@ func begin(dir string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// kill ends the process and what it started.
 func (p *process) kill() {
 	p.once.Do(func() {
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it fails if all of them have ended
+		p.cmd.Process.Kill()
 		p.cmd.Wait()
 		p.log.Close()
 	})
+}
+
+func (p *process) close() {
+	p.kill()
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it fails if the process left nothing behind
 }
 
 // hear returns the next line.

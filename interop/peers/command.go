@@ -51,7 +51,7 @@ func (c *command) unlock() error {
 		select {
 		case _, ok := <-c.run.lines:
 			if !ok {
-				c.run.kill()
+				c.run.close()
 				return nil
 			}
 		case <-limit.C:
@@ -63,5 +63,11 @@ func (c *command) unlock() error {
 func (c *command) kill() {
 	if c.run != nil {
 		c.run.kill()
+	}
+}
+
+func (c *command) close() {
+	if c.run != nil {
+		c.run.close()
 	}
 }

@@ -41,5 +41,3 @@ func (l curatorLocker) believes() (bool, error) {
 	line, err := l.answer(patience, "held", "free")
 	return line != "free", err
 }
-
-func (l curatorLocker) close() { l.kill() }

@@ -68,7 +68,7 @@ func (s *etcdStage) revoked(open opener) (string, bool, error) {
 	}
 	late := waiter.answer(prompt)
 	third := begins(ctx, list[2], name).answer(prompt)
-	seen := fmt.Sprintf("the waiter %s at once, and %s after the release; then a third client %s", tells(early), tells(late), tells(third))
+	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(third))
 	return seen, early == nil || late == nil && third == nil, nil
 }
 
@@ -205,18 +205,18 @@ func etcdFlaws(t servertest.TB) ([]flaw, error) {
 		return func() (string, bool, error) { return s.revoked(open) }
 	}
 	return []flaw{
-		{number: "1", what: "the lease of a waiting client is revoked", plays: []play{
+		{number: 1, what: "the lease of a waiting client is revoked", plays: []play{
 			{"v3lock of etcd 3.4", fails, revoked(old, openService)},
 			{"v3lock of etcd 3.7", passes, revoked(now, openService)},
 			{"etcd mutex", passes, revoked(now, openMutex)},
 			{"stile", passes, revoked(now, stileEtcd)},
 			{"stile, etcd 3.4", passes, revoked(old, stileEtcd)},
 		}},
-		{number: "2", what: "two goroutines of one client take one lock", plays: []play{
+		{number: 2, what: "two goroutines of one client take one lock", plays: []play{
 			{"etcd mutex, one session", fails, func() (string, bool, error) { return twice(now.oneSession) }},
 			{"stile", passes, func() (string, bool, error) { return twice(now.oneClient) }},
 		}},
-		{number: "3", what: "answers come late, then nothing passes", plays: []play{
+		{number: 3, what: "answers come late, then nothing passes", plays: []play{
 			{"etcd mutex", fails, func() (string, bool, error) { return now.late(holdMutex) }},
 			{"stile", passes, func() (string, bool, error) { return now.late(holdStile) }},
 		}},

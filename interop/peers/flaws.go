@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"time"
 )
 
 // A flaw is a known bug of a library, played with the library and in the same way with stile.
 type flaw struct {
-	number string // in the list of peers' bugs; see docs/interop.md
+	number int    // in docs/interop.md
 	what   string // what is done
 	plays  []play
 }
@@ -59,6 +60,9 @@ func playAll(flaws []flaw) (list []sight) {
 	return list
 }
 
+// lockName is the name of a lock of a play, which is another one in each run.
+var lockName = regexp.MustCompile(`interop-[0-9a-f]{8}`)
+
 // flawTable writes what was seen, in Markdown, and returns how many plays went otherwise than expected.
 func flawTable(out io.Writer, list []sight) (surprises int) {
 	fmt.Fprintln(out, "| bug | what is done | with | seen | |\n| --- | --- | --- | --- | --- |")
@@ -74,7 +78,8 @@ func flawTable(out io.Writer, list []sight) (surprises int) {
 		if s.err != nil {
 			s.seen = s.err.Error()
 		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", s.number, s.flaw.what, s.who, s.seen, verdict)
+		s.seen = lockName.ReplaceAllString(s.seen, "NAME")
+		fmt.Fprintf(out, "| %d | %s | %s | %s | %s |\n", s.number, s.flaw.what, s.who, s.seen, verdict)
 	}
 	return surprises
 }
@@ -124,6 +129,14 @@ func tells(err error) string {
 		return "waits"
 	}
 	return fmt.Sprintf("gets the error \"%v\"", err)
+}
+
+// twofold puts into words what a waiter was told before the holder released, and after.
+func twofold(early, late error) string {
+	if errors.Is(early, errNoAnswer) {
+		return "the waiter " + tells(late) + " after the release"
+	}
+	return "the waiter " + tells(early) + " at once"
 }
 
 // An opener opens one client.

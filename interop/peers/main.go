@@ -80,6 +80,7 @@ func all(w *setting, only string) bool {
 	wrong := table(os.Stdout, results)
 	fmt.Println()
 	seen := slices.Concat(sights...)
+	slices.SortStableFunc(seen, func(a, b sight) int { return a.number - b.number })
 	surprises := flawTable(os.Stdout, seen)
 	fmt.Printf("\n%d pairs of clients, %d wrong; %d plays of known bugs, %d surprises; %v\n",
 		len(results), wrong, len(seen), surprises, time.Since(start).Round(time.Second))

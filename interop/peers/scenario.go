@@ -56,7 +56,7 @@ func newScene() *scene { return &scene{name: fmt.Sprintf("interop-%08x", rand.Ui
 
 func (s *scene) end() {
 	for _, c := range s.cast {
-		c.kill()
+		c.close()
 	}
 }
 
@@ -125,8 +125,11 @@ func meet(holder, contender kind, r *result) error {
 		return fmt.Errorf("the holder: %w", err)
 	}
 	if r.shares {
+		if err := s.takes(b, patience); err != nil {
+			return fmt.Errorf("the contender, which shares: %w", err)
+		}
 		r.shared = true
-		return s.takes(b, patience)
+		return nil
 	}
 	if got, err := b.try(s.name); err != nil && !errors.Is(err, errCannot) {
 		return fmt.Errorf("a try: %w", err)

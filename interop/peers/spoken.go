@@ -20,7 +20,7 @@ func converse(dir string, args ...string) (client, error) {
 	}
 	c := spoken{p}
 	if _, err := c.answer(2*patience, "ready"); err != nil {
-		p.kill()
+		p.close()
 		return nil, err
 	}
 	return c, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/stilelock/stile/internal/claims"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -31,6 +32,16 @@ func (w *setting) own(name, addr string) kind {
 // program is a kind of client that is a command of its own.
 func (w *setting) program(name string, args func(name string) []string) kind {
 	return kind{name: name, ends: session, start: func() (client, error) { return &command{dir: w.dir, args: args}, nil }}
+}
+
+// run is stile run, at a URL.
+func (w *setting) run(url string) kind {
+	return w.program("stile run", func(name string) []string {
+		return []string{
+			filepath.Join(w.bin, "stile"), "run", "--url", url, "--ttl", session.String(), name, "--",
+			"sh", "-c", fmt.Sprintf("echo held $((STILE_TOKEN / %d)); exec tail -f /dev/null", claims.Turns),
+		}
+	})
 }
 
 // java is a kind of lock of Curator's.
@@ -61,6 +72,12 @@ func each(kinds ...string) (list []pair) {
 	return list
 }
 
+// as is the kind by another name, where two are alike but for their URL.
+func (k kind) as(name string) kind {
+	k.name = name
+	return k
+}
+
 // both makes a pair of two kinds each way.
 func both(a, b string) []pair { return each(a, b) }
 
@@ -72,19 +89,25 @@ func together(a, b string) []pair {
 func (w *setting) zooKeeper(t servertest.TB) *store {
 	s := servertest.ZooKeeper(t)
 	url := "zk://" + s.Addr + "?prefix=&session=" + session.String()
-	read, reader := w.java("Curator read", "read", s.Addr), w.own("stile reader", url+"&layout=rw")
-	read.after, reader.after = "Curator write", "stile writer"
+	rw := url + "&layout=rw"
+	read, reader := w.java("Curator read", "read", s.Addr), w.own("stile reader", rw).as("stile reader, rw")
+	read.after, reader.after = "Curator write", "stile writer, rw"
+	plain := w.own("stile reader", url)
+	plain.after = "stile"
 	return &store{
 		name: "ZooKeeper",
 		kinds: []kind{
 			w.java("Curator mutex", "mutex", s.Addr), w.java("Curator write", "write", s.Addr), read,
 			w.own("go-zookeeper", s.Addr),
-			w.own("stile", url), w.own("stile candidate", url), w.own("stile writer", url+"&layout=rw"), reader,
+			w.own("stile", url), w.run(url), w.own("stile candidate", url), plain,
+			w.own("stile writer", rw).as("stile writer, rw"), reader,
 		},
 		pairs: slices.Concat(
-			each("Curator mutex", "go-zookeeper", "stile"), both("Curator mutex", "stile candidate"),
-			both("Curator write", "stile writer"), both("Curator write", "stile reader"), both("Curator read", "stile writer"),
-			together("Curator read", "stile reader"), both("Curator write", "Curator read"),
+			each("Curator mutex", "go-zookeeper", "stile"), both("Curator mutex", "stile run"),
+			both("Curator mutex", "stile candidate"), both("Curator mutex", "stile reader"), both("go-zookeeper", "stile reader"),
+			both("Curator write", "stile writer, rw"), both("Curator write", "stile reader, rw"),
+			both("Curator read", "stile writer, rw"), together("Curator read", "stile reader, rw"),
+			both("go-zookeeper", "stile writer, rw"), both("Curator write", "Curator read"),
 			// What follows is for the table: clients that look for other names than theirs, or do not.
 			together("Curator mutex", "Curator write"),
 			[]pair{{holder: "go-zookeeper", contender: "Curator write", shares: true}, {holder: "Curator write", contender: "go-zookeeper"}},
@@ -100,18 +123,20 @@ func (w *setting) etcd(t servertest.TB) *store {
 	})
 	elect.ends = time.Minute // it cannot be told otherwise
 	url := "etcd://" + addr + "?prefix="
+	reader := w.own("stile reader", url)
+	reader.after = "stile"
 	return &store{
 		name: "etcd",
 		kinds: []kind{
-			w.own("etcd mutex", addr), w.own("etcd election", addr), w.own("v3lock", addr), w.own("stile", url), w.own("stile candidate", url),
-			elect,
+			w.own("etcd mutex", addr), w.own("etcd election", addr), w.own("v3lock", addr), w.own("stile", url), w.run(url),
+			w.own("stile candidate", url), reader, elect,
 			w.program("etcdctl lock", func(name string) []string {
 				return []string{"etcdctl", "--endpoints", addr, "lock", "--ttl", fmt.Sprintf("%.0f", session.Seconds()), name}
 			}),
 		},
 		pairs: slices.Concat(
 			each("etcd mutex", "v3lock", "etcdctl lock", "etcd election", "stile"),
-			both("etcd election", "stile candidate"), both("etcdctl elect", "stile candidate"),
+			both("etcd mutex", "stile reader"), both("etcdctl lock", "stile run"), both("etcd election", "stile candidate"), both("etcdctl elect", "stile candidate"),
 		),
 	}
 }
@@ -127,9 +152,16 @@ func (w *setting) consul(t servertest.TB) *store {
 	})
 	// It cannot be told otherwise.
 	tool.ends, tool.delay, tool.slow = 15*time.Second, 15*time.Second, api.DefaultLockRetryTime
+	url := "consul://" + addr + "?prefix="
+	reader := w.own("stile reader", url)
+	reader.after = "stile"
 	return &store{
 		name:  "Consul",
-		kinds: []kind{library, tool, w.own("stile", "consul://"+addr+"?prefix=")},
-		pairs: each("consul/api", "consul lock", "stile"),
+		kinds: []kind{library, tool, w.own("stile", url), reader},
+		pairs: slices.Concat(
+			each("consul/api", "consul lock", "stile"),
+			// What only some may hold is not the key that Consul's own lock takes: for the table.
+			together("consul/api", "stile reader"),
+		),
 	}
 }

@@ -82,7 +82,7 @@ func (s *zkStage) deleted(open opener) (string, bool, error) {
 	}
 	late := waiter.answer(prompt)
 	third := begins(ctx, list[2], name).answer(prompt)
-	seen := fmt.Sprintf("the waiter %s at once, and %s after the release; then a third client %s", tells(early), tells(late), tells(third))
+	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(third))
 	return seen, early == nil || late == nil && third == nil, nil
 }
 
@@ -182,7 +182,7 @@ func (s *zkStage) expired(open opener) (string, bool, error) {
 	}
 	late := waiter.answer(prompt)
 	third := begins(ctx, list[1], name).answer(prompt)
-	seen := fmt.Sprintf("the waiter %s, and %s after the release; then a third client %s", tells(early), tells(late), tells(third))
+	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(third))
 	return seen, early == nil || late == nil && third == nil || late != nil && third != nil, nil
 }
 
@@ -316,31 +316,31 @@ func (w *setting) zooKeeperFlaws(t servertest.TB) ([]flaw, error) {
 		return old.overflow("old", open)
 	}
 	return []flaw{
-		{number: "5", what: "the answer to the creation of the node is lost", plays: []play{
+		{number: 5, what: "the answer to the creation of the node is lost", plays: []play{
 			{"go-zookeeper", passes, at(stage.lostReply, openZooKeeper)},
 			{"Curator", passes, at(stage.lostReply, w.openCurator)},
 			{"stile", passes, at(stage.lostReply, stileZooKeeper)},
 		}},
-		{number: "6", what: "the session of a waiting client is over, and it connects again", plays: []play{
+		{number: 6, what: "the session of a waiting client is over, and it connects again", plays: []play{
 			{"go-zookeeper", passes, at(stage.expired, openZooKeeper)},
 			{"Curator", passes, at(stage.expired, w.openCurator)},
 			{"stile", passes, at(stage.expired, stileZooKeeper)},
 		}},
-		{number: "6", what: "nothing passes between a holder and the server until another client holds", plays: []play{
+		{number: 6, what: "nothing passes between a holder and the server until another client holds", plays: []play{
 			{"Curator", fails, at(stage.cutOff, w.openCurator)},
 			{"stile", passes, at(stage.cutOff, stileZooKeeper)},
 		}},
-		{number: "8", what: "the node of a waiting client is deleted", plays: []play{
+		{number: 8, what: "the node of a waiting client is deleted", plays: []play{
 			{"go-zookeeper", fails, at(stage.deleted, openZooKeeper)},
 			{"Curator", passes, at(stage.deleted, w.openCurator)},
 			{"stile", passes, at(stage.deleted, stileZooKeeper)},
 		}},
-		{number: "9", what: "a child with another name stands under the lock's path", plays: []play{
+		{number: 9, what: "a child with another name stands under the lock's path", plays: []play{
 			{"go-zookeeper", fails, at(stage.stray, openZooKeeper)},
 			{"Curator", passes, at(stage.stray, w.openCurator)},
 			{"stile", passes, at(stage.stray, stileZooKeeper)},
 		}},
-		{number: "10", what: "five clients come when the server's numbers run over 2^31", plays: []play{
+		{number: 10, what: "five clients come when the server's numbers run over 2^31", plays: []play{
 			{"go-zookeeper", fails, at(overflow, openZooKeeper)},
 			{"Curator", mayFail, at(overflow, w.openCurator)},
 			{"stile", passes, at(overflow, stileZooKeeper)},

@@ -1,0 +1,192 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A fakeLock is a lock inside the test, with one fault.
+type fakeLock struct {
+	fault string
+
+	mu    sync.Mutex // guards what follows
+	queue []*fakeClient
+	token int64
+}
+
+type fakeClient struct {
+	l       *fakeLock
+	ends    time.Duration
+	granted bool
+	grants  chan string
+}
+
+func (l *fakeLock) kind() kind {
+	k := kind{name: "fake", ends: session}
+	k.start = func() (client, error) {
+		return &fakeClient{l: l, ends: k.ends, grants: make(chan string, 4)}, nil
+	}
+	return k
+}
+
+// settle grants the lock to the head of the queue. The caller holds mu.
+func (l *fakeLock) settle() {
+	for i, c := range l.queue {
+		if c.granted || i > 0 && l.fault != "grants to all" {
+			continue
+		}
+		if l.fault != "repeats a token" || l.token == 0 {
+			l.token++
+		}
+		c.granted = true
+		c.grants <- strconv.FormatInt(l.token, 10)
+	}
+}
+
+func (c *fakeClient) remove() {
+	c.granted = false
+	c.l.queue = slices.DeleteFunc(c.l.queue, func(other *fakeClient) bool { return other == c })
+	c.l.settle()
+}
+
+func (c *fakeClient) lock(string) error {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	c.l.queue = append(c.l.queue, c)
+	c.l.settle()
+	return nil
+}
+
+func (c *fakeClient) try(string) (bool, error) { return c.l.fault == "a try always holds", nil }
+
+func (c *fakeClient) held(within time.Duration) (string, error) {
+	select {
+	case token := <-c.grants:
+		return token, nil
+	case <-time.After(within):
+		return "", errWaits
+	}
+}
+
+func (c *fakeClient) unlock() error {
+	if c.l.fault == "keeps what is given back" {
+		return nil
+	}
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	c.remove()
+	return nil
+}
+
+func (c *fakeClient) kill() {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	after := c.ends * 3 / 4
+	switch {
+	case c.l.fault == "keeps what the dead held" && c.granted, c.l.fault == "keeps the place of the dead" && !c.granted:
+		return
+	case c.l.fault == "frees at once":
+		after = 0
+	}
+	time.AfterFunc(after, func() {
+		c.l.mu.Lock()
+		defer c.l.mu.Unlock()
+		c.remove()
+	})
+}
+
+func (c *fakeClient) close() {}
+
+// Each way in which a lock can be wrong is seen.
+func TestScenarios(t *testing.T) {
+	for _, tt := range []struct{ fault, meet, queue string }{
+		{"", "", ""},
+		{"grants to all", "the contender: it holds, token 2, while another client does", "client 2 of three: it holds"},
+		{"a try always holds", "a try holds while another client does", ""},
+		{"keeps what is given back", "the contender, after the unlock: it still waits", "the last of three: it still waits"},
+		{"keeps what the dead held", "the contender, after the holder's death: it still waits", ""},
+		{"keeps the place of the dead", "", "the last of three: it still waits"},
+		{"frees at once", "before a session could end", ""},
+		{"repeats a token", "the contender, after the unlock: token 1 after 1", "the last of three: token 1 after 1"},
+	} {
+		t.Run(tt.fault, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := (&fakeLock{fault: tt.fault}).kind()
+				expect(t, "meet", meet(k, k, &result{}), tt.meet)
+				k = (&fakeLock{fault: tt.fault}).kind()
+				expect(t, "queue", queue(k, k, k, &result{}), tt.queue)
+			})
+		})
+	}
+}
+
+func TestSharing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := (&fakeLock{fault: "grants to all"}).kind()
+		expect(t, "two that share", meet(k, k, &result{pair: pair{shares: true}}), "")
+		k = (&fakeLock{}).kind()
+		expect(t, "two that do not", meet(k, k, &result{pair: pair{shares: true}}), "it still waits")
+	})
+}
+
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	wrong := table(&out, []result{
+		{store: "S", pair: pair{holder: "a", contender: "b"}, handover: 5 * time.Millisecond, killed: 2700 * time.Millisecond},
+		{store: "S", pair: pair{holder: "b", contender: "a"}, err: errors.New("it hangs")},
+		{store: "S", pair: pair{holder: "b", contender: "c", shares: true}, shared: true},
+	})
+	if wrong != 1 {
+		t.Errorf("%d are wrong, want 1", wrong)
+	}
+	for _, line := range []string{
+		"| S | a | b | waits | 5ms | 2.7s | – |",
+		"| S | b | a | **WRONG** | – | – | – |",
+		"| S | b | c | holds too | – | – | – |",
+		"S, held by b, wanted by a: it hangs",
+	} {
+		if !slices.Contains(strings.Split(out.String(), "\n"), line) {
+			t.Errorf("the table has no line %q:\n%s", line, &out)
+		}
+	}
+}
+
+func TestFlawTable(t *testing.T) {
+	saw := func(expected fate, wrong bool, err error) sight {
+		return sight{play: play{who: "w", fate: expected}, wrong: wrong, err: err}
+	}
+	for _, tt := range []struct {
+		sight sight
+		want  int
+	}{
+		{saw(passes, false, nil), 0},
+		{saw(passes, true, nil), 1},
+		{saw(fails, true, nil), 0},
+		{saw(fails, false, nil), 1},
+		{saw(mayFail, true, nil), 0},
+		{saw(mayFail, false, errors.New("no server")), 1},
+	} {
+		var out strings.Builder
+		if got := flawTable(&out, []sight{tt.sight}); got != tt.want {
+			t.Errorf("%d surprises, want %d:\n%s", got, tt.want, &out)
+		}
+	}
+}
+
+func expect(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if want == "" && err == nil {
+		return
+	}
+	if err == nil || want == "" || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v; want %q", what, err, want)
+	}
+}
