@@ -27,6 +27,9 @@ func init() {
 }
 
 func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+	if word := a.Param("layout", "queue"); word != "queue" {
+		return openRows(ctx, a, word)
+	}
 	d, err := Open(ctx, a)
 	if err != nil {
 		return nil, err

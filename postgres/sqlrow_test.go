@@ -189,6 +189,39 @@ func TestMethodLockHoles(t *testing.T) {
 	}
 }
 
+func TestRowsByAddress(t *testing.T) {
+	t.Parallel()
+	db := pool(t)
+	base := "postgres://postgres@" + server.Addr + "/postgres?layout="
+	for layout, create := range map[string]string{"shedlock": shedLockTable, "tb_distributed_lock": methodLockTable} {
+		d, err := driver.Open(timely(t), base+layout+"&table="+table(t, db, create))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := claim("by address", "x")
+		if p, err := d.Enter(timely(t), c); err != nil || !p.Holds || d.Traits().Store != layout {
+			t.Errorf("%s: enter = %+v, %v on %s; want a claim that holds", layout, p, err, d.Traits().Store)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("%s: leave after close = %v; want ErrClosed", layout, err)
+		}
+	}
+	for word, says := range map[string]string{
+		"other": `"other" is neither`, "shedlock&table=nowhere": "nowhere", "shedlock&x=y": "unknown parameter", "shedlock&table=a;b": "letters",
+	} {
+		d, err := driver.Open(timely(t), base+word)
+		if !driver.IsRejected(err) || !strings.Contains(err.Error(), says) || d != nil {
+			t.Errorf("%s: %v, %v; want an error that says %q", word, d, err, says)
+		}
+	}
+	if _, err := driver.Open(timely(t), "postgres://nobody:canary@127.0.0.1:1/postgres?layout=shedlock"); !driver.IsUnreachable(err) || strings.Contains(err.Error(), "canary") {
+		t.Errorf("no server: %v; want it unreachable, without the password", err)
+	}
+}
+
 func TestSQLRowRefuses(t *testing.T) {
 	t.Parallel()
 	db := pool(t)
