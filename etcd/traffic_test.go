@@ -240,10 +240,14 @@ func TestRequestIsLate(t *testing.T) {
 	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !driver.IsRejected(err) {
 		t.Errorf("leave of a claim that is not there = %v; want ErrGone", err)
 	}
+	start := time.Now()
 	servertest.Until(t, "the lease is gone", func() bool {
 		r, err := by.TimeToLive(timely(t), clientv3.LeaseID(k.home.id))
 		return err == nil && r.TTL <= 0
 	})
+	if took := time.Since(start); took > soon {
+		t.Errorf("the lease is gone after %v; want it to be revoked at once", took)
+	}
 	if _, err := by.Put(timely(t), k.key, "late", clientv3.WithLease(clientv3.LeaseID(k.home.id))); err == nil {
 		t.Error("the late request is applied")
 	}

@@ -1,0 +1,115 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A claim counts the deletions that came after the queue ahead of it was read, each once.
+func TestHear(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name        string
+		pending     bool
+		heard       []deletion
+		over        int64
+		gone, nudge bool
+	}{
+		{"nothing", false, nil, 3, false, false},
+		{"of another name's key", false, []deletion{{"n/z", 11}}, 3, false, false},
+		{"one of two", false, []deletion{{"n/1", 11}}, 1, false, false},
+		{"both", false, []deletion{{"n/1", 11}, {"n/2", 12}}, 0, false, true},
+		{"one twice, since its lease named another key", false, []deletion{{"n/1", 11}, {"n/1", 13}}, 1, false, false},
+		{"before the queue was read", false, []deletion{{"n/1", 9}, {"n/2", 10}}, 3, false, false},
+		{"its own", false, []deletion{{"n/3", 11}}, 3, true, true},
+		{"its own, of an earlier claim", false, []deletion{{"n/3", 10}}, 3, false, false},
+		{"while a request is on its way", true, []deletion{{"n/1", 11}, {"n/2", 12}}, 3, false, false},
+	} {
+		k := &claim{key: "n/3", created: 10, follow: follow{
+			pending: test.pending, seen: 10, ahead: map[string]int64{"n/1": 2, "n/2": 1}, over: 3, turn: make(chan struct{}, 1),
+		}}
+		for _, e := range test.heard {
+			k.hear(e)
+		}
+		if k.over != test.over || k.gone != test.gone || len(k.turn) == 1 != test.nudge {
+			t.Errorf("deletion %s: over by %d, gone %v, told %v; want %d, %v, %v", test.name, k.over, k.gone, len(k.turn) == 1, test.over, test.gone, test.nudge)
+		}
+		if want := len(test.heard); test.pending && len(k.early) != want {
+			t.Errorf("deletion %s: %d are kept for later; want %d", test.name, len(k.early), want)
+		}
+	}
+}
+
+// A claim with a lock-delay is told that it holds when its key hangs on the longer lease, and not before.
+func TestDelayBeforeHolding(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d := open(t, s.Addr)
+	holder, waiter := claimOn("name"), claimOn("name")
+	waiter.Delay = time.Minute
+	enter(t, d, holder)
+	enter(t, d, waiter)
+	leave(t, d, holder)
+	if p, err := d.Await(timely(t), waiter); err != nil || p.Holds {
+		t.Fatalf("await = %+v, %v; want to be asked to enter again", p, err)
+	}
+	if p := enter(t, d, waiter); !p.Holds || p.TTL > waiter.TTL {
+		t.Errorf("enter = %+v; want the lock for %v", p, waiter.TTL)
+	}
+	e, err := d.find(timely(t), waiter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if home, _ := e.home(); e.lease == home {
+		t.Error("the key hangs on the lease that it is named for; want one that is longer by the delay")
+	}
+	if left := d.timeToLive(timely(t), e.lease); left < time.Minute+waiter.TTL-10*time.Second {
+		t.Errorf("the longer lease lasts %v; want %v and a minute", left, waiter.TTL)
+	}
+}
+
+// A server that hangs holds no call beyond its context, and an unknown outcome is never told as a known one.
+func TestCallsEnd(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d := open(t, s.Addr)
+	c, waiter := claimOn("name"), claimOn("name")
+	enter(t, d, c)
+	enter(t, d, waiter)
+	if err := renew(t, d, c); err != nil {
+		t.Fatal(err)
+	}
+	s.Pause()
+	defer s.Resume()
+	for verb, call := range map[string]func(ctx context.Context) error{
+		"enter":       func(ctx context.Context) error { _, err := d.Enter(ctx, claimOn("name")); return err },
+		"enter again": func(ctx context.Context) error { _, err := d.Enter(ctx, c); return err },
+		"await":       func(ctx context.Context) error { _, err := d.Await(ctx, waiter); return err },
+		"renew":       func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{c})[0].Err },
+		"leave":       func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: waiter}) },
+		"list":        func(ctx context.Context) error { _, err := d.List(ctx, &driver.Query{Name: "name"}); return err },
+		"break":       func(ctx context.Context) error { _, err := d.Break(ctx, &driver.Breakage{Name: "name"}); return err },
+		"watch":       func(ctx context.Context) error { return d.Watch(ctx, "name", func() {}) },
+	} {
+		t.Run(verb, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- call(ctx) }()
+			select {
+			case err := <-ended:
+				grant := verb == "enter" // no lease could be had for it, so that nothing was entered
+				if !errors.Is(err, context.DeadlineExceeded) || driver.IsRejected(err) != grant {
+					t.Errorf("%s = %v, rejected %v; want the context's error", verb, err, driver.IsRejected(err))
+				}
+			case <-time.After(time.Second):
+				t.Fatal("the call outlives its context")
+			}
+		})
+	}
+}
