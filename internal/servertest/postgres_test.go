@@ -1,0 +1,41 @@
+//go:build unix
+
+package servertest
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	s := Postgres(t)
+	pooler := PgBouncer(t, s, "transaction")
+	if err := postgresReady(pooler.Addr); err != nil {
+		t.Errorf("the pooler: %v", err)
+	}
+	list := children(s.Pid())
+	if len(list) == 0 {
+		t.Error("the server has started no processes")
+	}
+	KillPostgres(s)
+	for _, pid := range list {
+		if state, _ := process(pid); state != "" && state != "Z" {
+			t.Errorf("process %d is alive: %v", pid, syscall.Kill(pid, 0))
+		}
+	}
+	s.Restart()
+	if err := postgresReady(s.Addr); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+}
+
+func TestPostgresStandby(t *testing.T) {
+	t.Parallel()
+	primary, standby := PostgresPair(t)
+	Until(t, "the standby follows", func() bool { return strings.Contains(standby.Log(), "started streaming WAL") })
+	if primary.Addr == standby.Addr {
+		t.Error("both are one server")
+	}
+}
