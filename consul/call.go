@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -64,9 +65,7 @@ func (d *Driver) call(ctx context.Context, q request) (*response, error) {
 
 func (d *Driver) send(ctx context.Context, q request) (*response, error) {
 	query := url.Values{}
-	for key, values := range q.query {
-		query[key] = values
-	}
+	maps.Copy(query, q.query)
 	if d.dc != "" {
 		query.Set("dc", d.dc)
 	}
