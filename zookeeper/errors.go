@@ -40,6 +40,14 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("the connection to zookeeper broke before the answer came: %w", err))
 }
 
+// asking is for requests that are not about a claim of this session: that it is over says nothing about another's.
+func asking(err error) error {
+	if errors.Is(err, driver.ErrSession) {
+		return driver.Unreachable(errors.New("the session with zookeeper ended before the answer came"))
+	}
+	return err
+}
+
 // refused explains what the server answered to a request about a path, or returns nil.
 func (d *Driver) refused(path string, err error) error {
 	code, ok := errors.AsType[wire.Code](err)

@@ -337,24 +337,27 @@ func waitsEnd(t *testing.T, s *servertest.Server) {
 	enter(t, d, c, true)
 	enter(t, d, waiter, false)
 	p.Freeze(true, true)
-	for verb, call := range map[string]func(context.Context) error{
-		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, claim("ends-2")); return err },
-		"await": func(ctx context.Context) error { _, err := d.Await(ctx, waiter); return err },
-		"renew": func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{c})[0].Err },
-		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: c}) },
-		"list":  func(ctx context.Context) error { _, err := d.(driver.Lister).List(ctx, &driver.Query{}); return err },
-		"watch": func(ctx context.Context) error { return d.(driver.Watcher).Watch(ctx, "ends", func() {}) },
-		"break": func(ctx context.Context) error {
+	for _, call := range []struct {
+		verb string
+		do   func(context.Context) error
+	}{
+		{"enter", func(ctx context.Context) error { _, err := d.Enter(ctx, claim("ends-2")); return err }},
+		{"await", func(ctx context.Context) error { _, err := d.Await(ctx, waiter); return err }},
+		{"renew", func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{c})[0].Err }},
+		{"list", func(ctx context.Context) error { _, err := d.(driver.Lister).List(ctx, &driver.Query{}); return err }},
+		{"watch", func(ctx context.Context) error { return d.(driver.Watcher).Watch(ctx, "ends", func() {}) }},
+		{"break", func(ctx context.Context) error {
 			_, err := d.(driver.Breaker).Break(ctx, &driver.Breakage{Name: "ends"})
 			return err
-		},
+		}},
+		{"leave", func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: c}) }}, // after which it is gone for us
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		start := time.Now()
-		err := call(ctx)
+		err := call.do(ctx)
 		cancel()
 		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Second {
-			t.Errorf("%s = %v after %v; want it to end with its context", verb, err, took)
+			t.Errorf("%s = %v after %v; want it to end with its context", call.verb, err, took)
 		}
 	}
 	p.Mend()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
@@ -26,6 +27,43 @@ func TestNoHerd(t *testing.T) {
 				t.Errorf("a hand-over takes %.1f packets with 60 that wait, and %.1f with 14; want the same", many, few)
 			}
 		})
+	}
+}
+
+// A claim that needs two others to go is woken by each of them, without being asked to look in between.
+func TestWokenTwice(t *testing.T) {
+	t.Parallel()
+	d := open(t, "zk://"+servertest.ZooKeeper(t).Addr)
+	for _, order := range [][]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {1, 2}, {2, 1}} {
+		var holders []*driver.Claim
+		for range 3 {
+			c := claim("twice")
+			c.Weight, c.Capacity = 1, 3
+			enter(t, d, c, true)
+			holders = append(holders, c)
+		}
+		waiter := claim("twice")
+		waiter.Weight, waiter.Capacity = 2, 3
+		enter(t, d, waiter, false)
+		leave(t, d, holders[order[0]])
+		enter(t, d, waiter, false)
+		woken := make(chan error, 1)
+		go func() {
+			_, err := d.Await(t.Context(), waiter)
+			woken <- err
+		}()
+		leave(t, d, holders[order[1]])
+		select {
+		case err := <-woken:
+			if err != nil {
+				t.Errorf("order %v: %v", order, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("order %v: the claim that waits was not woken", order)
+		}
+		enter(t, d, waiter, true)
+		leave(t, d, waiter)
+		leave(t, d, holders[3-order[0]-order[1]])
 	}
 }
 

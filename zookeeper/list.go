@@ -15,10 +15,24 @@ const atOnce = 256
 
 // List is three round trips for one name. For a prefix it asks for each name that begins with it.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
-	s, err := d.live()
-	if err != nil {
-		return nil, err
+	var (
+		all []driver.Listing
+		err error
+	)
+	for range attempts { // a session that is over is found out by using it
+		var s *wire.Session
+		if s, err = d.live(); err != nil {
+			return nil, err
+		}
+		if all, err = d.list(ctx, s, q); !errors.Is(err, driver.ErrSession) {
+			return all, err
+		}
 	}
+	return nil, asking(err)
+}
+
+func (d *Driver) list(ctx context.Context, s *wire.Session, q *driver.Query) ([]driver.Listing, error) {
+	var err error
 	names := []string{q.Name}
 	if q.Name == "" {
 		if names, err = d.names(ctx, s, q.Prefix); err != nil {
@@ -137,6 +151,11 @@ func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing
 	if err != nil {
 		return driver.Standing{}, err
 	}
+	standing, err := d.breaks(ctx, s, b)
+	return standing, asking(err)
+}
+
+func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.Breakage) (driver.Standing, error) {
 	dir, err := d.path(b.Name)
 	if err != nil {
 		return driver.Standing{}, err

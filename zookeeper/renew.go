@@ -133,7 +133,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	}
 	st := d.stakeOf(l.Claim.ID)
 	if st == nil {
-		return d.leaveOther(ctx, l)
+		return asking(d.leaveOther(ctx, l))
 	}
 	d.mu.Lock()
 	gone, clear, left, leaving := d.verdict(st), st.clear, st.left, st.leaving

@@ -17,6 +17,9 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	for {
 		b := newBell()
 		watches, err := d.overlook(ctx, dir, b)
+		if errors.Is(err, driver.ErrSession) {
+			continue // the next look begins a new one
+		}
 		if err != nil {
 			return err
 		}

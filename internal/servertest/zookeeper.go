@@ -3,6 +3,7 @@
 package servertest
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,10 @@ func ZooKeeperTLS(t TB) (s *Server, authority string) {
 	if err := errors.Join(err, err2, os.WriteFile(both, append(cert, key...), 0o600)); err != nil {
 		t.Fatalf("%v", err)
 	}
+	trust, err := files.config()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
 	p := zooKeeperServer(1, func(s *Server) []string {
 		return []string{"secureClientPort=" + strconv.Itoa(s.Ports[0]), "secureClientPortAddress=127.0.0.1"}
 	}, []string{
@@ -55,11 +60,11 @@ func ZooKeeperTLS(t TB) (s *Server, authority string) {
 		"-Dzookeeper.ssl.clientAuth=none",
 	})
 	p.Ready = func(s *Server) error {
-		c, err := net.DialTimeout("tcp", s.Addr, time.Second)
-		if err != nil {
-			return err
+		text, err := zooKeeperWord(s.Addr, "srvr", trust)
+		if err == nil && !strings.Contains(text, "Mode: ") {
+			err = errors.New("it does not serve")
 		}
-		return c.Close()
+		return err
 	}
 	return Start(t, p), files.authority
 }
@@ -122,7 +127,7 @@ func (s *Server) ZooKeeperMode() string {
 
 // ZooKeeperStatus returns what a ZooKeeper server says of itself in lines, or "" while it does not answer.
 func (s *Server) ZooKeeperStatus() string {
-	text, err := zooKeeperWord(s.Addr, "srvr")
+	text, err := zooKeeperWord(s.Addr, "srvr", nil)
 	if err != nil {
 		return ""
 	}
@@ -194,11 +199,14 @@ func zooKeeperServer(ports int, config func(s *Server) []string, props []string)
 	}
 }
 
-// zooKeeperWord sends one of the four-letter words and returns the answer.
-func zooKeeperWord(addr, word string) (string, error) {
+// zooKeeperWord sends one of the four-letter words and returns the answer, which is not empty. A nil config means no TLS.
+func zooKeeperWord(addr, word string, secure *tls.Config) (string, error) {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return "", err
+	}
+	if secure != nil {
+		c = tls.Client(c, secure)
 	}
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
@@ -208,5 +216,8 @@ func zooKeeperWord(addr, word string) (string, error) {
 		return "", err
 	}
 	text, err := io.ReadAll(c)
+	if err == nil && len(text) == 0 {
+		err = errors.New("no answer")
+	}
 	return string(text), err
 }

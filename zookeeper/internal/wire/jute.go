@@ -79,5 +79,8 @@ func (r *reader) texts() []string {
 	for i := range list {
 		list[i] = r.text()
 	}
+	if r.err != nil {
+		return nil
+	}
 	return list
 }

@@ -228,7 +228,8 @@ func (s *Session) heard(zxid int64, sent time.Duration, agreed bool) {
 	s.trust.note(sent, agreed, false)
 }
 
-// run keeps a connection until the session is over.
+// run keeps a connection until the session is over. Between tries it pauses, the longer the more have failed; one that
+// was lost at once counts as failed.
 func (s *Session) run() {
 	defer close(s.ran)
 	hosts := slices.Clone(s.conf.Hosts)
@@ -236,30 +237,42 @@ func (s *Session) run() {
 	delay, failed := retryMin, 0
 	for i := 0; s.ctx.Err() == nil; i++ {
 		c, err := s.connect(hosts[i%len(hosts)])
-		switch {
-		case err == nil:
-			failed, delay = 0, retryMin
-			s.keep(c)
-			continue
-		case errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused):
+		if errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused) {
 			s.lose(err)
 			return
 		}
-		s.mu.Lock()
-		s.failure = err
-		if failed++; failed%len(hosts) != 0 {
-			s.mu.Unlock()
-			continue
+		if err == nil {
+			begun := Now()
+			s.keep(c)
+			failed = 0
+			if Now()-begun > retryMax {
+				delay = retryMin
+				continue
+			}
+		} else {
+			failed++
+			if round := failed%len(hosts) == 0; !s.failed(err, round) {
+				continue
+			}
 		}
-		s.rounds++
-		s.turn()
-		s.mu.Unlock()
 		select {
 		case <-s.ctx.Done():
 		case <-time.After(delay/2 + rand.N(delay/2)):
 		}
 		delay = min(2*delay, retryMax)
 	}
+}
+
+// failed notes why a host could not be connected to, and returns whether now all were tried in vain.
+func (s *Session) failed(err error, round bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+	if round {
+		s.rounds++
+		s.turn()
+	}
+	return round
 }
 
 // lose ends a session that was not closed by its user.
