@@ -50,7 +50,7 @@ func TestGuardMarksInCluster(t *testing.T) {
 	nodes := servertest.RedisCluster(t)
 	g, client := guardOf(t, nil, nodes[0].Addr)
 	guardtest.Marks(t, g.Marks())
-	for _, plain := range []string{"price", "a", "b", "c"} {
+	for _, plain := range []string{"price", "stock", "rate", "tax"} {
 		if err := raise(t, g, plain, 7).Set(t.Context(), plain, "1", 0); err != nil {
 			t.Errorf("a key that is called as its resource: %v", err)
 		}
