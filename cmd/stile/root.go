@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&s.url, "url", "", "the store (default: STILE_URL, else SQLite in your state directory)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
 	root.AddCommand(
-		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s), newLs(s), newShow(s), newWatch(s), newBreak(s), newDemo(s), newVersion(),
+		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s), newLs(s), newShow(s), newWatch(s), newBreak(s), newMigrate(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {

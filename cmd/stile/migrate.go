@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres"
+)
+
+// schemas return the SQL that makes the tables of a store, by the scheme of its URL.
+var schemas = map[string]func(a *driver.Address) (string, error){
+	"postgres":   postgresSchema,
+	"postgresql": postgresSchema,
+}
+
+func postgresSchema(a *driver.Address) (string, error) {
+	return postgres.Schema(a.Param("schema", ""), a.Param("prefix", ""))
+}
+
+const migrateLong = `stile migrate makes the tables of locks in a database, unless they are there.
+
+A program that uses the database does the same when it starts. This is for
+databases whose users may not make tables: run it as one who may, or have
+--print show the SQL, which asks no database, and give that to whoever runs it.`
+
+func newMigrate(s *store) *cobra.Command {
+	var printOnly bool
+	cmd := &cobra.Command{
+		Use: "migrate", Short: "Make the tables of locks in a database, or print the SQL", Long: migrateLong,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("stile migrate takes no arguments, only --url and --print")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, _, err := s.address()
+			if err != nil {
+				return err
+			}
+			schema, ok := schemas[a.Scheme]
+			if !ok {
+				return usage("%s:// has no tables to make; those with some are %s", a.Scheme, strings.Join(slices.Sorted(maps.Keys(schemas)), ", "))
+			}
+			if word := a.Param("layout", "queue"); word != "queue" {
+				return usage("the table of layout %s belongs to another library, which makes it", word)
+			}
+			text, err := schema(a)
+			if err != nil {
+				return usage("%w", err)
+			}
+			if printOnly {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), text)
+				return err
+			}
+			c, err := s.open(cmd.Context(), nil) // which makes them
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the tables of locks are in %s\n", a)
+			return errors.Join(err, c.Close())
+		},
+	}
+	cmd.Flags().BoolVar(&printOnly, "print", false, "print the SQL and ask no database")
+	return cmd
+}

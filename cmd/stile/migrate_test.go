@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	s := servertest.Postgres(t)
+	u := newAccount(t)
+	at := "postgres://postgres@" + s.Addr + "/postgres?schema=locks"
+
+	sql := u.must("migrate", "--url", at, "--print")
+	for _, want := range []string{"BEGIN;", `CREATE SCHEMA IF NOT EXISTS "locks"`, "CREATE TABLE", "COMMIT;"} {
+		if !strings.Contains(sql, want) {
+			t.Errorf("the SQL has no %q:\n%s", want, sql)
+		}
+	}
+	if got := u.must("migrate", "--url", at); !strings.Contains(got, "the tables of locks are in postgres://") {
+		t.Errorf("migrate prints %q", got)
+	}
+	u.must("migrate", "--url", at) // again
+
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--url", "redis://127.0.0.1:1"}, "has no tables"},
+		{[]string{"--url", "postgres://127.0.0.1:1/?layout=shedlock"}, "another library"},
+		{[]string{"--url", "postgres://127.0.0.1:1/?schema=a;b", "--print"}, "schema"},
+		{[]string{"orders"}, "takes no arguments"},
+	} {
+		r := u.run(append([]string{"migrate"}, tt.args...)...)
+		if r.code != exitUsage || !strings.Contains(r.err, tt.says) {
+			t.Errorf("migrate %q exits with %d and says %q; want %d and %q", tt.args, r.code, r.err, exitUsage, tt.says)
+		}
+	}
+}
