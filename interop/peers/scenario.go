@@ -15,7 +15,7 @@ const (
 	window = 400 * time.Millisecond
 
 	// prompt is how soon a lock that was given back is another client's who waits for it.
-	prompt = 2 * time.Second
+	prompt = 3 * time.Second
 )
 
 // A kind is one sort of client.

@@ -27,7 +27,7 @@ type trier interface {
 
 // session is the time after which the stores take a dead client's locks away: a session of ZooKeeper or Consul, a lease
 // of etcd.
-const session = 3 * time.Second
+const session = 4 * time.Second
 
 // lockers opens a client of each kind that is a library for Go, at a server's address,
 // or at a URL for stile's own.
@@ -63,8 +63,23 @@ func serve(ctx context.Context, kind, addr string, in io.Reader, out io.Writer) 
 	}
 	defer l.close()
 	fmt.Fprintln(out, "ready")
-	for lines := bufio.NewScanner(in); lines.Scan(); {
-		verb, name, _ := strings.Cut(lines.Text(), " ")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := make(chan string)
+	go func() {
+		// When nobody is there any more to say anything, waiting for a lock ends too.
+		defer cancel()
+		defer close(lines)
+		for in := bufio.NewScanner(in); in.Scan(); {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for line := range lines {
+		verb, name, _ := strings.Cut(line, " ")
 		if verb == "exit" {
 			break
 		}
