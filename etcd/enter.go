@@ -37,7 +37,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // fresh puts a claim into its queue that is not known to stand there.
 func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration) (driver.Place, error) {
-	text, err := valueOf(c).encode()
+	v := valueOf(c)
+	text, err := v.encode()
 	if err != nil {
 		return driver.Place{}, driver.Rejected(err)
 	}
@@ -81,7 +82,12 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 			k.unsure = k.unsure || !driver.IsRejected(d.explain(ctx, err))
 			return driver.Place{}, err
 		}
-		q, seen = queueOf(r.Responses[len(r.Responses)-1].GetResponseRange().Kvs), r.Header.Revision
+		seen = r.Header.Revision
+		if r.Succeeded && len(q) == 0 {
+			q = queue{{value: v.whole(), key: k.key, created: seen, modified: seen, lease: k.home.id}}
+		} else {
+			q = queueOf(r.Responses[len(r.Responses)-1].GetResponseRange().Kvs)
+		}
 		if !r.Succeeded {
 			continue
 		}
@@ -158,6 +164,12 @@ func (q queue) without(c *driver.Claim) queue {
 // waits in any case it does not matter who else has come.
 func (d *Driver) join(ctx context.Context, c *driver.Claim, k *claim, q queue, seen int64, text string) (*clientv3.TxnResponse, error) {
 	folder := d.folder(c.Name)
+	put := clientv3.OpPut(k.key, text, clientv3.WithLease(clientv3.LeaseID(k.home.id)))
+	otherwise := []clientv3.Op{wholeQueue(folder)}
+	nobodySince := clientv3.Compare(clientv3.CreateRevision(folder), "<", seen+1).WithPrefix()
+	if len(q) == 0 { // there is nothing to read but what is put
+		return d.commit(ctx, []clientv3.Cmp{nobodySince}, []clientv3.Op{put}, otherwise)
+	}
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(k.key), "=", 0)}
 	var then []clientv3.Op
 	for i := range q {
@@ -166,14 +178,10 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, k *claim, q queue, s
 			then = append(then, clientv3.OpDelete(e.key))
 		}
 	}
-	if len(q) == 0 || c.Try || len(then) > 0 {
-		// Nobody has come since.
-		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(folder), "<", seen+1).WithPrefix())
+	if c.Try || len(then) > 0 {
+		conditions = append(conditions, nobodySince)
 	}
-	then = append(then,
-		clientv3.OpPut(k.key, text, clientv3.WithLease(clientv3.LeaseID(k.home.id))),
-		wholeQueue(folder))
-	return d.commit(ctx, conditions, then, []clientv3.Op{wholeQueue(folder)})
+	return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
 }
 
 // retract takes a claim out again that entered just when its queue had become one of another capacity.

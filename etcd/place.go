@@ -64,14 +64,7 @@ func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *claim, e *ent
 
 // move hangs a key on another lease, and writes its value, unless the key has changed.
 func (d *Driver) move(ctx context.Context, e *entry, to *lease) (modified int64, err error) {
-	v := e.value
-	if v.Weight == driver.All {
-		v.Weight = 0
-	}
-	if v.Capacity == driver.All {
-		v.Capacity = 0
-	}
-	text, err := v.encode()
+	text, err := e.encode()
 	if err != nil {
 		return 0, err
 	}

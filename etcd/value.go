@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -27,24 +28,36 @@ type value struct {
 const layout = 1
 
 func valueOf(c *driver.Claim) *value {
-	v := &value{
+	return &value{
 		Stile: layout, ID: c.ID, Client: c.Client, Owner: text(c.Owner), Weight: c.Weight, Capacity: c.Capacity,
 		Since: time.Now().UnixMilli(), Record: text(c.Record),
 	}
-	if c.Weight == driver.All {
-		v.Weight = 0
+}
+
+// whole returns the value with the numbers that it stands for.
+func (v *value) whole() value {
+	w := *v
+	w.Weight, w.Capacity = cmp.Or(v.Weight, driver.All), cmp.Or(v.Capacity, driver.All)
+	return w
+}
+
+// short returns the value as it is written.
+func (v *value) short() value {
+	w := *v
+	if v.Weight == driver.All {
+		w.Weight = 0
 	}
-	if c.Capacity == driver.All {
-		v.Capacity = 0
+	if v.Capacity == driver.All {
+		w.Capacity = 0
 	}
-	return v
+	return w
 }
 
 func (v *value) encode() (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := e.Encode(v.short()); err != nil {
 		return "", err
 	}
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
@@ -56,12 +69,7 @@ func decode(b []byte) (value, bool) {
 	if json.Unmarshal(b, &v) != nil || v.Stile != layout || v.ID == "" {
 		return value{}, false
 	}
-	if v.Weight == 0 {
-		v.Weight = driver.All
-	}
-	if v.Capacity == 0 {
-		v.Capacity = driver.All
-	}
+	v = v.whole()
 	return v, 0 < v.Weight && v.Weight <= v.Capacity && v.Capacity <= driver.All
 }
 
