@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -19,6 +20,7 @@ type arena struct {
 	start      func(t servertest.TB) *servertest.Server
 	version    func(s *servertest.Server) string
 	count      func(s *servertest.Server) (counts, error)
+	lag        time.Duration // how late the server may count
 	contenders []contender
 	peers      []string // modules whose versions matter
 	note       string   // what else a reader should know about the libraries

@@ -58,6 +58,9 @@ func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
 	if b.arena, err = arenaOf(*store); err != nil {
 		return err
 	}
+	if !*quick {
+		b.settle = max(b.settle, b.arena.lag)
+	}
 	b.server = b.arena.start(h)
 	b.measures = b.arena.measures(b)
 	f := look(b.arena, b.server)

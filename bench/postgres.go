@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/internal/servertest"
@@ -24,6 +25,7 @@ var postgresArena = &arena{
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Postgres(t) },
 	version: func(s *servertest.Server) string { return "PostgreSQL " + pgShow(s, "SHOW server_version") },
 	count:   pgCounts,
+	lag:     11 * time.Second, // of sessions that are idle
 	contenders: append(stilesAt(pgURL, nil),
 		contender{pgLock, "a row with a lease for each lock, over lib/pq; lease as ours, renewed every third of it", true, nil, openPgLock},
 		contender{pgAdvisory, "pg_advisory_lock and pg_advisory_unlock on a connection of a pgx pool; no lease, and it goes with the connection", true, nil, openAdvisory},
