@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,8 +219,10 @@ func TestObserveDoesNotPollAStoreThatPushes(t *testing.T) {
 func TestObserveOutlivesAnOutage(t *testing.T) {
 	away := driver.Unreachable(errors.New("away"))
 	for name, faults := range map[string][]memory.Fault{
-		"looks": {{Verb: memory.List, Times: 20, Err: away}},
-		"watch": {{Verb: memory.Watch, Times: 20, Err: away}},
+		"looks":           {{Verb: memory.List, Times: 20, Err: away}},
+		"watch":           {{Verb: memory.Watch, Times: 20, Err: away}},
+		"nothing is sent": {{Verb: memory.List, Times: 20, Err: driver.Rejected(away)}},
+		"both":            {{Verb: memory.Watch, Times: 10, Err: away}, {Verb: memory.List, Times: 10, Err: driver.Rejected(away)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -266,9 +269,29 @@ func TestObserveEndsWithAnErrorThatWillNotPass(t *testing.T) {
 	})
 }
 
+// A lingering driver takes its time to end a watch.
+type lingering struct {
+	*memory.Driver
+	watches atomic.Int64
+}
+
+func (d *lingering) Watch(ctx context.Context, name string, changed func()) error {
+	d.watches.Add(1)
+	defer d.watches.Add(-1)
+	err := d.Driver.Watch(ctx, name, changed)
+	<-time.After(time.Second)
+	return err
+}
+
+// Nothing of the watch is left when the loop is.
 func TestALoopOverLeadersCanBeLeft(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.join(nil)
+		d := &lingering{Driver: w.store.Driver()}
+		a, err := stile.New(d, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer a.Close()
 		n := 0
 		for _, err := range a.Observe(w.Context(), "x") {
 			if n++; err != nil {
@@ -282,8 +305,8 @@ func TestALoopOverLeadersCanBeLeft(t *testing.T) {
 			}
 			break
 		}
-		if n != 2 {
-			w.Errorf("%d rounds; want 2", n)
+		if left := d.watches.Load(); n != 2 || left != 0 {
+			w.Errorf("%d rounds, %d watches left; want 2 and none", n, left)
 		}
 	})
 }

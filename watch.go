@@ -70,7 +70,9 @@ func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, er
 }
 
 // passes reports whether the same question may be answered later.
-func passes(err error) bool { return !driver.IsRejected(err) && !errors.Is(err, ErrInvalid) }
+func passes(err error) bool {
+	return driver.IsUnreachable(err) || !driver.IsRejected(err) && !errors.Is(err, ErrInvalid)
+}
 
 // look calls see with the queue of a name, now and whenever it may have changed, until it fails or see returns false;
 // then the error is nil.

@@ -78,15 +78,21 @@ func (t *tracker) look(ctx context.Context, key string) (int64, <-chan struct{},
 		left, err := t.d.client.Do(bounded, t.d.client.B().Pttl().Key(key).Build()).AsInt64()
 		return left, nil, err
 	}
+	bell := t.bellOf(key)
+	left, err := conn.Do(bounded, conn.B().Pttl().Key(key).Build()).AsInt64()
+	return left, bell, err
+}
+
+// bellOf returns the bell of a key. It must be had before the look, so that no change falls between.
+func (t *tracker) bellOf(key string) chan struct{} {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	bell := t.bells[key]
 	if bell == nil {
 		bell = make(chan struct{})
-		t.bells[key] = bell // before the look, so that no change falls between
+		t.bells[key] = bell
 	}
-	t.mu.Unlock()
-	left, err := conn.Do(bounded, conn.B().Pttl().Key(key).Build()).AsInt64()
-	return left, bell, err
+	return bell
 }
 
 // listen returns the connection on which the server tells, or nil if it cannot.
@@ -122,9 +128,7 @@ func (t *tracker) keep(conn rueidis.DedicatedClient, lost <-chan error, release 
 	case <-lost: //nolint:errcheck // how it was lost is no matter
 	case <-t.d.ctx.Done():
 	}
-	t.mu.Lock()
-	t.conn = nil
-	t.mu.Unlock()
+	t.forget(conn)
 	t.changed(nil)
 	conn.Close()
 	release()

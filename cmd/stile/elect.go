@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 )
 
 const electLong = `Stands for leader of NAME, and runs CMD while it leads.
@@ -151,11 +152,11 @@ func leaderLine(l stile.Leader) string {
 	return fmt.Sprintf("%s leads, from token %d: %s", printable(quoted(l.Value)), l.Ticket, printable(h.String()))
 }
 
-// passing says that the store cannot be asked for the moment, and returns any other error.
+// passing says that the store cannot be asked for the moment, and returns an error that will not pass.
 func passing(err error) error {
-	if !errors.Is(err, stile.ErrUnreachable) {
+	if errors.Is(err, stile.ErrInvalid) || driver.IsRejected(err) && !errors.Is(err, stile.ErrUnreachable) {
 		return err
 	}
-	warn("warning: %v; trying again until it answers", err)
+	warn("warning: %v; trying again until the store answers", err)
 	return nil
 }

@@ -1,0 +1,103 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+// watchPoll is how often a watch looks where the server does not tell of changes, and while a lock-delay is left, whose
+// end no listing shows.
+const watchPoll = 250 * time.Millisecond
+
+// Watch is [driver.Watcher.Watch]. The server tells of every change of a key that this client has looked at, whoever
+// makes it (CLIENT TRACKING), so a watch costs nothing to those who lock. What happens to a claim by time alone changes no
+// key: the watch looks when the next lease ends. In a cluster, and where the server does not let this user track, it
+// looks again and again.
+func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		bell, err := d.tracker.bell(ctx, d.key(name))
+		if err == nil {
+			changed()
+		}
+		wait := time.Duration(0)
+		switch {
+		case err != nil:
+		case bell == nil:
+			wait = watchPoll
+		default:
+			wait, err = d.untilExpiry(ctx, name)
+		}
+		switch {
+		case d.ctx.Err() != nil:
+			return driver.ErrClosed
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
+		}
+		var over <-chan time.Time
+		if wait > 0 {
+			timer.Reset(wait)
+			over = timer.C
+		}
+		select {
+		case <-bell:
+		case <-over:
+		case <-ctx.Done():
+		case <-d.ctx.Done():
+		}
+	}
+}
+
+// untilExpiry returns how long it is until a claim of the name runs out, 0 if there is none.
+func (d *Driver) untilExpiry(ctx context.Context, name string) (next time.Duration, err error) {
+	list, err := d.List(ctx, &driver.Query{Name: name})
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	next = driver.MaxTTL
+	for _, c := range list[0].Claims {
+		if c.Remaining > 0 {
+			next = min(next, c.Remaining+time.Millisecond)
+		} else {
+			next = min(next, watchPoll)
+		}
+	}
+	return next, nil
+}
+
+// bell returns a channel that is closed when a key has changed since; nil if the server does not tell.
+func (t *tracker) bell(ctx context.Context, key string) (<-chan struct{}, error) {
+	bounded, release := t.d.bound(ctx)
+	defer release()
+	for again := true; ; again = false {
+		conn := t.listen(bounded)
+		if conn == nil {
+			return nil, nil //nolint:nilnil // a nil channel is an answer
+		}
+		bell := t.bellOf(key)
+		err := conn.Do(bounded, conn.B().Type().Key(key).Build()).Error()
+		if err == nil {
+			return bell, nil
+		}
+		if _, refused := errors.AsType[*rueidis.RedisError](err); refused || !again || bounded.Err() != nil {
+			return nil, t.d.explain(bounded, err)
+		}
+		t.forget(conn) // the bells ring a moment before the connection is known to be lost
+	}
+}
+
+// forget makes the next look use another connection.
+func (t *tracker) forget(conn rueidis.DedicatedClient) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == conn {
+		t.conn = nil
+	}
+}

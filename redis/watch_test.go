@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// watching begins a watch, and returns when it stands. The channel gets an event for calls of changed, the latest at
+// least.
+func watching(t *testing.T, d *Driver, name string) <-chan struct{} {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	told, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		ended <- d.Watch(ctx, name, func() {
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("watch = %v; want the context's error", err)
+		}
+	})
+	<-told
+	return told
+}
+
+// within fails if nothing is told within a time, and returns how long it took.
+func within(t *testing.T, told <-chan struct{}, bound time.Duration) time.Duration {
+	t.Helper()
+	start := time.Now()
+	select {
+	case <-told:
+	case <-time.After(bound):
+		t.Fatalf("nothing was told within %v", bound)
+	}
+	return time.Since(start)
+}
+
+func quiet(t *testing.T, told <-chan struct{}, length time.Duration) {
+	t.Helper()
+	select {
+	case <-told:
+		t.Errorf("a change was told within %v in which there was none", length)
+	case <-time.After(length):
+	}
+}
+
+// The server tells of a change, whoever makes it, and of nothing else: a watch that looked again and again would be told
+// late half of the time, and would not be quiet.
+func TestWatchIsPushed(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	a, b := open(t, "redis://"+s.Addr), open(t, "redis://"+s.Addr)
+	told := watching(t, b, "name")
+	took := time.Duration(0)
+	const rounds = 20
+	for range rounds {
+		c := claim("name", "")
+		enter(t, a, c)
+		took += within(t, told, 5*time.Second)
+		leave(t, a, c)
+		took += within(t, told, 5*time.Second)
+	}
+	if mean := took / (2 * rounds); mean > watchPoll/4 {
+		t.Errorf("told after %v in the mean; want it at once", mean)
+	}
+	enter(t, a, claim("another", ""))
+	quiet(t, told, 4*watchPoll)
+	s.Redis([]string{"SET", b.key("name"), "x"}, []string{"DEL", b.key("name")}) // somebody does it by hand
+	within(t, told, 5*time.Second)
+}
+
+// Two watches of one client hear the same change.
+func TestWatchesOfOneClient(t *testing.T) {
+	t.Parallel()
+	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	one, two := watching(t, d, "name"), watching(t, d, "name")
+	enter(t, d, claim("name", ""))
+	within(t, one, 5*time.Second)
+	within(t, two, 5*time.Second)
+}
+
+// A lease that runs out changes no key while others keep it.
+func TestWatchTellsOfExpiry(t *testing.T) {
+	t.Parallel()
+	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	holder, waiter := claim("name", "holder"), claim("name", "waiter")
+	holder.TTL = 2 * time.Second
+	enter(t, d, holder)
+	enter(t, d, waiter)
+	told := watching(t, d, "name")
+	servertest.Until(t, "the holder's end is told", func() bool {
+		within(t, told, 5*time.Second)
+		list, err := d.List(timely(t), &driver.Query{Name: "name"})
+		return err == nil && len(list) == 1 && len(list[0].Claims) == 1
+	})
+}
+
+// A connection that was lost is made again, and what happened meanwhile is told.
+func TestWatchOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	told := watching(t, d, "name")
+	d.tracker.mu.Lock()
+	conn := d.tracker.conn
+	d.tracker.mu.Unlock()
+	id, err := conn.Do(timely(t), conn.B().ClientId().Build()).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Redis([]string{"CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)})
+	within(t, told, 5*time.Second)
+	enter(t, open(t, "redis://"+s.Addr), claim("name", ""))
+	within(t, told, 5*time.Second)
+}
+
+// A server that may not tell of changes is looked at again and again.
+func TestWatchWithoutTracking(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	s.Redis([]string{"ACL", "SETUSER", "plain", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"})
+	d := open(t, "redis://plain:secret@"+s.Addr)
+	told := watching(t, d, "name")
+	for range 3 {
+		within(t, told, 5*time.Second)
+	}
+}
