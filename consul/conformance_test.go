@@ -44,5 +44,8 @@ func TestContract(t *testing.T) {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	drivertest.Model(t, store(t), 1, 300)
+	s := store(t)
+	for _, seed := range []uint64{1, 15} {
+		drivertest.Model(t, s, seed, 400)
+	}
 }

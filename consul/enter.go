@@ -1,7 +1,6 @@
 package consul
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,15 +67,18 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue
 	// gone is for a claim that is not there. One that does not know whether it entered may enter anew, once no request of
 	// its can arrive any more.
 	gone := func(why error) (driver.Place, error) {
-		if c.Ticket != 0 || why != nil {
-			d.lost(st)
-			return driver.Place{}, cmp.Or(why, driver.ErrGone)
+		if c.Ticket == 0 {
+			if err := d.end(ctx, st.session); err != nil {
+				return driver.Place{}, err
+			}
+			d.drop(st)
+			return driver.Place{}, errAbsent
 		}
-		if err := d.end(ctx, st.session); err != nil {
+		now, q, err := d.elsewhere(ctx, c, st, why)
+		if err != nil {
 			return driver.Place{}, err
 		}
-		d.drop(st)
-		return driver.Place{}, errAbsent
+		return d.settle(ctx, c, now, q)
 	}
 	d.mu.Lock()
 	stale := st.session.left() < st.session.ttl*3/4
@@ -88,11 +90,8 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue
 		if err != nil {
 			return driver.Place{}, err
 		}
-		if over && c.Ticket != 0 {
-			return gone(driver.ErrSession)
-		}
 		if over {
-			return gone(nil)
+			return gone(driver.ErrSession)
 		}
 	}
 	var err error
@@ -108,9 +107,10 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue
 	}
 	me := q.find(c.ID)
 	switch {
-	case me == nil, me.Session != st.session.id && !me.Left:
-		return gone(nil)
-	case me.Left:
+	case me != nil && me.Left:
+		d.lost(st)
+		return driver.Place{}, driver.ErrGone
+	case me == nil, me.Session != st.session.id:
 		return gone(driver.ErrGone)
 	}
 	return d.settle(ctx, c, st, q)
@@ -131,7 +131,7 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 	}
 	for range rounds {
 		if q != nil && q.find(c.ID) != nil {
-			st, q, err := d.adopt(ctx, c)
+			st, err := d.takeUp(ctx, c, q)
 			if err != nil {
 				return driver.Place{}, err
 			}
@@ -147,15 +147,14 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 		}
 		st := d.keep(c, s)
 		ops := []op{{Verb: lock, Key: st.key, Value: text, Flags: claimFlags, Session: s.id, about: own}}
-		clears, freed := evict(q, victims)
-		ops = append(clears, ops...)
+		ops = append(evict(q, victims), ops...)
 		var takes []op
-		switch alone := q == nil || len(q.entries) == len(victims); {
-		case !exclusive(c) || !alone:
-		case freed:
-			takes = []op{unlockGuard(q), lockGuard(st, s.id)}
-		default:
-			takes = seize(q, st)
+		if exclusive(c) && (q == nil || len(q.entries) == len(victims)) {
+			rest := q
+			if q != nil && q.guard != nil && q.of(q.guard.Session) != nil { // the guard goes with the victims
+				rest = nil
+			}
+			takes = seize(rest, st)
 		}
 		found, bad, err := d.try(ctx, c, st, slices.Concat(ops, takes))
 		if err == nil && bad != nil && len(takes) > 0 && !c.Try && len(bad.about) == 1 && bad.about[guard] {
@@ -268,11 +267,13 @@ func unlockGuard(q *queue) op {
 	return op{Verb: unlock, Key: q.guard.Key, Flags: q.guard.Flags, Session: q.guard.Session, about: guard}
 }
 
-// evict returns the operations that remove claims, and whether one of them has the guard.
-func evict(q *queue, victims []*entry) (ops []op, guarded bool) {
+// evict returns the operations that remove claims, and the guard if one of them has it.
+func evict(q *queue, victims []*entry) (ops []op) {
 	for _, e := range victims {
 		ops = append(ops, op{Verb: locked, Key: e.Key, Session: e.Session}, op{Verb: remove, Key: e.Key})
-		guarded = guarded || q.has(e.Session)
+		if q.has(e.Session) {
+			ops = append(ops, op{Verb: locked, Key: q.guard.Key, Session: e.Session}, op{Verb: remove, Key: q.guard.Key})
+		}
 	}
-	return ops, guarded
+	return ops
 }

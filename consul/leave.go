@@ -17,7 +17,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		return d.stay(ctx, st, l)
 	}
 	if st != nil {
-		return d.leave(ctx, st, nil)
+		return d.leave(ctx, l.Claim, st, nil)
 	}
 	q, err := d.look(ctx, l.Claim.Name)
 	if err != nil {
@@ -29,11 +29,11 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	}
 	// The client that made the session may be gone: end it.
 	st = d.keep(l.Claim, &session{id: e.Session, kind: kind{ttl: d.floor}, alien: true})
-	return d.leave(ctx, st, q)
+	return d.leave(ctx, l.Claim, st, q)
 }
 
 // leave takes a claim out of its queue, which is as it says if it is known. Its session is free for another claim then.
-func (d *Driver) leave(ctx context.Context, st *stake, q *queue) error {
+func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue) error {
 	for range rounds {
 		d.mu.Lock()
 		guarded := st.guarded
@@ -51,12 +51,17 @@ func (d *Driver) leave(ctx context.Context, st *stake, q *queue) error {
 			}
 			return nil
 		}
-		if q, err = d.look(ctx, st.name); err != nil {
+		if q, err = d.look(ctx, c.Name); err != nil {
 			return err
 		}
-		if e := q.find(st.id); e == nil || e.Left || e.Session != st.session.id {
+		e := q.find(c.ID)
+		if e == nil || e.Left {
 			d.lost(st)
 			return driver.ErrGone
+		}
+		if e.Session != st.session.id { // it entered again by another client
+			d.lost(st)
+			st = d.keep(c, &session{id: e.Session, kind: kind{ttl: d.floor}, alien: true})
 		}
 	}
 	return driver.Unreachable(errors.New("the queue changed each time while a claim left it"))
@@ -101,10 +106,11 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 			return give(err)
 		}
 		e := q.find(l.Claim.ID)
-		if e == nil || e.Left || st != nil && e.Session != st.session.id {
-			if st != nil {
-				d.lost(st)
-			}
+		if st != nil && (e == nil || e.Left || e.Session != st.session.id) {
+			d.lost(st)
+			st = nil
+		}
+		if e == nil || e.Left {
 			return give(driver.ErrGone)
 		}
 		if st == nil {
@@ -112,7 +118,7 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 		}
 		peers := q.peers(e.Capacity)
 		if slices.Index(peers.entries, e) >= peers.holding() {
-			return give(d.leave(ctx, st, q))
+			return give(d.leave(ctx, l.Claim, st, q))
 		}
 		if after == nil {
 			ttl := min(max(l.Keep, d.floor), driver.MaxTTL).Round(time.Millisecond)
@@ -174,11 +180,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing
 			return driver.Standing{}, driver.ErrGone
 		}
 		e, s := q.entries[i], q.standing(i)
-		ops, guarded := evict(q, []*entry{e})
-		if guarded {
-			ops = append(ops, op{Verb: locked, Key: q.guard.Key, Session: e.Session}, op{Verb: remove, Key: q.guard.Key})
-		}
-		if _, bad, err := d.transact(ctx, ops); err != nil || bad == nil {
+		if _, bad, err := d.transact(ctx, evict(q, []*entry{e})); err != nil || bad == nil {
 			return s, err
 		}
 	}

@@ -143,10 +143,13 @@ func (q *queue) peers(capacity int64) *queue {
 	return &like
 }
 
-// without returns the queue without the claim that has a key.
-func (q *queue) without(key string) *queue {
+// without returns the queue without the claim that has a session, and without the guard if it has that.
+func (q *queue) without(session string) *queue {
 	rest := *q
-	rest.entries = slices.DeleteFunc(slices.Clone(q.entries), func(e *entry) bool { return e.Key == key })
+	rest.entries = slices.DeleteFunc(slices.Clone(q.entries), func(e *entry) bool { return e.Session == session })
+	if q.has(session) {
+		rest.guard = nil
+	}
 	return &rest
 }
 

@@ -29,8 +29,13 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	work.Wait()
 	d.confirm(ctx, stakes, answers)
 	for i, st := range stakes {
-		if st != nil && errors.Is(answers[i].Err, driver.ErrGone) {
-			d.lost(st)
+		if st == nil || !errors.Is(answers[i].Err, driver.ErrGone) {
+			continue
+		}
+		if now, _, err := d.elsewhere(ctx, cs[i], st, answers[i].Err); err != nil {
+			answers[i].Err = err
+		} else {
+			answers[i] = driver.Renewal{TTL: now.session.ttl}
 		}
 	}
 	return answers

@@ -82,9 +82,6 @@ func TestIdleSessionsAreGivenBack(t *testing.T) {
 	for _, c := range []*driver.Claim{brief, long} {
 		leave(t, d, c)
 	}
-	if n := by.sessions(); n != 2 {
-		t.Errorf("there are %d sessions; want 2", n)
-	}
 	servertest.Until(t, "the brief one is given back", func() bool { return by.sessions() == 1 })
 	d.Close()
 	if n := by.sessions(); n != 0 {
@@ -157,8 +154,8 @@ func TestNoBarging(t *testing.T) {
 	waits(t, d, second)
 	leave(t, d, first) // the second has not heard of it
 	waits(t, d, third)
-	if p := enter(t, d, try); p.Holds || p.Ahead != 2 {
-		t.Errorf("a try = %+v; want 2 ahead", p)
+	if p := enter(t, d, try); p.Holds || p.Ahead != 2 || p.Blocker.Ticket != second.Ticket || !p.Blocker.Holds {
+		t.Errorf("a try = %+v; want 2 ahead, the first of which may hold", p)
 	}
 	if q := parse("name", "stile/name/", by.under("stile/name/")); q.guard != nil {
 		t.Errorf("the guard is %+v; want none", q.guard)

@@ -16,10 +16,10 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 	for range rounds {
 		// A claim that knows its ticket was let in: then it is the other that is about to go.
 		if have := q.other(c.Capacity); have != 0 && c.Ticket == 0 {
-			return driver.Place{}, d.withdraw(ctx, st, &driver.CapacityError{Have: have, Want: c.Capacity})
+			return driver.Place{}, d.withdraw(ctx, c, st, &driver.CapacityError{Have: have, Want: c.Capacity})
 		}
 		if q.foreign && exclusive(c) {
-			return driver.Place{}, d.withdraw(ctx, st, alien(q))
+			return driver.Place{}, d.withdraw(ctx, c, st, alien(q))
 		}
 		peers := q.peers(c.Capacity)
 		i := slices.IndexFunc(peers.entries, func(e *entry) bool { return e.Key == st.key })
@@ -35,7 +35,7 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 		case fits && (guarded || !exclusive(c) && (st.told || !q.leftover())):
 			return d.granted(st, peers, i), nil
 		case c.Try && !fits:
-			return outside(q.without(st.key)), d.withdraw(ctx, st, nil)
+			return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, nil)
 		case !fits:
 			if guarded { // taken before it was known that others stand ahead
 				if _, _, err := d.transact(ctx, []op{
@@ -53,7 +53,7 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 		}
 		if takes == nil {
 			if c.Try {
-				return outside(q.without(st.key)), d.withdraw(ctx, st, nil)
+				return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, nil)
 			}
 			return d.waits(st, peers, i, 0), nil
 		}
@@ -65,7 +65,7 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 			q = found
 			continue
 		case bad.delayed() && c.Try:
-			return outside(q.without(st.key)), d.withdraw(ctx, st, nil)
+			return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, nil)
 		case bad.delayed():
 			return d.waits(st, peers, i, delayRetry), nil
 		}
@@ -157,8 +157,8 @@ func outside(q *queue) driver.Place {
 }
 
 // withdraw takes a claim out that entered and may not stay, and returns why.
-func (d *Driver) withdraw(ctx context.Context, st *stake, why error) error {
-	err := d.leave(ctx, st, nil)
+func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, st *stake, why error) error {
+	err := d.leave(ctx, c, st, nil)
 	if err != nil {
 		return err
 	}

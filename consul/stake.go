@@ -90,20 +90,40 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*stake, *queue, er
 	if err != nil {
 		return nil, nil, err
 	}
+	st, err := d.takeUp(ctx, c, q)
+	return st, q, err
+}
+
+// takeUp is adopt with a queue that is known.
+func (d *Driver) takeUp(ctx context.Context, c *driver.Claim, q *queue) (*stake, error) {
 	e := q.find(c.ID)
 	if e == nil || e.Left {
-		return nil, q, driver.ErrGone
+		return nil, driver.ErrGone
 	}
 	s, err := d.join(ctx, e.Session)
 	if err != nil {
-		return nil, q, err
+		return nil, err
 	}
 	if s == nil {
-		return nil, q, driver.ErrSession
+		return nil, driver.ErrSession
 	}
 	st := d.keep(c, s)
 	d.mu.Lock()
 	st.guarded = q.has(e.Session)
 	d.mu.Unlock()
-	return st, q, nil
+	return st, nil
+}
+
+// elsewhere takes a claim up that is lost here, if it entered again by another client; else it returns why it was lost.
+func (d *Driver) elsewhere(ctx context.Context, c *driver.Claim, st *stake, why error) (*stake, *queue, error) {
+	d.lost(st)
+	q, err := d.look(ctx, c.Name)
+	if err != nil {
+		return nil, nil, why
+	}
+	if e := q.find(c.ID); e == nil || e.Session == st.session.id {
+		return nil, nil, why
+	}
+	now, err := d.takeUp(ctx, c, q)
+	return now, q, err
 }
