@@ -86,7 +86,7 @@ func (w *wish) take(ctx context.Context, c *stile.Client, name string) (*stile.L
 		lease, err = l.Lock(ctx)
 	}
 	if errors.Is(err, stile.ErrLost) {
-		return nil, &status{exitHeld, fmt.Errorf("lock %q: the claim that waited was removed", name)}
+		return nil, &status{exitHeld, fmt.Errorf("lock %q: the claim was lost while it waited: %s", name, whyLost(err))}
 	}
 	return lease, err
 }

@@ -174,7 +174,8 @@ func TestBreak(t *testing.T) {
 	if claims := u.show("a").Claims; len(claims) == 0 || claims[0].Owner != "first" {
 		t.Errorf("the wrong claim was removed: %+v", claims)
 	}
-	if got := waiter.wait(); got != 75 || waiter.stderr.String() != "stile: lock \"a\": the claim that waited was removed\n" {
+	said := "stile: lock \"a\": the claim was lost while it waited: the store no longer has it: it was removed by hand, ran out there, or the store lost it\n"
+	if got := waiter.wait(); got != 75 || waiter.stderr.String() != said {
 		t.Errorf("the waiter ended with status %d: %s", got, waiter.stderr)
 	}
 }
