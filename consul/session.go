@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -165,19 +166,15 @@ func (d *Driver) recycle(s *session) {
 // retire gives a session back that was not used for as long as it lasts.
 func (d *Driver) retire(s *session) {
 	d.mu.Lock()
-	list := d.idle[s.kind]
-	found := false
-	for i := range list {
-		if list[i] == s {
-			d.idle[s.kind], found = append(list[:i:i], list[i+1:]...), true
-			break
-		}
+	i := slices.Index(d.idle[s.kind], s)
+	if i >= 0 {
+		d.idle[s.kind] = slices.Delete(d.idle[s.kind], i, i+1)
 	}
 	if len(d.idle[s.kind]) == 0 {
 		delete(d.idle, s.kind)
 	}
 	d.mu.Unlock()
-	if found {
+	if i >= 0 {
 		d.spawn(func() { d.returnAll([]*session{s}) })
 	}
 }

@@ -77,7 +77,7 @@ func ConsulCluster(t TB, servers int, settings map[string]any) []*Server {
 			return files(s)
 		}
 		p.Ready = func(s *Server) error { // it has no leader before the others are there
-			c, err := net.Dial("tcp4", s.Addr)
+			c, err := net.DialTimeout("tcp4", s.Addr, time.Second)
 			if err == nil {
 				c.Close()
 			}
