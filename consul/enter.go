@@ -110,7 +110,12 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue
 	case me != nil && me.Left:
 		d.lost(st)
 		return driver.Place{}, driver.ErrGone
-	case me == nil, me.Session != st.session.id:
+	case me == nil:
+		if over, err := d.prolong(ctx, st.session); err == nil && over {
+			return gone(driver.ErrSession)
+		}
+		return gone(driver.ErrGone)
+	case me.Session != st.session.id:
 		return gone(driver.ErrGone)
 	}
 	return d.settle(ctx, c, st, q)

@@ -66,7 +66,10 @@ func TestGuardIsRemoved(t *testing.T) {
 func TestWaiterIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
-	for name, do := range map[string]func(operator, *entry){"deleted": operator.remove, "destroyed": operator.destroy} {
+	for name, test := range map[string]struct {
+		do   func(operator, *entry)
+		want stile.Reason
+	}{"deleted": {operator.remove, stile.Removed}, "destroyed": {operator.destroy, stile.SessionOver}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			by := operator{t, "http://" + s.Addr}
@@ -77,9 +80,9 @@ func TestWaiterIsRemoved(t *testing.T) {
 				_, err := waiters.Mutex(name).Lock(timely(t))
 				ended <- err
 			}()
-			do(by, by.queued(name, 2)[1])
-			if err := <-ended; !errors.Is(err, stile.ErrLost) {
-				t.Errorf("the waiter = %v; want ErrLost", err)
+			test.do(by, by.queued(name, 2)[1])
+			if e, ok := errors.AsType[*stile.LostError](<-ended); !ok || e.Reason != test.want {
+				t.Errorf("the waiter = %v; want that it is lost since %v", e, test.want)
 			}
 			if err := lease.Check(); err != nil {
 				t.Errorf("the holder = %v; want nil", err)
