@@ -2,37 +2,31 @@ package sqldb
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"slices"
 
 	"github.com/stilelock/stile/driver"
 )
 
 // Await is [driver.Driver.Await].
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	w := &waiter{id: c.ID, ticket: c.Ticket, told: make(chan outcome, 1)}
-	if w.ticket == 0 {
+	w := &waiter{Waiting: Waiting{Name: c.Name, ID: c.ID, Ticket: c.Ticket}, told: make(chan outcome, 1)}
+	if w.Ticket == 0 {
 		ticket, err := d.find(ctx, c)
 		if err != nil || ticket == 0 {
 			return driver.Place{}, err
 		}
-		w.ticket = ticket
+		w.Ticket = ticket
 	}
 	return d.poll.wait(ctx, w)
 }
 
 // find returns the ticket of a claim, 0 if it is not there.
 func (d *Driver) find(ctx context.Context, c *driver.Claim) (ticket int64, err error) {
-	if err := d.take(ctx, d.read); err != nil {
-		return 0, err
-	}
-	defer d.read.give()
-	err = d.patiently(ctx, func() error {
-		err := d.read.row("find", []any{c.Name, c.ID}, &ticket)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
+	queues, _, err := d.store.Read(ctx, &driver.Query{Name: c.Name})
+	for _, n := range queues {
+		if i := slices.IndexFunc(n.Queue.Entries, func(e driver.Entry) bool { return e.ID == c.ID }); i >= 0 {
+			ticket = n.Queue.Entries[i].Ticket
 		}
-		return err
-	})
+	}
 	return ticket, err
 }

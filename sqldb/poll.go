@@ -2,8 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,10 +9,39 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
+// A Glance is what a poll asks for.
+type Glance struct {
+	Fresh  bool      // there is something new in it, or time may have changed what it is about: the answer must not be nil
+	Claims []Waiting // that wait to hold
+	Names  []string  // of queues that are watched
+}
+
+// A Waiting is a claim that waits.
+type Waiting struct {
+	Name, ID string
+	Ticket   int64
+}
+
+// A Sight is the answer to a [Glance].
+type Sight struct {
+	Now    int64
+	States []State                  // of the claims, at the same index
+	Queues map[string]*driver.Queue // those of the names that have one
+}
+
+// A State is how a claim stands. The zero State says that it is not there.
+type State struct {
+	Ends  int64 // when its lease ends
+	Holds bool  // it was told that it holds, and has not left
+	Ahead int   // how many stand before it; 0 if the store does not tell
+}
+
 // A poller looks at the database for all who wait on one driver. Its goroutine runs while anyone does.
 type poller struct {
 	d       *Driver
 	kick    chan struct{} // somebody began to wait: look now
+	ctx     context.Context
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
@@ -24,14 +51,12 @@ type poller struct {
 	off     bool // the driver is closed
 }
 
-// A waiter waits for a claim to hold, or, with a name, for a queue to differ from a shape.
+// A waiter waits for a claim to hold, or, if it watches, for the queue of a name to differ from a shape.
 type waiter struct {
-	id     string
-	ticket int64
-
-	name, seen string
-
-	told chan outcome // has room for one
+	Waiting
+	watches bool
+	seen    string
+	told    chan outcome // has room for one
 }
 
 // An outcome is what a waiter is told, once.
@@ -40,24 +65,10 @@ type outcome struct {
 	err   error
 }
 
-const movedEvery = 100 * time.Millisecond
-
-// interval is how long to sleep between two looks, by how long ago there was news: locks that go from hand to hand do so
-// every millisecond or two, and one that is held for long must not cost much. Most of the cost is the timer itself. A
-// waiter is to wake within ten milliseconds, and timers are late.
-func interval(quiet time.Duration) time.Duration {
-	switch {
-	case quiet < 50*time.Millisecond:
-		return time.Millisecond
-	case quiet < time.Second:
-		return 2 * time.Millisecond
-	default:
-		return 7 * time.Millisecond
-	}
-}
-
 func newPoller(d *Driver) *poller {
-	return &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}}
+	p := &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
 }
 
 // wait returns what w is told.
@@ -97,6 +108,7 @@ func (p *poller) stop() {
 	p.mu.Lock()
 	p.off = true
 	p.mu.Unlock()
+	p.cancel()
 	p.running.Wait()
 }
 
@@ -109,7 +121,7 @@ func (p *poller) tell(woken []driver.Entry) {
 	defer p.mu.Unlock()
 	for w := range p.waiters {
 		for _, e := range woken {
-			if w.id == e.ID && w.ticket == e.Ticket {
+			if !w.watches && w.ID == e.ID && w.Ticket == e.Ticket {
 				p.end(w, outcome{place: driver.Place{Ticket: e.Ticket, Holds: true}})
 			}
 		}
@@ -132,44 +144,33 @@ func (p *poller) endAll(o outcome) {
 	}
 }
 
-func (p *poller) all() []*waiter {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Collect(maps.Keys(p.waiters))
-}
-
 func (p *poller) run() {
 	var (
-		version int64 // that the last look saw
-		due     int64 // when a watched claim runs out; 0 means never
-		news    = time.Now()
-		checked time.Time
+		due   time.Time // when a watched claim runs out; zero means never
+		news  = time.Now()
+		ahead int
 	)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		n, fresh := p.round()
-		if n == 0 {
+		claims, watches, fresh := p.round()
+		if len(claims)+len(watches) == 0 {
 			return
 		}
-		if time.Since(checked) > movedEvery {
-			checked = time.Now()
-			if p.d.moved() != nil {
-				p.endAll(outcome{}) // their next call is told why
-			}
-		}
-		seen, err := p.d.version()
-		if err == nil && (fresh || seen != version || due != 0 && p.d.now() >= due) {
-			if due, err = p.look(); err == nil {
-				version, news = seen, time.Now()
-			}
-		}
-		if driver.IsUnreachable(err) {
+		g := glance(claims, watches)
+		g.Fresh = fresh || !due.IsZero() && !time.Now().Before(due)
+		s, err := p.d.store.Look(p.ctx, g)
+		switch {
+		case p.ctx.Err() != nil: // the next round ends it
+		case driver.IsUnreachable(err):
 			p.again()
-		} else if err != nil {
+		case err != nil:
 			p.endAll(outcome{err: err})
+		case s != nil:
+			news, ahead = time.Now(), nearest(s, watches)
+			due = p.see(s, claims, watches)
 		}
-		timer.Reset(interval(time.Since(news)))
+		timer.Reset(p.d.store.Pause(time.Since(news), ahead))
 		select {
 		case <-timer.C:
 		case <-p.kick:
@@ -178,16 +179,24 @@ func (p *poller) run() {
 	}
 }
 
-// round returns how many wait, and whether one of them has not been looked at. If nobody waits, the goroutine is to end.
-func (p *poller) round() (n int, fresh bool) {
+// round returns who waits, for a claim and for a change, and whether one of them has not been looked at. If nobody
+// waits, the goroutine is to end.
+func (p *poller) round() (claims, watches []*waiter, fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.waiters) == 0 || p.off {
 		p.on = false
-		return 0, false
+		return nil, nil, false
+	}
+	for w := range p.waiters {
+		if w.watches {
+			watches = append(watches, w)
+		} else {
+			claims = append(claims, w)
+		}
 	}
 	fresh, p.fresh = p.fresh, false
-	return len(p.waiters), fresh
+	return claims, watches, fresh
 }
 
 // again makes the next round look, whatever has changed by then.
@@ -197,101 +206,52 @@ func (p *poller) again() {
 	p.fresh = true
 }
 
-// version returns a number that differs when another connection has written.
-func (d *Driver) version() (version int64, err error) {
-	err = d.reading(func() error { return d.read.row("version", nil, &version) })
-	return version, err
+func glance(claims, watches []*waiter) *Glance {
+	g := &Glance{}
+	for _, w := range claims {
+		g.Claims = append(g.Claims, w.Waiting)
+	}
+	for _, w := range watches {
+		if !slices.Contains(g.Names, w.Name) {
+			g.Names = append(g.Names, w.Name)
+		}
+	}
+	return g
 }
 
-// reading runs f once on the read session. A locked database is unreachable.
-func (d *Driver) reading(f func() error) error {
-	if err := d.take(context.Background(), d.read); err != nil {
-		return err
+// nearest returns how many stand before the claim that is nearest to hold.
+func nearest(s *Sight, watches []*waiter) int {
+	if len(watches) > 0 || len(s.States) == 0 {
+		return 0
 	}
-	defer d.read.give()
-	switch err := f(); {
-	case err == nil:
-		return nil
-	case busy(err):
-		return driver.Unreachable(err)
-	default:
-		d.read.drop() // the next call has a connection of its own
-		return explain(d.options.Label, err)
-	}
+	return slices.MinFunc(s.States, func(a, b State) int { return a.Ahead - b.Ahead }).Ahead
 }
 
-// look tells each waiter for whom there is news. It returns when a watched claim will run out.
-func (p *poller) look() (due int64, err error) {
-	ws := p.all()
-	rows, shapes := map[int64]row{}, map[string]shape{}
-	err = p.d.reading(func() error {
-		if _, err := p.d.readMeta(p.d.read); err != nil {
-			return err
-		}
-		for _, w := range ws {
-			if w.name != "" {
-				if shapes[w.name], err = p.d.readShape(w.name); err != nil {
-					return err
-				}
-			}
-		}
-		rows, err = p.d.rows(ws)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	now := p.d.now()
+// see tells each waiter for whom there is news. It returns when a watched claim will run out.
+func (p *poller) see(s *Sight, claims, watches []*waiter) (due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range ws {
-		r, s := rows[w.ticket], shapes[w.name]
-		switch {
-		case w.name != "" && s.text != w.seen:
-			p.end(w, outcome{})
-		case w.name != "":
-			if s.next != 0 && (due == 0 || s.next < due) {
-				due = s.next
-			}
-		case r.id != w.id || r.ends <= now:
+	for i, w := range claims {
+		switch state := s.States[i]; {
+		case state.Ends <= s.Now:
 			p.end(w, outcome{}) // its next Enter is told
-		case r.holds:
-			p.end(w, outcome{place: driver.Place{Ticket: w.ticket, Holds: true}})
+		case state.Holds:
+			p.end(w, outcome{place: driver.Place{Ticket: w.Ticket, Holds: true}})
 		}
 	}
-	return due, nil
-}
-
-// A row is what a poll reads of a claim.
-type row struct {
-	id    string
-	ends  int64
-	holds bool
-}
-
-// rows reads the claims that wait, by ticket.
-func (d *Driver) rows(ws []*waiter) (map[int64]row, error) {
-	var tickets []int64
-	for _, w := range ws {
-		if w.name == "" {
-			tickets = append(tickets, w.ticket)
+	shapes, now := map[string]shape{}, time.Now()
+	for name, q := range s.Queues {
+		shapes[name] = shapeOf(q, s.Now)
+	}
+	for _, w := range watches {
+		sh := shapes[w.Name]
+		if sh.text != w.seen {
+			p.end(w, outcome{})
+			continue
+		}
+		if ends := now.Add(time.Duration(sh.next-s.Now) * time.Microsecond); sh.next != 0 && (due.IsZero() || ends.Before(due)) {
+			due = ends
 		}
 	}
-	rows := make(map[int64]row, len(tickets))
-	if len(tickets) == 0 {
-		return rows, nil
-	}
-	list, err := json.Marshal(tickets)
-	if err != nil {
-		return nil, err
-	}
-	return rows, d.read.rows("waiting", string(list), func(scan func(...any) error) (bool, error) {
-		var (
-			ticket int64
-			r      row
-		)
-		err := scan(&ticket, &r.id, &r.ends, &r.holds)
-		rows[ticket] = r
-		return true, err
-	})
+	return due
 }

@@ -1,91 +1,121 @@
 package sqldb
 
 import (
-	_ "embed"
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
 )
 
-//go:embed sqlite.sql
-var sqliteText string
+// Options are what [New] can be told. Nil and the zero value mean the defaults.
+type Options struct {
+	// Prefix begins the names of the tables: letters, digits and _, not a digit first. Empty means "stile_".
+	Prefix string
 
-// schemaVersion is that of the tables in sqlite.sql.
-const schemaVersion = 1
+	// Busy is how long a call waits while another process writes. 0 means five seconds.
+	Busy time.Duration
 
-// statements returns the statements of a text by name, for tables with this prefix.
-func statements(text, prefix string) map[string]string {
-	_, text, _ = strings.Cut(text, "-- name: ")
-	all := map[string]string{}
-	for part := range strings.SplitSeq(text, "-- name: ") {
-		name, statement, _ := strings.Cut(part, "\n")
-		all[name] = strings.TrimSpace(strings.ReplaceAll(statement, "{prefix}", prefix))
-	}
-	return all
+	// Label is what errors call the database. Empty means "the database".
+	Label string
+
+	// Moved returns an error when the database is no longer the one that was opened, such as for a file that was
+	// replaced. It is called before each use and must be quick. Nil means that nobody looks.
+	Moved func() error
 }
 
-// pragmas are set on each connection. They are gone with it, since a connection never goes back to the pool.
+// A lite is the [Store] of SQLite.
 //
-// synchronous=NORMAL does not sync a commit to the disk. A power loss may undo the last ones, but it also ends every
-// process that held a lock here, their claims are void after the boot, and tickets go on from the wall clock, so above
-// those that were undone. A crash of the process alone undoes nothing.
+// Leases are timed by the clock of the host that counts on while the machine sleeps and that nobody can set. Claims do
+// not survive a boot, which no process that held a lock survives either. Polls look at SQLite's data_version.
+type lite struct {
+	options     Options
+	incarnation string // of the tables, when they were opened
+	boot        string // this boot; empty where the system does not tell it, and then the wall clock times leases
+	write, read *session
+	closed      chan struct{}
+
+	version int64     // of the database, that the last look saw
+	checked time.Time // when it last looked whether the database moved
+}
+
+var tablePrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+
+// New returns a driver that keeps its locks in db, an SQLite database, and makes its tables there if they are missing.
+// The driver takes two connections out of the pool for as long as it is open, and leaves db open when it closes.
 //
-// busy_timeout is 0 since SQLite's own wait heeds no context.
-var pragmas = []string{"PRAGMA busy_timeout = 0", "PRAGMA synchronous = NORMAL"}
-
-// Result codes of SQLite, and what they say about the database.
-const (
-	codeError    = 1
-	codeBusy     = 5
-	codeReadOnly = 8
-	codeCorrupt  = 11
-	codeFull     = 13
-	codeCantOpen = 14
-	codeNotADB   = 26
-)
-
-var meaning = map[int]string{
-	codeReadOnly: "cannot be written",
-	codeCorrupt:  "is damaged",
-	codeFull:     "has no room: the disk is full",
-	codeCantOpen: "cannot be opened",
-	codeNotADB:   "is not an SQLite database",
+// The database must be a file on a local disk. New puts it into WAL mode, for good, and sets busy_timeout and
+// synchronous on its own two connections. Leases are timed by a clock that nobody can set and that counts on while the
+// machine sleeps; claims end when it boots.
+func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
+	d := &lite{boot: boottime.ID(), closed: make(chan struct{})}
+	if o != nil {
+		d.options = *o
+	}
+	if d.options.Prefix == "" {
+		d.options.Prefix = "stile_"
+	}
+	if d.options.Busy == 0 {
+		d.options.Busy = 5 * time.Second
+	}
+	if d.options.Label == "" {
+		d.options.Label = "the database"
+	}
+	if !tablePrefix.MatchString(d.options.Prefix) {
+		return nil, driver.Rejected(errors.New("the prefix must be up to 32 letters, digits and _, and begin with no digit"))
+	}
+	if n := db.Stats().MaxOpenConnections; n == 1 {
+		return nil, driver.Rejected(errors.New("the pool may open one connection; locks take two"))
+	}
+	text := statements(sqliteText, d.options.Prefix)
+	d.write, d.read = newSession(db, text), newSession(db, text)
+	if err := d.prepare(ctx); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return Over(d), nil
 }
 
-// code returns the primary result code in an error of a driver of SQLite. Those that have no method for it are told by
-// SQLite's own messages.
-func code(err error) int {
-	if e, ok := errors.AsType[interface {
-		error
-		Code() int
-	}](err); ok {
-		return e.Code() & 0xff
+// now is the lease clock in microseconds. All processes of the host read the same.
+func (d *lite) now() int64 {
+	if d.boot == "" {
+		return time.Now().UnixMicro()
 	}
-	if err == nil {
-		return 0
-	}
-	for text, code := range map[string]int{
-		"database is locked":          codeBusy,
-		"database table is locked":    codeBusy,
-		"attempt to write a readonly": codeReadOnly,
-		"image is malformed":          codeCorrupt,
-		"database or disk is full":    codeFull,
-		"unable to open database":     codeCantOpen,
-		"file is not a database":      codeNotADB,
-	} {
-		if strings.Contains(err.Error(), text) {
-			return code
-		}
-	}
-	return 0
+	return boottime.Now().Microseconds()
 }
 
-func busy(err error) bool { return code(err) == codeBusy || code(err) == codeBusy+1 }
-
-// explain says what an error of SQLite means for the database that is called label.
-func explain(label string, err error) error {
-	if text, known := meaning[code(err)]; known {
-		return fmt.Errorf("%s %s: %w", label, text, err)
+// Traits is that of [Store].
+func (d *lite) Traits() driver.Traits {
+	t := driver.Traits{
+		Store: "sqlite", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.ClockFencing,
+		Restart: true, Clock: "host", Wake: "poll",
+		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+		Notes: []string{
+			"locks are for the processes of one host, and claims end when it boots",
+			"tickets keep rising through crashes of processes; after a power loss or once the file is deleted, while the wall clock is right",
+			"deleting or replacing the file while locks are held lets others in before the holders find out at their next renewal",
+		},
 	}
-	return err
+	if d.boot == "" {
+		t.Notes = append(t.Notes, "this system does not tell a clock that all processes share, so leases are timed by the wall clock, and a step of it moves their ends")
+	}
+	return t
+}
+
+// Close is that of [Store].
+func (d *lite) Close() error {
+	close(d.closed)
+	for _, s := range []*session{d.write, d.read} {
+		s.turn <- struct{}{} // for good: no call gets it again
+		s.drop()
+	}
+	return nil
+}
+
+func busyError(label string, waited time.Duration) error {
+	return fmt.Errorf("another process has held the write lock of %s for %v", label, waited)
 }

@@ -75,11 +75,8 @@ UPDATE {prefix}claim SET ends = ?, told = ?, departed = ? WHERE ticket = ?
 -- name: delete
 DELETE FROM {prefix}claim WHERE ticket = ?
 
--- name: find
-SELECT ticket FROM {prefix}claim WHERE name = ? AND id = ?
-
 -- name: waiting
-SELECT c.ticket, c.id, c.ends, c.told AND NOT c.departed
+SELECT w.key, c.id, c.ends, c.told AND NOT c.departed
 FROM json_each(?) AS w CROSS JOIN {prefix}claim AS c ON c.ticket = w.value
 
 -- name: version

@@ -4,38 +4,28 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // Watch is [driver.Watcher.Watch]. It reads the queue once more after each change, so what it has seen is never newer
 // than what changed was called for.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	for {
-		seen, err := d.look(ctx, name)
+		queues, now, err := d.store.Read(ctx, &driver.Query{Name: name})
 		if err != nil {
 			return err
 		}
+		seen := ""
+		for _, n := range queues {
+			seen = shapeOf(n.Queue, now).text
+		}
 		changed()
-		if _, err = d.poll.wait(ctx, &waiter{name: name, seen: seen, told: make(chan outcome, 1)}); err != nil {
+		w := &waiter{Waiting: Waiting{Name: name}, watches: true, seen: seen, told: make(chan outcome, 1)}
+		if _, err = d.poll.wait(ctx, w); err != nil {
 			return err
 		}
 	}
-}
-
-// look returns the shape of a name's queue as text.
-func (d *Driver) look(ctx context.Context, name string) (string, error) {
-	if err := d.moved(); err != nil {
-		return "", err
-	}
-	if err := d.take(ctx, d.read); err != nil {
-		return "", err
-	}
-	defer d.read.give()
-	var s shape
-	err := d.patiently(ctx, func() (err error) {
-		s, err = d.readShape(name)
-		return err
-	})
-	return s.text, err
 }
 
 // A shape is what a watch sees of a queue.
@@ -44,13 +34,9 @@ type shape struct {
 	next int64  // when the next of them runs out or is gone; 0 means never
 }
 
-// readShape reads the shape of a name's queue. The read session must be taken.
-func (d *Driver) readShape(name string) (shape, error) {
-	q, err := readQueue(d.read, name)
-	if err != nil {
-		return shape{}, err
-	}
-	now := d.now()
+// shapeOf returns the shape of a queue, from which it removes what has run out. A name without a queue has the zero
+// shape.
+func shapeOf(q *driver.Queue, now int64) shape {
 	q.Expire(now)
 	var b strings.Builder
 	next, _ := q.Next()
@@ -60,5 +46,5 @@ func (d *Driver) readShape(name string) (shape, error) {
 			next = min(next, e.Ends) // before Next, if the lock-delay begins then
 		}
 	}
-	return shape{text: b.String(), next: next}, nil
+	return shape{text: b.String(), next: next}
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -81,22 +80,8 @@ func startPostgres(t TB, config []string, create func(data string, as *syscall.C
 	})
 }
 
-// postgresUser returns a user as whom the server runs, since it refuses to run as root.
-func postgresUser() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err := strconv.ParseUint(u.Uid, 10, 32)
-		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err, err2)
-	}
-	return nil, errors.New("postgres does not run as root, and there is neither a user postgres nor nobody")
-}
+// postgresUser returns a user as whom the server runs.
+func postgresUser() (*syscall.Credential, error) { return unprivileged("postgres") }
 
 // postgresBinary returns where a program of the newest server is that is installed, or its name.
 func postgresBinary(name string) string {

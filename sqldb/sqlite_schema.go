@@ -4,14 +4,33 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/stilelock/stile/driver"
 )
 
+//go:embed sqlite.sql
+var sqliteText string
+
+// schemaVersion is that of the tables in sqlite.sql.
+const schemaVersion = 1
+
+// statements returns the statements of a text by name, for tables with this prefix.
+func statements(text, prefix string) map[string]string {
+	_, text, _ = strings.Cut(text, "-- name: ")
+	all := map[string]string{}
+	for part := range strings.SplitSeq(text, "-- name: ") {
+		name, statement, _ := strings.Cut(part, "\n")
+		all[name] = strings.TrimSpace(strings.ReplaceAll(statement, "{prefix}", prefix))
+	}
+	return all
+}
+
 // prepare makes the tables if they are missing. Several processes may do so at once.
-func (d *Driver) prepare(ctx context.Context) error {
+func (d *lite) prepare(ctx context.Context) error {
 	s := d.write
 	if err := d.take(ctx, s); err != nil {
 		return err
@@ -47,7 +66,7 @@ func useWAL(s *session) error {
 	return nil
 }
 
-func (d *Driver) create(s *session) (meta, error) {
+func (d *lite) create(s *session) (meta, error) {
 	prefix := d.options.Prefix
 	var known int
 	if err := s.row("known", []any{prefix + "meta"}, &known); err != nil {
@@ -72,7 +91,7 @@ type meta struct {
 	last              int64
 }
 
-func (d *Driver) readMeta(s *session) (meta, error) {
+func (d *lite) readMeta(s *session) (meta, error) {
 	var m meta
 	err := s.row("meta", nil, &m.version, &m.incarnation, &m.boot, &m.last)
 	switch {
@@ -83,7 +102,7 @@ func (d *Driver) readMeta(s *session) (meta, error) {
 	case m.version > schemaVersion:
 		return m, fmt.Errorf("%s was written by a newer stile: its schema is %d, this one knows %d", d.options.Label, m.version, schemaVersion)
 	case d.incarnation != "" && m.incarnation != d.incarnation:
-		return m, &movedError{fmt.Errorf("the tables of %s were made anew while they were open", d.options.Label)}
+		return m, &LostError{fmt.Errorf("the tables of %s were made anew while they were open", d.options.Label)}
 	case (m.boot == "") != (d.boot == ""):
 		return m, fmt.Errorf("%s is in use by processes that time leases by another clock (the wall clock, where the boot's id cannot be read)", d.options.Label)
 	}

@@ -15,7 +15,7 @@ import (
 // first used, and again after a failure.
 //
 // Its statements run without the caller's context: each takes microseconds, and one that is never interrupted has either
-// been done or not. What can take long, the wait for another process, is done by [Driver.patiently].
+// been done or not. What can take long, the wait for another process, is done by [lite.patiently].
 type session struct {
 	db    *sql.DB
 	text  map[string]string
@@ -29,7 +29,7 @@ func newSession(db *sql.DB, text map[string]string) *session {
 }
 
 // take waits for the session's turn.
-func (d *Driver) take(ctx context.Context, s *session) error {
+func (d *lite) take(ctx context.Context, s *session) error {
 	select {
 	case <-d.closed:
 		return driver.ErrClosed
@@ -51,6 +51,15 @@ func (d *Driver) take(ctx context.Context, s *session) error {
 	}
 	return nil
 }
+
+// pragmas are set on each connection. They are gone with it, since a connection never goes back to the pool.
+//
+// synchronous=NORMAL does not sync a commit to the disk. A power loss may undo the last ones, but it also ends every
+// process that held a lock here, their claims are void after the boot, and tickets go on from the wall clock, so above
+// those that were undone. A crash of the process alone undoes nothing.
+//
+// busy_timeout is 0 since SQLite's own wait heeds no context.
+var pragmas = []string{"PRAGMA busy_timeout = 0", "PRAGMA synchronous = NORMAL"}
 
 func (s *session) give() { <-s.turn }
 
@@ -141,7 +150,7 @@ const (
 
 // patiently runs f again while the database is locked by another process, until the context ends or the wait is too
 // long. Its errors say for certain that f did not come about.
-func (d *Driver) patiently(ctx context.Context, f func() error) error {
+func (d *lite) patiently(ctx context.Context, f func() error) error {
 	start := time.Now()
 	for wait := firstBackoff; ; wait = min(2*wait, maxBackoff) {
 		err := f()
@@ -160,7 +169,7 @@ func (d *Driver) patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-func (d *Driver) pause(ctx context.Context, wait time.Duration) error {
+func (d *lite) pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

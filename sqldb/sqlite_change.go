@@ -1,0 +1,150 @@
+package sqldb
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A transaction is one verb at work. Nobody else writes while it is open.
+type transaction struct {
+	s          *session
+	now, stamp int64 // of the lease clock, and for new tickets
+	last       int64 // highest ticket given
+	wrote      bool
+}
+
+// Change is that of [Store]. An error other than that of a failed commit says that nothing was changed.
+func (d *lite) Change(ctx context.Context, steps []Step) error {
+	if err := d.moved(); err != nil {
+		return driver.Rejected(err)
+	}
+	s := d.write
+	if err := d.take(ctx, s); err != nil {
+		return err
+	}
+	defer s.give()
+	if err := d.patiently(ctx, s.begin); err != nil {
+		return err
+	}
+	t := &transaction{s: s, now: d.now(), stamp: stamp()} // not before the lock is ours: waiting for it takes time
+	err := d.adopt(t)
+	if err == nil {
+		err = t.run(steps)
+	}
+	if err != nil || !t.wrote {
+		s.undo()
+		return driver.Rejected(explain(d.options.Label, err))
+	}
+	if err := s.exec("commit"); err != nil {
+		full := code(err) == codeFull || busy(err)
+		s.undo()
+		if err = explain(d.options.Label, err); full {
+			return driver.Rejected(err)
+		}
+		return err
+	}
+	return nil
+}
+
+func (t *transaction) run(steps []Step) error {
+	last := t.last
+	for i := range steps {
+		if err := t.do(&steps[i]); err != nil {
+			return err
+		}
+	}
+	if t.last == last {
+		return nil
+	}
+	return t.s.exec("last", t.last)
+}
+
+// begin starts a transaction. A connection that cannot is not used again.
+func (s *session) begin() error {
+	err := s.exec("begin")
+	if err != nil && !busy(err) {
+		s.drop()
+	}
+	return err
+}
+
+// undo ends a transaction without effect.
+func (s *session) undo() {
+	if err := s.exec("rollback"); err != nil {
+		s.drop()
+	}
+}
+
+// stamp returns the wall clock for new tickets, or 0 if it is so far off that tickets would run out of numbers.
+func stamp() int64 {
+	if now := time.Now().UnixMicro(); 0 < now && now < 1<<52 {
+		return now
+	}
+	return 0
+}
+
+func (d *lite) moved() error {
+	if d.options.Moved == nil {
+		return nil
+	}
+	if err := d.options.Moved(); err != nil {
+		return &LostError{err}
+	}
+	return nil
+}
+
+// adopt reads the state of the store, and voids the claims of an earlier boot: the processes that made them ended with
+// it, and their times belong to another clock.
+func (d *lite) adopt(t *transaction) error {
+	m, err := d.readMeta(t.s)
+	if err != nil {
+		return err
+	}
+	t.last = m.last
+	if m.boot == d.boot {
+		return nil
+	}
+	t.wrote = true
+	if err := t.s.exec("void"); err != nil {
+		return err
+	}
+	return t.s.exec("boot", d.boot)
+}
+
+// do does one step and writes what has changed.
+func (t *transaction) do(s *Step) error {
+	q, err := readQueue(t.s, s.Name)
+	if err != nil {
+		return err
+	}
+	before := slices.Clone(q.Entries)
+	q.Last = t.last
+	s.Do(t.now, t.stamp, q)
+	t.last = q.Last
+	return Save(&queueWriter{t, s.Name, q}, before, q.Entries)
+}
+
+// A queueWriter is the [Writer] of one queue.
+type queueWriter struct {
+	t    *transaction
+	name string
+	q    *driver.Queue
+}
+
+func (w *queueWriter) Insert(e *driver.Entry) error {
+	return w.t.write("insert", w.name, e.Ticket, e.ID, e.Client, e.Owner, e.Record, e.Weight, w.q.Capacity, e.Since, e.Ends, e.Delay, e.Told, e.Left)
+}
+
+func (w *queueWriter) Update(e *driver.Entry) error {
+	return w.t.write("update", e.Ends, e.Told, e.Left, e.Ticket)
+}
+
+func (w *queueWriter) Delete(ticket int64) error { return w.t.write("delete", ticket) }
+
+func (t *transaction) write(statement string, args ...any) error {
+	t.wrote = true
+	return t.s.exec(statement, args...)
+}

@@ -1,0 +1,64 @@
+package sqldb
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Result codes of SQLite, and what they say about the database.
+const (
+	codeError    = 1
+	codeBusy     = 5
+	codeReadOnly = 8
+	codeCorrupt  = 11
+	codeFull     = 13
+	codeCantOpen = 14
+	codeNotADB   = 26
+)
+
+var meaning = map[int]string{
+	codeReadOnly: "cannot be written",
+	codeCorrupt:  "is damaged",
+	codeFull:     "has no room: the disk is full",
+	codeCantOpen: "cannot be opened",
+	codeNotADB:   "is not an SQLite database",
+}
+
+// code returns the primary result code in an error of a driver of SQLite. Those that have no method for it are told by
+// SQLite's own messages.
+func code(err error) int {
+	if e, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err); ok {
+		return e.Code() & 0xff
+	}
+	if err == nil {
+		return 0
+	}
+	for text, code := range map[string]int{
+		"database is locked":          codeBusy,
+		"database table is locked":    codeBusy,
+		"attempt to write a readonly": codeReadOnly,
+		"image is malformed":          codeCorrupt,
+		"database or disk is full":    codeFull,
+		"unable to open database":     codeCantOpen,
+		"file is not a database":      codeNotADB,
+	} {
+		if strings.Contains(err.Error(), text) {
+			return code
+		}
+	}
+	return 0
+}
+
+func busy(err error) bool { return code(err) == codeBusy || code(err) == codeBusy+1 }
+
+// explain says what an error of SQLite means for the database that is called label.
+func explain(label string, err error) error {
+	if text, known := meaning[code(err)]; known {
+		return fmt.Errorf("%s %s: %w", label, text, err)
+	}
+	return err
+}

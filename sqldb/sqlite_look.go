@@ -1,0 +1,170 @@
+package sqldb
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Read is that of [Store].
+func (d *lite) Read(ctx context.Context, query *driver.Query) (list []Named, now int64, err error) {
+	if err := d.moved(); err != nil {
+		return nil, 0, err
+	}
+	if err := d.take(ctx, d.read); err != nil {
+		return nil, 0, err
+	}
+	defer d.read.give()
+	err = d.patiently(ctx, func() (err error) {
+		list, err = d.queues(query)
+		return err
+	})
+	return list, d.now(), err
+}
+
+// queues reads the queues that a query selects. The read session must be taken.
+func (d *lite) queues(query *driver.Query) (list []Named, err error) {
+	m, err := d.readMeta(d.read)
+	if err != nil || m.boot != d.boot {
+		return nil, err
+	}
+	if query.Name != "" {
+		q, err := readQueue(d.read, query.Name)
+		return []Named{{query.Name, q}}, err
+	}
+	return list, d.read.rows("queues", query.Prefix, func(scan func(...any) error) (bool, error) {
+		next := &driver.Queue{}
+		name, err := scanEntry(next, scan)
+		if err != nil || !strings.HasPrefix(name, query.Prefix) {
+			return false, err
+		}
+		if n := len(list); n > 0 && list[n-1].Name == name {
+			q := list[n-1].Queue
+			q.Entries = append(q.Entries, next.Entries...)
+			return true, nil
+		}
+		list = append(list, Named{name, next})
+		return true, nil
+	})
+}
+
+const movedEvery = 100 * time.Millisecond
+
+// Pause is that of [Store]. Locks that go from hand to hand do so every millisecond or two, and one that is held for long
+// must not cost much. Most of the cost is the timer itself. A waiter is to wake within ten milliseconds, and timers are
+// late.
+func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
+	switch {
+	case quiet < 50*time.Millisecond:
+		return time.Millisecond
+	case quiet < time.Second:
+		return 2 * time.Millisecond
+	default:
+		return 7 * time.Millisecond
+	}
+}
+
+// Look is that of [Store]. It reads the claims only if the database has changed.
+func (d *lite) Look(ctx context.Context, g *Glance) (s *Sight, err error) {
+	if time.Since(d.checked) > movedEvery {
+		d.checked = time.Now()
+		if err := d.moved(); err != nil {
+			return nil, err
+		}
+	}
+	var version int64
+	err = d.reading(ctx, func() error { return d.read.row("version", nil, &version) })
+	if err != nil || version == d.version && !g.Fresh {
+		return nil, err
+	}
+	err = d.reading(ctx, func() (err error) {
+		s, err = d.look(g)
+		return err
+	})
+	if err == nil {
+		d.version = version
+	}
+	return s, err
+}
+
+// look reads what a poll asks for. The read session must be taken.
+func (d *lite) look(g *Glance) (*Sight, error) {
+	if _, err := d.readMeta(d.read); err != nil {
+		return nil, err
+	}
+	s := &Sight{States: make([]State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
+	for _, name := range g.Names {
+		q, err := readQueue(d.read, name)
+		if err != nil {
+			return nil, err
+		}
+		s.Queues[name] = q
+	}
+	err := d.states(g.Claims, s.States)
+	s.Now = d.now()
+	return s, err
+}
+
+// reading runs f once on the read session. A locked database is unreachable.
+func (d *lite) reading(ctx context.Context, f func() error) error {
+	if err := d.take(ctx, d.read); err != nil {
+		return err
+	}
+	defer d.read.give()
+	switch err := f(); {
+	case err == nil:
+		return nil
+	case busy(err):
+		return driver.Unreachable(err)
+	default:
+		d.read.drop() // the next call has a connection of its own
+		return explain(d.options.Label, err)
+	}
+}
+
+// states reads how claims stand.
+func (d *lite) states(claims []Waiting, states []State) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	tickets := make([]int64, len(claims))
+	for i, w := range claims {
+		tickets[i] = w.Ticket
+	}
+	list, err := json.Marshal(tickets)
+	if err != nil {
+		return err
+	}
+	return d.read.rows("waiting", string(list), func(scan func(...any) error) (bool, error) {
+		var (
+			i  int
+			id string
+			s  State
+		)
+		err := scan(&i, &id, &s.Ends, &s.Holds)
+		if err == nil && claims[i].ID == id {
+			states[i] = s
+		}
+		return true, err
+	})
+}
+
+func readQueue(s *session, name string) (*driver.Queue, error) {
+	q := &driver.Queue{}
+	err := s.rows("queue", name, func(scan func(...any) error) (bool, error) {
+		_, err := scanEntry(q, scan)
+		return true, err
+	})
+	return q, err
+}
+
+// scanEntry appends a row to a queue, and returns the name that it is of.
+func scanEntry(q *driver.Queue, scan func(...any) error) (name string, err error) {
+	var e driver.Entry
+	err = scan(&name, &e.Ticket, &e.ID, &e.Client, &e.Owner, &e.Record, &e.Weight, &q.Capacity, &e.Since, &e.Ends, &e.Delay, &e.Told, &e.Left)
+	q.Entries = append(q.Entries, e)
+	return name, err
+}
