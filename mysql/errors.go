@@ -1,0 +1,149 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/sqldb"
+)
+
+// Error numbers of the server.
+const (
+	recordChanged   = 1020 // since the transaction's snapshot
+	tooManyClients  = 1040
+	databaseDenied  = 1044
+	accessDenied    = 1045
+	noSuchColumn    = 1054
+	shuttingDown    = 1053
+	syntax          = 1064
+	tableDenied     = 1142
+	noSuchTable     = 1146
+	duringCommit    = 1180
+	tooManyOfUser   = 1203
+	lockWait        = 1205
+	deadlock        = 1213
+	readOnlyOption  = 1290
+	interrupted     = 1317
+	readOnlyTx      = 1792
+	readOnlyMode    = 1836
+	killed          = 1927
+	statementTime   = 1969 // MariaDB
+	executionTime   = 3024 // MySQL
+	offline         = 3032
+	diskFull        = 1021
+	recordFileFull  = 1114
+	resourceLimited = 1226
+)
+
+// number returns the server's number of an error, 0 if it is another's.
+func number(err error) uint16 {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number
+	}
+	return 0
+}
+
+// broken reports that a connection was lost, or was not to be had.
+func broken(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, sql.ErrConnDone)
+}
+
+// again reports that a transaction that failed like this before its commit may be done again at once.
+func again(err error) bool {
+	switch number(err) {
+	case deadlock, lockWait, recordChanged:
+		return true
+	case 0:
+		return broken(err)
+	}
+	return false
+}
+
+// undone reports that the server refused: what it was asked to write and commit was not done.
+func undone(err error) bool {
+	switch number(err) {
+	case 0, duringCommit, shuttingDown, interrupted, killed, statementTime, executionTime:
+		return false // it may have said so after the commit
+	}
+	return true
+}
+
+// definite says what an error means, after which nothing was written.
+func (s *store) definite(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.ctx.Err() != nil {
+		return driver.ErrClosed
+	}
+	return driver.Rejected(s.explain(ctx, err))
+}
+
+// errClosing is not [driver.ErrClosed], which says that nothing was done.
+var errClosing = errors.New("the client was closed before the server answered")
+
+// explain says what an error means. It marks it if the store could not be asked.
+func (s *store) explain(ctx context.Context, err error) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return errClosing
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case driver.IsUnreachable(err) || driver.IsRejected(err):
+		return err
+	}
+	cause := s.cause(err)
+	switch number(err) {
+	case noSuchTable:
+		return &sqldb.LostError{Reason: fmt.Errorf("the tables of locks went away: %w", cause)}
+	case readOnlyOption, readOnlyTx, readOnlyMode:
+		return driver.Unreachable(fmt.Errorf("the server accepts no writes: %w", cause))
+	case tooManyClients, tooManyOfUser, resourceLimited, shuttingDown, offline, killed, interrupted:
+		return driver.Unreachable(cause)
+	case statementTime, executionTime:
+		return driver.Unreachable(fmt.Errorf("the server's limit for a statement ended it: %w", cause))
+	case deadlock, lockWait, recordChanged:
+		return driver.Unreachable(fmt.Errorf("others hold the row of the name: %w", cause))
+	case diskFull, recordFileFull:
+		return driver.Unreachable(fmt.Errorf("the server has no room: %w", cause))
+	case 0:
+		if broken(err) {
+			return driver.Unreachable(fmt.Errorf("the connection to %s failed: %w", s.address(), cause))
+		}
+	}
+	return cause
+}
+
+func (s *store) address() string {
+	if s.addr == "" {
+		return "the server"
+	}
+	return s.addr
+}
+
+// cause returns an error whose text is one line without the password.
+func (s *store) cause(err error) error {
+	text := err.Error()
+	clean := strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
+	if s.secret != "" {
+		clean = strings.ReplaceAll(clean, s.secret, "…")
+	}
+	if clean == text {
+		return err
+	}
+	return errors.New(clean)
+}
+
+// drop closes a connection for good, which undoes a transaction that is open on it.
+func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }

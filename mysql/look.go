@@ -1,0 +1,178 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/sqldb"
+)
+
+// reading runs f on a connection. Whatever its error, nothing was changed, and a connection that failed is not kept.
+func (s *store) reading(ctx context.Context, f func(ctx context.Context, conn *sql.Conn) error) error {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	for n := 1; ; n++ {
+		conn, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if err = f(ctx, conn); err != nil {
+			drop(conn)
+		}
+		conn.Close()
+		if err == nil || n == attempts || ctx.Err() != nil || !broken(err) {
+			return s.definite(ctx, err)
+		}
+	}
+}
+
+// Read is that of [sqldb.Store].
+func (s *store) Read(ctx context.Context, query *driver.Query) (list []sqldb.Named, now int64, err error) {
+	err = s.reading(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+		var (
+			rows  map[key]*row
+			names []string
+			q     string
+		)
+		if query.Name != "" {
+			names = []string{query.Name}
+			q = s.selection(names)
+		} else {
+			q = s.prefixed(query.Prefix)
+		}
+		rows, now, err = s.rows(ctx, conn, text{q}, names)
+		list = list[:0]
+		for _, n := range rows {
+			slices.SortFunc(n.queue.Entries, func(a, b driver.Entry) int { return int(a.Ticket - b.Ticket) })
+			list = append(list, sqldb.Named{Name: n.name, Queue: n.queue})
+		}
+		return err
+	})
+	slices.SortFunc(list, func(a, b sqldb.Named) int { return strings.Compare(a.Name, b.Name) })
+	return list, now, err
+}
+
+// prefixed is the statement that reads the queues of all names that begin with a prefix.
+func (s *store) prefixed(prefix string) string {
+	return s.place.fill("SELECT {clock}, n.`hash`, n.`name`, n.`last`, n.`head`, 0,"+claimColumns+
+		" FROM `{prefix}claim` c JOIN `{prefix}name` n ON n.`hash` = c.`hash` WHERE ") +
+		fmt.Sprintf("LEFT(n.`name`, %d) = %s", len(prefix), quote([]byte(prefix)))
+}
+
+const (
+	pollSoon  = 2 * time.Millisecond
+	pollFast  = 8 * time.Millisecond
+	pollSlow  = 30 * time.Millisecond
+	pollLeast = 250 * time.Millisecond
+	pollAgain = 500 * time.Millisecond // while the server cannot be asked
+)
+
+// Pause is that of [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for
+// long is worth 33 questions a second of the client that is next, and fewer of those behind it.
+func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
+	switch {
+	case s.failing:
+		return pollAgain
+	case ahead > 1 && quiet > time.Second:
+		return min(time.Duration(ahead)*pollSlow, pollLeast)
+	case ahead > 1:
+		return pollSlow
+	case quiet < 50*time.Millisecond:
+		return pollSoon
+	case quiet < time.Second:
+		return pollFast
+	default:
+		return pollSlow
+	}
+}
+
+// lookBatch is how many claims are asked for in one statement.
+const lookBatch = 256
+
+// Look is that of [sqldb.Store].
+func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error) {
+	sight := &sqldb.Sight{States: make([]sqldb.State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
+	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		for from := 0; from < len(g.Claims); from += lookBatch {
+			to := min(from+lookBatch, len(g.Claims))
+			if err := s.states(ctx, conn, sight, g.Claims[from:to], sight.States[from:to]); err != nil {
+				return err
+			}
+		}
+		for names := range slices.Chunk(g.Names, lookBatch) {
+			rows, now, err := s.rows(ctx, conn, text{s.selection(names)}, names)
+			if err != nil {
+				return err
+			}
+			for _, n := range rows {
+				sight.Queues[n.name] = n.queue
+			}
+			sight.Now = max(sight.Now, now)
+		}
+		return nil
+	})
+	s.failing = driver.IsUnreachable(err)
+	if err != nil {
+		return nil, err
+	}
+	if seen := print(g, sight); seen != s.seen || g.Fresh {
+		s.seen = seen
+		return sight, nil
+	}
+	return nil, nil
+}
+
+// states reads how claims stand.
+func (s *store) states(ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State) error {
+	type place struct {
+		hash   key
+		ticket int64
+	}
+	at, which := map[place][]int{}, make([]string, len(claims))
+	for i, c := range claims {
+		k := keyOf(c.Name)
+		p := place{k, c.Ticket}
+		at[p] = append(at[p], i)
+		which[i] = fmt.Sprintf("c.`hash` = %v AND c.`ticket` = %d", k, c.Ticket)
+	}
+	q := s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`," +
+		" (SELECT COUNT(*) FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`) FROM `{prefix}claim` c WHERE " +
+		strings.Join(which, " OR "))
+	return s.query(ctx, conn, text{q}, func(r *sql.Rows) error {
+		var (
+			hash, id []byte
+			p        place
+			state    sqldb.State
+		)
+		if err := r.Scan(&sight.Now, &hash, &p.ticket, &id, &state.Ends, &state.Holds, &state.Ahead); err != nil {
+			return err
+		}
+		copy(p.hash[:], hash)
+		for _, i := range at[p] {
+			if claims[i].ID == string(id) {
+				states[i] = state
+			}
+		}
+		return nil
+	})
+}
+
+// print returns a text that differs when there is news in an answer.
+func print(g *sqldb.Glance, s *sqldb.Sight) string {
+	var lines []string
+	for i, state := range s.States {
+		lines = append(lines, fmt.Sprint(g.Claims[i].ID, state.Ends == 0, state.Holds, state.Ahead))
+	}
+	for name, q := range s.Queues {
+		for _, e := range q.Entries {
+			lines = append(lines, fmt.Sprint(name, e.Ticket, e.Told, e.Left))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,119 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	defaultDialTimeout = 5 * time.Second
+	defaultConns       = 8
+	idleConn           = time.Minute
+)
+
+func init() {
+	for _, scheme := range []string{"mysql", "mariadb"} {
+		driver.Register(scheme, openAddress)
+	}
+}
+
+func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+	d, err := Open(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Open connects to the MySQL or MariaDB at an address:
+//
+//	mysql://user[:password]@host[:3306]/database
+//
+// Parameters: prefix, dial_timeout, pool_max_conns (how many connections), and tls: false, preferred, true, or
+// skip-verify, of which the default is preferred, which encrypts where the server can but does not check who it is.
+func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
+	p, err := newPlace(a.Param("prefix", ""))
+	if err != nil {
+		return nil, err
+	}
+	config, conns, err := poolConfig(a)
+	if err != nil {
+		return nil, driver.Rejected(err)
+	}
+	c, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, driver.Rejected(errors.New("the address cannot be used: " + hide(err.Error(), a.Password)))
+	}
+	db := sql.OpenDB(connector{c})
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	db.SetConnMaxIdleTime(idleConn)
+	return start(ctx, &store{db: db, owned: true, place: p, secret: a.Password, addr: config.Addr})
+}
+
+// poolConfig translates an address.
+func poolConfig(a *driver.Address) (config *mysql.Config, conns int, err error) {
+	config = mysql.NewConfig()
+	hosts := a.HostPorts("127.0.0.1", "3306")
+	if len(hosts) > 1 {
+		return nil, 0, errors.New("the address must name one server: locks on several have nothing to do with each other")
+	}
+	if a.Path == "" || strings.Contains(a.Path, "/") {
+		return nil, 0, errors.New("the address must name a database: mysql://host/database")
+	}
+	config.Net, config.Addr, config.User, config.Passwd, config.DBName = "tcp", hosts[0], a.User, a.Password, a.Path
+	config.MultiStatements, config.Logger = true, &mysql.NopLogger{}
+	config.TLSConfig = a.Param("tls", "preferred")
+	switch config.TLSConfig {
+	case "false", "preferred", "true", "skip-verify":
+	default:
+		return nil, 0, errors.New("parameter tls must be false, preferred, true or skip-verify")
+	}
+	if config.Timeout, err = a.Duration("dial_timeout", defaultDialTimeout); err != nil {
+		return nil, 0, err
+	}
+	size, err := strconv.ParseInt(a.Param("pool_max_conns", strconv.Itoa(defaultConns)), 10, 32)
+	if err != nil || size < 1 {
+		return nil, 0, errors.New("parameter pool_max_conns must be a number from 1")
+	}
+	config.DialFunc = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
+	return config, int(size), a.Done()
+}
+
+func hide(text, secret string) string {
+	if secret == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, secret, "…")
+}
+
+// A connector makes the connections of a pool that is the store's own.
+type connector struct{ sqldriver.Connector }
+
+// settings make a connection independent of the server's defaults. A client that stands still in the middle of a
+// transaction keeps others from a name only until the server ends its connection.
+const settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; " +
+	"SET SESSION autocommit = 1, innodb_lock_wait_timeout = 5, wait_timeout = 90 /*M!100300 , idle_transaction_timeout = 5 */"
+
+// Connect is that of [sqldriver.Connector].
+func (c connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.(sqldriver.ExecerContext).ExecContext(ctx, settings, nil); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

@@ -1,0 +1,221 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	probeWithin = 10 * time.Second
+
+	smallestPacket = 64 << 10 // what max_allowed_packet must be at least
+	largestText    = 1 << 20
+)
+
+// Facts are what the server tells about itself, by the names of its variables.
+type facts map[string]string
+
+func (f facts) on(name string) bool {
+	switch strings.ToUpper(f[name]) {
+	case "ON", "1", "YES", "TRUE":
+		return true
+	}
+	return false
+}
+
+func (f facts) maria() bool { return strings.Contains(f["version"], "MariaDB") }
+
+func (f facts) product() string {
+	if f.maria() {
+		return "MariaDB"
+	}
+	return "MySQL"
+}
+
+// release returns the first two numbers of the version, as 1011 for 10.11.
+func (f facts) release() int {
+	version := f["version"]
+	if f.maria() {
+		version = strings.TrimPrefix(version, "5.5.5-") // how old MariaDBs show themselves to replicas
+	}
+	major, rest, _ := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	a, _ := strconv.Atoi(major)
+	b, _ := strconv.Atoi(minor)
+	return 100*a + b
+}
+
+// The first versions that this package is for.
+const (
+	oldestMySQL = 507
+	oldestMaria = 1004
+)
+
+// probe asks the server what it can promise and makes the tables.
+func (s *store) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	f, err := s.ask(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return driver.Rejected(err)
+	}
+	packet, _ := strconv.Atoi(f["max_allowed_packet"])
+	s.limit = min(packet/2, largestText)
+	if s.batches, err = s.several(ctx); err != nil {
+		return err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	s.traits = f.promise(s.batches)
+	return nil
+}
+
+func (s *store) ask(ctx context.Context) (facts, error) {
+	f := facts{}
+	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		for _, q := range []string{
+			"SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'wsrep_on', 'read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only', " +
+				"'innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'log_bin', 'sync_binlog', 'binlog_format', 'max_allowed_packet', 'autocommit', " +
+				"'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', " +
+				"'idle_transaction_timeout', 'wait_timeout')",
+			"SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_connected', 'wsrep_cluster_size')",
+		} {
+			rows, err := conn.QueryContext(ctx, q)
+			if err != nil {
+				return err
+			}
+			for rows.Next() {
+				var name, value string
+				if err := rows.Scan(&name, &value); err != nil {
+					rows.Close()
+					return err
+				}
+				f[strings.ToLower(name)] = value
+			}
+			if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return f, err
+}
+
+// several reports whether the server takes several statements as one text from this pool.
+func (s *store) several(ctx context.Context) (ok bool, err error) {
+	err = s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, "DO 1; DO 2")
+		ok = err == nil
+		if number(err) == syntax {
+			return nil
+		}
+		return err
+	})
+	return ok, err
+}
+
+// check returns why locks cannot be kept on a server like this.
+func (f facts) check() error {
+	packet, _ := strconv.Atoi(f["max_allowed_packet"])
+	oldest := oldestMySQL
+	if f.maria() {
+		oldest = oldestMaria
+	}
+	for _, other := range []string{"TiDB", "Vitess", "OceanBase"} {
+		if strings.Contains(f["version"]+f["version_comment"], other) {
+			return fmt.Errorf("this is %s, and these locks rely on the row locks of InnoDB", other)
+		}
+	}
+	switch {
+	case f.release() < oldest:
+		return fmt.Errorf("the server is too old: it is %s %.20q, these locks need %d.%d", f.product(), f["version"], oldest/100, oldest%100)
+	case f.on("wsrep_on"):
+		return errors.New("the server is a node of a Galera cluster (wsrep_on), which does not lock rows on its other nodes and has lost committed transactions: two clients could hold one lock; use a single server")
+	case f.on("read_only") || f.on("super_read_only") || f.on("innodb_read_only") || f["read_only"] != "" && strings.HasPrefix(f["read_only"], "NO_LOCK"):
+		return errors.New("the server is read-only (read_only), as a replica is: use the address of the primary")
+	case f.on("transaction_read_only") || f.on("tx_read_only"):
+		return errors.New("transactions are read-only here (transaction_read_only)")
+	case !f.on("autocommit"):
+		return errors.New("autocommit is off in this pool, and whoever polls in one long transaction sees nothing new")
+	case f.on("log_bin") && f["binlog_format"] == "STATEMENT":
+		return errors.New("the server logs statements (binlog_format), which it cannot do for transactions that are read committed, as these are: it must be MIXED or ROW")
+	case packet < smallestPacket:
+		return fmt.Errorf("the server takes %d bytes at once (max_allowed_packet), and locks need %d", packet, smallestPacket)
+	}
+	return nil
+}
+
+// promise says what a server like this is good for.
+func (f facts) promise(batches bool) driver.Traits {
+	t := driver.Traits{
+		Store: "mysql", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,
+		Restart: true, Clock: "server", Wake: "poll",
+		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+	}
+	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
+	note("The server is %s %d.%d.", f.product(), f.release()/100, f.release()%100)
+	if f["innodb_flush_log_at_trx_commit"] != "1" || strings.EqualFold(f["innodb_doublewrite"], "OFF") || f.on("log_bin") && f["sync_binlog"] != "1" {
+		note("The server does not write each commit to the disk (innodb_flush_log_at_trx_commit %s, innodb_doublewrite %s, sync_binlog %s): a crash of its host can lose claims; tickets then rise while its clock is right.",
+			f["innodb_flush_log_at_trx_commit"], f["innodb_doublewrite"], f["sync_binlog"])
+		t.Restart, t.Fencing = false, driver.ClockFencing
+	}
+	switch {
+	case !f.on("log_bin"):
+		note("There is no replica, since the server writes no binary log.")
+	case f.maria() && f["slaves_connected"] == "0":
+		note("There is no replica now.")
+	case f.lossless():
+		note("Commits wait for a semi-synchronous replica, unless it is late (the time-out of semi-synchronous replication): only one of those may be promoted.")
+		t.Failover, t.Fencing = true, driver.ClockFencing
+	default:
+		note("A replica follows late, so a failover can lose the last claims and let two hold a lock; tickets then rise as long as the clocks agree.")
+		t.Fencing = driver.ClockFencing
+	}
+	if !batches {
+		note("The pool does not send several statements at once (multiStatements), so each verb takes more round trips.")
+	}
+	note("Waiters poll, the next one every 30 ms at most.")
+	note("Leases end by the server's wall clock in UTC: a step of it ends them early or late. Tickets rise all the same.")
+	note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
+	return t
+}
+
+// lossless reports that a commit is on a replica before anyone sees it.
+func (f facts) lossless() bool {
+	for _, role := range []string{"master", "source"} {
+		if f.on("rpl_semi_sync_"+role+"_enabled") && f["rpl_semi_sync_"+role+"_wait_point"] == "AFTER_SYNC" {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	cleanEvery = time.Hour
+	cleanIdle  = time.Hour
+	cleanMost  = 500
+)
+
+// tidy deletes the rows of names that were not used for long, now and then. It is no matter if that fails.
+func (s *store) tidy() {
+	for {
+		if s.pause(s.ctx, cleanEvery/2+rand.N(cleanEvery)) != nil {
+			return
+		}
+		for n := cleanMost; n == cleanMost; {
+			n, _ = s.clean(s.ctx, cleanIdle, cleanMost)
+		}
+	}
+}
