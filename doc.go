@@ -10,6 +10,9 @@
 // these together. Holding it is a [Lease], which lasts for a time and is renewed while its client lives. If the client
 // dies, or cannot reach the store, the lease runs out and the lock passes on.
 //
+// Leader election is the same: who holds a [Client.Candidate] leads, [Lock.Do] is a term, and [Client.Observe] tells
+// everybody who leads. See docs/leaders.md.
+//
 // A lease is not enough by itself: a process that is paused between looking at its lease and writing will write late.
 // [Lease.Check] makes that moment short, and [Lease.Token], a number that rises with every grant of a name, lets the
 // resource refuse the late write. See docs/safety.md.

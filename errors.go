@@ -41,7 +41,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // A HeldError says who holds a lock that could not be had at once. It is [ErrHeld].
 type HeldError struct {
 	By        Holder
-	Remaining time.Duration // lease of the holder, which it may renew; negative while only a lock-delay is left; 0 if the store does not tell
+	Remaining time.Duration // lease of the holder, which may be renewed; negative in a lock-delay; 0 if not told
 }
 
 // Error tells the holder and its lease.
