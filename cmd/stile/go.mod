@@ -8,6 +8,7 @@ require (
 	github.com/stilelock/stile v0.1.0
 	github.com/stilelock/stile/consul v0.1.0
 	github.com/stilelock/stile/etcd v0.1.0
+	github.com/stilelock/stile/mysql v0.1.0
 	github.com/stilelock/stile/postgres v0.1.0
 	github.com/stilelock/stile/redis v0.1.0
 	github.com/stilelock/stile/sqlite v0.1.0
@@ -16,9 +17,11 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/mysql"
 	"github.com/stilelock/stile/postgres"
 )
 
@@ -16,11 +17,15 @@ import (
 var schemas = map[string]func(a *driver.Address) (string, error){
 	"postgres":   postgresSchema,
 	"postgresql": postgresSchema,
+	"mysql":      mysqlSchema,
+	"mariadb":    mysqlSchema,
 }
 
 func postgresSchema(a *driver.Address) (string, error) {
 	return postgres.Schema(a.Param("schema", ""), a.Param("prefix", ""))
 }
+
+func mysqlSchema(a *driver.Address) (string, error) { return mysql.Schema(a.Param("prefix", "")) }
 
 const migrateLong = `stile migrate makes the tables of locks in a database, unless they are there.
 

@@ -70,6 +70,9 @@ var storeRows = []struct {
 		primary, _ := servertest.PostgresPair(t)
 		return "postgres://postgres@" + primary.Addr + "/postgres"
 	}},
+	{"MySQL or MariaDB", "mysql://host/database", func(t *testing.T) string {
+		return "mysql://root@" + servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1").Addr + "/mysql"
+	}},
 	{"ZooKeeper, three servers", "zk://h1,h2,h3/chroot", func(t *testing.T) string {
 		return "zk://" + servertest.ZooKeeperEnsemble(t, 3)[0].Addr
 	}},

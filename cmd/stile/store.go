@@ -11,6 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	_ "github.com/stilelock/stile/etcd"
 	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/mysql"
 	_ "github.com/stilelock/stile/postgres"
 	_ "github.com/stilelock/stile/redis"
 	_ "github.com/stilelock/stile/sqlite"

@@ -1,0 +1,76 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// ErrStale says that a transaction that has a lock would read what was there before it had it.
+var ErrStale = errors.New("the transaction had read before it had the lock, and would go on to see what was there then: lock first, or begin it as read committed")
+
+// LockTx waits until the caller's transaction has the lock of a name, which it keeps until it commits or rolls back. It
+// takes no lease, so nothing is renewed and nothing runs out: if the connection dies, so do lock and writes together. It
+// needs no token, as long as all that the lock protects is in this database and is read and written in this transaction.
+//
+// The lock is a row of the table stile_tx in the database that the transaction uses, so it excludes all who lock the same
+// name by LockTx there, and knows nothing of claims. Opening a store makes the table, and so does [Schema]; a
+// [Driver]'s own LockTx is for tables with another prefix. The same transaction may take the lock again.
+//
+// A transaction that is repeatable read, as they are by default, sees everything as it was at its first read. So LockTx
+// should come before that; if it came too late and another has had the lock since, the error is [ErrStale]. A lock reads
+// too, so whoever locks several names needs read committed. Two that lock them in different orders wait for each other,
+// and the server ends one with an error. After an error the transaction must be rolled back. The wait ends with ctx, or
+// after the server's innodb_lock_wait_timeout.
+func LockTx(ctx context.Context, tx *sql.Tx, name string) error {
+	return place(DefaultPrefix).lockTx(ctx, tx, name)
+}
+
+// LockTx is the function of that name for the tables of this driver.
+func (d *Driver) LockTx(ctx context.Context, tx *sql.Tx, name string) error {
+	return d.store.place.lockTx(ctx, tx, name)
+}
+
+func (p place) lockTx(ctx context.Context, tx *sql.Tx, name string) error {
+	if err := driver.CheckName(name); err != nil {
+		return err
+	}
+	if err := p.lockRow(ctx, tx, name); err != nil {
+		return fmt.Errorf("lock %q in the transaction: %w", name, err)
+	}
+	return nil
+}
+
+func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
+	k := keyOf(name)
+	// An insert that finds the row locks it, and so do all that follow in this transaction.
+	_, err := tx.ExecContext(ctx, p.fill("INSERT INTO `{prefix}tx` (`hash`, `name`, `turn`) VALUES ("+k.String()+", "+quote([]byte(name))+
+		", 0) ON DUPLICATE KEY UPDATE `turn` = `turn`"))
+	if err != nil {
+		return err
+	}
+	var (
+		there []byte
+		turn  int64
+		seen  sql.NullInt64
+	)
+	row := p.fill("FROM `{prefix}tx` WHERE `hash` = " + k.String())
+	if err := tx.QueryRowContext(ctx, "SELECT `name`, `turn` "+row+" FOR UPDATE").Scan(&there, &turn); err != nil {
+		return err
+	}
+	if string(there) != name {
+		return fmt.Errorf("%w: the row of the name has another", driver.ErrForeign)
+	}
+	// Without a lock it is read as the transaction sees everything else.
+	if err := tx.QueryRowContext(ctx, "SELECT `turn` "+row).Scan(&seen); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if !seen.Valid || seen.Int64 != turn {
+		return ErrStale
+	}
+	_, err = tx.ExecContext(ctx, p.fill("UPDATE `{prefix}tx` SET `turn` = GREATEST(`turn` + 1, {clock}) WHERE `hash` = "+k.String()))
+	return err
+}
