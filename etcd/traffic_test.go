@@ -66,7 +66,7 @@ func metered(t testing.TB, m *meter, addr string) *Driver {
 	return d
 }
 
-// A free lock is entered by one transaction and left by one, on a lease that serves again and again.
+// A free lock is entered by one transaction and left by one deletion, on a lease that serves again and again.
 func TestRequestsOfALoneClaim(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -86,8 +86,8 @@ func TestRequestsOfALoneClaim(t *testing.T) {
 		round(false)
 		round(true)
 	}
-	if sent, sum := m.take(); sent["Txn"] != 40 || sum != 40 {
-		t.Errorf("20 locks and unlocks sent %v; want 40 transactions and nothing else", sent)
+	if sent, sum := m.take(); sent["Txn"] != 20 || sent["DeleteRange"] != 20 || sum != 40 {
+		t.Errorf("20 locks and unlocks sent %v; want a transaction and a deletion each, and nothing else", sent)
 	}
 	r, err := operator(t, s.Addr).Leases(timely(t))
 	if err != nil {
@@ -156,8 +156,8 @@ func TestRequestsOfAHandOver(t *testing.T) {
 			leave(t, line[at].d, line[at].c)
 		}
 		sent, sum := m.take()
-		if sent["Txn"] != len(line) || sum > len(line)+1 {
-			t.Errorf("%d hand-overs with %d waiters sent %v; want one transaction each", waiters, waiters, sent)
+		if sent["DeleteRange"] != len(line) || sum > len(line)+1 {
+			t.Errorf("%d hand-overs with %d waiters sent %v; want one deletion each", waiters, waiters, sent)
 		}
 		cancel()
 		all.Wait()
