@@ -28,6 +28,9 @@ func init() {
 }
 
 func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+	if word := a.Param("layout", "queue"); word != "queue" {
+		return openRows(ctx, a, word)
+	}
 	d, err := Open(ctx, a)
 	if err != nil {
 		return nil, err
@@ -46,19 +49,28 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, conns, err := poolConfig(a)
+	db, addr, err := openPool(a)
 	if err != nil {
 		return nil, driver.Rejected(err)
 	}
+	return start(ctx, &store{db: db, owned: true, place: p, secret: a.Password, addr: addr})
+}
+
+// openPool makes a pool for an address, and returns what to call the server.
+func openPool(a *driver.Address) (db *sql.DB, addr string, err error) {
+	config, conns, err := poolConfig(a)
+	if err != nil {
+		return nil, "", err
+	}
 	c, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, driver.Rejected(errors.New("the address cannot be used: " + hide(err.Error(), a.Password)))
+		return nil, "", errors.New("the address cannot be used: " + hide(err.Error(), a.Password))
 	}
-	db := sql.OpenDB(connector{c})
+	db = sql.OpenDB(connector{c})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(idleConn)
-	return start(ctx, &store{db: db, owned: true, place: p, secret: a.Password, addr: config.Addr})
+	return db, config.Addr, nil
 }
 
 // poolConfig translates an address.
