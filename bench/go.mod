@@ -13,6 +13,7 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/armon/go-metrics v0.4.1 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
@@ -51,12 +52,14 @@ require (
 require (
 	cirello.io/pglock v1.16.1
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/hashicorp/consul/api v1.34.4
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lib/pq v1.10.9
 	github.com/stilelock/stile/consul v0.1.0
 	github.com/stilelock/stile/etcd v0.1.0
+	github.com/stilelock/stile/mysql v0.1.0
 	github.com/stilelock/stile/postgres v0.1.0
 	github.com/stilelock/stile/zookeeper v0.1.0
 	go.etcd.io/etcd/client/v3 v3.7.3

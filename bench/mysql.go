@@ -1,0 +1,94 @@
+//go:build unix
+
+package main
+
+import (
+	"database/sql"
+	"fmt"
+
+	_ "github.com/go-sql-driver/mysql" // for the contenders, and to count
+	"github.com/stilelock/stile/internal/servertest"
+	_ "github.com/stilelock/stile/mysql" // the scheme mysql
+)
+
+const (
+	getLock   = "GET_LOCK"
+	mysqlBare = "bare rows"
+)
+
+var mysqlArena = &arena{
+	key: "mysql", page: "docs/benchmarks-mysql.md", server: "MariaDB server", conditions: "which does not wait for its disk",
+	start: func(t servertest.TB) *servertest.Server {
+		s := servertest.MySQL(t)
+		if _, err := mysqlAsk(s, "CREATE DATABASE bench"); err != nil {
+			t.Fatalf("%v", err)
+		}
+		return s
+	},
+	version: func(s *servertest.Server) string {
+		version, err := mysqlAsk(s, "SELECT VERSION()")
+		if err != nil {
+			version = err.Error()
+		}
+		return "MariaDB " + version
+	},
+	count: mysqlCounts,
+	contenders: append(stilesAt(func(addr string) string { return "mysql://root@" + addr + "/bench" }, nil),
+		contender{getLock, "GET_LOCK and RELEASE_LOCK on a connection of a pool; no lease, and it goes with the connection", true, nil, openGetLock},
+		contender{mysqlBare, "INSERT of a row and DELETE of it, and nothing else: no lock, but what two statements cost", true, nil, openMySQLBare},
+	),
+	peers: []string{"github.com/go-sql-driver/mysql"},
+	note:  fmt.Sprintf("Pools have %d connections. A request is a statement that the server counts.", crowdSize),
+	calm:  []string{ours, getLock, mysqlBare},
+	crowd: []string{ours, getLock},
+	measures: func(b *bench) []*measure {
+		return []*measure{b.alone(), b.apart(), b.hot(), b.fleet(), b.handOver(), b.waiting()}
+	},
+	targets: []target{
+		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.3× that of an INSERT and a DELETE",
+			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", mysqlBare), most: true, bound: 1.3},
+		{text: "one hot name, 64 goroutines of one process: at least 50×, in hand-overs",
+			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", getLock), bound: 50},
+		{text: "hand-over to one waiter in another process: p50 under 25 ms",
+			measure: "handover", row: ours, column: "p50", unit: "µs", fixed: 25000, most: true, bound: 1, strict: true},
+	},
+}
+
+func mysqlAsk(s *servertest.Server, statement string) (string, error) {
+	db, err := sql.Open("mysql", "root@tcp("+s.Addr+")/")
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	var text, value string
+	rows, err := db.Query(statement)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return "", err
+	}
+	for rows.Next() {
+		into := []any{&text}
+		if len(columns) == 2 {
+			into = []any{&value, &text}
+		}
+		if err := rows.Scan(into...); err != nil {
+			return "", err
+		}
+	}
+	return text, rows.Err()
+}
+
+// mysqlCounts counts statements.
+func mysqlCounts(s *servertest.Server) (counts, error) {
+	text, err := mysqlAsk(s, "SHOW GLOBAL STATUS LIKE 'Questions'")
+	if err != nil {
+		return nil, err
+	}
+	var n int64
+	_, err = fmt.Sscan(text, &n)
+	return counts{"request": n}, err
+}
