@@ -106,7 +106,6 @@ func (k key) String() string { return quote(k[:]) }
 type row struct {
 	name       string
 	last, head int64
-	floor      sql.NullInt64
 	queue      *driver.Queue
 }
 
@@ -124,6 +123,9 @@ func (t *transaction) work(ctx context.Context, steps []sqldb.Step) error {
 	// a locking read of what is not there: that would lock a gap, and two of them would wait for each other.
 	if err := t.read(ctx, steps, text{t.s.place.fill("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) VALUES (" +
 		keyOf(*missing).String() + ", " + quote([]byte(*missing)) + ", 0, 0) ON DUPLICATE KEY UPDATE `last` = `last`")}); err != nil {
+		return err
+	}
+	if err := t.begun(ctx); err != nil {
 		return err
 	}
 	before = t.snapshot()
@@ -147,6 +149,23 @@ func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) 
 	return err
 }
 
+// begun has the counters of rows that were just made go on above those that were deleted. Whoever deleted an earlier row
+// of these names has committed by now.
+func (t *transaction) begun(ctx context.Context) error {
+	var floor sql.NullInt64
+	q := text{t.s.place.fill("SELECT MAX(`floor`) FROM `{prefix}meta`")}
+	if err := t.s.query(ctx, t.conn, q, func(r *sql.Rows) error { return r.Scan(&floor) }); err != nil {
+		return err
+	}
+	if !floor.Valid {
+		return fmt.Errorf("%w: %smeta", errEmptied, t.s.place)
+	}
+	for _, n := range t.rows {
+		n.queue.Last = max(n.queue.Last, floor.Int64)
+	}
+	return nil
+}
+
 // selection is the statement that reads the queues of names. The rows of the names are read before their claims.
 func (s *store) selection(names []string) string {
 	keys := make([]string, len(names))
@@ -154,7 +173,7 @@ func (s *store) selection(names []string) string {
 		keys[i] = keyOf(name).String()
 	}
 	slices.Sort(keys)
-	return s.place.fill("SELECT {clock}, n.`hash`, n.`name`, n.`last`, n.`head`, IF(n.`last` = 0, (SELECT MAX(`floor`) FROM `{prefix}meta`), 0)," +
+	return s.place.fill("SELECT {clock}, n.`hash`, n.`name`, n.`last`, n.`head`," +
 		claimColumns + " FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE n.`hash` IN (" +
 		strings.Join(slices.Compact(keys), ", ") + ")")
 }
@@ -168,11 +187,10 @@ func (s *store) rows(ctx context.Context, conn *sql.Conn, t text, names []string
 		var (
 			hash, name, id, client, owner, record        []byte
 			last, head                                   int64
-			floor                                        sql.NullInt64
 			ticket, weight, capacity, since, ends, delay sql.NullInt64
 			told, departed                               sql.NullBool
 		)
-		if err := r.Scan(&now, &hash, &name, &last, &head, &floor, &ticket, &id, &client, &owner, &record,
+		if err := r.Scan(&now, &hash, &name, &last, &head, &ticket, &id, &client, &owner, &record,
 			&weight, &capacity, &since, &ends, &delay, &told, &departed); err != nil {
 			return err
 		}
@@ -181,7 +199,7 @@ func (s *store) rows(ctx context.Context, conn *sql.Conn, t text, names []string
 		}
 		n := rows[key(hash)]
 		if n == nil {
-			n = &row{name: string(name), last: last, head: head, floor: floor, queue: &driver.Queue{Last: max(last, floor.Int64)}}
+			n = &row{name: string(name), last: last, head: head, queue: &driver.Queue{Last: last}}
 			rows[key(hash)] = n
 		}
 		if !ticket.Valid {
@@ -205,9 +223,6 @@ func (s *store) rows(ctx context.Context, conn *sql.Conn, t text, names []string
 		}
 		if n.name != name {
 			return nil, 0, fmt.Errorf("%w: the row of the name %q has another", driver.ErrForeign, name)
-		}
-		if !n.floor.Valid {
-			return nil, 0, fmt.Errorf("%w: %smeta", errEmptied, s.place)
 		}
 		slices.SortFunc(n.queue.Entries, func(a, b driver.Entry) int { return int(a.Ticket - b.Ticket) })
 	}

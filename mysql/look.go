@@ -59,7 +59,7 @@ func (s *store) Read(ctx context.Context, query *driver.Query) (list []sqldb.Nam
 
 // prefixed is the statement that reads the queues of all names that begin with a prefix.
 func (s *store) prefixed(prefix string) string {
-	return s.place.fill("SELECT {clock}, n.`hash`, n.`name`, n.`last`, n.`head`, 0,"+claimColumns+
+	return s.place.fill("SELECT {clock}, n.`hash`, n.`name`, n.`last`, n.`head`,"+claimColumns+
 		" FROM `{prefix}claim` c JOIN `{prefix}name` n ON n.`hash` = c.`hash` WHERE ") +
 		fmt.Sprintf("LEFT(n.`name`, %d) = %s", len(prefix), quote([]byte(prefix)))
 }

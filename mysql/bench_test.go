@@ -1,0 +1,101 @@
+package mysql
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A lock and unlock beside an insert and a delete, on a server that writes each commit to the disk.
+func BenchmarkEnterLeave(b *testing.B) {
+	s := servertest.MySQL(b, durable...)
+	name := database(b, s)
+	d, db := open(b, "mysql://root@"+s.Addr+"/"+name), raw(b, s, name)
+	mustExec(b, db, "CREATE TABLE bare (name VARBINARY(255) PRIMARY KEY, id VARBINARY(64) NOT NULL, ends BIGINT NOT NULL) ENGINE = InnoDB")
+	conn, err := db.Conn(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	var ours, bare []time.Duration
+	n := 0
+	for b.Loop() {
+		start := time.Now()
+		n++
+		c := claim("name", fmt.Sprint(n))
+		enter(b, d, c)
+		leave(b, d, c)
+		ours = append(ours, time.Since(start))
+		start = time.Now()
+		for _, text := range []string{"INSERT INTO bare VALUES ('name', 'id', 1)", "DELETE FROM bare WHERE name = 'name' AND id = 'id'"} {
+			if _, err := conn.ExecContext(b.Context(), text); err != nil {
+				b.Fatal(err)
+			}
+		}
+		bare = append(bare, time.Since(start))
+	}
+	b.ReportMetric(float64(median(ours).Microseconds()), "µs/lock")
+	b.ReportMetric(float64(median(bare).Microseconds()), "µs/bare")
+	b.ReportMetric(float64(median(ours))/float64(median(bare)), "ratio")
+}
+
+// A lock goes from one client to another, which has waited for so long that it polls least.
+func BenchmarkHandOver(b *testing.B) {
+	for _, held := range []time.Duration{0, 1500 * time.Millisecond} {
+		b.Run(fmt.Sprintf("held %v", held), func(b *testing.B) {
+			url := fresh(b, server)
+			from, to := open(b, url), open(b, url)
+			var took []time.Duration
+			n := 0
+			for b.Loop() {
+				n++
+				a, c := claim("name", fmt.Sprint("a", n)), claim("name", fmt.Sprint("b", n))
+				enter(b, from, a)
+				enter(b, to, c)
+				told := make(chan time.Time, 1)
+				go func() {
+					if p, err := to.Await(b.Context(), c); err == nil && p.Holds {
+						told <- time.Now()
+					}
+					close(told)
+				}()
+				<-time.After(held)
+				start := time.Now()
+				leave(b, from, a)
+				at, ok := <-told
+				if !ok {
+					b.Fatal("the waiter is not told")
+				}
+				took = append(took, at.Sub(start))
+				leave(b, to, c)
+			}
+			b.ReportMetric(float64(median(took).Microseconds())/1000, "ms/p50")
+		})
+	}
+}
+
+func BenchmarkRenew64(b *testing.B) {
+	d := open(b, fresh(b, server))
+	var all []*driver.Claim
+	for i := range 64 {
+		c := claim(fmt.Sprint("name ", i), "a")
+		enter(b, d, c)
+		all = append(all, c)
+	}
+	for b.Loop() {
+		for _, r := range d.Renew(b.Context(), all) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}

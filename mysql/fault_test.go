@@ -1,0 +1,464 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// durable are the settings of a server that loses nothing when it is killed.
+var durable = []string{"innodb_flush_log_at_trx_commit=1"}
+
+// The server is killed while one claim holds and one waits, and comes back with both.
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	s := servertest.MySQL(t, durable...)
+	url := fresh(t, s)
+	one, two := open(t, url), open(t, url)
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, one, a)
+	enter(t, two, b)
+	woken := make(chan error, 1)
+	go func() {
+		p, err := two.Await(context.Background(), b)
+		if err == nil && !p.Holds {
+			err = fmt.Errorf("the waiter is told %+v", p)
+		}
+		woken <- err
+	}()
+	s.Kill()
+	c := claim("other", "c")
+	_, err := one.Enter(timely(t), c)
+	says(t, err, "the connection to "+s.Addr+" failed", "refused")
+	marks(t, err, true, true)
+	marks(t, renew(t, one, a), true, true)
+
+	s.Restart()
+	if err := renew(t, one, a); err != nil {
+		t.Errorf("renewal after the restart = %v; want nil", err)
+	}
+	leave(t, one, a)
+	if err := <-woken; err != nil {
+		t.Errorf("who waited through the restart: %v", err)
+	}
+}
+
+// An administrator ends all connections of the driver: claims live in tables, not in connections.
+func TestConnectionsKilled(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	d, db := open(t, "mysql://root@"+server.Addr+"/"+name), raw(t, server, "")
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, d, a)
+	enter(t, d, b)
+	kill := func() (n int) {
+		var ids sql.NullString
+		row := db.QueryRowContext(timely(t), "SELECT GROUP_CONCAT(ID) FROM information_schema.PROCESSLIST WHERE DB = ?", name)
+		if err := row.Scan(&ids); err != nil {
+			t.Fatal(err)
+		}
+		for id := range strings.SplitSeq(ids.String, ",") {
+			if _, err := db.ExecContext(timely(t), "KILL "+id); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	woken := make(chan error, 1)
+	go func() {
+		p, err := d.Await(timely(t), b)
+		if err == nil && !p.Holds {
+			err = fmt.Errorf("the waiter is told %+v", p)
+		}
+		woken <- err
+	}()
+	for range 5 {
+		if kill() == 0 {
+			t.Error("there is no connection to kill")
+		}
+		if err := renew(t, d, a); err != nil {
+			t.Errorf("renewal = %v; want nil", err)
+		}
+	}
+	leave(t, d, a)
+	if err := <-woken; err != nil {
+		t.Error(err)
+	}
+}
+
+// The server is killed again and again while claims enter. Whatever a client was told is still so, and no ticket is
+// given twice.
+func TestKilledWhileEntering(t *testing.T) {
+	t.Parallel()
+	s := servertest.MySQL(t, durable...)
+	d := open(t, fresh(t, s))
+	const rounds, workers = 12, 4
+	var (
+		mu      sync.Mutex
+		tickets = map[int64]string{}
+		highest int64
+		last    *driver.Claim // that a client was told of
+	)
+	for round := range rounds {
+		floor := highest
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					c := claim("name", fmt.Sprintf("%d-%d-%d", round, w, i))
+					c.Weight, c.TTL, c.Wait = 1, 30*time.Minute, 30*time.Minute
+					p, err := d.Enter(ctx, c)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					if was := tickets[p.Ticket]; was != "" || p.Ticket <= floor {
+						t.Errorf("ticket %d of %s was given to %q, and %d before the server was killed", p.Ticket, c.ID, was, floor)
+					}
+					tickets[p.Ticket], highest, last = c.ID, max(highest, p.Ticket), c
+					mu.Unlock()
+					if i%3 == 0 {
+						if err := d.Leave(ctx, &driver.Departure{Claim: c}); err != nil {
+							return
+						}
+					}
+				}
+			})
+		}
+		enough := len(tickets) + 1 + rand.IntN(40)
+		servertest.Until(t, "claims enter", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(tickets) >= enough
+		})
+		s.Kill()
+		cancel()
+		all.Wait()
+		s.Restart()
+		list, err := d.List(timely(t), &driver.Query{Name: "name"})
+		if err != nil || len(list) != 1 {
+			t.Fatalf("list = %+v, %v", list, err)
+		}
+		if err := renew(t, d, last); err != nil && !errors.Is(err, driver.ErrGone) {
+			t.Errorf("renewal after round %d = %v", round, err)
+		}
+		for _, c := range list[0].Claims {
+			highest = max(highest, c.Ticket)
+		}
+		mustExec(t, d.store.db, "DELETE FROM stile_claim")
+	}
+}
+
+// The answer to a commit is lost: the caller must not take it for a yes or a no, and a second try finds what the first
+// has done.
+func TestAnswerLost(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	proxy := servertest.NewProxy(t, server.Addr)
+	d, direct := open(t, "mysql://root@"+proxy.Addr+"/"+name), open(t, "mysql://root@"+server.Addr+"/"+name)
+	db := raw(t, server, name)
+	mustExec(t, db, "CREATE TRIGGER slow BEFORE INSERT ON stile_claim FOR EACH ROW DO SLEEP(0.5)") // the second round trip
+	a := claim("name", "a")
+	entered := make(chan error, 1)
+	go func() {
+		_, err := d.Enter(timely(t), a)
+		entered <- err
+	}()
+	waiting(t, db)
+	proxy.Freeze(false, true)
+	var ticket int64
+	servertest.Until(t, "the claim is there", func() bool {
+		list, err := direct.List(timely(t), &driver.Query{Name: "name"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 1 {
+			ticket = list[0].Claims[0].Ticket
+		}
+		return len(list) == 1
+	})
+	proxy.Cut()
+	err := <-entered
+	says(t, err, "the connection to "+proxy.Addr+" failed")
+	marks(t, err, false, true)
+	proxy.Mend()
+	if p := enter(t, d, a); p.Ticket != ticket || !p.Holds {
+		t.Errorf("entering again = %+v; want ticket %d, which holds", p, ticket)
+	}
+
+	// The connection is lost before the commit was sent: then it is tried again.
+	tx := begin(t, db, sql.LevelReadCommitted)
+	if _, err := tx.ExecContext(timely(t), "SELECT * FROM stile_name FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	go func() { entered <- renew(t, d, a) }()
+	waiting(t, db)
+	proxy.Drop()
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-entered; err != nil {
+		t.Errorf("renewal whose connection was lost before it was sent = %v; want nil", err)
+	}
+}
+
+// A client stands still in the middle of a transaction. The server ends that, and others go on.
+func TestClientStandsStill(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	proxy := servertest.NewProxy(t, server.Addr)
+	still, other := open(t, "mysql://root@"+proxy.Addr+"/"+name), open(t, "mysql://root@"+server.Addr+"/"+name)
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, other, a)
+	db := raw(t, server, name)
+	tx := begin(t, db, sql.LevelReadCommitted)
+	if _, err := tx.ExecContext(timely(t), "SELECT * FROM stile_name FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	all.Go(func() { _, _ = still.Enter(ctx, b) })
+	waiting(t, db)
+	proxy.Freeze(true, true)
+	if err := tx.Rollback(); err != nil { // now the row is that of a client that says nothing more
+		t.Fatal(err)
+	}
+	start := time.Now()
+	ctx2, cancel2 := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel2()
+	if err := other.Renew(ctx2, []*driver.Claim{a})[0].Err; err != nil {
+		t.Errorf("renewal = %v; want nil", err)
+	}
+	t.Logf("the others went on after %v", time.Since(start))
+	cancel()
+	all.Wait()
+}
+
+// The server takes no more writes, as one that was demoted, and takes them again later.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	s := servertest.MySQL(t)
+	name := database(t, s)
+	db := raw(t, s, name)
+	mustExec(t, db, "CREATE USER locks IDENTIFIED BY 'canary'; GRANT ALL ON "+name+".* TO locks")
+	url := "mysql://locks:canary@" + s.Addr + "/" + name
+	d := open(t, url)
+	a := claim("name", "a")
+	enter(t, d, a)
+	mustExec(t, db, "SET GLOBAL read_only = ON")
+	_, err := d.Enter(timely(t), claim("name", "b"))
+	says(t, err, "the server accepts no writes", "read-only")
+	marks(t, err, true, true)
+	marks(t, renew(t, d, a), true, true)
+	marks(t, refuses(t, url, "read-only", "primary"), true, false)
+	mustExec(t, db, "SET GLOBAL read_only = OFF")
+	if err := renew(t, d, a); err != nil {
+		t.Errorf("renewal = %v; want nil", err)
+	}
+}
+
+// The server ends statements that take too long, here by waiting for the row of the name.
+func TestStatementLimit(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	db := raw(t, server, name)
+	user := "u" + name[5:20]
+	mustExec(t, db, "CREATE USER "+user+" WITH MAX_STATEMENT_TIME 0.2; GRANT ALL ON "+name+".* TO "+user)
+	d := open(t, "mysql://"+user+"@"+server.Addr+"/"+name)
+	enter(t, d, claim("name", "a"))
+	tx := begin(t, db, sql.LevelReadCommitted)
+	if _, err := tx.ExecContext(timely(t), "SELECT * FROM stile_name FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Enter(timely(t), claim("name", "b"))
+	says(t, err, "the server's limit for a statement", "max_statement_time")
+	marks(t, err, true, true)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	enter(t, d, claim("name", "b"))
+}
+
+func TestPoolExhausted(t *testing.T) {
+	t.Parallel()
+	db := raw(t, server, database(t, server))
+	d, err := New(timely(t), db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	db.SetMaxOpenConns(2)
+	for range 2 {
+		conn, err := db.Conn(timely(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	_, err = d.Enter(timely(t), claim("name", "a"))
+	says(t, err, "all 2 connections of the pool were in use for 5")
+	marks(t, err, true, true)
+}
+
+// Somebody empties tables, or drops them. Leases are lost, and tickets rise all the same.
+func TestTablesEmptied(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, do string
+		want     error  // of a renewal
+		says     string // by entering after that, if it fails
+	}{
+		{"claims", "TRUNCATE stile_claim", driver.ErrGone, ""},
+		{"names", "TRUNCATE stile_name", driver.ErrGone, ""},
+		{"both", "TRUNCATE stile_name; TRUNCATE stile_claim", driver.ErrGone, ""},
+		{"the version, with names", "TRUNCATE stile_meta", nil, ""},
+		{"all", "TRUNCATE stile_name; TRUNCATE stile_claim; TRUNCATE stile_meta", driver.ErrGone, "stile_meta"},
+		{"dropped", "DROP TABLE stile_claim", driver.ErrGone, "went away"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			name := database(t, server)
+			d, db := open(t, "mysql://root@"+server.Addr+"/"+name), raw(t, server, name)
+			a := claim("name", "a")
+			before := enter(t, d, a).Ticket
+			mustExec(t, db, tt.do)
+			if err := renew(t, d, a); !errors.Is(err, tt.want) {
+				t.Errorf("renewal = %v; want %v", err, tt.want)
+			}
+			p, err := d.Enter(timely(t), claim("name", "b"))
+			if tt.says != "" {
+				says(t, err, tt.says)
+				if !driver.IsRejected(err) {
+					t.Errorf("%v is not a definite error", err)
+				}
+				return
+			}
+			if err != nil || p.Ticket <= before {
+				t.Errorf("entering = %+v, %v; want a ticket above %d", p, err, before)
+			}
+		})
+	}
+}
+
+// names that the server's own collations take for one.
+func TestNamesApart(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(t, server))
+	names := []string{"Foo", "foo", "FOO", "Foo ", " Foo", "é", "e", "e\u0301", "ß", "ss", "ı", "i", "İ", "😀", "😁", "a'b", `a\b`, "a`b", `a"b`, "a%b", "a_b", "a;b", "--", strings.Repeat("x", 255)}
+	for i, name := range names {
+		if p := enter(t, d, claim(name, fmt.Sprint(i))); !p.Holds {
+			t.Errorf("%q is held by another name's claim", name)
+		}
+	}
+	list, err := d.List(timely(t), &driver.Query{})
+	if err != nil || len(list) != len(names) {
+		t.Errorf("list has %d names, %v; want %d", len(list), err, len(names))
+	}
+	for i := range list[1:] {
+		if list[i].Name >= list[i+1].Name {
+			t.Errorf("%q is listed before %q", list[i].Name, list[i+1].Name)
+		}
+	}
+	for prefix, want := range map[string]int{"F": 3, "f": 1, "e": 2, "Foo": 2, "a%": 1, "😀": 1} {
+		if list, err := d.List(timely(t), &driver.Query{Prefix: prefix}); err != nil || len(list) != want {
+			t.Errorf("list of %q has %d names, %v; want %d", prefix, len(list), err, want)
+		}
+	}
+}
+
+// Two transactions wait for each other, and the server ends the driver's. It is done again.
+func TestDeadlock(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	d, db := open(t, "mysql://root@"+server.Addr+"/"+name), raw(t, server, name)
+	a, b := claim("one", "a"), claim("two", "b")
+	enter(t, d, a)
+	enter(t, d, b)
+	first, second := keyOf("one").String(), keyOf("two").String()
+	if first > second {
+		first, second = second, first
+	}
+	mustExec(t, db, "CREATE TABLE heavy (id INT PRIMARY KEY) ENGINE = InnoDB")
+	before := deadlocks(t, db)
+	tx := begin(t, db, sql.LevelReadCommitted)
+	for _, text := range []string{
+		"INSERT INTO heavy SELECT seq FROM seq_1_to_1000", // the server ends the transaction that has done less
+		"SELECT * FROM stile_name WHERE `hash` = " + second + " FOR UPDATE",
+	} {
+		if _, err := tx.ExecContext(timely(t), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renewed := make(chan []driver.Renewal, 1)
+	go func() { renewed <- d.Renew(timely(t), []*driver.Claim{a, b}) }()
+	waiting(t, db)
+	if _, err := tx.ExecContext(timely(t), "SELECT * FROM stile_name WHERE `hash` = "+first+" FOR UPDATE"); err != nil {
+		t.Fatalf("the other transaction was ended: %v", err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range <-renewed {
+		if r.Err != nil {
+			t.Errorf("renewal %d = %v; want nil", i, r.Err)
+		}
+	}
+	if after := deadlocks(t, db); after == before {
+		t.Error("there was no deadlock")
+	}
+}
+
+func deadlocks(t testing.TB, db *sql.DB) (n int) {
+	t.Helper()
+	if err := db.QueryRowContext(timely(t), "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Another holds the row of the name for longer than the server lets a transaction wait.
+func TestLockWait(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	db := raw(t, server, name)
+	pool, err := sql.Open("mysql", "root@tcp("+server.Addr+")/"+name+"?innodb_lock_wait_timeout=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	d, err := New(timely(t), pool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	enter(t, d, claim("name", "a"))
+	tx := begin(t, db, sql.LevelReadCommitted)
+	if _, err := tx.ExecContext(timely(t), "SELECT * FROM stile_name FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	entered := make(chan error, 1)
+	go func() {
+		_, err := d.Enter(timely(t), claim("name", "b"))
+		entered <- err
+	}()
+	if _, err := tx.ExecContext(timely(t), "DO SLEEP(1.6)"); err != nil { // so that it is waiting for the second time
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-entered; err != nil {
+		t.Errorf("entering after a wait that was too long = %v; want nil", err)
+	}
+}
