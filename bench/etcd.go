@@ -43,17 +43,13 @@ func etcdVersion(s *servertest.Server) string {
 func etcdCounts(s *servertest.Server) (counts, error) {
 	c := counts{}
 	err := metrics("http://"+s.Addr+"/metrics", func(name, value string) {
-		key := ""
+		n, _ := strconv.ParseFloat(value, 64)
 		switch {
 		case strings.HasPrefix(name, "grpc_server_msg_received_total{"):
-			key = "request"
+			c["request"] += int64(n)
 		case strings.HasPrefix(name, "grpc_server_msg_sent_total{"):
-			key = sentMessages
-		default:
-			return
+			c[sentMessages] += int64(n)
 		}
-		n, _ := strconv.ParseFloat(value, 64)
-		c[key] += int64(n)
 	})
 	return c, err
 }

@@ -4,16 +4,21 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // metrics hands over each of the figures of a server that tells them as Prometheus asks for them.
 func metrics(url string, each func(name, value string)) error {
-	client := http.Client{Timeout: 5 * time.Second}
-	answer, err := client.Get(url)
+	ctx, cancel := context.WithTimeout(context.Background(), givenUp)
+	defer cancel()
+	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(ask)
 	if err != nil {
 		return err
 	}

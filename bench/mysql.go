@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 
@@ -55,13 +56,15 @@ var mysqlArena = &arena{
 }
 
 func mysqlAsk(s *servertest.Server, statement string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), givenUp)
+	defer cancel()
 	db, err := sql.Open("mysql", "root@tcp("+s.Addr+")/")
 	if err != nil {
 		return "", err
 	}
 	defer db.Close()
 	var text, value string
-	rows, err := db.Query(statement)
+	rows, err := db.QueryContext(ctx, statement)
 	if err != nil {
 		return "", err
 	}

@@ -61,7 +61,7 @@ func openMySQLBare(addr string, _ time.Duration) (library, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := db.Exec("CREATE TABLE IF NOT EXISTS bare (name varchar(255) PRIMARY KEY)"); err != nil {
+	if _, err := db.ExecContext(context.Background(), "CREATE TABLE IF NOT EXISTS bare (name varchar(255) PRIMARY KEY)"); err != nil {
 		db.Close()
 		return nil, err
 	}
@@ -84,6 +84,6 @@ func (m mysqlBareMutex) lock(ctx context.Context) (held, error) {
 }
 
 func (m mysqlBareMutex) Unlock() error {
-	_, err := m.db.Exec("DELETE FROM bare WHERE name = ?", m.name)
+	_, err := m.db.ExecContext(context.Background(), "DELETE FROM bare WHERE name = ?", m.name)
 	return err
 }

@@ -118,7 +118,7 @@ func etcdCluster(t TB, binary string, members int, args []string) ([]*Server, er
 			},
 			// It does not serve before most of the others are there.
 			Ready: func(*Server) error {
-				c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(port))
+				c, err := net.DialTimeout("tcp4", "127.0.0.1:"+strconv.Itoa(port), time.Second)
 				if err == nil {
 					c.Close()
 				}

@@ -5,6 +5,7 @@ package servertest
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // A Proxy stands between clients and a server and passes everything on until it is told to make trouble.
@@ -23,6 +24,9 @@ type Proxy struct {
 	closed   bool
 	open     map[net.Conn]bool
 }
+
+// dialWithin is how long a proxy tries to connect to its server.
+const dialWithin = 5 * time.Second
 
 // NewProxy starts a proxy in front of an address. It ends with the test.
 func NewProxy(t TB, target string) *Proxy {
@@ -94,7 +98,7 @@ func (p *Proxy) accept(work *sync.WaitGroup) {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp4", p.target)
+		server, err := net.DialTimeout("tcp4", p.target, dialWithin)
 		if err != nil {
 			client.Close()
 			continue
