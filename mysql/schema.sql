@@ -1,4 +1,4 @@
--- The tables in which package mysql keeps locks. {prefix} begins their names, {version} is that of this schema.
+-- The tables in which package mysql of stile keeps locks.
 --
 -- Times are microseconds of the server's clock in UTC. A name is found by the SHA-256 of its bytes and then compared byte
 -- by byte; all text is kept as bytes, so that no collation, padding or character set makes one out of two.

@@ -23,6 +23,9 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("migrate prints %q", got)
 	}
 	u.must("migrate", "--url", at) // again
+	if sql := u.must("migrate", "--url", "mariadb://127.0.0.1:1/shop?prefix=my_", "--print"); !strings.Contains(sql, "CREATE TABLE IF NOT EXISTS `my_claim`") {
+		t.Errorf("the SQL for MariaDB is\n%s", sql)
+	}
 
 	for _, tt := range []struct {
 		args []string
@@ -31,6 +34,7 @@ func TestMigrate(t *testing.T) {
 		{[]string{"--url", "redis://127.0.0.1:1"}, "has no tables"},
 		{[]string{"--url", "postgres://127.0.0.1:1/?layout=shedlock"}, "another library"},
 		{[]string{"--url", "postgres://127.0.0.1:1/?schema=a;b", "--print"}, "schema"},
+		{[]string{"--url", "mysql://127.0.0.1:1/shop?prefix=a;b", "--print"}, "prefix"},
 		{[]string{"orders"}, "takes no arguments"},
 	} {
 		r := u.run(append([]string{"migrate"}, tt.args...)...)
