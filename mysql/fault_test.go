@@ -146,14 +146,16 @@ func TestKilledWhileEntering(t *testing.T) {
 		all.Wait()
 		s.Restart()
 		list, err := d.List(timely(t), &driver.Query{Name: "name"})
-		if err != nil || len(list) != 1 {
-			t.Fatalf("list = %+v, %v", list, err)
+		if err != nil {
+			t.Fatalf("list = %v", err)
 		}
 		if err := renew(t, d, last); err != nil && !errors.Is(err, driver.ErrGone) {
 			t.Errorf("renewal after round %d = %v", round, err)
 		}
-		for _, c := range list[0].Claims {
-			highest = max(highest, c.Ticket)
+		for _, l := range list { // none, if all that entered have left
+			for _, c := range l.Claims {
+				highest = max(highest, c.Ticket)
+			}
 		}
 		mustExec(t, d.store.db, "DELETE FROM stile_claim")
 	}
