@@ -33,21 +33,26 @@ func (w *world) declaring(change func(*driver.Traits)) *stile.Client {
 	return c
 }
 
-// A claim that lives in its client's session cannot be left to another client.
+// A claim that lives in its client's session, or connection, cannot be left to another client.
 func TestBoundClaimsCannotBeDetached(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.declaring(func(t *driver.Traits) { t.Bound = true })
-		defer c.Close()
-		lease := w.lock(c.Mutex("x"))
-		if _, err := lease.Detach(w.Context()); !errors.Is(err, stile.ErrUnsupported) {
-			w.Errorf("detach: %v; want ErrUnsupported", err)
-		}
-		pass(time.Minute)
-		if err := lease.Check(); err != nil {
-			w.Errorf("the lease that could not be detached: %v; want it held", err)
-		}
-		w.unlock(lease)
-	})
+	for kind, change := range map[string]func(*driver.Traits){
+		"bound":  func(t *driver.Traits) { t.Bound = true },
+		"pinned": func(t *driver.Traits) { t.Pinned = true },
+	} {
+		inWorld(t, func(w *world) {
+			c := w.declaring(change)
+			defer c.Close()
+			lease := w.lock(c.Mutex("x"))
+			if _, err := lease.Detach(w.Context()); !errors.Is(err, stile.ErrUnsupported) {
+				w.Errorf("detach of a %s claim: %v; want ErrUnsupported", kind, err)
+			}
+			pass(time.Minute)
+			if err := lease.Check(); err != nil {
+				w.Errorf("the %s lease that could not be detached: %v; want it held", kind, err)
+			}
+			w.unlock(lease)
+		})
+	}
 }
 
 func TestLockDelayIsRefusedWhereThereIsNone(t *testing.T) {

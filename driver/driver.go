@@ -45,7 +45,8 @@ type Driver interface {
 	// Traits tells what the store can promise.
 	Traits() Traits
 
-	// Close ends every call and frees what the driver took. Claims stay in the store. Closing twice is harmless.
+	// Close ends every call and frees what the driver took. Claims stay in the store, unless Traits.Pinned. Closing twice is
+	// harmless.
 	Close() error
 }
 

@@ -10,6 +10,7 @@ type Traits struct {
 	Permits  bool   // capacities other than All
 	Delay    bool   // a lease that ran out while it held keeps the lock from others for [Claim.Delay]
 	Bound    bool   // a claim lives in its client's session: no other client can renew it, and all end with the session
+	Pinned   bool   // a claim is its client's alone: no other client can renew it or take it out, and closing the client ends it
 	Whole    bool   // a claim that waits has the lease of one that holds, its TTL
 	Fencing  Grade  // what a ticket is worth
 	Restart  bool   // claims survive a restart of the store

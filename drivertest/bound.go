@@ -7,12 +7,23 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A bound is one of two clients whose claims only the client can renew by which they entered: it has the right one do
-// it. What else is done with a claim is done by the client that was asked, so cases need not know.
-type bound struct {
-	full
+// A homed is one of two clients whose claims only the client can renew by which they entered: it has the right one do
+// it, so cases need not know.
+type homed struct {
+	driver.Driver
 	home *sync.Map // claim id: the client that it entered by
 }
+
+// A bound is a homed client of a store where all else can be done with a claim by the client that was asked.
+type bound struct {
+	homed
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+}
+
+// A pinned is a homed client of a store where also only that client can take a claim out. Others cannot see it.
+type pinned struct{ homed }
 
 // full is what a driver whose claims are bound must be able to do, beside the rest.
 type full interface {
@@ -22,21 +33,34 @@ type full interface {
 	driver.Breaker
 }
 
-// bind makes two clients of a store that binds claims. They must be able to list, watch and break.
-func bind(a, b driver.Driver) (driver.Driver, driver.Driver) {
+// bind makes two clients of a store that binds or pins claims. Where it binds them, they must be able to list, watch and
+// break.
+func bind(t *driver.Traits, a, b driver.Driver) (driver.Driver, driver.Driver) {
 	home := new(sync.Map)
-	return &bound{a.(full), home}, &bound{b.(full), home}
+	switch {
+	case t.Pinned:
+		return &pinned{homed{a, home}}, &pinned{homed{b, home}}
+	case t.Bound:
+		one, other := a.(full), b.(full)
+		return &bound{homed{a, home}, one, one, one}, &bound{homed{b, home}, other, other, other}
+	}
+	return a, b
 }
 
-func (b *bound) of(c *driver.Claim) driver.Driver {
+// Leave has a claim leave by the client that it entered by.
+func (p *pinned) Leave(ctx context.Context, l *driver.Departure) error {
+	return p.of(l.Claim).Leave(ctx, l)
+}
+
+func (b *homed) of(c *driver.Claim) driver.Driver {
 	if d, ok := b.home.Load(c.ID); ok {
 		return d.(driver.Driver)
 	}
-	return b.full
+	return b.Driver
 }
 
 // Enter enters by the client that the claim entered by before.
-func (b *bound) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+func (b *homed) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	d := b.of(c)
 	p, err := d.Enter(ctx, c)
 	if err == nil && p.Ticket != 0 {
@@ -46,12 +70,12 @@ func (b *bound) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 }
 
 // Await awaits by the client that the claim entered by.
-func (b *bound) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+func (b *homed) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	return b.of(c).Await(ctx, c)
 }
 
 // Renew renews each claim by the client that it entered by.
-func (b *bound) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+func (b *homed) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	var (
 		answers = make([]driver.Renewal, len(cs))
 		shares  = map[driver.Driver][]int{}

@@ -295,6 +295,7 @@ func TestBugsAreCaught(t *testing.T) {
 		})},
 		{"Traits", "the clock is unknown", &buggy{traits: func(t *driver.Traits) { t.Clock = "" }}},
 		{"Close", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
+		{"CloseKeepsClaims", "claims that are pinned outlive their client", &buggy{traits: func(t *driver.Traits) { t.Pinned = true }}},
 		{"CloseEndsAwait", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
 		{"StressExclusive", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
 		{"StressShared", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},

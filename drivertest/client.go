@@ -12,7 +12,7 @@ import (
 var clientCases = []Case{
 	{"Traits", "Traits tells what the store can promise.", 0, traits},
 	{"Close", "Close ends every call and frees what the driver took; closing twice is harmless.", 0, closed},
-	{"CloseKeepsClaims", "Claims stay in the store when a driver is closed.", 0, closeKeepsClaims},
+	{"CloseKeepsClaims", "Claims stay in the store when a driver is closed, unless they are pinned to it: then they end.", 0, closeKeepsClaims},
 	{"CloseEndsAwait", "Close ends every call.", ordered, closeEndsAwait},
 	{"Context", "All methods end when their context ends.", 0, contextEnds},
 }
@@ -93,6 +93,10 @@ func closeKeepsClaims(r *run) {
 	r.holds(d, c)
 	if err := d.Close(); err != nil {
 		r.Errorf("close = %v; want nil", err)
+	}
+	if r.traits.Pinned {
+		r.until(r.store.Slack, "the lock is free", r.free)
+		return
 	}
 	r.waits(r.b, r.claim())
 	r.leave(r.a, c)

@@ -80,10 +80,9 @@ func Run(t *testing.T, s Store) {
 
 // check runs one case with two clients of the store.
 func check(t testing.TB, s Store, a, b driver.Driver, c Case) {
-	if a.Traits().Bound {
-		a, b = bind(a, b)
-	}
-	r := &run{TB: t, store: s, traits: a.Traits(), sentence: c.Sentence, a: a, b: b, name: "drivertest/" + c.Name + "/" + rand.Text()}
+	traits := a.Traits()
+	a, b = bind(&traits, a, b)
+	r := &run{TB: t, store: s, traits: traits, sentence: c.Sentence, a: a, b: b, name: "drivertest/" + c.Name + "/" + rand.Text()}
 	r.store.Lease = max(r.store.Lease, r.traits.MinTTL)
 	if s.Lease == 0 {
 		r.store.Lease = max(300*time.Millisecond, r.traits.MinTTL)

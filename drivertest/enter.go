@@ -218,6 +218,9 @@ func capacityForgotten(r *run) {
 }
 
 func reclaim(r *run) {
+	if r.traits.Pinned { // the claims of an earlier run ended with it
+		return
+	}
 	earlier, later := r.claim(), r.claim()
 	earlier.Owner, earlier.Reclaim = "job/é 1", true
 	later.Owner, later.Reclaim = "job/é 1", true

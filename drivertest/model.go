@@ -25,9 +25,7 @@ func Model(t testing.TB, s Store, seed uint64, steps int) {
 	m.ctx, m.cancel = context.WithTimeout(t.Context(), 5*time.Minute)
 	a, b := s.Open(t), s.Open(t)
 	traits := a.Traits()
-	if traits.Bound {
-		a, b = bind(a, b)
-	}
+	a, b = bind(&traits, a, b)
 	m.drivers = []driver.Driver{a, b}
 	m.delays = traits.Delay && traits.Clock != "session"
 	m.brief, m.slack = max(traits.MinTTL, 20*time.Millisecond), s.Slack
