@@ -30,6 +30,13 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	if word := a.Param("layout", "queue"); word != "queue" {
 		return openRows(ctx, a, word)
 	}
+	switch mode := a.Param("mode", "rows"); mode {
+	case "rows":
+	case "session":
+		return openSession(ctx, a)
+	default:
+		return nil, driver.Rejected(fmt.Errorf("parameter mode: %q is neither rows nor session", mode))
+	}
 	d, err := Open(ctx, a)
 	if err != nil {
 		return nil, err
@@ -44,7 +51,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 // Of several hosts it uses the one that accepts writes. Parameters: schema, prefix, dial_timeout, pool_max_conns (how
 // many connections, besides the one that listens), application_name, and sslmode, sslrootcert, sslcert and sslkey as
 // PostgreSQL's own clients have them. What the address leaves out comes from the environment, such as PGPASSWORD and
-// PGSSLMODE.
+// PGSSLMODE. The mode and the layout of an address are for [driver.Open].
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	p, err := newPlace(a.Param("schema", ""), a.Param("prefix", ""))
 	if err != nil {

@@ -13,6 +13,9 @@
 //	GRANT SELECT, UPDATE ON stile.stile_meta TO locks;
 //
 // [LockTx] is a lock that lives in the caller's own transaction. It needs no tables, no lease and no token.
+//
+// A URL with mode=session keeps locks as advisory locks of one connection instead: faster, without tables, and gone with
+// the connection. They have no tokens, no permits and no order.
 package postgres
 
 import (

@@ -63,7 +63,7 @@ func enter(t testing.TB, d *Driver, c *driver.Claim) driver.Place {
 	return p
 }
 
-func leave(t testing.TB, d *Driver, c *driver.Claim) {
+func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
 		t.Fatalf("leave: %v", err)
@@ -95,7 +95,7 @@ func await(t testing.TB, d *Driver, c *driver.Claim) driver.Place {
 	return p
 }
 
-func renew(t testing.TB, d *Driver, c *driver.Claim) error {
+func renew(t testing.TB, d driver.Driver, c *driver.Claim) error {
 	t.Helper()
 	return d.Renew(timely(t), []*driver.Claim{c})[0].Err
 }
