@@ -208,3 +208,57 @@ func TestSessionFrozen(t *testing.T) {
 		t.Errorf("renewal of what is lost = %v; want ErrSession", err)
 	}
 }
+
+// A client that only holds, and has nothing to say, learns of the end of its connection all the same.
+func TestSessionKilledWhileIdle(t *testing.T) {
+	t.Parallel()
+	client, err := stile.New(openSessions(t, sessions(server, "application_name=idle")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	lease, err := client.Mutex("killed/idle").Lock(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := connect(t, server)
+	var n int
+	start := time.Now()
+	scan(t, admin, &n, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'idle'")
+	servertest.Until(t, "the lease is lost", func() bool { return lease.Check() != nil })
+	if late := time.Since(start); n != 1 || late > 2*time.Second {
+		t.Errorf("%d connections were ended, and the lease was lost after %v; want 1, and at once", n, late)
+	}
+}
+
+// A client that lives keeps its session for as long as its claims last, without being asked to.
+func TestSessionOutlastsTimeout(t *testing.T) {
+	t.Parallel()
+	d, other := openSessions(t, sessions(server, "session_timeout=2s")), openSessions(t, sessions(server))
+	a, try := claim("outlasts", "a"), claim("outlasts", "try")
+	try.Try = true
+	sessionEnter(t, d, a, true)
+	start := time.Now()
+	servertest.Until(t, "the timeout is over", func() bool {
+		sessionEnter(t, other, try, false)
+		return time.Since(start) > 3*time.Second
+	})
+	if err := renew(t, d, a); err != nil {
+		t.Errorf("renewal after the timeout = %v; want nil", err)
+	}
+}
+
+// An answer by another backend ends the session, since the locks are not there.
+func TestSessionMoved(t *testing.T) {
+	t.Parallel()
+	d := openSessions(t, sessions(server))
+	a := claim("moved", "a")
+	sessionEnter(t, d, a, true)
+	if err := d.order(timely(t), func() { d.pid++ }); err != nil {
+		t.Fatal(err)
+	}
+	if err := renew(t, d, a); !errors.Is(err, driver.ErrSession) {
+		t.Errorf("renewal = %v; want ErrSession", err)
+	}
+	sessionEnter(t, d, claim("moved", "b"), true)
+}
