@@ -53,21 +53,27 @@ func (s *store) pause(ctx context.Context, d time.Duration) error {
 // attempt does the steps once.
 func (s *store) attempt(ctx context.Context, conn *sql.Conn, steps []sqldb.Step) error {
 	t := &transaction{s: s, conn: conn}
-	if err := t.work(ctx, steps); err != nil {
-		err = s.definite(ctx, err)
-		t.undo(ctx, err)
-		return err
-	}
-	err := s.exec(ctx, conn, append(t.writes, "COMMIT"))
-	if err == nil {
+	err := s.definite(ctx, t.work(ctx, steps))
+	if err == nil && len(t.writes) == 0 {
+		t.undo(ctx)
 		return nil
 	}
-	if undone(err) {
-		err = s.definite(ctx, err)
-	} else {
-		err = s.explain(ctx, err)
+	if err == nil {
+		err = s.exec(ctx, conn, append(t.writes, "COMMIT"))
+		if undone(err) {
+			err = s.definite(ctx, err)
+		} else if err != nil {
+			err = s.explain(ctx, err)
+		}
 	}
-	t.undo(ctx, err)
+	switch number(err) {
+	case 0, readOnlyOption, readOnlyTx, readOnlyMode:
+		if err != nil {
+			drop(conn) // it was lost, or another server may be the one that accepts writes now
+		}
+	default:
+		t.undo(ctx)
+	}
 	return err
 }
 
@@ -80,18 +86,12 @@ type transaction struct {
 	writes text
 }
 
-// undo ends the transaction without effect. The connection of one that failed is used again only if the server answers,
-// and not if it is another's turn to accept writes.
-func (t *transaction) undo(ctx context.Context, err error) {
+// undo ends the transaction without effect, if need be with its connection.
+func (t *transaction) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	switch number(err) {
-	case 0, readOnlyOption, readOnlyTx, readOnlyMode:
+	if _, err := t.conn.ExecContext(ctx, "ROLLBACK"); err != nil {
 		drop(t.conn)
-	default:
-		if _, err := t.conn.ExecContext(ctx, "ROLLBACK"); err != nil {
-			drop(t.conn)
-		}
 	}
 }
 

@@ -180,7 +180,7 @@ func (f facts) promise(batches bool) driver.Traits {
 		note("Commits wait for a semi-synchronous replica, unless it is late (the time-out of semi-synchronous replication): only one of those may be promoted.")
 		t.Failover, t.Fencing = true, driver.ClockFencing
 	default:
-		note("A replica follows late, so a failover can lose the last claims and let two hold a lock; tickets then rise as long as the clocks agree.")
+		note("A replica can follow late (there is a binary log), so a failover can lose the last claims and let two hold a lock; tickets then rise as long as the clocks agree.")
 		t.Fencing = driver.ClockFencing
 	}
 	if !batches {

@@ -22,7 +22,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // find returns the ticket of a claim, 0 if it is not there.
 func (d *Driver) find(ctx context.Context, c *driver.Claim) (ticket int64, err error) {
-	queues, _, err := d.store.Read(ctx, &driver.Query{Name: c.Name})
+	queues, _, err := d.read(ctx, &driver.Query{Name: c.Name})
 	for _, n := range queues {
 		if i := slices.IndexFunc(n.Queue.Entries, func(e driver.Entry) bool { return e.ID == c.ID }); i >= 0 {
 			ticket = n.Queue.Entries[i].Ticket

@@ -75,6 +75,16 @@ func Over(s Store) *Driver {
 	return d
 }
 
+// read is the store's Read, unless the driver is closed.
+func (d *Driver) read(ctx context.Context, q *driver.Query) (list []Named, now int64, err error) {
+	select {
+	case <-d.closed:
+		return nil, 0, driver.ErrClosed
+	default:
+		return d.store.Read(ctx, q)
+	}
+}
+
 // change does steps, and tells those who hold because of them.
 func (d *Driver) change(ctx context.Context, steps ...Step) error {
 	select {
@@ -147,7 +157,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standi
 
 // List is [driver.Lister.List].
 func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listing, error) {
-	queues, now, err := d.store.Read(ctx, query)
+	queues, now, err := d.read(ctx, query)
 	if err != nil {
 		return nil, err
 	}

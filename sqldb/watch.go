@@ -12,7 +12,7 @@ import (
 // than what changed was called for.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	for {
-		queues, now, err := d.store.Read(ctx, &driver.Query{Name: name})
+		queues, now, err := d.read(ctx, &driver.Query{Name: name})
 		if err != nil {
 			return err
 		}
