@@ -9,6 +9,7 @@ package servertest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -262,16 +263,25 @@ func built(t TB, name string) string {
 	return ""
 }
 
-// freePorts returns ports that were free a moment ago, all different.
+// freePorts returns ports that were free a moment ago, all different. They are below those that a system gives to outgoing
+// connections, one of which could have the port of a server while it restarts.
 func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+	const lowest, highest, tries = 10_000, 32_000, 100
+	var (
+		ports []int
+		err   error
+	)
+	for range tries + n {
+		port := lowest + rand.IntN(highest-lowest)
+		l, e := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if e != nil {
+			err = e
+			continue
 		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		defer l.Close() // kept until all are found, so that they differ
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("too few ports are free: %w", err)
 }
