@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,15 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/servertest"
 )
 
 // The documents say nothing that can be checked here and is not: the table of stores is what the stores say of
 // themselves, Go compiles, command lines parse, the reference has every flag, status and key, and links lead somewhere.
-
-var updateDocs = flag.Bool("update", false, "write the table of stores in README.md anew")
 
 const readme = "../../README.md"
 
@@ -42,87 +36,6 @@ func documents(t *testing.T) map[string]string {
 		texts[p] = string(text)
 	}
 	return texts
-}
-
-// storeRows are the stores of the table, each set up as its row says.
-var storeRows = []struct {
-	name, url string
-	open      func(t *testing.T) string
-}{
-	{"memory", "memory://", func(*testing.T) string { return "memory://" }},
-	{"SQLite", "sqlite:///path/locks.db", func(t *testing.T) string { return "sqlite://" + t.TempDir() + "/locks.db" }},
-	{"Redis, `appendfsync always`", "redis://host", func(t *testing.T) string {
-		return "redis://" + servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr
-	}},
-	{"Redis with Sentinel, the same", "redis+sentinel://h1,h2/primary", func(t *testing.T) string {
-		s := servertest.RedisSentinel(t)
-		s.Primary.Redis([]string{"CONFIG", "SET", "appendonly", "yes", "appendfsync", "always"})
-		return "redis+sentinel://" + s.Sentinel.Addr + "/" + s.Name
-	}},
-	{"Redis Cluster, the same", "redis+cluster://h1,h2", func(t *testing.T) string {
-		return "redis+cluster://" + servertest.RedisCluster(t, "--appendonly", "yes", "--appendfsync", "always")[0].Addr
-	}},
-	{"Redis, nothing on disk", "redis://host", func(t *testing.T) string { return "redis://" + servertest.Redis(t).Addr }},
-	{"PostgreSQL", "postgres://host/database", func(t *testing.T) string {
-		return "postgres://postgres@" + servertest.Postgres(t, "fsync = on").Addr + "/postgres"
-	}},
-	{"PostgreSQL with a synchronous standby", "postgres://h1,h2/database", func(t *testing.T) string {
-		primary, _ := servertest.PostgresPair(t)
-		return "postgres://postgres@" + primary.Addr + "/postgres"
-	}},
-	{"MySQL or MariaDB", "mysql://host/database", func(t *testing.T) string {
-		return "mysql://root@" + servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1").Addr + "/mysql"
-	}},
-	{"ZooKeeper, three servers", "zk://h1,h2,h3/chroot", func(t *testing.T) string {
-		return "zk://" + servertest.ZooKeeperEnsemble(t, 3)[0].Addr
-	}},
-	{"etcd, three members", "etcd://h1,h2,h3", func(t *testing.T) string {
-		return "etcd://" + servertest.EtcdCluster(t, 3)[0].Addr
-	}},
-	{"Consul, three servers", "consul://host", func(t *testing.T) string {
-		return "consul://" + servertest.ConsulCluster(t, 3, map[string]any{"session_ttl_min": "10s"})[0].Addr
-	}},
-}
-
-func TestStoreTable(t *testing.T) {
-	t.Parallel()
-	yes := map[bool]string{true: "yes", false: "no"}
-	var b strings.Builder
-	b.WriteString("| store | URL | waiters are told by | leases end by the clock of the | claims survive a restart / a failover | tokens rise | what it says of itself |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, row := range storeRows {
-		d, err := driver.Open(t.Context(), row.open(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		traits := d.Traits()
-		if !traits.Ordered || !traits.Shared || !traits.Permits {
-			t.Errorf("README.md says that every store has order, readers and permits; %s has not", row.name)
-		}
-		var notes []string
-		for _, n := range traits.Notes {
-			notes = append(notes, strings.ToUpper(n[:1])+strings.TrimSuffix(n[1:], ".")+".")
-		}
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s / %s | %s | %s |\n", row.name, row.url, traits.Wake, traits.Clock,
-			yes[traits.Restart], yes[traits.Failover], traits.Fencing, strings.Join(notes, " "))
-	}
-	text := documents(t)[readme]
-	const begin, end = "<!-- stores: go test ./cmd/stile -run TestStoreTable -update -->\n", "<!-- end of stores -->\n"
-	before, rest, ok1 := strings.Cut(text, begin)
-	got, after, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		t.Fatal("README.md has no place for the table of stores")
-	}
-	if *updateDocs {
-		if err := os.WriteFile(readme, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if want := b.String(); got != want {
-		t.Errorf("the table of stores in README.md is\n%swant\n%sgo test ./cmd/stile -run TestStoreTable -update writes it", got, want)
-	}
 }
 
 // snippetFrame is what a block of Go without a package clause stands in.

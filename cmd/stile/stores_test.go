@@ -1,0 +1,143 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// What the documents say of the stores is what the stores say of themselves: a table in README.md, and the remarks of
+// each in docs/stores.md.
+
+var updateDocs = flag.Bool("update", false, "write what README.md and docs/stores.md say of the stores anew")
+
+const remarks = "../../docs/stores.md"
+
+// A storeRow is a store, and how one is set up as its name says.
+type storeRow struct {
+	name, url string
+	open      func(t *testing.T) string
+}
+
+var storeRows = []storeRow{
+	{"memory", "memory://", func(*testing.T) string { return "memory://" }},
+	{"SQLite", "sqlite:///path/locks.db", func(t *testing.T) string { return "sqlite://" + t.TempDir() + "/locks.db" }},
+	{"Redis, `appendfsync always`", "redis://host", func(t *testing.T) string {
+		return "redis://" + servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr
+	}},
+	{"Redis with Sentinel, the same", "redis+sentinel://h1,h2/primary", func(t *testing.T) string {
+		s := servertest.RedisSentinel(t)
+		s.Primary.Redis([]string{"CONFIG", "SET", "appendonly", "yes", "appendfsync", "always"})
+		return "redis+sentinel://" + s.Sentinel.Addr + "/" + s.Name
+	}},
+	{"Redis Cluster, the same", "redis+cluster://h1,h2", func(t *testing.T) string {
+		return "redis+cluster://" + servertest.RedisCluster(t, "--appendonly", "yes", "--appendfsync", "always")[0].Addr
+	}},
+	{"Redis, nothing on disk", "redis://host", func(t *testing.T) string { return "redis://" + servertest.Redis(t).Addr }},
+	{"Redis, as other libraries keep locks", "redis://host?layout=setnx", func(t *testing.T) string {
+		return "redis://" + servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr + "?layout=setnx"
+	}},
+	{"PostgreSQL", "postgres://host/database", func(t *testing.T) string {
+		return "postgres://postgres@" + servertest.Postgres(t, "fsync = on").Addr + "/postgres"
+	}},
+	{"PostgreSQL with a synchronous standby", "postgres://h1,h2/database", func(t *testing.T) string {
+		primary, _ := servertest.PostgresPair(t)
+		return "postgres://postgres@" + primary.Addr + "/postgres"
+	}},
+	{"MySQL or MariaDB", "mysql://host/database", func(t *testing.T) string {
+		return "mysql://root@" + servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1").Addr + "/mysql"
+	}},
+	{"ZooKeeper, three servers", "zk://h1,h2,h3/chroot", func(t *testing.T) string {
+		return "zk://" + servertest.ZooKeeperEnsemble(t, 3)[0].Addr
+	}},
+	{"etcd, three members", "etcd://h1,h2,h3", func(t *testing.T) string {
+		return "etcd://" + servertest.EtcdCluster(t, 3)[0].Addr
+	}},
+	{"Consul, three servers", "consul://host", func(t *testing.T) string {
+		return "consul://" + servertest.ConsulCluster(t, 3, map[string]any{"session_ttl_min": "10s"})[0].Addr
+	}},
+}
+
+func TestStoreTable(t *testing.T) {
+	t.Parallel()
+	var table, notes strings.Builder
+	table.WriteString("| store | URL | good for | locks | waiters are told by | leases end by the clock of the | claims survive a restart / a failover | tokens rise |\n")
+	table.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, row := range storeRows {
+		d, err := driver.Open(t.Context(), row.open(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		traits := d.Traits()
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s | %s | %s / %s | %s |\n", row.name, row.url, purpose(traits), kinds(traits),
+			traits.Wake, traits.Clock, yes(traits.Restart), yes(traits.Failover), traits.Fencing)
+		fmt.Fprintf(&notes, "\n## %s\n\n`%s`\n\n", row.name, row.url)
+		for _, n := range traits.Notes {
+			fmt.Fprintf(&notes, "- %s.\n", strings.ToUpper(n[:1])+strings.TrimSuffix(n[1:], "."))
+		}
+		if len(traits.Notes) == 0 {
+			notes.WriteString("Nothing more.\n")
+		}
+	}
+	holds(t, readme, table.String())
+	holds(t, remarks, notes.String())
+}
+
+// purpose is what a lock of the store may be trusted with.
+func purpose(t driver.Traits) string {
+	if t.Fencing == driver.NoFencing {
+		return "saving work"
+	}
+	return "correctness, with tokens"
+}
+
+// kinds are the locks that the store has, and whether they are had in the order in which they were asked for.
+func kinds(t driver.Traits) string {
+	kinds := []string{"exclusive"}
+	if t.Shared {
+		kinds = append(kinds, "readers")
+	}
+	if t.Permits {
+		kinds = append(kinds, "permits")
+	}
+	if len(kinds) == 3 {
+		kinds = []string{"all"}
+	}
+	if t.Ordered {
+		kinds = append(kinds, "in order")
+	}
+	return strings.Join(kinds, ", ")
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// holds fails if a document does not have the text at the place for it, or writes it there.
+func holds(t *testing.T, path, want string) {
+	t.Helper()
+	const begin, end = "<!-- stores: go test ./cmd/stile -run TestStoreTable -update -->\n", "<!-- end of stores -->\n"
+	before, rest, ok1 := strings.Cut(documents(t)[path], begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the stores", path)
+	}
+	if *updateDocs {
+		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got != want {
+		t.Errorf("%s says of the stores\n%swant\n%sgo test ./cmd/stile -run TestStoreTable -update writes it", path, got, want)
+	}
+}
