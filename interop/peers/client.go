@@ -30,6 +30,10 @@ type client interface {
 	// unlock gives the lock back and waits until that is done.
 	unlock() error
 
+	// pause stops the process, until resume, as SIGSTOP does.
+	pause()
+	resume()
+
 	// kill ends the process as kill -9 does. What the process started may outlive it.
 	kill()
 
@@ -81,6 +85,10 @@ func begin(dir string, args ...string) (*process, error) {
 	}()
 	return p, nil
 }
+
+func (p *process) pause() { p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+func (p *process) resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 
 func (p *process) kill() {
 	p.once.Do(func() {

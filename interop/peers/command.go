@@ -60,6 +60,10 @@ func (c *command) unlock() error {
 	}
 }
 
+func (c *command) pause() { c.run.pause() }
+
+func (c *command) resume() { c.run.resume() }
+
 func (c *command) kill() {
 	if c.run != nil {
 		c.run.kill()

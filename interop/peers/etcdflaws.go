@@ -45,7 +45,7 @@ func (s *etcdStage) revoked(open opener) (string, bool, error) {
 		return "", false, err
 	}
 	defer end()
-	name := newScene().name
+	name := newScene("").name
 	if _, err := list[0].lock(ctx, name); err != nil {
 		return "", false, err
 	}
@@ -81,7 +81,7 @@ func twice(open func() (first, second locker, end func(), err error)) (string, b
 		return "", false, err
 	}
 	defer end()
-	name := newScene().name
+	name := newScene("").name
 	if _, err := a.lock(ctx, name); err != nil {
 		return "", false, err
 	}
@@ -106,7 +106,7 @@ func (s *etcdStage) late(hold func(ctx context.Context, addr, name string) (over
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	proxy := servertest.NewProxy(s.t, s.addr)
-	name := newScene().name
+	name := newScene("").name
 	over, end, err := hold(ctx, proxy.Addr, name)
 	if err != nil {
 		return "", false, err

@@ -27,7 +27,8 @@ func main() {
 	var w setting
 	flag.StringVar(&w.curator, "curator", "interop/curator", "the folder of the Java client, built")
 	flag.StringVar(&w.bin, "bin", "bin", "the folder of the programs that make built")
-	only := flag.String("only", "", "one store alone: consul, zookeeper or etcd")
+	flag.StringVar(&w.redis, "redis", "interop/redis", "the folder of the Python and JavaScript clients, built")
+	only := flag.String("only", "", "one store alone: consul, zookeeper, etcd or redis")
 	flag.Parse()
 	if !all(&w, *only) {
 		os.Exit(1)
@@ -52,6 +53,7 @@ func all(w *setting, only string) bool {
 		flaws func(servertest.TB) ([]flaw, error)
 	}{
 		{"consul", w.consul, nil}, {"zookeeper", w.zooKeeper, w.zooKeeperFlaws}, {"etcd", w.etcd, etcdFlaws},
+		{"redis", w.oneRedis, nil},
 	} {
 		if only != "" && only != s.name {
 			continue
@@ -78,6 +80,8 @@ func all(w *setting, only string) bool {
 	}
 	work.Wait()
 	wrong := table(os.Stdout, results)
+	fmt.Println()
+	leaseTable(os.Stdout, results)
 	fmt.Println()
 	seen := slices.Concat(sights...)
 	slices.SortStableFunc(seen, func(a, b sight) int { return a.number - b.number })

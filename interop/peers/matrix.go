@@ -12,9 +12,11 @@ import (
 
 // A store is a server with the kinds of clients that meet on it.
 type store struct {
-	name  string
-	kinds []kind
-	pairs []pair
+	name   string
+	names  string // what the names of its locks begin with
+	leases bool   // a lock lives as long as its holder renews it, and not as long as a session
+	kinds  []kind
+	pairs  []pair
 }
 
 func (s *store) kind(name string) kind {
@@ -45,10 +47,10 @@ func run(stores []*store) []result {
 			}
 		})
 	}
-	var failures []*[2]error
+	var failures []*[4]error
 	for _, s := range stores {
 		for _, p := range s.pairs {
-			r, errs := &result{pair: p, store: s.name}, &[2]error{}
+			r, errs := &result{pair: p, store: s.name, names: s.names}, &[4]error{}
 			results, failures = append(results, r), append(failures, errs)
 			a, b := s.kind(p.holder), s.kind(p.contender)
 			long := max(a.ends, b.ends) > session
@@ -59,6 +61,12 @@ func run(stores []*store) []result {
 			play(long, &errs[0], "two clients", func() error { return meet(a, b, r) })
 			if !p.shares {
 				play(long, &errs[1], "three clients", func() error { return queue(a, middle, b, r) })
+			}
+			if s.leases {
+				play(true, &errs[2], "a late release", func() error { return late(a, b, r) })
+			}
+			if s.leases && !a.fixed {
+				play(true, &errs[3], "three leases", func() error { return outlast(a, b, r) })
 			}
 		}
 	}

@@ -25,6 +25,7 @@ type kind struct {
 	ends  time.Duration // the time of its session, or lease, in the store
 	delay time.Duration // how long the store then keeps the lock from others
 	slow  time.Duration // how long it may sleep when it finds such a delay
+	fixed bool          // it cannot renew
 	after string        // the kind of the same library that waits behind it; "" means itself
 }
 
@@ -38,10 +39,14 @@ type pair struct {
 type result struct {
 	pair
 	store    string
+	names    string        // what the lock's name begins with
 	shared   bool          // both held
 	handover time.Duration // from the call that gives the lock back until the contender said that it holds
 	killed   time.Duration // from the end of the holder's process
 	behind   time.Duration // from the release, for a client that stands behind one that was killed while it waited
+	expired  time.Duration // from the stop of the holder's process
+	told     bool          // the holder, when it gave back what it no longer had, that this was so
+	outlasts bool          // the holder held for three leases
 	err      error
 }
 
@@ -52,7 +57,9 @@ type scene struct {
 	token int64 // of the last grant; 0 if it had none
 }
 
-func newScene() *scene { return &scene{name: fmt.Sprintf("interop-%08x", rand.Uint32())} }
+func newScene(names string) *scene {
+	return &scene{name: fmt.Sprintf("%sinterop-%08x", names, rand.Uint32())}
+}
 
 func (s *scene) end() {
 	for _, c := range s.cast {
@@ -111,7 +118,7 @@ func waits(c client) error {
 
 // meet has the holder block the contender, hand over to it, and die holding.
 func meet(holder, contender kind, r *result) error {
-	s := newScene()
+	s := newScene(r.names)
 	defer s.end()
 	a, err := s.start(holder)
 	if err != nil {
@@ -187,7 +194,7 @@ func latest(dead, next kind) time.Duration { return 2*dead.ends + dead.delay + n
 
 // queue has one client hold, another of the same library wait, and the contender wait behind it; the one in the middle dies.
 func queue(holder, middle, contender kind, r *result) error {
-	s := newScene()
+	s := newScene(r.names)
 	defer s.end()
 	var cast []client
 	for i, k := range []kind{holder, middle, contender} {

@@ -47,6 +47,9 @@ func (l *fakeLock) settle() {
 			l.token++
 		}
 		c.granted = true
+		if l.fault == "does not renew" {
+			c.removeAfter(c.ends)
+		}
 		c.grants <- strconv.FormatInt(l.token, 10)
 	}
 }
@@ -82,9 +85,21 @@ func (c *fakeClient) unlock() error {
 	}
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
+	if !slices.Contains(c.l.queue, c) {
+		if c.l.fault == "frees what is another's" {
+			c.l.queue = slices.DeleteFunc(c.l.queue, func(other *fakeClient) bool { return other.granted })
+			c.l.settle()
+		}
+		return errors.New("the lock is not held")
+	}
 	c.remove()
 	return nil
 }
+
+// pause and kill are the same to the lock: nothing renews.
+func (c *fakeClient) pause() { c.kill() }
+
+func (c *fakeClient) resume() {}
 
 func (c *fakeClient) kill() {
 	c.l.mu.Lock()
@@ -96,7 +111,11 @@ func (c *fakeClient) kill() {
 	case c.l.fault == "frees at once":
 		after = 0
 	}
-	time.AfterFunc(after, func() {
+	c.removeAfter(after)
+}
+
+func (c *fakeClient) removeAfter(d time.Duration) {
+	time.AfterFunc(d, func() {
 		c.l.mu.Lock()
 		defer c.l.mu.Unlock()
 		c.remove()
@@ -107,15 +126,17 @@ func (c *fakeClient) close() {}
 
 // Each way in which a lock can be wrong is seen.
 func TestScenarios(t *testing.T) {
-	for _, tt := range []struct{ fault, meet, queue string }{
-		{"", "", ""},
-		{"grants to all", "the contender: it holds, token 2, while another client does", "client 2 of three: it holds"},
-		{"a try always holds", "a try holds while another client does", ""},
-		{"keeps what is given back", "the contender, after the unlock: it still waits", "the last of three: it still waits"},
-		{"keeps what the dead held", "the contender, after the holder's death: it still waits", ""},
-		{"keeps the place of the dead", "", "the last of three: it still waits"},
-		{"frees at once", "before a session could end", ""},
-		{"repeats a token", "the contender, after the unlock: token 1 after 1", "the last of three: token 1 after 1"},
+	for _, tt := range []struct{ fault, meet, queue, late, outlast string }{
+		{"", "", "", "", ""},
+		{"grants to all", "the contender: it holds, token 2, while another client does", "client 2 of three: it holds", "the contender: it holds", "the contender: it holds"},
+		{"a try always holds", "a try holds while another client does", "", "", ""},
+		{"keeps what is given back", "the contender, after the unlock: it still waits", "the last of three: it still waits", "a third client, after the contender's unlock: it still waits", "it still waits"},
+		{"keeps what the dead held", "the contender, after the holder's death: it still waits", "", "when the holder was stopped: it still waits", ""},
+		{"keeps the place of the dead", "", "the last of three: it still waits", "", ""},
+		{"frees at once", "before a session could end", "", "before a lease could end", ""},
+		{"frees what is another's", "", "", "a third client, after the late release: it holds", ""},
+		{"does not renew", "", "", "", "the contender holds, token \"2\", while the holder renews"},
+		{"repeats a token", "the contender, after the unlock: token 1 after 1", "the last of three: token 1 after 1", "token 1 after 1", "token 1 after 1"},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -123,6 +144,10 @@ func TestScenarios(t *testing.T) {
 				expect(t, "meet", meet(k, k, &result{}), tt.meet)
 				k = (&fakeLock{fault: tt.fault}).kind()
 				expect(t, "queue", queue(k, k, k, &result{}), tt.queue)
+				k = (&fakeLock{fault: tt.fault}).kind()
+				expect(t, "late", late(k, k, &result{}), tt.late)
+				k = (&fakeLock{fault: tt.fault}).kind()
+				expect(t, "outlast", outlast(k, k, &result{}), tt.outlast)
 			})
 		})
 	}
@@ -156,6 +181,23 @@ func TestTable(t *testing.T) {
 		if !slices.Contains(strings.Split(out.String(), "\n"), line) {
 			t.Errorf("the table has no line %q:\n%s", line, &out)
 		}
+	}
+}
+
+func TestLeaseTable(t *testing.T) {
+	var out strings.Builder
+	leaseTable(&out, []result{
+		{store: "S", pair: pair{holder: "a", contender: "b"}, expired: 3540 * time.Millisecond, outlasts: true, told: true},
+		{store: "S", pair: pair{holder: "b", contender: "a"}, expired: 2 * time.Second},
+		{store: "T", pair: pair{holder: "c", contender: "d"}},
+	})
+	want := []string{
+		"| S | a | b | yes | 3.5s | frees nothing, and is told |",
+		"| S | b | a | cannot | 2s | frees nothing |",
+		"",
+	}
+	if got := strings.Split(out.String(), "\n")[2:]; !slices.Equal(got, want) {
+		t.Errorf("the table has %q, want %q", got, want)
 	}
 }
 

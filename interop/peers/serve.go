@@ -26,7 +26,7 @@ type trier interface {
 }
 
 // session is the time after which the stores take a dead client's locks away: a session of ZooKeeper or Consul, a lease
-// of etcd.
+// of etcd, the time that a key of Redis has.
 const session = 4 * time.Second
 
 // lockers opens a client of each kind that is a library for Go, at a server's address,
@@ -37,6 +37,9 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 	"etcd election": openElection,
 	"v3lock":        openService,
 	"consul/api":    openConsul,
+	"redsync":       openRedsync,
+	"redislock":     openRedislock,
+	"rueidis":       openRueidis,
 
 	"stile":           openStile((*stile.Client).Mutex),
 	"stile writer":    openStile((*stile.Client).Writer),

@@ -11,6 +11,7 @@ import (
 	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
 	_ "github.com/stilelock/stile/etcd"
 	"github.com/stilelock/stile/internal/claims"
+	_ "github.com/stilelock/stile/redis"
 	_ "github.com/stilelock/stile/zookeeper"
 )
 

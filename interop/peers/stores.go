@@ -21,6 +21,7 @@ type setting struct {
 	self    string // this program
 	bin     string // the folder of the programs that make built
 	curator string // the folder of the Java client
+	redis   string // the folder of the Python and JavaScript clients
 	dir     string
 }
 

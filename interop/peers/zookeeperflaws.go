@@ -59,7 +59,7 @@ func (s *zkStage) deleted(open opener) (string, bool, error) {
 		return "", false, err
 	}
 	defer end()
-	name := newScene().name
+	name := newScene("").name
 	if _, err := list[0].lock(ctx, name); err != nil {
 		return "", false, err
 	}
@@ -95,7 +95,7 @@ func (s *zkStage) stray(open opener) (string, bool, error) {
 		return "", false, err
 	}
 	defer end()
-	name := newScene().name
+	name := newScene("").name
 	odd := "/" + name + "/notes"
 	for _, path := range []string{"/" + name, odd} {
 		if _, err := s.conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
@@ -131,7 +131,7 @@ func (s *zkStage) lostReply(open opener) (string, bool, error) {
 		return "", false, err
 	}
 	defer l.close()
-	name := newScene().name
+	name := newScene("").name
 	if _, err := s.conn.Create("/"+name, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		return "", false, err
 	}
@@ -162,7 +162,7 @@ func (s *zkStage) expired(open opener) (string, bool, error) {
 		return "", false, err
 	}
 	defer cut.close()
-	name := newScene().name
+	name := newScene("").name
 	if _, err := list[0].lock(ctx, name); err != nil {
 		return "", false, err
 	}
@@ -204,7 +204,7 @@ func (s *zkStage) cutOff(open opener) (string, bool, error) {
 		return "", false, err
 	}
 	defer other.close()
-	name := newScene().name
+	name := newScene("").name
 	if _, err := l.lock(ctx, name); err != nil {
 		return "", false, err
 	}

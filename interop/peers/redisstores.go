@@ -1,0 +1,49 @@
+//go:build unix
+
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// python and node are kinds of clients in other languages, at the addresses of one or several servers.
+func (w *setting) python(name, lock, addrs string) kind {
+	return w.foreign(name, filepath.Join(w.redis, "target", "python", "bin", "python"), filepath.Join(w.redis, "peer.py"), lock, addrs)
+}
+
+func (w *setting) node(name, addrs string) kind {
+	return w.foreign(name, "node", filepath.Join(w.redis, "target", "peer.js"), addrs)
+}
+
+// foreign is a kind that is a program which is told in lines what to do.
+func (w *setting) foreign(name string, args ...string) kind {
+	args = append(args, strconv.FormatInt(session.Milliseconds(), 10))
+	return kind{name: name, ends: session, start: func() (client, error) { return converse(w.dir, args...) }}
+}
+
+// oneRedis is one server, with locks as a string each.
+func (w *setting) oneRedis(t servertest.TB) *store {
+	addr := servertest.Redis(t).Addr
+	url := "redis://" + addr + "?layout=setnx"
+	redlockPy := w.python("redlock-py", "redlock-py", addr)
+	redlockPy.fixed = true
+	others := []kind{
+		w.own("redsync", addr), w.own("redislock", addr), w.own("rueidis", addr),
+		w.python("redis-py", "redis-py", addr), redlockPy, w.node("node-redlock", addr),
+	}
+	s := &store{
+		name:   "Redis",
+		names:  "orders {42}, Größe ",
+		leases: true,
+		kinds:  append(others, w.own("stile", url), w.run(url), w.own("stile candidate", url)),
+	}
+	for _, k := range others {
+		s.pairs = append(s.pairs, both(k.name, "stile")...)
+	}
+	s.pairs = slices.Concat(s.pairs, both("redis-py", "stile run"), both("redsync", "stile candidate"))
+	return s
+}

@@ -1,0 +1,100 @@
+"""A client of the locks of redis-py or redlock-py that is told on its standard input what to do.
+
+It is told one line each: lock NAME, try NAME, unlock, exit. It answers held, busy, free, or error and a text.
+Arguments: redis-py, endless (redis-py's lock as it is without a timeout) or redlock-py; the servers, as host:port with
+commas between; the lease in milliseconds. What the library can renew is renewed every third of the lease.
+"""
+
+import sys
+import threading
+
+import redis
+import redlock
+
+
+class RedisPy:
+    """Lock of redis-py."""
+
+    def __init__(self, servers, lease):
+        self.client = redis.Redis(**servers[0])
+        self.client.ping()
+        self.lease = lease
+        self.held = None
+        self.over = None
+
+    def take(self, name, wait):
+        timeout = self.lease and self.lease / 1000
+        held = self.client.lock(name, timeout=timeout, sleep=0.05, thread_local=False)
+        if not held.acquire(blocking=wait):
+            return False
+        self.held = held
+        if self.lease:
+            self.over = threading.Event()
+            self.renewal = threading.Thread(target=self.renew, args=(held, self.over), daemon=True)
+            self.renewal.start()
+        return True
+
+    def renew(self, held, over):
+        while not over.wait(self.lease / 3000):
+            try:
+                held.reacquire()
+            except redis.exceptions.LockError:
+                return
+
+    def release(self):
+        if self.over:
+            self.over.set()
+            self.renewal.join()
+        self.held.release()
+
+
+class Endless(RedisPy):
+    """Lock of redis-py as its defaults make it, which never ends."""
+
+    def __init__(self, servers, _):
+        super().__init__(servers, None)
+
+
+class RedlockPy:
+    """Lock of redlock-py, which cannot be renewed."""
+
+    def __init__(self, servers, lease):
+        self.locks = redlock.Redlock(servers, retry_count=1, retry_delay=0.05)
+        self.lease = lease
+        self.held = None
+
+    def take(self, name, wait):
+        self.held = self.locks.lock(name, self.lease)
+        while wait and not self.held:
+            self.held = self.locks.lock(name, self.lease)
+        return bool(self.held)
+
+    def release(self):
+        self.locks.unlock(self.held)
+
+
+def answer(client, verb, name):
+    if verb in ("lock", "try"):
+        return "held -" if client.take(name, verb == "lock") else "busy"
+    if verb == "unlock":
+        client.release()
+        return "free"
+    return "error unknown request " + verb
+
+
+def main(kind, servers, lease):
+    servers = [dict(zip(("host", "port"), s.split(":"))) for s in servers.split(",")]
+    client = {"redis-py": RedisPy, "endless": Endless, "redlock-py": RedlockPy}[kind](servers, int(lease))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        verb, _, name = line.rstrip("\n").partition(" ")
+        if verb == "exit":
+            break
+        try:
+            said = answer(client, verb, name)
+        except Exception as e:
+            said = "error %s: %s" % (type(e).__name__, str(e).replace("\n", " "))
+        print(said, flush=True)
+
+
+main(*sys.argv[1:])
