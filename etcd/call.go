@@ -32,7 +32,13 @@ func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
 // commit runs a transaction and makes sure that the store that answers is the one that answered before.
 func (d *Driver) commit(ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	seen := d.past.seen()
-	r, err := d.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+	var r *clientv3.TxnResponse
+	var err error
+	if len(conditions) == 0 && len(then) == 1 && then[0].IsDelete() {
+		r, err = plain(ctx, d.client, then[0])
+	} else {
+		r, err = d.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+	}
 	if err != nil {
 		return nil, err
 	}

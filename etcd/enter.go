@@ -16,7 +16,7 @@ import (
 // mostReclaimed is how many claims of earlier runs one transaction removes.
 const mostReclaimed = 64
 
-// Enter is one transaction where nobody stands in line, and two for a claim that comes to stand behind others.
+// Enter is one transaction, or a part of one, where nobody stands in line, and two for a claim that comes to stand behind others.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	bounded, done, err := d.begin(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, k *claim, q queue, s
 	otherwise := []clientv3.Op{wholeQueue(folder)}
 	nobodySince := clientv3.Compare(clientv3.CreateRevision(folder), "<", seen+1).WithPrefix()
 	if len(q) == 0 { // there is nothing to read but what is put
-		return d.commit(ctx, []clientv3.Cmp{nobodySince}, []clientv3.Op{put}, otherwise)
+		return d.batch.do(ctx, folder, []clientv3.Cmp{nobodySince}, []clientv3.Op{put}, otherwise)
 	}
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(k.key), "=", 0)}
 	var then []clientv3.Op

@@ -43,6 +43,7 @@ type Driver struct {
 	past   past
 	pulse  *pulse
 	pool   *pool
+	batch  *batcher
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -93,6 +94,7 @@ func newDriver(prefix string) *Driver {
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.pool = newPool(d)
+	d.batch = &batcher{d: d}
 	return d
 }
 

@@ -1,0 +1,200 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// together has calls of a driver's wait for each other until all can go. The leases that they need must be in the pool.
+func together(t testing.TB, d *Driver, calls ...func()) {
+	t.Helper()
+	land := busy(d)
+	var all sync.WaitGroup
+	for _, call := range calls {
+		all.Go(call)
+	}
+	wait(t, d, len(calls))
+	land()
+	all.Wait()
+	d.batch.mu.Lock()
+	defer d.batch.mu.Unlock()
+	if d.batch.flights != 0 || len(d.batch.waiting) != 0 {
+		t.Errorf("%d flights and %d requests are left", d.batch.flights, len(d.batch.waiting))
+	}
+}
+
+// busy has no request of a driver's go at once, until land is called.
+func busy(d *Driver) (land func()) {
+	d.batch.mu.Lock()
+	defer d.batch.mu.Unlock()
+	d.batch.flights = mostFlights
+	return func() {
+		for range mostFlights {
+			d.batch.land()
+		}
+	}
+}
+
+// wait returns when n requests of a driver's wait for others.
+func wait(t testing.TB, d *Driver, n int) {
+	t.Helper()
+	servertest.Until(t, "the requests wait", func() bool {
+		d.batch.mu.Lock()
+		defer d.batch.mu.Unlock()
+		return len(d.batch.waiting) == n
+	})
+}
+
+// provide puts leases for n claims into the pool.
+func provide(t testing.TB, d *Driver, n int) {
+	t.Helper()
+	var leases []*lease
+	for range n {
+		l, err := d.pool.take(timely(t), d.seconds(claimOn("").TTL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, l)
+	}
+	for _, l := range leases {
+		d.pool.put(l)
+	}
+}
+
+func TestManyNamesGoTogether(t *testing.T) {
+	t.Parallel()
+	for version, start := range map[string]func(servertest.TB, ...string) *servertest.Server{"current": servertest.Etcd, "old": servertest.EtcdOld} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			const n = 50
+			m := &meter{sent: map[string]int{}}
+			d := metered(t, m, start(t).Addr)
+			provide(t, d, n)
+			claims := make([]*driver.Claim, n)
+			var enters, leaves []func()
+			for i := range claims {
+				c := claimOn(fmt.Sprint("name ", i))
+				claims[i] = c
+				enters = append(enters, func() {
+					if p := enter(t, d, c); !p.Holds || p.Ticket == 0 {
+						t.Errorf("place of %q = %+v; want one that holds", c.Name, p)
+					}
+				})
+				leaves = append(leaves, func() { leave(t, d, c) })
+			}
+			m.take()
+			together(t, d, enters...)
+			if sent, sum := m.take(); sent["Txn"] != 1 || sum != 1 {
+				t.Errorf("%d claims on as many names entered by %v; want one transaction", n, sent)
+			}
+			for _, c := range claims {
+				if err := renew(t, d, c); err != nil {
+					t.Errorf("renewal of %q = %v", c.Name, err)
+				}
+			}
+			m.take()
+			together(t, d, leaves...)
+			if sent, sum := m.take(); sent["Txn"] != 1 || sum != 1 {
+				t.Errorf("%d claims on as many names left by %v; want one transaction", n, sent)
+			}
+			for _, c := range claims {
+				if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
+					t.Errorf("leaving %q again = %v; want ErrGone", c.Name, err)
+				}
+			}
+		})
+	}
+}
+
+// Keys that one transaction creates have one create revision, so claims of one name would have one ticket.
+func TestOneNameNeverGoesTogether(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	d := open(t, servertest.Etcd(t).Addr)
+	provide(t, d, n)
+	var mu sync.Mutex
+	var tickets []int64
+	var calls []func()
+	for range n {
+		c := claimOn("name")
+		c.Weight = 1
+		calls = append(calls, func() {
+			p := enter(t, d, c)
+			mu.Lock()
+			defer mu.Unlock()
+			tickets = append(tickets, p.Ticket)
+		})
+	}
+	together(t, d, calls...)
+	slices.Sort(tickets)
+	if got := slices.Compact(slices.Clone(tickets)); len(got) != n {
+		t.Errorf("tickets of %d readers = %v; want all different", n, tickets)
+	}
+}
+
+// What a user may not write does not keep him from what he may.
+func TestARefusalIsForOneName(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	guarded(t, s)
+	opened, err := driver.Open(timely(t), "etcd://locks:hunter2@"+s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := opened.(*Driver)
+	defer d.Close()
+	end := clientv3.GetPrefixRangeEnd
+	_, e1 := root(t, s).RoleGrantPermission(timely(t), "locks", "stile/mine", end("stile/mine"), clientv3.PermissionType(clientv3.PermReadWrite))
+	_, e2 := root(t, s).RoleRevokePermission(timely(t), "locks", "stile/", end("stile/"))
+	if err := errors.Join(e1, e2); err != nil {
+		t.Fatal(err)
+	}
+	provide(t, d, 3)
+	mine, too, theirs := claimOn("mine"), claimOn("mine too"), claimOn("theirs")
+	together(t, d,
+		func() { enter(t, d, mine) },
+		func() { enter(t, d, too) },
+		func() {
+			_, err := d.Enter(timely(t), theirs)
+			says(t, err, `does not let user "locks"`)
+		})
+	for _, c := range []*driver.Claim{mine, too} {
+		if err := renew(t, d, c); err != nil {
+			t.Errorf("renewal of %q = %v; want it held", c.Name, err)
+		}
+	}
+}
+
+// A request that never went was not applied, is not sent later, and its caller is told so.
+func TestARequestIsTakenBack(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d := open(t, s.Addr)
+	provide(t, d, 2)
+	ctx, cancel := context.WithCancel(timely(t))
+	defer cancel()
+	land := busy(d)
+	gone := make(chan error, 1)
+	go func() {
+		_, err := d.Enter(ctx, claimOn("goes"))
+		gone <- err
+	}()
+	wait(t, d, 1)
+	cancel()
+	if err := <-gone; !driver.IsRejected(err) {
+		t.Errorf("a request that was taken back = %v; want an error that says that it was not applied", err)
+	}
+	land()
+	enter(t, d, claimOn("stays"))
+	if left := keys(t, operator(t, s.Addr), "stile/"); len(left) != 1 {
+		t.Errorf("keys = %q; want one", left)
+	}
+}
