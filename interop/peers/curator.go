@@ -2,36 +2,16 @@
 
 package main
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // curatorLocker is Curator's mutex, in a process of its own.
-type curatorLocker struct{ spoken }
+type curatorLocker struct{ spokenLocker }
 
 // openCurator starts Curator's client.
 func (w *setting) openCurator(_ context.Context, addr string) (locker, error) {
-	c, err := w.java("Curator mutex", "mutex", addr).start()
-	if err != nil {
-		return nil, err
-	}
-	return curatorLocker{c.(spoken)}, nil
+	l, err := w.java("Curator mutex", "mutex", addr).open()
+	return curatorLocker{l}, err
 }
-
-func (l curatorLocker) lock(ctx context.Context, name string) (string, error) {
-	if err := l.spoken.lock(name); err != nil {
-		return "", err
-	}
-	for {
-		token, err := l.held(window)
-		if !errors.Is(err, errWaits) || ctx.Err() != nil {
-			return token, err
-		}
-	}
-}
-
-func (l curatorLocker) unlock(context.Context) error { return l.spoken.unlock() }
 
 // believes asks isAcquiredInThisProcess.
 func (l curatorLocker) believes() (bool, error) {

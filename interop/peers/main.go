@@ -53,7 +53,7 @@ func all(w *setting, only string) bool {
 		flaws func(servertest.TB) ([]flaw, error)
 	}{
 		{"consul", w.consul, nil}, {"zookeeper", w.zooKeeper, w.zooKeeperFlaws}, {"etcd", w.etcd, etcdFlaws},
-		{"redis", w.oneRedis, nil},
+		{"redis", w.oneRedis, w.redisFlaws},
 	} {
 		if only != "" && only != s.name {
 			continue

@@ -62,10 +62,10 @@ func run(stores []*store) []result {
 			if !p.shares {
 				play(long, &errs[1], "three clients", func() error { return queue(a, middle, b, r) })
 			}
-			if s.leases {
+			if s.leases && !p.shares {
 				play(true, &errs[2], "a late release", func() error { return late(a, b, r) })
 			}
-			if s.leases && !a.fixed {
+			if s.leases && !p.shares && !a.fixed {
 				play(true, &errs[3], "three leases", func() error { return outlast(a, b, r) })
 			}
 		}

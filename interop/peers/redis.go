@@ -4,9 +4,7 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	goredis9 "github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 )
 
 // between is how often a client of Redis asks again that waits.
@@ -177,45 +174,3 @@ func openRedislock(_ context.Context, addr string) (locker, error) {
 func (h redislockHold) renew(ctx context.Context) error { return h.Refresh(ctx, session, nil) }
 
 func (h redislockHold) release(ctx context.Context) error { return h.Release(ctx) }
-
-// rueidisHold is what rueidislock keeps at one key: 24 random bytes, which need not be text.
-type rueidisHold struct {
-	client      rueidis.Client
-	name, token string
-}
-
-var (
-	rueidisRenew   = rueidis.NewLuaScript(`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE",KEYS[1],ARGV[2]) end return 0`)
-	rueidisRelease = rueidis.NewLuaScript(`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("DEL",KEYS[1]) end return 0`)
-)
-
-// openRueidis sets and compares one key with rueidis. Its own rueidislock keeps three keys for each name, none of which
-// is the name, so no other library can meet it.
-func openRueidis(_ context.Context, addr string) (locker, error) {
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
-	if err != nil {
-		return nil, err
-	}
-	take := func(ctx context.Context, name string) (hold, error) {
-		token := make([]byte, 24)
-		rand.Read(token)
-		token[0] = 0 // no text has it
-		h := rueidisHold{c, name, string(token)}
-		err := c.Do(ctx, c.B().Set().Key(name).Value(h.token).Nx().Px(session).Build()).Error()
-		if rueidis.IsRedisNil(err) {
-			err = errTaken
-		}
-		return h, err
-	}
-	return &keyLocker{take: take, shut: c.Close}, nil
-}
-
-func (h rueidisHold) renew(ctx context.Context) error {
-	n, err := rueidisRenew.Exec(ctx, h.client, []string{h.name}, []string{h.token, fmt.Sprint(session.Milliseconds())}).AsInt64()
-	return refused(n == 1, err)
-}
-
-func (h rueidisHold) release(ctx context.Context) error {
-	n, err := rueidisRelease.Exec(ctx, h.client, []string{h.name}, []string{h.token}).AsInt64()
-	return refused(n == 1, err)
-}

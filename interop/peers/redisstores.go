@@ -39,11 +39,18 @@ func (w *setting) oneRedis(t servertest.TB) *store {
 		name:   "Redis",
 		names:  "orders {42}, Größe ",
 		leases: true,
-		kinds:  append(others, w.own("stile", url), w.run(url), w.own("stile candidate", url)),
+		kinds: append(
+			slices.Clone(others), w.own("stile", url), w.run(url), w.own("stile candidate", url),
+			w.own("stile", "redis://"+addr).as("stile, queue"), w.own("rueidislock", addr),
+		),
 	}
 	for _, k := range others {
 		s.pairs = append(s.pairs, both(k.name, "stile")...)
 	}
-	s.pairs = slices.Concat(s.pairs, both("redis-py", "stile run"), both("redsync", "stile candidate"))
+	s.pairs = slices.Concat(
+		s.pairs, both("redis-py", "stile run"), both("redsync", "stile candidate"),
+		// What follows is for the table: other keys for the same name.
+		together("rueidislock", "stile"), together("stile, queue", "stile"),
+	)
 	return s
 }

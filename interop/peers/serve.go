@@ -40,6 +40,7 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 	"redsync":       openRedsync,
 	"redislock":     openRedislock,
 	"rueidis":       openRueidis,
+	"rueidislock":   openRueidislock,
 
 	"stile":           openStile((*stile.Client).Mutex),
 	"stile writer":    openStile((*stile.Client).Writer),

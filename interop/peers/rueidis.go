@@ -1,0 +1,80 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+)
+
+// rueidisHold is what rueidislock keeps at one key: 24 random bytes, which need not be text.
+type rueidisHold struct {
+	client      rueidis.Client
+	name, token string
+}
+
+var (
+	rueidisRenew   = rueidis.NewLuaScript(`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE",KEYS[1],ARGV[2]) end return 0`)
+	rueidisRelease = rueidis.NewLuaScript(`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("DEL",KEYS[1]) end return 0`)
+)
+
+// openRueidis sets and compares one key with rueidis. Its own rueidislock keeps three keys for each name, none of which
+// is the name, so no other library can meet it.
+func openRueidis(_ context.Context, addr string) (locker, error) {
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
+	if err != nil {
+		return nil, err
+	}
+	take := func(ctx context.Context, name string) (hold, error) {
+		token := make([]byte, 24)
+		rand.Read(token)
+		token[0] = 0 // no text has it
+		h := rueidisHold{c, name, string(token)}
+		err := c.Do(ctx, c.B().Set().Key(name).Value(h.token).Nx().Px(session).Build()).Error()
+		if rueidis.IsRedisNil(err) {
+			err = errTaken
+		}
+		return h, err
+	}
+	return &keyLocker{take: take, shut: c.Close}, nil
+}
+
+func (h rueidisHold) renew(ctx context.Context) error {
+	n, err := rueidisRenew.Exec(ctx, h.client, []string{h.name}, []string{h.token, strconv.FormatInt(session.Milliseconds(), 10)}).AsInt64()
+	return refused(n == 1, err)
+}
+
+func (h rueidisHold) release(ctx context.Context) error {
+	n, err := rueidisRelease.Exec(ctx, h.client, []string{h.name}, []string{h.token}).AsInt64()
+	return refused(n == 1, err)
+}
+
+// rueidislockLocker is Locker of rueidislock.
+type rueidislockLocker struct {
+	locks  rueidislock.Locker
+	cancel context.CancelFunc
+}
+
+func openRueidislock(_ context.Context, addr string) (locker, error) {
+	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}}, KeyValidity: session,
+	})
+	return &rueidislockLocker{locks: locks}, err
+}
+
+func (l *rueidislockLocker) lock(ctx context.Context, name string) (string, error) {
+	_, cancel, err := l.locks.WithContext(ctx, name)
+	l.cancel = cancel
+	return "-", err
+}
+
+func (l *rueidislockLocker) unlock(context.Context) error {
+	l.cancel()
+	return nil
+}
+
+func (l *rueidislockLocker) close() { l.locks.Close() }
