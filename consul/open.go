@@ -3,17 +3,16 @@ package consul
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 const (
@@ -72,7 +71,7 @@ func optionsOf(a *driver.Address) (*Options, error) {
 	scheme, port, trust := "http", "8500", (*tls.Config)(nil)
 	if a.Scheme == "consuls" {
 		scheme, port = "https", "8501"
-		if trust, err = secure(a); err != nil {
+		if trust, err = secure.Config(a); err != nil {
 			return nil, err
 		}
 	}
@@ -129,31 +128,4 @@ func newDriver(o *Options) (*Driver, error) {
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d, nil
-}
-
-// secure reads the files that the address names.
-func secure(a *driver.Address) (*tls.Config, error) {
-	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
-	if file := a.Param("tls_ca", ""); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("parameter tls_ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("parameter tls_ca: %s has no certificate", file)
-		}
-	}
-	cert, key := a.Param("tls_cert", ""), a.Param("tls_key", "")
-	if (cert == "") != (key == "") {
-		return nil, errors.New("parameters tls_cert and tls_key must be given together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("parameters tls_cert and tls_key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

@@ -2,14 +2,11 @@ package etcd
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -126,7 +123,7 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 		return c, "", errors.New("etcd takes a user and a password together")
 	}
 	if a.Scheme == "etcds" {
-		if c.TLS, err = secure(a); err != nil {
+		if c.TLS, err = secure.Config(a); err != nil {
 			return c, "", err
 		}
 	}
@@ -137,31 +134,4 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 // to give up, and learns why.
 func failFast(ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
 	return call(ctx, method, req, reply, c, append(o, grpc.WaitForReady(false))...)
-}
-
-// secure reads the files that the address names.
-func secure(a *driver.Address) (*tls.Config, error) {
-	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
-	if file := a.Param("tls_ca", ""); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("parameter tls_ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("parameter tls_ca: %s has no certificate", file)
-		}
-	}
-	cert, key := a.Param("tls_cert", ""), a.Param("tls_key", "")
-	if (cert == "") != (key == "") {
-		return nil, errors.New("parameters tls_cert and tls_key must be given together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("parameters tls_cert and tls_key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

@@ -2,17 +2,15 @@ package redis
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 // The layouts.
@@ -159,7 +157,7 @@ func clientOption(a *driver.Address) (o rueidis.ClientOption, prefix string, err
 	scheme := a.Scheme
 	if rest, ok := strings.CutPrefix(scheme, "rediss"); ok {
 		scheme = "redis" + rest
-		if o.TLSConfig, err = secure(a); err != nil {
+		if o.TLSConfig, err = secure.Config(a); err != nil {
 			return o, "", err
 		}
 	}
@@ -203,31 +201,4 @@ func database(path string) (int, error) {
 		return 0, fmt.Errorf("the database must be a number, not %q", path)
 	}
 	return n, nil
-}
-
-// secure reads the files that the address names.
-func secure(a *driver.Address) (*tls.Config, error) {
-	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
-	if file := a.Param("tls_ca", ""); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("parameter tls_ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("parameter tls_ca: %s has no certificate", file)
-		}
-	}
-	cert, key := a.Param("tls_cert", ""), a.Param("tls_key", "")
-	if (cert == "") != (key == "") {
-		return nil, errors.New("parameters tls_cert and tls_key must be given together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("parameters tls_cert and tls_key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

@@ -2,15 +2,13 @@ package zookeeper
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 	"github.com/stilelock/stile/zookeeper/internal/wire"
 )
 
@@ -99,7 +97,7 @@ func (d *Driver) configure(a *driver.Address) error {
 		return fmt.Errorf("parameter acl is open or creator, not %q", text)
 	}
 	if a.Scheme == "zks" {
-		if d.conf.TLS, err = secure(a); err != nil {
+		if d.conf.TLS, err = secure.Config(a); err != nil {
 			return err
 		}
 	}
@@ -120,31 +118,4 @@ func checkPath(path string) error {
 		}
 	}
 	return nil
-}
-
-// secure reads the files that the address names.
-func secure(a *driver.Address) (*tls.Config, error) {
-	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
-	if file := a.Param("tls_ca", ""); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("parameter tls_ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("parameter tls_ca: %s has no certificate", file)
-		}
-	}
-	cert, key := a.Param("tls_cert", ""), a.Param("tls_key", "")
-	if (cert == "") != (key == "") {
-		return nil, errors.New("parameters tls_cert and tls_key must be given together")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("parameters tls_cert and tls_key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }
