@@ -22,6 +22,7 @@ const waitingTicket = 1
 // the others give none. Use it to move to stile name by name, and a [Driver] otherwise.
 type SetNX struct {
 	d       *Driver
+	layout  string
 	scripts *setNXScripts
 	tracker *tracker
 
@@ -50,7 +51,7 @@ func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 // newSetNX makes a driver over the connections of another, which it owns from now on.
 func newSetNX(d *Driver, prefix string) *SetNX {
 	d.prefix = prefix
-	return &SetNX{d: d, scripts: newSetNXScripts(), tracker: d.tracker, endless: map[string]time.Time{}}
+	return &SetNX{d: d, layout: layoutSetNX, scripts: newSetNXScripts(""), tracker: d.tracker, endless: map[string]time.Time{}}
 }
 
 // Traits is [driver.Driver].
@@ -61,7 +62,7 @@ func (s *SetNX) Traits() driver.Traits {
 		t.Wake = "poll"
 	}
 	t.Notes = append(slices.Clone(t.Notes),
-		"Layout setnx: exclusive locks alone, in no order, and tokens that rise only while every client is stile.")
+		"Layout "+s.layout+": exclusive locks alone, in no order, and tokens that rise only while every client is stile.")
 	return t
 }
 
@@ -71,7 +72,7 @@ func (s *SetNX) Close() error { return s.d.Close() }
 // Enter is one round trip. A claim that does not hold has no place in the server: entering again is another attempt.
 func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if c.Weight != driver.All || c.Capacity != driver.All {
-		return driver.Place{}, fmt.Errorf("%w: layout setnx has neither readers nor permits", driver.ErrUnsupported)
+		return driver.Place{}, fmt.Errorf("%w: layout %s has neither readers nor permits", driver.ErrUnsupported, s.layout)
 	}
 	if strings.ContainsAny(c.ID+c.Client, "\n") {
 		return driver.Place{}, driver.Rejected(errors.New("an id must not have line breaks"))
@@ -129,6 +130,9 @@ func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 	}
 	renewals := make([]driver.Renewal, len(cs))
 	s.d.runAll(ctx, s.scripts.renew, requests, func(i int, a answer, err error) {
+		if errors.Is(err, driver.ErrForeign) {
+			err = fmt.Errorf("%w: %w", driver.ErrGone, err) // somebody's data stands where the claim was
+		}
 		renewals[i] = driver.Renewal{TTL: a.span(0), Err: err}
 	})
 	return renewals

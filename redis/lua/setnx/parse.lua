@@ -3,7 +3,10 @@
 local key, id = KEYS[1], ARGV[1]
 local value = redis.pcall('GET', key)
 if type(value) == 'table' then
-  return {key, id, 'foreign', redis.call('TYPE', key).ok}
+  if string.sub(value.err, 1, 9) == 'WRONGTYPE' then
+    return {key, id, 'foreign', redis.call('TYPE', key).ok}
+  end
+  return value
 end
 local mine, released, ticket, client, owner, delay, record = false, false, '0', '', '', 0, ''
 if value then
@@ -13,7 +16,9 @@ if value then
   end
 end
 local left = value and redis.call('PTTL', key) or 0
-local gone = released or left <= delay -- released, or only its lock-delay keeps others out
+-- Released, or only its lock-delay keeps others out. A key that somebody made last for ever is still its holder's, who
+-- gives it an end again.
+local gone = released or left >= 0 and left <= delay
 
 -- What stands in the way, as a listing shows it.
 local function standing()
