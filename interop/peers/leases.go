@@ -33,11 +33,11 @@ func (s *scene) pair(holder, contender kind) (a, b client, err error) {
 func late(holder, contender kind, r *result) error {
 	s := newScene(r.names)
 	defer s.end()
-	a, b, err := s.pair(holder, contender)
+	third, err := s.start(contender)
 	if err != nil {
 		return err
 	}
-	third, err := s.start(contender)
+	a, b, err := s.pair(holder, contender)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,8 @@ func main() {
 	flag.StringVar(&w.curator, "curator", "interop/curator", "the folder of the Java client, built")
 	flag.StringVar(&w.bin, "bin", "bin", "the folder of the programs that make built")
 	flag.StringVar(&w.redis, "redis", "interop/redis", "the folder of the Python and JavaScript clients, built")
-	only := flag.String("only", "", "one store alone: consul, zookeeper, etcd or redis")
+	flag.StringVar(&w.shed, "shedlock", "interop/shedlock", "the folder of the Java client of ShedLock, built")
+	only := flag.String("only", "", "one store alone: consul, zookeeper, etcd, redis, postgres or mariadb")
 	flag.Parse()
 	if !all(&w, *only) {
 		os.Exit(1)
@@ -54,6 +55,7 @@ func all(w *setting, only string) bool {
 	}{
 		{"consul", w.consul, nil}, {"zookeeper", w.zooKeeper, w.zooKeeperFlaws}, {"etcd", w.etcd, etcdFlaws},
 		{"redis", w.oneRedis, w.redisFlaws},
+		{"postgres", w.postgres, nil}, {"mariadb", w.mariaDB, nil},
 	} {
 		if only != "" && only != s.name {
 			continue

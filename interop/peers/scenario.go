@@ -197,12 +197,15 @@ func queue(holder, middle, contender kind, r *result) error {
 	s := newScene(r.names)
 	defer s.end()
 	var cast []client
-	for i, k := range []kind{holder, middle, contender} {
-		c, err := s.start(k)
+	for _, k := range []kind{holder, middle, contender} {
+		c, err := s.start(k) // before a lease begins that its holder cannot renew
 		if err != nil {
 			return err
 		}
 		cast = append(cast, c)
+	}
+	for i, c := range cast {
+		var err error
 		if i == 0 {
 			err = s.takes(c, patience)
 		} else if err = c.lock(s.name); err == nil {

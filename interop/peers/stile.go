@@ -11,6 +11,8 @@ import (
 	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
 	_ "github.com/stilelock/stile/etcd"
 	"github.com/stilelock/stile/internal/claims"
+	_ "github.com/stilelock/stile/mysql"
+	_ "github.com/stilelock/stile/postgres"
 	_ "github.com/stilelock/stile/redis"
 	_ "github.com/stilelock/stile/zookeeper"
 )

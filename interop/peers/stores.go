@@ -22,6 +22,7 @@ type setting struct {
 	bin     string // the folder of the programs that make built
 	curator string // the folder of the Java client
 	redis   string // the folder of the Python and JavaScript clients
+	shed    string // the folder of the Java client of ShedLock
 	dir     string
 }
 
@@ -48,13 +49,13 @@ func (w *setting) run(url string) kind {
 // java is a kind of lock of Curator's.
 func (w *setting) java(name, lock, addr string) kind {
 	return kind{name: name, ends: session, start: func() (client, error) {
-		return converse(w.dir, append(w.jvm(), "peer.Peer", lock, addr, strconv.FormatInt(session.Milliseconds(), 10))...)
+		return converse(w.dir, append(jvm(w.curator), "peer.Peer", lock, addr, strconv.FormatInt(session.Milliseconds(), 10))...)
 	}}
 }
 
 // jvm begins the command line of a Java program that is small and starts quickly.
-func (w *setting) jvm() []string {
-	target := filepath.Join(w.curator, "target")
+func jvm(folder string) []string {
+	target := filepath.Join(folder, "target")
 	return []string{
 		"java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
 		"-cp", filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*"),

@@ -281,7 +281,7 @@ func (w *setting) aged(t servertest.TB, name string) (*zkStage, error) {
 	if err := os.RemoveAll(filepath.Join(data, "version-2")); err != nil {
 		return nil, err
 	}
-	jvm := append(w.jvm(), "peer.Aged", data, name, strconv.Itoa(math.MaxInt32))
+	jvm := append(jvm(w.curator), "peer.Aged", data, name, strconv.Itoa(math.MaxInt32))
 	if out, err := exec.Command(jvm[0], jvm[1:]...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}

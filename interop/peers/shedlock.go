@@ -1,0 +1,124 @@
+//go:build unix
+
+package main
+
+import (
+	"database/sql"
+	"slices"
+	"strconv"
+
+	_ "github.com/go-sql-driver/mysql" // the databases that are given tables
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A rowBase is a database with the tables of other libraries, as their documentation has them.
+type rowBase struct {
+	setting *setting
+	jdbc    string // its URL for Java
+	user    string
+	url     string // and for stile, without a layout
+	db      *sql.DB
+}
+
+// close closes what the program itself asks the database with.
+func (b *rowBase) close() { b.db.Close() }
+
+// newRowBase runs statements in a database.
+func (w *setting) newRowBase(t servertest.TB, b rowBase, driver, source string, statements ...string) *rowBase {
+	t.Helper()
+	var err error
+	b.setting = w
+	if b.db, err = sql.Open(driver, source); err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(b.close)
+	for _, statement := range statements {
+		if _, err := b.db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return &b
+}
+
+func (w *setting) postgresBase(t servertest.TB) *rowBase {
+	t.Helper()
+	addr := servertest.Postgres(t).Addr
+	url := "postgres://postgres@" + addr + "/postgres?sslmode=disable"
+	return w.newRowBase(t, rowBase{jdbc: "jdbc:postgresql://" + addr + "/postgres", user: "postgres", url: url}, "pgx", url,
+		`CREATE TABLE shedlock (name VARCHAR(64) NOT NULL, lock_until TIMESTAMP NOT NULL, locked_at TIMESTAMP NOT NULL,
+			locked_by VARCHAR(255) NOT NULL, PRIMARY KEY (name))`)
+}
+
+// mariaDBBase has the server in a time zone that is far from UTC, and not by whole hours.
+func (w *setting) mariaDBBase(t servertest.TB) *rowBase {
+	t.Helper()
+	addr := servertest.MySQL(t, "innodb_flush_log_at_trx_commit=0", "default-time-zone=+05:30", "character-set-server=utf8mb4").Addr
+	base := rowBase{jdbc: "jdbc:mariadb://" + addr + "/locks", user: "root", url: "mysql://root@" + addr + "/locks?"}
+	w.newRowBase(t, rowBase{}, "mysql", "root@tcp("+addr+")/", "CREATE DATABASE locks")
+	return w.newRowBase(t, base, "mysql", "root@tcp("+addr+")/locks",
+		`CREATE TABLE shedlock (name VARCHAR(64) NOT NULL, lock_until TIMESTAMP(3) NOT NULL,
+			locked_at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), locked_by VARCHAR(255) NOT NULL, PRIMARY KEY (name))`,
+		`CREATE TABLE tb_distributed_lock (dl_id INT NOT NULL AUTO_INCREMENT, dl_method_name VARCHAR(64) NOT NULL DEFAULT '',
+			dl_device_info VARCHAR(100) NOT NULL DEFAULT '',
+			dl_operate_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+			PRIMARY KEY (dl_id), UNIQUE KEY uq_method_name (dl_method_name) USING BTREE)`)
+}
+
+// A shedLock says how ShedLock is set up.
+type shedLock struct {
+	by    string // lockedBy; "-" means the name of the host
+	clock string // whose time: database, utc or own
+	zone  string // the program's time zone; "" means UTC
+	ahead int    // milliseconds by which the program's clock is ahead
+	more  string // added to the database's URL
+}
+
+// shed is ShedLock, whose locks cannot be renewed by themselves.
+func (b *rowBase) shed(name string, s shedLock) kind {
+	zone := s.zone
+	if zone == "" {
+		zone = "UTC"
+	}
+	return b.java(name, []string{"-Duser.timezone=" + zone}, "shedlock", b.jdbc+s.more, b.user, "shedlock", s.by, s.clock,
+		strconv.Itoa(s.ahead), strconv.FormatInt(session.Milliseconds(), 10))
+}
+
+// java is a kind of client of interop/shedlock.
+func (b *rowBase) java(name string, flags []string, args ...string) kind {
+	return kind{name: name, ends: session, fixed: true, start: func() (client, error) {
+		list := slices.Concat(jvm(b.setting.shed), flags, []string{"peer.Peer"}, args)
+		return converse(b.setting.dir, list...)
+	}}
+}
+
+// stile is its URL for a layout.
+func (b *rowBase) stile(layout string) string { return b.url + "&layout=" + layout }
+
+// fullName makes the name of a lock, with what is added to it, fill the 64 characters of the column.
+const fullName = "Größe {42}, Tagesabschluss der Filiale 0815 …!; "
+
+// sheds is a database with ShedLock's table.
+func (b *rowBase) sheds(name string) *store {
+	w, url := b.setting, b.stile("shedlock")
+	return &store{
+		name:   name,
+		names:  fullName,
+		leases: true,
+		kinds: []kind{
+			b.shed("ShedLock", shedLock{by: "-", clock: "database"}), b.shed("ShedLock, own clock", shedLock{by: "-", clock: "utc"}),
+			w.own("stile", url), w.run(url), w.own("stile candidate", url),
+		},
+		pairs: slices.Concat(
+			both("ShedLock", "stile"), both("ShedLock", "stile run"), both("ShedLock", "stile candidate"),
+			both("ShedLock, own clock", "stile"),
+		),
+	}
+}
+
+func (w *setting) postgres(t servertest.TB) *store { return w.postgresBase(t).sheds("PostgreSQL, ShedLock's table") }
+
+func (w *setting) mariaDB(t servertest.TB) *store { return w.mariaDBBase(t).sheds("MariaDB, ShedLock's table") }
+
+
