@@ -117,8 +117,10 @@ func (b *rowBase) sheds(name string) *store {
 	}
 }
 
-func (w *setting) postgres(t servertest.TB) *store { return w.postgresBase(t).sheds("PostgreSQL, ShedLock's table") }
+func (w *setting) postgres(t servertest.TB) *store {
+	return w.postgresBase(t).sheds("PostgreSQL, ShedLock's table")
+}
 
-func (w *setting) mariaDB(t servertest.TB) *store { return w.mariaDBBase(t).sheds("MariaDB, ShedLock's table") }
-
-
+func (w *setting) mariaDB(t servertest.TB) *store {
+	return w.mariaDBBase(t).sheds("MariaDB, ShedLock's table")
+}
