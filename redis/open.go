@@ -154,7 +154,7 @@ func clientOption(a *driver.Address) (o rueidis.ClientOption, prefix string, err
 		return o, "", err
 	}
 	o.Dialer.KeepAlive = keepAlive
-	scheme := a.Scheme
+	scheme := strings.Replace(a.Scheme, "tair", "redis", 1) // whose protocol Tair speaks
 	if rest, ok := strings.CutPrefix(scheme, "rediss"); ok {
 		scheme = "redis" + rest
 		if o.TLSConfig, err = secure.Config(a); err != nil {

@@ -23,8 +23,9 @@ var setNXBreakLua string
 // setNXScripts are those of the layout setnx.
 type setNXScripts struct{ enter, renew, leave, look, remove *script }
 
-func newSetNXScripts() *setNXScripts {
-	make := func(part string) *script { return newScript(setNXParseLua + part) }
+// newSetNXScripts returns the scripts, each after a part that says what a key is; that is a string if the part is empty.
+func newSetNXScripts(keys string) *setNXScripts {
+	make := func(part string) *script { return newScript(keys + setNXParseLua + part) }
 	return &setNXScripts{
 		enter: make(setNXEnterLua), renew: make(setNXRenewLua), leave: make(setNXLeaveLua),
 		look: make(setNXLookLua), remove: make(setNXBreakLua),
