@@ -7,7 +7,7 @@ PACKAGES = $$(go list -f '{{.Dir}}/...' -m)
 
 # What the tests start, as command:Debian package, and what the race detector is built with.
 SERVERS = redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper \
-	/usr/lib/postgresql:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server
+	/usr/lib/postgresql:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server memcached:memcached
 COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
 
 # Packages whose tests run at a time; each may start servers.

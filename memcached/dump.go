@@ -1,0 +1,86 @@
+package memcached
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// keys returns the keys that the server has and that are wanted, in no order.
+func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string, error) {
+	for {
+		keys, busy, err := l.dump(ctx, wanted)
+		if err != nil || !busy {
+			return keys, err
+		}
+		timer := time.NewTimer(redialLeast) // another client lists them now, and the server does that for one at a time
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, driver.Rejected(ctx.Err())
+		case <-l.ctx.Done():
+			return nil, driver.ErrClosed
+		}
+	}
+}
+
+// dump has the server list its keys, unless it is busy doing so for another.
+func (l *link) dump(ctx context.Context, wanted func(key string) bool) (keys []string, busy bool, err error) {
+	if _, err := l.get(ctx); err != nil {
+		return nil, false, err // closed, or not reachable, in the same words as ever
+	}
+	ended := func(err error) error {
+		switch {
+		case l.ctx.Err() != nil:
+			return driver.ErrClosed
+		case ctx.Err() != nil:
+			return driver.Rejected(ctx.Err())
+		}
+		return driver.Rejected(driver.Unreachable(fmt.Errorf("memcached at %s does not list its keys: %w", l.addr, err)))
+	}
+	sock, err := l.dialer().DialContext(ctx, "tcp", l.addr)
+	if err != nil {
+		return nil, false, ended(err)
+	}
+	defer sock.Close()
+	for _, until := range []context.Context{ctx, l.ctx} {
+		defer context.AfterFunc(until, func() { sock.Close() })()
+	}
+	request := []byte("lru_crawler metadump all\r\n")
+	if secret := l.secret(); secret != nil {
+		request = append(secret, request...)
+	}
+	if _, err := sock.Write(request); err != nil {
+		return nil, false, ended(err)
+	}
+	lines := bufio.NewScanner(sock)
+	for lines.Scan() {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		switch word {
+		case "END":
+			return keys, false, nil
+		case "BUSY":
+			return nil, true, nil
+		case "STORED": // the password was right
+			continue
+		case "ERROR", "CLIENT_ERROR", "SERVER_ERROR":
+			return nil, false, fmt.Errorf("%w: memcached lists names only if its crawler is on and may list keys (%s)", driver.ErrUnsupported, strings.TrimSpace(word+" "+rest))
+		}
+		escaped, ok := strings.CutPrefix(word, "key=")
+		key, err := url.PathUnescape(escaped)
+		if ok && err == nil && wanted(key) {
+			keys = append(keys, key)
+		}
+	}
+	err = lines.Err()
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, false, ended(err)
+}

@@ -1,0 +1,64 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// An unsent error is that of a request that never left.
+type unsent struct{ error }
+
+func (u *unsent) Unwrap() error { return u.error }
+
+// explain turns the error of a connection into one of the driver, which says whether the request may have been applied.
+func (l *link) explain(err error) error {
+	u, definite := errors.AsType[*unsent](err)
+	if definite {
+		err = u.error
+	}
+	refused, isRefusal := errors.AsType[*refusal](err)
+	switch {
+	case err == nil:
+		return nil
+	case isRefusal:
+		return refused.explain()
+	case errors.Is(err, driver.ErrClosed) && definite:
+		return driver.ErrClosed
+	case errors.Is(err, driver.ErrClosed):
+		return errors.New("the client was closed while memcached had the request")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		if definite {
+			return driver.Rejected(err)
+		}
+		return err
+	case errors.Is(err, driver.ErrForeign):
+		return err
+	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("memcached closed it")
+	}
+	err = driver.Unreachable(fmt.Errorf("the connection to memcached at %s broke before the answer came: %w", l.addr, err))
+	if definite {
+		return driver.Rejected(err)
+	}
+	return err
+}
+
+// explain says what an error means that the server answered with. It has not done what it was asked then.
+func (r *refusal) explain() error {
+	text := r.text
+	switch {
+	case strings.Contains(text, "out of memory"):
+		return driver.Rejected(fmt.Errorf("memcached has no memory left for a claim: give it more, or let it evict other things (%s)", text))
+	case strings.Contains(text, "too large"):
+		return driver.Rejected(fmt.Errorf("the queue is longer than memcached's largest item: raise its option -I (%s)", text))
+	case strings.Contains(text, "unauthenticated"):
+		return driver.Rejected(fmt.Errorf("memcached asks for a password: put it in the URL as memcached://user:password@host (%s)", text))
+	}
+	return driver.Rejected(fmt.Errorf("memcached refused the request (%s)", text))
+}

@@ -1,0 +1,172 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	keepAlive = 5 * time.Second // how often an idle connection is tried
+
+	// After an attempt to connect failed, the next one waits this long at first, and at most.
+	redialLeast = 20 * time.Millisecond
+	redialMost  = time.Second
+)
+
+// A link is the way to the server: one connection, made anew when it breaks.
+type link struct {
+	addr        string
+	user        string
+	password    string
+	dialTimeout time.Duration
+	changed     func(c *conn) // told of each connection but the first
+
+	ctx    context.Context // ends when the link is closed
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	conn     *conn      // nil before the first
+	dialing  chan struct{}
+	failure  error     // of the last attempt
+	next     time.Time // no attempt before
+	failures int
+}
+
+// get returns a connection that is not broken. The error is marked as definite: nothing was sent.
+func (l *link) get(ctx context.Context) (*conn, error) {
+	for {
+		l.mu.Lock()
+		if l.ctx.Err() != nil {
+			l.mu.Unlock()
+			return nil, driver.ErrClosed
+		}
+		if l.alive() {
+			defer l.mu.Unlock()
+			return l.conn, nil
+		}
+		if l.dialing == nil && time.Now().Before(l.next) {
+			defer l.mu.Unlock()
+			return nil, l.failure
+		}
+		dialing := l.dialing
+		if dialing == nil {
+			dialing = make(chan struct{})
+			l.dialing = dialing
+			l.work.Go(func() { l.dial(dialing) })
+		}
+		l.mu.Unlock()
+		select {
+		case <-dialing:
+		case <-ctx.Done():
+			return nil, driver.Rejected(ctx.Err())
+		}
+		l.mu.Lock()
+		failure := l.failure
+		l.mu.Unlock()
+		if failure != nil {
+			return nil, failure
+		}
+	}
+}
+
+// alive reports whether there is a connection that is not broken. The mutex must be held.
+func (l *link) alive() bool {
+	if l.conn == nil {
+		return false
+	}
+	select {
+	case <-l.conn.broken:
+		return false
+	default:
+		return true
+	}
+}
+
+// facts are what the server of the latest connection told about itself.
+func (l *link) facts() *facts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn.facts
+}
+
+// dial makes a connection for all who wait for one.
+func (l *link) dial(done chan struct{}) {
+	c, err := l.connect()
+	l.mu.Lock()
+	before := l.conn
+	switch {
+	case err == nil && l.ctx.Err() != nil:
+		c.fail(driver.ErrClosed)
+		l.failure = driver.ErrClosed
+	case err == nil:
+		l.conn, l.failure, l.failures = c, nil, 0
+	default:
+		l.failure = err
+		pause := min(redialMost, redialLeast<<min(l.failures, 10))
+		l.failures++
+		l.next = time.Now().Add(pause/2 + rand.N(pause/2))
+	}
+	l.dialing = nil
+	close(done)
+	l.mu.Unlock()
+	if err == nil && before != nil && l.changed != nil {
+		l.changed(c)
+	}
+	if before != nil && err == nil {
+		before.work.Wait()
+	}
+}
+
+// connect makes one connection and asks who is at the other end.
+func (l *link) connect() (*conn, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, l.dialTimeout)
+	defer cancel()
+	start := time.Now()
+	failed := func(err error) error {
+		switch {
+		case l.ctx.Err() != nil:
+			return driver.ErrClosed
+		case ctx.Err() != nil:
+			err = errors.New("no answer in time")
+		}
+		return driver.Rejected(driver.Unreachable(fmt.Errorf("cannot reach memcached at %s (tried for %v): %w",
+			l.addr, time.Since(start).Round(time.Millisecond), err)))
+	}
+	sock, err := l.dialer().DialContext(ctx, "tcp", l.addr)
+	if err != nil {
+		return nil, failed(err)
+	}
+	c := newConn(sock)
+	c.facts, err = l.greet(ctx, c)
+	if err == nil {
+		c.clock.see(c.facts.time)
+		return c, nil
+	}
+	c.close(err)
+	if driver.IsRejected(err) {
+		return nil, err
+	}
+	return nil, failed(err)
+}
+
+func (l *link) dialer() *net.Dialer { return &net.Dialer{Timeout: l.dialTimeout, KeepAlive: keepAlive} }
+
+// close ends the connection and waits for what is under way.
+func (l *link) close() {
+	l.cancel()
+	l.mu.Lock()
+	c := l.conn
+	l.mu.Unlock()
+	if c != nil {
+		c.close(driver.ErrClosed)
+	}
+	l.work.Wait()
+}

@@ -1,0 +1,98 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// facts are what a server tells about itself.
+type facts struct {
+	version string
+	pid     string
+	started int64 // when its process began, by its clock
+	time    int64 // what its clock showed
+	evicts  bool  // when memory is full it drops what was not used for long, instead of refusing
+}
+
+// oldest is the first version whose meta commands are as they are now.
+var oldest = [3]int{1, 6, 10}
+
+// greet shows who we are, and asks the server what it is. What cannot keep locks is refused.
+func (l *link) greet(ctx context.Context, c *conn) (*facts, error) {
+	if err := l.login(ctx, c); err != nil {
+		return nil, err
+	}
+	r, err := c.do(ctx, []byte("version\r\nstats\r\nstats settings\r\n"), 3)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r {
+		if err := r[i].failure(); err != nil {
+			return nil, l.explain(err)
+		}
+	}
+	if r[0].status != "VERSION" || r[1].stats == nil || r[2].stats == nil {
+		return nil, driver.Rejected(errors.New("the server does not answer as memcached does"))
+	}
+	f := &facts{version: strings.TrimSpace(r[0].text), pid: r[1].stats["pid"], evicts: r[2].stats["evictions"] != "off"}
+	if older(f.version) {
+		return nil, driver.Rejected(fmt.Errorf("memcached %s has no deletion by version: version %d.%d.%d is the oldest that can keep locks",
+			f.version, oldest[0], oldest[1], oldest[2]))
+	}
+	if r[2].stats["cas_enabled"] != "yes" {
+		return nil, driver.Rejected(errors.New("memcached runs without versions of its values (option -C), so it cannot keep locks"))
+	}
+	uptime, err1 := strconv.ParseInt(r[1].stats["uptime"], 10, 64)
+	f.time, err = strconv.ParseInt(r[1].stats["time"], 10, 64)
+	if err != nil || err1 != nil {
+		return nil, driver.Rejected(errors.New("memcached does not tell what time it is"))
+	}
+	f.started = f.time - uptime
+	return f, nil
+}
+
+// secret is how a server with a file of users (option -Y) wants to be told user and password; nil if there is none.
+func (l *link) secret() []byte {
+	if l.user == "" && l.password == "" {
+		return nil
+	}
+	both := l.user + " " + l.password
+	return fmt.Appendf(nil, "set stile 0 0 %d\r\n%s\r\n", len(both), both)
+}
+
+// login hands over user and password, if there are any.
+func (l *link) login(ctx context.Context, c *conn) error {
+	secret := l.secret()
+	if secret == nil {
+		return nil
+	}
+	r, err := c.do(ctx, secret, 1)
+	if err == nil && r[0].status != "STORED" {
+		err = driver.Rejected(fmt.Errorf("memcached does not accept user %q with this password", l.user))
+	}
+	return err
+}
+
+// older reports whether a version is too old. One that cannot be read is taken for a new one.
+func older(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	for i, least := range oldest {
+		if i >= len(parts) {
+			return false
+		}
+		digits := strings.IndexFunc(parts[i]+" ", func(r rune) bool { return r < '0' || r > '9' })
+		n, err := strconv.Atoi(parts[i][:digits])
+		if err != nil || n > least {
+			return false
+		}
+		if n < least {
+			return true
+		}
+	}
+	return false
+}
