@@ -1,0 +1,40 @@
+package driver
+
+import "slices"
+
+// Weakest returns what is true of every one of some stores: what a claim can count on that may be in any of them. The
+// notes are those of all, each once. Store is that of the first; without stores, the result is the zero Traits.
+func Weakest(all ...Traits) Traits {
+	if len(all) == 0 {
+		return Traits{}
+	}
+	t := all[0]
+	t.Notes = slices.Clone(t.Notes)
+	for _, o := range all[1:] {
+		t.Ordered, t.Shared, t.Permits, t.Delay = t.Ordered && o.Ordered, t.Shared && o.Shared, t.Permits && o.Permits, t.Delay && o.Delay
+		t.Bound, t.Pinned, t.Whole = t.Bound || o.Bound, t.Pinned || o.Pinned, t.Whole || o.Whole
+		t.Restart, t.Failover = t.Restart && o.Restart, t.Failover && o.Failover
+		t.Fencing = min(t.Fencing, o.Fencing)
+		t.Clock, t.Wake = farther(clocks, t.Clock, o.Clock), farther(wakes, t.Wake, o.Wake)
+		t.MinTTL, t.MaxTTL, t.Granularity = max(t.MinTTL, o.MinTTL), min(t.MaxTTL, o.MaxTTL), max(t.Granularity, o.Granularity)
+		for _, n := range o.Notes {
+			if !slices.Contains(t.Notes, n) {
+				t.Notes = append(t.Notes, n)
+			}
+		}
+	}
+	return t
+}
+
+// The words of Clock and Wake, those that promise the most first.
+var (
+	clocks = []string{"process", "host", "server", "session"}
+	wakes  = []string{"push", "poll"}
+)
+
+func farther(words []string, a, b string) string {
+	if slices.Index(words, a) < slices.Index(words, b) {
+		return b
+	}
+	return a
+}
