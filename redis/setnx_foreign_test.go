@@ -2,6 +2,9 @@ package redis
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,4 +164,55 @@ func TestSetNXWithoutRights(t *testing.T) {
 		t.Errorf("enter = %v; want a refusal that is not ErrForeign", err)
 	}
 	says(t, err, "does not let the default user do this")
+}
+
+// A user with the rights that docs/setnx.md lists can do everything.
+func TestSetNXDocumentedRights(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "docs", "setnx.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "ACL SETUSER locks on >… ")
+	rights, _, ok := strings.Cut(rest, "\n\n")
+	if !ok {
+		t.Fatal("the page lists no rights")
+	}
+	s := servertest.Redis(t)
+	s.Redis(append([]string{"ACL", "SETUSER", "locks", "on", ">secret"}, strings.Fields(rights)...))
+	d := openSetNX(t, "redis://locks:secret@"+s.Addr)
+	for _, note := range d.Traits().Notes {
+		if strings.Contains(note, "does not let") {
+			t.Errorf("the driver could not ask everything: %q", note)
+		}
+	}
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, d, a)
+	s.Redis([]string{"SCRIPT", "FLUSH"})
+	if r := d.Renew(timely(t), []*driver.Claim{a})[0]; r.Err != nil {
+		t.Error(r.Err)
+	}
+	enter(t, d, b)
+	told := make(chan driver.Place, 1)
+	go func() { told <- await(t, d, b) }()
+	servertest.Until(t, "the server tells of the key", func() bool {
+		d.tracker.mu.Lock()
+		defer d.tracker.mu.Unlock()
+		return d.tracker.bells["name"] != nil && d.tracker.deaf.IsZero()
+	})
+	leave(t, d, a)
+	<-told
+	if list, err := d.List(timely(t), &driver.Query{}); err != nil || len(list) != 1 {
+		t.Errorf("list: %+v, %v", list, err)
+	}
+	if err := d.Leave(timely(t), &driver.Departure{Claim: b, Keep: time.Minute}); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Break(timely(t), &driver.Breakage{Name: "name"}); err != nil {
+		t.Error(err)
+	}
+	s.Redis([]string{"RPUSH", "name", "x"})
+	if _, err := d.Enter(timely(t), claim("name", "c")); !errors.Is(err, driver.ErrForeign) {
+		t.Errorf("enter = %v; want ErrForeign", err)
+	}
 }
