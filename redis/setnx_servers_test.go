@@ -1,0 +1,74 @@
+package redis
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// node-redlock takes several names at once or none: a name that stile holds keeps it from all of them, and each that it
+// took keeps stile out.
+func TestSetNXSeveralNamesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := openSetNX(t, "redis://"+s.Addr)
+	const together = `
+		for _, key in ipairs(KEYS) do if redis.call('exists', key) == 1 then return 0 end end
+		for _, key in ipairs(KEYS) do redis.call('set', key, ARGV[1], 'PX', ARGV[2]) end
+		return #KEYS`
+	take := []string{"EVAL", together, "3", "one", "two", "three", "6a0c3d", "60000"}
+	c := claim("two", "ours")
+	enter(t, d, c)
+	if got := s.Redis(take); got != int64(0) {
+		t.Errorf("three names with one that stile holds: %v are taken, want 0", got)
+	}
+	leave(t, d, c)
+	if got := s.Redis(take); got != int64(3) {
+		t.Errorf("three names that are free: %v are taken, want 3", got)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		if enter(t, d, claim(name, "next")).Holds {
+			t.Errorf("stile holds %s beside another client", name)
+		}
+	}
+}
+
+// Behind Sentinel a waiter is told as it is by a server alone.
+func TestSetNXBehindSentinel(t *testing.T) {
+	t.Parallel()
+	set := servertest.RedisSentinel(t)
+	d := openSetNX(t, "redis+sentinel://"+set.Sentinel.Addr+"/"+set.Name)
+	set.Primary.Redis(foreignLock("name", "theirs"))
+	told := make(chan driver.Place, 1)
+	go func() { told <- await(t, d, claim("name", "ours")) }()
+	servertest.Until(t, "the server tells of the key", func() bool {
+		d.tracker.mu.Lock()
+		defer d.tracker.mu.Unlock()
+		return d.tracker.bells["name"] != nil
+	})
+	start := time.Now()
+	set.Primary.Redis(foreignUnlock("name", "theirs"))
+	if p := <-told; !p.Holds || time.Since(start) > lookSafely/2 {
+		t.Errorf("the waiter = %+v, %v after another library's release; want it to hold at once", p, time.Since(start))
+	}
+}
+
+// Over the caller's own client, with a prefix.
+func TestSetNXOverTheCallersClient(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	opened := openSetNX(t, "redis://"+s.Addr)
+	d, err := NewSetNX(opened.d.client, &Options{Prefix: "shop:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	c := claim("orders", "ours")
+	enter(t, d, c)
+	if got := s.Redis([]string{"EXISTS", "shop:orders"}); got != int64(1) {
+		t.Error("the key is not the prefix and the name")
+	}
+	leave(t, d, c)
+}
