@@ -55,7 +55,7 @@ func all(w *setting, only string) bool {
 	}{
 		{"consul", w.consul, nil}, {"zookeeper", w.zooKeeper, w.zooKeeperFlaws}, {"etcd", w.etcd, etcdFlaws},
 		{"redis", w.oneRedis, w.redisFlaws},
-		{"postgres", w.postgres, nil}, {"mariadb", w.mariaDB, nil},
+		{"postgres", w.postgres, w.postgresFlaws}, {"mariadb", w.mariaDB, w.mariaDBFlaws},
 	} {
 		if only != "" && only != s.name {
 			continue
