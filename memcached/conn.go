@@ -23,12 +23,16 @@ type conn struct {
 	broken chan struct{} // closed when it is
 	work   sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
-	out   []byte     // to be written
-	spare []byte
-	calls []*call // whose answers are to come, in order
-	err   error   // why it broke
+	mu      sync.Mutex // guards what follows
+	out     []byte     // to be written
+	spare   []byte
+	writing bool    // somebody writes now
+	calls   []*call // whose answers are to come, in order
+	err     error   // why it broke
 }
+
+// small is the length of a request in bytes that a socket takes without waiting if nothing is on its way.
+const small = 16 << 10
 
 // A call is some requests that are sent in one piece, and their answers.
 type call struct {
@@ -58,16 +62,19 @@ func (c *conn) do(ctx context.Context, requests []byte, want int) ([]reply, erro
 		c.mu.Unlock()
 		return nil, &unsent{c.err}
 	}
-	if len(c.calls) == 0 {
+	lone := len(c.calls) == 0
+	if lone {
 		c.sock.SetReadDeadline(time.Now().Add(patience))
 	}
-	c.out = append(c.out, requests...)
 	c.calls = append(c.calls, k)
-	c.mu.Unlock()
-	select {
-	case c.kick <- struct{}{}:
-	default:
+	if lone && !c.writing && len(requests) <= small {
+		k.sent = true
+		c.send(requests) // waking the writer would take as long as a good part of the round trip
+	} else {
+		c.out = append(c.out, requests...)
+		c.wake()
 	}
+	c.mu.Unlock()
 	select {
 	case <-k.done:
 	case <-ctx.Done():
@@ -96,6 +103,29 @@ func (k *call) ended(err error) error {
 	return err
 }
 
+// send writes. The mutex must be held; it is free meanwhile, and nobody else writes.
+func (c *conn) send(text []byte) {
+	c.writing = true
+	c.mu.Unlock()
+	c.sock.SetWriteDeadline(time.Now().Add(patience))
+	_, err := c.sock.Write(text)
+	if err != nil {
+		c.fail(err)
+	}
+	c.mu.Lock()
+	c.writing = false
+	if len(c.out) > 0 {
+		c.wake()
+	}
+}
+
+func (c *conn) wake() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
 // write writes what there is, until the connection is broken.
 func (c *conn) write() {
 	for {
@@ -105,19 +135,15 @@ func (c *conn) write() {
 			return
 		}
 		c.mu.Lock()
-		out := c.out
-		c.out, c.spare = c.spare[:0], nil
-		for i := len(c.calls) - 1; i >= 0 && !c.calls[i].sent; i-- {
-			c.calls[i].sent = true
+		if !c.writing && len(c.out) > 0 { // else who writes wakes us after
+			out := c.out
+			c.out, c.spare = c.spare[:0], nil
+			for i := len(c.calls) - 1; i >= 0 && !c.calls[i].sent; i-- {
+				c.calls[i].sent = true
+			}
+			c.send(out)
+			c.spare = out
 		}
-		c.mu.Unlock()
-		c.sock.SetWriteDeadline(time.Now().Add(patience))
-		if _, err := c.sock.Write(out); err != nil {
-			c.fail(err)
-			return
-		}
-		c.mu.Lock()
-		c.spare = out
 		c.mu.Unlock()
 	}
 }

@@ -62,7 +62,7 @@ func (d *Driver) list(ctx context.Context, keys []string, wanted func(name strin
 	var all []driver.Listing
 	for i, key := range keys {
 		s := &snapshot{conn: c}
-		name, err := s.take(&replies[i], key)
+		err := s.take(&replies[i], key)
 		if errors.Is(err, driver.ErrForeign) && len(keys) > 1 {
 			continue
 		}
@@ -73,8 +73,8 @@ func (d *Driver) list(ctx context.Context, keys []string, wanted func(name strin
 		for j := range claims {
 			claims[j] = shown(claims[j])
 		}
-		if len(claims) > 0 && wanted(name) && d.key(name) == key {
-			all = append(all, driver.Listing{Name: name, Capacity: s.queue.Capacity, Claims: claims})
+		if len(claims) > 0 && wanted(s.name) && d.key(s.name) == key {
+			all = append(all, driver.Listing{Name: s.name, Capacity: s.queue.Capacity, Claims: claims})
 		}
 	}
 	return all, nil

@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ type snapshot struct {
 	conn  *conn  // its version counts on this connection alone: another process of the server has versions of its own
 	cas   uint64 // its version; 0 if there is no value
 	now   int64  // second of the server's clock; of an absent value, which does not tell, what it was at least
+	name  string
 	queue driver.Queue
+	text  []byte // the value
 	until int64
 }
 
@@ -198,7 +201,7 @@ func (d *Driver) swap(ctx context.Context, was *snapshot, name, key string, q *d
 		}
 		return nil, false, fmt.Errorf("memcached answered a change with %s", r[0].status)
 	}
-	after := &snapshot{conn: was.conn}
+	after := &snapshot{conn: was.conn, name: name, queue: *q, text: text, until: until}
 	if err := after.takeOf(&r[1], name, key); err != nil {
 		return nil, false, err
 	}
@@ -217,42 +220,45 @@ func (d *Driver) read(ctx context.Context, c *conn, name, key string) (*snapshot
 
 // takeOf fills a snapshot from an answer about a name.
 func (s *snapshot) takeOf(r *reply, name, key string) error {
-	of, err := s.take(r, key)
-	if err == nil && s.cas != 0 && of != name {
+	err := s.take(r, key)
+	if err == nil && s.cas != 0 && s.name != name {
 		return foreign(key, errors.New("its value is another name's"))
 	}
 	return err
 }
 
-// take fills a snapshot from an answer, and returns whose it is.
-func (s *snapshot) take(r *reply, key string) (name string, err error) {
+// take fills a snapshot from an answer. If it has the text already, it has the queue.
+func (s *snapshot) take(r *reply, key string) (err error) {
 	switch r.status {
 	case "EN":
 		*s = snapshot{conn: s.conn, now: s.conn.clock.least()}
-		return "", nil
+		return nil
 	case "VA":
 	default:
 		if err := r.failure(); err != nil {
-			return "", err
+			return err
 		}
-		return "", fmt.Errorf("memcached answered a read with %s", r.status)
+		return fmt.Errorf("memcached answered a read with %s", r.status)
 	}
 	if s.cas, err = r.version(key); err != nil {
-		return "", err
+		return err
 	}
 	left, err := r.number('t')
 	if err != nil {
-		return "", err
+		return err
 	}
-	if name, s.until, s.queue, err = decode(r.data); err != nil {
-		return "", foreign(key, err)
+	if !bytes.Equal(s.text, r.data) {
+		if s.name, s.until, s.queue, err = decode(r.data); err != nil {
+			return foreign(key, err)
+		}
+		s.text = r.data
 	}
 	if left < 0 {
-		return "", foreign(key, errors.New("another program has made its value one that never expires"))
+		return foreign(key, errors.New("another program has made its value one that never expires"))
 	}
 	s.now = s.until - left
 	s.conn.clock.see(s.now)
-	return name, nil
+	return nil
 }
 
 // version returns the version of the value that an answer has, which must be that of the key.
