@@ -18,7 +18,10 @@ import (
 var server *servertest.Server
 
 func TestMain(m *testing.M) {
-	os.Exit(servertest.Main(m, func(t servertest.TB) { server = servertest.Postgres(t) }))
+	os.Exit(servertest.Main(m, func(t servertest.TB) {
+		server = servertest.Postgres(t)
+		os.Setenv("DATABASE_URL", "postgres://postgres@"+server.Addr+"/postgres") // for the examples
+	}))
 }
 
 // schema returns a schema that does not exist yet.
