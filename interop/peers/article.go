@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,7 +17,7 @@ func (b *rowBase) article() kind {
 
 // age makes a lock's row older by as much as others wait for one that was left behind.
 func (b *rowBase) age(name string) error {
-	r, err := b.db.Exec("UPDATE tb_distributed_lock SET dl_operate_time = dl_operate_time - INTERVAL 301 SECOND WHERE dl_method_name = ?", name)
+	r, err := b.db.ExecContext(context.Background(), "UPDATE tb_distributed_lock SET dl_operate_time = dl_operate_time - INTERVAL 301 SECOND WHERE dl_method_name = ?", name)
 	if err != nil {
 		return err
 	}

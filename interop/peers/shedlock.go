@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"database/sql"
 	"slices"
 	"strconv"
@@ -35,7 +36,7 @@ func (w *setting) newRowBase(t servertest.TB, b rowBase, driver, source string, 
 	}
 	t.Cleanup(b.close)
 	for _, statement := range statements {
-		if _, err := b.db.Exec(statement); err != nil {
+		if _, err := b.db.ExecContext(context.Background(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
