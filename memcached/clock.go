@@ -9,21 +9,21 @@ import (
 // shows at least: a client's clock that stood still, or runs slow, makes that less, never more. Nothing expires by it;
 // it serves to ask for leases that are long enough, and to trust them for no longer than they last.
 type clock struct {
-	mu     sync.Mutex
-	second int64
-	at     time.Time // a moment after the server's clock showed that
+	mu    sync.Mutex
+	shown int64
+	at    time.Time // a moment after the server's clock showed that
 }
 
 // driftParts is how much faster than the server's clock a client's may run: one part in so many.
 const driftParts = 200
 
 // see notes what the server's clock showed in an answer that has just come.
-func (c *clock) see(second int64) {
-	now := time.Now()
+func (c *clock) see(now int64) {
+	at := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at.IsZero() || second >= c.leastAt(now) {
-		c.second, c.at = second, now
+	if c.at.IsZero() || now >= c.leastAt(at) {
+		c.shown, c.at = now, at
 	}
 }
 
@@ -34,7 +34,14 @@ func (c *clock) least() int64 {
 	return c.leastAt(time.Now())
 }
 
+// micros returns about the time of the server's clock, in microseconds.
+func (c *clock) micros() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shown*second + time.Since(c.at).Microseconds()
+}
+
 func (c *clock) leastAt(now time.Time) int64 {
 	passed := now.Sub(c.at)
-	return c.second + int64((passed-passed/driftParts)/time.Second)
+	return c.shown + int64((passed-passed/driftParts)/time.Second)
 }

@@ -37,3 +37,8 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	drivertest.Model(t, drivertest.Store{Open: opener("memcached://" + servertest.Memcached(t).Addr), Slack: slack}, 3, 100)
 }
+
+func TestContractOfPlain(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, drivertest.Store{Open: opener("memcached://" + servertest.Memcached(t).Addr + "?layout=plain"), Slack: slack})
+}

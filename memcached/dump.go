@@ -13,11 +13,19 @@ import (
 )
 
 // keys returns the keys that the server has and that are wanted, in no order.
+//
+// The server goes through its table of hashes. Older ones cannot, and go through their lists of what was used last,
+// where an item that is used meanwhile can be missed.
 func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string, error) {
+	way := "hash"
 	for {
-		keys, busy, err := l.dump(ctx, wanted)
-		if err != nil || !busy {
+		keys, refused, err := l.dump(ctx, way, wanted)
+		switch {
+		case err != nil || refused == "":
 			return keys, err
+		case refused == "BADCLASS":
+			way = "all"
+			continue
 		}
 		timer := time.NewTimer(redialLeast) // another client lists them now, and the server does that for one at a time
 		select {
@@ -30,10 +38,10 @@ func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string
 	}
 }
 
-// dump has the server list its keys, unless it is busy doing so for another.
-func (l *link) dump(ctx context.Context, wanted func(key string) bool) (keys []string, busy bool, err error) {
+// dump has the server list its keys in one of its ways, unless it answers that it does not know this one, or is busy.
+func (l *link) dump(ctx context.Context, way string, wanted func(key string) bool) (keys []string, refused string, err error) {
 	if _, err := l.get(ctx); err != nil {
-		return nil, false, err // closed, or not reachable, in the same words as ever
+		return nil, "", err // closed, or not reachable, in the same words as ever
 	}
 	ended := func(err error) error {
 		switch {
@@ -46,31 +54,31 @@ func (l *link) dump(ctx context.Context, wanted func(key string) bool) (keys []s
 	}
 	sock, err := l.dialer().DialContext(ctx, "tcp", l.addr)
 	if err != nil {
-		return nil, false, ended(err)
+		return nil, "", ended(err)
 	}
 	defer sock.Close()
 	for _, until := range []context.Context{ctx, l.ctx} {
 		defer context.AfterFunc(until, func() { sock.Close() })()
 	}
-	request := []byte("lru_crawler metadump all\r\n")
+	request := []byte("lru_crawler metadump " + way + "\r\n")
 	if secret := l.secret(); secret != nil {
 		request = append(secret, request...)
 	}
 	if _, err := sock.Write(request); err != nil {
-		return nil, false, ended(err)
+		return nil, "", ended(err)
 	}
 	lines := bufio.NewScanner(sock)
 	for lines.Scan() {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
 		switch word {
 		case "END":
-			return keys, false, nil
-		case "BUSY":
-			return nil, true, nil
+			return keys, "", nil
+		case "BUSY", "BADCLASS":
+			return nil, word, nil
 		case "STORED": // the password was right
 			continue
 		case "ERROR", "CLIENT_ERROR", "SERVER_ERROR":
-			return nil, false, fmt.Errorf("%w: memcached lists names only if its crawler is on and may list keys (%s)", driver.ErrUnsupported, strings.TrimSpace(word+" "+rest))
+			return nil, "", fmt.Errorf("%w: memcached lists names only if its crawler is on and may list keys (%s)", driver.ErrUnsupported, strings.TrimSpace(word+" "+rest))
 		}
 		escaped, ok := strings.CutPrefix(word, "key=")
 		key, err := url.PathUnescape(escaped)
@@ -82,5 +90,5 @@ func (l *link) dump(ctx context.Context, wanted func(key string) bool) (keys []s
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return nil, false, ended(err)
+	return nil, "", ended(err)
 }

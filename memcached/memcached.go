@@ -215,9 +215,14 @@ func (d *Driver) key(name string) string {
 	if len(key) <= maxKey {
 		return key
 	}
-	sum := sha256.Sum256([]byte(name))
-	return d.prefix + hashed + base64.RawURLEncoding.EncodeToString(sum[:])
+	return d.prefix + digest(name)
 }
 
 // hashed begins what a long name goes by; no name is encoded with it.
 const hashed = "#"
+
+// digest is what a name goes by that cannot be a key.
+func digest(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hashed + base64.RawURLEncoding.EncodeToString(sum[:])
+}

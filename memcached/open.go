@@ -12,17 +12,40 @@ import (
 
 const defaultDialTimeout = 5 * time.Second
 
+// The layouts.
+const (
+	layoutQueue = "queue" // a Driver's
+	layoutPlain = "plain" // a Plain's
+)
+
 func init() {
 	driver.Register("memcached", func(ctx context.Context, a *driver.Address) (driver.Driver, error) {
-		return Open(ctx, a)
+		switch l := a.Param("layout", layoutQueue); l {
+		case layoutQueue:
+			return Open(ctx, a)
+		case layoutPlain:
+			return OpenPlain(ctx, a)
+		default:
+			return nil, driver.Rejected(fmt.Errorf("parameter layout: %q is neither %s nor %s", l, layoutQueue, layoutPlain))
+		}
 	})
+}
+
+// OpenPlain connects to the memcached at an address, as [Open] does. Keys begin with the prefix, if there is one.
+func OpenPlain(ctx context.Context, a *driver.Address) (*Plain, error) {
+	prefix := a.Param("prefix", "")
+	l, err := openLink(ctx, a, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return &Plain{link: l, prefix: prefix, endless: map[string]time.Time{}}, nil
 }
 
 // Open connects to the memcached at an address:
 //
 //	memcached://[user:password@]host[:11211]
 //
-// Parameters: prefix, dial_timeout.
+// Parameters: prefix, layout (of [driver.Open]: queue, or plain for a [Plain]), dial_timeout.
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	prefix := a.Param("prefix", DefaultPrefix)
 	l, err := openLink(ctx, a, prefix)

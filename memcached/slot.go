@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -190,16 +189,9 @@ func (d *Driver) swap(ctx context.Context, was *snapshot, name, key string, q *d
 	if err != nil {
 		return nil, false, err
 	}
-	var stored bool
-	switch r[0].status {
-	case "STORED":
-		stored = true
-	case "NOT_STORED", "EXISTS", "NOT_FOUND":
-	default:
-		if err := r[0].failure(); err != nil {
-			return nil, false, err
-		}
-		return nil, false, fmt.Errorf("memcached answered a change with %s", r[0].status)
+	stored, err := r[0].stored()
+	if err != nil {
+		return nil, false, err
 	}
 	after := &snapshot{conn: was.conn, name: name, queue: *q, text: text, until: until}
 	if err := after.takeOf(&r[1], name, key); err != nil {
@@ -235,10 +227,7 @@ func (s *snapshot) take(r *reply, key string) (err error) {
 		return nil
 	case "VA":
 	default:
-		if err := r.failure(); err != nil {
-			return err
-		}
-		return fmt.Errorf("memcached answered a read with %s", r.status)
+		return r.unexpected()
 	}
 	if s.cas, err = r.version(key); err != nil {
 		return err
@@ -259,19 +248,6 @@ func (s *snapshot) take(r *reply, key string) (err error) {
 	s.now = s.until - left
 	s.conn.clock.see(s.now)
 	return nil
-}
-
-// version returns the version of the value that an answer has, which must be that of the key.
-func (r *reply) version(key string) (uint64, error) {
-	if got, _ := r.flag('k'); got != key {
-		return 0, fmt.Errorf("memcached answered for another key than %q: the connection is not to be trusted", key)
-	}
-	text, _ := r.flag('c')
-	cas, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || cas == 0 {
-		return 0, fmt.Errorf("memcached answered without a version for key %q", key)
-	}
-	return cas, nil
 }
 
 func foreign(key string, why error) error {

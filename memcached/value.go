@@ -53,10 +53,15 @@ func encode(name string, until int64, q *driver.Queue) []byte {
 		}
 		v.Claims = append(v.Claims, c)
 	}
+	return marshal(&v)
+}
+
+// marshal returns what has nothing but numbers and text as JSON.
+func marshal(v any) []byte {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
 	out.SetEscapeHTML(false)
-	if err := out.Encode(&v); err != nil {
+	if err := out.Encode(v); err != nil {
 		panic(err) // numbers and text have a form
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))

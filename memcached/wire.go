@@ -24,8 +24,8 @@ type reply struct {
 
 // flag returns what follows a letter among the flags of a meta answer.
 func (r *reply) flag(letter byte) (string, bool) {
-	for f := range strings.FieldsSeq(r.text) {
-		if f[0] == letter {
+	for f := range strings.SplitSeq(r.text, " ") {
+		if f != "" && f[0] == letter {
 			return f[1:], true
 		}
 	}
@@ -49,6 +49,38 @@ func (r *reply) failure() error {
 		return &refusal{strings.TrimSpace(r.status + " " + r.text)}
 	}
 	return nil
+}
+
+// stored reports whether a request to store was done.
+func (r *reply) stored() (bool, error) {
+	switch r.status {
+	case "STORED":
+		return true, nil
+	case "NOT_STORED", "EXISTS", "NOT_FOUND":
+		return false, nil
+	}
+	return false, r.unexpected()
+}
+
+// unexpected returns the error for an answer that is none to the request.
+func (r *reply) unexpected() error {
+	if err := r.failure(); err != nil {
+		return err
+	}
+	return fmt.Errorf("memcached answered a request with %q", r.status)
+}
+
+// version returns the version of the value that an answer has, which must be that of the key.
+func (r *reply) version(key string) (uint64, error) {
+	if got, _ := r.flag('k'); got != key {
+		return 0, fmt.Errorf("memcached answered for another key than %q: the connection is not to be trusted", key)
+	}
+	text, _ := r.flag('c')
+	cas, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || cas == 0 {
+		return 0, fmt.Errorf("memcached answered without a version for key %q", key)
+	}
+	return cas, nil
 }
 
 // A refusal is an error in the words of the server.

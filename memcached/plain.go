@@ -1,0 +1,271 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// waitingTicket is that of a claim that waits: nothing stands in the server for it. Real tickets are larger.
+const waitingTicket = 1
+
+// A Plain keeps each lock as one value under its very name, added if there was none, as most programs do that lock by
+// memcached, so that they and stile exclude each other. There is no queue in it: who asks at the right moment is next,
+// and there are no readers and no permits. Use it to move to stile name by name, and a [Driver] otherwise.
+//
+// Only the holder's own value is ever renewed or deleted, by its version: no one who comes too late takes the lock from
+// the next holder.
+type Plain struct {
+	link   *link
+	prefix string
+
+	mu      sync.Mutex
+	endless map[string]time.Time // claim: since when it waits for a value that never expires
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Breaker
+} = (*Plain)(nil)
+
+// Traits is [driver.Driver].
+func (p *Plain) Traits() driver.Traits {
+	t := promise(p.link.facts())
+	t.Notes = append(t.Notes, "Layout plain: exclusive locks alone, in no order.")
+	return t
+}
+
+// Close is [driver.Driver].
+func (p *Plain) Close() error {
+	p.link.close()
+	return nil
+}
+
+// key returns the key of a name: the name itself, unless no key can be like that.
+func (p *Plain) key(name string) string {
+	if key := p.prefix + name; len(key) <= maxKey && !strings.Contains(name, " ") {
+		return key
+	}
+	return p.prefix + digest(name)
+}
+
+// Enter is one round trip if the name is free. A claim that does not hold has no place in the server: entering again is
+// another attempt.
+func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	switch {
+	case c.Weight != driver.All || c.Capacity != driver.All:
+		return driver.Place{}, fmt.Errorf("%w: layout plain has neither readers nor permits", driver.ErrUnsupported)
+	case c.Delay != 0:
+		return driver.Place{}, fmt.Errorf("%w: layout plain has no lock-delay", driver.ErrUnsupported)
+	case max(c.TTL, c.Wait) > longest:
+		return driver.Place{}, errTooLong
+	case !utf8.ValidString(c.ID + c.Client + c.Owner):
+		return driver.Place{}, driver.Rejected(errors.New("an id, a client and an owner must be UTF-8"))
+	}
+	place, err := p.enter(ctx, c)
+	if err == nil && !place.Holds && place.Blocker.Remaining == 0 && !c.Try {
+		if p.waits(c, true) > max(c.TTL, c.Wait) {
+			return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it", driver.ErrForeign, p.key(c.Name))
+		}
+	} else {
+		p.waits(c, false)
+	}
+	return place, err
+}
+
+func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	key := p.key(c.Name)
+	for {
+		conn, err := p.link.get(ctx)
+		if err != nil {
+			return driver.Place{}, err
+		}
+		mine := &lock{Stile: layout, Name: c.Name, ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: conn.clock.micros()}
+		mine.set(c.Record)
+		mine.Since = mine.Ticket
+		var request []byte
+		if c.Ticket <= waitingTicket {
+			request = appendStore(request, key, 0, expiry(c.TTL), mine.encode())
+		}
+		is, added, err := p.ask(ctx, conn, request, key)
+		switch {
+		case err != nil:
+			return driver.Place{}, err
+		case added:
+			return driver.Place{Ticket: mine.Ticket, Holds: true, TTL: c.TTL}, nil
+		case is.ours(c) && !is.lock.Left:
+			left, done, err := p.extend(ctx, is, key, c)
+			if done || err != nil {
+				return driver.Place{Ticket: is.lock.Ticket, Holds: err == nil, TTL: left}, err
+			}
+		case c.Ticket > waitingTicket, is.ours(c):
+			return driver.Place{}, driver.ErrGone
+		case is.cas == 0: // it was in the way a moment ago
+		case c.Reclaim && c.Owner != "" && is.lock.Owner == c.Owner && is.lock.Client != c.Client:
+			done, err := p.swap(ctx, is, key, c.TTL, mine)
+			if done || err != nil {
+				return driver.Place{Ticket: mine.Ticket, Holds: err == nil, TTL: c.TTL}, err
+			}
+		default:
+			place := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: is.standing()}
+			if c.Try {
+				place.Ticket, place.TTL = 0, 0
+			}
+			place.Retry = place.Blocker.Remaining
+			return place, nil
+		}
+	}
+}
+
+// waits notes whether a claim waits for a value that never expires, and returns how long it has.
+func (p *Plain) waits(c *driver.Claim, endless bool) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !endless {
+		delete(p.endless, c.ID)
+		return 0
+	}
+	since, ok := p.endless[c.ID]
+	if !ok {
+		since = time.Now()
+		p.endless[c.ID] = since
+	}
+	return time.Since(since)
+}
+
+// Renew sends all renewals at once.
+func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	renewals := make([]driver.Renewal, len(cs))
+	var work sync.WaitGroup
+	for i, c := range cs {
+		work.Go(func() {
+			renewals[i].Err = p.own(ctx, c, func(is *sight, key string) (done bool, err error) {
+				renewals[i].TTL, done, err = p.extend(ctx, is, key, c)
+				return done, err
+			})
+		})
+	}
+	work.Wait()
+	return renewals
+}
+
+// Leave is two round trips: one to see that the lock is ours, one to delete what was seen.
+func (p *Plain) Leave(ctx context.Context, l *driver.Departure) error {
+	p.waits(l.Claim, false)
+	return p.own(ctx, l.Claim, func(is *sight, key string) (bool, error) {
+		if l.Keep == 0 {
+			return p.remove(ctx, is, key)
+		}
+		if l.Keep > longest {
+			return false, errTooLong
+		}
+		left := *is.lock
+		left.Left = true
+		return p.swap(ctx, is, key, l.Keep, &left)
+	})
+}
+
+// own does something to a claim's own value, again and again until nobody else has changed it meanwhile. The error is
+// [driver.ErrGone] if it is not there.
+func (p *Plain) own(ctx context.Context, c *driver.Claim, do func(is *sight, key string) (bool, error)) error {
+	key := p.key(c.Name)
+	for {
+		conn, err := p.link.get(ctx)
+		if err != nil {
+			return err
+		}
+		is, _, err := p.ask(ctx, conn, nil, key)
+		if err != nil {
+			return err
+		}
+		if !is.ours(c) || is.lock.Left {
+			return driver.ErrGone
+		}
+		if done, err := do(is, key); done || err != nil {
+			return err
+		}
+	}
+}
+
+// extend gives a claim's own value a lease as long as the claim's, unless it has a longer one.
+func (p *Plain) extend(ctx context.Context, is *sight, key string, c *driver.Claim) (time.Duration, bool, error) {
+	if is.left > expiry(c.TTL) {
+		return time.Duration(is.left-1) * time.Second, true, nil
+	}
+	if c.TTL > longest {
+		return 0, false, errTooLong
+	}
+	done, err := p.swap(ctx, is, key, c.TTL, is.lock)
+	return c.TTL, done, err
+}
+
+// Break is [driver.Breaker]. It also removes a lock that another program holds.
+func (p *Plain) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+	key := p.key(b.Name)
+	for {
+		conn, err := p.link.get(ctx)
+		if err != nil {
+			return driver.Standing{}, err
+		}
+		is, _, err := p.ask(ctx, conn, nil, key)
+		if err != nil {
+			return driver.Standing{}, err
+		}
+		s := is.standing()
+		if is.cas == 0 || b.Ticket != 0 && b.Ticket != s.Ticket {
+			return driver.Standing{}, driver.ErrGone
+		}
+		if done, err := p.remove(ctx, is, key); done || err != nil {
+			return s, err
+		}
+	}
+}
+
+// List is [driver.Lister]. One name is listed whoever holds it; of all names, those that stile holds, since any value in
+// the cache could be another program's lock.
+func (p *Plain) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	keys := []string{p.key(q.Name)}
+	if q.Name == "" {
+		var err error
+		if keys, err = p.link.keys(ctx, func(key string) bool { return strings.HasPrefix(key, p.prefix) }); err != nil {
+			return nil, err
+		}
+	}
+	var all []driver.Listing
+	for _, key := range keys {
+		conn, err := p.link.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		is, _, err := p.ask(ctx, conn, nil, key)
+		if err != nil {
+			return nil, err
+		}
+		name := q.Name
+		if name == "" && is.lock != nil {
+			name = is.lock.Name
+		}
+		if is.cas != 0 && name != "" && strings.HasPrefix(name, q.Prefix) && p.key(name) == key {
+			all = append(all, driver.Listing{Name: name, Capacity: driver.All, Claims: []driver.Standing{is.standing()}})
+		}
+	}
+	slices.SortFunc(all, func(a, b driver.Listing) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// longest is the longest time to live that the server does not take for a date.
+const longest = 30*24*time.Hour - time.Second
+
+var errTooLong = driver.Rejected(fmt.Errorf("memcached reads a lease of 30 days or more as a date; the limit is %v", longest))
+
+// expiry returns the seconds to live after which a value is there for at least so long. The server's clock shows whole
+// seconds, so it may drop a value up to one early.
+func expiry(d time.Duration) int64 { return int64((d+time.Second-1)/time.Second) + 1 }

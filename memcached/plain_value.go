@@ -1,0 +1,120 @@
+package memcached
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A lock is a value of layout plain that stile set.
+type lock struct {
+	Stile  int    `json:"stile"` // layout
+	Name   string `json:"name"`
+	ID     string `json:"id"`
+	Client string `json:"client,omitempty"`
+	Owner  string `json:"owner,omitempty"`
+	Ticket int64  `json:"ticket"`
+	Since  int64  `json:"since"`
+	Left   bool   `json:"left,omitempty"`
+	Record string `json:"record,omitempty"`
+	Bytes  []byte `json:"bytes,omitempty"` // the record, if it is not text
+}
+
+func (l *lock) set(record string) {
+	if l.Record = record; !utf8.ValidString(record) {
+		l.Record, l.Bytes = "", []byte(record)
+	}
+}
+
+func (l *lock) encode() []byte { return marshal(l) }
+
+// A sight is what was seen under a key.
+type sight struct {
+	conn *conn
+	cas  uint64 // 0 if there was nothing
+	left int64  // seconds to live; negative means for ever
+	lock *lock  // not nil; the zero lock if it is another program's
+}
+
+// ours reports whether a claim's own value was seen.
+func (s *sight) ours(c *driver.Claim) bool { return s.lock.ID == c.ID && s.lock.Stile == layout }
+
+// standing is what was seen as an observer sees it. Another program's value says nothing of who set it.
+func (s *sight) standing() driver.Standing {
+	out := driver.Standing{Ticket: waitingTicket, Weight: driver.All, Holds: true, Left: s.lock.Left, Record: s.lock.Record}
+	if s.lock.Bytes != nil {
+		out.Record = string(s.lock.Bytes)
+	}
+	if s.lock.Ticket != 0 {
+		out.Ticket = s.lock.Ticket
+		out.Since = time.Duration(max(0, s.conn.clock.micros()-s.lock.Since)) * time.Microsecond
+	}
+	if s.left >= 0 {
+		out.Remaining = max(time.Duration(s.left-1)*time.Second, time.Millisecond)
+	}
+	return out
+}
+
+// ask sends a request to store, if there is one, and reads what is there then.
+func (p *Plain) ask(ctx context.Context, c *conn, store []byte, key string) (*sight, bool, error) {
+	want := 1
+	if len(store) > 0 {
+		want = 2
+	}
+	r, err := c.do(ctx, appendGet(store, key), want)
+	if err != nil {
+		return nil, false, p.link.explain(err)
+	}
+	stored := false
+	if want == 2 {
+		if stored, err = r[0].stored(); err != nil {
+			return nil, false, p.link.explain(err)
+		}
+	}
+	is, got := &sight{conn: c, lock: &lock{}}, &r[want-1]
+	switch {
+	case got.status == "EN":
+		return is, stored, nil
+	case got.status != "VA":
+		return nil, false, p.link.explain(got.unexpected())
+	}
+	if is.cas, err = got.version(key); err == nil {
+		is.left, err = got.number('t')
+	}
+	if err != nil {
+		return nil, false, p.link.explain(err)
+	}
+	var l lock
+	if json.Unmarshal(got.data, &l) == nil && l.Stile == layout && p.key(l.Name) == key {
+		is.lock = &l
+	}
+	return is, stored, nil
+}
+
+// swap puts a value in place of the one that was seen, to live at least so long, unless it has changed.
+func (p *Plain) swap(ctx context.Context, is *sight, key string, life time.Duration, l *lock) (bool, error) {
+	r, err := is.conn.do(ctx, appendStore(nil, key, is.cas, expiry(life), l.encode()), 1)
+	if err != nil {
+		return false, p.link.explain(err)
+	}
+	stored, err := r[0].stored()
+	return stored, p.link.explain(err)
+}
+
+// remove deletes the value that was seen, unless it has changed.
+func (p *Plain) remove(ctx context.Context, is *sight, key string) (bool, error) {
+	r, err := is.conn.do(ctx, appendDelete(nil, key, is.cas), 1)
+	if err != nil {
+		return false, p.link.explain(err)
+	}
+	switch r[0].status {
+	case "HD":
+		return true, nil
+	case "EX", "NF":
+		return false, nil
+	}
+	return false, p.link.explain(r[0].unexpected())
+}
