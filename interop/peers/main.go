@@ -29,7 +29,7 @@ func main() {
 	flag.StringVar(&w.bin, "bin", "bin", "the folder of the programs that make built")
 	flag.StringVar(&w.redis, "redis", "interop/redis", "the folder of the Python and JavaScript clients, built")
 	flag.StringVar(&w.shed, "shedlock", "interop/shedlock", "the folder of the Java client of ShedLock, built")
-	only := flag.String("only", "", "one store alone: consul, zookeeper, etcd, redis, postgres or mariadb")
+	only := flag.String("only", "", "one store alone: consul, zookeeper, etcd, redis, redlock, postgres or mariadb")
 	flag.Parse()
 	if !all(&w, *only) {
 		os.Exit(1)
@@ -54,7 +54,7 @@ func all(w *setting, only string) bool {
 		flaws func(servertest.TB) ([]flaw, error)
 	}{
 		{"consul", w.consul, nil}, {"zookeeper", w.zooKeeper, w.zooKeeperFlaws}, {"etcd", w.etcd, etcdFlaws},
-		{"redis", w.oneRedis, w.redisFlaws},
+		{"redis", w.oneRedis, w.redisFlaws}, {"redlock", w.redlock, w.redlockFlaws},
 		{"postgres", w.postgres, w.postgresFlaws}, {"mariadb", w.mariaDB, w.mariaDBFlaws},
 	} {
 		if only != "" && only != s.name {

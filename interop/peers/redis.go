@@ -13,7 +13,11 @@ import (
 	"github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	goredis9 "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
+
+// go-redis writes about each connection that it cannot make.
+func init() { logging.Disable() }
 
 // between is how often a client of Redis asks again that waits.
 const between = 50 * time.Millisecond

@@ -10,6 +10,8 @@ import threading
 
 import redis
 import redlock
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 
 class RedisPy:
@@ -56,10 +58,14 @@ class Endless(RedisPy):
 
 
 class RedlockPy:
-    """Lock of redlock-py, which cannot be renewed."""
+    """Lock of redlock-py, which cannot be renewed.
+
+    It is older than the attempts that redis-py has made since to reach a server, which last longer than a lease.
+    """
 
     def __init__(self, servers, lease):
-        self.locks = redlock.Redlock(servers, retry_count=1, retry_delay=0.05)
+        clients = [redis.Redis(**s, retry=Retry(NoBackoff(), 0)) for s in servers]
+        self.locks = redlock.Redlock(clients, retry_count=1, retry_delay=0.05)
         self.lease = lease
         self.held = None
 
