@@ -1,0 +1,234 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A name that moves is held when it is held in the store that it moves from and in the one that it moves to. Everybody
+// enters in this order, so that nobody holds the second store and waits for the first.
+
+// A crossing is what this client knows of a claim of a name that moves, beyond what its ticket says, which is that of the
+// store that the name moves from.
+type crossing struct {
+	entered bool      // it may stand in the store that the name moves to
+	ticket  int64     // there; 0 if not known
+	holds   bool      // in both, by the last answer
+	over    time.Time // when nothing is left of it if nothing more is heard
+}
+
+// there returns the claim as the store knows it that its name moves to. Of a claim that is not this client's, it can only
+// be said that it has entered, if it has.
+func (x *crossing) there(c *driver.Claim) *driver.Claim {
+	second := *c
+	if x != nil {
+		second.Ticket = x.ticket
+	}
+	return &second
+}
+
+// crossings are those of one client.
+type crossings struct {
+	mu   sync.Mutex // guards what follows
+	of   map[string]*crossing
+	most int // how many there may be before those that are over are cleared away
+}
+
+const fewCrossings = 64
+
+// find returns a copy of what is known of a claim, or nil.
+func (k *crossings) find(c *driver.Claim) *crossing {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	x := k.of[c.ID]
+	if x == nil {
+		return nil
+	}
+	known := *x
+	return &known
+}
+
+// note keeps what is known of a claim.
+func (k *crossings) note(c *driver.Claim, x crossing) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if k.of[c.ID] == nil && len(k.of) >= max(k.most, fewCrossings) {
+		for id, other := range k.of {
+			if now.After(other.over) {
+				delete(k.of, id)
+			}
+		}
+		k.most = 2 * len(k.of)
+	}
+	x.over = now.Add(2 * (max(c.TTL, c.Wait) + c.Delay))
+	k.of[c.ID] = &x
+}
+
+func (k *crossings) forget(c *driver.Claim) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.of, c.ID)
+}
+
+// cross has a claim enter both stores, the second once it holds in the first.
+func (s *shards) cross(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
+	known := s.crossings.find(c)
+	ours := known != nil || c.Ticket == 0 // it entered by this client, or enters now
+	x := crossing{}
+	if known != nil {
+		x = *known
+	}
+	first, err := from.Enter(ctx, c)
+	switch {
+	case errors.Is(err, driver.ErrGone):
+		s.crossings.forget(c)
+		if x.entered {
+			_ = s.withdraw(ctx, to, known.there(c)) // or it runs out
+		}
+		return first, err
+	case err != nil:
+		return first, from.says(err)
+	case !first.Holds:
+		if first.Ticket != 0 && ours {
+			s.crossings.note(c, x)
+		}
+		return first, nil
+	}
+	second := *c
+	if ours {
+		second.Ticket = x.ticket
+	}
+	if x.entered, x.holds = true, false; ours {
+		s.crossings.note(c, x)
+	}
+	p, err := to.Enter(ctx, &second)
+	if err != nil && !ours && errors.Is(err, driver.ErrGone) {
+		return driver.Place{}, err // it may be on its way there, by the client that it is of
+	}
+	if err != nil {
+		return driver.Place{}, s.halfway(ctx, from, to, c, err)
+	}
+	if p.Ticket == 0 {
+		if err := s.withdraw(ctx, from, c); err != nil {
+			return driver.Place{}, indefinite(from.says(err))
+		}
+		s.crossings.forget(c)
+		return p, nil
+	}
+	x.ticket, x.holds = p.Ticket, p.Holds
+	s.crossings.note(c, x)
+	p.Ticket, p.TTL = first.Ticket, min(first.TTL, p.TTL)
+	if p.Holds {
+		p.Ahead = first.Ahead
+	}
+	return p, nil
+}
+
+// halfway handles that a claim which holds in the first store was not taken by the second. It is taken out of the first
+// if it is no use to ask again; if not, or that fails, the outcome is unknown, since something of it stands.
+func (s *shards) halfway(ctx context.Context, from, to *store, c *driver.Claim, err error) error {
+	if !driver.IsRejected(err) || driver.IsUnreachable(err) {
+		return indefinite(to.says(err))
+	}
+	s.crossings.forget(c)
+	if e := s.withdraw(ctx, from, c); e != nil {
+		return indefinite(to.says(err))
+	}
+	return to.says(err)
+}
+
+// indefinite returns an error that does not say that the request was not applied, as it was by another store.
+func indefinite(err error) error {
+	switch {
+	case errors.Is(err, driver.ErrClosed) || !driver.IsRejected(err):
+		return err
+	case driver.IsUnreachable(err):
+		return driver.Unreachable(errors.New(err.Error()))
+	}
+	return errors.New(err.Error())
+}
+
+// withdrawWithin bounds the request that takes out what a claim that failed has left in one store.
+const withdrawWithin = time.Second
+
+// withdraw takes a claim out of one store, also if the caller has given up. That it is not there is no error.
+func (s *shards) withdraw(ctx context.Context, st *store, c *driver.Claim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawWithin)
+	defer cancel()
+	if err := st.Leave(ctx, &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
+		return err
+	}
+	return nil
+}
+
+// awaitCrossing waits in the store where the claim does not hold yet. That it holds there is not all, so it enters again.
+func (s *shards) awaitCrossing(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
+	at, claim := from, c
+	if x := s.crossings.find(c); x != nil && x.entered {
+		at, claim = to, x.there(c)
+	}
+	p, err := at.Await(ctx, claim)
+	if err != nil || !p.Holds {
+		return p, at.says(err)
+	}
+	return driver.Place{}, nil
+}
+
+// bothRenewed makes one answer of those of two stores: the shorter lease, or what went wrong in either.
+func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second driver.Renewal) driver.Renewal {
+	x := s.crossings.find(c)
+	lost, stands, left := first.Err, to, x.there(c)
+	if !errors.Is(lost, driver.ErrGone) {
+		lost, stands, left = second.Err, from, (*crossing)(nil).there(c)
+	}
+	switch {
+	case errors.Is(lost, driver.ErrGone):
+		if x != nil {
+			s.crossings.forget(c)
+			s.spawn(func() { _ = s.withdraw(s.ctx, stands, left) }) // or it runs out
+		}
+		return driver.Renewal{Err: lost}
+	case first.Err != nil:
+		return first
+	case second.Err != nil:
+		return second
+	}
+	if x != nil {
+		s.crossings.note(c, *x)
+	}
+	return driver.Renewal{TTL: min(first.TTL, second.TTL)}
+}
+
+// leaveBoth takes a claim out of both stores. What is to be kept is kept in both if the claim held in both.
+func (s *shards) leaveBoth(ctx context.Context, from, to *store, l *driver.Departure) error {
+	c := l.Claim
+	x := s.crossings.find(c)
+	keep := l.Keep
+	if x != nil && !x.holds {
+		keep = 0
+	}
+	var second error
+	if x == nil || x.entered {
+		second = to.Leave(ctx, &driver.Departure{Claim: x.there(c), Keep: keep})
+		if errors.Is(second, driver.ErrGone) && (x == nil || !x.holds) {
+			second = nil // it may never have entered there
+		}
+	}
+	first := from.Leave(ctx, &driver.Departure{Claim: c, Keep: keep})
+	switch gone := func(err error) bool { return err == nil || errors.Is(err, driver.ErrGone) }; {
+	case !gone(first):
+		return indefinite(from.says(first))
+	case !gone(second):
+		return indefinite(to.says(second))
+	}
+	s.crossings.forget(c)
+	if first != nil {
+		return first
+	}
+	return second
+}

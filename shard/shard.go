@@ -1,0 +1,193 @@
+// Package shard keeps locks in several stores that know nothing of each other: each name is in one of them, which its
+// text and what the stores are called decide (rendezvous hashing). It is for those who outgrow one server.
+//
+// One more store takes over its share of the names and moves no others. While clients change from one list of stores to
+// the next, those that know both hold a name only where both lists put it, so that it is never held twice; see
+// [Options.Previous].
+//
+// Importing the package registers the scheme shard.
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// MaxWeight is the largest share that a store can have.
+const MaxWeight = 100
+
+// A Store is one of the stores that names are spread over.
+type Store struct {
+	Name   string        // decides, for ever, which names it has; letters, digits, '-', '_' and '.'
+	Driver driver.Driver // its connection
+	Weight int           // its share beside the others'; 0 means 1
+}
+
+// Options change how stores are used. Nil means the defaults, and so does the zero of each field.
+type Options struct {
+	// Previous is the list of stores that some clients still have alone. A name that the two lists put in different stores
+	// is held only when it is held in both, the earlier first. So two clients that have a list in common have a store in
+	// common for every name, and clients that have none must not be at work at once: everybody gets both lists before
+	// anybody gets the new one alone.
+	//
+	// A store in both lists has its Driver in one of them.
+	Previous []Store
+}
+
+// New returns a driver over stores. It owns their drivers, also if it fails: closing it closes them. It can list, watch
+// and break if all of them can.
+func New(stores []Store, o *Options) (driver.Driver, error) {
+	lists := [][]Store{stores}
+	if o != nil && len(o.Previous) > 0 {
+		lists = [][]Store{o.Previous, stores}
+	}
+	s, err := newShards(lists)
+	if err != nil {
+		for _, l := range lists {
+			for _, st := range l {
+				if st.Driver != nil {
+					st.Driver.Close()
+				}
+			}
+		}
+		return nil, driver.Rejected(err)
+	}
+	return s.able(), nil
+}
+
+// A shards is the driver, as far as all stores can do the same.
+type shards struct {
+	lists  []list   // oldest first
+	stores []*store // of all lists, each once
+	traits driver.Traits
+
+	crossings crossings
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	mu        sync.Mutex // orders spawn before the wait in Close
+	tasks     sync.WaitGroup
+}
+
+// A store is one store, and what it is called.
+type store struct {
+	driver.Driver
+	name string
+}
+
+func newShards(lists [][]Store) (*shards, error) {
+	s := &shards{crossings: crossings{of: map[string]*crossing{}}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	known := map[string]*store{}
+	for _, given := range lists {
+		if len(given) == 0 {
+			return nil, errors.New("there must be at least one store")
+		}
+		inList := map[string]bool{}
+		for _, g := range given {
+			switch st := known[g.Name]; {
+			case g.Name == "" || driver.EncodeName(g.Name) != g.Name:
+				return nil, fmt.Errorf("%q cannot be what a store is called: use letters, digits, '-', '_' and '.'", g.Name)
+			case inList[g.Name]:
+				return nil, fmt.Errorf("two stores are called %s", g.Name)
+			case g.Weight < 0 || g.Weight > MaxWeight:
+				return nil, fmt.Errorf("store %s has weight %d; want at most %d", g.Name, g.Weight, MaxWeight)
+			case st == nil:
+				known[g.Name] = &store{g.Driver, g.Name}
+				s.stores = append(s.stores, known[g.Name])
+			case st.Driver == nil:
+				st.Driver = g.Driver
+			case g.Driver != nil:
+				return nil, fmt.Errorf("store %s has a driver in both lists", g.Name)
+			}
+			inList[g.Name] = true
+		}
+	}
+	for _, st := range s.stores {
+		if st.Driver == nil {
+			return nil, fmt.Errorf("store %s has no driver", st.name)
+		}
+	}
+	for _, given := range lists {
+		var l list
+		for _, g := range given {
+			l = append(l, newMember(known[g.Name], max(1, g.Weight)))
+		}
+		s.lists = append(s.lists, l)
+	}
+	s.traits = s.promise()
+	return s, nil
+}
+
+// promise says what the weakest store does, and what a move takes away.
+func (s *shards) promise() driver.Traits {
+	all := make([]driver.Traits, len(s.stores))
+	for i, st := range s.stores {
+		all[i] = st.Traits()
+		notes := make([]string, len(all[i].Notes))
+		for j, n := range all[i].Notes {
+			notes[j] = "Store " + st.name + ": " + n
+		}
+		all[i].Notes = notes
+	}
+	t := driver.Weakest(all...)
+	t.Store = "shard"
+	t.Notes = append(t.Notes, "Each name is in one store: while that store is down, its names cannot be had, and the others can.")
+	if len(s.lists) > 1 {
+		t.Ordered, t.Fencing = false, driver.NoFencing
+		t.Notes = append(t.Notes, "Stores are being added or removed: until that is over, names that move cost two requests, "+
+			"are had in no order, and their tokens can fall.")
+	}
+	return t
+}
+
+// Traits is [driver.Driver].
+func (s *shards) Traits() driver.Traits { return s.traits }
+
+// Close is [driver.Driver].
+func (s *shards) Close() error {
+	s.mu.Lock()
+	s.cancel()
+	s.mu.Unlock()
+	var first error
+	for _, st := range s.stores {
+		if err := st.Close(); err != nil && first == nil {
+			first = st.says(err)
+		}
+	}
+	s.tasks.Wait()
+	return first
+}
+
+// Alert is [driver.Alerter], for those stores that learn of danger.
+func (s *shards) Alert(endangered func(ids ...string)) {
+	for _, st := range s.stores {
+		if a, ok := st.Driver.(driver.Alerter); ok {
+			a.Alert(endangered)
+		}
+	}
+}
+
+// spawn runs f in a goroutine that Close waits for; f must end soon.
+func (s *shards) spawn(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() == nil {
+		s.tasks.Go(f)
+	}
+}
+
+// says names the store in an error, unless the error is the contract's own, which is the same from all.
+func (st *store) says(err error) error {
+	if err == nil || errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrClosed) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if _, ok := errors.AsType[*driver.CapacityError](err); ok {
+		return err
+	}
+	return fmt.Errorf("store %s: %w", st.name, err)
+}
