@@ -1,0 +1,113 @@
+package quorum
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	pollLeast = 10 * time.Millisecond // between looks at nodes that do not tell
+	pollMost  = 50 * time.Millisecond
+
+	spread      = 2 * time.Millisecond // within which those who wait for a name try, when it is free
+	spreadTimes = 5                    // how often that doubles for one who got some nodes, and not enough
+)
+
+// Await waits until a majority of the nodes may be free, and then a moment more, at random, so that of many who wait one
+// finds them all free. Nodes that are no members are looked at now and then.
+func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	for {
+		wait := pollLeast + rand.N(pollMost-pollLeast)
+		if d.ranked {
+			if err := d.awaitMajority(ctx, c); err != nil {
+				return driver.Place{}, err
+			}
+			d.mu.Lock()
+			wait = rand.N(spread << min(d.missed[c.ID], spreadTimes))
+			d.mu.Unlock()
+		}
+		if err := d.pause(ctx, wait); err != nil {
+			return driver.Place{}, err
+		}
+		if !d.ranked || d.free(ctx, c) {
+			return driver.Place{}, nil
+		}
+	}
+}
+
+// pause waits for a while, or until ctx ends or the driver is closed.
+func (d *Driver) pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.closed:
+		return driver.ErrClosed
+	}
+}
+
+// awaitMajority returns when so many nodes say that the name may be free, or cannot say, that a majority may be.
+func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
+	waiting, stop := context.WithCancel(ctx)
+	told := make(chan error, len(d.nodes)) // nil from a node that may be free
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for _, n := range d.nodes {
+		all.Go(func() {
+			store, err := n.store()
+			if err == nil {
+				_, err = store.Await(waiting, c)
+			}
+			told <- err
+		})
+	}
+	free, failed := 0, 0
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-d.closed:
+			return driver.ErrClosed
+		case err := <-told:
+			if err == nil {
+				free++
+			} else {
+				failed++
+			}
+		}
+		switch {
+		case free >= d.need:
+			return nil
+		case failed > len(d.nodes)-d.need:
+			return d.pause(ctx, pollMost) // its next Enter says what is wrong
+		}
+	}
+}
+
+// free reports whether a majority of the nodes is, or cannot be asked.
+func (d *Driver) free(ctx context.Context, c *driver.Claim) bool {
+	r, err := d.ask(d.timeout(c.TTL), "", nil, func(votes []vote) bool {
+		n := d.count(votes)
+		return n.granted >= d.need || n.refused > len(d.nodes)-d.need
+	}, func(ctx context.Context, n *node) (driver.Place, error) {
+		store, err := n.store()
+		if err != nil {
+			return driver.Place{}, err
+		}
+		free, err := store.(Member).Free(ctx, c.Name)
+		return driver.Place{Holds: free}, err
+	})
+	if err != nil {
+		return true
+	}
+	votes, err := r.wait(ctx, d)
+	return err != nil || d.count(votes).refused <= len(d.nodes)-d.need
+}

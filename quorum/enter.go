@@ -1,0 +1,247 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Enter asks all nodes at once. A claim that does not hold on a majority is taken out of those that gave it a place:
+// entering again is another attempt.
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	claim, err := d.admit(ctx, c)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	least := d.proposal()
+	within := d.timeout(c.TTL)
+	r, err := d.ask(within, c.ID, nil, d.settled, func(ctx context.Context, n *node) (driver.Place, error) {
+		return n.enter(ctx, d.as(claim, n.index), least)
+	})
+	if err != nil {
+		return driver.Place{}, err
+	}
+	votes, err := r.wait(ctx, d)
+	count := d.count(votes)
+	if err == nil && count.granted >= d.need {
+		ticket := d.ticket(claim, votes)
+		if err = d.agree(ctx, claim, votes, ticket); err == nil {
+			return d.won(claim, r, votes, ticket), nil
+		}
+	}
+	if claim.Ticket != 0 {
+		return d.still(r, votes, count, err)
+	}
+	return d.missedOut(ctx, c, claim, r, votes, count, err)
+}
+
+// admit returns the claim as the nodes get it: it has no place on them but one that holds.
+func (d *Driver) admit(ctx context.Context, c *driver.Claim) (*driver.Claim, error) {
+	claim := *c
+	claim.Wait = c.TTL
+	if claim.Ticket <= waitingTicket {
+		claim.Ticket = 0
+	}
+	if !d.ranked {
+		claim.Try = true // a member keeps nothing unless it holds
+	}
+	switch {
+	case c.Weight != driver.All || c.Capacity != driver.All:
+		return nil, fmt.Errorf("%w: a quorum has neither readers nor permits", driver.ErrUnsupported)
+	case c.Delay > 0 && !d.Traits().Delay:
+		return nil, fmt.Errorf("%w: not all nodes have a lock-delay", driver.ErrUnsupported)
+	case c.TTL+c.Delay > d.o.MaxTTL:
+		return nil, driver.Rejected(fmt.Errorf("a lease and its lock-delay of %v are longer than %v, after which a node that forgot votes again", c.TTL+c.Delay, d.o.MaxTTL))
+	}
+	return &claim, ctx.Err()
+}
+
+// enter asks one node for a place. A member's vote counts only if it is known who gave it.
+func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
+	store, err := n.store()
+	if err != nil {
+		return driver.Place{}, err
+	}
+	m, ok := store.(Member)
+	if !ok {
+		return store.Enter(ctx, c)
+	}
+	if err := n.admitted(ctx, m); err != nil {
+		return driver.Place{}, err
+	}
+	p, err := m.Vote(ctx, c, least)
+	if err == nil && p.Holds {
+		if barred := n.admitted(ctx, m); barred != nil {
+			return driver.Place{}, fmt.Errorf("it granted the claim, but %w", barred)
+		}
+	}
+	return p, err
+}
+
+// A count is what the votes of a round come to.
+type count struct{ granted, refused, gone, foreign, failed, left int }
+
+func (d *Driver) count(votes []vote) (c count) {
+	for i := range votes {
+		switch v := &votes[i]; {
+		case !v.came:
+			c.left++
+		case v.gone():
+			c.gone++
+		case errors.Is(v.err, driver.ErrForeign):
+			c.foreign++
+		case v.err != nil:
+			c.failed++
+		case v.place.Holds:
+			c.granted++
+		default:
+			c.refused++
+		}
+	}
+	return c
+}
+
+// settled reports whether a majority is there, or cannot be had any more.
+func (d *Driver) settled(votes []vote) bool {
+	c := d.count(votes)
+	return c.granted >= d.need || c.granted+c.left < d.need
+}
+
+// ticket returns that of a claim which a majority granted.
+func (d *Driver) ticket(c *driver.Claim, votes []vote) int64 {
+	switch {
+	case c.Ticket != 0:
+		return c.Ticket
+	case !d.ranked:
+		return number(c.ID)
+	}
+	var most int64
+	for _, v := range votes {
+		if v.came && v.err == nil && v.place.Holds {
+			most = max(most, v.place.Ticket)
+		}
+	}
+	return most
+}
+
+// number makes a ticket of an id, for nodes whose tickets have nothing to do with each other: it tells claims apart.
+func number(id string) int64 {
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return waitingTicket + 1 + int64(h.Sum64()%(1<<52))
+}
+
+// agree makes sure that a majority knows the ticket. Mostly all have answered with it.
+func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticket int64) error {
+	if !d.ranked || c.Ticket != 0 {
+		return nil
+	}
+	agreed := 0
+	var others []int
+	for i, v := range votes {
+		switch {
+		case !v.came || v.err != nil || !v.place.Holds:
+		case v.place.Ticket == ticket:
+			agreed++
+		default:
+			others = append(others, i)
+		}
+	}
+	if agreed >= d.need {
+		return nil
+	}
+	raised := func(votes []vote) (n int) {
+		for _, v := range votes {
+			if v.came && v.err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	r, err := d.ask(d.timeout(c.TTL), "", others, func(votes []vote) bool { return agreed+raised(votes) >= d.need },
+		func(ctx context.Context, n *node) (driver.Place, error) {
+			return driver.Place{}, n.raise(ctx, d.as(c, n.index), ticket)
+		})
+	if err != nil {
+		return err
+	}
+	confirmed, err := r.wait(ctx, d)
+	switch {
+	case err != nil:
+		return err
+	case agreed+raised(confirmed) < d.need:
+		var errs []error
+		for i, v := range confirmed {
+			if v.err != nil {
+				errs = append(errs, d.nodes[i].says(v.err))
+			}
+		}
+		return driver.Unreachable(fmt.Errorf("the nodes did not agree on a ticket: %w", errors.Join(errs[:1]...)))
+	}
+	return nil
+}
+
+func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
+	store, err := n.store()
+	if err != nil {
+		return err
+	}
+	return store.(Member).Raise(ctx, c, ticket)
+}
+
+// won is the place of a claim that holds on a majority. The rest of the nodes are left to catch up.
+func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driver.Place {
+	d.mu.Lock()
+	delete(d.missed, c.ID)
+	h := d.hold(c, ticket)
+	d.mu.Unlock()
+	r.leave(votes, func(i int, v vote) { d.caughtUp(h, i, v) })
+	for i, v := range votes {
+		if v.came {
+			d.caughtUp(h, i, v)
+		}
+	}
+	var leases []time.Duration
+	for _, v := range votes {
+		if v.came && v.err == nil && v.place.Holds {
+			leases = append(leases, v.place.TTL)
+		}
+	}
+	return driver.Place{Ticket: ticket, Holds: true, TTL: d.lasting(leases)}
+}
+
+// lasting returns for how long a majority of the nodes confirmed its lease.
+func (d *Driver) lasting(leases []time.Duration) time.Duration {
+	slices.Sort(leases)
+	return leases[len(leases)-d.need]
+}
+
+// still answers for a claim that has held, and was not found on a majority. It is not taken out: it may hold.
+func (d *Driver) still(r *round, votes []vote, c count, err error) (driver.Place, error) {
+	switch {
+	case err != nil:
+		return driver.Place{}, err
+	case c.gone+c.foreign+c.refused > len(d.nodes)-d.need:
+		return driver.Place{}, driver.ErrGone
+	}
+	return driver.Place{}, d.short(votes, c)
+}
+
+// short is the error when too few nodes answered.
+func (d *Driver) short(votes []vote, c count) error {
+	answered := c.granted + c.refused + c.gone
+	for i, v := range votes {
+		if v.came && v.err != nil && !v.gone() {
+			return driver.Unreachable(fmt.Errorf("%d of %d nodes answer, and a majority is %d: %w", answered, len(d.nodes), d.need, d.nodes[i].says(strip(v.err))))
+		}
+	}
+	return driver.Unreachable(fmt.Errorf("%d of %d nodes answer, and a majority is %d", answered, len(d.nodes), d.need))
+}
+
+// strip hides what one node's error says about the outcome, which is not that of the whole.
+func strip(err error) error { return errors.New(err.Error()) }

@@ -1,0 +1,88 @@
+package quorum
+
+import (
+	"context"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A holding is a claim that holds, as this client knows it, from its entering to its leaving.
+type holding struct {
+	claim driver.Claim // with the ticket that it has; does not change
+
+	missing []int       // nodes to repair; guarded by the driver's mu, as the rest
+	repair  *time.Timer // nil if none is due
+}
+
+// hold notes that a claim holds. The caller holds mu.
+func (d *Driver) hold(c *driver.Claim, ticket int64) *holding {
+	d.release(c.ID)
+	h := &holding{claim: *c}
+	h.claim.Ticket = ticket
+	d.held[c.ID] = h
+	return h
+}
+
+// release notes that a claim does not hold. The caller holds mu.
+func (d *Driver) release(id string) {
+	if h := d.held[id]; h != nil {
+		if h.repair != nil {
+			h.repair.Stop()
+		}
+		delete(d.held, id)
+	}
+	delete(d.missed, id)
+}
+
+// repairAfter is which part of the lease passes before a node that a claim lacks is asked again: most locks are free by
+// then.
+const repairAfter = 20
+
+// caughtUp takes a node's vote on a claim that holds. A claim that has no more nodes than it needs is one failure from
+// being lost, so it goes on asking for the others.
+func (d *Driver) caughtUp(h *holding, i int, v vote) {
+	if v.err == nil && v.place.Holds {
+		if d.ranked && v.place.Ticket != h.claim.Ticket {
+			_, _ = d.ask(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
+				return driver.Place{}, n.raise(ctx, d.as(&h.claim, i), h.claim.Ticket)
+			})
+		}
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.held[h.claim.ID] != h || d.ended {
+		return
+	}
+	h.missing = append(h.missing, i)
+	if h.repair == nil {
+		h.repair = time.AfterFunc(h.claim.TTL/repairAfter, func() { d.repair(h) })
+	}
+}
+
+// never is enough for a round that nobody waits for.
+func never([]vote) bool { return false }
+
+// repair enters a claim that holds on the nodes that it lacks. It counts for nothing until the next renewal, so it never
+// makes a lease longer than was confirmed. Whether the claim still holds is looked at together with taking a place in
+// the lane, so that it does not come after the leaving.
+func (d *Driver) repair(h *holding) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	nodes := h.missing
+	h.missing, h.repair = nil, nil
+	if d.held[h.claim.ID] != h || len(nodes) == 0 {
+		return
+	}
+	claim := h.claim
+	claim.Try, claim.Reclaim, claim.Ticket = true, false, 0
+	_, _ = d.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
+		own := d.as(&claim, n.index)
+		p, err := n.enter(ctx, own, h.claim.Ticket)
+		if err == nil && p.Holds && d.ranked && p.Ticket != h.claim.Ticket {
+			err = n.raise(ctx, own, h.claim.Ticket)
+		}
+		return p, err
+	})
+}

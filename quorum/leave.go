@@ -1,0 +1,89 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Leave asks all nodes at once. It returns when a majority has let the claim go, since the next one can hold then; the
+// others go on to.
+func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+	if l.Keep > d.o.MaxTTL {
+		return driver.Rejected(fmt.Errorf("to keep the lock taken for %v is longer than %v, after which a node that forgot votes again", l.Keep, d.o.MaxTTL))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	claim := *l.Claim
+	if claim.Ticket == waitingTicket {
+		claim.Ticket = 0
+	}
+	d.mu.Lock()
+	d.release(claim.ID)
+	names := d.names(&claim)
+	r, err := d.askLocked(d.timeout(claim.TTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
+		store, err := n.store()
+		if err != nil {
+			return driver.Place{}, err
+		}
+		return driver.Place{}, store.Leave(ctx, &driver.Departure{Claim: names(n.index), Keep: l.Keep})
+	})
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	votes, err := r.wait(ctx, d)
+	if err != nil {
+		return err
+	}
+	left, gone := d.departures(votes)
+	switch {
+	case left >= d.need:
+		return nil
+	case gone > len(d.nodes)-d.need:
+		return driver.ErrGone
+	}
+	c := d.count(votes)
+	return d.short(votes, c)
+}
+
+// names returns what each node knows a claim as, and forgets its ghosts. The caller holds mu.
+func (d *Driver) names(c *driver.Claim) func(i int) *driver.Claim {
+	var other map[int]*driver.Claim
+	for i := range d.nodes {
+		l := lane{c.ID, i}
+		if g, ok := d.ghosts[l]; ok {
+			if other == nil {
+				other = map[int]*driver.Claim{}
+			}
+			other[i] = g.claim(c)
+			delete(d.ghosts, l)
+		}
+	}
+	return func(i int) *driver.Claim {
+		if o := other[i]; o != nil {
+			return o
+		}
+		return c
+	}
+}
+
+// departures counts the nodes that let a claim go, and those that did not have it.
+func (d *Driver) departures(votes []vote) (left, gone int) {
+	for i := range votes {
+		switch v := &votes[i]; {
+		case v.gone():
+			gone++
+		case v.came && v.err == nil:
+			left++
+		}
+	}
+	return left, gone
+}
+
+func (d *Driver) departed(votes []vote) bool {
+	left, gone := d.departures(votes)
+	return left >= d.need || gone > len(d.nodes)-d.need
+}

@@ -1,0 +1,242 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// A Node is one of the stores that a quorum is made of.
+type Node struct {
+	Name   string        // for messages, such as its address; different for each
+	Driver driver.Driver // the store, if it is open
+
+	// Open opens the store, if it is not. It is called again if it fails.
+	Open func(ctx context.Context) (driver.Driver, error)
+}
+
+// A Member is a store that can say who it is, and takes part in the choice of tickets.
+type Member interface {
+	driver.Driver
+	driver.Lister
+	driver.Breaker
+
+	// Report tells who the store is, as it answers now.
+	Report(ctx context.Context) (*Report, error)
+
+	// Contact counts the connections that were made to the store. If it is after an answer what it was before a report,
+	// the answer is from the server that the report is about.
+	Contact() int64
+
+	// Vote is Enter, for a claim that keeps nothing in the store unless it holds. Its ticket is at least least, and
+	// larger than every one that was given, or raised to, under its name before.
+	Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error)
+
+	// Raise gives a claim that holds another ticket, and sees to it that all later ones under its name are larger than
+	// that. The error is [driver.ErrGone] if the claim is not there.
+	Raise(ctx context.Context, c *driver.Claim, ticket int64) error
+
+	// Free reports whether a name has no claim.
+	Free(ctx context.Context, name string) (bool, error)
+}
+
+// A Report is what a [Member] says about itself.
+type Report struct {
+	ID     string        // of the running server: another after each start, and different for any two
+	Up     time.Duration // since it was started, at most
+	Clock  time.Time     // its wall clock
+	Keeps  bool          // keeps every claim and ticket, through a restart and while its memory is full
+	Reason string        // why not, for people
+}
+
+// A node is one store of the quorum, and what is known of it.
+type node struct {
+	d      *Driver
+	index  int
+	name   string
+	open   func(ctx context.Context) (driver.Driver, error)
+	driver atomic.Pointer[driver.Driver] // nil until it was opened
+	turn   chan struct{}                 // has room for whoever opens or checks it
+
+	mu      sync.Mutex // guards what follows
+	cause   error      // why it is not open
+	report  *Report    // the last one; nil if there was none
+	at      time.Duration
+	contact int64 // when report was asked for
+	sound   bool  // report is the answer to the last question
+	barred  time.Duration
+	why     string // it does not vote before barred; "" if it may
+	twin    bool   // it is the same server as another node, and that is why
+}
+
+func (n *node) use(store driver.Driver) { n.driver.Store(&store) }
+
+func (n *node) says(err error) error { return fmt.Errorf("node %s: %w", n.name, err) }
+
+// A barredError says why a node does not vote.
+type barredError struct{ why string }
+
+func (e *barredError) Error() string { return "it does not vote: " + e.why }
+
+// store returns the node's store, or why it is not open.
+func (n *node) store() (driver.Driver, error) {
+	if store := n.driver.Load(); store != nil {
+		return *store, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cause != nil {
+		return nil, driver.Rejected(driver.Unreachable(n.cause))
+	}
+	return nil, driver.Rejected(driver.Unreachable(fmt.Errorf("it is not connected")))
+}
+
+// connect opens the node if it is not open, and checks it if it is a member. The error says why it cannot vote.
+func (n *node) connect(ctx context.Context) error {
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if n.driver.Load() == nil {
+		store, err := n.open(ctx)
+		n.mu.Lock()
+		n.cause = err
+		n.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		n.use(store)
+	}
+	m, ok := (*n.driver.Load()).(Member)
+	if !ok {
+		return nil
+	}
+	return n.check(ctx, m)
+}
+
+// close closes the store. A node that is being opened is not: New and Close wait for that.
+func (n *node) close() error {
+	if store := n.driver.Load(); store != nil {
+		return (*store).Close()
+	}
+	return nil
+}
+
+// admitted returns nil if the member's votes count, which it asks if it has been connected to anew.
+func (n *node) admitted(ctx context.Context, m Member) error {
+	n.mu.Lock()
+	known := n.sound && n.contact == m.Contact()
+	n.mu.Unlock()
+	if !known {
+		return n.connect(ctx)
+	}
+	return n.bar()
+}
+
+// bar returns why the node does not vote, or nil.
+func (n *node) bar() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.why == "" {
+		return nil
+	}
+	if left := n.barred - boottime.Now(); left > 0 {
+		return driver.Rejected(driver.Unreachable(&barredError{fmt.Sprintf("%s, so not for another %v", n.why, left.Round(time.Second/10))}))
+	} else if !n.twin {
+		n.why = ""
+		return nil
+	}
+	return driver.Rejected(driver.Unreachable(&barredError{n.why}))
+}
+
+func (n *node) isTwin() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.twin
+}
+
+// check asks a member who it is, and judges the answer. The caller has the turn.
+func (n *node) check(ctx context.Context, m Member) error {
+	n.mu.Lock()
+	n.sound = false
+	n.mu.Unlock()
+	for range 3 {
+		contact, sent := m.Contact(), boottime.Now()
+		report, err := m.Report(ctx)
+		if err != nil {
+			return err
+		}
+		if m.Contact() != contact {
+			continue // it may be about the server as it was before
+		}
+		n.judge(report, contact, sent, boottime.Now())
+		return n.bar()
+	}
+	return driver.Rejected(driver.Unreachable(fmt.Errorf("its connections break")))
+}
+
+// drift is how much faster than ours a clock may go that nobody moved.
+const drift = 0.005
+
+// judge decides whether a member may vote, by what it said between two moments of ours.
+func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
+	n.d.judging.Lock()
+	defer n.d.judging.Unlock()
+	defer n.d.advance()
+	twin := n.d.twin(n, r.ID)
+	longest := n.d.o.MaxTTL + time.Duration(2*drift*float64(n.d.o.MaxTTL))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := sent + (came-sent)/2
+	if was := n.report; was != nil {
+		passed := at - n.at
+		moved := r.Clock.Sub(was.Clock) - passed
+		if allowed := n.d.o.ClockStep + (came - sent) + time.Duration(drift*float64(passed)); moved.Abs() > allowed {
+			n.why, n.barred = fmt.Sprintf("its clock was moved by %v", moved.Round(time.Millisecond)), came+longest
+		}
+	}
+	if fresh := n.report == nil || n.report.ID != r.ID; fresh && !r.Keeps && r.Up < longest {
+		n.why, n.barred = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", r.Reason), max(n.barred, came+longest-r.Up)
+	}
+	n.twin = twin != ""
+	if n.twin {
+		n.why, n.barred = "it is the same server as node "+twin, 0
+	}
+	n.report, n.at, n.contact, n.sound = r, at, contact, true
+}
+
+// advance notes the most advanced of the nodes' clocks.
+func (d *Driver) advance() {
+	var most int64
+	for _, n := range d.nodes {
+		n.mu.Lock()
+		if n.report != nil {
+			most = max(most, n.report.Clock.UnixMicro()-n.at.Microseconds())
+		}
+		n.mu.Unlock()
+	}
+	d.ahead.Store(most)
+}
+
+// twin returns the name of another node that is the same server, or "".
+func (d *Driver) twin(n *node, id string) string {
+	for _, other := range d.nodes {
+		if other == n || id == "" {
+			continue
+		}
+		other.mu.Lock()
+		same := other.report != nil && other.report.ID == id && !other.twin
+		other.mu.Unlock()
+		if same {
+			return other.name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,127 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// observed is a quorum of members, whose tickets are the same on all nodes, so that it can be seen what a majority has.
+type observed struct{ *Driver }
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Breaker
+} = (*observed)(nil)
+
+// gather asks all nodes, and returns what they answer, and whether they are a majority.
+func gather[T any](ctx context.Context, d *Driver, ask func(ctx context.Context, m Member) (T, error)) ([]T, []error, error) {
+	d.mu.Lock()
+	if d.ended {
+		d.mu.Unlock()
+		return nil, nil, driver.ErrClosed
+	}
+	var (
+		mu      sync.Mutex
+		answers []T
+		errs    []error
+		all     sync.WaitGroup
+	)
+	for _, n := range d.nodes {
+		all.Add(1)
+		d.tasks.Go(func() {
+			defer all.Done()
+			var a T
+			store, err := n.store()
+			if err == nil {
+				within, cancel := context.WithTimeout(ctx, d.timeout(d.o.MaxTTL))
+				defer cancel()
+				a, err = ask(within, store.(Member))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				if !errors.Is(err, driver.ErrGone) {
+					err = n.says(err)
+				}
+				errs = append(errs, err)
+				return
+			}
+			answers = append(answers, a)
+		})
+	}
+	d.mu.Unlock()
+	all.Wait()
+	select {
+	case <-d.closed:
+		return nil, nil, driver.ErrClosed
+	default:
+	}
+	return answers, errs, ctx.Err()
+}
+
+// List shows what a majority of the nodes has.
+func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	lists, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) ([]driver.Listing, error) { return m.List(ctx, q) })
+	if err != nil {
+		return nil, err
+	}
+	if len(lists) < o.need {
+		return nil, driver.Unreachable(errs[0])
+	}
+	type same struct {
+		name   string
+		ticket int64
+		left   bool
+		record string
+	}
+	var (
+		votes = map[same]int{}
+		found = map[string]driver.Listing{}
+	)
+	for _, list := range lists {
+		for _, l := range list {
+			for _, s := range l.Claims {
+				k := same{l.Name, s.Ticket, s.Left, s.Record}
+				if votes[k]++; votes[k] == o.need {
+					found[l.Name] = driver.Listing{Name: l.Name, Capacity: l.Capacity, Claims: []driver.Standing{s}}
+				}
+			}
+		}
+	}
+	all := slices.Collect(maps.Values(found))
+	slices.SortFunc(all, func(a, b driver.Listing) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Break removes a claim from all nodes. It is there if a majority has it; what fewer have is removed, and is not there.
+func (o *observed) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.Standing, error) { return m.Break(ctx, b) })
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	gone := 0
+	for _, err := range errs {
+		if errors.Is(err, driver.ErrGone) {
+			gone++
+		}
+	}
+	switch {
+	case len(removed) >= o.need:
+		return removed[0], nil
+	case gone > len(o.nodes)-o.need:
+		return driver.Standing{}, driver.ErrGone
+	}
+	for _, err := range errs {
+		if !errors.Is(err, driver.ErrGone) {
+			return driver.Standing{}, driver.Unreachable(strip(err))
+		}
+	}
+	return driver.Standing{}, driver.ErrGone
+}

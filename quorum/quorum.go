@@ -1,0 +1,244 @@
+// Package quorum makes one store out of several that are independent of each other: a claim holds while it holds on a
+// majority of them. With Redis servers as nodes it is what is called Redlock; package redis registers it as redlock://.
+//
+// A majority is one of the configured nodes, whether they answer or not, so two claims never have one at the same time,
+// and a minority may be down. All nodes are asked at once, and an answer comes as soon as a majority decides it.
+//
+// # What a node must not do
+//
+// Everything rests on this: a node that granted a claim does not grant another before the first has left or run out. A
+// node that forgets, by a restart without its data or by eviction, can make two majorities out of one. So a node that is
+// a [Member] is asked who it is when it is opened, on each new connection and every [Options.CheckEvery]; one that was
+// restarted and may have forgotten does not vote until the longest lease, [Options.MaxTTL], is over, nor does one whose
+// clock was moved, and no server has two votes.
+//
+// # Tickets
+//
+// Members agree on tickets that rise. Each gives a claim a ticket above all that it knows of, and the claim's is the
+// highest of its majority, T. Before it is used, each node of a majority has confirmed that the claim stands there with
+// T, and that all later tickets are higher. Any two majorities have a node in common, and there the later claim got its
+// ticket after the earlier one was confirmed. Clients propose a ticket with their request, slightly ahead of all nodes'
+// clocks, so that nodes mostly answer with the same T at once, which is the confirmation as well.
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// Options change how a quorum works. Nil means the defaults, and so does the zero of each field.
+type Options struct {
+	Store      string        // what the traits call the store; "quorum" if empty
+	MaxTTL     time.Duration // longest lease, and how long a node that may have forgotten does not vote; 0 means a minute
+	Timeout    time.Duration // how long a node may take for an answer; 0 means a quarter of the lease, from 50 ms to 2 s
+	CheckEvery time.Duration // how often members are asked who they are; 0 means 5 s
+	ClockStep  time.Duration // by how much a node's clock may move against ours between two checks; 0 means 250 ms
+}
+
+func (o *Options) fill() {
+	if o.Store == "" {
+		o.Store = "quorum"
+	}
+	if o.MaxTTL == 0 {
+		o.MaxTTL = time.Minute
+	}
+	if o.CheckEvery == 0 {
+		o.CheckEvery = 5 * time.Second
+	}
+	if o.ClockStep == 0 {
+		o.ClockStep = 250 * time.Millisecond
+	}
+}
+
+// fewest is how many nodes there must be: one that is down must leave a majority.
+const fewest = 3
+
+// waitingTicket is that of a claim that waits: nothing stands on the nodes for it. Real tickets are larger.
+const waitingTicket = 1
+
+// A Driver keeps locks on a majority of its nodes. Its methods may be called at once.
+type Driver struct {
+	o      Options
+	nodes  []*node
+	need   int           // how many nodes are a majority
+	ranked bool          // all nodes are members
+	ahead  atomic.Int64  // by how many microseconds the most advanced clock of a node is ahead of boottime
+	closed chan struct{} // closed when Close begins
+	base   context.Context
+	cancel context.CancelFunc // ends what nodes are asked
+
+	judging sync.Mutex // held while a report is compared with those of other nodes
+
+	mu     sync.Mutex // guards what follows
+	ended  bool
+	tasks  sync.WaitGroup
+	lanes  map[lane]chan struct{} // closed when the last call in the lane is over
+	ghosts map[lane]ghost
+	held   map[string]*holding // claims that hold, by id
+	missed map[string]int      // how often in a row a claim that waits got some nodes, and not enough
+}
+
+// New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
+// majority and the rest has failed; those are tried again later. The store owns the nodes, also when it fails.
+//
+// The result is a [driver.Lister] and a [driver.Breaker] if all nodes are members.
+func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	d := &Driver{
+		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}),
+		lanes: map[lane]chan struct{}{}, ghosts: map[lane]ghost{}, held: map[string]*holding{}, missed: map[string]int{},
+	}
+	d.o.fill()
+	d.base, d.cancel = context.WithCancel(context.Background())
+	for i, n := range nodes {
+		d.nodes = append(d.nodes, &node{d: d, index: i, name: n.Name, open: n.Open, turn: make(chan struct{}, 1)})
+		if n.Driver != nil {
+			d.nodes[i].use(n.Driver)
+		}
+	}
+	if err := d.connect(ctx, nodes); err != nil {
+		d.Close()
+		return nil, err
+	}
+	if !d.ranked {
+		return d, nil
+	}
+	return &observed{d}, nil
+}
+
+// connect opens all nodes and makes sure that they are fit to be a quorum.
+func (d *Driver) connect(ctx context.Context, nodes []Node) error {
+	switch n := len(nodes); {
+	case n < fewest:
+		return driver.Rejected(fmt.Errorf("a quorum needs at least %d nodes, not %d: with fewer, none may be down", fewest, n))
+	case n%2 == 0:
+		return driver.Rejected(fmt.Errorf("a quorum needs an odd number of nodes, not %d: the last would only be one more that can fail", n))
+	}
+	names := map[string]bool{}
+	for _, n := range nodes {
+		if names[n.Name] {
+			return driver.Rejected(fmt.Errorf("node %s is named twice", n.Name))
+		}
+		names[n.Name] = true
+	}
+	errs := make([]error, len(nodes))
+	var opened sync.WaitGroup
+	for i, n := range d.nodes {
+		opened.Go(func() { errs[i] = n.connect(ctx) })
+	}
+	opened.Wait()
+	up := 0
+	for i, n := range d.nodes {
+		err := errs[i]
+		_, barred := errors.AsType[*barredError](err)
+		switch {
+		case err == nil, barred && !n.isTwin():
+			up++
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case barred, driver.IsRejected(err) && !driver.IsUnreachable(err):
+			return driver.Rejected(n.says(err))
+		}
+		if store := n.driver.Load(); store != nil {
+			_, member := (*store).(Member)
+			d.ranked = d.ranked && member
+		}
+	}
+	if up < d.need {
+		return driver.Rejected(driver.Unreachable(fmt.Errorf("%d of %d nodes answer, and a majority is %d: %w", up, len(nodes), d.need, d.first(errs))))
+	}
+	d.tasks.Go(d.checks)
+	return nil
+}
+
+// first returns the first of some errors, by node.
+func (d *Driver) first(errs []error) error {
+	for i, err := range errs {
+		if err != nil {
+			return d.nodes[i].says(err)
+		}
+	}
+	return errors.New("no answer in time")
+}
+
+// checks looks at the nodes every now and then, until the driver is closed.
+func (d *Driver) checks() {
+	tick := time.NewTicker(d.o.CheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.closed:
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(d.base, d.o.CheckEvery)
+		var all sync.WaitGroup
+		for _, n := range d.nodes {
+			all.Go(func() { _ = n.connect(ctx) }) // whoever wants its vote is told
+		}
+		all.Wait()
+		cancel()
+		d.forgetGhosts()
+	}
+}
+
+// proposal returns the least ticket to ask for: ahead of the clock of every node, so that all can answer with the same.
+func (d *Driver) proposal() int64 {
+	if !d.ranked {
+		return 0
+	}
+	return d.ahead.Load() + (boottime.Now() + proposeAhead).Microseconds()
+}
+
+// proposeAhead is more than two clients' ideas of the same clock differ.
+const proposeAhead = 50 * time.Millisecond
+
+// timeout is how long the nodes may take to answer for a claim.
+func (d *Driver) timeout(ttl time.Duration) time.Duration {
+	if d.o.Timeout > 0 {
+		return d.o.Timeout
+	}
+	return min(max(ttl/4, 50*time.Millisecond), 2*time.Second)
+}
+
+// partingWithin bounds how long Close waits for claims to leave.
+const partingWithin = time.Second
+
+// Close ends every call, and closes the nodes. Claims that are leaving have a moment to do so.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	first := !d.ended
+	d.ended = true
+	d.mu.Unlock()
+	if first {
+		close(d.closed)
+	}
+	done := make(chan struct{})
+	go func() {
+		d.tasks.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(partingWithin)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		d.cancel()
+		<-done
+	}
+	d.cancel()
+	var errs []error
+	for _, n := range d.nodes {
+		errs = append(errs, n.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,172 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A renewing is a batch of claims that all nodes are asked to renew at once.
+type renewing struct {
+	d       *Driver
+	decided chan struct{} // closed when every claim is
+	cancel  context.CancelFunc
+
+	mu    sync.Mutex // guards what follows
+	open  int        // claims that are not decided
+	left  int        // nodes that have not answered
+	tally []tally    // by claim
+}
+
+// A tally is what the nodes answered about one claim.
+type tally struct {
+	leases  []time.Duration
+	gone    int
+	failed  error // the first failure
+	failing int
+	decided bool
+	answer  driver.Renewal
+	missing []int // nodes that do not have it, or did not answer
+}
+
+// Renew needs a majority for each claim, and that many nodes without it for the word that it is gone. A node that a
+// renewed claim lacks is asked again.
+func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	answers := make([]driver.Renewal, len(cs))
+	if len(cs) == 0 {
+		return answers
+	}
+	r := &renewing{d: d, decided: make(chan struct{}), open: len(cs), left: len(d.nodes), tally: make([]tally, len(cs))}
+	claims := make([]*driver.Claim, len(cs))
+	within := d.timeout(cs[0].TTL)
+	for i, c := range cs {
+		own := *c
+		own.Wait = c.TTL
+		claims[i] = &own
+		within = min(within, d.timeout(c.TTL))
+	}
+	err := ctx.Err()
+	if err == nil {
+		err = d.renew(r, within, claims)
+	}
+	if err == nil {
+		select {
+		case <-r.decided:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-d.closed:
+			err = driver.ErrClosed
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range answers {
+		answers[i] = r.tally[i].answer
+		if !r.tally[i].decided {
+			answers[i] = driver.Renewal{Err: err}
+		}
+	}
+	return answers
+}
+
+// renew asks the nodes. The calls go on when the caller does not, until the time is over.
+func (d *Driver) renew(r *renewing, within time.Duration, claims []*driver.Claim) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return driver.ErrClosed
+	}
+	var ctx context.Context
+	ctx, r.cancel = context.WithTimeout(d.base, within)
+	for i, n := range d.nodes {
+		d.tasks.Go(func() {
+			own := make([]*driver.Claim, len(claims))
+			for j, c := range claims {
+				own[j] = d.as(c, i)
+			}
+			r.cast(i, n.renew(ctx, own), claims)
+		})
+	}
+	return nil
+}
+
+func (n *node) renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	store, err := n.store()
+	if err == nil {
+		return store.Renew(ctx, cs)
+	}
+	answers := make([]driver.Renewal, len(cs))
+	for i := range answers {
+		answers[i].Err = err
+	}
+	return answers
+}
+
+// cast counts a node's answers.
+func (r *renewing) cast(i int, answers []driver.Renewal, claims []*driver.Claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left--; r.left == 0 {
+		r.cancel()
+	}
+	for j, a := range answers {
+		t := &r.tally[j]
+		switch {
+		case a.Err == nil:
+			t.leases = append(t.leases, a.TTL)
+		case errors.Is(a.Err, driver.ErrGone):
+			t.gone++
+			t.missing = append(t.missing, i)
+		default:
+			if t.failing++; t.failed == nil {
+				t.failed = r.d.nodes[i].says(strip(a.Err))
+			}
+			t.missing = append(t.missing, i)
+		}
+		if !t.decided && t.decide(r.d, r.left) {
+			if r.open--; r.open == 0 {
+				close(r.decided)
+			}
+		}
+		if r.left == 0 && t.answer.Err == nil {
+			r.d.patch(claims[j], t.missing)
+		}
+	}
+}
+
+// decide settles what became of a claim, if the answers that are there do.
+func (t *tally) decide(d *Driver, left int) bool {
+	switch {
+	case len(t.leases) >= d.need:
+		t.answer.TTL = d.lasting(t.leases)
+	case t.gone > len(d.nodes)-d.need:
+		t.answer.Err = driver.ErrGone
+	case left == 0 || len(t.leases)+left < d.need && t.gone+left <= len(d.nodes)-d.need:
+		t.answer.Err = driver.Unreachable(fmt.Errorf("%d of %d nodes renewed the claim, %d lack it, and a majority is %d: %w",
+			len(t.leases), len(d.nodes), t.gone, d.need, t.failed))
+	default:
+		return false
+	}
+	t.decided = true
+	return true
+}
+
+// patch has a claim repaired that was renewed on a majority and is missing on some nodes.
+func (d *Driver) patch(c *driver.Claim, nodes []int) {
+	if len(nodes) == 0 {
+		return
+	}
+	d.mu.Lock()
+	h := d.held[c.ID]
+	if h == nil || h.repair != nil || d.ended {
+		d.mu.Unlock()
+		return
+	}
+	h.missing = nodes
+	d.mu.Unlock()
+	d.repair(h)
+}

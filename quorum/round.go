@@ -1,0 +1,229 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A vote is one node's answer.
+type vote struct {
+	came  bool // it has answered, or failed to
+	place driver.Place
+	err   error
+}
+
+// unknown reports whether the request may have been applied although the answer does not say so.
+func (v *vote) unknown() bool { return v.came && v.err != nil && !driver.IsRejected(v.err) }
+
+func (v *vote) gone() bool { return v.came && errors.Is(v.err, driver.ErrGone) }
+
+// A round is one question that is put to all nodes at once. It is decided when the answers that are there settle it;
+// those that come later go to whoever has the round then.
+type round struct {
+	decided chan struct{}
+	enough  func(votes []vote) bool
+	cancel  context.CancelFunc
+
+	mu    sync.Mutex // guards what follows
+	votes []vote     // by node
+	left  int        // how many have not answered
+	over  bool
+	late  func(i int, v vote)
+}
+
+// A question asks one node.
+type question func(ctx context.Context, n *node) (driver.Place, error)
+
+// ask puts a question to some nodes, or with nil to all, each in the lane of an id, so after what was asked for it before;
+// an empty id is no lane. The calls go on when the caller does not, until the time is over.
+func (d *Driver) ask(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.askLocked(within, id, to, enough, q)
+}
+
+// askLocked is ask for who holds mu.
+func (d *Driver) askLocked(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
+	if d.ended {
+		return nil, driver.ErrClosed
+	}
+	r := &round{decided: make(chan struct{}), enough: enough, votes: make([]vote, len(d.nodes)), left: len(d.nodes)}
+	if to != nil {
+		r.left = len(to)
+	}
+	ctx, cancel := context.WithTimeout(d.base, within)
+	r.cancel = cancel
+	if r.left == 0 {
+		cancel()
+		close(r.decided)
+		return r, nil
+	}
+	put := func(i int) {
+		n := d.nodes[i]
+		turn := d.enter(lane{id, i})
+		d.tasks.Go(func() {
+			var v vote
+			if v.err = turn.wait(ctx); v.err == nil {
+				v.place, v.err = q(ctx, n)
+			}
+			turn.end()
+			v.came = true
+			r.cast(i, v)
+		})
+	}
+	if to == nil {
+		for i := range d.nodes {
+			put(i)
+		}
+	}
+	for _, i := range to {
+		put(i)
+	}
+	return r, nil
+}
+
+func (r *round) cast(i int, v vote) {
+	r.mu.Lock()
+	r.votes[i] = v
+	if r.left--; r.left == 0 {
+		r.cancel()
+	}
+	if !r.over && (r.left == 0 || r.enough(r.votes)) {
+		r.over = true
+		close(r.decided)
+	}
+	late := r.late
+	r.mu.Unlock()
+	if late != nil {
+		late(i, v)
+	}
+}
+
+// wait returns the votes once they decide, or when ctx ends or the driver is closed; what came until then, with an error.
+func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
+	var err error
+	select {
+	case <-r.decided:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-d.closed:
+		err = driver.ErrClosed
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	return append([]vote(nil), r.votes...), err
+}
+
+// leave hands over, from now on, the votes that were not among those seen.
+func (r *round) leave(seen []vote, late func(i int, v vote)) {
+	r.mu.Lock()
+	r.late = late
+	var between []int
+	for i := range r.votes {
+		if r.votes[i].came && !seen[i].came {
+			between = append(between, i)
+		}
+	}
+	r.mu.Unlock()
+	for _, i := range between {
+		late(i, r.votes[i]) // it does not change any more
+	}
+}
+
+// A lane orders what one node is asked about one claim.
+type lane struct {
+	id   string
+	node int
+}
+
+// A turn is a place in a lane.
+type turn struct {
+	d      *Driver
+	lane   lane
+	before chan struct{} // closed when those before are over; nil if there are none
+	over   chan struct{}
+}
+
+// enter takes the next place in a lane. The caller holds mu.
+func (d *Driver) enter(l lane) turn {
+	if l.id == "" {
+		return turn{}
+	}
+	t := turn{d: d, lane: l, before: d.lanes[l], over: make(chan struct{})}
+	d.lanes[l] = t.over
+	return t
+}
+
+func (t *turn) wait(ctx context.Context) error {
+	if t.before == nil {
+		return nil
+	}
+	select {
+	case <-t.before:
+		return nil
+	case <-ctx.Done():
+		return driver.Rejected(driver.Unreachable(errors.New("an earlier request has no answer yet")))
+	}
+}
+
+// end lets the next one in the lane go on; also if this one gave up waiting, since the lane is for order, and those
+// before it end by a deadline of their own.
+func (t *turn) end() {
+	if t.d == nil {
+		return
+	}
+	t.d.mu.Lock()
+	if t.d.lanes[t.lane] == t.over {
+		delete(t.d.lanes, t.lane)
+	}
+	t.d.mu.Unlock()
+	close(t.over)
+}
+
+// A ghost is a request to leave that was never answered, so that it may arrive yet. The claim gets another id on that
+// node then, or the ghost would take out what the claim has won in a later round.
+type ghost struct {
+	number int
+	at     time.Time
+}
+
+// haunted notes a ghost.
+func (d *Driver) haunted(id string, i int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ghosts[lane{id, i}] = ghost{d.ghosts[lane{id, i}].number + 1, time.Now()}
+}
+
+// as returns the claim as a node knows it.
+func (d *Driver) as(c *driver.Claim, i int) *driver.Claim {
+	d.mu.Lock()
+	g, haunted := d.ghosts[lane{c.ID, i}]
+	d.mu.Unlock()
+	if !haunted {
+		return c
+	}
+	return g.claim(c)
+}
+
+func (g *ghost) claim(c *driver.Claim) *driver.Claim {
+	other := *c
+	other.ID = fmt.Sprintf("%s-%d", c.ID, g.number)
+	return &other
+}
+
+// forgetGhosts forgets those whose claims are over, whatever arrives.
+func (d *Driver) forgetGhosts() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for l, g := range d.ghosts {
+		if h := d.held[l.id]; h == nil && time.Since(g.at) > 2*d.o.MaxTTL {
+			delete(d.ghosts, l)
+		}
+	}
+}

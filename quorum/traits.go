@@ -1,0 +1,73 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Traits are what all nodes can promise that are open, the weakest deciding.
+func (d *Driver) Traits() driver.Traits {
+	t := driver.Traits{
+		Store: d.o.Store, Delay: true, Restart: true, Wake: "poll",
+		MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
+		Notes: []string{fmt.Sprintf("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks alone, in no order.",
+			d.need, len(d.nodes), len(d.nodes)-d.need)},
+	}
+	keeps, push := d.ranked, d.ranked
+	notes := map[string][]string{} // which nodes say so
+	for _, n := range d.nodes {
+		store := n.driver.Load()
+		if store == nil {
+			t.Restart, keeps = false, false
+			t.Notes = append(t.Notes, fmt.Sprintf("Node %s is not connected, so what it promises is not known.", n.name))
+			continue
+		}
+		own := (*store).Traits()
+		t.Delay = t.Delay && own.Delay
+		t.Restart = t.Restart && own.Restart
+		t.Bound = t.Bound || own.Bound
+		t.Pinned = t.Pinned || own.Pinned
+		push = push && own.Wake == "push"
+		t.MinTTL, t.Granularity = max(t.MinTTL, own.MinTTL), max(t.Granularity, own.Granularity)
+		if own.MaxTTL > 0 {
+			t.MaxTTL = min(t.MaxTTL, own.MaxTTL)
+		}
+		if t.Clock == "" || own.Clock == "session" {
+			t.Clock = own.Clock
+		}
+		for _, note := range own.Notes {
+			if notes[note] = append(notes[note], n.name); len(notes[note]) == 1 {
+				t.Notes = append(t.Notes, note)
+			}
+		}
+		if _, member := (*store).(Member); member {
+			n.mu.Lock()
+			keeps = keeps && n.report != nil && n.report.Keeps
+			n.mu.Unlock()
+		}
+	}
+	for i, note := range t.Notes {
+		if names := notes[note]; len(names) > 0 && len(names) < len(d.nodes) {
+			t.Notes[i] = fmt.Sprintf("%s (nodes %s)", note, strings.Join(names, ", "))
+		}
+	}
+	if push {
+		t.Wake = "push"
+	}
+	t.Failover = t.Restart
+	switch {
+	case !d.ranked:
+		t.Notes = append(t.Notes, "The nodes do not agree on tickets, so tokens only tell claims apart.",
+			"A node that loses a claim while it holds can let two hold a lock.")
+	case keeps:
+		t.Fencing = driver.ClockFencing
+	default:
+		t.Notes = append(t.Notes, fmt.Sprintf("For efficiency only: not all nodes keep what they granted. One that was restarted does not vote for %v; what it forgets by eviction is not noticed, and tokens rise only while no node forgets.", d.o.MaxTTL))
+	}
+	t.Notes = slices.Compact(t.Notes)
+	return t
+}
