@@ -1,0 +1,207 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A late is a store that could not be reached when the others were opened. It is opened by the first call that can.
+type late struct {
+	url      string
+	promised driver.Traits   // what the others promise, which was told to the caller
+	opening  chan struct{}   // has room for the one call that tries
+	life     context.Context // ends with Close
+	end      context.CancelFunc
+
+	mu    sync.Mutex // guards what follows
+	d     driver.Driver
+	err   error     // why it is not open
+	tried time.Time // when that was found
+	alert func(ids ...string)
+}
+
+// lateAgain is how long a store that could not be reached is not tried again.
+const lateAgain = time.Second
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+	driver.Alerter
+} = (*late)(nil)
+
+func newLate(url string, promised driver.Traits, err error) *late {
+	l := &late{url: url, promised: promised, err: driver.Rejected(err), tried: time.Now(), opening: make(chan struct{}, 1)}
+	l.life, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+// get returns the store's driver, and opens it if it is time to try. The error says that nothing was sent.
+func (l *late) get(ctx context.Context) (driver.Driver, error) {
+	if d, err := l.known(); d != nil || err != nil {
+		return d, err
+	}
+	select {
+	case l.opening <- struct{}{}:
+		defer func() { <-l.opening }()
+	case <-ctx.Done():
+		return nil, driver.Rejected(ctx.Err())
+	case <-l.life.Done():
+		return nil, driver.ErrClosed
+	}
+	if d, err := l.known(); d != nil || err != nil {
+		return d, err
+	}
+	alive, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(l.life, cancel)()
+	defer cancel()
+	d, err := driver.Open(alive, l.url)
+	if err == nil && weaker(d.Traits(), l.promised) {
+		d.Close()
+		d, err = nil, errors.New("the store promises less than the others did when they were opened: open them all anew")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.life.Err() != nil:
+		if d != nil {
+			d.Close()
+		}
+		return nil, driver.ErrClosed
+	case err != nil && ctx.Err() != nil: // which says nothing of the store
+		return nil, driver.Rejected(ctx.Err())
+	case err != nil:
+		l.err, l.tried = driver.Rejected(err), time.Now()
+		return nil, l.err
+	}
+	if a, ok := d.(driver.Alerter); ok && l.alert != nil {
+		a.Alert(l.alert)
+	}
+	l.d = d
+	return d, nil
+}
+
+// known returns the driver, or why it is no use to try to open it now, or neither.
+func (l *late) known() (driver.Driver, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.life.Err() != nil:
+		return nil, driver.ErrClosed
+	case l.d != nil:
+		return l.d, nil
+	case time.Since(l.tried) < lateAgain:
+		return nil, l.err
+	}
+	return nil, nil
+}
+
+// weaker reports whether traits promise less than others.
+func weaker(t, than driver.Traits) bool {
+	both := driver.Weakest(than, t)
+	both.Notes, than.Notes = nil, nil
+	return !reflect.DeepEqual(both, than)
+}
+
+// Enter is [driver.Driver].
+func (l *late) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	d, err := l.get(ctx)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	return d.Enter(ctx, c)
+}
+
+// Await is [driver.Driver].
+func (l *late) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	d, err := l.get(ctx)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	return d.Await(ctx, c)
+}
+
+// Renew is [driver.Driver].
+func (l *late) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	d, err := l.get(ctx)
+	if err == nil {
+		return d.Renew(ctx, cs)
+	}
+	renewals := make([]driver.Renewal, len(cs))
+	for i := range renewals {
+		renewals[i].Err = err
+	}
+	return renewals
+}
+
+// Leave is [driver.Driver].
+func (l *late) Leave(ctx context.Context, gone *driver.Departure) error {
+	d, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return d.Leave(ctx, gone)
+}
+
+// List is [driver.Lister].
+func (l *late) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	d, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if can, ok := d.(driver.Lister); ok {
+		return can.List(ctx, q)
+	}
+	return nil, driver.ErrUnsupported
+}
+
+// Watch is [driver.Watcher].
+func (l *late) Watch(ctx context.Context, name string, changed func()) error {
+	d, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	if can, ok := d.(driver.Watcher); ok {
+		return can.Watch(ctx, name, changed)
+	}
+	return driver.ErrUnsupported
+}
+
+// Break is [driver.Breaker].
+func (l *late) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+	d, err := l.get(ctx)
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	if can, ok := d.(driver.Breaker); ok {
+		return can.Break(ctx, b)
+	}
+	return driver.Standing{}, driver.ErrUnsupported
+}
+
+// Alert is [driver.Alerter].
+func (l *late) Alert(endangered func(ids ...string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alert = endangered
+}
+
+// Traits is [driver.Driver]. They are those of the other stores, which this one must keep.
+func (l *late) Traits() driver.Traits { return l.promised }
+
+// Close is [driver.Driver].
+func (l *late) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end()
+	if l.d == nil {
+		return nil
+	}
+	return l.d.Close()
+}
