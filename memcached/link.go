@@ -26,7 +26,7 @@ type link struct {
 	user        string
 	password    string
 	dialTimeout time.Duration
-	changed     func(c *conn) // told of each connection but the first
+	alarm       alarm
 
 	ctx    context.Context // ends when the link is closed
 	cancel context.CancelFunc
@@ -108,6 +108,7 @@ func (l *link) dial(done chan struct{}) {
 		l.failure = driver.ErrClosed
 	case err == nil:
 		l.conn, l.failure, l.failures = c, nil, 0
+		l.work.Go(func() { l.guard(c) })
 	default:
 		l.failure = err
 		pause := min(redialMost, redialLeast<<min(l.failures, 10))
@@ -117,11 +118,31 @@ func (l *link) dial(done chan struct{}) {
 	l.dialing = nil
 	close(done)
 	l.mu.Unlock()
-	if err == nil && before != nil && l.changed != nil {
-		l.changed(c)
-	}
-	if before != nil && err == nil {
+	if err == nil && before != nil {
 		before.work.Wait()
+		if c.facts.pid != before.facts.pid || c.facts.started != before.facts.started {
+			l.alarm.raise()
+		}
+	}
+}
+
+// guard makes a new connection when this one breaks, if there are claims: if the server has forgotten them, their
+// holders are to know soon.
+func (l *link) guard(c *conn) {
+	select {
+	case <-c.broken:
+	case <-l.ctx.Done():
+	}
+	again := time.NewTicker(redialMost)
+	defer again.Stop()
+	for l.ctx.Err() == nil && l.alarm.watched() {
+		if _, err := l.get(l.ctx); err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-l.ctx.Done():
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // A Driver keeps the queue of each name as one value, which it swaps if nobody else has changed it. It implements
-// [driver.Driver], [driver.Lister] and [driver.Breaker].
+// [driver.Driver], [driver.Lister], [driver.Breaker] and [driver.Alerter].
 //
 // The server's clock judges leases. A value is stored with the second of that clock at which it ends, so what is left of
 // it tells what the clock shows, to the second, with every read.
@@ -35,6 +35,7 @@ var _ interface {
 	driver.Driver
 	driver.Lister
 	driver.Breaker
+	driver.Alerter
 } = (*Driver)(nil)
 
 func newDriver(l *link, prefix string) *Driver {
@@ -72,6 +73,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		p, told, err := after.place(c, at)
 		short := p.TTL < min(c.TTL, c.Wait)/2
 		if err != nil || tries == 2 || !short && (told || !p.Holds) {
+			d.link.alarm.note(c.ID, err)
 			return p, err
 		}
 		// It came to hold by another's expiry and has not been told so in the store, or what was known of the server's
@@ -119,6 +121,7 @@ func (d *Driver) renew(ctx context.Context, name string, cs []*driver.Claim, lis
 			p, _, r.Err = after.place(cs[i], at)
 			r.TTL = p.TTL
 		}
+		d.link.alarm.note(cs[i].ID, r.Err)
 	}
 }
 
@@ -131,8 +134,12 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		}
 		return q.Leave(m.now, &longer)
 	})
+	d.link.alarm.drop(l.Claim.ID)
 	return err
 }
+
+// Alert is [driver.Alerter]: claims are in danger when the server was restarted.
+func (d *Driver) Alert(endangered func(ids ...string)) { d.link.alarm.set(endangered) }
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {

@@ -34,6 +34,7 @@ var _ interface {
 	driver.Driver
 	driver.Lister
 	driver.Breaker
+	driver.Alerter
 } = (*Plain)(nil)
 
 // Traits is [driver.Driver].
@@ -71,6 +72,9 @@ func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 		return driver.Place{}, driver.Rejected(errors.New("an id, a client and an owner must be UTF-8"))
 	}
 	place, err := p.enter(ctx, c)
+	if place.Holds {
+		p.link.alarm.note(c.ID, nil)
+	}
 	if err == nil && !place.Holds && place.Blocker.Remaining == 0 && !c.Try {
 		if p.waits(c, true) > max(c.TTL, c.Wait) {
 			return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it", driver.ErrForeign, p.key(c.Name))
@@ -88,7 +92,7 @@ func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 		if err != nil {
 			return driver.Place{}, err
 		}
-		mine := &lock{Stile: layout, Name: c.Name, ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: conn.clock.micros()}
+		mine := &mark{Stile: layout, Name: c.Name, ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: conn.clock.micros()}
 		mine.set(c.Record)
 		mine.Since = mine.Ticket
 		var request []byte
@@ -101,15 +105,15 @@ func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 			return driver.Place{}, err
 		case added:
 			return driver.Place{Ticket: mine.Ticket, Holds: true, TTL: c.TTL}, nil
-		case is.ours(c) && !is.lock.Left:
+		case is.ours(c) && !is.mark.Left:
 			left, done, err := p.extend(ctx, is, key, c)
 			if done || err != nil {
-				return driver.Place{Ticket: is.lock.Ticket, Holds: err == nil, TTL: left}, err
+				return driver.Place{Ticket: is.mark.Ticket, Holds: err == nil, TTL: left}, err
 			}
 		case c.Ticket > waitingTicket, is.ours(c):
 			return driver.Place{}, driver.ErrGone
 		case is.cas == 0: // it was in the way a moment ago
-		case c.Reclaim && c.Owner != "" && is.lock.Owner == c.Owner && is.lock.Client != c.Client:
+		case c.Reclaim && c.Owner != "" && is.mark.Owner == c.Owner && is.mark.Client != c.Client:
 			done, err := p.swap(ctx, is, key, c.TTL, mine)
 			if done || err != nil {
 				return driver.Place{Ticket: mine.Ticket, Holds: err == nil, TTL: c.TTL}, err
@@ -151,6 +155,7 @@ func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 				renewals[i].TTL, done, err = p.extend(ctx, is, key, c)
 				return done, err
 			})
+			p.link.alarm.note(c.ID, renewals[i].Err)
 		})
 	}
 	work.Wait()
@@ -160,6 +165,7 @@ func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 // Leave is two round trips: one to see that the lock is ours, one to delete what was seen.
 func (p *Plain) Leave(ctx context.Context, l *driver.Departure) error {
 	p.waits(l.Claim, false)
+	p.link.alarm.drop(l.Claim.ID)
 	return p.own(ctx, l.Claim, func(is *sight, key string) (bool, error) {
 		if l.Keep == 0 {
 			return p.remove(ctx, is, key)
@@ -167,7 +173,7 @@ func (p *Plain) Leave(ctx context.Context, l *driver.Departure) error {
 		if l.Keep > longest {
 			return false, errTooLong
 		}
-		left := *is.lock
+		left := *is.mark
 		left.Left = true
 		return p.swap(ctx, is, key, l.Keep, &left)
 	})
@@ -186,7 +192,7 @@ func (p *Plain) own(ctx context.Context, c *driver.Claim, do func(is *sight, key
 		if err != nil {
 			return err
 		}
-		if !is.ours(c) || is.lock.Left {
+		if !is.ours(c) || is.mark.Left {
 			return driver.ErrGone
 		}
 		if done, err := do(is, key); done || err != nil {
@@ -203,9 +209,12 @@ func (p *Plain) extend(ctx context.Context, is *sight, key string, c *driver.Cla
 	if c.TTL > longest {
 		return 0, false, errTooLong
 	}
-	done, err := p.swap(ctx, is, key, c.TTL, is.lock)
+	done, err := p.swap(ctx, is, key, c.TTL, is.mark)
 	return c.TTL, done, err
 }
+
+// Alert is [driver.Alerter]: claims are in danger when the server was restarted.
+func (p *Plain) Alert(endangered func(ids ...string)) { p.link.alarm.set(endangered) }
 
 // Break is [driver.Breaker]. It also removes a lock that another program holds.
 func (p *Plain) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
@@ -250,8 +259,8 @@ func (p *Plain) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 			return nil, err
 		}
 		name := q.Name
-		if name == "" && is.lock != nil {
-			name = is.lock.Name
+		if name == "" && is.mark != nil {
+			name = is.mark.Name
 		}
 		if is.cas != 0 && name != "" && strings.HasPrefix(name, q.Prefix) && p.key(name) == key {
 			all = append(all, driver.Listing{Name: name, Capacity: driver.All, Claims: []driver.Standing{is.standing()}})

@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A lock is a value of layout plain that stile set.
-type lock struct {
+// A mark is a value of layout plain that stile set.
+type mark struct {
 	Stile  int    `json:"stile"` // layout
 	Name   string `json:"name"`
 	ID     string `json:"id"`
@@ -23,34 +23,34 @@ type lock struct {
 	Bytes  []byte `json:"bytes,omitempty"` // the record, if it is not text
 }
 
-func (l *lock) set(record string) {
-	if l.Record = record; !utf8.ValidString(record) {
-		l.Record, l.Bytes = "", []byte(record)
+func (m *mark) set(record string) {
+	if m.Record = record; !utf8.ValidString(record) {
+		m.Record, m.Bytes = "", []byte(record)
 	}
 }
 
-func (l *lock) encode() []byte { return marshal(l) }
+func (m *mark) encode() []byte { return marshal(m) }
 
 // A sight is what was seen under a key.
 type sight struct {
 	conn *conn
 	cas  uint64 // 0 if there was nothing
 	left int64  // seconds to live; negative means for ever
-	lock *lock  // not nil; the zero lock if it is another program's
+	mark *mark  // not nil; the zero mark if it is another program's
 }
 
 // ours reports whether a claim's own value was seen.
-func (s *sight) ours(c *driver.Claim) bool { return s.lock.ID == c.ID && s.lock.Stile == layout }
+func (s *sight) ours(c *driver.Claim) bool { return s.mark.ID == c.ID && s.mark.Stile == layout }
 
 // standing is what was seen as an observer sees it. Another program's value says nothing of who set it.
 func (s *sight) standing() driver.Standing {
-	out := driver.Standing{Ticket: waitingTicket, Weight: driver.All, Holds: true, Left: s.lock.Left, Record: s.lock.Record}
-	if s.lock.Bytes != nil {
-		out.Record = string(s.lock.Bytes)
+	out := driver.Standing{Ticket: waitingTicket, Weight: driver.All, Holds: true, Left: s.mark.Left, Record: s.mark.Record}
+	if s.mark.Bytes != nil {
+		out.Record = string(s.mark.Bytes)
 	}
-	if s.lock.Ticket != 0 {
-		out.Ticket = s.lock.Ticket
-		out.Since = time.Duration(max(0, s.conn.clock.micros()-s.lock.Since)) * time.Microsecond
+	if s.mark.Ticket != 0 {
+		out.Ticket = s.mark.Ticket
+		out.Since = time.Duration(max(0, s.conn.clock.micros()-s.mark.Since)) * time.Microsecond
 	}
 	if s.left >= 0 {
 		out.Remaining = max(time.Duration(s.left-1)*time.Second, time.Millisecond)
@@ -74,7 +74,7 @@ func (p *Plain) ask(ctx context.Context, c *conn, store []byte, key string) (*si
 			return nil, false, p.link.explain(err)
 		}
 	}
-	is, got := &sight{conn: c, lock: &lock{}}, &r[want-1]
+	is, got := &sight{conn: c, mark: &mark{}}, &r[want-1]
 	switch {
 	case got.status == "EN":
 		return is, stored, nil
@@ -87,16 +87,16 @@ func (p *Plain) ask(ctx context.Context, c *conn, store []byte, key string) (*si
 	if err != nil {
 		return nil, false, p.link.explain(err)
 	}
-	var l lock
-	if json.Unmarshal(got.data, &l) == nil && l.Stile == layout && p.key(l.Name) == key {
-		is.lock = &l
+	var m mark
+	if json.Unmarshal(got.data, &m) == nil && m.Stile == layout && p.key(m.Name) == key {
+		is.mark = &m
 	}
 	return is, stored, nil
 }
 
 // swap puts a value in place of the one that was seen, to live at least so long, unless it has changed.
-func (p *Plain) swap(ctx context.Context, is *sight, key string, life time.Duration, l *lock) (bool, error) {
-	r, err := is.conn.do(ctx, appendStore(nil, key, is.cas, expiry(life), l.encode()), 1)
+func (p *Plain) swap(ctx context.Context, is *sight, key string, life time.Duration, m *mark) (bool, error) {
+	r, err := is.conn.do(ctx, appendStore(nil, key, is.cas, expiry(life), m.encode()), 1)
 	if err != nil {
 		return false, p.link.explain(err)
 	}

@@ -266,8 +266,7 @@ func (m moment) stamp() int64 { return m.now + m.ahead*second }
 // last returns the lease to ask for so that one of this length, at least, is left when the change is made. The server's
 // clock shows whole seconds, so a lease is longer by one.
 func (m moment) last(d time.Duration) time.Duration {
-	whole := (d + time.Second - 1) / time.Second
-	return (whole + 1 + time.Duration(m.ahead)) * time.Second
+	return time.Duration(expiry(d)+m.ahead) * time.Second
 }
 
 // stretch returns a claim with such leases.

@@ -20,11 +20,11 @@ type value struct {
 	Until    int64   `json:"until"` // second of the server's clock at which the server drops the value
 	Last     int64   `json:"last"`
 	Capacity int64   `json:"capacity,omitempty"`
-	Claims   []claim `json:"claims,omitempty"`
+	Claims   []entry `json:"claims,omitempty"`
 }
 
-// A claim is a [driver.Entry].
-type claim struct {
+// An entry is a [driver.Entry].
+type entry struct {
 	ID     string `json:"id"`
 	Client string `json:"client,omitempty"`
 	Owner  string `json:"owner,omitempty"`
@@ -44,7 +44,7 @@ func encode(name string, until int64, q *driver.Queue) []byte {
 	v := value{Stile: layout, Name: name, Until: until, Last: q.Last, Capacity: q.Capacity}
 	for i := range q.Entries {
 		e := &q.Entries[i]
-		c := claim{
+		c := entry{
 			ID: e.ID, Client: e.Client, Owner: e.Owner, Ticket: e.Ticket, Weight: e.Weight,
 			Since: e.Since, Ends: e.Ends, Delay: e.Delay, Told: e.Told, Left: e.Left, Record: e.Record,
 		}

@@ -10,6 +10,7 @@ import (
 	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
 	"github.com/stilelock/stile/driver"
 	_ "github.com/stilelock/stile/etcd"
+	_ "github.com/stilelock/stile/memcached"
 	_ "github.com/stilelock/stile/memory"
 	_ "github.com/stilelock/stile/mysql"
 	_ "github.com/stilelock/stile/postgres"

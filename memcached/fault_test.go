@@ -1,0 +1,224 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// sizes are of values in each of the server's classes that a queue or a plain lock may be kept in.
+var sizes = []int{20, 45, 75, 110, 150, 200, 260, 330, 420, 540, 690, 870, 1100}
+
+// fill stores values of some sizes until the server refuses, or has dropped enough, and returns its last words.
+func fill(t *testing.T, s *servertest.Server, until func(answer string) bool) {
+	t.Helper()
+	for i := 0; ; i++ {
+		var b strings.Builder
+		for j := range 200 {
+			size := sizes[j%len(sizes)]
+			fmt.Fprintf(&b, "set fill-%d-%d 0 0 %d\r\n%s\r\n", i, j, size, strings.Repeat("x", size))
+		}
+		if until(s.Memcached("%s", b.String())) {
+			return
+		}
+		if i > 5000 {
+			t.Fatal("the server is never full")
+		}
+	}
+}
+
+// A server that evicts drops a live lock. The holder is told so, and what it holds is another's by then at most.
+func TestEviction(t *testing.T) {
+	eachLayout(t, []string{"-m", "4"}, func(t *testing.T, s *servertest.Server, parameters string) {
+		d := open(t, s.Addr, parameters)
+		says(t, errors.New(strings.Join(d.Traits().Notes, " ")), "-M")
+		c := claim("name", "a")
+		holds(t, d, c)
+		fill(t, s, func(string) bool { return strings.HasPrefix(s.Memcached("me %s\r\n", keyOf(d, "name")), "EN") })
+		gone(t, d, c)
+		holds(t, d, claim("name", "b"))
+	})
+}
+
+// With -M a full server refuses what is new, and keeps the locks: a renewal that it refuses takes nothing away.
+func TestFullWithoutEviction(t *testing.T) {
+	eachLayout(t, []string{"-m", "4", "-M"}, func(t *testing.T, s *servertest.Server, parameters string) {
+		d, other := open(t, s.Addr, parameters), open(t, s.Addr, parameters)
+		if notes := strings.Join(d.Traits().Notes, " "); strings.Contains(notes, "-M") {
+			t.Errorf("the notes ask for -M: %s", notes)
+		}
+		a, b := claim("name", "a"), claim("name", "b")
+		holds(t, d, a)
+		for range 3 { // until nothing that anybody frees is left
+			fill(t, s, func(answer string) bool { return strings.Count(answer, "SERVER_ERROR") == 200 })
+		}
+		for range 20 {
+			err := renew(t, d, &driver.Claim{Name: a.Name, ID: a.ID, TTL: 2 * time.Minute, Wait: 2 * time.Minute})
+			says(t, err, "no memory left")
+			marks(t, err, true, false)
+			b.Try = true
+			if p, err := other.Enter(timely(t), b); err == nil && p.Holds {
+				t.Fatalf("another holds after a renewal was refused: %+v", p)
+			}
+		}
+		if list, err := other.List(timely(t), &driver.Query{Name: "name"}); err != nil || len(list) != 1 {
+			t.Fatalf("list = %v, %v; want the lock to be there still", list, err)
+		}
+		_, err := other.Enter(timely(t), claim("new", "c"))
+		says(t, err, "no memory left")
+		marks(t, err, true, false)
+	})
+}
+
+// The meta command to store deletes the value that it cannot replace, at least up to 1.6.18; the classic one does not.
+func TestFullServerKeepsByClassicCommand(t *testing.T) {
+	t.Parallel()
+	s := servertest.Memcached(t, "-m", "4", "-M")
+	s.Memcached("set victim 0 0 300\r\n%s\r\n", strings.Repeat("v", 300))
+	for range 3 {
+		fill(t, s, func(answer string) bool { return strings.Count(answer, "SERVER_ERROR") == 200 })
+	}
+	_, version, _ := strings.Cut(strings.TrimSpace(s.Memcached("mg victim c\r\n")), "c")
+	if got := s.Memcached("cas victim 0 0 300 %s\r\n%s\r\nmg victim\r\n", version, strings.Repeat("w", 300)); !strings.HasSuffix(got, "HD\r\n") {
+		t.Errorf("cas = %q; want the value to be there still", got)
+	}
+	if got := s.Memcached("ms victim 300 C%s\r\n%s\r\nmg victim\r\n", version, strings.Repeat("w", 300)); !strings.HasSuffix(got, "EN\r\n") {
+		t.Logf("this server's ms keeps the value that it cannot replace: %q", got)
+	}
+}
+
+// A flush ends what is held and what waits; nothing comes back, and who comes next holds.
+func TestFlush(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		d := open(t, s.Addr, parameters)
+		held, waiting := claim("name", "held"), claim("name", "waiting")
+		holds(t, d, held)
+		waits(t, d, waiting)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := d.Await(timely(t), waiting)
+			ended <- err
+		}()
+		s.Memcached("flush_all\r\n")
+		if err := <-ended; err != nil {
+			t.Errorf("await = %v; want nil, since the claim has to ask", err)
+		}
+		gone(t, d, held)
+		if d.Traits().Ordered {
+			gone(t, d, waiting)
+		} else {
+			holds(t, d, waiting) // it had no place to lose
+			if err := leave(t, d, waiting); err != nil {
+				t.Errorf("leave = %v", err)
+			}
+		}
+		holds(t, d, claim("name", "next"))
+	})
+}
+
+// A flush is noticed by the next renewal, and the lease's context ends.
+func TestFlushEndsLease(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		lease := take(t, s, parameters, 6*time.Second)
+		s.Memcached("flush_all\r\n")
+		lost(t, lease, 4*time.Second)
+	})
+}
+
+// A server that was killed comes back empty. The holder knows as soon as it is back, long before the next renewal.
+func TestRestartEndsLease(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		lease := take(t, s, parameters, 10*time.Minute)
+		s.Kill()
+		s.Restart()
+		lost(t, lease, 10*time.Second)
+	})
+}
+
+// take returns a lease on the lock "name".
+func take(t *testing.T, s *servertest.Server, parameters string, ttl time.Duration) *stile.Lease {
+	t.Helper()
+	client, err := stile.Open(timely(t), "memcached://"+s.Addr+parameters, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	lease, err := client.Mutex("name").Lock(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// lost waits until a lease ends because the server has lost it.
+func lost(t *testing.T, lease *stile.Lease, bound time.Duration) {
+	t.Helper()
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(bound):
+		t.Fatalf("the lease is not over after %v", bound)
+	}
+	if err := context.Cause(lease.Context()); !errors.Is(err, stile.ErrLost) {
+		t.Errorf("the lease ended with %v; want ErrLost", err)
+	}
+}
+
+// A waiter finds out that the server was restarted, whether it was in the queue or not.
+func TestRestartWhileWaiting(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		d := open(t, s.Addr, parameters)
+		waiting := claim("name", "waiting")
+		holds(t, d, claim("name", "held"))
+		waits(t, d, waiting)
+		s.Kill()
+		var err error
+		servertest.Until(t, "there is no connection", func() bool {
+			_, err = d.Enter(timely(t), claim("name", "x"))
+			return err != nil && driver.IsRejected(err)
+		})
+		says(t, err, "cannot reach memcached at "+s.Addr, "refused")
+		marks(t, err, true, true)
+		s.Restart()
+		servertest.Until(t, "the server is found again", func() bool {
+			p, err := d.Enter(timely(t), waiting)
+			return errors.Is(err, driver.ErrGone) || err == nil && p.Holds && !d.Traits().Ordered
+		})
+	})
+}
+
+// The versions of a new process begin low again. A version of the old one must not be taken for one of these.
+func TestVersionsOfAnotherProcess(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		old, next := open(t, s.Addr, parameters), open(t, s.Addr, parameters)
+		stale := claim("name", "stale")
+		holds(t, old, stale)
+		s.Restart()
+		holder := claim("name", "holder")
+		servertest.Until(t, "the next one holds", func() bool {
+			p, err := next.Enter(timely(t), holder)
+			return err == nil && p.Holds
+		})
+		if got := s.Memcached("mg %s c\r\n", keyOf(next, "name")); got != "HD c1\r\n" {
+			t.Fatalf("the version is %q; want the first, which the stale one had too", got)
+		}
+		servertest.Until(t, "the old client is told", func() bool { return errors.Is(leave(t, old, stale), driver.ErrGone) })
+		if err := renew(t, next, holder); err != nil {
+			t.Errorf("renewal of the holder = %v; want nil", err)
+		}
+	})
+}
+
+// keyOf returns the key of a name.
+func keyOf(d driver.Driver, name string) string {
+	if p, ok := d.(*Plain); ok {
+		return p.key(name)
+	}
+	return d.(*Driver).key(name)
+}
