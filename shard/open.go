@@ -31,7 +31,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		return nil, err
 	}
 	var lists [2][]entry
-	err := error(nil)
+	var err error
 	switch {
 	case a.User != "" || a.Password != "" || len(a.Hosts) > 0:
 		err = errors.New("a shard:// URL has no user and no host: it is shard:///path of a file, or shard://?stores=")

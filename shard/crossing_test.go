@@ -1,0 +1,29 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// What is known of claims that nobody took out does not pile up, and what is known of others stays.
+func TestCrossingsAreClearedAway(t *testing.T) {
+	k := crossings{of: map[string]*crossing{}}
+	lasting := &driver.Claim{ID: "lasting", TTL: time.Hour}
+	k.note(lasting, crossing{entered: true, ticket: 7})
+	for i := range 10 * fewCrossings {
+		k.note(&driver.Claim{ID: fmt.Sprint(i), TTL: -time.Second}, crossing{}) // over at once
+		if n := len(k.of); n > 2*fewCrossings {
+			t.Fatalf("%d claims are known after %d; want at most %d", n, i+1, 2*fewCrossings)
+		}
+	}
+	if x := k.find(lasting); x == nil || !x.entered || x.ticket != 7 {
+		t.Errorf("what is known of a claim that lasts = %+v; want it as it was noted", x)
+	}
+	k.forget(lasting)
+	if x := k.find(lasting); x != nil {
+		t.Errorf("what is known of a claim that left = %+v; want nothing", x)
+	}
+}
