@@ -85,15 +85,8 @@ func (c *conn) do(ctx context.Context, requests []byte, want int) ([]reply, erro
 	if k.err != nil {
 		return nil, k.ended(k.err)
 	}
-	for i := range k.replies {
-		if k.replies[i].status == "CLIENT_ERROR" {
-			c.fail(errNotUnderstood) // it may read the rest of the request as another one
-		}
-	}
 	return k.replies, nil
 }
-
-var errNotUnderstood = errors.New("memcached did not understand a request")
 
 // ended returns the error of a call that got no answer.
 func (k *call) ended(err error) error {
@@ -164,6 +157,11 @@ func (c *conn) read() {
 			return
 		}
 		k := c.calls[0]
+		if r.status == "CLIENT_ERROR" {
+			c.misread(k, &r)
+			c.mu.Unlock()
+			return
+		}
 		k.replies = append(k.replies, r)
 		if len(k.replies) == k.want {
 			c.calls[0] = nil
@@ -179,10 +177,25 @@ func (c *conn) read() {
 	}
 }
 
+// misread breaks the connection: the server has not understood what it got, and may read the rest as something else. The
+// mutex must be held.
+func (c *conn) misread(k *call, r *reply) {
+	if len(k.replies) == 0 {
+		k.err = r.failure() // nothing of it was done
+		c.calls = c.calls[1:]
+		close(k.done)
+	}
+	c.end(errors.New("memcached did not understand a request"))
+}
+
 // fail breaks the connection, for this reason unless there was one before.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.end(err)
+}
+
+func (c *conn) end(err error) {
 	if c.err != nil {
 		return
 	}

@@ -60,11 +60,12 @@ func (l *link) dump(ctx context.Context, way string, wanted func(key string) boo
 	for _, until := range []context.Context{ctx, l.ctx} {
 		defer context.AfterFunc(until, func() { sock.Close() })()
 	}
-	request := []byte("lru_crawler metadump " + way + "\r\n")
-	if secret := l.secret(); secret != nil {
-		request = append(secret, request...)
+	request, secret := []byte("lru_crawler metadump "+way+"\r\n"), l.secret()
+	first := request
+	if secret != nil {
+		first = secret // the server does not take the request together with it
 	}
-	if _, err := sock.Write(request); err != nil {
+	if _, err := sock.Write(first); err != nil {
 		return nil, "", ended(err)
 	}
 	lines := bufio.NewScanner(sock)
@@ -76,6 +77,9 @@ func (l *link) dump(ctx context.Context, way string, wanted func(key string) boo
 		case "BUSY", "BADCLASS":
 			return nil, word, nil
 		case "STORED": // the password was right
+			if _, err := sock.Write(request); err != nil {
+				return nil, "", ended(err)
+			}
 			continue
 		case "ERROR", "CLIENT_ERROR", "SERVER_ERROR":
 			return nil, "", fmt.Errorf("%w: memcached lists names only if its crawler is on and may list keys (%s)", driver.ErrUnsupported, strings.TrimSpace(word+" "+rest))

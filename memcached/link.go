@@ -172,6 +172,9 @@ func (l *link) connect() (*conn, error) {
 		return c, nil
 	}
 	c.close(err)
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		err = refused.explain()
+	}
 	if driver.IsRejected(err) {
 		return nil, err
 	}

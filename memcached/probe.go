@@ -33,7 +33,7 @@ func (l *link) greet(ctx context.Context, c *conn) (*facts, error) {
 	}
 	for i := range r {
 		if err := r[i].failure(); err != nil {
-			return nil, l.explain(err)
+			return nil, err
 		}
 	}
 	if r[0].status != "VERSION" || r[1].stats == nil || r[2].stats == nil {
@@ -71,8 +71,8 @@ func (l *link) login(ctx context.Context, c *conn) error {
 	if secret == nil {
 		return nil
 	}
-	r, err := c.do(ctx, secret, 1)
-	if err == nil && r[0].status != "STORED" {
+	_, err := c.do(ctx, secret, 1)
+	if _, refused := errors.AsType[*refusal](err); refused {
 		err = driver.Rejected(fmt.Errorf("memcached does not accept user %q with this password", l.user))
 	}
 	return err

@@ -1,0 +1,209 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// calls returns what a driver can be asked, for a claim.
+func calls(d store, c *driver.Claim) map[string]func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{
+		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, c); return err },
+		"renew": func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{c})[0].Err },
+		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: c}) },
+		"list":  func(ctx context.Context) error { _, err := d.List(ctx, &driver.Query{Name: c.Name}); return err },
+		"break": func(ctx context.Context) error { _, err := d.Break(ctx, &driver.Breakage{Name: c.Name}); return err },
+		"names": func(ctx context.Context) error { _, err := d.List(ctx, &driver.Query{Prefix: c.Name}); return err },
+	}
+}
+
+// A server that hangs answers nothing. A call ends with its context all the same, and says nothing about the outcome.
+func TestServerHangs(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		proxy := servertest.NewProxy(t, s.Addr)
+		d := open(t, proxy.Addr, parameters)
+		for verb, call := range calls(d, claim("name", "x")) {
+			holds(t, d, claim("name", verb))
+			proxy.Freeze(true, true)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- call(ctx) }()
+			select {
+			case err := <-ended:
+				t.Errorf("%s ended with %v while the server hangs", verb, err)
+			case <-time.After(30 * time.Millisecond):
+			}
+			cancel()
+			select {
+			case err := <-ended:
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("%s = %v; want the context's error", verb, err)
+				}
+				if driver.IsRejected(err) && verb != "names" { // which changes nothing
+					t.Errorf("%s = %v; want nothing said about the outcome", verb, err)
+				}
+			case <-time.After(2 * time.Second):
+				t.Fatalf("%s outlives its context", verb)
+			}
+			proxy.Freeze(false, false)
+			servertest.Until(t, "the name is free", func() bool {
+				_, err := d.Break(timely(t), &driver.Breakage{Name: "name"})
+				return errors.Is(err, driver.ErrGone)
+			})
+		}
+	})
+}
+
+// A connection that has hung for too long is given up, whoever waits and however long they would.
+func TestHangingConnectionIsGivenUp(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		proxy := servertest.NewProxy(t, s.Addr)
+		d := open(t, proxy.Addr, parameters)
+		c := claim("name", "a")
+		holds(t, d, c)
+		proxy.Freeze(false, true)
+		start := time.Now()
+		err := renew(t, d, c)
+		if took := time.Since(start); took < patience/2 || took > 2*patience {
+			t.Errorf("renewal took %v; want about %v", took, patience)
+		}
+		marks(t, err, false, true)
+		says(t, err, "broke before the answer came")
+		proxy.Mend()
+		servertest.Until(t, "another connection works", func() bool { return renew(t, d, c) == nil })
+	})
+}
+
+// The server has done what it was asked, and the answer is lost. Who asks again finds one claim.
+func TestLostReplies(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		proxy := servertest.NewProxy(t, s.Addr)
+		d, other := open(t, proxy.Addr, parameters), open(t, s.Addr, parameters)
+		c := claim("name", "a")
+		// losing asks, waits until the server has done it, and has the answer lost.
+		losing := func(what string, call func(ctx context.Context) error, done func([]driver.Listing) bool) {
+			t.Helper()
+			proxy.Freeze(false, true)
+			ended := make(chan error, 1)
+			go func() { ended <- call(timely(t)) }()
+			servertest.Until(t, what+" is done", func() bool {
+				list, err := other.List(timely(t), &driver.Query{Name: "name"})
+				return err == nil && done(list)
+			})
+			proxy.Drop()
+			err := <-ended
+			marks(t, err, false, true)
+		}
+		verbs := calls(d, c)
+		losing("enter", verbs["enter"], func(l []driver.Listing) bool { return len(l) == 1 && l[0].Claims[0].Record == c.Record })
+		var place driver.Place
+		servertest.Until(t, "the claim is found", func() bool {
+			var err error
+			place, err = d.Enter(timely(t), c)
+			return err == nil
+		})
+		if !place.Holds || place.Ahead != 0 {
+			t.Errorf("enter the second time = %+v; want the one claim, which holds", place)
+		}
+		c.Ticket = place.Ticket
+		if d.Traits().Ordered { // what is left of layout plain's deletion is known by its answer alone
+			losing("leave", verbs["leave"], func(l []driver.Listing) bool { return len(l) == 0 })
+			servertest.Until(t, "the claim is known to be gone", func() bool { return errors.Is(leave(t, d, c), driver.ErrGone) })
+		} else if err := leave(t, d, c); err != nil {
+			t.Errorf("leave = %v", err)
+		}
+		holds(t, other, claim("name", "next"))
+	})
+}
+
+// A connection that is cut is made anew, and a claim that waits does not notice.
+func TestCutWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s := servertest.Memcached(t)
+	proxy := servertest.NewProxy(t, s.Addr)
+	d, other := open(t, proxy.Addr, ""), open(t, s.Addr, "")
+	held, waiting := claim("name", "held"), claim("name", "waiting")
+	holds(t, other, held)
+	waits(t, d, waiting)
+	told := make(chan driver.Place, 1)
+	go func() {
+		p, err := d.Await(timely(t), waiting)
+		if err != nil {
+			t.Errorf("await = %v", err)
+		}
+		told <- p
+	}()
+	servertest.Until(t, "somebody waits", func() bool {
+		r := &d.(*Driver).rooms
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.byName) == 1
+	})
+	proxy.Drop()
+	if err := leave(t, other, held); err != nil {
+		t.Fatal(err)
+	}
+	if p := <-told; !p.Holds || p.Ticket != waiting.Ticket {
+		t.Errorf("await = %+v; want the claim to hold with ticket %d", p, waiting.Ticket)
+	}
+}
+
+// What nobody can reach is refused at once for a while, and tried again.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	s := servertest.Memcached(t)
+	proxy := servertest.NewProxy(t, s.Addr)
+	d := open(t, proxy.Addr, "")
+	proxy.Cut()
+	var err error
+	servertest.Until(t, "there is no connection", func() bool {
+		_, err = d.Enter(timely(t), claim("name", "a"))
+		return driver.IsRejected(err)
+	})
+	marks(t, err, true, true)
+	start := time.Now()
+	for range 100 {
+		if _, err := d.Enter(timely(t), claim("name", "a")); err == nil {
+			t.Fatal("a claim entered through a connection that is cut")
+		}
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("100 calls took %v; want most of them refused at once", took)
+	}
+	proxy.Mend()
+	servertest.Until(t, "the server is found again", func() bool {
+		p, err := d.Enter(timely(t), claim("name", "a"))
+		return err == nil && p.Holds
+	})
+}
+
+// Closing ends what is under way.
+func TestCloseEndsCalls(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		proxy := servertest.NewProxy(t, s.Addr)
+		d := open(t, proxy.Addr, parameters)
+		proxy.Freeze(true, true)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := d.Enter(timely(t), claim("name", "a"))
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			t.Fatalf("enter = %v while the server hangs", err)
+		case <-time.After(30 * time.Millisecond):
+		}
+		d.Close()
+		err := <-ended
+		says(t, err, "closed while memcached had the request")
+		marks(t, err, false, false)
+		if err := renew(t, d, claim("name", "a")); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("renewal after close = %v; want ErrClosed", err)
+		}
+	})
+}
