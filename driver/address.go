@@ -155,6 +155,14 @@ func (a *Address) HostPorts(fallback, port string) []string {
 	return list
 }
 
+// At returns the address of one of the hosts by itself, under a scheme. It has the same parameters, and those that were
+// asked for count as such.
+func (a *Address) At(scheme, host string) *Address {
+	one := *a
+	one.Scheme, one.Hosts, one.params, one.asked = scheme, []string{host}, maps.Clone(a.params), maps.Clone(a.asked)
+	return &one
+}
+
 // Param returns a parameter's text, or the default if it is not given.
 func (a *Address) Param(key, fallback string) string {
 	a.asked[key] = true

@@ -190,3 +190,24 @@ func FuzzParseAddress(f *testing.F) {
 		}
 	})
 }
+
+func TestAddressAt(t *testing.T) {
+	a, err := driver.ParseAddress("many://u:pw@a:1,b:2/3?wait=3s&max=5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Param("max", "")
+	b := a.At("one", "b:2")
+	if got, want := b.String(), "one://u@b:2/3"; got != want {
+		t.Errorf("at = %s, want %s", got, want)
+	}
+	if b.Password != "pw" || b.Param("wait", "") != "3s" {
+		t.Errorf("at has password %q and wait %q; want those of the whole", b.Password, b.Param("wait", ""))
+	}
+	if err := b.Done(); err != nil {
+		t.Errorf("done = %v; want nil, since the whole asked for max", err)
+	}
+	if err := a.Done(); err == nil {
+		t.Error("done of the whole = nil; want an error, since only a part asked for wait")
+	}
+}

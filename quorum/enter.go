@@ -5,39 +5,82 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 )
 
+const (
+	splitTries = 4                    // attempts of one Enter, when nobody got a majority
+	splitPause = 2 * time.Millisecond // before the second, at random; later ones wait longer
+)
+
 // Enter asks all nodes at once. A claim that does not hold on a majority is taken out of those that gave it a place:
-// entering again is another attempt.
+// entering again is another attempt. When no other claim has a majority either, since several came or left at once, it
+// tries again itself.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	claim, err := d.admit(ctx, c)
 	if err != nil {
 		return driver.Place{}, err
 	}
+	for try := 1; ; try++ {
+		p, split, err := d.attempt(ctx, c, claim)
+		if err != nil || !split || try == splitTries {
+			return p, err
+		}
+		if err := d.pause(ctx, rand.N(splitPause<<try)); err != nil {
+			return driver.Place{}, err
+		}
+	}
+}
+
+// attempt asks all nodes for a place. It tells whether no claim has a majority, as far as was seen.
+func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.Place, split bool, err error) {
 	least := d.proposal()
-	within := d.timeout(c.TTL)
-	r, err := d.ask(within, c.ID, nil, d.settled, func(ctx context.Context, n *node) (driver.Place, error) {
+	r, err := d.ask(d.timeout(c.TTL), c.ID, nil, d.settled, func(ctx context.Context, n *node) (driver.Place, error) {
 		return n.enter(ctx, d.as(claim, n.index), least)
 	})
 	if err != nil {
-		return driver.Place{}, err
+		return driver.Place{}, false, err
 	}
 	votes, err := r.wait(ctx, d)
 	count := d.count(votes)
 	if err == nil && count.granted >= d.need {
 		ticket := d.ticket(claim, votes)
 		if err = d.agree(ctx, claim, votes, ticket); err == nil {
-			return d.won(claim, r, votes, ticket), nil
+			return d.won(claim, r, votes, ticket), false, nil
 		}
 	}
 	if claim.Ticket != 0 {
-		return d.still(r, votes, count, err)
+		p, err = d.still(votes, count, err)
+		return p, false, err
 	}
-	return d.missedOut(ctx, c, claim, r, votes, count, err)
+	p, err = d.missedOut(ctx, c, claim, r, votes, count, err)
+	return p, err == nil && !d.taken(votes), err
+}
+
+// taken reports whether one claim stands in the way on a majority of the nodes.
+func (d *Driver) taken(votes []vote) bool {
+	type claim struct {
+		ticket int64
+		record string
+	}
+	standing := map[claim]int{}
+	for _, v := range votes {
+		if !v.came || v.err != nil || v.place.Holds {
+			continue
+		}
+		who := claim{v.place.Blocker.Ticket, v.place.Blocker.Record}
+		if !d.ranked {
+			who.ticket = 0 // it has another on each node
+		}
+		if standing[who]++; standing[who] >= d.need {
+			return true
+		}
+	}
+	return false
 }
 
 // admit returns the claim as the nodes get it: it has no place on them but one that holds.
@@ -222,7 +265,7 @@ func (d *Driver) lasting(leases []time.Duration) time.Duration {
 }
 
 // still answers for a claim that has held, and was not found on a majority. It is not taken out: it may hold.
-func (d *Driver) still(r *round, votes []vote, c count, err error) (driver.Place, error) {
+func (d *Driver) still(votes []vote, c count, err error) (driver.Place, error) {
 	switch {
 	case err != nil:
 		return driver.Place{}, err

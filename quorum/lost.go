@@ -13,26 +13,22 @@ import (
 // became of it. It waits for those that granted it, so that a refusal leaves nothing behind.
 func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, n count, cause error) (driver.Place, error) {
 	clean := n.left == 0
-	var out []int
+	var out, granted []int
 	for i := range votes {
 		switch v := &votes[i]; {
 		case v.came && v.err == nil && v.place.Holds:
-			out = append(out, i)
-		case v.unknown():
+			out, granted = append(out, i), append(granted, i)
+		case !v.came, v.unknown():
 			out, clean = append(out, i), false
 		}
 	}
-	r.leave(votes, func(i int, v vote) {
-		if v.unknown() || v.err == nil && v.place.Holds {
-			_, _ = d.withdraw(claim, []int{i}) // the lease ends it if this does not
-		}
-	})
 	if len(out) > 0 {
-		left, err := d.withdraw(claim, out)
-		if err == nil {
+		// Its places in the lanes are taken now, before those of a later attempt, which they must not undo.
+		left, err := d.withdraw(claim, r, out, granted)
+		if err == nil && len(granted) > 0 {
 			answers, waited := left.wait(ctx, d)
-			for _, i := range out {
-				clean = clean && waited == nil && answers[i].came && (answers[i].err == nil || answers[i].gone())
+			for _, i := range granted {
+				clean = clean && waited == nil && (answers[i].err == nil || answers[i].gone())
 			}
 		}
 	}
@@ -59,9 +55,16 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 	return d.waiting(c, votes, n), nil
 }
 
-// withdraw takes a claim out of some nodes, in the background.
-func (d *Driver) withdraw(c *driver.Claim, nodes []int) (*round, error) {
-	return d.ask(d.timeout(c.TTL), c.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
+// withdraw takes a claim out of some nodes, after the round in which it was to enter. The result is decided when some of
+// them have answered.
+func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int) (*round, error) {
+	enough := func(votes []vote) bool {
+		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })
+	}
+	return d.ask(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
+		if v := entered.vote(n.index); v.came && !v.unknown() && !v.place.Holds {
+			return driver.Place{}, nil // there is nothing to take out
+		}
 		store, err := n.store()
 		if err == nil {
 			err = store.Leave(ctx, &driver.Departure{Claim: d.as(c, n.index)})

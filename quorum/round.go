@@ -71,9 +71,9 @@ func (d *Driver) askLocked(within time.Duration, id string, to []int, enough fun
 			if v.err = turn.wait(ctx); v.err == nil {
 				v.place, v.err = q(ctx, n)
 			}
-			turn.end()
 			v.came = true
 			r.cast(i, v)
+			turn.end() // whoever is next in the lane may look at the vote
 		})
 	}
 	if to == nil {
@@ -102,6 +102,13 @@ func (r *round) cast(i int, v vote) {
 	if late != nil {
 		late(i, v)
 	}
+}
+
+// vote returns a node's vote, as far as it has come.
+func (r *round) vote(i int) vote {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.votes[i]
 }
 
 // wait returns the votes once they decide, or when ctx ends or the driver is closed; what came until then, with an error.

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ func (d *Driver) Traits() driver.Traits {
 			d.need, len(d.nodes), len(d.nodes)-d.need)},
 	}
 	keeps, push := d.ranked, d.ranked
-	notes := map[string][]string{} // which nodes say so
+	forgets := map[string][]string{} // which nodes may, by what
 	for _, n := range d.nodes {
 		store := n.driver.Load()
 		if store == nil {
@@ -39,21 +40,21 @@ func (d *Driver) Traits() driver.Traits {
 		if t.Clock == "" || own.Clock == "session" {
 			t.Clock = own.Clock
 		}
-		for _, note := range own.Notes {
-			if notes[note] = append(notes[note], n.name); len(notes[note]) == 1 {
-				t.Notes = append(t.Notes, note)
+		if _, member := (*store).(Member); !member {
+			t.Notes = append(t.Notes, own.Notes...)
+			continue
+		}
+		n.mu.Lock()
+		if n.report == nil || !n.report.Keeps {
+			keeps = false
+			if n.report != nil {
+				forgets[n.report.Reason] = append(forgets[n.report.Reason], n.name)
 			}
 		}
-		if _, member := (*store).(Member); member {
-			n.mu.Lock()
-			keeps = keeps && n.report != nil && n.report.Keeps
-			n.mu.Unlock()
-		}
+		n.mu.Unlock()
 	}
-	for i, note := range t.Notes {
-		if names := notes[note]; len(names) > 0 && len(names) < len(d.nodes) {
-			t.Notes[i] = fmt.Sprintf("%s (nodes %s)", note, strings.Join(names, ", "))
-		}
+	for _, reason := range slices.Sorted(maps.Keys(forgets)) {
+		t.Notes = append(t.Notes, fmt.Sprintf("May forget what they granted (%s): %s.", reason, strings.Join(forgets[reason], ", ")))
 	}
 	if push {
 		t.Wake = "push"
@@ -66,7 +67,10 @@ func (d *Driver) Traits() driver.Traits {
 	case keeps:
 		t.Fencing = driver.ClockFencing
 	default:
-		t.Notes = append(t.Notes, fmt.Sprintf("For efficiency only: not all nodes keep what they granted. One that was restarted does not vote for %v; what it forgets by eviction is not noticed, and tokens rise only while no node forgets.", d.o.MaxTTL))
+		t.Notes = append(t.Notes, fmt.Sprintf("For efficiency only: not all nodes keep what they granted. One that was restarted does not vote for %v, but what is evicted from memory is not missed, and tokens rise only while no node forgets.", d.o.MaxTTL))
+	}
+	if d.ranked {
+		t.Notes = append(t.Notes, fmt.Sprintf("Leases end by the wall clocks of the nodes: one whose clock is moved by more than %v does not vote for %v, from when that is noticed, within %v.", d.o.ClockStep, d.o.MaxTTL, d.o.CheckEvery))
 	}
 	t.Notes = slices.Compact(t.Notes)
 	return t

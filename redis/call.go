@@ -61,11 +61,13 @@ func (d *Driver) pipeline(ctx context.Context, s *script, part []request, each f
 }
 
 func (d *Driver) evalsha(s *script, q request) rueidis.Completed {
-	return d.client.B().Evalsha().Sha1(s.sha).Numkeys(1).Key(q.key).Arg(q.args...).Build()
+	keys := s.keys(q.key)
+	return d.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(q.args...).Build()
 }
 
 func (d *Driver) eval(s *script, q request) rueidis.Completed {
-	return d.client.B().Eval().Script(s.text).Numkeys(1).Key(q.key).Arg(q.args...).Build()
+	keys := s.keys(q.key)
+	return d.client.B().Eval().Script(s.text).Numkeys(int64(len(keys))).Key(keys...).Arg(q.args...).Build()
 }
 
 func noScript(r rueidis.RedisResult) bool {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type dialer struct {
 	timeout time.Duration
 	ctx     context.Context // ends all dialling
 	cancel  context.CancelFunc
+	made    atomic.Int64 // connections so far, each counted before its first use
 
 	mu   sync.Mutex // guards open
 	open map[*conn]bool
@@ -119,6 +121,7 @@ func (t *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls
 		return nil, &dialError{addr, time.Since(start), t.ctx.Err()}
 	}
 	t.open[owned] = true
+	t.made.Add(1)
 	return owned, nil
 }
 

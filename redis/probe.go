@@ -14,6 +14,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
+// minLease is the shortest that is kept.
+const minLease = 100 * time.Millisecond
+
 // probeWithin bounds each question that the driver asks on its own behalf.
 const probeWithin = 5 * time.Second
 
@@ -118,7 +121,7 @@ func (d *Driver) promise(servers []*facts) driver.Traits {
 	t := driver.Traits{
 		Store: "redis", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.ClockFencing, Restart: true,
 		Clock: "server", Wake: "push",
-		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+		MinTTL: minLease, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
 	note := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, text) {

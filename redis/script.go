@@ -37,11 +37,22 @@ var breakLua string
 var listLua string
 
 // A script is constant: all input comes through KEYS and ARGV.
-type script struct{ text, sha string }
+type script struct {
+	text, sha string
+	beside    func(key string) string // names a second key that it uses; nil if there is none
+}
 
 func newScript(text string) *script {
 	sum := sha1.Sum([]byte(text)) // the server's name for the script, not a defence
-	return &script{text, hex.EncodeToString(sum[:])}
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// keys returns the keys that a script runs on.
+func (s *script) keys(key string) []string {
+	if s.beside == nil {
+		return []string{key}
+	}
+	return []string{key, s.beside(key)}
 }
 
 // scripts are those that the driver runs.

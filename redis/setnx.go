@@ -71,6 +71,11 @@ func (s *SetNX) Close() error { return s.d.Close() }
 
 // Enter is one round trip. A claim that does not hold has no place in the server: entering again is another attempt.
 func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	return s.enter(ctx, c, s.scripts.enter)
+}
+
+// enter runs a script that enters a claim, with further arguments.
+func (s *SetNX) enter(ctx context.Context, c *driver.Claim, script *script, more ...string) (driver.Place, error) {
 	if c.Weight != driver.All || c.Capacity != driver.All {
 		return driver.Place{}, fmt.Errorf("%w: layout %s has neither readers nor permits", driver.ErrUnsupported, s.layout)
 	}
@@ -81,9 +86,9 @@ func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	if c.Reclaim {
 		reclaim = "r"
 	}
-	a, err := s.d.run(ctx, s.scripts.enter, request{s.key(c.Name), c.ID, []string{
+	a, err := s.d.run(ctx, script, request{s.key(c.Name), c.ID, append([]string{
 		c.ID, number(c.Ticket), number(millis(c.TTL)), number(millis(c.Delay)), c.Client, driver.EncodeName(c.Owner), c.Record, reclaim,
-	}})
+	}, more...)})
 	if err != nil {
 		return driver.Place{}, err
 	}

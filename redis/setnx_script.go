@@ -8,6 +8,12 @@ var setNXParseLua string
 //go:embed lua/setnx/enter.lua
 var setNXEnterLua string
 
+//go:embed lua/setnx/stamp.lua
+var setNXStampLua string
+
+//go:embed lua/setnx/take.lua
+var setNXTakeLua string
+
 //go:embed lua/setnx/renew.lua
 var setNXRenewLua string
 
@@ -27,7 +33,7 @@ type setNXScripts struct{ enter, renew, leave, look, remove *script }
 func newSetNXScripts(keys string) *setNXScripts {
 	make := func(part string) *script { return newScript(keys + setNXParseLua + part) }
 	return &setNXScripts{
-		enter: make(setNXEnterLua), renew: make(setNXRenewLua), leave: make(setNXLeaveLua),
+		enter: make(setNXEnterLua + setNXStampLua + setNXTakeLua), renew: make(setNXRenewLua), leave: make(setNXLeaveLua),
 		look: make(setNXLookLua), remove: make(setNXBreakLua),
 	}
 }

@@ -16,7 +16,3 @@ end
 if value and not (ARGV[8] == 'r' and mine and owner ~= '' and owner == ARGV[6] and client ~= ARGV[5]) then
   return {key, id, 'ok', 0, 0, left, mine and 'ours' or 'foreign', standing()}
 end
-local t = redis.call('TIME')
-ticket = string.format('%.0f', t[1] * 1000000 + t[2])
-redis.call('SET', key, table.concat({'stile1', id, ticket, ARGV[5], ARGV[6], ARGV[4], ARGV[7]}, '\n'), 'PX', span)
-return {key, id, 'ok', ticket, 1, ttl * 1000}

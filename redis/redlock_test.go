@@ -1,0 +1,61 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// durable are the arguments of a server that loses nothing.
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// redlockOf starts servers and returns them, and the URL of the quorum over them.
+func redlockOf(t testing.TB, n int, args ...string) ([]*servertest.Server, string) {
+	t.Helper()
+	var (
+		list  []*servertest.Server
+		hosts []string
+	)
+	for range n {
+		s := servertest.Redis(t, args...)
+		list, hosts = append(list, s), append(hosts, s.Addr)
+	}
+	return list, "redlock://" + strings.Join(hosts, ",")
+}
+
+func openRedlock(t testing.TB, url string) driver.Driver {
+	t.Helper()
+	d := opener(url)(t)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestContractOfRedlock(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			_, url := redlockOf(t, n, durable...)
+			drivertest.Run(t, drivertest.Store{Open: opener(url + "?max_ttl=1h")})
+		})
+	}
+}
+
+func redlockClaim(name, id string) *driver.Claim {
+	return &driver.Claim{
+		Name: name, ID: id, Client: "client-of-" + id, Weight: driver.All, Capacity: driver.All,
+		TTL: 10 * time.Second, Wait: 5 * time.Second, Record: "record-of-" + id,
+	}
+}
+
+func soon(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
