@@ -6,15 +6,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A redisStage is a Redis server on which locks are a string each.
+// A redisStage is a Redis server on which locks are a string each, or several for a majority.
 type redisStage struct {
-	server  *servertest.Server
 	setting *setting
+	servers []*servertest.Server
+	addrs   string // with commas between
+}
+
+func (w *setting) stage(servers ...*servertest.Server) *redisStage {
+	var list []string
+	for _, s := range servers {
+		list = append(list, s.Addr)
+	}
+	return &redisStage{w, servers, strings.Join(list, ",")}
+}
+
+// everywhere runs a command on all servers.
+func (s *redisStage) everywhere(command ...string) {
+	for _, server := range s.servers {
+		server.Redis(command)
+	}
 }
 
 // endless has a client take the lock without a time, as redis-py does unless it is told one, and die holding it.
@@ -22,7 +39,7 @@ func (s *redisStage) endless(open opener) (string, bool, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	name := newScene("").name
-	holder, err := s.setting.python("redis-py", "endless", s.server.Addr).open()
+	holder, err := s.setting.python("redis-py", "endless", s.addrs).open()
 	if err != nil {
 		return "", false, err
 	}
@@ -31,7 +48,7 @@ func (s *redisStage) endless(open opener) (string, bool, error) {
 		return "", false, err
 	}
 	holder.kill()
-	waiter, err := open(ctx, s.server.Addr)
+	waiter, err := open(ctx, s.addrs)
 	if err != nil {
 		return "", false, err
 	}
@@ -49,15 +66,15 @@ func (s *redisStage) hash(open opener) (string, bool, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	name := newScene("").name
-	s.server.Redis([]string{"HSET", name, "another client", "1"})
-	l, err := open(ctx, s.server.Addr)
+	s.everywhere("HSET", name, "another client", "1")
+	l, err := open(ctx, s.addrs)
 	if err != nil {
 		return "", false, err
 	}
 	defer l.close()
 	a := begins(ctx, l, name)
 	early := a.answer(2 * window)
-	s.server.Redis([]string{"DEL", name})
+	s.everywhere("DEL", name)
 	if !errors.Is(early, errNoAnswer) {
 		return "the client " + tells(early) + " at once", early == nil, nil
 	}
@@ -69,7 +86,7 @@ func (s *redisStage) hash(open opener) (string, bool, error) {
 func (s *redisStage) careless(open opener) (string, bool, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	list, end, err := openAll(ctx, 3, open, s.server.Addr)
+	list, end, err := openAll(ctx, 3, open, s.addrs)
 	if err != nil {
 		return "", false, err
 	}
@@ -78,7 +95,7 @@ func (s *redisStage) careless(open opener) (string, bool, error) {
 	if _, err := list[0].lock(ctx, name); err != nil {
 		return "", false, err
 	}
-	s.server.Redis([]string{"DEL", name})
+	s.everywhere("DEL", name)
 	since := time.Now()
 	if _, err := list[1].lock(ctx, name); err != nil {
 		return "", false, err
@@ -102,12 +119,11 @@ func (s *redisStage) careless(open opener) (string, bool, error) {
 }
 
 func (w *setting) redisFlaws(t servertest.TB) ([]flaw, error) {
-	stage := &redisStage{servertest.Redis(t), w}
+	stage := w.stage(servertest.Redis(t))
 	at := func(scenario func(opener) (string, bool, error), open opener) func() (string, bool, error) {
 		return func() (string, bool, error) { return scenario(open) }
 	}
-	addr := stage.server.Addr
-	redisPy, node := w.python("redis-py", "redis-py", addr).opener, w.node("node-redlock", addr).opener
+	redisPy, node := w.python("redis-py", "redis-py", stage.addrs).opener, w.node("node-redlock", stage.addrs).opener
 	return []flaw{
 		{number: 13, what: "redis-py takes the lock without a time, and dies", plays: []play{
 			{"redsync", fails, at(stage.endless, openRedsync)},

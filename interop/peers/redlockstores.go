@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/stilelock/stile/internal/servertest"
@@ -12,10 +13,10 @@ import (
 func (w *setting) redlock(t servertest.TB) *store {
 	var list []string
 	for range 3 {
-		// Servers that keep what they said need not wait for what an earlier run of theirs may have said.
-		list = append(list, servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr)
+		list = append(list, servertest.Redis(t, durable...).Addr)
 	}
 	addrs := strings.Join(list, ",")
+	url := "redlock://" + addrs
 	redlockPy := w.python("redlock-py", "redlock-py", addrs)
 	redlockPy.fixed = true
 	others := []kind{w.own("redsync", addrs), redlockPy, w.node("node-redlock", addrs)}
@@ -23,8 +24,15 @@ func (w *setting) redlock(t servertest.TB) *store {
 		name:   "Redlock",
 		names:  "orders {42}, Größe ",
 		leases: true,
-		kinds:  others,
+		kinds:  append(slices.Clone(others), w.own("stile", url), w.run(url)),
 	}
-	s.pairs = each("redsync", "redlock-py", "node-redlock")
+	for _, k := range others {
+		s.pairs = append(s.pairs, both(k.name, "stile")...)
+	}
+	s.pairs = append(s.pairs, both("redsync", "stile run")...)
 	return s
 }
+
+// durable has a server keep what it has answered, so that stile need not wait until what it may have forgotten when it
+// was started is over.
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
