@@ -28,3 +28,14 @@ func TestContractOfTair(t *testing.T) {
 		})
 	}
 }
+
+// Where the server has no CAS and CAD, scripts do the same.
+func TestContractOfTairOnRedis(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, drivertest.Store{Open: opener("tair://" + servertest.Redis(t).Addr + "?layout=setnx")})
+}
+
+func TestModelOfTair(t *testing.T) {
+	t.Parallel()
+	drivertest.Model(t, drivertest.Store{Open: opener(tair(t))}, 3, 500)
+}
