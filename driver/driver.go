@@ -64,7 +64,7 @@ type Claim struct {
 	Try      bool          // enter only if it holds at once
 	Owner    string        // with Reclaim: the stable name of a job
 	Reclaim  bool          // entering removes what other clients with the same Owner, earlier runs, left in this queue
-	Record   string        // shown to observers and kept as it is, at most MaxRecord bytes
+	Record   string        // shown to observers and kept as it is, unless Traits.Brief; at most MaxRecord bytes
 }
 
 // All is the weight and the capacity of an exclusive claim. A shared claim has weight 1 out of All.

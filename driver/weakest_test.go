@@ -14,7 +14,7 @@ func TestWeakest(t *testing.T) {
 		Clock: "process", Wake: "push", MinTTL: time.Millisecond, MaxTTL: time.Hour, Granularity: time.Millisecond, Notes: []string{"a", "b"},
 	}
 	weak := driver.Traits{
-		Store: "weak", Bound: true, Pinned: true, Whole: true, Fencing: driver.NoFencing,
+		Store: "weak", Bound: true, Pinned: true, Whole: true, Brief: true, Fencing: driver.NoFencing,
 		Clock: "session", Wake: "poll", MinTTL: time.Second, MaxTTL: time.Minute, Granularity: 2 * time.Second, Notes: []string{"b", "c"},
 	}
 	want := weak
@@ -39,7 +39,7 @@ func TestWeakest(t *testing.T) {
 
 // What is added to Traits must be thought of in Weakest.
 func TestWeakestKnowsAllTraits(t *testing.T) {
-	if got := reflect.TypeFor[driver.Traits]().NumField(); got != 17 {
-		t.Errorf("Traits has %d fields; want 17, or Weakest to be looked at again", got)
+	if got := reflect.TypeFor[driver.Traits]().NumField(); got != 18 {
+		t.Errorf("Traits has %d fields; want 18, or Weakest to be looked at again", got)
 	}
 }

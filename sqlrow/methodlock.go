@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +21,8 @@ const stale = 5 * time.Minute
 // In dl_device_info a claim of ours says how long its lease is, so that another stile need not wait five minutes for one
 // that died. The others do, and a lease is no longer than their five minutes.
 type methodLock struct {
-	d                                     *Driver
-	insert, holder, renew, release, leave string
+	d                                          *Driver
+	insert, holder, all, renew, release, leave string
 }
 
 var methodLockTimes = map[Dialect][]string{
@@ -43,11 +42,13 @@ func newMethodLock(d *Driver, table string) *methodLock {
 	s := func(text string) string {
 		return d.statement(strings.ReplaceAll(text, "{table}", table), methodLockTimes[d.dialect]...)
 	}
+	const all = "SELECT dl_id, dl_method_name, dl_device_info, {age}, {time} FROM {table}"
 	const seen = " WHERE dl_id = ? AND dl_device_info = ? AND {time} = ?"
 	return &methodLock{
 		d:       d,
 		insert:  s("INSERT INTO {table} (dl_method_name, dl_device_info, dl_operate_time) VALUES (?, ?, {now}) " + d.unless("dl_method_name")),
-		holder:  s("SELECT dl_id, dl_method_name, dl_device_info, {age}, {time} FROM {table} WHERE dl_method_name = ?"),
+		holder:  s(all + " WHERE dl_method_name = ?"),
+		all:     s(all),
 		renew:   s("UPDATE {table} SET dl_operate_time = {now}" + seen),
 		leave:   s("UPDATE {table} SET dl_operate_time = {now}, dl_device_info = ?" + seen),
 		release: s("DELETE FROM {table}" + seen),
@@ -63,22 +64,20 @@ type row struct {
 	time   int64         // of that
 }
 
+func (r *row) scan(from interface{ Scan(to ...any) error }) error {
+	var age int64
+	err := from.Scan(&r.id, &r.name, &r.device, &age, &r.time)
+	r.age = span(age)
+	return err
+}
+
 func (l *methodLock) read(ctx context.Context, name string) (*row, error) {
-	var (
-		r   row
-		age int64
-	)
-	err := l.d.db.QueryRowContext(ctx, l.holder, name).Scan(&r.id, &r.name, &r.device, &age, &r.time)
+	var r row
+	err := r.scan(l.d.db.QueryRowContext(ctx, l.holder, name))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	r.age = span(age)
 	return &r, err
-}
-
-// device is what stands in dl_device_info for a claim; after how many milliseconds it is left behind is part of it.
-func device(begin string, c *driver.Claim, life time.Duration) string {
-	return fmt.Sprintf("%s%d %s", begin, life.Milliseconds(), run(c))
 }
 
 // is reports whether a row is a claim's.
@@ -89,13 +88,16 @@ func (r *row) is(c *driver.Claim) bool {
 // left returns how long a row counts.
 func (r *row) left() time.Duration {
 	life := stale
-	if words := strings.Fields(r.device); len(words) == 5 && strings.HasPrefix(words[0], "stile") {
-		if n, err := strconv.ParseInt(words[2], 10, 64); err == nil && n >= 0 {
-			life = min(time.Duration(n)*time.Millisecond, driver.MaxTTL)
-		}
+	if t, ok := parse(r.device); ok {
+		life = t.life
 	}
 	return life - r.age
 }
+
+// ticket is that of the claim whose row it is.
+func (r *row) ticket() int64 { return r.id + waitingTicket }
+
+func (r *row) standing() driver.Standing { return standing(r.device, r.ticket(), r.age, r.left()) }
 
 // args are those that pick a row just as it was seen.
 func (r *row) args() []any { return []any{r.id, r.device, r.time} }
@@ -105,7 +107,7 @@ func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, e
 		return driver.Place{}, driver.Rejected(fmt.Errorf("ttl %v and lock-delay %v are together more than %v, after which others take the lock for left behind", c.TTL, c.Delay, stale))
 	}
 	for range 3 { // a row that is stale is removed first
-		if _, err := changed(l.d.db.ExecContext(ctx, l.insert, c.Name, device(who(c), c, c.TTL+c.Delay))); err != nil {
+		if _, err := changed(l.d.db.ExecContext(ctx, l.insert, c.Name, l.d.text(who(c), c, c.TTL+c.Delay, c.Delay))); err != nil {
 			return driver.Place{}, err
 		}
 		r, err := l.read(ctx, c.Name)
@@ -118,13 +120,11 @@ func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, e
 			return driver.Place{}, fmt.Errorf("%w: for the table's collation, %q is the same name as %q", driver.ErrForeign, c.Name, r.name)
 		case r.is(c) && r.left() > c.Delay:
 			ttl, err := l.keep(ctx, c)
-			return driver.Place{Ticket: r.id + waitingTicket, Holds: err == nil, TTL: ttl}, err
+			return driver.Place{Ticket: r.ticket(), Holds: err == nil, TTL: ttl}, err
 		case strings.HasPrefix(r.device, was(c)):
 			return driver.Place{}, driver.ErrGone
 		case r.left() > 0 && !reclaims(c, r.device):
-			return driver.Place{Retry: r.left(), Blocker: driver.Standing{
-				Weight: driver.All, Holds: true, Remaining: r.left(), Record: r.device,
-			}}, nil
+			return driver.Place{Retry: r.left(), Blocker: r.standing()}, nil
 		}
 		if _, err := l.d.db.ExecContext(ctx, l.release, r.args()...); err != nil {
 			return driver.Place{}, err
@@ -163,7 +163,7 @@ func (l *methodLock) free(ctx context.Context, c *driver.Claim, left time.Durati
 	}
 	statement, args := l.release, r.args()
 	if left > 0 {
-		statement, args = l.leave, append([]any{device(was(c), c, left)}, args...)
+		statement, args = l.leave, append([]any{l.d.text(was(c), c, left, 0)}, args...)
 	}
 	had, err := changed(l.d.db.ExecContext(ctx, statement, args...))
 	if err == nil && !had {
@@ -178,6 +178,24 @@ func (l *methodLock) look(ctx context.Context, name string) (time.Duration, erro
 		return 0, err
 	}
 	return r.left(), nil
+}
+
+func (l *methodLock) standing(ctx context.Context, name string) (list []standingRow, err error) {
+	statement, args := l.all, []any(nil)
+	if name != "" {
+		statement, args = l.holder, []any{name}
+	}
+	err = each(ctx, l.d.db, statement, args, func(rows *sql.Rows) error {
+		var r row
+		if err := r.scan(rows); err != nil || r.left() <= 0 || name != "" && r.name != name {
+			return err
+		}
+		list = append(list, standingRow{r.name, r.standing(), func(ctx context.Context) (bool, error) {
+			return changed(l.d.db.ExecContext(ctx, l.release, r.args()...))
+		}})
+		return nil
+	})
+	return list, err
 }
 
 func (l *methodLock) traits(t *driver.Traits) {

@@ -15,8 +15,8 @@ import (
 // lock_until has come; rows are never deleted. Who holds it is in locked_by, which is the host's name for ShedLock
 // unless it is told otherwise; for us, see [who].
 type shedLock struct {
-	d                                                    *Driver
-	update, insert, renew, release, leave, holder, evict string
+	d                                                         *Driver
+	update, insert, renew, release, leave, holder, all, evict string
 }
 
 // Times are kept in UTC without a zone, as ShedLock does with usingDbTime. MySQL's have milliseconds, so that a lease is
@@ -27,6 +27,7 @@ var shedLockTimes = map[Dialect][]string{
 		"{after}", "timezone('utc', clock_timestamp()) + ? * interval '1 microsecond'",
 		"{left}", "(extract(epoch FROM lock_until - timezone('utc', clock_timestamp())) * 1000000)::bigint",
 		"{ticket}", "(extract(epoch FROM locked_at) * 1000000)::bigint",
+		"{age}", "(extract(epoch FROM timezone('utc', clock_timestamp()) - locked_at) * 1000000)::bigint",
 		"{exact}", "name = ?",
 	},
 	MySQL: {
@@ -34,6 +35,7 @@ var shedLockTimes = map[Dialect][]string{
 		"{after}", "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(3))",
 		"{left}", "TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), lock_until)",
 		"{ticket}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', locked_at)",
+		"{age}", "TIMESTAMPDIFF(MICROSECOND, locked_at, UTC_TIMESTAMP(3))",
 		"{exact}", "name = ? AND BINARY name = BINARY ?",
 	},
 }
@@ -42,6 +44,7 @@ func newShedLock(d *Driver, table string) *shedLock {
 	s := func(text string) string {
 		return d.statement(strings.ReplaceAll(text, "{table}", table), shedLockTimes[d.dialect]...)
 	}
+	const seen = "SELECT name, {left}, {ticket}, {age}, locked_by FROM {table}"
 	return &shedLock{
 		d:       d,
 		update:  s("UPDATE {table} SET lock_until = {after}, locked_at = {now}, locked_by = ? WHERE {exact} AND lock_until <= {now}"),
@@ -49,8 +52,9 @@ func newShedLock(d *Driver, table string) *shedLock {
 		renew:   s("UPDATE {table} SET lock_until = GREATEST(lock_until, {after}) WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
 		release: s("UPDATE {table} SET lock_until = {now} WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
 		leave:   s("UPDATE {table} SET lock_until = {after}, locked_by = ? WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
-		evict:   s("UPDATE {table} SET lock_until = {now} WHERE {exact} AND locked_by = ?"),
-		holder:  s("SELECT name, {left}, {ticket}, locked_by FROM {table} WHERE name = ?"),
+		evict:   s("UPDATE {table} SET lock_until = {now} WHERE {exact} AND locked_by = ? AND {ticket} = ? AND lock_until > {now}"),
+		holder:  s(seen + " WHERE name = ?"),
+		all:     s(seen + " WHERE lock_until > {now}"),
 	}
 }
 
@@ -67,24 +71,33 @@ type holding struct {
 	name   string
 	left   time.Duration
 	ticket int64
+	age    time.Duration // since it was locked
 	by     string
 }
 
+func (h *holding) scan(row interface{ Scan(to ...any) error }) error {
+	var left, age int64
+	err := row.Scan(&h.name, &left, &h.ticket, &age, &h.by)
+	h.left, h.age = span(left), span(age)
+	return err
+}
+
 func (l *shedLock) read(ctx context.Context, name string) (*holding, error) {
-	var (
-		h    holding
-		left int64
-	)
-	err := l.d.db.QueryRowContext(ctx, l.holder, name).Scan(&h.name, &left, &h.ticket, &h.by)
+	var h holding
+	err := h.scan(l.d.db.QueryRowContext(ctx, l.holder, name))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	h.left = span(left)
 	return &h, err
 }
 
+// end sets a row's time to now, if it is as it was seen.
+func (l *shedLock) end(ctx context.Context, h *holding) (bool, error) {
+	return changed(l.d.db.ExecContext(ctx, l.evict, append(l.exact(h.name), h.by, h.ticket)...))
+}
+
 func (l *shedLock) take(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	whole, mark := micros(c.TTL+c.Delay), who(c)+run(c)
+	whole, mark := micros(c.TTL+c.Delay), l.d.text(who(c), c, c.TTL+c.Delay, c.Delay)
 	args := append([]any{whole, mark}, l.exact(c.Name)...)
 	had, err := changed(l.d.db.ExecContext(ctx, l.update, args...))
 	if err == nil && !had {
@@ -111,14 +124,12 @@ func (l *shedLock) take(ctx context.Context, c *driver.Claim) (driver.Place, err
 	case reclaims(c, h.by):
 		again := *c
 		again.Reclaim = false
-		if _, err := l.d.db.ExecContext(ctx, l.evict, append(l.exact(c.Name), h.by)...); err != nil {
+		if _, err := l.end(ctx, h); err != nil {
 			return driver.Place{}, err
 		}
 		return l.take(ctx, &again)
 	}
-	return driver.Place{Retry: max(0, h.left), Blocker: driver.Standing{
-		Weight: driver.All, Holds: true, Remaining: max(0, h.left), Record: h.by,
-	}}, nil
+	return driver.Place{Retry: max(0, h.left), Blocker: standing(h.by, h.ticket, h.age, h.left)}, nil
 }
 
 func (l *shedLock) keep(ctx context.Context, c *driver.Claim) (time.Duration, error) {
@@ -141,7 +152,7 @@ func (l *shedLock) keep(ctx context.Context, c *driver.Claim) (time.Duration, er
 func (l *shedLock) free(ctx context.Context, c *driver.Claim, keep time.Duration) error {
 	statement, args := l.release, l.exact(c.Name)
 	if keep > 0 {
-		statement, args = l.leave, append([]any{micros(keep), was(c) + run(c)}, args...)
+		statement, args = l.leave, append([]any{micros(keep), l.d.text(was(c), c, keep, 0)}, args...)
 	}
 	had, err := changed(l.d.db.ExecContext(ctx, statement, append(args, len(who(c)), who(c), micros(c.Delay))...))
 	if err == nil && !had {
@@ -156,6 +167,24 @@ func (l *shedLock) look(ctx context.Context, name string) (time.Duration, error)
 		return 0, err
 	}
 	return h.left, nil
+}
+
+func (l *shedLock) standing(ctx context.Context, name string) (list []standingRow, err error) {
+	statement, args := l.all, []any(nil)
+	if name != "" {
+		statement, args = l.holder, []any{name}
+	}
+	err = each(ctx, l.d.db, statement, args, func(rows *sql.Rows) error {
+		var h holding
+		if err := h.scan(rows); err != nil || h.left <= 0 || name != "" && h.name != name {
+			return err
+		}
+		list = append(list, standingRow{
+			h.name, standing(h.by, h.ticket, h.age, h.left), func(ctx context.Context) (bool, error) { return l.end(ctx, &h) },
+		})
+		return nil
+	})
+	return list, err
 }
 
 func (l *shedLock) traits(t *driver.Traits) {

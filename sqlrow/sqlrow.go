@@ -8,9 +8,7 @@ package sqlrow
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -61,12 +59,17 @@ type Driver struct {
 	rows    rows
 	explain func(error) error
 	longest int64 // characters of a name; 0 means any number
+	room    int   // characters of the text that says who holds
 
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Breaker
+} = (*Driver)(nil)
 
 // rows is a layout.
 type rows interface {
@@ -78,6 +81,8 @@ type rows interface {
 	free(ctx context.Context, c *driver.Claim, left time.Duration) error
 	// look returns how long the name stays taken if nothing happens; 0 if it is free.
 	look(ctx context.Context, name string) (time.Duration, error)
+	// standing returns the row of a name, or of all if the name is empty, unless they are free.
+	standing(ctx context.Context, name string) ([]standingRow, error)
 	traits(t *driver.Traits)
 }
 
@@ -99,9 +104,9 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 	if dialect != PostgreSQL && dialect != MySQL {
 		return nil, driver.Rejected(fmt.Errorf("no dialect has number %d", int(dialect)))
 	}
-	table, column := o.Table, "name"
+	table, column, by := o.Table, "name", "locked_by"
 	if layout == MethodLock {
-		column = "dl_method_name"
+		column, by = "dl_method_name", "dl_device_info"
 	}
 	if table == "" {
 		table = map[Layout]string{ShedLock: "shedlock", MethodLock: "tb_distributed_lock"}[layout]
@@ -119,6 +124,10 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 		return nil, driver.Rejected(fmt.Errorf("no layout has number %d", int(layout)))
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
+	if err := db.PingContext(ctx); err != nil {
+		d.cancel()
+		return nil, d.explain(err)
+	}
 	found, err := db.QueryContext(ctx, "SELECT "+probe+" FROM "+table+" WHERE 1 = 0")
 	if err == nil {
 		err = errors.Join(found.Err(), found.Close())
@@ -130,6 +139,15 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 	if d.longest, err = d.length(ctx, table, column); err != nil {
 		d.cancel()
 		return nil, fmt.Errorf("the length of column %s of table %s: %w", column, table, d.explain(err))
+	}
+	room, err := d.length(ctx, table, by)
+	if err != nil {
+		d.cancel()
+		return nil, fmt.Errorf("the length of column %s of table %s: %w", by, table, d.explain(err))
+	}
+	const enough = 255 // as ShedLock's documentation has it
+	if d.room = enough; room > 0 {
+		d.room = int(min(room, enough))
 	}
 	return d, nil
 }
@@ -259,7 +277,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 // Traits is [driver.Driver].
 func (d *Driver) Traits() driver.Traits {
 	t := driver.Traits{
-		Delay: true, Fencing: driver.NoFencing, Restart: true, Clock: "server", Wake: "poll", MaxTTL: driver.MaxTTL,
+		Delay: true, Brief: true, Fencing: driver.NoFencing, Restart: true, Clock: "server", Wake: "poll", MaxTTL: driver.MaxTTL,
 		Notes: []string{"exclusive locks alone, in no order, and without tokens that a resource could compare"},
 	}
 	d.rows.traits(&t)
@@ -290,30 +308,6 @@ func (d *Driver) call(ctx context.Context, f func(context.Context) error) error 
 		return ctx.Err()
 	}
 	return d.explain(err)
-}
-
-// A claim's row says whose it is in words: "stile", the claim's id, what follows for the layout, and tags of its owner and
-// its client.
-
-// who is what the text begins with, however it goes on.
-func who(c *driver.Claim) string { return "stile " + c.ID + " " }
-
-// was is what it begins with once the claim has left and is kept.
-func was(c *driver.Claim) string { return "stile-left " + c.ID + " " }
-
-// run is the end of the text: whose run the claim is of.
-func run(c *driver.Claim) string { return tag(c.Owner) + " " + tag(c.Client) }
-
-func tag(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:8])
-}
-
-// reclaims reports whether a claim may throw out the one that a text is of: an earlier run of the same owner's.
-func reclaims(c *driver.Claim, text string) bool {
-	words := strings.Fields(text)
-	n := len(words)
-	return c.Reclaim && c.Owner != "" && n >= 4 && words[0] == "stile" && words[n-2] == tag(c.Owner) && words[n-1] != tag(c.Client)
 }
 
 func micros(t time.Duration) int64 { return t.Microseconds() }

@@ -1,0 +1,75 @@
+package sqlrow
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A standingRow is a row that counts.
+type standingRow struct {
+	name string
+	driver.Standing
+
+	end func(ctx context.Context) (bool, error) // frees the row if it is as it was
+}
+
+// List is [driver.Lister]. It shows the locks of other programs too, and what the claim of another program says is what
+// stands in the column for its holder. In tb_distributed_lock a claim is as old as its last renewal.
+func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listing, err error) {
+	err = d.call(ctx, func(ctx context.Context) error {
+		rows, err := d.rows.standing(ctx, q.Name)
+		for _, r := range rows {
+			if driver.CheckName(r.name) == nil && strings.HasPrefix(r.name, q.Prefix) {
+				list = append(list, driver.Listing{Name: r.name, Capacity: driver.All, Claims: []driver.Standing{r.Standing}})
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b driver.Listing) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Break is [driver.Breaker]. It frees a lock of another program's too, which that program does not notice.
+func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {
+	err = d.call(ctx, func(ctx context.Context) error {
+		rows, err := d.rows.standing(ctx, b.Name)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if b.Ticket != 0 && b.Ticket != r.Ticket {
+				continue
+			}
+			if had, err := r.end(ctx); err != nil || had {
+				s = r.Standing
+				return err
+			}
+		}
+		return driver.ErrGone
+	})
+	return s, err
+}
+
+// each calls f with each row of a query.
+func each(ctx context.Context, db *sql.DB, statement string, args []any, f func(*sql.Rows) error) (err error) {
+	rows, err := db.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,96 @@
+package sqlrow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A text is what a row of stile's says of its claim, where the others have the name of a host. As words it is
+//
+//	stile ID LIFE DELAY OWNER CLIENT RECORD
+//
+// with the lease and the lock-delay in milliseconds, tags of the claim's owner and client, and, if there is room, what
+// observers are shown. The first word is stile-left once the claim has left and is kept.
+type text struct {
+	left          bool
+	id            string
+	life, delay   time.Duration // life includes the lock-delay
+	owner, client string
+	record        string
+}
+
+// who is what a claim's text begins with, however it goes on.
+func who(c *driver.Claim) string { return "stile " + c.ID + " " }
+
+// was is what it begins with once the claim has left and is kept.
+func was(c *driver.Claim) string { return "stile-left " + c.ID + " " }
+
+// text is a claim's, with a beginning of [who] or [was].
+func (d *Driver) text(begin string, c *driver.Claim, life, delay time.Duration) string {
+	s := fmt.Sprintf("%s%d %d %s %s", begin, life.Milliseconds(), delay.Milliseconds(), tag(c.Owner), tag(c.Client))
+	if more := s + " " + c.Record; c.Record != "" && plain(c.Record) && len(more) <= d.room {
+		return more
+	}
+	return s
+}
+
+// plain reports whether a text can stand in a column of any character set.
+func plain(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func tag(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:8])
+}
+
+// parse takes a text apart, if it is stile's.
+func parse(s string) (text, bool) {
+	words := strings.SplitN(s, " ", 7)
+	if len(words) < 6 || words[0] != "stile" && words[0] != "stile-left" {
+		return text{}, false
+	}
+	t := text{left: words[0] == "stile-left", id: words[1], owner: words[4], client: words[5]}
+	for i, d := range []*time.Duration{&t.life, &t.delay} {
+		n, err := strconv.ParseInt(words[2+i], 10, 64)
+		if err != nil || n < 0 {
+			return text{}, false
+		}
+		*d = time.Duration(min(n, driver.MaxTTL.Milliseconds())) * time.Millisecond
+	}
+	if len(words) > 6 {
+		t.record = words[6]
+	}
+	return t, true
+}
+
+// reclaims reports whether a claim may throw out the one that a text is of: an earlier run of the same owner's.
+func reclaims(c *driver.Claim, s string) bool {
+	t, ok := parse(s)
+	return c.Reclaim && c.Owner != "" && ok && !t.left && t.owner == tag(c.Owner) && t.client != tag(c.Client)
+}
+
+// standing is a row that counts as an observer sees it.
+func standing(by string, ticket int64, since, left time.Duration) driver.Standing {
+	s := driver.Standing{
+		Ticket: ticket, Weight: driver.All, Holds: true, Since: max(0, since), Remaining: left, Record: by,
+	}
+	t, ok := parse(by)
+	if !ok {
+		return s
+	}
+	s.Left = t.left
+	if s.Remaining -= t.delay; s.Remaining == 0 {
+		s.Remaining = -1 // 0 would say that it is not told
+	}
+	if s.Record = t.record; t.record == "" {
+		s.Record = "stile " + t.id
+	}
+	return s
+}
