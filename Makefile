@@ -8,6 +8,8 @@ PACKAGES = $$(go list -f '{{.Dir}}/...' -m)
 # What the tests start, as command:Debian package, and what the race detector is built with.
 SERVERS = redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper \
 	/usr/lib/postgresql:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server memcached:memcached
+# What checks the models, beside the compiler.
+SPIN = spin:spin
 COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
 
 # Packages whose tests run at a time; each may start servers.
@@ -15,10 +17,10 @@ PARALLEL = 2
 TESTSUM = go run ./internal/repo/testsum -o bin/tests --
 TEST = -p $(PARALLEL) -count=1 -timeout 8m $(PACKAGES)
 
-CHECKS = gofmt vet fix lint tidy-check build interop race
+CHECKS = gofmt vet fix lint tidy-check build models interop race
 FUZZTIME = 20s
 
-.PHONY: help build demo servers test race check interop bench fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
+.PHONY: help build demo servers test race check models interop bench fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +49,10 @@ check: ## all that must pass before a change lands; what CI runs
 	done; \
 	if [ -n "$$failed" ]; then echo "check failed in:$$failed"; exit 1; fi; \
 	echo "check passed: $(CHECKS)"
+
+models: compiler ## visit all states of the protocols in models/, and see that each known mistake is found; about a minute
+	@internal/repo/install.sh $(SPIN)
+	@models/run
 
 interop: servers build ## lock the same names with stile and with the clients of others; about 2 minutes
 	@n=0; for run in interop/*/run; do \
