@@ -54,7 +54,7 @@ models: compiler ## visit all states of the protocols in models/, and see that e
 	@internal/repo/install.sh $(SPIN)
 	@models/run
 
-interop: servers build ## lock the same names with stile and with the clients of others; about 2 minutes
+interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
 	@n=0; for run in interop/*/run; do \
 		if [ -x "$$run" ]; then echo "$$run"; "$$run"; n=$$((n + 1)); fi; \
 	done; \
