@@ -24,6 +24,7 @@ func TestContractOfTair(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []string{"queue", "setnx", "exset"} {
 		t.Run(layout, func(t *testing.T) {
+			t.Parallel()
 			drivertest.Run(t, drivertest.Store{Open: opener(tair(t) + "?layout=" + layout)})
 		})
 	}

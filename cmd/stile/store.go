@@ -15,6 +15,7 @@ import (
 	_ "github.com/stilelock/stile/mysql"
 	_ "github.com/stilelock/stile/postgres"
 	_ "github.com/stilelock/stile/redis"
+	_ "github.com/stilelock/stile/shard"
 	_ "github.com/stilelock/stile/sqlite"
 	_ "github.com/stilelock/stile/zookeeper"
 )
@@ -41,11 +42,8 @@ func (s *store) address() (*driver.Address, string, error) {
 	if err != nil {
 		return nil, "", usage("%w", err)
 	}
-	keepSecret(a.Password, rawPassword(url))
-	for _, parameter := range []string{"sentinel_password", "password"} {
-		keepSecret(a.Param(parameter, ""))
-	}
-	if fromFlag && a.Password != "" {
+	passwords := hide(a, url)
+	if fromFlag && passwords {
 		warn("warning: everybody on this machine can read the password in --url; put the URL into %s instead", urlVariable)
 	}
 	return a, url, nil
@@ -71,6 +69,23 @@ func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Clien
 
 // wrapOpen says which store could not be opened.
 func wrapOpen(a *driver.Address, err error) error { return fmt.Errorf("%s: %w", a, err) }
+
+// hide keeps the passwords of a store's URL out of all that is said from now on, and those of the stores in it. It tells
+// whether there is one.
+func hide(a *driver.Address, url string) bool {
+	keepSecret(a.Password, rawPassword(url))
+	for _, parameter := range []string{"sentinel_password", "password"} {
+		keepSecret(a.Param(parameter, ""))
+	}
+	found := a.Password != ""
+	for entry := range strings.SplitSeq(a.Param("stores", "")+";"+a.Param("previous", ""), ";") {
+		_, within, _ := strings.Cut(entry, "=")
+		if store, err := driver.ParseAddress(within); err == nil {
+			found = hide(store, within) || found
+		}
+	}
+	return found
+}
 
 // rawPassword returns the password as it stands in a URL, which may be escaped.
 func rawPassword(url string) string {
