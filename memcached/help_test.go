@@ -133,3 +133,5 @@ func marks(t testing.TB, err error, rejected, unreachable bool) {
 		t.Errorf("%v: rejected %v, unreachable %v; want %v, %v", err, driver.IsRejected(err), driver.IsUnreachable(err), rejected, unreachable)
 	}
 }
+
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }

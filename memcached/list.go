@@ -13,10 +13,18 @@ import (
 const listAtOnce = 64
 
 // List is one round trip for one name. For a prefix the server lists its keys, all that it has, on a connection of its
-// own; the error is [driver.ErrUnsupported] where it does not.
+// own; the error is [driver.ErrUnsupported] where it does not. Values there that are not stile's are left out.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	if q.Name != "" {
-		return d.list(ctx, []string{d.key(q.Name)}, func(name string) bool { return name == q.Name })
+		c, err := d.link.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s, err := d.read(ctx, c, q.Name, d.key(q.Name))
+		if err != nil {
+			return nil, d.link.explain(err)
+		}
+		return s.listed(nil), nil
 	}
 	keys, err := d.link.keys(ctx, func(key string) bool { return d.mayBe(key, q.Prefix) })
 	if err != nil {
@@ -24,11 +32,9 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, e
 	}
 	var all []driver.Listing
 	for part := range slices.Chunk(keys, listAtOnce) {
-		list, err := d.list(ctx, part, func(name string) bool { return strings.HasPrefix(name, q.Prefix) })
-		if err != nil {
+		if all, err = d.list(ctx, all, part, q.Prefix); err != nil {
 			return nil, err
 		}
-		all = append(all, list...)
 	}
 	slices.SortFunc(all, func(a, b driver.Listing) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
@@ -44,9 +50,8 @@ func (d *Driver) mayBe(key, prefix string) bool {
 	return err == nil && strings.HasPrefix(name, prefix)
 }
 
-// list returns the queues under some keys, of the names that are wanted. What is not stile's is left out, if there are
-// more keys than one.
-func (d *Driver) list(ctx context.Context, keys []string, wanted func(name string) bool) ([]driver.Listing, error) {
+// list adds the queues under some keys whose names begin with a prefix.
+func (d *Driver) list(ctx context.Context, all []driver.Listing, keys []string, prefix string) ([]driver.Listing, error) {
 	c, err := d.link.get(ctx)
 	if err != nil {
 		return nil, err
@@ -59,23 +64,28 @@ func (d *Driver) list(ctx context.Context, keys []string, wanted func(name strin
 	if err != nil {
 		return nil, d.link.explain(err)
 	}
-	var all []driver.Listing
 	for i, key := range keys {
 		s := &snapshot{conn: c}
 		err := s.take(&replies[i], key)
-		if errors.Is(err, driver.ErrForeign) && len(keys) > 1 {
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, driver.ErrForeign):
+		case err != nil:
 			return nil, d.link.explain(err)
-		}
-		claims := s.queue.List(s.micros())
-		for j := range claims {
-			claims[j] = shown(claims[j])
-		}
-		if len(claims) > 0 && wanted(s.name) && d.key(s.name) == key {
-			all = append(all, driver.Listing{Name: s.name, Capacity: s.queue.Capacity, Claims: claims})
+		case strings.HasPrefix(s.name, prefix) && d.key(s.name) == key:
+			all = s.listed(all)
 		}
 	}
 	return all, nil
+}
+
+// listed adds the queue that was seen, if it has claims.
+func (s *snapshot) listed(all []driver.Listing) []driver.Listing {
+	claims := s.queue.List(s.micros())
+	for i := range claims {
+		claims[i] = shown(claims[i])
+	}
+	if len(claims) == 0 {
+		return all
+	}
+	return append(all, driver.Listing{Name: s.name, Capacity: s.queue.Capacity, Claims: claims})
 }
