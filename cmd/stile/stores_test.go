@@ -42,6 +42,10 @@ var storeRows = []storeRow{
 	{"Redis, as other libraries keep locks", "redis://host?layout=setnx", func(t *testing.T) string {
 		return "redis://" + servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr + "?layout=setnx"
 	}},
+	{"memcached with `-M`", "memcached://host", func(t *testing.T) string { return "memcached://" + servertest.Memcached(t, "-M").Addr }},
+	{"memcached with `-M`, as other programs keep locks", "memcached://host?layout=plain", func(t *testing.T) string {
+		return "memcached://" + servertest.Memcached(t, "-M").Addr + "?layout=plain"
+	}},
 	{"PostgreSQL", "postgres://host/database", func(t *testing.T) string {
 		return "postgres://postgres@" + servertest.Postgres(t, "fsync = on").Addr + "/postgres"
 	}},
