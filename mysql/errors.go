@@ -22,10 +22,12 @@ const (
 	tooManyClients  = 1040
 	databaseDenied  = 1044
 	accessDenied    = 1045
+	noSuchDatabase  = 1049
 	noSuchColumn    = 1054
 	shuttingDown    = 1053
 	syntax          = 1064
 	tableDenied     = 1142
+	columnDenied    = 1143
 	noSuchTable     = 1146
 	duringCommit    = 1180
 	tooManyOfUser   = 1203
@@ -107,6 +109,12 @@ func (s *store) explain(ctx context.Context, err error) error {
 	switch number(err) {
 	case noSuchTable:
 		return &sqldb.LostError{Reason: fmt.Errorf("the tables of locks went away: %w", cause)}
+	case accessDenied:
+		return fmt.Errorf("the server does not let the user in with this password: %w", cause)
+	case databaseDenied, tableDenied, columnDenied:
+		return fmt.Errorf("the user lacks a right, which the documentation of the store lists: %w", cause)
+	case noSuchDatabase:
+		return fmt.Errorf("the server has no such database: %w", cause)
 	case readOnlyOption, readOnlyTx, readOnlyMode:
 		return driver.Unreachable(fmt.Errorf("the server accepts no writes: %w", cause))
 	case tooManyClients, tooManyOfUser, resourceLimited, shuttingDown, offline, killed, interrupted:

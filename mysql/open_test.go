@@ -40,9 +40,9 @@ func TestPassword(t *testing.T) {
 	user := "u" + name[5:20]
 	mustExec(t, raw(t, server, ""), "CREATE USER "+user+" IDENTIFIED BY 'right'; GRANT ALL ON "+name+".* TO "+user)
 	tests := []struct{ password, database, says string }{
-		{"canary%2F1", name, "Access denied"},
+		{"canary%2F1", name, "does not let the user in with this password"},
 		{"canary%2F1", "canary%2F1", "must name a database"},
-		{"right", "canary", "denied"},
+		{"right", "canary", "lacks a right"},
 		{"", name, "Access denied"},
 	}
 	for _, tt := range tests {

@@ -33,7 +33,7 @@ func openRows(ctx context.Context, a *driver.Address, word string) (driver.Drive
 	d, err := sqlrow.New(ctx, db, sqlrow.MySQL, layout, &sqlrow.Options{Table: table, Explain: func(err error) error {
 		switch {
 		case number(err) == noSuchTable:
-			return driver.Rejected(says.cause(err))
+			return driver.Rejected(fmt.Errorf("it is not there, and stile does not make it: %w", says.cause(err)))
 		case undone(err):
 			return driver.Rejected(says.explain(context.Background(), err))
 		}

@@ -177,7 +177,7 @@ func TestRowsRefuse(t *testing.T) {
 	}
 	base, _, _ := strings.Cut(url, "?")
 	for word, says := range map[string]string{
-		"layout=other": `"other" is neither`, "layout=shedlock&table=nowhere": "nowhere", "layout=tb_distributed_lock&table=locks": "dl_method_name",
+		"layout=other": `"other" is neither`, "layout=shedlock&table=nowhere": "it is not there", "layout=tb_distributed_lock&table=locks": "dl_method_name",
 	} {
 		d, err := driver.Open(timely(t), base+"?"+word)
 		if !driver.IsRejected(err) || !strings.Contains(err.Error(), says) || d != nil {

@@ -87,7 +87,9 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 // cause returns the innermost cause of an error of the network, without its client's words around it, and without the
 // password.
 func (d *Driver) cause(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
+		err = lookup
+	} else if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	} else if c, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		err = c.Unwrap()

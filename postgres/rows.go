@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stilelock/stile/driver"
@@ -40,7 +41,7 @@ func openRows(ctx context.Context, a *driver.Address, word string) (driver.Drive
 	says := &Driver{pool: pool, secret: a.Password, user: config.ConnConfig.User, ctx: context.Background()}
 	db := stdlib.OpenDBFromPool(pool)
 	d, err := sqlrow.New(ctx, db, sqlrow.PostgreSQL, layout, &sqlrow.Options{
-		Table: table, Explain: func(err error) error { return says.explain(context.Background(), err) },
+		Table: table, Explain: func(err error) error { return says.explainRow(err) },
 	})
 	if err != nil {
 		db.Close()
@@ -48,6 +49,19 @@ func openRows(ctx context.Context, a *driver.Address, word string) (driver.Drive
 		return nil, err
 	}
 	return rows{d, db, pool}, nil
+}
+
+// explainRow is explain for a table that is not stile's.
+func (d *Driver) explainRow(err error) error {
+	const noTable, noRight = "42P01", "42501"
+	if r, ok := errors.AsType[*pgconn.PgError](err); ok && (r.Code == noTable || r.Code == noRight) {
+		why := "it is not there, and stile does not make it"
+		if r.Code == noRight {
+			why = fmt.Sprintf("user %q lacks a right, which the documentation of the layout lists", d.user)
+		}
+		return driver.Rejected(fmt.Errorf("%s (%s, SQLSTATE %s)", why, d.hide(r.Message), r.Code))
+	}
+	return d.explain(context.Background(), err)
 }
 
 // Close is [driver.Driver].

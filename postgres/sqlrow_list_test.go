@@ -3,6 +3,8 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,5 +79,61 @@ func TestRowsShownAndBroken(t *testing.T) {
 				t.Errorf("enter after the break = %+v, %v; want a claim that holds", p, err)
 			}
 		})
+	}
+}
+
+// The rights that docs/shedlock.md lists are enough, and without them the error says what is missing.
+func TestRowsRights(t *testing.T) {
+	t.Parallel()
+	db := pool(t)
+	tests := []struct{ layout, create, rights string }{
+		{"shedlock", shedLockTable, "SELECT, INSERT, UPDATE"},
+		{"tb_distributed_lock", methodLockTable, "SELECT, INSERT, UPDATE, DELETE"},
+	}
+	for _, test := range tests {
+		locks := table(t, db, test.create)
+		schema, _, _ := strings.Cut(locks, ".")
+		user := "u_" + schema
+		for _, statement := range []string{
+			"CREATE ROLE " + user + " LOGIN PASSWORD 'right'",
+			"GRANT USAGE ON SCHEMA " + schema + " TO " + user,
+			"GRANT USAGE ON ALL SEQUENCES IN SCHEMA " + schema + " TO " + user,
+		} {
+			affects(t, db, statement)
+		}
+		url := "postgres://" + user + ":right@" + server.Addr + "/postgres?layout=" + test.layout + "&table=" + locks
+		_, err := driver.Open(timely(t), url)
+		if !driver.IsRejected(err) || !strings.Contains(err.Error(), "lacks a right") || !strings.Contains(err.Error(), user) {
+			t.Errorf("%s: open without rights = %v; want an error that says so", test.layout, err)
+		}
+		affects(t, db, "GRANT "+test.rights+" ON "+locks+" TO "+user)
+		d, err := driver.Open(timely(t), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		c := claim("rights", "x")
+		if p, err := d.Enter(timely(t), c); err != nil || !p.Holds {
+			t.Errorf("%s: enter = %+v, %v; want a claim that holds", test.layout, p, err)
+		}
+		if err := d.Renew(timely(t), []*driver.Claim{c})[0].Err; err != nil {
+			t.Errorf("%s: renew = %v; want nil", test.layout, err)
+		}
+		if list, err := d.(driver.Lister).List(timely(t), &driver.Query{}); err != nil || len(list) != 1 {
+			t.Errorf("%s: list = %+v, %v; want one name", test.layout, list, err)
+		}
+		if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
+			t.Errorf("%s: leave = %v; want nil", test.layout, err)
+		}
+	}
+}
+
+// A host that cannot be looked up is named once.
+func TestLookupFailure(t *testing.T) {
+	t.Parallel()
+	lookup := &net.DNSError{Err: "no such host", Name: "db.invalid", IsNotFound: true}
+	err := (&Driver{}).cause(fmt.Errorf("hostname resolving error: %w", errors.Join(lookup, lookup)))
+	if got, want := err.Error(), "lookup db.invalid: no such host"; got != want {
+		t.Errorf("cause = %q; want %q", got, want)
 	}
 }

@@ -210,7 +210,7 @@ func TestRowsByAddress(t *testing.T) {
 		}
 	}
 	for word, says := range map[string]string{
-		"other": `"other" is neither`, "shedlock&table=nowhere": "nowhere", "shedlock&x=y": "unknown parameter", "shedlock&table=a;b": "letters",
+		"other": `"other" is neither`, "shedlock&table=nowhere": "it is not there", "shedlock&x=y": "unknown parameter", "shedlock&table=a;b": "letters",
 	} {
 		d, err := driver.Open(timely(t), base+word)
 		if !driver.IsRejected(err) || !strings.Contains(err.Error(), says) || d != nil {

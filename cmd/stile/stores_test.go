@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"flag"
 	"fmt"
 	"os"
@@ -46,6 +47,22 @@ var storeRows = []storeRow{
 	{"memcached with `-M`, as other programs keep locks", "memcached://host?layout=plain", func(t *testing.T) string {
 		return "memcached://" + servertest.Memcached(t, "-M").Addr + "?layout=plain"
 	}},
+	{"Tair", "tair://host", func(t *testing.T) string {
+		return "tair://" + servertest.Tair(t, "--appendonly", "yes", "--appendfsync", "always").Addr
+	}},
+	{"Tair, as other libraries keep locks", "tair://host?layout=setnx", func(t *testing.T) string {
+		return "tair://" + servertest.Tair(t, "--appendonly", "yes", "--appendfsync", "always").Addr + "?layout=setnx"
+	}},
+	{"Tair, in TairStrings", "tair://host?layout=exset", func(t *testing.T) string {
+		return "tair://" + servertest.Tair(t, "--appendonly", "yes", "--appendfsync", "always").Addr + "?layout=exset"
+	}},
+	{"Several of these, names spread over them", "shard://?stores=a=redis://h1;b=redis://h2", func(t *testing.T) string {
+		stores := make([]string, 2)
+		for i, name := range []string{"a", "b"} {
+			stores[i] = name + "=redis://" + servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr
+		}
+		return "shard://?stores=" + strings.Join(stores, ";")
+	}},
 	{"PostgreSQL", "postgres://host/database", func(t *testing.T) string {
 		return "postgres://postgres@" + servertest.Postgres(t, "fsync = on").Addr + "/postgres"
 	}},
@@ -56,6 +73,14 @@ var storeRows = []storeRow{
 	{"MySQL or MariaDB", "mysql://host/database", func(t *testing.T) string {
 		return "mysql://root@" + servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1").Addr + "/mysql"
 	}},
+	{"PostgreSQL, the table of ShedLock", "postgres://host/database?layout=shedlock", func(t *testing.T) string {
+		return "postgres://postgres@" + rowServer(t, `CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL,
+			locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)`) + "/postgres?layout=shedlock"
+	}},
+	{"PostgreSQL, `tb_distributed_lock`", "postgres://host/database?layout=tb_distributed_lock", func(t *testing.T) string {
+		return "postgres://postgres@" + rowServer(t, `CREATE TABLE tb_distributed_lock (dl_id serial PRIMARY KEY, dl_method_name varchar(64) UNIQUE,
+			dl_device_info varchar(100), dl_operate_time timestamp)`) + "/postgres?layout=tb_distributed_lock"
+	}},
 	{"ZooKeeper, three servers", "zk://h1,h2,h3/chroot", func(t *testing.T) string {
 		return "zk://" + servertest.ZooKeeperEnsemble(t, 3)[0].Addr
 	}},
@@ -65,6 +90,21 @@ var storeRows = []storeRow{
 	{"Consul, three servers", "consul://host", func(t *testing.T) string {
 		return "consul://" + servertest.ConsulCluster(t, 3, map[string]any{"session_ttl_min": "10s"})[0].Addr
 	}},
+}
+
+// rowServer starts a database with a table of another library, and returns its address.
+func rowServer(t *testing.T, create string) string {
+	t.Helper()
+	addr := servertest.Postgres(t).Addr
+	db, err := sql.Open("pgx", "postgres://postgres@"+addr+"/postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), create); err != nil {
+		t.Fatal(err)
+	}
+	return addr
 }
 
 func TestStoreTable(t *testing.T) {
