@@ -56,13 +56,6 @@ var storeRows = []storeRow{
 	{"Tair, in TairStrings", "tair://host?layout=exset", func(t *testing.T) string {
 		return "tair://" + servertest.Tair(t, "--appendonly", "yes", "--appendfsync", "always").Addr + "?layout=exset"
 	}},
-	{"Several of these, names spread over them", "shard://?stores=a=redis://h1;b=redis://h2", func(t *testing.T) string {
-		stores := make([]string, 2)
-		for i, name := range []string{"a", "b"} {
-			stores[i] = name + "=redis://" + servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr
-		}
-		return "shard://?stores=" + strings.Join(stores, ";")
-	}},
 	{"PostgreSQL", "postgres://host/database", func(t *testing.T) string {
 		return "postgres://postgres@" + servertest.Postgres(t, "fsync = on").Addr + "/postgres"
 	}},
@@ -89,6 +82,13 @@ var storeRows = []storeRow{
 	}},
 	{"Consul, three servers", "consul://host", func(t *testing.T) string {
 		return "consul://" + servertest.ConsulCluster(t, 3, map[string]any{"session_ttl_min": "10s"})[0].Addr
+	}},
+	{"Several of these, names spread over them", "shard://?stores=a=redis://h1;b=redis://h2", func(t *testing.T) string {
+		stores := make([]string, 2)
+		for i, name := range []string{"a", "b"} {
+			stores[i] = name + "=redis://" + servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr
+		}
+		return "shard://?stores=" + strings.Join(stores, ";")
 	}},
 }
 
