@@ -75,8 +75,12 @@ func outlast(holder, contender kind, r *result) error {
 	if err != nil {
 		return err
 	}
-	if token, err := b.held(3*holder.ends + holder.ends/2); !errors.Is(err, errWaits) {
-		return fmt.Errorf("the contender holds, token %q, while the holder renews, or fails: %w", token, err)
+	token, err := b.held(3*holder.ends + holder.ends/2)
+	if err == nil {
+		return fmt.Errorf("the contender holds, token %q, while the holder renews", token)
+	}
+	if !errors.Is(err, errWaits) {
+		return fmt.Errorf("the contender, while the holder renews: %w", err)
 	}
 	if err := a.unlock(); err != nil {
 		return fmt.Errorf("the holder's unlock: %w", err)

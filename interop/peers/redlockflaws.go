@@ -73,7 +73,7 @@ func (w *setting) redlockFlaws(t servertest.TB) ([]flaw, error) {
 		}
 		return w.stage(list...)
 	}
-	// Each play has its servers, since it does them harm. What foreign programs are told is where they are.
+	// Each play has servers of its own, since it does them harm.
 	at := func(scenario func(*redisStage, opener) (string, bool, error), open func(*redisStage) opener, args ...string) func() (string, bool, error) {
 		return func() (string, bool, error) {
 			s := three(args...)
