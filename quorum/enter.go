@@ -63,20 +63,8 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 
 // taken reports whether one claim stands in the way on a majority of the nodes.
 func (d *Driver) taken(votes []vote) bool {
-	type claim struct {
-		ticket int64
-		record string
-	}
-	standing := map[claim]int{}
 	for _, v := range votes {
-		if !v.came || v.err != nil || v.place.Holds {
-			continue
-		}
-		who := claim{v.place.Blocker.Ticket, v.place.Blocker.Record}
-		if !d.ranked {
-			who.ticket = 0 // it has another on each node
-		}
-		if standing[who]++; standing[who] >= d.need {
+		if v.came && v.err == nil && !v.place.Holds && d.standing(votes, v.place.Blocker) >= d.need {
 			return true
 		}
 	}
@@ -149,10 +137,11 @@ func (d *Driver) count(votes []vote) (c count) {
 	return c
 }
 
-// settled reports whether a majority is there, or cannot be had any more.
+// settled reports whether a majority is there, or cannot be had since others stand in the way. When it cannot because
+// nodes fail, the rest is waited for, so that what they granted is known and can be taken back.
 func (d *Driver) settled(votes []vote) bool {
 	c := d.count(votes)
-	return c.granted >= d.need || c.granted+c.left < d.need
+	return c.granted >= d.need || c.refused+c.gone+c.foreign > len(d.nodes)-d.need
 }
 
 // ticket returns that of a claim which a majority granted.

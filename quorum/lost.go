@@ -87,6 +87,7 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 		d.mu.Unlock()
 	}
 	var free []time.Duration // when each node may be, as far as they tell
+	most := 0
 	for _, v := range votes {
 		switch {
 		case !v.came || v.err != nil:
@@ -94,8 +95,8 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 			free = append(free, 0)
 		default:
 			free = append(free, v.place.Retry)
-			if b := v.place.Blocker; p.Blocker.Weight == 0 || b.Record != "" && p.Blocker.Record == "" {
-				p.Blocker = b
+			if same := d.standing(votes, v.place.Blocker); same > most {
+				p.Blocker, most = v.place.Blocker, same
 			}
 		}
 	}
@@ -107,4 +108,15 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 		p.Retry = free[d.need-1]
 	}
 	return p
+}
+
+// standing counts the nodes where a claim stands in the way.
+func (d *Driver) standing(votes []vote, b driver.Standing) (n int) {
+	for _, v := range votes {
+		other := v.place.Blocker
+		if v.came && v.err == nil && !v.place.Holds && other.Record == b.Record && (other.Ticket == b.Ticket || !d.ranked) {
+			n++
+		}
+	}
+	return n
 }

@@ -145,7 +145,9 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 			up++
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case barred, driver.IsRejected(err) && !driver.IsUnreachable(err):
+		case barred:
+			return driver.Rejected(n.says(strip(err)))
+		case driver.IsRejected(err) && !driver.IsUnreachable(err):
 			return driver.Rejected(n.says(err))
 		}
 		if store := n.driver.Load(); store != nil {

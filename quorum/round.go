@@ -26,12 +26,16 @@ func (v *vote) gone() bool { return v.came && errors.Is(v.err, driver.ErrGone) }
 // those that come later go to whoever has the round then.
 type round struct {
 	decided chan struct{}
+	most    chan struct{} // closed when a majority of the nodes has answered, whatever it was
+	begun   time.Time
+	need    int
 	enough  func(votes []vote) bool
 	cancel  context.CancelFunc
 
 	mu    sync.Mutex // guards what follows
 	votes []vote     // by node
 	left  int        // how many have not answered
+	heard int        // how many have, and did not fail
 	over  bool
 	late  func(i int, v vote)
 }
@@ -52,7 +56,8 @@ func (d *Driver) askLocked(within time.Duration, id string, to []int, enough fun
 	if d.ended {
 		return nil, driver.ErrClosed
 	}
-	r := &round{decided: make(chan struct{}), enough: enough, votes: make([]vote, len(d.nodes)), left: len(d.nodes)}
+	r := &round{decided: make(chan struct{}), most: make(chan struct{}), enough: enough, votes: make([]vote, len(d.nodes)), left: len(d.nodes)}
+	r.begun, r.need = time.Now(), d.need
 	if to != nil {
 		r.left = len(to)
 	}
@@ -97,6 +102,11 @@ func (r *round) cast(i int, v vote) {
 		r.over = true
 		close(r.decided)
 	}
+	if v.err == nil || v.gone() {
+		if r.heard++; r.heard == r.need {
+			close(r.most)
+		}
+	}
 	late := r.late
 	r.mu.Unlock()
 	if late != nil {
@@ -111,11 +121,21 @@ func (r *round) vote(i int) vote {
 	return r.votes[i]
 }
 
-// wait returns the votes once they decide, or when ctx ends or the driver is closed; what came until then, with an error.
+// The last nodes of an undecided round are waited for as many times longer as the first majority took, and at least so
+// long.
+const (
+	stragglerTimes = 10
+	stragglerLeast = 50 * time.Millisecond
+)
+
+// wait returns the votes once they decide, or when ctx ends or the driver is closed: what came until then, with an error.
+// When most nodes have answered and it is still open, the rest is not waited for much longer.
 func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
 	var err error
 	select {
 	case <-r.decided:
+	case <-r.most:
+		err = r.straggle(ctx, d)
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-d.closed:
@@ -125,6 +145,25 @@ func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
 	defer r.mu.Unlock()
 	r.over = true
 	return append([]vote(nil), r.votes...), err
+}
+
+func (r *round) straggle(ctx context.Context, d *Driver) error {
+	select {
+	case <-r.decided: // mostly at the same time
+		return nil
+	default:
+	}
+	timer := time.NewTimer(max(stragglerLeast, stragglerTimes*time.Since(r.begun)))
+	defer timer.Stop()
+	select {
+	case <-r.decided:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.closed:
+		return driver.ErrClosed
+	}
+	return nil
 }
 
 // leave hands over, from now on, the votes that were not among those seen.

@@ -42,7 +42,7 @@ func TestContractOfRedlock(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			_, url := redlockOf(t, n, durable...)
-			drivertest.Run(t, drivertest.Store{Open: opener(url + "?max_ttl=1h")})
+			drivertest.Run(t, drivertest.Store{Open: opener(url + "?max_ttl=1h&timeout=10s")})
 		})
 	}
 }
@@ -58,4 +58,54 @@ func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// proxied returns proxies before some servers, and the URL of the quorum as one client sees it through them.
+func proxied(t testing.TB, servers []*servertest.Server) ([]*servertest.Proxy, string) {
+	t.Helper()
+	var (
+		list  []*servertest.Proxy
+		hosts []string
+	)
+	for _, s := range servers {
+		p := servertest.NewProxy(t, s.Addr)
+		list, hosts = append(list, p), append(hosts, p.Addr)
+	}
+	return list, "redlock://" + strings.Join(hosts, ",")
+}
+
+// try asks once whether a claim would hold, and notes its ticket if it does.
+func try(t testing.TB, d driver.Driver, c *driver.Claim) (driver.Place, error) {
+	t.Helper()
+	p, err := d.Enter(soon(t), c)
+	if err == nil && p.Holds {
+		c.Ticket = p.Ticket
+	}
+	return p, err
+}
+
+func holds(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
+	t.Helper()
+	p, err := try(t, d, c)
+	if err != nil || !p.Holds {
+		t.Fatalf("enter %s = %+v, %v; want it to hold", c.ID, p, err)
+	}
+	return p
+}
+
+func leaves(t testing.TB, d driver.Driver, c *driver.Claim) {
+	t.Helper()
+	if err := d.Leave(soon(t), &driver.Departure{Claim: c}); err != nil {
+		t.Fatalf("leave %s = %v; want nil", c.ID, err)
+	}
+}
+
+// on counts the servers that have a key.
+func on(servers []*servertest.Server, key string) (n int) {
+	for _, s := range servers {
+		if s.Redis([]string{"EXISTS", key}) == int64(1) {
+			n++
+		}
+	}
+	return n
 }

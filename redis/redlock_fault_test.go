@@ -1,0 +1,364 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func TestRedlockRefuses(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 3, durable...)
+	again := servertest.NewProxy(t, servers[0].Addr)
+	replica := servertest.Redis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(servers[0].Ports[0]))
+	a, b, c := servers[0].Addr, servers[1].Addr, servers[2].Addr
+	for _, test := range []struct{ hosts, want string }{
+		{"", "needs its hosts"},
+		{a, "at least 3 nodes, not 1"},
+		{a + "," + b, "at least 3 nodes, not 2"},
+		{a + "," + b + "," + c + "," + again.Addr, "an odd number of nodes, not 4"},
+		{a + "," + b + "," + a, "node " + a + " is named twice"},
+		{a + "," + b + "," + again.Addr, "is the same server as node"},
+		{a + "," + b + "," + replica.Addr, "a replica"},
+		{a + "," + b + "," + c + "?max_ttl=10ms", "parameter max_ttl must be from 100ms to 24h0m0s"},
+		{a + "," + b + "," + c + "?layout=queue", `unknown parameter "layout"`},
+	} {
+		d, err := driver.Open(soon(t), "redlock://"+test.hosts)
+		if err == nil {
+			d.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) || !driver.IsRejected(err) || driver.IsUnreachable(err) {
+			t.Errorf("open %q = %v; want it refused, with %q", test.hosts, err, test.want)
+		}
+	}
+}
+
+func TestRedlockMajorityDown(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 5, durable...)
+	d := openRedlock(t, url)
+	for _, s := range servers[:3] {
+		s.Kill()
+	}
+	c := redlockClaim("down", "x")
+	_, err := try(t, d, c)
+	if !driver.IsUnreachable(err) {
+		t.Fatalf("enter = %v; want it unreachable", err)
+	}
+	_, err = try(t, d, c) // the first may not know whether a request had arrived
+	if !driver.IsUnreachable(err) || !driver.IsRejected(err) || !strings.Contains(err.Error(), "2 of 5 nodes answer, and a majority is 3: node "+servers[0].Addr) {
+		t.Errorf("enter = %v; want it refused and clean, with how many answer and which does not", err)
+	}
+	if n := on(servers[3:], "down"); n != 0 {
+		t.Errorf("%d servers have the key; want it on none", n)
+	}
+	if again, err := driver.Open(soon(t), url); !driver.IsUnreachable(err) {
+		t.Errorf("open = %v, %v; want it unreachable", again, err)
+	}
+	for _, s := range servers[:3] {
+		s.Restart()
+	}
+	servertest.Until(t, "the lock is had when the servers are back", func() bool {
+		p, err := try(t, d, c)
+		return err == nil && p.Holds
+	})
+}
+
+func TestRedlockTwoOfFiveDown(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 5, durable...)
+	d := openRedlock(t, url)
+	before := redlockClaim("before", "x")
+	holds(t, d, before)
+	servers[1].Kill()
+	servers[4].Kill()
+	if a := d.Renew(soon(t), []*driver.Claim{before})[0]; a.Err != nil || a.TTL <= 9*time.Second {
+		t.Errorf("renewal = %+v; want the whole lease", a)
+	}
+	leaves(t, d, before)
+	late := openRedlock(t, url)
+	for i := range 20 {
+		c := redlockClaim("since", fmt.Sprint("c", i))
+		holds(t, late, c)
+		if p, err := try(t, d, redlockClaim("since", "other")); err != nil || p.Holds {
+			t.Fatalf("enter of another = %+v, %v; want it to wait", p, err)
+		}
+		leaves(t, late, c)
+	}
+}
+
+// One server that does not answer costs the others no time.
+func TestRedlockSlowNode(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 3, durable...)
+	proxies, url := proxied(t, servers)
+	d := openRedlock(t, url)
+	proxies[1].Freeze(true, true)
+	var most time.Duration
+	for i := range 20 {
+		c := redlockClaim("slow", fmt.Sprint("c", i))
+		start := time.Now()
+		holds(t, d, c)
+		if a := d.Renew(soon(t), []*driver.Claim{c})[0]; a.Err != nil {
+			t.Fatalf("renewal = %v; want nil", a.Err)
+		}
+		leaves(t, d, c)
+		most = max(most, time.Since(start))
+	}
+	if most > time.Second {
+		t.Errorf("a lock took %v; want it to wait for nobody, and for no timeout of 2s", most)
+	}
+}
+
+// What two clients can see of five servers has one in common: it decides, whoever hears the answers.
+func TestRedlockAsymmetricPartition(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 5, durable...)
+	ours, ourURL := proxied(t, servers)
+	theirs, theirURL := proxied(t, servers)
+	a, b := openRedlock(t, ourURL+"?timeout=500ms"), openRedlock(t, theirURL+"?timeout=500ms")
+	for i := range servers {
+		ours[i].Freeze(i > 2, i > 2)
+		theirs[i].Freeze(false, i < 2) // requests arrive, and nobody hears of them
+	}
+	for round := range 3 {
+		one, other := redlockClaim("split", fmt.Sprint("a", round)), redlockClaim("split", fmt.Sprint("b", round))
+		answers := make(chan bool, 2)
+		for d, c := range map[driver.Driver]*driver.Claim{a: one, b: other} {
+			go func() {
+				p, err := d.Enter(soon(t), c)
+				answers <- err == nil && p.Holds
+			}()
+		}
+		if x, y := <-answers, <-answers; x && y {
+			t.Fatal("both hold; want one at most")
+		}
+		for d, c := range map[driver.Driver]*driver.Claim{a: one, b: other} {
+			_ = d.Leave(soon(t), &driver.Departure{Claim: c}) // whichever it was
+		}
+	}
+	for i := range servers {
+		ours[i].Mend()
+		theirs[i].Mend()
+	}
+	servertest.Until(t, "the lock is had once all is mended", func() bool {
+		p, err := try(t, a, redlockClaim("split", "after"))
+		return err == nil && p.Holds
+	})
+}
+
+// A server that was restarted without its data does not vote until the longest lease is over, so it cannot help a
+// second claim to a majority.
+func TestRedlockForgetfulNode(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3)
+	proxies, partial := proxied(t, servers)
+	const longest = 4 * time.Second
+	d, other := openRedlock(t, partial+"?max_ttl=4s"), openRedlock(t, url+"?max_ttl=4s")
+	c := redlockClaim("forgotten", "holder")
+	c.TTL = longest
+	_, err := try(t, d, c)
+	if !driver.IsUnreachable(err) || !strings.Contains(err.Error(), "started a short while ago and may have forgotten claims (appendonly no)") {
+		t.Errorf("enter on servers just started = %v; want it refused, with why", err)
+	}
+	warm := redlockClaim("warm", "x")
+	warm.TTL = time.Second
+	for _, client := range []driver.Driver{other, d} {
+		servertest.Until(t, "the servers are old enough", func() bool {
+			p, err := try(t, client, warm)
+			return err == nil && p.Holds
+		})
+		leaves(t, client, warm)
+		warm.Ticket = 0
+	}
+	proxies[2].Freeze(true, true) // the claim comes to hold on two
+	holds(t, d, c)
+	servers[1].Restart() // with nothing on disk
+	start := time.Now()
+	second := redlockClaim("forgotten", "second")
+	second.TTL, second.Try = time.Second, true
+	for time.Since(start) < longest-500*time.Millisecond {
+		if p, err := try(t, other, second); err == nil && p.Holds {
+			t.Fatalf("a second claim holds %v after one of two servers forgot the first; want it to wait for %v", time.Since(start), longest)
+		}
+	}
+	servertest.Until(t, "the restarted server votes again", func() bool {
+		p, err := try(t, other, second)
+		return err == nil && p.Holds
+	})
+}
+
+// The answers to a claim are lost; the same request again finds it.
+func TestRedlockLostReplies(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 3, durable...)
+	proxies, url := proxied(t, servers)
+	d := openRedlock(t, url+"?timeout=300ms")
+	for _, p := range proxies[:2] {
+		p.Freeze(false, true)
+	}
+	c := redlockClaim("lost", "x")
+	_, err := try(t, d, c)
+	if err == nil || driver.IsRejected(err) {
+		t.Errorf("enter = %v; want an error that leaves the outcome open", err)
+	}
+	for _, p := range proxies {
+		p.Drop()
+	}
+	servertest.Until(t, "the claim holds", func() bool {
+		p, err := try(t, d, c)
+		return err == nil && p.Holds
+	})
+	leaves(t, d, c)
+	servertest.Until(t, "no server has the key", func() bool { return on(servers, "lost") == 0 })
+}
+
+// A claim that came to hold on two of three servers is entered on the third as soon as that can be.
+func TestRedlockThinMajorityIsRepaired(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 3, durable...)
+	proxies, url := proxied(t, servers)
+	d := openRedlock(t, url)
+	servers[2].Redis([]string{"SET", "thin", "another library's attempt", "PX", "60000"})
+	c := redlockClaim("thin", "x")
+	holds(t, d, c)
+	servers[2].Redis([]string{"DEL", "thin"})
+	servertest.Until(t, "the third server has it without a renewal", func() bool { return on(servers, "thin") == 3 })
+	servers[0].Redis([]string{"DEL", "thin"}) // a client that does not look whose it is
+	if a := d.Renew(soon(t), []*driver.Claim{c})[0]; a.Err != nil {
+		t.Fatalf("renewal = %v; want nil, since two have it", a.Err)
+	}
+	servertest.Until(t, "the first server has it again", func() bool { return on(servers, "thin") == 3 })
+	proxies[1].Freeze(true, true)
+	if a := d.Renew(soon(t), []*driver.Claim{c})[0]; a.Err != nil {
+		t.Fatalf("renewal = %v; want nil, by the repaired ones", a.Err)
+	}
+	proxies[1].Drop()
+	leaves(t, d, c)
+	servertest.Until(t, "no server has the key", func() bool { return on(servers, "thin") == 0 })
+}
+
+func TestRedlockForeign(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3, durable...)
+	d := openRedlock(t, url)
+	all := func(command ...string) {
+		for _, s := range servers {
+			s.Redis(command)
+		}
+	}
+
+	servers[0].Redis([]string{"HSET", "typed", "a", "1"})
+	c := redlockClaim("typed", "x")
+	holds(t, d, c)
+	leaves(t, d, c)
+	servers[1].Redis([]string{"HSET", "typed", "a", "1"})
+	if _, err := try(t, d, redlockClaim("typed", "y")); !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), "is a hash") {
+		t.Errorf("enter with a hash on two servers = %v; want ErrForeign", err)
+	}
+
+	all("SET", "theirs", "their token", "NX", "PX", "1500")
+	waiter := redlockClaim("theirs", "x")
+	p, err := try(t, d, waiter)
+	if err != nil || p.Holds || p.Ticket == 0 || p.Retry <= 0 || !p.Blocker.Holds {
+		t.Errorf("enter = %+v, %v; want it behind a claim, with when that ends", p, err)
+	}
+	waiter.Ticket = p.Ticket
+	servertest.Until(t, "their lease is over", func() bool {
+		p, err := try(t, d, waiter)
+		return err == nil && p.Holds
+	})
+	if got := servers[0].Redis([]string{"SET", "theirs", "their token", "NX", "PX", "1500"}); got != nil {
+		t.Errorf("their SET NX = %v while stile holds; want nil", got)
+	}
+	all("DEL", "theirs") // by a client that does not look whose it is
+	if a := d.Renew(soon(t), []*driver.Claim{waiter})[0]; !errors.Is(a.Err, driver.ErrGone) {
+		t.Errorf("renewal = %v; want ErrGone", a.Err)
+	}
+
+	all("SET", "endless", "redis-py without timeout")
+	endless := redlockClaim("endless", "x")
+	endless.TTL, endless.Wait = 300*time.Millisecond, 300*time.Millisecond
+	servertest.Until(t, "the wait is given up", func() bool {
+		_, err = try(t, d, endless)
+		return err != nil
+	})
+	if !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), "never expires") {
+		t.Errorf("enter = %v; want ErrForeign", err)
+	}
+}
+
+// Who waits is told when the name is free.
+func TestRedlockWakes(t *testing.T) {
+	t.Parallel()
+	_, url := redlockOf(t, 3, durable...)
+	a, b := openRedlock(t, url), openRedlock(t, url)
+	for i := range 5 {
+		holder, waiter := redlockClaim("wake", fmt.Sprint("h", i)), redlockClaim("wake", fmt.Sprint("w", i))
+		holds(t, a, holder)
+		if p, err := try(t, b, waiter); err != nil || p.Holds {
+			t.Fatalf("enter = %+v, %v; want it to wait", p, err)
+		}
+		free := make(chan error, 1)
+		go func() {
+			_, err := b.Await(soon(t), waiter)
+			free <- err
+		}()
+		start := time.Now()
+		leaves(t, a, holder)
+		if err := <-free; err != nil || time.Since(start) > 500*time.Millisecond {
+			t.Errorf("await = %v after %v; want nil at once", err, time.Since(start))
+		}
+		holds(t, b, waiter)
+		leaves(t, b, waiter)
+	}
+}
+
+// Tokens rise whichever majority gives them, and whatever one server has seen.
+func TestRedlockTicketsRise(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 3, durable...)
+	proxies, url := proxied(t, servers)
+	others, otherURL := proxied(t, servers)
+	a, b := openRedlock(t, url), openRedlock(t, otherURL)
+	last := int64(0)
+	next := func(d driver.Driver, id string) {
+		t.Helper()
+		c := redlockClaim("tickets", id)
+		c.TTL = time.Second
+		servertest.Until(t, id+" holds", func() bool {
+			p, err := try(t, d, c)
+			return err == nil && p.Holds
+		})
+		if c.Ticket <= last {
+			t.Errorf("%s has ticket %d after %d; want it to rise", id, c.Ticket, last)
+		}
+		last = c.Ticket
+		leaves(t, d, c)
+	}
+	next(a, "first")
+	// A ticket far ahead on one server alone, as an attempt leaves it that no majority saw.
+	ahead := last + time.Hour.Microseconds()
+	servers[0].Redis([]string{"SET", "stile/ticket/{tickets}", fmt.Sprint(ahead), "PX", "600000"})
+	proxies[2].Freeze(true, true)
+	next(a, "by the first two")
+	if last != ahead+1 {
+		t.Errorf("the ticket is %d; want %d, above what the first server has seen", last, ahead+1)
+	}
+	others[0].Freeze(true, true)
+	next(b, "by the last two") // of which one was in the majority before
+	others[0].Drop()
+	others[1].Freeze(true, true)
+	next(b, "by the outer two")
+	for i := range 20 {
+		next(b, fmt.Sprint("b", i))
+	}
+	if left := servers[2].Redis([]string{"PTTL", "stile/ticket/{tickets}"}).(int64); left < time.Hour.Milliseconds() || left > 3*time.Hour.Milliseconds() {
+		t.Errorf("the last ticket is kept for %d ms; want it an hour longer than it is ahead", left)
+	}
+}
