@@ -9,6 +9,9 @@ import (
 
 // Enter is [driver.Driver].
 func (s *shards) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := s.roll.check(ctx, s.spawn); err != nil {
+		return driver.Place{}, err
+	}
 	from, to := s.homes(c.Name)
 	if from != nil {
 		return s.cross(ctx, from, to, c)

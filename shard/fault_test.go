@@ -29,6 +29,9 @@ func cross(t testing.TB, m memories) *crossed {
 	x := &crossed{TB: t, from: before[0].Driver.(*memory.Driver), to: after[1].Driver.(*memory.Driver)}
 	x.Driver = open(t, after, &shard.Options{Previous: without(before, "b")})
 	t.Cleanup(func() { x.Close() })
+	first := claim(stays, "first") // which puts the client on the roll
+	enter(t, x, first)
+	leave(t, x, first)
 	return x
 }
 
@@ -317,11 +320,20 @@ func TestObservedInMove(t *testing.T) {
 	if names, records := lists(); !slices.Equal(names, []string{stays, moved}) || !slices.Equal(records, []string{"record of 2", "record of 1"}) {
 		t.Errorf("list = %q with %q; want each name once", names, records)
 	}
-	for range 2 { // in one store, and what is left in the other
-		if st, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: moved}); err != nil || st.Record != "record of 1" {
-			t.Errorf("break = %+v, %v; want the claim", st, err)
+	for _, stays := range []bool{true, false} { // in both stores, and in one
+		if !stays {
+			enter(t, x, claim(moved, "1 again"))
+			x.to.Inject(memory.Fault{Verb: memory.Break, Drop: true})
+		}
+		if _, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: moved}); err != nil {
+			t.Errorf("break = %v; want nil", err)
 		}
 	}
+	x.stand("broken, the second in the old store alone", nil, []string{"1 again"})
+	if st, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: moved}); err != nil || st.Record != "record of 1 again" {
+		t.Errorf("break = %+v, %v; want what is left in the new store", st, err)
+	}
+	x.stand("broken", nil, nil)
 	enter(t, last, claim(moved, "3"))
 	if names, records := lists(); !slices.Equal(names, []string{stays, moved}) || !slices.Equal(records, []string{"record of 2", "record of 3"}) {
 		t.Errorf("list = %q with %q; want what is in the new store, since the old one has nothing", names, records)

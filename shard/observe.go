@@ -103,7 +103,7 @@ func (l lister) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 		}
 		for _, listing := range lists[i] {
 			from, to := l.homes(listing.Name)
-			if _, shown := found[listing.Name]; st == from || st == to && !shown {
+			if _, shown := found[listing.Name]; listing.Name != rollName && (st == from || st == to && !shown) {
 				found[listing.Name] = listing
 			}
 		}
@@ -138,16 +138,43 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	return <-ended
 }
 
-// Break is [driver.Breaker]. Of a name that moves, it removes the claim where the name moves from, and the one at the head
-// where it moves to if nobody is there.
+// Break is [driver.Breaker]. Of a name that moves, it removes the claim where the name moves from, and what is the same
+// claim by its looks where it moves to; or the one there, if nobody is in the first.
 func (b breaker) Break(ctx context.Context, what *driver.Breakage) (driver.Standing, error) {
 	from, to := b.homes(what.Name)
-	if from != nil {
-		s, err := from.Driver.(driver.Breaker).Break(ctx, what)
-		if !errors.Is(err, driver.ErrGone) {
-			return s, from.says(err)
+	if from == nil {
+		s, err := to.Driver.(driver.Breaker).Break(ctx, what)
+		return s, to.says(err)
+	}
+	s, err := from.Driver.(driver.Breaker).Break(ctx, what)
+	switch {
+	case errors.Is(err, driver.ErrGone):
+		s, err = to.Driver.(driver.Breaker).Break(ctx, what)
+		return s, to.says(err)
+	case err == nil && s.Holds:
+		// If this fails, its client takes it out when it renews, and finds out.
+		_ = to.breakLike(ctx, what.Name, &s)
+	}
+	return s, from.says(err)
+}
+
+// breakLike removes a claim that looks as another does. Stores give tickets of their own.
+func (st *store) breakLike(ctx context.Context, name string, other *driver.Standing) error {
+	lister, ok := st.Driver.(driver.Lister)
+	if !ok {
+		return driver.ErrUnsupported
+	}
+	all, err := lister.List(ctx, &driver.Query{Name: name})
+	if err != nil {
+		return err
+	}
+	for _, l := range all {
+		for _, c := range l.Claims {
+			if c.Record == other.Record && c.Weight == other.Weight && !c.Left {
+				_, err := st.Driver.(driver.Breaker).Break(ctx, &driver.Breakage{Name: name, Ticket: c.Ticket})
+				return err
+			}
 		}
 	}
-	s, err := to.Driver.(driver.Breaker).Break(ctx, what)
-	return s, to.says(err)
+	return driver.ErrGone
 }

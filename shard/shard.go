@@ -64,6 +64,7 @@ type shards struct {
 	lists  []list   // oldest first
 	stores []*store // of all lists, each once
 	traits driver.Traits
+	roll   *roll
 
 	crossings crossings
 	ctx       context.Context // ends with Close
@@ -118,7 +119,7 @@ func newShards(lists [][]Store) (*shards, error) {
 		}
 		s.lists = append(s.lists, l)
 	}
-	s.traits = s.promise()
+	s.traits, s.roll = s.promise(), newRoll(s)
 	return s, nil
 }
 
@@ -152,13 +153,13 @@ func (s *shards) Close() error {
 	s.mu.Lock()
 	s.cancel()
 	s.mu.Unlock()
+	s.tasks.Wait()
 	var first error
 	for _, st := range s.stores {
 		if err := st.Close(); err != nil && first == nil {
 			first = st.says(err)
 		}
 	}
-	s.tasks.Wait()
 	return first
 }
 
@@ -171,13 +172,15 @@ func (s *shards) Alert(endangered func(ids ...string)) {
 	}
 }
 
-// spawn runs f in a goroutine that Close waits for; f must end soon.
-func (s *shards) spawn(f func()) {
+// spawn runs f in a goroutine that Close waits for; f must end soon after s.ctx. It reports false if s is closed.
+func (s *shards) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() == nil {
-		s.tasks.Go(f)
+	if s.ctx.Err() != nil {
+		return false
 	}
+	s.tasks.Go(f)
+	return true
 }
 
 // says names the store in an error, unless the error is the contract's own, which is the same from all.

@@ -1,0 +1,193 @@
+package shard
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// rollName is the name under which each client notes, in every store, which lists it has. It is shown to nobody.
+const rollName = "stile-shard/lists"
+
+const (
+	rollTTL    = 30 * time.Second // how long a client that died stays on the roll
+	rollAgain  = 10 * time.Second
+	rollWithin = time.Second // bounds what the first claim may wait for stores that do not answer
+)
+
+var errApart = errors.New("a client is at work, or was until half a minute ago, that has neither this list of stores nor the previous one: " +
+	"give it both, and let it be the last that has the old one alone")
+
+// A roll makes clients that have no list in common refuse to work, if they have a store in common that can tell them:
+// one with shared claims that can be listed. It is a net under those who change the lists, not what makes a move safe: a
+// store that is down tells nothing.
+type roll struct {
+	ctx    context.Context // ends with Close
+	record rollRecord
+	pages  []*page
+
+	once  sync.Once
+	first chan struct{} // closed when all stores were asked once, or will not be
+
+	mu  sync.Mutex // guards what follows
+	err error
+}
+
+// A rollRecord is what a client notes.
+type rollRecord struct {
+	Reason string   `json:"reason"`
+	Lists  []string `json:"lists"`
+}
+
+// A page is the roll in one store.
+type page struct {
+	*store
+	lister driver.Lister
+	claim  driver.Claim
+}
+
+func newRoll(s *shards) *roll {
+	r := &roll{ctx: s.ctx, first: make(chan struct{}), record: rollRecord{Reason: "names are spread over stores"}}
+	for _, l := range s.lists {
+		r.record.Lists = append(r.record.Lists, l.identity())
+	}
+	text, err := json.Marshal(r.record)
+	if err != nil {
+		return r
+	}
+	for _, st := range s.stores {
+		t := st.Traits()
+		lister, ok := st.Driver.(driver.Lister)
+		if !ok || !t.Shared || t.MinTTL > rollTTL || t.MaxTTL < rollTTL {
+			continue
+		}
+		r.pages = append(r.pages, &page{st, lister, driver.Claim{
+			Name: rollName, Client: rand.Text(), Weight: 1, Capacity: driver.All,
+			TTL: rollTTL, Wait: rollTTL, Record: string(text),
+		}})
+	}
+	return r
+}
+
+// identity returns a text that two lists share only if they put every name in the same place.
+func (l list) identity() string {
+	var members []string
+	for _, m := range l {
+		members = append(members, fmt.Sprintf("%s*%d", m.name, len(m.seeds)))
+	}
+	slices.Sort(members)
+	return fmt.Sprintf("%016x", digest(strings.Join(members, " ")))
+}
+
+// check returns why this client must not work, if it must not. The first call notes it in the roll.
+func (r *roll) check(ctx context.Context, spawn func(func()) bool) error {
+	r.once.Do(func() {
+		if len(r.pages) == 0 || !spawn(r.keep) {
+			close(r.first)
+		}
+	})
+	select {
+	case <-r.first:
+	case <-ctx.Done():
+		return driver.Rejected(ctx.Err())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// keep keeps the client on the roll until it is closed.
+func (r *roll) keep() {
+	r.look()
+	close(r.first)
+	again := time.NewTicker(rollAgain)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			r.look()
+		case <-r.ctx.Done():
+			r.leave()
+			return
+		}
+	}
+}
+
+// look notes the client in every store, and reads who was there before. A client that must not work is not on the roll, so
+// that it keeps nobody else from it; it comes back to look again.
+func (r *roll) look() {
+	ctx, cancel := context.WithTimeout(r.ctx, rollWithin)
+	defer cancel()
+	apart := make([]bool, len(r.pages))
+	var asked sync.WaitGroup
+	for i, p := range r.pages {
+		asked.Go(func() { apart[i] = p.look(ctx, &r.record) })
+	}
+	asked.Wait()
+	var err error
+	if slices.Contains(apart, true) {
+		err = driver.Rejected(errApart)
+		r.leave()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+// look reports whether a client that came before has no list in common with this one. Of two, the one that comes later
+// reads after both have come.
+func (p *page) look(ctx context.Context, own *rollRecord) bool {
+	if p.claim.ID == "" {
+		p.claim.ID = rand.Text()
+	}
+	place, err := p.Enter(ctx, &p.claim)
+	if errors.Is(err, driver.ErrGone) {
+		p.claim.ID, p.claim.Ticket = rand.Text(), 0
+		place, err = p.Enter(ctx, &p.claim)
+	}
+	if err != nil {
+		return false
+	}
+	p.claim.Ticket = place.Ticket
+	all, err := p.lister.List(ctx, &driver.Query{Name: rollName})
+	if err != nil {
+		return false
+	}
+	for _, l := range all {
+		for _, st := range l.Claims {
+			var other rollRecord
+			if st.Ticket < place.Ticket && json.Unmarshal([]byte(st.Record), &other) == nil && !own.meets(&other) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *rollRecord) meets(other *rollRecord) bool {
+	return len(other.Lists) == 0 || slices.ContainsFunc(r.Lists, func(l string) bool { return slices.Contains(other.Lists, l) })
+}
+
+// leave takes the client off the roll, so that others need not wait for its lease.
+func (r *roll) leave() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), rollWithin)
+	defer cancel()
+	var asked sync.WaitGroup
+	for _, p := range r.pages {
+		if p.claim.ID != "" {
+			asked.Go(func() {
+				_ = p.Leave(ctx, &driver.Departure{Claim: &p.claim}) // or it runs out
+				p.claim.ID, p.claim.Ticket = "", 0
+			})
+		}
+	}
+	asked.Wait()
+}
