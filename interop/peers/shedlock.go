@@ -61,6 +61,8 @@ func (w *setting) mariaDBBase(t servertest.TB) *rowBase {
 	return w.newRowBase(t, base, "mysql", "root@tcp("+addr+")/locks",
 		`CREATE TABLE shedlock (name VARCHAR(64) NOT NULL, lock_until TIMESTAMP(3) NOT NULL,
 			locked_at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), locked_by VARCHAR(255) NOT NULL, PRIMARY KEY (name))`,
+		`CREATE TABLE zoneless (name VARCHAR(64) COLLATE utf8mb4_bin NOT NULL, lock_until DATETIME(3) NOT NULL,
+			locked_at DATETIME(3) NOT NULL, locked_by VARCHAR(255) NOT NULL, PRIMARY KEY (name))`,
 		`CREATE TABLE tb_distributed_lock (dl_id INT NOT NULL AUTO_INCREMENT, dl_method_name VARCHAR(64) NOT NULL DEFAULT '',
 			dl_device_info VARCHAR(100) NOT NULL DEFAULT '',
 			dl_operate_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
@@ -74,6 +76,7 @@ type shedLock struct {
 	zone  string // the program's time zone; "" means UTC
 	ahead int    // milliseconds by which the program's clock is ahead
 	more  string // added to the database's URL
+	table string // "" means shedlock
 }
 
 // shed is ShedLock, whose locks cannot be renewed by themselves.
@@ -82,7 +85,11 @@ func (b *rowBase) shed(name string, s shedLock) kind {
 	if zone == "" {
 		zone = "UTC"
 	}
-	return b.java(name, []string{"-Duser.timezone=" + zone}, "shedlock", b.jdbc+s.more, b.user, "shedlock", s.by, s.clock,
+	table := s.table
+	if table == "" {
+		table = "shedlock"
+	}
+	return b.java(name, []string{"-Duser.timezone=" + zone}, "shedlock", b.jdbc+s.more, b.user, table, s.by, s.clock,
 		strconv.Itoa(s.ahead), strconv.FormatInt(session.Milliseconds(), 10))
 }
 

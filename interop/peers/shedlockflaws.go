@@ -286,15 +286,20 @@ func (w *setting) postgresFlaws(t servertest.TB) ([]flaw, error) {
 func (w *setting) mariaDBFlaws(t servertest.TB) ([]flaw, error) {
 	b := w.mariaDBBase(t)
 	shed, stile := b.shed("ShedLock", shedLock{by: "-", clock: "database"}), w.own("stile", b.stile("shedlock"))
-	utc := b.shed("ShedLock", shedLock{by: "-", clock: "database", more: "?sessionVariables=time_zone='+00:00'"})
+	const utc = "?sessionVariables=time_zone='+00:00'"
+	far := b.shed("ShedLock", shedLock{by: "-", clock: "database", more: utc})
+	zoneless := b.shed("ShedLock", shedLock{by: "-", clock: "database", more: utc, table: "zoneless"})
+	better := w.own("stile", b.stile("shedlock")+"&table=zoneless")
 	list := append(b.shedFlaws("MariaDB"),
 		flaw{number: 26, what: "two names differ in capitals alone, MariaDB", plays: []play{
 			{"ShedLock", fails, func() (string, bool, error) { return b.alike(shed) }},
 			{"stile", passes, func() (string, bool, error) { return b.alike(stile) }},
 		}},
 		flaw{number: 27, what: "one client sets its connections to another time zone than the server's, MariaDB", plays: []play{
-			{"ShedLock, then ShedLock in UTC", fails, func() (string, bool, error) { return b.both(shed, utc) }},
-			{"stile, then ShedLock in UTC", fails, func() (string, bool, error) { return b.both(stile, utc) }},
+			{"ShedLock, then ShedLock in UTC", fails, func() (string, bool, error) { return b.both(shed, far) }},
+			{"stile, then ShedLock in UTC", fails, func() (string, bool, error) { return b.both(stile, far) }},
+			{"stile, then ShedLock in UTC, columns without a zone", passes, func() (string, bool, error) { return b.both(better, zoneless) }},
+			{"ShedLock in UTC, then stile, columns without a zone", passes, func() (string, bool, error) { return b.both(zoneless, better) }},
 		}},
 	)
 	return append(list, b.articleFlaws()...), nil
