@@ -3,7 +3,6 @@ package mysql
 import (
 	"database/sql"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/stilelock/stile/sqlrow"
@@ -22,15 +21,16 @@ func TestShedLockInSpring(t *testing.T) {
 		REPLACE INTO time_zone_transition (Time_zone_id, Transition_time, Transition_type_id) VALUES (777, 0, 0), (777, `+spring+`, 1);
 		REPLACE INTO time_zone_transition_type VALUES (777, 0, 3600, 0, 'CET'), (777, 1, 7200, 1, 'CEST')`)
 	tests := []struct {
-		name, create string
+		name, change string
 		holds        bool
 	}{
-		{"timestamp", shedLockTable, false},
-		{"datetime", strings.ReplaceAll(shedLockTable, "timestamp(3)", "datetime(3)"), true},
+		{"timestamp", "DO 1", false},
+		{"datetime", "ALTER TABLE locks MODIFY lock_until DATETIME(3) NOT NULL, MODIFY locked_at DATETIME(3) NOT NULL", true},
 	}
 	for _, test := range tests {
 		name := database(t, server)
-		mustExec(t, raw(t, server, name), test.create)
+		mustExec(t, raw(t, server, name), shedLockTable)
+		mustExec(t, raw(t, server, name), test.change)
 		session := "?time_zone=" + url.QueryEscape("'Spring'") + "&timestamp=" + later
 		db, err := sql.Open("mysql", "root@tcp("+server.Addr+")/"+name+session)
 		if err != nil {
