@@ -315,8 +315,18 @@ func TestObservedInMove(t *testing.T) {
 		}
 		return names, records
 	}
-	enter(t, x, claim(moved, "1"))
+	first := claim(moved, "1")
+	enter(t, x, first)
 	enter(t, x, claim(stays, "2"))
+	there, err := x.to.List(t.Context(), &driver.Query{Name: moved})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := there[0].Claims[0].Ticket; n != first.Ticket { // which is another claim's, where listings show the old store
+		if _, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: moved, Ticket: n}); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("break of the new store's ticket = %v; want ErrGone", err)
+		}
+	}
 	if names, records := lists(); !slices.Equal(names, []string{stays, moved}) || !slices.Equal(records, []string{"record of 2", "record of 1"}) {
 		t.Errorf("list = %q with %q; want each name once", names, records)
 	}

@@ -149,6 +149,9 @@ func (b breaker) Break(ctx context.Context, what *driver.Breakage) (driver.Stand
 	s, err := from.Driver.(driver.Breaker).Break(ctx, what)
 	switch {
 	case errors.Is(err, driver.ErrGone):
+		if empty, err := from.empty(ctx, what.Name); !empty {
+			return s, err // the ticket would be another's there
+		}
 		s, err = to.Driver.(driver.Breaker).Break(ctx, what)
 		return s, to.says(err)
 	case err == nil && s.Holds:
@@ -156,6 +159,21 @@ func (b breaker) Break(ctx context.Context, what *driver.Breakage) (driver.Stand
 		_ = to.breakLike(ctx, what.Name, &s)
 	}
 	return s, from.says(err)
+}
+
+// empty reports whether nobody has a name in the store, as far as it lists; with [driver.ErrGone] if somebody has.
+func (st *store) empty(ctx context.Context, name string) (bool, error) {
+	lister, ok := st.Driver.(driver.Lister)
+	if !ok {
+		return false, driver.ErrGone
+	}
+	switch all, err := lister.List(ctx, &driver.Query{Name: name}); {
+	case err != nil:
+		return false, st.says(err)
+	case len(all) > 0:
+		return false, driver.ErrGone
+	}
+	return true, nil
 }
 
 // breakLike removes a claim that looks as another does. Stores give tickets of their own.
