@@ -182,15 +182,20 @@ func (d *Driver) checks() {
 			return
 		case <-tick.C:
 		}
-		ctx, cancel := context.WithTimeout(d.base, d.o.CheckEvery)
-		var all sync.WaitGroup
-		for _, n := range d.nodes {
-			all.Go(func() { _ = n.connect(ctx) }) // whoever wants its vote is told
-		}
-		all.Wait()
-		cancel()
+		d.look()
 		d.forgetGhosts()
 	}
+}
+
+// look connects the nodes that are not, and asks the members who they are.
+func (d *Driver) look() {
+	ctx, cancel := context.WithTimeout(d.base, d.o.CheckEvery)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, n := range d.nodes {
+		all.Go(func() { _ = n.connect(ctx) }) // whoever wants its vote is told
+	}
+	all.Wait()
 }
 
 // proposal returns the least ticket to ask for: ahead of the clock of every node, so that all can answer with the same.

@@ -218,11 +218,13 @@ func (t *turn) wait(ctx context.Context) error {
 	}
 }
 
-// end lets the next one in the lane go on; also if this one gave up waiting, since the lane is for order, and those
-// before it end by a deadline of their own.
+// end lets the next one in the lane go on, when those before are over, which have a deadline of their own.
 func (t *turn) end() {
 	if t.d == nil {
 		return
+	}
+	if t.before != nil {
+		<-t.before
 	}
 	t.d.mu.Lock()
 	if t.d.lanes[t.lane] == t.over {

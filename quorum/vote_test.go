@@ -1,0 +1,206 @@
+package quorum_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/quorum"
+)
+
+// A member that was restarted and may have forgotten does not vote, from the first answer on its new connection.
+func TestRestartedMemberDoesNotVote(t *testing.T) {
+	t.Parallel()
+	for _, keeps := range []bool{false, true} {
+		list := servers(3)
+		d, _ := open(t, list, nil)
+		c := claim("restarted", "holder")
+		holds(t, d, c)
+		list[0].restart(keeps)
+		list[1].restart(keeps)
+		_, err := d.Enter(t.Context(), claim("other", "x"))
+		if keeps && err != nil {
+			t.Errorf("enter = %v with members that keep what they have; want nil", err)
+		}
+		if !keeps {
+			says(t, err, "1 of 3 nodes answer, and a majority is 2: node s0: it does not vote: it was started a short while ago and may have forgotten claims (it is a test), so not for another")
+			if !driver.IsRejected(err) || !driver.IsUnreachable(err) {
+				t.Errorf("enter = %v; want it refused for now", err)
+			}
+		}
+	}
+}
+
+// A member whose clock was moved does not vote; one that drifts does.
+func TestMovedClockDoesNotVote(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		wrong time.Duration
+		votes bool
+	}{{0, true}, {200 * time.Millisecond, true}, {2 * time.Second, false}, {-2 * time.Second, false}} {
+		list := servers(3)
+		d, _ := open(t, list, nil)
+		for _, s := range list[:2] {
+			s.mu.Lock()
+			s.wrong = test.wrong
+			s.mu.Unlock()
+		}
+		quorum.Check(d)
+		_, err := d.Enter(t.Context(), claim("moved", "x"))
+		if test.votes && err != nil {
+			t.Errorf("enter with clocks moved by %v = %v; want nil", test.wrong, err)
+		}
+		if !test.votes {
+			says(t, err, "it does not vote: its clock was moved by")
+		}
+	}
+}
+
+// Two members that turn out to be one server have one vote.
+func TestTwinDoesNotVote(t *testing.T) {
+	t.Parallel()
+	list := servers(3)
+	d, _ := open(t, list, nil)
+	list[2].mu.Lock()
+	list[2].report.ID = list[1].report.ID
+	list[2].mu.Unlock()
+	quorum.Check(d)
+	holds(t, d, claim("twins", "x"))
+	list[1].restart(false)
+	_, err := d.Enter(t.Context(), claim("other", "y"))
+	says(t, err, "1 of 3 nodes answer")
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	node := func(name string) quorum.Node { return quorum.Node{Name: name, Driver: memory.New()} }
+	for _, test := range []struct {
+		nodes []quorum.Node
+		want  string
+	}{
+		{nil, "a quorum needs at least 3 nodes, not 0: with fewer, none may be down"},
+		{[]quorum.Node{node("a")}, "a quorum needs at least 3 nodes, not 1: with fewer, none may be down"},
+		{[]quorum.Node{node("a"), node("b"), node("c"), node("d")}, "a quorum needs an odd number of nodes, not 4: the last would only be one more that can fail"},
+		{[]quorum.Node{node("a"), node("b"), node("a")}, "node a is named twice"},
+	} {
+		_, err := quorum.New(t.Context(), test.nodes, nil)
+		if err == nil || err.Error() != test.want || !driver.IsRejected(err) {
+			t.Errorf("new with %d nodes = %v; want %q", len(test.nodes), err, test.want)
+		}
+	}
+	d := over(t, stores(3), nil)
+	long := claim("long", "x")
+	long.TTL = 2 * time.Minute
+	if _, err := d.Enter(t.Context(), long); !driver.IsRejected(err) {
+		t.Errorf("enter with a lease above MaxTTL = %v; want it refused", err)
+	}
+	short := claim("short", "x")
+	holds(t, d, short)
+	if err := d.Leave(t.Context(), &driver.Departure{Claim: short, Keep: 2 * time.Minute}); !driver.IsRejected(err) {
+		t.Errorf("leave with a keep above MaxTTL = %v; want it refused", err)
+	}
+	leaves(t, d, short)
+}
+
+// A ticket is used only when a majority knows it, also if only one member has seen the last one.
+func TestTicketsAreAgreedOn(t *testing.T) {
+	t.Parallel()
+	list := servers(5)
+	d, members := open(t, list, nil)
+	last := int64(0)
+	for i := range 50 {
+		s := list[i%5]
+		s.mu.Lock()
+		s.last["agreed"] += int64(time.Hour) // an attempt that no majority saw
+		s.mu.Unlock()
+		members[(i+2)%5].SetLink(memory.Refused) // another majority each time
+		c := claim("agreed", fmt.Sprint("c", i))
+		if p := holds(t, d, c); p.Ticket <= last {
+			t.Fatalf("ticket %d after %d; want it to rise", p.Ticket, last)
+		}
+		last = c.Ticket
+		knows := 0
+		for _, s := range list {
+			s.mu.Lock()
+			if s.last["agreed"] >= last {
+				knows++
+			}
+			s.mu.Unlock()
+		}
+		if knows < 3 {
+			t.Fatalf("%d of 5 members know ticket %d; want a majority", knows, last)
+		}
+		leaves(t, d, c)
+		drained(t, list, "agreed") // a majority has, and the rest is about to
+		members[(i+2)%5].SetLink(memory.Up)
+	}
+}
+
+// A request to leave after an attempt that failed, which arrives late, does not take out what a later attempt has won.
+func TestLateDepartureHitsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			drivers []*memory.Driver
+			nodes   []quorum.Node
+			c       = claim("late", "waiter")
+		)
+		for i := range 3 {
+			drivers = append(drivers, memory.New())
+			nodes = append(nodes, quorum.Node{Name: fmt.Sprint("m", i), Driver: drivers[i]})
+		}
+		d, err := quorum.New(t.Context(), nodes, &quorum.Options{Timeout: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		inTheWay := claim("late", "other")
+		for _, n := range drivers[1:] {
+			inTheWay.Ticket = 0
+			holds(t, n.Store().Driver(), inTheWay)
+		}
+		drivers[0].Inject(memory.Fault{Verb: memory.Leave, Before: time.Second, Late: true})
+		if p, err := d.Enter(t.Context(), c); err != nil || p.Holds {
+			t.Fatalf("enter = %+v, %v; want it to wait", p, err)
+		}
+		leaves(t, drivers[1].Store().Driver(), inTheWay)
+		if p, err := d.Enter(t.Context(), c); err != nil || p.Holds {
+			t.Fatalf("enter = %+v, %v while a departure is on its way to one of two nodes; want it to wait", p, err)
+		}
+		pass(2 * time.Second) // the departure arrives
+		holds(t, d, c)
+		leaves(t, drivers[2].Store().Driver(), inTheWay)
+		leaves(t, d, c)
+		pass(time.Second)
+		for i, n := range drivers {
+			if list, err := n.List(t.Context(), &driver.Query{Name: "late"}); err != nil || len(list) > 0 {
+				t.Errorf("node %d has %+v, %v; want nothing", i, list, err)
+			}
+		}
+	})
+}
+
+func pass(d time.Duration) { <-time.NewTimer(d).C }
+
+// drained waits until no server has a claim.
+func drained(t *testing.T, list []*server, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, s := range list {
+		for {
+			got, err := s.store.Driver().List(ctx, &driver.Query{Name: name})
+			if err != nil {
+				t.Fatalf("a claim stays: %v", err)
+			}
+			if len(got) == 0 {
+				break
+			}
+			runtime.Gosched()
+		}
+	}
+}
