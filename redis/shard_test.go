@@ -2,7 +2,6 @@ package redis_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -97,57 +96,57 @@ func TestShardsAreAddedUnderLoad(t *testing.T) {
 	servers := []*servertest.Server{servertest.Redis(t), servertest.Redis(t), servertest.Redis(t), servertest.Redis(t)}
 	stages := []string{shardURL(servers[:3]...), shardURL(servers...) + "&previous=s0;s1;s2", shardURL(servers...)}
 	const names = 12
-	var inside [names]atomic.Int64
+	var (
+		inside [names]atomic.Int64
+		locked [3]atomic.Int64 // by the clients of each stage
+	)
 	// lock has a client of a stage lock all names in turn until the context ends.
-	lock := func(ctx context.Context, stage int) (locked int) {
+	lock := func(ctx context.Context, stage int) {
 		c, err := stile.Open(t.Context(), stages[stage], nil)
 		if err != nil {
 			t.Error(err)
-			return 0
+			return
 		}
 		defer c.Close()
-		for ctx.Err() == nil {
-			name := locked % names
-			err := c.Mutex(fmt.Sprint("name", name)).Do(t.Context(), func(context.Context) error {
-				if inside[name].Add(1) != 1 {
-					t.Errorf("name%d is held by two at stage %d", name, stage)
+		for i := 0; ctx.Err() == nil; i = (i + 1) % names {
+			err := c.Mutex(fmt.Sprint("name", i)).Do(t.Context(), func(context.Context) error {
+				if inside[i].Add(1) != 1 {
+					t.Errorf("name%d is held by two at stage %d", i, stage)
 				}
-				<-time.After(100 * time.Microsecond)
-				inside[name].Add(-1)
+				<-time.After(100 * time.Microsecond) // long enough for others to come
+				inside[i].Add(-1)
 				return nil
 			})
-			if err != nil && !errors.Is(err, context.Canceled) {
+			if err != nil {
 				t.Errorf("stage %d: %v", stage, err)
-				return locked
+				return
 			}
-			locked++
+			locked[stage].Add(1)
 		}
-		return locked
 	}
-	var counts [3]atomic.Int64
 	start := func(stage int) (stop func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var work sync.WaitGroup
 		for range 3 {
-			work.Go(func() { counts[stage].Add(int64(lock(ctx, stage))) })
+			work.Go(func() { lock(ctx, stage) })
 		}
 		return func() { cancel(); work.Wait() }
 	}
-	together := func() { <-time.After(700 * time.Millisecond) }
-	first := start(0)
-	together()
-	second := start(1)
-	together()
-	first()
-	together()
-	third := start(2)
-	together()
-	second()
-	together()
-	third()
-	for stage := range counts {
-		if n := counts[stage].Load(); n < 10*names {
-			t.Errorf("at stage %d there were %d locks; want more, or it proves nothing", stage, n)
+	// together waits until the clients of some stages have locked all names a few times more.
+	together := func(stages ...int) {
+		for _, stage := range stages {
+			enough := locked[stage].Load() + 10*names
+			servertest.Until(t, fmt.Sprintf("stage %d locks", stage), func() bool { return locked[stage].Load() >= enough || t.Failed() })
 		}
 	}
+	first := start(0)
+	together(0)
+	second := start(1)
+	together(0, 1)
+	first()
+	third := start(2)
+	together(1, 2)
+	second()
+	together(2)
+	third()
 }
