@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -127,6 +128,9 @@ func openLists(ctx context.Context, present, previous []entry) (driver.Driver, e
 			case first == nil && e.url == "":
 				return nil, driver.Rejected(fmt.Errorf("store %s has no URL", e.Name))
 			case first == nil:
+				if same := slices.IndexFunc(opened, func(o *entry) bool { return o.url == e.url }); same >= 0 {
+					return nil, driver.Rejected(fmt.Errorf("stores %s and %s are one, by their URL", opened[same].Name, e.Name))
+				}
 				urls[e.Name] = e
 				opened = append(opened, e)
 			case e.url != "" && e.url != first.url:

@@ -175,6 +175,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"shard://?stores=a=memory://one&previous=b", "store b has no URL"},
 		{"shard://?stores=a=memory://one&previous=a=memory://hunter2", "store a has two URLs"},
 		{"shard://?stores=a=memory://one;a=memory://one", "two stores are called a"},
+		{"shard://?stores=a=memory://one;b=memory://one", "stores a and b are one, by their URL"},
+		{"shard://?stores=a=memory://one&previous=b=memory://one", "stores a and b are one, by their URL"},
 		{"shard://?stores=;", "at least one store"},
 		{"shard://?stores=a=memory://u:hunter2@h", "store a: a memory:// URL is"},
 		{"shard://?stores=a=mystery://u:hunter2@h", `store a: unknown store "mystery"`},
@@ -203,7 +205,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenWithOneDown(t *testing.T) {
 	t.Parallel()
 	s := sites["late"]
-	d := openURL(t, "shard://?stores=a=memory://;b=memory://;c*2=down:///late")
+	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2=down:///late")
 	if p := enter(t, d, claim("deploy", "1")); !p.Holds { // in store b
 		t.Errorf("enter where a store is up = %+v; want a place that holds", p)
 	}
@@ -237,7 +239,7 @@ func TestOpenWithOneDown(t *testing.T) {
 // What was told of all stores when they were opened stays true.
 func TestLateStoreThatPromisesLess(t *testing.T) {
 	t.Parallel()
-	d := openURL(t, "shard://?stores=a=memory://;b=memory://;c*2=down:///weak")
+	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2=down:///weak")
 	sites["weak"].up.Store(true)
 	var err error
 	servertest.Until(t, "the store is tried again", func() bool {
@@ -251,7 +253,7 @@ func TestLateStoreThatPromisesLess(t *testing.T) {
 
 func TestCloseBeforeAllAreOpen(t *testing.T) {
 	t.Parallel()
-	d := openURL(t, "shard://?stores=a=memory://;b=memory://;c*2=down:///closing")
+	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2=down:///closing")
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
