@@ -28,17 +28,20 @@ func (s *store) kind(name string) kind {
 	panic("no such kind: " + name)
 }
 
-// atOnce is how many scenarios run at a time, beside those that wait for long sessions.
-const atOnce = 5
+// How many scenarios run at a time, beside those that wait for long sessions.
+const (
+	atOnce  = 5
+	leasing = 15 // of those that wait for leases, most of the time
+)
 
 // run plays all scenarios of all pairs and returns what was seen, in the order of the pairs.
 func run(stores []*store) []result {
 	var results []*result
 	var work sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	play := func(long bool, err *error, what string, scenario func() error) {
+	short, waiting := make(chan struct{}, atOnce), make(chan struct{}, leasing)
+	play := func(slots chan struct{}, err *error, what string, scenario func() error) {
 		work.Go(func() {
-			if !long {
+			if slots != nil {
 				slots <- struct{}{}
 				defer func() { <-slots }()
 			}
@@ -53,20 +56,23 @@ func run(stores []*store) []result {
 			r, errs := &result{pair: p, store: s.name, names: s.names}, &[4]error{}
 			results, failures = append(results, r), append(failures, errs)
 			a, b := s.kind(p.holder), s.kind(p.contender)
-			long := max(a.ends, b.ends) > session
+			slots := short
+			if max(a.ends, b.ends) > session {
+				slots = nil
+			}
 			middle := a
 			if a.after != "" {
 				middle = s.kind(a.after)
 			}
-			play(long, &errs[0], "two clients", func() error { return meet(a, b, r) })
+			play(slots, &errs[0], "two clients", func() error { return meet(a, b, r) })
 			if !p.shares {
-				play(long, &errs[1], "three clients", func() error { return queue(a, middle, b, r) })
+				play(slots, &errs[1], "three clients", func() error { return queue(a, middle, b, r) })
 			}
 			if s.leases && !p.shares {
-				play(true, &errs[2], "a late release", func() error { return late(a, b, r) })
+				play(waiting, &errs[2], "a late release", func() error { return late(a, b, r) })
 			}
 			if s.leases && !p.shares && !a.fixed {
-				play(true, &errs[3], "three leases", func() error { return outlast(a, b, r) })
+				play(waiting, &errs[3], "three leases", func() error { return outlast(a, b, r) })
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func (l *keyLocker) keep(held hold) {
 			case <-ctx.Done():
 				return
 			}
-			if err := held.renew(ctx); err != nil {
+			if err := held.renew(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return
 			}
 		}
@@ -130,7 +130,8 @@ func openRedsync(_ context.Context, addrs string) (locker, error) {
 		err := m.LockContext(ctx)
 		_, taken := errors.AsType[*redsync.ErrTaken](err)
 		_, shared := errors.AsType[*redsync.ErrNodeTaken](err) // by several, of which none has a majority
-		if taken || shared || errors.Is(err, redsync.ErrFailed) {
+		// redsync gives a server 5 % of the lease to answer, and asks again later if it has not.
+		if taken || shared || errors.Is(err, redsync.ErrFailed) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = errTaken
 		}
 		return redsyncHold{m}, err

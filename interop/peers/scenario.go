@@ -67,8 +67,13 @@ func (s *scene) end() {
 	}
 }
 
+// starting is how many clients start at a time: a start takes a processor, and what goes on beside it is timed.
+var starting = make(chan struct{}, 3)
+
 func (s *scene) start(k kind) (client, error) {
+	starting <- struct{}{}
 	c, err := k.start()
+	<-starting
 	if err != nil {
 		return nil, fmt.Errorf("%s does not start: %w", k.name, err)
 	}
