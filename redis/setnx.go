@@ -146,7 +146,10 @@ func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 // Leave is one round trip.
 func (s *SetNX) Leave(ctx context.Context, l *driver.Departure) error {
 	s.waits(l.Claim, false)
-	_, err := s.d.run(ctx, s.scripts.leave, request{s.key(l.Claim.Name), l.Claim.ID, []string{l.Claim.ID, number(millis(l.Keep))}})
+	c := l.Claim
+	_, err := s.d.run(ctx, s.scripts.leave, request{s.key(c.Name), c.ID, []string{
+		c.ID, number(millis(l.Keep)), number(millis(c.Delay)), number(c.Ticket), c.Client, driver.EncodeName(c.Owner),
+	}})
 	return err
 }
 

@@ -5,6 +5,12 @@ import _ "embed"
 //go:embed lua/setnx/parse.lua
 var setNXParseLua string
 
+//go:embed lua/setnx/enter_lone.lua
+var setNXEnterLoneLua string
+
+//go:embed lua/setnx/leave_lone.lua
+var setNXLeaveLoneLua string
+
 //go:embed lua/setnx/enter.lua
 var setNXEnterLua string
 
@@ -32,8 +38,15 @@ type setNXScripts struct{ enter, renew, leave, look, remove *script }
 // newSetNXScripts returns the scripts, each after a part that says what a key is; that is a string if the part is empty.
 func newSetNXScripts(keys string) *setNXScripts {
 	make := func(part string) *script { return newScript(keys + setNXParseLua + part) }
+	quick := func(lone, part string) *script {
+		if keys != "" {
+			lone = "" // it is for strings
+		}
+		return newScript(lone + keys + setNXParseLua + part)
+	}
 	return &setNXScripts{
-		enter: make(setNXEnterLua + setNXStampLua + setNXTakeLua), renew: make(setNXRenewLua), leave: make(setNXLeaveLua),
-		look: make(setNXLookLua), remove: make(setNXBreakLua),
+		enter: quick(setNXEnterLoneLua, setNXEnterLua+setNXStampLua+setNXTakeLua), leave: quick(setNXLeaveLoneLua, setNXLeaveLua),
+		renew: make(setNXRenewLua),
+		look:  make(setNXLookLua), remove: make(setNXBreakLua),
 	}
 }

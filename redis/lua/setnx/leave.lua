@@ -1,4 +1,4 @@
--- ARGV: id, how long the lock is kept in milliseconds
+-- ARGV: id, how long the lock is kept, lock-delay in milliseconds, ticket, client, owner
 if mine ~= id or gone then
   return {key, id, 'gone'}
 end
