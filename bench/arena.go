@@ -31,7 +31,7 @@ type arena struct {
 	targets  []target
 }
 
-var arenas = []*arena{redisArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena}
+var arenas = []*arena{redisArena, setNXArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena}
 
 // arenaOf returns the arena with a key.
 func arenaOf(key string) (*arena, error) {

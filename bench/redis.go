@@ -36,49 +36,45 @@ var redisArena = &arena{
 	calm:  []string{ours, "redislock", "redsync", "rueidislock"},
 	crowd: redisCrowd,
 	measures: func(b *bench) []*measure {
-		passing := b.handOver()
-		passing.about += " " + pings + " is one round trip by rueidis, stile's client library, one after the other; paced, with the same " +
-			"pauses before each as the hand-overs have, since a machine that has been idle answers later."
-		passing.rows = append(passing.rows,
-			&row{name: pings, run: func() (sample, error) { return b.ping(0, 0) }},
-			&row{name: pacedPings, run: func() (sample, error) { return b.ping(waitLeast, waitMost) }},
-		)
 		return []*measure{
-			b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), passing, b.waiting(), b.holding(), b.queueing(),
+			b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.pingedHandOver(), b.waiting(), b.holding(), b.queueing(),
 		}
 	},
 	targets: redisTargets,
 }
 
-var redisContenders = append(stiles("redis", "get", "set", "del", "time", "publish"),
-	contender{
+var redisContenders = append(stiles("redis", "get", "set", "del", "time", "publish"), redisRivals...)
+
+// redisRivals are the others on one server.
+var redisRivals = []contender{
+	{
 		"redsync", "one pool (go-redis); its default delay, 50 to 250 ms at random; tries without end", false,
 		[]string{"get", "del", "pexpire"},
 		func(addr string, ttl time.Duration) (library, error) { return openRedsync(addr, ttl), nil },
 	},
-	contender{
+	{
 		"redsync, 5 ms", "as above with WithRetryDelay(5ms)", false,
 		[]string{"get", "del", "pexpire"},
 		func(addr string, ttl time.Duration) (library, error) {
 			return openRedsync(addr, ttl, redsync.WithRetryDelay(fastDelay)), nil
 		},
 	},
-	contender{
+	{
 		"redislock", "over go-redis; it has no default for waiting: LinearBackoff(100ms)", false,
 		[]string{"get", "set", "del", "getrange", "pexpire"},
 		func(addr string, ttl time.Duration) (library, error) { return openRedislock(addr, ttl, slowDelay), nil },
 	},
-	contender{
+	{
 		"redislock, 5 ms", "as above with LinearBackoff(5ms)", false,
 		[]string{"get", "set", "del", "getrange", "pexpire"},
 		func(addr string, ttl time.Duration) (library, error) { return openRedislock(addr, ttl, fastDelay), nil },
 	},
-	contender{
+	{
 		"rueidislock", "KeyMajority 1 and NoLoopTracking, as its documentation says for one server; it waits for invalidations and has no delay", true,
 		[]string{"get", "set", "del", "pexpireat"},
 		openRueidislock,
 	},
-)
+}
 
 const perLease = float64(leases) / (float64(renewTTL) / 1e9) * 3 * 1.2
 
@@ -132,6 +128,18 @@ func redisCounts(s *servertest.Server) (counts, error) {
 		c[name] = n
 	}
 	return c, nil
+}
+
+// pingedHandOver is handOver with round trips beside it.
+func (b *bench) pingedHandOver() *measure {
+	m := b.handOver()
+	m.about += " " + pings + " is one round trip by rueidis, stile's client library, one after the other; paced, with the same " +
+		"pauses before each as the hand-overs have, since a machine that has been idle answers later."
+	m.rows = append(m.rows,
+		&row{name: pings, run: func() (sample, error) { return b.ping(0, 0) }},
+		&row{name: pacedPings, run: func() (sample, error) { return b.ping(waitLeast, waitMost) }},
+	)
+	return m
 }
 
 // ping measures round trips, with pauses before each.

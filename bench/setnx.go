@@ -1,0 +1,36 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// What is measured on Redis in the layout setnx, the keys of which are those of the others.
+
+var setNXCrowd = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
+
+var setNXArena = &arena{
+	key: "setnx", page: "docs/benchmarks-setnx.md", server: "Redis server", conditions: "no persistence",
+	start:   func(t servertest.TB) *servertest.Server { return servertest.Redis(t) },
+	version: redisArena.version, count: redisCounts,
+	contenders: append(stilesAt(setNXAddress, []string{"get", "set", "del", "time", "pttl", "pexpire"}), redisRivals...),
+	peers:      redisArena.peers,
+	note: "stile keeps each lock in the layout `setnx`, one string under the name, as redsync and redislock do, so that no queue says who " +
+		"is next. " + redisArena.note,
+	calm:  []string{ours, "redislock", "redsync", "rueidislock"},
+	crowd: setNXCrowd,
+	measures: func(b *bench) []*measure {
+		return []*measure{b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.pingedHandOver()}
+	},
+	targets: []target{
+		{text: "uncontended lock+unlock, 1 goroutine: p50 no slower than redislock",
+			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", "redislock"), most: true, bound: 1},
+		{text: "64 goroutines on 64 names: at least 2× redislock's throughput",
+			measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", "redislock"), bound: 2},
+	},
+}
+
+func setNXAddress(addr string) string { return fmt.Sprintf("redis://%s?layout=setnx", addr) }
