@@ -150,3 +150,31 @@ func TestShardsAreAddedUnderLoad(t *testing.T) {
 	together(2)
 	third()
 }
+
+// Tickets are made of the servers' time, so tokens of a name rise through a move between servers whose clocks agree.
+func TestTokensRiseThroughMove(t *testing.T) {
+	t.Parallel()
+	servers := []*servertest.Server{servertest.Redis(t), servertest.Redis(t), servertest.Redis(t)}
+	last := map[string]int64{}
+	for _, url := range []string{shardURL(servers[:2]...), shardURL(servers...) + "&previous=s0;s1", shardURL(servers...)} {
+		c, err := stile.Open(t.Context(), url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			name := fmt.Sprint("name", i%20)
+			err := c.Mutex(name).Do(t.Context(), func(ctx context.Context) error {
+				token := stile.Token(ctx)
+				if token <= last[name] {
+					t.Errorf("the token of %s is %d; want above %d", name, token, last[name])
+				}
+				last[name] = token
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		c.Close()
+	}
+}
