@@ -269,10 +269,10 @@ func (d *Driver) short(votes []vote, c count) error {
 	answered := c.granted + c.refused + c.gone
 	for i, v := range votes {
 		if v.came && v.err != nil && !v.gone() {
-			return driver.Unreachable(fmt.Errorf("%d of %d nodes answer, and a majority is %d: %w", answered, len(d.nodes), d.need, d.nodes[i].says(strip(v.err))))
+			return driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w", answered, len(d.nodes), d.need, d.nodes[i].says(strip(v.err))))
 		}
 	}
-	return driver.Unreachable(fmt.Errorf("%d of %d nodes answer, and a majority is %d", answered, len(d.nodes), d.need))
+	return driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d", answered, len(d.nodes), d.need))
 }
 
 // strip hides what one node's error says about the outcome, which is not that of the whole.

@@ -156,7 +156,7 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 		}
 	}
 	if up < d.need {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("%d of %d nodes answer, and a majority is %d: %w", up, len(nodes), d.need, d.first(errs))))
+		return driver.Rejected(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w", up, len(nodes), d.need, d.first(errs))))
 	}
 	d.tasks.Go(d.checks)
 	return nil

@@ -54,7 +54,11 @@ func (d *Driver) Traits() driver.Traits {
 		n.mu.Unlock()
 	}
 	for _, reason := range slices.Sorted(maps.Keys(forgets)) {
-		t.Notes = append(t.Notes, fmt.Sprintf("May forget what they granted (%s): %s.", reason, strings.Join(forgets[reason], ", ")))
+		who := "All nodes"
+		if names := forgets[reason]; len(names) < len(d.nodes) {
+			who = strings.Join(names, ", ")
+		}
+		t.Notes = append(t.Notes, fmt.Sprintf("%s may forget what they granted (%s).", who, reason))
 	}
 	if push {
 		t.Wake = "push"

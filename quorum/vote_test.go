@@ -28,7 +28,7 @@ func TestRestartedMemberDoesNotVote(t *testing.T) {
 			t.Errorf("enter = %v with members that keep what they have; want nil", err)
 		}
 		if !keeps {
-			says(t, err, "1 of 3 nodes answer, and a majority is 2: node s0: it does not vote: it was started a short while ago and may have forgotten claims (it is a test), so not for another")
+			says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: it was started a short while ago and may have forgotten claims (it is a test), so not for another")
 			if !driver.IsRejected(err) || !driver.IsUnreachable(err) {
 				t.Errorf("enter = %v; want it refused for now", err)
 			}
@@ -73,7 +73,7 @@ func TestTwinDoesNotVote(t *testing.T) {
 	holds(t, d, claim("twins", "x"))
 	list[1].restart(false)
 	_, err := d.Enter(t.Context(), claim("other", "y"))
-	says(t, err, "1 of 3 nodes answer")
+	says(t, err, "1 of 3 nodes take part")
 }
 
 func TestRefused(t *testing.T) {

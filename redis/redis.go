@@ -3,7 +3,7 @@
 // A name is one key, which holds the whole queue and expires with its last claim. Each verb is one script, so one round
 // trip; the script that changes a queue wakes exactly the clients whose claims hold because of it. Times are the
 // server's. Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster
-// and rediss+cluster.
+// and rediss+cluster; redlock and redlocks, for a quorum of independent servers; and tair and tairs.
 //
 // A user of the server needs these rights, with the prefix in place of stile/. Without the last one, a watch is not told
 // of changes but looks four times a second:

@@ -51,7 +51,7 @@ func TestRedlockMajorityDown(t *testing.T) {
 		t.Fatalf("enter = %v; want it unreachable", err)
 	}
 	_, err = try(t, d, c) // the first may not know whether a request had arrived
-	if !driver.IsUnreachable(err) || !driver.IsRejected(err) || !strings.Contains(err.Error(), "2 of 5 nodes answer, and a majority is 3: node "+servers[0].Addr) {
+	if !driver.IsUnreachable(err) || !driver.IsRejected(err) || !strings.Contains(err.Error(), "2 of 5 nodes take part, and a majority is 3: node "+servers[0].Addr) {
 		t.Errorf("enter = %v; want it refused and clean, with how many answer and which does not", err)
 	}
 	if n := on(servers[3:], "down"); n != 0 {

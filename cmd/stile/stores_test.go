@@ -43,6 +43,10 @@ var storeRows = []storeRow{
 	{"Redis, as other libraries keep locks", "redis://host?layout=setnx", func(t *testing.T) string {
 		return "redis://" + servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always").Addr + "?layout=setnx"
 	}},
+	{"Redlock: three or five Redis, `appendfsync always`", "redlock://h1,h2,h3", func(t *testing.T) string {
+		return redlock(t, "--appendonly", "yes", "--appendfsync", "always")
+	}},
+	{"Redlock, nothing on disk", "redlock://h1,h2,h3", func(t *testing.T) string { return redlock(t) }},
 	{"memcached with `-M`", "memcached://host", func(t *testing.T) string { return "memcached://" + servertest.Memcached(t, "-M").Addr }},
 	{"memcached with `-M`, as other programs keep locks", "memcached://host?layout=plain", func(t *testing.T) string {
 		return "memcached://" + servertest.Memcached(t, "-M").Addr + "?layout=plain"
@@ -90,6 +94,16 @@ var storeRows = []storeRow{
 		}
 		return "shard://?stores=" + strings.Join(stores, ";")
 	}},
+}
+
+// redlock starts three servers, and returns the URL of the quorum over them.
+func redlock(t *testing.T, args ...string) string {
+	t.Helper()
+	var hosts []string
+	for range 3 {
+		hosts = append(hosts, servertest.Redis(t, args...).Addr)
+	}
+	return "redlock://" + strings.Join(hosts, ",")
 }
 
 // rowServer starts a database with a table of another library, and returns its address.
