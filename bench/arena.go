@@ -18,6 +18,7 @@ type arena struct {
 	server     string // what it is, as in "one real Redis server"
 	conditions string // how it runs
 	start      func(t servertest.TB) *servertest.Server
+	others     func(t servertest.TB) []string // starts further servers; nil means there are none
 	version    func(s *servertest.Server) string
 	count      func(s *servertest.Server) (counts, error)
 	lag        time.Duration // how late the server may count
@@ -31,7 +32,7 @@ type arena struct {
 	targets  []target
 }
 
-var arenas = []*arena{redisArena, setNXArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena}
+var arenas = []*arena{redisArena, setNXArena, redlockArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena}
 
 // arenaOf returns the arena with a key.
 func arenaOf(key string) (*arena, error) {

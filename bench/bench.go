@@ -19,6 +19,7 @@ import (
 type bench struct {
 	arena   *arena
 	server  *servertest.Server
+	addr    string // the server's, and with commas those of the others
 	dir     string // for files that children share
 	rounds  int
 	window  time.Duration // of what is counted by the thousand

@@ -29,12 +29,12 @@ func (b *bench) handOver() *measure {
 
 func (b *bench) handOverOne(c contender) (sample, error) {
 	name := b.name()
-	lib, err := c.open(b.server.Addr, defaultTTL)
+	lib, err := c.open(b.addr, defaultTTL)
 	if err != nil {
 		return nil, err
 	}
 	defer lib.close()
-	p, err := startChild(&task{Role: "waiter", Store: b.arena.key, Addr: b.server.Addr, Contender: c.name, TTL: defaultTTL, Name: name})
+	p, err := startChild(&task{Role: "waiter", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: defaultTTL, Name: name})
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (b *bench) holding() *measure {
 
 func (b *bench) holdingOne(c contender) (sample, error) {
 	p, err := startChild(&task{
-		Role: "keeper", Store: b.arena.key, Addr: b.server.Addr, Contender: c.name, TTL: renewTTL, Name: b.name(), Size: leases,
+		Role: "keeper", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: renewTTL, Name: b.name(), Size: leases,
 		Warm: b.settle, Profile: b.profileFile("holding", c),
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
 	out := flags.String("out", "", "write the page into this `file`; without it, it is printed")
 	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
 	only := flags.String("only", "", "take only the measures whose key matches this `regexp`, as in ^alone$")
-	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, etcd, zookeeper, consul, postgres, mysql")
+	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, etcd, zookeeper, consul, postgres, mysql")
 	rounds := flags.Int("rounds", 5, "how often to take each measure")
 	seconds := flags.Float64("seconds", 2, "length of a window")
 	profile := flags.String("profile", "", "write profiles of stile's side into this `folder`")
@@ -62,6 +63,10 @@ func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
 		b.settle = max(b.settle, b.arena.lag)
 	}
 	b.server = b.arena.start(h)
+	b.addr = b.server.Addr
+	if b.arena.others != nil {
+		b.addr = strings.Join(append([]string{b.addr}, b.arena.others(h)...), ",")
+	}
 	b.measures = b.arena.measures(b)
 	f := look(b.arena, b.server)
 	f.command = "go run ."

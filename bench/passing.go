@@ -38,7 +38,7 @@ func (b *bench) passingOne(c contender, clients int) (sample, error) {
 	f := &field{}
 	parts := make([]*crowd, clients)
 	for i := range parts {
-		lib, err := c.open(b.server.Addr, defaultTTL)
+		lib, err := c.open(b.addr, defaultTTL)
 		if err != nil {
 			return nil, err
 		}

@@ -50,13 +50,13 @@ var redisRivals = []contender{
 	{
 		"redsync", "one pool (go-redis); its default delay, 50 to 250 ms at random; tries without end", false,
 		[]string{"get", "del", "pexpire"},
-		func(addr string, ttl time.Duration) (library, error) { return openRedsync(addr, ttl), nil },
+		func(addr string, ttl time.Duration) (library, error) { return openRedsync([]string{addr}, ttl), nil },
 	},
 	{
 		"redsync, 5 ms", "as above with WithRetryDelay(5ms)", false,
 		[]string{"get", "del", "pexpire"},
 		func(addr string, ttl time.Duration) (library, error) {
-			return openRedsync(addr, ttl, redsync.WithRetryDelay(fastDelay)), nil
+			return openRedsync([]string{addr}, ttl, redsync.WithRetryDelay(fastDelay)), nil
 		},
 	},
 	{

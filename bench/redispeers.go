@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	redsyncpool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -20,26 +22,45 @@ import (
 // openGoRedis makes a client with room for a connection per goroutine, more than it has by default, so that its callers
 // do not wait for each other.
 func openGoRedis(addr string) *goredis.Client {
+	hush()
 	return goredis.NewClient(&goredis.Options{Addr: addr, PoolSize: crowdSize})
 }
 
+// hush keeps go-redis from writing a line for each connection that it cannot make.
+var hush = sync.OnceFunc(func() { goredis.SetLogger(silence{}) })
+
+type silence struct{}
+
+// Printf is that of go-redis's logger.
+func (silence) Printf(context.Context, string, ...any) {}
+
 type redsyncLibrary struct {
-	client *goredis.Client
-	rs     *redsync.Redsync
-	opts   []redsync.Option
-	ttl    time.Duration
+	clients []*goredis.Client
+	rs      *redsync.Redsync
+	opts    []redsync.Option
+	ttl     time.Duration
 }
 
-func openRedsync(addr string, ttl time.Duration, opts ...redsync.Option) library {
-	client := openGoRedis(addr)
+func openRedsync(addrs []string, ttl time.Duration, opts ...redsync.Option) library {
+	var clients []*goredis.Client
+	var pools []redsyncredis.Pool
+	for _, addr := range addrs {
+		client := openGoRedis(addr)
+		clients, pools = append(clients, client), append(pools, redsyncpool.NewPool(client))
+	}
 	opts = append(opts, redsync.WithExpiry(ttl), redsync.WithTries(math.MaxInt))
-	return &redsyncLibrary{client, redsync.New(redsyncpool.NewPool(client)), opts, ttl}
+	return &redsyncLibrary{clients, redsync.New(pools...), opts, ttl}
 }
 
 func (l *redsyncLibrary) mutex(name string) mutex {
 	return redsyncMutex{l.rs.NewMutex(name, l.opts...), l}
 }
-func (l *redsyncLibrary) close() { l.client.Close() }
+
+func (l *redsyncLibrary) close() {
+	for _, c := range l.clients {
+		c.Close()
+	}
+}
 
 type redsyncMutex struct {
 	m *redsync.Mutex

@@ -48,7 +48,7 @@ func (b *bench) lingering() *measure {
 
 // uncontended has so many goroutines lock and unlock a name each.
 func (b *bench) uncontended(measure string, c contender, size int) (sample, error) {
-	lib, err := c.open(b.server.Addr, defaultTTL)
+	lib, err := c.open(b.addr, defaultTTL)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (b *bench) hot() *measure {
 }
 
 func (b *bench) hotOne(c contender) (sample, error) {
-	lib, err := c.open(b.server.Addr, defaultTTL)
+	lib, err := c.open(b.addr, defaultTTL)
 	if err != nil {
 		return nil, err
 	}
@@ -162,16 +162,31 @@ func (b *bench) fleet() *measure {
 			"next process: the waits for that are past its p99, so look at the columns after it too. Without turns, it shows what " +
 			"passing the lock through the store each time costs.",
 		columns: columns,
-		rows:    b.arena.among(b.fleetOne, slices.Insert(slices.Clone(b.arena.crowd), 1, noTurns)...),
+		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("fleet", c, processes, crowdSize) },
+			slices.Insert(slices.Clone(b.arena.crowd), 1, noTurns)...),
 	}
 }
 
-func (b *bench) fleetOne(c contender) (sample, error) {
+const throngSize = 16
+
+func (b *bench) throng() *measure {
+	return &measure{
+		key: "throng", title: "One hot name, 16 processes of one goroutine",
+		about: "Sixteen processes with one client each begin together, and lock and unlock one name with nothing in between. Who had the " +
+			"lock before stands in memory that all of them share.",
+		columns: crowdColumns,
+		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("throng", c, throngSize, throngSize) },
+			b.arena.crowd...),
+	}
+}
+
+// fleetOne has some processes want one name, with so many goroutines in all.
+func (b *bench) fleetOne(measure string, c contender, processes, size int) (sample, error) {
 	name := b.name()
 	t := task{
-		Role: "crowd", Store: b.arena.key, Addr: b.server.Addr, Contender: c.name, TTL: defaultTTL, Name: name,
-		Size: crowdSize / processes, First: 1, Field: filepath.Join(b.dir, name),
-		Warm: max(b.window/4, 200*time.Millisecond), Span: b.window, Profile: b.profileFile("fleet", c),
+		Role: "crowd", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: defaultTTL, Name: name,
+		Size: size / processes, First: 1, Field: filepath.Join(b.dir, name),
+		Warm: max(b.window/4, 200*time.Millisecond), Span: b.window, Profile: b.profileFile(measure, c),
 	}
 	var all []*child
 	tallies := make([]tally, processes)

@@ -34,7 +34,7 @@ func (b *bench) waitingOne(c contender) (sample, error) {
 		ttl = max(holderTTL, 2*b.idle)
 	}
 	name := b.name()
-	holder, err := c.open(b.server.Addr, ttl)
+	holder, err := c.open(b.addr, ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (b *bench) waitingOne(c contender) (sample, error) {
 		return nil, err
 	}
 	defer h.Unlock() //nolint:errcheck // the server ends soon
-	lib, err := c.open(b.server.Addr, ttl)
+	lib, err := c.open(b.addr, ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (l bareLibrary) lock(ctx context.Context) (held, error) {
 
 func (b *bench) queueingOne(c contender) (sample, error) {
 	p, err := startChild(&task{
-		Role: "queue", Store: b.arena.key, Addr: b.server.Addr, Contender: c.name, TTL: holderTTL, Name: b.name(), Size: leases, Warm: b.settle,
+		Role: "queue", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: holderTTL, Name: b.name(), Size: leases, Warm: b.settle,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,93 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// What is measured on several independent Redis servers, of which a majority holds a lock.
+
+const (
+	nodes = 5
+
+	threeServers = ", 3 servers"
+	oneDown      = ", 1 of 5 down"
+
+	// redlockTTL is short, since stile lets no server vote that may have been started within the longest ttl.
+	redlockTTL = 5 * time.Second
+)
+
+var redlockArena = &arena{
+	key: "redlock", page: "docs/benchmarks-redlock.md", server: "Redis server", conditions: "no persistence",
+	start:   func(t servertest.TB) *servertest.Server { return servertest.Redis(t) },
+	others:  redlockOthers,
+	version: redisArena.version, count: redisCounts,
+	contenders: redlockContenders(),
+	peers:      []string{"github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9", "github.com/redis/rueidis"},
+	note: "There are five such servers, which share the cores with the rest. Where one is down, nobody listens at its address. " +
+		fmt.Sprintf("The ttl is %v for all; servers had been up for longer before the first measure. ", redlockTTL) +
+		"redsync runs over go-redis with a pool of 64 connections for each server, more than its default, which helps it here.",
+	calm: []string{
+		ours, "redsync", ours + threeServers, "redsync" + threeServers, ours + oneDown, "redsync" + oneDown,
+	},
+	crowd:    []string{ours, "redsync", "redsync, 5 ms", ours + threeServers, "redsync" + threeServers, "redsync, 5 ms" + threeServers},
+	measures: func(b *bench) []*measure { return []*measure{b.alone(), b.apart(), b.throng()} },
+	targets: []target{
+		{text: "5 servers, uncontended lock+unlock, 1 goroutine: p50 at most 0.6× redsync's",
+			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", "redsync"), most: true, bound: 0.6},
+		{text: "3 servers, the same",
+			measure: "alone", row: ours + threeServers, column: "p50", unit: "µs", against: rivals("alone", "redsync"+threeServers), most: true, bound: 0.6},
+		{text: "5 servers, one of them down: at most 1.2× stile's own p50 with all",
+			measure: "alone", row: ours + oneDown, column: "p50", unit: "µs", against: rivals("alone", ours), most: true, bound: 1.2},
+		{text: "5 servers, one hot name, 16 processes: at least 3× the acquisitions of the better redsync",
+			measure: "throng", row: ours, column: "acquired", unit: "/s", against: rivals("throng", "redsync", "redsync, 5 ms"), bound: 3},
+		{text: "3 servers, the same",
+			measure: "throng", row: ours + threeServers, column: "acquired", unit: "/s",
+			against: rivals("throng", "redsync"+threeServers, "redsync, 5 ms"+threeServers), bound: 3},
+	},
+}
+
+// redlockOthers starts the other servers, and last one that is down from then on.
+func redlockOthers(t servertest.TB) []string {
+	var addrs []string
+	for range nodes - 1 {
+		addrs = append(addrs, servertest.Redis(t).Addr)
+	}
+	down := servertest.Redis(t)
+	down.Stop()
+	time.Sleep(redlockTTL + 2*time.Second) // a server tells for how long it has been up in whole seconds
+	return append(addrs, down.Addr)
+}
+
+// redlockContenders are stile and redsync on all servers, on three, and with one that is down.
+func redlockContenders() []contender {
+	var list []contender
+	for _, set := range []struct {
+		suffix, about string
+		pick          func(addrs []string) []string
+	}{
+		{"", "on all five servers", func(a []string) []string { return a[:nodes] }},
+		{threeServers, "on three of the servers", func(a []string) []string { return a[:3] }},
+		{oneDown, "on four of the servers, and the address of one that is down", func(a []string) []string { return append(a[:nodes-1:nodes-1], a[nodes]) }},
+	} {
+		addrs := func(all string) []string { return set.pick(strings.Split(all, ",")) }
+		list = append(list,
+			contender{ours + set.suffix, "defaults, " + set.about, true, nil, func(all string, _ time.Duration) (library, error) {
+				return openStile("redlock://"+strings.Join(addrs(all), ",")+"?max_ttl="+redlockTTL.String(), redlockTTL, 0, 0)
+			}},
+			contender{"redsync" + set.suffix, "its default delay, 50 to 250 ms at random; tries without end; " + set.about, false, nil,
+				func(all string, _ time.Duration) (library, error) { return openRedsync(addrs(all), redlockTTL), nil }},
+			contender{"redsync, 5 ms" + set.suffix, "as above with WithRetryDelay(5ms)", false, nil,
+				func(all string, _ time.Duration) (library, error) {
+					return openRedsync(addrs(all), redlockTTL, redsync.WithRetryDelay(fastDelay)), nil
+				}},
+		)
+	}
+	return list
+}
