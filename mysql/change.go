@@ -104,9 +104,11 @@ func (k key) String() string { return quote(k[:]) }
 
 // A row is the row of a name, with its claims.
 type row struct {
-	name       string
-	last, head int64
-	queue      *driver.Queue
+	name   string
+	last   int64
+	queued bool // there may be claims in rows of their own
+	lone   bool // the only claim is in this row
+	queue  *driver.Queue
 }
 
 // work begins a transaction, does the steps, and collects what they have to write.
@@ -173,10 +175,11 @@ func (s *store) selection(names []string) string {
 		keys[i] = keyOf(name).String()
 	}
 	slices.Sort(keys)
-	return s.place.fill("SELECT {clock}, n.`hash`, n.`name`, n.`last`, n.`head`," +
-		claimColumns + " FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE n.`hash` IN (" +
+	return s.place.fill("SELECT {clock}," + nameColumns + claimColumns + " FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE n.`hash` IN (" +
 		strings.Join(slices.Compact(keys), ", ") + ")")
 }
+
+const nameColumns = " n.`hash`, n.`name`, n.`last`, n.`queued`, n.`id`, n.`client`, n.`owner`, n.`record`, n.`weight`, n.`capacity`, n.`since`, n.`ends`, n.`delay`,"
 
 const claimColumns = " c.`ticket`, c.`id`, c.`client`, c.`owner`, c.`record`, c.`weight`, c.`capacity`, c.`since`, c.`ends`, c.`delay`, c.`told`, c.`departed`"
 
@@ -185,13 +188,16 @@ func (s *store) rows(ctx context.Context, conn *sql.Conn, t text, names []string
 	rows, now := map[key]*row{}, int64(0)
 	err := s.query(ctx, conn, t, func(r *sql.Rows) error {
 		var (
-			hash, name, id, client, owner, record        []byte
-			last, head                                   int64
-			ticket, weight, capacity, since, ends, delay sql.NullInt64
-			told, departed                               sql.NullBool
+			hash, name     []byte
+			last           int64
+			queued         bool
+			lone, claim    columns
+			ticket         sql.NullInt64
+			told, departed sql.NullBool
 		)
-		if err := r.Scan(&now, &hash, &name, &last, &head, &ticket, &id, &client, &owner, &record,
-			&weight, &capacity, &since, &ends, &delay, &told, &departed); err != nil {
+		out := append([]any{&now, &hash, &name, &last, &queued}, lone.scan()...)
+		out = append(append(out, &ticket), claim.scan()...)
+		if err := r.Scan(append(out, &told, &departed)...); err != nil {
 			return err
 		}
 		if len(hash) != sha256.Size {
@@ -199,18 +205,15 @@ func (s *store) rows(ctx context.Context, conn *sql.Conn, t text, names []string
 		}
 		n := rows[key(hash)]
 		if n == nil {
-			n = &row{name: string(name), last: last, head: head, queue: &driver.Queue{Last: last}}
+			n = &row{name: string(name), last: last, queued: queued, lone: lone.ends.Int64 > 0, queue: &driver.Queue{Last: last}}
 			rows[key(hash)] = n
+			if n.lone {
+				lone.add(n.queue, driver.Entry{Ticket: last, Told: true})
+			}
 		}
-		if !ticket.Valid {
-			return nil
+		if ticket.Valid {
+			claim.add(n.queue, driver.Entry{Ticket: ticket.Int64, Told: told.Bool, Left: departed.Bool})
 		}
-		q := n.queue
-		q.Capacity, q.Last = capacity.Int64, max(q.Last, ticket.Int64)
-		q.Entries = append(q.Entries, driver.Entry{
-			ID: string(id), Client: string(client), Owner: string(owner), Record: string(record), Ticket: ticket.Int64, Weight: weight.Int64,
-			Since: since.Int64, Ends: ends.Int64, Delay: delay.Int64, Told: told.Bool, Left: departed.Bool,
-		})
 		return nil
 	})
 	if err != nil {
@@ -227,6 +230,24 @@ func (s *store) rows(ctx context.Context, conn *sql.Conn, t text, names []string
 		slices.SortFunc(n.queue.Entries, func(a, b driver.Entry) int { return int(a.Ticket - b.Ticket) })
 	}
 	return rows, now, nil
+}
+
+// Columns are those that a claim has wherever it is kept.
+type columns struct {
+	id, client, owner, record            []byte
+	weight, capacity, since, ends, delay sql.NullInt64
+}
+
+func (c *columns) scan() []any {
+	return []any{&c.id, &c.client, &c.owner, &c.record, &c.weight, &c.capacity, &c.since, &c.ends, &c.delay}
+}
+
+// add completes an entry and puts it into a queue.
+func (c *columns) add(q *driver.Queue, e driver.Entry) {
+	e.ID, e.Client, e.Owner, e.Record = string(c.id), string(c.client), string(c.owner), string(c.record)
+	e.Weight, e.Since, e.Ends, e.Delay = c.weight.Int64, c.since.Int64, c.ends.Int64, c.delay.Int64
+	q.Capacity, q.Last = c.capacity.Int64, max(q.Last, e.Ticket)
+	q.Entries = append(q.Entries, e)
 }
 
 // snapshot returns the claims of all queues as they are.

@@ -40,7 +40,7 @@ func (s *store) clean(ctx context.Context, idle time.Duration, most int) (n int,
 	return n, s.definite(ctx, err)
 }
 
-const unused = "NOT EXISTS (SELECT 1 FROM `{prefix}claim` c WHERE c.`hash` = n.`hash`)"
+const unused = "n.`ends` = 0 AND NOT EXISTS (SELECT 1 FROM `{prefix}claim` c WHERE c.`hash` = n.`hash`)"
 
 // remove deletes those of the rows that are still idle once they are locked.
 func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle time.Duration) (n int, err error) {

@@ -59,8 +59,8 @@ func (s *store) Read(ctx context.Context, query *driver.Query) (list []sqldb.Nam
 
 // prefixed is the statement that reads the queues of all names that begin with a prefix.
 func (s *store) prefixed(prefix string) string {
-	return s.place.fill("SELECT {clock}, n.`hash`, n.`name`, n.`last`, n.`head`,"+claimColumns+
-		" FROM `{prefix}claim` c JOIN `{prefix}name` n ON n.`hash` = c.`hash` WHERE ") +
+	return s.place.fill("SELECT {clock},"+nameColumns+claimColumns+
+		" FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE (n.`queued` OR n.`ends` > 0) AND ") +
 		fmt.Sprintf("LEFT(n.`name`, %d) = %s", len(prefix), quote([]byte(prefix)))
 }
 
@@ -140,6 +140,7 @@ func (s *store) states(ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, 
 		at[p] = append(at[p], i)
 		which[i] = fmt.Sprintf("c.`hash` = %v AND c.`ticket` = %d", k, c.Ticket)
 	}
+	// A claim that is alone in the row of its name does not wait.
 	q := s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`," +
 		" (SELECT COUNT(*) FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`) FROM `{prefix}claim` c WHERE " +
 		strings.Join(which, " OR "))

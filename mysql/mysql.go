@@ -1,7 +1,8 @@
 // Package mysql keeps locks in MySQL and MariaDB, as rows of InnoDB tables.
 //
 // A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one transaction of two
-// round trips, which [driver.Queue] decides between them. Times are the server's. A waiter learns that it holds by
+// round trips, which [driver.Queue] decides between them; entering an empty queue, and leaving it if nobody came
+// meanwhile, is one statement each. Times are the server's. A waiter learns that it holds by
 // polling, at once if a client of its own process let it. Importing the package registers the schemes mysql and mariadb.
 //
 // The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
@@ -64,6 +65,7 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 // start makes a driver of a store whose pool and place are set, and closes it if that fails.
 func start(ctx context.Context, s *store) (*Driver, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.loneEnters, s.loneLeaves = s.place.fill(loneEnters), s.place.fill(loneLeaves)
 	if err := s.probe(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -79,6 +81,8 @@ type store struct {
 	place  place
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
+
+	loneEnters, loneLeaves string // statements
 
 	batches bool // several statements may be sent as one text
 	limit   int  // bytes that a text may have

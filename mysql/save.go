@@ -16,13 +16,27 @@ const (
 // save collects the statements that write what the steps have changed.
 func (t *transaction) save(before map[key][]driver.Entry) error {
 	for k, n := range t.rows {
+		was, is := before[k], n.queue.Entries
+		if n.lone && len(is) == 1 && is[0].Ticket == was[0].Ticket && !is[0].Left {
+			if is[0] != was[0] {
+				t.write("UPDATE `{prefix}name` SET `ends` = %d WHERE `hash` = %v", is[0].Ends, k)
+			}
+			continue
+		}
+		if n.lone {
+			was = nil // it moves to the table of claims, unless it goes
+		}
 		w := &writer{t: t, key: k, queue: n.queue}
-		if err := sqldb.Save(w, before[k], n.queue.Entries); err != nil {
+		if err := sqldb.Save(w, was, is); err != nil {
 			return err
 		}
-		if n.queue.Last != n.last && w.inserted {
-			head := n.queue.Entries[0].Ticket
-			t.write("UPDATE `{prefix}name` SET `last` = %d, `head` = %d WHERE `hash` = %v", n.queue.Last, head, k)
+		if w.inserted || n.lone || n.queued && len(is) == 0 && n.last > 0 {
+			head := n.queue.Last
+			if len(is) > 0 {
+				head = is[0].Ticket
+			}
+			t.write("UPDATE `{prefix}name` SET `last` = %d, `head` = %d, `queued` = %d, `ends` = 0 WHERE `hash` = %v",
+				n.queue.Last, head, bit(len(is) > 0), k)
 		}
 	}
 	return nil
@@ -41,7 +55,7 @@ type writer struct {
 }
 
 func (w *writer) Insert(e *driver.Entry) error {
-	if len(e.ID) > maxID || len(e.Client) > maxID || len(e.Owner) > maxOwner || len(e.Record) > driver.MaxRecord {
+	if !fits(e.ID, e.Client, e.Owner, e.Record) {
 		return fmt.Errorf("the claim is too long: id and client may have %d bytes, the owner %d and the record %d", maxID, maxOwner, driver.MaxRecord)
 	}
 	w.inserted = true
@@ -61,6 +75,10 @@ func (w *writer) Update(e *driver.Entry) error {
 func (w *writer) Delete(ticket int64) error {
 	w.t.write("DELETE FROM `{prefix}claim` WHERE `hash` = %v AND `ticket` = %d", w.key, ticket)
 	return nil
+}
+
+func fits(id, client, owner, record string) bool {
+	return len(id) <= maxID && len(client) <= maxID && len(owner) <= maxOwner && len(record) <= driver.MaxRecord
 }
 
 func bit(b bool) int {

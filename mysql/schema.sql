@@ -5,11 +5,24 @@
 
 -- One row for each name in use. Whoever changes the queue of a name locks its row first, so changes come one by one and
 -- tickets are in the order of commits. A row whose name is idle is deleted when floor has its last ticket.
+--
+-- A claim that enters an empty queue is kept in the row of its name, with the last ticket, for as long as no other
+-- enters. One statement puts it there and one takes it out.
 CREATE TABLE IF NOT EXISTS `{prefix}name` (
-    `hash` BINARY(32)     NOT NULL,
-    `name` VARBINARY(255) NOT NULL,
-    `last` BIGINT         NOT NULL, -- highest ticket given
-    `head` BIGINT         NOT NULL, -- no claim has a lower ticket; keeps searches off the rows of claims that have left
+    `hash`     BINARY(32)      NOT NULL,
+    `name`     VARBINARY(255)  NOT NULL,
+    `last`     BIGINT          NOT NULL, -- highest ticket given
+    `head`     BIGINT          NOT NULL, -- no claim has a lower ticket; keeps searches off the rows of claims that have left
+    `queued`   TINYINT         NOT NULL DEFAULT 1, -- 0: the table of claims has none of this name
+    `ends`     BIGINT          NOT NULL DEFAULT 0, -- when the lease of the lone claim ends; 0: there is none
+    `id`       VARBINARY(255)  NOT NULL DEFAULT '',
+    `client`   VARBINARY(255)  NOT NULL DEFAULT '',
+    `owner`    VARBINARY(1024) NOT NULL DEFAULT '',
+    `record`   VARBINARY(4096) NOT NULL DEFAULT '',
+    `weight`   BIGINT          NOT NULL DEFAULT 0,
+    `capacity` BIGINT          NOT NULL DEFAULT 0,
+    `since`    BIGINT          NOT NULL DEFAULT 0,
+    `delay`    BIGINT          NOT NULL DEFAULT 0,
     PRIMARY KEY (`hash`)
 ) ENGINE = InnoDB;
 

@@ -1,0 +1,106 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Enter is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue.
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if c.Ticket == 0 {
+		ticket, err := d.store.enterLone(ctx, c)
+		if err != nil {
+			return driver.Place{}, err
+		}
+		if ticket != 0 {
+			return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL}, nil
+		}
+	}
+	return d.Driver.Enter(ctx, c)
+}
+
+// Leave is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue.
+func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+	if l.Keep == 0 {
+		left, err := d.store.leaveLone(ctx, l.Claim)
+		if err != nil || left {
+			return err
+		}
+	}
+	return d.Driver.Leave(ctx, l)
+}
+
+// The statements of a lone claim. The ticket comes back as the last insert id.
+const (
+	loneEnters = "UPDATE `{prefix}name` SET `last` = LAST_INSERT_ID(GREATEST(`last` + 1, IF({clock} < 1 << 52, {clock}, 0))), " +
+		"`id` = %s, `client` = %s, `owner` = %s, `record` = %s, `weight` = %d, `capacity` = %d, `since` = {clock}, `ends` = {clock} + %d, `delay` = %d " +
+		"WHERE `hash` = %v AND `name` = %s AND `last` > 0 AND NOT `queued` AND `ends` = 0"
+	loneLeaves = "UPDATE `{prefix}name` SET `ends` = 0 WHERE `hash` = %v AND `name` = %s AND `id` = %s AND `ends` > {clock}"
+)
+
+// enterLone has a claim enter a queue that is empty, by a change of the row of its name and of nothing else. The ticket
+// is 0 if the queue is not known to be empty.
+//
+// The statement is safe although it stands alone, since all that it decides by is in the one row that it changes, which
+// the server reads anew after a wait for it.
+func (s *store) enterLone(ctx context.Context, c *driver.Claim) (ticket int64, err error) {
+	if !fits(c.ID, c.Client, c.Owner, c.Record) {
+		return 0, nil // which the long way refuses
+	}
+	result, err := s.lone(ctx, fmt.Sprintf(s.loneEnters,
+		quote([]byte(c.ID)), quote([]byte(c.Client)), quote([]byte(c.Owner)), quote([]byte(c.Record)),
+		c.Weight, c.Capacity, c.TTL.Microseconds(), c.Delay.Microseconds(), keyOf(c.Name), quote([]byte(c.Name))))
+	if changed, err := altered(result, err); err != nil || !changed {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+// leaveLone takes out a claim that is alone in the row of its name, and reports whether it was that.
+func (s *store) leaveLone(ctx context.Context, c *driver.Claim) (bool, error) {
+	return altered(s.lone(ctx, fmt.Sprintf(s.loneLeaves,
+		keyOf(c.Name), quote([]byte(c.Name)), quote([]byte(c.ID)))))
+}
+
+func altered(result sql.Result, err error) (bool, error) {
+	if err != nil || result == nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// lone runs a statement that is a transaction of its own. There is no result if it was not run, or undone, for a reason
+// that the long way has a remedy for.
+func (s *store) lone(ctx context.Context, statement string) (sql.Result, error) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	result, err := conn.ExecContext(ctx, statement)
+	if err == nil {
+		return result, nil
+	}
+	n := number(err)
+	switch {
+	case errors.Is(err, sqldriver.ErrBadConn), n != 0 && again(err):
+		return nil, nil
+	case undone(err):
+		err = s.definite(ctx, err)
+	default:
+		err = s.explain(ctx, err)
+	}
+	switch n {
+	case 0, readOnlyOption, readOnlyTx, readOnlyMode:
+		drop(conn)
+	}
+	return nil, err
+}
