@@ -100,6 +100,25 @@ func TestHeldInBoth(t *testing.T) {
 	x.stand("a name that stays", nil, nil)
 }
 
+// A claim that holds in two stores holds for the shorter of what they confirm.
+func TestShorterLeaseCounts(t *testing.T) {
+	t.Parallel()
+	for what, at := range map[string]func(x *crossed) *memory.Driver{
+		"from": func(x *crossed) *memory.Driver { return x.from }, "to": func(x *crossed) *memory.Driver { return x.to },
+	} {
+		x := cross(t, memories{})
+		long, c := claim(moved, "1"), claim(moved, "1")
+		long.TTL = time.Minute
+		enter(t, at(x), long) // which is not made shorter
+		if p := enter(t, x, c); !p.Holds || p.TTL != c.TTL {
+			t.Errorf("%s has a longer lease: enter = %+v; want it to hold for %v", what, p, c.TTL)
+		}
+		if a := x.renew(c); a.Err != nil || a.TTL != c.TTL {
+			t.Errorf("%s has a longer lease: renewal = %+v; want %v", what, a, c.TTL)
+		}
+	}
+}
+
 // The store from which the name moves is down: nobody has it, and nothing is left in the other.
 func TestFromIsDown(t *testing.T) {
 	t.Parallel()

@@ -52,6 +52,11 @@ func TestClientsWithoutListInCommon(t *testing.T) {
 		if !refused(t, early) {
 			t.Error("the client with the new list works after a minute")
 		}
+		another := m.at(t, old)
+		if refused(t, another) {
+			t.Error("another client with the old list is refused because of one that is not at work")
+		}
+		another.Close()
 		first.Close()
 		<-time.After(time.Minute)
 		for what, d := range map[string]driver.Driver{"both lists": middle, "the new list": early} {
@@ -65,6 +70,29 @@ func TestClientsWithoutListInCommon(t *testing.T) {
 			t.Error("a client with the old list works beside one with the new list")
 		}
 		middle.Close()
+	})
+}
+
+// Who was there first goes on, also if another came to work that should not have.
+func TestEarlierClientGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := memories{}
+		first := m.at(t, old)
+		defer first.Close()
+		refused(t, first)
+		other := claim("stile-shard/lists", "other")
+		other.Weight, other.TTL, other.Record = 1, time.Hour, `{"lists":["other"]}`
+		enter(t, m["a"].Driver(), other)
+		<-time.After(time.Minute)
+		if refused(t, first) {
+			t.Error("the earlier client is refused")
+		}
+		second := m.at(t, old)
+		defer second.Close()
+		if !refused(t, second) {
+			t.Error("a client that comes after the other works; want it refused")
+		}
 	})
 }
 
