@@ -63,7 +63,7 @@ interop: servers build ## lock the same names with stile and with the clients of
 bench: servers ## measure beside other libraries, into docs/benchmarks*.md
 	@mkdir -p docs
 	@cd bench && for page in redis:benchmarks etcd:benchmarks-etcd zookeeper:benchmarks-zookeeper consul:benchmarks-consul \
-		postgres:benchmarks-postgres mysql:benchmarks-mysql setnx:benchmarks-setnx redlock:benchmarks-redlock; do \
+		postgres:benchmarks-postgres mysql:benchmarks-mysql setnx:benchmarks-setnx redlock:benchmarks-redlock memcached:benchmarks-memcached; do \
 		go run . -store "$${page%%:*}" -out "../docs/$${page#*:}.md"; \
 	done
 

@@ -32,7 +32,7 @@ type arena struct {
 	targets  []target
 }
 
-var arenas = []*arena{redisArena, setNXArena, redlockArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena}
+var arenas = []*arena{redisArena, setNXArena, redlockArena, memcachedArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena}
 
 // arenaOf returns the arena with a key.
 func arenaOf(key string) (*arena, error) {

@@ -3,6 +3,7 @@ module github.com/stilelock/stile/bench
 go 1.26.0
 
 require (
+	github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.18.0
 	github.com/redis/go-redis/v9 v9.23.0

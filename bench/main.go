@@ -37,7 +37,7 @@ func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
 	out := flags.String("out", "", "write the page into this `file`; without it, it is printed")
 	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
 	only := flags.String("only", "", "take only the measures whose key matches this `regexp`, as in ^alone$")
-	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, etcd, zookeeper, consul, postgres, mysql")
+	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, memcached, etcd, zookeeper, consul, postgres, mysql")
 	rounds := flags.Int("rounds", 5, "how often to take each measure")
 	seconds := flags.Float64("seconds", 2, "length of a window")
 	profile := flags.String("profile", "", "write profiles of stile's side into this `folder`")
