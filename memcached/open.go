@@ -38,7 +38,7 @@ func OpenPlain(ctx context.Context, a *driver.Address) (*Plain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plain{link: l, prefix: prefix, endless: map[string]time.Time{}}, nil
+	return &Plain{link: l, prefix: prefix, endless: map[string]time.Time{}, held: map[string]*sight{}}, nil
 }
 
 // Open connects to the memcached at an address:

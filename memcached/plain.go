@@ -26,8 +26,9 @@ type Plain struct {
 	link   *link
 	prefix string
 
-	mu      sync.Mutex
+	mu      sync.Mutex           // guards what follows
 	endless map[string]time.Time // claim: since when it waits for a value that never expires
+	held    map[string]*sight    // claim: what it was seen as when it came to hold, to be left in one round trip
 }
 
 var _ interface {
@@ -104,6 +105,7 @@ func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 		case err != nil:
 			return driver.Place{}, err
 		case added:
+			p.remember(c, is)
 			return driver.Place{Ticket: mine.Ticket, Holds: true, TTL: c.TTL}, nil
 		case is.ours(c) && !is.mark.Left:
 			left, done, err := p.extend(ctx, is, key, c)
@@ -155,6 +157,7 @@ func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 				renewals[i].TTL, done, err = p.extend(ctx, is, key, c)
 				return done, err
 			})
+			p.remember(c, nil) // it has another version now
 			p.link.alarm.note(c.ID, renewals[i].Err)
 		})
 	}
@@ -162,10 +165,32 @@ func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 	return renewals
 }
 
-// Leave is two round trips: one to see that the lock is ours, one to delete what was seen.
+// remember keeps what a claim was seen as, if that is its own value; nil forgets it. It returns what there was.
+func (p *Plain) remember(c *driver.Claim, is *sight) *sight {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.held[c.ID]
+	delete(p.held, c.ID)
+	if is != nil && is.ours(c) {
+		p.held[c.ID] = is
+	}
+	return was
+}
+
+// Leave is one round trip if the claim was not renewed, and else two: one to see that the lock is ours, one to delete
+// what was seen.
 func (p *Plain) Leave(ctx context.Context, l *driver.Departure) error {
 	p.waits(l.Claim, false)
 	p.link.alarm.drop(l.Claim.ID)
+	if is := p.remember(l.Claim, nil); is != nil && l.Keep == 0 {
+		if conn, err := p.link.get(ctx); err != nil {
+			return err
+		} else if conn == is.conn {
+			if done, err := p.remove(ctx, is, p.key(l.Claim.Name)); done || err != nil {
+				return err
+			}
+		}
+	}
 	return p.own(ctx, l.Claim, func(is *sight, key string) (bool, error) {
 		if l.Keep == 0 {
 			return p.remove(ctx, is, key)

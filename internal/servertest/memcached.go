@@ -43,7 +43,7 @@ func (s *Server) Memcached(format string, args ...any) string {
 }
 
 func askMemcached(addr, text string) (string, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+	c, err := net.DialTimeout("tcp", addr, 10*time.Second)
 	if err != nil {
 		return "", err
 	}
