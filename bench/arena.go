@@ -15,7 +15,9 @@ import (
 type arena struct {
 	key        string // of the flag -store
 	page       string // where its figures are kept
+	title      string // of the page; "" means the server's name
 	server     string // what it is, as in "one real Redis server"
+	servers    string // how many there are, in a word; "" means one
 	conditions string // how it runs
 	start      func(t servertest.TB) *servertest.Server
 	others     func(t servertest.TB) []string // starts further servers; nil means there are none
@@ -48,6 +50,22 @@ func arenaOf(key string) (*arena, error) {
 
 // name is what people call the server.
 func (a *arena) name() string { return strings.TrimSuffix(a.server, " server") }
+
+// heading is what the page is about.
+func (a *arena) heading() string {
+	if a.title != "" {
+		return a.title
+	}
+	return a.name()
+}
+
+// setting is how many servers there are, with a word before the kind, as in "one real Redis server".
+func (a *arena) setting(word, kind string) string {
+	if a.servers == "" {
+		return "one " + word + kind
+	}
+	return a.servers + " " + word + kind + "s"
+}
 
 // find returns the contender with a name.
 func (a *arena) find(name string) contender {

@@ -24,13 +24,14 @@ const (
 )
 
 var redlockArena = &arena{
-	key: "redlock", page: "docs/benchmarks-redlock.md", server: "Redis server", conditions: "no persistence",
+	key: "redlock", page: "docs/benchmarks-redlock.md", title: "Redlock",
+	server: "Redis server", servers: "five", conditions: "no persistence",
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Redis(t) },
 	others:  redlockOthers,
 	version: redisArena.version, count: redisCounts,
 	contenders: redlockContenders(),
 	peers:      []string{"github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9", "github.com/redis/rueidis"},
-	note: "There are five such servers, which share the cores with the rest. Where one is down, nobody listens at its address. " +
+	note: "Where one is down, nobody listens at its address. " +
 		fmt.Sprintf("The ttl is %v for all; servers had been up for longer before the first measure. ", redlockTTL) +
 		"redsync runs over go-redis with a pool of 64 connections for each server, more than its default, which helps it here.",
 	calm: []string{

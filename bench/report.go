@@ -28,9 +28,9 @@ type facts struct {
 // report writes the page.
 func (b *bench) report(w io.Writer, f *facts) error {
 	var p page
-	p.line("# Benchmarks: %s", b.arena.name())
+	p.line("# Benchmarks: %s", b.arena.heading())
 	p.line("")
-	p.line("stile beside other lock libraries for Go, on one real %s, measured in one run. This page is written by", b.arena.server)
+	p.line("stile beside other lock libraries for Go, on %s, measured in one run. This page is written by", b.arena.setting("real ", b.arena.server))
 	p.line("`%s` in the folder bench, not by hand.", f.command)
 	p.line("")
 	p.line("Compare figures of one run only, and look at the ratios: what else the machine has to do, and whether its cores halt between")
@@ -91,7 +91,8 @@ func (b *bench) report(w io.Writer, f *facts) error {
 	p.line("## How it was measured")
 	p.line("")
 	p.line("- %s, %d cores, %s, %s", f.cpu, f.cores, f.system, f.golang)
-	p.line("- %s, one server on loopback, %s, nothing else on it; server, client and benchmark share the cores", f.server, b.arena.conditions)
+	p.line("- %s, %s on loopback, %s, nothing else on it; server, client and benchmark share the cores",
+		f.server, b.arena.setting("", "server"), b.arena.conditions)
 	p.line("- %s", strings.Join(f.versions, ", "))
 	p.line("- %s; load average %.1f when it began and %.1f when it ended", f.when.UTC().Format("2 January 2006, 15:04 UTC"), f.load[0], f.load[1])
 	p.line("- windows of %v after a quarter of that to warm up; the same ttl (%v) for all where nothing else is said", b.window, defaultTTL)
