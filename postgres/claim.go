@@ -17,7 +17,9 @@ func newCalls(p place) calls {
 	const (
 		answer  = `status, ticket, holds, lease, ahead, retry, have, b_ticket, b_weight, b_holds, b_left, b_since, b_remaining, b_record`
 		columns = `"{schema}".{prefix}now(), name, ticket, weight, capacity, since, ends, delay, told, departed, record`
-		renew   = ` FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c (name, id, ttl, wait, i),
+		claims  = `SELECT name, ticket, weight, capacity, since, ends, delay, told, departed, record FROM "{schema}".{prefix}claim
+UNION ALL SELECT name, last, weight, capacity, since, ends, delay, true, false, record FROM "{schema}".{prefix}name WHERE ends > 0`
+		renew = ` FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c (name, id, ttl, wait, i),
 LATERAL "{schema}".{prefix}do('renew', c.name, c.id, '', NULL, '', '', 0, 0, c.ttl, c.wait, 0, 0, 0, false, false) r ORDER BY c.i`
 	)
 	return calls{
@@ -25,9 +27,9 @@ LATERAL "{schema}".{prefix}do('renew', c.name, c.id, '', NULL, '', '', 0, 0, c.t
 $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::boolean, $16::boolean)`),
 		renew:    p.fill(`SELECT r.status, r.lease, ''` + renew),
 		renewEra: p.fill(`SELECT r.status, r.lease, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)` + renew),
-		list: p.fill(`SELECT ` + columns + ` FROM "{schema}".{prefix}claim
+		list: p.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims
 WHERE name >= $1::bytea AND ($2::bytea IS NULL OR name < $2::bytea) ORDER BY name, ticket`),
-		queue: p.fill(`SELECT ` + columns + ` FROM "{schema}".{prefix}claim WHERE name = $1::bytea ORDER BY ticket`),
+		queue: p.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims WHERE name = $1::bytea ORDER BY ticket`),
 		waiting: p.fill(`SELECT w.i, coalesce(c.told AND NOT c.departed AND c.ends > "{schema}".{prefix}now(), false), c.id IS NULL
 FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) WITH ORDINALITY w (name, ticket, id, i)
 LEFT JOIN "{schema}".{prefix}claim c ON c.name = w.name AND c.ticket = w.ticket AND c.id = w.id`),

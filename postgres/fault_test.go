@@ -98,6 +98,7 @@ func TestKilledWhileEntering(t *testing.T) {
 	s := servertest.Postgres(t, "fsync = on", "wal_writer_delay = 10s")
 	d := open(t, fresh(s))
 	const rounds, workers = 25, 4
+	alone := claim("alone", "") // it comes and goes in the row of its name
 	var (
 		mu      sync.Mutex
 		tickets = map[int64]string{}
@@ -107,6 +108,20 @@ func TestKilledWhileEntering(t *testing.T) {
 		floor := highest
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
+		all.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				was := alone.Ticket
+				alone = claim("alone", fmt.Sprintf("%d-%d", round, i))
+				alone.TTL, alone.Wait = 100*time.Millisecond, 100*time.Millisecond // so that the last one does not stay
+				p, err := d.Enter(ctx, alone)
+				if alone.Ticket = max(was, p.Ticket); err == nil && p.Ticket <= was {
+					t.Errorf("alone: ticket %d after %d", p.Ticket, was)
+				}
+				if err != nil || d.Leave(ctx, &driver.Departure{Claim: alone}) != nil {
+					return
+				}
+			}
+		})
 		for w := range workers {
 			all.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {

@@ -1,9 +1,9 @@
 // Package postgres keeps locks in PostgreSQL, as rows of two tables.
 //
-// A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one call of a function in
-// the database, so one round trip and one transaction. Whoever lets others hold notifies exactly their clients, each of
-// which listens on one connection. Times are the server's. Importing the package registers the schemes postgres and
-// postgresql.
+// A claim is a row, or, while it is alone, part of the row of its name, which serialises all that happens to the queue.
+// Each verb is one call of a function in the database, so one round trip and one transaction. Whoever lets others hold
+// notifies exactly their clients, each of which listens on one connection. Times are the server's. Importing the package
+// registers the schemes postgres and postgresql.
 //
 // The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
 // only locks then needs these rights:

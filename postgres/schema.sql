@@ -12,11 +12,25 @@ CREATE TABLE "{schema}".{prefix}meta (
 
 -- One row for each name in use. Whoever changes the queue of a name locks its row first, so changes come one by one and
 -- tickets are in the order of commits. A row whose name is idle is deleted when floor has its last ticket.
+--
+-- A claim that enters an empty queue is kept in the row of its name, with the last ticket, for as long as no other
+-- enters. One update that touches no index puts it there, and one takes it out.
 CREATE TABLE "{schema}".{prefix}name (
-    name    bytea  PRIMARY KEY,
-    last    bigint NOT NULL, -- highest ticket given
-    head    bigint NOT NULL, -- no claim has a lower ticket; keeps searches off the rows of claims that have left
-    watched bigint NOT NULL  -- until when changes are told to those who watch
+    name     bytea   PRIMARY KEY,
+    last     bigint  NOT NULL, -- highest ticket given
+    head     bigint  NOT NULL, -- no claim has a lower ticket; keeps searches off the rows of claims that have left
+    watched  bigint  NOT NULL, -- until when changes are told to those who watch
+    queued   boolean NOT NULL DEFAULT true, -- false: the table of claims has none of this name
+    ends     bigint  NOT NULL DEFAULT 0, -- of the lone claim, and so are those that follow; 0: there is none
+    id       bytea   NOT NULL DEFAULT '',
+    client   bytea   NOT NULL DEFAULT '',
+    channel  text    NOT NULL DEFAULT '',
+    owner    bytea   NOT NULL DEFAULT '',
+    record   bytea   NOT NULL DEFAULT '',
+    weight   bigint  NOT NULL DEFAULT 0,
+    capacity bigint  NOT NULL DEFAULT 0,
+    since    bigint  NOT NULL DEFAULT 0,
+    delay    bigint  NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70);
 
 CREATE TABLE "{schema}".{prefix}claim (
@@ -54,8 +68,8 @@ CREATE FUNCTION "{schema}".{prefix}do(
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $stile$
 DECLARE
-    v_last bigint; v_head bigint; v_watched bigint; -- the row of the name
-    v_now bigint;
+    v_last bigint; v_head bigint; v_watched bigint; v_queued boolean; v_lone boolean; -- the row of the name
+    v_now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     e record; v_gone bigint; v_live boolean; v_fits boolean; -- the claim that is looked at
     v_open boolean; v_room bigint;    -- whether all claims so far hold, and what they leave of the capacity
     v_count bigint; v_first bigint;   -- claims so far, and when the first of them goes
@@ -65,15 +79,54 @@ DECLARE
     v_rest_weight bigint; v_rest_capacity bigint; -- what a new claim would join
     v_found boolean; v_dead boolean; v_ends bigint; v_removed bigint; v_kept bigint;
     v_expired bigint[]; v_woken bigint[]; v_reclaimed bigint[];
-    v_new boolean := false; v_changed boolean := false;
+    v_new boolean := false; v_changed boolean := false; v_commit text;
 BEGIN
     status := 'gone'; ticket := 0; holds := false; lease := 0; ahead := 0; retry := 0; have := 0;
     b_ticket := 0; b_weight := 0; b_holds := false; b_left := false; b_since := 0; b_remaining := 0; b_record := '';
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'a lock is taken in a transaction of its own that is read committed' USING ERRCODE = 'STI01';
     END IF;
+
+    -- A claim that is or comes to be alone. All that these decide by is in the row that they change, which is read anew
+    -- after a wait for it. A time from before that wait is good enough: nobody else's lease is judged by it.
+    IF p_verb = 'enter' AND p_ticket = 0 THEN
+        UPDATE "{schema}".{prefix}name n SET last = greatest(n.last + 1, CASE WHEN v_now < 1::bigint << 52 THEN v_now ELSE 0 END),
+            ends = v_now + p_ttl, id = p_id, client = p_client, channel = coalesce(p_channel, ''), owner = p_owner, record = p_record,
+            weight = p_weight, capacity = p_capacity, since = v_now, delay = p_delay
+        WHERE n.name = p_name AND n.last > 0 AND NOT n.queued AND n.ends = 0 AND n.watched <= v_now
+        RETURNING n.last INTO ticket;
+        v_lone := FOUND;
+        IF v_lone THEN
+            holds := true; lease := p_ttl;
+        ELSE
+            ticket := 0;
+        END IF;
+    ELSIF p_verb = 'renew' THEN
+        UPDATE "{schema}".{prefix}name n SET ends = greatest(n.ends, v_now + p_ttl)
+        WHERE n.name = p_name AND n.ends > v_now AND n.id = p_id RETURNING n.last, n.ends - v_now INTO ticket, lease;
+        v_lone := FOUND;
+        IF v_lone THEN
+            holds := true;
+        ELSE
+            ticket := 0; lease := 0;
+        END IF;
+    ELSIF p_verb = 'leave' AND p_keep = 0 THEN
+        UPDATE "{schema}".{prefix}name n SET ends = 0
+        WHERE n.name = p_name AND n.ends > v_now AND n.id = p_id AND n.watched <= v_now;
+        v_lone := FOUND;
+    END IF;
+    IF v_lone THEN
+        status := 'ok';
+        IF p_verb = 'leave' THEN -- see the end
+            v_commit := set_config('synchronous_commit', 'off', true);
+        ELSIF current_setting('synchronous_commit') IN ('off', 'local') THEN
+            v_commit := set_config('synchronous_commit', 'on', true);
+        END IF;
+        RETURN;
+    END IF;
+
     LOOP
-        SELECT n.last, n.head, n.watched INTO v_last, v_head, v_watched
+        SELECT n.last, n.head, n.watched, n.queued, n.ends > 0 INTO v_last, v_head, v_watched, v_queued, v_lone
         FROM "{schema}".{prefix}name n WHERE n.name = p_name FOR UPDATE;
         EXIT WHEN FOUND;
         IF p_verb <> 'enter' OR p_ticket <> 0 THEN
@@ -86,6 +139,12 @@ BEGIN
         IF NOT FOUND THEN
             RAISE EXCEPTION 'the table {prefix}meta was emptied' USING ERRCODE = 'STI02';
         END IF;
+    END IF;
+    IF v_lone THEN
+        INSERT INTO "{schema}".{prefix}claim SELECT n.name, n.last, n.id, n.client, n.channel, n.owner, n.record, n.weight,
+            n.capacity, n.since, n.ends, n.delay, true, false FROM "{schema}".{prefix}name n WHERE n.name = p_name;
+        UPDATE "{schema}".{prefix}name n SET ends = 0, head = n.last, queued = true WHERE n.name = p_name;
+        v_head := v_last; v_queued := true;
     END IF;
     v_now := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint; -- not before the row is ours: that takes time
 
@@ -171,7 +230,7 @@ BEGIN
     IF v_new THEN
         INSERT INTO "{schema}".{prefix}claim VALUES (p_name, ticket, p_id, p_client, p_channel, p_owner, p_record, p_weight,
             p_capacity, v_now, v_ends, p_delay, holds, false);
-        UPDATE "{schema}".{prefix}name n SET last = {prefix}do.ticket, head = coalesce(v_front, {prefix}do.ticket)
+        UPDATE "{schema}".{prefix}name n SET last = {prefix}do.ticket, head = coalesce(v_front, {prefix}do.ticket), queued = true
         WHERE n.name = p_name;
     ELSIF v_found THEN
         UPDATE "{schema}".{prefix}claim c SET ends = v_ends, told = c.told OR holds, channel = coalesce(p_channel, c.channel)
@@ -191,6 +250,9 @@ BEGIN
     IF v_removed IS NOT NULL OR v_expired <> '{}' THEN
         DELETE FROM "{schema}".{prefix}claim c WHERE c.name = p_name AND c.ticket = ANY (v_expired || v_removed);
     END IF;
+    IF v_count = 0 AND NOT v_new AND v_queued AND v_last > 0 THEN
+        UPDATE "{schema}".{prefix}name n SET queued = false, last = v_last WHERE n.name = p_name;
+    END IF;
     IF v_woken <> '{}' THEN
         UPDATE "{schema}".{prefix}claim c SET told = true WHERE c.name = p_name AND c.ticket = ANY (v_woken);
         PERFORM pg_notify(c.channel, c.ticket || ' ' || encode(c.id, 'hex'))
@@ -203,9 +265,9 @@ BEGIN
     -- What a client is promised must be on disk before it is told, whatever the default is here. A lock that was freed
     -- for nobody and a refusal need not be: should a crash undo them, a claim that nobody has any more runs out.
     IF p_verb = 'leave' AND v_kept IS NULL AND v_woken = '{}' OR p_verb = 'enter' AND NOT v_found AND v_woken = '{}' THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
+        v_commit := set_config('synchronous_commit', 'off', true);
     ELSIF current_setting('synchronous_commit') IN ('off', 'local') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
+        v_commit := set_config('synchronous_commit', 'on', true);
     END IF;
 END
 $stile$;
@@ -219,7 +281,7 @@ DECLARE
     v_now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 BEGIN
     SELECT array_agg(idle.name) INTO v_names FROM (
-        SELECT n.name FROM "{schema}".{prefix}name n WHERE n.last < v_now - p_idle AND n.watched < v_now
+        SELECT n.name FROM "{schema}".{prefix}name n WHERE n.last < v_now - p_idle AND n.watched < v_now AND n.ends = 0
         LIMIT p_most FOR UPDATE SKIP LOCKED
     ) idle;
     -- A new statement: it sees the claims that entered before their names were locked.
