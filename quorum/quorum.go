@@ -71,6 +71,7 @@ type Driver struct {
 	ranked bool          // all nodes are members
 	ahead  atomic.Int64  // by how many microseconds the most advanced clock of a node is ahead of boottime
 	closed chan struct{} // closed when Close begins
+	jobs   chan func()   // for goroutines that have made a call, and have a stack that has grown
 	base   context.Context
 	cancel context.CancelFunc // ends what nodes are asked
 
@@ -82,6 +83,7 @@ type Driver struct {
 	lanes  map[lane]chan struct{} // closed when the last call in the lane is over
 	ghosts map[lane]ghost
 	held   map[string]*holding // claims that hold, by id
+	idle   int                 // goroutines that wait for another call to make
 	missed map[string]int      // how often in a row a claim that waits got some nodes, and not enough
 }
 
@@ -94,7 +96,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 		o = &Options{}
 	}
 	d := &Driver{
-		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}),
+		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
 		lanes: map[lane]chan struct{}{}, ghosts: map[lane]ghost{}, held: map[string]*holding{}, missed: map[string]int{},
 	}
 	d.o.fill()
@@ -208,6 +210,42 @@ func (d *Driver) proposal() int64 {
 
 // proposeAhead is more than two clients' ideas of the same clock differ.
 const proposeAhead = 50 * time.Millisecond
+
+// maxIdle is how many goroutines are kept for another call.
+const maxIdle = 16
+
+// work runs f in a goroutine that Close waits for. The caller holds mu, and the driver is not closed.
+func (d *Driver) work(f func()) {
+	if d.idle == 0 {
+		d.tasks.Go(func() { d.toil(f) })
+		return
+	}
+	d.idle--
+	d.jobs <- f // has room for one each
+}
+
+// toil makes one call after another, until there are too many who would wait for the next, or the driver is closed.
+func (d *Driver) toil(f func()) {
+	for {
+		f()
+		d.mu.Lock()
+		if d.ended || d.idle == maxIdle {
+			d.mu.Unlock()
+			return
+		}
+		d.idle++
+		d.mu.Unlock()
+		select {
+		case f = <-d.jobs:
+		case <-d.closed:
+			select {
+			case f = <-d.jobs: // given just before
+			default:
+				return
+			}
+		}
+	}
+}
 
 // timeout is how long the nodes may take to answer for a claim.
 func (d *Driver) timeout(ttl time.Duration) time.Duration {

@@ -71,7 +71,7 @@ func (d *Driver) askLocked(within time.Duration, id string, to []int, enough fun
 	put := func(i int) {
 		n := d.nodes[i]
 		turn := d.enter(lane{id, i})
-		d.tasks.Go(func() {
+		d.work(func() {
 			var v vote
 			if v.err = turn.wait(ctx); v.err == nil {
 				v.place, v.err = q(ctx, n)

@@ -11,6 +11,9 @@ import (
 	"github.com/stilelock/stile/quorum"
 )
 
+//go:embed lua/redlock/enter_lone.lua
+var redlockEnterLoneLua string
+
 //go:embed lua/redlock/stamp.lua
 var redlockStampLua string
 
@@ -71,7 +74,7 @@ var _ quorum.Member = (*voter)(nil)
 func newVoter(d *Driver, prefix string) *voter {
 	v := &voter{
 		SetNX:  newSetNX(d, prefix),
-		enters: newScript(setNXParseLua + setNXEnterLua + redlockStampLua + setNXTakeLua),
+		enters: newScript(redlockEnterLoneLua + setNXParseLua + setNXEnterLua + redlockStampLua + setNXTakeLua),
 		raise:  newScript(setNXParseLua + redlockRaiseLua),
 	}
 	v.enters.beside, v.raise.beside = ticketKey, ticketKey
