@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -142,10 +143,13 @@ func (r *roll) look() {
 	r.err = err
 }
 
-// look reports whether a client that came before has no list in common with this one. Of two, the one that comes later
-// reads after both have come.
+// look reports whether a client that came before has no list in common with this one. Of two that come at once, the later
+// reads after both have come. A client that has one before it does not come at all, so that nobody takes it to be at work.
 func (p *page) look(ctx context.Context, own *rollRecord) bool {
 	if p.claim.ID == "" {
+		if p.before(ctx, own, math.MaxInt64) {
+			return true
+		}
 		p.claim.ID = rand.Text()
 	}
 	place, err := p.Enter(ctx, &p.claim)
@@ -157,6 +161,12 @@ func (p *page) look(ctx context.Context, own *rollRecord) bool {
 		return false
 	}
 	p.claim.Ticket = place.Ticket
+	return p.before(ctx, own, place.Ticket)
+}
+
+// before reports whether there is a client with a lower ticket that has no list in common with this one. A store that does
+// not answer tells nothing.
+func (p *page) before(ctx context.Context, own *rollRecord, ticket int64) bool {
 	all, err := p.lister.List(ctx, &driver.Query{Name: rollName})
 	if err != nil {
 		return false
@@ -164,7 +174,7 @@ func (p *page) look(ctx context.Context, own *rollRecord) bool {
 	for _, l := range all {
 		for _, st := range l.Claims {
 			var other rollRecord
-			if st.Ticket < place.Ticket && json.Unmarshal([]byte(st.Record), &other) == nil && !own.meets(&other) {
+			if st.Ticket < ticket && json.Unmarshal([]byte(st.Record), &other) == nil && !own.meets(&other) {
 				return true
 			}
 		}
