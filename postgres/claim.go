@@ -11,9 +11,10 @@ import (
 )
 
 // calls are the statements of the verbs.
-type calls struct{ do, renew, renewEra, list, queue, waiting, mark, clean string }
+type calls struct{ do, renew, list, queue, waiting, mark, clean string }
 
-func newCalls(p place) calls {
+// newCalls returns the statements; renewing tells the era too, which is an expression.
+func newCalls(p place, era string) calls {
 	const (
 		answer  = `status, ticket, holds, lease, ahead, retry, have, b_ticket, b_weight, b_holds, b_left, b_since, b_remaining, b_record`
 		columns = `"{schema}".{prefix}now(), name, ticket, weight, capacity, since, ends, delay, told, departed, record`
@@ -25,8 +26,7 @@ LATERAL "{schema}".{prefix}do('renew', c.name, c.id, '', NULL, '', '', 0, 0, c.t
 	return calls{
 		do: p.fill(`SELECT ` + answer + ` FROM "{schema}".{prefix}do($1::text, $2::bytea, $3::bytea, $4::bytea, $5::text, $6::bytea, $7::bytea,
 $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::boolean, $16::boolean)`),
-		renew:    p.fill(`SELECT r.status, r.lease, ''` + renew),
-		renewEra: p.fill(`SELECT r.status, r.lease, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)` + renew),
+		renew: p.fill(`SELECT r.status, r.lease, ` + era + renew),
 		list: p.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims
 WHERE name >= $1::bytea AND ($2::bytea IS NULL OR name < $2::bytea) ORDER BY name, ticket`),
 		queue: p.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims WHERE name = $1::bytea ORDER BY ticket`),
@@ -164,11 +164,7 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		names, ids = append(names, []byte(c.Name)), append(ids, []byte(c.ID))
 		ttls, wait = append(ttls, micros(c.TTL)), append(wait, micros(c.Wait))
 	}
-	statement := d.calls.renew
-	if d.alerts.knows() {
-		statement = d.calls.renewEra
-	}
-	err := d.query(ctx, statement, []any{names, ids, ttls, wait}, func(rows pgx.Rows) error {
+	err := d.query(ctx, d.calls.renew, []any{names, ids, ttls, wait}, func(rows pgx.Rows) error {
 		var (
 			status, era string
 			lease       int64
@@ -176,7 +172,7 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		err := rows.Scan(&status, &lease, &era)
 		d.alerts.heard(era)
 		answers[part[i]] = driver.Renewal{TTL: span(lease)}
-		if status != "ok" {
+		if status != "ok" || d.alerts.fell(cs[part[i]].ID) {
 			d.alerts.remove(cs[part[i]].ID)
 			answers[part[i]] = driver.Renewal{Err: d.alerts.gone()}
 		}

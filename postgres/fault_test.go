@@ -404,6 +404,43 @@ func TestStandbyPromoted(t *testing.T) {
 	}
 }
 
+// Another cluster answers at the same address, here with a copy of the claims. All leases are lost at once, with the
+// reason, and tickets go on rising.
+func TestOtherCluster(t *testing.T) {
+	t.Parallel()
+	one, other := servertest.Postgres(t), servertest.Postgres(t)
+	s := schema()
+	copied := open(t, "postgres://postgres@"+other.Addr+"/postgres?schema="+s)
+	d := open(t, "postgres://postgres@"+one.Addr+","+other.Addr+"/postgres?schema="+s)
+	alerted := make(chan []string, 10)
+	d.Alert(func(ids ...string) { alerted <- ids })
+	a, b, c := claim("name", "a"), claim("name", "b"), claim("name", "c")
+	enter(t, copied, claim("name", "a"))
+	enter(t, d, a)
+	servertest.KillPostgres(one)
+	var err error
+	servertest.Until(t, "the other cluster answers", func() bool {
+		err = renew(t, d, a)
+		return err == nil || errors.Is(err, driver.ErrGone)
+	})
+	if !errors.Is(err, driver.ErrGone) {
+		t.Errorf("renewal of a claim that the other cluster has a copy of: %v; want ErrGone", err)
+	}
+	says(t, err, "another cluster of PostgreSQL answers than before (system ")
+	if ids := <-alerted; !slices.Equal(ids, []string{"a"}) {
+		t.Errorf("%q are in danger; want all", ids)
+	}
+	if enter(t, d, b); b.Ticket <= a.Ticket {
+		t.Errorf("ticket %d after %d", b.Ticket, a.Ticket)
+	}
+	if err := renew(t, d, b); err != nil {
+		t.Errorf("renewal of a claim that entered there: %v", err)
+	}
+	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("leaving with a claim that never entered: %v; want ErrGone", err)
+	}
+}
+
 // A synchronous standby is waited for, whatever the default of the user's transactions, so a failover to it loses nothing.
 func TestSynchronousStandby(t *testing.T) {
 	t.Parallel()

@@ -211,7 +211,7 @@ func (l *listener) listen(ctx context.Context) error {
 		defer cancel()
 		conn.Close(bye)
 	}()
-	if era, err := timeline(ctx, conn); err == nil {
+	if era, err := l.d.now(ctx, conn); err == nil {
 		l.d.alerts.heard(era)
 	}
 	l.turn(ctx, true)

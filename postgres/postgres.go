@@ -48,6 +48,7 @@ type Driver struct {
 	poller   *poller
 	watch    *watch
 	alerts   alerts
+	era      string // the expression that tells it
 	traits   driver.Traits
 	named    atomic.Bool // statements may be prepared: connections stay with their server
 
@@ -82,7 +83,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
 // start makes a driver. If it owns the pool, whose dialer that is, the pool is closed with it, also if the driver cannot
 // be made.
 func start(ctx context.Context, pool *pgxpool.Pool, p place, owned *dialer) (*Driver, error) {
-	d := &Driver{pool: pool, dialer: owned, place: p, channel: "stile_" + rand.Text(), calls: newCalls(p)}
+	d := &Driver{pool: pool, dialer: owned, place: p, channel: "stile_" + rand.Text(), calls: newCalls(p, "''")}
 	config := pool.Config().ConnConfig
 	d.secret, d.user = config.Password, config.User
 	d.ctx, d.cancel = context.WithCancel(context.Background())

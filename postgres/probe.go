@@ -46,9 +46,12 @@ func (d *Driver) probe(ctx context.Context) error {
 		d.listener.off = d.reason(deaf)
 	}
 	d.named.Store(deaf == nil)
-	// Not every server that calls itself PostgreSQL tells its timeline.
-	if era, err := timeline(ctx, d.pool); err == nil {
-		d.alerts.begin(era)
+	for _, d.era = range eras { // not every server that calls itself PostgreSQL tells, nor to every user
+		if now, err := d.now(ctx, d.pool); err == nil {
+			d.alerts.begin(now)
+			d.calls = newCalls(d.place, d.era)
+			break
+		}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -57,9 +60,9 @@ func (d *Driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// timeline returns what changes when a standby is promoted.
-func timeline(ctx context.Context, q querier) (era string, err error) {
-	err = q.QueryRow(ctx, "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)", plain).Scan(&era)
+// now returns the era of the server.
+func (d *Driver) now(ctx context.Context, q querier) (era string, err error) {
+	err = q.QueryRow(ctx, "SELECT "+d.era, plain).Scan(&era)
 	return era, err
 }
 
