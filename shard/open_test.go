@@ -2,10 +2,12 @@ package shard_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +19,8 @@ import (
 
 func init() {
 	driver.Register("down", func(_ context.Context, a *driver.Address) (driver.Driver, error) {
-		if s := sites[a.Path]; s != nil {
+		if found, ok := sites.Load(a.Path); ok {
+			s := found.(*site)
 			s.tries.Add(1)
 			if s.up.Load() {
 				return &declaring{s.store.Driver(), s.changes}, nil
@@ -35,10 +38,14 @@ type site struct {
 	changes func(*driver.Traits)
 }
 
-var sites = map[string]*site{
-	"late":    {store: memory.NewStore()},
-	"weak":    {store: memory.NewStore(), changes: func(t *driver.Traits) { t.Granularity = time.Millisecond / 2 }},
-	"closing": {store: memory.NewStore()},
+var sites sync.Map // by the path of their URL
+
+// newSite returns a store that cannot be reached yet, and its URL.
+func newSite(changes func(*driver.Traits)) (*site, string) {
+	s := &site{store: memory.NewStore(), changes: changes}
+	path := rand.Text()
+	sites.Store(path, s)
+	return s, "down:///" + path
 }
 
 // A declaring driver says other things of itself than memory does.
@@ -204,8 +211,8 @@ func TestOpenRefuses(t *testing.T) {
 // A store that is down does not keep the others from being opened, and is opened once it is there.
 func TestOpenWithOneDown(t *testing.T) {
 	t.Parallel()
-	s := sites["late"]
-	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2=down:///late")
+	s, url := newSite(nil)
+	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2="+url)
 	if p := enter(t, d, claim("deploy", "1")); !p.Holds { // in store b
 		t.Errorf("enter where a store is up = %+v; want a place that holds", p)
 	}
@@ -239,12 +246,13 @@ func TestOpenWithOneDown(t *testing.T) {
 // What was told of all stores when they were opened stays true.
 func TestLateStoreThatPromisesLess(t *testing.T) {
 	t.Parallel()
-	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2=down:///weak")
-	sites["weak"].up.Store(true)
+	s, url := newSite(func(t *driver.Traits) { t.Granularity = time.Millisecond / 2 })
+	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2="+url)
+	s.up.Store(true)
 	var err error
 	servertest.Until(t, "the store is tried again", func() bool {
 		_, err = d.Enter(t.Context(), claim("report", "1"))
-		return sites["weak"].tries.Load() > 1
+		return s.tries.Load() > 1
 	})
 	if !driver.IsRejected(err) || driver.IsUnreachable(err) || !strings.Contains(err.Error(), "store c: the store promises less") {
 		t.Errorf("enter = %v; want it refused for good", err)
@@ -253,17 +261,18 @@ func TestLateStoreThatPromisesLess(t *testing.T) {
 
 func TestCloseBeforeAllAreOpen(t *testing.T) {
 	t.Parallel()
-	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2=down:///closing")
+	s, url := newSite(nil)
+	d := openURL(t, "shard://?stores=a=memory://;b=memory://?prefix=b;c*2="+url)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	sites["closing"].up.Store(true)
+	s.up.Store(true)
 	for _, name := range []string{"deploy", "report"} {
 		if _, err := d.Enter(t.Context(), claim(name, "1")); !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("enter %s after close = %v; want ErrClosed", name, err)
 		}
 	}
-	if n := sites["closing"].tries.Load(); n != 1 {
+	if n := s.tries.Load(); n != 1 {
 		t.Errorf("the store was tried %d times; want not after close", n)
 	}
 }
