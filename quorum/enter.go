@@ -94,18 +94,21 @@ func (d *Driver) admit(ctx context.Context, c *driver.Claim) (*driver.Claim, err
 
 // enter asks one node for a place. A member's vote counts only if it is known who gave it.
 func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
-	store, err := n.store()
+	store, err := n.reachable()
 	if err != nil {
 		return driver.Place{}, err
 	}
 	m, ok := store.(Member)
 	if !ok {
-		return store.Enter(ctx, c)
+		p, err := store.Enter(ctx, c)
+		n.reached(err)
+		return p, err
 	}
 	if err := n.admitted(ctx, m); err != nil {
 		return driver.Place{}, err
 	}
 	p, err := m.Vote(ctx, c, least)
+	n.reached(err)
 	if err == nil && p.Holds {
 		if barred := n.admitted(ctx, m); barred != nil {
 			return driver.Place{}, fmt.Errorf("it granted the claim, but %w", barred)

@@ -24,11 +24,13 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	d.release(claim.ID)
 	names := d.names(&claim)
 	r, err := d.askLocked(d.timeout(claim.TTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
-		store, err := n.store()
+		store, err := n.reachable()
 		if err != nil {
 			return driver.Place{}, err
 		}
-		return driver.Place{}, store.Leave(ctx, &driver.Departure{Claim: names(n.index), Keep: l.Keep})
+		err = store.Leave(ctx, &driver.Departure{Claim: names(n.index), Keep: l.Keep})
+		n.reached(err)
+		return driver.Place{}, err
 	})
 	d.mu.Unlock()
 	if err != nil {

@@ -62,6 +62,7 @@ type node struct {
 	open   func(ctx context.Context) (driver.Driver, error)
 	driver atomic.Pointer[driver.Driver] // nil until it was opened
 	turn   chan struct{}                 // has room for whoever opens or checks it
+	rest   atomic.Pointer[rest]          // nil if it could be reached the last time
 
 	mu      sync.Mutex // guards what follows
 	cause   error      // why it is not open
@@ -94,6 +95,34 @@ func (n *node) store() (driver.Driver, error) {
 		return nil, driver.Rejected(driver.Unreachable(n.cause))
 	}
 	return nil, driver.Rejected(driver.Unreachable(fmt.Errorf("it is not connected")))
+}
+
+// restFor is how long a node that could not be reached is not asked: to be refused a connection for each request costs
+// about as much as an answer.
+const restFor = 100 * time.Millisecond
+
+// A rest is why and until when a node is not asked.
+type rest struct {
+	err   error
+	until time.Time
+}
+
+// reachable returns the node's store, or why it cannot be reached, as was found out a moment ago.
+func (n *node) reachable() (driver.Driver, error) {
+	if r := n.rest.Load(); r != nil && time.Now().Before(r.until) {
+		return nil, r.err
+	}
+	return n.store()
+}
+
+// reached notes whether the node could be asked, by what became of a request.
+func (n *node) reached(err error) {
+	switch {
+	case err != nil && driver.IsRejected(err) && driver.IsUnreachable(err):
+		n.rest.Store(&rest{err, time.Now().Add(restFor)})
+	case n.rest.Load() != nil:
+		n.rest.Store(nil)
+	}
 }
 
 // connect opens the node if it is not open, and checks it if it is a member. The error says why it cannot vote.

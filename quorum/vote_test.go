@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -203,4 +204,42 @@ func drained(t *testing.T, list []*server, name string) {
 			runtime.Gosched()
 		}
 	}
+}
+
+// A node that refuses connections is not asked for each request, and soon again.
+func TestUnreachableNodeRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			drivers []*memory.Driver
+			nodes   []quorum.Node
+		)
+		for i := range 3 {
+			drivers = append(drivers, memory.New())
+			nodes = append(nodes, quorum.Node{Name: fmt.Sprint("m", i), Driver: drivers[i]})
+		}
+		d, err := quorum.New(t.Context(), nodes, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		drivers[0].Inject(memory.Fault{Times: -1, Err: driver.Rejected(driver.Unreachable(errors.New("nobody listens")))})
+		for i := range 20 {
+			c := claim("rests", fmt.Sprint("c", i))
+			holds(t, d, c)
+			leaves(t, d, c)
+			synctest.Wait()
+		}
+		if n := drivers[0].Calls(memory.Enter) + drivers[0].Calls(memory.Leave); n != 1 {
+			t.Errorf("the node was asked %d times by 20 locks at once; want 1", n)
+		}
+		drivers[0].Heal()
+		pass(time.Second)
+		c := claim("rests", "after")
+		holds(t, d, c)
+		synctest.Wait()
+		if list, err := drivers[0].List(t.Context(), &driver.Query{Name: "rests"}); err != nil || len(list) != 1 {
+			t.Errorf("the node has %+v, %v once it is back; want the claim", list, err)
+		}
+		leaves(t, d, c)
+	})
 }

@@ -274,8 +274,14 @@ func TestRedlockForeign(t *testing.T) {
 		p, err := try(t, d, waiter)
 		return err == nil && p.Holds
 	})
-	if got := servers[0].Redis([]string{"SET", "theirs", "their token", "NX", "PX", "1500"}); got != nil {
-		t.Errorf("their SET NX = %v while stile holds; want nil", got)
+	taken := 0
+	for _, s := range servers {
+		if s.Redis([]string{"SET", "theirs", "their token", "NX", "PX", "1500"}) == "OK" {
+			taken++ // their last lease there ended after the claim held
+		}
+	}
+	if taken > 1 {
+		t.Errorf("they get %d of 3 servers while stile holds; want no majority", taken)
 	}
 	all("DEL", "theirs") // by a client that does not look whose it is
 	if a := d.Renew(soon(t), []*driver.Claim{waiter})[0]; !errors.Is(a.Err, driver.ErrGone) {
