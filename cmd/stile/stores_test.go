@@ -67,6 +67,9 @@ var storeRows = []storeRow{
 		primary, _ := servertest.PostgresPair(t)
 		return "postgres://postgres@" + primary.Addr + "/postgres"
 	}},
+	{"PostgreSQL, advisory locks of one connection", "postgres://host/database?mode=session", func(t *testing.T) string {
+		return "postgres://postgres@" + servertest.Postgres(t, "fsync = on").Addr + "/postgres?mode=session"
+	}},
 	{"MySQL or MariaDB", "mysql://host/database", func(t *testing.T) string {
 		return "mysql://root@" + servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1").Addr + "/mysql"
 	}},
