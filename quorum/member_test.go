@@ -23,6 +23,7 @@ type server struct {
 	tickets map[string]int64 // that were raised, by claim
 	report  quorum.Report
 	wrong   time.Duration // of the clock
+	slow    time.Duration // how long a report takes, which reads the clock at its end
 	starts  int64
 }
 
@@ -67,6 +68,12 @@ func (m *member) Contact() int64 {
 }
 
 func (m *member) Report(context.Context) (*quorum.Report, error) {
+	m.s.mu.Lock()
+	slow := m.s.slow
+	m.s.mu.Unlock()
+	if slow > 0 {
+		<-time.After(slow)
+	}
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	r := m.s.report

@@ -67,9 +67,11 @@ type node struct {
 	mu      sync.Mutex // guards what follows
 	cause   error      // why it is not open
 	report  *Report    // the last one; nil if there was none
-	at      time.Duration
-	contact int64 // when report was asked for
-	sound   bool  // report is the answer to the last question
+	clock   time.Time     // what the member's clock showed
+	at      time.Duration // at this moment of ours
+	within  time.Duration // give or take the half of this
+	contact int64         // when report was asked for
+	sound   bool          // report is the answer to the last question
 	barred  time.Duration
 	why     string // it does not vote before barred; "" if it may
 	twin    bool   // it is the same server as another node, and that is why
@@ -224,11 +226,14 @@ func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	at := sent + (came-sent)/2
-	if was := n.report; was != nil {
+	within, moved := came-sent, false
+	if n.report != nil {
 		passed := at - n.at
-		moved := r.Clock.Sub(was.Clock) - passed
-		if allowed := n.d.o.ClockStep + (came - sent) + time.Duration(drift*float64(passed)); moved.Abs() > allowed {
-			n.why, n.barred = fmt.Sprintf("its clock was moved by %v", moved.Round(time.Millisecond)), came+longest
+		by := r.Clock.Sub(n.clock) - passed
+		unsure := (within + n.within) / 2
+		if allowed := n.d.o.ClockStep + unsure + time.Duration(drift*float64(passed)); by.Abs() > allowed {
+			moved = true
+			n.why, n.barred = fmt.Sprintf("its clock was moved by %v", by.Round(time.Millisecond)), came+longest
 		}
 	}
 	if fresh := n.report == nil || n.report.ID != r.ID; fresh && !r.Keeps && r.Up < longest {
@@ -238,7 +243,10 @@ func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
 	if n.twin {
 		n.why, n.barred = "it is the same server as node "+twin, 0
 	}
-	n.report, n.at, n.contact, n.sound = r, at, contact, true
+	if n.report == nil || moved || within <= max(n.within, n.d.o.ClockStep) { // a slow answer would hide what comes next
+		n.clock, n.at, n.within = r.Clock, at, within
+	}
+	n.report, n.contact, n.sound = r, contact, true
 }
 
 // advance notes the most advanced of the nodes' clocks.
@@ -247,7 +255,7 @@ func (d *Driver) advance() {
 	for _, n := range d.nodes {
 		n.mu.Lock()
 		if n.report != nil {
-			most = max(most, n.report.Clock.UnixMicro()-n.at.Microseconds())
+			most = max(most, n.clock.UnixMicro()-n.at.Microseconds())
 		}
 		n.mu.Unlock()
 	}

@@ -62,6 +62,39 @@ func TestMovedClockDoesNotVote(t *testing.T) {
 	}
 }
 
+// reports sets how long the reports of servers take, and by how much their clocks are wrong.
+func reports(list []*server, slow, wrong time.Duration) {
+	for _, s := range list {
+		s.mu.Lock()
+		s.slow, s.wrong = slow, wrong
+		s.mu.Unlock()
+	}
+}
+
+// A member that answers late has not moved its clock.
+func TestSlowMemberVotes(t *testing.T) {
+	t.Parallel()
+	list := servers(3)
+	reports(list, 800*time.Millisecond, 0)
+	d, _ := open(t, list, nil)
+	reports(list, 0, 0)
+	quorum.Check(d)
+	holds(t, d, claim("slow", "x"))
+}
+
+// One that has moved it is found out when it is quick again.
+func TestSlowMemberHidesNothing(t *testing.T) {
+	t.Parallel()
+	list := servers(3)
+	d, _ := open(t, list, nil)
+	reports(list, 800*time.Millisecond, -400*time.Millisecond)
+	quorum.Check(d)
+	reports(list, 0, -400*time.Millisecond)
+	quorum.Check(d)
+	_, err := d.Enter(t.Context(), claim("slow", "x"))
+	says(t, err, "it does not vote: its clock was moved by")
+}
+
 // Two members that turn out to be one server have one vote.
 func TestTwinDoesNotVote(t *testing.T) {
 	t.Parallel()
