@@ -64,9 +64,9 @@ type node struct {
 	turn   chan struct{}                 // has room for whoever opens or checks it
 	rest   atomic.Pointer[rest]          // nil if it could be reached the last time
 
-	mu      sync.Mutex // guards what follows
-	cause   error      // why it is not open
-	report  *Report    // the last one; nil if there was none
+	mu      sync.Mutex    // guards what follows
+	cause   error         // why it is not open
+	report  *Report       // the last one; nil if there was none
 	clock   time.Time     // what the member's clock showed
 	at      time.Duration // at this moment of ours
 	within  time.Duration // give or take the half of this
