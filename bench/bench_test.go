@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -40,8 +42,8 @@ func TestQuick(t *testing.T) {
 
 func testQuick(t *testing.T, a *arena, only string) {
 	file := filepath.Join(t.TempDir(), "page.md")
-	h := &host{}
-	defer h.end()
+	h := &servertest.Host{Program: "bench"}
+	defer h.End()
 	var said bytes.Buffer
 	if err := mainErr(h, []string{"-store", a.key, "-quick", "-only", only, "-out", file}, &said, &said); err != nil {
 		t.Fatalf("%v\n%s", err, &said)
@@ -85,8 +87,8 @@ func testQuick(t *testing.T, a *arena, only string) {
 }
 
 func TestOnly(t *testing.T) {
-	h := &host{}
-	defer h.end()
+	h := &servertest.Host{Program: "bench"}
+	defer h.End()
 	var page, said bytes.Buffer
 	if err := mainErr(h, []string{"-quick", "-only", "^alone$"}, &page, &said); err != nil {
 		t.Fatal(err)

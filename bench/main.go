@@ -16,22 +16,24 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 func main() {
 	if runChild() {
 		return
 	}
-	h := &host{}
+	h := &servertest.Host{Program: "bench"}
 	err := mainErr(h, os.Args[1:], os.Stdout, os.Stderr)
-	h.end()
+	h.End()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func mainErr(h *host, args []string, stdout, stderr io.Writer) error {
+func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "write the page into this `file`; without it, it is printed")

@@ -38,8 +38,8 @@ func main() {
 
 // all plays everything at once, since most of it is waiting, and reports whether it went well.
 func all(w *setting, only string) bool {
-	t := &host{}
-	defer t.end()
+	t := &servertest.Host{Program: "peers"}
+	defer t.End()
 	w.dir = t.TempDir()
 	var err error
 	if w.self, err = os.Executable(); err != nil {
