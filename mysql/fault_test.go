@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -95,6 +96,8 @@ func TestConnectionsKilled(t *testing.T) {
 	}
 }
 
+var kills = flag.Int("kills", 12, "how often the server is killed while claims enter")
+
 // The server is killed again and again while claims enter. Whatever a client was told is still so, and no ticket is
 // given twice.
 func TestKilledWhileEntering(t *testing.T) {
@@ -109,14 +112,13 @@ func TestKilledWhileEntering(t *testing.T) {
 func killWhileEntering(t *testing.T, workers int) {
 	s := servertest.MySQL(t, durable...)
 	d := open(t, fresh(t, s))
-	const rounds = 12
 	var (
 		mu      sync.Mutex
 		tickets = map[int64]string{}
 		highest int64
 		last    *driver.Claim // that a client was told of
 	)
-	for round := range rounds {
+	for round := range *kills {
 		floor := highest
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -91,20 +92,22 @@ func TestConnectionsKilled(t *testing.T) {
 	await(t, d, b)
 }
 
+var kills = flag.Int("kills", 25, "how often the server is killed while claims enter")
+
 // The server is killed again and again while claims enter. Whatever a client was told is still so, and no ticket is
 // given twice.
 func TestKilledWhileEntering(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t, "fsync = on", "wal_writer_delay = 10s")
 	d := open(t, fresh(s))
-	const rounds, workers = 25, 4
+	const workers = 4
 	alone := claim("alone", "") // it comes and goes in the row of its name
 	var (
 		mu      sync.Mutex
 		tickets = map[int64]string{}
 		highest int64
 	)
-	for round := range rounds {
+	for round := range *kills {
 		floor := highest
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -170,7 +173,7 @@ func TestKilledWhileEntering(t *testing.T) {
 			t.Errorf("claim %s with ticket %d was confirmed, and is gone", id, ticket)
 		}
 	}
-	t.Logf("%d claims entered in %d lives of the server", len(tickets), rounds)
+	t.Logf("%d claims entered in %d lives of the server", len(tickets), *kills)
 }
 
 // The reply to an entry is lost. Asked again, the claim is where it was.
