@@ -155,11 +155,18 @@ func (d *Driver) ticket(c *driver.Claim, votes []vote) int64 {
 	case !d.ranked:
 		return number(c.ID)
 	}
+	d.mu.Lock()
+	h := d.held[c.ID]
+	d.mu.Unlock()
 	var most int64
 	for _, v := range votes {
-		if v.came && v.err == nil && v.place.Holds {
-			most = max(most, v.place.Ticket)
+		if !v.came || v.err != nil || !v.place.Holds {
+			continue
 		}
+		if h != nil && v.place.Ticket == h.claim.Ticket {
+			return v.place.Ticket // it has stood there since it was won; another node gave it a higher one too late
+		}
+		most = max(most, v.place.Ticket)
 	}
 	return most
 }

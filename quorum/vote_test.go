@@ -175,6 +175,28 @@ func TestTicketsAreAgreedOn(t *testing.T) {
 	}
 }
 
+// A node that was late with a higher ticket of its own does not change that of a claim that was won without it.
+func TestTicketStays(t *testing.T) {
+	t.Parallel()
+	list := servers(3)
+	d, members := open(t, list, nil)
+	c := claim("stays", "x")
+	members[2].SetLink(memory.Refused)
+	was := holds(t, d, c)
+	c.Ticket = 0 // as if the answer were lost
+	members[2].SetLink(memory.Up)
+	list[2].mu.Lock()
+	list[2].last["stays"] = was.Ticket + int64(time.Hour)
+	list[2].mu.Unlock()
+	if p, err := members[2].Vote(t.Context(), c, 0); err != nil || p.Ticket <= was.Ticket {
+		t.Fatalf("late vote = %+v, %v; want a higher ticket than %d", p, err, was.Ticket)
+	}
+	members[0].SetLink(memory.Refused)
+	if is := holds(t, d, c); is.Ticket != was.Ticket {
+		t.Errorf("ticket %d the second time; want %d", is.Ticket, was.Ticket)
+	}
+}
+
 // A request to leave after an attempt that failed, which arrives late, does not take out what a later attempt has won.
 func TestLateDepartureHitsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
