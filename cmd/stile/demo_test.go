@@ -57,6 +57,18 @@ func TestDemoJudges(t *testing.T) {
 	}
 }
 
+// Tokens that mean nothing in the store need not rise.
+func TestDemoWithoutTokens(t *testing.T) {
+	var out strings.Builder
+	d := &demo{processes: 2, tickets: 2, out: &out, tokenless: true}
+	if err := d.judge(&box{tickets: 2, pids: []int{1, 2}, sales: []sale{{ticket: 2, token: 1}, {ticket: 1, token: 1}}}); err != nil {
+		t.Error(err)
+	}
+	if want := "Exactly 2, none twice. This store gives no tokens"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, &out)
+	}
+}
+
 func TestBoxReadsLedger(t *testing.T) {
 	b, err := openBox(filepath.Join(t.TempDir(), "box"), 2)
 	if err != nil {
