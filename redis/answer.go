@@ -4,30 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
 )
 
-// An answer is what a script returned after key and id.
+// An answer is what a script returned after key and id, or one text that begins with the id.
 type answer []rueidis.RedisMessage
+
+var errOther = errors.New("redis answered another request than this one: the connection is not to be trusted")
 
 // read takes an answer apart and makes sure that it is the one to this request.
 func (d *Driver) read(ctx context.Context, r rueidis.RedisResult, q request) (answer, error) {
 	if r.NonRedisError() != nil {
 		d.down.Store(true)
 	}
-	list, err := r.ToArray()
+	m, err := r.ToMessage()
 	if err = d.explain(ctx, err); errors.Is(err, driver.ErrForeign) {
 		return nil, foreignKey(q.key, "string")
 	}
 	if err != nil {
 		return nil, err
 	}
+	if text, err := m.ToString(); err == nil && q.id != "" && strings.HasPrefix(text+"\n", q.id+"\n") {
+		return answer{m}, nil
+	}
+	list, _ := m.ToArray()
 	a := answer(list)
 	if len(a) < 3 || a.text(0) != q.key || a.text(1) != q.id {
-		return nil, errors.New("redis answered another request than this one: the connection is not to be trusted")
+		return nil, errOther
 	}
 	rest := a[3:]
 	switch status := a.text(2); status {
@@ -42,6 +50,19 @@ func (d *Driver) read(ctx context.Context, r rueidis.RedisResult, q request) (an
 	default:
 		return nil, fmt.Errorf("redis answered with unknown status %q", status)
 	}
+}
+
+// quick returns the ticket of a claim that holds by a script's quick part, which says no more.
+func (a answer) quick() (ticket int64, ok bool) {
+	if len(a) != 1 {
+		return 0, false
+	}
+	_, after, ok := strings.Cut(a.text(0), "\n")
+	if !ok {
+		return 0, false
+	}
+	ticket, err := strconv.ParseInt(after, 10, 64)
+	return ticket, err == nil && ticket > waitingTicket
 }
 
 func foreignKey(key, kind string) error {

@@ -5,9 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,12 +19,14 @@ type dialer struct {
 	cancel  context.CancelFunc
 	made    atomic.Int64 // connections so far, each counted before its first use
 
-	mu   sync.Mutex // guards open
-	open map[*conn]bool
+	mu      sync.Mutex // guards what follows
+	open    map[*conn]bool
+	calls   map[*call]bool // those under way
+	looking bool           // they are looked at soon
 }
 
 func newDialer(timeout time.Duration) *dialer {
-	t := &dialer{timeout: timeout, open: map[*conn]bool{}}
+	t := &dialer{timeout: timeout, open: map[*conn]bool{}, calls: map[*call]bool{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
 }
@@ -66,19 +66,48 @@ func (c *conn) interrupt(before time.Time) {
 // grace is how long a call may still take when its context has ended: to end it costs the connection.
 const grace = 20 * time.Millisecond
 
-// heed ends calls that hang when ctx has ended, until the function that it returns is called.
-func (t *dialer) heed(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		ended := time.Now()
-		time.AfterFunc(grace, func() {
-			t.mu.Lock()
-			open := slices.Collect(maps.Keys(t.open))
-			t.mu.Unlock()
-			for _, c := range open {
-				c.interrupt(ended)
+// heed ends calls that hang when ctx has ended, until the function that it returns is called. Calls are looked at every
+// now and then while there are any, which costs each far less than to be told by its context.
+func (t *dialer) heed(ctx context.Context) (stop func()) {
+	c := &call{ctx: ctx}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.calls[c] = true
+	if !t.looking {
+		t.looking = true
+		time.AfterFunc(grace/2, t.look)
+	}
+	return func() {
+		t.mu.Lock()
+		delete(t.calls, c)
+		t.mu.Unlock()
+	}
+}
+
+// A call is one whose context is heeded.
+type call struct {
+	ctx   context.Context
+	ended time.Time // when it was seen that the context has ended; zero before
+}
+
+func (t *dialer) look() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for c := range t.calls {
+		switch {
+		case c.ctx.Err() == nil:
+		case c.ended.IsZero():
+			c.ended = now
+		case now.Sub(c.ended) >= grace:
+			for open := range t.open {
+				open.interrupt(c.ended)
 			}
-		})
-	})
+		}
+	}
+	if t.looking = len(t.calls) > 0 && t.ctx.Err() == nil; t.looking {
+		time.AfterFunc(grace/2, t.look)
+	}
 }
 
 // A dialError says which address could not be connected to, and for how long that was tried.

@@ -82,15 +82,24 @@ func (s *SetNX) enter(ctx context.Context, c *driver.Claim, script *script, more
 	if strings.ContainsAny(c.ID+c.Client, "\n") {
 		return driver.Place{}, driver.Rejected(errors.New("an id must not have line breaks"))
 	}
-	reclaim := ""
+	had, reclaim := int64(0), ""
+	if c.Ticket > waitingTicket {
+		had = c.Ticket
+	}
 	if c.Reclaim {
 		reclaim = "r"
 	}
+	ttl, delay := millis(c.TTL), millis(c.Delay)
+	begin, end := valueOf(c)
 	a, err := s.d.run(ctx, script, request{s.key(c.Name), c.ID, append([]string{
-		c.ID, number(c.Ticket), number(millis(c.TTL)), number(millis(c.Delay)), c.Client, driver.EncodeName(c.Owner), c.Record, reclaim,
+		c.ID, number(had), number(ttl + delay), begin, end, number(ttl), number(delay), c.Client, driver.EncodeName(c.Owner), reclaim,
 	}, more...)})
 	if err != nil {
 		return driver.Place{}, err
+	}
+	if ticket, ok := a.quick(); ok {
+		s.waits(c, false)
+		return driver.Place{Ticket: ticket, Holds: true, TTL: time.Duration(ttl) * time.Millisecond}, nil
 	}
 	if a.number(1) == 1 {
 		s.waits(c, false)
@@ -147,9 +156,14 @@ func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 func (s *SetNX) Leave(ctx context.Context, l *driver.Departure) error {
 	s.waits(l.Claim, false)
 	c := l.Claim
-	_, err := s.d.run(ctx, s.scripts.leave, request{s.key(c.Name), c.ID, []string{
-		c.ID, number(millis(l.Keep)), number(millis(c.Delay)), number(c.Ticket), c.Client, driver.EncodeName(c.Owner),
-	}})
+	head := ""
+	if begin, end := valueOf(c); c.Delay == 0 {
+		head = begin + number(c.Ticket) + strings.TrimSuffix(end, c.Record)
+	}
+	a, err := s.d.run(ctx, s.scripts.leave, request{s.key(c.Name), c.ID, []string{c.ID, number(millis(l.Keep)), head}})
+	if _, entered := a.quick(); entered {
+		return errOther
+	}
 	return err
 }
 
@@ -201,6 +215,11 @@ func listed(all []driver.Listing, name string, a answer) []driver.Listing {
 		return all
 	}
 	return append(all, driver.Listing{Name: name, Capacity: driver.All, Claims: claims})
+}
+
+// valueOf is what stands in the key of a claim that holds, before its ticket and after.
+func valueOf(c *driver.Claim) (begin, end string) {
+	return "stile1\n" + c.ID + "\n", "\n" + c.Client + "\n" + driver.EncodeName(c.Owner) + "\n" + number(millis(c.Delay)) + "\n" + c.Record
 }
 
 func (s *SetNX) key(name string) string { return s.d.prefix + name }

@@ -158,7 +158,7 @@ func TestSetNXWithoutRights(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
 	d := openSetNX(t, "redis://"+s.Addr)
-	s.Redis([]string{"ACL", "SETUSER", "default", "-get"})
+	s.Redis(foreignLock("forbidden", "theirs"), []string{"ACL", "SETUSER", "default", "-get"})
 	_, err := d.Enter(timely(t), claim("forbidden", "ours"))
 	if errors.Is(err, driver.ErrForeign) || !driver.IsRejected(err) {
 		t.Errorf("enter = %v; want a refusal that is not ErrForeign", err)

@@ -49,7 +49,7 @@ func (s *compared) Enter(ctx context.Context, c *driver.Claim) (driver.Place, er
 
 // keep notes what the script has set.
 func (s *compared) keep(c *driver.Claim, ticket int64) {
-	value := strings.Join([]string{"stile1", c.ID, number(ticket), c.Client, driver.EncodeName(c.Owner), "0", c.Record}, "\n")
+	begin, end := valueOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.held) >= s.most {
@@ -66,7 +66,7 @@ func (s *compared) keep(c *driver.Claim, ticket int64) {
 		p = &possession{}
 		s.held[c.ID] = p
 	}
-	p.value, p.ttl = value, max(p.ttl, c.TTL)
+	p.value, p.ttl = begin+number(ticket)+end, max(p.ttl, c.TTL)
 	p.until = time.Now().Add(2 * p.ttl)
 }
 

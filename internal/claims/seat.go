@@ -110,7 +110,10 @@ func (s *seat) retire() {
 func (s *seat) leave() error {
 	k := s.k
 	k.mu.Lock()
-	renewing, keep := s.renewing, max(0, s.keep-k.clock.now())
+	renewing, keep := s.renewing, time.Duration(0)
+	if s.keep > 0 {
+		keep = max(0, s.keep-k.clock.now())
+	}
 	k.mu.Unlock()
 	if renewing != nil {
 		<-renewing // it ends within a part of the ttl

@@ -1,11 +1,12 @@
--- quorum.Member.Vote on a name that nobody has, before the rest is set up: the usual case, and the quick one.
-if (ARGV[2] == '0' or ARGV[2] == '1') and not redis.pcall('GET', KEYS[1]) then
-  local t = redis.call('TIME')
-  local now, last = t[1] * 1000000 + t[2], tonumber(redis.call('GET', KEYS[2]) or 0) or 0
-  local given = math.max(now, last + 1, tonumber(ARGV[9]))
-  local ticket = string.format('%.0f', given)
-  redis.call('SET', KEYS[2], ticket, 'PX', string.format('%.0f', math.max(0, given - now) / 1000 + 3600000))
-  redis.call('SET', KEYS[1], 'stile1\n' .. ARGV[1] .. '\n' .. ticket .. '\n' .. ARGV[5] .. '\n' .. ARGV[6] .. '\n' .. ARGV[4] .. '\n' .. ARGV[7],
-    'PX', ARGV[3] + ARGV[4])
-  return {KEYS[1], ARGV[1], 'ok', ticket, 1, ARGV[3] * 1000}
+-- quorum.Member.Vote on a name that nobody has, before the rest is set up: the usual case, and the quick one. Tickets of
+-- the same length are compared as texts. One that is well ahead of this server's clock is kept for longer, by the rest.
+local least = ARGV[11]
+if ARGV[2] == '0' then
+  local t, last = redis.call('TIME'), redis.call('GET', KEYS[2])
+  local now = t[1] .. string.sub('00000' .. t[2], -6)
+  if #now == #least and now <= least and string.sub(least, 1, -7) - t[1] < 60 and (not last or #last == #least and last < least)
+    and redis.call('SET', KEYS[1], ARGV[4] .. least .. ARGV[5], 'NX', 'PX', ARGV[3]) then
+    redis.call('SET', KEYS[2], least, 'PX', 3660000)
+    return ARGV[1] .. '\n' .. least
+  end
 end

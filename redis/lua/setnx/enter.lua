@@ -1,5 +1,6 @@
--- ARGV: id, ticket that the claim has, ttl and lock-delay in milliseconds, client, owner, record, reclaim
-local had, ttl, span = ARGV[2], tonumber(ARGV[3]), ARGV[3] + ARGV[4]
+-- ARGV: id, ticket that the claim has or 0, how long the key is to stand, what the value has before and after the ticket,
+-- ttl and lock-delay in milliseconds, client, owner, reclaim
+local had, span, ttl = ARGV[2], ARGV[3], tonumber(ARGV[6])
 if mine == id then
   if gone then
     return {key, id, 'gone'}
@@ -10,9 +11,9 @@ if mine == id then
   end
   return {key, id, 'ok', ticket, 1, (left - delay) * 1000}
 end
-if had ~= '0' and had ~= '1' then
+if had ~= '0' then
   return {key, id, 'gone'}
 end
-if value and not (ARGV[8] == 'r' and mine and owner ~= '' and owner == ARGV[6] and client ~= ARGV[5]) then
+if value and not (ARGV[10] == 'r' and mine and owner ~= '' and owner == ARGV[9] and client ~= ARGV[8]) then
   return {key, id, 'ok', 0, 0, left, mine and 'ours' or 'foreign', standing()}
 end

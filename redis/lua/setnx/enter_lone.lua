@@ -1,8 +1,9 @@
--- driver.Enter on a name that nobody has, before the rest is set up: the usual case, and the quick one.
-if (ARGV[2] == '0' or ARGV[2] == '1') and not redis.pcall('GET', KEYS[1]) then
+-- driver.Enter on a key that is not there, before the rest is set up: the usual case, and the quick one. A ticket is the
+-- server's time in microseconds, put together of the texts that TIME answers with.
+if ARGV[2] == '0' then
   local t = redis.call('TIME')
-  local ticket = string.format('%.0f', t[1] * 1000000 + t[2])
-  redis.call('SET', KEYS[1], 'stile1\n' .. ARGV[1] .. '\n' .. ticket .. '\n' .. ARGV[5] .. '\n' .. ARGV[6] .. '\n' .. ARGV[4] .. '\n' .. ARGV[7],
-    'PX', ARGV[3] + ARGV[4])
-  return {KEYS[1], ARGV[1], 'ok', ticket, 1, ARGV[3] * 1000}
+  local ticket = t[1] .. string.sub('00000' .. t[2], -6)
+  if redis.call('SET', KEYS[1], ARGV[4] .. ticket .. ARGV[5], 'NX', 'PX', ARGV[3]) then
+    return ARGV[1] .. '\n' .. ticket
+  end
 end

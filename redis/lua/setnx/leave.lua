@@ -1,4 +1,4 @@
--- ARGV: id, how long the lock is kept, lock-delay in milliseconds, ticket, client, owner
+-- ARGV: id, how long the lock is kept, what the value begins with if the lock has no delay
 if mine ~= id or gone then
   return {key, id, 'gone'}
 end

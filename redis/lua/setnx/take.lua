@@ -1,2 +1,2 @@
-redis.call('SET', key, table.concat({'stile1', id, ticket, ARGV[5], ARGV[6], ARGV[4], ARGV[7]}, '\n'), 'PX', span)
+redis.call('SET', key, ARGV[4] .. ticket .. ARGV[5], 'PX', span)
 return {key, id, 'ok', ticket, 1, ttl * 1000}
