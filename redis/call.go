@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
@@ -25,6 +26,24 @@ func (d *Driver) run(ctx context.Context, s *script, q request) (answer, error) 
 		r = d.client.Do(bounded, d.eval(s, q))
 	}
 	return d.read(ctx, r, q)
+}
+
+// setNX sets a key that is not there, and tells whether it did.
+func (d *Driver) setNX(ctx context.Context, key, value string, ttl time.Duration) (bool, error) {
+	if err := d.connected(ctx, key); err != nil {
+		return false, d.explain(ctx, err)
+	}
+	bounded, release := d.bound(ctx)
+	defer release()
+	r := d.client.Do(bounded, d.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis(ttl)).Build())
+	err := r.Error()
+	if rueidis.IsRedisNil(err) {
+		return false, nil
+	}
+	if r.NonRedisError() != nil {
+		d.down.Store(true)
+	}
+	return err == nil, d.explain(ctx, err)
 }
 
 // atOnce is how many requests one pipeline carries, so that a batch does not keep the server from others for long.

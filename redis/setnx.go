@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -25,6 +26,7 @@ type SetNX struct {
 	layout  string
 	scripts *setNXScripts
 	tracker *tracker
+	last    atomic.Int64 // ticket
 
 	mu      sync.Mutex
 	endless map[string]time.Time // claim: since when it waits for a key that never expires
@@ -62,25 +64,65 @@ func (s *SetNX) Traits() driver.Traits {
 		t.Wake = "poll"
 	}
 	t.Notes = append(slices.Clone(t.Notes),
-		"Layout "+s.layout+": exclusive locks alone, in no order, and tokens that rise only while every client is stile.")
+		"Layout "+s.layout+": exclusive locks alone, in no order, and tokens that are worth nothing to a resource.")
 	return t
 }
 
 // Close is [driver.Driver].
 func (s *SetNX) Close() error { return s.d.Close() }
 
-// Enter is one round trip. A claim that does not hold has no place in the server: entering again is another attempt.
+// Enter is one round trip, or two if somebody has the lock. A claim that does not hold has no place in the server:
+// entering again is another attempt.
 func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if s.layout == layoutSetNX && c.Ticket == 0 && !c.Try && !c.Reclaim {
+		if p, err := s.set(ctx, c); err != nil || p.Holds {
+			return p, err
+		}
+	}
 	return s.enter(ctx, c, s.scripts.enter)
+}
+
+// set is the usual attempt of one who would wait: SET NX costs the server an eighth of a script. It says nothing of who
+// has the lock, and neither tells the server's time, so the ticket is of this client's.
+func (s *SetNX) set(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := s.allows(c); err != nil {
+		return driver.Place{}, err
+	}
+	ticket, ttl := s.clock(), time.Duration(millis(c.TTL))*time.Millisecond
+	begin, end := valueOf(c)
+	set, err := s.d.setNX(ctx, s.key(c.Name), begin+number(ticket)+end, ttl+c.Delay)
+	if err != nil || !set {
+		return driver.Place{}, err
+	}
+	return driver.Place{Ticket: ticket, Holds: true, TTL: ttl}, nil
+}
+
+// clock returns the time in microseconds, each another.
+func (s *SetNX) clock() int64 {
+	for {
+		last := s.last.Load()
+		next := max(last+1, time.Now().UnixMicro())
+		if s.last.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// allows refuses what the layout does not have.
+func (s *SetNX) allows(c *driver.Claim) error {
+	if c.Weight != driver.All || c.Capacity != driver.All {
+		return fmt.Errorf("%w: layout %s has neither readers nor permits", driver.ErrUnsupported, s.layout)
+	}
+	if strings.ContainsAny(c.ID+c.Client, "\n") {
+		return driver.Rejected(errors.New("an id must not have line breaks"))
+	}
+	return nil
 }
 
 // enter runs a script that enters a claim, with further arguments.
 func (s *SetNX) enter(ctx context.Context, c *driver.Claim, script *script, more ...string) (driver.Place, error) {
-	if c.Weight != driver.All || c.Capacity != driver.All {
-		return driver.Place{}, fmt.Errorf("%w: layout %s has neither readers nor permits", driver.ErrUnsupported, s.layout)
-	}
-	if strings.ContainsAny(c.ID+c.Client, "\n") {
-		return driver.Place{}, driver.Rejected(errors.New("an id must not have line breaks"))
+	if err := s.allows(c); err != nil {
+		return driver.Place{}, err
 	}
 	had, reclaim := int64(0), ""
 	if c.Ticket > waitingTicket {
