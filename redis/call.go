@@ -16,14 +16,19 @@ type request struct {
 
 // run runs a script and returns its answer, without the part that says whose it is.
 func (d *Driver) run(ctx context.Context, s *script, q request) (answer, error) {
+	return d.runOn(ctx, d.client, s, q)
+}
+
+// runOn is run on a client, or one connection of it.
+func (d *Driver) runOn(ctx context.Context, on rueidis.CoreClient, s *script, q request) (answer, error) {
 	if err := d.connected(ctx, q.key); err != nil {
 		return nil, d.explain(ctx, err)
 	}
 	bounded, release := d.bound(ctx)
 	defer release()
-	r := d.client.Do(bounded, d.evalsha(s, q))
+	r := on.Do(bounded, d.evalsha(s, q))
 	if noScript(r) {
-		r = d.client.Do(bounded, d.eval(s, q))
+		r = on.Do(bounded, d.eval(s, q))
 	}
 	return d.read(ctx, r, q)
 }

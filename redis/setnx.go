@@ -29,7 +29,7 @@ type SetNX struct {
 	last    atomic.Int64 // ticket
 
 	mu      sync.Mutex
-	endless map[string]time.Time // claim: since when it waits for a key that never expires
+	waiting map[string]*waiter // by claim
 }
 
 var _ interface {
@@ -53,7 +53,7 @@ func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 // newSetNX makes a driver over the connections of another, which it owns from now on.
 func newSetNX(d *Driver, prefix string) *SetNX {
 	d.prefix = prefix
-	return &SetNX{d: d, layout: layoutSetNX, scripts: newSetNXScripts(""), tracker: d.tracker, endless: map[string]time.Time{}}
+	return &SetNX{d: d, layout: layoutSetNX, scripts: newSetNXScripts(""), tracker: d.tracker, waiting: map[string]*waiter{}}
 }
 
 // Traits is [driver.Driver].
@@ -124,27 +124,28 @@ func (s *SetNX) enter(ctx context.Context, c *driver.Claim, script *script, more
 	if err := s.allows(c); err != nil {
 		return driver.Place{}, err
 	}
-	had, reclaim := int64(0), ""
-	if c.Ticket > waitingTicket {
-		had = c.Ticket
-	}
+	reclaim := ""
 	if c.Reclaim {
 		reclaim = "r"
 	}
 	ttl, delay := millis(c.TTL), millis(c.Delay)
 	begin, end := valueOf(c)
-	a, err := s.d.run(ctx, script, request{s.key(c.Name), c.ID, append([]string{
-		c.ID, number(had), number(ttl + delay), begin, end, number(ttl), number(delay), c.Client, driver.EncodeName(c.Owner), reclaim,
+	on, bell := rueidis.CoreClient(s.d.client), (<-chan struct{})(nil)
+	if c.Ticket == waitingTicket && !c.Try {
+		on, bell = s.tracker.through(ctx, s.key(c.Name))
+	}
+	a, err := s.d.runOn(ctx, on, script, request{s.key(c.Name), c.ID, append([]string{
+		c.ID, number(c.Ticket), number(ttl + delay), begin, end, number(ttl), number(delay), c.Client, driver.EncodeName(c.Owner), reclaim,
 	}, more...)})
 	if err != nil {
 		return driver.Place{}, err
 	}
 	if ticket, ok := a.quick(); ok {
-		s.waits(c, false)
+		s.waits(c, nil)
 		return driver.Place{Ticket: ticket, Holds: true, TTL: time.Duration(ttl) * time.Millisecond}, nil
 	}
 	if a.number(1) == 1 {
-		s.waits(c, false)
+		s.waits(c, nil)
 		return driver.Place{Ticket: a.number(0), Holds: true, TTL: a.span(2)}, nil
 	}
 	p := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1}
@@ -155,27 +156,11 @@ func (s *SetNX) enter(ctx context.Context, c *driver.Claim, script *script, more
 		p.Blocker = blockers[0]
 	}
 	left := time.Duration(a.number(2)) * time.Millisecond
-	if left < 0 && !c.Try && s.waits(c, true) > max(c.TTL, c.Wait) {
+	if !c.Try && s.waits(c, &waiter{bell: bell, left: left}) > max(c.TTL, c.Wait) {
 		return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it", driver.ErrForeign, s.key(c.Name))
 	}
 	p.Retry = max(0, left)
 	return p, nil
-}
-
-// waits notes whether a claim waits for a key that never expires, and returns how long it has.
-func (s *SetNX) waits(c *driver.Claim, endless bool) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !endless {
-		delete(s.endless, c.ID)
-		return 0
-	}
-	since, ok := s.endless[c.ID]
-	if !ok {
-		since = time.Now()
-		s.endless[c.ID] = since
-	}
-	return time.Since(since)
 }
 
 // Renew sends all renewals in few pipelines.
@@ -196,7 +181,7 @@ func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 
 // Leave is one round trip.
 func (s *SetNX) Leave(ctx context.Context, l *driver.Departure) error {
-	s.waits(l.Claim, false)
+	s.waits(l.Claim, nil)
 	c := l.Claim
 	head := ""
 	if begin, end := valueOf(c); c.Delay == 0 {

@@ -17,11 +17,56 @@ const (
 	deafFor    = 30 * time.Second       // until it is asked again whether it can
 )
 
+// A waiter is what is known of a claim that somebody is in the way of.
+type waiter struct {
+	bell    <-chan struct{} // rings when the key has changed since the claim was refused; nil if that is not known
+	left    time.Duration   // of the key; negative if it never expires
+	endless time.Time       // since when it does not
+}
+
+// waits notes that a claim was refused, or with nil that it does not wait any more. It returns for how long it has waited
+// for a key that never expires.
+func (s *SetNX) waits(c *driver.Claim, w *waiter) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w == nil {
+		delete(s.waiting, c.ID)
+		return 0
+	}
+	before := s.waiting[c.ID]
+	s.waiting[c.ID] = w
+	if w.left >= 0 {
+		return 0
+	}
+	w.endless = time.Now()
+	if before != nil && !before.endless.IsZero() {
+		w.endless = before.endless
+	}
+	return time.Since(w.endless)
+}
+
+// refused returns how a claim was refused, if that says when to look again: once, since the bell may have rung then.
+func (s *SetNX) refused(c *driver.Claim) (w waiter, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.waiting[c.ID]
+	if known == nil || known.bell == nil {
+		return waiter{}, false
+	}
+	w, known.bell = *known, nil
+	return w, true
+}
+
 // Await waits until the key is free, or may be. The server tells of every change of a key that this client has looked
 // at, whoever makes it (CLIENT TRACKING); where it cannot, the key is looked at again and again.
 func (s *SetNX) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	key := s.key(c.Name)
 	pause := lookLeast
+	if w, ok := s.refused(c); ok {
+		if rung, err := s.heed(ctx, w.bell, pause, w.left); rung || err != nil {
+			return driver.Place{}, err
+		}
+	}
 	for {
 		left, bell, err := s.tracker.look(ctx, key)
 		switch {
@@ -34,22 +79,33 @@ func (s *SetNX) Await(ctx context.Context, c *driver.Claim) (driver.Place, error
 		case left == noKey:
 			return driver.Place{}, nil
 		}
-		wait := pause/2 + rand.N(pause/2)
-		if bell != nil {
-			wait = lookSafely
+		if _, err := s.heed(ctx, bell, pause, time.Duration(left)*time.Millisecond); err != nil {
+			return driver.Place{}, err
 		}
-		if left > 0 {
-			wait = min(wait, time.Duration(left)*time.Millisecond+time.Millisecond)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-bell:
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-s.d.ctx.Done():
-		}
-		timer.Stop()
 		pause = min(2*pause, lookMost)
+	}
+}
+
+// heed waits until a bell rings, or without one for about a pause, and in any case until nothing is left of the key.
+func (s *SetNX) heed(ctx context.Context, bell <-chan struct{}, pause, left time.Duration) (rung bool, err error) {
+	wait := pause/2 + rand.N(pause/2)
+	if bell != nil {
+		wait = lookSafely
+	}
+	if left > 0 {
+		wait = min(wait, left+time.Millisecond)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-bell:
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-s.d.ctx.Done():
+		return false, driver.ErrClosed
 	}
 }
 
@@ -81,6 +137,18 @@ func (t *tracker) look(ctx context.Context, key string) (int64, <-chan struct{},
 	bell := t.bellOf(key)
 	left, err := conn.Do(bounded, conn.B().Pttl().Key(key).Build()).AsInt64()
 	return left, bell, err
+}
+
+// through returns what to send a request on that reads a key, and a channel that is closed when the key has changed
+// since; nil if the server does not tell.
+func (t *tracker) through(ctx context.Context, key string) (rueidis.CoreClient, <-chan struct{}) {
+	bounded, release := t.d.bound(ctx)
+	defer release()
+	conn := t.listen(bounded)
+	if conn == nil {
+		return t.d.client, nil
+	}
+	return conn, t.bellOf(key)
 }
 
 // bellOf returns the bell of a key. It must be had before the look, so that no change falls between.

@@ -139,7 +139,7 @@ func (s *compared) Leave(ctx context.Context, l *driver.Departure) error {
 	if p == nil {
 		return s.SetNX.Leave(ctx, l)
 	}
-	s.waits(c, false)
+	s.waits(c, nil)
 	q := command{s.key(c.Name), "CAD", []string{p.value}}
 	if l.Keep > 0 {
 		kept := "stile1-left" + strings.TrimPrefix(p.value, "stile1")

@@ -72,7 +72,7 @@ func (s *seat) pursue(r *reply) {
 	if s.unsure {
 		k.sweep(&s.claim)
 	}
-	s.left()
+	s.left(0)
 }
 
 // abandon ends the asking, since nobody wants the claim any more. Whoever asks takes it out of the store.
@@ -148,6 +148,7 @@ func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent t
 		again = min(again, p.Retry+time.Millisecond)
 	}
 	wctx, cancel := context.WithTimeout(ctx, max(again, time.Millisecond))
+	began := s.k.clock.recent()
 	got, err := s.k.d.Await(wctx, &s.claim)
 	timely := wctx.Err() != nil
 	cancel()
@@ -162,12 +163,17 @@ func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent t
 	case timely:
 		*early = backoff{}
 		return false, nil //nolint:nilerr // a wait that was not told ends like this
+	case err == nil && !s.k.traits.Ordered && s.k.clock.recent()-began > atOnce:
+		return false, nil // the lock was free, and others may have been quicker
 	case err == nil && early.tries < 3:
 		early.tries++ // early is allowed; early all the time would be a spin
 		return false, nil
 	}
 	return false, early.wait(ctx, 0, nil)
 }
+
+// atOnce is for how long a driver has not waited when its Await returns within that.
+const atOnce = 200 * time.Microsecond
 
 // A reply is what became of one request to enter.
 type reply struct {
@@ -186,6 +192,7 @@ func (r *reply) final() bool {
 
 // send asks the store once for the claim's place.
 func (s *seat) send(ctx context.Context) (r reply) {
+	s.giveWay(ctx)
 	r.sent = s.k.clock.recent()
 	ctx, cancel := context.WithTimeout(ctx, s.k.conf.Patience)
 	defer cancel()
@@ -237,6 +244,10 @@ func (s *seat) queued(p driver.Place) {
 		k.tell(Event{Kind: Waiting, Name: s.claim.Name, Token: p.Ticket * Turns})
 	}
 	s.waits, s.blocker = true, p.Blocker
+	if !k.traits.Ordered {
+		now := k.clock.recent()
+		k.courtesy(s.claim.Name, now).refused = now
+	}
 	if s.gate.asking == s {
 		s.gate.refuse(s.gate.heldBy(k.clock.now()))
 	}
@@ -268,6 +279,9 @@ func (s *seat) granted(sent, ttl time.Duration, early bool) (bool, error) {
 	}
 	if !g.permits() {
 		g.now = s
+	}
+	if !k.traits.Ordered && !g.permits() && !g.shared() {
+		g.holder = s
 	}
 	k.renewals.fix(s)
 	g.open = append(g.open, s)

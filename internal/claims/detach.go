@@ -48,6 +48,7 @@ func (h *Hold) Detach(ctx context.Context) (*driver.Claim, error) {
 	s.remove(h)
 	s.depart()
 	s.gate.seats--
+	s.gone()
 	s.gate.move(now)
 	return &s.claim, nil
 }

@@ -21,11 +21,12 @@ type Keeper struct {
 	stop   context.CancelFunc
 	work   sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows, and every gate, seat and hold; never held across I/O
-	closed   bool
-	gates    map[Terms]*gate
-	renewals renewer
-	later    []func() // what to do when mu is free: the caller's code must not run under it
+	mu         sync.Mutex // guards what follows, and every gate, seat and hold; never held across I/O
+	closed     bool
+	gates      map[Terms]*gate
+	courtesies map[string]*courtesy // by name; of stores without a queue
+	renewals   renewer
+	later      []func() // what to do when mu is free: the caller's code must not run under it
 
 	jobs chan func() // to goroutines that have done one, and have a stack that has grown
 	idle int         // how many of them wait for another
@@ -47,7 +48,7 @@ func New(d driver.Driver, conf Config) *Keeper {
 		conf.Slept = slept
 	}
 	k := &Keeper{
-		d: d, traits: d.Traits(), conf: conf, clock: newClock(conf.Slept), id: rand.Text(), gates: map[Terms]*gate{},
+		d: d, traits: d.Traits(), conf: conf, clock: newClock(conf.Slept), id: rand.Text(), gates: map[Terms]*gate{}, courtesies: map[string]*courtesy{},
 		renewals: renewer{next: never, kick: make(chan struct{}, 1)}, jobs: make(chan func(), maxIdle),
 	}
 	k.base, k.stop = context.WithCancel(context.Background())

@@ -77,8 +77,9 @@ func (s *seat) freed(now, linger time.Duration) bool {
 		}
 	}
 	s.depart()
-	// The line's next claim enters while this one leaves.
-	g.move(now)
+	if s.k.traits.Ordered {
+		g.move(now) // the line's next claim enters while this one leaves, and queues
+	} // elsewhere it enters after that, or it would mostly be there before those of others hear that the lock is free
 	return true
 }
 
@@ -118,22 +119,37 @@ func (s *seat) leave() error {
 	if renewing != nil {
 		<-renewing // it ends within a part of the ttl
 	}
+	began := k.clock.recent()
 	err := k.depart(&driver.Departure{Claim: &s.claim, Keep: keep})
 	if s.unsure {
 		k.mu.Lock()
 		k.spawn(func() { k.sweep(&s.claim) })
 		k.unlock()
 	}
-	s.left()
+	s.left(began)
 	return err
 }
 
-// left forgets a claim that is no longer in the store.
-func (s *seat) left() {
-	s.k.mu.Lock()
-	defer s.k.unlock()
+// left forgets a claim that is no longer in the store, which it began to leave a while ago.
+func (s *seat) left(began time.Duration) {
+	k := s.k
+	k.mu.Lock()
+	defer k.unlock()
+	now := k.clock.recent()
+	if !k.traits.Ordered && s.stage == leaving {
+		c := k.courtesy(s.claim.Name, now)
+		c.left, c.took = now, now-began
+	}
 	s.gate.seats--
-	s.gate.move(s.k.clock.recent())
+	s.gone()
+	s.gate.move(now)
+}
+
+// gone notes that the claim keeps nobody out any more.
+func (s *seat) gone() {
+	if s.gate.holder == s {
+		s.gate.holder = nil
+	}
 }
 
 // lose ends the leases on the claim: others may hold the lock from now on.
@@ -146,6 +162,7 @@ func (s *seat) lose(reason Reason, now time.Duration) {
 	}
 	s.stage = lost
 	s.withdraw()
+	s.gone()
 	err := &Lost{Reason: reason, Err: s.failure}
 	for _, h := range slices.Clone(s.holds) {
 		h.lose(err, now)

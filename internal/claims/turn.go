@@ -38,6 +38,7 @@ type gate struct {
 	open   []*seat   // where a turn can be had at once: a shared claim, or one that lingers
 	now    *seat     // the claim whose turns the line waits for; nil for permits, where each claim is taken by one
 	asking *seat     // the claim that is entering the store, or waits there
+	holder *seat     // the claim that keeps all others out, in a store without a queue, where it is no use to ask before it has left
 	seats  int       // claims that have not left the store, asking included
 }
 
@@ -174,7 +175,7 @@ func (g *gate) step(now time.Duration) (enters *seat) {
 	case g.line.Len() == 0 && g.asking != nil:
 		g.asking.abandon()
 		g.asking = nil
-	case g.line.Len() > 0 && g.asking == nil && g.now == nil:
+	case g.line.Len() > 0 && g.asking == nil && g.now == nil && g.holder == nil:
 		enters = g.ask(g.line.Front().Value.(*request).try)
 	}
 	if g.asking == nil || g.asking.waits {
