@@ -13,22 +13,55 @@ const (
 	pollLeast = 10 * time.Millisecond // between looks at nodes that do not tell
 	pollMost  = 50 * time.Millisecond
 
-	spread      = 2 * time.Millisecond // within which those who wait for a name try, when it is free
-	spreadTimes = 5                    // how often that doubles for one who got some nodes, and not enough
+	spread     = time.Millisecond // within which those who wait for a name try, when it is free
+	spreads    = 4                // how often that doubles where many do
+	manyCrowds = 1024             // names, until what is known of them is forgotten
 )
 
+// spread returns for how long a claim is to leave a name to others that wait for it, at random.
+func (d *Driver) spread(name string) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return rand.N(spread << d.crowds[name])
+}
+
+// missed notes that others were quicker. The caller holds mu.
+func (d *Driver) missed(name string) {
+	if len(d.crowds) >= manyCrowds {
+		clear(d.crowds)
+	}
+	d.crowds[name] = min(d.crowds[name]+1, spreads)
+}
+
+// caught notes that a claim came to hold. The caller holds mu.
+func (d *Driver) caught(name string) {
+	if n := d.crowds[name]; n > 1 {
+		d.crowds[name] = n - 1
+	} else {
+		delete(d.crowds, name)
+	}
+}
+
 // Await waits until a majority of the nodes may be free, and then a moment more, at random, so that of many who wait one
-// finds them all free. Nodes that are no members are looked at now and then.
+// finds them all free; or until the node may be that leads those who want the name. Nodes that are no members are looked
+// at now and then.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if lead := d.lead(c.Name); lead != nil {
+		told, err := d.awaitLead(ctx, lead, c)
+		if told && err == nil {
+			err = d.pause(ctx, d.spread(c.Name))
+		}
+		if told || err != nil {
+			return driver.Place{}, err
+		}
+	}
 	for {
 		wait := pollLeast + rand.N(pollMost-pollLeast)
 		if d.ranked {
 			if err := d.awaitMajority(ctx, c); err != nil {
 				return driver.Place{}, err
 			}
-			d.mu.Lock()
-			wait = rand.N(spread << min(d.missed[c.ID], spreadTimes))
-			d.mu.Unlock()
+			wait = d.spread(c.Name)
 		}
 		if err := d.pause(ctx, wait); err != nil {
 			return driver.Place{}, err

@@ -17,7 +17,7 @@ const (
 	splitPause = 2 * time.Millisecond // before the second, at random; later ones wait longer
 )
 
-// Enter asks all nodes at once. A claim that does not hold on a majority is taken out of those that gave it a place:
+// Enter asks all nodes at once, or if the claim has waited, one before the rest. A claim that does not hold on a majority is taken out of those that gave it a place:
 // entering again is another attempt. When no other claim has a majority either, since several came or left at once, it
 // tries again itself.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
@@ -39,7 +39,24 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // attempt asks all nodes for a place. It tells whether no claim has a majority, as far as was seen.
 func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.Place, split bool, err error) {
 	least := d.proposal()
-	r, err := d.ask(d.timeout(c.TTL), c.ID, nil, d.settled, func(ctx context.Context, n *node) (driver.Place, error) {
+	var first []vote // that of the lead, if it granted the claim
+	if lead := d.leading(c); lead != nil {
+		r, votes, err := d.askLead(ctx, claim, lead, least)
+		if r == nil {
+			return driver.Place{}, false, err
+		}
+		switch v := &votes[lead.index]; {
+		case err != nil:
+			p, err = d.missedOut(ctx, c, claim, r, votes, d.count(votes), err)
+			return p, false, err
+		case v.err != nil: // the others may do without it
+		case !v.place.Holds:
+			return d.late(c, v), false, nil
+		default:
+			first, least = votes, max(least, v.place.Ticket)
+		}
+	}
+	r, err := d.askRest(d.timeout(c.TTL), c.ID, first, d.settled, func(ctx context.Context, n *node) (driver.Place, error) {
 		return n.enter(ctx, d.as(claim, n.index), least)
 	})
 	if err != nil {
@@ -239,7 +256,7 @@ func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
 // won is the place of a claim that holds on a majority. The rest of the nodes are left to catch up.
 func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driver.Place {
 	d.mu.Lock()
-	delete(d.missed, c.ID)
+	d.caught(c.Name)
 	h := d.hold(c, ticket)
 	d.mu.Unlock()
 	r.leave(votes, func(i int, v vote) { d.caughtUp(h, i, v) })

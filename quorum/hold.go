@@ -32,7 +32,7 @@ func (d *Driver) release(id string) {
 		}
 		delete(d.held, id)
 	}
-	delete(d.missed, id)
+	delete(d.told, id)
 }
 
 // repairAfter is which part of the lease passes before a node that a claim lacks is asked again: most locks are free by

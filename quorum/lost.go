@@ -83,7 +83,7 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 		p.Ticket, p.TTL = 0, 0
 	} else if n.granted > 0 {
 		d.mu.Lock()
-		d.missed[c.ID]++
+		d.missed(c.Name)
 		d.mu.Unlock()
 	}
 	var free []time.Duration // when each node may be, as far as they tell

@@ -84,6 +84,9 @@ func (m *member) Report(context.Context) (*quorum.Report, error) {
 func (m *member) Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
 	own := *c
 	own.Try = true
+	if own.Ticket == 1 {
+		own.Ticket = 0
+	}
 	p, err := m.now().Enter(ctx, &own)
 	if err != nil || !p.Holds {
 		if !c.Try && err == nil {

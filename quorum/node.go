@@ -34,7 +34,8 @@ type Member interface {
 	Contact() int64
 
 	// Vote is Enter, for a claim that keeps nothing in the store unless it holds. Its ticket is at least least, and
-	// larger than every one that was given, or raised to, under its name before.
+	// larger than every one that was given, or raised to, under its name before. A claim whose ticket is 1 waits here:
+	// if it is refused, an Await follows.
 	Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error)
 
 	// Raise gives a claim that holds another ticket, and sees to it that all later ones under its name are larger than

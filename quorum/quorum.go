@@ -67,6 +67,7 @@ const waitingTicket = 1
 type Driver struct {
 	o      Options
 	nodes  []*node
+	all    []int         // the nodes' numbers
 	need   int           // how many nodes are a majority
 	ranked bool          // all nodes are members
 	ahead  atomic.Int64  // by how many microseconds the most advanced clock of a node is ahead of boottime
@@ -84,7 +85,9 @@ type Driver struct {
 	ghosts map[lane]ghost
 	held   map[string]*holding // claims that hold, by id
 	idle   int                 // goroutines that wait for another call to make
-	missed map[string]int      // how often in a row a claim that waits got some nodes, and not enough
+	crowds map[string]int      // how many seem to want a name, as the power of two of the time within which they try
+	passed map[string]pass     // by name
+	told   map[string]*node    // which node a claim that has waited is to ask first; nil for all at once
 }
 
 // New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
@@ -97,11 +100,12 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	}
 	d := &Driver{
 		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
-		lanes: map[lane]chan struct{}{}, ghosts: map[lane]ghost{}, held: map[string]*holding{}, missed: map[string]int{},
+		lanes: map[lane]chan struct{}{}, ghosts: map[lane]ghost{}, held: map[string]*holding{}, crowds: map[string]int{}, told: map[string]*node{}, passed: map[string]pass{},
 	}
 	d.o.fill()
 	d.base, d.cancel = context.WithCancel(context.Background())
 	for i, n := range nodes {
+		d.all = append(d.all, i)
 		d.nodes = append(d.nodes, &node{d: d, index: i, name: n.Name, open: n.Open, turn: make(chan struct{}, 1)})
 		if n.Driver != nil {
 			d.nodes[i].use(n.Driver)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,24 +52,49 @@ func (d *Driver) ask(within time.Duration, id string, to []int, enough func([]vo
 	return d.askLocked(within, id, to, enough, q)
 }
 
+// askRest is ask of the nodes whose votes have not come yet. The others' count as if they came now.
+func (d *Driver) askRest(within time.Duration, id string, votes []vote, enough func([]vote) bool, q question) (*round, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if votes == nil {
+		return d.askLocked(within, id, nil, enough, q)
+	}
+	var rest []int
+	heard := 0
+	for i, v := range votes {
+		if v.came {
+			heard++
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	r := &round{enough: enough, votes: slices.Clone(votes), heard: heard}
+	return r, d.put(r, within, id, rest, q)
+}
+
 // askLocked is ask for who holds mu.
 func (d *Driver) askLocked(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
+	r := &round{enough: enough, votes: make([]vote, len(d.nodes))}
+	if to == nil {
+		to = d.all
+	}
+	return r, d.put(r, within, id, to, q)
+}
+
+// put puts a round's question. The caller holds mu.
+func (d *Driver) put(r *round, within time.Duration, id string, to []int, q question) error {
 	if d.ended {
-		return nil, driver.ErrClosed
+		return driver.ErrClosed
 	}
-	r := &round{decided: make(chan struct{}), most: make(chan struct{}), enough: enough, votes: make([]vote, len(d.nodes)), left: len(d.nodes)}
-	r.begun, r.need = time.Now(), d.need
-	if to != nil {
-		r.left = len(to)
-	}
+	r.decided, r.most, r.begun, r.need, r.left = make(chan struct{}), make(chan struct{}), time.Now(), d.need, len(to)
 	ctx, cancel := context.WithTimeout(d.base, within)
 	r.cancel = cancel
 	if r.left == 0 {
 		cancel()
 		close(r.decided)
-		return r, nil
+		return nil
 	}
-	put := func(i int) {
+	for _, i := range to {
 		n := d.nodes[i]
 		turn := d.enter(lane{id, i})
 		d.work(func() {
@@ -81,15 +107,7 @@ func (d *Driver) askLocked(within time.Duration, id string, to []int, enough fun
 			turn.end() // whoever is next in the lane may look at the vote
 		})
 	}
-	if to == nil {
-		for i := range d.nodes {
-			put(i)
-		}
-	}
-	for _, i := range to {
-		put(i)
-	}
-	return r, nil
+	return nil
 }
 
 func (r *round) cast(i int, v vote) {

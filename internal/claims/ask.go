@@ -164,6 +164,7 @@ func (s *seat) await(ctx context.Context, early *backoff, p driver.Place, sent t
 		*early = backoff{}
 		return false, nil //nolint:nilerr // a wait that was not told ends like this
 	case err == nil && !s.k.traits.Ordered && s.k.clock.recent()-began > atOnce:
+		*early = backoff{}
 		return false, nil // the lock was free, and others may have been quicker
 	case err == nil && early.tries < 3:
 		early.tries++ // early is allowed; early all the time would be a spin

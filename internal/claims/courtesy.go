@@ -12,9 +12,9 @@ import (
 const (
 	courtesyLeast = 500 * time.Microsecond // and two round trips: for others to be told and to ask
 	courtesyMost  = 50 * time.Millisecond
-	courtesyEvery = 50 * time.Millisecond // without a sign of others
-	rivalsFor     = time.Second           // after a claim was refused
-	manyCourtesy  = 1024                  // names, until those of which nothing was heard are forgotten
+	courtesyEvery = 200 * time.Millisecond // without a sign of others
+	rivalsFor     = time.Second            // after a claim was refused
+	manyCourtesy  = 1024                   // names, until those of which nothing was heard are forgotten
 )
 
 // A courtesy is what is known of the wish of other processes for a name.

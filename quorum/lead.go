@@ -1,0 +1,161 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Of many who ask all nodes for one name at once, each gets some of them, and none enough. So a claim that waits does so
+// at one node, which is the same for all clients; when that may be free, the claim asks it first, and the rest if it
+// grants the claim. It still needs a majority: which node leads changes when requests are sent, and nothing that is relied
+// on.
+
+const (
+	stuckAfter = 100 * time.Millisecond // since a lead that is taken was waited for: until the others are looked at
+	stuckMost  = time.Second            // the same, after a while
+	passedFor  = time.Second            // that one is not waited at
+	stuckAgain = 20 * time.Millisecond  // until they are looked at again, if they are free
+)
+
+// order returns the nodes as all clients order them for a name, however each has them configured.
+func (d *Driver) order(name string) []*node {
+	all := slices.SortedFunc(slices.Values(d.nodes), func(a, b *node) int { return strings.Compare(a.name, b.name) })
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	first := int(h.Sum32() % uint32(len(all)))
+	return append(all[first:], all[:first]...)
+}
+
+// lead returns the node that a claim waits at, or nil if there is none.
+func (d *Driver) lead(name string) *node {
+	if !d.ranked {
+		return nil
+	}
+	d.mu.Lock()
+	p := d.passed[name]
+	d.mu.Unlock()
+	for _, n := range d.order(name) {
+		if _, err := n.reachable(); err == nil && n.bar() == nil && (n != p.lead || time.Now().After(p.until)) {
+			return n
+		}
+	}
+	return nil
+}
+
+// A pass is a lead that is passed over for a name, and until when.
+type pass struct {
+	lead  *node
+	until time.Time
+}
+
+// leading returns the node that a claim is to ask before the others, or nil if it is to ask all at once: it has waited at
+// that node, or many are known to want the name.
+func (d *Driver) leading(c *driver.Claim) *node {
+	if c.Try || c.Reclaim || c.Ticket > waitingTicket {
+		return nil
+	}
+	d.mu.Lock()
+	n, waited := d.told[c.ID]
+	delete(d.told, c.ID)
+	crowd := d.crowds[c.Name] > 0
+	d.mu.Unlock()
+	if !waited && crowd {
+		return d.lead(c.Name)
+	}
+	return n
+}
+
+// askLead asks one node for a place. What it answers stands in the round's votes.
+func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, least int64) (*round, []vote, error) {
+	r, err := d.ask(d.timeout(claim.TTL), claim.ID, []int{lead.index}, never, func(ctx context.Context, n *node) (driver.Place, error) {
+		own := *d.as(claim, n.index)
+		own.Ticket = waitingTicket
+		return n.enter(ctx, &own, least)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	votes, err := r.wait(ctx, d)
+	return r, votes, err
+}
+
+// late is the place of a claim that its lead refused.
+func (d *Driver) late(c *driver.Claim, v *vote) driver.Place {
+	d.mu.Lock()
+	d.missed(c.Name)
+	d.mu.Unlock()
+	return driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: v.place.Blocker, Retry: v.place.Retry}
+}
+
+// awaitLead waits until a node may be free, or it alone is not. It reports false if the node cannot tell.
+func (d *Driver) awaitLead(ctx context.Context, n *node, c *driver.Claim) (told bool, err error) {
+	store, err := n.reachable()
+	if err != nil {
+		return false, nil //nolint:nilerr // the others can tell
+	}
+	for look := stuckAfter; ; look = min(2*look, stuckMost) {
+		within, cancel := context.WithTimeout(ctx, look/2+rand.N(look/2))
+		_, err := store.Await(within, c)
+		late := within.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			d.tell(c, n)
+			return true, nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case errors.Is(err, driver.ErrClosed):
+			return false, err
+		case !late:
+			return false, nil
+		}
+		if stuck, err := d.isStuck(ctx, n, c); stuck || err != nil {
+			d.passOver(n, c)
+			return stuck, err
+		}
+	}
+}
+
+// passOver has a claim ask all nodes next, and those on its name go by another lead for a while.
+func (d *Driver) passOver(lead *node, c *driver.Claim) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told[c.ID] = nil
+	if len(d.passed) >= manyCrowds {
+		clear(d.passed)
+	}
+	d.passed[c.Name] = pass{lead, time.Now().Add(passedFor)}
+}
+
+// tell notes which node a claim is to ask next.
+func (d *Driver) tell(c *driver.Claim, n *node) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told[c.ID] = n
+}
+
+// isStuck reports whether a majority is free and the lead is not, for longer than somebody who was there first takes to
+// get the others: one that died in between, or that did not reach the lead to leave it, must not keep all others waiting
+// until its lease is over.
+func (d *Driver) isStuck(ctx context.Context, lead *node, c *driver.Claim) (bool, error) {
+	for range 2 {
+		store, err := lead.store()
+		if err != nil {
+			return false, nil //nolint:nilerr // it is found out by whoever waits for it
+		}
+		if free, err := store.(Member).Free(ctx, c.Name); free || err != nil || !d.free(ctx, c) {
+			return false, nil //nolint:nilerr // the same
+		}
+		if err := d.pause(ctx, stuckAgain); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
