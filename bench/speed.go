@@ -152,22 +152,28 @@ func (t *tally) sample(span time.Duration) sample {
 	}
 }
 
+// crossedColumns are those of a crowd, with what passed between processes.
+func crossedColumns() []column {
+	return slices.Insert(slices.Clone(crowdColumns), 1, column{"crossed", "between processes/s", 0})
+}
+
 func (b *bench) fleet() *measure {
-	columns := append([]column{{"crossed", "between processes/s", 0}}, crowdColumns...)
-	columns[0], columns[1] = columns[1], columns[0]
 	return &measure{
 		key: "fleet", title: "One hot name, 8 processes of 8 goroutines",
 		about: "As the last, in eight processes with one client each, which begin together. Who had the lock before stands in memory " +
 			"that all processes share. Most of stile's hand-overs are inside a process, for a turn of 2 ms at a time, and then comes the " +
 			"next process: the waits for that are past its p99, so look at the columns after it too. Without turns, it shows what " +
 			"passing the lock through the store each time costs.",
-		columns: columns,
+		columns: crossedColumns(),
 		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("fleet", c, processes, crowdSize) },
 			slices.Insert(slices.Clone(b.arena.crowd), 1, noTurns)...),
 	}
 }
 
-const throngSize = 16
+const (
+	throngSize = 16
+	workers    = 4
+)
 
 func (b *bench) throng() *measure {
 	return &measure{
@@ -178,6 +184,17 @@ func (b *bench) throng() *measure {
 		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("throng", c, throngSize, throngSize) },
 			b.arena.crowd...),
 	}
+}
+
+func (b *bench) staffed() *measure {
+	m := b.throng()
+	m.key, m.title = "staffed", "One hot name, 16 processes of four goroutines"
+	m.about = "As the last, with four goroutines in each process. stile's hand the lock on among themselves, for a turn of 2 ms at a " +
+		"time, and then comes the next process."
+	m.columns = crossedColumns()
+	m.rows = b.arena.among(func(c contender) (sample, error) { return b.fleetOne("staffed", c, throngSize, workers*throngSize) },
+		b.arena.crowd...)
+	return m
 }
 
 // fleetOne has some processes want one name, with so many goroutines in all.
