@@ -49,7 +49,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 		case err != nil:
 			p, err = d.missedOut(ctx, c, claim, r, votes, d.count(votes), err)
 			return p, false, err
-		case v.err != nil: // the others may do without it
+		case !v.came, v.err != nil: // the others may do without it
 		case !v.place.Holds:
 			return d.late(c, v), false, nil
 		default:

@@ -12,3 +12,10 @@ func Inner(d driver.Driver) *Driver {
 
 // Check looks at all nodes, as is done now and then.
 func Check(d *Driver) { d.look() }
+
+// Settled reports whether all calls for claims are over, those too that nobody waits for any more.
+func Settled(d *Driver) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.lanes) == 0
+}

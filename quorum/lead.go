@@ -20,7 +20,7 @@ import (
 const (
 	stuckAfter = 100 * time.Millisecond // since a lead that is taken was waited for: until the others are looked at
 	stuckMost  = time.Second            // the same, after a while
-	passedFor  = time.Second            // that one is not waited at
+	passedFor  = 10 * time.Second       // that one is not waited at, nor one that does not answer
 	stuckAgain = 20 * time.Millisecond  // until they are looked at again, if they are free
 )
 
@@ -72,7 +72,10 @@ func (d *Driver) leading(c *driver.Claim) *node {
 	return n
 }
 
-// askLead asks one node for a place. What it answers stands in the round's votes.
+// leadWithin is how long a lead may take for an answer until it is done without.
+func (d *Driver) leadWithin(ttl time.Duration) time.Duration { return d.timeout(ttl) / 4 }
+
+// askLead asks one node for a place. What it answers in time stands in the round's votes.
 func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, least int64) (*round, []vote, error) {
 	r, err := d.ask(d.timeout(claim.TTL), claim.ID, []int{lead.index}, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		own := *d.as(claim, n.index)
@@ -82,7 +85,13 @@ func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, l
 	if err != nil {
 		return nil, nil, err
 	}
-	votes, err := r.wait(ctx, d)
+	within, cancel := context.WithTimeout(ctx, d.leadWithin(claim.TTL))
+	defer cancel()
+	votes, err := r.wait(within, d)
+	if within.Err() != nil && ctx.Err() == nil {
+		d.passOver(lead, claim.Name)
+		err = nil
+	}
 	return r, votes, err
 }
 
@@ -116,46 +125,62 @@ func (d *Driver) awaitLead(ctx context.Context, n *node, c *driver.Claim) (told 
 		case !late:
 			return false, nil
 		}
-		if stuck, err := d.isStuck(ctx, n, c); stuck || err != nil {
-			d.passOver(n, c)
-			return stuck, err
+		if told, ok, err := d.unlead(ctx, n, c); !ok || err != nil {
+			return told, err
 		}
 	}
 }
 
-// passOver has a claim ask all nodes next, and those on its name go by another lead for a while.
-func (d *Driver) passOver(lead *node, c *driver.Claim) {
+// unlead looks whether a lead that is waited at is any use, and reports ok if it is: it answers, and it is free if most
+// are, unless somebody is just getting them. One that did not reach the lead to leave it, or died in between, must not keep all others waiting
+// until its lease is over. If it is none, others lead from then on, and the claim is to ask all nodes if most are free.
+func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told, ok bool, err error) {
+	for range 2 {
+		free, err := d.freeAt(ctx, lead, c)
+		if err != nil {
+			d.passOver(lead, c.Name)
+			return false, false, ctx.Err()
+		}
+		if free {
+			d.tell(c, lead) // which was not heard
+			return true, false, nil
+		}
+		if !d.free(ctx, c) {
+			return false, true, nil
+		}
+		if err := d.pause(ctx, stuckAgain); err != nil {
+			return false, false, err
+		}
+	}
+	d.passOver(lead, c.Name)
+	d.tell(c, nil)
+	return true, false, nil
+}
+
+// freeAt reports whether a node is free, if it answers in time.
+func (d *Driver) freeAt(ctx context.Context, n *node, c *driver.Claim) (bool, error) {
+	store, err := n.store()
+	if err != nil {
+		return false, err
+	}
+	within, cancel := context.WithTimeout(ctx, d.leadWithin(c.TTL))
+	defer cancel()
+	return store.(Member).Free(within, c.Name)
+}
+
+// passOver has claims on a name go by another lead for a while.
+func (d *Driver) passOver(lead *node, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.told[c.ID] = nil
 	if len(d.passed) >= manyCrowds {
 		clear(d.passed)
 	}
-	d.passed[c.Name] = pass{lead, time.Now().Add(passedFor)}
+	d.passed[name] = pass{lead, time.Now().Add(passedFor)}
 }
 
-// tell notes which node a claim is to ask next.
+// tell notes which node a claim is to ask next; with nil, all at once.
 func (d *Driver) tell(c *driver.Claim, n *node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.told[c.ID] = n
-}
-
-// isStuck reports whether a majority is free and the lead is not, for longer than somebody who was there first takes to
-// get the others: one that died in between, or that did not reach the lead to leave it, must not keep all others waiting
-// until its lease is over.
-func (d *Driver) isStuck(ctx context.Context, lead *node, c *driver.Claim) (bool, error) {
-	for range 2 {
-		store, err := lead.store()
-		if err != nil {
-			return false, nil //nolint:nilerr // it is found out by whoever waits for it
-		}
-		if free, err := store.(Member).Free(ctx, c.Name); free || err != nil || !d.free(ctx, c) {
-			return false, nil //nolint:nilerr // the same
-		}
-		if err := d.pause(ctx, stuckAgain); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }

@@ -25,6 +25,7 @@ type server struct {
 	wrong   time.Duration // of the clock
 	slow    time.Duration // how long a report takes, which reads the clock at its end
 	starts  int64
+	votes   int // that were asked for
 }
 
 func newServer(id string) *server {
@@ -84,6 +85,9 @@ func (m *member) Report(context.Context) (*quorum.Report, error) {
 func (m *member) Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
 	own := *c
 	own.Try = true
+	m.s.mu.Lock()
+	m.s.votes++
+	m.s.mu.Unlock()
 	if own.Ticket == 1 {
 		own.Ticket = 0
 	}
@@ -120,6 +124,32 @@ func (m *member) Raise(ctx context.Context, c *driver.Claim, ticket int64) error
 func (m *member) Free(ctx context.Context, name string) (bool, error) {
 	list, err := m.now().List(ctx, &driver.Query{Name: name})
 	return len(list) == 0, err
+}
+
+// Await waits until nobody has the name: the claim itself, which was refused, has no place in the store.
+func (m *member) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	changed := make(chan struct{}, 1)
+	over := make(chan error, 1)
+	go func() {
+		over <- m.now().Watch(watching, c.Name, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	for {
+		select {
+		case <-changed:
+			if free, err := m.Free(ctx, c.Name); free || err != nil {
+				return driver.Place{}, err
+			}
+		case err := <-over:
+			return driver.Place{}, err
+		}
+	}
 }
 
 func (m *member) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
