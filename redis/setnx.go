@@ -82,7 +82,7 @@ func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	return s.enter(ctx, c, s.scripts.enter)
 }
 
-// set is the usual attempt of one who would wait: SET NX costs the server an eighth of a script. It says nothing of who
+// set is the usual attempt of one who would wait: SET NX costs the server a fraction of a script. It says nothing of who
 // has the lock, and neither tells the server's time, so the ticket is of this client's.
 func (s *SetNX) set(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := s.allows(c); err != nil {
