@@ -101,7 +101,7 @@ func (s *SetNX) set(ctx context.Context, c *driver.Claim) (driver.Place, error) 
 func (s *SetNX) clock() int64 {
 	for {
 		last := s.last.Load()
-		next := max(last+1, time.Now().UnixMicro())
+		next := max(last+1, waitingTicket+1, time.Now().UnixMicro())
 		if s.last.CompareAndSwap(last, next) {
 			return next
 		}

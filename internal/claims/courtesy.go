@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
@@ -14,7 +15,7 @@ const (
 	courtesyMost  = 50 * time.Millisecond
 	courtesyEvery = 200 * time.Millisecond // without a sign of others
 	rivalsFor     = time.Second            // after a claim was refused
-	manyCourtesy  = 1024                   // names, until those of which nothing was heard are forgotten
+	fewCourtesies = 1024                   // names, until those of which nothing was heard are forgotten
 )
 
 // A courtesy is what is known of the wish of other processes for a name.
@@ -28,17 +29,15 @@ type courtesy struct {
 // courtesy returns what is known of a name. The caller holds mu.
 func (k *Keeper) courtesy(name string, now time.Duration) *courtesy {
 	c := k.courtesies[name]
-	if c == nil {
-		if len(k.courtesies) >= manyCourtesy {
-			for other, old := range k.courtesies {
-				if now-max(old.refused, old.left) > rivalsFor {
-					delete(k.courtesies, other)
-				}
-			}
-		}
-		c = &courtesy{refused: -rivalsFor, left: -rivalsFor, given: now}
-		k.courtesies[name] = c
+	if c != nil {
+		return c
 	}
+	if len(k.courtesies) >= max(fewCourtesies, k.manyCourtesies) {
+		maps.DeleteFunc(k.courtesies, func(_ string, c *courtesy) bool { return now-max(c.refused, c.left) > rivalsFor })
+		k.manyCourtesies = 2 * len(k.courtesies)
+	}
+	c = &courtesy{refused: -rivalsFor, left: -rivalsFor, given: now}
+	k.courtesies[name] = c
 	return c
 }
 

@@ -21,12 +21,13 @@ type Keeper struct {
 	stop   context.CancelFunc
 	work   sync.WaitGroup
 
-	mu         sync.Mutex // guards what follows, and every gate, seat and hold; never held across I/O
-	closed     bool
-	gates      map[Terms]*gate
-	courtesies map[string]*courtesy // by name; of stores without a queue
-	renewals   renewer
-	later      []func() // what to do when mu is free: the caller's code must not run under it
+	mu             sync.Mutex // guards what follows, and every gate, seat and hold; never held across I/O
+	closed         bool
+	gates          map[Terms]*gate
+	courtesies     map[string]*courtesy // by name; of stores without a queue
+	manyCourtesies int                  // how many there may be until those that are old are cleared away
+	renewals       renewer
+	later          []func() // what to do when mu is free: the caller's code must not run under it
 
 	jobs chan func() // to goroutines that have done one, and have a stack that has grown
 	idle int         // how many of them wait for another
