@@ -1,30 +1,15 @@
 package consul_test
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
 
 	_ "github.com/stilelock/stile/consul"
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
-
-// opener returns what opens one more client of the store at a URL.
-func opener(url string) func(t testing.TB) driver.Driver {
-	return func(t testing.TB) driver.Driver {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		d, err := driver.Open(ctx, url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-}
 
 // store is the real Consul server of the tests, or the one that STILE_CONSUL names, as in
 // STILE_CONSUL=consul://host:8500 go test -run 'Contract|Model' ./consul. A session ends at twice its length.
@@ -34,7 +19,7 @@ func store(t testing.TB) drivertest.Store {
 	if url == "" {
 		url, lease = "consul://"+servertest.Consul(t, nil).Addr, servertest.ConsulFloor
 	}
-	return drivertest.Store{Open: opener(url), Lease: lease, Slack: lease + time.Second}
+	return drivertest.Store{Open: drive.Opener(url), Lease: lease, Slack: lease + time.Second}
 }
 
 func TestContract(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,14 +16,6 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
-
-// timely returns a context that ends before a hanging test is noticed otherwise.
-func timely(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // open returns a driver for the store at a URL.
 func open(t testing.TB, url string) *Driver {
@@ -107,44 +98,6 @@ func shared(name string) *driver.Claim {
 	c := claimOn(name)
 	c.Weight = 1
 	return c
-}
-
-func enter(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
-	t.Helper()
-	p, err := d.Enter(timely(t), c)
-	if err != nil {
-		t.Fatalf("enter: %v", err)
-	}
-	if p.Ticket != 0 {
-		c.Ticket = p.Ticket
-	}
-	return p
-}
-
-func holds(t testing.TB, d driver.Driver, c *driver.Claim) {
-	t.Helper()
-	if p := enter(t, d, c); !p.Holds {
-		t.Fatalf("enter = %+v; want a place that holds", p)
-	}
-}
-
-func waits(t testing.TB, d driver.Driver, c *driver.Claim) {
-	t.Helper()
-	if p := enter(t, d, c); p.Holds {
-		t.Fatalf("enter = %+v; want a place that waits", p)
-	}
-}
-
-func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
-	t.Helper()
-	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
-		t.Fatalf("leave: %v", err)
-	}
-}
-
-func renew(t testing.TB, d driver.Driver, c *driver.Claim) error {
-	t.Helper()
-	return d.Renew(timely(t), []*driver.Claim{c})[0].Err
 }
 
 // An operator does by hand what operators do, by plain HTTP.
@@ -251,22 +204,6 @@ func lost(t testing.TB, l *stile.Lease, within time.Duration) *stile.LostError {
 		t.Fatalf("the lease ended with %v; want a LostError", context.Cause(l.Context()))
 	}
 	return e
-}
-
-// says fails unless an error has all of these texts, and is a line without a secret.
-func says(t testing.TB, err error, texts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error; want one that says %q", texts)
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("the error %q does not say %q", err, text)
-		}
-	}
-	if strings.Contains(err.Error(), "hunter2") || strings.ContainsAny(err.Error(), "\n\r") {
-		t.Errorf("the error %q is not fit to be shown", err)
-	}
 }
 
 func contextOf(t testing.TB, length time.Duration) (context.Context, context.CancelFunc) {

@@ -15,14 +15,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// timely returns a context that ends before a hanging test is noticed otherwise.
-func timely(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // open returns a driver for the members at these addresses.
 func open(t testing.TB, addrs ...string) *Driver {
 	t.Helper()
@@ -65,30 +57,6 @@ func claimOn(name string) *driver.Claim {
 		Name: name, ID: rand.Text(), Client: rand.Text(), Weight: driver.All, Capacity: driver.All,
 		TTL: 30 * time.Second, Wait: 6 * time.Second,
 	}
-}
-
-func enter(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
-	t.Helper()
-	p, err := d.Enter(timely(t), c)
-	if err != nil {
-		t.Fatalf("enter: %v", err)
-	}
-	if p.Ticket != 0 {
-		c.Ticket = p.Ticket
-	}
-	return p
-}
-
-func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
-	t.Helper()
-	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
-		t.Fatalf("leave: %v", err)
-	}
-}
-
-func renew(t testing.TB, d driver.Driver, c *driver.Claim) error {
-	t.Helper()
-	return d.Renew(timely(t), []*driver.Claim{c})[0].Err
 }
 
 // keys returns the keys under a folder.
@@ -161,22 +129,6 @@ func unlock(t testing.TB, l *stile.Lease) {
 	t.Helper()
 	if err := l.Unlock(); err != nil {
 		t.Errorf("unlock: %v", err)
-	}
-}
-
-// says fails unless an error has all of these texts, and is a line without a password.
-func says(t testing.TB, err error, texts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error; want one that says %q", texts)
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("the error %q does not say %q", err, text)
-		}
-	}
-	if strings.Contains(err.Error(), "hunter2") || strings.ContainsAny(err.Error(), "\n\r") {
-		t.Errorf("the error %q is not fit to be shown", err)
 	}
 }
 

@@ -9,18 +9,6 @@ import (
 	"github.com/stilelock/stile/drivertest"
 )
 
-// opener returns what opens one more client of the store at a URL.
-func opener(url string) func(t testing.TB) driver.Driver {
-	return func(t testing.TB) driver.Driver {
-		t.Helper()
-		d, err := driver.Open(timely(t), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-}
-
 func TestContract(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, drivertest.Store{Open: opener(fresh(t, server)), Lease: 600 * time.Millisecond})

@@ -1,9 +1,7 @@
 package postgres
 
 import (
-	"context"
 	"crypto/rand"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -32,14 +30,6 @@ func fresh(s *servertest.Server, params ...string) string {
 	return "postgres://postgres@" + s.Addr + "/postgres?" + strings.Join(append(params, "schema="+schema()), "&")
 }
 
-// timely returns a context for a call that must not hang.
-func timely(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func open(t testing.TB, url string) *Driver {
 	t.Helper()
 	d, err := driver.Open(timely(t), url)
@@ -53,23 +43,6 @@ func open(t testing.TB, url string) *Driver {
 func claim(name, id string) *driver.Claim {
 	return &driver.Claim{
 		Name: name, ID: id, Client: "client of " + id, Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute,
-	}
-}
-
-func enter(t testing.TB, d *Driver, c *driver.Claim) driver.Place {
-	t.Helper()
-	p, err := d.Enter(timely(t), c)
-	if err != nil {
-		t.Fatalf("enter: %v", err)
-	}
-	c.Ticket = p.Ticket
-	return p
-}
-
-func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
-	t.Helper()
-	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
-		t.Fatalf("leave: %v", err)
 	}
 }
 
@@ -96,49 +69,6 @@ func await(t testing.TB, d *Driver, c *driver.Claim) driver.Place {
 		t.Fatalf("await = %+v, %v; want a place that holds", p, err)
 	}
 	return p
-}
-
-func renew(t testing.TB, d driver.Driver, c *driver.Claim) error {
-	t.Helper()
-	return d.Renew(timely(t), []*driver.Claim{c})[0].Err
-}
-
-// says checks the text of an error.
-func says(t testing.TB, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error; want one that says %q", parts)
-		return
-	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error is %q, want %q in it", err, part)
-		}
-	}
-	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("the error has a line break: %q", err)
-	}
-}
-
-// marks checks what an error says about the request and the store.
-func marks(t testing.TB, err error, rejected, unreachable bool) {
-	t.Helper()
-	if driver.IsRejected(err) != rejected || driver.IsUnreachable(err) != unreachable {
-		t.Errorf("%v: rejected %v, unreachable %v; want %v, %v", err, driver.IsRejected(err), driver.IsUnreachable(err), rejected, unreachable)
-	}
-}
-
-// refuses checks that a store cannot be opened, and why.
-func refuses(t testing.TB, url string, parts ...string) error {
-	t.Helper()
-	d, err := driver.Open(timely(t), url)
-	if err == nil {
-		d.Close()
-		t.Errorf("%s can be opened", url)
-		return errors.New("none")
-	}
-	says(t, err, parts...)
-	return err
 }
 
 // asText sends several statements as one text.

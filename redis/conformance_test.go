@@ -1,29 +1,12 @@
 package redis_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/servertest"
 	_ "github.com/stilelock/stile/redis"
 )
-
-// opener returns what opens one more client of the store at a URL.
-func opener(url string) func(t testing.TB) driver.Driver {
-	return func(t testing.TB) driver.Driver {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		d, err := driver.Open(ctx, url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-}
 
 func TestContract(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,7 @@ func TestNobodyStarvesWithoutQueue(t *testing.T) {
 				all   sync.WaitGroup
 				times [clients]atomic.Int64 // that each client's claims came to hold
 			)
+			var stores []*stile.Client
 			for i := range clients {
 				c, err := stile.Open(ctx, url, &stile.Options{Observer: func(e stile.Event) {
 					if e.Kind == stile.Acquired && !e.Local && times[i].Add(1) == enough {
@@ -38,6 +39,9 @@ func TestNobodyStarvesWithoutQueue(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
+				stores = append(stores, c)
+			}
+			for _, c := range stores {
 				for range goroutines {
 					all.Go(func() {
 						for {

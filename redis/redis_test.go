@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -47,17 +46,6 @@ func claim(name, id string) *driver.Claim {
 	}
 }
 
-// enter enters a claim and notes its ticket.
-func enter(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
-	t.Helper()
-	p, err := d.Enter(timely(t), c)
-	if err != nil {
-		t.Fatalf("enter %s: %v", c.ID, err)
-	}
-	c.Ticket = p.Ticket
-	return p
-}
-
 // await enters a claim that waits, again and again, until it is told that it holds.
 func await(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
 	t.Helper()
@@ -90,46 +78,6 @@ func listens(t testing.TB, d *Driver, c *driver.Claim) {
 		enter(t, d, c)
 		return false
 	})
-}
-
-func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
-	t.Helper()
-	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
-		t.Fatalf("leave %s: %v", c.ID, err)
-	}
-}
-
-// timely returns a context for a call that must end.
-func timely(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// says checks an error's text, and that it is one line that begins in lower case.
-func says(t testing.TB, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error; want one that says %q", parts)
-		return
-	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q does not say %q", err, part)
-		}
-	}
-	if text := err.Error(); strings.ContainsAny(text, "\r\n") || strings.HasSuffix(text, ".") || strings.Contains(text, "user_script") {
-		t.Errorf("error %q is not one clean line", text)
-	}
-}
-
-// marks checks what an error says about the outcome.
-func marks(t testing.TB, err error, rejected, unreachable bool) {
-	t.Helper()
-	if driver.IsRejected(err) != rejected || driver.IsUnreachable(err) != unreachable {
-		t.Errorf("error %q: rejected %v, unreachable %v; want %v, %v",
-			err, driver.IsRejected(err), driver.IsUnreachable(err), rejected, unreachable)
-	}
 }
 
 func TestScriptsAreSentAgain(t *testing.T) {

@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,12 +53,6 @@ func redlockClaim(name, id string) *driver.Claim {
 	}
 }
 
-func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // proxied returns proxies before some servers, and the URL of the quorum as one client sees it through them.
 func proxied(t testing.TB, servers []*servertest.Server) ([]*servertest.Proxy, string) {
 	t.Helper()
@@ -82,22 +75,6 @@ func try(t testing.TB, d driver.Driver, c *driver.Claim) (driver.Place, error) {
 		c.Ticket = p.Ticket
 	}
 	return p, err
-}
-
-func holds(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
-	t.Helper()
-	p, err := try(t, d, c)
-	if err != nil || !p.Holds {
-		t.Fatalf("enter %s = %+v, %v; want it to hold", c.ID, p, err)
-	}
-	return p
-}
-
-func leaves(t testing.TB, d driver.Driver, c *driver.Claim) {
-	t.Helper()
-	if err := d.Leave(soon(t), &driver.Departure{Claim: c}); err != nil {
-		t.Fatalf("leave %s = %v; want nil", c.ID, err)
-	}
 }
 
 // on counts the servers that have a key.

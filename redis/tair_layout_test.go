@@ -63,11 +63,6 @@ func (s *tairServer) open(layout string) driver.Driver {
 	return d
 }
 
-func renew(t *testing.T, d driver.Driver, c *driver.Claim) error {
-	t.Helper()
-	return d.Renew(timely(t), []*driver.Claim{c})[0].Err
-}
-
 // overtakes enters a claim again and again until the one before has run out.
 func overtakes(t *testing.T, d driver.Driver, c *driver.Claim) {
 	t.Helper()

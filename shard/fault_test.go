@@ -65,13 +65,6 @@ func (x *crossed) renew(c *driver.Claim) driver.Renewal {
 	return x.Renew(x.Context(), []*driver.Claim{c})[0]
 }
 
-func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
-	t.Helper()
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
-		t.Errorf("leave %s: %v", c.ID, err)
-	}
-}
-
 func TestHeldInBoth(t *testing.T) {
 	t.Parallel()
 	x := cross(t, memories{})

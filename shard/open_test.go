@@ -80,17 +80,6 @@ func openURL(t testing.TB, url string) driver.Driver {
 	return d
 }
 
-// enter enters a claim and notes its ticket.
-func enter(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
-	t.Helper()
-	p, err := d.Enter(t.Context(), c)
-	if err != nil {
-		t.Fatalf("enter %s: %v", c.ID, err)
-	}
-	c.Ticket = p.Ticket
-	return p
-}
-
 // where returns in which of some stores in memory, by URL, a name has claims.
 func where(t testing.TB, name string, urls ...string) (found []string) {
 	t.Helper()

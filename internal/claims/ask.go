@@ -132,6 +132,9 @@ func (s *seat) enter(ctx context.Context, first *reply) (stands bool, err error)
 			return stands, &Held{By: p.Blocker.Record, Remaining: p.Blocker.Remaining}
 		}
 		alive = sent
+		if !k.traits.Ordered && p.Blocker.Ticket != s.blocker.Ticket {
+			early = backoff{} // the lock was free in between
+		}
 		s.queued(p)
 		if ok, err := s.await(ctx, &early, p, sent); ok || err != nil {
 			return stands, err

@@ -1,0 +1,12 @@
+package etcd
+
+import "github.com/stilelock/stile/internal/drive"
+
+// The calls of a driver, as tests make them.
+var (
+	timely = drive.Timely
+	enter  = drive.Enter
+	leave  = drive.Leave
+	says   = drive.Says
+	renew  = drive.Renew
+)

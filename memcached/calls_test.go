@@ -1,0 +1,14 @@
+package memcached
+
+import "github.com/stilelock/stile/internal/drive"
+
+// The calls of a driver, as tests make them.
+var (
+	timely = drive.Timely
+	enter  = drive.Enter
+	holds  = drive.Holds
+	waits  = drive.Waits
+	says   = drive.Says
+	marks  = drive.Marks
+	renew  = drive.Renew
+)

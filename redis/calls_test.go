@@ -1,0 +1,13 @@
+package redis
+
+import "github.com/stilelock/stile/internal/drive"
+
+// The calls of a driver, as tests make them.
+var (
+	timely = drive.Timely
+	enter  = drive.Enter
+	leave  = drive.Leave
+	says   = drive.Says
+	marks  = drive.Marks
+	renew  = drive.Renew
+)
