@@ -17,9 +17,9 @@ const (
 	splitPause = 2 * time.Millisecond // before the second, at random; later ones wait longer
 )
 
-// Enter asks all nodes at once, or if the claim has waited, one before the rest. A claim that does not hold on a majority is taken out of those that gave it a place:
-// entering again is another attempt. When no other claim has a majority either, since several came or left at once, it
-// tries again itself.
+// Enter asks all nodes at once, or if the claim has waited, one before the rest. A claim that does not hold on a majority
+// is taken out of those that gave it a place: entering again is another attempt. When no other claim has a majority
+// either, since several came or left at once, it tries again itself.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	claim, err := d.admit(ctx, c)
 	if err != nil {

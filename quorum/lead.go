@@ -20,8 +20,8 @@ import (
 const (
 	stuckAfter = 100 * time.Millisecond // since a lead that is taken was waited for: until the others are looked at
 	stuckMost  = time.Second            // the same, after a while
-	passedFor  = 10 * time.Second       // that one is not waited at, nor one that does not answer
 	stuckAgain = 20 * time.Millisecond  // until they are looked at again, if they are free
+	passedFor  = 10 * time.Second       // for how long one that is stuck or does not answer leads nobody
 )
 
 // order returns the nodes as all clients order them for a name, however each has them configured.
@@ -132,8 +132,9 @@ func (d *Driver) awaitLead(ctx context.Context, n *node, c *driver.Claim) (told 
 }
 
 // unlead looks whether a lead that is waited at is any use, and reports ok if it is: it answers, and it is free if most
-// are, unless somebody is just getting them. One that did not reach the lead to leave it, or died in between, must not keep all others waiting
-// until its lease is over. If it is none, others lead from then on, and the claim is to ask all nodes if most are free.
+// are, unless somebody is just getting them. One that did not reach the lead to leave it, or died in between, must not
+// keep all others waiting until its lease is over. If the lead is none, others lead from then on, and the claim is to ask
+// all nodes if most are free.
 func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told, ok bool, err error) {
 	for range 2 {
 		free, err := d.freeAt(ctx, lead, c)

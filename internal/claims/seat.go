@@ -77,9 +77,11 @@ func (s *seat) freed(now, linger time.Duration) bool {
 		}
 	}
 	s.depart()
+	// In a queue, the line's next claim enters while this one leaves. Elsewhere it would mostly be quicker than those of
+	// other processes, who have to be told first, so it enters after that.
 	if s.k.traits.Ordered {
-		g.move(now) // the line's next claim enters while this one leaves, and queues
-	} // elsewhere it enters after that, or it would mostly be there before those of others hear that the lock is free
+		g.move(now)
+	}
 	return true
 }
 

@@ -38,7 +38,7 @@ type gate struct {
 	open   []*seat   // where a turn can be had at once: a shared claim, or one that lingers
 	now    *seat     // the claim whose turns the line waits for; nil for permits, where each claim is taken by one
 	asking *seat     // the claim that is entering the store, or waits there
-	holder *seat     // the claim that keeps all others out, in a store without a queue, where it is no use to ask before it has left
+	holder *seat     // in a store without a queue: the claim that keeps all others out, so that it is no use to ask
 	seats  int       // claims that have not left the store, asking included
 }
 
