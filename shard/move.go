@@ -147,6 +147,10 @@ func indefinite(err error) error {
 	switch {
 	case errors.Is(err, driver.ErrClosed) || !driver.IsRejected(err):
 		return err
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return context.DeadlineExceeded
 	case driver.IsUnreachable(err):
 		return driver.Unreachable(errors.New(err.Error()))
 	}
