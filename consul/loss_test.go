@@ -207,11 +207,7 @@ func TestRequestOfEnterIsLost(t *testing.T) {
 		_, err := d.Enter(timely(t), c)
 		failed <- err
 	}()
-	select {
-	case err := <-failed:
-		t.Fatalf("enter = %v while its request is held back", err)
-	case <-time.After(100 * time.Millisecond):
-	}
+	servertest.Until(t, "the request is held back", proxy.Holds)
 	proxy.Drop()
 	if err := <-failed; err == nil || driver.IsRejected(err) {
 		t.Fatalf("enter = %v; want an error that leaves the outcome open", err)

@@ -86,8 +86,8 @@ func TestServerForgets(t *testing.T) {
 // outcome.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
-	s := servertest.Redis(t)
-	d := open(t, "redis://"+s.Addr)
+	proxy := servertest.NewProxy(t, servertest.Redis(t).Addr)
+	d := open(t, "redis://"+proxy.Addr)
 	a := claim("name", "a")
 	enter(t, d, a)
 	for _, verb := range []func(ctx context.Context) error{
@@ -95,14 +95,15 @@ func TestServerHangs(t *testing.T) {
 		func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{a})[0].Err },
 		func(ctx context.Context) error { _, err := d.List(ctx, &driver.Query{Name: "name"}); return err },
 	} {
-		s.Pause()
+		proxy.Freeze(true, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		ended := make(chan error, 1)
 		go func() { ended <- verb(ctx) }()
+		servertest.Until(t, "the call is under way", proxy.Holds)
 		select {
 		case err := <-ended:
 			t.Errorf("the call ends with %v while the server hangs", err)
-		case <-time.After(50 * time.Millisecond):
+		default:
 		}
 		cancel()
 		select {
@@ -113,7 +114,7 @@ func TestServerHangs(t *testing.T) {
 		case <-time.After(2 * time.Second):
 			t.Fatal("the call outlives its context")
 		}
-		s.Resume()
+		proxy.Freeze(false, false)
 		servertest.Until(t, "the server answers", func() bool { _, err := d.Enter(timely(t), a); return err == nil })
 	}
 	leave(t, d, a)

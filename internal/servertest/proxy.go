@@ -22,6 +22,7 @@ type Proxy struct {
 	replies  bool
 	cut      bool // connections are ended as soon as they come
 	closed   bool
+	held     int // reads that wait to be passed on
 	open     map[net.Conn]bool
 }
 
@@ -57,6 +58,13 @@ func (p *Proxy) Freeze(requests, replies bool) {
 	defer p.mu.Unlock()
 	p.requests, p.replies = requests, replies
 	p.changed.Broadcast()
+}
+
+// Holds reports whether it holds something back now: requests or replies that have come and were not passed on.
+func (p *Proxy) Holds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held > 0
 }
 
 // Cut ends all connections, with what was held back on them lost, and from now on each new one at once.
@@ -118,13 +126,19 @@ func (p *Proxy) accept(work *sync.WaitGroup) {
 }
 
 // pass copies in one direction until an end closes, and then closes both.
-func (p *Proxy) pass(to, from net.Conn, held *bool) {
+func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		p.mu.Lock()
-		for *held && p.open[from] {
+		if n > 0 {
+			p.held++
+		}
+		for *frozen && p.open[from] {
 			p.changed.Wait()
+		}
+		if n > 0 {
+			p.held--
 		}
 		open := p.open[from] && p.open[to]
 		p.mu.Unlock()

@@ -56,11 +56,16 @@ func TestProxy(t *testing.T) {
 	}
 
 	p.Freeze(true, false)
+	Until(t, "nothing is held back", func() bool { return !p.Holds() })
 	done = set("late")
+	Until(t, "the request is held back", p.Holds)
 	select {
 	case err := <-done:
 		t.Fatalf("set = %v; want no answer while requests are frozen", err)
-	case <-time.After(20 * time.Millisecond):
+	default:
+	}
+	if value() != "reply lost" {
+		t.Errorf("x is %v while requests are frozen", value())
 	}
 	p.Mend()
 	if err := <-done; err != nil || value() != "late" {
