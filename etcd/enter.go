@@ -239,7 +239,7 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, k *claim, began tim
 	p, err := d.placed(ctx, c, k, q, len(q)-1, r.Header.Revision, began)
 	if !exact && err == nil {
 		// Only the head was asked for, which decides alone for who takes the whole lock. The rest has been heard.
-		p.Ahead = d.countAhead(k, len(ahead.Kvs))
+		p.Ahead = d.countAhead(k, q[:len(q)-1])
 	}
 	return p, err
 }

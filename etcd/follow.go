@@ -36,14 +36,17 @@ type follow struct {
 	pending bool      // a request is on its way that will tell what is ahead: until then, deletions gather in early
 	early   []deletion
 
-	seen     int64            // the revision at which ahead was so
-	ahead    map[string]int64 // weights by key
-	over     int64            // by how much the weights exceed the capacity, the claim's own included
-	holds    bool             // its client was told that it holds
-	gone     bool             // its own key was deleted
-	turn     chan struct{}    // has room for one: something has changed
-	watching *time.Timer      // begins to follow when it has held for a while
+	seen     int64             // the revision at which ahead was so
+	ahead    map[string]before // by key
+	over     int64             // by how much the weights exceed the capacity, the claim's own included
+	holds    bool              // its client was told that it holds
+	gone     bool              // its own key was deleted
+	turn     chan struct{}     // has room for one: something has changed
+	watching *time.Timer       // begins to follow when it has held for a while
 }
+
+// A before is a claim that stands ahead of another.
+type before struct{ weight, created int64 }
 
 // A deletion is of one key, at a revision.
 type deletion struct {
@@ -78,9 +81,9 @@ func (d *Driver) settle(c *driver.Claim, k *claim, q queue, i int, seen int64, h
 		return
 	}
 	k.seen, k.gone = seen, false
-	k.ahead, k.over = make(map[string]int64, i), c.Weight-c.Capacity
+	k.ahead, k.over = make(map[string]before, i), c.Weight-c.Capacity
 	for j, w := range q.weights(c.Capacity)[:i] {
-		k.ahead[q[j].key] = w
+		k.ahead[q[j].key] = before{w, q[j].created}
 		k.over += w
 	}
 	if k.turn == nil {
@@ -98,14 +101,21 @@ func (d *Driver) settle(c *driver.Claim, k *claim, q queue, i int, seen int64, h
 	}
 }
 
-// countAhead is how many claims stand ahead by what was heard, if any does.
-func (d *Driver) countAhead(k *claim, least int) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if least == 0 {
+// countAhead is how many claims stand ahead by what was heard and by what was read just now: the head of the queue. What
+// stood before that is gone, although the deletion may not have been told yet.
+func (d *Driver) countAhead(k *claim, head queue) int {
+	if len(head) == 0 {
 		return 0
 	}
-	return max(least, len(k.ahead))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, b := range k.ahead {
+		if b.created >= head[0].created {
+			n++
+		}
+	}
+	return max(n, 1)
 }
 
 // standing notes that the key of a claim was there at a revision. One that entered by another driver holds, most likely:
@@ -246,12 +256,12 @@ func (k *claim) hear(e deletion) (gone bool) {
 	if e.at <= k.seen {
 		return false // the queue ahead was read after that
 	}
-	switch weight, ahead := k.ahead[e.key]; {
+	switch other, ahead := k.ahead[e.key]; {
 	case e.key == k.key:
 		k.gone = true
 	case ahead:
 		delete(k.ahead, e.key)
-		k.over -= weight
+		k.over -= other.weight
 		if k.over > 0 {
 			return false
 		}

@@ -31,7 +31,7 @@ func TestHear(t *testing.T) {
 		{"while a request is on its way", true, []deletion{{"n/1", 11}, {"n/2", 12}}, 3, false, false},
 	} {
 		k := &claim{key: "n/3", created: 10, follow: follow{
-			pending: test.pending, seen: 10, ahead: map[string]int64{"n/1": 2, "n/2": 1}, over: 3, turn: make(chan struct{}, 1),
+			pending: test.pending, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3, turn: make(chan struct{}, 1),
 		}}
 		for _, e := range test.heard {
 			k.hear(e)
@@ -41,6 +41,20 @@ func TestHear(t *testing.T) {
 		}
 		if want := len(test.heard); test.pending && len(k.early) != want {
 			t.Errorf("deletion %s: %d are kept for later; want %d", test.name, len(k.early), want)
+		}
+	}
+}
+
+// What stood before the head of the queue is not counted, although nobody has told that it is gone.
+func TestCountAhead(t *testing.T) {
+	t.Parallel()
+	k := &claim{follow: follow{ahead: map[string]before{"n/1": {1, 7}, "n/2": {1, 8}, "n/3": {1, 9}}}}
+	for _, test := range []struct {
+		head queue
+		want int
+	}{{nil, 0}, {queue{{created: 7}}, 3}, {queue{{created: 9}}, 1}} {
+		if n := (&Driver{}).countAhead(k, test.head); n != test.want {
+			t.Errorf("behind the head %v %d are counted; want %d", test.head, n, test.want)
 		}
 	}
 }
