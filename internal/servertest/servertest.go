@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -53,6 +54,7 @@ type Server struct {
 	mu     sync.Mutex // guards what follows
 	proc   *os.Process
 	exited chan struct{} // closed when proc has ended
+	serves *atomic.Bool  // from when it is ready until it is to end
 }
 
 const (
@@ -117,7 +119,7 @@ func (s *Server) run() error {
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.Dir, out, out, attributes()
 	cmd.SysProcAttr.Credential = s.spec.Credential
 
-	started, exited := make(chan error, 1), make(chan struct{})
+	started, exited, serves := make(chan error, 1), make(chan struct{}), &atomic.Bool{}
 	go func() {
 		// The kernel kills the child when the thread that started it ends, so that thread lives as long as the child.
 		runtime.LockOSThread()
@@ -126,6 +128,9 @@ func (s *Server) run() error {
 		started <- err
 		if err == nil {
 			cmd.Wait()
+			if serves.Load() { // or the tests would only tell that nobody answers
+				s.t.Logf("%s ended by itself: %v\n%s", s.spec.Binary, cmd.ProcessState, s.Log())
+			}
 		}
 		close(exited)
 	}()
@@ -133,7 +138,7 @@ func (s *Server) run() error {
 		return err
 	}
 	s.mu.Lock()
-	s.proc, s.exited = cmd.Process, exited
+	s.proc, s.exited, s.serves = cmd.Process, exited, serves
 	s.mu.Unlock()
 
 	ask := time.NewTicker(askEvery)
@@ -143,6 +148,7 @@ func (s *Server) run() error {
 	for {
 		err := s.spec.Ready(s)
 		if err == nil {
+			serves.Store(true)
 			return nil
 		}
 		select {
@@ -178,6 +184,7 @@ func (s *Server) end(sig syscall.Signal) {
 	if s.proc == nil {
 		return
 	}
+	s.serves.Store(false)
 	s.proc.Signal(sig)
 	s.proc.Signal(syscall.SIGCONT)
 	select {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -56,6 +57,23 @@ func TestRedisSentinel(t *testing.T) {
 	}
 }
 
+// A server that dies under its tests is named, with the end of its log.
+func TestEndsByItself(t *testing.T) {
+	fake := &recorder{TB: t}
+	s := Redis(fake)
+	s.Restart()
+	if log := fake.said(); log != "" {
+		t.Errorf("a restart says %q", log)
+	}
+	syscall.Kill(s.Pid(), syscall.SIGKILL)
+	<-s.exited
+	for _, want := range []string{"redis-server ended by itself: signal: killed", "Ready to accept connections"} {
+		if log := fake.said(); !strings.Contains(log, want) {
+			t.Errorf("it says %q, want %q in it", log, want)
+		}
+	}
+}
+
 // A missing server is a failure that says how to get it.
 func TestMissing(t *testing.T) {
 	fake := &recorder{TB: t}
@@ -71,6 +89,21 @@ func TestMissing(t *testing.T) {
 type recorder struct {
 	TB
 	fatal string
+
+	mu  sync.Mutex // guards what follows
+	log string
+}
+
+func (r *recorder) Logf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log += fmt.Sprintf(format, args...)
+}
+
+func (r *recorder) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log
 }
 
 func (r *recorder) Fatalf(format string, args ...any) {
