@@ -119,7 +119,7 @@ func killWhileEntering(t *testing.T, workers int) {
 		last    *driver.Claim // that a client was told of
 	)
 	for round := range *kills {
-		floor := highest
+		floor, enough := highest, len(tickets)+1+rand.IntN(40)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for w := range workers {
@@ -145,7 +145,6 @@ func killWhileEntering(t *testing.T, workers int) {
 				}
 			})
 		}
-		enough := len(tickets) + 1 + rand.IntN(40)
 		servertest.Until(t, "claims enter", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
