@@ -37,7 +37,10 @@ var redlockArena = &arena{
 	calm: []string{
 		ours, "redsync", ours + threeServers, "redsync" + threeServers, ours + oneDown, "redsync" + oneDown,
 	},
-	crowd:    []string{ours, "redsync", "redsync, 5 ms", ours + threeServers, "redsync" + threeServers, "redsync, 5 ms" + threeServers},
+	crowd: []string{
+		ours, lingers, "redsync", "redsync, 5 ms",
+		ours + threeServers, lingers + threeServers, "redsync" + threeServers, "redsync, 5 ms" + threeServers,
+	},
 	measures: func(b *bench) []*measure { return []*measure{b.alone(), b.apart(), b.throng(), b.staffed()} },
 	targets: []target{
 		{text: "5 servers, uncontended lock+unlock, 1 goroutine: p50 at most 0.6× redsync's",
@@ -52,6 +55,9 @@ var redlockArena = &arena{
 		{text: "5 servers, 16 processes of 1 goroutine, which redsync has mostly take the lock again themselves: the same",
 			measure: "throng", row: ours, column: "acquired", unit: "/s",
 			against: rivals("throng", "redsync", "redsync, 5 ms"), bound: 3},
+		{text: "5 servers, the same with Linger, which has stile do so too",
+			measure: "throng", row: lingers, column: "acquired", unit: "/s",
+			against: rivals("throng", "redsync", "redsync, 5 ms"), bound: 3},
 		{text: "5 servers, the same in hand-overs, so without those",
 			measure: "throng", row: ours, column: "passed", unit: "/s",
 			against: rivals("throng", "redsync", "redsync, 5 ms"), bound: 3},
@@ -60,6 +66,9 @@ var redlockArena = &arena{
 			against: rivals("staffed", "redsync"+threeServers, "redsync, 5 ms"+threeServers), bound: 3},
 		{text: "3 servers, 16 processes of 1 goroutine, which redsync has mostly take the lock again themselves: the same",
 			measure: "throng", row: ours + threeServers, column: "acquired", unit: "/s",
+			against: rivals("throng", "redsync"+threeServers, "redsync, 5 ms"+threeServers), bound: 3},
+		{text: "3 servers, the same with Linger, which has stile do so too",
+			measure: "throng", row: lingers + threeServers, column: "acquired", unit: "/s",
 			against: rivals("throng", "redsync"+threeServers, "redsync, 5 ms"+threeServers), bound: 3},
 		{text: "3 servers, the same in hand-overs, so without those",
 			measure: "throng", row: ours + threeServers, column: "passed", unit: "/s",
@@ -91,10 +100,14 @@ func redlockContenders() []contender {
 		{oneDown, "on four of the servers, and the address of one that is down", func(a []string) []string { return append(a[:nodes-1:nodes-1], a[nodes]) }},
 	} {
 		addrs := func(all string) []string { return set.pick(strings.Split(all, ",")) }
+		open := func(linger time.Duration) func(string, time.Duration) (library, error) {
+			return func(all string, _ time.Duration) (library, error) {
+				return openStile("redlock://"+strings.Join(addrs(all), ",")+"?max_ttl="+redlockTTL.String(), redlockTTL, linger, 0)
+			}
+		}
 		list = append(list,
-			contender{ours + set.suffix, "defaults, " + set.about, true, nil, func(all string, _ time.Duration) (library, error) {
-				return openStile("redlock://"+strings.Join(addrs(all), ",")+"?max_ttl="+redlockTTL.String(), redlockTTL, 0, 0)
-			}},
+			contender{ours + set.suffix, "defaults, " + set.about, true, nil, open(0)},
+			contender{lingers + set.suffix, fmt.Sprintf("as above with Linger %v", linger), true, nil, open(linger)},
 			contender{"redsync" + set.suffix, "its default delay, 50 to 250 ms at random; tries without end; " + set.about, false, nil,
 				func(all string, _ time.Duration) (library, error) { return openRedsync(addrs(all), redlockTTL), nil }},
 			contender{"redsync, 5 ms" + set.suffix, "as above with WithRetryDelay(5ms)", false, nil,

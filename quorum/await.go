@@ -14,7 +14,7 @@ const (
 	pollMost  = 50 * time.Millisecond
 
 	spread     = time.Millisecond // within which those who wait for a name try, when it is free
-	spreads    = 4                // how often that doubles where many do
+	spreads    = 6                // how often that doubles where many do
 	manyCrowds = 1024             // names, until what is known of them is forgotten
 )
 
@@ -42,15 +42,16 @@ func (d *Driver) caught(name string) {
 	}
 }
 
-// Await waits until a majority of the nodes may be free, and then a moment more, at random, so that of many who wait one
-// finds them all free; or until the node may be that leads those who want the name. Nodes that are no members are looked
-// at now and then.
+// Await waits until the node may be free that leads those who want the name. A claim that was told so and came too late
+// looks away for a moment, at random: so a release wakes a few, however many wait, and one of them has a good chance. Where
+// no node leads, it waits until a majority may be free, and then a moment more, so that one of many finds them all free.
+// Nodes that are no members are looked at now and then.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if d.wasLate(c) {
+		return driver.Place{}, d.pause(ctx, d.spread(c.Name))
+	}
 	if lead := d.lead(c.Name); lead != nil {
 		told, err := d.awaitLead(ctx, lead, c)
-		if told && err == nil {
-			err = d.pause(ctx, d.spread(c.Name))
-		}
 		if told || err != nil {
 			return driver.Place{}, err
 		}

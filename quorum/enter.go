@@ -40,8 +40,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.Place, split bool, err error) {
 	least := d.proposal()
 	var first []vote // that of the lead, if it granted the claim
-	if lead := d.leading(c); lead != nil {
-		r, votes, err := d.askLead(ctx, claim, lead, least)
+	if to := d.leading(c); to.lead != nil {
+		lead := to.lead
+		r, votes, err := d.askLead(ctx, claim, lead, to.waits, least)
 		if r == nil {
 			return driver.Place{}, false, err
 		}
@@ -51,7 +52,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 			return p, false, err
 		case !v.came, v.err != nil: // the others may do without it
 		case !v.place.Holds:
-			return d.late(c, v), false, nil
+			return d.late(c, to, v), false, nil
 		default:
 			first, least = votes, max(least, v.place.Ticket)
 		}

@@ -55,11 +55,11 @@ type pass struct {
 	until time.Time
 }
 
-// leading returns the node that a claim is to ask before the others, or nil if it is to ask all at once: it has waited at
-// that node, or many are known to want the name.
-func (d *Driver) leading(c *driver.Claim) *node {
+// leading returns what a claim asks: one node before the others if it has waited at that, or many are known to want the
+// name.
+func (d *Driver) leading(c *driver.Claim) next {
 	if c.Try || c.Reclaim || c.Ticket > waitingTicket {
-		return nil
+		return next{}
 	}
 	d.mu.Lock()
 	n, waited := d.told[c.ID]
@@ -67,19 +67,28 @@ func (d *Driver) leading(c *driver.Claim) *node {
 	crowd := d.crowds[c.Name] > 0
 	d.mu.Unlock()
 	if !waited && crowd {
-		return d.lead(c.Name)
+		return next{lead: d.lead(c.Name), waits: true}
 	}
 	return n
+}
+
+// A next is what a claim that has waited does next.
+type next struct {
+	lead  *node // it asks this one before the others; nil if it asks all at once
+	waits bool  // if it is refused, it waits there
+	late  bool  // it does so in a moment: it was told that the lead is free, and others were quicker
 }
 
 // leadWithin is how long a lead may take for an answer until it is done without.
 func (d *Driver) leadWithin(ttl time.Duration) time.Duration { return d.timeout(ttl) / 4 }
 
 // askLead asks one node for a place. What it answers in time stands in the round's votes.
-func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, least int64) (*round, []vote, error) {
+func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, waits bool, least int64) (*round, []vote, error) {
 	r, err := d.ask(d.timeout(claim.TTL), claim.ID, []int{lead.index}, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		own := *d.as(claim, n.index)
-		own.Ticket = waitingTicket
+		if waits {
+			own.Ticket = waitingTicket
+		}
 		return n.enter(ctx, &own, least)
 	})
 	if err != nil {
@@ -96,9 +105,12 @@ func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, l
 }
 
 // late is the place of a claim that its lead refused.
-func (d *Driver) late(c *driver.Claim, v *vote) driver.Place {
+func (d *Driver) late(c *driver.Claim, to next, v *vote) driver.Place {
 	d.mu.Lock()
 	d.missed(c.Name)
+	if !to.waits {
+		d.told[c.ID] = next{lead: to.lead, waits: true, late: true}
+	}
 	d.mu.Unlock()
 	return driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: v.place.Blocker, Retry: v.place.Retry}
 }
@@ -183,5 +195,18 @@ func (d *Driver) passOver(lead *node, name string) {
 func (d *Driver) tell(c *driver.Claim, n *node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.told[c.ID] = next{lead: n}
+}
+
+// wasLate reports, once, whether others were quicker when a claim was told that its lead is free.
+func (d *Driver) wasLate(c *driver.Claim) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.told[c.ID]
+	if !n.late {
+		return false
+	}
+	n.late = false
 	d.told[c.ID] = n
+	return true
 }

@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,6 +67,12 @@ func lead(t *testing.T, list []*server, a, b *quorum.Driver, name string) int {
 	which := asked(list, before)
 	if len(which) != 1 {
 		t.Fatalf("servers %v were asked by a claim that is late; want one", which)
+	}
+	awaits(t, b, waiter) // for a moment, in which it is not told of anything
+	before = votes(list)
+	waits(t, b, waiter)
+	if again := asked(list, before); !slices.Equal(again, which) {
+		t.Errorf("servers %v were asked when the moment is over; want %v", again, which)
 	}
 	leaves(t, a, quick)
 	drained(t, list, name)

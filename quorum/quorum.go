@@ -87,7 +87,7 @@ type Driver struct {
 	idle   int                 // goroutines that wait for another call to make
 	crowds map[string]int      // how many seem to want a name, as the power of two of the time within which they try
 	passed map[string]pass     // by name
-	told   map[string]*node    // which node a claim that has waited is to ask first; nil for all at once
+	told   map[string]next     // what a claim that has waited is to ask
 }
 
 // New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
@@ -100,7 +100,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	}
 	d := &Driver{
 		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
-		lanes: map[lane]chan struct{}{}, ghosts: map[lane]ghost{}, held: map[string]*holding{}, crowds: map[string]int{}, told: map[string]*node{}, passed: map[string]pass{},
+		lanes: map[lane]chan struct{}{}, ghosts: map[lane]ghost{}, held: map[string]*holding{}, crowds: map[string]int{}, told: map[string]next{}, passed: map[string]pass{},
 	}
 	d.o.fill()
 	d.base, d.cancel = context.WithCancel(context.Background())
