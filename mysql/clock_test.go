@@ -56,8 +56,10 @@ func TestClockSteps(t *testing.T) {
 // The server has no room. The claim has certainly not entered, alone or behind others.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	d := idle(t)
-	held := claim("held", "a")
+	d := open(t, fresh(t, server))
+	used, held := claim("name", "first"), claim("held", "a")
+	enter(t, d, used)
+	leave(t, d, used)
 	enter(t, d, held)
 	// The error that the server answers when its disk is full.
 	const full = "FOR EACH ROW SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1021, MESSAGE_TEXT = 'Disk full'"

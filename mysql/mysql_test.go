@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
@@ -59,12 +58,6 @@ func open(t testing.TB, url string) *Driver {
 	}
 	t.Cleanup(func() { d.Close() })
 	return d.(*Driver)
-}
-
-func claim(name, id string) *driver.Claim {
-	return &driver.Claim{
-		Name: name, ID: id, Client: "client of " + id, Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute,
-	}
 }
 
 // await waits until a claim holds, which it must be told.

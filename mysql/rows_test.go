@@ -88,7 +88,7 @@ func TestShedLockExcludesJava(t *testing.T) {
 	free := func() int64 {
 		return affected(t, db, `UPDATE locks SET lock_until = UTC_TIMESTAMP(3) WHERE name = 'nightly' AND locked_by = 'java'`)
 	}
-	ours := claimOf("nightly", "ours")
+	ours := claim("nightly", "ours")
 	if p, err := d.Enter(timely(t), ours); err != nil || !p.Holds {
 		t.Fatalf("enter = %+v, %v; want a claim that holds", p, err)
 	}
@@ -101,7 +101,7 @@ func TestShedLockExcludesJava(t *testing.T) {
 	if !take() {
 		t.Fatal("ShedLock does not take the lock after stile's release")
 	}
-	waiter := claimOf("nightly", "waiter")
+	waiter := claim("nightly", "waiter")
 	if p, err := d.Enter(timely(t), waiter); err != nil || p.Holds || p.Blocker.Record != "java" {
 		t.Errorf("enter = %+v, %v; want it behind java", p, err)
 	}
@@ -121,7 +121,7 @@ func TestMethodLockHoles(t *testing.T) {
 	url, db := rowsURL(t, "tb_distributed_lock", methodLockTable)
 	d := rowsOpener(url)(t)
 	defer d.Close()
-	late, next := claimOf("pay", "late"), claimOf("pay", "next")
+	late, next := claim("pay", "late"), claim("pay", "next")
 	if p, err := d.Enter(timely(t), late); err != nil || !p.Holds {
 		t.Fatalf("enter = %+v, %v; want a claim that holds", p, err)
 	}
@@ -141,7 +141,7 @@ func TestMethodLockHoles(t *testing.T) {
 	var done sync.WaitGroup
 	for i := range 32 {
 		done.Go(func() {
-			c := claimOf("pay", fmt.Sprint("racer-", i))
+			c := claim("pay", fmt.Sprint("racer-", i))
 			p, err := d.Enter(timely(t), c)
 			for driver.IsUnreachable(err) && driver.IsRejected(err) { // a deadlock, of which nothing is left
 				p, err = d.Enter(timely(t), c)
@@ -166,13 +166,13 @@ func TestRowsRefuse(t *testing.T) {
 	affected(t, db, "SET GLOBAL sql_mode = DEFAULT")
 	d := rowsOpener(url)(t)
 	defer d.Close()
-	if p, err := d.Enter(timely(t), claimOf("m", "x")); err != nil || !p.Holds {
+	if p, err := d.Enter(timely(t), claim("m", "x")); err != nil || !p.Holds {
 		t.Fatalf("enter = %+v, %v; want a claim that holds", p, err)
 	}
-	if p, err := d.Enter(timely(t), claimOf("M ", "y")); !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), `"m"`) {
+	if p, err := d.Enter(timely(t), claim("M ", "y")); !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), `"m"`) {
 		t.Errorf("a name that the collation takes for another = %+v, %v; want ErrForeign", p, err)
 	}
-	if _, err := d.Enter(timely(t), claimOf(strings.Repeat("n", 65), "z")); !driver.IsRejected(err) || !strings.Contains(err.Error(), "room for 64") {
+	if _, err := d.Enter(timely(t), claim(strings.Repeat("n", 65), "z")); !driver.IsRejected(err) || !strings.Contains(err.Error(), "room for 64") {
 		t.Errorf("a name that is too long = %v; want it refused, with the room there is", err)
 	}
 	base, _, _ := strings.Cut(url, "?")
@@ -183,11 +183,5 @@ func TestRowsRefuse(t *testing.T) {
 		if !driver.IsRejected(err) || !strings.Contains(err.Error(), says) || d != nil {
 			t.Errorf("%s: %v, %v; want an error that says %q", word, d, err, says)
 		}
-	}
-}
-
-func claimOf(name, id string) *driver.Claim {
-	return &driver.Claim{
-		Name: name, ID: id, Client: "client of " + id, Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute,
 	}
 }

@@ -42,7 +42,7 @@ func TestShedLockInSpring(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		if p, err := d.Enter(timely(t), claimOf("nightly", test.name)); p.Holds != test.holds || (err == nil) != test.holds {
+		if p, err := d.Enter(timely(t), claim("nightly", test.name)); p.Holds != test.holds || (err == nil) != test.holds {
 			t.Errorf("columns of %s: enter = %+v, %v; want it to hold: %v", test.name, p, err, test.holds)
 		}
 	}

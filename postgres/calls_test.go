@@ -5,6 +5,7 @@ import "github.com/stilelock/stile/internal/drive"
 // The calls of a driver, as tests make them.
 var (
 	timely  = drive.Timely
+	claim   = drive.Claim
 	enter   = drive.Enter
 	leave   = drive.Leave
 	says    = drive.Says

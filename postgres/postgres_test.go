@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
@@ -38,12 +37,6 @@ func open(t testing.TB, url string) *Driver {
 	}
 	t.Cleanup(func() { d.Close() })
 	return d.(*Driver)
-}
-
-func claim(name, id string) *driver.Claim {
-	return &driver.Claim{
-		Name: name, ID: id, Client: "client of " + id, Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute,
-	}
 }
 
 // listens has a claim that waits be ready to be told.

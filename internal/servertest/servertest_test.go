@@ -65,7 +65,9 @@ func TestEndsByItself(t *testing.T) {
 	if log := fake.said(); log != "" {
 		t.Errorf("a restart says %q", log)
 	}
-	syscall.Kill(s.Pid(), syscall.SIGKILL)
+	if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	<-s.exited
 	for _, want := range []string{"redis-server ended by itself: signal: killed", "Ready to accept connections"} {
 		if log := fake.said(); !strings.Contains(log, want) {
