@@ -106,8 +106,8 @@ func TestSetNXDoesNotWaitForEver(t *testing.T) {
 	c.TTL, c.Wait = 200*time.Millisecond, 200*time.Millisecond
 	try := *c
 	try.ID, try.Try = "tries", true
-	if p := enter(t, d, &try); p.Ticket != 0 || p.Blocker.Remaining != 0 {
-		t.Errorf("try = %+v; want it refused, with a time left that is not known", p)
+	if p := enter(t, d, &try); p.Ticket != 0 || p.Blocker.Remaining != 0 || p.Blocker.Record != "its key never expires" {
+		t.Errorf("try = %+v; want it refused, with a time left that is not known, and why", p)
 	}
 	if p := enter(t, d, c); p.Holds || p.Ticket != waitingTicket {
 		t.Errorf("enter = %+v; want it to wait at first", p)

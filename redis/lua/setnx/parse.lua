@@ -31,5 +31,9 @@ local function standing()
   if left < 0 then
     rest = 0
   end
-  return ticket, '2147483647', 1, kept, string.format('%.0f', math.max(0, since)), string.format('%.0f', rest), mine and record or ''
+  local says = record
+  if not mine and left < 0 then
+    says = 'its key never expires'
+  end
+  return ticket, '2147483647', 1, kept, string.format('%.0f', math.max(0, since)), string.format('%.0f', rest), says
 end
