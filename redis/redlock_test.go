@@ -2,6 +2,8 @@ package redis_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,37 @@ func TestContractOfRedlock(t *testing.T) {
 			_, url := redlockOf(t, n, durable...)
 			drivertest.Run(t, drivertest.Store{Open: opener(url + "?max_ttl=1h&timeout=10s")})
 		})
+	}
+}
+
+// With redlocks:// all servers are spoken to in TLS, and all must show a certificate that is trusted.
+func TestRedlockTLS(t *testing.T) {
+	t.Parallel()
+	var (
+		hosts       []string
+		authorities []byte
+	)
+	for range 3 {
+		s, authority := servertest.RedisTLS(t, durable...)
+		text, err := os.ReadFile(authority)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts, authorities = append(hosts, s.Addr), append(authorities, text...)
+	}
+	all := filepath.Join(t.TempDir(), "authorities.pem")
+	if err := os.WriteFile(all, authorities, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := "redlocks://" + strings.Join(hosts, ",")
+	d := openRedlock(t, url+"?tls_ca="+all)
+	c := redlockClaim("secure", "x")
+	holds(t, d, c)
+	leaves(t, d, c)
+	for _, refused := range []string{url, "redlock://" + strings.Join(hosts, ",")} {
+		if d, err := driver.Open(soon(t), refused); !driver.IsUnreachable(err) {
+			t.Errorf("open %s = %v, %v; want it unreachable", refused, d, err)
+		}
 	}
 }
 
