@@ -196,8 +196,13 @@ func (s *Server) end(sig syscall.Signal) {
 	s.proc = nil
 }
 
-// Pause stops the server with SIGSTOP: connections stay open and nothing is answered.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+// Pause stops the server with SIGSTOP: connections stay open, and nothing is answered when it returns.
+func (s *Server) Pause() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	pid := s.Pid()
+	Until(s.t, s.spec.Binary+" has stopped", func() bool { return stopped(pid) })
+}
 
 // Resume lets a paused server go on.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }

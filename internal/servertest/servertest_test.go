@@ -25,6 +25,12 @@ func TestRedis(t *testing.T) {
 		t.Errorf("after a restart, PING answers %v", got)
 	}
 	s.Pause()
+	if !stopped(s.Pid()) {
+		t.Error("the process goes on after Pause")
+	}
+	s.Resume()
+	Until(t, "it goes on", func() bool { return !stopped(s.Pid()) })
+	s.Pause()
 	s.Stop()
 	if err := syscall.Kill(pid, 0); err == nil {
 		t.Error("the process outlives Stop")

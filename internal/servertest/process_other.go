@@ -5,3 +5,5 @@ package servertest
 import "syscall"
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func stopped(int) bool { return true }
