@@ -374,7 +374,7 @@ func TestOneStoreIsDown(t *testing.T) {
 	enter(t, d, here)
 	enter(t, d, there)
 	down.SetLink(memory.Silent)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	a := d.Renew(ctx, []*driver.Claim{there, here})
 	if a[0].Err == nil || driver.IsRejected(a[0].Err) || a[1].Err != nil {
