@@ -3,7 +3,6 @@
 package servertest
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -30,7 +29,6 @@ func MySQL(t TB, options ...string) *Server {
 		Files: func(s *Server) error { return makeMySQL(s, as) },
 		Args: func(s *Server) []string {
 			args := []string{
-				// A server that starts removes all temporary tables of its tmpdir; another, whose they are, crashes.
 				"--no-defaults", "--datadir=" + filepath.Join(s.Dir, "data"), "--tmpdir=" + s.Dir, "--socket=" + filepath.Join(s.Dir, "socket"),
 				"--port=" + strconv.Itoa(s.Ports[0]), "--bind-address=127.0.0.1", "--skip-name-resolve",
 				"--init-file=" + filepath.Join(s.Dir, "init.sql"), "--innodb_buffer_pool_size=32M", "--max_connections=300",
@@ -44,7 +42,8 @@ func MySQL(t TB, options ...string) *Server {
 	})
 }
 
-// makeMySQL makes the files of a new server, unless they are there.
+// makeMySQL makes the files of a new server, unless they are there. Each server has its own folder for temporary tables: one
+// that starts removes all that it finds there, and another whose they were fails or crashes.
 func makeMySQL(s *Server, as *syscall.Credential) error {
 	data := filepath.Join(s.Dir, "data")
 	if _, err := os.Stat(data); err == nil {
@@ -54,8 +53,12 @@ func makeMySQL(s *Server, as *syscall.Credential) error {
 	if err := os.WriteFile(filepath.Join(s.Dir, "init.sql"), []byte(rights), 0o644); err != nil {
 		return err
 	}
-	return asUser(as, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--innodb-log-file-size=8M")
+	err := asUser(as, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--tmpdir="+s.Dir,
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")
+	if err != nil {
+		os.RemoveAll(data) // or the next attempt would take it for whole
+	}
+	return err
 }
 
 // mysqlReady waits for the greeting with which the server begins to serve a connection.
@@ -66,13 +69,14 @@ func mysqlReady(addr string) error {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(5 * time.Second))
-	greeting := make([]byte, 5)
-	if _, err := io.ReadFull(bufio.NewReader(c), greeting); err != nil {
+	greeting := make([]byte, 512)
+	n, err := io.ReadAtLeast(c, greeting, 5)
+	if err != nil {
 		return err
 	}
 	const protocol = 10
-	if greeting[4] != protocol {
-		return fmt.Errorf("the greeting has type %d", greeting[4])
+	if kind := greeting[4]; kind != protocol {
+		return fmt.Errorf("the greeting has type %d: %q", kind, greeting[5:n])
 	}
 	return nil
 }
