@@ -42,38 +42,33 @@ var redlockArena = &arena{
 		ours + threeServers, lingers + threeServers, "redsync" + threeServers, "redsync, 5 ms" + threeServers,
 	},
 	measures: func(b *bench) []*measure { return []*measure{b.alone(), b.apart(), b.throng(), b.staffed()} },
-	targets: []target{
+	targets:  redlockTargets(),
+}
+
+// redlockTargets are the targets on all servers, and on three.
+func redlockTargets() []target {
+	list := []target{
 		{text: "5 servers, uncontended lock+unlock, 1 goroutine: p50 at most 0.6× redsync's",
 			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", "redsync"), most: true, bound: 0.6},
 		{text: "3 servers, the same",
 			measure: "alone", row: ours + threeServers, column: "p50", unit: "µs", against: rivals("alone", "redsync"+threeServers), most: true, bound: 0.6},
 		{text: "5 servers, one of them down: at most 1.2× stile's own p50 with all",
 			measure: "alone", row: ours + oneDown, column: "p50", unit: "µs", against: rivals("alone", ours), most: true, bound: 1.2},
-		{text: "5 servers, one hot name, 16 processes of 4 goroutines: at least 3× the acquisitions of the better redsync",
-			measure: "staffed", row: ours, column: "acquired", unit: "/s",
-			against: rivals("staffed", "redsync", "redsync, 5 ms"), bound: 3},
-		{text: "5 servers, 16 processes of 1 goroutine, which redsync has mostly take the lock again themselves: the same",
-			measure: "throng", row: ours, column: "acquired", unit: "/s",
-			against: rivals("throng", "redsync", "redsync, 5 ms"), bound: 3},
-		{text: "5 servers, the same with Linger, which has stile do so too",
-			measure: "throng", row: lingers, column: "acquired", unit: "/s",
-			against: rivals("throng", "redsync", "redsync, 5 ms"), bound: 3},
-		{text: "5 servers, the same in hand-overs, so without those",
-			measure: "throng", row: ours, column: "passed", unit: "/s",
-			against: rivals("throng", "redsync", "redsync, 5 ms"), bound: 3},
-		{text: "3 servers, one hot name, 16 processes of 4 goroutines: at least 3× the acquisitions of the better redsync",
-			measure: "staffed", row: ours + threeServers, column: "acquired", unit: "/s",
-			against: rivals("staffed", "redsync"+threeServers, "redsync, 5 ms"+threeServers), bound: 3},
-		{text: "3 servers, 16 processes of 1 goroutine, which redsync has mostly take the lock again themselves: the same",
-			measure: "throng", row: ours + threeServers, column: "acquired", unit: "/s",
-			against: rivals("throng", "redsync"+threeServers, "redsync, 5 ms"+threeServers), bound: 3},
-		{text: "3 servers, the same with Linger, which has stile do so too",
-			measure: "throng", row: lingers + threeServers, column: "acquired", unit: "/s",
-			against: rivals("throng", "redsync"+threeServers, "redsync, 5 ms"+threeServers), bound: 3},
-		{text: "3 servers, the same in hand-overs, so without those",
-			measure: "throng", row: ours + threeServers, column: "passed", unit: "/s",
-			against: rivals("throng", "redsync"+threeServers, "redsync, 5 ms"+threeServers), bound: 3},
-	},
+	}
+	for _, set := range []struct{ servers, suffix string }{{"5 servers", ""}, {"3 servers", threeServers}} {
+		for _, t := range []struct{ text, measure, row, column string }{
+			{"one hot name, 16 processes of 4 goroutines: at least 3× the acquisitions of the better redsync", "staffed", ours, "acquired"},
+			{"16 processes of 1 goroutine, which redsync has mostly take the lock again themselves: the same", "throng", ours, "acquired"},
+			{"the same with Linger, which has stile do so too", "throng", lingers, "acquired"},
+			{"the same in hand-overs, so without those", "throng", ours, "passed"},
+		} {
+			list = append(list, target{
+				text: set.servers + ", " + t.text, measure: t.measure, row: t.row + set.suffix, column: t.column, unit: "/s",
+				against: rivals(t.measure, "redsync"+set.suffix, "redsync, 5 ms"+set.suffix), bound: 3,
+			})
+		}
+	}
+	return list
 }
 
 // redlockOthers starts the other servers, and last one that is down from then on.
