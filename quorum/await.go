@@ -25,7 +25,7 @@ func (d *Driver) spread(name string) time.Duration {
 	return rand.N(spread << d.crowds[name])
 }
 
-// missed notes that others were quicker. The caller holds mu.
+// missed notes that a claim came too late, or others are in the way. The caller holds mu.
 func (d *Driver) missed(name string) {
 	if len(d.crowds) >= manyCrowds {
 		clear(d.crowds)
