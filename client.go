@@ -4,24 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 )
 
-// A Client takes locks in one store. A process needs one, used by all its goroutines.
+// A Client takes locks in one store. A process needs one, used by all its goroutines. It is made by [Open] or [New], must
+// not be copied, and is no use to a child process.
 type Client struct {
 	d      driver.Driver
 	traits driver.Traits
 	opts   Options
 	keeper *claims.Keeper
 	want   claims.Want // what all locks begin with
+	tight  error       // why their leases could not be renewed in time
+	self   *Client     // tells a copy, which would not know its own leases
 }
 
 // Open opens the store at a URL, such as redis://host:6379 or sqlite:///path/locks.db, and returns a client that owns
 // it. The scheme's package must be imported. The error never shows the URL, which may hold a password.
 func Open(ctx context.Context, url string, o *Options) (*Client, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("stile: open: %w", errNoContext)
+	}
 	d, err := driver.Open(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("stile: open: %w", explain(err))
@@ -44,12 +52,17 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	if err != nil {
 		return nil, fmt.Errorf("stile: open: %w", err)
 	}
+	if v := reflect.ValueOf(d); d == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("stile: open: %w driver: it is nil", ErrInvalid)
+	}
 	c := &Client{d: d, traits: d.Traits(), opts: opts}
-	plain := &Lock{}
-	if plain.set(opts.LockOptions); plain.err != nil {
+	c.self = c
+	plain := &Lock{c: c}
+	plain.set(opts.LockOptions)
+	if plain.err != nil {
 		return nil, fmt.Errorf("stile: open: %w", plain.err)
 	}
-	c.want = plain.want
+	c.want, c.tight = plain.want, plain.tight
 	c.keeper = claims.New(d, claims.Config{
 		Turn: opts.Turn, Margin: opts.Margin, Drift: opts.Drift, Patience: opts.Patience,
 		Observe: opts.Observer.inner(), Slept: slept,
@@ -64,4 +77,49 @@ func (c *Client) Traits() driver.Traits { return c.traits }
 // [Shutdown]; it takes unused and waiting claims out of the store, on which it spends Options.Patience at most, and
 // closes the store. Claims under leases that were not released stay until they run out, since the work under them may
 // not have ended. Closing twice is harmless.
-func (c *Client) Close() error { return c.keeper.Close() }
+func (c *Client) Close() error {
+	err := c.usable()
+	if err == nil {
+		return c.keeper.Close()
+	}
+	return fmt.Errorf("stile: close: %w", err)
+}
+
+var errNoContext = fmt.Errorf("%w context: it is nil", ErrInvalid)
+
+// usable tells why the client was not made by Open or New.
+func (c *Client) usable() error {
+	switch {
+	case c == nil || c.keeper == nil:
+		return fmt.Errorf("%w client: make one with Open or New", ErrInvalid)
+	case c.self != c:
+		return fmt.Errorf("%w client: it is a copy, which would not know its own leases; use a pointer to one client", ErrInvalid)
+	}
+	return nil
+}
+
+// ready tells why the store cannot be asked with this context.
+func (c *Client) ready(ctx context.Context) error {
+	if err := c.usable(); err != nil || ctx != nil {
+		return err
+	}
+	return errNoContext
+}
+
+// patiently asks the store once, for Options.Patience at most.
+func (c *Client) patiently(ctx context.Context, ask func(context.Context) error) error {
+	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.opts.Patience)
+	defer cancel()
+	err := ask(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return c.silence()
+	}
+	return err
+}
+
+func (c *Client) silence() error {
+	return driver.Unreachable(fmt.Errorf("tried for %v: %w", c.opts.Patience, engine.ErrSilent))
+}

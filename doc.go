@@ -14,7 +14,7 @@
 // everybody who leads. See docs/leaders.md.
 //
 // A lease is not enough by itself: a process that is paused between looking at its lease and writing will write late.
-// [Lease.Check] makes that moment short, and [Lease.Token], a number that rises with every grant of a name, lets the
+// [Lease.Check] makes that moment short, and [Lease.Token], a number that rises from holder to holder, lets the
 // resource refuse the late write. See docs/safety.md.
 //
 // A machine's sleep is counted on Linux; elsewhere a lease that ran out meanwhile is found out when it is renewed.

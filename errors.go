@@ -1,12 +1,14 @@
 package stile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 )
 
 // What callers branch on, with errors.Is.
@@ -92,7 +94,7 @@ const (
 )
 
 // String says it in words.
-func (r Reason) String() string { return claims.Reason(r).String() }
+func (r Reason) String() string { return claims.ReasonText(engine.Reason(r)) }
 
 // An UnknownError says that the store may or may not have applied a request: its answer never came. It is [ErrUnknown].
 // After a lock, a claim that nobody wants may stand in the store and keep others out; its removal was attempted. After
@@ -121,6 +123,9 @@ func explain(err error) error {
 		held     *claims.Held
 		unknown  *claims.Unknown
 	)
+	if gave, ok := err.(*claims.GaveUp); ok { //nolint:errorlint // the keeper's own answer, not what a caller's cause wraps
+		return gaveUpError{gave}
+	}
 	switch {
 	case errors.As(err, &lost):
 		return &LostError{Reason: Reason(lost.Reason), Err: lost.Err}
@@ -134,6 +139,24 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return err
+}
+
+// A gaveUpError is the cause of a context that ended, with what was in the way by then.
+type gaveUpError struct{ *claims.GaveUp }
+
+func (e gaveUpError) Error() string {
+	if e.Held == nil && e.Err == nil {
+		return e.Cause.Error()
+	}
+	return fmt.Sprintf("%v (%v)", e.Cause, e.why())
+}
+
+// why is what was in the way.
+func (e gaveUpError) why() error {
+	if e.Held != nil {
+		return &HeldError{By: holderOf(e.Held.By), Remaining: e.Held.Remaining}
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, cmp.Or(e.Err, engine.ErrSilent))
 }
 
 // wrapped is the error of an operation on a name, or nil.

@@ -55,7 +55,7 @@ func TestWorkStopsWhenItsLockIsStolen(t *testing.T) {
 func Example_faults() {
 	ctx := context.Background()
 	store := memory.New()
-	locks, err := stile.New(store, &stile.Options{Patience: 50 * time.Millisecond})
+	locks, err := stile.New(store, &stile.Options{Patience: 500 * time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
 	}

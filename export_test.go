@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 )
 
 // NewAsleep is New with a machine whose time asleep the test decides.
@@ -14,12 +14,15 @@ func NewAsleep(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 
 // Inner are the reasons and kinds as the keeper of claims has them, in the order of ours.
 var (
-	InnerReasons = []claims.Reason{claims.Expired, claims.Removed, claims.Suspended, claims.HeldLong, claims.Shutdown, claims.SessionOver}
-	InnerKinds   = []claims.Kind{claims.Acquired, claims.Waiting, claims.Renewed, claims.Jeopardized, claims.Ended, claims.Released}
+	InnerReasons = []engine.Reason{engine.Expired, engine.Removed, engine.Suspended, engine.HeldLong, engine.Shutdown, engine.SessionOver}
+	InnerKinds   = []engine.Kind{engine.Acquired, engine.Waiting, engine.Renewed, engine.Jeopardized, engine.Ended, engine.Released}
 )
 
 // Turns is how many tokens a ticket is good for.
-const Turns = claims.Turns
+const Turns = engine.Turns
 
 // Gates returns how many names the client has something to do with.
-func (c *Client) Gates() int { return c.keeper.Gates() }
+func (c *Client) Gates() int { return c.keeper.Names() }
+
+// HoldStill runs f while nobody else can use a name of the client.
+func (c *Client) HoldStill(name string, f func()) { c.keeper.HoldStill(name, f) }

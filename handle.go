@@ -8,6 +8,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 )
 
 // A Handle names a claim that stays in the store while no process looks after it, so that another can take it up: a
@@ -21,6 +22,7 @@ type Handle struct {
 	Token     int64         // the lease's
 	TTL       time.Duration // LockOptions.TTL
 	LockDelay time.Duration // LockOptions.LockDelay
+	MaxHold   time.Duration // what was left of LockOptions.MaxHold; it goes on with Attach; 0 means that there is none
 }
 
 // Detach ends the lease here but leaves the claim in the store, with its whole ttl from now on unless it is attached
@@ -28,7 +30,10 @@ type Handle struct {
 // reader's that others of this process share cannot be detached, nor can one on a store that binds claims to a
 // session, such as ZooKeeper.
 func (l *Lease) Detach(ctx context.Context) (Handle, error) {
-	if l.hold == nil {
+	if l.none() {
+		return Handle{}, wrapped("detach", "", errNoLease)
+	}
+	if l.share == nil {
 		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: a joined lock cannot be detached", ErrUnsupported))
 	}
 	if t := &l.c.traits; t.Bound || t.Pinned {
@@ -37,42 +42,48 @@ func (l *Lease) Detach(ctx context.Context) (Handle, error) {
 	if err := l.Check(); err != nil {
 		return Handle{}, wrapped("detach", l.Name(), errors.Unwrap(err))
 	}
-	claim, err := l.hold.Detach(ctx)
+	if ctx == nil {
+		return Handle{}, wrapped("detach", l.Name(), errNoContext)
+	}
+	maxHold := l.share.MaxHold()
+	claim, err := l.share.Detach(ctx)
 	if errors.Is(err, claims.ErrShared) {
 		err = fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	if err != nil {
 		return Handle{}, wrapped("detach", l.Name(), err)
 	}
-	l.done.Store(true)
 	l.leak.Stop()
 	return Handle{
-		Name: claim.Name, ID: claim.ID, Weight: claim.Weight, Capacity: claim.Capacity, Token: l.hold.Token(),
-		TTL: claim.TTL, LockDelay: claim.Delay,
+		Name: claim.Name, ID: claim.ID, Weight: claim.Weight, Capacity: claim.Capacity, Token: l.share.Token(),
+		TTL: claim.TTL, LockDelay: claim.Delay, MaxHold: maxHold,
 	}, nil
 }
 
 // Attach takes a detached claim up again: the lease has the token that it had, and is renewed from now on. The error is
 // [ErrLost] if the claim has run out.
 func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
+	if err := c.ready(ctx); err != nil {
+		return nil, wrapped("attach", h.Name, err)
+	}
 	l := c.lock(h.Name, h.Weight, h.Capacity)
-	l.set(LockOptions{TTL: h.TTL, LockDelay: h.LockDelay})
+	l.set(LockOptions{TTL: h.TTL, LockDelay: h.LockDelay, MaxHold: h.MaxHold})
 	err := l.err
-	if err == nil && (h.ID == "" || h.Token < claims.Turns || h.Weight < 1 || h.Capacity < h.Weight) {
+	if err == nil && (h.ID == "" || h.Token < engine.Turns || h.Weight < 1 || h.Capacity < h.Weight) {
 		err = errors.New("it was not made by Detach")
 	}
 	if err != nil {
 		return nil, wrapped("attach", h.Name, fmt.Errorf("%w handle: %w", ErrInvalid, err))
 	}
-	if err := l.check(); err != nil {
+	if err := l.check(ctx); err != nil {
 		return nil, wrapped("attach", h.Name, err)
 	}
-	hold, err := c.keeper.Attach(ctx, &driver.Claim{
+	share, err := c.keeper.Attach(ctx, &driver.Claim{
 		Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity, TTL: h.TTL, Delay: h.LockDelay,
-		Ticket: h.Token / claims.Turns,
-	}, h.Token)
+		Ticket: h.Token / engine.Turns,
+	}, h.Token, engine.Want{MaxHold: h.MaxHold})
 	if err != nil {
 		return nil, wrapped("attach", h.Name, err)
 	}
-	return newLease(ctx, c, hold), nil
+	return newLease(ctx, c, share), nil
 }

@@ -108,3 +108,21 @@ func TestAttachRefusesWhatDetachDidNotMake(t *testing.T) {
 		}
 	})
 }
+
+// A claim of which a request may yet arrive is not left to another process: it could come back after it ran out, under a
+// token that is not the largest any more.
+func TestDetachRefusesWhatMayComeBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(nil)
+		a.d.Inject(memory.Fault{Verb: memory.Enter, Lose: true})
+		lease := w.lock(a.Mutex("x"))
+		if _, err := lease.Detach(w.Context()); err == nil || lease.Check() != nil {
+			w.Errorf("detach: %v, and the lease: %v; want an error, and to keep it", err, lease.Check())
+		}
+		w.unlock(lease)
+		lease = w.lock(a.Mutex("x"))
+		if _, err := lease.Detach(w.Context()); err != nil {
+			w.Errorf("detach of a claim whose requests were answered: %v", err)
+		}
+	})
+}

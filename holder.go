@@ -1,16 +1,9 @@
 package stile
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-	"sync"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/record"
 )
 
 // A Holder is who holds or waits, as kept in the store for people to read.
@@ -44,33 +37,5 @@ func (h Holder) String() string {
 	return who
 }
 
-var self = sync.OnceValue(func() Holder {
-	host, err := os.Hostname()
-	if err != nil {
-		host = ""
-	}
-	return Holder{Program: filepath.Base(os.Args[0]), Host: host, PID: os.Getpid()}
-})
-
-// recordOf returns the holder as the store keeps it. It fails if it is too long to be kept.
-func recordOf(o LockOptions, value string) (string, error) {
-	h := self()
-	h.Owner, h.Reason, h.Value = o.Owner, o.Reason, value
-	text, err := json.Marshal(h)
-	if err == nil && len(text) > driver.MaxRecord {
-		err = fmt.Errorf("%w holder: owner, reason and value take %d bytes; the limit is %d", ErrInvalid, len(text), driver.MaxRecord)
-	}
-	return string(text), err
-}
-
-// holderOf reads a record. What another program wrote there, such as a candidate of its own, is the value if it is text.
-func holderOf(record string) Holder {
-	var h Holder
-	if json.Unmarshal([]byte(record), &h) == nil && (h.Owner != "" || h.Program != "") {
-		return h
-	}
-	if !utf8.ValidString(record) || strings.ContainsFunc(record, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return Holder{}
-	}
-	return Holder{Value: record}
-}
+// holderOf reads a record.
+func holderOf(text string) Holder { return Holder(record.Read(text)) }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 )
 
 // A Queue is who holds a name and who waits for it, as seen at some moment.
@@ -30,26 +30,33 @@ type Claim struct {
 // Show returns the queue of one name, which is empty if nobody uses it. The error is [ErrUnsupported] if the store
 // cannot tell.
 func (c *Client) Show(ctx context.Context, name string) (Queue, error) {
-	return c.show(ctx, "show", name)
+	return c.shown(ctx, "show", name)
 }
 
-func (c *Client) show(ctx context.Context, op, name string) (Queue, error) {
-	if err := checked(op, name); err != nil {
+// shown is Show under another operation's name.
+func (c *Client) shown(ctx context.Context, op, name string) (Queue, error) {
+	if err := c.checked(ctx, op, name); err != nil {
 		return Queue{}, err
 	}
+	q, err := c.show(ctx, name)
+	return q, wrapped(op, name, err)
+}
+
+func (c *Client) show(ctx context.Context, name string) (Queue, error) {
 	list, err := c.list(ctx, &driver.Query{Name: name})
 	if err != nil || len(list) == 0 {
-		return Queue{Name: name}, wrapped(op, name, err)
+		return Queue{Name: name}, err
 	}
 	return list[0], nil
 }
 
-// checked is the error of an operation on a text that cannot be a name.
-func checked(op, name string) error {
-	if err := driver.CheckName(name); err != nil {
-		return &Error{Op: op, Name: name, Err: fmt.Errorf("%w name: %w", ErrInvalid, err)}
+// checked is the error of an operation that cannot be done: with no client, no context, or on what cannot be a name.
+func (c *Client) checked(ctx context.Context, op, name string) error {
+	err := c.ready(ctx)
+	if bad := driver.CheckName(name); err == nil && bad != nil {
+		err = fmt.Errorf("%w name: %w", ErrInvalid, bad)
 	}
-	return nil
+	return wrapped(op, name, err)
 }
 
 // List returns the queues of all names in use that begin with the prefix, in the order of their bytes.
@@ -59,11 +66,15 @@ func (c *Client) List(ctx context.Context, prefix string) ([]Queue, error) {
 }
 
 func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
-	lister, ok := c.d.(driver.Lister)
-	if !ok {
-		return nil, fmt.Errorf("%w: %s cannot list its queues", ErrUnsupported, c.traits.Store)
-	}
-	listings, err := lister.List(ctx, q)
+	var listings []driver.Listing
+	err := c.patiently(ctx, func(ctx context.Context) (err error) {
+		lister, ok := c.d.(driver.Lister)
+		if !ok {
+			return fmt.Errorf("%w: %s cannot list its queues", ErrUnsupported, c.traits.Store)
+		}
+		listings, err = lister.List(ctx, q)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +90,7 @@ func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
 
 func claimOf(s driver.Standing) Claim {
 	return Claim{
-		Ticket: s.Ticket * claims.Turns, Weight: unlessAll(s.Weight), Holds: s.Holds, Left: s.Left,
+		Ticket: s.Ticket * engine.Turns, Weight: unlessAll(s.Weight), Holds: s.Holds, Left: s.Left,
 		Since: s.Since, Remaining: s.Remaining, Holder: holderOf(s.Record),
 	}
 }
@@ -95,17 +106,21 @@ func unlessAll(n int64) int64 {
 // one at the head. It returns the claim as it stood. Its holder is told at its next renewal, so others may hold the lock
 // while it is still at work. The error is [ErrGone] if there is no such claim.
 func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, error) {
-	if err := checked("break", name); err != nil {
+	if err := c.checked(ctx, "break", name); err != nil {
 		return Claim{}, err
 	}
-	breaker, ok := c.d.(driver.Breaker)
-	if !ok {
-		return Claim{}, wrapped("break", name, fmt.Errorf("%w: %s cannot remove claims", ErrUnsupported, c.traits.Store))
-	}
-	if ticket != 0 && ticket < claims.Turns {
+	if ticket != 0 && ticket < engine.Turns {
 		return Claim{}, wrapped("break", name, fmt.Errorf("%w ticket %d", ErrInvalid, ticket))
 	}
-	s, err := breaker.Break(ctx, &driver.Breakage{Name: name, Ticket: ticket / claims.Turns})
+	var s driver.Standing
+	err := c.patiently(ctx, func(ctx context.Context) (err error) {
+		breaker, ok := c.d.(driver.Breaker)
+		if !ok {
+			return fmt.Errorf("%w: %s cannot remove claims", ErrUnsupported, c.traits.Store)
+		}
+		s, err = breaker.Break(ctx, &driver.Breakage{Name: name, Ticket: ticket / engine.Turns})
+		return err
+	})
 	if err != nil {
 		return Claim{}, wrapped("break", name, err)
 	}

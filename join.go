@@ -1,6 +1,7 @@
 package stile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +14,10 @@ import (
 func Join(locks ...*Lock) *Lock {
 	j := &Lock{}
 	for _, l := range locks {
-		if l.err != nil && j.err == nil {
-			j.err = l.err
+		if l == nil {
+			l = &Lock{}
 		}
+		j.err = cmp.Or(j.err, l.err)
 		if len(l.parts) > 0 {
 			j.parts = append(j.parts, l.parts...)
 		} else {
@@ -25,7 +27,7 @@ func Join(locks ...*Lock) *Lock {
 	if len(j.parts) == 0 {
 		return &Lock{err: fmt.Errorf("%w join: it needs at least one lock", ErrInvalid)}
 	}
-	slices.SortStableFunc(j.parts, order)
+	slices.SortStableFunc(j.parts, func(a, b *Lock) int { return cmp.Compare(a.want.Name, b.want.Name) })
 	j.c = j.parts[0].c
 	for i, p := range j.parts {
 		switch {

@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 )
 
 // Candidate returns the lock whose holder is the leader of a name. The value, such as the leader's address, stands in
@@ -35,14 +35,14 @@ func (l Leader) Leads() bool { return l.Ticket != 0 }
 // Issued reports whether a token is of this leader's present term: a request with a smaller one is from a leader before
 // it, and one with a larger from a leader after it.
 func (l Leader) Issued(token int64) bool {
-	return l.Leads() && l.Ticket <= token && token < l.Ticket+claims.Turns
+	return l.Leads() && l.Ticket <= token && token < l.Ticket+engine.Turns
 }
 
 // Leader returns who leads a name, as the store sees it: the leader itself may be about to find out that it no longer
 // does. Nobody leads a name that is free, or held by readers or by permits. The error is [ErrUnsupported] if the store
 // cannot tell.
 func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
-	q, err := c.show(ctx, "leader", name)
+	q, err := c.shown(ctx, "leader", name)
 	return leaderOf(q), err
 }
 

@@ -221,8 +221,8 @@ func TestObserveOutlivesAnOutage(t *testing.T) {
 	for name, faults := range map[string][]memory.Fault{
 		"looks":           {{Verb: memory.List, Times: 20, Err: away}},
 		"watch":           {{Verb: memory.Watch, Times: 20, Err: away}},
-		"nothing is sent": {{Verb: memory.List, Times: 20, Err: driver.Rejected(away)}},
-		"both":            {{Verb: memory.Watch, Times: 10, Err: away}, {Verb: memory.List, Times: 10, Err: driver.Rejected(away)}},
+		"nothing is sent": {{Verb: memory.List, Times: 20, Err: driver.Refused(away)}},
+		"both":            {{Verb: memory.Watch, Times: 10, Err: away}, {Verb: memory.List, Times: 10, Err: driver.Refused(away)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

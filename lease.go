@@ -7,21 +7,20 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 )
 
 // A Lease is the holding of a lock, from its grant until it is released or lost. It may be used by many goroutines.
 type Lease struct {
 	c      *Client
-	hold   *claims.Hold    // nil for a joined lock
+	share  *claims.Share   // nil for a joined lock
 	parts  []*Lease        // of a joined lock, or the lease itself
 	self   [1]*Lease       // room for that
 	parent context.Context // what it was acquired with: carries the leases further out
-	done   atomic.Bool     // this handle was released
 	leak   runtime.Cleanup
 
 	once sync.Once // makes ctx
@@ -42,28 +41,44 @@ const (
 
 // String names the state in a word.
 func (s State) String() string {
-	return [...]string{"held", "jeopardy", "lost", "released"}[s]
+	names := [...]string{"held", "jeopardy", "lost", "released"}
+	if s < 0 || int(s) >= len(names) {
+		return "unknown"
+	}
+	return names[s]
 }
 
-func newLease(ctx context.Context, c *Client, h *claims.Hold) *Lease {
-	l := &Lease{c: c, hold: h, parent: ctx}
+func newLease(ctx context.Context, c *Client, s *claims.Share) *Lease {
+	l := &Lease{c: c, share: s, parent: ctx}
 	l.self[0] = l
 	l.parts = l.self[:]
 	return l
 }
 
-// Name returns the lock's name; for a joined lock, that of its first part.
-func (l *Lease) Name() string { return l.parts[0].hold.Terms().Name }
+var errNoLease = fmt.Errorf("%w lease: acquire one with Lock.Lock or its siblings", ErrInvalid)
 
-// Token returns the fencing token: a positive number larger than that of every earlier grant of the name, on this
-// machine or any other. It never changes, and leases that share a hold, by re-entering or by Attach, share it. Permits
-// and readers hold at the same time, so that their tokens tell in which order they were granted, but not who is stale. A
-// joined lock has no token of its own, and the result is 0: its [Lease.Parts] have.
+// none reports whether the lease was never acquired. It counts as lost.
+func (l *Lease) none() bool { return l == nil || len(l.parts) == 0 }
+
+// Name returns the lock's name; for a joined lock, that of its first part.
+func (l *Lease) Name() string {
+	if l.none() {
+		return ""
+	}
+	return l.parts[0].share.Claim().Name
+}
+
+// Token returns the fencing token, a positive number. A token is larger than the token of every earlier grant of the
+// name that excluded this one, on this machine or any other. So tokens of a mutex or a writer tell who is stale. Readers
+// and permits hold at the same time: one that was granted later may have the smaller token, and is not stale.
+//
+// The token never changes. Leases that share a hold, by re-entering or by Attach, share it. A joined lock has no token
+// of its own, and the result is 0: its [Lease.Parts] have.
 func (l *Lease) Token() int64 {
-	if l.hold == nil {
+	if l.none() || l.share == nil {
 		return 0
 	}
-	return l.hold.Token()
+	return l.share.Token()
 }
 
 // Parts returns the leases that make up a joined lock, in the order of their names, or the lease itself. They are
@@ -73,20 +88,24 @@ func (l *Lease) Parts() []*Lease { return slices.Clone(l.parts) }
 // Deadline returns until when the lease can be trusted if it is not renewed any more. It moves with every renewal, up to
 // LockOptions.MaxHold. Of a lease that is over it is now.
 func (l *Lease) Deadline() time.Time {
-	left, _ := l.parts[0].hold.Left()
-	for _, p := range l.parts[1:] {
-		other, _ := p.hold.Left()
-		left = min(left, other)
+	left := time.Duration(-1)
+	for _, p := range l.parts {
+		if other, _ := p.share.Left(); left < 0 || other < left {
+			left = other
+		}
 	}
-	return time.Now().Add(left)
+	return time.Now().Add(max(left, 0))
 }
 
 // State returns the state that the lease is in by the clock; for a joined lock, the worst of its parts.
 func (l *Lease) State() State {
 	worst := HeldState
+	if l.none() {
+		return LostState
+	}
 	for _, p := range l.parts {
 		err := p.check()
-		switch _, jeopardy := p.hold.Left(); {
+		switch _, jeopardy := p.share.Left(); {
 		case errors.Is(err, ErrLost):
 			worst = max(worst, LostState)
 		case err != nil:
@@ -102,6 +121,9 @@ func (l *Lease) State() State {
 // write. Otherwise the error is [ErrLost] or [ErrReleased]. A context tells the same, but late: nothing runs between a
 // pause and the next line.
 func (l *Lease) Check() error {
+	if l.none() {
+		return wrapped("check", "", errNoLease)
+	}
 	for _, p := range l.parts {
 		if err := p.check(); err != nil {
 			return &Error{Op: "check", Name: p.Name(), Err: err}
@@ -111,12 +133,8 @@ func (l *Lease) Check() error {
 }
 
 func (l *Lease) check() error {
-	err := l.hold.Check()
-	if err != nil {
+	if err := l.share.Check(); err != nil {
 		return explain(err)
-	}
-	if l.done.Load() {
-		return ErrReleased
 	}
 	return nil
 }
@@ -137,21 +155,23 @@ func (l *Lease) Context() context.Context {
 func (l *Lease) Unlock() error { return l.UnlockAfter(0) }
 
 // UnlockAfter is Unlock that keeps the lock taken for so long after the call, at most 24 h, for work that must not run
-// again soon. It does not wait. The lease is over at once.
+// again soon. It does not wait. The lease is over at once. Of leases that share a hold, by re-entering, the longest time
+// counts, and it begins with the UnlockAfter that asked for it.
 func (l *Lease) UnlockAfter(keep time.Duration) error {
-	keep = min(keep, driver.MaxTTL)
-	var first error
-	for _, p := range slices.Backward(l.parts) {
-		err := ErrReleased
-		if !p.done.Swap(true) {
-			err = p.hold.Release(keep)
-		}
-		if err != nil {
-			first = wrapped("unlock", p.Name(), err)
-		}
+	if l.none() {
+		return wrapped("unlock", "", errNoLease)
 	}
 	l.leak.Stop()
-	return first
+	keep = min(max(keep, 0), driver.MaxTTL)
+	if len(l.parts) == 1 {
+		return wrapped("unlock", l.Name(), l.parts[0].share.Release(keep))
+	}
+	shares := make([]*claims.Share, len(l.parts))
+	for i, p := range l.parts {
+		shares[i] = p.share
+	}
+	failed, err := claims.Release(shares, keep)
+	return wrapped("unlock", l.parts[failed].Name(), err)
 }
 
 type leaseKey struct{}
@@ -160,7 +180,7 @@ type leaseKey struct{}
 func (l *Lease) attach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	for _, p := range l.parts {
-		p.hold.WhenOver(func(err error) { cancel(explain(err)) })
+		p.share.WhenOver(func(err error) { cancel(explain(err)) })
 	}
 	// The value stands outside: the hold keeps only cancel, so a lease that is forgotten can still be found out.
 	return context.WithValue(ctx, leaseKey{}, l), cancel
@@ -169,57 +189,34 @@ func (l *Lease) attach(ctx context.Context) (context.Context, context.CancelCaus
 // FromContext returns the lease that a context carries, the innermost if there are several, or nil. Contexts of leases
 // and those that [Lock.Do] passes carry one.
 func FromContext(ctx context.Context) *Lease {
+	if ctx == nil {
+		return nil
+	}
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l
 }
 
 // Token returns the fencing token of the lease that a context carries, or 0 if it carries none.
 func Token(ctx context.Context) int64 {
-	if l := FromContext(ctx); l != nil {
-		return l.Token()
-	}
-	return 0
+	return FromContext(ctx).Token()
 }
 
-// carriedBy returns the hold on a name that a context carries, or nil.
-func carriedBy(ctx context.Context, c *Client, name string) *claims.Hold {
+// carriedBy returns the share of a hold on a name that a context carries, or nil.
+func carriedBy(ctx context.Context, c *Client, name string) *claims.Share {
 	for l := FromContext(ctx); l != nil; l = FromContext(l.parent) {
 		for _, p := range l.parts {
 			if p.c == c && p.Name() == name && p.check() == nil {
-				return p.hold
+				return p.share
 			}
 		}
 	}
 	return nil
 }
 
-// A forgotten is what is left of a lease that nobody can release any more.
-type forgotten struct {
-	hold  *claims.Hold
-	taken uintptr
-	tell  Observer
-}
-
 // guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever
-// forgot it may still be at work, and could not be told.
+// forgot it may still be at work, and could not be told. Of a joined lock, one part is enough to find the line by.
 func (l *Lease) guardLeak(skip int) {
-	tell := l.parts[0].c.opts.Observer
-	if tell == nil {
-		return
+	if c := l.parts[0].c; c.opts.Observer != nil {
+		l.leak = runtime.AddCleanup(l, claims.Leak.Report, claims.LeakOf(l.parts[0].share, skip+1, engine.Kind(Leaked)))
 	}
-	var pc [1]uintptr
-	runtime.Callers(skip+1, pc[:])
-	// Of a joined lock, one part is enough to find the line by.
-	l.leak = runtime.AddCleanup(l, forgotten.report, forgotten{l.parts[0].hold, pc[0], tell})
-}
-
-func (f forgotten) report() {
-	if f.hold.Check() != nil {
-		return
-	}
-	frame, _ := runtime.CallersFrames([]uintptr{f.taken}).Next()
-	f.tell(Event{
-		Kind: Leaked, Name: f.hold.Terms().Name, Token: f.hold.Token(),
-		Taken: fmt.Sprintf("%s:%d", frame.File, frame.Line),
-	})
 }

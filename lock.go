@@ -9,6 +9,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/record"
 )
 
 // A Lock is something that can be held: part of a name's capacity, or several such parts together. It holds nothing
@@ -20,6 +21,7 @@ type Lock struct {
 	value string
 	opts  LockOptions
 	err   error   // why it can never be held
+	tight error   // why its leases could not be renewed in time
 	parts []*Lock // of a joined lock, in the order in which they are taken
 }
 
@@ -47,8 +49,12 @@ func (c *Client) Permit(name string, n, of int) *Lock {
 }
 
 func (c *Client) lock(name string, weight, of int64) *Lock {
-	l := &Lock{c: c, want: c.want, opts: c.opts.LockOptions}
+	if err := c.usable(); err != nil {
+		return &Lock{err: err}
+	}
+	l := &Lock{c: c, want: c.want, opts: c.opts.LockOptions, tight: c.tight}
 	l.want.Name, l.want.Weight, l.want.Capacity = name, weight, of
+	c.keeper.Place(&l.want)
 	if err := driver.CheckName(name); err != nil {
 		l.err = fmt.Errorf("%w name: %w", ErrInvalid, err)
 	}
@@ -58,26 +64,30 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 // With returns the same lock with other options. Fields that are zero keep what they were, so nothing can be set back to
 // zero. It has no effect on a joined lock, whose parts have options of their own.
 func (l *Lock) With(o LockOptions) *Lock {
-	with := *l
-	with.set(o.over(l.opts))
+	with := *cmp.Or(l, &Lock{})
+	with.set(o.over(with.opts))
 	return &with
 }
 
 // set makes the lock one with these options.
 func (l *Lock) set(o LockOptions) {
-	l.opts = o
+	if l.opts = o; l.c != nil {
+		l.tight = l.c.opts.leavesTime(o.TTL)
+	}
 	l.want.TTL, l.want.Delay, l.want.Owner, l.want.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
 	l.want.Linger, l.want.MaxHold = o.Linger, o.MaxHold
-	record, err := recordOf(o, l.value)
-	l.want.Record = record
-	if l.err == nil {
-		l.err = err
+	text, err := record.Write(o.Owner, o.Reason, l.value)
+	if l.want.Record = text; err != nil {
+		l.err = cmp.Or(l.err, fmt.Errorf("%w holder: %w", ErrInvalid, err))
 	}
 }
 
 // Name returns the lock's name; for a joined lock, that of its first part.
 func (l *Lock) Name() string {
-	if len(l.parts) > 0 {
+	switch {
+	case l == nil:
+		return ""
+	case len(l.parts) > 0:
 		return l.parts[0].want.Name
 	}
 	return l.want.Name
@@ -90,6 +100,9 @@ func (l *Lock) Name() string {
 // before f returned: others may have been at work at the same time. A release whose outcome in the store is unknown is
 // no error, since f ran as it should and the lease runs out; observers are told.
 func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
+	if f == nil {
+		return wrapped("lock", l.Name(), fmt.Errorf("%w function: it is nil", ErrInvalid))
+	}
 	lease, err := l.acquire(ctx, "lock", false)
 	if err != nil {
 		return err
@@ -126,33 +139,42 @@ func (l *Lock) take(ctx context.Context, op string, try bool) (*Lease, error) {
 }
 
 func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error) {
+	if l == nil {
+		l = &Lock{}
+	}
 	if len(l.parts) > 0 {
 		return l.acquireAll(ctx, op, try)
 	}
 	wrap := func(err error) error { return &Error{Op: op, Name: l.want.Name, Err: explain(err)} }
-	if err := l.check(); err != nil {
+	if err := l.check(ctx); err != nil {
 		return nil, wrap(err)
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, wrap(err)
 	}
 	if outer := carriedBy(ctx, l.c, l.want.Name); outer != nil {
-		if err := l.reenter(outer); err != nil {
+		inner, err := l.reenter(outer)
+		if err != nil {
 			return nil, wrap(err)
 		}
-		return newLease(ctx, l.c, outer), nil
+		return newLease(ctx, l.c, inner), nil
 	}
-	h, err := l.c.keeper.Acquire(ctx, &l.want, try)
+	share, err := l.c.keeper.Acquire(ctx, &l.want, try)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	return newLease(ctx, l.c, h), nil
+	return newLease(ctx, l.c, share), nil
 }
 
 // check tells why the lock can never be held.
-func (l *Lock) check() error {
-	if l.err != nil {
+func (l *Lock) check(ctx context.Context) error {
+	switch {
+	case l.err != nil:
 		return l.err
+	case l.c == nil:
+		return fmt.Errorf("%w lock: make one with Client.Mutex or its siblings", ErrInvalid)
+	case ctx == nil:
+		return errNoContext
 	}
 	t := &l.c.traits
 	switch {
@@ -161,20 +183,20 @@ func (l *Lock) check() error {
 	case l.want.Capacity == driver.All && l.want.Weight != driver.All && !t.Shared:
 		return fmt.Errorf("%w: %s has no readers", ErrUnsupported, t.Store)
 	}
-	return l.opts.check(*t)
+	return cmp.Or(l.opts.check(*t), l.tight)
 }
 
 // reenter shares the hold that the context carries.
-func (l *Lock) reenter(outer *claims.Hold) error {
-	switch has := outer.Terms(); {
+func (l *Lock) reenter(outer *claims.Share) (*claims.Share, error) {
+	switch has := outer.Claim(); {
 	case has.Capacity != l.want.Capacity:
-		return &driver.CapacityError{Have: has.Capacity, Want: l.want.Capacity}
+		return nil, &driver.CapacityError{Have: has.Capacity, Want: l.want.Capacity}
 	case has.Capacity != driver.All:
-		return fmt.Errorf("%w: taking more permits while holding some can wait for ever; take them all at once", ErrReentrant)
+		return nil, fmt.Errorf("%w: taking more permits while holding some can wait for ever; take them all at once", ErrReentrant)
 	case has.Weight < l.want.Weight:
-		return fmt.Errorf("%w: a reader that waits to write waits for itself; release the read lock first", ErrReentrant)
+		return nil, fmt.Errorf("%w: a reader that waits to write waits for itself; release the read lock first", ErrReentrant)
 	case !l.opts.Reentrant:
-		return fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease", ErrReentrant)
+		return nil, fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease", ErrReentrant)
 	}
 	return outer.Share()
 }
@@ -183,6 +205,9 @@ func (l *Lock) reenter(outer *claims.Hold) error {
 func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, error) {
 	if most <= 0 {
 		return l.take(ctx, "try", true)
+	}
+	if ctx == nil {
+		return nil, wrapped("lock", l.Name(), errNoContext)
 	}
 	tooLong := errors.New("waited " + most.String())
 	wctx, cancel := context.WithTimeoutCause(ctx, most, tooLong)
@@ -193,18 +218,27 @@ func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, erro
 		lease.guardLeak(2)
 		return lease, nil
 	}
-	if !errors.Is(err, tooLong) {
+	gave, ok := errors.AsType[gaveUpError](err)
+	if !ok || !errors.Is(gave.Cause, tooLong) {
 		return nil, err
 	}
-	name, held := l.Name(), &HeldError{}
+	name := l.Name()
 	if e, ok := errors.AsType[*Error](err); ok {
 		name = e.Name // the part that was not to be had
 	}
-	if s, err := l.c.Show(ctx, name); err == nil && len(s.Claims) > 0 {
-		held.By, held.Remaining = s.Claims[0].Holder, s.Claims[0].Remaining
+	if err = gave.why(); gave.Held != nil && gave.Held.By == "" {
+		err = l.c.holderNow(ctx, name)
 	}
-	return nil, &Error{Op: "lock", Name: name, Err: fmt.Errorf("not had after %v: %w", most, held)}
+	return nil, &Error{Op: "lock", Name: name, Err: fmt.Errorf("not had after %v: %w", most, err)}
 }
 
-// order is how joined locks are taken everywhere, so that two takers cannot wait for each other.
-func order(a, b *Lock) int { return cmp.Compare(a.want.Name, b.want.Name) }
+// holderNow asks who holds a name, of a store that does not tell those who wait.
+func (c *Client) holderNow(ctx context.Context, name string) *HeldError {
+	held := &HeldError{}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if q, err := c.Show(ctx, name); err == nil && len(q.Claims) > 0 {
+		held.By, held.Remaining = q.Claims[0].Holder, q.Claims[0].Remaining
+	}
+	return held
+}

@@ -8,8 +8,9 @@ import (
 	"github.com/stilelock/stile/internal/claims"
 )
 
-// An Observer is told what happens to a client's leases, in the goroutine in which it happens and with no lock held.
-// It must return soon, and may be called from many goroutines at once.
+// An Observer is told what happens to a client's leases, one event after the other, in the order in which it happened, by
+// a goroutine that does nothing else. It is told a little later: leases end and locks pass on without waiting for it. It may
+// use the client, and its panic ends the program. What it is too slow for, when some thousands of events wait, is dropped and counted; see Event.Dropped.
 type Observer func(Event)
 
 // An Event is one thing that happened.
@@ -23,6 +24,8 @@ type Event struct {
 	Held   time.Duration // Released and Lost: since it was acquired
 	Taken  string        // Leaked: file and line of the call that acquired it
 	Err    error         // Jeopardy, Lost, and a Released whose outcome in the store is not known
+
+	Dropped int64 // how many events were lost before this one, since the observer was too slow
 }
 
 // A Kind says what happened.
@@ -56,7 +59,7 @@ func (o Observer) inner() func(claims.Event) {
 	return func(e claims.Event) {
 		o(Event{
 			Kind: Kind(e.Kind), Name: e.Name, Token: e.Token, Waited: e.Waited, Local: e.Local, Margin: e.Margin,
-			Held: e.Held, Err: explain(e.Err),
+			Held: e.Held, Taken: e.Taken, Err: explain(e.Err), Dropped: e.Dropped,
 		})
 	}
 }
@@ -86,6 +89,9 @@ func LogTo(log *slog.Logger) Observer {
 		}
 		if e.Taken != "" {
 			attrs = append(attrs, slog.String("taken", e.Taken))
+		}
+		if e.Dropped > 0 {
+			attrs = append(attrs, slog.Int64("dropped", e.Dropped))
 		}
 		if e.Err != nil {
 			attrs = append(attrs, slog.Any("err", e.Err))

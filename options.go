@@ -25,8 +25,9 @@ type Options struct {
 	// times what NTP slews by; at most 0.1.
 	Drift float64
 
-	// Patience is how long a store that does not answer is asked again before a call fails. 0 means 5 s. A waiter that
-	// already stood in the store's queue asks twelve times as long, so as to outlast a restart or a failover.
+	// Patience is how long a store that does not answer is asked before a call fails: from the call, or from the first
+	// request after it that was not answered. 0 means 5 s. A waiter that already stood in the store's queue has twelve
+	// times as long, so as to outlast a restart or a failover. See docs/bounds.md for each call.
 	Patience time.Duration
 }
 
@@ -38,7 +39,7 @@ type LockOptions struct {
 	LockDelay time.Duration // after a lease that ran out while held, keeps everyone out for this long; 0 means not
 	Reentrant bool          // accept a context that already holds the lock; its lease and token are shared
 	Owner     string        // a stable name of the job, for people to read and for Reclaim; "" means none
-	Reclaim   bool          // entering removes a claim that an earlier run with the same Owner left: one job, one run at a time
+	Reclaim   bool          // entering removes the claim of an earlier run with the same Owner, unless UnlockAfter keeps it
 	Reason    string        // why, for people to read
 }
 
@@ -74,7 +75,7 @@ func (o Options) withDefaults() (Options, error) {
 	pick(&o.Turn, defaultTurn)
 	pick(&o.Patience, defaultPatience)
 	pick(&o.Drift, defaultDrift)
-	if o.Drift < 0 || o.Drift > 0.1 {
+	if !(o.Drift > 0 && o.Drift <= 0.1) { // which NaN is not either
 		return o, fmt.Errorf("%w drift %v: it must be above 0 and at most 0.1", ErrInvalid, o.Drift)
 	}
 	for _, d := range []struct {
@@ -86,6 +87,19 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// leavesTime tells if so little of a lease is trusted that there is no time to renew it.
+func (o *Options) leavesTime(ttl time.Duration) error {
+	margin := o.Margin
+	if margin == 0 {
+		margin = min(ttl/10, time.Second)
+	}
+	if left := ttl - time.Duration(2*o.Drift*float64(ttl)) - margin; ttl > 0 && left < ttl/2 {
+		return fmt.Errorf("%w margin %v with drift %v and ttl %v: %v of a lease would be trusted; renewing takes half of it",
+			ErrInvalid, margin, o.Drift, ttl, max(left, 0))
+	}
+	return nil
 }
 
 // check tells what the store cannot do with these options.

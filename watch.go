@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"reflect"
-	"time"
+	"slices"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/follow"
 )
 
 // Watch yields the queue of a name as it is now and after every change of who stands in it or holds, until ctx ends or
@@ -35,21 +35,11 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Queue, error]
 
 // changed reports whether two looks at a queue differ in more than the time that has passed.
 func changed(a, b Queue) bool {
-	if a.Permits != b.Permits || len(a.Claims) != len(b.Claims) {
-		return true
-	}
-	for i := range a.Claims {
-		x, y := a.Claims[i], b.Claims[i]
+	return a.Permits != b.Permits || !slices.EqualFunc(a.Claims, b.Claims, func(x, y Claim) bool {
 		x.Since, x.Remaining, y.Since, y.Remaining = 0, 0, 0, 0
-		if !reflect.DeepEqual(x, y) {
-			return true
-		}
-	}
-	return false
+		return x == y
+	})
 }
-
-// pollEvery is how often a store is asked that cannot tell of changes, or that could not be asked a moment ago.
-const pollEvery = 250 * time.Millisecond
 
 // follow calls see with the queue of a name, now and whenever it may have changed, and with what went wrong, once each
 // time, until see returns false, ctx ends, or the error is one that will not pass.
@@ -59,11 +49,15 @@ func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, er
 			told = false
 			return see(q, nil)
 		})
-		if err == nil || ctx.Err() != nil || !told && !see(Queue{}, err) || !passes(err) {
+		if err == nil || ctx != nil && ctx.Err() != nil {
+			return
+		}
+		// What passes is told once; what will not pass is told in any case, since it ends the watch.
+		if ends := !passes(err); (!told || ends) && !see(Queue{}, err) || ends {
 			return
 		}
 		told = true
-		if claims.Pause(ctx, pollEvery) != nil {
+		if claims.Pause(ctx, follow.Every) != nil {
 			return
 		}
 	}
@@ -71,56 +65,17 @@ func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, er
 
 // passes reports whether the same question may be answered later.
 func passes(err error) bool {
-	return driver.IsUnreachable(err) || !driver.IsRejected(err) && !errors.Is(err, ErrInvalid)
+	return driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeRefused && !errors.Is(err, ErrInvalid)
 }
 
 // look calls see with the queue of a name, now and whenever it may have changed, until it fails or see returns false;
 // then the error is nil.
 func (c *Client) look(ctx context.Context, op, name string, see func(Queue) bool) error {
-	if err := checked(op, name); err != nil {
+	if err := c.checked(ctx, op, name); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	told, ended := make(chan struct{}, 1), make(chan error, 1)
-	go func() {
-		defer close(ended)
-		ended <- c.watch(ctx, name, func() {
-			select {
-			case told <- struct{}{}:
-			default: // the look that is due will see this change too
-			}
-		})
-	}()
-	defer func() {
-		cancel()
-		for range ended { //nolint:revive // waits for the goroutine
-		}
-	}()
-	for {
-		select {
-		case <-told:
-		case err := <-ended:
-			return wrapped(op, name, err)
-		}
-		q, err := c.show(ctx, op, name)
-		if err != nil {
-			return err
-		}
-		if !see(q) {
-			return nil
-		}
-	}
-}
-
-// watch is [driver.Watcher.Watch], or asks again and again a store that cannot.
-func (c *Client) watch(ctx context.Context, name string, changed func()) error {
-	if w, ok := c.d.(driver.Watcher); ok {
-		return w.Watch(ctx, name, changed)
-	}
-	for {
-		changed()
-		if err := claims.Pause(ctx, pollEvery); err != nil {
-			return err
-		}
-	}
+	return wrapped(op, name, follow.Name(ctx, c.d, name, c.opts.Patience, c.silence(), func(ctx context.Context) (bool, error) {
+		q, err := c.show(ctx, name)
+		return err == nil && see(q), err
+	}))
 }

@@ -67,8 +67,9 @@ func (w *world) join(o *stile.Options) *peer {
 	return p
 }
 
-// saw counts the events of a kind.
+// saw counts the events of a kind. Observers are told a little later, so it waits for that.
 func (p *peer) saw(k stile.Kind) (n int) {
+	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.events {
@@ -81,6 +82,7 @@ func (p *peer) saw(k stile.Kind) (n int) {
 
 // last returns the latest event of a kind.
 func (p *peer) last(k stile.Kind) (last stile.Event) {
+	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.events {

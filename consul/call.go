@@ -42,8 +42,8 @@ func (d *Driver) call(ctx context.Context, q request) (*response, error) {
 	if d.ctx.Err() != nil {
 		return nil, driver.ErrClosed
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, driver.Rejected(err)
+	if err := driver.Ended(ctx, false); err != nil {
+		return nil, err
 	}
 	limit := patience
 	if deadline, ok := ctx.Deadline(); ok {
@@ -76,7 +76,7 @@ func (d *Driver) send(ctx context.Context, q request) (*response, error) {
 	if q.body != nil {
 		text, err := json.Marshal(q.body)
 		if err != nil {
-			return nil, driver.Rejected(err)
+			return nil, driver.Refused(err)
 		}
 		body = bytes.NewReader(text)
 	}
@@ -86,7 +86,7 @@ func (d *Driver) send(ctx context.Context, q request) (*response, error) {
 	}
 	h, err := http.NewRequestWithContext(ctx, q.method, address, body)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	if d.token != "" {
 		h.Header.Set("X-Consul-Token", d.token)

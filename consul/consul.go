@@ -83,7 +83,7 @@ func New(ctx context.Context, o *Options) (*Driver, error) {
 	}
 	d, err := newDriver(o)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	if err := d.probe(ctx); err != nil {
 		d.Close()

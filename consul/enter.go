@@ -39,7 +39,7 @@ func (d *Driver) kindOf(c *driver.Claim) kind {
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	switch {
 	case c.Delay > maxDelay:
-		return driver.Place{}, driver.Rejected(fmt.Errorf("the lock-delay is %v; consul keeps %v at most", c.Delay, maxDelay))
+		return driver.Place{}, driver.Refused(fmt.Errorf("the lock-delay is %v; consul keeps %v at most", c.Delay, maxDelay))
 	case c.Delay > 0 && !exclusive(c):
 		return driver.Place{}, fmt.Errorf("%w: consul keeps a lock-delay for exclusive claims alone", driver.ErrUnsupported)
 	}
@@ -127,20 +127,21 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 	if c.Reclaim || c.Try && !exclusive(c) {
 		var err error
 		if q, err = d.look(ctx, c.Name); err != nil {
-			return driver.Place{}, err
+			return driver.Place{}, driver.NotYet(err)
 		}
 	}
 	text, err := d.valueOf(c)
 	if err != nil {
-		return driver.Place{}, driver.Rejected(err)
+		return driver.Place{}, driver.Refused(err)
 	}
 	for range rounds {
 		if q != nil && q.find(c.ID) != nil {
 			st, err := d.takeUp(ctx, c, q)
 			if err != nil {
-				return driver.Place{}, err
+				return driver.Place{}, driver.Afterwards(err)
 			}
-			return d.settle(ctx, c, st, q)
+			p, err := d.settle(ctx, c, st, q)
+			return p, driver.Afterwards(err)
 		}
 		victims := earlier(c, q)
 		if p, no, err := refuse(c, q, victims); no || err != nil {
@@ -169,7 +170,8 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 		case err != nil:
 			return driver.Place{}, err
 		case found != nil:
-			return d.settle(ctx, c, st, found)
+			p, err := d.settle(ctx, c, st, found)
+			return p, driver.Afterwards(err)
 		}
 		// Nothing was applied.
 		d.drop(st)
@@ -177,22 +179,22 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 			d.recycle(s)
 		}
 		if q, err = d.look(ctx, c.Name); err != nil {
-			return driver.Place{}, err
+			return driver.Place{}, driver.NotYet(err)
 		}
 		if c.Try && bad.delayed() {
 			return driver.Place{Ahead: len(q.entries)}, nil
 		}
 	}
-	return driver.Place{}, driver.Rejected(driver.Unreachable(errors.New("other clients were quicker each time")))
+	return driver.Place{}, driver.Refused(driver.Unreachable(errors.New("other clients were quicker each time")))
 }
 
-// earlier returns the claims that an earlier run of the claim's job left in a queue.
+// earlier returns the claims that an earlier run of the claim's job has in a queue, but for those that are kept.
 func earlier(c *driver.Claim, q *queue) (list []*entry) {
 	if q == nil || !c.Reclaim || c.Owner == "" {
 		return nil
 	}
 	for _, e := range q.entries {
-		if e.Owner == c.Owner && e.Client != c.Client && len(list) < maxReclaim {
+		if e.Owner == c.Owner && e.Client != c.Client && !e.Left && len(list) < maxReclaim {
 			list = append(list, e)
 		}
 	}
@@ -232,7 +234,7 @@ func refuse(c *driver.Claim, q *queue, victims []*entry) (p driver.Place, no boo
 // try applies a transaction that has to do with a claim's session and returns the queue after it.
 func (d *Driver) try(ctx context.Context, c *driver.Claim, st *stake, ops []op) (*queue, *conflict, error) {
 	pairs, bad, err := d.transact(ctx, append(slices.Clip(ops), op{Verb: tree, Key: st.folder}))
-	if err != nil && !driver.IsRejected(err) {
+	if err != nil && !driver.NotApplied(err) {
 		d.taint(st.session)
 	}
 	if err != nil || bad != nil {

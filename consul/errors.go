@@ -16,20 +16,20 @@ import (
 
 // explain turns an error of the client into one of the driver, which tells whether the request may have been applied.
 func (d *Driver) explain(ctx context.Context, err error) error {
-	if driver.IsRejected(err) {
-		return err
-	}
 	if d.ctx.Err() != nil {
-		return fmt.Errorf("%w while consul had the request", driver.ErrClosed)
+		return driver.Unknown(fmt.Errorf("%w while consul had the request", driver.ErrClosed))
 	}
-	if err := ctx.Err(); err != nil {
+	if err := driver.Ended(ctx, true); err != nil {
+		return err // the client wraps the cause, so this comes before anything that the error could say itself
+	}
+	if driver.NotApplied(err) {
 		return err
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // without the address, which may tell more than it should
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("consul cannot be reached: %w", foreign(err))))
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("consul cannot be reached: %w", foreign(err))))
 	}
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	_, other := errors.AsType[x509.HostnameError](err)
@@ -37,9 +37,9 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case unknown || other || invalid:
-		return driver.Rejected(fmt.Errorf("the certificate of consul at %s is not trusted: %w", d.host, err))
+		return driver.Refused(fmt.Errorf("the certificate of consul at %s is not trusted: %w", d.host, err))
 	case plain || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return driver.Rejected(fmt.Errorf("consul at %s does not speak TLS: use consul:// in place of consuls://", d.host))
+		return driver.Refused(fmt.Errorf("consul at %s does not speak TLS: use consul:// in place of consuls://", d.host))
 	}
 	return driver.Unreachable(fmt.Errorf("consul did not answer: %w", foreign(err)))
 }
@@ -71,23 +71,23 @@ func (d *Driver) refused(status int, text string) error {
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
 	case has("ACL not found"), has("token does not exist"):
-		return driver.Rejected(err("consul does not know this token"))
+		return driver.Refused(err("consul does not know this token"))
 	case status == http.StatusForbidden && d.token == "":
-		return driver.Rejected(err("consul does not let a client without a token do this: put one in the URL as consul://:token@host"))
+		return driver.Refused(err("consul does not let a client without a token do this: put one in the URL as consul://:token@host"))
 	case status == http.StatusForbidden, has("Permission denied"):
-		return driver.Rejected(err("consul does not let this token do this; the package documentation of consul lists the rights"))
+		return driver.Refused(err("consul does not let this token do this; the package documentation of consul lists the rights"))
 	case status == http.StatusTooManyRequests:
-		return driver.Rejected(driver.Unreachable(err("consul refuses more requests or connections from here for the moment")))
+		return driver.Refused(driver.Unreachable(err("consul refuses more requests or connections from here for the moment")))
 	case has("Missing node registration") && d.dc != "":
-		return driver.Rejected(err("consul makes sessions in the datacenter of the agent alone: use an agent of the other"))
+		return driver.Refused(err("consul makes sessions in the datacenter of the agent alone: use an agent of the other"))
 	case has("No cluster leader"), has("No known Consul servers"), has("Missing node registration"):
-		return driver.Rejected(driver.Unreachable(err("consul has no leader at the moment")))
+		return driver.Refused(driver.Unreachable(err("consul has no leader at the moment")))
 	case has("No path to datacenter"):
-		return driver.Rejected(err("consul knows no way to this datacenter"))
+		return driver.Refused(err("consul knows no way to this datacenter"))
 	case has("HTTP request to an HTTPS server"):
-		return driver.Rejected(fmt.Errorf("consul at %s speaks TLS: use consuls:// in place of consul://", d.host))
+		return driver.Refused(fmt.Errorf("consul at %s speaks TLS: use consuls:// in place of consul://", d.host))
 	case status/100 == 5 && !has("Invalid Session TTL"):
 		return driver.Unreachable(err("consul could not do it"))
 	}
-	return driver.Rejected(err("consul refused the request"))
+	return driver.Refused(err("consul refused the request"))
 }

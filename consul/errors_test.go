@@ -26,7 +26,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		_, err := tryOpen(t, url)
 		says(t, err, want)
-		if !driver.IsRejected(err) {
+		if !driver.NotApplied(err) {
 			t.Errorf("%s: %v; want a definite error", url, err)
 		}
 	}
@@ -37,7 +37,7 @@ func TestNobodyIsThere(t *testing.T) {
 	for _, url := range []string{"consul://:hunter2@127.0.0.1:1", "consul://:hunter2@nowhere.invalid"} {
 		_, err := tryOpen(t, url)
 		says(t, err, "consul cannot be reached")
-		if !driver.IsRejected(err) || !driver.IsUnreachable(err) {
+		if !driver.NotApplied(err) || !driver.IsUnreachable(err) {
 			t.Errorf("open = %v; want a definite error, and that it may work later", err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestRights(t *testing.T) {
 	} {
 		_, err := tryOpen(t, "consul://:"+test.token+"@"+s.Addr)
 		says(t, err, test.want)
-		if !driver.IsRejected(err) || test.token != "" && strings.Contains(err.Error(), test.token) {
+		if !driver.NotApplied(err) || test.token != "" && strings.Contains(err.Error(), test.token) {
 			t.Errorf("%s: open = %v; want a definite error without the token", name, err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestRights(t *testing.T) {
 		d := open(t, "consul://:"+token(name, rules)+"@"+s.Addr)
 		_, err := d.Enter(timely(t), claimOn("name"))
 		says(t, err, "consul does not let this token do this")
-		if !driver.IsRejected(err) {
+		if !driver.NotApplied(err) {
 			t.Errorf("enter = %v; want a definite error", err)
 		}
 	}

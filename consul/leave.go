@@ -21,7 +21,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	}
 	q, err := d.look(ctx, l.Claim.Name)
 	if err != nil {
-		return err
+		return driver.NotYet(err)
 	}
 	e := q.find(l.Claim.ID)
 	if e == nil || e.Left {
@@ -52,7 +52,7 @@ func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue
 			return nil
 		}
 		if q, err = d.look(ctx, c.Name); err != nil {
-			return err
+			return driver.NotYet(err)
 		}
 		e := q.find(c.ID)
 		if e == nil || e.Left {
@@ -64,7 +64,7 @@ func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue
 			st = d.keep(c, &session{id: e.Session, kind: kind{ttl: d.floor}, alien: true})
 		}
 	}
-	return driver.Unreachable(errors.New("the queue changed each time while a claim left it"))
+	return driver.Refused(driver.Unreachable(errors.New("the queue changed each time while a claim left it")))
 }
 
 // takeOut removes a claim's key, and the guard with it. If the claim is not known to have the guard, but has it by
@@ -83,8 +83,9 @@ func (d *Driver) takeOut(ctx context.Context, st *stake, guarded bool) (*conflic
 	found, bad, err := d.transact(ctx, ops)
 	if err == nil && len(found) > 0 && parse("", st.folder, found).has(st.session.id) {
 		_, _, err = d.transact(ctx, unguard)
+		err = driver.Afterwards(err) // the claim is out, and what remains of it keeps others out
 	}
-	if err != nil && !driver.IsRejected(err) {
+	if err != nil && !driver.NotApplied(err) {
 		d.taint(st.session)
 	}
 	return bad, err
@@ -103,7 +104,7 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 	for range rounds {
 		q, err := d.look(ctx, l.Claim.Name)
 		if err != nil {
-			return give(err)
+			return give(driver.NotYet(err))
 		}
 		e := q.find(l.Claim.ID)
 		if st != nil && (e == nil || e.Left || e.Session != st.session.id) {
@@ -130,7 +131,7 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 		e.Left = true
 		text, err := json.Marshal(e.value)
 		if err != nil {
-			return give(driver.Rejected(err))
+			return give(driver.Refused(err))
 		}
 		ops := []op{
 			{Verb: unlock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: own},
@@ -152,7 +153,7 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 			return nil
 		}
 	}
-	return give(driver.Unreachable(errors.New("the queue changed each time while a claim left it")))
+	return give(driver.Refused(driver.Unreachable(errors.New("the queue changed each time while a claim left it"))))
 }
 
 // endAfter ends a session after a while, unless the driver is closed before.

@@ -136,7 +136,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 	_, err := one.Enter(timely(t), a)
 	says(t, err, "consul cannot be reached", "refused")
-	if !driver.IsRejected(err) || !driver.IsUnreachable(err) {
+	if !driver.NotApplied(err) || !driver.IsUnreachable(err) {
 		t.Errorf("enter = %v; want a definite error, and that it may work later", err)
 	}
 	s.Restart()
@@ -172,7 +172,7 @@ func TestReplyOfEnterIsLost(t *testing.T) {
 	}()
 	by.queued("name", 1)
 	proxy.Drop()
-	if err := <-failed; err == nil || driver.IsRejected(err) {
+	if err := <-failed; err == nil || driver.NotApplied(err) {
 		t.Fatalf("enter = %v; want an error that leaves the outcome open", err)
 	}
 	holds(t, d, c)
@@ -209,7 +209,7 @@ func TestRequestOfEnterIsLost(t *testing.T) {
 	}()
 	servertest.Until(t, "the request is held back", proxy.Holds)
 	proxy.Drop()
-	if err := <-failed; err == nil || driver.IsRejected(err) {
+	if err := <-failed; err == nil || driver.NotApplied(err) {
 		t.Fatalf("enter = %v; want an error that leaves the outcome open", err)
 	}
 	holds(t, d, c)

@@ -46,11 +46,11 @@ func init() {
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	o, err := optionsOf(a)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	d, err := newDriver(o)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	d.owned = true
 	if err := d.probe(ctx); err != nil {

@@ -260,11 +260,11 @@ func TestAnswers(t *testing.T) {
 		}
 		_, err = d.Enter(timely(t), claimOn("name"))
 		says(t, err, test.want)
-		if test.status != 503 && test.status != 500 && driver.IsRejected(err) != test.definite || driver.IsUnreachable(err) != test.laterToo {
+		if test.status != 503 && test.status != 500 && driver.NotApplied(err) != test.definite || driver.IsUnreachable(err) != test.laterToo {
 			t.Errorf("status %d: %v; want definite %v, unreachable %v", test.status, err, test.definite, test.laterToo)
 		}
 		_, err = d.look(timely(t), "name")
-		if driver.IsRejected(err) != test.definite {
+		if driver.NotApplied(err) != test.definite {
 			t.Errorf("status %d: %v; want definite %v", test.status, err, test.definite)
 		}
 		d.Close()

@@ -41,7 +41,7 @@ func (d *Driver) take(ctx context.Context, k kind) (*session, error) {
 		}
 		over, err := d.prolong(ctx, s)
 		if err != nil {
-			return nil, err
+			return nil, driver.NotYet(err)
 		}
 		if !over {
 			return s, nil
@@ -79,11 +79,11 @@ func (d *Driver) create(ctx context.Context, k kind) (*session, error) {
 		"Checks": []string{}, "NodeChecks": []string{},
 	}})
 	if err != nil {
-		return nil, driver.Rejected(err) // of the claim nothing was asked yet; a session without keys is in nobody's way
+		return nil, driver.NotYet(err) // of the claim nothing was asked yet; a session without keys is in nobody's way
 	}
 	var made struct{ ID string }
 	if err := r.decode(&made); err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	return &session{id: made.ID, kind: k, sent: sent}, nil
 }

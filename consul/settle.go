@@ -160,7 +160,7 @@ func outside(q *queue) driver.Place {
 func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, st *stake, why error) error {
 	err := d.leave(ctx, c, st, nil)
 	if err != nil {
-		return err
+		return driver.Unknown(err)
 	}
 	return why
 }

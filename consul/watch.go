@@ -27,7 +27,7 @@ const (
 // changed waits until the keys of a target are others than at its index, and returns them.
 func (d *Driver) changed(ctx context.Context, t *target) ([]pair, error) {
 	for {
-		if err := ctx.Err(); err != nil {
+		if err := driver.Ended(ctx, true); err != nil {
 			return nil, err
 		}
 		wait, end := maxWait, false
@@ -38,7 +38,7 @@ func (d *Driver) changed(ctx context.Context, t *target) ([]pair, error) {
 		}
 		if wait < time.Millisecond {
 			<-ctx.Done()
-			return nil, ctx.Err()
+			return nil, driver.Ended(ctx, true)
 		}
 		asked, cancel := context.WithTimeout(ctx, wait*17/16+patience)
 		pairs, index, err := d.read(asked, t.key, t.recurse, max(1, t.index), wait)
@@ -52,7 +52,7 @@ func (d *Driver) changed(ctx context.Context, t *target) ([]pair, error) {
 			return pairs, nil
 		case end:
 			<-ctx.Done()
-			return nil, ctx.Err()
+			return nil, driver.Ended(ctx, true)
 		}
 	}
 }
@@ -66,9 +66,9 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err != nil || turn {
 		return driver.Place{}, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(d.ctx, func() { cancel(driver.ErrClosed) })()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
 	if t != nil {
 		select {
 		case d.queries <- struct{}{}:
@@ -84,7 +84,10 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		case <-poll.C:
 			return driver.Place{}, nil
 		case <-ctx.Done():
-			return driver.Place{}, context.Cause(ctx)
+			if d.ctx.Err() != nil {
+				return driver.Place{}, driver.ErrClosed
+			}
+			return driver.Place{}, driver.Ended(ctx, true)
 		}
 	}
 	_, err = d.changed(ctx, t)
@@ -201,7 +204,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		case errors.Is(err, driver.ErrClosed), d.ctx.Err() != nil:
 			return driver.ErrClosed
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return driver.Ended(ctx, true)
 		case err != nil:
 			return err
 		}

@@ -52,14 +52,14 @@ func Register(scheme string, open Opener) {
 func Open(ctx context.Context, rawURL string) (Driver, error) {
 	a, err := ParseAddress(rawURL)
 	if err != nil {
-		return nil, Rejected(err)
+		return nil, Refused(err)
 	}
 	registry.Lock()
 	open, known := registry.openers[a.Scheme]
 	schemes := slices.Sorted(maps.Keys(registry.openers))
 	registry.Unlock()
 	if !known {
-		return nil, Rejected(fmt.Errorf("unknown store %q; known: %s", a.Scheme, strings.Join(schemes, ", ")))
+		return nil, Refused(fmt.Errorf("unknown store %q; known: %s", a.Scheme, strings.Join(schemes, ", ")))
 	}
 	return open(ctx, a)
 }
@@ -180,7 +180,7 @@ func (a *Address) Duration(key string, fallback time.Duration) (time.Duration, e
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, Rejected(fmt.Errorf("parameter %s must be a duration with its unit, such as 10s", key))
+		return 0, Refused(fmt.Errorf("parameter %s must be a duration with its unit, such as 10s", key))
 	}
 	return d, nil
 }
@@ -190,7 +190,7 @@ func (a *Address) Done() error {
 	for _, key := range slices.Sorted(maps.Keys(a.params)) {
 		if !a.asked[key] {
 			known := slices.Sorted(maps.Keys(a.asked))
-			return Rejected(fmt.Errorf("unknown parameter %q for %s://; known: %s", key, a.Scheme, strings.Join(known, ", ")))
+			return Refused(fmt.Errorf("unknown parameter %q for %s://; known: %s", key, a.Scheme, strings.Join(known, ", ")))
 		}
 	}
 	return nil

@@ -117,12 +117,12 @@ func TestParameters(t *testing.T) {
 	}
 	for _, key := range []string{"bad", "past"} {
 		_, err := a.Duration(key, 0)
-		if want := "parameter " + key + " must be a duration with its unit, such as 10s"; err == nil || err.Error() != want || !driver.IsRejected(err) {
+		if want := "parameter " + key + " must be a duration with its unit, such as 10s"; err == nil || err.Error() != want || !driver.NotApplied(err) {
 			t.Errorf("parameter %s: %v; want %s, rejected", key, err, want)
 		}
 	}
 	want := `unknown parameter "other" for x://; known: absent, bad, empty, gone, name, past, wait`
-	if err := a.Done(); err == nil || err.Error() != want || !driver.IsRejected(err) {
+	if err := a.Done(); err == nil || err.Error() != want || !driver.NotApplied(err) {
 		t.Errorf("done = %v; want %s, rejected", err, want)
 	}
 	a.Param("other", "")
@@ -135,13 +135,13 @@ func TestOpenUnknown(t *testing.T) {
 	driver.Register("test-b", func(context.Context, *driver.Address) (driver.Driver, error) { return nil, errors.New("b") })
 	driver.Register("test-a", func(context.Context, *driver.Address) (driver.Driver, error) { return nil, errors.New("a") })
 	want := `unknown store "mystery"; known: test-a, test-b`
-	if _, err := driver.Open(t.Context(), "mystery://u:hunter2@h"); err == nil || err.Error() != want || !driver.IsRejected(err) {
+	if _, err := driver.Open(t.Context(), "mystery://u:hunter2@h"); err == nil || err.Error() != want || !driver.NotApplied(err) {
 		t.Errorf("open = %v; want %s, rejected", err, want)
 	}
 	if _, err := driver.Open(t.Context(), "test-a://"); err == nil || err.Error() != "a" {
 		t.Errorf("open = %v; want the opener's error", err)
 	}
-	if _, err := driver.Open(t.Context(), "hunter2"); !driver.IsRejected(err) || strings.Contains(err.Error(), "hunter2") {
+	if _, err := driver.Open(t.Context(), "hunter2"); !driver.NotApplied(err) || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("open = %v; want a definite error without the text", err)
 	}
 	defer func() {

@@ -16,8 +16,9 @@ import (
 // no clock is ever compared with another. A driver that lacks a power says so in its [Traits] and answers
 // [ErrUnsupported]; it never approximates.
 //
-// An error that the store can no longer act on, now or later, is marked with [Rejected]. Any other error leaves the
-// outcome unknown: the request may have been applied, or may be applied yet.
+// An error says what became of the request: [Refused] marks the store's no, [Unsent] a request that never left. Any other
+// error leaves the outcome unknown: the request may have been applied, or may be applied yet. See [OutcomeOf]. The end of
+// the caller's context is what [Ended] returns, and never a refusal.
 type Driver interface {
 	// Enter puts the claim at the tail of its queue, or finds it where it stands, and starts its lease anew: TTL if it
 	// holds, else Wait. So it is also how a waiting claim stays alive, and it may be repeated after a lost reply.
@@ -39,7 +40,8 @@ type Driver interface {
 
 	// Leave takes a claim out of its queue, whether it holds or waits, and wakes those who hold because of it.
 	// With Keep, a claim that holds stays that long, then ends without [Claim.Delay]; it can no longer be renewed.
-	// The error is [ErrGone] if the claim is not there.
+	// The error is [ErrGone] if the claim is not there. It may be called while the claim is being renewed: whichever comes
+	// first, the claim is gone, and the renewal does not bring it back.
 	Leave(ctx context.Context, l *Departure) error
 
 	// Traits tells what the store can promise.
@@ -63,7 +65,7 @@ type Claim struct {
 	Ticket   int64         // where it stands, once known; 0 before that
 	Try      bool          // enter only if it holds at once
 	Owner    string        // with Reclaim: the stable name of a job
-	Reclaim  bool          // entering removes what other clients with the same Owner, earlier runs, left in this queue
+	Reclaim  bool          // entering removes what other clients with the same Owner, earlier runs, have here, unless it is kept
 	Record   string        // shown to observers and kept as it is, unless Traits.Brief; at most MaxRecord bytes
 }
 

@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // What drivers answer, beside the errors of their clients.
@@ -28,27 +30,124 @@ func capacity(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// Rejected marks an error as definite: the store did not apply the request, and never will.
-func Rejected(err error) error {
+// An Outcome is what is known of a request that got an error.
+type Outcome int
+
+// The outcomes. Every error of a [Driver] has one; an error without a mark has OutcomeUnknown.
+const (
+	OutcomeUnknown Outcome = iota // it may have been applied, or may be applied yet
+	OutcomeUnsent                 // it certainly never left this process; the store has not judged it
+	OutcomeRefused                // the store said no: it was not applied, and never will be
+)
+
+// String names the outcome in a word.
+func (o Outcome) String() string {
+	return [...]string{"unknown", "unsent", "refused"}[o]
+}
+
+// Unsent marks the error of a request that certainly never left this process: there was no connection, the context
+// ended first, or the request waited behind another. Of a request of several steps it says that the one which changes the
+// store never left. It says nothing about the store, and the next one who asks may be answered.
+func Unsent(err error) error { return mark(OutcomeUnsent, err) }
+
+// Refused marks the store's own no: it did not apply the request and never will. The same request by another caller
+// gets the same answer, unless the error is [Unreachable] too, such as that of a server that is still loading. It is
+// never put around the end of a context, nor around what is [Unsent].
+func Refused(err error) error { return mark(OutcomeRefused, err) }
+
+// Unknown says that it is not known what became of a request, whatever the error inside says of it: of another request,
+// of a part of this one, or of one store among several.
+func Unknown(err error) error { return mark(OutcomeUnknown, err) }
+
+// NotYet marks the error of a step that comes before the one that changes the store, such as to look at a queue first:
+// what the store refused stays refused, and with any other error the request is [Unsent].
+func NotYet(err error) error {
+	if err == nil || OutcomeOf(err) == OutcomeRefused {
+		return err
+	}
+	return Unsent(err)
+}
+
+// Afterwards marks the error of a step that comes after the one that changed the store: whatever it says of itself, it does
+// not say that the request was not applied. A verdict on the claim, such as [ErrGone], stays what it is.
+func Afterwards(err error) error {
+	var c *CapacityError
+	if err == nil || errors.Is(err, ErrGone) || errors.Is(err, ErrForeign) || errors.As(err, &c) {
+		return err
+	}
+	return Unknown(err)
+}
+
+// Ended returns the error of a call that the end of its caller's context ends: [Unsent] if nothing was sent yet, else
+// [Unknown]. It is nil if the context has not ended. The error is the context's cause to [errors.Is] and [errors.As], but
+// it never is one of this package's errors or marks: the cause is the caller's, which may be that another claim is gone,
+// and says nothing about this request.
+func Ended(ctx context.Context, sent bool) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if err := error(&ended{context.Cause(ctx)}); sent {
+		return Unknown(err)
+	} else {
+		return Unsent(err)
+	}
+}
+
+// An ended error is a context's cause without what it says in the words of this package.
+type ended struct{ cause error }
+
+func (e *ended) Error() string { return e.cause.Error() }
+
+// Is makes the error the cause, but for this package's errors.
+func (e *ended) Is(target error) bool {
+	return !slices.Contains(words, target) && errors.Is(e.cause, target)
+}
+
+// As does the same for types.
+func (e *ended) As(target any) bool {
+	switch target.(type) {
+	case **marked, **unreachable, **CapacityError:
+		return false
+	}
+	return errors.As(e.cause, target)
+}
+
+// words are the errors that say what became of a request.
+var words = []error{ErrGone, ErrSession, ErrUnsupported, ErrClosed, ErrForeign}
+
+func mark(o Outcome, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &rejected{err}
+	return &marked{err, o}
 }
 
-// IsRejected reports whether the request that got this error was certainly not applied.
-func IsRejected(err error) bool {
+type marked struct {
+	error
+	outcome Outcome
+}
+
+func (m *marked) Unwrap() error { return m.error }
+
+// OutcomeOf returns what is known of the request that got this error. The outermost mark decides. Without one, the
+// errors of this package are refusals.
+func OutcomeOf(err error) Outcome {
 	var (
-		r *rejected
+		m *marked
 		c *CapacityError
 	)
-	return errors.As(err, &r) || errors.As(err, &c) || errors.Is(err, ErrGone) ||
-		errors.Is(err, ErrUnsupported) || errors.Is(err, ErrForeign) || errors.Is(err, ErrClosed)
+	switch {
+	case errors.As(err, &m):
+		return m.outcome
+	case errors.As(err, &c), errors.Is(err, ErrGone), errors.Is(err, ErrForeign),
+		errors.Is(err, ErrUnsupported), errors.Is(err, ErrClosed):
+		return OutcomeRefused
+	}
+	return OutcomeUnknown
 }
 
-type rejected struct{ error }
-
-func (r *rejected) Unwrap() error { return r.error }
+// NotApplied reports whether the request that got this error was certainly not applied: it was unsent or refused.
+func NotApplied(err error) bool { return OutcomeOf(err) != OutcomeUnknown }
 
 // Unreachable marks an error that says that the store could not be asked: no connection, or one that is not ready to
 // serve. The same request may work a moment later. It does not by itself say that the request was not applied.

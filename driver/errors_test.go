@@ -27,37 +27,105 @@ func TestCapacityErrorText(t *testing.T) {
 
 func TestMarks(t *testing.T) {
 	plain := errors.New("connection reset")
+	const unknown, unsent, refused = driver.OutcomeUnknown, driver.OutcomeUnsent, driver.OutcomeRefused
 	tests := []struct {
-		err                   error
-		rejected, unreachable bool
+		err         error
+		outcome     driver.Outcome
+		unreachable bool
 	}{
-		{plain, false, false},
-		{context.DeadlineExceeded, false, false},
-		{driver.Rejected(plain), true, false},
-		{driver.Unreachable(plain), false, true},
-		{driver.Rejected(driver.Unreachable(plain)), true, true},
-		{fmt.Errorf("more: %w", driver.Unreachable(driver.Rejected(plain))), true, true},
-		{errors.Join(plain, driver.Rejected(plain)), true, false},
-		{&driver.CapacityError{Have: 1, Want: 2}, true, false},
-		{fmt.Errorf("more: %w", driver.ErrGone), true, false},
-		{driver.ErrUnsupported, true, false},
-		{driver.ErrForeign, true, false},
-		{driver.ErrClosed, true, false},
-		{nil, false, false},
+		{plain, unknown, false},
+		{context.DeadlineExceeded, unknown, false},
+		{driver.Refused(plain), refused, false},
+		{driver.Unsent(plain), unsent, false},
+		{driver.Unknown(driver.ErrGone), unknown, false},
+		{fmt.Errorf("more: %w", driver.Unknown(driver.Refused(plain))), unknown, false},
+		{driver.Unsent(driver.Refused(plain)), unsent, false},
+		{driver.NotYet(plain), unsent, false},
+		{driver.NotYet(context.Canceled), unsent, false},
+		{driver.NotYet(driver.Unsent(driver.Refused(plain))), unsent, false},
+		{driver.NotYet(driver.Refused(driver.Unreachable(plain))), refused, true},
+		{driver.NotYet(driver.ErrForeign), refused, false},
+		{driver.Afterwards(driver.Unsent(driver.Unreachable(plain))), unknown, true},
+		{driver.Afterwards(driver.Refused(plain)), unknown, false},
+		{driver.Afterwards(driver.ErrClosed), unknown, false},
+		{driver.Afterwards(driver.ErrSession), refused, false},
+		{driver.Afterwards(&driver.CapacityError{Have: 1, Want: 2}), refused, false},
+		{driver.Unreachable(plain), unknown, true},
+		{driver.Unsent(driver.Unreachable(plain)), unsent, true},
+		{driver.Refused(driver.Unreachable(plain)), refused, true},
+		{fmt.Errorf("more: %w", driver.Unreachable(driver.Refused(plain))), refused, true},
+		{errors.Join(plain, driver.Refused(plain)), refused, false},
+		{&driver.CapacityError{Have: 1, Want: 2}, refused, false},
+		{fmt.Errorf("more: %w", driver.ErrGone), refused, false},
+		{driver.ErrUnsupported, refused, false},
+		{driver.ErrForeign, refused, false},
+		{driver.ErrClosed, refused, false},
+		{nil, unknown, false},
 	}
 	for _, test := range tests {
-		if got := driver.IsRejected(test.err); got != test.rejected {
-			t.Errorf("IsRejected(%v) = %v, want %v", test.err, got, test.rejected)
+		if got := driver.OutcomeOf(test.err); got != test.outcome {
+			t.Errorf("OutcomeOf(%v) = %v, want %v", test.err, got, test.outcome)
+		}
+		if got := driver.NotApplied(test.err); got != (test.outcome != unknown) {
+			t.Errorf("NotApplied(%v) = %v, with outcome %v", test.err, got, test.outcome)
 		}
 		if got := driver.IsUnreachable(test.err); got != test.unreachable {
 			t.Errorf("IsUnreachable(%v) = %v, want %v", test.err, got, test.unreachable)
 		}
 	}
-	if driver.Rejected(nil) != nil || driver.Unreachable(nil) != nil {
-		t.Error("a mark makes an error of nil")
+	for _, mark := range []func(error) error{driver.Refused, driver.Unsent, driver.Unknown, driver.NotYet, driver.Afterwards, driver.Unreachable} {
+		if mark(nil) != nil {
+			t.Error("a mark makes an error of nil")
+		}
+		if marked := mark(plain); !errors.Is(marked, plain) || marked.Error() != plain.Error() {
+			t.Errorf("the marked error is %q; want it to be and to read as %q", marked, plain)
+		}
 	}
-	if marked := driver.Rejected(plain); !errors.Is(marked, plain) || marked.Error() != plain.Error() {
-		t.Errorf("the marked error is %q; want it to be and to read as %q", marked, plain)
+}
+
+type reason struct{ error }
+
+func (r *reason) Unwrap() error { return r.error }
+
+// TestEnded checks that the end of a context is its cause, whatever that is, and never the store's word.
+func TestEnded(t *testing.T) {
+	if err := driver.Ended(t.Context(), true); err != nil {
+		t.Errorf("a context that goes on has ended: %v", err)
+	}
+	words := []error{
+		driver.ErrGone, driver.ErrSession, driver.ErrClosed, driver.ErrForeign, driver.ErrUnsupported,
+	}
+	causes := []error{
+		errors.New("enough"), context.DeadlineExceeded, &driver.CapacityError{Have: 1, Want: 2},
+		driver.Refused(driver.Unreachable(errors.New("another store"))),
+	}
+	for _, cause := range append(causes, words...) {
+		cause := &reason{cause}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		for sent, want := range map[bool]driver.Outcome{false: driver.OutcomeUnsent, true: driver.OutcomeUnknown} {
+			err := fmt.Errorf("more: %w", driver.Ended(ctx, sent))
+			if got := driver.OutcomeOf(err); got != want || driver.IsUnreachable(err) {
+				t.Errorf("%v, sent %v: outcome %v, unreachable %v; want %v, false", err, sent, got, driver.IsUnreachable(err), want)
+			}
+			var is *reason
+			if !errors.Is(err, cause) || !errors.As(err, &is) || is != cause {
+				t.Errorf("%v, sent %v: it is not the cause", err, sent)
+			}
+			for _, word := range words {
+				if errors.Is(err, word) {
+					t.Errorf("%v, sent %v: it says %q of the request", err, sent, word)
+				}
+			}
+			if c, ok := errors.AsType[*driver.CapacityError](err); ok {
+				t.Errorf("%v, sent %v: it has the capacity error %v", err, sent, c)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := driver.Ended(ctx, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("without a cause: %v; want the context's own error", err)
 	}
 }
 

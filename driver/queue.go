@@ -76,7 +76,8 @@ func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
 	rest := Queue{Capacity: q.Capacity, Entries: q.Entries} // what the claim would join
 	if c.Reclaim && c.Owner != "" {
 		rest.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e Entry) bool {
-			return e.Owner == c.Owner && e.Client != c.Client // this run's own claims are no earlier run's
+			// This run's own claims are no earlier run's, and one that is kept keeps everybody out, the next run too.
+			return e.Owner == c.Owner && e.Client != c.Client && !e.Left
 		})
 	}
 	if len(rest.Entries) == 0 {
@@ -193,25 +194,34 @@ func (q *Queue) List(now int64) []Standing {
 	return list
 }
 
-// Holding reports how many entries at the head hold the lock, by the rule.
+// Holding reports how many entries at the head hold the lock. It is the rule, [Holding], on weights that stay where
+// they are: most queues are asked several times a call, and to copy the weights out would cost more than the answer.
 func (q *Queue) Holding() int {
-	weights := make([]int64, len(q.Entries))
-	for i, e := range q.Entries {
-		weights[i] = e.Weight
+	left := q.Capacity
+	for i := range q.Entries {
+		if q.Entries[i].Weight > left {
+			return i
+		}
+		left -= q.Entries[i].Weight
 	}
-	return Holding(q.Capacity, weights)
+	return len(q.Entries)
 }
 
 func (q *Queue) fits(weight int64) bool {
 	left := q.Capacity
-	for _, e := range q.Entries {
-		left -= e.Weight
+	for i := range q.Entries {
+		left -= q.Entries[i].Weight
 	}
 	return weight <= left
 }
 
 func (q *Queue) find(id string) int {
-	return slices.IndexFunc(q.Entries, func(e Entry) bool { return e.ID == id })
+	for i := range q.Entries {
+		if q.Entries[i].ID == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // place tells where entry i stands, or, if i is one past the tail, where it would.
@@ -224,8 +234,8 @@ func (q *Queue) place(now int64, i int, ttl int64) Place {
 		return p
 	}
 	first := q.Entries[0].gone()
-	for _, e := range q.Entries[1:i] {
-		first = min(first, e.gone())
+	for j := range q.Entries[1:i] {
+		first = min(first, q.Entries[1+j].gone())
 	}
 	p.Retry = time.Duration(first-now) * time.Microsecond
 	p.Blocker = q.standing(now, 0)

@@ -31,6 +31,13 @@ func TestHolding(t *testing.T) {
 		if got := Holding(test.capacity, test.weights); got != test.want {
 			t.Errorf("Holding(%d, %d) = %d, want %d", test.capacity, test.weights, got, test.want)
 		}
+		q := Queue{Capacity: test.capacity}
+		for _, w := range test.weights {
+			q.Entries = append(q.Entries, Entry{Weight: w})
+		}
+		if got := q.Holding(); got != test.want {
+			t.Errorf("a queue of %d with weights %d: %d hold, want %d", test.capacity, test.weights, got, test.want)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ type Store struct {
 	Open func(t testing.TB) driver.Driver
 
 	// Lease is a short lease that the cases let run out. It must be long enough for a few calls; 0 means the larger of
-	// MinTTL and 300 ms.
+	// MinTTL and 600 ms.
 	Lease time.Duration
 
 	// Slack is how long after its end a lease may be noticed to have ended; 0 means one second.
@@ -57,7 +57,7 @@ const (
 // Cases returns the contract.
 func Cases() []Case {
 	var all []Case
-	for _, part := range [][]Case{enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases, stressCases} {
+	for _, part := range [][]Case{enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases, endedCases, stressCases} {
 		all = append(all, part...)
 	}
 	return all
@@ -85,7 +85,7 @@ func check(t testing.TB, s Store, a, b driver.Driver, c Case) {
 	r := &run{TB: t, store: s, traits: traits, sentence: c.Sentence, a: a, b: b, name: "drivertest/" + c.Name + "/" + rand.Text()}
 	r.store.Lease = max(r.store.Lease, r.traits.MinTTL)
 	if s.Lease == 0 {
-		r.store.Lease = max(300*time.Millisecond, r.traits.MinTTL)
+		r.store.Lease = max(600*time.Millisecond, r.traits.MinTTL)
 	}
 	if s.Slack == 0 {
 		r.store.Slack = time.Second

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -21,6 +22,7 @@ var enterCases = []Case{
 	{"CapacityForgotten", "An empty queue forgets its capacity.", permits, capacityForgotten},
 	{"Reclaim", "Entering with Reclaim removes the claim that an earlier run of the same Owner left in this queue.", 0, reclaim},
 	{"ReclaimOthers", "Reclaim removes claims of the same Owner alone.", 0, reclaimOthers},
+	{"ReclaimKept", "Reclaim does not remove a claim that left and is kept.", 0, reclaimKept},
 	{"ReclaimOwn", "Reclaim removes what other clients left, not what this run holds.", 0, reclaimOwn},
 }
 
@@ -245,6 +247,26 @@ func reclaimOwn(r *run) {
 	r.waits(r.a, queues)
 	if err := r.renew(r.a, holds).Err; err != nil {
 		r.Errorf("renewal of what the run holds = %v; want nil", err)
+	}
+}
+
+// reclaimKept has the next run of a job come while the lock is kept from everybody, so that the work is not done again so
+// soon.
+func reclaimKept(r *run) {
+	kept := r.claim()
+	kept.Owner, kept.Reclaim = "job", true
+	r.keep(kept, 30*time.Second)
+	for _, try := range []bool{true, false} {
+		later := r.claim()
+		later.Owner, later.Reclaim, later.Try = "job", true, try
+		r.waits(r.b, later)
+		if again := r.enter(r.b, later); again.Holds {
+			r.Errorf("the later run holds the second time; want it to wait for as long as the lock is kept")
+		}
+		_ = r.b.Leave(r.ctx, &driver.Departure{Claim: later}) // if it has a place
+	}
+	if r.free() {
+		r.Errorf("the lock is free; want it to stay taken")
 	}
 }
 

@@ -1,6 +1,10 @@
 package drivertest
 
 import (
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -11,6 +15,7 @@ var leaveCases = []Case{
 	{"LeaveTwice", "The error is ErrGone if the claim is not there.", 0, leaveTwice},
 	{"LeaveOfAnother", "No client can touch another's claim.", 0, leaveOfAnother},
 	{"LeaveWaiter", "Leave takes a claim out of its queue, whether it holds or waits.", ordered, leaveWaiter},
+	{"LeaveDuringRenew", "Leave may be called while the claim is being renewed: whichever comes first, the claim is gone and is not brought back.", 0, leaveDuringRenew},
 	{"KeepStays", "With Keep, a claim that holds stays that long, then ends.", 0, keepStays},
 	{"KeepWithoutDelay", "With Keep, a claim ends without its lock-delay.", delay, keepWithoutDelay},
 	{"KeepIsFinal", "A claim that is kept can no longer be renewed.", 0, keepIsFinal},
@@ -62,6 +67,56 @@ func leaveWaiter(r *run) {
 	r.leave(r.a, third)
 	if !r.free() {
 		r.Errorf("the name is taken after all claims have left")
+	}
+}
+
+// leaveDuringRenew renews a claim twice at once while it leaves.
+func leaveDuringRenew(r *run) {
+	const rounds = 40
+	other := r.claim()
+	other.Name += "/other"
+	r.holds(r.a, other) // which is renewed at the same time, and stays
+	for round := range rounds {
+		c := r.claim()
+		if round%2 == 0 {
+			c.Ticket = r.holds(r.a, c).Ticket // else as of a client that lost the answer
+		} else {
+			r.holds(r.a, c)
+		}
+		batch := [][]*driver.Claim{{c}, {other, c}, {c, other}}[round%3]
+		var both sync.WaitGroup
+		start := make(chan struct{})
+		for range 2 {
+			both.Go(func() {
+				<-start
+				for i, a := range r.a.Renew(r.ctx, batch) {
+					if gone := errors.Is(a.Err, driver.ErrGone); a.Err != nil && (!gone || batch[i] == other) {
+						r.Errorf("round %d: renewal %d of %d = %v; want nil, or ErrGone for the claim that leaves", round, i, len(batch), a.Err)
+					}
+				}
+			})
+		}
+		var left error
+		both.Go(func() {
+			<-start
+			for range rand.N(round + 1) {
+				runtime.Gosched() // so that it comes at different moments of the renewal
+			}
+			left = r.a.Leave(r.ctx, &driver.Departure{Claim: c})
+		})
+		close(start)
+		both.Wait()
+		if left != nil {
+			r.Fatalf("round %d: leave = %v; want nil", round, left)
+		}
+		r.gone("renewal after leave", r.renew(r.a, c).Err)
+		if c.Ticket != 0 {
+			_, err := r.a.Enter(r.ctx, c)
+			r.gone("enter after leave", err)
+		}
+		next := r.claim()
+		r.holds(r.b, next)
+		r.leave(r.b, next)
 	}
 }
 

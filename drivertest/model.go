@@ -108,9 +108,11 @@ func (m *model) step() {
 		m.renew()
 	case n < 90:
 		m.leave(m.known(), 0)
-	case n < 92:
+	case n < 91:
 		m.leave(m.known(), time.Hour)
-	case n < 95:
+	case n < 93:
+		m.reclaim()
+	case n < 96:
 		m.breaks()
 	default:
 		m.expire()
@@ -131,6 +133,26 @@ func (m *model) fresh() *driver.Claim {
 	}
 	m.claims = append(m.claims, c)
 	return c
+}
+
+// reclaim lets a job leave a claim that is kept behind, and perhaps one that is not, and then a later run of it enter.
+func (m *model) reclaim() {
+	var kept *driver.Claim
+	for range 1 + m.rand.IntN(2) {
+		c := m.fresh()
+		if kept != nil {
+			c.Name, c.Capacity, c.Weight = kept.Name, kept.Capacity, kept.Weight
+		}
+		c.Owner, c.Reclaim, kept = "job", false, c
+		m.enter(c)
+		if m.rand.IntN(3) > 0 {
+			m.leave(c, time.Hour)
+		}
+	}
+	c := m.fresh()
+	c.Name, c.Capacity, c.Owner, c.Reclaim = kept.Name, kept.Capacity, "job", true
+	c.Weight = min(c.Weight, c.Capacity)
+	m.enter(c)
 }
 
 // known returns a claim that has asked to enter before, mostly one of the latest.

@@ -46,7 +46,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		p, _ := k.ready(c)
 		return p, nil
 	case <-ctx.Done():
-		return driver.Place{}, ctx.Err()
+		return driver.Place{}, driver.Ended(ctx, true)
 	case <-d.ctx.Done():
 		return driver.Place{}, driver.ErrClosed
 	}
@@ -75,7 +75,7 @@ func (d *Driver) pause(ctx context.Context) error {
 	case <-moment.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	case <-d.ctx.Done():
 		return driver.ErrClosed
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile/driver"
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -141,25 +140,8 @@ func (b *batcher) send(parts []*part) {
 	}
 	// A refusal may be meant for one of them alone, such as one whose keys this user may not write.
 	said := b.d.explain(ctx, err)
-	refused := (driver.IsRejected(said) || errors.Is(said, driver.ErrSession)) && !errors.Is(said, driver.ErrClosed)
+	refused := (driver.NotApplied(said) || errors.Is(said, driver.ErrSession)) && !errors.Is(said, driver.ErrClosed)
 	for _, p := range parts {
 		p.err, p.again = err, refused
 	}
-}
-
-// deleted is how many keys the only operation of a transaction has deleted.
-func deleted(r *clientv3.TxnResponse) int64 {
-	return r.Responses[0].GetResponseDeleteRange().Deleted
-}
-
-// plain runs a deletion, which takes a tenth less than a transaction of nothing but that.
-func plain(ctx context.Context, client *clientv3.Client, op clientv3.Op) (*clientv3.TxnResponse, error) {
-	r, err := client.Do(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	gone := (*pb.DeleteRangeResponse)(r.Del())
-	return &clientv3.TxnResponse{Header: gone.Header, Succeeded: true, Responses: []*pb.ResponseOp{
-		{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: gone}},
-	}}, nil
 }

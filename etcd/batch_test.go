@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -189,12 +190,38 @@ func TestARequestIsTakenBack(t *testing.T) {
 	}()
 	wait(t, d, 1)
 	cancel()
-	if err := <-gone; !driver.IsRejected(err) {
+	if err := <-gone; !driver.NotApplied(err) {
 		t.Errorf("a request that was taken back = %v; want an error that says that it was not applied", err)
 	}
 	land()
 	enter(t, d, claimOn("stays"))
 	if left := keys(t, operator(t, s.Addr), "stile/"); len(left) != 1 {
 		t.Errorf("keys = %q; want one", left)
+	}
+}
+
+// A claim that leaves while it is renewed is found gone by both. Its lease serves one other claim, not two.
+func TestLeaseIsGivenBackOnce(t *testing.T) {
+	d := open(t, servertest.Etcd(t).Addr)
+	for range 30 {
+		c := claimOn("once")
+		drive.Holds(t, d, c)
+		k := d.recall(c.ID)
+		var both sync.WaitGroup
+		both.Go(func() { _ = drive.Renew(t, d, c) })
+		both.Go(func() { drive.Leave(t, d, c) })
+		both.Wait()
+		d.release(k) // by a renewal that heard of it last
+		d.pool.mu.Lock()
+		seen := map[int64]bool{}
+		for _, list := range d.pool.idle {
+			for _, l := range list {
+				if seen[l.id] {
+					t.Errorf("lease %x is in the pool twice", l.id)
+				}
+				seen[l.id] = true
+			}
+		}
+		d.pool.mu.Unlock()
 	}
 }

@@ -21,8 +21,8 @@ func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
 	if d.ctx.Err() != nil {
 		return nil, nil, driver.ErrClosed
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, driver.Rejected(err)
+	if err := driver.Ended(ctx, false); err != nil {
+		return nil, nil, err
 	}
 	bounded, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), patience)
 	stop := context.AfterFunc(d.ctx, cancel)
@@ -32,13 +32,7 @@ func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
 // commit runs a transaction and makes sure that the store that answers is the one that answered before.
 func (d *Driver) commit(ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	seen := d.past.seen()
-	var r *clientv3.TxnResponse
-	var err error
-	if len(conditions) == 0 && len(then) == 1 && then[0].IsDelete() {
-		r, err = plain(ctx, d.client, then[0])
-	} else {
-		r, err = d.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
-	}
+	r, err := d.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +81,7 @@ func (p *past) note(h *pb.ResponseHeader, seen int64) error {
 	}
 	p.broken = p.broken || h.ClusterId != p.cluster || h.Revision < seen
 	if p.broken {
-		return driver.Rejected(errOtherStore)
+		return driver.Refused(errOtherStore)
 	}
 	p.revision = max(p.revision, h.Revision)
 	return nil

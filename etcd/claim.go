@@ -24,7 +24,8 @@ type claim struct {
 
 	created, modified int64 // revisions of the key; 0 means that it is not known to have entered
 
-	follow // guarded by Driver.mu
+	released bool // its leases were given back; guarded by Driver.mu
+	follow        // guarded by Driver.mu
 }
 
 // recall returns what is known of a claim, or nil.
@@ -75,8 +76,18 @@ func (d *Driver) forgetLocked(k *claim) {
 
 // release gives the leases of a claim back whose key is gone. They serve others, unless something may yet be hung on
 // them.
+//
+// It does nothing the second time: a claim that leaves while it is renewed is found gone by both, and a lease that was
+// given back twice would serve two.
 func (d *Driver) release(k *claim) {
-	d.forget(k)
+	d.mu.Lock()
+	before := k.released
+	k.released = true
+	d.forgetLocked(k)
+	d.mu.Unlock()
+	if before {
+		return
+	}
 	if k.long != nil {
 		d.pool.put(k.long)
 	}

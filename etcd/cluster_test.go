@@ -176,7 +176,7 @@ func TestStoreIsReplaced(t *testing.T) {
 	servertest.Until(t, "the holder is told", func() bool { return errors.Is(renew(t, d, holder), driver.ErrGone) })
 	_, err := d.Enter(timely(t), claimOn("name"))
 	says(t, err, "not the one that answered before")
-	if !driver.IsRejected(err) {
+	if !driver.NotApplied(err) {
 		t.Errorf("enter = %v; want it to be rejected", err)
 	}
 	enter(t, open(t, s.Addr), claimOn("name"))

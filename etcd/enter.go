@@ -32,7 +32,11 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if !stood || c.Ticket == 0 && errors.Is(err, driver.ErrGone) {
 		p, err = d.fresh(bounded, c, began)
 	}
-	return p, d.explain(ctx, err)
+	err = d.explain(ctx, err)
+	if k := d.recall(c.ID); !stood && k != nil && k.created != 0 {
+		err = driver.Afterwards(err) // what failed came after the request that has let it in
+	}
+	return p, err
 }
 
 // fresh puts a claim into its queue that is not known to stand there.
@@ -40,7 +44,7 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 	v := valueOf(c)
 	text, err := v.encode()
 	if err != nil {
-		return driver.Place{}, driver.Rejected(err)
+		return driver.Place{}, driver.Refused(err)
 	}
 	k, err := d.outfit(ctx, c, d.pool.take)
 	if err != nil {
@@ -79,7 +83,7 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 			continue
 		}
 		if err != nil {
-			k.unsure = k.unsure || !driver.IsRejected(d.explain(ctx, err))
+			k.unsure = k.unsure || !driver.NotApplied(d.explain(ctx, err))
 			return driver.Place{}, err
 		}
 		seen = r.Header.Revision

@@ -20,11 +20,11 @@ func (u *unsent) Unwrap() error { return u.error }
 // explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
 // been applied. ctx is the caller's.
 func (d *Driver) explain(ctx context.Context, err error) error {
-	if err == nil || driver.IsRejected(err) || driver.IsUnreachable(err) {
+	if err == nil || driver.NotApplied(err) || driver.IsUnreachable(err) {
 		return err
 	}
 	if first, ok := errors.AsType[*unsent](err); ok {
-		return driver.Rejected(d.explain(ctx, first.error))
+		return driver.NotYet(d.explain(ctx, first.error))
 	}
 	refusal, answered := errors.AsType[rpctypes.EtcdError](rpctypes.Error(err))
 	switch {
@@ -33,17 +33,17 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	case d.ctx.Err() != nil:
 		return errors.New("the client was closed while etcd had the request")
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		status.Code(err) == codes.DeadlineExceeded || status.Code(err) == codes.Canceled:
 		return driver.Unreachable(errors.New("etcd gave no answer in time"))
 	}
 	text := d.clean(status.Convert(err).Message())
 	if _, why, ok := strings.Cut(text, "Error while dialing: "); ok {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("etcd cannot be reached: %s", strings.TrimSuffix(why, `"`))))
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("etcd cannot be reached: %s", strings.TrimSuffix(why, `"`))))
 	}
 	if _, why, ok := strings.Cut(text, "authentication handshake failed: "); ok {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("etcd cannot be reached by TLS: %s", strings.TrimSuffix(why, `"`))))
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("etcd cannot be reached by TLS: %s", strings.TrimSuffix(why, `"`))))
 	}
 	if status.Code(err) == codes.Unavailable {
 		return driver.Unreachable(fmt.Errorf("the connection to etcd broke before the answer came: %s", text))
@@ -55,10 +55,10 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 func (d *Driver) refused(refusal rpctypes.EtcdError) error {
 	text := d.clean(strings.TrimPrefix(refusal.Error(), "etcdserver: "))
 	later := func(what string) error { return driver.Unreachable(fmt.Errorf("%s (%s)", what, text)) }
-	never := func(what string) error { return driver.Rejected(fmt.Errorf("%s (%s)", what, text)) }
+	never := func(what string) error { return driver.Refused(fmt.Errorf("%s (%s)", what, text)) }
 	switch refusal {
 	case rpctypes.ErrNoLeader, rpctypes.ErrNotCapable, rpctypes.ErrTooManyRequests, rpctypes.ErrNotLeader:
-		return driver.Rejected(later("etcd does not serve at the moment"))
+		return driver.Refused(later("etcd does not serve at the moment"))
 	case rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail, rpctypes.ErrTimeoutDueToConnectionLost,
 		rpctypes.ErrTimeoutWaitAppliedIndex, rpctypes.ErrLeaderChanged, rpctypes.ErrUnhealthy, rpctypes.ErrStopped:
 		return later("etcd did not answer in time")
@@ -67,7 +67,7 @@ func (d *Driver) refused(refusal rpctypes.EtcdError) error {
 	case rpctypes.ErrUserEmpty:
 		return never("etcd asks for a user: put it in the URL as etcd://user:password@host")
 	case rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision:
-		return driver.Rejected(later("etcd does not know this login any more"))
+		return driver.Refused(later("etcd does not know this login any more"))
 	case rpctypes.ErrPermissionDenied, rpctypes.ErrPermissionNotGranted:
 		return never(fmt.Sprintf("etcd does not let %s read and write the keys under %q", d.who(), d.prefix))
 	case rpctypes.ErrNoSpace:

@@ -50,7 +50,7 @@ func TestAddresses(t *testing.T) {
 			t.Parallel()
 			err := dial(t, test.url)
 			says(t, err, test.want)
-			if !driver.IsRejected(err) {
+			if !driver.NotApplied(err) {
 				t.Errorf("%v: want it to be rejected", err)
 			}
 			if driver.IsUnreachable(err) == test.rejected {
@@ -131,7 +131,7 @@ func TestUsers(t *testing.T) {
 			} {
 				err := dial(t, url)
 				says(t, err, want)
-				if !driver.IsRejected(err) || driver.IsUnreachable(err) {
+				if !driver.NotApplied(err) || driver.IsUnreachable(err) {
 					t.Errorf("%s: %v; want it to be rejected for good", url, err)
 				}
 			}

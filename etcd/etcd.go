@@ -6,7 +6,7 @@
 // concurrency of etcd's client and its lock service exclude stile on a name, and stile them; their keys count as
 // exclusive claims. Importing the package registers the schemes etcd and etcds.
 //
-// Entering a free lock is one transaction, and leaving one deletion: a lease that a claim left cleanly serves the next one.
+// Entering a free lock is one transaction, and leaving is another: a lease that a claim left cleanly serves the next one.
 // Waiting costs nothing but one watch per name, all on one stream. A claim's create revision is its ticket.
 //
 // A user of the server needs the right to read and write the keys under the prefix, and no other:

@@ -118,8 +118,8 @@ func TestCallsEnd(t *testing.T) {
 			select {
 			case err := <-ended:
 				grant := verb == "enter" // no lease could be had for it, so that nothing was entered
-				if !errors.Is(err, context.DeadlineExceeded) || driver.IsRejected(err) != grant {
-					t.Errorf("%s = %v, rejected %v; want the context's error", verb, err, driver.IsRejected(err))
+				if !errors.Is(err, context.DeadlineExceeded) || driver.NotApplied(err) != grant {
+					t.Errorf("%s = %v, rejected %v; want the context's error", verb, err, driver.NotApplied(err))
 				}
 			case <-time.After(time.Second):
 				t.Fatal("the call outlives its context")

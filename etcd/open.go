@@ -47,7 +47,7 @@ func init() {
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	config, prefix, err := configOf(a)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	d := newDriver(prefix)
 	d.user, d.secret = a.User, a.Password
@@ -79,7 +79,7 @@ func connect(ctx context.Context, config clientv3.Config) (client, login *client
 		client, err = clientv3.New(config)
 	}
 	if err == nil && !stop() {
-		err = ctx.Err()
+		err = driver.Ended(ctx, false)
 	}
 	if err != nil {
 		cancel() // and so are the clients

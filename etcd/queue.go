@@ -116,7 +116,7 @@ func (q queue) standing(i int) driver.Standing {
 	return s
 }
 
-// reclaims reports whether the entry is of an earlier run of the claim's job.
+// reclaims reports whether the entry is of an earlier run of the claim's job, and not kept.
 func reclaims(c *driver.Claim, e *entry) bool {
-	return c.Reclaim && c.Owner != "" && !e.foreign && string(e.Owner) == c.Owner && e.Client != c.Client
+	return c.Reclaim && c.Owner != "" && !e.foreign && !e.Left && string(e.Owner) == c.Owner && e.Client != c.Client
 }

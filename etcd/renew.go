@@ -51,8 +51,12 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		if gone := errors.Is(r.err, driver.ErrGone) || errors.Is(stands[i], driver.ErrGone); gone && r.k != nil {
 			r.err = d.vanished(r.k, r.err)
 		}
+		before := r.err
 		r.err = cmp.Or(r.err, stands[i])
 		if err := d.explain(ctx, r.err); err != nil {
+			if before == nil && r.k != nil && driver.OutcomeOf(err) == driver.OutcomeUnsent {
+				err = driver.Unknown(err) // the lease was kept alive at the same time
+			}
 			answers[i].Err = err
 			continue
 		}

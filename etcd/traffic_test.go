@@ -66,7 +66,7 @@ func metered(t testing.TB, m *meter, addr string) *Driver {
 	return d
 }
 
-// A free lock is entered by one transaction and left by one deletion, on a lease that serves again and again.
+// A free lock is entered by one transaction and left by another, on a lease that serves again and again.
 func TestRequestsOfALoneClaim(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -86,8 +86,8 @@ func TestRequestsOfALoneClaim(t *testing.T) {
 		round(false)
 		round(true)
 	}
-	if sent, sum := m.take(); sent["Txn"] != 20 || sent["DeleteRange"] != 20 || sum != 40 {
-		t.Errorf("20 locks and unlocks sent %v; want a transaction and a deletion each, and nothing else", sent)
+	if sent, sum := m.take(); sent["Txn"] != 40 || sum != 40 {
+		t.Errorf("20 locks and unlocks sent %v; want a transaction each, and nothing else", sent)
 	}
 	r, err := operator(t, s.Addr).Leases(timely(t))
 	if err != nil {
@@ -156,8 +156,8 @@ func TestRequestsOfAHandOver(t *testing.T) {
 			leave(t, line[at].d, line[at].c)
 		}
 		sent, sum := m.take()
-		if sent["DeleteRange"] != len(line) || sum > len(line)+1 {
-			t.Errorf("%d hand-overs with %d waiters sent %v; want one deletion each", waiters, waiters, sent)
+		if sent["Txn"] != len(line) || sum > len(line)+1 {
+			t.Errorf("%d hand-overs with %d waiters sent %v; want one transaction each", waiters, waiters, sent)
 		}
 		cancel()
 		all.Wait()
@@ -209,7 +209,7 @@ func TestReplyIsLost(t *testing.T) {
 			p.Drop()
 			err := <-ended
 			cancel()
-			if err == nil || driver.IsRejected(err) {
+			if err == nil || driver.NotApplied(err) {
 				t.Errorf("enter = %v; want an unknown outcome", err)
 			}
 			then(t, d, c)
@@ -237,7 +237,7 @@ func TestRequestIsLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.unsure = true // a request was sent
-	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !driver.IsRejected(err) {
+	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !driver.NotApplied(err) {
 		t.Errorf("leave of a claim that is not there = %v; want ErrGone", err)
 	}
 	start := time.Now()

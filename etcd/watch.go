@@ -51,7 +51,7 @@ func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 	case d.ctx.Err() != nil:
 		return driver.ErrClosed
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	}
 	return driver.Unreachable(errors.New("etcd ended the watch"))
 }

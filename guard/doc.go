@@ -24,10 +24,11 @@
 // The same token may be raised and checked again and again: a holder may read and write many times.
 //
 // Tokens are those of one lock name. A resource is guarded by one name, and its tokens can be compared with no other's.
+// A token is larger than the token of every earlier grant of the name that excluded this one, so a guard never refuses
+// the rightful holder of a mutex or a writer's lock.
 // stile.Token(ctx) inside Lock.Do, and Lease.Token, return them; STILE_TOKEN has it under stile run. A token of 0, which a
 // joined lock has and a context without a lease, is [ErrNoToken] and never passes: raise the token of each part of a
-// joined lock at the resource that its name protects. A writer's token is higher than those of the readers before it, so
-// a writer that raises shuts late readers out of what they would write; readers that share a lock should not raise, since the
-// one who came last would shut out the others. Permits are held at the same time, so that a lower token is no sign of a
-// late holder: guard what each permit stands for, such as a slot, by a mutex of its own.
+// joined lock at the resource that its name protects. A writer that raises shuts late readers out of what they would
+// write. Readers and permits hold at the same time, and one that was granted later may have the smaller token, so they must not
+// raise: a guard would refuse a rightful holder. Guard what each permit stands for, such as a slot, by a mutex of its own.
 package guard

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // patience is how long the server may take to answer anything before the connection is given up. It bounds how long a
@@ -53,8 +55,8 @@ func newConn(sock net.Conn) *conn {
 
 // do sends requests and returns their answers. An [unsent] error says that nothing was sent.
 func (c *conn) do(ctx context.Context, requests []byte, want int) ([]reply, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, &unsent{err}
+	if err := driver.Ended(ctx, false); err != nil {
+		return nil, &ended{err}
 	}
 	k := &call{want: want, done: make(chan struct{})}
 	c.mu.Lock()
@@ -78,9 +80,7 @@ func (c *conn) do(ctx context.Context, requests []byte, want int) ([]reply, erro
 	select {
 	case <-k.done:
 	case <-ctx.Done():
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return nil, k.ended(ctx.Err())
+		return nil, &ended{driver.Ended(ctx, true)} // if it was not sent yet, it will be
 	}
 	if k.err != nil {
 		return nil, k.ended(k.err)

@@ -22,7 +22,7 @@ func calls(d store, c *driver.Claim) map[string]func(ctx context.Context) error 
 	}
 }
 
-// A server that hangs answers nothing. A call ends with its context all the same, and says nothing about the outcome.
+// A server that hangs answers nothing. A call ends with its context all the same, and is no refusal.
 func TestServerHangs(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		proxy := servertest.NewProxy(t, s.Addr)
@@ -45,8 +45,8 @@ func TestServerHangs(t *testing.T) {
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("%s = %v; want the context's error", verb, err)
 				}
-				if driver.IsRejected(err) && verb != "names" { // which changes nothing
-					t.Errorf("%s = %v; want nothing said about the outcome", verb, err)
+				if driver.OutcomeOf(err) == driver.OutcomeRefused { // unsent is right where the change was to follow a look
+					t.Errorf("%s = %v; want no word of the server's", verb, err)
 				}
 			case <-time.After(2 * time.Second):
 				t.Fatalf("%s outlives its context", verb)
@@ -73,7 +73,9 @@ func TestHangingConnectionIsGivenUp(t *testing.T) {
 		if took := time.Since(start); took < patience/2 || took > 2*patience {
 			t.Errorf("renewal took %v; want about %v", took, patience)
 		}
-		marks(t, err, false, true)
+		if !driver.IsUnreachable(err) || driver.OutcomeOf(err) == driver.OutcomeRefused {
+			t.Errorf("renewal = %v, %v; want that the server cannot be reached", err, driver.OutcomeOf(err))
+		}
 		says(t, err, "broke before the answer came")
 		proxy.Mend()
 		servertest.Until(t, "another connection works", func() bool { return renew(t, d, c) == nil })
@@ -164,7 +166,7 @@ func TestUnreachable(t *testing.T) {
 	var err error
 	servertest.Until(t, "there is no connection", func() bool {
 		_, err = d.Enter(timely(t), claim("name", "a"))
-		return driver.IsRejected(err)
+		return driver.NotApplied(err)
 	})
 	marks(t, err, true, true)
 	start := time.Now()

@@ -31,7 +31,7 @@ func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return nil, driver.Rejected(ctx.Err())
+			return nil, driver.Ended(ctx, true)
 		case <-l.ctx.Done():
 			return nil, driver.ErrClosed
 		}
@@ -48,9 +48,9 @@ func (l *link) dump(ctx context.Context, way string, wanted func(key string) boo
 		case l.ctx.Err() != nil:
 			return driver.ErrClosed
 		case ctx.Err() != nil:
-			return driver.Rejected(ctx.Err())
+			return driver.Ended(ctx, true)
 		}
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("memcached at %s does not list its keys: %w", l.addr, err)))
+		return driver.Unreachable(fmt.Errorf("memcached at %s does not list its keys: %w", l.addr, err))
 	}
 	sock, err := l.dialer().DialContext(ctx, "tcp", l.addr)
 	if err != nil {

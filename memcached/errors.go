@@ -1,7 +1,6 @@
 package memcached
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +14,14 @@ type unsent struct{ error }
 
 func (u *unsent) Unwrap() error { return u.error }
 
+// An ended error is that of a request whose caller's context has ended. It says what became of the request.
+type ended struct{ error }
+
 // explain turns the error of a connection into one of the driver, which says whether the request may have been applied.
 func (l *link) explain(err error) error {
+	if e, ok := errors.AsType[*ended](err); ok {
+		return e.error
+	}
 	u, definite := errors.AsType[*unsent](err)
 	if definite {
 		err = u.error
@@ -31,11 +36,6 @@ func (l *link) explain(err error) error {
 		return driver.ErrClosed
 	case errors.Is(err, driver.ErrClosed):
 		return errors.New("the client was closed while memcached had the request")
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		if definite {
-			return driver.Rejected(err)
-		}
-		return err
 	case errors.Is(err, driver.ErrForeign):
 		return err
 	}
@@ -44,7 +44,7 @@ func (l *link) explain(err error) error {
 	}
 	err = driver.Unreachable(fmt.Errorf("the connection to memcached at %s broke before the answer came: %w", l.addr, err))
 	if definite {
-		return driver.Rejected(err)
+		return driver.Unsent(err)
 	}
 	return err
 }
@@ -54,11 +54,11 @@ func (r *refusal) explain() error {
 	text := r.text
 	switch {
 	case strings.Contains(text, "out of memory"):
-		return driver.Rejected(fmt.Errorf("memcached has no memory left for a claim: give it more, or let it evict other things (%s)", text))
+		return driver.Refused(fmt.Errorf("memcached has no memory left for a claim: give it more, or let it evict other things (%s)", text))
 	case strings.Contains(text, "too large"):
-		return driver.Rejected(fmt.Errorf("the queue is longer than memcached's largest item: raise its option -I (%s)", text))
+		return driver.Refused(fmt.Errorf("the queue is longer than memcached's largest item: raise its option -I (%s)", text))
 	case strings.Contains(text, "unauthenticated"):
-		return driver.Rejected(fmt.Errorf("memcached asks for a password: put it in the URL as memcached://user:password@host (%s)", text))
+		return driver.Refused(fmt.Errorf("memcached asks for a password: put it in the URL as memcached://user:password@host (%s)", text))
 	}
-	return driver.Rejected(fmt.Errorf("memcached refused the request (%s)", text))
+	return driver.Refused(fmt.Errorf("memcached refused the request (%s)", text))
 }

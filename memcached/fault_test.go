@@ -183,7 +183,7 @@ func TestRestartWhileWaiting(t *testing.T) {
 		var err error
 		servertest.Until(t, "there is no connection", func() bool {
 			_, err = d.Enter(timely(t), claim("name", "x"))
-			return err != nil && driver.IsRejected(err)
+			return err != nil && driver.NotApplied(err)
 		})
 		says(t, err, "cannot reach memcached at "+s.Addr, "refused")
 		marks(t, err, true, true)

@@ -169,7 +169,7 @@ func TestThirtyDays(t *testing.T) {
 		"keep":  plain.Leave(timely(t), &driver.Departure{Claim: c, Keep: month}),
 	} {
 		says(t, err, "30 days or more as a date")
-		if !driver.IsRejected(err) {
+		if !driver.NotApplied(err) {
 			t.Errorf("%s = %v; want it marked as definite", what, err)
 		}
 	}

@@ -66,7 +66,7 @@ func (l *link) get(ctx context.Context) (*conn, error) {
 		select {
 		case <-dialing:
 		case <-ctx.Done():
-			return nil, driver.Rejected(ctx.Err())
+			return nil, driver.Ended(ctx, false)
 		}
 		l.mu.Lock()
 		failure := l.failure
@@ -158,7 +158,7 @@ func (l *link) connect() (*conn, error) {
 		case ctx.Err() != nil:
 			err = errors.New("no answer in time")
 		}
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("cannot reach memcached at %s (tried for %v): %w",
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("cannot reach memcached at %s (tried for %v): %w",
 			l.addr, time.Since(start).Round(time.Millisecond), err)))
 	}
 	sock, err := l.dialer().DialContext(ctx, "tcp", l.addr)
@@ -175,7 +175,7 @@ func (l *link) connect() (*conn, error) {
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		err = refused.explain()
 	}
-	if driver.IsRejected(err) {
+	if driver.NotApplied(err) {
 		return nil, err
 	}
 	return nil, failed(err)

@@ -47,7 +47,7 @@ func newDriver(l *link, prefix string) *Driver {
 // Enter is one round trip when the name is free or was last changed by this client, and mostly two when not.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if !utf8.ValidString(c.ID + c.Client + c.Owner) {
-		return driver.Place{}, driver.Rejected(errors.New("an id, a client and an owner must be UTF-8"))
+		return driver.Place{}, driver.Refused(errors.New("an id, a client and an owner must be UTF-8"))
 	}
 	for tries := 0; ; tries++ {
 		var (
@@ -63,6 +63,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 			}
 			return err
 		})
+		if err != nil && tries > 0 {
+			return driver.Place{}, driver.Afterwards(err)
+		}
 		if err != nil {
 			return driver.Place{}, err
 		}

@@ -26,7 +26,7 @@ func init() {
 		case layoutPlain:
 			return OpenPlain(ctx, a)
 		default:
-			return nil, driver.Rejected(fmt.Errorf("parameter layout: %q is neither %s nor %s", l, layoutQueue, layoutPlain))
+			return nil, driver.Refused(fmt.Errorf("parameter layout: %q is neither %s nor %s", l, layoutQueue, layoutPlain))
 		}
 	})
 }
@@ -67,15 +67,15 @@ func openLink(ctx context.Context, a *driver.Address, prefix string) (*link, err
 	hosts := a.HostPorts("127.0.0.1", "11211")
 	switch {
 	case len(hosts) > 1:
-		return nil, driver.Rejected(errors.New("memcached:// takes one host: clients that spread names over several do it each in its own way, and two of them would hold one lock"))
+		return nil, driver.Refused(errors.New("memcached:// takes one host: clients that spread names over several do it each in its own way, and two of them would hold one lock"))
 	case a.Path != "":
-		return nil, driver.Rejected(errors.New("memcached has no databases: leave out what follows the host"))
+		return nil, driver.Refused(errors.New("memcached has no databases: leave out what follows the host"))
 	}
 	if err := checkPrefix(prefix); err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	if strings.ContainsAny(a.User+a.Password, "\r\n") || strings.Contains(a.User, " ") {
-		return nil, driver.Rejected(errors.New("a user of memcached has no spaces, and neither user nor password has line breaks"))
+		return nil, driver.Refused(errors.New("a user of memcached has no spaces, and neither user nor password has line breaks"))
 	}
 	l := &link{addr: hosts[0], user: a.User, password: a.Password, dialTimeout: timeout}
 	l.ctx, l.cancel = context.WithCancel(context.Background())

@@ -31,7 +31,7 @@ func TestRefusedURLs(t *testing.T) {
 	} {
 		_, err := driver.Open(timely(t), url)
 		says(t, err, words...)
-		if !driver.IsRejected(err) || strings.Contains(err.Error(), "secret") {
+		if !driver.NotApplied(err) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v; want it marked as definite, without the password", url, err)
 		}
 	}

@@ -70,7 +70,7 @@ func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	case max(c.TTL, c.Wait) > longest:
 		return driver.Place{}, errTooLong
 	case !utf8.ValidString(c.ID + c.Client + c.Owner):
-		return driver.Place{}, driver.Rejected(errors.New("an id, a client and an owner must be UTF-8"))
+		return driver.Place{}, driver.Refused(errors.New("an id, a client and an owner must be UTF-8"))
 	}
 	place, err := p.enter(ctx, c)
 	if place.Holds {
@@ -115,7 +115,7 @@ func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 		case c.Ticket > waitingTicket, is.ours(c):
 			return driver.Place{}, driver.ErrGone
 		case is.cas == 0: // it was in the way a moment ago
-		case c.Reclaim && c.Owner != "" && is.mark.Owner == c.Owner && is.mark.Client != c.Client:
+		case c.Reclaim && c.Owner != "" && is.mark.Owner == c.Owner && is.mark.Client != c.Client && !is.mark.Left:
 			done, err := p.swap(ctx, is, key, c.TTL, mine)
 			if done || err != nil {
 				return driver.Place{Ticket: mine.Ticket, Holds: err == nil, TTL: c.TTL}, err
@@ -298,7 +298,7 @@ func (p *Plain) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 // longest is the longest time to live that the server does not take for a date.
 const longest = 30*24*time.Hour - time.Second
 
-var errTooLong = driver.Rejected(fmt.Errorf("memcached reads a lease of 30 days or more as a date; the limit is %v", longest))
+var errTooLong = driver.Refused(fmt.Errorf("memcached reads a lease of 30 days or more as a date; the limit is %v", longest))
 
 // expiry returns the seconds to live after which a value is there for at least so long. The server's clock shows whole
 // seconds, so it may drop a value up to one early.

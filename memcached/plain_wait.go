@@ -39,7 +39,7 @@ func (p *Plain) Await(ctx context.Context, c *driver.Claim) (driver.Place, error
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return driver.Place{}, ctx.Err()
+			return driver.Place{}, driver.Ended(ctx, true)
 		case <-p.link.ctx.Done():
 			return driver.Place{}, driver.ErrClosed
 		}

@@ -37,20 +37,20 @@ func (l *link) greet(ctx context.Context, c *conn) (*facts, error) {
 		}
 	}
 	if r[0].status != "VERSION" || r[1].stats == nil || r[2].stats == nil {
-		return nil, driver.Rejected(errors.New("the server does not answer as memcached does"))
+		return nil, driver.Refused(errors.New("the server does not answer as memcached does"))
 	}
 	f := &facts{version: strings.TrimSpace(r[0].text), pid: r[1].stats["pid"], evicts: r[2].stats["evictions"] != "off"}
 	if older(f.version) {
-		return nil, driver.Rejected(fmt.Errorf("memcached %s has no deletion by version: version %d.%d.%d is the oldest that can keep locks",
+		return nil, driver.Refused(fmt.Errorf("memcached %s has no deletion by version: version %d.%d.%d is the oldest that can keep locks",
 			f.version, oldest[0], oldest[1], oldest[2]))
 	}
 	if r[2].stats["cas_enabled"] != "yes" {
-		return nil, driver.Rejected(errors.New("memcached runs without versions of its values (option -C), so it cannot keep locks"))
+		return nil, driver.Refused(errors.New("memcached runs without versions of its values (option -C), so it cannot keep locks"))
 	}
 	uptime, err1 := strconv.ParseInt(r[1].stats["uptime"], 10, 64)
 	f.time, err = strconv.ParseInt(r[1].stats["time"], 10, 64)
 	if err != nil || err1 != nil {
-		return nil, driver.Rejected(errors.New("memcached does not tell what time it is"))
+		return nil, driver.Refused(errors.New("memcached does not tell what time it is"))
 	}
 	f.started = f.time - uptime
 	return f, nil
@@ -73,7 +73,7 @@ func (l *link) login(ctx context.Context, c *conn) error {
 	}
 	_, err := c.do(ctx, secret, 1)
 	if _, refused := errors.AsType[*refusal](err); refused {
-		err = driver.Rejected(fmt.Errorf("memcached does not accept user %q with this password", l.user))
+		err = driver.Refused(fmt.Errorf("memcached does not accept user %q with this password", l.user))
 	}
 	return err
 }

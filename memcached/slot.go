@@ -80,7 +80,7 @@ func (s *slots) take(ctx context.Context, name string) (*slot, error) {
 		return one, nil
 	case <-ctx.Done():
 		s.drop(one)
-		return nil, ctx.Err()
+		return nil, driver.Ended(ctx, false)
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *slots) trim() {
 func (d *Driver) change(ctx context.Context, name string, change func(q *driver.Queue, at moment) error) (*snapshot, error) {
 	s, err := d.slots.take(ctx, name)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, err
 	}
 	defer d.slots.free(s)
 	key := d.key(name)
@@ -136,7 +136,7 @@ func (d *Driver) change(ctx context.Context, name string, change func(q *driver.
 			// What has run out since must not come back, only because nobody has noticed.
 			if was, err = d.read(ctx, c, name, key); err != nil {
 				s.seen = nil
-				return nil, d.link.explain(err)
+				return nil, driver.NotYet(d.link.explain(err))
 			}
 			fresh = true
 		}
@@ -160,7 +160,10 @@ func (d *Driver) change(ctx context.Context, name string, change func(q *driver.
 			return was, refused
 		default:
 			was, err = d.read(ctx, c, name, key)
-			fresh = true
+			if fresh = true; err != nil {
+				s.seen = nil
+				return nil, driver.NotYet(d.link.explain(err))
+			}
 		}
 		if err != nil {
 			s.seen = nil

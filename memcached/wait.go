@@ -85,7 +85,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	case o := <-w.told:
 		return o.place, o.err
 	case <-ctx.Done():
-		return driver.Place{}, ctx.Err()
+		return driver.Place{}, driver.Ended(ctx, true)
 	case <-d.rooms.ctx.Done():
 		return driver.Place{}, driver.ErrClosed
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -24,10 +25,12 @@ type Driver struct {
 	once   sync.Once
 	done   chan struct{} // closed by Close
 
+	calls   [len(verbs)]atomic.Int64 // in the order of verbs
+	trouble atomic.Bool              // faults are left, or the link is not up; changes with them
+
 	mu     sync.Mutex // guards what follows
 	faults []*Fault
 	link   Link
-	calls  map[Verb]int
 }
 
 // New returns a driver with a store of its own.
@@ -38,18 +41,24 @@ func (d *Driver) Store() *Store { return d.store }
 
 // Enter is [driver.Driver.Enter].
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if d.passes(ctx, Enter) {
+		return d.enter(c)
+	}
 	claim := *c // a late request is applied when c may have changed
-	return call(ctx, d, Enter, func() (p driver.Place, err error) {
-		d.store.do(d.prefix+claim.Name, func(q *queue, now int64) {
-			p, err = q.Enter(now, d.store.stamp(now), &claim)
-		})
-		return p, err
-	})
+	return call(ctx, d, Enter, func() (driver.Place, error) { return d.enter(&claim) })
+}
+
+func (d *Driver) enter(c *driver.Claim) (p driver.Place, err error) {
+	d.store.do(d.prefix+c.Name, func(q *queue, now int64) { p, err = q.Enter(now, d.store.stamp(now), c) })
+	return p, err
 }
 
 // Await is [driver.Driver.Await]. It is told at once.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	name, id := d.prefix+c.Name, c.ID
+	if d.passes(ctx, Await) {
+		return d.await(ctx, name, id)
+	}
 	return call(ctx, d, Await, func() (driver.Place, error) { return d.await(ctx, name, id) })
 }
 
@@ -59,10 +68,7 @@ func (d *Driver) await(ctx context.Context, name, id string) (p driver.Place, er
 		if p, err = q.Look(now, id); err != nil || p.Holds && hears {
 			return
 		}
-		if q.waits[id] == nil {
-			q.waits[id] = map[*wait]bool{}
-		}
-		q.waits[id][w] = true
+		q.await(id, w)
 	})
 	if err == nil && !(p.Holds && hears) {
 		err = d.wait(ctx, w)
@@ -87,19 +93,15 @@ func (d *Driver) await(ctx context.Context, name, id string) (p driver.Place, er
 
 // Renew is [driver.Driver.Renew].
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	claims := make([]driver.Claim, len(cs))
-	for i, c := range cs {
-		claims[i] = *c
+	if d.passes(ctx, Renew) {
+		return d.renew(cs)
 	}
-	answers, lost := call(ctx, d, Renew, func() ([]driver.Renewal, error) {
-		answers := make([]driver.Renewal, len(claims))
-		for i := range claims {
-			d.store.do(d.prefix+claims[i].Name, func(q *queue, now int64) {
-				answers[i].TTL, answers[i].Err = q.Renew(now, &claims[i])
-			})
-		}
-		return answers, nil
-	})
+	claims := make([]*driver.Claim, len(cs))
+	for i, c := range cs {
+		claim := *c
+		claims[i] = &claim
+	}
+	answers, lost := call(ctx, d, Renew, func() ([]driver.Renewal, error) { return d.renew(claims), nil })
 	if lost != nil {
 		answers = make([]driver.Renewal, len(cs))
 		for i := range answers {
@@ -109,14 +111,28 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
+func (d *Driver) renew(cs []*driver.Claim) []driver.Renewal {
+	answers := make([]driver.Renewal, len(cs))
+	for i, c := range cs {
+		a := &answers[i]
+		d.store.do(d.prefix+c.Name, func(q *queue, now int64) { a.TTL, a.Err = q.Renew(now, c) })
+	}
+	return answers
+}
+
 // Leave is [driver.Driver.Leave].
 func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+	if d.passes(ctx, Leave) {
+		return d.leave(l)
+	}
 	claim := *l.Claim
 	departure := driver.Departure{Claim: &claim, Keep: l.Keep}
-	_, err := call(ctx, d, Leave, func() (_ struct{}, err error) {
-		d.store.do(d.prefix+claim.Name, func(q *queue, now int64) { err = q.Leave(now, &departure) })
-		return struct{}{}, err
-	})
+	_, err := call(ctx, d, Leave, func() (struct{}, error) { return struct{}{}, d.leave(&departure) })
+	return err
+}
+
+func (d *Driver) leave(l *driver.Departure) (err error) {
+	d.store.do(d.prefix+l.Claim.Name, func(q *queue, now int64) { err = q.Leave(now, l) })
 	return err
 }
 
@@ -141,7 +157,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 
 func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 	w := newWait()
-	d.store.do(name, func(q *queue, _ int64) { q.watches[w] = true })
+	d.store.do(name, func(q *queue, now int64) { q.watch(w, now) })
 	defer d.store.do(name, func(q *queue, _ int64) { delete(q.watches, w) })
 	for {
 		changed()
@@ -189,7 +205,7 @@ func open(_ context.Context, a *driver.Address) (driver.Driver, error) {
 		return nil, err
 	}
 	if a.User != "" || a.Password != "" || a.Path != "" || len(a.Hosts) > 1 {
-		return nil, driver.Rejected(errors.New("a memory:// URL is memory:// or memory://name, with no user and no path"))
+		return nil, driver.Refused(errors.New("a memory:// URL is memory:// or memory://name, with no user and no path"))
 	}
 	store := NewStore()
 	if len(a.Hosts) == 1 {

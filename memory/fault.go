@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -22,6 +23,9 @@ const (
 	Watch Verb = "watch"
 	Break Verb = "break"
 )
+
+// verbs are all of them, those first that are called most.
+var verbs = [...]Verb{Enter, Leave, Renew, Await, List, Watch, Break}
 
 // ErrInjected is the error of a call whose request or reply was lost on cue. It leaves the outcome unknown.
 var ErrInjected = errors.New("the connection broke (injected)")
@@ -50,6 +54,7 @@ func (d *Driver) Inject(f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults = append(d.faults, &f)
+	d.look()
 }
 
 // A Link is the state of the connection between a driver and its store.
@@ -58,7 +63,7 @@ type Link int
 const (
 	Up      Link = iota // calls and notifications pass
 	Deaf                // calls pass, notifications are lost: Await and Watch are told nothing
-	Refused             // calls fail at once, as unreachable; notifications are lost
+	Refused             // calls fail at once, as unreachable and unsent; notifications are lost
 	Silent              // calls wait for their contexts, and are not applied; notifications are lost
 )
 
@@ -68,6 +73,7 @@ func (d *Driver) SetLink(l Link) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.link = l
+	d.look()
 }
 
 // Heal removes all faults that are left and sets the link up.
@@ -75,20 +81,33 @@ func (d *Driver) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults, d.link = nil, Up
+	d.look()
 }
 
 // Calls returns how many calls of a verb have begun on this driver, failed ones too.
 func (d *Driver) Calls(v Verb) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v != "" {
-		return d.calls[v]
+	n := int64(0)
+	for i := range d.calls {
+		if v == "" || v == verbs[i] {
+			n += d.calls[i].Load()
+		}
 	}
-	all := 0
-	for _, n := range d.calls {
-		all += n
+	return int(n)
+}
+
+// look sets trouble by what it stands for. The caller has changed that, and holds mu.
+func (d *Driver) look() { d.trouble.Store(d.link != Up || len(d.faults) > 0) }
+
+func (d *Driver) count(v Verb) { d.calls[slices.Index(verbs[:], v)].Add(1) }
+
+// passes reports that nothing stands in the way of a call, which it counts then. Otherwise the way is through call, which
+// costs more: it needs the request in a form that outlives its caller.
+func (d *Driver) passes(ctx context.Context, v Verb) bool {
+	if d.trouble.Load() || d.closed() || ctx.Err() != nil {
+		return false
 	}
-	return all
+	d.count(v)
+	return true
 }
 
 // Steal removes the claim at the head of a name, as if it had run out unseen, and lets a claim of another owner enter
@@ -120,9 +139,9 @@ func call[T any](ctx context.Context, d *Driver, v Verb, apply func() (T, error)
 	case d.closed():
 		return nothing, driver.ErrClosed
 	case ctx.Err() != nil:
-		return nothing, context.Cause(ctx)
+		return nothing, driver.Ended(ctx, false)
 	case link == Refused:
-		return nothing, driver.Unreachable(fmt.Errorf("%w: the link is cut", ErrInjected))
+		return nothing, driver.Unsent(driver.Unreachable(fmt.Errorf("%w: the link is cut", ErrInjected)))
 	case link == Silent:
 		return nothing, d.pause(ctx, -1)
 	}
@@ -165,12 +184,9 @@ func (m *meeting) applies() bool { return m.Err == nil && !m.Drop && (m.Lose || 
 
 // begin counts a call and takes the fault that it meets.
 func (d *Driver) begin(v Verb) (meeting, Link) {
+	d.count(v)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.calls == nil {
-		d.calls = map[Verb]int{}
-	}
-	d.calls[v]++
 	if d.link == Refused || d.link == Silent {
 		return meeting{}, d.link
 	}
@@ -183,6 +199,7 @@ func (d *Driver) begin(v Verb) (meeting, Link) {
 		}
 		if f.Times == 0 {
 			d.faults = append(d.faults[:i:i], d.faults[i+1:]...)
+			d.look()
 		}
 		return meeting{*f, time.Now().Add(f.Before)}, d.link
 	}
@@ -204,9 +221,9 @@ func (d *Driver) pause(ctx context.Context, length time.Duration) error {
 	case <-over:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return driver.Ended(ctx, true)
 	case <-d.done:
-		return driver.ErrClosed
+		return driver.Unknown(driver.ErrClosed)
 	}
 }
 
@@ -219,7 +236,7 @@ func (d *Driver) wait(ctx context.Context, w *wait) error {
 				return nil
 			}
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return driver.Ended(ctx, true)
 		case <-d.done:
 			return driver.ErrClosed
 		}

@@ -34,7 +34,7 @@ func recorded(id string) *driver.Claim {
 }
 
 func TestFaultsOfEnter(t *testing.T) {
-	definite := driver.Rejected(errors.New("out of memory"))
+	definite := driver.Refused(errors.New("out of memory"))
 	tests := []struct {
 		name    string
 		fault   memory.Fault
@@ -91,7 +91,7 @@ func TestFaultsOfOtherVerbs(t *testing.T) {
 		d.Inject(memory.Fault{Verb: memory.Renew, Drop: true})
 		answers := d.Renew(t.Context(), []*driver.Claim{c, c})
 		for i, a := range answers {
-			if !errors.Is(a.Err, memory.ErrInjected) || driver.IsRejected(a.Err) {
+			if !errors.Is(a.Err, memory.ErrInjected) || driver.NotApplied(a.Err) {
 				t.Errorf("answer %d = %v, want ErrInjected", i, a.Err)
 			}
 		}
@@ -138,8 +138,8 @@ func TestLinkDown(t *testing.T) {
 		d := memory.New()
 		other := d.Store().Driver()
 		d.SetLink(memory.Refused)
-		if _, err := d.Enter(t.Context(), claim("1")); !driver.IsUnreachable(err) || driver.IsRejected(err) {
-			t.Errorf("enter on a refused link = %v, want an error that says unreachable", err)
+		if _, err := d.Enter(t.Context(), claim("1")); !driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeUnsent {
+			t.Errorf("enter on a refused link = %v, %v; want an error that says unreachable, and unsent", err, driver.OutcomeOf(err))
 		}
 		d.SetLink(memory.Silent)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

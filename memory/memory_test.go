@@ -121,7 +121,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"memory://u@x", "memory://x/y", "memory://x,y", "memory://x?ttl=3"} {
-		if d, err := driver.Open(t.Context(), url); err == nil || !driver.IsRejected(err) {
+		if d, err := driver.Open(t.Context(), url); err == nil || !driver.NotApplied(err) {
 			t.Errorf("open %s = %v, %v; want a definite error", url, d, err)
 		}
 	}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -14,11 +15,18 @@ import (
 //
 // Leases are judged by the monotonic clock, so under testing/synctest by that clock. No goroutine runs while nobody waits.
 type Store struct {
-	base time.Time // its monotonic reading is 0 on the store's clock; tickets add its wall reading
+	base   time.Time // its monotonic reading is 0 on the store's clock
+	epoch  int64     // its wall reading in microseconds, which tickets add
+	seed   maphash.Seed
+	shards [16]shard // by the hash of the name, so that different names seldom wait for one mutex
+}
 
+// A shard is a part of the names.
+type shard struct {
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	queues  map[string]*queue
-	sweepAt int // how many queues there may be before those that can be forgotten are looked for
+	sweepAt int      // how many queues there may be before those that can be forgotten are looked for
+	spare   []*queue // forgotten, and empty, for names to come
 }
 
 // A queue is the claims of one name and those who wait for a change of them.
@@ -26,7 +34,7 @@ type queue struct {
 	driver.Queue
 	waits   map[string]map[*wait]bool // by claim
 	watches map[*wait]bool
-	seen    shape       // what the watches were told of
+	seen    shape       // what the watches were told of, while there are any
 	timer   *time.Timer // set to the next expiry while anyone waits; nil before the first wait
 }
 
@@ -44,7 +52,8 @@ func (w *wait) tell() {
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{base: time.Now(), queues: map[string]*queue{}, sweepAt: minSweep}
+	base := time.Now()
+	return &Store{base: base, epoch: base.UnixMicro(), seed: maphash.MakeSeed()}
 }
 
 // Driver connects one more client to the store.
@@ -55,25 +64,24 @@ func (s *Store) Driver() *Driver {
 // now is the store's clock in microseconds. The ticket's stamp is base's wall time plus now, so it never runs back.
 func (s *Store) now() int64 { return time.Since(s.base).Microseconds() }
 
-func (s *Store) stamp(now int64) int64 { return s.base.UnixMicro() + now }
+func (s *Store) stamp(now int64) int64 { return s.epoch + now }
 
 // do runs f on the queue of a name, then tells everyone whom the change concerns.
 func (s *Store) do(name string, f func(q *queue, now int64)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.queues[name]
-	if q == nil {
-		s.sweep()
-		q = &queue{waits: map[string]map[*wait]bool{}, watches: map[*wait]bool{}}
-		s.queues[name] = q
-	}
+	part := &s.shards[maphash.String(s.seed, name)%uint64(len(s.shards))]
+	part.mu.Lock()
+	defer part.mu.Unlock()
 	now := s.now()
+	q := part.queues[name]
+	if q == nil {
+		q = part.add(name, s, now)
+	}
 	f(q, now)
 	q.Wake(now)
 	q.tell(now)
-	q.arm(now, func() { s.do(name, func(*queue, int64) {}) })
+	q.arm(now, s, name)
 	if s.idle(q, now) {
-		delete(s.queues, name)
+		part.forget(name, q)
 	}
 }
 
@@ -82,38 +90,71 @@ func (s *Store) idle(q *queue, now int64) bool {
 	return len(q.Entries) == 0 && len(q.waits) == 0 && len(q.watches) == 0 && q.Last < s.stamp(now)
 }
 
-const minSweep = 64
+const (
+	minSweep  = 8 // queues of a shard
+	maxSpare  = 8 // queues of a shard that are kept for names to come
+	longSpare = 8 // entries that such a queue may have room for
+)
+
+// add makes a queue for a name that has none.
+func (p *shard) add(name string, s *Store, now int64) *queue {
+	p.sweep(s, now)
+	var q *queue
+	if last := len(p.spare) - 1; last >= 0 {
+		q, p.spare = p.spare[last], p.spare[:last]
+	} else {
+		q = &queue{}
+	}
+	if p.queues == nil {
+		p.queues = map[string]*queue{}
+	}
+	p.queues[name] = q
+	return q
+}
+
+// forget removes an idle queue. A lock that is taken and freed again and again would else be garbage each time.
+func (p *shard) forget(name string, q *queue) {
+	delete(p.queues, name)
+	if len(p.spare) == maxSpare || cap(q.Entries) > longSpare {
+		return
+	}
+	*q = queue{Queue: driver.Queue{Entries: q.Entries}} // its timer, if it had one, is stopped, and was for this name
+	p.spare = append(p.spare, q)
+}
 
 // sweep forgets idle queues that no call has touched since they ran empty. It looks whenever their number has doubled,
 // so its cost is spread over the calls that made them.
-func (s *Store) sweep() {
-	if len(s.queues) < s.sweepAt {
+func (p *shard) sweep(s *Store, now int64) {
+	if len(p.queues) < max(minSweep, p.sweepAt) {
 		return
 	}
-	now := s.now()
-	for name, q := range s.queues {
+	for name, q := range p.queues {
 		if len(q.waits) == 0 && len(q.watches) == 0 {
 			q.Expire(now)
 		}
 		if s.idle(q, now) {
-			delete(s.queues, name)
+			p.forget(name, q)
 		}
 	}
-	s.sweepAt = max(minSweep, 2*len(s.queues))
+	p.sweepAt = 2 * len(p.queues)
 }
 
-// list returns the queues that a query selects.
+// list returns the queues that a query selects, all as they are at one moment.
 func (s *Store) list(query *driver.Query) []driver.Listing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	for i := range s.shards { // nobody else holds two of them, so the order does not matter
+		s.shards[i].mu.Lock()
+		defer s.shards[i].mu.Unlock()
+	}
 	now := s.now()
 	var all []driver.Listing
-	for name, q := range s.queues {
-		if query.Name != "" && name != query.Name || query.Name == "" && !strings.HasPrefix(name, query.Prefix) {
-			continue
-		}
-		if claims := q.List(now); len(claims) > 0 {
-			all = append(all, driver.Listing{Name: name, Capacity: q.Capacity, Claims: claims})
+	for i := range s.shards {
+		for name, q := range s.shards[i].queues {
+			if query.Name != "" && name != query.Name || query.Name == "" && !strings.HasPrefix(name, query.Prefix) {
+				continue
+			}
+			if claims := q.List(now); len(claims) > 0 {
+				all = append(all, driver.Listing{Name: name, Capacity: q.Capacity, Claims: claims})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b driver.Listing) int { return cmp.Compare(a.Name, b.Name) })
@@ -139,24 +180,58 @@ func (q *queue) shape(now int64) shape {
 	return s
 }
 
+// await has a wait told when the claim holds or is gone.
+func (q *queue) await(id string, w *wait) {
+	if q.waits == nil {
+		q.waits = map[string]map[*wait]bool{}
+	}
+	if q.waits[id] == nil {
+		q.waits[id] = map[*wait]bool{}
+	}
+	q.waits[id][w] = true
+}
+
+// watch has a wait told of every change from now on.
+func (q *queue) watch(w *wait, now int64) {
+	if len(q.watches) == 0 {
+		q.watches, q.seen = map[*wait]bool{}, q.shape(now)
+	}
+	q.watches[w] = true
+}
+
 // tell tells those who wait for a claim that holds or is gone, and all watches if the queue has changed.
 func (q *queue) tell(now int64) {
 	if len(q.waits) > 0 {
-		holding := q.Holding()
-		waits := make(map[string]bool, len(q.Entries))
-		for _, e := range q.Entries[holding:] {
-			waits[e.ID] = true
-		}
-		for id, set := range q.waits {
-			if !waits[id] {
-				tellAll(set)
-				delete(q.waits, id) // one event each, as a notification that is lost does not come again
-			}
-		}
+		q.tellWaits()
+	}
+	if len(q.watches) == 0 {
+		return
 	}
 	if s := q.shape(now); s != q.seen {
 		q.seen = s
 		tellAll(q.watches)
+	}
+}
+
+func (q *queue) tellWaits() {
+	waiting, expected := q.Entries[q.Holding():], len(q.waits)
+	for i := range waiting {
+		if q.waits[waiting[i].ID] != nil {
+			expected--
+		}
+	}
+	if expected == 0 {
+		return // all of them wait on, which is how most changes leave it
+	}
+	waits := make(map[string]bool, len(waiting))
+	for i := range waiting {
+		waits[waiting[i].ID] = true
+	}
+	for id, set := range q.waits {
+		if !waits[id] {
+			tellAll(set)
+			delete(q.waits, id) // one event each, as a notification that is lost does not come again
+		}
 	}
 }
 
@@ -167,8 +242,16 @@ func tellAll(set map[*wait]bool) {
 }
 
 // arm sets the timer to the next expiry, or stops it when nobody waits.
-func (q *queue) arm(now int64, expire func()) {
+func (q *queue) arm(now int64, s *Store, name string) {
+	if len(q.waits) == 0 && len(q.watches) == 0 {
+		q.disarm()
+		return
+	}
 	at, ok := q.Next()
+	if !ok {
+		q.disarm()
+		return
+	}
 	if len(q.watches) > 0 {
 		for i := range q.Entries {
 			if e := &q.Entries[i]; e.Ends > now {
@@ -176,14 +259,15 @@ func (q *queue) arm(now int64, expire func()) {
 			}
 		}
 	}
-	switch {
-	case !ok || len(q.waits) == 0 && len(q.watches) == 0:
-		if q.timer != nil {
-			q.timer.Stop()
-		}
-	case q.timer == nil:
-		q.timer = time.AfterFunc(time.Duration(at-now)*time.Microsecond, expire)
-	default:
-		q.timer.Reset(time.Duration(at-now) * time.Microsecond)
+	if length := time.Duration(at-now) * time.Microsecond; q.timer == nil {
+		q.timer = time.AfterFunc(length, func() { s.do(name, func(*queue, int64) {}) })
+	} else {
+		q.timer.Reset(length)
+	}
+}
+
+func (q *queue) disarm() {
+	if q.timer != nil {
+		q.timer.Stop()
 	}
 }

@@ -1,9 +1,13 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +17,14 @@ import (
 
 func brief(name string) *driver.Claim {
 	return &driver.Claim{Name: name, ID: name, Weight: 1, Capacity: 1, TTL: time.Second, Wait: time.Second}
+}
+
+// size is how many names have a queue.
+func (s *Store) size() (n int) {
+	for i := range s.shards {
+		n += len(s.shards[i].queues)
+	}
+	return n
 }
 
 func TestEmptyQueuesAreForgotten(t *testing.T) {
@@ -26,8 +38,8 @@ func TestEmptyQueuesAreForgotten(t *testing.T) {
 				<-time.After(time.Second) // all of them run out, and nobody asks for them again
 			}
 		}
-		if n := len(d.store.queues); n > 4*minSweep {
-			t.Errorf("%d queues are kept of claims that ran out, want at most %d", n, 4*minSweep)
+		if n, most := d.store.size(), 4*minSweep*len(d.store.shards); n > most {
+			t.Errorf("%d queues are kept of claims that ran out, want at most %d", n, most)
 		}
 	})
 }
@@ -51,7 +63,7 @@ func TestTicketsOutliveTheirQueue(t *testing.T) {
 			if i%10 == 9 {
 				<-time.After(100 * time.Microsecond)
 				d.store.do("a", func(*queue, int64) {})
-				if len(d.store.queues) != 0 {
+				if d.store.size() != 0 {
 					t.Fatalf("the queue is kept; want it forgotten once the clock is past ticket %d", last)
 				}
 			}
@@ -77,14 +89,97 @@ func TestNothingIsLeftOfWaitsAndWatches(t *testing.T) {
 		if err := d.Watch(ctx, "a", func() {}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("watch = %v; want the context's error", err)
 		}
-		if q := d.store.queues["a"]; len(q.waits) != 0 || len(q.watches) != 0 {
-			t.Errorf("%d waits and %d watches are left, want none", len(q.waits), len(q.watches))
-		}
+		d.store.do("a", func(q *queue, _ int64) {
+			if len(q.waits) != 0 || len(q.watches) != 0 {
+				t.Errorf("%d waits and %d watches are left, want none", len(q.waits), len(q.watches))
+			}
+		})
 		d.Close()
 		<-time.After(2 * time.Second)
 		d.store.do("a", func(*queue, int64) {})
-		if len(d.store.queues) != 0 {
-			t.Errorf("%d queues are left after close, want none", len(d.store.queues))
+		if d.store.size() != 0 {
+			t.Errorf("%d queues are left after close, want none", d.store.size())
 		}
 	})
+}
+
+// A lock that nobody else wants costs the store no memory, also when its queue is forgotten each time.
+func TestUncontendedCallsAllocateNothing(t *testing.T) {
+	d, l := New(), &driver.Departure{Claim: brief("a")}
+	got := testing.AllocsPerRun(1000, func() {
+		if p, err := d.Enter(t.Context(), l.Claim); err != nil || !p.Holds {
+			t.Fatalf("enter = %+v, %v; want a place that holds", p, err)
+		}
+		if err := d.Leave(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got != 0 {
+		t.Errorf("%v allocations for enter and leave, want none", got)
+	}
+}
+
+// A queue that was forgotten and serves another name has nothing of the first.
+func TestSpareQueuesAreNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New()
+		for i := range 100 {
+			c := brief(fmt.Sprint(i))
+			c.Record = c.Name
+			if _, err := d.Enter(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+			changes := 0
+			if err := d.Watch(ctx, c.Name, func() { changes++ }); !errors.Is(err, context.DeadlineExceeded) || changes != 1 {
+				t.Errorf("watch %d = %v after %d calls; want the context's error after one", i, err, changes)
+			}
+			cancel()
+			if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+				t.Fatal(err)
+			}
+			for s := range d.store.shards {
+				for _, q := range d.store.shards[s].spare {
+					if cap(q.Entries) > 0 && q.Entries[:1][0] != (driver.Entry{}) ||
+						!reflect.DeepEqual(*q, queue{Queue: driver.Queue{Entries: []driver.Entry{}}}) {
+						t.Fatalf("after %s, a spare queue is %+v", c.Name, q)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A claim that is entered under a second name before it leaves the first is in every list, whatever shards they are in.
+func TestListShowsOneMoment(t *testing.T) {
+	d := New()
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	defer done.Wait()
+	defer cancel()
+	enter := func(name string) *driver.Claim {
+		c := brief(name)
+		c.TTL = time.Hour
+		if _, err := d.Enter(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+		return c
+	}
+	last := enter("0")
+	done.Go(func() {
+		for i := 1; ctx.Err() == nil; i++ {
+			next := enter(fmt.Sprint(i % 100))
+			if err := d.Leave(t.Context(), &driver.Departure{Claim: last}); err != nil {
+				t.Error(err)
+			}
+			last = next
+		}
+	})
+	for range 2000 {
+		list, err := d.List(t.Context(), &driver.Query{})
+		sorted := slices.IsSortedFunc(list, func(a, b driver.Listing) int { return cmp.Compare(a.Name, b.Name) })
+		if err != nil || len(list) == 0 || !sorted {
+			t.Fatalf("list = %+v, %v; want one or two names, in order", list, err)
+		}
+	}
 }

@@ -30,7 +30,7 @@ func (s *store) Change(ctx context.Context, steps []sqldb.Step) error {
 		}
 		err = s.attempt(ctx, conn, steps)
 		conn.Close()
-		if err == nil || n == attempts || ctx.Err() != nil || !driver.IsRejected(err) || !again(err) {
+		if err == nil || n == attempts || ctx.Err() != nil || !driver.NotApplied(err) || !again(err) {
 			return err
 		}
 		if err := s.pause(ctx, time.Duration(n)*rand.N(2*time.Millisecond)); err != nil {

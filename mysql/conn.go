@@ -45,13 +45,13 @@ func (s *store) acquire(ctx context.Context) (*sql.Conn, error) {
 	case bound.Err() == nil:
 		return nil, s.definite(ctx, err)
 	case stats.MaxOpenConnections > 0 && stats.InUse >= stats.MaxOpenConnections:
-		err = fmt.Errorf("all %d connections of the pool were in use for %v: %w", stats.MaxOpenConnections, since(start), context.Cause(bound))
+		err = fmt.Errorf("all %d connections of the pool were in use for %v: %w", stats.MaxOpenConnections, since(start), driver.Ended(bound, false))
 	case ctx.Err() != nil:
-		return nil, driver.Rejected(context.Cause(ctx))
+		return nil, s.definite(ctx, err)
 	default:
 		err = fmt.Errorf("no connection to %s could be made in %v: %w", s.address(), since(start), s.cause(err))
 	}
-	return nil, driver.Rejected(driver.Unreachable(err))
+	return nil, driver.Unsent(driver.Unreachable(err))
 }
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(10 * time.Millisecond) }

@@ -89,7 +89,16 @@ func (s *store) definite(ctx context.Context, err error) error {
 	if s.ctx.Err() != nil {
 		return driver.ErrClosed
 	}
-	return driver.Rejected(s.explain(ctx, err))
+	switch e := s.explain(ctx, err); {
+	case ctx.Err() != nil:
+		return driver.Unsent(e)
+	case driver.OutcomeOf(e) != driver.OutcomeUnknown:
+		return e
+	case number(err) == 0 && broken(err):
+		return driver.Unsent(e) // the connection did not live to see the request that writes
+	default:
+		return driver.Refused(e)
+	}
 }
 
 // errClosing is not [driver.ErrClosed], which says that nothing was done.
@@ -101,8 +110,11 @@ func (s *store) explain(ctx context.Context, err error) error {
 	case s.ctx.Err() != nil:
 		return errClosing
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case driver.IsUnreachable(err) || driver.IsRejected(err):
+		if errors.Is(context.Cause(ctx), errSlow) {
+			return driver.Unknown(errSlow) // the context of a call of ours, not its caller's
+		}
+		return driver.Ended(ctx, true)
+	case driver.IsUnreachable(err) || driver.NotApplied(err):
 		return err
 	}
 	cause := s.cause(err)

@@ -356,7 +356,7 @@ func TestTablesEmptied(t *testing.T) {
 			p, err := d.Enter(timely(t), claim("name", "b"))
 			if tt.says != "" {
 				says(t, err, tt.says)
-				if !driver.IsRejected(err) {
+				if !driver.NotApplied(err) {
 					t.Errorf("%v is not a definite error", err)
 				}
 				return

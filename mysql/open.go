@@ -51,7 +51,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	}
 	db, addr, err := openPool(a)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	return start(ctx, &store{db: db, owned: true, place: p, secret: a.Password, addr: addr})
 }

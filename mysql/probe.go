@@ -68,7 +68,7 @@ func (s *store) probe(ctx context.Context) error {
 		return err
 	}
 	if err := f.check(); err != nil {
-		return driver.Rejected(err)
+		return driver.Refused(err)
 	}
 	packet, _ := strconv.Atoi(f["max_allowed_packet"])
 	s.limit = min(packet/2, largestText)

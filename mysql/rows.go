@@ -22,20 +22,20 @@ type rows struct {
 func openRows(ctx context.Context, a *driver.Address, word string) (driver.Driver, error) {
 	layout, ok := rowLayouts[word]
 	if !ok {
-		return nil, driver.Rejected(fmt.Errorf("parameter layout: %q is neither queue, shedlock nor tb_distributed_lock", word))
+		return nil, driver.Refused(fmt.Errorf("parameter layout: %q is neither queue, shedlock nor tb_distributed_lock", word))
 	}
 	table := a.Param("table", "")
 	db, addr, err := openPool(a)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	says := &store{secret: a.Password, addr: addr, ctx: context.Background()}
 	d, err := sqlrow.New(ctx, db, sqlrow.MySQL, layout, &sqlrow.Options{Table: table, Explain: func(err error) error {
 		switch {
 		case number(err) == noSuchTable:
-			return driver.Rejected(fmt.Errorf("it is not there, and stile does not make it: %w", says.cause(err)))
-		case undone(err):
-			return driver.Rejected(says.explain(context.Background(), err))
+			return driver.Refused(fmt.Errorf("it is not there, and stile does not make it: %w", says.cause(err)))
+		case number(err) != 0 && undone(err):
+			return driver.Refused(says.explain(context.Background(), err))
 		}
 		return says.explain(context.Background(), err)
 	}})

@@ -143,7 +143,7 @@ func TestMethodLockHoles(t *testing.T) {
 		done.Go(func() {
 			c := claim("pay", fmt.Sprint("racer-", i))
 			p, err := d.Enter(timely(t), c)
-			for driver.IsUnreachable(err) && driver.IsRejected(err) { // a deadlock, of which nothing is left
+			for driver.IsUnreachable(err) && driver.NotApplied(err) { // a deadlock, of which nothing is left
 				p, err = d.Enter(timely(t), c)
 			}
 			if err != nil {
@@ -172,7 +172,7 @@ func TestRowsRefuse(t *testing.T) {
 	if p, err := d.Enter(timely(t), claim("M ", "y")); !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), `"m"`) {
 		t.Errorf("a name that the collation takes for another = %+v, %v; want ErrForeign", p, err)
 	}
-	if _, err := d.Enter(timely(t), claim(strings.Repeat("n", 65), "z")); !driver.IsRejected(err) || !strings.Contains(err.Error(), "room for 64") {
+	if _, err := d.Enter(timely(t), claim(strings.Repeat("n", 65), "z")); !driver.NotApplied(err) || !strings.Contains(err.Error(), "room for 64") {
 		t.Errorf("a name that is too long = %v; want it refused, with the room there is", err)
 	}
 	base, _, _ := strings.Cut(url, "?")
@@ -180,7 +180,7 @@ func TestRowsRefuse(t *testing.T) {
 		"layout=other": `"other" is neither`, "layout=shedlock&table=nowhere": "it is not there", "layout=tb_distributed_lock&table=locks": "dl_method_name",
 	} {
 		d, err := driver.Open(timely(t), base+"?"+word)
-		if !driver.IsRejected(err) || !strings.Contains(err.Error(), says) || d != nil {
+		if !driver.NotApplied(err) || !strings.Contains(err.Error(), says) || d != nil {
 			t.Errorf("%s: %v, %v; want an error that says %q", word, d, err, says)
 		}
 	}

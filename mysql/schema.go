@@ -35,7 +35,7 @@ func newPlace(prefix string) (place, error) {
 		prefix = DefaultPrefix
 	}
 	if !goodPrefix.MatchString(prefix) {
-		return "", driver.Rejected(errors.New("the prefix must be up to 32 letters, digits and _, and begin with no digit"))
+		return "", driver.Refused(errors.New("the prefix must be up to 32 letters, digits and _, and begin with no digit"))
 	}
 	return place(prefix), nil
 }
@@ -102,9 +102,9 @@ func (s *store) check(ctx context.Context, conn *sql.Conn) (exists bool, err err
 	case err != nil:
 		return false, s.definite(ctx, err)
 	case version.Valid && version.Int64 > schemaVersion:
-		return false, driver.Rejected(fmt.Errorf("the tables %s* were made by a newer stile: their version is %d, this one knows %d", s.place, version.Int64, schemaVersion))
+		return false, driver.Refused(fmt.Errorf("the tables %s* were made by a newer stile: their version is %d, this one knows %d", s.place, version.Int64, schemaVersion))
 	case version.Valid && version.Int64 < schemaVersion:
-		return false, driver.Rejected(fmt.Errorf("the tables %s* were made by an older stile: their version is %d, this one needs %d", s.place, version.Int64, schemaVersion))
+		return false, driver.Refused(fmt.Errorf("the tables %s* were made by an older stile: their version is %d, this one needs %d", s.place, version.Int64, schemaVersion))
 	}
 	rows, err := conn.QueryContext(ctx, "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ("+
 		strings.Join([]string{s.table("name"), s.table("claim"), s.table("tx"), s.table("meta")}, ", ")+")")
@@ -119,7 +119,7 @@ func (s *store) check(ctx context.Context, conn *sql.Conn) (exists bool, err err
 			return false, s.definite(ctx, err)
 		}
 		if !strings.EqualFold(engine, "InnoDB") {
-			return false, driver.Rejected(fmt.Errorf("table %s is kept by %s, and locks need InnoDB", name, engine))
+			return false, driver.Refused(fmt.Errorf("table %s is kept by %s, and locks need InnoDB", name, engine))
 		}
 		found++
 	}
@@ -140,7 +140,7 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 		return s.definite(ctx, err)
 	}
 	if !database.Valid {
-		return driver.Rejected(errors.New("no database is chosen: the address must name one, mysql://host/database"))
+		return driver.Refused(errors.New("no database is chosen: the address must name one, mysql://host/database"))
 	}
 	sum := sha256.Sum256([]byte(database.String + "\x00" + string(s.place)))
 	name := "'stile " + hex.EncodeToString(sum[:16]) + "'"
@@ -149,7 +149,7 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 		return s.definite(ctx, err)
 	}
 	if got.Int64 != 1 {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("another process has been making the tables for %v", createWithin)))
+		return driver.Refused(driver.Unreachable(fmt.Errorf("another process has been making the tables for %v", createWithin)))
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -168,13 +168,13 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	for _, text := range statements(s.place.fill(schemaText)) {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			if n := number(err); n == tableDenied || n == databaseDenied || n == accessDenied {
-				return driver.Rejected(fmt.Errorf("the user may not make the tables of locks: have their owner run what \"stile migrate --print\" prints (%w)", s.cause(err)))
+				return driver.Refused(fmt.Errorf("the user may not make the tables of locks: have their owner run what \"stile migrate --print\" prints (%w)", s.cause(err)))
 			}
 			return s.definite(ctx, err)
 		}
 	}
 	if exists, err := s.check(ctx, conn); err != nil || !exists {
-		return errors.Join(err, driver.Rejected(errEmptied))
+		return errors.Join(err, driver.Refused(errEmptied))
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (s *store) mayBegin(ctx context.Context, conn *sql.Conn) error {
 	case err != nil:
 		return s.definite(ctx, err)
 	case used:
-		return driver.Rejected(fmt.Errorf("%w: %smeta", errEmptied, s.place))
+		return driver.Refused(fmt.Errorf("%w: %smeta", errEmptied, s.place))
 	}
 	return nil
 }

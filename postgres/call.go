@@ -22,11 +22,11 @@ const (
 const plain = pgx.QueryExecModeExec
 
 // query runs a statement and hands each of its rows over. An error says whether the statement may have been done.
-func (d *Driver) query(ctx context.Context, sql string, args []any, each func(rows pgx.Rows) error) error {
+func (d *Driver) query(caller context.Context, sql string, args []any, each func(rows pgx.Rows) error) error {
 	if d.ctx.Err() != nil {
 		return driver.ErrClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
 	conn, err := d.acquire(ctx)
@@ -49,7 +49,7 @@ func (d *Driver) query(ctx context.Context, sql string, args []any, each func(ro
 	if err != nil && ctx.Err() == nil && conn.Conn().IsClosed() {
 		d.lost()
 	}
-	return d.explain(ctx, err)
+	return d.explain(caller, err)
 }
 
 // lost says that a connection was lost. The others have most likely gone with it, and the next calls had better not find
@@ -72,16 +72,16 @@ func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	case d.ctx.Err() != nil:
 		return nil, driver.ErrClosed
 	case bound.Err() == nil:
-		return nil, driver.Rejected(d.explain(ctx, err))
+		return nil, driver.NotYet(d.explain(ctx, err))
 	}
 	if s := d.pool.Stat(); s.AcquiredConns() >= s.MaxConns() {
-		err = &busyError{s.MaxConns(), time.Since(start), context.Cause(bound)}
+		err = &busyError{s.MaxConns(), time.Since(start), driver.Ended(bound, false)}
 	} else if ctx.Err() == nil {
 		err = &connectError{d.address(), time.Since(start), err}
 	} else {
-		return nil, driver.Rejected(ctx.Err())
+		return nil, driver.Ended(ctx, false)
 	}
-	return nil, driver.Rejected(driver.Unreachable(err))
+	return nil, driver.Unsent(driver.Unreachable(err))
 }
 
 func (d *Driver) address() string {

@@ -119,7 +119,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	d.listener.forget(l.Claim.ID)
 	_, err := d.act(ctx, &deed{verb: "leave", claim: l.Claim, keep: l.Keep})
-	if err == nil || driver.IsRejected(err) {
+	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		d.alerts.remove(l.Claim.ID)
 	}
 	return err

@@ -69,17 +69,15 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(err, errEmptied):
-		return driver.Rejected(err)
+		return driver.Refused(err)
 	case connecting:
-		return driver.Rejected(driver.Unreachable(&connectError{address: d.address(), cause: d.cause(err)}))
+		return driver.Unsent(driver.Unreachable(&connectError{address: d.address(), cause: d.cause(err)}))
 	case d.ctx.Err() != nil:
 		return errors.New("the client was closed while postgres had the request")
-	case ctx.Err() != nil && pgconn.SafeToRetry(err):
-		return driver.Rejected(ctx.Err())
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return driver.Ended(ctx, !pgconn.SafeToRetry(err))
 	case pgconn.SafeToRetry(err):
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("the connection to postgres is gone: %w", d.cause(err))))
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("the connection to postgres is gone: %w", d.cause(err))))
 	}
 	return driver.Unreachable(fmt.Errorf("the connection to postgres broke before the answer came: %w", d.cause(err)))
 }
@@ -109,9 +107,9 @@ func (d *Driver) hide(text string) string {
 func (d *Driver) refused(r *pgconn.PgError, connecting bool) error {
 	text := fmt.Sprintf("%s, SQLSTATE %s", d.hide(r.Message), r.Code)
 	later := func(what string) error {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("%s (%s)", what, text)))
+		return driver.Refused(driver.Unreachable(fmt.Errorf("%s (%s)", what, text)))
 	}
-	never := func(what string) error { return driver.Rejected(fmt.Errorf("%s (%s)", what, text)) }
+	never := func(what string) error { return driver.Refused(fmt.Errorf("%s (%s)", what, text)) }
 	fatal := r.SeverityUnlocalized == "FATAL" || r.SeverityUnlocalized == "PANIC"
 	switch r.Code {
 	case "28P01", "28000":
@@ -131,7 +129,7 @@ func (d *Driver) refused(r *pgconn.PgError, connecting bool) error {
 	case "STI01":
 		return never("the default isolation of transactions is another one here: locks need read committed, for the user or in the URL of the pool")
 	case "STI02":
-		return driver.Rejected(errEmptied)
+		return driver.Refused(errEmptied)
 	case "53100":
 		return never("postgres has no room: the disk is full")
 	case "57014":

@@ -39,7 +39,7 @@ func TestServerRestarts(t *testing.T) {
 	var err error
 	servertest.Until(t, "there is no connection", func() bool {
 		_, err = one.Enter(timely(t), a)
-		return driver.IsRejected(err)
+		return driver.NotApplied(err)
 	})
 	says(t, err, "cannot connect to postgres at "+s.Addr, "refused")
 	marks(t, err, true, true)

@@ -118,7 +118,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	case <-b.lost:
 		return driver.Place{}, nil
 	case <-ctx.Done():
-		return driver.Place{}, context.Cause(ctx)
+		return driver.Place{}, driver.Ended(ctx, true)
 	case <-d.ctx.Done():
 		return driver.Place{}, driver.ErrClosed
 	}
@@ -148,7 +148,7 @@ func (l *listener) open(ctx context.Context) error {
 	case <-turned:
 	case <-again.C:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return driver.Ended(ctx, true)
 	case <-l.d.ctx.Done():
 		return driver.ErrClosed
 	}

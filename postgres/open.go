@@ -35,7 +35,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	case "session":
 		return openSession(ctx, a)
 	default:
-		return nil, driver.Rejected(fmt.Errorf("parameter mode: %q is neither rows nor session", mode))
+		return nil, driver.Refused(fmt.Errorf("parameter mode: %q is neither rows nor session", mode))
 	}
 	d, err := Open(ctx, a)
 	if err != nil {
@@ -59,13 +59,13 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	}
 	config, err := poolConfig(a)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	dialer := &dialer{open: map[*tracked]bool{}}
 	config.ConnConfig.DialFunc = dialer.dial
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, driver.Rejected(errors.New(unquoted(err, a.Password)))
+		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
 	}
 	return start(ctx, pool, p, dialer)
 }

@@ -56,7 +56,7 @@ func (p *poller) wait(ctx context.Context, c *driver.Claim) (driver.Place, error
 	case place := <-w.told:
 		return place, nil
 	case <-ctx.Done():
-		return driver.Place{}, context.Cause(ctx)
+		return driver.Place{}, driver.Ended(ctx, true)
 	case <-p.d.ctx.Done():
 		return driver.Place{}, driver.ErrClosed
 	}

@@ -36,7 +36,7 @@ func (d *Driver) probe(ctx context.Context) error {
 		return err
 	}
 	if err := f.check(); err != nil {
-		return driver.Rejected(err)
+		return driver.Refused(err)
 	}
 	if err := d.prepare(ctx); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (d *Driver) probe(ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	}
 	d.traits = f.promise(d.listener.off)
 	return nil

@@ -27,16 +27,16 @@ type rows struct {
 func openRows(ctx context.Context, a *driver.Address, word string) (driver.Driver, error) {
 	layout, ok := rowLayouts[word]
 	if !ok {
-		return nil, driver.Rejected(fmt.Errorf("parameter layout: %q is neither queue, shedlock nor tb_distributed_lock", word))
+		return nil, driver.Refused(fmt.Errorf("parameter layout: %q is neither queue, shedlock nor tb_distributed_lock", word))
 	}
 	table := a.Param("table", "")
 	config, err := poolConfig(a)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, driver.Rejected(errors.New(unquoted(err, a.Password)))
+		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
 	}
 	says := &Driver{pool: pool, secret: a.Password, user: config.ConnConfig.User, ctx: context.Background()}
 	db := stdlib.OpenDBFromPool(pool)
@@ -59,7 +59,7 @@ func (d *Driver) explainRow(err error) error {
 		if r.Code == noRight {
 			why = fmt.Sprintf("user %q lacks a right, which the documentation of the layout lists", d.user)
 		}
-		return driver.Rejected(fmt.Errorf("%s (%s, SQLSTATE %s)", why, d.hide(r.Message), r.Code))
+		return driver.Refused(fmt.Errorf("%s (%s, SQLSTATE %s)", why, d.hide(r.Message), r.Code))
 	}
 	return d.explain(context.Background(), err)
 }

@@ -46,10 +46,10 @@ func newPlace(schema, prefix string) (place, error) {
 		prefix = DefaultPrefix
 	}
 	if !goodSchema.MatchString(schema) {
-		return place{}, driver.Rejected(errors.New("the schema must be up to 63 letters, digits, _ and -, and begin with a letter or _"))
+		return place{}, driver.Refused(errors.New("the schema must be up to 63 letters, digits, _ and -, and begin with a letter or _"))
 	}
 	if !goodPrefix.MatchString(prefix) {
-		return place{}, driver.Rejected(errors.New("the prefix must be up to 32 small letters, digits and _, and begin with no digit"))
+		return place{}, driver.Refused(errors.New("the prefix must be up to 32 small letters, digits and _, and begin with no digit"))
 	}
 	return place{schema, prefix}, nil
 }
@@ -94,9 +94,9 @@ func (d *Driver) prepare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case version > schemaVersion:
-		return driver.Rejected(fmt.Errorf("schema %q was made by a newer stile: its version is %d, this one knows %d", d.place.schema, version, schemaVersion))
+		return driver.Refused(fmt.Errorf("schema %q was made by a newer stile: its version is %d, this one knows %d", d.place.schema, version, schemaVersion))
 	case version < schemaVersion:
-		return driver.Rejected(fmt.Errorf("schema %q was made by an older stile: its version is %d, this one needs %d", d.place.schema, version, schemaVersion))
+		return driver.Refused(fmt.Errorf("schema %q was made by an older stile: its version is %d, this one needs %d", d.place.schema, version, schemaVersion))
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (d *Driver) create(ctx context.Context) error {
 	}
 	if _, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol); err != nil {
 		if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "42501" {
-			return driver.Rejected(fmt.Errorf("the user may not make the tables of locks: have their owner run what \"stile migrate --print\" prints (%s)", refusal.Message))
+			return driver.Refused(fmt.Errorf("the user may not make the tables of locks: have their owner run what \"stile migrate --print\" prints (%s)", refusal.Message))
 		}
 		return d.explain(ctx, err)
 	}

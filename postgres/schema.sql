@@ -196,7 +196,7 @@ BEGIN
             ELSE
                 v_open := false;
             END IF;
-            IF p_reclaim AND e.owner = p_owner AND e.client <> p_client THEN
+            IF p_reclaim AND e.owner = p_owner AND e.client <> p_client AND NOT e.departed THEN
                 v_reclaimed := v_reclaimed || e.ticket;
             ELSE
                 v_rest_weight := v_rest_weight + e.weight; v_rest_capacity := e.capacity;

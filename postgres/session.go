@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -74,17 +73,17 @@ func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		err = fmt.Errorf("parameter session_timeout must be %v or more", leastSessionTimeout)
 	}
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	config, err := poolConfig(a)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	dialer := &dialer{open: map[*tracked]bool{}}
 	config.ConnConfig.DialFunc = dialer.dial
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, driver.Rejected(errors.New(unquoted(err, a.Password)))
+		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
 	}
 	s := &session{
 		key: hashed, timeout: timeout, orders: make(chan *order), stands: map[string]*stand{}, doors: map[int64]*door{},
@@ -94,7 +93,7 @@ func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	stop := context.AfterFunc(ctx, s.db.cancel)
 	err = s.connect()
 	if !stop() {
-		err = cmp.Or(err, context.Cause(ctx))
+		err = driver.Ended(ctx, false)
 	}
 	if err != nil {
 		s.Close()
@@ -135,14 +134,14 @@ func (s *session) order(ctx context.Context, do func()) error {
 	if s.db.ctx.Err() != nil {
 		return driver.ErrClosed
 	}
-	if ctx.Err() != nil {
-		return driver.Rejected(ctx.Err())
+	if err := driver.Ended(ctx, false); err != nil {
+		return err
 	}
 	o := &order{ctx, do, make(chan struct{})}
 	select {
 	case s.orders <- o:
 	case <-ctx.Done():
-		return driver.Rejected(ctx.Err())
+		return driver.Ended(ctx, false)
 	case <-s.db.ctx.Done():
 		return driver.ErrClosed
 	}
@@ -150,7 +149,7 @@ func (s *session) order(ctx context.Context, do func()) error {
 	case <-o.done:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	case <-s.db.ctx.Done():
 		return errors.New("the client was closed while postgres had the request")
 	}
@@ -196,7 +195,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Place, err
 		select {
 		case <-st.changed:
 		case <-ctx.Done():
-			return driver.Place{}, ctx.Err()
+			return driver.Place{}, driver.Ended(ctx, true)
 		case <-s.db.ctx.Done():
 			return driver.Place{}, driver.ErrClosed
 		}

@@ -56,11 +56,11 @@ func (s *session) greet(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, "SELECT version(), current_setting('server_version_num')::int, pg_is_in_recovery(), pg_backend_pid()", plain).
 		Scan(&f.version, &f.number, &f.standby, &s.pid)
 	if err != nil {
-		return s.db.explain(ctx, err)
+		return s.db.explain(s.db.ctx, err)
 	}
 	f.isolation = "read committed" // which makes no difference to advisory locks
 	if err := f.check(); err != nil {
-		return driver.Rejected(err)
+		return driver.Refused(err)
 	}
 	if conn.PgConn().PID() != s.pid { // a pooler makes up its own
 		if err := s.examine(ctx, conn); err != nil {
@@ -77,7 +77,7 @@ func (s *session) greet(ctx context.Context, conn *pgx.Conn) error {
 	}
 	for _, set := range settings {
 		if _, err := conn.Exec(ctx, "SELECT set_config($1::text, $2::text, false)", plain, set[0], set[1]); err != nil {
-			return s.db.explain(ctx, err)
+			return s.db.explain(s.db.ctx, err)
 		}
 	}
 	if s.traits.Store == "" {
@@ -105,7 +105,7 @@ func (s *session) examine(ctx context.Context, conn *pgx.Conn) error {
 			err = conn.QueryRow(ctx, "SELECT pg_backend_pid()", plain).Scan(&mine)
 		}
 		if err == nil && (mine != s.pid || its == s.pid) {
-			err = driver.Rejected(errShared)
+			err = driver.Refused(errShared)
 		} else if err == nil {
 			err = tx.Rollback(ctx)
 		}
@@ -113,7 +113,7 @@ func (s *session) examine(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		}
 		if err != nil {
-			return s.db.explain(ctx, err)
+			return s.db.explain(s.db.ctx, err)
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func (s *session) ask(sql string, args []any, out ...any) error {
 		s.over()
 		return driver.Unreachable(errMoved)
 	}
-	if err = s.db.explain(ctx, err); s.conn.IsClosed() {
+	if err = s.db.explain(s.db.ctx, err); s.conn.IsClosed() {
 		s.over()
 	}
 	return err

@@ -103,7 +103,7 @@ func TestRowsRights(t *testing.T) {
 		}
 		url := "postgres://" + user + ":right@" + server.Addr + "/postgres?layout=" + test.layout + "&table=" + locks
 		_, err := driver.Open(timely(t), url)
-		if !driver.IsRejected(err) || !strings.Contains(err.Error(), "lacks a right") || !strings.Contains(err.Error(), user) {
+		if !driver.NotApplied(err) || !strings.Contains(err.Error(), "lacks a right") || !strings.Contains(err.Error(), user) {
 			t.Errorf("%s: open without rights = %v; want an error that says so", test.layout, err)
 		}
 		affects(t, db, "GRANT "+test.rights+" ON "+locks+" TO "+user)

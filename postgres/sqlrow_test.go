@@ -213,7 +213,7 @@ func TestRowsByAddress(t *testing.T) {
 		"other": `"other" is neither`, "shedlock&table=nowhere": "it is not there", "shedlock&x=y": "unknown parameter", "shedlock&table=a;b": "letters",
 	} {
 		d, err := driver.Open(timely(t), base+word)
-		if !driver.IsRejected(err) || !strings.Contains(err.Error(), says) || d != nil {
+		if !driver.NotApplied(err) || !strings.Contains(err.Error(), says) || d != nil {
 			t.Errorf("%s: %v, %v; want an error that says %q", word, d, err, says)
 		}
 	}
@@ -228,7 +228,7 @@ func TestSQLRowRefuses(t *testing.T) {
 	short := table(t, db, "CREATE TABLE %s (name varchar(8) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)")
 	d := rowOpener(db, sqlrow.ShedLock, short)(t)
 	defer d.Close()
-	if _, err := d.Enter(timely(t), claim("nine char", "x")); !driver.IsRejected(err) || !strings.Contains(err.Error(), "room for 8") {
+	if _, err := d.Enter(timely(t), claim("nine char", "x")); !driver.NotApplied(err) || !strings.Contains(err.Error(), "room for 8") {
 		t.Errorf("a name that is too long = %v; want it refused, with the room there is", err)
 	}
 	if p, err := d.Enter(timely(t), claim("éééééééé", "x")); err != nil || !p.Holds {

@@ -112,7 +112,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		case d.ctx.Err() != nil:
 			return driver.ErrClosed
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return driver.Ended(ctx, true)
 		case driver.IsUnreachable(err):
 			again = watchDown
 		case err != nil:
@@ -131,7 +131,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		case <-timer.C:
 			told = false
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return driver.Ended(ctx, true)
 		case <-d.ctx.Done():
 			return driver.ErrClosed
 		}

@@ -81,7 +81,7 @@ func (d *Driver) pause(ctx context.Context, wait time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	case <-d.closed:
 		return driver.ErrClosed
 	}
@@ -107,7 +107,7 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return driver.Ended(ctx, true)
 		case <-d.closed:
 			return driver.ErrClosed
 		case err := <-told:

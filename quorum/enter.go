@@ -105,9 +105,9 @@ func (d *Driver) admit(ctx context.Context, c *driver.Claim) (*driver.Claim, err
 	case c.Delay > 0 && !d.Traits().Delay:
 		return nil, fmt.Errorf("%w: not all nodes have a lock-delay", driver.ErrUnsupported)
 	case c.TTL+c.Delay > d.o.MaxTTL:
-		return nil, driver.Rejected(fmt.Errorf("a lease and its lock-delay of %v are longer than %v, after which a node that forgot votes again", c.TTL+c.Delay, d.o.MaxTTL))
+		return nil, driver.Refused(fmt.Errorf("a lease and its lock-delay of %v are longer than %v, after which a node that forgot votes again", c.TTL+c.Delay, d.o.MaxTTL))
 	}
-	return &claim, ctx.Err()
+	return &claim, driver.Ended(ctx, false)
 }
 
 // enter asks one node for a place. A member's vote counts only if it is known who gave it.
@@ -123,13 +123,13 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 		return p, err
 	}
 	if err := n.admitted(ctx, m); err != nil {
-		return driver.Place{}, err
+		return driver.Place{}, driver.NotYet(err)
 	}
 	p, err := m.Vote(ctx, c, least)
 	n.reached(err)
 	if err == nil && p.Holds {
 		if barred := n.admitted(ctx, m); barred != nil {
-			return driver.Place{}, fmt.Errorf("it granted the claim, but %w", barred)
+			return driver.Place{}, driver.Unknown(fmt.Errorf("it granted the claim, but %w", barred))
 		}
 	}
 	return p, err

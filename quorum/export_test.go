@@ -19,3 +19,10 @@ func Settled(d *Driver) bool {
 	defer d.mu.Unlock()
 	return len(d.lanes) == 0
 }
+
+// Rouse has nodes that could not be reached asked again at once.
+func Rouse(d *Driver) {
+	for _, n := range d.nodes {
+		n.rest.Store(nil)
+	}
+}

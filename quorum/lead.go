@@ -133,7 +133,7 @@ func (d *Driver) awaitLead(ctx context.Context, n *node, c *driver.Claim) (told 
 			d.tell(c, n)
 			return true, nil
 		case ctx.Err() != nil:
-			return false, ctx.Err()
+			return false, driver.Ended(ctx, true)
 		case errors.Is(err, driver.ErrClosed):
 			return false, err
 		case !late:
@@ -154,7 +154,7 @@ func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told,
 		free, err := d.freeAt(ctx, lead, c)
 		if err != nil {
 			d.passOver(lead, c.Name)
-			return false, false, ctx.Err()
+			return false, false, driver.Ended(ctx, true)
 		}
 		if free {
 			d.tell(c, lead) // which was not heard

@@ -166,6 +166,7 @@ func TestLeadIsDown(t *testing.T) {
 			holds(t, b, waiter)
 			leaves(t, b, waiter)
 			m.SetLink(memory.Up)
+			quorum.Rouse(b)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 // others go on to.
 func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	if l.Keep > d.o.MaxTTL {
-		return driver.Rejected(fmt.Errorf("to keep the lock taken for %v is longer than %v, after which a node that forgot votes again", l.Keep, d.o.MaxTTL))
+		return driver.Refused(fmt.Errorf("to keep the lock taken for %v is longer than %v, after which a node that forgot votes again", l.Keep, d.o.MaxTTL))
 	}
-	if err := ctx.Err(); err != nil {
+	if err := driver.Ended(ctx, false); err != nil {
 		return err
 	}
 	claim := *l.Claim

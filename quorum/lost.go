@@ -33,8 +33,8 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 		}
 	}
 	switch {
-	case cause != nil && clean:
-		return driver.Place{}, driver.Rejected(cause)
+	case cause != nil && clean: // nothing of it is left, and nobody has refused it
+		return driver.Place{}, driver.Unsent(cause)
 	case cause != nil:
 		return driver.Place{}, cause
 	case n.gone > len(d.nodes)-d.need:
@@ -47,13 +47,18 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 		}
 	case n.granted+n.refused+n.foreign+n.left < d.need:
 		err := d.short(votes, n)
-		if clean {
-			err = driver.Rejected(err)
+		if clean && slices.ContainsFunc(votes, asked) {
+			err = driver.Refused(err)
+		} else if clean {
+			err = driver.Unsent(err)
 		}
 		return driver.Place{}, err
 	}
 	return d.waiting(c, votes, n), nil
 }
+
+// asked reports whether a node was asked, as far as its vote tells.
+func asked(v vote) bool { return driver.OutcomeOf(v.err) != driver.OutcomeUnsent }
 
 // withdraw takes a claim out of some nodes, after the round in which it was to enter. The result is decided when some of
 // them have answered.
@@ -69,7 +74,7 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int) (
 		if err == nil {
 			err = store.Leave(ctx, &driver.Departure{Claim: d.as(c, n.index)})
 		}
-		if err != nil && !driver.IsRejected(err) {
+		if err != nil && !driver.NotApplied(err) {
 			d.haunted(c.ID, n.index)
 		}
 		return driver.Place{}, err

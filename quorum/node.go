@@ -95,9 +95,9 @@ func (n *node) store() (driver.Driver, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cause != nil {
-		return nil, driver.Rejected(driver.Unreachable(n.cause))
+		return nil, driver.Unsent(driver.Unreachable(n.cause))
 	}
-	return nil, driver.Rejected(driver.Unreachable(fmt.Errorf("it is not connected")))
+	return nil, driver.Unsent(driver.Unreachable(fmt.Errorf("it is not connected")))
 }
 
 // restFor is how long a node that could not be reached is not asked: to be refused a connection for each request costs
@@ -121,7 +121,7 @@ func (n *node) reachable() (driver.Driver, error) {
 // reached notes whether the node could be asked, by what became of a request.
 func (n *node) reached(err error) {
 	switch {
-	case err != nil && driver.IsRejected(err) && driver.IsUnreachable(err):
+	case err != nil && driver.NotApplied(err) && driver.IsUnreachable(err):
 		n.rest.Store(&rest{err, time.Now().Add(restFor)})
 	case n.rest.Load() != nil:
 		n.rest.Store(nil)
@@ -134,7 +134,7 @@ func (n *node) connect(ctx context.Context) error {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return driver.Ended(ctx, false)
 	}
 	if n.driver.Load() == nil {
 		store, err := n.open(ctx)
@@ -180,12 +180,12 @@ func (n *node) bar() error {
 		return nil
 	}
 	if left := n.barred - boottime.Now(); left > 0 {
-		return driver.Rejected(driver.Unreachable(&barredError{fmt.Sprintf("%s, so not for another %v", n.why, left.Round(time.Second/10))}))
+		return driver.Unsent(driver.Unreachable(&barredError{fmt.Sprintf("%s, so not for another %v", n.why, left.Round(time.Second/10))}))
 	} else if !n.twin {
 		n.why = ""
 		return nil
 	}
-	return driver.Rejected(driver.Unreachable(&barredError{n.why}))
+	return driver.Unsent(driver.Unreachable(&barredError{n.why}))
 }
 
 func (n *node) isTwin() bool {
@@ -211,7 +211,7 @@ func (n *node) check(ctx context.Context, m Member) error {
 		n.judge(report, contact, sent, boottime.Now())
 		return n.bar()
 	}
-	return driver.Rejected(driver.Unreachable(fmt.Errorf("its connections break")))
+	return driver.Unsent(driver.Unreachable(fmt.Errorf("its connections break")))
 }
 
 // drift is how much faster than ours a clock may go that nobody moved.

@@ -63,7 +63,7 @@ func gather[T any](ctx context.Context, d *Driver, ask func(ctx context.Context,
 		return nil, nil, driver.ErrClosed
 	default:
 	}
-	return answers, errs, ctx.Err()
+	return answers, errs, driver.Ended(ctx, true)
 }
 
 // List shows what a majority of the nodes has.

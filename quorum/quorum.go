@@ -125,14 +125,14 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 	switch n := len(nodes); {
 	case n < fewest:
-		return driver.Rejected(fmt.Errorf("a quorum needs at least %d nodes, not %d: with fewer, none may be down", fewest, n))
+		return driver.Refused(fmt.Errorf("a quorum needs at least %d nodes, not %d: with fewer, none may be down", fewest, n))
 	case n%2 == 0:
-		return driver.Rejected(fmt.Errorf("a quorum needs an odd number of nodes, not %d: the last would only be one more that can fail", n))
+		return driver.Refused(fmt.Errorf("a quorum needs an odd number of nodes, not %d: the last would only be one more that can fail", n))
 	}
 	names := map[string]bool{}
 	for _, n := range nodes {
 		if names[n.Name] {
-			return driver.Rejected(fmt.Errorf("node %s is named twice", n.Name))
+			return driver.Refused(fmt.Errorf("node %s is named twice", n.Name))
 		}
 		names[n.Name] = true
 	}
@@ -150,11 +150,11 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 		case err == nil, barred && !n.isTwin():
 			up++
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return driver.Ended(ctx, true)
 		case barred:
-			return driver.Rejected(n.says(strip(err)))
-		case driver.IsRejected(err) && !driver.IsUnreachable(err):
-			return driver.Rejected(n.says(err))
+			return driver.Refused(n.says(strip(err)))
+		case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):
+			return driver.Refused(n.says(err))
 		}
 		if store := n.driver.Load(); store != nil {
 			_, member := (*store).(Member)
@@ -162,7 +162,7 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 		}
 	}
 	if up < d.need {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w", up, len(nodes), d.need, d.first(errs))))
+		return driver.Refused(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w", up, len(nodes), d.need, d.first(errs))))
 	}
 	d.tasks.Go(d.checks)
 	return nil

@@ -49,7 +49,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		claims[i] = &own
 		within = min(within, d.timeout(c.TTL))
 	}
-	err := ctx.Err()
+	err := driver.Ended(ctx, false)
 	if err == nil {
 		err = d.renew(r, within, claims)
 	}
@@ -57,9 +57,9 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		select {
 		case <-r.decided:
 		case <-ctx.Done():
-			err = ctx.Err()
+			err = driver.Ended(ctx, true)
 		case <-d.closed:
-			err = driver.ErrClosed
+			err = driver.Unknown(driver.ErrClosed)
 		}
 	}
 	r.mu.Lock()

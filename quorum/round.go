@@ -19,7 +19,7 @@ type vote struct {
 }
 
 // unknown reports whether the request may have been applied although the answer does not say so.
-func (v *vote) unknown() bool { return v.came && v.err != nil && !driver.IsRejected(v.err) }
+func (v *vote) unknown() bool { return v.came && v.err != nil && !driver.NotApplied(v.err) }
 
 func (v *vote) gone() bool { return v.came && errors.Is(v.err, driver.ErrGone) }
 
@@ -155,9 +155,9 @@ func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
 	case <-r.most:
 		err = r.straggle(ctx, d)
 	case <-ctx.Done():
-		err = ctx.Err()
+		err = driver.Ended(ctx, true)
 	case <-d.closed:
-		err = driver.ErrClosed
+		err = driver.Unknown(driver.ErrClosed)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,9 +177,9 @@ func (r *round) straggle(ctx context.Context, d *Driver) error {
 	case <-r.decided:
 	case <-timer.C:
 	case <-ctx.Done():
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	case <-d.closed:
-		return driver.ErrClosed
+		return driver.Unknown(driver.ErrClosed)
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (t *turn) wait(ctx context.Context) error {
 	case <-t.before:
 		return nil
 	case <-ctx.Done():
-		return driver.Rejected(driver.Unreachable(errors.New("an earlier request has no answer yet")))
+		return driver.Unsent(driver.Unreachable(errors.New("an earlier request has no answer yet")))
 	}
 }
 

@@ -30,7 +30,7 @@ func TestRestartedMemberDoesNotVote(t *testing.T) {
 		}
 		if !keeps {
 			says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: it was started a short while ago and may have forgotten claims (it is a test), so not for another")
-			if !driver.IsRejected(err) || !driver.IsUnreachable(err) {
+			if !driver.NotApplied(err) || !driver.IsUnreachable(err) {
 				t.Errorf("enter = %v; want it refused for now", err)
 			}
 		}
@@ -123,19 +123,19 @@ func TestRefused(t *testing.T) {
 		{[]quorum.Node{node("a"), node("b"), node("a")}, "node a is named twice"},
 	} {
 		_, err := quorum.New(t.Context(), test.nodes, nil)
-		if err == nil || err.Error() != test.want || !driver.IsRejected(err) {
+		if err == nil || err.Error() != test.want || !driver.NotApplied(err) {
 			t.Errorf("new with %d nodes = %v; want %q", len(test.nodes), err, test.want)
 		}
 	}
 	d := over(t, stores(3), nil)
 	long := claim("long", "x")
 	long.TTL = 2 * time.Minute
-	if _, err := d.Enter(t.Context(), long); !driver.IsRejected(err) {
+	if _, err := d.Enter(t.Context(), long); !driver.NotApplied(err) {
 		t.Errorf("enter with a lease above MaxTTL = %v; want it refused", err)
 	}
 	short := claim("short", "x")
 	holds(t, d, short)
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: short, Keep: 2 * time.Minute}); !driver.IsRejected(err) {
+	if err := d.Leave(t.Context(), &driver.Departure{Claim: short, Keep: 2 * time.Minute}); !driver.NotApplied(err) {
 		t.Errorf("leave with a keep above MaxTTL = %v; want it refused", err)
 	}
 	leaves(t, d, short)
@@ -172,6 +172,7 @@ func TestTicketsAreAgreedOn(t *testing.T) {
 		leaves(t, d, c)
 		drained(t, list, "agreed") // a majority has, and the rest is about to
 		members[(i+2)%5].SetLink(memory.Up)
+		quorum.Rouse(d)
 	}
 }
 
@@ -185,6 +186,7 @@ func TestTicketStays(t *testing.T) {
 	was := holds(t, d, c)
 	c.Ticket = 0 // as if the answer were lost
 	members[2].SetLink(memory.Up)
+	quorum.Rouse(d)
 	list[2].mu.Lock()
 	list[2].last["stays"] = was.Ticket + int64(time.Hour)
 	list[2].mu.Unlock()
@@ -277,7 +279,7 @@ func TestUnreachableNodeRests(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		drivers[0].Inject(memory.Fault{Times: -1, Err: driver.Rejected(driver.Unreachable(errors.New("nobody listens")))})
+		drivers[0].Inject(memory.Fault{Times: -1, Err: driver.Refused(driver.Unreachable(errors.New("nobody listens")))})
 		for i := range 20 {
 			c := claim("rests", fmt.Sprint("c", i))
 			holds(t, d, c)

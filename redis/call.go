@@ -120,6 +120,9 @@ func (d *Driver) connected(ctx context.Context, key string) error {
 	if err := d.ctx.Err(); err != nil {
 		return driver.ErrClosed
 	}
+	if err := ctx.Err(); err != nil {
+		return &unsent{err}
+	}
 	if !d.down.Load() {
 		return nil
 	}

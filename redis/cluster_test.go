@@ -181,7 +181,7 @@ func TestFailover(t *testing.T) {
 	servertest.Until(t, "the driver has found the new primary", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err = d.Enter(ctx, b); err != nil && driver.IsRejected(err) && !driver.IsUnreachable(err) {
+		if _, err = d.Enter(ctx, b); err != nil && driver.NotApplied(err) && !driver.IsUnreachable(err) {
 			t.Fatalf("enter during the failover: %v", err)
 		}
 		return err == nil

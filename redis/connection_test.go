@@ -38,7 +38,7 @@ func TestServerRestarts(t *testing.T) {
 	var err error
 	servertest.Until(t, "there is no connection", func() bool {
 		_, err = one.Enter(timely(t), a)
-		return driver.IsRejected(err)
+		return driver.NotApplied(err)
 	})
 	says(t, err, "cannot connect to redis at "+s.Addr, "tried for", "refused")
 	marks(t, err, true, true)
@@ -108,7 +108,7 @@ func TestServerHangs(t *testing.T) {
 		cancel()
 		select {
 		case err := <-ended:
-			if !errors.Is(err, context.Canceled) || driver.IsRejected(err) {
+			if !errors.Is(err, context.Canceled) || driver.NotApplied(err) {
 				t.Errorf("the call ends with %v, want the context's error and nothing about the outcome", err)
 			}
 		case <-time.After(2 * time.Second):

@@ -29,23 +29,20 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 		return err
 	}
 	if _, ok := errors.AsType[*dialError](err); ok {
-		return driver.Rejected(driver.Unreachable(err))
+		return driver.Unsent(driver.Unreachable(err))
 	}
 	if d.ctx.Err() != nil {
 		return errors.New("the client was closed while redis had the request")
 	}
 	_, unsent := errors.AsType[*unsent](err)
-	if ctx.Err() != nil && unsent {
-		return driver.Rejected(ctx.Err())
-	}
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return driver.Ended(ctx, !unsent)
 	}
 	if unsent {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("redis does not answer: %w", foreign(err))))
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("redis does not answer: %w", foreign(err))))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return driver.Rejected(driver.Unreachable(err))
+		return driver.Unsent(driver.Unreachable(err))
 	}
 	return driver.Unreachable(fmt.Errorf("the connection to redis broke before the answer came: %w", foreign(err)))
 }
@@ -68,9 +65,9 @@ func (d *Driver) refused(text string) error {
 	}
 	code, _, _ := strings.Cut(text, " ")
 	later := func(what string) error {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("%s (%s)", what, text)))
+		return driver.Refused(driver.Unreachable(fmt.Errorf("%s (%s)", what, text)))
 	}
-	never := func(what string) error { return driver.Rejected(fmt.Errorf("%s (%s)", what, text)) }
+	never := func(what string) error { return driver.Refused(fmt.Errorf("%s (%s)", what, text)) }
 	switch {
 	case code == "LOADING":
 		return later("redis is still reading its data")

@@ -42,7 +42,7 @@ func TestForeignValues(t *testing.T) {
 			"renew": d.Renew(timely(t), []*driver.Claim{c})[0].Err,
 			"leave": d.Leave(timely(t), &driver.Departure{Claim: c}),
 		} {
-			if !errors.Is(err, driver.ErrForeign) || !driver.IsRejected(err) {
+			if !errors.Is(err, driver.ErrForeign) || !driver.NotApplied(err) {
 				t.Errorf("%q: %s = %v, want ErrForeign", test.set, verb, err)
 				continue
 			}
@@ -216,7 +216,7 @@ func TestMixedUpAnswers(t *testing.T) {
 		s.enter = newScript(text)
 		other := &Driver{client: d.client, dialer: d.dialer, prefix: d.prefix, scripts: &s, mail: d.mail, ctx: d.ctx}
 		_, err := other.Enter(timely(t), claim("name", "id"))
-		if err == nil || driver.IsRejected(err) {
+		if err == nil || driver.NotApplied(err) {
 			t.Errorf("answer of %q: %v; want an unknown outcome", text, err)
 		}
 	}

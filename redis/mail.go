@@ -106,7 +106,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	case <-b.lost:
 		return driver.Place{}, nil
 	case <-ctx.Done():
-		return driver.Place{}, ctx.Err()
+		return driver.Place{}, driver.Ended(ctx, true)
 	case <-d.ctx.Done():
 		return driver.Place{}, driver.ErrClosed
 	}
@@ -139,7 +139,7 @@ func (m *mail) open(ctx context.Context, channel string) error {
 	case <-turned:
 	case <-again.C:
 	case <-ctx.Done():
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	case <-m.d.ctx.Done():
 		return driver.ErrClosed
 	}

@@ -47,7 +47,7 @@ func init() {
 func openLayout(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	layout, prefix := a.Param("layout", layoutQueue), a.Param("prefix", "")
 	if layout != layoutQueue && layout != layoutSetNX {
-		return nil, driver.Rejected(fmt.Errorf("parameter layout: %q is neither %s nor %s", layout, layoutQueue, layoutSetNX))
+		return nil, driver.Refused(fmt.Errorf("parameter layout: %q is neither %s nor %s", layout, layoutQueue, layoutSetNX))
 	}
 	d, err := Open(ctx, a)
 	if err != nil {
@@ -71,7 +71,7 @@ func openLayout(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	o, prefix, err := clientOption(a)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	d, err := newDriver(nil, prefix)
 	if err != nil {
@@ -94,9 +94,9 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		}
 		switch {
 		case ctx.Err() != nil:
-			err = ctx.Err()
+			err = driver.Ended(ctx, false)
 		case rueidis.IsRedisNil(err) || refused && strings.Contains(err.Error(), "No such master"):
-			err = driver.Rejected(fmt.Errorf("sentinel at %s knows no primary named %q", strings.Join(o.InitAddress, ","), o.Sentinel.MasterSet))
+			err = driver.Refused(fmt.Errorf("sentinel at %s knows no primary named %q", strings.Join(o.InitAddress, ","), o.Sentinel.MasterSet))
 		default:
 			err = d.explain(ctx, err)
 		}

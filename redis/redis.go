@@ -83,7 +83,7 @@ func newDriver(client rueidis.Client, prefix string) (*Driver, error) {
 		prefix = DefaultPrefix
 	}
 	if strings.ContainsAny(prefix, "{}") {
-		return nil, driver.Rejected(errors.New("the prefix must not have braces: a cluster takes them for its own"))
+		return nil, driver.Refused(errors.New("the prefix must not have braces: a cluster takes them for its own"))
 	}
 	d := &Driver{client: client, prefix: prefix}
 	d.ctx, d.cancel = context.WithCancel(context.Background())

@@ -40,10 +40,10 @@ func openRedlock(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		return nil, err
 	}
 	if o.MaxTTL < minLease || o.MaxTTL > driver.MaxTTL {
-		return nil, driver.Rejected(fmt.Errorf("parameter max_ttl must be from %v to %v", minLease, driver.MaxTTL))
+		return nil, driver.Refused(fmt.Errorf("parameter max_ttl must be from %v to %v", minLease, driver.MaxTTL))
 	}
 	if len(a.Hosts) == 0 {
-		return nil, driver.Rejected(fmt.Errorf("%s:// needs its hosts, as in %[1]s://h1,h2,h3", a.Scheme))
+		return nil, driver.Refused(fmt.Errorf("%s:// needs its hosts, as in %[1]s://h1,h2,h3", a.Scheme))
 	}
 	scheme, prefix := "redis", a.Param("prefix", "")
 	if a.Scheme == "redlocks" {
@@ -124,9 +124,9 @@ func (v *voter) Report(ctx context.Context) (*quorum.Report, error) {
 	case len(now) != 2:
 		return nil, errors.New("redis does not tell the time")
 	case f.info["run_id"] == "":
-		return nil, driver.Rejected(fmt.Errorf("redis does not let %s run INFO, by which it is known when it was started", v.d.who()))
+		return nil, driver.Refused(fmt.Errorf("redis does not let %s run INFO, by which it is known when it was started", v.d.who()))
 	case f.role == "slave":
-		return nil, driver.Rejected(driver.Unreachable(errors.New("redis is a replica here, which has no vote")))
+		return nil, driver.Refused(driver.Unreachable(errors.New("redis is a replica here, which has no vote")))
 	}
 	var up int64
 	if _, err := fmt.Sscan(f.info["uptime_in_seconds"], &up); err != nil {

@@ -32,7 +32,7 @@ func TestRedlockRefuses(t *testing.T) {
 		if err == nil {
 			d.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), test.want) || !driver.IsRejected(err) || driver.IsUnreachable(err) {
+		if err == nil || !strings.Contains(err.Error(), test.want) || !driver.NotApplied(err) || driver.IsUnreachable(err) {
 			t.Errorf("open %q = %v; want it refused, with %q", test.hosts, err, test.want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestRedlockMajorityDown(t *testing.T) {
 		t.Fatalf("enter = %v; want it unreachable", err)
 	}
 	_, err = try(t, d, c) // the first may not know whether a request had arrived
-	if !driver.IsUnreachable(err) || !driver.IsRejected(err) || !strings.Contains(err.Error(), "2 of 5 nodes take part, and a majority is 3: node "+servers[0].Addr) {
+	if !driver.IsUnreachable(err) || !driver.NotApplied(err) || !strings.Contains(err.Error(), "2 of 5 nodes take part, and a majority is 3: node "+servers[0].Addr) {
 		t.Errorf("enter = %v; want it refused and clean, with how many answer and which does not", err)
 	}
 	if n := on(servers[3:], "down"); n != 0 {
@@ -205,7 +205,7 @@ func TestRedlockLostReplies(t *testing.T) {
 	}
 	c := redlockClaim("lost", "x")
 	_, err := try(t, d, c)
-	if err == nil || driver.IsRejected(err) {
+	if err == nil || driver.NotApplied(err) {
 		t.Errorf("enter = %v; want an error that leaves the outcome open", err)
 	}
 	for _, p := range proxies {

@@ -114,7 +114,7 @@ func (s *SetNX) allows(c *driver.Claim) error {
 		return fmt.Errorf("%w: layout %s has neither readers nor permits", driver.ErrUnsupported, s.layout)
 	}
 	if strings.ContainsAny(c.ID+c.Client, "\n") {
-		return driver.Rejected(errors.New("an id must not have line breaks"))
+		return driver.Refused(errors.New("an id must not have line breaks"))
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func TestSetNXForeignTypes(t *testing.T) {
 			"renew": d.Renew(timely(t), []*driver.Claim{c})[0].Err,
 			"leave": d.Leave(timely(t), &driver.Departure{Claim: c}),
 		} {
-			if !errors.Is(err, driver.ErrForeign) || !driver.IsRejected(err) {
+			if !errors.Is(err, driver.ErrForeign) || !driver.NotApplied(err) {
 				t.Errorf("%s of a %s = %v; want ErrForeign", verb, kind, err)
 				continue
 			}
@@ -160,7 +160,7 @@ func TestSetNXWithoutRights(t *testing.T) {
 	d := openSetNX(t, "redis://"+s.Addr)
 	s.Redis(foreignLock("forbidden", "theirs"), []string{"ACL", "SETUSER", "default", "-get"})
 	_, err := d.Enter(timely(t), claim("forbidden", "ours"))
-	if errors.Is(err, driver.ErrForeign) || !driver.IsRejected(err) {
+	if errors.Is(err, driver.ErrForeign) || !driver.NotApplied(err) {
 		t.Errorf("enter = %v; want a refusal that is not ErrForeign", err)
 	}
 	says(t, err, "does not let the default user do this")

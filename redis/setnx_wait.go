@@ -73,7 +73,7 @@ func (s *SetNX) Await(ctx context.Context, c *driver.Claim) (driver.Place, error
 		case s.d.ctx.Err() != nil:
 			return driver.Place{}, driver.ErrClosed
 		case ctx.Err() != nil:
-			return driver.Place{}, ctx.Err()
+			return driver.Place{}, driver.Ended(ctx, true)
 		case err != nil:
 			return driver.Place{}, s.d.explain(ctx, err)
 		case left == noKey:
@@ -103,7 +103,7 @@ func (s *SetNX) heed(ctx context.Context, bell <-chan struct{}, pause, left time
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return false, driver.Ended(ctx, true)
 	case <-s.d.ctx.Done():
 		return false, driver.ErrClosed
 	}

@@ -30,10 +30,10 @@ func init() {
 func openTair(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	layout, prefix := a.Param("layout", layoutQueue), a.Param("prefix", "")
 	if layout != layoutQueue && layout != layoutSetNX && layout != layoutExSet {
-		return nil, driver.Rejected(fmt.Errorf("parameter layout: %q is none of %s, %s and %s", layout, layoutQueue, layoutSetNX, layoutExSet))
+		return nil, driver.Refused(fmt.Errorf("parameter layout: %q is none of %s, %s and %s", layout, layoutQueue, layoutSetNX, layoutExSet))
 	}
 	if len(a.Hosts) > 1 {
-		return nil, driver.Rejected(fmt.Errorf("%s:// takes one host", a.Scheme))
+		return nil, driver.Refused(fmt.Errorf("%s:// takes one host", a.Scheme))
 	}
 	d, err := Open(ctx, a)
 	if err != nil {
@@ -71,7 +71,7 @@ func newTair(ctx context.Context, d *Driver, layout, prefix string) (driver.Driv
 		return nil, err
 	}
 	if len(missing) > 0 {
-		return nil, driver.Rejected(fmt.Errorf("layout %s needs TairString, and the server has no command %s: load the module, or use layout %s",
+		return nil, driver.Refused(fmt.Errorf("layout %s needs TairString, and the server has no command %s: load the module, or use layout %s",
 			layoutExSet, strings.Join(missing, ", "), layoutSetNX))
 	}
 	s.layout, s.scripts = layoutExSet, newSetNXScripts(exSetKeysLua)

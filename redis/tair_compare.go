@@ -147,7 +147,7 @@ func (s *compared) Leave(ctx context.Context, l *driver.Departure) error {
 	}
 	var err error
 	s.d.compareAll(ctx, []command{q}, func(_ int, e error) { err = e })
-	if err == nil || driver.IsRejected(err) && !driver.IsUnreachable(err) {
+	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		s.forget(c)
 	}
 	return err

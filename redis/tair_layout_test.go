@@ -287,7 +287,7 @@ func TestTairOnRedis(t *testing.T) {
 	}
 	_, err := driver.Open(timely(t), "tair://"+s.Addr+"?layout=exset")
 	says(t, err, "layout exset needs TairString", "no command EXGET, EXSET, EXCAD", "layout setnx")
-	if !driver.IsRejected(err) || driver.IsUnreachable(err) {
+	if !driver.NotApplied(err) || driver.IsUnreachable(err) {
 		t.Errorf("open = %v; want it definite", err)
 	}
 }

@@ -37,7 +37,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		case d.ctx.Err() != nil:
 			return driver.ErrClosed
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return driver.Ended(ctx, true)
 		case err != nil:
 			return err
 		}

@@ -131,8 +131,8 @@ func TestToIsDown(t *testing.T) {
 	t.Parallel()
 	x := cross(t, memories{})
 	c := claim(moved, "1")
-	x.to.Inject(memory.Fault{Verb: memory.Enter, Err: driver.Rejected(driver.Unreachable(errors.New("down")))})
-	if p, err := x.Enter(t.Context(), c); !driver.IsUnreachable(err) || driver.IsRejected(err) || p.Holds {
+	x.to.Inject(memory.Fault{Verb: memory.Enter, Err: driver.Refused(driver.Unreachable(errors.New("down")))})
+	if p, err := x.Enter(t.Context(), c); !driver.IsUnreachable(err) || driver.NotApplied(err) || p.Holds {
 		t.Errorf("enter = %+v, %v; want it to be open whether it was applied", p, err)
 	}
 	x.stand("refused by one", []string{"1"}, nil)
@@ -148,7 +148,7 @@ func TestToRefuses(t *testing.T) {
 	t.Parallel()
 	x := cross(t, memories{})
 	x.to.Inject(memory.Fault{Verb: memory.Enter, Err: driver.ErrForeign})
-	if _, err := x.Enter(t.Context(), claim(moved, "1")); !errors.Is(err, driver.ErrForeign) || !driver.IsRejected(err) {
+	if _, err := x.Enter(t.Context(), claim(moved, "1")); !errors.Is(err, driver.ErrForeign) || !driver.NotApplied(err) {
 		t.Errorf("enter = %v; want ErrForeign", err)
 	}
 	x.stand("refused", nil, nil)
@@ -156,7 +156,7 @@ func TestToRefuses(t *testing.T) {
 	x.to.Inject(memory.Fault{Verb: memory.Enter, Err: driver.ErrForeign})
 	x.from.Inject(memory.Fault{Verb: memory.Enter}) // which does nothing
 	x.from.Inject(memory.Fault{Verb: memory.Leave, Drop: true})
-	if _, err := x.Enter(t.Context(), claim(moved, "2")); err == nil || driver.IsRejected(err) {
+	if _, err := x.Enter(t.Context(), claim(moved, "2")); err == nil || driver.NotApplied(err) {
 		t.Errorf("enter = %v; want it to be open whether it was applied, since it cannot be taken out", err)
 	}
 	x.stand("refused, and not taken out", []string{"2"}, nil)
@@ -170,14 +170,14 @@ func TestRepliesAreLost(t *testing.T) {
 		x := cross(t, memories{})
 		c := claim(moved, "1")
 		at(x).Inject(memory.Fault{Verb: memory.Enter, Lose: true})
-		if _, err := x.Enter(t.Context(), c); err == nil || driver.IsRejected(err) {
+		if _, err := x.Enter(t.Context(), c); err == nil || driver.NotApplied(err) {
 			t.Errorf("%s: enter = %v; want it to be open whether it was applied", what, err)
 		}
 		if p := enter(t, x, c); !p.Holds {
 			t.Errorf("%s: enter again = %+v; want it to hold", what, p)
 		}
 		at(x).Inject(memory.Fault{Verb: memory.Leave, Lose: true})
-		if err := x.Leave(t.Context(), &driver.Departure{Claim: c}); err == nil || driver.IsRejected(err) {
+		if err := x.Leave(t.Context(), &driver.Departure{Claim: c}); err == nil || driver.NotApplied(err) {
 			t.Errorf("%s: leave = %v; want it to be open whether it was applied", what, err)
 		}
 		x.stand(what+": left", nil, nil)
@@ -377,7 +377,7 @@ func TestOneStoreIsDown(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	a := d.Renew(ctx, []*driver.Claim{there, here})
-	if a[0].Err == nil || driver.IsRejected(a[0].Err) || a[1].Err != nil {
+	if a[0].Err == nil || driver.NotApplied(a[0].Err) || a[1].Err != nil {
 		t.Errorf("renewals = %+v; want that of the store that is up alone", a)
 	}
 	down.SetLink(memory.Refused)

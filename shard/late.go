@@ -37,7 +37,7 @@ var _ interface {
 } = (*late)(nil)
 
 func newLate(url string, promised driver.Traits, err error) *late {
-	l := &late{url: url, promised: promised, err: driver.Rejected(err), tried: time.Now(), opening: make(chan struct{}, 1)}
+	l := &late{url: url, promised: promised, err: driver.NotYet(err), tried: time.Now(), opening: make(chan struct{}, 1)}
 	l.life, l.end = context.WithCancel(context.Background())
 	return l
 }
@@ -51,7 +51,7 @@ func (l *late) get(ctx context.Context) (driver.Driver, error) {
 	case l.opening <- struct{}{}:
 		defer func() { <-l.opening }()
 	case <-ctx.Done():
-		return nil, driver.Rejected(ctx.Err())
+		return nil, driver.Ended(ctx, false)
 	case <-l.life.Done():
 		return nil, driver.ErrClosed
 	}
@@ -64,7 +64,7 @@ func (l *late) get(ctx context.Context) (driver.Driver, error) {
 	d, err := driver.Open(alive, l.url)
 	if err == nil && weaker(d.Traits(), l.promised) {
 		d.Close()
-		d, err = nil, errors.New("the store promises less than the others did when they were opened: open them all anew")
+		d, err = nil, driver.Refused(errors.New("the store promises less than the others did when they were opened: open them all anew"))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,9 +75,9 @@ func (l *late) get(ctx context.Context) (driver.Driver, error) {
 		}
 		return nil, driver.ErrClosed
 	case err != nil && ctx.Err() != nil: // which says nothing of the store
-		return nil, driver.Rejected(ctx.Err())
+		return nil, driver.Ended(ctx, false)
 	case err != nil:
-		l.err, l.tried = driver.Rejected(err), time.Now()
+		l.err, l.tried = driver.NotYet(err), time.Now()
 		return nil, l.err
 	}
 	if a, ok := d.(driver.Alerter); ok && l.alert != nil {

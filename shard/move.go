@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -18,6 +19,7 @@ type crossing struct {
 	entered bool      // it may stand in the store that the name moves to
 	ticket  int64     // there; 0 if not known
 	holds   bool      // in both, by the last answer
+	leaving bool      // it was asked to leave, so that what a renewal finds missing was taken out by that
 	over    time.Time // when nothing is left of it if nothing more is heard
 }
 
@@ -66,7 +68,21 @@ func (k *crossings) note(c *driver.Claim, x crossing) {
 		k.most = 2 * len(k.of)
 	}
 	x.over = now.Add(2 * (max(c.TTL, c.Wait) + c.Delay))
+	x.leaving = x.leaving || k.of[c.ID] != nil && k.of[c.ID].leaving
 	k.of[c.ID] = &x
+}
+
+// leave notes that a claim was asked to leave, and returns a copy of what is known of it, or nil.
+func (k *crossings) leave(c *driver.Claim) *crossing {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	x := k.of[c.ID]
+	if x == nil {
+		return nil
+	}
+	x.leaving = true
+	known := *x
+	return &known
 }
 
 func (k *crossings) forget(c *driver.Claim) {
@@ -115,7 +131,7 @@ func (s *shards) cross(ctx context.Context, from, to *store, c *driver.Claim) (d
 	}
 	if p.Ticket == 0 {
 		if err := s.withdraw(ctx, from, c); err != nil {
-			return driver.Place{}, indefinite(from.says(err))
+			return driver.Place{}, driver.Unknown(from.says(err))
 		}
 		s.crossings.forget(c)
 		return p, nil
@@ -132,29 +148,14 @@ func (s *shards) cross(ctx context.Context, from, to *store, c *driver.Claim) (d
 // halfway handles that a claim which holds in the first store was not taken by the second. It is taken out of the first
 // if it is no use to ask again; if not, or that fails, the outcome is unknown, since something of it stands.
 func (s *shards) halfway(ctx context.Context, from, to *store, c *driver.Claim, err error) error {
-	if !driver.IsRejected(err) || driver.IsUnreachable(err) {
-		return indefinite(to.says(err))
+	if driver.OutcomeOf(err) != driver.OutcomeRefused || driver.IsUnreachable(err) {
+		return driver.Unknown(to.says(err))
 	}
 	s.crossings.forget(c)
 	if e := s.withdraw(ctx, from, c); e != nil {
-		return indefinite(to.says(err))
+		return driver.Unknown(to.says(err))
 	}
 	return to.says(err)
-}
-
-// indefinite returns an error that does not say that the request was not applied, as it was by another store.
-func indefinite(err error) error {
-	switch {
-	case errors.Is(err, driver.ErrClosed) || !driver.IsRejected(err):
-		return err
-	case errors.Is(err, context.Canceled):
-		return context.Canceled
-	case errors.Is(err, context.DeadlineExceeded):
-		return context.DeadlineExceeded
-	case driver.IsUnreachable(err):
-		return driver.Unreachable(errors.New(err.Error()))
-	}
-	return errors.New(err.Error())
 }
 
 // withdrawWithin bounds the request that takes out what a claim that failed has left in one store.
@@ -192,15 +193,16 @@ func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second dri
 	}
 	switch {
 	case errors.Is(lost, driver.ErrGone):
-		if x != nil {
+		if x != nil && !x.leaving {
 			s.crossings.forget(c)
 			s.spawn(func() { _ = s.withdraw(s.ctx, stands, left) }) // or it runs out
 		}
 		return driver.Renewal{Err: lost}
-	case first.Err != nil:
+	case first.Err == nil && second.Err == nil:
+	case first.Err != nil && second.Err != nil && driver.OutcomeOf(first.Err) == driver.OutcomeOf(second.Err):
 		return first
-	case second.Err != nil:
-		return second
+	default: // one of them may have been renewed, or was
+		return driver.Renewal{Err: driver.Unknown(cmp.Or(first.Err, second.Err))}
 	}
 	if x != nil {
 		s.crossings.note(c, *x)
@@ -211,7 +213,7 @@ func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second dri
 // leaveBoth takes a claim out of both stores. What is to be kept is kept in both if the claim held in both.
 func (s *shards) leaveBoth(ctx context.Context, from, to *store, l *driver.Departure) error {
 	c := l.Claim
-	x := s.crossings.find(c)
+	x := s.crossings.leave(c)
 	keep := l.Keep
 	if x != nil && !x.holds {
 		keep = 0
@@ -226,9 +228,9 @@ func (s *shards) leaveBoth(ctx context.Context, from, to *store, l *driver.Depar
 	first := from.Leave(ctx, &driver.Departure{Claim: c, Keep: keep})
 	switch gone := func(err error) bool { return err == nil || errors.Is(err, driver.ErrGone) }; {
 	case !gone(first):
-		return indefinite(from.says(first))
+		return driver.Unknown(from.says(first))
 	case !gone(second):
-		return indefinite(to.says(second))
+		return driver.Unknown(to.says(second))
 	}
 	s.crossings.forget(c)
 	if first != nil {

@@ -32,7 +32,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		got, err := shard.New(test.stores, &shard.Options{Previous: test.previous})
-		if err == nil || got != nil || !strings.Contains(err.Error(), test.want) || !driver.IsRejected(err) {
+		if err == nil || got != nil || !strings.Contains(err.Error(), test.want) || !driver.NotApplied(err) {
 			t.Errorf("%s: new = %v, %v; want a definite error that says %q", test.what, got, err, test.want)
 		}
 		for _, st := range append(slices.Clone(test.stores), test.previous...) {

@@ -48,7 +48,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		}
 	}
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	return openLists(ctx, lists[0], lists[1])
 }
@@ -126,20 +126,20 @@ func openLists(ctx context.Context, present, previous []entry) (driver.Driver, e
 			e := &list[i]
 			switch first := urls[e.Name]; {
 			case first == nil && e.url == "":
-				return nil, driver.Rejected(fmt.Errorf("store %s has no URL", e.Name))
+				return nil, driver.Refused(fmt.Errorf("store %s has no URL", e.Name))
 			case first == nil:
 				if same := slices.IndexFunc(opened, func(o *entry) bool { return o.url == e.url }); same >= 0 {
-					return nil, driver.Rejected(fmt.Errorf("stores %s and %s are one, by their URL", opened[same].Name, e.Name))
+					return nil, driver.Refused(fmt.Errorf("stores %s and %s are one, by their URL", opened[same].Name, e.Name))
 				}
 				urls[e.Name] = e
 				opened = append(opened, e)
 			case e.url != "" && e.url != first.url:
-				return nil, driver.Rejected(fmt.Errorf("store %s has two URLs", e.Name))
+				return nil, driver.Refused(fmt.Errorf("store %s has two URLs", e.Name))
 			}
 		}
 	}
 	if len(present) == 0 {
-		return nil, driver.Rejected(errors.New("there must be at least one store"))
+		return nil, driver.Refused(errors.New("there must be at least one store"))
 	}
 	errs := make([]error, len(opened))
 	var work sync.WaitGroup

@@ -187,7 +187,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("open %s = nil; want an error that says %q", test.url, test.want)
 			continue
 		}
-		if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") || !driver.IsRejected(err) || strings.Contains(err.Error(), "\n") {
+		if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") || !driver.NotApplied(err) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("open %s = %v; want a definite error that says %q", test.url, err, test.want)
 		}
 	}
@@ -207,7 +207,7 @@ func TestOpenWithOneDown(t *testing.T) {
 	}
 	c := claim("report", "2") // in store c
 	_, err := d.Enter(t.Context(), c)
-	if !driver.IsRejected(err) || !driver.IsUnreachable(err) || !strings.Contains(err.Error(), "store c: nobody is there") {
+	if !driver.NotApplied(err) || !driver.IsUnreachable(err) || !strings.Contains(err.Error(), "store c: nobody is there") {
 		t.Errorf("enter where the store is down = %v; want a definite error that says so", err)
 	}
 	if _, err := d.(driver.Lister).List(t.Context(), &driver.Query{}); err == nil || !strings.Contains(err.Error(), "store c") {
@@ -243,7 +243,7 @@ func TestLateStoreThatPromisesLess(t *testing.T) {
 		_, err = d.Enter(t.Context(), claim("report", "1"))
 		return s.tries.Load() > 1
 	})
-	if !driver.IsRejected(err) || driver.IsUnreachable(err) || !strings.Contains(err.Error(), "store c: the store promises less") {
+	if !driver.NotApplied(err) || driver.IsUnreachable(err) || !strings.Contains(err.Error(), "store c: the store promises less") {
 		t.Errorf("enter = %v; want it refused for good", err)
 	}
 }

@@ -98,7 +98,7 @@ func (r *roll) check(ctx context.Context, spawn func(func()) bool) error {
 	select {
 	case <-r.first:
 	case <-ctx.Done():
-		return driver.Rejected(ctx.Err())
+		return driver.Ended(ctx, false)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +135,7 @@ func (r *roll) look() {
 	asked.Wait()
 	var err error
 	if slices.Contains(apart, true) {
-		err = driver.Rejected(errApart)
+		err = driver.Refused(errApart)
 		r.leave()
 	}
 	r.mu.Lock()

@@ -22,7 +22,7 @@ func refused(t testing.TB, d driver.Driver) bool {
 		_ = d.Leave(t.Context(), &driver.Departure{Claim: c})
 		return false
 	}
-	if !driver.IsRejected(err) || driver.IsUnreachable(err) || !strings.Contains(err.Error(), "neither this list of stores nor the previous one") {
+	if !driver.NotApplied(err) || driver.IsUnreachable(err) || !strings.Contains(err.Error(), "neither this list of stores nor the previous one") {
 		t.Errorf("enter = %v; want it refused for good, because of the lists of others", err)
 	}
 	return true

@@ -54,7 +54,7 @@ func New(stores []Store, o *Options) (driver.Driver, error) {
 				}
 			}
 		}
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	return s.able(), nil
 }

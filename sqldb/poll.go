@@ -97,7 +97,7 @@ func (p *poller) wait(ctx context.Context, w *waiter) (driver.Place, error) {
 	case o := <-w.told:
 		return o.place, o.err
 	case <-ctx.Done():
-		return driver.Place{}, context.Cause(ctx)
+		return driver.Place{}, driver.Ended(ctx, true)
 	case <-p.d.closed:
 		return driver.Place{}, driver.ErrClosed
 	}

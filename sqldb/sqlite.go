@@ -23,10 +23,20 @@ type Options struct {
 	// Label is what errors call the database. Empty means "the database".
 	Label string
 
+	// Existing opens only a database that has the tables. Without them, New returns [ErrMissing] and writes nothing.
+	Existing bool
+
+	// Opened is called once, when SQLite has opened the database and its log, and before anything is written. Its error
+	// is that of New. Nil means that nobody looks.
+	Opened func(ctx context.Context) error
+
 	// Moved returns an error when the database is no longer the one that was opened, such as for a file that was
 	// replaced. It is called before each use and must be quick. Nil means that nobody looks.
 	Moved func() error
 }
+
+// ErrMissing says that a database has no tables of stile, so nobody has taken a lock there.
+var ErrMissing = errors.New("nobody has taken a lock there yet")
 
 // A lite is the [Store] of SQLite.
 //
@@ -35,12 +45,25 @@ type Options struct {
 type lite struct {
 	options     Options
 	incarnation string // of the tables, when they were opened
-	boot        string // this boot; empty where the system does not tell it, and then the wall clock times leases
+	boot        string // this boot, or unknownBoot; empty where processes share no clock, and then the wall clock times leases
 	write, read *session
 	closed      chan struct{}
 
 	version int64     // of the database, that the last look saw
 	checked time.Time // when it last looked whether the database moved
+}
+
+// unknownBoot stands for a boot of which only the clock is known.
+const unknownBoot = "unknown"
+
+func thisBoot() string {
+	switch {
+	case !boottime.Shared():
+		return ""
+	case boottime.ID() == "":
+		return unknownBoot
+	}
+	return boottime.ID()
 }
 
 var tablePrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
@@ -50,9 +73,10 @@ var tablePrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 //
 // The database must be a file on a local disk. New puts it into WAL mode, for good, and sets busy_timeout and
 // synchronous on its own two connections. Leases are timed by a clock that nobody can set and that counts on while the
-// machine sleeps; claims end when it boots.
+// machine sleeps; claims end when it boots. New does not see whether the file, or the log that SQLite keeps beside it, is
+// mounted alone or is removed later: package sqlite does.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
-	d := &lite{boot: boottime.ID(), closed: make(chan struct{})}
+	d := &lite{boot: thisBoot(), closed: make(chan struct{})}
 	if o != nil {
 		d.options = *o
 	}
@@ -66,10 +90,10 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 		d.options.Label = "the database"
 	}
 	if !tablePrefix.MatchString(d.options.Prefix) {
-		return nil, driver.Rejected(errors.New("the prefix must be up to 32 letters, digits and _, and begin with no digit"))
+		return nil, driver.Refused(errors.New("the prefix must be up to 32 letters, digits and _, and begin with no digit"))
 	}
 	if n := db.Stats().MaxOpenConnections; n == 1 {
-		return nil, driver.Rejected(errors.New("the pool may open one connection; locks take two"))
+		return nil, driver.Refused(errors.New("the pool may open one connection; locks take two"))
 	}
 	text := statements(sqliteText, d.options.Prefix)
 	d.write, d.read = newSession(db, text), newSession(db, text)
@@ -97,10 +121,14 @@ func (d *lite) Traits() driver.Traits {
 		Notes: []string{
 			"locks are for the processes of one host, and claims end when it boots",
 			"tickets keep rising through crashes of processes; after a power loss or once the file is deleted, while the wall clock is right",
-			"deleting or replacing the file while locks are held lets others in before the holders find out at their next renewal",
+			"deleting or replacing the file, or its -wal and -shm, while locks are held lets others in before the holders find out at their next renewal",
+			"containers that share the locks must mount the folder of the file, and not the file alone",
 		},
 	}
-	if d.boot == "" {
+	switch d.boot {
+	case unknownBoot:
+		t.Notes = append(t.Notes, "a mount hides the kernel's boot id here, so after a boot the claims of the earlier one may stand until their leases end")
+	case "":
 		t.Notes = append(t.Notes, "this system does not tell a clock that all processes share, so leases are timed by the wall clock, and a step of it moves their ends")
 	}
 	return t

@@ -6,8 +6,9 @@ CREATE TABLE IF NOT EXISTS {prefix}meta (
     one         INTEGER PRIMARY KEY CHECK (one = 1),
     version     INTEGER NOT NULL, -- of this schema
     incarnation TEXT    NOT NULL, -- drawn when the tables were made
-    boot        TEXT    NOT NULL, -- the boot whose clock times the claims; empty: the wall clock
-    last        INTEGER NOT NULL  -- highest ticket given, over all names
+    boot        TEXT    NOT NULL, -- no claim is of a later boot; empty: the wall clock times leases; unknown: no id to trust
+    last        INTEGER NOT NULL, -- highest ticket given, over all names
+    seen        INTEGER NOT NULL DEFAULT 0 -- what the lease clock showed at a write, at most a second before the last one
 ) STRICT
 
 -- name: create claim
@@ -31,10 +32,26 @@ CREATE TABLE IF NOT EXISTS {prefix}claim (
 CREATE INDEX IF NOT EXISTS {prefix}claim_name ON {prefix}claim (name)
 
 -- name: create row
-INSERT INTO {prefix}meta (one, version, incarnation, boot, last) VALUES (1, ?, ?, ?, 0)
+INSERT INTO {prefix}meta (one, version, incarnation, boot, last, seen) VALUES (1, ?, ?, ?, 0, ?)
+
+-- name: schema
+SELECT version FROM {prefix}meta
+
+-- name: from 1: add
+ALTER TABLE {prefix}meta ADD COLUMN seen INTEGER NOT NULL DEFAULT 0
+
+-- name: from 1: fill
+UPDATE {prefix}meta SET version = 2,
+    seen = (SELECT coalesce(max(max(since, ends - ?)), 0) FROM {prefix}claim)
+
+-- name: check meta
+PRAGMA integrity_check({prefix}meta)
+
+-- name: check claim
+PRAGMA integrity_check({prefix}claim)
 
 -- name: known
-SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?
+SELECT count(*) FROM sqlite_schema WHERE name = ?
 
 -- name: begin
 BEGIN IMMEDIATE
@@ -46,13 +63,10 @@ COMMIT
 ROLLBACK
 
 -- name: meta
-SELECT version, incarnation, boot, last FROM {prefix}meta
+SELECT version, incarnation, boot, last, seen FROM {prefix}meta
 
--- name: last
-UPDATE {prefix}meta SET last = ?
-
--- name: boot
-UPDATE {prefix}meta SET boot = ?
+-- name: mark
+UPDATE {prefix}meta SET boot = ?, last = ?, seen = ?
 
 -- name: void
 DELETE FROM {prefix}claim

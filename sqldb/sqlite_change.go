@@ -14,12 +14,18 @@ type transaction struct {
 	now, stamp int64 // of the lease clock, and for new tickets
 	last       int64 // highest ticket given
 	wrote      bool
+	meta       meta // as it stands in the store
+	boot       string
 }
+
+// seenEvery is how old the store's last look at the clock may get. A claim that an unknown boot left behind stands for so
+// much longer than its lease.
+const seenEvery = int64(time.Second / time.Microsecond)
 
 // Change is that of [Store]. An error other than that of a failed commit says that nothing was changed.
 func (d *lite) Change(ctx context.Context, steps []Step) error {
 	if err := d.moved(); err != nil {
-		return driver.Rejected(err)
+		return driver.Refused(err)
 	}
 	s := d.write
 	if err := d.take(ctx, s); err != nil {
@@ -29,20 +35,20 @@ func (d *lite) Change(ctx context.Context, steps []Step) error {
 	if err := d.patiently(ctx, s.begin); err != nil {
 		return err
 	}
-	t := &transaction{s: s, now: d.now(), stamp: stamp()} // not before the lock is ours: waiting for it takes time
+	t := &transaction{s: s, now: d.now(), stamp: stamp(), boot: d.boot} // not before the lock is ours: waiting for it takes time
 	err := d.adopt(t)
 	if err == nil {
 		err = t.run(steps)
 	}
 	if err != nil || !t.wrote {
 		s.undo()
-		return driver.Rejected(explain(d.options.Label, err))
+		return driver.Refused(explain(d.options.Label, err))
 	}
 	if err := s.exec("commit"); err != nil {
 		full := code(err) == codeFull || busy(err)
 		s.undo()
 		if err = explain(d.options.Label, err); full {
-			return driver.Rejected(err)
+			return driver.Refused(err)
 		}
 		return err
 	}
@@ -50,16 +56,15 @@ func (d *lite) Change(ctx context.Context, steps []Step) error {
 }
 
 func (t *transaction) run(steps []Step) error {
-	last := t.last
 	for i := range steps {
 		if err := t.do(&steps[i]); err != nil {
 			return err
 		}
 	}
-	if t.last == last {
+	if !t.wrote || t.last == t.meta.last && t.boot == t.meta.boot && t.now-t.meta.seen < seenEvery {
 		return nil
 	}
-	return t.s.exec("last", t.last)
+	return t.s.exec("mark", t.boot, t.last, max(t.now, t.meta.seen))
 }
 
 // begin starts a transaction. A connection that cannot is not used again.
@@ -98,20 +103,36 @@ func (d *lite) moved() error {
 
 // adopt reads the state of the store, and voids the claims of an earlier boot: the processes that made them ended with
 // it, and their times belong to another clock.
-func (d *lite) adopt(t *transaction) error {
-	m, err := d.readMeta(t.s)
-	if err != nil {
+func (d *lite) adopt(t *transaction) (err error) {
+	if t.meta, err = d.readMeta(t.s); err != nil {
 		return err
 	}
-	t.last = m.last
-	if m.boot == d.boot {
+	t.last = t.meta.last
+	if !d.rebooted(t.meta, t.now) {
 		return nil
 	}
 	t.wrote = true
+	t.meta.boot, t.meta.seen = t.boot, t.now
 	if err := t.s.exec("void"); err != nil {
 		return err
 	}
-	return t.s.exec("boot", d.boot)
+	return t.s.exec("mark", t.boot, t.last, t.now)
+}
+
+// rebooted reports whether it is certain that the host has booted since the store was written.
+//
+// Two ids prove it only if both are the kernel's own: containers may have ids of their own, so that two of them, or one
+// and the host, differ without a boot in between. The clock proves it in any case, since it starts anew at a boot and
+// otherwise never runs back. Without a proof the claims stand until their leases end: that keeps others waiting if the
+// host has booted after all, and taking them for void would let two hold if it has not.
+func (d *lite) rebooted(m meta, now int64) bool {
+	switch {
+	case d.boot == "":
+		return false // the wall clock says nothing about boots
+	case d.boot != unknownBoot && m.boot != unknownBoot:
+		return m.boot != d.boot
+	}
+	return now < m.seen
 }
 
 // do does one step and writes what has changed.

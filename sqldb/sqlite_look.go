@@ -28,7 +28,7 @@ func (d *lite) Read(ctx context.Context, query *driver.Query) (list []Named, now
 // queues reads the queues that a query selects. The read session must be taken.
 func (d *lite) queues(query *driver.Query) (list []Named, err error) {
 	m, err := d.readMeta(d.read)
-	if err != nil || m.boot != d.boot {
+	if err != nil || d.rebooted(m, d.now()) {
 		return nil, err
 	}
 	if query.Name != "" {

@@ -16,7 +16,7 @@ import (
 var sqliteText string
 
 // schemaVersion is that of the tables in sqlite.sql.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // statements returns the statements of a text by name, for tables with this prefix.
 func statements(text, prefix string) map[string]string {
@@ -36,19 +36,35 @@ func (d *lite) prepare(ctx context.Context) error {
 		return err
 	}
 	defer s.give()
+	if d.options.Existing {
+		if err := d.patiently(ctx, func() error { return d.exists(s) }); err != nil {
+			return err
+		}
+	}
 	if err := d.patiently(ctx, func() error { return useWAL(s) }); err != nil {
 		return err
+	}
+	if err := d.patiently(ctx, func() error { _, err := d.known(s, "meta"); return err }); err != nil {
+		return err // what it reads does not matter: SQLite opens its log when it reads
+	}
+	if d.options.Opened != nil {
+		if err := d.options.Opened(ctx); err != nil {
+			return err
+		}
 	}
 	if err := d.patiently(ctx, s.begin); err != nil {
 		return err
 	}
 	m, err := d.create(s)
 	if err == nil {
+		err = d.check(s)
+	}
+	if err == nil {
 		err = s.exec("commit")
 	}
 	if err != nil {
 		s.undo()
-		return driver.Rejected(explain(d.options.Label, err))
+		return driver.Refused(explain(d.options.Label, err))
 	}
 	d.incarnation = m.incarnation
 	return nil
@@ -66,13 +82,31 @@ func useWAL(s *session) error {
 	return nil
 }
 
+// known reports whether the schema has a table or an index of this name, to which it adds the prefix.
+func (d *lite) known(s *session, name string) (bool, error) {
+	var n int
+	err := s.row("known", []any{d.options.Prefix + name}, &n)
+	return n > 0, err
+}
+
+func (d *lite) exists(s *session) error {
+	known, err := d.known(s, "meta")
+	if err == nil && !known {
+		err = fmt.Errorf("%s has no table %smeta: %w", d.options.Label, d.options.Prefix, ErrMissing)
+	}
+	return err
+}
+
+// create makes the tables, or makes those of an earlier version into those of this one. A transaction must be open.
 func (d *lite) create(s *session) (meta, error) {
-	prefix := d.options.Prefix
-	var known int
-	if err := s.row("known", []any{prefix + "meta"}, &known); err != nil {
+	known, err := d.known(s, "meta")
+	if err != nil {
 		return meta{}, err
 	}
-	if known > 0 {
+	if known {
+		if err := d.migrate(s); err != nil {
+			return meta{}, err
+		}
 		return d.readMeta(s)
 	}
 	m := meta{version: schemaVersion, incarnation: rand.Text(), boot: d.boot}
@@ -81,19 +115,79 @@ func (d *lite) create(s *session) (meta, error) {
 			return meta{}, err
 		}
 	}
-	return m, s.exec("create row", m.version, m.incarnation, m.boot)
+	return m, s.exec("create row", m.version, m.incarnation, m.boot, d.now())
+}
+
+// migrate makes tables of version 1, which lack the column seen, into those of version 2. No claim was renewed later than
+// seen says, since a lease has a longest length.
+func (d *lite) migrate(s *session) error {
+	var version int
+	if err := s.row("schema", nil, &version); err != nil || version != 1 {
+		return nil //nolint:nilerr // readMeta says what is wrong with a table that is not ours
+	}
+	if err := d.tables(s); err != nil {
+		return err
+	}
+	if err := s.exec("from 1: add"); err != nil {
+		return err
+	}
+	return s.exec("from 1: fill", driver.MaxTTL.Microseconds())
+}
+
+// check returns an error for tables that cannot be used, so that this is found out before the first lock.
+func (d *lite) check(s *session) error {
+	if err := d.tables(s); err != nil {
+		return err
+	}
+	for _, name := range []string{"check meta", "check claim"} {
+		var found string
+		if err := s.row(name, nil, &found); err != nil {
+			return err
+		}
+		if found != "ok" {
+			return d.damaged(found)
+		}
+	}
+	for _, name := range []string{"queues", "insert", "update"} { // they name all columns
+		if _, err := s.stmt(name); code(err) == codeError {
+			return d.damaged(err.Error())
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tables returns an error unless all tables and indexes are there.
+func (d *lite) tables(s *session) error {
+	for _, name := range []string{"meta", "claim", "claim_name"} {
+		known, err := d.known(s, name)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return d.damaged(fmt.Sprintf("%s%s is missing", d.options.Prefix, name))
+		}
+	}
+	return nil
+}
+
+func (d *lite) damaged(how string) error {
+	how = strings.Join(strings.Fields(how), " ")
+	return fmt.Errorf("%s is damaged: %s; stop what uses it and delete it, or its tables %[3]smeta and %[3]sclaim: its locks are free then",
+		d.options.Label, how, d.options.Prefix)
 }
 
 // A meta is the one row of the meta table.
 type meta struct {
 	version           int
 	incarnation, boot string
-	last              int64
+	last, seen        int64
 }
 
 func (d *lite) readMeta(s *session) (meta, error) {
 	var m meta
-	err := s.row("meta", nil, &m.version, &m.incarnation, &m.boot, &m.last)
+	err := s.row("meta", nil, &m.version, &m.incarnation, &m.boot, &m.last, &m.seen)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err != nil && code(err) == codeError:
 		return m, fmt.Errorf("%s has a table %smeta that stile did not make: %w", d.options.Label, d.options.Prefix, driver.ErrForeign)
@@ -104,7 +198,7 @@ func (d *lite) readMeta(s *session) (meta, error) {
 	case d.incarnation != "" && m.incarnation != d.incarnation:
 		return m, &LostError{fmt.Errorf("the tables of %s were made anew while they were open", d.options.Label)}
 	case (m.boot == "") != (d.boot == ""):
-		return m, fmt.Errorf("%s is in use by processes that time leases by another clock (the wall clock, where the boot's id cannot be read)", d.options.Label)
+		return m, fmt.Errorf("%s is in use by processes that time leases by another clock (one side cannot read the host's clock: mount /proc there)", d.options.Label)
 	}
 	return m, nil
 }

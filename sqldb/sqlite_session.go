@@ -38,7 +38,7 @@ func (d *lite) take(ctx context.Context, s *session) error {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return driver.Rejected(context.Cause(ctx))
+		return driver.Ended(ctx, false)
 	case <-d.closed:
 		return driver.ErrClosed
 	}
@@ -157,11 +157,14 @@ func (d *lite) patiently(ctx context.Context, f func() error) error {
 		if err == nil {
 			return nil
 		}
+		if ended := driver.Ended(ctx, false); ended != nil {
+			return ended
+		}
 		if !busy(err) {
-			return driver.Rejected(explain(d.options.Label, err))
+			return driver.Refused(explain(d.options.Label, err))
 		}
 		if time.Since(start) > d.options.Busy {
-			return driver.Unreachable(driver.Rejected(busyError(d.options.Label, d.options.Busy)))
+			return driver.Unreachable(driver.Unsent(busyError(d.options.Label, d.options.Busy)))
 		}
 		if err := d.pause(ctx, wait/2+rand.N(wait)); err != nil {
 			return err
@@ -176,7 +179,7 @@ func (d *lite) pause(ctx context.Context, wait time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return driver.Rejected(context.Cause(ctx))
+		return driver.Ended(ctx, false)
 	case <-d.closed:
 		return driver.ErrClosed
 	}

@@ -60,8 +60,8 @@ func now() int64 { return time.Now().UnixMicro() }
 
 // Change does everything twice, as a store may.
 func (c client) Change(ctx context.Context, steps []Step) error {
-	if ctx.Err() != nil {
-		return driver.Rejected(ctx.Err())
+	if err := driver.Ended(ctx, false); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -58,3 +58,36 @@ func BenchmarkRenew64(b *testing.B) {
 		}
 	}
 }
+
+// What each use of a lock file pays for the certainty that the file and its log are still there.
+func BenchmarkMoved(b *testing.B) {
+	path := lockFile(b)
+	open(b, path)
+	f, err := openFiles(path, false)
+	if err == nil {
+		err = f.note()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := f.moved(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A file that others have open is the dearest to open: who has it open, with which log, has to be found out.
+func BenchmarkOpen(b *testing.B) {
+	path := lockFile(b)
+	enter(b, open(b, path), claim("x", time.Hour), true)
+	for b.Loop() {
+		d, err := Open(b.Context(), path, nil)
+		if err == nil {
+			err = d.Close()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

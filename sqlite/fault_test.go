@@ -61,7 +61,7 @@ func TestFileGone(t *testing.T) {
 			}
 			_, err := d.Enter(t.Context(), claim("x", time.Minute))
 			says(t, "enter", err, tt.says, path, "open it again")
-			if !driver.IsRejected(err) {
+			if !driver.NotApplied(err) {
 				t.Errorf("enter = %v; want a definite error", err)
 			}
 			_, err = d.(driver.Lister).List(t.Context(), &driver.Query{})
@@ -96,7 +96,7 @@ func TestBusy(t *testing.T) {
 	start := time.Now()
 	_, err = d.Enter(t.Context(), claim("x", time.Minute))
 	says(t, "enter", err, "another process", path, bound.String())
-	if !driver.IsUnreachable(err) || !driver.IsRejected(err) {
+	if !driver.IsUnreachable(err) || !driver.NotApplied(err) {
 		t.Errorf("enter = %v; want unreachable, and certainly not applied", err)
 	}
 	if took := time.Since(start); took < bound {
@@ -104,7 +104,7 @@ func TestBusy(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err = d.Enter(ctx, claim("x", time.Minute)); !errors.Is(err, context.DeadlineExceeded) || !driver.IsRejected(err) {
+	if _, err = d.Enter(ctx, claim("x", time.Minute)); !errors.Is(err, context.DeadlineExceeded) || !driver.NotApplied(err) {
 		t.Errorf("enter = %v; want the context's error, and certainly not applied", err)
 	}
 	if list, err := d.(driver.Lister).List(t.Context(), &driver.Query{}); err != nil || len(list) != 1 {
@@ -166,7 +166,7 @@ func TestFull(t *testing.T) {
 		_, full = d.Enter(t.Context(), c)
 	}
 	says(t, "enter", full, path, "no room")
-	if !driver.IsRejected(full) {
+	if !driver.NotApplied(full) {
 		t.Errorf("enter = %v; want a definite error", full)
 	}
 	if a := d.Renew(t.Context(), []*driver.Claim{first}); a[0].Err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/stilelock/stile/sqldb"
 )
 
 // DefaultPath returns the lock file that the stile command uses when it is told of no store:
@@ -24,8 +26,9 @@ func DefaultPath() (string, error) {
 	return filepath.Join(state, "stile", "locks.db"), nil
 }
 
-// checkPath returns the path made absolute, and makes its directory. The error says why no lock file can be there.
-func checkPath(path string) (string, error) {
+// checkPath returns the path made absolute, and makes its directory if it is told to. The error says why no lock file can
+// be there.
+func checkPath(path string, create bool) (string, error) {
 	switch {
 	case path == "":
 		return "", errors.New("the path of the lock file is empty")
@@ -47,8 +50,10 @@ func checkPath(path string) (string, error) {
 		return "", fmt.Errorf("lock file %s has another name (a hard link), by which its locks would not be seen", abs)
 	}
 	dir := filepath.Dir(abs)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("the directory of lock file %s cannot be made: %w", abs, err)
+	if create {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", fmt.Errorf("the directory of lock file %s cannot be made: %w", abs, err)
+		}
 	}
 	if kind := networkFS(abs, dir); kind != "" {
 		return "", fmt.Errorf("lock file %s is on a network file system (%s), where SQLite cannot lock: use a local disk, or a server such as Redis", abs, kind)
@@ -60,10 +65,20 @@ func checkPath(path string) (string, error) {
 // made it: closing that would take SQLite's locks away.
 var making sync.Mutex
 
-// makeFile makes the file if it is missing and returns its identity.
-func makeFile(path string) (fs.FileInfo, error) {
+// makeFile makes the file if it is missing and if it is told to, and returns its identity.
+func makeFile(path string, create bool) (fs.FileInfo, error) {
 	making.Lock()
 	defer making.Unlock()
+	if !create {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("lock file %s does not exist: %w", path, sqldb.ErrMissing)
+		case err != nil:
+			return nil, fmt.Errorf("lock file %s: %w", path, err)
+		}
+		return info, nil
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case err == nil:
@@ -78,16 +93,4 @@ func makeFile(path string) (fs.FileInfo, error) {
 		return nil, fmt.Errorf("lock file %s: %w", path, err)
 	}
 	return info, nil
-}
-
-// moved tells that the path leads to another file now, or to none. A path that cannot be looked at tells nothing.
-func moved(path string, identity fs.FileInfo) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("lock file %s was removed while it was open", path)
-	case err == nil && !os.SameFile(info, identity):
-		return fmt.Errorf("lock file %s was replaced while it was open", path)
-	}
-	return nil
 }

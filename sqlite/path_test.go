@@ -67,7 +67,7 @@ func TestOpenRefuses(t *testing.T) {
 		{at("text") + "/locks.db", []string{at("text") + "/locks.db", "directory", "cannot be made"}},
 		{"/proc/stile/locks.db", []string{"/proc/stile/locks.db", "cannot be made"}},
 		{"/proc/locks.db", []string{"/proc/locks.db", "cannot be made"}},
-		{at("newer"), []string{at("newer"), "newer stile", "99", "1"}},
+		{at("newer"), []string{at("newer"), "newer stile", "99", "2"}},
 		{at("foreign"), []string{at("foreign"), "stile_meta", "not make"}},
 		{at("clock"), []string{at("clock"), "another clock"}},
 	}
@@ -76,7 +76,7 @@ func TestOpenRefuses(t *testing.T) {
 		says(t, "open "+tt.path, err, tt.parts...)
 		if err == nil {
 			d.Close()
-		} else if !driver.IsRejected(err) {
+		} else if !driver.NotApplied(err) {
 			t.Errorf("open %s = %v; want a definite error", tt.path, err)
 		}
 	}

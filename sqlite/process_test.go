@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +26,15 @@ const childVariable = "STILE_SQLITE_TEST_CHILD"
 func child() int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	d, err := Open(ctx, os.Args[1], nil)
+	part := os.Getenv(childVariable)
+	if part == "occupy" {
+		return occupy(ctx)
+	}
+	o := &Options{}
+	if part == "try" {
+		o.Busy = time.Second // the tests that want it refused wait for so long
+	}
+	d, err := Open(ctx, os.Args[1], o)
 	if err == nil {
 		defer d.Close()
 		err = map[string]func(context.Context, driver.Driver) error{
@@ -33,7 +42,7 @@ func child() int {
 			"try":  func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "x") },
 			"tryY": func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "y") },
 			"hold": hold, "wait": wait, "count": count, "look": look,
-		}[os.Getenv(childVariable)](ctx, d)
+		}[part](ctx, d)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -70,6 +79,24 @@ func look(context.Context, driver.Driver) error {
 	}
 	fmt.Println(map[bool]string{true: "free", false: "held"}[lock.Type == syscall.F_UNLCK])
 	return nil
+}
+
+// occupy has the file open as a program does that knows nothing of stile, until its standard input ends.
+func occupy(ctx context.Context) int {
+	db, err := sql.Open("sqlite", os.Args[1])
+	if err == nil {
+		defer db.Close()
+		_, err = db.ExecContext(ctx, "PRAGMA schema_version; SELECT * FROM sqlite_schema")
+	}
+	if err == nil {
+		fmt.Println("occupied")
+		_, err = io.Copy(io.Discard, os.Stdin)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // hold takes the lock for as long as the argument says and keeps the process until its standard input ends.
@@ -142,7 +169,13 @@ type process struct {
 
 func start(t testing.TB, part string, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
+	return startCommand(t, exec.CommandContext(t.Context(), os.Args[0], args...), part)
+}
+
+// startCommand starts a command that is, or becomes, a child.
+func startCommand(t testing.TB, cmd *exec.Cmd, part string) *process {
+	t.Helper()
+	p := &process{Cmd: cmd}
 	p.Env = append(os.Environ(), childVariable+"="+part)
 	p.Stderr = &p.err
 	in, err := p.StdinPipe()

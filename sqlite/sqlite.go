@@ -1,7 +1,9 @@
 // Package sqlite keeps locks in an SQLite file, for the processes of one machine. It needs no server.
 //
 // Importing it registers the scheme "sqlite": sqlite:///path/locks.db opens that file, and sqlite:// the one of
-// [DefaultPath]. Parameters: prefix and busy, as in [Options].
+// [DefaultPath]. Parameters: prefix and busy, as in [Options], and create=false for Existing.
+//
+// SQLite keeps the newest claims in a log beside the file, so all who share the file must share its folder.
 //
 // SQLite's locks on the file are those of the process, and the system takes them away when any descriptor of the file is
 // closed. So no code of a program that uses a lock file may open it other than through SQLite. Opening it twice here is
@@ -28,6 +30,10 @@ import (
 type Options struct {
 	Prefix string        // begins the names of the tables; empty means "stile_"
 	Busy   time.Duration // how long a call waits while another process writes; 0 means five seconds
+
+	// Existing opens only a file that holds locks already, for commands that only look. Without one, Open makes nothing
+	// and returns [sqldb.ErrMissing].
+	Existing bool
 }
 
 func init() { driver.Register("sqlite", openAddress) }
@@ -38,16 +44,22 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	if o.Busy, err = a.Duration("busy", 0); err != nil {
 		return nil, err
 	}
+	switch create := a.Param("create", "true"); create {
+	case "true", "false":
+		o.Existing = create == "false"
+	default:
+		return nil, driver.Refused(errors.New("parameter create must be true or false"))
+	}
 	if err := a.Done(); err != nil {
 		return nil, err
 	}
 	if len(a.Hosts) > 0 || a.User != "" || a.Password != "" {
-		return nil, driver.Rejected(errors.New("a sqlite:// URL names a file, with three slashes: sqlite:///path/locks.db"))
+		return nil, driver.Refused(errors.New("a sqlite:// URL names a file, with three slashes: sqlite:///path/locks.db"))
 	}
 	path := "/" + a.Path
 	if a.Path == "" {
 		if path, err = DefaultPath(); err != nil {
-			return nil, driver.Rejected(err)
+			return nil, driver.Refused(err)
 		}
 	}
 	return Open(ctx, path, o)
@@ -55,33 +67,35 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 
 // Open opens the locks in the file at path. A missing file is made, readable by its owner alone, and so is its directory.
 //
-// It refuses what is not a database, a directory that cannot be written, and a network file system, on which SQLite's
-// own locks do not work. If the file is removed or replaced later, renewals answer [driver.ErrGone].
+// It refuses what is not a database, a directory that cannot be written, a network file system, on which SQLite's own
+// locks do not work, a file that is mounted without its folder, and one that another process has open with a log that is
+// not at its path. If the file or its log is removed or replaced later, renewals answer [driver.ErrGone].
 func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	path, err := checkPath(path)
+	path, err := checkPath(path, !o.Existing)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
-	identity, err := makeFile(path)
+	f, err := openFiles(path, !o.Existing)
 	if err != nil {
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
+	}
+	f.patience = o.Busy
+	if f.patience == 0 {
+		f.patience = 5 * time.Second
 	}
 	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=rw"}
 	connector, err := sqlite.NewConnector(dsn.String())
 	if err != nil {
-		return nil, driver.Rejected(fmt.Errorf("lock file %s: %w", path, err))
+		return nil, driver.Refused(fmt.Errorf("lock file %s: %w", path, err))
 	}
 	db := sql.OpenDB(connector)
 	d, err := sqldb.New(ctx, db, &sqldb.Options{
-		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path,
-		Moved: func() error { return moved(path, identity) },
+		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path, Existing: o.Existing,
+		Opened: f.opened, Moved: f.moved,
 	})
-	if err == nil {
-		err = moved(path, identity) // it may have been replaced before SQLite opened it
-	}
 	if err != nil {
 		if d != nil {
 			d.Close()

@@ -151,11 +151,20 @@ func TestTwoDriversOfOneProcess(t *testing.T) {
 }
 
 func TestClaimsOfAnEarlierBootAreVoid(t *testing.T) {
+	for name, change := range map[string]string{
+		"by the id":    "UPDATE stile_meta SET boot = 'an earlier boot'",
+		"by the clock": "UPDATE stile_meta SET boot = 'unknown', seen = seen + 60000000",
+	} {
+		t.Run(name, func(t *testing.T) { testEarlierBoot(t, change) })
+	}
+}
+
+func testEarlierBoot(t *testing.T, change string) {
 	path := lockFile(t)
 	d := open(t, path)
 	held := claim("x", time.Hour)
 	enter(t, d, held, true)
-	mustExec(t, raw(t, path), "UPDATE stile_meta SET boot = 'an earlier boot'")
+	mustExec(t, raw(t, path), change)
 	list, err := d.(driver.Lister).List(t.Context(), &driver.Query{})
 	if err != nil || len(list) != 0 {
 		t.Errorf("list = %+v, %v; want nothing of an earlier boot", list, err)
@@ -169,6 +178,46 @@ func TestClaimsOfAnEarlierBootAreVoid(t *testing.T) {
 		t.Errorf("renewal of a claim of the earlier boot = %v; want %v", got[0].Err, driver.ErrGone)
 	}
 	enter(t, d, claim("x", time.Hour), false)
+}
+
+// An id that a mount hides says nothing of a boot, and neither does a clock that ran on: the claims may be of a container
+// that is at work.
+func TestClaimsOfAnUnknownBootStand(t *testing.T) {
+	path := lockFile(t)
+	d := open(t, path)
+	held := claim("x", time.Hour)
+	enter(t, d, held, true)
+	db := raw(t, path)
+	mustExec(t, db, "UPDATE stile_meta SET boot = 'unknown'")
+	enter(t, d, claim("x", time.Hour), false)
+	if list, err := d.(driver.Lister).List(t.Context(), &driver.Query{}); err != nil || len(list) != 1 || len(list[0].Claims) != 2 {
+		t.Errorf("list = %+v, %v; want both claims", list, err)
+	}
+	if got := d.Renew(t.Context(), []*driver.Claim{held})[0].Err; got != nil {
+		t.Errorf("renewal = %v; want nil", got)
+	}
+	var known bool
+	if err := db.QueryRowContext(t.Context(), "SELECT boot != 'unknown' FROM stile_meta").Scan(&known); err != nil || !known {
+		t.Errorf("the boot is known again: %v, %v; want so, as no claim can be of a later one", known, err)
+	}
+}
+
+// What tells a boot by the clock must not lag behind for long, or the claims of an unknown boot stand for longer than their
+// leases.
+func TestRenewalsMoveTheClock(t *testing.T) {
+	path := lockFile(t)
+	d := open(t, path)
+	held := claim("x", time.Hour)
+	enter(t, d, held, true)
+	db := raw(t, path)
+	mustExec(t, db, "UPDATE stile_meta SET seen = seen - 2000000")
+	if got := d.Renew(t.Context(), []*driver.Claim{held})[0].Err; got != nil {
+		t.Fatal(got)
+	}
+	var lag int64
+	if err := db.QueryRowContext(t.Context(), "SELECT max(since) - (SELECT seen FROM stile_meta) FROM stile_claim").Scan(&lag); err != nil || lag > 0 {
+		t.Errorf("the clock of the last write is %d microseconds before the claim, %v; want it moved", lag, err)
+	}
 }
 
 // A wall clock that runs back, or never was right, must not repeat a ticket while the file lives.

@@ -104,7 +104,7 @@ func (r *row) args() []any { return []any{r.id, r.device, r.time} }
 
 func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if c.TTL+c.Delay > stale {
-		return driver.Place{}, driver.Rejected(fmt.Errorf("ttl %v and lock-delay %v are together more than %v, after which others take the lock for left behind", c.TTL, c.Delay, stale))
+		return driver.Place{}, driver.Refused(fmt.Errorf("ttl %v and lock-delay %v are together more than %v, after which others take the lock for left behind", c.TTL, c.Delay, stale))
 	}
 	for range 3 { // a row that is stale is removed first
 		if _, err := changed(l.d.db.ExecContext(ctx, l.insert, c.Name, l.d.text(who(c), c, c.TTL+c.Delay, c.Delay))); err != nil {
@@ -113,7 +113,7 @@ func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, e
 		r, err := l.read(ctx, c.Name)
 		switch {
 		case err != nil:
-			return driver.Place{}, err
+			return driver.Place{}, &late{err}
 		case r == nil:
 			continue // released just now
 		case r.name != c.Name:
@@ -151,25 +151,27 @@ func (l *methodLock) keep(ctx context.Context, c *driver.Claim) (time.Duration, 
 		return 0, err
 	}
 	if r, err = l.held(ctx, c); err != nil {
-		return 0, err
+		return 0, &late{err}
 	}
 	return r.left() - c.Delay, nil
 }
 
 func (l *methodLock) free(ctx context.Context, c *driver.Claim, left time.Duration) error {
-	r, err := l.held(ctx, c)
-	if err != nil {
-		return err
+	for {
+		r, err := l.held(ctx, c)
+		if err != nil {
+			return err
+		}
+		statement, args := l.release, r.args()
+		if left > 0 {
+			statement, args = l.leave, append([]any{l.d.text(was(c), c, left, 0)}, args...)
+		}
+		had, err := changed(l.d.db.ExecContext(ctx, statement, args...))
+		if err != nil || had {
+			return err
+		}
+		// It was renewed meanwhile, so that the row is not as it was seen, or it is gone.
 	}
-	statement, args := l.release, r.args()
-	if left > 0 {
-		statement, args = l.leave, append([]any{l.d.text(was(c), c, left, 0)}, args...)
-	}
-	had, err := changed(l.d.db.ExecContext(ctx, statement, args...))
-	if err == nil && !had {
-		err = driver.ErrGone
-	}
-	return err
 }
 
 func (l *methodLock) look(ctx context.Context, name string) (time.Duration, error) {

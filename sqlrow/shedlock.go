@@ -15,8 +15,8 @@ import (
 // lock_until has come; rows are never deleted. Who holds it is in locked_by, which is the host's name for ShedLock
 // unless it is told otherwise; for us, see [who].
 type shedLock struct {
-	d                                                         *Driver
-	update, insert, renew, release, leave, holder, all, evict string
+	d                                                *Driver
+	update, insert, renew, leave, holder, all, evict string
 }
 
 // Times are kept in UTC without a zone, as ShedLock does with usingDbTime. MySQL's have milliseconds, so that a lease is
@@ -46,15 +46,14 @@ func newShedLock(d *Driver, table string) *shedLock {
 	}
 	const seen = "SELECT name, {left}, {ticket}, {age}, locked_by FROM {table}"
 	return &shedLock{
-		d:       d,
-		update:  s("UPDATE {table} SET lock_until = {after}, locked_at = {now}, locked_by = ? WHERE {exact} AND lock_until <= {now}"),
-		insert:  s("INSERT INTO {table} (name, lock_until, locked_at, locked_by) VALUES (?, {after}, {now}, ?) " + d.unless("name")),
-		renew:   s("UPDATE {table} SET lock_until = GREATEST(lock_until, {after}) WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
-		release: s("UPDATE {table} SET lock_until = {now} WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
-		leave:   s("UPDATE {table} SET lock_until = {after}, locked_by = ? WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
-		evict:   s("UPDATE {table} SET lock_until = {now} WHERE {exact} AND locked_by = ? AND {ticket} = ? AND lock_until > {now}"),
-		holder:  s(seen + " WHERE name = ?"),
-		all:     s(seen + " WHERE lock_until > {now}"),
+		d:      d,
+		update: s("UPDATE {table} SET lock_until = {after}, locked_at = {now}, locked_by = ? WHERE {exact} AND lock_until <= {now}"),
+		insert: s("INSERT INTO {table} (name, lock_until, locked_at, locked_by) VALUES (?, {after}, {now}, ?) " + d.unless("name")),
+		renew:  s("UPDATE {table} SET lock_until = GREATEST(lock_until, {after}) WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
+		leave:  s("UPDATE {table} SET lock_until = {after}, locked_by = ? WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
+		evict:  s("UPDATE {table} SET lock_until = {now}, locked_by = 'broken' WHERE {exact} AND locked_by = ? AND {ticket} = ? AND lock_until > {now}"),
+		holder: s(seen + " WHERE name = ?"),
+		all:    s(seen + " WHERE lock_until > {now}"),
 	}
 }
 
@@ -109,7 +108,7 @@ func (l *shedLock) take(ctx context.Context, c *driver.Claim) (driver.Place, err
 	h, err := l.read(ctx, c.Name)
 	switch {
 	case err != nil:
-		return driver.Place{}, err
+		return driver.Place{}, &late{err}
 	case h == nil:
 		return driver.Place{}, errors.New("the row of the lock is gone just after it was there")
 	case h.name != c.Name:
@@ -144,17 +143,16 @@ func (l *shedLock) keep(ctx context.Context, c *driver.Claim) (time.Duration, er
 		err = driver.ErrGone
 	}
 	if err != nil {
-		return 0, err
+		return 0, &late{err}
 	}
 	return max(0, h.left-c.Delay), nil
 }
 
+// free marks the row as one that was left, also if nothing is kept: a renewal that began a moment before and comes after it
+// would go by its own, earlier time, by which the lock is still held.
 func (l *shedLock) free(ctx context.Context, c *driver.Claim, keep time.Duration) error {
-	statement, args := l.release, l.exact(c.Name)
-	if keep > 0 {
-		statement, args = l.leave, append([]any{micros(keep), l.d.text(was(c), c, keep, 0)}, args...)
-	}
-	had, err := changed(l.d.db.ExecContext(ctx, statement, append(args, len(who(c)), who(c), micros(c.Delay))...))
+	args := append([]any{micros(keep), l.d.text(was(c), c, keep, 0)}, l.exact(c.Name)...)
+	had, err := changed(l.d.db.ExecContext(ctx, l.leave, append(args, len(who(c)), who(c), micros(c.Delay))...))
 	if err == nil && !had {
 		err = driver.ErrGone
 	}

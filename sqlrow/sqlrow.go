@@ -102,7 +102,7 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 		d.explain = func(err error) error { return err }
 	}
 	if dialect != PostgreSQL && dialect != MySQL {
-		return nil, driver.Rejected(fmt.Errorf("no dialect has number %d", int(dialect)))
+		return nil, driver.Refused(fmt.Errorf("no dialect has number %d", int(dialect)))
 	}
 	table, column, by := o.Table, "name", "locked_by"
 	if layout == MethodLock {
@@ -112,7 +112,7 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 		table = map[Layout]string{ShedLock: "shedlock", MethodLock: "tb_distributed_lock"}[layout]
 	}
 	if table != "" && !identifier.MatchString(table) {
-		return nil, driver.Rejected(fmt.Errorf("table %q: it must be letters, digits and _, with a schema before a dot if need be", table))
+		return nil, driver.Refused(fmt.Errorf("table %q: it must be letters, digits and _, with a schema before a dot if need be", table))
 	}
 	var probe string
 	switch layout {
@@ -121,7 +121,7 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 	case MethodLock:
 		d.rows, probe = newMethodLock(d, table), "dl_id, dl_method_name, dl_device_info, dl_operate_time"
 	default:
-		return nil, driver.Rejected(fmt.Errorf("no layout has number %d", int(layout)))
+		return nil, driver.Refused(fmt.Errorf("no layout has number %d", int(layout)))
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	if err := db.PingContext(ctx); err != nil {
@@ -205,7 +205,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, er
 		return p, fmt.Errorf("%w: a lock of one row has neither readers nor permits", driver.ErrUnsupported)
 	}
 	if n := utf8.RuneCountInString(c.Name); d.longest > 0 && int64(n) > d.longest {
-		return p, driver.Rejected(fmt.Errorf("the name has %d characters; the table's column has room for %d", n, d.longest))
+		return p, driver.Refused(fmt.Errorf("the name has %d characters; the table's column has room for %d", n, d.longest))
 	}
 	err = d.call(ctx, func(ctx context.Context) error {
 		if c.Ticket > waitingTicket {
@@ -249,7 +249,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return driver.Place{}, ctx.Err()
+			return driver.Place{}, driver.Ended(ctx, true)
 		case <-d.ctx.Done():
 			timer.Stop()
 			return driver.Place{}, driver.ErrClosed
@@ -295,17 +295,34 @@ func (d *Driver) call(ctx context.Context, f func(context.Context) error) error 
 	if d.ctx.Err() != nil {
 		return driver.ErrClosed
 	}
+	if err := driver.Ended(ctx, false); err != nil {
+		return err
+	}
 	joined, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
 	err := f(joined)
+	if l, ok := errors.AsType[*late](err); ok {
+		return driver.Afterwards(d.explained(ctx, l.error))
+	}
+	return d.explained(ctx, err)
+}
+
+// Unwrap returns what is wrong.
+func (l *late) Unwrap() error { return l.error }
+
+// A late error is that of a statement after the one that may have changed the row.
+type late struct{ error }
+
+// explained says what an error means, and what is known of the statement that got it.
+func (d *Driver) explained(ctx context.Context, err error) error {
 	switch {
-	case err == nil || driver.IsRejected(err):
+	case err == nil || driver.NotApplied(err):
 		return err
 	case d.ctx.Err() != nil:
 		return errors.New("the client was closed while the database had the statement")
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return driver.Ended(ctx, true)
 	}
 	return d.explain(err)
 }

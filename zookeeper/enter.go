@@ -156,7 +156,10 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 		st.made(create)
 		d.mu.Unlock()
 		p, err := d.judge(ctx, c, st, list, true)
-		if driver.IsRejected(err) { // which says that nothing was done
+		switch driver.OutcomeOf(err) {
+		case driver.OutcomeUnsent:
+			err = driver.Unknown(err) // what was not sent came after the request that has let it in
+		case driver.OutcomeRefused: // which says that nothing was done
 			d.mu.Lock()
 			if d.stakes[c.ID] == st && !st.left {
 				st.over(driver.ErrGone, true)

@@ -21,21 +21,19 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	case errors.Is(err, wire.ErrExpired):
 		return driver.ErrSession
 	case errors.Is(err, wire.ErrRefused):
-		return driver.Rejected(fmt.Errorf("zookeeper does not accept %s", d.who()))
+		return driver.Refused(fmt.Errorf("zookeeper does not accept %s", d.who()))
 	case d.ctx.Err() != nil && (unsent || errors.Is(err, wire.ErrClosed)):
 		return driver.ErrClosed
 	case d.ctx.Err() != nil:
 		return errors.New("the client was closed while zookeeper had the request")
-	case ctx.Err() != nil && unsent:
-		return driver.Rejected(ctx.Err())
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return driver.Ended(ctx, !unsent)
 	}
 	if _, ok := errors.AsType[*wire.DialError](err); ok && unsent {
-		return driver.Rejected(driver.Unreachable(err))
+		return driver.Unsent(driver.Unreachable(err))
 	}
 	if unsent {
-		return driver.Rejected(driver.Unreachable(fmt.Errorf("zookeeper does not answer: %w", err)))
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("zookeeper does not answer: %w", err)))
 	}
 	return driver.Unreachable(fmt.Errorf("the connection to zookeeper broke before the answer came: %w", err))
 }
@@ -57,17 +55,17 @@ func (d *Driver) refused(path string, err error) error {
 	path = shown(path)
 	switch code {
 	case wire.NoAuth:
-		return driver.Rejected(fmt.Errorf("zookeeper does not let %s do this at %s: its access list has no such permission", d.who(), path))
+		return driver.Refused(fmt.Errorf("zookeeper does not let %s do this at %s: its access list has no such permission", d.who(), path))
 	case wire.InvalidACL:
-		return driver.Rejected(errors.New("zookeeper takes no access list for the creator alone from a client without user and password"))
+		return driver.Refused(errors.New("zookeeper takes no access list for the creator alone from a client without user and password"))
 	case wire.Unimplemented:
-		return driver.Rejected(errors.New("zookeeper is too old: 3.5.3 is the oldest that will do"))
+		return driver.Refused(errors.New("zookeeper is too old: 3.5.3 is the oldest that will do"))
 	case wire.QuotaExceeded:
-		return driver.Rejected(fmt.Errorf("the quota at %s is used up", path))
+		return driver.Refused(fmt.Errorf("the quota at %s is used up", path))
 	case wire.Throttled:
-		return driver.Rejected(driver.Unreachable(errors.New("zookeeper has too many requests to do")))
+		return driver.Refused(driver.Unreachable(errors.New("zookeeper has too many requests to do")))
 	}
-	return driver.Rejected(fmt.Errorf("zookeeper refused the request at %s: %w", path, code))
+	return driver.Refused(fmt.Errorf("zookeeper refused the request at %s: %w", path, code))
 }
 
 func (d *Driver) who() string {

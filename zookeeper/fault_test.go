@@ -49,7 +49,7 @@ func applied(t *testing.T, s *servertest.Server, c *driver.Claim) (driver.Driver
 	}()
 	a.until(c.Name, 1)
 	cancel()
-	if err := <-done; err == nil || driver.IsRejected(err) {
+	if err := <-done; err == nil || driver.NotApplied(err) {
 		t.Errorf("enter without a reply = %v; want an error that leaves the outcome open", err)
 	}
 	p.Drop()
@@ -93,7 +93,7 @@ func closeDuringCreate(t *testing.T, s *servertest.Server) {
 	}()
 	a.until(c.Name, 1)
 	d.Close()
-	if err := <-done; err == nil || driver.IsRejected(err) {
+	if err := <-done; err == nil || driver.NotApplied(err) {
 		t.Errorf("enter while the driver is closed = %v; want an error that leaves the outcome open", err)
 	}
 	a.until(c.Name, 0) // with the session
@@ -110,7 +110,7 @@ func deleteReplyLost(t *testing.T, s *servertest.Server) {
 	go func() { done <- d.Leave(ctx, &driver.Departure{Claim: c}) }()
 	a.until(c.Name, 0)
 	cancel()
-	if err := <-done; err == nil || driver.IsRejected(err) {
+	if err := <-done; err == nil || driver.NotApplied(err) {
 		t.Errorf("leave without a reply = %v; want an error that leaves the outcome open", err)
 	}
 	p.Drop()

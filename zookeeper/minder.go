@@ -215,6 +215,6 @@ func (d *Driver) inspected(st *stake, c *wire.Call) error {
 // keep notes that a claim has left, and that its node is to stay a while. The caller holds mu.
 func (d *Driver) keep(st *stake, length time.Duration) {
 	st.over(driver.ErrGone, false)
-	st.left, st.ends = true, wire.Now()+length
+	st.left, st.kept, st.leaving, st.ends = true, true, false, wire.Now()+length
 	d.look(st.ends)
 }

@@ -37,7 +37,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	d := newDriver()
 	if err := d.configure(a); err != nil {
 		d.cancel()
-		return nil, driver.Rejected(err)
+		return nil, driver.Refused(err)
 	}
 	if err := d.probe(ctx); err != nil {
 		_ = d.Close() // it was not open yet

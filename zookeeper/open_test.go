@@ -22,8 +22,8 @@ func refuses(t *testing.T, what string, err error, rejected, unreachable bool, w
 		t.Errorf("%s: %v; want %q", what, err, want)
 		return
 	}
-	if driver.IsRejected(err) != rejected || driver.IsUnreachable(err) != unreachable {
-		t.Errorf("%s: %v: rejected %v, unreachable %v; want %v and %v", what, err, driver.IsRejected(err), driver.IsUnreachable(err), rejected, unreachable)
+	if driver.NotApplied(err) != rejected || driver.IsUnreachable(err) != unreachable {
+		t.Errorf("%s: %v: rejected %v, unreachable %v; want %v and %v", what, err, driver.NotApplied(err), driver.IsUnreachable(err), rejected, unreachable)
 	}
 	if text := err.Error(); strings.Contains(text, password) || strings.ContainsAny(text, "\n\r") {
 		t.Errorf("%s: %q has the password, or a line break", what, text)
@@ -95,7 +95,7 @@ func TestLoneServer(t *testing.T) {
 	}
 
 	bare := open(t, url+"?prefix=")
-	if _, err := bare.Enter(t.Context(), claim("zookeeper")); !driver.IsRejected(err) {
+	if _, err := bare.Enter(t.Context(), claim("zookeeper")); !driver.NotApplied(err) {
 		t.Errorf("enter of the reserved name = %v; want it rejected", err)
 	}
 	enter(t, bare, claim("bare"), true)

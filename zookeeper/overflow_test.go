@@ -37,7 +37,7 @@ func TestRefusedAfterCreate(t *testing.T) {
 		d := open(t, "zk://"+f.addr)
 		enter(t, d, claim("refused"), true)
 		f.refuses(op, noAuth)
-		if p, err := d.Enter(t.Context(), claim("refused")); !driver.IsRejected(err) {
+		if p, err := d.Enter(t.Context(), claim("refused")); !driver.NotApplied(err) {
 			t.Errorf("enter where %s is refused = %+v, %v; want it rejected", name, p, err)
 		}
 		servertest.Until(t, "the claim's node is gone", func() bool { return f.count() == 1 })
@@ -55,7 +55,7 @@ func TestTicketOverflow(t *testing.T) {
 	c := claim("late")
 	enter(t, d, c, true)
 	leave(t, d, c)
-	if p, err := d.Enter(t.Context(), claim("late")); !driver.IsRejected(err) {
+	if p, err := d.Enter(t.Context(), claim("late")); !driver.NotApplied(err) {
 		t.Errorf("enter = %+v, %v; want it rejected", p, err)
 	}
 	if n := f.count(); n != 0 {

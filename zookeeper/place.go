@@ -74,7 +74,7 @@ func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call) (queue, 
 	}
 	if st.czxid >= 1<<53 {
 		err := d.withdraw(ctx, st)
-		return nil, 0, errors.Join(driver.Rejected(errors.New("zookeeper has counted further than tickets go")), err)
+		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
 	}
 	// A number is given twice if the parent's count has come to its end.
 	for i := 0; i < len(q); i++ {
@@ -188,7 +188,7 @@ func (d *Driver) withdraw(ctx context.Context, st *stake) error {
 	if err == nil {
 		d.drop(st)
 	}
-	return err
+	return driver.Afterwards(err) // it has entered, and will be removed
 }
 
 // Await waits for the watches that Enter set.
@@ -203,7 +203,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	d.mu.Unlock()
 	if b == nil {
-		return driver.Place{}, ctx.Err()
+		return driver.Place{}, driver.Ended(ctx, true)
 	}
 	select {
 	case <-b.rung:
@@ -214,7 +214,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		d.mu.Unlock()
 		return driver.Place{}, nil
 	case <-ctx.Done():
-		return driver.Place{}, ctx.Err()
+		return driver.Place{}, driver.Ended(ctx, true)
 	case <-d.ctx.Done():
 		return driver.Place{}, driver.ErrClosed
 	}

@@ -53,7 +53,7 @@ func (d *Driver) probe(ctx context.Context) error {
 }
 
 func (d *Driver) noChroot() error {
-	return driver.Rejected(fmt.Errorf("there is no node %s, which the URL names as the chroot: make it first", shown(d.chroot)))
+	return driver.Refused(fmt.Errorf("there is no node %s, which the URL names as the chroot: make it first", shown(d.chroot)))
 }
 
 // promise says what such an ensemble is good for.

@@ -131,6 +131,9 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	if d.ctx.Err() != nil {
 		return driver.ErrClosed
 	}
+	if err := driver.Ended(ctx, false); err != nil {
+		return err
+	}
 	st := d.stakeOf(l.Claim.ID)
 	if st == nil {
 		return asking(d.leaveOther(ctx, l))
@@ -163,8 +166,11 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	d.look(st.tryAt)
 	d.mu.Unlock()
 	was, err := d.remove(ctx, st)
+	if errors.Is(err, errKept) {
+		return driver.ErrGone
+	}
 	if err != nil {
-		return err
+		return driver.Unknown(err) // the minder goes on to remove it
 	}
 	d.drop(st)
 	if !was && !leaving {
@@ -237,11 +243,14 @@ func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
 			return err
 		}
 	}
-	del := wire.Delete(dir + "/" + q[i].name)
+	del := wire.DeleteAt(dir+"/"+q[i].name, get.Stat.Version)
 	if err := d.do(ctx, s, del); err != nil {
 		return err
 	}
-	if errors.Is(del.Err, wire.NoNode) {
+	switch {
+	case errors.Is(del.Err, wire.BadVersion):
+		return d.leaveOther(ctx, l) // it was changed meanwhile, most likely to be kept
+	case errors.Is(del.Err, wire.NoNode):
 		return driver.ErrGone
 	}
 	return d.refused(dir, del.Err)

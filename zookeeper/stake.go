@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -22,10 +23,12 @@ type stake struct {
 	create *wire.Call // asked for the node; nil once the outcome is known
 	name   string     // of the node; "" while not known
 	czxid  int64      // the transaction that made it
+	data   int32      // version of its data
 
 	ends    time.Duration // when the lease does, unless it is renewed
 	holds   bool          // as it was last seen
 	left    bool          // it has left, and its node is kept until ends
+	kept    bool          // it has left like that, be its time over or not
 	gone    error         // the claim is over, and why: ErrGone or ErrSession; nil while it stands
 	clear   bool          // its node may still be there, and must go
 	leaving bool          // its client wants it gone, and does not know yet that it is
@@ -133,7 +136,7 @@ func (d *Driver) settle(ctx context.Context, st *stake) (bool, error) {
 	select {
 	case <-create.Done():
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return false, driver.Ended(ctx, false) // of this request; that for the node is another's
 	}
 	if create.Answered() {
 		d.mu.Lock()
@@ -181,23 +184,58 @@ func (d *Driver) settle(ctx context.Context, st *stake) (bool, error) {
 func (st *stake) made(c *wire.Call) {
 	st.create = nil
 	st.name = c.Path[strings.LastIndexByte(c.Path, '/')+1:]
-	st.czxid = c.Stat.Czxid
+	st.czxid, st.data = c.Stat.Czxid, c.Stat.Version
 }
 
-// remove removes a claim's node. It reports whether it was there.
+// errKept says that another client had a claim leave, and keeps it.
+var errKept = fmt.Errorf("%w: it has left and is kept", driver.ErrGone)
+
+// remove removes a claim's node. It reports whether it was there. One that another client keeps stays until its time is
+// over, with [errKept].
 func (d *Driver) remove(ctx context.Context, st *stake) (bool, error) {
 	stands, err := d.settle(ctx, st)
 	if err != nil || !stands {
 		return false, err
 	}
-	del := wire.Delete(st.path())
-	if err := d.do(ctx, st.session, del); err != nil {
-		return false, err
+	for {
+		d.mu.Lock()
+		version := st.data
+		if st.kept {
+			version = -1
+		}
+		d.mu.Unlock()
+		del := wire.DeleteAt(st.path(), version)
+		if err := d.do(ctx, st.session, del); err != nil {
+			return false, err
+		}
+		switch {
+		case errors.Is(del.Err, wire.BadVersion):
+		case del.Err != nil && !errors.Is(del.Err, wire.NoNode):
+			return false, d.refused(st.path(), del.Err)
+		default:
+			return del.Err == nil, nil
+		}
+		get := wire.Get(st.path(), nil)
+		if err := d.do(ctx, st.session, get); err != nil {
+			return false, err
+		}
+		switch {
+		case errors.Is(get.Err, wire.NoNode):
+			return false, nil
+		case get.Err != nil:
+			return false, d.refused(st.path(), get.Err)
+		}
+		d.mu.Lock()
+		st.data = get.Stat.Version
+		kept := readData(get.Data).Kept
+		if kept > 0 {
+			d.keep(st, kept)
+		}
+		d.mu.Unlock()
+		if kept > 0 {
+			return false, errKept
+		}
 	}
-	if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
-		return false, d.refused(st.path(), del.Err)
-	}
-	return del.Err == nil, nil
 }
 
 // trusted returns the lease that a claim has for certain: what is left of its own and of the session's. The caller holds

@@ -32,8 +32,8 @@ func (d *Driver) survey(ctx context.Context, s *wire.Session, dir string, c *dri
 		}
 		rest = nil
 		for i, get := range gets {
-			if e := readData(get.Data); get.Err == nil && e.Owner == c.Owner && e.Client != c.Client {
-				earlier = append(earlier, wire.Delete(dir+"/"+q[i].name))
+			if e := readData(get.Data); get.Err == nil && e.Owner == c.Owner && e.Client != c.Client && e.Kept == 0 {
+				earlier = append(earlier, wire.DeleteAt(dir+"/"+q[i].name, get.Stat.Version))
 			} else {
 				rest = append(rest, q[i])
 			}
@@ -53,6 +53,9 @@ func (d *Driver) survey(ctx context.Context, s *wire.Session, dir string, c *dri
 		return nil, err
 	}
 	for _, del := range earlier {
+		if errors.Is(del.Err, wire.BadVersion) {
+			return d.survey(ctx, s, dir, c) // it left just now, and is kept
+		}
 		if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
 			return nil, d.refused(del.Target(), del.Err)
 		}

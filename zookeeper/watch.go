@@ -27,7 +27,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		select {
 		case <-b.rung:
 		case <-ctx.Done():
-			err = ctx.Err()
+			err = driver.Ended(ctx, true)
 		case <-d.ctx.Done():
 			err = driver.ErrClosed
 		}

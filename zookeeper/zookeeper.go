@@ -70,7 +70,7 @@ func newDriver() *Driver {
 func (d *Driver) path(name string) (string, error) {
 	path := d.prefix + driver.EncodeName(name)
 	if path == "/zookeeper" {
-		return "", driver.Rejected(errors.New("the name zookeeper is reserved by zookeeper where there is neither chroot nor prefix"))
+		return "", driver.Refused(errors.New("the name zookeeper is reserved by zookeeper where there is neither chroot nor prefix"))
 	}
 	return path, nil
 }

@@ -16,7 +16,7 @@ func completeNames(s *store) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 		defer cancel()
-		c, err := s.open(ctx, nil)
+		c, err := s.look(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -56,7 +56,8 @@ func newElect(s *store) *cobra.Command {
 				if err := watchesOnly(cmd.Flags()); err != nil {
 					return err
 				}
-				return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
+				// A follower is often started before the first candidate, so the store is made.
+				return withMade(cmd, s, func(ctx context.Context, c *stile.Client) error {
 					return watchLeader(ctx, cmd.OutOrStdout(), c, args[0], asJSON)
 				})
 			}
@@ -154,7 +155,8 @@ func leaderLine(l stile.Leader) string {
 
 // passing says that the store cannot be asked for the moment, and returns an error that will not pass.
 func passing(err error) error {
-	if errors.Is(err, stile.ErrInvalid) || driver.IsRejected(err) && !errors.Is(err, stile.ErrUnreachable) {
+	if errors.Is(err, stile.ErrInvalid) ||
+		driver.OutcomeOf(err) == driver.OutcomeRefused && !errors.Is(err, stile.ErrUnreachable) {
 		return err
 	}
 	warn("warning: %v; trying again until the store answers", err)

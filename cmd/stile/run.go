@@ -19,7 +19,7 @@ import (
 const runLong = `Holds the lock NAME while CMD runs, and ends as CMD does.
 
 CMD gets stdin, stdout and stderr, and in its environment STILE_NAME, STILE_TOKEN
-(a number that rises with every grant of the name) and STILE_DEADLINE (until when
+(a number that rises from holder to holder of the name) and STILE_DEADLINE (until when
 the lock can be trusted if it is not renewed). It does not get STILE_URL.
 
 CMD runs in a process group of its own. Signals that stile gets are passed on to

@@ -21,7 +21,7 @@ background: it is lost when --ttl has passed without a renewal.
 
 Prints lines that a shell can evaluate:
 
-  token=1873914880000        a number that rises with every grant of the name
+  token=1873914880000        a number that rises from holder to holder of the name
   deadline=2026-01-31T12:00:00.000Z    until when the lock can be trusted
   handle=/run/user/1000/stile/…        the file that names the claim
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -45,6 +46,19 @@ func newLs(s *store) *cobra.Command {
 
 // withStore opens the store for one look at it.
 func withStore(cmd *cobra.Command, s *store, f func(ctx context.Context, c *stile.Client) error) error {
+	c, err := s.look(cmd.Context())
+	if errors.Is(err, errNone) {
+		c, err = nothing(cmd.Context())
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(cmd.Context(), c)
+}
+
+// withMade opens the store, and makes it if it is missing.
+func withMade(cmd *cobra.Command, s *store, f func(ctx context.Context, c *stile.Client) error) error {
 	c, err := s.open(cmd.Context(), nil)
 	if err != nil {
 		return err
@@ -138,6 +152,9 @@ func newWatch(s *store) *cobra.Command {
 		Args:              oneName,
 		ValidArgsFunction: completeNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := awaitStore(cmd, s, args[0], asJSON); err != nil {
+				return err
+			}
 			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
 				return watch(ctx, cmd.OutOrStdout(), c, args[0], asJSON)
 			})
@@ -147,24 +164,60 @@ func newWatch(s *store) *cobra.Command {
 	return cmd
 }
 
+// appearsEvery is how often a watch looks whether the default store was made.
+const appearsEvery = 100 * time.Millisecond
+
+// awaitStore shows that the lock is free and waits for the default store, if nobody has taken a lock in it yet.
+func awaitStore(cmd *cobra.Command, s *store, name string, asJSON bool) error {
+	ticker := time.NewTicker(appearsEvery)
+	defer ticker.Stop()
+	for shown := false; ; shown = true {
+		c, err := s.look(cmd.Context())
+		if err == nil {
+			return c.Close()
+		}
+		if !errors.Is(err, errNone) {
+			return err
+		}
+		if !shown {
+			if err := seen(cmd.OutOrStdout(), stile.Queue{Name: name}, asJSON); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-cmd.Context().Done():
+			return context.Cause(cmd.Context())
+		}
+	}
+}
+
 func watch(ctx context.Context, w io.Writer, c *stile.Client, name string, asJSON bool) error {
 	for q, err := range c.Watch(ctx, name) {
-		switch now := time.Now(); {
-		case err != nil:
+		if err != nil {
 			err = passing(err)
-		case asJSON:
-			v := viewOf(q)
-			v.At = stamp(now)
-			err = writeJSON(w, v, "")
-		default:
-			fmt.Fprintln(w, now.Format("15:04:05.000"))
-			if err = show(w, q); err == nil {
-				_, err = fmt.Fprintln(w)
-			}
+		} else {
+			err = seen(w, q, asJSON)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// seen writes the queue as it is now.
+func seen(w io.Writer, q stile.Queue, asJSON bool) error {
+	now := time.Now()
+	if asJSON {
+		v := viewOf(q)
+		v.At = stamp(now)
+		return writeJSON(w, v, "")
+	}
+	fmt.Fprintln(w, now.Format("15:04:05.000"))
+	if err := show(w, q); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	_ "github.com/stilelock/stile/postgres"
 	_ "github.com/stilelock/stile/redis"
 	_ "github.com/stilelock/stile/shard"
+	"github.com/stilelock/stile/sqldb"
 	_ "github.com/stilelock/stile/sqlite"
 	_ "github.com/stilelock/stile/zookeeper"
 )
@@ -55,13 +57,44 @@ func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Clien
 	if err != nil {
 		return nil, err
 	}
+	return connect(ctx, a, url, observer)
+}
+
+// errNone says that the default store is not there, since nobody has taken a lock yet.
+var errNone = errors.New("the default store has not been made")
+
+// look opens the store for a command that only looks, which makes neither a file nor tables: a mistyped path is an error.
+// The default store is not mistyped, and without it the error is errNone.
+func (s *store) look(ctx context.Context) (*stile.Client, error) {
+	a, url, err := s.address()
+	if err != nil {
+		return nil, err
+	}
+	if a.Scheme == "sqlite" && a.Param("create", "") == "" {
+		separator := "?"
+		if strings.Contains(url, "?") {
+			separator = "&"
+		}
+		url += separator + "create=false"
+	}
+	c, err := connect(ctx, a, url, nil)
+	if a.Scheme == "sqlite" && a.Path == "" && errors.Is(err, sqldb.ErrMissing) {
+		return nil, errNone
+	}
+	return c, err
+}
+
+// nothing is a store in which no names are in use.
+func nothing(ctx context.Context) (*stile.Client, error) { return stile.Open(ctx, "memory://", nil) }
+
+func connect(ctx context.Context, a *driver.Address, url string, observer stile.Observer) (*stile.Client, error) {
 	c, err := stile.Open(ctx, url, &stile.Options{Observer: observer})
 	switch {
 	case err == nil:
 		return c, nil
 	case context.Cause(ctx) != nil:
 		return nil, context.Cause(ctx)
-	case driver.IsRejected(err) && !driver.IsUnreachable(err):
+	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):
 		return nil, usage("%s: %w", a, err)
 	}
 	return nil, &status{exitStore, wrapOpen(a, err)}

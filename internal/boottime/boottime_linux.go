@@ -1,32 +1,105 @@
 package boottime
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/stilelock/stile/internal/mount"
 )
 
 const clockBoottime = 7
 
 func now() time.Duration {
-	var ts syscall.Timespec
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
-	if errno != 0 {
+	ts, ok := read()
+	if !ok {
 		return monotonic()
 	}
-	return time.Duration(ts.Nano())
+	ahead, _ := offset()
+	return ts - ahead
 }
+
+func read() (time.Duration, bool) {
+	var ts syscall.Timespec
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
+	return time.Duration(ts.Nano()), errno == 0
+}
+
+// shared is whether the clock is there, and how far it is from that of the host is known.
+func shared() bool {
+	_, clock := read()
+	_, known := offset()
+	return clock && known
+}
+
+// offset is how far the clock of this process's time namespace is ahead of the host's. It is fixed once a process is in
+// the namespace. It is not known without /proc.
+var offset = sync.OnceValues(func() (ahead time.Duration, known bool) {
+	text, err := os.ReadFile("/proc/self/timens_offsets")
+	if errors.Is(err, fs.ErrNotExist) {
+		_, proc := os.Lstat("/proc/self/stat")
+		_, namespaces := os.Lstat("/proc/self/ns/time")
+		return 0, proc == nil && namespaces != nil // the kernel has no time namespaces
+	}
+	if err != nil || !inOwn() {
+		return 0, false
+	}
+	return parseOffset(string(text))
+})
+
+// inOwn reports whether the namespace of this process is the one that its children get: timens_offsets is about theirs.
+// They differ in a process that has left for a new namespace and has not executed a program since.
+func inOwn() bool {
+	own, err := os.Readlink("/proc/self/ns/time")
+	if err != nil {
+		return false
+	}
+	children, err := os.Readlink("/proc/self/ns/time_for_children")
+	return err == nil && own == children
+}
+
+// parseOffset reads the line of the boot clock in the format of /proc/self/timens_offsets.
+func parseOffset(text string) (ahead time.Duration, known bool) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[0] != "boottime" {
+			continue
+		}
+		seconds, bad := strconv.ParseInt(fields[1], 10, 64)
+		nanoseconds, worse := strconv.ParseInt(fields[2], 10, 64)
+		return time.Duration(seconds)*time.Second + time.Duration(nanoseconds), bad == nil && worse == nil
+	}
+	return 0, false
+}
+
+const (
+	bootFolder = "/proc/sys/kernel/random"
+	bootFile   = bootFolder + "/boot_id"
+	procMagic  = 0x9fa0
+)
 
 // An id without the clock that it belongs to would let processes compare clocks of different kinds.
 var id = sync.OnceValue(func() string {
-	var ts syscall.Timespec
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if errno != 0 || err != nil {
+	text, err := os.ReadFile(bootFile)
+	if err != nil || !shared() || !kernels() {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
 })
+
+// kernels reports whether the boot id is the kernel's own: nothing is mounted over it, be it a file of another file
+// system or one of proc, such as random/uuid.
+func kernels() bool {
+	var st syscall.Statfs_t
+	if syscall.Statfs(bootFile, &st) != nil || uint32(st.Type) != procMagic {
+		return false
+	}
+	file := mount.ID(bootFile)
+	return file != "" && file == mount.ID(bootFolder)
+}

@@ -6,4 +6,6 @@ import "time"
 
 func now() time.Duration { return monotonic() }
 
+func shared() bool { return false }
+
 func id() string { return "" }

@@ -44,6 +44,9 @@ func TestIDStays(t *testing.T) {
 		t.Errorf("ID() = %q, then %q", got, want)
 	}
 	if runtime.GOOS == "linux" && len(ID()) != 36 {
-		t.Errorf("ID() = %q, want a UUID", ID())
+		t.Errorf("ID() = %q, want a UUID (a container with a boot id of its own has none)", ID())
+	}
+	if ID() != "" && !Shared() {
+		t.Errorf("there is an id of the boot, %q, and no clock for it", ID())
 	}
 }

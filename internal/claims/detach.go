@@ -5,80 +5,87 @@ import (
 	"errors"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
 )
 
-// ErrShared is why a hold cannot be detached that others in the process share.
-var ErrShared = errors.New("the claim is shared inside this process")
-
 // Detach ends the hold here but leaves its claim in the store, with its whole ttl from now on, and returns it.
-func (h *Hold) Detach(ctx context.Context) (*driver.Claim, error) {
-	s, k := h.seat, h.seat.k
-	k.mu.Lock()
-	h.look(k.clock.now())
+func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
+	h := s.hold
+	n := h.c.n
+	n.shard.mu.Lock()
+	if o := s.over.Load(); o != nil {
+		n.shard.mu.Unlock()
+		return nil, o.err
+	}
+	now := n.enterEvent(n.k.clock.now())
+	v := n.engine.Detach(now, h.slot)
+	if v.Code == engine.Pending {
+		h.more().detached = make(chan engine.Verdict, 1)
+	}
+	var t todo
+	n.finish(now, &t)
+	n.shard.mu.Unlock()
+	if v.Code == engine.Pending {
+		n.k.first(&t, ctx)
+		v = <-h.rare.detached // the request ends with ctx, and what came of it is told
+	} else {
+		t.do()
+	}
 	switch {
-	case h.over != nil:
-		defer k.unlock()
-		return nil, h.over
-	case h.refs > 1 || len(s.holds) > 1:
-		defer k.unlock()
-		return nil, ErrShared
+	case v.Code == engine.OK:
+		return &h.c.Claim, nil
+	case v.Code == engine.Lost && s.over.Load() != nil:
+		return nil, s.over.Load().err
+	case v.Code == engine.Lost:
+		return nil, ErrShared // it is being detached already
 	}
-	s.frozen = true // no more turns, no more renewals but ours
-	renewing := s.renewing
-	k.unlock()
-	if renewing != nil {
-		<-renewing
-	}
-	r := k.d.Renew(ctx, []*driver.Claim{&s.claim})[0]
-	k.mu.Lock()
-	defer k.unlock()
-	now := k.clock.now()
-	switch {
-	case h.over != nil:
-		return nil, h.over
-	case errors.Is(r.Err, driver.ErrGone):
-		s.lose(goneFor(r.Err), now)
-		return nil, h.over
-	case r.Err != nil:
-		s.frozen = false
-		k.renewals.fix(s)
-		return nil, r.Err
-	}
-	h.end(ErrReleased)
-	s.remove(h)
-	s.depart()
-	s.gate.seats--
-	s.gone()
-	s.gate.move(now)
-	return &s.claim, nil
+	return nil, n.k.errorOnce(ctx, &v, &engine.Terms{TTL: h.c.TTL})
 }
 
 // Attach takes a claim up that was detached, with the token that it had.
-func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64) (*Hold, error) {
-	// Its turns are over: the token is the one that was given.
-	s := &seat{k: k, index: -1, turn: Turns, stage: held, claim: *claim}
-	s.claim.Client, s.claim.Wait = k.id, min(claim.TTL, waiterTTL)
-	sent := k.clock.now()
-	r := k.d.Renew(ctx, []*driver.Claim{&s.claim})[0]
-	if errors.Is(r.Err, driver.ErrGone) {
-		return nil, &Lost{Reason: goneFor(r.Err)}
-	}
-	if r.Err != nil {
-		return nil, r.Err
-	}
-	k.mu.Lock()
-	defer k.unlock()
-	if k.closed {
-		return nil, driver.ErrClosed
-	}
-	s.gate = k.gate(&Terms{
+func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, want engine.Want) (*Share, error) {
+	terms := &engine.Terms{
 		Name: claim.Name, Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
 		Owner: claim.Owner, Record: claim.Record,
-	})
-	s.gate.seats++
-	s.confirm(sent, r.TTL)
-	h := &Hold{seat: s, token: token, since: sent, refs: 1}
-	s.add(h)
-	k.renewals.fix(s)
-	return h, nil
+	}
+	s := k.shard(claim.Name)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, driver.ErrClosed
+	}
+	n := s.name(k, claim.Name)
+	now := n.enterEvent(k.clock.now())
+	slot := n.engine.Attach(now, terms, token, want.MaxHold)
+	c := n.newClaim(slot, *claim)
+	c.Client, c.Wait = k.id, terms.Wait()
+	attached := make(chan attachment, 1)
+	c.attached = attached
+	var t todo
+	n.finish(now, &t)
+	s.mu.Unlock()
+	k.first(&t, ctx)
+	a := <-attached
+	if a.share != nil {
+		return a.share, nil
+	}
+	return nil, k.errorOnce(ctx, &a.verdict, terms)
+}
+
+// errorOnce is errorOf for a request that is sent once, and ends with its caller's context.
+func (k *Keeper) errorOnce(ctx context.Context, v *engine.Verdict, t *engine.Terms) error {
+	switch {
+	case v.Code != engine.Unreachable:
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case v.Err != nil && !errors.Is(v.Err, engine.ErrSilent):
+		return driver.Unreachable(v.Err)
+	}
+	return k.errorOf(v, t)
+}
+
+// An attachment is what came of taking a claim up.
+type attachment struct {
+	share   *Share // nil if it could not be
+	verdict engine.Verdict
 }

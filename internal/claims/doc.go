@@ -1,15 +1,12 @@
-// Package claims keeps the claims of one process in a store: it has them enter and wait there, renews them while their
-// leases are held, ends those leases before the store can give the lock to somebody else, and takes the claims out.
+// Package claims runs package engine, which decides, for a whole client: it holds the locks, reads the clock, calls the
+// driver, and answers goroutines.
 //
-// A process queues once, and its goroutines take turns: however many want a lock, the store sees at most one claim of
-// theirs that holds and one that waits (for permits, one that waits). A turn costs no round trip, has a token of its
-// own, and is bounded in number and in time, so that other processes are not starved.
+//	goroutines ──► Acquire, Release ──► engine ──► effects ──► driver.Driver
+//	                                      ▲  ▲                      │
+//	                  timekeeper: Tick ───┘  └──── Answer ──────────┘
 //
-//	goroutines ──► gate ──► seat ──► driver.Driver
-//	               (line)   (claim)
-//	                          ▲
-//	                       renewer      one goroutine for all seats
-//
-// A [Keeper] has a gate for each name in use, where goroutines stand in line. A seat is one claim in the store. A
-// [Hold] is one turn on it.
+// A [Keeper] has a name for each name in use, with an engine of its own. Names are spread over shards, each with a lock
+// of its own, so that names do not wait for each other. One goroutine, the timekeeper, tells engines the time and has
+// claims of all names renewed in batches. Requests run in the goroutine that needs the answer or in a worker, always on
+// a context of the keeper's own; see [call].
 package claims

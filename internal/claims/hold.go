@@ -1,170 +1,274 @@
 package claims
 
 import (
-	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
 )
 
-// A Hold is one turn on a claim. It may be shared, and is over when all shares are given back, or when it is lost. It is
-// guarded by the keeper's mu.
+// A Hold is one turn on a claim. It has one share or more, and is over when all are given back, or when it is lost.
 type Hold struct {
-	seat   *seat
-	index  int // in seat.holds
-	token  int64
-	since  time.Duration
-	until  time.Duration // MaxHold's end; 0 means none
-	linger time.Duration
-	refs   int   // shares
-	over   error // why it is over
-	ends   []func(error)
+	c        *claim
+	token    int64
+	until    engine.Time // MaxHold's end, or never
+	slot     engine.Slot
+	shares   int32      // not given back
+	released chan error // whoever gives the last share back waits here for the store's answer
+	first    Share
+	rare     *rare // what few holds need; nil until then
 }
 
-// Terms are those of its claim.
-func (h *Hold) Terms() *Terms { return &h.seat.gate.terms }
+// A rare is what few holds need.
+type rare struct {
+	others   []*Share            // given out by Share, and not back yet
+	detached chan engine.Verdict // whoever detaches it waits here
+}
+
+// A Share is one owner's part of a hold.
+type Share struct {
+	hold  *Hold
+	over  atomic.Pointer[ending] // set once; nil while the share can be trusted until its deadline
+	ends  *whenOver              // guarded by the shard's mu, as given is
+	given bool                   // back
+}
+
+type ending struct{ err error }
+
+var released = &ending{ErrReleased}
+
+// A whenOver is a function that is called with the reason when a share is over, and those that were named before it.
+type whenOver struct {
+	f    func(error)
+	next *whenOver
+}
+
+// newHold makes a hold of what the engine granted.
+func (n *name) newHold(slot engine.Slot) *Share {
+	at, token, until := n.engine.Turn(slot)
+	h := &Hold{c: n.claimAt(at), slot: slot, token: token, until: until, shares: 1}
+	h.first.hold = h
+	set(&n.holds, slot, h)
+	return &h.first
+}
+
+// more returns room for what few holds need.
+func (h *Hold) more() *rare {
+	if h.rare == nil {
+		h.rare = &rare{}
+	}
+	return h.rare
+}
+
+// Claim is what the hold is a turn on. It must not be changed.
+func (s *Share) Claim() *driver.Claim { return &s.hold.c.Claim }
 
 // Token is its fencing token.
-func (h *Hold) Token() int64 { return h.token }
+func (s *Share) Token() int64 { return s.hold.token }
 
-// Share makes another share of the hold. The error is why it is over.
-func (h *Hold) Share() error {
-	k := h.seat.k
-	k.mu.Lock()
-	defer k.unlock()
-	h.look(k.clock.now())
-	if h.over == nil {
-		h.refs++
+// MaxHold returns for how long the hold may go on by its MaxHold, or 0 if it has none.
+func (s *Share) MaxHold() time.Duration {
+	if s.hold.until == engine.Never {
+		return 0
 	}
-	return h.over
+	return max(1, s.hold.until-s.hold.c.n.k.clock.now())
 }
 
-// Check returns nil while the hold can be trusted, by a look at the clock; else why it is over.
-func (h *Hold) Check() error {
-	k := h.seat.k
-	k.mu.Lock()
-	defer k.unlock()
-	h.look(k.clock.now())
-	return h.over
-}
-
-// Left returns for how long the hold can be trusted if it is not renewed any more, and whether the last renewal failed.
-// A hold that is over has nothing left.
-func (h *Hold) Left() (left time.Duration, jeopardy bool) {
-	k := h.seat.k
-	k.mu.Lock()
-	defer k.unlock()
-	now := k.clock.now()
-	h.look(now)
-	if h.over != nil {
-		return 0, false
+// Check returns nil while the share can be trusted, by a look at the clock; else why it is over. It takes no lock unless
+// the deadline has come.
+func (s *Share) Check() error {
+	if o := s.over.Load(); o != nil {
+		return o.err
 	}
-	end := h.seat.deadline
-	if h.until != 0 {
-		end = min(end, h.until)
+	h := s.hold
+	if now := h.c.n.k.clock.now(); now < engine.Time(h.c.deadline.Load()) && now < h.until {
+		return nil
 	}
-	return end - now, h.seat.failure != nil
-}
-
-// WhenOver has f called with the reason when the hold is over, at once if it is.
-func (h *Hold) WhenOver(f func(error)) {
-	k := h.seat.k
-	k.mu.Lock()
-	defer k.unlock()
-	if err := h.over; err != nil {
-		k.later = append(k.later, func() { f(err) })
-		return
-	}
-	h.ends = append(h.ends, f)
+	return s.look()
 }
 
 // look ends what is over by the clock.
-func (h *Hold) look(now time.Duration) {
-	if h.over != nil {
-		return
+func (s *Share) look() error {
+	n := s.hold.c.n
+	n.shard.mu.Lock()
+	if s.over.Load() == nil && n.holds[s.hold.slot] == s.hold {
+		now := n.enterEvent(n.k.clock.now())
+		n.engine.Tick(now)
+		var t todo
+		n.finish(now, &t)
+		n.shard.mu.Unlock()
+		t.do()
+	} else {
+		n.shard.mu.Unlock()
 	}
-	if now >= h.seat.deadline {
-		h.seat.lose(Expired, now)
-	} else if h.until != 0 && now >= h.until {
-		h.outstay(now)
+	if o := s.over.Load(); o != nil {
+		return o.err
+	}
+	return nil
+}
+
+// Left returns for how long the share can be trusted if it is not renewed any more, and whether the last renewal failed.
+// A share that is over has nothing left.
+func (s *Share) Left() (left time.Duration, jeopardy bool) {
+	if s.Check() != nil {
+		return 0, false
+	}
+	h := s.hold
+	end := min(engine.Time(h.c.deadline.Load()), h.until)
+	return max(0, end-h.c.n.k.clock.recent()), h.c.jeopardy.Load()
+}
+
+// WhenOver has f called with the reason when the share is over, at once if it is.
+func (s *Share) WhenOver(f func(error)) {
+	mu := &s.hold.c.n.shard.mu
+	mu.Lock()
+	o := s.over.Load()
+	if o == nil {
+		s.ends = &whenOver{f, s.ends}
+	}
+	mu.Unlock()
+	if o != nil {
+		f(o.err)
 	}
 }
 
-// outstay ends a hold that was held as long as it may be. Its claim is not renewed any more, but stays until it is
-// released or runs out, since the work under it may not have stopped.
-func (h *Hold) outstay(now time.Duration) {
-	h.seat.frozen = true
-	h.lose(&Lost{Reason: HeldLong}, now)
-}
-
-func (h *Hold) lose(err *Lost, now time.Duration) {
-	if h.over != nil {
-		return
-	}
-	k := h.seat.k
-	k.tell(Event{Kind: Ended, Name: h.seat.claim.Name, Token: h.token, Held: now - h.since, Err: err})
-	h.end(err)
-}
-
-// end makes the hold over, for this reason.
-func (h *Hold) end(err error) {
-	h.over = err
-	for _, f := range h.ends {
-		h.seat.k.later = append(h.seat.k.later, func() { f(err) })
-	}
-	h.ends = nil
-}
-
-// Release gives one share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the store,
-// which keeps the lock taken for so long after. The error is a [*Lost] if the hold was lost before; an [*Unknown] if the
-// store did not answer.
-func (h *Hold) Release(keep time.Duration) error {
-	s := h.seat
-	k := s.k
-	k.mu.Lock()
-	now := k.clock.recent()
-	h.look(now)
-	if h.refs--; h.refs > 0 {
-		defer k.unlock()
-		return h.over
-	}
-	over := h.over
-	if keep > 0 {
-		s.keep = max(s.keep, now+keep)
-	}
-	if over == nil {
-		h.end(ErrReleased)
-	}
-	s.remove(h)
-	if s.stage == lost {
-		// The store may still have the claim; now that the work under it is over, it need not run out. After closing
-		// there is nobody left to ask.
-		if len(s.holds) == 0 {
-			k.spawn(func() { _ = s.leave() })
+// Share makes another share of the hold. The error is why this one is over.
+func (s *Share) Share() (*Share, error) {
+	h := s.hold
+	n := h.c.n
+	n.shard.mu.Lock()
+	var (
+		other *Share
+		t     todo
+	)
+	if s.over.Load() == nil {
+		now := n.enterEvent(n.k.clock.now())
+		if n.engine.Share(now, h.slot) {
+			other = &Share{hold: h}
+			h.more().others = append(h.more().others, other)
+			h.shares++
 		}
-		k.unlock()
-		return over
+		n.finish(now, &t)
 	}
-	leave := s.freed(now, h.linger)
-	released := Event{Kind: Released, Name: s.claim.Name, Token: h.token, Held: now - h.since}
-	if !leave && over == nil {
-		k.tell(released)
+	n.shard.mu.Unlock()
+	t.do()
+	if other == nil {
+		return nil, s.over.Load().err
 	}
-	k.unlock()
-	if !leave {
-		return over
+	return other, nil
+}
+
+// end makes all shares of a hold over that are not.
+func (h *Hold) end(err error, t *todo) {
+	h.first.end(err, t)
+	if h.rare != nil {
+		for _, s := range h.rare.others {
+			s.end(err, t)
+		}
 	}
-	err := s.leave()
-	if over != nil {
-		return over
+}
+
+func (s *Share) end(err error, t *todo) {
+	if s.over.Load() != nil {
+		return
 	}
-	if errors.Is(err, driver.ErrGone) {
-		err = &Lost{Reason: goneFor(err)}
-		released.Kind = Ended
+	if err == ErrReleased { //nolint:errorlint // the very one
+		s.over.Store(released)
+	} else {
+		s.over.Store(&ending{err})
 	}
-	if k.conf.Observe != nil {
-		released.Err = err
-		k.conf.Observe(released)
+	// Nobody is told before.
+	if s.ends != nil {
+		t.ended = append(t.ended, ended{s.ends, err})
+		s.ends = nil
 	}
+}
+
+// Release gives the share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the store,
+// which keeps the lock taken for so long after. The error is a [*Lost] if the hold was lost before; an [*Unknown] if the
+// store did not answer; ErrReleased if it was given back before.
+func (s *Share) Release(keep time.Duration) error {
+	h := s.hold
+	n := h.c.n
+	n.shard.mu.Lock()
+	if s.given {
+		n.shard.mu.Unlock()
+		return ErrReleased
+	}
+	s.given = true
+	now := n.enterEvent(n.k.clock.recent())
+	if n.holds[h.slot] != h { // it was detached
+		n.shard.mu.Unlock()
+		return s.over.Load().err
+	}
+	code := n.engine.Release(now, h.slot, keep)
+	if code == engine.OK && n.engine.Still() && s.ends == nil && h.rare == nil {
+		// Mostly a turn just ends, and the claim lingers.
+		s.over.Store(released)
+		h.forget(s)
+		n.mind(now)
+		n.shard.mu.Unlock()
+		return nil
+	}
+	var t todo
+	n.finish(now, &t)
+	lost := s.over.Load()
+	if lost == nil {
+		s.end(ErrReleased, &t)
+		if code == engine.Pending {
+			answer, ok := n.k.channels.Get().(chan error)
+			if !ok {
+				answer = make(chan error, 1)
+			}
+			h.released = answer
+		}
+	}
+	h.forget(s)
+	n.shard.mu.Unlock()
+	if lost != nil {
+		t.do()
+		return lost.err
+	}
+	if code != engine.Pending {
+		t.do()
+		return nil
+	}
+	n.k.first(&t, nil) // the first request is Leave: the line's next claim is asked for after it
+	err := <-h.released
+	n.k.channels.Put(h.released)
 	return err
+}
+
+// forget drops a share that was given back.
+func (h *Hold) forget(s *Share) {
+	h.shares--
+	if n := h.c.n; h.shares == 0 && h.released == nil && n.holds[h.slot] == h {
+		n.holds[h.slot] = nil
+	}
+	if h.rare == nil {
+		return
+	}
+	if i := slices.Index(h.rare.others, s); i >= 0 {
+		h.rare.others = slices.Delete(h.rare.others, i, i+1)
+	}
+}
+
+// Release gives shares back at the same time, so that a store that does not answer costs Patience once. It returns the
+// first error, and whose it is.
+func Release(shares []*Share, keep time.Duration) (failed int, err error) {
+	errs := make([]error, len(shares))
+	var all sync.WaitGroup
+	for i, s := range shares {
+		all.Go(func() { errs[i] = s.Release(keep) })
+	}
+	all.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
 }

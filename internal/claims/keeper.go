@@ -3,11 +3,13 @@ package claims
 import (
 	"context"
 	"crypto/rand"
-	"errors"
+	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
 )
 
 // A Keeper keeps the claims of one process in one store.
@@ -15,22 +17,25 @@ type Keeper struct {
 	d      driver.Driver
 	traits driver.Traits
 	conf   Config
+	engine engine.Config
 	clock  *clock
 	id     string
-	base   context.Context // ends when the keeper is closed
-	stop   context.CancelFunc
-	work   sync.WaitGroup
+	seed   maphash.Seed
 
-	mu             sync.Mutex // guards what follows, and every gate, seat and hold; never held across I/O
-	closed         bool
-	gates          map[Terms]*gate
-	courtesies     map[string]*courtesy // by name; of stores without a queue
-	manyCourtesies int                  // how many there may be until those that are old are cleared away
-	renewals       renewer
-	later          []func() // what to do when mu is free: the caller's code must not run under it
+	shards [shards]shard
+	time   timekeeper
+	work   workers
+	events *events // nil if nobody observes
+	yields yields
 
-	jobs chan func() // to goroutines that have done one, and have a stack that has grown
-	idle int         // how many of them wait for another
+	waiters  sync.Pool // of *waiter; the keeper's own, since channels must not leave a test's bubble
+	channels sync.Pool // of chan error with room for one, on which Release waits
+
+	base    context.Context // ends when the keeper is closed and nothing is on its way out any more
+	stop    context.CancelFunc
+	closing sync.Once
+	clears  sync.WaitGroup // names whose claims are on their way out, once the keeper is closed
+	failed  error          // of the driver's Close
 }
 
 // A Config is a keeper's settings, none of them left out but Observe and Slept.
@@ -39,147 +44,161 @@ type Config struct {
 	Margin   time.Duration        // how long before its end a lease is no longer trusted; 0 means a tenth, at most a second
 	Drift    float64              // how much the rates of two clocks may differ
 	Patience time.Duration        // how long a store that does not answer is asked again
-	Observe  func(Event)          // is told what happens, with no lock held
+	Observe  func(Event)          // is told what happens, by a goroutine of its own
 	Slept    func() time.Duration // how long the machine has slept since it booted; nil means to ask it
 }
+
+const shards = 32
+
+// A shard is some of the names, and what guards them.
+type shard struct {
+	next atomic.Int64 // when the first on the agenda is due
+
+	mu     sync.Mutex // guards what follows and the names, their engines, claims and holds; never held across I/O
+	closed bool
+	names  map[string]*name
+	agenda engine.Agenda[*name]
+	spare  []*name // idle ones, to be used again
+
+	effects []engine.Effect // room for those of one event
+}
+
+// maxSpare is how many idle names a shard keeps for use by others.
+const maxSpare = 16
+
+// maxStrays is how many claims of a line may be on their way out that nobody wants, before it asks for another. A caller
+// that comes then waits for one of them, for Patience at most.
+const maxStrays = 64
 
 // New returns a keeper of claims in a store, which it closes when it is closed.
 func New(d driver.Driver, conf Config) *Keeper {
 	if conf.Slept == nil {
 		conf.Slept = slept
 	}
-	k := &Keeper{
-		d: d, traits: d.Traits(), conf: conf, clock: newClock(conf.Slept), id: rand.Text(), gates: map[Terms]*gate{}, courtesies: map[string]*courtesy{},
-		renewals: renewer{next: never, kick: make(chan struct{}, 1)}, jobs: make(chan func(), maxIdle),
+	k := &Keeper{d: d, traits: d.Traits(), conf: conf, clock: newClock(conf.Slept), id: rand.Text(), seed: maphash.MakeSeed()}
+	k.engine = engine.Config{
+		Turn: conf.Turn, Patience: conf.Patience, Strays: maxStrays, Ordered: k.traits.Ordered, Observed: conf.Observe != nil, Trusted: k.trusted, Jitter: jitter,
+	}
+	for i := range k.shards {
+		k.shards[i].names = map[string]*name{}
+		k.shards[i].next.Store(int64(engine.Never))
 	}
 	k.base, k.stop = context.WithCancel(context.Background())
+	k.time.init()
+	k.work.init()
+	if conf.Observe != nil {
+		k.events = newEvents(conf.Observe)
+	}
 	if a, ok := d.(driver.Alerter); ok {
 		a.Alert(k.endangered)
 	}
-	k.work.Go(k.run)
+	k.work.group.Go(k.keepTime)
 	return k
 }
 
+// shard returns the shard of a name.
+func (k *Keeper) shard(text string) *shard {
+	return &k.shards[maphash.String(k.seed, text)%shards]
+}
+
 // Close ends everything that waits, and every lease that is held; it takes unused and waiting claims out of the store,
-// but not those under leases that were not released, and closes the store. Closing twice is harmless.
+// but not those under leases that were not released, and closes the store. It lasts for Patience at most, and the time
+// that the driver's own Close takes. Closing twice is harmless.
 func (k *Keeper) Close() error {
-	k.mu.Lock()
-	if !k.closed {
-		now := k.clock.now()
-		for _, g := range k.gates {
-			g.fail(driver.ErrClosed)
-			g.move(now)
+	k.closing.Do(func() {
+		end := time.Now().Add(k.conf.Patience)
+		for i := range k.shards {
+			k.closeShard(&k.shards[i])
 		}
-		for h := &k.renewals.heap; len(*h) > 0; {
-			if s := (*h)[0]; len(s.holds) == 0 {
-				s.retire()
-			} else {
-				s.lose(Shutdown, now)
+		k.clears.Wait()
+		k.stop()
+		k.work.close()
+		k.failed = k.d.Close()
+		if k.events != nil {
+			k.events.close(time.Until(end))
+		}
+	})
+	return k.failed
+}
+
+func (k *Keeper) closeShard(s *shard) {
+	var t todo
+	s.mu.Lock()
+	s.closed = true
+	for _, n := range s.names {
+		now := n.enterEvent(k.clock.now())
+		n.engine.Close(now)
+		if n.engine.Clearing() {
+			n.clears = true
+			k.clears.Add(1)
+		}
+		n.finish(now, &t)
+	}
+	s.mu.Unlock()
+	t.do()
+}
+
+// Names returns how many names the keeper has something to do with.
+func (k *Keeper) Names() int {
+	n := 0
+	for i := range k.shards {
+		s := &k.shards[i]
+		s.mu.Lock()
+		n += len(s.names)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// trusted returns until when a lease is trusted that the store confirmed: counted from before the request was sent,
+// since the store began it at some moment after that, and less what two clocks may drift apart (Gray and Cheriton,
+// SOSP 1989).
+func (k *Keeper) trusted(sent, ttl time.Duration) time.Duration {
+	return sent + TrustedFor(ttl, k.conf.Margin, k.conf.Drift) - k.traits.Granularity
+}
+
+// TrustedFor is how much of a lease is trusted: less than half of it never goes to the margin.
+func TrustedFor(ttl, margin time.Duration, drift float64) time.Duration {
+	if margin == 0 {
+		margin = min(ttl/10, time.Second)
+	}
+	return ttl - time.Duration(2*drift*float64(ttl)) - min(margin, ttl/2)
+}
+
+// ghost returns when a claim that may stand in the store has run out, if it entered by now.
+func (k *Keeper) ghost(t *engine.Terms) time.Time {
+	ttl := t.TTL
+	return time.Now().Add(ttl + time.Duration(2*k.conf.Drift*float64(ttl)) + k.traits.Granularity)
+}
+
+// endangered has claims renewed at once, as a driver that saw them in danger asks for.
+func (k *Keeper) endangered(ids ...string) {
+	in := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		in[id] = true
+	}
+	for i := range k.shards {
+		var t todo
+		s := &k.shards[i]
+		s.mu.Lock()
+		for _, n := range s.names {
+			for _, c := range n.claims {
+				if c != nil && in[c.ID] {
+					now := n.enterEvent(k.clock.now())
+					n.engine.Alarm(now, c.slot)
+					n.finish(now, &t)
+				}
 			}
 		}
-		k.closed = true
-	}
-	k.unlock()
-	k.stop()
-	k.work.Wait()
-	return k.d.Close()
-}
-
-// maxIdle is how many goroutines are kept for another job.
-const maxIdle = 8
-
-// spawn runs f in a goroutine that Close waits for, unless the keeper is closed already. The caller holds mu.
-func (k *Keeper) spawn(f func()) {
-	switch {
-	case k.closed:
-	case k.idle > 0:
-		k.idle--
-		k.jobs <- f // has room for one each
-	default:
-		k.work.Go(func() { k.toil(f) })
+		s.mu.Unlock()
+		t.do()
 	}
 }
 
-// toil does one job after another, until there are too many who would wait for the next, or the keeper is closed.
-func (k *Keeper) toil(f func()) {
-	for {
-		f()
-		k.mu.Lock()
-		if k.closed || k.idle == maxIdle {
-			k.mu.Unlock()
-			return
-		}
-		k.idle++
-		k.mu.Unlock()
-		select {
-		case f = <-k.jobs:
-		case <-k.base.Done():
-			select {
-			case f = <-k.jobs: // given just before
-			default:
-				return
-			}
-		}
-	}
-}
-
-// tell has the observer told when mu is free. The caller holds mu.
-func (k *Keeper) tell(e Event) {
-	if observe := k.conf.Observe; observe != nil {
-		k.later = append(k.later, func() { observe(e) })
-	}
-}
-
-// unlock frees mu, and does what had to wait for that.
-func (k *Keeper) unlock() {
-	later := k.later
-	k.later = nil
-	k.mu.Unlock()
-	for _, f := range later {
-		f()
-	}
-}
-
-// depart takes a claim out of the store, on a context of its own, and asks again while the store does not answer and
-// patience lasts.
-func (k *Keeper) depart(d *driver.Departure) error {
-	ctx, cancel := context.WithTimeout(context.Background(), k.conf.Patience)
-	defer cancel()
-	var (
-		pause  backoff
-		unsure bool
-	)
-	for {
-		err := k.d.Leave(ctx, d)
-		switch {
-		case err == nil, unsure && errors.Is(err, driver.ErrGone): // an earlier try may have been the one that did it
-			return nil
-		case driver.IsRejected(err) && !driver.IsUnreachable(err):
-			return err
-		}
-		unsure = unsure || !driver.IsRejected(err)
-		if pause.wait(ctx, k.conf.Patience, err) != nil {
-			return &Unknown{Until: k.ghost(d.Claim), Err: err}
-		}
-	}
-}
-
-// sweep takes a claim out of the store that may stand there, or may yet arrive: a request that was never answered can
-// be on its way for a while. It looks again until it was there once, or patience ends.
-func (k *Keeper) sweep(claim *driver.Claim) {
-	ctx, cancel := context.WithTimeout(context.Background(), k.conf.Patience)
-	defer cancel()
-	for pause := (backoff{}); ; {
-		err := k.d.Leave(ctx, &driver.Departure{Claim: claim})
-		if err == nil || errors.Is(err, driver.ErrClosed) || pause.wait(ctx, 0, nil) != nil {
-			return
-		}
-	}
-}
-
-// Gates returns how many names the keeper has something to do with.
-func (k *Keeper) Gates() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.gates)
+// HoldStill runs f with the lock of a name taken, for tests of what waits for nobody.
+func (k *Keeper) HoldStill(text string, f func()) {
+	s := k.shard(text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
 }

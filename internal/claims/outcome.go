@@ -1,19 +1,24 @@
 package claims
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
 )
 
-// ErrReleased is why a hold is over that was released.
-var ErrReleased = errors.New("the lease is already released")
+// Why a hold is over that was not lost, and why one cannot be detached.
+var (
+	ErrReleased = errors.New("the lease is already released")
+	ErrShared   = errors.New("the claim is shared inside this process")
+)
 
-// A Held says who is in the way of a try.
+// A Held says who is in the way.
 type Held struct {
-	By        string // the holder's record
+	By        string // the holder's record; empty if the store does not tell
 	Remaining time.Duration
 }
 
@@ -21,11 +26,11 @@ func (e *Held) Error() string { return "held" }
 
 // A Lost says why a hold ended before it was released, or why a claim lost its place.
 type Lost struct {
-	Reason Reason
+	Reason engine.Reason
 	Err    error // the last failure to renew, if there was one
 }
 
-func (e *Lost) Error() string { return e.Reason.String() }
+func (e *Lost) Error() string { return ReasonText(e.Reason) }
 
 // An Unknown says that the store may or may not have applied a request.
 type Unknown struct {
@@ -37,70 +42,95 @@ func (e *Unknown) Error() string { return e.Err.Error() }
 
 func (e *Unknown) Unwrap() error { return e.Err }
 
-func isHeld(err error) bool {
-	_, ok := errors.AsType[*Held](err)
-	return ok
+// A GaveUp says that the caller's context ended, and what was in the way by then.
+type GaveUp struct {
+	Cause error // of the context
+	Held  *Held // somebody was, unless it is nil
+	Err   error // else, the last failure to ask the store; nil if there was none
 }
 
-// A Reason says why a hold was lost.
-type Reason int
+func (e *GaveUp) Error() string { return e.Cause.Error() }
 
-// The reasons.
-const (
-	Expired     Reason = iota + 1 // it could not be renewed before its deadline
-	Removed                       // the store no longer has the claim
-	Suspended                     // the machine slept past the deadline
-	HeldLong                      // it was held for Want.MaxHold
-	Shutdown                      // the keeper was closed
-	SessionOver                   // the session that the claim lived in is over
-)
+func (e *GaveUp) Unwrap() error { return e.Cause }
 
-// goneFor is the reason behind a driver's [driver.ErrGone].
-func goneFor(err error) Reason {
-	if errors.Is(err, driver.ErrSession) {
-		return SessionOver
-	}
-	return Removed
-}
-
-// String says it in words.
-func (r Reason) String() string {
+// ReasonText says a reason in words.
+func ReasonText(r engine.Reason) string {
 	switch r {
-	case Expired:
+	case engine.Expired:
 		return "it could not be renewed in time"
-	case Removed:
+	case engine.Removed:
 		return "the store no longer has it"
-	case Suspended:
+	case engine.Suspended:
 		return "the machine was suspended past its deadline"
-	case HeldLong:
+	case engine.HeldLong:
 		return "it was held as long as it may be"
-	case Shutdown:
+	case engine.Shutdown:
 		return "its client was closed"
-	case SessionOver:
+	case engine.SessionOver:
 		return "the session that it lived in is over"
 	}
 	return fmt.Sprintf("reason %d", int(r))
 }
 
-// An Event is one thing that happened. Not all fields go with every kind.
-type Event struct {
-	Kind                 Kind
-	Name                 string
-	Token                int64
-	Waited, Margin, Held time.Duration
-	Local                bool
-	Err                  error
+// errorOf is the error of a verdict on a claim with these terms, or nil.
+func (k *Keeper) errorOf(v *engine.Verdict, t *engine.Terms) error {
+	switch v.Code {
+	case engine.Held:
+		return heldBy(v)
+	case engine.Lost:
+		return &Lost{Reason: v.Reason, Err: v.Err}
+	case engine.Refused:
+		return v.Err
+	case engine.Unreachable:
+		return k.unreachable(v.Err)
+	case engine.Doubtful:
+		return &Unknown{Until: k.ghost(t), Err: k.unreachable(v.Err)}
+	case engine.Closed:
+		return driver.ErrClosed
+	case engine.Shared:
+		return ErrShared
+	}
+	return nil
 }
 
-// A Kind says what happened.
-type Kind int
+func heldBy(v *engine.Verdict) *Held {
+	return &Held{By: v.Blocker.Record, Remaining: v.Blocker.Remaining}
+}
 
-// The kinds of events.
-const (
-	Acquired    Kind = iota + 1 // a turn began
-	Waiting                     // a claim stands in the store's queue and does not hold yet
-	Renewed                     // the store confirmed a renewal
-	Jeopardized                 // a renewal failed; it is tried again until the deadline
-	Ended                       // a hold ended before it was released
-	Released                    // a hold was released
-)
+// unreachable says that the store was asked in vain.
+func (k *Keeper) unreachable(err error) error {
+	if err == nil {
+		err = engine.ErrSilent
+	}
+	return driver.Unreachable(fmt.Errorf("tried for %v: %w", k.conf.Patience, err))
+}
+
+// outcomeOf translates a driver's error.
+func outcomeOf(err error) engine.Outcome {
+	if err == nil {
+		return engine.Answered
+	}
+	switch driver.OutcomeOf(err) {
+	case driver.OutcomeUnsent:
+		return engine.Unsent
+	case driver.OutcomeRefused:
+		switch {
+		case driver.IsUnreachable(err):
+			return engine.Unsent
+		case errors.Is(err, driver.ErrSession):
+			return engine.Adrift
+		case errors.Is(err, driver.ErrGone):
+			return engine.Absent
+		}
+		return engine.Rejected
+	}
+	return engine.Unknown
+}
+
+// failure is a driver's error as people are to see it. The end of a request's own context is the store's silence.
+func failure(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return engine.ErrSilent
+	}
+	return err
+}

@@ -104,8 +104,8 @@ func Says(t testing.TB, err error, parts ...string) {
 // Marks checks what an error says about the request and the store.
 func Marks(t testing.TB, err error, rejected, unreachable bool) {
 	t.Helper()
-	if driver.IsRejected(err) != rejected || driver.IsUnreachable(err) != unreachable {
-		t.Errorf("%v: rejected %v, unreachable %v; want %v, %v", err, driver.IsRejected(err), driver.IsUnreachable(err), rejected, unreachable)
+	if driver.NotApplied(err) != rejected || driver.IsUnreachable(err) != unreachable {
+		t.Errorf("%v: rejected %v, unreachable %v; want %v, %v", err, driver.NotApplied(err), driver.IsUnreachable(err), rejected, unreachable)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile"
 	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
 	_ "github.com/stilelock/stile/etcd"
-	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 	_ "github.com/stilelock/stile/mysql"
 	_ "github.com/stilelock/stile/postgres"
 	_ "github.com/stilelock/stile/redis"
@@ -59,7 +59,7 @@ func (l *stileLocker) try(ctx context.Context, name string) (string, bool, error
 
 // ticket is the number that the store gave the claim, which is what the tokens of others are. A ticket is good for many
 // tokens of stile's, one for each turn.
-func ticket(l *stile.Lease) string { return strconv.FormatInt(l.Token()/claims.Turns, 10) }
+func ticket(l *stile.Lease) string { return strconv.FormatInt(l.Token()/engine.Turns, 10) }
 
 // believes reports whether the lease says that it is held.
 func (l *stileLocker) believes() (bool, error) { return l.held.Check() == nil, nil }

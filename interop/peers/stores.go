@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -41,7 +41,7 @@ func (w *setting) run(url string) kind {
 	return w.program("stile run", func(name string) []string {
 		return []string{
 			filepath.Join(w.bin, "stile"), "run", "--url", url, "--ttl", session.String(), name, "--",
-			"sh", "-c", fmt.Sprintf("echo held $((STILE_TOKEN / %d)); exec tail -f /dev/null", claims.Turns),
+			"sh", "-c", fmt.Sprintf("echo held $((STILE_TOKEN / %d)); exec tail -f /dev/null", engine.Turns),
 		}
 	})
 }

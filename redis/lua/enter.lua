@@ -16,7 +16,7 @@ local rest = queue -- what the claim would join
 if string.find(ARGV[11], 'r', 1, true) and owner ~= '' then
   rest = {}
   for _, e in ipairs(queue) do
-    if text(e, OWNER) ~= owner or text(e, CLIENT) == client then
+    if e[STATE] == LEFT or text(e, OWNER) ~= owner or text(e, CLIENT) == client then
       rest[#rest + 1] = e
     end
   end

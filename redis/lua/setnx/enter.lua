@@ -14,6 +14,6 @@ end
 if had ~= '0' and had ~= '1' then
   return {key, id, 'gone'}
 end
-if value and not (ARGV[10] == 'r' and mine and owner ~= '' and owner == ARGV[9] and client ~= ARGV[8]) then
+if value and not (ARGV[10] == 'r' and mine and not released and owner ~= '' and owner == ARGV[9] and client ~= ARGV[8]) then
   return {key, id, 'ok', 0, 0, left, mine and 'ours' or 'foreign', standing()}
 end

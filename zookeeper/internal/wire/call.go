@@ -8,6 +8,7 @@ type Stat struct {
 	Ctime    int64 // when that was, by the wall clock of the server that led, in milliseconds since 1970
 	Owner    int64 // the session that it lives in; 0 if it is not ephemeral
 	Children int32
+	Version  int32 // how often its data were replaced
 }
 
 func (r *reader) stat() Stat {
@@ -16,9 +17,9 @@ func (r *reader) stat() Stat {
 	r.long() // mzxid
 	s.Ctime = r.long()
 	r.long() // mtime
-	r.int()  // version
-	r.int()  // cversion
-	r.int()  // aversion
+	s.Version = r.int()
+	r.int() // cversion
+	r.int() // aversion
 	s.Owner = r.long()
 	r.int() // length of the data
 	s.Children = r.int()
@@ -110,8 +111,11 @@ func CreateContainer(path string, acl ACL) *Call {
 }
 
 // Delete removes a node.
-func Delete(path string) *Call {
-	c := newCall(opDelete, path, putInt(putText(nil, path), -1), nil)
+func Delete(path string) *Call { return DeleteAt(path, -1) }
+
+// DeleteAt removes a node, unless its version is another one by now: then it is refused with [BadVersion].
+func DeleteAt(path string, version int32) *Call {
+	c := newCall(opDelete, path, putInt(putText(nil, path), version), nil)
 	c.agreed = true
 	return c
 }

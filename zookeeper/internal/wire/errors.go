@@ -18,6 +18,7 @@ const (
 	NoAuth         Code = -102
 	NodeExists     Code = -110
 	NotEmpty       Code = -111
+	BadVersion     Code = -103
 	sessionExpired Code = -112
 	InvalidACL     Code = -114
 	authFailed     Code = -115
@@ -30,7 +31,7 @@ const (
 
 var codes = map[Code]string{
 	ConnectionLoss: "the server lost the leader", Unimplemented: "unknown request", BadArguments: "bad arguments",
-	NoNode: "no such node", NoAuth: "no permission", NodeExists: "the node exists", NotEmpty: "the node has children",
+	NoNode: "no such node", NoAuth: "no permission", NodeExists: "the node exists", NotEmpty: "the node has children", BadVersion: "the node has changed",
 	sessionExpired: "the session has expired", InvalidACL: "not authenticated", authFailed: "authentication failed",
 	sessionMoved: "the session has moved to another server", QuotaExceeded: "quota exceeded", Throttled: "too many requests",
 	notReadOnly: "the server is read-only", needsSASL: "authentication required",

@@ -1,0 +1,127 @@
+package claims
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A call is the context of one request to the driver. It is the keeper's own: it ends when the request may not last any
+// longer, or when the engine cuts it. If a caller's goroutine runs the request, it also ends with that caller's context,
+// since the goroutine must return then; the engine takes that for an answer that never came, and asks again for others.
+//
+// It costs next to nothing until a driver waits for its end. A context of the standard library would start a timer and
+// register with its parent each time.
+type call struct {
+	clock  *clock
+	end    time.Duration   // by the clock
+	caller context.Context // nil if a worker runs it
+
+	mu     sync.Mutex // guards what follows
+	err    error
+	done   chan struct{} // nil until somebody asks for it
+	timer  *time.Timer
+	stop   func() bool // of the caller's context
+	afters map[*func()]struct{}
+}
+
+// begin readies a call that may last until then.
+func (c *call) begin(k *clock, end time.Duration, caller context.Context) {
+	c.clock, c.end, c.caller = k, end, caller
+}
+
+// Deadline is [context.Context.Deadline].
+func (c *call) Deadline() (time.Time, bool) { return time.Now().Add(c.left()), true }
+
+func (c *call) left() time.Duration { return c.end - c.clock.recent() }
+
+// Value is [context.Context.Value]. A request has none of its caller's values: it may be for others.
+func (c *call) Value(any) any { return nil }
+
+// Err is [context.Context.Err].
+func (c *call) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && c.done == nil {
+		// Nobody watches the time and the caller yet.
+		if c.caller != nil && c.caller.Err() != nil {
+			c.err = context.Canceled
+		} else if c.left() <= 0 {
+			c.err = context.DeadlineExceeded
+		}
+	}
+	return c.err
+}
+
+// Done is [context.Context.Done].
+func (c *call) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		} else {
+			c.timer = time.AfterFunc(c.left(), func() { c.cut(context.DeadlineExceeded) })
+			if c.caller != nil {
+				c.stop = context.AfterFunc(c.caller, func() { c.cut(context.Canceled) })
+			}
+		}
+	}
+	return c.done
+}
+
+// AfterFunc has package context tell derived contexts without a goroutine for each.
+func (c *call) AfterFunc(f func()) func() bool {
+	c.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	if c.afters == nil {
+		c.afters = map[*func()]struct{}{}
+	}
+	c.afters[&f] = struct{}{}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, waits := c.afters[&f]
+		delete(c.afters, &f)
+		return waits
+	}
+}
+
+// cut ends the context.
+func (c *call) cut(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	afters := c.afters
+	c.afters = nil
+	c.free()
+	if c.done != nil {
+		close(c.done)
+	}
+	c.mu.Unlock()
+	for f := range afters {
+		go (*f)()
+	}
+}
+
+// finish ends the context after the request has returned.
+func (c *call) finish() { c.cut(context.Canceled) }
+
+// free stops what would end the context. The caller holds mu.
+func (c *call) free() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.stop != nil {
+		c.stop()
+	}
+}

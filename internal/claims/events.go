@@ -1,0 +1,97 @@
+package claims
+
+import (
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// An Event is one thing that happened. Not all fields go with every kind.
+type Event struct {
+	engine.Event
+	Name    string
+	Err     error
+	Taken   string // of a lease that was forgotten: file and line of the call that acquired it
+	Dropped int64  // how many events were lost before this one, since the observer was too slow
+}
+
+// maxEvents is how many events may wait for the observer.
+const maxEvents = 4096
+
+// events tell an observer what happens, in order, by one goroutine. Safety comes first: leases end and locks are handed on
+// whether the observer is quick or not, and what it is too slow for is dropped and counted.
+type events struct {
+	observe func(Event)
+	ready   chan struct{} // has room for one
+	ended   chan struct{} // closed when all was told after close
+
+	mu      sync.Mutex // guards what follows
+	waiting []Event
+	dropped int64
+	closed  bool
+}
+
+func newEvents(observe func(Event)) *events {
+	e := &events{observe: observe, ready: make(chan struct{}, 1), ended: make(chan struct{})}
+	go e.run()
+	return e
+}
+
+// add has the observer told, some time later.
+func (e *events) add(v Event) {
+	e.mu.Lock()
+	if len(e.waiting) == maxEvents || e.closed {
+		e.dropped++
+	} else {
+		v.Dropped, e.dropped = e.dropped, 0
+		e.waiting = append(e.waiting, v)
+	}
+	e.mu.Unlock()
+	select {
+	case e.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (e *events) run() {
+	defer close(e.ended)
+	var spare []Event
+	for range e.ready {
+		e.mu.Lock()
+		list, closed := e.waiting, e.closed
+		e.waiting = spare[:0]
+		e.mu.Unlock()
+		for i := range list {
+			e.observe(list[i])
+		}
+		clear(list)
+		if spare = list; closed {
+			return
+		}
+	}
+}
+
+// close waits until the observer was told of everything, for so long at most: it may be the observer that closes.
+func (e *events) close(most time.Duration) {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	select {
+	case e.ready <- struct{}{}:
+	default:
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-e.ended:
+	case <-timer.C:
+	}
+}
+
+// tell has the observer told of an event of a name.
+func (n *name) tell(f *engine.Effect, err error) {
+	if n.k.events != nil {
+		n.k.events.add(Event{Event: f.Event, Name: n.text, Err: err})
+	}
+}

@@ -1,0 +1,294 @@
+package claims
+
+import (
+	"context"
+	"crypto/rand"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// A name is an engine, and what belongs to its slots. The shard's mu guards it.
+type name struct {
+	k      *Keeper
+	shard  *shard
+	text   string
+	engine *engine.Engine
+
+	waiters []*waiter // by slot
+	claims  []*claim
+	holds   []*Hold
+
+	due    engine.Item[*name]
+	wants  engine.Time // when that is
+	clears bool        // Close waits until its claims are out of the store
+}
+
+// A claim is one acquisition as the driver and its holders see it. It is new for each id.
+type claim struct {
+	driver.Claim // its driver's while a request is out: only Ticket ever changes, before it holds
+	departure    driver.Departure
+	n            *name
+	slot         engine.Slot
+	attached     chan attachment // whoever attaches it waits here
+	out          *call           // the request that is out
+
+	deadline atomic.Int64 // until when it is trusted; an End reaches its holds before it comes
+	jeopardy atomic.Bool  // the last renewal failed
+}
+
+// name returns the shard's name of that text, new if there is none.
+func (s *shard) name(k *Keeper, text string) *name {
+	n := s.names[text]
+	if n != nil {
+		return n
+	}
+	if last := len(s.spare) - 1; last >= 0 {
+		n = s.spare[last]
+		s.spare = s.spare[:last]
+	} else {
+		n = &name{k: k, shard: s, engine: engine.New(&k.engine)}
+		n.due.Value = n
+	}
+	n.text, n.wants = text, engine.Never
+	s.names[text] = n
+	return n
+}
+
+// set puts a value into a slot.
+func set[T any](all *[]T, at engine.Slot, v T) {
+	for int(at) >= len(*all) {
+		var zero T
+		*all = append(*all, zero)
+	}
+	(*all)[at] = v
+}
+
+// enterEvent readies the engine for an event at that time.
+func (n *name) enterEvent(now engine.Time) engine.Time {
+	n.engine.Use(n.shard.effects)
+	n.engine.Slept = engine.Time(n.k.clock.asleep.Load())
+	return now
+}
+
+// A todo is what is to be done after an event, when the shard's mu is free.
+type todo struct {
+	k       *Keeper
+	now     engine.Time // of the event
+	send    send        // the first request, which the goroutine may run that caused it
+	more    []send
+	extends []send // renewals, which go in batches
+	ended   []ended
+}
+
+// An ended is a share that is over, and why.
+type ended struct {
+	tell *whenOver
+	err  error
+}
+
+// A send is a request that the engine asks for.
+type send struct {
+	c      *claim
+	call   *call // its context; nil for a renewal that goes in a batch
+	verb   engine.Verb
+	number uint64
+	limit  time.Duration
+}
+
+// finishOwn finishes an event of a goroutine that has nothing else to do with the shard, and frees its mu.
+func (n *name) finishOwn(now engine.Time) {
+	if n.engine.Still() {
+		n.mind(now)
+		n.shard.mu.Unlock()
+		return
+	}
+	var t todo
+	n.finish(now, &t)
+	n.shard.mu.Unlock()
+	t.do()
+}
+
+// finish applies the effects of an event. The caller holds the shard's mu, and calls do on the todo when it is free. A
+// todo may be that of several events.
+func (n *name) finish(now engine.Time, t *todo) {
+	t.k, t.now = n.k, now
+	if effects := n.engine.Effects(); len(effects) > 0 {
+		for i := range effects {
+			n.apply(&effects[i], t)
+		}
+		clear(effects) // they hold on to what they name
+		n.shard.effects = effects[:0]
+	}
+	n.mind(now)
+}
+
+func (n *name) apply(f *engine.Effect, t *todo) {
+	switch f.Do {
+	case engine.Send:
+		t.add(n.request(f))
+	case engine.Cut:
+		if c := n.claims[f.Claim]; c.out != nil {
+			c.out.finish()
+		}
+	case engine.Trust:
+		c := n.claimAt(f.Claim)
+		c.deadline.Store(int64(f.Until))
+		c.jeopardy.Store(f.Err != nil)
+	case engine.Grant:
+		n.waiters[f.Waiter].answer <- answer{share: n.newHold(f.Hold)}
+		n.waiters[f.Waiter] = nil
+	case engine.Fail:
+		w := n.waiters[f.Waiter]
+		n.waiters[f.Waiter] = nil
+		w.answer <- answer{err: n.k.errorOf(&f.Verdict, &w.want.Terms)}
+	case engine.End:
+		n.holds[f.Hold].end(&Lost{Reason: f.Reason, Err: f.Err}, t)
+		n.tell(f, &Lost{Reason: f.Reason, Err: f.Err})
+	case engine.Done:
+		n.done(f, t)
+	case engine.Gone:
+		if int(f.Claim) < len(n.claims) { // else nothing was ever asked for it
+			n.claims[f.Claim] = nil
+		}
+	case engine.Tell:
+		n.tell(f, f.Err)
+	}
+}
+
+// request readies a request of a claim.
+func (n *name) request(f *engine.Effect) send {
+	c := n.claimAt(f.Claim)
+	s := send{c: c, verb: f.Verb, number: f.Number, limit: f.Limit}
+	if f.Verb != engine.Extend {
+		s.call = &call{}
+		c.out, c.departure.Keep = s.call, f.Keep
+	}
+	return s
+}
+
+// claimAt returns the claim in a slot, new if the engine has just begun it.
+func (n *name) claimAt(at engine.Slot) *claim {
+	if int(at) < len(n.claims) && n.claims[at] != nil {
+		return n.claims[at]
+	}
+	t, try := n.engine.Asked(at)
+	return n.newClaim(at, driver.Claim{
+		Name: t.Name, ID: rand.Text(), Client: n.k.id, Weight: t.Weight, Capacity: t.Capacity,
+		TTL: t.TTL, Wait: t.Wait(), Delay: t.Delay, Try: try, Owner: t.Owner, Reclaim: t.Reclaim, Record: t.Record,
+	})
+}
+
+func (n *name) newClaim(at engine.Slot, asked driver.Claim) *claim {
+	c := &claim{n: n, slot: at, Claim: asked}
+	c.departure.Claim = &c.Claim
+	set(&n.claims, at, c)
+	return c
+}
+
+// done answers whoever released, detached or attached.
+func (n *name) done(f *engine.Effect, t *todo) {
+	switch f.Verb {
+	case engine.Enter:
+		a := attachment{verdict: f.Verdict}
+		if f.Code == engine.OK {
+			a.share = n.newHold(f.Hold)
+		}
+		n.claims[f.Claim].attached <- a
+	case engine.Renew:
+		h := n.holds[f.Hold]
+		if f.Code == engine.OK {
+			h.end(ErrReleased, t)
+			n.holds[f.Hold] = nil
+		}
+		h.rare.detached <- f.Verdict
+	case engine.Leave:
+		h := n.holds[f.Hold]
+		n.holds[f.Hold] = nil
+		err := n.k.errorOf(&f.Verdict, &engine.Terms{TTL: h.c.TTL})
+		n.tell(f, err)
+		h.released <- err
+	}
+}
+
+// mind has the timekeeper come when the engine wants it, and forgets a name that has nothing to do.
+func (n *name) mind(now engine.Time) {
+	s := n.shard
+	if n.clears && !n.engine.Clearing() {
+		n.clears = false
+		n.k.clears.Done()
+	}
+	if !n.engine.Idle() {
+		if due := n.engine.Due(); due != n.wants {
+			n.wants = due
+			s.agenda.Set(&n.due, due)
+			s.next.Store(int64(s.agenda.Next()))
+			n.k.time.wake(due, now)
+		}
+		return
+	}
+	if s.names[n.text] != n {
+		return // a late answer to a name that was forgotten
+	}
+	delete(s.names, n.text)
+	s.agenda.Remove(&n.due)
+	s.next.Store(int64(s.agenda.Next()))
+	n.engine.Reset()
+	if len(s.spare) < maxSpare {
+		s.spare = append(s.spare, n)
+	}
+}
+
+func (t *todo) add(s send) {
+	switch {
+	case s.verb == engine.Extend:
+		t.extends = append(t.extends, s)
+	case t.send.c == nil:
+		t.send = s
+	default:
+		t.more = append(t.more, s)
+	}
+}
+
+// do runs the requests in workers, and ends contexts. The shard's mu must be free.
+func (t *todo) do() {
+	if t.send.c != nil {
+		t.k.run(t.send)
+		t.send.c = nil
+	}
+	t.rest()
+}
+
+// rest does all but the first request.
+func (t *todo) rest() {
+	for _, s := range t.more {
+		t.k.run(s)
+	}
+	if len(t.extends) > 0 {
+		t.k.extend(t.extends)
+	}
+	for _, e := range t.ended {
+		for w := e.tell; w != nil; w = w.next {
+			w.f(e.err)
+		}
+	}
+}
+
+// run has a worker run a request.
+func (k *Keeper) run(s send) {
+	k.work.run(func() { k.requests(s) })
+}
+
+// first runs the first request of a todo in this goroutine, whose caller's context may be nil, and has workers run the
+// rest.
+func (k *Keeper) first(t *todo, caller context.Context) {
+	s := t.send
+	t.send = send{}
+	t.rest()
+	if s.c != nil {
+		next := k.request(&s, t.now, caller)
+		next.do()
+	}
+}

@@ -1,0 +1,117 @@
+package claims
+
+import (
+	"context"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// requests runs a request and what follows from it, one after the other, in a worker.
+func (k *Keeper) requests(s send) {
+	for s.c != nil {
+		t := k.request(&s, k.clock.recent(), nil)
+		s, t.send = t.send, send{}
+		t.rest()
+	}
+}
+
+// request runs one request and tells the engine of the answer. It is sent after that time. With a caller, it ends with that
+// caller's context too.
+func (k *Keeper) request(s *send, sent engine.Time, caller context.Context) (t todo) {
+	r := k.ask(s, sent, caller)
+	n := s.c.n
+	n.shard.mu.Lock()
+	defer n.shard.mu.Unlock()
+	if s.c.out == s.call {
+		s.c.out = nil
+	}
+	if r.Place.Ticket != 0 && s.verb == engine.Enter {
+		s.c.Ticket = r.Place.Ticket
+	}
+	now := n.enterEvent(k.clock.recent())
+	n.engine.Answer(now, &r)
+	n.finish(now, &t)
+	return t
+}
+
+// ask runs one request.
+func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) engine.Reply {
+	c, ctx := s.c, s.call
+	ctx.begin(k.clock, engine.After(sent, s.limit), caller)
+	defer ctx.finish()
+	if s.verb == engine.Enter && !k.traits.Ordered {
+		sent += k.yields.give(ctx, k, &c.Claim)
+	}
+	r := engine.Reply{Claim: c.slot, Number: s.number, Sent: sent}
+	var err error
+	switch s.verb {
+	case engine.Enter:
+		r.Place, err = k.d.Enter(ctx, &c.Claim)
+		if err == nil && !r.Place.Holds && !k.traits.Ordered {
+			k.yields.refused(c.Name, r.Sent)
+		}
+	case engine.Await:
+		r.Place, err = k.d.Await(ctx, &c.Claim)
+	case engine.Renew:
+		answer := k.d.Renew(ctx, []*driver.Claim{&c.Claim})[0]
+		r.TTL, err = answer.TTL, answer.Err
+	case engine.Leave:
+		err = k.d.Leave(ctx, &c.departure)
+		if !k.traits.Ordered {
+			k.yields.left(c.Name, r.Sent, k.clock.recent())
+		}
+	}
+	if err != nil {
+		r.Outcome, r.Err, r.Place = outcomeOf(err), failure(err), driver.Place{}
+	}
+	return r
+}
+
+// renewBatch is how many claims are renewed by one call.
+const renewBatch = 256
+
+// extend has claims renewed, in batches.
+func (k *Keeper) extend(all []send) {
+	kinds := make([]engine.RenewalKind, len(all))
+	for i, s := range all {
+		kinds[i] = engine.RenewalKind{TTL: s.c.TTL, Failing: s.c.jeopardy.Load()}
+	}
+	for _, indices := range engine.Batches(kinds, renewBatch) {
+		batch := make([]send, len(indices))
+		for i, at := range indices {
+			batch[i] = all[at]
+		}
+		k.work.run(func() { k.renew(batch) })
+	}
+}
+
+// renew has the store renew a batch.
+func (k *Keeper) renew(batch []send) {
+	limit := batch[0].c.TTL / 6
+	list := make([]*driver.Claim, len(batch))
+	for i, s := range batch {
+		list[i] = &s.c.Claim
+		limit = min(limit, s.limit)
+	}
+	ctx, cancel := context.WithTimeout(k.base, max(limit, time.Millisecond))
+	defer cancel()
+	sent := k.clock.now()
+	answers := k.d.Renew(ctx, list)
+	k.clock.now() // a suspension is seen before the answers are
+	var t todo
+	for i, s := range batch {
+		r := engine.Reply{Claim: s.c.slot, Number: s.number, Sent: sent, TTL: answers[i].TTL}
+		if err := answers[i].Err; err != nil {
+			r.Outcome, r.Err = outcomeOf(err), failure(err)
+		}
+		n := s.c.n
+		n.shard.mu.Lock()
+		now := n.enterEvent(k.clock.recent())
+		n.engine.Answer(now, &r)
+		n.finish(now, &t)
+		n.shard.mu.Unlock()
+	}
+	t.do()
+}

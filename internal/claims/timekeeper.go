@@ -1,0 +1,143 @@
+package claims
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// Timers stand still while the machine sleeps. Looking at the clock this often, awake, bounds how late a lease that ran
+// out during the sleep is found out.
+const maxLook = 500 * time.Millisecond
+
+// A timekeeper is when its goroutine looks next.
+type timekeeper struct {
+	next atomic.Int64 // when it will look of itself
+	used atomic.Bool  // a name was minded since it looked
+	kick chan struct{}
+}
+
+func (t *timekeeper) init() {
+	t.next.Store(int64(engine.Never))
+	t.kick = make(chan struct{}, 1)
+}
+
+// wake has the timekeeper look by then. Who locks and unlocks in a loop does not have to wake it each time, since it
+// looks for a while longer.
+func (t *timekeeper) wake(due, now engine.Time) {
+	if !t.used.Load() {
+		t.used.Store(true)
+	}
+	for {
+		next := t.next.Load()
+		if int64(due) >= next {
+			return
+		}
+		if t.next.CompareAndSwap(next, int64(due)) {
+			break
+		}
+	}
+	select {
+	case t.kick <- struct{}{}:
+	default:
+	}
+}
+
+// keepTime tells engines the time, until the keeper is closed.
+func (k *Keeper) keepTime() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-k.time.kick:
+		case <-k.base.Done():
+			return
+		}
+		k.time.next.Store(int64(engine.Never)) // what is armed from here on kicks
+		used := k.time.used.Swap(false)
+		next := k.tick()
+		now := k.clock.now()
+		if next != engine.Never || used {
+			next = min(next, now+maxLook)
+		}
+		if k.yields.prune(now) {
+			next = min(next, now+maxLook)
+		}
+		for {
+			armed := k.time.next.Load()
+			next = min(next, engine.Time(armed))
+			if k.time.next.CompareAndSwap(armed, int64(next)) {
+				break
+			}
+		}
+		if next != engine.Never {
+			timer.Reset(max(0, next-now))
+		}
+	}
+}
+
+// tick does what is due, and returns when something is next.
+func (k *Keeper) tick() engine.Time {
+	var t todo
+	now := k.clock.now()
+	for i := range k.shards {
+		k.shards[i].tick(now, false, &t)
+	}
+	if len(t.extends) > 0 {
+		for i := range k.shards { // what wants renewing a moment later goes along
+			k.shards[i].tick(now, true, &t)
+		}
+	}
+	t.do()
+	next := engine.Never
+	for i := range k.shards {
+		next = min(next, engine.Time(k.shards[i].next.Load()))
+	}
+	return next
+}
+
+// tick tells the engines of a shard the time that want to know it; with early, also those that want a renewal soon.
+func (s *shard) tick(now engine.Time, early bool, t *todo) {
+	if !early && engine.Time(s.next.Load()) > now {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for first := s.agenda.First(); first != nil; first = s.agenda.First() {
+		n := first.Value
+		soon := n.wants > now
+		if soon && (!early || n.wants > now+n.slack()) {
+			break
+		}
+		before := len(t.extends)
+		n.enterEvent(now)
+		n.engine.Tick(now)
+		n.finish(now, t)
+		if n.wants <= now {
+			break // an engine that is never content must not stop the others
+		}
+		if soon && len(t.extends) == before {
+			break // it wants something else, and comes a moment later
+		}
+	}
+}
+
+// slack is by how much a renewal of the name may come early.
+func (n *name) slack() time.Duration {
+	for _, c := range n.claims {
+		if c != nil {
+			return c.TTL / 60
+		}
+	}
+	return 0
+}
+
+func jitter(most time.Duration) time.Duration {
+	if most <= 0 {
+		return 0
+	}
+	return rand.N(most + 1)
+}

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"errors"
+	"time"
+)
+
+// errUnsettled is why a claim is not left to another process that an Enter may yet bring back once it ran out. Whoever
+// attached it then would have the token of before.
+var errUnsettled = errors.New("a request of this claim was never answered, and may arrive late: release it instead")
+
+// Detach ends a hold here but leaves its claim in the store, with its whole lease from now on. The verdict is Pending if
+// a Done follows. It is Shared if the claim is not this hold's alone.
+func (e *Engine) Detach(now Time, h Slot) Verdict {
+	x := e.holds.at(h)
+	c := x.claim
+	e.look(c, now)
+	v := Verdict{Code: Pending}
+	switch cl := e.claims.at(c); {
+	case x.state != live, cl.stage == parting: // the shell knows why it ended
+		v = Verdict{Code: Lost}
+	case x.shares > 1 || cl.holds > 1:
+		v = Verdict{Code: Shared}
+	case cl.unsure > 0:
+		v = Verdict{Code: Refused, Err: errUnsettled}
+	default:
+		e.enter(c, parting) // no more turns, no more renewals but this
+		e.send(c, Renew, e.conf.Patience, 0)
+	}
+	e.settle(now)
+	return v
+}
+
+// detached takes the answer to the renewal that comes before a claim is left to another process.
+func (e *Engine) detached(c Slot, now Time, r *Reply) {
+	cl := e.claims.at(c)
+	h := cl.hold
+	switch {
+	case r.ok():
+		e.emit(Effect{Do: Done, Verb: Renew, Hold: h, Verdict: Verdict{Code: OK}})
+		x := *e.holds.at(h)
+		e.tellReleased(&x, now)
+		cl.live--
+		e.removeHold(h)
+		e.enter(c, nowhere)
+	case r.missing():
+		e.lose(c, now, r.reason())
+	default:
+		v := Verdict{Code: Unreachable, Err: r.Err}
+		if r.Outcome == Rejected {
+			v.Code = Refused
+		}
+		e.leaveParting(c, v)
+		e.enter(c, held)
+		e.failed(c, now, r.Err)
+	}
+}
+
+// leaveParting answers whoever detaches a claim that does not part after all.
+func (e *Engine) leaveParting(c Slot, v Verdict) {
+	if cl := e.claims.at(c); cl.stage == parting {
+		e.emit(Effect{Do: Done, Verb: Renew, Hold: cl.hold, Verdict: v})
+	}
+}
+
+// Attach takes a claim up that was left by another process, with the token that it had. A Done with the claim follows;
+// if its code is OK, it has the hold.
+func (e *Engine) Attach(now Time, t *Terms, token int64, maxHold time.Duration) (c Slot) {
+	if e.phase == closing {
+		return None
+	}
+	l := e.lineOf(t)
+	ln := e.lines.at(l)
+	// Its turns are over: the token is the one that was given.
+	c = e.claims.take(claim{
+		id: e.number(), line: l, ticket: token / Turns, turns: Turns, silent: Never, linger: Never, alarmed: Never,
+		hold: None, prev: None, next: None,
+	})
+	ln.claims++
+	e.enter(c, attaching)
+	e.addHold(c, token, Want{MaxHold: maxHold}, now)
+	e.send(c, Renew, e.conf.Patience, 0)
+	return c
+}
+
+// attached takes the answer to the renewal that takes a claim up.
+func (e *Engine) attached(c Slot, now Time, r *Reply) {
+	cl := e.claims.at(c)
+	h := cl.hold
+	v := Verdict{Code: OK}
+	switch {
+	case e.phase == closing:
+		v = Verdict{Code: Closed}
+	case r.ok() && e.conf.Trusted(r.Sent, r.TTL) <= now:
+		v = Verdict{Code: Doubtful, Err: errTooSlow}
+	case r.ok():
+	case r.missing():
+		v = Verdict{Code: Lost, Reason: r.reason()}
+	case r.Outcome == Rejected:
+		v = Verdict{Code: Refused, Err: r.Err}
+	default:
+		v = Verdict{Code: Unreachable, Err: r.Err}
+	}
+	if v.Code != OK {
+		cl.live--
+		e.removeHold(h)
+		e.emit(Effect{Do: Done, Verb: Enter, Claim: c, Hold: None, Verdict: v})
+		e.enter(c, nowhere) // it stays as it was found, and runs out
+		return
+	}
+	e.enter(c, held)
+	e.emit(Effect{Do: Done, Verb: Enter, Claim: c, Hold: h, Verdict: v})
+	e.confirm(c, now, r.Sent, r.TTL)
+}

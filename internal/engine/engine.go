@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Turns is how many tokens a ticket is good for. With tickets below 1<<53, tokens stay below 1<<63.
+const Turns = 1 << 10
+
+// A Time is one moment of the client's clock, which counts on while the machine sleeps.
+type Time = time.Duration
+
+// Never is a time that does not come.
+const Never = Time(1<<63 - 1)
+
+// A Slot names a waiter, a claim or a hold of one engine. Slots are used again.
+type Slot int32
+
+// None is no slot.
+const None Slot = -1
+
+// A Config is what the engines of one client share.
+type Config struct {
+	Turn     time.Duration // how long waiters hand a claim on among themselves
+	Patience time.Duration // how long a store that does not answer is asked again
+	Strays   int32         // how many claims of a line that nobody wants may be on their way out before it asks for another
+	Observed bool          // somebody is told of events
+	Ordered  bool          // the store grants in the order in which claims entered
+	Grain    time.Duration // the shortest time that a request is given or a claim ahead is late; 0 means a millisecond
+
+	// Trusted returns until when a lease is trusted that the store confirmed by a request sent then.
+	Trusted func(sent Time, ttl time.Duration) Time
+	// Jitter returns a duration from 0 to most, so that clients do not ask in step. Nil means 0 always.
+	Jitter func(most time.Duration) time.Duration
+}
+
+// Terms are what makes two claims alike: waiters that want the same on the same terms take turns on one claim.
+type Terms struct {
+	Name             string
+	Weight, Capacity int64
+	TTL, Delay       time.Duration
+	Owner            string
+	Reclaim          bool
+	Record           string
+}
+
+// A waiter's lease is short, so that one that died delays those behind it only this long.
+const waiterTTL = 6 * time.Second
+
+// Wait is the lease of a claim that waits.
+func (t *Terms) Wait() time.Duration { return min(t.TTL, waiterTTL) }
+
+func (t *Terms) permits() bool   { return t.Capacity != driver.All }
+func (t *Terms) shared() bool    { return !t.permits() && t.Weight != driver.All }
+func (t *Terms) exclusive() bool { return !t.permits() && t.Weight == driver.All }
+
+// A Want is what one waiter asks for, beside its terms.
+type Want struct {
+	Try     bool          // it does not wait
+	Linger  time.Duration // how long the claim stays after the last turn, for the next
+	MaxHold time.Duration // the hold ends after this; 0 means never
+}
+
+// An Engine decides what becomes of one name in one client. It is used by one goroutine at a time.
+//
+// Invariants, which hold after every event (see check in package explore):
+//
+//   - The line is empty ⇒ none of its claims is Asking or Queued.
+//   - The line is not empty ⇒ it has a claim that asks, or one whose turns it waits for, or its own claims are in the
+//     way and on their way out.
+//   - What may stand in the store is asked for, held, kept for its holders, or on its way out.
+//   - A claim has at most one request out whose answer is read.
+//   - A hold is live ⇒ its claim is Held or Parting and its deadline has not come.
+//   - An id is never asked for again once it left, was refused or was gone.
+type Engine struct {
+	Slept Time // how long the machine has slept; the shell sets it before an event
+
+	conf    *Config
+	phase   phase
+	closed  Time // when Close was called
+	lines   slab[line]
+	waiters slab[waiter]
+	claims  slab[claim]
+	holds   slab[hold]
+	moves   uint64   // how often a claim changed its stage
+	last    uint64   // number given to a claim or a request; never given twice
+	due     Time     // no later than the next time at which Tick has something to do
+	effects []Effect // of the event that is being dealt with
+}
+
+type phase int
+
+const (
+	open    phase = iota
+	closing       // Close was called: nothing new is asked for, and what nobody holds leaves
+)
+
+// New returns an engine that has nothing to do.
+func New(conf *Config) *Engine {
+	return &Engine{conf: conf, due: Never}
+}
+
+// Idle reports whether nobody waits, nothing is held, and nothing of ours may stand in the store.
+func (e *Engine) Idle() bool { return e.claims.used() == 0 && e.waiters.used() == 0 }
+
+// Reset readies an idle engine for another name. The numbers that it gives go on, so that what is still on its way is
+// not taken for an answer.
+func (e *Engine) Reset() { e.due = Never }
+
+// Due returns when Tick is to be called. It may be early, never late.
+func (e *Engine) Due() Time { return e.due }
+
+func (e *Engine) arm(t Time) { e.due = min(e.due, t) }
+
+// Use gives the engine room for the effects of the next event.
+func (e *Engine) Use(room []Effect) { e.effects = room[:0] }
+
+// Still reports whether the event wants nothing done.
+func (e *Engine) Still() bool { return len(e.effects) == 0 }
+
+// Effects returns what the events since the last call want done, in order, in the room that was given.
+func (e *Engine) Effects() []Effect {
+	effects := e.effects
+	e.effects = nil
+	return effects
+}
+
+func (e *Engine) emit(f Effect) { e.effects = append(e.effects, f) }
+
+// tell has observers told, if there are any.
+func (e *Engine) tell(v Event, err error) {
+	if e.conf.Observed {
+		e.emit(Effect{Do: Tell, Event: v, Verdict: Verdict{Err: err}})
+	}
+}
+
+func (e *Engine) number() uint64 {
+	e.last++
+	return e.last
+}
+
+func (e *Engine) jitter(most time.Duration) time.Duration {
+	if e.conf.Jitter == nil {
+		return 0
+	}
+	return e.conf.Jitter(most)
+}
+
+func (e *Engine) grain() time.Duration { return cmp.Or(e.conf.Grain, time.Millisecond) }
+
+// After returns t and d more, or Never if that is too far off to be a time.
+func After(t Time, d time.Duration) Time {
+	if d > Never-max(t, 0) {
+		return Never
+	}
+	return t + d
+}
+
+// A slab keeps values in slots. A freed slot is the zero value and is used again.
+type slab[T any] struct {
+	all  []T
+	free []Slot
+}
+
+// used is how many slots are not free.
+func (s *slab[T]) used() int { return len(s.all) - len(s.free) }
+
+func (s *slab[T]) at(i Slot) *T { return &s.all[i] }
+
+func (s *slab[T]) take(v T) Slot {
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.all[i] = v
+		return i
+	}
+	s.all = append(s.all, v)
+	return Slot(len(s.all) - 1)
+}
+
+func (s *slab[T]) drop(i Slot) {
+	var zero T
+	s.all[i] = zero
+	s.free = append(s.free, i)
+}

@@ -1,0 +1,125 @@
+package engine
+
+import "time"
+
+// withdraw has a claim leave that nobody holds. Nobody waits for the outcome.
+func (e *Engine) withdraw(c Slot, now Time) {
+	e.enter(c, withdrawing)
+	e.beginLeave(c, now)
+}
+
+func (e *Engine) beginLeave(c Slot, now Time) {
+	cl := e.claims.at(c)
+	cl.since, cl.tries, cl.linger = now, 0, Never
+	e.sendLeave(c, now)
+}
+
+func (e *Engine) sendLeave(c Slot, now Time) {
+	cl := e.claims.at(c)
+	keep := time.Duration(0)
+	if cl.keep > 0 {
+		keep = max(0, cl.keep-now)
+	}
+	end := e.leaveEnd(c)
+	e.send(c, Leave, max(end-now, e.grain()), keep)
+	e.arm(end)
+}
+
+// leaveEnd is when a claim that leaves is left to run out.
+func (e *Engine) leaveEnd(c Slot) Time {
+	since := e.claims.at(c).since
+	if e.phase == closing {
+		since = min(since, e.closed)
+	}
+	return After(since, e.conf.Patience)
+}
+
+// left takes the answer to a Leave.
+func (e *Engine) left(c Slot, now Time, r *Reply) {
+	cl := e.claims.at(c)
+	if cl.stage == sweeping {
+		e.swept(c, now, r)
+		return
+	}
+	v := Verdict{Code: OK}
+	switch r.Outcome {
+	case Answered:
+		e.found(c)
+	case Absent, Adrift:
+		if cl.lost == 0 { // else an earlier Leave was the one that did it
+			v = Verdict{Code: Lost, Reason: r.reason()}
+		}
+	case Rejected:
+		v = Verdict{Code: Refused, Err: r.Err}
+	default:
+		if cl.err = r.Err; r.Outcome == Unknown {
+			cl.lost = min(cl.lost+1, maxUnsure)
+		}
+		if now < e.leaveEnd(c) {
+			e.pauseLeaving(c, now)
+			return
+		}
+		v = Verdict{Code: Doubtful, Err: r.Err}
+	}
+	e.gone(c, now, v)
+}
+
+// found notes that a Leave found the claim there. If it never had a ticket, one of the Enters that were not answered is
+// the one that put it there, and will not arrive again.
+func (e *Engine) found(c Slot) {
+	if cl := e.claims.at(c); cl.ticket == 0 && cl.unsure > 0 {
+		cl.unsure--
+	}
+}
+
+func (e *Engine) pauseLeaving(c Slot, now Time) {
+	cl := e.claims.at(c)
+	cl.pause = now + e.backoff(cl.tries)
+	cl.tries = min(cl.tries+1, maxTries)
+	e.arm(cl.pause)
+}
+
+// gone answers whoever released a claim, which has left the store, or is left to run out there.
+func (e *Engine) gone(c Slot, now Time, v Verdict) {
+	cl := e.claims.at(c)
+	if cl.stage == leaving {
+		h := cl.hold
+		x := *e.holds.at(h)
+		e.removeHold(h)
+		kind := Released
+		if v.Code == Lost {
+			kind = Ended
+		}
+		e.emit(Effect{Do: Done, Hold: h, Verb: Leave, Verdict: v, Event: Event{Kind: kind, Token: x.token, Held: now - x.since}})
+	}
+	if v.Code == Doubtful {
+		ln := e.lines.at(cl.line)
+		ln.deaf = min(ln.deaf, cl.since) // whoever came meanwhile has been patient since then
+		e.enter(c, nowhere)              // the store has had Patience; what is left there runs out
+		return
+	}
+	e.forget(c, now)
+}
+
+// The pauses of a sweep grow, since an Enter that is late by little is found soon.
+const firstSweep = 100 * time.Millisecond
+
+func (e *Engine) pauseSweeping(c Slot, now Time) {
+	cl := e.claims.at(c)
+	cl.pause = now + firstSweep<<cl.tries
+	cl.tries = min(cl.tries+1, maxTries)
+	e.arm(min(cl.pause, e.leaveEnd(c)))
+}
+
+// swept takes the answer to a Leave that looked for what an Enter of unknown outcome may have left.
+func (e *Engine) swept(c Slot, now Time, r *Reply) {
+	cl := e.claims.at(c)
+	if r.ok() {
+		cl.unsure--
+	}
+	if cl.unsure == 0 || r.Outcome == Rejected || e.phase == closing {
+		e.enter(c, nowhere)
+		return
+	}
+	e.pauseSweeping(c, now) // until leaveEnd
+}

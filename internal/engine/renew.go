@@ -1,0 +1,98 @@
+package engine
+
+import "time"
+
+// A claim that came to hold by another's leaving has a waiter's short lease. Most sections are over before this.
+const handOverRenewal = 20 * time.Millisecond
+
+// confirm notes that the store confirmed a lease of this length, by a request sent then.
+func (e *Engine) confirm(c Slot, now, sent Time, ttl time.Duration) {
+	cl := e.claims.at(c)
+	cl.deadline = max(cl.deadline, e.conf.Trusted(sent, ttl))
+	cl.slept, cl.failure = e.Slept, nil
+	third := min(e.lines.at(cl.line).terms.TTL, ttl) / 3
+	cl.renewAt = sent + third - e.jitter(third/10)
+	if cl.alarmed != Never && cl.alarmed >= sent {
+		cl.renewAt = now // the answer may have come too early to see the danger
+	}
+	cl.alarmed = Never
+	e.trust(c)
+	e.arm(min(cl.renewAt, cl.deadline))
+}
+
+func (e *Engine) trust(c Slot) {
+	cl := e.claims.at(c)
+	e.emit(Effect{Do: Trust, Claim: c, Until: cl.deadline, Verdict: Verdict{Err: cl.failure}})
+}
+
+// Alarm has a claim renewed at once, since its driver sees it in danger.
+func (e *Engine) Alarm(now Time, c Slot) {
+	cl := e.claims.at(c)
+	switch {
+	case cl.stage == held && cl.verb == Nothing:
+		cl.renewAt = now
+		e.arm(now)
+	case cl.stage == held, cl.stage == asking, cl.stage == queued:
+		cl.alarmed = now // the request that is out may have come too early to see it
+	}
+}
+
+// extend has a claim renewed that wants it about now. What wants it a moment later goes along.
+func (e *Engine) extend(c Slot, now Time) {
+	cl := e.claims.at(c)
+	if cl.stage != held || cl.verb != Nothing {
+		return
+	}
+	if slack := e.lines.at(cl.line).terms.TTL / 60; cl.renewAt > After(now, slack) {
+		e.arm(cl.renewAt)
+		return
+	}
+	e.send(c, Extend, cl.deadline-now, 0)
+}
+
+// renewed takes the answer to a renewal. An answer that never came changes nothing but what we know.
+func (e *Engine) renewed(c Slot, now Time, r *Reply) {
+	cl := e.claims.at(c)
+	switch cl.stage {
+	case parting:
+		e.detached(c, now, r)
+		return
+	case attaching:
+		e.attached(c, now, r)
+		return
+	case held:
+	default:
+		return
+	}
+	switch {
+	case r.ok():
+		margin := cl.deadline - now
+		e.confirm(c, now, r.Sent, r.TTL)
+		e.tell(Event{Kind: Renewed, Token: cl.ticket * Turns, Margin: margin}, nil)
+	case r.missing():
+		e.lose(c, now, r.reason())
+	default:
+		e.failed(c, now, r.Err)
+	}
+}
+
+// failed notes that a renewal failed. It is tried again, a little later, until the deadline.
+func (e *Engine) failed(c Slot, now Time, err error) {
+	cl := e.claims.at(c)
+	first := cl.failure == nil
+	if cl.failure = err; err == nil {
+		cl.failure = ErrSilent
+	}
+	pause := e.lines.at(cl.line).terms.TTL / 24
+	cl.renewAt = now + pause + e.jitter(pause)
+	e.arm(cl.renewAt)
+	e.trust(c)
+	if !first {
+		return
+	}
+	for h := cl.hold; h != None; h = e.holds.at(h).next {
+		if x := e.holds.at(h); x.state == live {
+			e.tell(Event{Kind: Jeopardized, Token: x.token, Margin: cl.deadline - now}, cl.failure)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package engine
+
+// Tick does what is due: it ends what is over, sends what was put off, renews, and answers waiters whose patience is
+// over. It may be called at any time, also late.
+func (e *Engine) Tick(now Time) {
+	e.due = Never
+	for i := range e.claims.all {
+		if e.claims.all[i].stage != nowhere {
+			e.attend(Slot(i), now)
+		}
+	}
+	for l := range e.lines.all {
+		if e.lines.all[l].length > 0 {
+			e.loseHeart(Slot(l), now)
+		}
+	}
+	e.settle(now)
+}
+
+// attend does what is due for one claim, and arms what is not.
+func (e *Engine) attend(c Slot, now Time) {
+	e.look(c, now)
+	cl := e.claims.at(c)
+	switch cl.stage {
+	case held:
+		if cl.holds == 0 && now >= cl.linger {
+			e.withdraw(c, now)
+			return
+		}
+		e.extend(c, now)
+		e.armHeld(c)
+	case expiring, parting:
+		e.armHeld(c)
+	case asking, queued:
+		if cl.verb == Nothing && now >= cl.pause {
+			e.sendEnter(c, now)
+		} else {
+			e.arm(cl.pause)
+		}
+	case leaving, withdrawing, sweeping:
+		e.attendLeaving(c, now)
+	}
+}
+
+func (e *Engine) armHeld(c Slot) {
+	cl := e.claims.at(c)
+	e.arm(min(cl.deadline, cl.linger))
+	for h := cl.hold; h != None; h = e.holds.at(h).next {
+		if x := e.holds.at(h); x.state == live {
+			e.arm(x.until)
+		}
+	}
+}
+
+func (e *Engine) attendLeaving(c Slot, now Time) {
+	cl := e.claims.at(c)
+	end := e.leaveEnd(c)
+	switch {
+	case now >= end && cl.stage == sweeping:
+		e.enter(c, nowhere)
+	case now >= end:
+		v := Verdict{Code: Doubtful, Err: cl.err}
+		if v.Err == nil {
+			v.Err = ErrSilent
+		}
+		e.gone(c, now, v)
+	case cl.verb == Nothing && now >= cl.pause:
+		e.sendLeave(c, now)
+	default:
+		e.arm(min(cl.pause, end))
+	}
+}
+
+// Close ends everything that waits, and every lease that is held. Unused and waiting claims leave the store; those under
+// leases that were not released stay until they run out, since the work under them may not have ended.
+func (e *Engine) Close(now Time) {
+	if e.phase == closing {
+		return
+	}
+	e.phase, e.closed = closing, now
+	for l := range e.lines.all {
+		if e.lines.all[l].length > 0 {
+			e.failAll(Slot(l), Verdict{Code: Closed})
+		}
+	}
+	for i := range e.claims.all {
+		c := Slot(i)
+		switch cl := &e.claims.all[i]; cl.stage {
+		case asking, queued, attaching:
+			if cl.verb != Nothing {
+				e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
+			}
+		case held, expiring, parting:
+			if cl.holds == 0 {
+				e.withdraw(c, now)
+			} else {
+				e.lose(c, now, Shutdown)
+			}
+		case quitting:
+			e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
+		case sweeping:
+			if cl.verb == Nothing {
+				e.enter(c, nowhere) // its Leave was answered before; what comes so late runs out
+			}
+		case leaving, withdrawing:
+			e.arm(e.leaveEnd(c))
+		}
+	}
+	e.settle(now)
+}
+
+// Clearing reports whether claims that nobody holds may still be in the store, and are on their way out.
+func (e *Engine) Clearing() bool {
+	for i := range e.claims.all {
+		switch e.claims.all[i].stage {
+		case asking, queued, quitting, attaching, leaving, withdrawing, sweeping:
+			return true
+		}
+	}
+	return false
+}

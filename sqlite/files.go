@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/mount"
+)
+
+// Files are a lock file and what SQLite keeps beside it: the log, which has the newest claims, and the index of the log,
+// with the locks that keep writers apart. Processes that do not share all three share no locks.
+type files struct {
+	paths      [3]string      // of the file as it was named, of its log and of the index
+	real       string         // the file's path without symbolic links: the log stands beside it
+	identities [3]fs.FileInfo // as SQLite opened them
+	patience   time.Duration  // how long another process may take to open its log
+}
+
+const (
+	theFile = iota
+	theLog
+	theIndex
+)
+
+var kinds = [...]string{"lock file", "the log", "the index of the log"}
+
+// openFiles makes the file if it is missing and if it is told to.
+func openFiles(path string, create bool) (*files, error) {
+	identity, err := makeFile(path, create)
+	if err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("lock file %s: %w", path, err)
+	}
+	f := &files{paths: [3]string{path, real + "-wal", real + "-shm"}, real: real}
+	f.identities[theFile] = identity
+	folder := mount.ID(filepath.Dir(real))
+	for i, p := range [...]string{real, f.paths[theLog], f.paths[theIndex]} {
+		if id := mount.ID(p); id != "" && folder != "" && id != folder {
+			return nil, fmt.Errorf("%s %s is mounted without its folder, so its locks would not be seen elsewhere: "+
+				"mount the folder, not the file", kinds[i], p)
+		}
+	}
+	return f, nil
+}
+
+// opened waits until it is certain that the processes that have the file open use the same log, and notes which it is.
+func (f *files) opened(ctx context.Context) error {
+	timeout := time.NewTimer(f.patience)
+	defer timeout.Stop()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := f.note()
+		if err == nil {
+			err = f.shared()
+		}
+		if err == nil {
+			return nil
+		}
+		// Another process that opens or closes the file right now has its lock on it, and its log not yet, or no longer.
+		select {
+		case <-again.C:
+		case <-timeout.C:
+			return driver.Refused(err)
+		case <-ctx.Done():
+			return driver.Unsent(context.Cause(ctx))
+		}
+	}
+}
+
+// note takes down which log and index are there.
+func (f *files) note() error {
+	for _, i := range [...]int{theLog, theIndex} {
+		info, err := os.Stat(f.paths[i])
+		if err != nil {
+			return fmt.Errorf("%s of lock file %s: %w", kinds[i], f.paths[theFile], err)
+		}
+		f.identities[i] = info
+	}
+	return nil
+}
+
+// moved tells that a path leads to another file now, or to none. A path that cannot be looked at tells nothing.
+func (f *files) moved() error {
+	for i, path := range f.paths {
+		info, err := os.Stat(path)
+		var what string
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			what = "removed"
+		case err == nil && !os.SameFile(info, f.identities[i]):
+			what = "replaced"
+		default:
+			continue
+		}
+		return fmt.Errorf("%s %s was %s while it was open", kinds[i], path, what)
+	}
+	return nil
+}

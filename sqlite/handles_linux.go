@@ -1,0 +1,122 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Where SQLite locks: these bytes of the file as long as it is open for its log, and this one of the index.
+const (
+	sharedFirst, sharedSize = 1<<30 + 2, 510
+	indexInUse              = 128
+)
+
+// handles are descriptors of this process, by what they lead to: each one that SQLite opened. They are looked at and
+// neither opened nor closed, since closing one would take away this process's locks on the file.
+type handles [3]int
+
+var errOtherLog = errors.New(
+	"restart it, and keep the folder whole: never remove the log, and mount the folder, not the file",
+)
+
+// shared returns an error if this process or another has the file open with another log than the one at its path. It
+// cannot tell without /proc.
+func (f *files) shared() error {
+	h, err := f.handles()
+	if err != nil || h == nil {
+		return err
+	}
+	pid, locked := lockedByOther(h[theFile], sharedFirst, sharedSize)
+	if !locked {
+		return nil
+	}
+	if _, locked := lockedByOther(h[theIndex], indexInUse, 1); !locked {
+		return fmt.Errorf("%s uses lock file %s with another log: %w", processName(pid), f.paths[theFile], errOtherLog)
+	}
+	if !sameLog(h[theIndex], h[theLog]) {
+		return fmt.Errorf("%s uses lock file %s with another log: %w", processName(pid), f.paths[theFile], errOtherLog)
+	}
+	return nil
+}
+
+// processName names a process that has a lock. The kernel tells no number for one that this one may not see.
+func processName(pid int32) string {
+	if pid <= 0 {
+		return "a process of another container"
+	}
+	return "process " + strconv.Itoa(int(pid))
+}
+
+// handles finds the descriptors of the file, its log and its index. They are nil if /proc does not tell.
+func (f *files) handles() (*handles, error) {
+	const folder = "/proc/self/fd"
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, nil //nolint:nilerr // nothing can be known
+	}
+	names := [3]string{f.real, f.paths[theLog], f.paths[theIndex]}
+	h, found := &handles{}, [3]bool{}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		link := filepath.Join(folder, e.Name())
+		leads, err := os.Readlink(link)
+		if err != nil {
+			continue // closed meanwhile
+		}
+		for i, name := range names {
+			if was, deleted := strings.CutSuffix(leads, " (deleted)"); deleted && was == name {
+				return nil, fmt.Errorf("this process still has %s %s open, which was removed: close all clients of it first",
+					kinds[i], name)
+			}
+			if info, err := os.Stat(link); err == nil && os.SameFile(info, f.identities[i]) {
+				h[i], found[i] = fd, true
+			}
+		}
+	}
+	for i, ok := range found {
+		if !ok {
+			return nil, fmt.Errorf("%s %s was replaced while it was opened", kinds[i], names[i])
+		}
+	}
+	return h, nil
+}
+
+// lockedByOther reports whether another process has a lock on some bytes of a file, and which one.
+func lockedByOther(fd int, first, size int64) (pid int32, locked bool) {
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart, Start: first, Len: size}
+	if err := syscall.FcntlFlock(uintptr(fd), syscall.F_GETLK, &lock); err != nil {
+		return 0, false
+	}
+	return lock.Pid, lock.Type != syscall.F_UNLCK
+}
+
+// sameLog reports whether the index, which another process uses too, is that of the log. Both have the same two random
+// numbers, drawn whenever the log is begun anew. It is true if that happens meanwhile, or if the log is empty.
+func sameLog(index, log int) bool {
+	var before, after [48]byte
+	var begin [32]byte
+	if !readAt(index, before[:]) {
+		return true
+	}
+	has := readAt(log, begin[:])
+	if !readAt(index, after[:]) || before != after || binary.NativeEndian.Uint32(before[16:]) == 0 {
+		return true
+	}
+	return has && bytes.Equal(before[32:40], begin[16:24])
+}
+
+func readAt(fd int, into []byte) bool {
+	n, err := syscall.Pread(fd, into, 0)
+	return err == nil && n == len(into)
+}

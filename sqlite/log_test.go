@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// The newest claims are in the log and not in the file, so a holder whose log was removed must find out, and nobody may
+// come in while it has not.
+func TestLogGone(t *testing.T) {
+	for name, suffixes := range map[string][]string{
+		"log": {"-wal"}, "log that was written back": {"-wal"}, "index": {"-shm"}, "log and index": {"-wal", "-shm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := lockFile(t)
+			d := open(t, path)
+			held, waits := claim("x", time.Minute), claim("x", time.Minute)
+			enter(t, d, held, true)
+			enter(t, d, waits, false)
+			if name == "log that was written back" { // nothing is missing then, and the next writer begins another log
+				db := raw(t, path)
+				mustExec(t, db, "PRAGMA wal_checkpoint(PASSIVE)")
+				db.Close()
+			}
+			for _, suffix := range suffixes {
+				if err := os.Remove(path + suffix); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := start(t, "try", path)
+			if got := p.line(); got != "" {
+				t.Errorf("another process found the lock %q once the log was removed; want it refused", got)
+			}
+			if err := p.Wait(); err == nil {
+				t.Errorf("another process opened the file; want it refused")
+			}
+			if _, err := Open(t.Context(), path, &Options{Busy: 50 * time.Millisecond}); err == nil {
+				t.Errorf("this process opened the file once more; want it refused")
+			} else if !driver.NotApplied(err) {
+				t.Errorf("open = %v; want a definite error", err)
+			}
+
+			got := d.Renew(t.Context(), []*driver.Claim{held})[0].Err
+			says(t, "renewal", got, path+suffixes[0], "while it was open", "open it again")
+			if !errors.Is(got, driver.ErrGone) {
+				t.Errorf("renewal = %v; want %v", got, driver.ErrGone)
+			}
+			_, err := d.Enter(t.Context(), claim("y", time.Minute))
+			says(t, "enter", err, path+suffixes[0], "open it again")
+			if !driver.NotApplied(err) {
+				t.Errorf("enter = %v; want a definite error", err)
+			}
+			_, err = d.(driver.Lister).List(t.Context(), &driver.Query{})
+			says(t, "list", err, path+suffixes[0])
+			_, err = d.Await(t.Context(), waits)
+			says(t, "await", err, path+suffixes[0])
+
+			// It is over once the last one who knew the old log has closed it.
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+			again := open(t, path)
+			enter(t, again, claim("z", time.Minute), true)
+			enter(t, again, claim("z", time.Minute), false)
+		})
+	}
+}
+
+// The log stands beside the file that a symbolic link leads to.
+func TestLogGoneBehindALink(t *testing.T) {
+	path, link := lockFile(t), lockFile(t)
+	open(t, path).Close()
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, link)
+	held := claim("x", time.Minute)
+	enter(t, d, held, true)
+	if err := os.Remove(path + "-wal"); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Renew(t.Context(), []*driver.Claim{held})[0].Err; !errors.Is(got, driver.ErrGone) {
+		t.Errorf("renewal = %v; want %v", got, driver.ErrGone)
+	}
+}

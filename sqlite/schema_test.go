@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"database/sql"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// earlier makes the tables of a lock file into those of version 1.
+func earlier(t testing.TB, db *sql.DB) {
+	t.Helper()
+	mustExec(t, db, "ALTER TABLE stile_meta DROP COLUMN seen")
+	mustExec(t, db, "UPDATE stile_meta SET version = 1")
+}
+
+// A file of an earlier version is made into one of this version where it is, with its claims and its tickets.
+func TestSchemaOfVersionOne(t *testing.T) {
+	path := lockFile(t)
+	d := open(t, path)
+	held := claim("x", time.Hour)
+	enter(t, d, held, true)
+	db := raw(t, path)
+	earlier(t, db)
+	next := open(t, path)
+	waits := claim("x", time.Hour)
+	enter(t, next, waits, false)
+	if waits.Ticket <= held.Ticket {
+		t.Errorf("the ticket is %d; want above %d", waits.Ticket, held.Ticket)
+	}
+	if got := next.Renew(t.Context(), []*driver.Claim{held})[0].Err; got != nil {
+		t.Errorf("renewal of a claim in a file of version 1 = %v; want nil", got)
+	}
+	var version int
+	var seen, since int64
+	row := db.QueryRowContext(t.Context(), "SELECT version, seen, min(since) FROM stile_meta, stile_claim")
+	if err := row.Scan(&version, &seen, &since); err != nil || version != 2 || seen < since {
+		t.Errorf("version %d, seen %d, claim since %d, %v; want version 2, seen at the claim or later", version, seen, since, err)
+	}
+}
+
+// A claim that was renewed for days before the boot must not keep others out for days after it.
+func TestSchemaOfVersionOneFromAnEarlierBoot(t *testing.T) {
+	path := lockFile(t)
+	d := open(t, path)
+	enter(t, d, claim("x", time.Minute), true)
+	db := raw(t, path)
+	earlier(t, db)
+	mustExec(t, db, "UPDATE stile_claim SET since = 1, ends = ends + 200000000000")
+	mustExec(t, db, "UPDATE stile_meta SET boot = 'unknown'") // as if its id were a container's
+	enter(t, open(t, path), claim("x", time.Minute), true)
+}
+
+// What is damaged is found out when the file is opened, not when the first lock is taken.
+func TestOpenRefusesDamage(t *testing.T) {
+	tests := map[string]struct {
+		damage []string
+		parts  []string
+	}{
+		"no claims":      {[]string{"DROP TABLE stile_claim"}, []string{"damaged", "stile_claim", "delete it"}},
+		"no index":       {[]string{"DROP INDEX stile_claim_name"}, []string{"damaged", "stile_claim_name", "delete it"}},
+		"no row":         {[]string{"DELETE FROM stile_meta"}, []string{"stile_meta", "not make"}},
+		"another meta":   {[]string{"DROP TABLE stile_meta", "CREATE TABLE stile_meta (a TEXT)"}, []string{"stile_meta", "not make"}},
+		"no column":      {[]string{"ALTER TABLE stile_claim DROP COLUMN told"}, []string{"damaged", "told", "delete it"}},
+		"no column seen": {[]string{"ALTER TABLE stile_meta DROP COLUMN seen"}, []string{"stile_meta", "not make"}},
+		"no claims in v1": {[]string{
+			"ALTER TABLE stile_meta DROP COLUMN seen", "UPDATE stile_meta SET version = 1", "DROP TABLE stile_claim",
+		}, []string{"damaged", "stile_claim"}},
+		"index without rows": {[]string{
+			"PRAGMA writable_schema = ON",
+			"UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'other') WHERE name = 'stile_claim_name'",
+		}, []string{"damaged", "stile_claim_name"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := lockFile(t)
+			d := open(t, path)
+			enter(t, d, claim("x", time.Minute), true)
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db := raw(t, path)
+			db.SetMaxOpenConns(1)
+			mustExec(t, db, "CREATE TABLE of_others (name TEXT)")
+			mustExec(t, db, "CREATE INDEX other ON of_others (name)")
+			for _, text := range tt.damage {
+				mustExec(t, db, text)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, existing := range []bool{false, true} {
+				again, err := Open(t.Context(), path, &Options{Existing: existing})
+				if err == nil {
+					again.Close()
+				}
+				says(t, "open", err, slices.Concat([]string{path}, tt.parts)...)
+				if !driver.NotApplied(err) {
+					t.Errorf("open = %v; want a definite error", err)
+				}
+			}
+		})
+	}
+	// A table of others is no concern of ours.
+	path := filepath.Join(t.TempDir(), "locks.db")
+	open(t, path).Close()
+	db := raw(t, path)
+	mustExec(t, db, "CREATE TABLE stile_other (a TEXT)")
+	open(t, path)
+}

@@ -1,0 +1,100 @@
+package stile_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// LockWithin returns in time on a store that does not answer, and says that it does not.
+func TestLockWithinOfAnUnreachableStore(t *testing.T) {
+	for _, link := range []memory.Link{memory.Silent, memory.Refused} {
+		inWorld(t, func(w *world) {
+			a := w.join(nil)
+			a.d.SetLink(link)
+			var err error
+			if d := took(func() { _, err = a.Mutex("x").LockWithin(w.Context(), time.Second) }); d != time.Second {
+				w.Errorf("it lasted %v; want a second", d)
+			}
+			if !errors.Is(err, stile.ErrUnreachable) || errors.Is(err, stile.ErrHeld) {
+				w.Errorf("got %v; want ErrUnreachable", err)
+			}
+		})
+	}
+}
+
+// mute is a store that does not tell those who wait who is before them.
+type mute struct{ *memory.Driver }
+
+func (m mute) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	p, err := m.Driver.Enter(ctx, c)
+	p.Blocker = driver.Standing{}
+	return p, err
+}
+
+// LockWithin says who held the lock, and does not wait for long if the store does not tell.
+func TestLockWithinAsksForTheHolderForASecond(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			b := w.join(&stile.Options{LockOptions: stile.LockOptions{Owner: "the other"}})
+			a := w.over(nil, func(d *memory.Driver) driver.Driver { return mute{d} })
+			held := w.lock(b.Mutex("x"))
+			most := 3 * time.Second
+			if silent {
+				a.d.Inject(memory.Fault{Verb: memory.List, Times: -1, Hang: true})
+				most += time.Second
+			}
+			var err error
+			if d := took(func() { _, err = a.Mutex("x").LockWithin(w.Context(), 3*time.Second) }); d < 3*time.Second || d > most {
+				w.Errorf("it lasted %v; want at most %v", d, most)
+			}
+			var by *stile.HeldError
+			if !errors.As(err, &by) || !silent && by.By.Owner != "the other" {
+				w.Errorf("got %v; want who holds it", err)
+			}
+			a.d.Heal()
+			w.unlock(held)
+		})
+	}
+}
+
+// adrift is a store that keeps no claim: each Enter gets the next of these errors.
+type adrift struct {
+	*memory.Driver
+	errs []error
+	next int
+}
+
+func (a *adrift) Enter(context.Context, *driver.Claim) (driver.Place, error) {
+	a.next++
+	return driver.Place{}, a.errs[a.next%len(a.errs)]
+}
+
+// Lock ends with its context, and with Patience, whatever a store answers instead of a place.
+func TestLockEndsThoughTheStoreKeepsNoClaim(t *testing.T) {
+	down := driver.Unreachable(errors.New("connection refused"))
+	for _, errs := range [][]error{
+		{driver.ErrGone}, {driver.ErrSession}, {down, driver.ErrSession}, {down, driver.ErrGone}, {down, down, down, driver.ErrSession},
+	} {
+		inWorld(t, func(w *world) {
+			a := w.over(nil, func(d *memory.Driver) driver.Driver { return &adrift{Driver: d, errs: errs} })
+			ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second, errEnough)
+			defer cancel()
+			var err error
+			if d := took(func() { _, err = a.Mutex("x").Lock(ctx) }); d != time.Second || !errors.Is(err, errEnough) {
+				w.Errorf("%v: it lasted %v: %v; want it to end with its context", errs, d, err)
+			}
+			end, stop := context.WithTimeout(w.Context(), time.Minute)
+			defer stop()
+			d := took(func() { _, err = a.Mutex("y").Lock(end) })
+			if d < 4*time.Second || d > 5*time.Second || !errors.Is(err, stile.ErrUnreachable) {
+				w.Errorf("%v: it lasted %v: %v; want ErrUnreachable after Patience", errs, d, err)
+			}
+		})
+	}
+}
