@@ -1,0 +1,34 @@
+//go:build unix
+
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// TestScenarios runs each of them for a moment, so that none has rotted when somebody wants to compare.
+func TestScenarios(t *testing.T) {
+	names := map[string]string{}
+	for _, s := range scenarios {
+		t.Run(s.key, func(t *testing.T) {
+			r := &run{url: "memory://test", ttl: 15 * time.Second, window: 100 * time.Millisecond, name: s.key}
+			figures, err := s.run(r)
+			if err != nil || len(figures) == 0 {
+				t.Fatalf("figures are %v, %v; want some", figures, err)
+			}
+			for _, f := range figures {
+				if f.Value <= 0 {
+					t.Errorf("%s = %v, want more than 0", f.Name, f.Value)
+				}
+				if other := names[f.Name]; other != "" {
+					t.Errorf("%s is a figure of %s too", f.Name, other)
+				}
+				names[f.Name] = s.key
+			}
+			if err := r.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A store is where locks are kept while they are measured.
+type store struct {
+	key   string
+	local bool // it is in the process that measures
+	ttl   time.Duration
+	start func(t servertest.TB) (url string)
+}
+
+const (
+	defaultTTL = 15 * time.Second
+	redlockTTL = 3 * time.Second // servers that have just begun do not vote for so long
+)
+
+var stores = []*store{
+	{"memory", true, defaultTTL, func(servertest.TB) string { return "memory://benchbefore" }},
+	{"sqlite", false, defaultTTL, func(t servertest.TB) string {
+		return "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
+	}},
+	{"redis", false, defaultTTL, func(t servertest.TB) string { return "redis://" + servertest.Redis(t).Addr }},
+	{"setnx", false, defaultTTL, func(t servertest.TB) string {
+		return "redis://" + servertest.Redis(t).Addr + "?layout=setnx"
+	}},
+	{"redlock", false, redlockTTL, redlock},
+	{"memcached", false, defaultTTL, func(t servertest.TB) string { return "memcached://" + servertest.Memcached(t).Addr }},
+	{"postgres", false, defaultTTL, func(t servertest.TB) string {
+		return "postgres://postgres@" + servertest.Postgres(t).Addr + "/postgres"
+	}},
+	{"mysql", false, defaultTTL, func(t servertest.TB) string { return "mysql://root@" + servertest.MySQL(t).Addr + "/mysql" }},
+	{"etcd", false, defaultTTL, func(t servertest.TB) string { return "etcd://" + servertest.Etcd(t).Addr }},
+	{"zookeeper", false, defaultTTL, func(t servertest.TB) string { return "zk://" + servertest.ZooKeeper(t).Addr }},
+	{"consul", false, defaultTTL, func(t servertest.TB) string {
+		limits := map[string]any{"http_max_conns_per_client": 10_000}
+		return "consul://" + servertest.Consul(t, map[string]any{"limits": limits}).Addr
+	}},
+}
+
+// redlock starts three servers and waits until they vote.
+func redlock(t servertest.TB) string {
+	var addrs []string
+	for range 3 {
+		addrs = append(addrs, servertest.Redis(t).Addr)
+	}
+	time.Sleep(redlockTTL + 2*time.Second) // a server tells for how long it has been up in whole seconds
+	return "redlock://" + strings.Join(addrs, ",") + "?max_ttl=" + redlockTTL.String()
+}
+
+func known() string {
+	var keys []string
+	for _, s := range stores {
+		keys = append(keys, s.key)
+	}
+	return strings.Join(keys, ",")
+}
+
+// storesOf returns the stores of a list with commas.
+func storesOf(list string) (chosen []*store, err error) {
+	for key := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(stores, func(s *store) bool { return s.key == key })
+		if i < 0 {
+			return nil, fmt.Errorf("no store is called %q; there are %s", key, known())
+		}
+		chosen = append(chosen, stores[i])
+	}
+	return chosen, nil
+}
