@@ -1,0 +1,148 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// calmSteps is more than any calm path takes.
+const calmSteps = 400
+
+// calmDown follows the calm path from a world, and returns what is wrong with it. A path that leads to a state whose own
+// path has ended well is not followed further. States are marked only when the path has ended: one that meets itself
+// does not.
+func (k *worker) calmDown(from *World, h Hash) error {
+	if _, ok := k.s.calm.get(h); ok {
+		return nil
+	}
+	w := k.gentle
+	w.CopyFrom(from)
+	w.trace = from.trace
+	k.path, k.times = append(k.path[:0], h), append(k.times[:0], uint32(w.waited()))
+	for step := 0; ; step++ {
+		if step == calmSteps {
+			return fmt.Errorf("it does not come to rest")
+		}
+		ev, ok, err := w.calm(&k.calmEvents)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if err := w.Step(ev); err != nil {
+			return err
+		}
+		h := w.Hash()
+		if _, ok := k.s.calm.get(h); ok {
+			break
+		}
+		if slices.Contains(k.path, h) {
+			return fmt.Errorf("it goes round for ever")
+		}
+		k.path = append(k.path, h)
+	}
+	for _, h := range k.path {
+		k.s.calm.add(h, 0)
+	}
+	return nil
+}
+
+func (w *World) waited() int { return 0 }
+
+// calm is what happens next when there are no more faults, nobody wants anything new, and who holds releases. It is
+// false if there is nothing left.
+func (w *World) calm(buf *[]Event) (ev Event, ok bool, err error) {
+	faults := w.faults
+	w.faults = 0
+	*buf = w.Events((*buf)[:0])
+	w.faults = faults
+	best, moves := -1, false
+	for i, e := range *buf {
+		switch e.Kind {
+		case advance:
+			moves = true
+		case resume, deliver, apply, answer, limit, tick, doRelease:
+			if best < 0 || urgency(e.Kind) < urgency((*buf)[best].Kind) {
+				best = i
+			}
+		}
+	}
+	switch {
+	case best >= 0:
+		return (*buf)[best], true, nil
+	case w.rests():
+		return Event{}, false, w.restless()
+	case moves:
+		return Event{Kind: advance}, true, w.untimely()
+	default:
+		return Event{}, false, w.restless()
+	}
+}
+
+// urgency orders what is done on a calm path: the lower, the sooner.
+func urgency(k Kind) int {
+	switch k {
+	case resume:
+		return 0
+	case deliver:
+		return 1
+	case answer:
+		return 2
+	case apply:
+		return 3
+	case tick:
+		return 4
+	case limit:
+		return 5
+	default:
+		return 6
+	}
+}
+
+// rests reports whether nothing is left to be done.
+func (w *World) rests() bool {
+	for i := range w.clients {
+		c := &w.clients[i]
+		if c.e.Due() != engine.Never || len(c.reqs) > 0 {
+			return false
+		}
+	}
+	return len(w.store.Entries) == 0
+}
+
+// restless returns what is wrong with a world in which nothing is left to be done.
+func (w *World) restless() error {
+	for i := range w.clients {
+		c := &w.clients[i]
+		for g := range c.gs {
+			if s := c.gs[g].state; s != idle {
+				return fmt.Errorf("client %d: goroutine %d is never answered", i, g)
+			}
+		}
+		if !c.e.Idle() || c.e.Clearing() || c.e.Due() != engine.Never {
+			return fmt.Errorf("client %d does not come to rest", i)
+		}
+	}
+	if len(w.store.Entries) > 0 {
+		return fmt.Errorf("%s", w.storeString())
+	}
+	return nil
+}
+
+// untimely returns what is wrong when time moves: without faults, all waits end at once.
+func (w *World) untimely() error {
+	if w.faults < w.conf.Faults || w.mute || w.conf.Acts&(Close|Detach) != 0 || w.conf.Keep > 0 || w.conf.Linger > 0 && len(w.clients) > 1 {
+		return nil
+	}
+	for i := range w.clients {
+		for g := range w.clients[i].gs {
+			if s := w.clients[i].gs[g].state; s == waiting || s == releasing {
+				return fmt.Errorf("client %d: goroutine %d waits for no reason while time moves", i, g)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// check returns what is wrong with the world after an event.
+func (w *World) check(ev Event) error {
+	if ev.Kind != advance {
+		if err := w.clients[ev.Client].e.Check(w.now); err != nil {
+			return err
+		}
+	}
+	w.forgetOrphans()
+	if err := w.checkTokens(); err != nil {
+		return err
+	}
+	if err := w.checkHolders(); err != nil {
+		return err
+	}
+	if (w.faults == w.conf.Faults || !w.shaken && w.conf.Kinds&^Losses == 0) && w.conf.Acts&Detach == 0 && !w.mute {
+		return w.checkKept()
+	}
+	return nil
+}
+
+// checkTokens sees that a token is higher than all before it, or, where several hold at once, given to one.
+func (w *World) checkTokens() error {
+	for i := range w.clients {
+		for g := range w.clients[i].gs {
+			x := &w.clients[i].gs[g]
+			if !x.fresh {
+				continue
+			}
+			x.fresh = false
+			exclusive := x.weight == driver.All
+			if exclusive && x.token <= w.token && !slices.Contains(w.broken, x.token/engine.Turns) {
+				return fmt.Errorf("token %s is given after %s", tokenString(x.token), tokenString(w.token))
+			}
+			for j := range w.clients {
+				for h := range w.clients[j].gs {
+					y := &w.clients[j].gs[h]
+					if x != y && (y.state == holding || y.state == releasing || y.state == parting) && x.token == y.token {
+						return fmt.Errorf("token %s is given twice", tokenString(x.token))
+					}
+				}
+			}
+			w.token = max(w.token, x.token)
+		}
+	}
+	return nil
+}
+
+func tokenString(t int64) string { return fmt.Sprintf("%d:%d", t/engine.Turns, t%engine.Turns) }
+
+// believes reports whether a goroutine believes that it holds.
+func (w *World) believes(c *client, x *goroutine) bool {
+	return x.state == holding && !x.over && w.now < min(c.claims[x.claim].trust, c.e.Until(x.slot))
+}
+
+// checkHolders sees that those who believe that they hold do so by the store, and fit into its capacity.
+func (w *World) checkHolders() error {
+	left := w.terms[0].Capacity
+	var sharing [8]int64 // tickets of shared claims that were counted
+	n := 0
+	for i := range w.clients {
+		c := &w.clients[i]
+		for g := range c.gs {
+			x := &c.gs[g]
+			if !w.believes(c, x) {
+				continue
+			}
+			ticket := x.token / engine.Turns
+			if slices.Contains(w.broken, ticket) {
+				continue // whoever removed it vouches for the holder
+			}
+			id := c.claims[x.claim].id
+			at := w.entry(id)
+			if at < 0 || at >= w.holds() || w.store.Entries[at].Left || w.store.Entries[at].Ends <= w.micros() {
+				return fmt.Errorf("client %d: goroutine %d believes that it holds, and the store does not: %s", i, g, w.storeString())
+			}
+			if w.store.Entries[at].Ticket != ticket {
+				return fmt.Errorf("client %d: goroutine %d holds by ticket %d, which has token %s", i, g, w.store.Entries[at].Ticket, tokenString(x.token))
+			}
+			if x.weight != driver.All && w.terms[0].Capacity == driver.All {
+				if slices.Contains(sharing[:n], ticket) {
+					continue
+				}
+				sharing[n] = ticket
+				n++
+			}
+			if left -= x.weight; left < 0 {
+				return fmt.Errorf("client %d: goroutine %d is one too many of those who believe that they hold", i, g)
+			}
+		}
+	}
+	return nil
+}
+
+// checkKept sees that all in the store is asked for, held, or on its way out. Without faults nothing else is there.
+func (w *World) checkKept() error {
+	for i := range w.store.Entries {
+		if e := &w.store.Entries[i]; !e.Left && !w.known(e.ID) && !slices.Contains(w.broken, e.Ticket) {
+			return fmt.Errorf("nobody knows of a claim in the store: %s", w.storeString())
+		}
+	}
+	return nil
+}
+
+func (w *World) known(name string) bool {
+	for i := range w.clients {
+		for s := range w.clients[i].claims {
+			if id := w.clients[i].claims[s].id; id != 0 && idName(id) == name {
+				return true
+			}
+		}
+		for j := range w.clients[i].reqs {
+			if idName(w.clients[i].reqs[j].id) == name {
+				return true // a Leave that nobody waits for is on its way
+			}
+		}
+	}
+	return false
+}
+
+// checkFail sees that a wait fails for a reason that there is.
+func (w *World) checkFail(x *goroutine, f *engine.Effect) error {
+	switch {
+	case f.Code == engine.Held && !x.try:
+		return fmt.Errorf("one who waits is told that others hold")
+	case f.Code == engine.Held && !x.company && w.faults == w.conf.Faults:
+		return fmt.Errorf("a try is refused, and nobody else was there while it waited")
+	case (f.Code == engine.Unreachable || f.Code == engine.Doubtful) && w.now < x.since+patience:
+		return fmt.Errorf("one who has waited for %v is told that the store does not answer", w.now-x.since)
+	case f.Code == engine.Pending || f.Code == engine.OK:
+		return fmt.Errorf("a wait fails with code %v", codes[f.Code])
+	case f.Code == engine.Refused && w.conf.Kinds&Reject != 0:
+	case (f.Code == engine.Lost || f.Code == engine.Refused || f.Code == engine.Unreachable || f.Code == engine.Doubtful) && !w.shaken && !w.mute:
+		return fmt.Errorf("a wait fails without a reason: %v", codes[f.Code])
+	}
+	return nil
+}
+
+// checkEnd sees that no lease is lost without a reason.
+func (w *World) checkEnd(c *client, f *engine.Effect) error {
+	switch f.Reason {
+	case engine.HeldLong:
+		if w.conf.MaxHold == 0 || w.now < c.e.Until(f.Hold) && !w.shaken {
+			return fmt.Errorf("a hold ends too soon, as if it had been held for too long")
+		}
+	case engine.Shutdown:
+		if c.closed == engine.Never {
+			return fmt.Errorf("a hold ends as by Close")
+		}
+	default:
+		if !w.shaken && !w.mute {
+			return fmt.Errorf("a lease is lost without a reason: %v", f.Reason)
+		}
+	}
+	return nil
+}
+
+// checkDone sees that a release fails for a reason that there is.
+func (w *World) checkDone(f *engine.Effect) error {
+	if f.Code != engine.OK && f.Code != engine.Refused && !w.shaken && !w.mute {
+		return fmt.Errorf("a release fails without a reason: %v", codes[f.Code])
+	}
+	return nil
+}
+
+// late sees, before time moves, that nobody will have waited for too long.
+func (w *World) late() error {
+	if w.conf.Kinds&Pause != 0 {
+		return nil // a client that did nothing for a while is as late as that
+	}
+	to := w.next()
+	for i := range w.clients {
+		for g := range w.clients[i].gs {
+			if x := &w.clients[i].gs[g]; x.state == waiting && x.try && w.faults == w.conf.Faults && !w.mute {
+				return fmt.Errorf("client %d: goroutine %d does not want to wait, and time moves", i, g)
+			}
+		}
+	}
+	for i := range w.clients {
+		c := &w.clients[i]
+		if c.closed != engine.Never && to > c.closed+patience && c.e.Clearing() {
+			return fmt.Errorf("client %d clears for longer than its patience after closing", i)
+		}
+		for g := range c.gs {
+			x := &c.gs[g]
+			from, most := x.since, patience
+			if x.state == waiting && !w.conf.Silent {
+				if !w.mute {
+					continue // for others, as long as they like
+				}
+				from, most = max(x.since, w.muted), 12*patience+ttl
+			}
+			if x.state != idle && x.state != holding && to > from+most {
+				return fmt.Errorf("client %d: goroutine %d has waited for %v, and the store's silence is %v", i, g, w.now-x.since, w.mute)
+			}
+		}
+	}
+	return nil
+}
+
+// checkTurn sees that no turn begins on a claim that others wait for, or that may be lost soon.
+func (w *World) checkTurn(c *client, x *goroutine) error {
+	s := &c.claims[x.claim]
+	switch {
+	case s.weak:
+		return fmt.Errorf("a turn begins on a claim whose renewal failed")
+	case x.token%engine.Turns != 0 && w.now >= s.begun+w.conf.turn()+w.conf.Linger:
+		return fmt.Errorf("a turn begins %v after the first", w.now-s.begun)
+	}
+	return nil
+}
+
+// checkGone sees that a claim is not forgotten while an Enter of it may arrive, unless that is long ago.
+func (w *World) checkGone(c *client, id uint64) error {
+	if w.conf.Acts&Detach != 0 {
+		return nil // a claim that was left to another process is not taken out of the store
+	}
+	if w.conf.Kinds&Reject != 0 && w.shaken {
+		return nil // a store that refuses a Leave is not asked again
+	}
+	if w.conf.Kinds&Twice != 0 && w.faults < w.conf.Faults-1 {
+		return nil // a copy of one Enter may be taken for another that was not answered
+	}
+	for j := range c.reqs {
+		r := &c.reqs[j]
+		if r.id == id && r.doubted && r.verb == engine.Enter && r.ticket == 0 && c.closed == engine.Never && w.now < r.sent+patience {
+			return fmt.Errorf("a claim is forgotten, and request %d for it may arrive", r.number)
+		}
+	}
+	return nil
+}
+
+// checkAbsent sees that who holds is told when the store does not have the claim.
+func (w *World) checkAbsent(c *client, v engine.Verb, s engine.Slot, r *engine.Reply) error {
+	if v != engine.Extend || r.Outcome != engine.Absent {
+		return nil
+	}
+	for g := range c.gs {
+		if x := &c.gs[g]; x.state == holding && x.claim == s && !x.over {
+			return fmt.Errorf("goroutine %d is not told that the store has lost its claim", g)
+		}
+	}
+	return nil
+}

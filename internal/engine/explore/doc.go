@@ -1,0 +1,13 @@
+// Package explore walks every interleaving of the engine in small worlds: a few clients with a few goroutines each, one
+// name, and [driver.Queue] as the store. A world is a value; [World.Events] lists what may happen next in it, and
+// [World.Step] makes one of them happen and says what is wrong after it.
+//
+// Time moves only to the next moment at which something is due, and only when nothing else is left to be done at once,
+// unless a fault says otherwise. A request is applied and answered in one step, since what others do in between
+// commutes with it; that a reply is late, or that a request is applied late or twice, is a fault. A path may have so
+// many faults as the world says. Two worlds that will do the same are one state: see [World.Encode].
+//
+// After each step the package checks exclusion, as those who hold believe it, against the store's truth; tokens; the
+// engine's invariants; and that what was due was armed. From each state it follows one calm path, without further
+// faults, on which everybody must be answered in time and the store must end up empty.
+package explore

@@ -1,0 +1,247 @@
+package explore
+
+import (
+	"bytes"
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// A coder is the memory in which a world is encoded.
+type coder struct {
+	x     engine.Encoder
+	parts [4][]byte
+	out   []byte
+	c     *client // whose part is written
+	w     *World
+	idle  []int64
+	order []int // requests, by their claims
+}
+
+// Hash is the world's encoding in short.
+type Hash [2]uint64
+
+// Hash returns the hash of the world's encoding.
+func (w *World) Hash() Hash {
+	const k1, k2, k3 = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93, 0xa0761d6478bd642f
+	a, b := uint64(k1), uint64(k2)
+	buf := w.Encode()
+	n := uint64(len(buf))
+	for len(buf)%8 != 0 {
+		buf = append(buf, 0)
+	}
+	for ; len(buf) > 0; buf = buf[8:] {
+		v := uint64(buf[0]) | uint64(buf[1])<<8 | uint64(buf[2])<<16 | uint64(buf[3])<<24 |
+			uint64(buf[4])<<32 | uint64(buf[5])<<40 | uint64(buf[6])<<48 | uint64(buf[7])<<56
+		hi, lo := bits.Mul64(a^v, k2)
+		a = hi ^ lo ^ b
+		hi, lo = bits.Mul64(b^v, k3)
+		b = hi + lo + bits.RotateLeft64(a, 23)
+	}
+	hi, lo := bits.Mul64(a^n, k3)
+	a = hi ^ lo
+	hi, lo = bits.Mul64(b^a, k1)
+	return Hash{a, hi ^ lo}
+}
+
+// Encode returns the world as bytes: two worlds that will do the same are the same bytes. Goroutines stand where their
+// waiters and holds do, and clients in the order of their bytes. The bytes are used again by the next call.
+func (w *World) Encode() []byte {
+	k := w.enc
+	k.w = w
+	x := &k.x
+	if x.Waiter == nil {
+		x.Waiter, x.Hold, x.Claim = k.waiter, k.hold, k.claim
+	}
+	x.Now, x.Skip = w.now, w.conf.skip
+	w.rank(x)
+	for i := range w.clients {
+		k.c = &w.clients[i]
+		x.Buf = k.parts[i][:0]
+		w.encodeClient(uint64(i))
+		k.parts[i] = x.Buf
+	}
+	x.Buf = k.out[:0]
+	x.Put(int64(w.faults))
+	x.Flag(w.shaken)
+	if x.Flag(w.mute); w.mute && !w.conf.Silent {
+		x.Put(x.Ago(w.muted, 13*patience))
+	}
+	x.Put(x.Rank(w.store.Last))
+	x.Put(x.Rank(w.token / engine.Turns))
+	if len(w.store.Entries) > 0 && w.conf.Readers != nil {
+		x.Put(w.store.Capacity)
+	}
+	x.Flag(w.baton.token != 0)
+	if w.baton.token != 0 {
+		x.Put(w.baton.weight)
+		x.Put(x.Rank(w.baton.token / engine.Turns))
+	}
+	parts := k.parts
+	slices.SortFunc(parts[:len(w.clients)], bytes.Compare)
+	for _, p := range parts[:len(w.clients)] {
+		x.Buf = append(x.Buf, p...)
+	}
+	k.out = x.Buf
+	return k.out
+}
+
+// rank gathers the tickets that are known anywhere.
+func (w *World) rank(x *engine.Encoder) {
+	t := append(x.Tickets[:0], 0, w.store.Last, w.token/engine.Turns, w.baton.token/engine.Turns)
+	for i := range w.store.Entries {
+		t = append(t, w.store.Entries[i].Ticket)
+	}
+	for i := range w.clients {
+		c := &w.clients[i]
+		t = c.e.AppendTickets(t)
+		for j := range c.reqs {
+			t = append(t, c.reqs[j].ticket)
+			if c.reqs[j].applied {
+				t = append(t, c.reqs[j].reply.ticket)
+				if w.conf.Unordered {
+					t = append(t, c.reqs[j].reply.blocker)
+				}
+			}
+		}
+	}
+	slices.Sort(t)
+	x.Tickets = slices.Compact(t)
+}
+
+func (w *World) encodeClient(i uint64) {
+	k := w.enc
+	x, c := &k.x, k.c
+	ids := c.e.AppendIDs(x.IDs[:0])
+	const own = 1<<clientBits - 1
+	for j := range w.store.Entries {
+		if id := idNumber(w.store.Entries[j].ID); id>>clientBits == i {
+			ids = append(ids, id&own)
+		}
+	}
+	for j := range c.reqs {
+		if id := c.reqs[j].id; id>>clientBits == i {
+			ids = append(ids, id&own)
+		}
+	}
+	slices.Sort(ids)
+	x.IDs = slices.Compact(ids)
+
+	x.Flag(c.paused)
+	x.Flag(c.e.Due() <= w.now)
+	c.e.Encode(x)
+	for j := range w.store.Entries {
+		e := &w.store.Entries[j]
+		if id := idNumber(e.ID); id>>clientBits == i {
+			x.Put(k.id(id, i))
+			x.Put(x.Rank(e.Ticket))
+			x.Put(e.Weight)
+			x.Put(e.Ends - w.micros())
+			x.Flag(e.Told)
+			x.Flag(e.Left)
+			x.Flag(slices.Contains(w.broken, e.Ticket))
+		}
+	}
+	x.Put(-9)
+	k.order = k.order[:0]
+	for j := range c.reqs {
+		k.order = append(k.order, j)
+	}
+	slices.SortStableFunc(k.order, func(a, b int) int { return cmp.Compare(c.reqs[a].id, c.reqs[b].id) })
+	for _, j := range k.order {
+		w.encodeRequest(&c.reqs[j], i)
+	}
+	x.Put(-9)
+	k.idle = k.idle[:0]
+	for g := range c.gs {
+		if y := &c.gs[g]; y.state == idle || y.state == attaching {
+			k.idle = append(k.idle, int64(y.state)<<40|int64(y.left+1)<<32|y.weight)
+		}
+	}
+	slices.Sort(k.idle)
+	for _, v := range k.idle {
+		x.Put(v)
+	}
+}
+
+// id is the rank of a claim of client i. One that came from another client is known by the ticket that it has.
+func (k *coder) id(id, i uint64) int64 {
+	if id>>clientBits != i {
+		return -1
+	}
+	rank, _ := slices.BinarySearch(k.x.IDs, id&(1<<clientBits-1))
+	return int64(rank)
+}
+
+func (w *World) encodeRequest(r *request, i uint64) {
+	x := &w.enc.x
+	x.Put(int64(r.verb))
+	x.Put(w.enc.id(r.id, i))
+	x.Put(x.Rank(r.ticket))
+	flags := int64(0)
+	for b, f := range [...]bool{r.try, r.live, r.cut, r.applied, r.slow, r.doubted} {
+		if f {
+			flags |= 1 << b
+		}
+	}
+	x.Put(flags)
+	x.Put(int64(r.keep))
+	if r.live {
+		x.Put(x.Ahead(r.limit))
+		if r.verb != engine.Leave {
+			x.Put(x.Ago(r.sent, ttl))
+		}
+	} else if w.conf.Readers != nil {
+		x.Put(r.weight)
+	}
+	if r.applied {
+		p := &r.reply
+		x.Put(int64(p.outcome))
+		x.Put(x.Rank(p.ticket))
+		x.Put(int64(p.lease))
+		x.Put(int64(p.retry))
+		x.Flag(p.holds)
+		if w.conf.Unordered {
+			x.Put(x.Rank(p.blocker))
+		}
+	}
+}
+
+// goroutine writes the one that waits as a waiter, or has a hold.
+func (k *coder) goroutine(y *goroutine) {
+	x := &k.x
+	if y == nil {
+		x.Put(-1)
+		return
+	}
+	x.Put(int64(y.state))
+	x.Flag(y.over)
+	if y.state == waiting && y.try {
+		x.Flag(y.company)
+	}
+	x.Put(int64(y.left))
+	x.Put(int64(y.shares))
+	if y.state == releasing || y.state == parting {
+		x.Put(x.Ago(y.since, patience))
+	}
+}
+
+func (k *coder) waiter(s engine.Slot) { k.goroutine(k.c.find(waiting, s)) }
+func (k *coder) hold(s engine.Slot)   { k.goroutine(k.c.holder(s)) }
+
+func (k *coder) claim(s engine.Slot) {
+	x := &k.x
+	if int(s) >= len(k.c.claims) {
+		x.Put(-2)
+		return
+	}
+	y := &k.c.claims[s]
+	x.Flag(y.dead)
+	x.Flag(y.weak)
+	if k.c.e.Stage(s).String() == "held" {
+		x.Put(x.Ago(y.begun, k.w.conf.turn()+k.w.conf.Linger))
+	}
+	x.Put(x.Ahead(y.trust))
+}

@@ -1,0 +1,78 @@
+package explore
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// implied are the fields without which the worlds of the test have as many states, and what holds the same in them.
+// [TestSameStatesDoTheSame] sees that no field is missing; one too many does no harm.
+var implied = map[string]string{
+	"Engine.phase":   "Engine.closed is written only when it is closing",
+	"line.asking":    "claim.stage tells which claim asks",
+	"line.free":      "the stage and the holds of a claim tell whether a turn can be had",
+	"waiter.Want":    "all want alike in a world, and a try is known by whether it met others",
+	"claim.id":       "claims are written in the order of their ids",
+	"claim.stage":    "each stage has other fields",
+	"claim.verb":     "requests are written by the explorer",
+	"claim.pause":    "claim.tries and claim.silent, with one fault",
+	"claim.kept":     "the lease in the store",
+	"claim.lease":    "the same for all claims that wait",
+	"claim.again":    "the limit of the Await",
+	"claim.blocker":  "the tickets ahead in the store",
+	"claim.turnEnd":  "the explorer writes when the first turn began",
+	"claim.deadline": "the explorer writes what it was told to trust",
+	"claim.renewAt":  "claim.deadline, when no renewal has failed",
+	"claim.failure":  "the explorer writes whether the last renewal failed",
+	"claim.slept":    "no machine sleeps in these worlds",
+	"claim.keep":     "the request, which has the same time",
+	"hold.linger":    "all want alike in a world",
+	"hold.shares":    "the explorer writes the shares that a goroutine has",
+	"hold.state":     "the explorer writes what a goroutine knows of its hold",
+}
+
+// TestEveryFieldMatters takes each field out of the encoding, and sees the walk change.
+func TestEveryFieldMatters(t *testing.T) {
+	worlds := []Config{
+		{Name: "1x2", Clients: 1, Goroutines: 2, Wants: 1, Acts: plain | Close, Faults: 1, Kinds: Lost},
+		{Name: "2x1", Clients: 2, Goroutines: 1, Acts: plain, Strays: 1},
+		{Name: "lost", Clients: 1, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Requests | Unsent | Early, Acts: plain | Close},
+		{Name: "slow", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Slow, Acts: Lock},
+		{Name: "two faults", Clients: 1, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Lost | Dumb, Acts: Lock | GiveUp},
+		{Name: "2x1, early", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Early | Lost, Acts: Lock},
+		{Name: "reader and writer", Clients: 1, Goroutines: 2, Readers: []int{0}, Wants: 1, Acts: plain | Share},
+		{Name: "permits", Clients: 1, Goroutines: 3, Permits: true, Wants: 1, Acts: plain},
+		{Name: "linger", Clients: 1, Goroutines: 2, Readers: []int{0}, Wants: 1, Linger: 20 * ms, Acts: plain},
+		{Name: "max hold", Clients: 1, Goroutines: 2, Wants: 1, MaxHold: 40 * ms, Acts: plain},
+		{Name: "max hold, readers", Clients: 1, Goroutines: 2, Readers: []int{0, 1}, Wants: 1, MaxHold: 40 * ms, Acts: plain},
+		{Name: "alarm", Clients: 1, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Slow, Acts: Lock | Alarm},
+		{Name: "keep", Clients: 1, Goroutines: 2, Wants: 1, Keep: 20 * ms, Acts: Lock},
+		{Name: "keep, lost", Clients: 1, Goroutines: 1, Wants: 1, Keep: 20 * ms, Acts: Lock, Faults: 1, Kinds: Requests},
+		{Name: "silent", Clients: 1, Goroutines: 2, Wants: 1, Acts: plain | Close, Silent: true},
+		{Name: "falls silent", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Mute, Acts: plain},
+		{Name: "no queue", Clients: 2, Goroutines: 1, Wants: 1, Acts: plain, Unordered: true, Faults: 1, Kinds: Early},
+	}
+	whole := make([]*Result, len(worlds))
+	for i := range worlds {
+		whole[i] = Walk(&worlds[i], Limits{States: 1e5})
+		if whole[i].Violation != nil || !whole[i].Done {
+			t.Fatalf("%s: %d states, %v", worlds[i].Name, whole[i].States, whole[i].Violation)
+		}
+		t.Logf("%s: %d states", worlds[i].Name, whole[i].States)
+	}
+	for f := engine.NoField + 1; f < engine.Fields; f++ {
+		found := ""
+		for i, conf := range worlds {
+			conf.skip = f
+			if r := Walk(&conf, Limits{States: 1e5}); r.States != whole[i].States || r.Violation != nil {
+				found = conf.Name
+				break
+			}
+		}
+		if (found == "") != (implied[f.String()] != "") {
+			t.Errorf("without %v something changes in: %q; it is said to be implied by: %q", f, found, implied[f.String()])
+		}
+		t.Logf("%v: %s", f, found)
+	}
+}

@@ -1,0 +1,184 @@
+package explore
+
+import (
+	"fmt"
+
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// heed does what the engine of a client wants done, and returns what is wrong with it.
+func (w *World) heed(i int) error {
+	c := &w.clients[i]
+	effects := c.e.Effects() // no method of the engine is called before they are heeded
+	for j := range effects {
+		f := &effects[j]
+		if w.trace != nil && f.Do != engine.Tell {
+			w.say("    → %v", effectString(f))
+		}
+		var err error
+		switch f.Do {
+		case engine.Send:
+			err = w.send(i, f)
+		case engine.Cut:
+			err = fmt.Errorf("request %d is cut that is not out", f.Number)
+			for k := range c.reqs {
+				if r := &c.reqs[k]; r.live && r.number == f.Number {
+					r.cut, err = true, nil
+				}
+			}
+		case engine.Trust:
+			s := w.seat(c, f.Claim)
+			switch {
+			case f.Until < s.trust:
+				err = fmt.Errorf("claim %d was trusted for longer", f.Claim)
+			case s.trust != 0 && w.now >= s.trust && f.Until > s.trust:
+				err = fmt.Errorf("claim %d is trusted again after its deadline", f.Claim)
+			}
+			s.trust, s.weak = f.Until, f.Err != nil
+		case engine.Grant:
+			if x := c.find(waiting, f.Waiter); x == nil {
+				err = fmt.Errorf("waiter %d is granted a turn, and nobody waits as it", f.Waiter)
+			} else {
+				w.hold(c, x, f.Hold)
+				err = w.checkTurn(c, x)
+			}
+		case engine.Fail:
+			if x := c.find(waiting, f.Waiter); x == nil {
+				err = fmt.Errorf("waiter %d is answered, and nobody waits as it", f.Waiter)
+			} else {
+				x.state = idle
+				err = w.checkFail(x, f)
+			}
+		case engine.End:
+			if x := c.holder(f.Hold); x == nil {
+				err = fmt.Errorf("hold %d ends, and nobody has it", f.Hold)
+			} else {
+				x.over = true
+				err = w.checkEnd(c, f)
+			}
+		case engine.Done:
+			err = w.done(c, f)
+		case engine.Gone:
+			err = w.checkGone(c, w.seat(c, f.Claim).id)
+			c.supersede(f.Claim)
+			*w.seat(c, f.Claim) = seat{}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.returned(c)
+}
+
+// returned takes the verdicts that the engine's methods returned, after their effects.
+func (w *World) returned(c *client) error {
+	for g := range c.gs {
+		x := &c.gs[g]
+		code := x.answer
+		x.answer = engine.Pending
+		switch {
+		case x.state == releasing && (code == engine.OK || x.over):
+			x.state = idle
+		case x.state == parting && code == engine.Lost && !x.over:
+			return fmt.Errorf("goroutine %d could not detach what is not lost", g)
+		case x.state == parting && (code == engine.Lost || code == engine.Shared || code == engine.Refused):
+			x.state = holding
+		}
+	}
+	return nil
+}
+
+func (c *client) find(s state, slot engine.Slot) *goroutine {
+	for g := range c.gs {
+		if x := &c.gs[g]; x.state == s && x.slot == slot {
+			return x
+		}
+	}
+	return nil
+}
+
+// holder is the goroutine that has a hold.
+func (c *client) holder(h engine.Slot) *goroutine {
+	for g := range c.gs {
+		if x := &c.gs[g]; x.slot == h && (x.state == holding || x.state == releasing || x.state == parting) {
+			return x
+		}
+	}
+	return nil
+}
+
+// supersede notes that the engine no longer reads the answer to what is out for a claim.
+func (c *client) supersede(s engine.Slot) {
+	for k := 0; k < len(c.reqs); k++ {
+		r := &c.reqs[k]
+		if !r.live || r.claim != s {
+			continue
+		}
+		if r.live = false; r.applied || r.verb == engine.Await {
+			c.drop(r)
+			k--
+		}
+	}
+}
+
+func (w *World) send(i int, f *engine.Effect) error {
+	c := &w.clients[i]
+	for k := range c.reqs {
+		r := &c.reqs[k]
+		if r.live && r.claim == f.Claim && (r.verb == engine.Enter || r.verb == engine.Leave || f.Verb == engine.Enter) {
+			return fmt.Errorf("%v overtakes %v", verbs[f.Verb], verbs[r.verb])
+		}
+	}
+	c.supersede(f.Claim)
+	s := w.seat(c, f.Claim)
+	if s.id == 0 {
+		s.id = uint64(i)<<clientBits | c.e.ID(f.Claim)
+	}
+	if s.dead && f.Verb == engine.Enter {
+		return fmt.Errorf("an id is asked for that left")
+	}
+	limit := engine.Never
+	if f.Limit < engine.Never-w.now {
+		limit = w.now + f.Limit
+	}
+	if limit <= w.now {
+		return fmt.Errorf("%v may take no time", verbs[f.Verb])
+	}
+	r := request{
+		verb: f.Verb, claim: f.Claim, number: f.Number, id: s.id, weight: c.e.TermsOf(f.Claim).Weight,
+		sent: w.now, limit: limit, keep: f.Keep, live: true,
+	}
+	if f.Verb == engine.Enter {
+		r.ticket, r.try = c.e.Ticket(f.Claim), c.e.Try(f.Claim) // no other request reads these
+	}
+	c.reqs = append(c.reqs, r)
+	return nil
+}
+
+// done answers whoever released or detached a hold, or attached a claim.
+func (w *World) done(c *client, f *engine.Effect) error {
+	if f.Verb == engine.Leave {
+		x := c.find(releasing, f.Hold)
+		if x == nil {
+			return fmt.Errorf("the release of hold %d is answered, and nobody waits for it", f.Hold)
+		}
+		x.state = idle
+		return w.checkDone(f)
+	}
+	if x := c.find(parting, f.Hold); x != nil {
+		x.state = holding
+		if f.Code == engine.OK {
+			x.state = idle
+			w.baton = baton{token: x.token, id: c.claims[x.claim].id, weight: x.weight}
+		}
+		return nil
+	}
+	x := c.find(attaching, f.Claim)
+	if x == nil {
+		return fmt.Errorf("an answer to a renewal of claim %d, hold %d, and nobody waits for it", f.Claim, f.Hold)
+	}
+	if x.state = idle; f.Code == engine.OK {
+		x.state, x.slot, x.shares, x.claim, x.token = holding, f.Hold, 1, f.Claim, c.e.Token(f.Hold)
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// Step makes an event happen, and returns what is wrong after it.
+func (w *World) Step(ev Event) error {
+	w.say("%v", ev)
+	if ev.Kind.fault() {
+		w.fault(ev)
+	}
+	c := &w.clients[ev.Client]
+	var err error
+	switch {
+	case ev.Kind == advance:
+		if err = w.late(); err != nil {
+			return err
+		}
+		w.now = w.next()
+		w.say("    it is %v", w.now-start)
+		w.store.Expire(w.micros())
+		w.store.Wake(w.micros())
+	case ev.Kind == goBreak:
+		if _, err = w.store.Break(w.micros(), int64(ev.Number)); err != nil {
+			return err
+		}
+		w.store.Wake(w.micros())
+		w.broken = append(w.broken, int64(ev.Number))
+	case ev.Kind == goMute:
+		w.mute, w.muted = true, w.now
+	case ev.Kind == goPause:
+		c.paused = true
+	case ev.Kind == resume:
+		c.paused = false
+	case ev.Kind <= tick:
+		w.table.local(w, ev)
+		w.act(ev)
+		w.meet()
+		err = w.heed(int(ev.Client))
+	default:
+		err = w.request(ev)
+	}
+	if err == nil && !c.paused && ev.Kind != advance {
+		err = w.rearm(int(ev.Client))
+	}
+	if err == nil {
+		err = w.check(ev)
+	}
+	return err
+}
+
+// fault counts a fault, and notes whether it may cost a lease, or make a wait fail: one request that fails may not.
+func (w *World) fault(ev Event) {
+	if ev.Kind == goDumb && w.find(ev).cut {
+		return
+	}
+	w.faults--
+	switch ev.Kind {
+	case goLost, goDumb, goLate, goTwice, goUnsent, goEarly:
+		w.shaken = w.shaken || w.faults < w.conf.Faults-1
+	default:
+		w.shaken = true
+	}
+}
+
+// act is what goroutines do, or the clock.
+func (w *World) act(ev Event) {
+	c := &w.clients[ev.Client]
+	x := &c.gs[min(int(ev.G), len(c.gs)-1)]
+	switch ev.Kind {
+	case doLock, doTry:
+		want := engine.Want{Try: ev.Kind == doTry, Linger: w.conf.Linger, MaxHold: w.conf.MaxHold}
+		if x.left > 0 {
+			x.left--
+		}
+		x.try, x.since, x.over, x.company = want.Try, w.now, false, false
+		h, waiter := c.e.Want(w.now, &w.terms[ev.G], want)
+		switch {
+		case h != engine.None:
+			w.hold(c, x, h)
+		case waiter != engine.None:
+			x.state, x.slot = waiting, waiter
+		default:
+			w.say("    it is closed")
+		}
+	case doGiveUp:
+		v := c.e.GiveUp(w.now, x.slot)
+		w.say("    the answer is %v", v.Code)
+		x.state = idle
+	case doRelease:
+		x.shares--
+		x.since = w.now
+		h := x.slot
+		if x.shares == 0 {
+			x.state = releasing
+		}
+		code := c.e.Release(w.now, h, w.conf.Keep)
+		x.answer = code
+	case doShare:
+		if c.e.Share(w.now, x.slot) {
+			x.shares++
+		}
+	case doDetach:
+		x.since, x.state = w.now, parting
+		x.answer = c.e.Detach(w.now, x.slot).Code
+	case doAttach:
+		if x.left > 0 {
+			x.left--
+		}
+		x.over, x.since, x.state = false, w.now, attaching
+		x.slot = c.e.Attach(w.now, &w.terms[ev.G], w.baton.token, w.conf.MaxHold)
+		if x.slot == engine.None {
+			x.state = idle
+			return
+		}
+		w.seat(c, x.slot).id = w.baton.id
+		w.baton = baton{}
+	case doAlarm:
+		c.e.Alarm(w.now, engine.Slot(ev.G))
+	case doClose:
+		c.closed = w.now
+		for g := range c.gs {
+			if y := &c.gs[g]; y.state == holding {
+				w.broken = append(w.broken, y.token/engine.Turns) // the work under it may not have ended
+			}
+		}
+		c.e.Close(w.now)
+	case tick:
+		c.e.Tick(w.now)
+	}
+}
+
+// hold has a goroutine believe that it holds.
+func (w *World) hold(c *client, x *goroutine, h engine.Slot) {
+	x.state, x.slot, x.shares, x.over = holding, h, 1, false
+	x.claim, x.token = c.e.Claim(h), c.e.Token(h)
+	x.fresh = true
+	if s := w.seat(c, x.claim); x.token%engine.Turns == 0 {
+		s.begun = w.now
+	}
+}
+
+// find returns the request that an event is about.
+func (w *World) find(ev Event) *request {
+	c := &w.clients[ev.Client]
+	for j := range c.reqs {
+		if r := &c.reqs[j]; uint32(r.number) == ev.Number && r.live != ev.Copy {
+			return r
+		}
+	}
+	return nil
+}
+
+// request is what happens to a request.
+func (w *World) request(ev Event) error {
+	r := w.find(ev)
+	c := &w.clients[ev.Client]
+	outcome := engine.Unknown
+	switch ev.Kind {
+	case deliver:
+		w.apply(r)
+		return w.reply(ev, r)
+	case answer:
+		return w.reply(ev, r)
+	case apply, goSlow:
+		w.apply(r)
+		r.slow = r.slow || ev.Kind == goSlow
+		if !r.live {
+			c.drop(r)
+		}
+		w.say("    %v", w.storeString())
+		return nil
+	case goStall:
+		r.slow = true
+		return nil
+	case goTwice:
+		again := *r
+		again.live, again.slow = false, true
+		c.reqs = append(c.reqs, again)
+		r = w.find(ev)
+		w.apply(r)
+		return w.reply(ev, r)
+	case goDumb:
+		if r.verb != engine.Await {
+			w.apply(r)
+		}
+	case goLate:
+		again := *r
+		again.live, again.slow, again.doubted = false, true, true
+		c.reqs = append(c.reqs, again)
+		r = w.find(ev)
+	case limit:
+		if r.slow && !r.applied && r.verb != engine.Await && !w.mute {
+			again := *r
+			again.live, again.doubted = false, true
+			c.reqs = append(c.reqs, again)
+			r = w.find(ev)
+		}
+	case goUnsent:
+		outcome = engine.Unsent
+	case goReject:
+		outcome = engine.Rejected
+	case goEarly:
+		outcome = engine.Answered
+	}
+	r.reply = reply{outcome: outcome}
+	return w.reply(ev, r)
+}
+
+// reply has the engine take the answer to a request.
+func (w *World) reply(ev Event, r *request) error {
+	c := &w.clients[ev.Client]
+	answer := r.answer()
+	if w.trace != nil {
+		w.say("    %v", replyString(r.verb, answer))
+	}
+	w.table.answered(c, r.verb, answer)
+	if s := w.seat(c, r.claim); r.verb != engine.Await && (answer.Outcome == engine.Absent || r.verb == engine.Leave && answer.Outcome == engine.Answered) ||
+		r.verb == engine.Enter && answer.Outcome == engine.Answered && answer.Place.Ticket == 0 {
+		s.dead = true
+	}
+	verb, claim := r.verb, r.claim
+	c.drop(r)
+	c.e.Answer(w.now, answer)
+	if err := w.heed(int(ev.Client)); err != nil {
+		return err
+	}
+	return w.checkAbsent(c, verb, claim, answer)
+}
+
+func (c *client) drop(r *request) {
+	for j := range c.reqs {
+		if &c.reqs[j] == r {
+			c.reqs = slices.Delete(c.reqs, j, j+1)
+			return
+		}
+	}
+}
+
+// seat returns what is known of the claim in a slot.
+func (w *World) seat(c *client, s engine.Slot) *seat {
+	for int(s) >= len(c.claims) {
+		c.claims = append(c.claims, seat{})
+	}
+	return &c.claims[s]
+}
+
+// rearm sees that what is due was armed: to tick early is to do nothing but to arm anew, and to renew what wants it in a
+// moment.
+func (w *World) rearm(i int) error {
+	c := &w.clients[i]
+	due := c.e.Due()
+	if due <= w.now {
+		return nil
+	}
+	c.e.Tick(w.now)
+	if c.e.Due() < due {
+		return fmt.Errorf("due in %v, and armed for %v", c.e.Due()-w.now, due-w.now)
+	}
+	f := c.e.Peek()
+	if len(f) == 0 {
+		return nil
+	}
+	if due > w.now+ttl/60 || slices.ContainsFunc(f, func(f engine.Effect) bool { return f.Do != engine.Send || f.Verb != engine.Extend }) {
+		return fmt.Errorf("a tick that was not armed: %v", effectString(&f[0]))
+	}
+	return w.heed(i)
+}
+
+// forgetOrphans drops the requests under way that will do nothing whenever they arrive.
+func (w *World) forgetOrphans() {
+	for i := range w.clients {
+		c := &w.clients[i]
+		c.reqs = slices.DeleteFunc(c.reqs, func(r request) bool {
+			return !r.live && (r.verb != engine.Enter || r.ticket != 0) && w.entry(r.id) < 0 && !w.entering(r.id)
+		})
+	}
+}
+
+// entering reports whether an id that is not in the store may be there yet.
+func (w *World) entering(id uint64) bool {
+	for i := range w.clients {
+		c := &w.clients[i]
+		for j := range c.reqs {
+			if r := &c.reqs[j]; r.id == id && r.verb == engine.Enter && r.ticket == 0 {
+				return true
+			}
+		}
+		for s := range c.claims {
+			if c.claims[s].id == id && c.e.Ticket(engine.Slot(s)) == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// meet notes for each try that waits whether anybody else is there, or a claim of another client.
+func (w *World) meet() {
+	for i := range w.clients {
+		for g := range w.clients[i].gs {
+			x := &w.clients[i].gs[g]
+			x.company = x.state == waiting && x.try && (x.company || w.meets(i, g))
+		}
+	}
+}
+
+func (w *World) meets(client, goroutine int) bool {
+	for i := range w.clients {
+		c := &w.clients[i]
+		if i != client && !c.e.Idle() {
+			return true
+		}
+		for g := range c.gs {
+			if (i != client || g != goroutine) && c.gs[g].state != idle {
+				return true
+			}
+		}
+	}
+	for i := range w.store.Entries {
+		id := idNumber(w.store.Entries[i].ID)
+		if !slices.ContainsFunc(w.clients[client].claims, func(s seat) bool { return s.id == id }) {
+			return true
+		}
+	}
+	return false
+}

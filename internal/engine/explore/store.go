@@ -1,0 +1,115 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
+)
+
+const us = time.Microsecond
+
+var errFault = errors.New("a fault")
+
+// ids are the names of claims by client and number, so that none is made twice.
+var ids = func() (all [4][512]string) {
+	for c := range all {
+		for n := range all[c] {
+			all[c][n] = fmt.Sprintf("%d.%d", c, n)
+		}
+	}
+	return all
+}()
+
+const clientBits = 40 // an id is the client's number above these, and the claim's below
+
+func idName(id uint64) string {
+	c, n := id>>clientBits, id&(1<<clientBits-1)
+	if int(c) < len(ids) && int(n) < len(ids[c]) {
+		return ids[c][n]
+	}
+	return fmt.Sprintf("%d.%d", c, n)
+}
+
+func idNumber(name string) uint64 {
+	c, n := uint64(0), uint64(0)
+	for _, b := range []byte(name) {
+		if b == '.' {
+			c, n = n, 0
+		} else {
+			n = n*10 + uint64(b-'0')
+		}
+	}
+	return c<<clientBits | n
+}
+
+func (w *World) micros() int64 { return int64(w.now / us) }
+
+func (w *World) claim(r *request) driver.Claim {
+	t := &w.terms[0]
+	return driver.Claim{
+		Name: "n", ID: idName(r.id), Client: ids[r.id>>clientBits][0], Weight: r.weight, Capacity: t.Capacity, TTL: t.TTL, Wait: t.Wait(),
+		Ticket: r.ticket, Try: r.try,
+	}
+}
+
+// apply has a request reach the store, and keeps the reply.
+func (w *World) apply(r *request) {
+	cl := w.claim(r)
+	var err error
+	var p driver.Place
+	switch r.verb {
+	case engine.Enter:
+		p, err = w.store.Enter(w.micros(), 0, &cl)
+	case engine.Await:
+		p, err = w.store.Look(w.micros(), cl.ID)
+	case engine.Renew, engine.Extend:
+		p.TTL, err = w.store.Renew(w.micros(), &cl)
+	case engine.Leave:
+		err = w.store.Leave(w.micros(), &driver.Departure{Claim: &cl, Keep: r.keep})
+	}
+	r.reply = reply{holds: p.Holds, ticket: p.Ticket, lease: p.TTL, retry: p.Retry, blocker: p.Blocker.Ticket}
+	switch {
+	case errors.Is(err, driver.ErrGone):
+		r.reply.outcome = engine.Absent
+	case err != nil:
+		r.reply.outcome = engine.Rejected
+	}
+	r.applied = true
+	if r.verb != engine.Await {
+		w.store.Wake(w.micros())
+	}
+}
+
+// look tells what an Await sees.
+func (w *World) look(r *request) (holds, gone bool) {
+	e := w.entry(r.id)
+	if e < 0 || w.micros() >= w.store.Entries[e].Ends || w.store.Entries[e].Left {
+		return false, true
+	}
+	return e < w.holds(), false
+}
+
+// entry is where an id stands in the store, or -1.
+func (w *World) entry(id uint64) int {
+	name := idName(id)
+	for i := range w.store.Entries {
+		if w.store.Entries[i].ID == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// holds is how many claims at the head hold the lock.
+func (w *World) holds() int {
+	left := w.store.Capacity
+	for i := range w.store.Entries {
+		if left -= w.store.Entries[i].Weight; left < 0 {
+			return i
+		}
+	}
+	return len(w.store.Entries)
+}

@@ -1,0 +1,115 @@
+package explore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// A Table counts how often each event came to a claim in each stage. A row is a stage; that of free slots stands for a
+// client without claims. A column is an event, as named by [Columns].
+type Table [engine.Stages][columns]uint64
+
+const (
+	acts    = int(tick) + 1
+	perVerb = 7
+	columns = acts + 5*perVerb
+)
+
+var (
+	verbs    = [...]string{"no request", "Enter", "Await", "Renew", "Extend", "Leave"}
+	outcomes = [...]string{"ok", "absent", "adrift", "rejected", "unsent", "unknown", "ok, waits", "ok, not entered"}
+	codes    = [...]string{"pending", "ok", "held", "lost", "refused", "unreachable", "doubtful", "closed", "shared"}
+)
+
+// answerColumns are the places of a verb's outcomes; adrift goes with absent.
+var answerColumns = [...]int{0, 1, 1, 2, 3, 4, 5, 6}
+
+// Columns names the columns of a table.
+func Columns() (names [columns]string) {
+	for k := range Kind(acts) {
+		names[k] = k.String()
+	}
+	for v := engine.Enter; v <= engine.Leave; v++ {
+		for o, name := range outcomes {
+			if name != "adrift" {
+				names[column(v, o)] = verbs[v] + " " + name
+			}
+		}
+	}
+	return names
+}
+
+func column(v engine.Verb, outcome int) int {
+	return acts + (int(v)-1)*perVerb + answerColumns[outcome]
+}
+
+// local counts what goroutines do, or the clock.
+func (t *Table) local(w *World, ev Event) {
+	if t == nil {
+		return
+	}
+	c := &w.clients[ev.Client]
+	switch ev.Kind {
+	case doRelease, doShare, doDetach:
+		t[c.e.Stage(c.e.Claim(c.gs[ev.G].slot))][ev.Kind]++
+		return
+	case doAlarm:
+		t[c.e.Stage(engine.Slot(ev.G))][ev.Kind]++
+		return
+	}
+	any := false
+	for s := range engine.Slot(c.e.Slots()) {
+		if c.e.Used(s) {
+			t[c.e.Stage(s)][ev.Kind]++
+			any = true
+		}
+	}
+	if !any {
+		t[0][ev.Kind]++
+	}
+}
+
+// answered counts an answer.
+func (t *Table) answered(c *client, v engine.Verb, r *engine.Reply) {
+	if t == nil {
+		return
+	}
+	t[c.e.Stage(r.Claim)][column(v, outcomeOf(v, r))]++
+}
+
+func outcomeOf(v engine.Verb, r *engine.Reply) int {
+	o := int(r.Outcome)
+	if r.Outcome == engine.Answered && (v == engine.Enter || v == engine.Await) && !r.Place.Holds {
+		if o = 6; v == engine.Enter && r.Place.Ticket == 0 {
+			o = 7
+		}
+	}
+	return o
+}
+
+// Add adds the counts of another table.
+func (t *Table) Add(o *Table) {
+	for s := range t {
+		for c := range t[s] {
+			t[s][c] += o[s][c]
+		}
+	}
+}
+
+// String is the table with a line for each stage, and the events that came in it.
+func (t *Table) String() string {
+	var out strings.Builder
+	names := Columns()
+	for s := range t {
+		fmt.Fprintf(&out, "%v:", engine.Stage(s))
+		for c, n := range t[s] {
+			if n > 0 {
+				fmt.Fprintf(&out, " %s %d;", names[c], n)
+			}
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}

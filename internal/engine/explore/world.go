@@ -1,0 +1,175 @@
+package explore
+
+import (
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// A World is a few clients and their store at one moment.
+type World struct {
+	conf    *Config
+	terms   []engine.Terms
+	now     engine.Time
+	clients []client
+	store   driver.Queue
+	faults  int     // left
+	shaken  bool    // there was a fault that may cost a lease
+	broken  []int64 // tickets that somebody removed, or that Close left to run out
+	token   int64   // the highest that was given
+	baton   baton
+	mute    bool
+	muted   engine.Time // since when
+
+	table *Table
+	trace func(format string, args ...any) // is told what happens, if it is not nil
+	enc   *coder
+}
+
+// A baton is a claim that was detached.
+type baton struct {
+	token  int64
+	id     uint64
+	weight int64
+}
+
+type client struct {
+	e      *engine.Engine
+	gs     []goroutine
+	claims []seat
+	reqs   []request
+	paused bool
+	closed engine.Time
+}
+
+// A seat is what the shell knows of a claim, by its slot.
+type seat struct {
+	id    uint64 // in the store; 0 means that the slot is free
+	trust engine.Time
+	begun engine.Time // when its first turn began
+	weak  bool        // its last renewal failed
+	dead  bool        // the store was asked to forget the id, or did
+}
+
+type state uint8
+
+const (
+	idle      state = iota
+	waiting         // for a Grant or a Fail
+	holding         // and believes that it holds, unless over
+	releasing       // waits for the answer to the Leave
+	parting         // waits for the answer to its Detach
+	attaching       // waits for the answer to its Attach
+)
+
+type goroutine struct {
+	state   state
+	over    bool // its hold was ended
+	try     bool
+	company bool // others were there while it waited
+	shares  int8
+	left    int8 // wants; -1 means without end
+	slot    engine.Slot
+	since   engine.Time // when it began to wait
+	weight  int64
+	answer  engine.Code // what the engine's method returned, until its effects are heeded
+
+	// What its handle remembers of the hold.
+	claim engine.Slot
+	token int64
+	fresh bool // it was granted in this step
+}
+
+// A request is one that is on its way to the store or back.
+type request struct {
+	verb    engine.Verb
+	claim   engine.Slot
+	number  uint64
+	id      uint64
+	ticket  int64
+	weight  int64
+	try     bool
+	sent    engine.Time
+	limit   engine.Time
+	keep    time.Duration
+	live    bool // the engine reads its answer
+	cut     bool
+	applied bool
+	slow    bool  // nothing happens to it by itself
+	doubted bool  // the engine was told that its outcome is unknown
+	reply   reply // once it is applied
+}
+
+// A reply is what the store said, in short.
+type reply struct {
+	outcome engine.Outcome
+	holds   bool
+	ticket  int64
+	lease   time.Duration
+	retry   time.Duration
+	blocker int64
+}
+
+func (r *request) answer() *engine.Reply {
+	a := &r.reply
+	e := &engine.Reply{
+		Claim: r.claim, Number: r.number, Sent: r.sent, Outcome: a.outcome,
+		Place: driver.Place{Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.Standing{Ticket: a.blocker}},
+	}
+	if r.verb == engine.Renew || r.verb == engine.Extend {
+		e.TTL, e.Place = a.lease, driver.Place{}
+	}
+	if a.outcome > engine.Adrift {
+		e.Err = errFault
+	}
+	return e
+}
+
+const start = 10 * time.Second
+
+// New returns a world at its beginning.
+func New(conf *Config) *World {
+	w := &World{conf: conf, terms: conf.terms(), now: start, faults: conf.Faults, mute: conf.Silent, enc: &coder{}}
+	for range conf.Clients {
+		c := client{e: engine.New(conf.engine()), closed: engine.Never}
+		for g := range conf.Goroutines {
+			left := int8(conf.Wants)
+			if left == 0 {
+				left = -1
+			}
+			c.gs = append(c.gs, goroutine{left: left, weight: w.terms[g].Weight})
+		}
+		w.clients = append(w.clients, c)
+	}
+	return w
+}
+
+// CopyFrom makes the world a copy of another, in the memory that it has.
+func (w *World) CopyFrom(o *World) {
+	clients, entries, broken := w.clients, w.store.Entries, w.broken
+	table, trace, enc := w.table, w.trace, w.enc
+	*w = *o
+	w.table, w.trace, w.enc = table, trace, enc
+	w.broken = append(broken[:0], o.broken...)
+	w.store.Entries = append(entries[:0], o.store.Entries...)
+	if clients == nil {
+		for range o.clients {
+			clients = append(clients, client{e: engine.New(nil)})
+		}
+	}
+	w.clients = clients
+	for i := range o.clients {
+		c, from := &clients[i], &o.clients[i]
+		e, gs, claims, reqs := c.e, c.gs, c.claims, c.reqs
+		*c = *from
+		c.e, c.gs, c.claims, c.reqs = e, append(gs[:0], from.gs...), append(claims[:0], from.claims...), append(reqs[:0], from.reqs...)
+		c.e.CopyFrom(from.e)
+	}
+}
+
+func (w *World) say(format string, args ...any) {
+	if w.trace != nil {
+		w.trace(format, args...)
+	}
+}
