@@ -15,15 +15,24 @@ COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
 # Packages whose tests run at a time; each may start servers.
 PARALLEL = 2
 TESTSUM = go run ./internal/repo/testsum -o bin/tests --
-TEST = -p $(PARALLEL) -count=1 -timeout 8m $(PACKAGES)
+TEST = -p $(PARALLEL) -count=1 -timeout 8m
+# The race detector makes the walk of the engine twenty times as slow; make explore tests it without.
+RACED = $$(go list $(PACKAGES) | grep -v /internal/engine/explore)
 
-CHECKS = gofmt vet fix lint tidy-check build models interop race
+CHECKS = gofmt vet fix lint tidy-check build models explore mutants interop race
 FUZZTIME = 20s
+SOME = 12
 
-.PHONY: help build demo servers test race check models interop bench fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
+# How make bench-before compares: how often, for how long, on which stores, and which scenarios (empty means all).
+ROUNDS = 9
+SECONDS = 1
+STORES = memory,sqlite,redis
+ONLY =
+
+.PHONY: help build demo servers test race check models explore mutants interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: bin ## build the command: bin/stile
 	@go build -o bin/stile ./cmd/stile
@@ -35,10 +44,10 @@ servers: bin/etcd bin/consul ## install the servers that the tests start, where 
 	@internal/repo/install.sh $(SERVERS)
 
 test: servers bin ## run the tests of all modules on real servers
-	@$(TESTSUM) $(TEST)
+	@$(TESTSUM) $(TEST) $(PACKAGES)
 
 race: servers compiler bin ## run the tests with the race detector
-	@CGO_ENABLED=1 $(TESTSUM) -race $(TEST)
+	@CGO_ENABLED=1 $(TESTSUM) -race $(TEST) $(RACED)
 
 check: ## all that must pass before a change lands; what CI runs
 	@failed=; \
@@ -54,6 +63,13 @@ models: compiler ## visit all states of the protocols in models/, and see that e
 	@internal/repo/install.sh $(SPIN)
 	@models/run
 
+explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes on with larger ones for so long
+	@go test -count=1 ./internal/engine/explore/...
+	@go run ./internal/engine/explore/cmd $(if $(FOR),-set long -for $(FOR))
+
+mutants: ## see that known mistakes, put back into the code, are found: SOME=12 of them, or 0 for all
+	@go run ./internal/repo/mutants -some $(SOME)
+
 interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
 	@n=0; for run in interop/*/run; do \
 		if [ -x "$$run" ]; then echo "$$run"; "$$run"; n=$$((n + 1)); fi; \
@@ -66,6 +82,9 @@ bench: servers ## measure beside other libraries, into docs/benchmarks*.md
 		postgres:benchmarks-postgres mysql:benchmarks-mysql setnx:benchmarks-setnx redlock:benchmarks-redlock memcached:benchmarks-memcached; do \
 		go run . -store "$${page%%:*}" -out "../docs/$${page#*:}.md"; \
 	done
+
+bench-before: ## measure beside an earlier revision (REV=…), and fail if anything is slower
+	@go run ./internal/repo/benchbefore -rounds $(ROUNDS) -seconds $(SECONDS) -stores $(STORES) -only '$(ONLY)' $(REV)
 
 fuzz: ## fuzz each parser for FUZZTIME (20s)
 	@for pkg in $$(go list -f '{{.ImportPath}}' $(PACKAGES)); do \
