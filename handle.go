@@ -85,5 +85,5 @@ func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	if err != nil {
 		return nil, wrapped("attach", h.Name, err)
 	}
-	return newLease(ctx, c, share), nil
+	return &Lease{c: c, share: share, parent: ctx}, nil
 }

@@ -50,11 +50,11 @@ func (l *Lock) acquireAll(ctx context.Context, op string, try bool) (*Lease, err
 	for _, p := range l.parts {
 		part, err := p.acquire(ctx, op, try)
 		if err == nil {
-			lease.parts = append(lease.parts, part)
+			lease.joined = append(lease.joined, part)
 			err = lease.Check() // what was taken first may have been lost while we waited for the rest
 		}
 		if err != nil {
-			if len(lease.parts) > 0 {
+			if len(lease.joined) > 0 {
 				if e := lease.Unlock(); e != nil && !errors.Is(err, ErrLost) {
 					err = errors.Join(err, e)
 				}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -18,13 +18,10 @@ import (
 type Lease struct {
 	c      *Client
 	share  *claims.Share   // nil for a joined lock
-	parts  []*Lease        // of a joined lock, or the lease itself
-	self   [1]*Lease       // room for that
+	joined []*Lease        // the parts of a joined lock
 	parent context.Context // what it was acquired with: carries the leases further out
 	leak   runtime.Cleanup
-
-	once sync.Once // makes ctx
-	ctx  context.Context
+	ctx    atomic.Pointer[context.Context] // what Context returns; nil until it is asked for
 }
 
 // A State is what a lease is in. A lease goes from HeldState to JeopardyState and back, and ends in LostState or
@@ -48,24 +45,25 @@ func (s State) String() string {
 	return names[s]
 }
 
-func newLease(ctx context.Context, c *Client, s *claims.Share) *Lease {
-	l := &Lease{c: c, share: s, parent: ctx}
-	l.self[0] = l
-	l.parts = l.self[:]
-	return l
+// parts are the leases that make up a joined lock, or the lease itself.
+func (l *Lease) parts() []*Lease {
+	if l.share != nil {
+		return []*Lease{l}
+	}
+	return l.joined
 }
 
 var errNoLease = fmt.Errorf("%w lease: acquire one with Lock.Lock or its siblings", ErrInvalid)
 
 // none reports whether the lease was never acquired. It counts as lost.
-func (l *Lease) none() bool { return l == nil || len(l.parts) == 0 }
+func (l *Lease) none() bool { return l == nil || len(l.parts()) == 0 }
 
 // Name returns the lock's name; for a joined lock, that of its first part.
 func (l *Lease) Name() string {
 	if l.none() {
 		return ""
 	}
-	return l.parts[0].share.Claim().Name
+	return l.parts()[0].share.Claim().Name
 }
 
 // Token returns the fencing token, a positive number. A token is larger than the token of every earlier grant of the
@@ -83,13 +81,13 @@ func (l *Lease) Token() int64 {
 
 // Parts returns the leases that make up a joined lock, in the order of their names, or the lease itself. They are
 // released together, by the lease that they are part of.
-func (l *Lease) Parts() []*Lease { return slices.Clone(l.parts) }
+func (l *Lease) Parts() []*Lease { return slices.Clone(l.parts()) }
 
 // Deadline returns until when the lease can be trusted if it is not renewed any more. It moves with every renewal, up to
 // LockOptions.MaxHold. Of a lease that is over it is now.
 func (l *Lease) Deadline() time.Time {
 	left := time.Duration(-1)
-	for _, p := range l.parts {
+	for _, p := range l.parts() {
 		if other, _ := p.share.Left(); left < 0 || other < left {
 			left = other
 		}
@@ -103,7 +101,7 @@ func (l *Lease) State() State {
 	if l.none() {
 		return LostState
 	}
-	for _, p := range l.parts {
+	for _, p := range l.parts() {
 		err := p.check()
 		switch _, jeopardy := p.share.Left(); {
 		case errors.Is(err, ErrLost):
@@ -124,7 +122,7 @@ func (l *Lease) Check() error {
 	if l.none() {
 		return wrapped("check", "", errNoLease)
 	}
-	for _, p := range l.parts {
+	for _, p := range l.parts() {
 		if err := p.check(); err != nil {
 			return &Error{Op: "check", Name: p.Name(), Err: err}
 		}
@@ -142,8 +140,11 @@ func (l *Lease) check() error {
 // Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the values
 // of the context that the lease was acquired with, but does not end with that one, as the one that [Lock.Do] passes does.
 func (l *Lease) Context() context.Context {
-	l.once.Do(func() { l.ctx, _ = l.attach(context.WithoutCancel(l.parent)) })
-	return l.ctx
+	if l.ctx.Load() == nil {
+		ctx, _ := l.attach(context.WithoutCancel(l.parent))
+		l.ctx.CompareAndSwap(nil, &ctx) // if another goroutine was quicker, this one ends with the lease all the same
+	}
+	return *l.ctx.Load()
 }
 
 // Unlock releases the lease, and passes the lock on. The store is told on a context of its own, for Options.Patience at
@@ -163,15 +164,15 @@ func (l *Lease) UnlockAfter(keep time.Duration) error {
 	}
 	l.leak.Stop()
 	keep = min(max(keep, 0), driver.MaxTTL)
-	if len(l.parts) == 1 {
-		return wrapped("unlock", l.Name(), l.parts[0].share.Release(keep))
+	if l.share != nil {
+		return wrapped("unlock", l.Name(), l.share.Release(keep))
 	}
-	shares := make([]*claims.Share, len(l.parts))
-	for i, p := range l.parts {
+	shares := make([]*claims.Share, len(l.joined))
+	for i, p := range l.parts() {
 		shares[i] = p.share
 	}
 	failed, err := claims.Release(shares, keep)
-	return wrapped("unlock", l.parts[failed].Name(), err)
+	return wrapped("unlock", l.joined[failed].Name(), err)
 }
 
 type leaseKey struct{}
@@ -179,7 +180,7 @@ type leaseKey struct{}
 // attach makes a context that carries the lease and ends with it.
 func (l *Lease) attach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	for _, p := range l.parts {
+	for _, p := range l.parts() {
 		p.share.WhenOver(func(err error) { cancel(explain(err)) })
 	}
 	// The value stands outside: the hold keeps only cancel, so a lease that is forgotten can still be found out.
@@ -204,7 +205,7 @@ func Token(ctx context.Context) int64 {
 // carriedBy returns the share of a hold on a name that a context carries, or nil.
 func carriedBy(ctx context.Context, c *Client, name string) *claims.Share {
 	for l := FromContext(ctx); l != nil; l = FromContext(l.parent) {
-		for _, p := range l.parts {
+		for _, p := range l.parts() {
 			if p.c == c && p.Name() == name && p.check() == nil {
 				return p.share
 			}
@@ -216,7 +217,7 @@ func carriedBy(ctx context.Context, c *Client, name string) *claims.Share {
 // guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever
 // forgot it may still be at work, and could not be told. Of a joined lock, one part is enough to find the line by.
 func (l *Lease) guardLeak(skip int) {
-	if c := l.parts[0].c; c.opts.Observer != nil {
-		l.leak = runtime.AddCleanup(l, claims.Leak.Report, claims.LeakOf(l.parts[0].share, skip+1, engine.Kind(Leaked)))
+	if c := l.parts()[0].c; c.opts.Observer != nil {
+		l.leak = runtime.AddCleanup(l, claims.Leak.Report, claims.LeakOf(l.parts()[0].share, skip+1, engine.Kind(Leaked)))
 	}
 }

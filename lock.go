@@ -152,18 +152,17 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 	if err := context.Cause(ctx); err != nil {
 		return nil, wrap(err)
 	}
+	var share *claims.Share
+	var err error
 	if outer := carriedBy(ctx, l.c, l.want.Name); outer != nil {
-		inner, err := l.reenter(outer)
-		if err != nil {
-			return nil, wrap(err)
-		}
-		return newLease(ctx, l.c, inner), nil
+		share, err = l.reenter(outer)
+	} else {
+		share, err = l.c.keeper.Acquire(ctx, &l.want, try)
 	}
-	share, err := l.c.keeper.Acquire(ctx, &l.want, try)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	return newLease(ctx, l.c, share), nil
+	return &Lease{c: l.c, share: share, parent: ctx}, nil
 }
 
 // check tells why the lock can never be held.

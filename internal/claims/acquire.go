@@ -56,7 +56,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 		s.mu.Unlock()
 		return nil, driver.ErrClosed
 	}
-	n := s.name(k, want.Name)
+	n := s.name(want.Name)
 	now := n.enterEvent(k.clock.recent())
 	asks := want.Want
 	asks.Try = try
@@ -67,7 +67,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 		return share, nil
 	}
 	w := k.waiter(want)
-	set(&n.waiters, at, w)
+	set(&n.turns, at, turn{waiter: w})
 	var t todo
 	n.finish(now, &t)
 	s.mu.Unlock()
@@ -107,7 +107,7 @@ func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, w *waiter)
 	}
 	now := n.enterEvent(k.clock.recent())
 	v := n.engine.GiveUp(now, at)
-	n.waiters[at] = nil
+	n.turns[at] = turn{}
 	var t todo
 	n.finish(now, &t)
 	n.shard.mu.Unlock()

@@ -17,7 +17,7 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 		n.shard.mu.Unlock()
 		return nil, o.err
 	}
-	now := n.enterEvent(n.k.clock.now())
+	now := n.enterEvent(n.shard.k.clock.now())
 	v := n.engine.Detach(now, h.slot)
 	if v.Code == engine.Pending {
 		h.more().detached = make(chan engine.Verdict, 1)
@@ -26,7 +26,7 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	n.finish(now, &t)
 	n.shard.mu.Unlock()
 	if v.Code == engine.Pending {
-		n.k.first(&t, ctx)
+		n.shard.k.first(&t, ctx)
 		v = <-h.rare.detached // the request ends with ctx, and what came of it is told
 	} else {
 		t.do()
@@ -39,7 +39,7 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	case v.Code == engine.Lost:
 		return nil, ErrShared // it is being detached already
 	}
-	return nil, n.k.errorOnce(ctx, &v, &engine.Terms{TTL: h.c.TTL})
+	return nil, n.shard.k.errorOnce(ctx, &v, &engine.Terms{TTL: h.c.TTL})
 }
 
 // Attach takes a claim up that was detached, with the token that it had.
@@ -54,13 +54,13 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, w
 		s.mu.Unlock()
 		return nil, driver.ErrClosed
 	}
-	n := s.name(k, claim.Name)
+	n := s.name(claim.Name)
 	now := n.enterEvent(k.clock.now())
 	slot := n.engine.Attach(now, terms, token, want.MaxHold)
 	c := n.newClaim(slot, *claim)
 	c.Client, c.Wait = k.id, terms.Wait()
 	attached := make(chan attachment, 1)
-	c.attached = attached
+	s.attaching[c] = attached
 	var t todo
 	n.finish(now, &t)
 	s.mu.Unlock()

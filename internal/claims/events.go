@@ -91,7 +91,7 @@ func (e *events) close(most time.Duration) {
 
 // tell has the observer told of an event of a name.
 func (n *name) tell(f *engine.Effect, err error) {
-	if n.k.events != nil {
-		n.k.events.add(Event{Event: f.Event, Name: n.text, Err: err})
+	if n.shard.k.events != nil {
+		n.shard.k.events.add(Event{Event: f.Event, Name: n.text, Err: err})
 	}
 }

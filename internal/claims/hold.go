@@ -51,7 +51,7 @@ func (n *name) newHold(slot engine.Slot) *Share {
 	at, token, until := n.engine.Turn(slot)
 	h := &Hold{c: n.claimAt(at), slot: slot, token: token, until: until, shares: 1}
 	h.first.hold = h
-	set(&n.holds, slot, h)
+	set(&n.turns, slot, turn{hold: h})
 	return &h.first
 }
 
@@ -74,7 +74,7 @@ func (s *Share) MaxHold() time.Duration {
 	if s.hold.until == engine.Never {
 		return 0
 	}
-	return max(1, s.hold.until-s.hold.c.n.k.clock.now())
+	return max(1, s.hold.until-s.hold.c.n.shard.k.clock.now())
 }
 
 // Check returns nil while the share can be trusted, by a look at the clock; else why it is over. It takes no lock unless
@@ -84,7 +84,7 @@ func (s *Share) Check() error {
 		return o.err
 	}
 	h := s.hold
-	if now := h.c.n.k.clock.now(); now < engine.Time(h.c.deadline.Load()) && now < h.until {
+	if now := h.c.n.shard.k.clock.now(); now < engine.Time(h.c.deadline.Load()) && now < h.until {
 		return nil
 	}
 	return s.look()
@@ -94,8 +94,8 @@ func (s *Share) Check() error {
 func (s *Share) look() error {
 	n := s.hold.c.n
 	n.shard.mu.Lock()
-	if s.over.Load() == nil && n.holds[s.hold.slot] == s.hold {
-		now := n.enterEvent(n.k.clock.now())
+	if s.over.Load() == nil && n.turns[s.hold.slot].hold == s.hold {
+		now := n.enterEvent(n.shard.k.clock.now())
 		n.engine.Tick(now)
 		var t todo
 		n.finish(now, &t)
@@ -118,7 +118,7 @@ func (s *Share) Left() (left time.Duration, jeopardy bool) {
 	}
 	h := s.hold
 	end := min(engine.Time(h.c.deadline.Load()), h.until)
-	return max(0, end-h.c.n.k.clock.recent()), h.c.jeopardy.Load()
+	return max(0, end-h.c.n.shard.k.clock.recent()), h.c.jeopardy.Load()
 }
 
 // WhenOver has f called with the reason when the share is over, at once if it is.
@@ -145,7 +145,7 @@ func (s *Share) Share() (*Share, error) {
 		t     todo
 	)
 	if s.over.Load() == nil {
-		now := n.enterEvent(n.k.clock.now())
+		now := n.enterEvent(n.shard.k.clock.now())
 		if n.engine.Share(now, h.slot) {
 			other = &Share{hold: h}
 			h.more().others = append(h.more().others, other)
@@ -199,8 +199,8 @@ func (s *Share) Release(keep time.Duration) error {
 		return ErrReleased
 	}
 	s.given = true
-	now := n.enterEvent(n.k.clock.recent())
-	if n.holds[h.slot] != h { // it was detached
+	now := n.enterEvent(n.shard.k.clock.recent())
+	if n.turns[h.slot].hold != h { // it was detached
 		n.shard.mu.Unlock()
 		return s.over.Load().err
 	}
@@ -219,7 +219,7 @@ func (s *Share) Release(keep time.Duration) error {
 	if lost == nil {
 		s.end(ErrReleased, &t)
 		if code == engine.Pending {
-			answer, ok := n.k.channels.Get().(chan error)
+			answer, ok := n.shard.k.channels.Get().(chan error)
 			if !ok {
 				answer = make(chan error, 1)
 			}
@@ -236,17 +236,17 @@ func (s *Share) Release(keep time.Duration) error {
 		t.do()
 		return nil
 	}
-	n.k.first(&t, nil) // the first request is Leave: the line's next claim is asked for after it
+	n.shard.k.first(&t, nil) // the first request is Leave: the line's next claim is asked for after it
 	err := <-h.released
-	n.k.channels.Put(h.released)
+	n.shard.k.channels.Put(h.released)
 	return err
 }
 
 // forget drops a share that was given back.
 func (h *Hold) forget(s *Share) {
 	h.shares--
-	if n := h.c.n; h.shares == 0 && h.released == nil && n.holds[h.slot] == h {
-		n.holds[h.slot] = nil
+	if n := h.c.n; h.shares == 0 && h.released == nil && n.turns[h.slot].hold == h {
+		n.turns[h.slot] = turn{}
 	}
 	if h.rare == nil {
 		return

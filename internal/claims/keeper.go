@@ -52,6 +52,7 @@ const shards = 32
 
 // A shard is some of the names, and what guards them.
 type shard struct {
+	k    *Keeper
 	next atomic.Int64 // when the first on the agenda is due
 
 	mu     sync.Mutex // guards what follows and the names, their engines, claims and holds; never held across I/O
@@ -59,6 +60,8 @@ type shard struct {
 	names  map[string]*name
 	agenda engine.Agenda[*name]
 	spare  []*name // idle ones, to be used again
+
+	attaching map[*claim]chan attachment // whoever attaches a claim waits there
 
 	effects []engine.Effect // room for those of one event
 }
@@ -80,7 +83,8 @@ func New(d driver.Driver, conf Config) *Keeper {
 		Turn: conf.Turn, Patience: conf.Patience, Strays: maxStrays, Ordered: k.traits.Ordered, Observed: conf.Observe != nil, Trusted: k.trusted, Jitter: jitter,
 	}
 	for i := range k.shards {
-		k.shards[i].names = map[string]*name{}
+		k.shards[i].k = k
+		k.shards[i].names, k.shards[i].attaching = map[string]*name{}, map[*claim]chan attachment{}
 		k.shards[i].next.Store(int64(engine.Never))
 	}
 	k.base, k.stop = context.WithCancel(context.Background())

@@ -27,7 +27,7 @@ func (l Leak) Report() {
 		return
 	}
 	frame, _ := runtime.CallersFrames([]uintptr{l.taken}).Next()
-	k := l.share.hold.c.n.k
+	k := l.share.hold.c.n.shard.k
 	if k.events != nil {
 		k.events.add(Event{
 			Event: engine.Event{Kind: l.kind, Token: l.share.Token()}, Name: l.share.Claim().Name,

@@ -12,35 +12,35 @@ import (
 
 // A name is an engine, and what belongs to its slots. The shard's mu guards it.
 type name struct {
-	k      *Keeper
 	shard  *shard
 	text   string
 	engine *engine.Engine
 
-	waiters []*waiter // by slot
-	claims  []*claim
-	holds   []*Hold
+	claims []*claim // by slot
+	turns  []turn
 
 	due    engine.Item[*name]
-	wants  engine.Time // when that is
-	clears bool        // Close waits until its claims are out of the store
+	clears bool // Close waits until its claims are out of the store
+}
+
+// A turn is a goroutine that waits, and then what it holds.
+type turn struct {
+	waiter *waiter
+	hold   *Hold
 }
 
 // A claim is one acquisition as the driver and its holders see it. It is new for each id.
 type claim struct {
 	driver.Claim // its driver's while a request is out: only Ticket ever changes, before it holds
-	departure    driver.Departure
 	n            *name
+	out          *call        // the request that is out
+	deadline     atomic.Int64 // until when it is trusted; an End reaches its holds before it comes
 	slot         engine.Slot
-	attached     chan attachment // whoever attaches it waits here
-	out          *call           // the request that is out
-
-	deadline atomic.Int64 // until when it is trusted; an End reaches its holds before it comes
-	jeopardy atomic.Bool  // the last renewal failed
+	jeopardy     atomic.Bool // the last renewal failed
 }
 
 // name returns the shard's name of that text, new if there is none.
-func (s *shard) name(k *Keeper, text string) *name {
+func (s *shard) name(text string) *name {
 	n := s.names[text]
 	if n != nil {
 		return n
@@ -49,10 +49,10 @@ func (s *shard) name(k *Keeper, text string) *name {
 		n = s.spare[last]
 		s.spare = s.spare[:last]
 	} else {
-		n = &name{k: k, shard: s, engine: engine.New(&k.engine)}
+		n = &name{shard: s, engine: engine.New(&s.k.engine)}
 		n.due.Value = n
 	}
-	n.text, n.wants = text, engine.Never
+	n.text = text
 	s.names[text] = n
 	return n
 }
@@ -69,7 +69,7 @@ func set[T any](all *[]T, at engine.Slot, v T) {
 // enterEvent readies the engine for an event at that time.
 func (n *name) enterEvent(now engine.Time) engine.Time {
 	n.engine.Use(n.shard.effects)
-	n.engine.Slept = engine.Time(n.k.clock.asleep.Load())
+	n.engine.Slept = engine.Time(n.shard.k.clock.asleep.Load())
 	return now
 }
 
@@ -96,6 +96,7 @@ type send struct {
 	verb   engine.Verb
 	number uint64
 	limit  time.Duration
+	keep   time.Duration // of Leave
 }
 
 // finishOwn finishes an event of a goroutine that has nothing else to do with the shard, and frees its mu.
@@ -114,7 +115,7 @@ func (n *name) finishOwn(now engine.Time) {
 // finish applies the effects of an event. The caller holds the shard's mu, and calls do on the todo when it is free. A
 // todo may be that of several events.
 func (n *name) finish(now engine.Time, t *todo) {
-	t.k, t.now = n.k, now
+	t.k, t.now = n.shard.k, now
 	if effects := n.engine.Effects(); len(effects) > 0 {
 		for i := range effects {
 			n.apply(&effects[i], t)
@@ -138,14 +139,14 @@ func (n *name) apply(f *engine.Effect, t *todo) {
 		c.deadline.Store(int64(f.Until))
 		c.jeopardy.Store(f.Err != nil)
 	case engine.Grant:
-		n.waiters[f.Waiter].answer <- answer{share: n.newHold(f.Hold)}
-		n.waiters[f.Waiter] = nil
+		w := n.turns[f.Turn].waiter
+		w.answer <- answer{share: n.newHold(f.Turn)}
 	case engine.Fail:
-		w := n.waiters[f.Waiter]
-		n.waiters[f.Waiter] = nil
-		w.answer <- answer{err: n.k.errorOf(&f.Verdict, &w.want.Terms)}
+		w := n.turns[f.Turn].waiter
+		n.turns[f.Turn] = turn{}
+		w.answer <- answer{err: n.shard.k.errorOf(&f.Verdict, &w.want.Terms)}
 	case engine.End:
-		n.holds[f.Hold].end(&Lost{Reason: f.Reason, Err: f.Err}, t)
+		n.turns[f.Turn].hold.end(&Lost{Reason: f.Reason, Err: f.Err}, t)
 		n.tell(f, &Lost{Reason: f.Reason, Err: f.Err})
 	case engine.Done:
 		n.done(f, t)
@@ -161,10 +162,10 @@ func (n *name) apply(f *engine.Effect, t *todo) {
 // request readies a request of a claim.
 func (n *name) request(f *engine.Effect) send {
 	c := n.claimAt(f.Claim)
-	s := send{c: c, verb: f.Verb, number: f.Number, limit: f.Limit}
+	s := send{c: c, verb: f.Verb, number: f.Number, limit: f.Limit, keep: f.Keep}
 	if f.Verb != engine.Extend {
 		s.call = &call{}
-		c.out, c.departure.Keep = s.call, f.Keep
+		c.out = s.call
 	}
 	return s
 }
@@ -176,14 +177,13 @@ func (n *name) claimAt(at engine.Slot) *claim {
 	}
 	t, try := n.engine.Asked(at)
 	return n.newClaim(at, driver.Claim{
-		Name: t.Name, ID: rand.Text(), Client: n.k.id, Weight: t.Weight, Capacity: t.Capacity,
+		Name: t.Name, ID: rand.Text(), Client: n.shard.k.id, Weight: t.Weight, Capacity: t.Capacity,
 		TTL: t.TTL, Wait: t.Wait(), Delay: t.Delay, Try: try, Owner: t.Owner, Reclaim: t.Reclaim, Record: t.Record,
 	})
 }
 
 func (n *name) newClaim(at engine.Slot, asked driver.Claim) *claim {
 	c := &claim{n: n, slot: at, Claim: asked}
-	c.departure.Claim = &c.Claim
 	set(&n.claims, at, c)
 	return c
 }
@@ -194,20 +194,21 @@ func (n *name) done(f *engine.Effect, t *todo) {
 	case engine.Enter:
 		a := attachment{verdict: f.Verdict}
 		if f.Code == engine.OK {
-			a.share = n.newHold(f.Hold)
+			a.share = n.newHold(f.Turn)
 		}
-		n.claims[f.Claim].attached <- a
+		n.shard.attaching[n.claims[f.Claim]] <- a
+		delete(n.shard.attaching, n.claims[f.Claim])
 	case engine.Renew:
-		h := n.holds[f.Hold]
+		h := n.turns[f.Turn].hold
 		if f.Code == engine.OK {
 			h.end(ErrReleased, t)
-			n.holds[f.Hold] = nil
+			n.turns[f.Turn] = turn{}
 		}
 		h.rare.detached <- f.Verdict
 	case engine.Leave:
-		h := n.holds[f.Hold]
-		n.holds[f.Hold] = nil
-		err := n.k.errorOf(&f.Verdict, &engine.Terms{TTL: h.c.TTL})
+		h := n.turns[f.Turn].hold
+		n.turns[f.Turn] = turn{}
+		err := n.shard.k.errorOf(&f.Verdict, &engine.Terms{TTL: h.c.TTL})
 		n.tell(f, err)
 		h.released <- err
 	}
@@ -218,14 +219,13 @@ func (n *name) mind(now engine.Time) {
 	s := n.shard
 	if n.clears && !n.engine.Clearing() {
 		n.clears = false
-		n.k.clears.Done()
+		s.k.clears.Done()
 	}
 	if !n.engine.Idle() {
-		if due := n.engine.Due(); due != n.wants {
-			n.wants = due
+		if due := n.engine.Due(); due != n.due.Due() {
 			s.agenda.Set(&n.due, due)
 			s.next.Store(int64(s.agenda.Next()))
-			n.k.time.wake(due, now)
+			s.k.time.wake(due, now)
 		}
 		return
 	}

@@ -58,7 +58,7 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) engine.R
 		answer := k.d.Renew(ctx, []*driver.Claim{&c.Claim})[0]
 		r.TTL, err = answer.TTL, answer.Err
 	case engine.Leave:
-		err = k.d.Leave(ctx, &c.departure)
+		err = k.d.Leave(ctx, &driver.Departure{Claim: &c.Claim, Keep: s.keep})
 		if !k.traits.Ordered {
 			k.yields.left(c.Name, r.Sent, k.clock.recent())
 		}

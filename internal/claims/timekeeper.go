@@ -108,15 +108,15 @@ func (s *shard) tick(now engine.Time, early bool, t *todo) {
 	defer s.mu.Unlock()
 	for first := s.agenda.First(); first != nil; first = s.agenda.First() {
 		n := first.Value
-		soon := n.wants > now
-		if soon && (!early || n.wants > now+n.slack()) {
+		soon := n.due.Due() > now
+		if soon && (!early || n.due.Due() > now+n.slack()) {
 			break
 		}
 		before := len(t.extends)
 		n.enterEvent(now)
 		n.engine.Tick(now)
 		n.finish(now, t)
-		if n.wants <= now {
+		if n.due.Due() <= now {
 			break // an engine that is never content must not stop the others
 		}
 		if soon && len(t.extends) == before {

@@ -12,6 +12,14 @@ type Item[T any] struct {
 	place int // in items, from 1; 0 if it is not there
 }
 
+// Due is when the item is due, or Never if it is not on the agenda.
+func (i *Item[T]) Due() Time {
+	if i.place == 0 {
+		return Never
+	}
+	return i.due
+}
+
 // Set puts an item where its due says.
 func (a *Agenda[T]) Set(i *Item[T], due Time) {
 	i.due = due

@@ -6,51 +6,51 @@ import "fmt"
 // counts. It is for tests; nothing else can make one fail.
 func (e *Engine) Check(now Time) error {
 	var waiters, claims, holds int
-	for l := range e.lines.all {
-		if ln := &e.lines.all[l]; ln.terms.TTL != 0 {
-			waiters += int(ln.length)
+	for l := range e.lines.All {
+		if ln := &e.lines.All[l]; ln.terms.TTL != 0 {
+			waiters += int(ln.waiters.Len)
 			claims += int(ln.claims)
 			if err := e.checkLine(Slot(l), now); err != nil {
 				return err
 			}
 		}
 	}
-	for i := range e.claims.all {
-		c := &e.claims.all[i]
+	for i := range e.claims.All {
+		c := &e.claims.All[i]
 		if c.stage == nowhere {
 			continue
 		}
-		for _, d := range e.claims.all[:i] {
+		for _, d := range e.claims.All[:i] {
 			if d.stage != nowhere && d.id == c.id {
 				return fmt.Errorf("two claims have the id %d", c.id)
 			}
 		}
-		holds += int(c.holds)
+		holds += int(c.holds.Len)
 		if err := e.checkClaim(Slot(i), now); err != nil {
 			return fmt.Errorf("claim %d is %v: %w", i, c.stage, err)
 		}
 	}
-	if waiters != e.waiters.used() || claims != e.claims.used() || holds != e.holds.used() {
-		return fmt.Errorf("%d, %d, %d waiters, claims and holds are known, but %d, %d, %d slots are used",
-			waiters, claims, holds, e.waiters.used(), e.claims.used(), e.holds.used())
+	if waiters+holds != e.turns.Used() || claims != e.claims.Used() {
+		return fmt.Errorf("%d waiters, %d holds and %d claims are known, but %d slots of turns and %d of claims are used",
+			waiters, holds, claims, e.turns.Used(), e.claims.Used())
 	}
 	return nil
 }
 
 func (e *Engine) checkLine(l Slot, now Time) error {
-	ln := e.lines.at(l)
+	ln := e.lines.At(l)
 	length, tries, last := 0, 0, None
-	for w := ln.first; w != None; w = e.waiters.at(w).next {
-		x := e.waiters.at(w)
-		if x.prev != last || x.line != l {
+	for w := ln.waiters.First; w != None; w = e.turns.At(w).links.Next {
+		x := e.turns.At(w)
+		if x.links.Prev != last || x.in != l || x.state != waiting {
 			return fmt.Errorf("waiter %d is not linked to waiter %d", w, last)
 		}
 		length, last = length+1, w
 		tries += int(bit(x.Try))
 	}
 	claims, strays, asks := 0, 0, None
-	for i := range e.claims.all {
-		c := &e.claims.all[i]
+	for i := range e.claims.All {
+		c := &e.claims.All[i]
 		if c.stage == nowhere || c.line != l {
 			continue
 		}
@@ -64,9 +64,9 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 		}
 	}
 	stacked, last := 0, None
-	for c := ln.free; c != None; c = e.claims.at(c).next {
-		x := e.claims.at(c)
-		if x.prev != last || x.stacked != free || x.line != l {
+	for c := ln.free.First; c != None; c = e.claims.At(c).links.Next {
+		x := e.claims.At(c)
+		if x.links.Prev != last || !x.free || x.line != l {
 			return fmt.Errorf("claim %d is not stacked on claim %d", c, last)
 		}
 		if x.stage != held {
@@ -74,27 +74,27 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 		}
 		stacked, last = stacked+1, c
 	}
-	for i := range e.claims.all {
-		if c := &e.claims.all[i]; c.stage != nowhere && c.line == l && c.stacked == free {
+	for i := range e.claims.All {
+		if c := &e.claims.All[i]; c.stage != nowhere && c.line == l && c.free {
 			stacked--
 		}
 	}
 	switch {
-	case length != int(ln.length) || tries != int(ln.tries) || claims != int(ln.claims) || strays != int(ln.strays) || stacked != 0:
+	case length != int(ln.waiters.Len) || tries != int(ln.tries) || claims != int(ln.claims) || strays != int(ln.strays) || stacked != 0:
 		return fmt.Errorf("%d waiters, %d tries, %d claims, %d strays; the line says %d, %d, %d, %d",
-			length, tries, claims, strays, ln.length, ln.tries, ln.claims, ln.strays)
+			length, tries, claims, strays, ln.waiters.Len, ln.tries, ln.claims, ln.strays)
 	case asks != ln.asking:
 		return fmt.Errorf("claim %d asks, and the line says claim %d", asks, ln.asking)
-	case length == 0 && asks != None && e.phase == open:
+	case length == 0 && asks != None && !e.closing():
 		return fmt.Errorf("nobody waits, and claim %d asks", asks)
 	case length == 0 && claims == 0:
 		return fmt.Errorf("the line of %d is kept for nobody", ln.terms.Weight)
-	case length > 0 && e.phase == closing:
+	case length > 0 && e.closing():
 		return fmt.Errorf("%d wait after closing", length)
 	case length > 0 && asks == None && ln.current == None && e.obstacle(l) == noObstacle:
 		return fmt.Errorf("%d wait, and no claim asks for them", length)
-	case ln.current != None && e.claims.at(ln.current).stage != held:
-		return fmt.Errorf("the line waits for the turns of claim %d, which is %v", ln.current, e.claims.at(ln.current).stage)
+	case ln.current != None && e.claims.At(ln.current).stage != held:
+		return fmt.Errorf("the line waits for the turns of claim %d, which is %v", ln.current, e.claims.At(ln.current).stage)
 	case strays > int(e.conf.Strays)+1 && !ln.terms.permits():
 		return fmt.Errorf("%d claims are on their way out", strays)
 	}
@@ -110,11 +110,11 @@ var outstanding = [stages][]Verb{
 }
 
 func (e *Engine) checkClaim(c Slot, now Time) error {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	holds, alive, last := 0, 0, None
-	for h := cl.hold; h != None; h = e.holds.at(h).next {
-		x := e.holds.at(h)
-		if x.prev != last || x.claim != c {
+	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
+		x := e.turns.At(h)
+		if x.links.Prev != last || x.in != c || x.state == waiting {
 			return fmt.Errorf("hold %d is not linked to hold %d", h, last)
 		}
 		if x.shares < 1 && x.state != parted {
@@ -123,8 +123,8 @@ func (e *Engine) checkClaim(c Slot, now Time) error {
 		holds, last = holds+1, h
 		alive += int(bit(x.state == live))
 	}
-	if holds != int(cl.holds) {
-		return fmt.Errorf("%d holds are linked, and %d counted", holds, cl.holds)
+	if holds != int(cl.holds.Len) {
+		return fmt.Errorf("%d holds are linked, and %d counted", holds, cl.holds.Len)
 	}
 	if alive != int(cl.live) {
 		return fmt.Errorf("%d holds are live, and %d counted", alive, cl.live)
@@ -141,13 +141,13 @@ func (e *Engine) checkClaim(c Slot, now Time) error {
 		return fmt.Errorf("%d holds are live", alive)
 	case lives && now >= cl.deadline && e.due > now:
 		return fmt.Errorf("its deadline has come")
-	case cl.holds > 0 && !lives && cl.stage != attaching && cl.stage != over && cl.stage != leaving:
-		return fmt.Errorf("it has %d holds", cl.holds)
-	case cl.holds == 0 && (cl.stage == expiring || cl.stage == parting || cl.stage == over || cl.stage == leaving):
+	case cl.holds.Len > 0 && !lives && cl.stage != attaching && cl.stage != over && cl.stage != leaving:
+		return fmt.Errorf("it has %d holds", cl.holds.Len)
+	case cl.holds.Len == 0 && (cl.stage == expiring || cl.stage == parting || cl.stage == over || cl.stage == leaving):
 		return fmt.Errorf("it has no hold")
-	case cl.holds == 0 && cl.stage == held && cl.linger == Never && e.due > now:
+	case cl.holds.Len == 0 && cl.stage == held && cl.linger == Never && e.due > now:
 		return fmt.Errorf("nobody holds it, and it does not linger")
-	case cl.verb == Nothing && cl.pause == Never && !lives && cl.stage != over:
+	case cl.verb == Nothing && cl.due == Never && !lives && cl.stage != over:
 		return fmt.Errorf("no request is out, and none is due")
 	case lives && cl.ticket == 0:
 		return fmt.Errorf("it holds, and has no ticket")

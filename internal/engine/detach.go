@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"time"
+
+	"github.com/stilelock/stile/internal/slab"
 )
 
 // errUnsettled is why a claim is not left to another process that an Enter may yet bring back once it ran out. Whoever
@@ -12,14 +14,14 @@ var errUnsettled = errors.New("a request of this claim was never answered, and m
 // Detach ends a hold here but leaves its claim in the store, with its whole lease from now on. The verdict is Pending if
 // a Done follows. It is Shared if the claim is not this hold's alone.
 func (e *Engine) Detach(now Time, h Slot) Verdict {
-	x := e.holds.at(h)
-	c := x.claim
+	x := e.turns.At(h)
+	c := x.in
 	e.look(c, now)
 	v := Verdict{Code: Pending}
-	switch cl := e.claims.at(c); {
+	switch cl := e.claims.At(c); {
 	case x.state != live, cl.stage == parting: // the shell knows why it ended
 		v = Verdict{Code: Lost}
-	case x.shares > 1 || cl.holds > 1:
+	case x.shares > 1 || cl.holds.Len > 1:
 		v = Verdict{Code: Shared}
 	case cl.unsure > 0:
 		v = Verdict{Code: Refused, Err: errUnsettled}
@@ -33,12 +35,12 @@ func (e *Engine) Detach(now Time, h Slot) Verdict {
 
 // detached takes the answer to the renewal that comes before a claim is left to another process.
 func (e *Engine) detached(c Slot, now Time, r *Reply) {
-	cl := e.claims.at(c)
-	h := cl.hold
+	cl := e.claims.At(c)
+	h := cl.holds.First
 	switch {
 	case r.ok():
-		e.emit(Effect{Do: Done, Verb: Renew, Hold: h, Verdict: Verdict{Code: OK}})
-		x := *e.holds.at(h)
+		e.emit(Effect{Do: Done, Verb: Renew, Turn: h, Verdict: Verdict{Code: OK}})
+		x := *e.turns.At(h)
 		e.tellReleased(&x, now)
 		cl.live--
 		e.removeHold(h)
@@ -58,38 +60,38 @@ func (e *Engine) detached(c Slot, now Time, r *Reply) {
 
 // leaveParting answers whoever detaches a claim that does not part after all.
 func (e *Engine) leaveParting(c Slot, v Verdict) {
-	if cl := e.claims.at(c); cl.stage == parting {
-		e.emit(Effect{Do: Done, Verb: Renew, Hold: cl.hold, Verdict: v})
+	if cl := e.claims.At(c); cl.stage == parting {
+		e.emit(Effect{Do: Done, Verb: Renew, Turn: cl.holds.First, Verdict: v})
 	}
 }
 
 // Attach takes a claim up that was left by another process, with the token that it had. A Done with the claim follows;
 // if its code is OK, it has the hold.
 func (e *Engine) Attach(now Time, t *Terms, token int64, maxHold time.Duration) (c Slot) {
-	if e.phase == closing {
+	if e.closing() {
 		return None
 	}
 	l := e.lineOf(t)
-	ln := e.lines.at(l)
+	ln := e.lines.At(l)
 	// Its turns are over: the token is the one that was given.
-	c = e.claims.take(claim{
+	c = e.claims.Take(claim{
 		id: e.number(), line: l, ticket: token / Turns, turns: Turns, silent: Never, linger: Never, alarmed: Never,
-		hold: None, prev: None, next: None,
+		holds: slab.Empty,
 	})
 	ln.claims++
 	e.enter(c, attaching)
-	e.addHold(c, token, Want{MaxHold: maxHold}, now)
+	e.addHold(c, e.turns.Take(turn{Want: Want{MaxHold: maxHold}, token: token}), now)
 	e.send(c, Renew, e.conf.Patience, 0)
 	return c
 }
 
 // attached takes the answer to the renewal that takes a claim up.
 func (e *Engine) attached(c Slot, now Time, r *Reply) {
-	cl := e.claims.at(c)
-	h := cl.hold
+	cl := e.claims.At(c)
+	h := cl.holds.First
 	v := Verdict{Code: OK}
 	switch {
-	case e.phase == closing:
+	case e.closing():
 		v = Verdict{Code: Closed}
 	case r.ok() && e.conf.Trusted(r.Sent, r.TTL) <= now:
 		v = Verdict{Code: Doubtful, Err: errTooSlow}
@@ -104,11 +106,11 @@ func (e *Engine) attached(c Slot, now Time, r *Reply) {
 	if v.Code != OK {
 		cl.live--
 		e.removeHold(h)
-		e.emit(Effect{Do: Done, Verb: Enter, Claim: c, Hold: None, Verdict: v})
+		e.emit(Effect{Do: Done, Verb: Enter, Claim: c, Turn: None, Verdict: v})
 		e.enter(c, nowhere) // it stays as it was found, and runs out
 		return
 	}
 	e.enter(c, held)
-	e.emit(Effect{Do: Done, Verb: Enter, Claim: c, Hold: h, Verdict: v})
+	e.emit(Effect{Do: Done, Verb: Enter, Claim: c, Turn: h, Verdict: v})
 	e.confirm(c, now, r.Sent, r.TTL)
 }

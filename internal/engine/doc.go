@@ -4,7 +4,7 @@
 // walks every interleaving of its small worlds.
 //
 // A line is where the waiters on the same terms stand. A claim is one acquisition in the store. A hold is one turn on a
-// claim. A claim is in one [Stage]:
+// claim: a waiter becomes a hold, in the same slot. A claim is in one [Stage]:
 //
 //	               Enter: waits
 //	    ┌────────┐────────────►┌────────┐

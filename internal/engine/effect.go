@@ -39,9 +39,8 @@ const (
 type Effect struct {
 	Do     Do
 	Verb   Verb
-	Waiter Slot
+	Turn   Slot // a waiter or a hold
 	Claim  Slot
-	Hold   Slot
 	Number uint64        // of the request
 	Limit  time.Duration // how long the request may take; of Extend, until the deadline
 	Keep   time.Duration // of Leave

@@ -15,18 +15,13 @@ func (e *Engine) Clone() *Engine {
 
 // CopyFrom makes the engine a copy of another, in the memory that it has.
 func (e *Engine) CopyFrom(o *Engine) {
-	lines, waiters, claims, holds, effects := e.lines, e.waiters, e.claims, e.holds, e.effects
+	lines, claims, turns, effects := e.lines, e.claims, e.turns, e.effects
 	*e = *o
-	e.lines, e.waiters, e.claims, e.holds = lines, waiters, claims, holds
-	e.lines.copyFrom(&o.lines)
-	e.waiters.copyFrom(&o.waiters)
-	e.claims.copyFrom(&o.claims)
-	e.holds.copyFrom(&o.holds)
+	e.lines, e.claims, e.turns = lines, claims, turns
+	e.lines.CopyFrom(&o.lines)
+	e.claims.CopyFrom(&o.claims)
+	e.turns.CopyFrom(&o.turns)
 	e.effects = effects[:0]
-}
-
-func (s *slab[T]) copyFrom(o *slab[T]) {
-	s.all, s.free = append(s.all[:0], o.all...), append(s.free[:0], o.free...)
 }
 
 // A Field is one thing that an encoding holds.
@@ -35,19 +30,18 @@ type Field uint8
 // The fields of an encoding, each the field of a struct by its name.
 const (
 	NoField Field = iota
-	fieldEnginePhase
 	fieldEngineClosed
 	fieldLineTerms
 	fieldLineAsking
 	fieldLineCurrent
 	fieldLineFree
 	fieldLineDeaf
-	fieldWaiterWant
-	fieldWaiterSince
+	fieldTurnWant
+	fieldTurnSince
 	fieldClaimID
 	fieldClaimStage
 	fieldClaimVerb
-	fieldClaimPause
+	fieldClaimDue
 	fieldClaimTries
 	fieldClaimTry
 	fieldClaimTicket
@@ -55,35 +49,31 @@ const (
 	fieldClaimSilent
 	fieldClaimKept
 	fieldClaimLease
-	fieldClaimAgain
 	fieldClaimBlocker
 	fieldClaimTurns
 	fieldClaimTurnEnd
 	fieldClaimLinger
 	fieldClaimDeadline
-	fieldClaimRenewAt
 	fieldClaimAlarmed
-	fieldClaimFailure
+	fieldClaimErr
 	fieldClaimSlept
 	fieldClaimKeep
 	fieldClaimSince
 	fieldClaimLost
-	fieldHoldUntil
-	fieldHoldLinger
-	fieldHoldShares
-	fieldHoldState
+	fieldTurnShares
+	fieldTurnState
 	Fields
 )
 
 // String names the field as its struct does.
 func (f Field) String() string {
 	return [...]string{
-		"nothing", "Engine.phase", "Engine.closed",
-		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "waiter.Want", "waiter.since",
-		"claim.id", "claim.stage", "claim.verb", "claim.pause", "claim.tries", "claim.try", "claim.ticket", "claim.unsure",
-		"claim.silent", "claim.kept", "claim.lease", "claim.again", "claim.blocker", "claim.turns", "claim.turnEnd",
-		"claim.linger", "claim.deadline", "claim.renewAt", "claim.alarmed", "claim.failure", "claim.slept", "claim.keep",
-		"claim.since", "claim.lost", "hold.until", "hold.linger", "hold.shares", "hold.state",
+		"nothing", "Engine.closed",
+		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "turn.Want", "turn.since",
+		"claim.id", "claim.stage", "claim.verb", "claim.due", "claim.tries", "claim.try", "claim.ticket", "claim.unsure",
+		"claim.silent", "claim.kept", "claim.lease", "claim.blocker", "claim.turns", "claim.turnEnd",
+		"claim.linger", "claim.deadline", "claim.alarmed", "claim.err", "claim.slept", "claim.keep",
+		"claim.since", "claim.lost", "turn.shares", "turn.state",
 	}[f]
 }
 
@@ -145,8 +135,8 @@ func (x *Encoder) Ago(t Time, most time.Duration) int64 {
 
 // AppendTickets appends the tickets that the engine knows.
 func (e *Engine) AppendTickets(to []int64) []int64 {
-	for i := range e.claims.all {
-		if c := &e.claims.all[i]; c.stage != nowhere {
+	for i := range e.claims.All {
+		if c := &e.claims.All[i]; c.stage != nowhere {
 			to = append(to, c.ticket)
 			if !e.conf.Ordered && (c.stage == queued || c.stage == quitting) {
 				to = append(to, c.blocked().Ticket)
@@ -158,8 +148,8 @@ func (e *Engine) AppendTickets(to []int64) []int64 {
 
 // AppendIDs appends the numbers of its claims.
 func (e *Engine) AppendIDs(to []uint64) []uint64 {
-	for i := range e.claims.all {
-		if c := &e.claims.all[i]; c.stage != nowhere {
+	for i := range e.claims.All {
+		if c := &e.claims.All[i]; c.stage != nowhere {
 			to = append(to, c.id)
 		}
 	}
@@ -168,39 +158,36 @@ func (e *Engine) AppendIDs(to []uint64) []uint64 {
 
 // Encode writes the engine. What is only told, to observers or in errors, is left out: it decides nothing.
 func (e *Engine) Encode(x *Encoder) {
-	x.put(fieldEnginePhase, int64(e.phase))
-	if e.phase == closing {
-		x.put(fieldEngineClosed, x.Ago(e.closed, e.conf.Patience))
-	}
-	x.Put(int64(e.lines.used()))
-	for l := range e.lines.all {
-		if ln := &e.lines.all[l]; ln.terms.TTL != 0 {
+	x.put(fieldEngineClosed, x.Ago(e.closed, e.conf.Patience))
+	x.Put(int64(e.lines.Used()))
+	for l := range e.lines.All {
+		if ln := &e.lines.All[l]; ln.terms.TTL != 0 {
 			e.encodeLine(x, Slot(l))
 		}
 	}
 }
 
 func (e *Engine) encodeLine(x *Encoder, l Slot) {
-	ln := &e.lines.all[l]
+	ln := &e.lines.All[l]
 	x.Put(int64(l)) // they are served in this order
 	x.put(fieldLineTerms, ln.terms.Weight)
 	x.order = x.order[:0]
-	for i := range e.claims.all {
-		if c := &e.claims.all[i]; c.stage != nowhere && c.line == l {
+	for i := range e.claims.All {
+		if c := &e.claims.All[i]; c.stage != nowhere && c.line == l {
 			x.order = append(x.order, Slot(i))
 		}
 	}
-	slices.SortFunc(x.order, func(a, b Slot) int { return int(e.claims.all[a].id) - int(e.claims.all[b].id) })
+	slices.SortFunc(x.order, func(a, b Slot) int { return int(e.claims.All[a].id) - int(e.claims.All[b].id) })
 	index := func(c Slot) int64 { return int64(slices.Index(x.order, c)) }
 	x.put(fieldLineAsking, index(ln.asking))
 	x.put(fieldLineCurrent, index(ln.current))
-	for c := ln.free; c != None; c = e.claims.at(c).next {
+	for c := ln.free.First; c != None; c = e.claims.At(c).links.Next {
 		x.put(fieldLineFree, index(c)+1)
 	}
 	x.put(fieldLineFree, 0)
 	x.put(fieldLineDeaf, x.Ago(ln.deaf, e.conf.Patience))
-	x.Put(int64(ln.length))
-	for w := ln.first; w != None; w = e.waiters.at(w).next {
+	x.Put(int64(ln.waiters.Len))
+	for w := ln.waiters.First; w != None; w = e.turns.At(w).links.Next {
 		e.encodeWaiter(x, w)
 	}
 	x.Put(int64(len(x.order)))
@@ -210,20 +197,20 @@ func (e *Engine) encodeLine(x *Encoder, l Slot) {
 }
 
 func (e *Engine) encodeWaiter(x *Encoder, w Slot) {
-	wt := e.waiters.at(w)
-	x.put(fieldWaiterWant, bit(wt.Try))
-	x.put(fieldWaiterWant, int64(wt.Linger))
-	x.put(fieldWaiterWant, int64(wt.MaxHold))
-	x.put(fieldWaiterSince, x.Ago(wt.since, e.conf.Patience))
-	if a := e.lines.at(wt.line).asking; a != None && e.claims.at(a).silent != Never {
-		x.put(fieldWaiterSince, x.Ago(max(wt.since, e.claims.at(a).silent), queuedPatience*e.conf.Patience))
+	wt := e.turns.At(w)
+	x.put(fieldTurnWant, bit(wt.Try))
+	x.put(fieldTurnWant, int64(wt.Linger))
+	x.put(fieldTurnWant, int64(wt.MaxHold))
+	x.put(fieldTurnSince, x.Ago(wt.since, e.conf.Patience))
+	if a := e.lines.At(wt.in).asking; a != None && e.claims.At(a).silent != Never {
+		x.put(fieldTurnSince, x.Ago(max(wt.since, e.claims.At(a).silent), queuedPatience*e.conf.Patience))
 	}
 	x.Waiter(w)
 }
 
 // encodeClaim writes what is read again of a claim in its stage.
 func (e *Engine) encodeClaim(x *Encoder, c Slot) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	id, _ := slices.BinarySearch(x.IDs, cl.id)
 	x.put(fieldClaimID, int64(id))
 	x.put(fieldClaimStage, int64(cl.stage))
@@ -233,7 +220,7 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 	patience := e.conf.Patience
 	switch cl.stage {
 	case asking, queued, quitting:
-		x.put(fieldClaimPause, x.Ahead(cl.pause))
+		x.put(fieldClaimDue, x.Ahead(cl.due))
 		x.put(fieldClaimTries, int64(cl.tries))
 		x.put(fieldClaimTry, bit(cl.try))
 		if cl.stage == quitting {
@@ -242,9 +229,8 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		x.put(fieldClaimSilent, x.Ago(cl.silent, queuedPatience*patience))
 		if cl.stage != asking {
 			// A place that was kept so long ago is neither trusted nor missed.
-			x.put(fieldClaimKept, x.Ago(cl.kept, e.lines.at(cl.line).terms.TTL))
+			x.put(fieldClaimKept, x.Ago(cl.kept, e.lines.At(cl.line).terms.TTL))
 			x.put(fieldClaimLease, int64(cl.lease))
-			x.put(fieldClaimAgain, x.Ahead(cl.again))
 			if !e.conf.Ordered {
 				x.put(fieldClaimBlocker, x.Rank(cl.blocked().Ticket))
 			}
@@ -254,12 +240,12 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		x.put(fieldClaimTurnEnd, x.Ahead(cl.turnEnd))
 		x.put(fieldClaimLinger, x.Ahead(cl.linger))
 		x.put(fieldClaimDeadline, x.Ahead(cl.deadline))
-		x.put(fieldClaimRenewAt, x.Ahead(cl.renewAt))
-		x.put(fieldClaimFailure, bit(cl.failure != nil))
+		x.put(fieldClaimDue, x.Ahead(cl.due))
+		x.put(fieldClaimErr, bit(cl.err != nil))
 		x.put(fieldClaimSlept, bit(e.Slept > cl.slept))
 		e.encodeAlarm(x, cl)
 	case leaving, withdrawing, sweeping:
-		x.put(fieldClaimPause, x.Ahead(cl.pause))
+		x.put(fieldClaimDue, x.Ahead(cl.due))
 		x.put(fieldClaimTries, int64(cl.tries))
 		x.put(fieldClaimSince, x.Ago(cl.since, patience))
 		x.put(fieldClaimLost, int64(cl.lost))
@@ -270,22 +256,22 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		x.put(fieldClaimKeep, 0)
 	}
 	x.put(fieldClaimTurns, int64(min(cl.turns, 1))+bit(cl.turns >= Turns))
-	x.Put(int64(cl.holds))
-	for h := cl.hold; h != None; h = e.holds.at(h).next {
+	x.Put(int64(cl.holds.Len))
+	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
 		e.encodeHold(x, h)
 	}
 	x.Claim(c)
 }
 
 func (e *Engine) encodeAlarm(x *Encoder, cl *claim) {
-	x.put(fieldClaimAlarmed, x.Ago(cl.alarmed, e.lines.at(cl.line).terms.TTL))
+	x.put(fieldClaimAlarmed, x.Ago(cl.alarmed, e.lines.At(cl.line).terms.TTL))
 }
 
 func (e *Engine) encodeHold(x *Encoder, h Slot) {
-	hd := e.holds.at(h)
-	x.put(fieldHoldUntil, x.Ahead(hd.until))
-	x.put(fieldHoldLinger, int64(hd.linger))
-	x.put(fieldHoldShares, int64(hd.shares))
-	x.put(fieldHoldState, int64(hd.state))
+	hd := e.turns.At(h)
+	x.put(fieldTurnWant, x.Ahead(hd.until()))
+	x.put(fieldTurnWant, int64(hd.Linger))
+	x.put(fieldTurnShares, int64(hd.shares))
+	x.put(fieldTurnState, int64(hd.state))
 	x.Hold(h)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/slab"
 )
 
 // Turns is how many tokens a ticket is good for. With tickets below 1<<53, tokens stay below 1<<63.
@@ -16,11 +17,11 @@ type Time = time.Duration
 // Never is a time that does not come.
 const Never = Time(1<<63 - 1)
 
-// A Slot names a waiter, a claim or a hold of one engine. Slots are used again.
-type Slot int32
+// A Slot names a waiter, a claim or a hold of one engine. A waiter keeps its slot as a hold.
+type Slot = slab.Slot
 
 // None is no slot.
-const None Slot = -1
+const None = slab.None
 
 // A Config is what the engines of one client share.
 type Config struct {
@@ -79,32 +80,25 @@ type Engine struct {
 	Slept Time // how long the machine has slept; the shell sets it before an event
 
 	conf    *Config
-	phase   phase
-	closed  Time // when Close was called
-	lines   slab[line]
-	waiters slab[waiter]
-	claims  slab[claim]
-	holds   slab[hold]
+	closed  Time // when Close was called: nothing new is asked for, and what nobody holds leaves; Never before that
+	lines   slab.Slab[line]
+	claims  slab.Slab[claim]
+	turns   slab.Slab[turn]
 	moves   uint64   // how often a claim changed its stage
 	last    uint64   // number given to a claim or a request; never given twice
 	due     Time     // no later than the next time at which Tick has something to do
 	effects []Effect // of the event that is being dealt with
 }
 
-type phase int
-
-const (
-	open    phase = iota
-	closing       // Close was called: nothing new is asked for, and what nobody holds leaves
-)
-
 // New returns an engine that has nothing to do.
 func New(conf *Config) *Engine {
-	return &Engine{conf: conf, due: Never}
+	return &Engine{conf: conf, closed: Never, due: Never}
 }
 
 // Idle reports whether nobody waits, nothing is held, and nothing of ours may stand in the store.
-func (e *Engine) Idle() bool { return e.claims.used() == 0 && e.waiters.used() == 0 }
+func (e *Engine) Idle() bool { return e.claims.Used() == 0 && e.turns.Used() == 0 }
+
+func (e *Engine) closing() bool { return e.closed != Never }
 
 // Reset readies an idle engine for another name. The numbers that it gives go on, so that what is still on its way is
 // not taken for an answer.
@@ -157,32 +151,4 @@ func After(t Time, d time.Duration) Time {
 		return Never
 	}
 	return t + d
-}
-
-// A slab keeps values in slots. A freed slot is the zero value and is used again.
-type slab[T any] struct {
-	all  []T
-	free []Slot
-}
-
-// used is how many slots are not free.
-func (s *slab[T]) used() int { return len(s.all) - len(s.free) }
-
-func (s *slab[T]) at(i Slot) *T { return &s.all[i] }
-
-func (s *slab[T]) take(v T) Slot {
-	if n := len(s.free); n > 0 {
-		i := s.free[n-1]
-		s.free = s.free[:n-1]
-		s.all[i] = v
-		return i
-	}
-	s.all = append(s.all, v)
-	return Slot(len(s.all) - 1)
-}
-
-func (s *slab[T]) drop(i Slot) {
-	var zero T
-	s.all[i] = zero
-	s.free = append(s.free, i)
 }

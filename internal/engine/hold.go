@@ -1,42 +1,58 @@
 package engine
 
-import "time"
+import (
+	"time"
 
-// A hold is one turn on a claim. It may be shared, and is released with its last share.
-type hold struct {
-	claim      Slot
-	prev, next Slot // of the same claim
-	token      int64
-	since      Time
-	until      Time // MaxHold's end
-	linger     time.Duration
-	shares     int32
-	state      holdState
+	"github.com/stilelock/stile/internal/slab"
+)
+
+// A turn is what one goroutine wants, and then has: a waiter stands in a line, and becomes a hold on a claim. A hold may
+// be shared, and is released with its last share.
+type turn struct {
+	Want
+	in     Slot       // the line, and then the claim
+	links  slab.Links // among its waiters, or its holds
+	shares int32
+	token  int64
+	since  Time // when it came, and then when it began
+	state  turnState
 }
 
-type holdState uint8
+type turnState uint8
 
 const (
-	live   holdState = iota // it can be trusted until the claim's deadline
-	ended                   // it was lost, and is not released yet
-	parted                  // it was released, and whoever did so waits for the store's answer
+	waiting turnState = iota // it stands in a line
+	live                     // it can be trusted until the claim's deadline
+	ended                    // it was lost, and is not released yet
+	parted                   // it was released, and whoever did so waits for the store's answer
 )
+
+// Links has turns stand in lists.
+func (x *turn) Links() *slab.Links { return &x.links }
+
+// until is when a hold ends by its MaxHold.
+func (x *turn) until() Time {
+	if x.MaxHold <= 0 {
+		return Never
+	}
+	return After(x.since, x.MaxHold)
+}
 
 // usable reports whether another turn may begin on the claim.
 func (e *Engine) usable(c Slot, now Time) bool {
-	cl := e.claims.at(c)
-	return cl.stage == held && cl.failure == nil && cl.keep == 0 && cl.turns < Turns && now < min(cl.turnEnd, cl.deadline)
+	cl := e.claims.At(c)
+	return cl.stage == held && cl.err == nil && cl.keep == 0 && cl.turns < Turns && now < min(cl.turnEnd, cl.deadline)
 }
 
 // usableClaim returns a claim of the line that a turn can be had from at once, or None. Those whose turns are over leave.
 func (e *Engine) usableClaim(l Slot, now Time) Slot {
-	for ln := e.lines.at(l); ln.free != None; {
-		c := ln.free
+	for ln := e.lines.At(l); ln.free.First != None; {
+		c := ln.free.First
 		if e.usable(c, now) {
 			return c
 		}
 		e.unstack(c)
-		if e.claims.at(c).holds == 0 {
+		if e.claims.At(c).holds.Len == 0 {
 			e.withdraw(c, now)
 		}
 	}
@@ -45,73 +61,50 @@ func (e *Engine) usableClaim(l Slot, now Time) Slot {
 
 // stack puts a claim where a turn can be had from it.
 func (e *Engine) stack(c Slot) {
-	cl := e.claims.at(c)
-	if cl.stacked == free {
-		return
+	if cl := e.claims.At(c); !cl.free {
+		slab.PushFront(&e.claims, &e.lines.At(cl.line).free, c)
+		cl.free = true
 	}
-	ln := e.lines.at(cl.line)
-	cl.stacked, cl.prev, cl.next = free, None, ln.free
-	if ln.free != None {
-		e.claims.at(ln.free).prev = c
-	}
-	ln.free = c
 }
 
 func (e *Engine) unstack(c Slot) {
-	cl := e.claims.at(c)
-	if cl.stacked == busy {
-		return
+	if cl := e.claims.At(c); cl.free {
+		slab.Remove(&e.claims, &e.lines.At(cl.line).free, c)
+		cl.free = false
 	}
-	if cl.prev == None {
-		e.lines.at(cl.line).free = cl.next
-	} else {
-		e.claims.at(cl.prev).next = cl.next
-	}
-	if cl.next != None {
-		e.claims.at(cl.next).prev = cl.prev
-	}
-	cl.stacked, cl.prev, cl.next = busy, None, None
 }
 
 // grant begins a turn on a usable claim.
-func (e *Engine) grant(c Slot, w Want, since, now Time) Slot {
-	cl := e.claims.at(c)
-	token := cl.ticket*Turns + int64(cl.turns)
-	local := cl.turns > 0
+func (e *Engine) grant(c, h Slot, now Time) {
+	cl, x := e.claims.At(c), e.turns.At(h)
+	x.token = cl.ticket*Turns + int64(cl.turns)
+	e.tell(Event{Kind: Acquired, Token: x.token, Waited: now - x.since, Local: cl.turns > 0}, nil)
 	cl.turns++
-	if !e.lines.at(cl.line).terms.shared() {
+	if !e.lines.At(cl.line).terms.shared() {
 		e.unstack(c)
 	}
-	e.tell(Event{Kind: Acquired, Token: token, Waited: now - since, Local: local}, nil)
-	return e.addHold(c, token, w, now)
+	e.addHold(c, h, now)
 }
 
-func (e *Engine) addHold(c Slot, token int64, w Want, now Time) Slot {
-	cl := e.claims.at(c)
-	h := e.holds.take(hold{claim: c, prev: None, next: cl.hold, token: token, since: now, until: Never, linger: w.Linger, shares: 1})
-	if cl.hold != None {
-		e.holds.at(cl.hold).prev = h
-	}
-	cl.hold, cl.linger = h, Never
-	cl.holds++
+func (e *Engine) addHold(c, h Slot, now Time) {
+	cl, x := e.claims.At(c), e.turns.At(h)
+	x.in, x.since, x.shares, x.state = c, now, 1, live
+	slab.PushFront(&e.turns, &cl.holds, h)
+	cl.linger = Never
 	cl.live++
-	if w.MaxHold > 0 {
-		e.holds.at(h).until = After(now, w.MaxHold)
-		e.arm(e.holds.at(h).until)
-	}
-	return h
+	e.arm(x.until())
 }
 
 // Turn returns the claim that a hold is a turn on, its fencing token, and when it ends by its MaxHold, or Never.
 func (e *Engine) Turn(h Slot) (claim Slot, token int64, until Time) {
-	x := e.holds.at(h)
-	return x.claim, x.token, x.until
+	x := e.turns.At(h)
+	return x.in, x.token, x.until()
 }
 
 // Share makes another share of a hold. It reports false if the hold is over.
 func (e *Engine) Share(now Time, h Slot) bool {
-	x := e.holds.at(h)
-	e.look(x.claim, now)
+	x := e.turns.At(h)
+	e.look(x.in, now)
 	if x.state == live {
 		x.shares++
 	}
@@ -122,9 +115,9 @@ func (e *Engine) Share(now Time, h Slot) bool {
 // Release gives one share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the store,
 // which keeps the lock taken for so long after. The code is OK, or Pending if a Done follows or the hold had ended before.
 func (e *Engine) Release(now Time, h Slot, keep time.Duration) Code {
-	x := e.holds.at(h)
-	c := x.claim
-	cl := e.claims.at(c)
+	x := e.turns.At(h)
+	c := x.in
+	cl := e.claims.At(c)
 	e.look(c, now)
 	if keep > 0 {
 		cl.keep = max(cl.keep, After(now, keep))
@@ -140,7 +133,7 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) Code {
 	default:
 		code = e.released(h, now)
 	}
-	if e.waiters.used() > 0 || e.claims.at(c).stage != held {
+	if e.contended() || e.claims.At(c).stage != held {
 		e.settle(now) // else the claim stands as it stood, and nobody waits for anything
 	}
 	return code
@@ -148,15 +141,15 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) Code {
 
 // released ends a live hold that its last owner gave back.
 func (e *Engine) released(h Slot, now Time) Code {
-	x := *e.holds.at(h)
-	c := x.claim
-	cl := e.claims.at(c)
+	x := *e.turns.At(h)
+	c := x.in
+	cl := e.claims.At(c)
 	if cl.stage == parting {
 		e.leaveParting(c, Verdict{Code: Lost}) // whoever detaches it comes too late
 		e.enter(c, held)
 	}
 	cl.live--
-	if cl.holds > 1 {
+	if cl.holds.Len > 1 {
 		e.removeHold(h)
 		e.tellReleased(&x, now)
 		if cl.live == 0 {
@@ -166,64 +159,64 @@ func (e *Engine) released(h Slot, now Time) Code {
 	}
 	if e.usable(c, now) {
 		// The turn goes to the next in line, if there is one; if not, the claim lingers.
-		line := e.lines.at(cl.line)
-		if line.length > 0 || x.linger > 0 && e.phase == open && !e.wanted(cl.line) {
+		line := e.lines.At(cl.line)
+		if line.waiters.Len > 0 || x.Linger > 0 && !e.closing() && !e.wanted(cl.line) {
 			e.removeHold(h)
 			e.tellReleased(&x, now)
 			e.stack(c)
-			if line.length == 0 {
-				cl.linger = After(now, x.linger)
+			if line.waiters.Len == 0 {
+				cl.linger = After(now, x.Linger)
 				e.arm(cl.linger)
 			}
 			return OK
 		}
 	}
-	e.holds.at(h).state = parted
+	e.turns.At(h).state = parted
 	e.enter(c, leaving)
 	e.beginLeave(c, now)
 	return Pending
 }
 
-// wanted reports whether waiters of other lines want what the claims of this line keep from them.
-func (e *Engine) wanted(l Slot) bool {
-	if e.lines.used() == 1 {
-		return false
-	}
-	t := &e.lines.at(l).terms
-	for i := range e.lines.all {
-		if other := &e.lines.all[i]; Slot(i) != l && other.length > 0 && (!t.shared() || !other.terms.shared()) {
+// contended reports whether anybody waits for a turn.
+func (e *Engine) contended() bool {
+	for i := range e.lines.All {
+		if e.lines.All[i].waiters.Len > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-func (e *Engine) tellReleased(x *hold, now Time) {
+// wanted reports whether waiters of other lines want what the claims of this line keep from them.
+func (e *Engine) wanted(l Slot) bool {
+	if e.lines.Used() == 1 {
+		return false
+	}
+	t := &e.lines.At(l).terms
+	for i := range e.lines.All {
+		if other := &e.lines.All[i]; Slot(i) != l && other.waiters.Len > 0 && (!t.shared() || !other.terms.shared()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *Engine) tellReleased(x *turn, now Time) {
 	e.tell(Event{Kind: Released, Token: x.token, Held: now - x.since}, nil)
 }
 
 // removeHold forgets a hold that was released.
 func (e *Engine) removeHold(h Slot) {
-	x := e.holds.at(h)
-	cl := e.claims.at(x.claim)
-	if x.prev == None {
-		cl.hold = x.next
-	} else {
-		e.holds.at(x.prev).next = x.next
-	}
-	if x.next != None {
-		e.holds.at(x.next).prev = x.prev
-	}
-	cl.holds--
-	e.holds.drop(h)
+	slab.Remove(&e.turns, &e.claims.At(e.turns.At(h).in).holds, h)
+	e.turns.Drop(h)
 }
 
 // abandonLost has a claim leave when its last hold was given back that had been lost before: now that the work under it
 // is over, it need not run out. After closing there is nobody left to ask.
 func (e *Engine) abandonLost(c Slot, now Time) {
-	switch cl := e.claims.at(c); {
-	case cl.holds > 0:
-	case e.phase == closing:
+	switch cl := e.claims.At(c); {
+	case cl.holds.Len > 0:
+	case e.closing():
 		e.enter(c, nowhere)
 	default:
 		e.withdraw(c, now)
@@ -232,7 +225,7 @@ func (e *Engine) abandonLost(c Slot, now Time) {
 
 // look ends what is over by the clock: the lease of a claim, or holds that were held for too long.
 func (e *Engine) look(c Slot, now Time) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	switch cl.stage {
 	case held, expiring, parting:
 	default:
@@ -242,15 +235,15 @@ func (e *Engine) look(c Slot, now Time) {
 		e.lose(c, now, Expired)
 		return
 	}
-	for h := cl.hold; h != None; {
-		x := e.holds.at(h)
-		next := x.next
-		if x.state == live && now >= x.until {
+	for h := cl.holds.First; h != None; {
+		x := e.turns.At(h)
+		next := x.links.Next
+		if x.state == live && now >= x.until() {
 			e.endHold(h, now, Verdict{Code: Lost, Reason: HeldLong})
 		}
 		h = next
 	}
-	if cl.live == 0 && cl.holds > 0 && cl.stage != expiring {
+	if cl.live == 0 && cl.holds.Len > 0 && cl.stage != expiring {
 		// The work under it may not have stopped, so it stays until it is released or runs out.
 		e.leaveParting(c, Verdict{Code: Lost, Reason: HeldLong})
 		e.enter(c, expiring)
@@ -259,28 +252,28 @@ func (e *Engine) look(c Slot, now Time) {
 
 // endHold ends a live hold before it was released.
 func (e *Engine) endHold(h Slot, now Time, v Verdict) {
-	x := e.holds.at(h)
+	x := e.turns.At(h)
 	x.state = ended
-	e.claims.at(x.claim).live--
-	e.emit(Effect{Do: End, Hold: h, Verdict: v, Event: Event{Kind: Ended, Token: x.token, Held: now - x.since}})
+	e.claims.At(x.in).live--
+	e.emit(Effect{Do: End, Turn: h, Verdict: v, Event: Event{Kind: Ended, Token: x.token, Held: now - x.since}})
 }
 
 // lose ends the lease of a claim: others may hold the lock from now on.
 func (e *Engine) lose(c Slot, now Time, reason Reason) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	if reason == Expired && e.Slept > cl.slept {
 		reason = Suspended
 	}
-	v := Verdict{Code: Lost, Reason: reason, Err: cl.failure}
+	v := Verdict{Code: Lost, Reason: reason, Err: cl.err}
 	e.leaveParting(c, v)
 	e.enter(c, over)
-	for h := cl.hold; h != None; h = e.holds.at(h).next {
-		if e.holds.at(h).state == live {
+	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
+		if e.turns.At(h).state == live {
 			e.endHold(h, now, v)
 		}
 	}
 	switch {
-	case cl.holds > 0: // stays over until they are released
+	case cl.holds.Len > 0: // stays over until they are released
 	case reason == Removed || reason == SessionOver:
 		e.forget(c, now)
 	default:

@@ -9,13 +9,13 @@ func (e *Engine) withdraw(c Slot, now Time) {
 }
 
 func (e *Engine) beginLeave(c Slot, now Time) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	cl.since, cl.tries, cl.linger = now, 0, Never
 	e.sendLeave(c, now)
 }
 
 func (e *Engine) sendLeave(c Slot, now Time) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	keep := time.Duration(0)
 	if cl.keep > 0 {
 		keep = max(0, cl.keep-now)
@@ -27,16 +27,12 @@ func (e *Engine) sendLeave(c Slot, now Time) {
 
 // leaveEnd is when a claim that leaves is left to run out.
 func (e *Engine) leaveEnd(c Slot) Time {
-	since := e.claims.at(c).since
-	if e.phase == closing {
-		since = min(since, e.closed)
-	}
-	return After(since, e.conf.Patience)
+	return After(min(e.claims.At(c).since, e.closed), e.conf.Patience)
 }
 
 // left takes the answer to a Leave.
 func (e *Engine) left(c Slot, now Time, r *Reply) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	if cl.stage == sweeping {
 		e.swept(c, now, r)
 		return
@@ -67,33 +63,32 @@ func (e *Engine) left(c Slot, now Time, r *Reply) {
 // found notes that a Leave found the claim there. If it never had a ticket, one of the Enters that were not answered is
 // the one that put it there, and will not arrive again.
 func (e *Engine) found(c Slot) {
-	if cl := e.claims.at(c); cl.ticket == 0 && cl.unsure > 0 {
+	if cl := e.claims.At(c); cl.ticket == 0 && cl.unsure > 0 {
 		cl.unsure--
 	}
 }
 
 func (e *Engine) pauseLeaving(c Slot, now Time) {
-	cl := e.claims.at(c)
-	cl.pause = now + e.backoff(cl.tries)
+	cl := e.claims.At(c)
+	e.schedule(c, now+e.backoff(cl.tries))
 	cl.tries = min(cl.tries+1, maxTries)
-	e.arm(cl.pause)
 }
 
 // gone answers whoever released a claim, which has left the store, or is left to run out there.
 func (e *Engine) gone(c Slot, now Time, v Verdict) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	if cl.stage == leaving {
-		h := cl.hold
-		x := *e.holds.at(h)
+		h := cl.holds.First
+		x := *e.turns.At(h)
 		e.removeHold(h)
 		kind := Released
 		if v.Code == Lost {
 			kind = Ended
 		}
-		e.emit(Effect{Do: Done, Hold: h, Verb: Leave, Verdict: v, Event: Event{Kind: kind, Token: x.token, Held: now - x.since}})
+		e.emit(Effect{Do: Done, Turn: h, Verb: Leave, Verdict: v, Event: Event{Kind: kind, Token: x.token, Held: now - x.since}})
 	}
 	if v.Code == Doubtful {
-		ln := e.lines.at(cl.line)
+		ln := e.lines.At(cl.line)
 		ln.deaf = min(ln.deaf, cl.since) // whoever came meanwhile has been patient since then
 		e.enter(c, nowhere)              // the store has had Patience; what is left there runs out
 		return
@@ -105,19 +100,19 @@ func (e *Engine) gone(c Slot, now Time, v Verdict) {
 const firstSweep = 100 * time.Millisecond
 
 func (e *Engine) pauseSweeping(c Slot, now Time) {
-	cl := e.claims.at(c)
-	cl.pause = now + firstSweep<<cl.tries
+	cl := e.claims.At(c)
+	e.schedule(c, now+firstSweep<<cl.tries)
 	cl.tries = min(cl.tries+1, maxTries)
-	e.arm(min(cl.pause, e.leaveEnd(c)))
+	e.arm(e.leaveEnd(c))
 }
 
 // swept takes the answer to a Leave that looked for what an Enter of unknown outcome may have left.
 func (e *Engine) swept(c Slot, now Time, r *Reply) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	if r.ok() {
 		cl.unsure--
 	}
-	if cl.unsure == 0 || r.Outcome == Rejected || e.phase == closing {
+	if cl.unsure == 0 || r.Outcome == Rejected || e.closing() {
 		e.enter(c, nowhere)
 		return
 	}

@@ -2,52 +2,39 @@ package engine
 
 import (
 	"errors"
-	"slices"
+
+	"github.com/stilelock/stile/internal/slab"
 )
 
 // A line is where waiters on the same terms stand, in order of arrival.
 type line struct {
-	terms       Terms
-	first, last Slot // waiters
-	length      int32
-	tries       int32 // how many of them do not wait
-	claims      int32 // that have not left the store, whatever their stage
-	strays      int32 // how many of those nobody wants
-	asking      Slot  // the claim that is Asking or Queued
-	current     Slot  // the claim whose turns the line waits for; None for permits, where each claim is taken by one
-	deaf        Time  // when the first request was sent that was not answered, of a claim that left; Never if one was since
-	free        Slot  // the top of the stack of claims that a turn can be had from at once
-}
-
-// A waiter is one goroutine that wants a turn.
-type waiter struct {
-	Want
-	line       Slot
-	prev, next Slot
-	since      Time
+	terms   Terms
+	waiters slab.List // of turns
+	free    slab.List // of claims that a turn can be had from at once, the last used first
+	tries   int32     // how many waiters do not wait
+	claims  int32     // that have not left the store, whatever their stage
+	strays  int32     // how many of those nobody wants
+	asking  Slot      // the claim that is Asking or Queued
+	current Slot      // the claim whose turns the line waits for; None for permits, where each claim is taken by one
+	deaf    Time      // when the first request was sent that was not answered, of a claim that left; Never if one was since
 }
 
 // Want adds a goroutine that wants a turn. If the turn begins at once, it returns the hold; else it returns the waiter,
 // which a Grant or a Fail answers. An engine that is closing returns neither.
 func (e *Engine) Want(now Time, t *Terms, want Want) (h, w Slot) {
-	if e.phase == closing {
+	if e.closing() {
 		return None, None
 	}
 	l := e.lineOf(t)
-	ln := e.lines.at(l)
-	if ln.length == 0 {
+	ln := e.lines.At(l)
+	w = e.turns.Take(turn{Want: want, in: l, since: now})
+	if ln.waiters.Len == 0 {
 		if c := e.usableClaim(l, now); c != None {
-			return e.grant(c, want, now, now), None
+			e.grant(c, w, now)
+			return w, None
 		}
 	}
-	w = e.waiters.take(waiter{Want: want, line: l, prev: ln.last, next: None, since: now})
-	if ln.last == None {
-		ln.first = w
-	} else {
-		e.waiters.at(ln.last).next = w
-	}
-	ln.last = w
-	ln.length++
+	slab.PushBack(&e.turns, &ln.waiters, w)
 	if want.Try {
 		ln.tries++
 		e.arm(After(now, e.conf.Patience))
@@ -58,32 +45,32 @@ func (e *Engine) Want(now Time, t *Terms, want Want) (h, w Slot) {
 
 // lineOf returns the line for these terms, new if there is none.
 func (e *Engine) lineOf(t *Terms) Slot {
-	for i := range e.lines.all {
-		if e.lines.all[i].terms == *t {
+	for i := range e.lines.All {
+		if e.lines.All[i].terms == *t {
 			return Slot(i)
 		}
 	}
-	slices.Sort(e.lines.free)
-	slices.Reverse(e.lines.free) // there are few: the order in which lines are served follows from which there are
-	return e.lines.take(line{terms: *t, first: None, last: None, asking: None, current: None, deaf: Never, free: None})
+	e.lines.LowestFirst() // the order in which lines are served follows from which there are
+	return e.lines.Take(line{terms: *t, waiters: slab.Empty, free: slab.Empty, asking: None, current: None, deaf: Never})
 }
 
 // GiveUp takes a waiter out of its line, since its caller no longer waits. It returns what was in its way.
 func (e *Engine) GiveUp(now Time, w Slot) Verdict {
-	l := e.waiters.at(w).line
+	l := e.turns.At(w).in
 	v := e.inTheWay(l, now)
-	e.removeWaiter(w)
+	e.leaveLine(w)
+	e.turns.Drop(w)
 	e.settle(now)
 	return v
 }
 
 // inTheWay says what a line waits for, as far as this client knows.
 func (e *Engine) inTheWay(l Slot, now Time) Verdict {
-	ln := e.lines.at(l)
+	ln := e.lines.At(l)
 	if ln.asking == None {
 		return e.heldHere(l, now)
 	}
-	switch a := e.claims.at(ln.asking); a.stage {
+	switch a := e.claims.At(ln.asking); a.stage {
 	case queued:
 		return Verdict{Code: Held, Blocker: a.blocked()}
 	default:
@@ -93,45 +80,35 @@ func (e *Engine) inTheWay(l Slot, now Time) Verdict {
 
 // heldHere says that this client itself holds the name.
 func (e *Engine) heldHere(l Slot, now Time) Verdict {
-	ln := e.lines.at(l)
+	ln := e.lines.At(l)
 	v := Verdict{Code: Held}
 	v.Blocker.Record = ln.terms.Record
 	if ln.current != None {
-		v.Blocker.Remaining = max(0, e.claims.at(ln.current).deadline-now)
+		v.Blocker.Remaining = max(0, e.claims.At(ln.current).deadline-now)
 	}
 	return v
 }
 
-func (e *Engine) removeWaiter(w Slot) {
-	x := e.waiters.at(w)
-	ln := e.lines.at(x.line)
-	if x.prev == None {
-		ln.first = x.next
-	} else {
-		e.waiters.at(x.prev).next = x.next
-	}
-	if x.next == None {
-		ln.last = x.prev
-	} else {
-		e.waiters.at(x.next).prev = x.prev
-	}
-	ln.length--
+// leaveLine takes a waiter out of its line.
+func (e *Engine) leaveLine(w Slot) {
+	x := e.turns.At(w)
+	ln := e.lines.At(x.in)
+	slab.Remove(&e.turns, &ln.waiters, w)
 	if x.Try {
 		ln.tries--
 	}
-	e.waiters.drop(w)
 }
 
 // settle serves every line. Each event ends with it. What a line waits for may be a claim of another.
 func (e *Engine) settle(now Time) {
 	for range 4 { // more than enough; the next event would go on
 		moves := e.moves
-		for l := range e.lines.all {
-			if ln := &e.lines.all[l]; ln.terms.TTL != 0 {
+		for l := range e.lines.All {
+			if ln := &e.lines.All[l]; ln.terms.TTL != 0 {
 				e.serveLine(Slot(l), now)
 			}
 		}
-		if e.lines.used() < 2 || moves == e.moves {
+		if e.lines.Used() < 2 || moves == e.moves {
 			return
 		}
 	}
@@ -141,32 +118,32 @@ func (e *Engine) settle(now Time) {
 // adopted and abandoned.
 func (e *Engine) serveLine(l Slot, now Time) {
 	e.handOver(l, now)
-	ln := e.lines.at(l)
-	if ln.length > 0 {
+	ln := e.lines.At(l)
+	if ln.waiters.Len > 0 {
 		if v := e.pursue(l, now); v.Code == Held && ln.tries > 0 {
 			e.refuseTries(l, v)
 		}
 	}
-	if ln.length == 0 && ln.asking != None {
+	if ln.waiters.Len == 0 && ln.asking != None {
 		e.abandon(ln.asking, now) // also if the last who wanted it were tries, and were refused just now
 	}
-	if ln.length == 0 && ln.claims == 0 {
-		e.lines.drop(l)
+	if ln.waiters.Len == 0 && ln.claims == 0 {
+		e.lines.Drop(l)
 	}
 }
 
 // handOver grants turns to the first in line as long as they can be had.
 func (e *Engine) handOver(l Slot, now Time) {
-	ln := e.lines.at(l)
-	for ln.length > 0 {
+	ln := e.lines.At(l)
+	for ln.waiters.Len > 0 {
 		c := e.usableClaim(l, now)
 		if c == None {
 			break
 		}
-		w := ln.first
-		x := *e.waiters.at(w)
-		e.removeWaiter(w)
-		e.emit(Effect{Do: Grant, Waiter: w, Hold: e.grant(c, x.Want, x.since, now)})
+		w := ln.waiters.First
+		e.leaveLine(w)
+		e.grant(c, w, now)
+		e.emit(Effect{Do: Grant, Turn: w})
 	}
 	if ln.current != None && !e.usable(ln.current, now) {
 		ln.current = None // its turns are over; it goes on until its holds are released
@@ -175,13 +152,13 @@ func (e *Engine) handOver(l Slot, now Time) {
 
 // pursue sees to it that a claim comes for those in line, and says what is in the way; Pending if that is not known yet.
 func (e *Engine) pursue(l Slot, now Time) Verdict {
-	switch ln := e.lines.at(l); {
+	switch ln := e.lines.At(l); {
 	case ln.asking == None && ln.current == None:
 		return e.ask(l, now)
 	case ln.asking == None:
-		e.arm(e.claims.at(ln.current).turnEnd)
+		e.arm(e.claims.At(ln.current).turnEnd)
 		return e.heldHere(l, now)
-	case ln.tries > 0 && e.claims.at(ln.asking).stage == queued:
+	case ln.tries > 0 && e.claims.At(ln.asking).stage == queued:
 		return e.inTheWay(l, now)
 	}
 	return Verdict{}
@@ -189,10 +166,10 @@ func (e *Engine) pursue(l Slot, now Time) Verdict {
 
 // refuseTries answers the tries in a line, once it is known that they would have to wait.
 func (e *Engine) refuseTries(l Slot, v Verdict) {
-	ln := e.lines.at(l)
-	for w := ln.first; w != None && ln.tries > 0; {
-		x := e.waiters.at(w)
-		next := x.next
+	ln := e.lines.At(l)
+	for w := ln.waiters.First; w != None && ln.tries > 0; {
+		x := e.turns.At(w)
+		next := x.links.Next
 		if x.Try {
 			e.fail(w, v)
 		}
@@ -202,14 +179,15 @@ func (e *Engine) refuseTries(l Slot, v Verdict) {
 
 // failAll answers everybody in a line.
 func (e *Engine) failAll(l Slot, v Verdict) {
-	for ln := e.lines.at(l); ln.first != None; {
-		e.fail(ln.first, v)
+	for ln := e.lines.At(l); ln.waiters.First != None; {
+		e.fail(ln.waiters.First, v)
 	}
 }
 
 func (e *Engine) fail(w Slot, v Verdict) {
-	e.removeWaiter(w)
-	e.emit(Effect{Do: Fail, Waiter: w, Verdict: v})
+	e.leaveLine(w)
+	e.turns.Drop(w)
+	e.emit(Effect{Do: Fail, Turn: w, Verdict: v})
 }
 
 // ErrSilent is the failure of a store that has said nothing at all.
@@ -219,10 +197,10 @@ var ErrSilent = errors.New("the store does not answer")
 // that is later, from the first request that was not answered. A try waits for nothing but the store, first for claims
 // of our own to be out of it and then for its own: all of that is one patience, wherever in the line it stands.
 func (e *Engine) loseHeart(l Slot, now Time) {
-	ln := e.lines.at(l)
-	for w := ln.first; w != None && ln.tries > 0; {
-		x := e.waiters.at(w)
-		next := x.next
+	ln := e.lines.At(l)
+	for w := ln.waiters.First; w != None && ln.tries > 0; {
+		x := e.turns.At(w)
+		next := x.links.Next
 		if end := After(x.since, e.conf.Patience); x.Try && now >= end {
 			e.fail(w, e.silence(l))
 		} else if x.Try {
@@ -230,21 +208,21 @@ func (e *Engine) loseHeart(l Slot, now Time) {
 		}
 		w = next
 	}
-	for ln.first != None {
+	for ln.waiters.First != None {
 		end := e.patienceEnd(l)
 		if now < end {
 			e.arm(end)
 			return
 		}
-		e.fail(ln.first, e.silence(l))
+		e.fail(ln.waiters.First, e.silence(l))
 	}
 }
 
 // silence is what a waiter gets whose patience is over.
 func (e *Engine) silence(l Slot) Verdict {
 	v := Verdict{Code: Unreachable, Err: ErrSilent}
-	if a := e.lines.at(l).asking; a != None {
-		c := e.claims.at(a)
+	if a := e.lines.At(l).asking; a != None {
+		c := e.claims.At(a)
 		if c.err != nil {
 			v.Err = c.err
 		}
@@ -257,15 +235,15 @@ func (e *Engine) silence(l Slot) Verdict {
 
 // patienceEnd is when the first waiter of a line gives up on the store, which it does only while it waits for an answer.
 func (e *Engine) patienceEnd(l Slot) Time {
-	ln := e.lines.at(l)
-	since, patience := e.waiters.at(ln.first).since, e.conf.Patience
+	ln := e.lines.At(l)
+	since, patience := e.turns.At(ln.waiters.First).since, e.conf.Patience
 	switch {
 	case ln.asking == None && ln.current == None && (ln.deaf != Never || e.obstacle(l) == clearing):
 		return After(max(since, e.deafSince(l)), patience)
 	case ln.asking == None:
 		return Never
 	}
-	c := e.claims.at(ln.asking)
+	c := e.claims.At(ln.asking)
 	if c.silent == Never {
 		return Never
 	}
@@ -279,9 +257,9 @@ func (e *Engine) patienceEnd(l Slot) Time {
 
 // deafSince is since when the store owes an answer to a line whose own claims are in its way.
 func (e *Engine) deafSince(l Slot) Time {
-	since := e.lines.at(l).deaf
-	for i := range e.claims.all {
-		if c := &e.claims.all[i]; c.stage.stray() {
+	since := e.lines.At(l).deaf
+	for i := range e.claims.All {
+		if c := &e.claims.All[i]; c.stage.stray() {
 			since = min(since, c.since)
 		}
 	}

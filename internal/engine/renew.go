@@ -7,31 +7,31 @@ const handOverRenewal = 20 * time.Millisecond
 
 // confirm notes that the store confirmed a lease of this length, by a request sent then.
 func (e *Engine) confirm(c Slot, now, sent Time, ttl time.Duration) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	cl.deadline = max(cl.deadline, e.conf.Trusted(sent, ttl))
-	cl.slept, cl.failure = e.Slept, nil
-	third := min(e.lines.at(cl.line).terms.TTL, ttl) / 3
-	cl.renewAt = sent + third - e.jitter(third/10)
+	cl.slept, cl.err = e.Slept, nil
+	third := min(e.lines.At(cl.line).terms.TTL, ttl) / 3
+	next := sent + third - e.jitter(third/10)
 	if cl.alarmed != Never && cl.alarmed >= sent {
-		cl.renewAt = now // the answer may have come too early to see the danger
+		next = now // the answer may have come too early to see the danger
 	}
 	cl.alarmed = Never
 	e.trust(c)
-	e.arm(min(cl.renewAt, cl.deadline))
+	e.schedule(c, next)
+	e.arm(cl.deadline)
 }
 
 func (e *Engine) trust(c Slot) {
-	cl := e.claims.at(c)
-	e.emit(Effect{Do: Trust, Claim: c, Until: cl.deadline, Verdict: Verdict{Err: cl.failure}})
+	cl := e.claims.At(c)
+	e.emit(Effect{Do: Trust, Claim: c, Until: cl.deadline, Verdict: Verdict{Err: cl.err}})
 }
 
 // Alarm has a claim renewed at once, since its driver sees it in danger.
 func (e *Engine) Alarm(now Time, c Slot) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	switch {
 	case cl.stage == held && cl.verb == Nothing:
-		cl.renewAt = now
-		e.arm(now)
+		e.schedule(c, now)
 	case cl.stage == held, cl.stage == asking, cl.stage == queued:
 		cl.alarmed = now // the request that is out may have come too early to see it
 	}
@@ -39,12 +39,12 @@ func (e *Engine) Alarm(now Time, c Slot) {
 
 // extend has a claim renewed that wants it about now. What wants it a moment later goes along.
 func (e *Engine) extend(c Slot, now Time) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	if cl.stage != held || cl.verb != Nothing {
 		return
 	}
-	if slack := e.lines.at(cl.line).terms.TTL / 60; cl.renewAt > After(now, slack) {
-		e.arm(cl.renewAt)
+	if slack := e.lines.At(cl.line).terms.TTL / 60; cl.due > After(now, slack) {
+		e.arm(cl.due)
 		return
 	}
 	e.send(c, Extend, cl.deadline-now, 0)
@@ -52,7 +52,7 @@ func (e *Engine) extend(c Slot, now Time) {
 
 // renewed takes the answer to a renewal. An answer that never came changes nothing but what we know.
 func (e *Engine) renewed(c Slot, now Time, r *Reply) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	switch cl.stage {
 	case parting:
 		e.detached(c, now, r)
@@ -78,21 +78,20 @@ func (e *Engine) renewed(c Slot, now Time, r *Reply) {
 
 // failed notes that a renewal failed. It is tried again, a little later, until the deadline.
 func (e *Engine) failed(c Slot, now Time, err error) {
-	cl := e.claims.at(c)
-	first := cl.failure == nil
-	if cl.failure = err; err == nil {
-		cl.failure = ErrSilent
+	cl := e.claims.At(c)
+	first := cl.err == nil
+	if cl.err = err; err == nil {
+		cl.err = ErrSilent
 	}
-	pause := e.lines.at(cl.line).terms.TTL / 24
-	cl.renewAt = now + pause + e.jitter(pause)
-	e.arm(cl.renewAt)
+	pause := e.lines.At(cl.line).terms.TTL / 24
+	e.schedule(c, now+pause+e.jitter(pause))
 	e.trust(c)
 	if !first {
 		return
 	}
-	for h := cl.hold; h != None; h = e.holds.at(h).next {
-		if x := e.holds.at(h); x.state == live {
-			e.tell(Event{Kind: Jeopardized, Token: x.token, Margin: cl.deadline - now}, cl.failure)
+	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
+		if x := e.turns.At(h); x.state == live {
+			e.tell(Event{Kind: Jeopardized, Token: x.token, Margin: cl.deadline - now}, cl.err)
 		}
 	}
 }

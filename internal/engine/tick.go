@@ -4,13 +4,13 @@ package engine
 // over. It may be called at any time, also late.
 func (e *Engine) Tick(now Time) {
 	e.due = Never
-	for i := range e.claims.all {
-		if e.claims.all[i].stage != nowhere {
+	for i := range e.claims.All {
+		if e.claims.All[i].stage != nowhere {
 			e.attend(Slot(i), now)
 		}
 	}
-	for l := range e.lines.all {
-		if e.lines.all[l].length > 0 {
+	for l := range e.lines.All {
+		if e.lines.All[l].waiters.Len > 0 {
 			e.loseHeart(Slot(l), now)
 		}
 	}
@@ -20,10 +20,10 @@ func (e *Engine) Tick(now Time) {
 // attend does what is due for one claim, and arms what is not.
 func (e *Engine) attend(c Slot, now Time) {
 	e.look(c, now)
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	switch cl.stage {
 	case held:
-		if cl.holds == 0 && now >= cl.linger {
+		if cl.holds.Len == 0 && now >= cl.linger {
 			e.withdraw(c, now)
 			return
 		}
@@ -32,10 +32,12 @@ func (e *Engine) attend(c Slot, now Time) {
 	case expiring, parting:
 		e.armHeld(c)
 	case asking, queued:
-		if cl.verb == Nothing && now >= cl.pause {
+		switch {
+		case cl.verb != Nothing:
+		case now >= cl.due:
 			e.sendEnter(c, now)
-		} else {
-			e.arm(cl.pause)
+		default:
+			e.arm(cl.due)
 		}
 	case leaving, withdrawing, sweeping:
 		e.attendLeaving(c, now)
@@ -43,17 +45,17 @@ func (e *Engine) attend(c Slot, now Time) {
 }
 
 func (e *Engine) armHeld(c Slot) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	e.arm(min(cl.deadline, cl.linger))
-	for h := cl.hold; h != None; h = e.holds.at(h).next {
-		if x := e.holds.at(h); x.state == live {
-			e.arm(x.until)
+	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
+		if x := e.turns.At(h); x.state == live {
+			e.arm(x.until())
 		}
 	}
 }
 
 func (e *Engine) attendLeaving(c Slot, now Time) {
-	cl := e.claims.at(c)
+	cl := e.claims.At(c)
 	end := e.leaveEnd(c)
 	switch {
 	case now >= end && cl.stage == sweeping:
@@ -64,34 +66,34 @@ func (e *Engine) attendLeaving(c Slot, now Time) {
 			v.Err = ErrSilent
 		}
 		e.gone(c, now, v)
-	case cl.verb == Nothing && now >= cl.pause:
+	case cl.verb == Nothing && now >= cl.due:
 		e.sendLeave(c, now)
 	default:
-		e.arm(min(cl.pause, end))
+		e.arm(min(cl.due, end))
 	}
 }
 
 // Close ends everything that waits, and every lease that is held. Unused and waiting claims leave the store; those under
 // leases that were not released stay until they run out, since the work under them may not have ended.
 func (e *Engine) Close(now Time) {
-	if e.phase == closing {
+	if e.closing() {
 		return
 	}
-	e.phase, e.closed = closing, now
-	for l := range e.lines.all {
-		if e.lines.all[l].length > 0 {
+	e.closed = now
+	for l := range e.lines.All {
+		if e.lines.All[l].waiters.Len > 0 {
 			e.failAll(Slot(l), Verdict{Code: Closed})
 		}
 	}
-	for i := range e.claims.all {
+	for i := range e.claims.All {
 		c := Slot(i)
-		switch cl := &e.claims.all[i]; cl.stage {
+		switch cl := &e.claims.All[i]; cl.stage {
 		case asking, queued, attaching:
 			if cl.verb != Nothing {
 				e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
 			}
 		case held, expiring, parting:
-			if cl.holds == 0 {
+			if cl.holds.Len == 0 {
 				e.withdraw(c, now)
 			} else {
 				e.lose(c, now, Shutdown)
@@ -111,8 +113,8 @@ func (e *Engine) Close(now Time) {
 
 // Clearing reports whether claims that nobody holds may still be in the store, and are on their way out.
 func (e *Engine) Clearing() bool {
-	for i := range e.claims.all {
-		switch e.claims.all[i].stage {
+	for i := range e.claims.All {
+		switch e.claims.All[i].stage {
 		case asking, queued, quitting, attaching, leaving, withdrawing, sweeping:
 			return true
 		}

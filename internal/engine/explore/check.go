@@ -59,7 +59,7 @@ func tokenString(t int64) string { return fmt.Sprintf("%d:%d", t/engine.Turns, t
 
 // believes reports whether a goroutine believes that it holds.
 func (w *World) believes(c *client, x *goroutine) bool {
-	return x.state == holding && !x.over && w.now < min(c.claims[x.claim].trust, c.e.Until(x.slot))
+	return x.state == holding && !x.over && w.now < min(c.claims[x.claim].trust, x.until)
 }
 
 // checkHolders sees that those who believe that they hold do so by the store, and fit into its capacity.
@@ -146,10 +146,10 @@ func (w *World) checkFail(x *goroutine, f *engine.Effect) error {
 }
 
 // checkEnd sees that no lease is lost without a reason.
-func (w *World) checkEnd(c *client, f *engine.Effect) error {
+func (w *World) checkEnd(c *client, x *goroutine, f *engine.Effect) error {
 	switch f.Reason {
 	case engine.HeldLong:
-		if w.conf.MaxHold == 0 || w.now < c.e.Until(f.Hold) && !w.shaken {
+		if w.conf.MaxHold == 0 || w.now < x.until && !w.shaken {
 			return fmt.Errorf("a hold ends too soon, as if it had been held for too long")
 		}
 	case engine.Shutdown:

@@ -9,27 +9,22 @@ import (
 // implied are the fields without which the worlds of the test have as many states, and what holds the same in them.
 // [TestSameStatesDoTheSame] sees that no field is missing; one too many does no harm.
 var implied = map[string]string{
-	"Engine.phase":   "Engine.closed is written only when it is closing",
 	"line.asking":    "claim.stage tells which claim asks",
 	"line.free":      "the stage and the holds of a claim tell whether a turn can be had",
-	"waiter.Want":    "all want alike in a world, and a try is known by whether it met others",
 	"claim.id":       "claims are written in the order of their ids",
 	"claim.stage":    "each stage has other fields",
 	"claim.verb":     "requests are written by the explorer",
-	"claim.pause":    "claim.tries and claim.silent, with one fault",
+	"claim.due":      "claim.tries and claim.silent, with one fault; the limit of the Await; claim.deadline, when no renewal has failed",
 	"claim.kept":     "the lease in the store",
 	"claim.lease":    "the same for all claims that wait",
-	"claim.again":    "the limit of the Await",
 	"claim.blocker":  "the tickets ahead in the store",
 	"claim.turnEnd":  "the explorer writes when the first turn began",
 	"claim.deadline": "the explorer writes what it was told to trust",
-	"claim.renewAt":  "claim.deadline, when no renewal has failed",
-	"claim.failure":  "the explorer writes whether the last renewal failed",
+	"claim.err":      "the explorer writes whether the last renewal failed",
 	"claim.slept":    "no machine sleeps in these worlds",
 	"claim.keep":     "the request, which has the same time",
-	"hold.linger":    "all want alike in a world",
-	"hold.shares":    "the explorer writes the shares that a goroutine has",
-	"hold.state":     "the explorer writes what a goroutine knows of its hold",
+	"turn.shares":    "the explorer writes the shares that a goroutine has",
+	"turn.state":     "the explorer writes what a goroutine knows of its hold",
 }
 
 // TestEveryFieldMatters takes each field out of the encoding, and sees the walk change.

@@ -36,25 +36,25 @@ func (w *World) heed(i int) error {
 			}
 			s.trust, s.weak = f.Until, f.Err != nil
 		case engine.Grant:
-			if x := c.find(waiting, f.Waiter); x == nil {
-				err = fmt.Errorf("waiter %d is granted a turn, and nobody waits as it", f.Waiter)
+			if x := c.find(waiting, f.Turn); x == nil {
+				err = fmt.Errorf("waiter %d is granted a turn, and nobody waits as it", f.Turn)
 			} else {
-				w.hold(c, x, f.Hold)
+				w.hold(c, x, f.Turn)
 				err = w.checkTurn(c, x)
 			}
 		case engine.Fail:
-			if x := c.find(waiting, f.Waiter); x == nil {
-				err = fmt.Errorf("waiter %d is answered, and nobody waits as it", f.Waiter)
+			if x := c.find(waiting, f.Turn); x == nil {
+				err = fmt.Errorf("waiter %d is answered, and nobody waits as it", f.Turn)
 			} else {
 				x.state = idle
 				err = w.checkFail(x, f)
 			}
 		case engine.End:
-			if x := c.holder(f.Hold); x == nil {
-				err = fmt.Errorf("hold %d ends, and nobody has it", f.Hold)
+			if x := c.holder(f.Turn); x == nil {
+				err = fmt.Errorf("hold %d ends, and nobody has it", f.Turn)
 			} else {
 				x.over = true
-				err = w.checkEnd(c, f)
+				err = w.checkEnd(c, x, f)
 			}
 		case engine.Done:
 			err = w.done(c, f)
@@ -158,14 +158,14 @@ func (w *World) send(i int, f *engine.Effect) error {
 // done answers whoever released or detached a hold, or attached a claim.
 func (w *World) done(c *client, f *engine.Effect) error {
 	if f.Verb == engine.Leave {
-		x := c.find(releasing, f.Hold)
+		x := c.find(releasing, f.Turn)
 		if x == nil {
-			return fmt.Errorf("the release of hold %d is answered, and nobody waits for it", f.Hold)
+			return fmt.Errorf("the release of hold %d is answered, and nobody waits for it", f.Turn)
 		}
 		x.state = idle
 		return w.checkDone(f)
 	}
-	if x := c.find(parting, f.Hold); x != nil {
+	if x := c.find(parting, f.Turn); x != nil {
 		x.state = holding
 		if f.Code == engine.OK {
 			x.state = idle
@@ -175,10 +175,11 @@ func (w *World) done(c *client, f *engine.Effect) error {
 	}
 	x := c.find(attaching, f.Claim)
 	if x == nil {
-		return fmt.Errorf("an answer to a renewal of claim %d, hold %d, and nobody waits for it", f.Claim, f.Hold)
+		return fmt.Errorf("an answer to a renewal of claim %d, hold %d, and nobody waits for it", f.Claim, f.Turn)
 	}
 	if x.state = idle; f.Code == engine.OK {
-		x.state, x.slot, x.shares, x.claim, x.token = holding, f.Hold, 1, f.Claim, c.e.Token(f.Hold)
+		x.state, x.slot, x.shares, x.claim, x.token = holding, f.Turn, 1, f.Claim, c.e.Token(f.Turn)
+		x.until = c.e.Until(f.Turn)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func (w *World) act(ev Event) {
 // hold has a goroutine believe that it holds.
 func (w *World) hold(c *client, x *goroutine, h engine.Slot) {
 	x.state, x.slot, x.shares, x.over = holding, h, 1, false
-	x.claim, x.token = c.e.Claim(h), c.e.Token(h)
+	x.claim, x.token, x.until = c.e.Turn(h)
 	x.fresh = true
 	if s := w.seat(c, x.claim); x.token%engine.Turns == 0 {
 		s.begun = w.now

@@ -21,13 +21,13 @@ func effectString(f *engine.Effect) string {
 	case engine.Trust:
 		return fmt.Sprintf("trust claim %d until %v", f.Claim, f.Until-start)
 	case engine.Grant:
-		return fmt.Sprintf("grant hold %d to waiter %d", f.Hold, f.Waiter)
+		return fmt.Sprintf("grant hold %d to waiter %d", f.Turn, f.Turn)
 	case engine.Fail:
-		return fmt.Sprintf("fail waiter %d: %s", f.Waiter, codes[f.Code])
+		return fmt.Sprintf("fail waiter %d: %s", f.Turn, codes[f.Code])
 	case engine.End:
-		return fmt.Sprintf("end hold %d: %s", f.Hold, reasons[f.Reason])
+		return fmt.Sprintf("end hold %d: %s", f.Turn, reasons[f.Reason])
 	case engine.Done:
-		return fmt.Sprintf("answer the %s of hold %d, claim %d: %s", verbs[f.Verb], f.Hold, f.Claim, codes[f.Code])
+		return fmt.Sprintf("answer the %s of hold %d, claim %d: %s", verbs[f.Verb], f.Turn, f.Claim, codes[f.Code])
 	case engine.Gone:
 		return fmt.Sprintf("free claim %d", f.Claim)
 	default:

@@ -78,7 +78,8 @@ type goroutine struct {
 	// What its handle remembers of the hold.
 	claim engine.Slot
 	token int64
-	fresh bool // it was granted in this step
+	until engine.Time // when it ends by its MaxHold
+	fresh bool        // it was granted in this step
 }
 
 // A request is one that is on its way to the store or back.

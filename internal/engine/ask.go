@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// An obstacle is what keeps a line from asking.
+type obstacle int
+
+const (
+	noObstacle obstacle = iota
+	clearing            // claims of our own that nobody wants, on their way out
+	holding             // in a store without a queue, a claim of our own keeps all others out: asking would be of no use
+)
+
+func (e *Engine) obstacle(l Slot) obstacle {
+	ln := e.lines.At(l)
+	if ln.strays >= e.conf.Strays {
+		return clearing
+	}
+	try := e.turns.At(ln.waiters.First).Try
+	lone := !e.conf.Ordered && ln.terms.exclusive()
+	found := noObstacle
+	if !try && !lone {
+		return found
+	}
+	for i := range e.claims.All {
+		c := &e.claims.All[i]
+		switch c.stage {
+		case held, expiring, parting, leaving:
+			if lone && c.line == l {
+				return holding
+			}
+		case quitting:
+			if try && !c.adoptable(l) {
+				found = clearing
+			}
+		case withdrawing:
+			if try || c.line == l {
+				found = clearing // refusing a try because of what nobody holds would be wrong
+			}
+		}
+	}
+	return found
+}
+
+// adoptable reports whether a line may take up a claim that is quitting. An Await was cut, and tells nothing.
+func (c *claim) adoptable(l Slot) bool { return c.line == l && c.verb == Enter }
+
+// ask has a claim enter for a line, or says why not: Pending if claims of our own are to be out of the store first.
+func (e *Engine) ask(l Slot, now Time) Verdict {
+	e.makeWay(l, now)
+	ln := e.lines.At(l)
+	found := e.obstacle(l)
+	if try := e.turns.At(ln.waiters.First).Try; try && found == clearing {
+		e.arm(e.patienceEnd(l))
+		return Verdict{Code: Pending} // what is on its way may stand behind a claim of our own
+	}
+	for i := range e.claims.All {
+		if c := &e.claims.All[i]; ln.strays > 0 && c.stage == quitting && c.adoptable(l) {
+			e.enter(Slot(i), asking) // whoever comes now adopts what is on its way
+			e.arm(e.patienceEnd(l))
+			return Verdict{}
+		}
+	}
+	switch found {
+	case clearing:
+		e.arm(e.patienceEnd(l))
+		return Verdict{Code: Pending}
+	case holding:
+		return e.heldHere(l, now)
+	}
+	e.sendEnter(e.newClaim(l, e.turns.At(ln.waiters.First).Try), now)
+	return Verdict{}
+}
+
+// makeWay has claims leave that linger for other terms and are in the way of a line.
+func (e *Engine) makeWay(l Slot, now Time) {
+	if e.lines.Used() == 1 {
+		return
+	}
+	t := &e.lines.At(l).terms
+	for i := range e.claims.All {
+		c := &e.claims.All[i]
+		if c.stage != held || c.holds.Len > 0 || c.line == l || c.linger == Never {
+			continue // one that has come to hold just now is its own line's
+		}
+		if other := &e.lines.At(c.line).terms; !t.shared() || !other.shared() {
+			e.withdraw(Slot(i), now)
+		}
+	}
+}
+
+// abandon ends the asking, since nobody in the line wants the claim any more.
+func (e *Engine) abandon(c Slot, now Time) {
+	switch cl := e.claims.At(c); cl.verb {
+	case Await:
+		e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
+		e.enter(c, quitting)
+		cl.since = now
+	case Enter:
+		e.enter(c, quitting) // Leave must not overtake it
+		cl.since = now
+	default:
+		e.quit(c, now)
+	}
+}
+
+// quit has a claim leave that does not hold, unless it cannot be in the store.
+func (e *Engine) quit(c Slot, now Time) {
+	if cl := e.claims.At(c); cl.ticket == 0 && cl.unsure == 0 {
+		e.enter(c, nowhere)
+		return
+	}
+	e.withdraw(c, now)
+}
+
+// sendEnter asks for the claim's place.
+func (e *Engine) sendEnter(c Slot, now Time) {
+	cl := e.claims.At(c)
+	if cl.silent == Never {
+		cl.silent = min(now, e.lines.At(cl.line).deaf)
+	}
+	e.send(c, Enter, e.conf.Patience, 0)
+	e.arm(e.patienceEnd(cl.line))
+}
+
+// maxUnsure bounds a count that grows with each Enter that is not answered.
+const maxUnsure = 3
+
+// entered takes the answer to an Enter.
+func (e *Engine) entered(c Slot, now Time, r *Reply) {
+	cl := e.claims.At(c)
+	if r.Outcome == Unknown && cl.ticket == 0 {
+		cl.unsure = min(cl.unsure+1, maxUnsure)
+	}
+	if r.ok() && r.Place.Ticket != 0 {
+		cl.ticket = r.Place.Ticket
+	}
+	switch {
+	case cl.stage == quitting:
+		if ln := e.lines.At(cl.line); !r.answered() {
+			ln.deaf = min(ln.deaf, cl.silent)
+		}
+		e.quit(c, now)
+	case r.ok() && r.Place.Holds:
+		if !e.granted(c, now, r.Sent, r.Place.TTL) {
+			cl.err = errTooSlow
+			e.pauseAsking(c, now)
+		}
+	case r.ok() && r.Place.Ticket == 0:
+		l := cl.line
+		e.quit(c, now) // an earlier Enter of the same try may have been applied
+		e.refuseTries(l, Verdict{Code: Held, Blocker: r.Place.Blocker})
+	case r.ok():
+		e.waits(c, now, r)
+	case r.missing():
+		e.unseated(c, now, r)
+	case r.Outcome == Rejected:
+		e.failAll(cl.line, Verdict{Code: Refused, Err: r.Err})
+		e.quit(c, now)
+	default:
+		cl.err = r.Err
+		e.pauseAsking(c, now)
+	}
+}
+
+// pauseAsking lets a moment pass before the next Enter, a longer one each time.
+func (e *Engine) pauseAsking(c Slot, now Time) {
+	cl := e.claims.At(c)
+	e.schedule(c, now+e.backoff(cl.tries))
+	cl.tries = min(cl.tries+1, maxTries)
+	e.loseHeart(cl.line, now)
+}
+
+const (
+	firstPause = 10 * time.Millisecond
+	maxTries   = 6
+)
+
+// backoff is from 10 ms up to 640 ms, with jitter.
+func (e *Engine) backoff(tries uint8) time.Duration {
+	d := firstPause << tries
+	return d/2 + e.jitter(d/2)
+}
+
+// waits notes that the claim stands in the store's queue, and waits for its turn.
+func (e *Engine) waits(c Slot, now Time, r *Reply) {
+	cl := e.claims.At(c)
+	if cl.stage == asking {
+		e.enter(c, queued)
+		e.tell(Event{Kind: Waiting, Token: cl.ticket * Turns}, nil)
+		cl.tries = 0
+	} else if !e.conf.Ordered && r.Place.Blocker.Ticket != cl.blocked().Ticket {
+		cl.tries = 0 // the lock was free in between
+	}
+	cl.silent, cl.err = Never, nil
+	cl.kept, cl.lease = r.Sent, r.Place.TTL
+	if blocker := r.Place.Blocker; blocker != (driver.Standing{}) {
+		cl.blocker = &blocker
+	}
+	wait := e.lines.At(cl.line).terms.Wait()
+	again := r.Sent + wait*2/3 // the place itself must be kept alive
+	if r.Place.Retry > 0 {
+		again = min(again, After(r.Sent, r.Place.Retry+e.grain()))
+	}
+	e.send(c, Await, max(again-now, e.grain()), 0)
+	cl.due = again
+}
+
+// atOnce is for how long a driver has not waited when its Await returns within that.
+const atOnce = 200 * time.Microsecond
+
+// earlyAwaits is how many Awaits may return early before there is a pause: early all the time would be a spin.
+const earlyAwaits = 3
+
+// awaited takes the answer to an Await.
+func (e *Engine) awaited(c Slot, now Time, r *Reply) {
+	cl := e.claims.At(c)
+	timely := now >= cl.due
+	switch {
+	case cl.stage == quitting:
+		e.quit(c, now)
+		return
+	case r.ok() && r.Place.Holds:
+		// It holds on the lease that its last Enter began: trust that much, and have it renewed at once.
+		if e.granted(c, now, cl.kept, cl.lease) {
+			soon := now
+			if cl.deadline-now > 2*handOverRenewal {
+				soon += handOverRenewal
+			}
+			e.schedule(c, soon)
+			return
+		}
+		cl.tries = 0 // Enter makes a full lease of it
+	case timely, r.ok() && !e.conf.Ordered && now-r.Sent > atOnce: // or the lock was free, and others were quicker
+		cl.tries = 0
+	case r.ok() && cl.tries < earlyAwaits:
+		cl.tries++
+	default:
+		e.schedule(c, now+e.backoff(max(cl.tries, earlyAwaits)-earlyAwaits))
+		cl.tries = min(cl.tries+1, earlyAwaits+maxTries)
+		return
+	}
+	e.sendEnter(c, now)
+}
+
+// unseated deals with a claim that is not in the store although it asked.
+func (e *Engine) unseated(c Slot, now Time, r *Reply) {
+	cl := e.claims.At(c)
+	l := cl.line
+	if cl.stage == queued && now < cl.kept+e.lines.At(l).terms.Wait() {
+		e.failAll(l, Verdict{Code: Lost, Reason: r.reason()}) // somebody removed it
+		e.forget(c, now)
+		return
+	}
+	// Its place ran out while we did not run, or its session is over. An id is never used twice: start again at the tail,
+	// with the patience that is left.
+	silent, tries := cl.silent, cl.tries
+	if cl.stage == queued {
+		silent, tries = now, 0 // it lost its place, not its patience
+	}
+	e.forget(c, now)
+	c = e.newClaim(l, e.turns.At(e.lines.At(l).waiters.First).Try)
+	cl = e.claims.At(c)
+	cl.silent, cl.tries, cl.err = silent, tries, errUnseated
+	if r.Err != nil {
+		cl.err = r.Err
+	}
+	e.pauseAsking(c, now)
+}
+
+var errUnseated = errors.New("the store does not keep the claim")
+
+// errTooSlow is the failure of a store whose answers are worth nothing when they come.
+var errTooSlow = errors.New("the store takes longer to answer than the lease lasts")
+
+// granted makes the claim one that turns can be had from. It returns false if too little of its lease is left to be of
+// use.
+func (e *Engine) granted(c Slot, now, sent Time, ttl time.Duration) bool {
+	if e.conf.Trusted(sent, ttl)-now < ttl/10 {
+		return false
+	}
+	e.enter(c, held)
+	cl := e.claims.At(c)
+	ln := e.lines.At(cl.line)
+	cl.silent, cl.err, cl.tries, cl.blocker = Never, nil, 0, nil
+	cl.turnEnd = After(now, e.conf.Turn)
+	if ln.waiters.First != None {
+		cl.turnEnd = After(cl.turnEnd, e.turns.At(ln.waiters.First).Linger)
+	}
+	if !ln.terms.permits() {
+		ln.current = c
+	}
+	e.stack(c)
+	e.confirm(c, now, sent, ttl)
+	return true
+}

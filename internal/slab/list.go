@@ -1,0 +1,63 @@
+package slab
+
+// Links are where a value stands in a list. A value in none must have [Unlinked].
+type Links struct{ Prev, Next Slot }
+
+// Unlinked are the links of a value that stands alone in its list, or in none.
+var Unlinked = Links{None, None}
+
+// A List is values of a slab, in order.
+type List struct {
+	First, Last Slot
+	Len         int32
+}
+
+// Empty is a list of no values.
+var Empty = List{None, None, 0}
+
+// Linked is a pointer to a value that may stand in a list.
+type Linked[T any] interface {
+	*T
+	Links() *Links
+}
+
+// PushBack puts a value at the end of a list.
+func PushBack[T any, P Linked[T]](s *Slab[T], l *List, i Slot) {
+	*P(s.At(i)).Links() = Links{Prev: l.Last, Next: None}
+	if l.Last == None {
+		l.First = i
+	} else {
+		P(s.At(l.Last)).Links().Next = i
+	}
+	l.Last = i
+	l.Len++
+}
+
+// PushFront puts a value at the beginning of a list.
+func PushFront[T any, P Linked[T]](s *Slab[T], l *List, i Slot) {
+	*P(s.At(i)).Links() = Links{Prev: None, Next: l.First}
+	if l.First == None {
+		l.Last = i
+	} else {
+		P(s.At(l.First)).Links().Prev = i
+	}
+	l.First = i
+	l.Len++
+}
+
+// Remove takes a value out of the list that it is in.
+func Remove[T any, P Linked[T]](s *Slab[T], l *List, i Slot) {
+	at := P(s.At(i)).Links()
+	if at.Prev == None {
+		l.First = at.Next
+	} else {
+		P(s.At(at.Prev)).Links().Next = at.Next
+	}
+	if at.Next == None {
+		l.Last = at.Prev
+	} else {
+		P(s.At(at.Next)).Links().Prev = at.Prev
+	}
+	*at = Unlinked
+	l.Len--
+}
