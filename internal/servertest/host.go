@@ -5,12 +5,14 @@ package servertest
 import (
 	"fmt"
 	"os"
+	"sync"
 )
 
-// A Host is the [TB] of a program. Fatalf ends what was begun, and the program.
+// A Host is the [TB] of a program, whose goroutines may all use it. Fatalf ends what was begun, and the program.
 type Host struct {
 	Program string // what messages and temporary folders begin with
 
+	mu    sync.Mutex // guards ended
 	ended []func()
 }
 
@@ -32,7 +34,11 @@ func (h *Host) Fatalf(format string, args ...any) {
 }
 
 // Cleanup has f called by End.
-func (h *Host) Cleanup(f func()) { h.ended = append(h.ended, f) }
+func (h *Host) Cleanup(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = append(h.ended, f)
+}
 
 // TempDir makes a folder that End removes.
 func (h *Host) TempDir() string {
@@ -46,10 +52,20 @@ func (h *Host) TempDir() string {
 
 // End does what was left for the end, the last first, once.
 func (h *Host) End() {
-	for len(h.ended) > 0 {
-		last := len(h.ended) - 1
-		f := h.ended[last]
-		h.ended = h.ended[:last]
+	for f := h.last(); f != nil; f = h.last() {
 		f()
 	}
+}
+
+// last takes what is to be done next from the list, nil if nothing is left.
+func (h *Host) last() func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := len(h.ended)
+	if n == 0 {
+		return nil
+	}
+	f := h.ended[n-1]
+	h.ended = h.ended[:n-1]
+	return f
 }

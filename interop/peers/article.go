@@ -47,7 +47,7 @@ func (b *rowBase) handed(holder, contender kind, dies bool) (string, bool, error
 		return "", false, err
 	}
 	since := time.Now()
-	if err := s.granted(y, prompt); err != nil {
+	if err := s.granted(y, patience); err != nil {
 		return "", false, err
 	}
 	return fmt.Sprintf("the contender waits, and holds %v after that", time.Since(since).Round(10*time.Millisecond)), false, nil
@@ -117,16 +117,29 @@ func (b *rowBase) rush(k kind) (string, bool, error) {
 			return "", false, err
 		}
 	}
-	holders := 0
+	waiting, err := cast, error(nil)
+	limit := time.Now().Add(patience)
+	for len(waiting) == len(cast) && err == nil && time.Now().Before(limit) {
+		waiting, err = stillWait(cast)
+	}
+	if err == nil {
+		waiting, err = stillWait(waiting) // when one holds already
+	}
+	holders := len(cast) - len(waiting)
+	return fmt.Sprintf("of five, %d holds and %d wait", holders, len(waiting)), holders != 1, err
+}
+
+// stillWait watches clients that asked for a lock, one after the other, and returns those that have not got it.
+func stillWait(cast []client) (list []client, err error) {
 	for _, c := range cast {
 		switch _, err := c.held(window); {
-		case err == nil:
-			holders++
-		case !errors.Is(err, errWaits):
-			return "", false, err
+		case errors.Is(err, errWaits):
+			list = append(list, c)
+		case err != nil:
+			return nil, err
 		}
 	}
-	return fmt.Sprintf("of five, %d holds and %d wait", holders, len(cast)-holders), holders != 1, nil
+	return list, nil
 }
 
 func (b *rowBase) articleFlaws() []flaw {

@@ -47,7 +47,7 @@ var (
 )
 
 // patience is how long anything may take that nobody holds up.
-const patience = 15 * time.Second
+const patience = 30 * time.Second
 
 // A process runs, and its lines are read.
 type process struct {

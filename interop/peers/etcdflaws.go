@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -29,9 +30,15 @@ func (s *etcdStage) newest(name string) (lease clientv3.LeaseID, size int, err e
 	return clientv3.LeaseID(r.Kvs[0].Lease), int(r.Count), nil
 }
 
+// queue returns how many keys a lock has.
+func (s *etcdStage) queue(name string) (int, error) {
+	_, n, err := s.newest(name)
+	return n, err
+}
+
 func (s *etcdStage) size(name string, want int) error {
 	return until(fmt.Sprintf("%d keys under %s/", want, name), func() (bool, error) {
-		_, n, err := s.newest(name)
+		n, err := s.queue(name)
 		return n == want, err
 	})
 }
@@ -53,23 +60,24 @@ func (s *etcdStage) revoked(open opener) (string, bool, error) {
 	if err := s.size(name, 2); err != nil {
 		return "", false, err
 	}
-	// A waiter that watches the key before its own has read the list before.
+	// A waiter that watches the key before its own has read the list before, as far as that can be seen from outside. One
+	// that is slower must be right too.
 	pause(window)
 	lease, _, err := s.newest(name)
 	if err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
 	if _, err := s.client.Revoke(ctx, lease); err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
 	early := waiter.answer(window)
 	if err := list[0].unlock(ctx); err != nil {
 		return "", false, err
 	}
-	late := waiter.answer(prompt)
-	third := begins(ctx, list[2], name).answer(prompt)
-	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(third))
-	return seen, early == nil || late == nil && third == nil, nil
+	late := waiter.answer(patience)
+	next, err := third(ctx, list[2], name, late, s.queue)
+	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(next))
+	return seen, early == nil || late == nil && next == nil, err
 }
 
 // twice has two goroutines of one client take one lock.
@@ -85,13 +93,13 @@ func twice(open func() (first, second locker, end func(), err error)) (string, b
 	if _, err := a.lock(ctx, name); err != nil {
 		return "", false, err
 	}
-	second := begins(ctx, b, name).answer(prompt)
+	second := begins(ctx, b, name).answer(patience)
 	return "the first goroutine holds; the second " + tells(second), second == nil, nil
 }
 
 // oneSession makes two mutexes of one session, as two goroutines of a program have them.
 func (s *etcdStage) oneSession() (first, second locker, end func(), err error) {
-	c, session, err := newSession(s.addr)
+	c, session, err := newSession(s.addr, session)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -100,84 +108,102 @@ func (s *etcdStage) oneSession() (first, second locker, end func(), err error) {
 	return a, b, a.close, nil
 }
 
-// late delays the answers to what keeps a lock alive, then the requests for ever, and compares when the holder learns that
-// it has lost the lock with when another client gets it.
-func (s *etcdStage) late(hold func(ctx context.Context, addr, name string) (over <-chan struct{}, end func(), err error)) (string, bool, error) {
+// A lateHolder holds a lock with a lease of lateLease.
+type lateHolder struct {
+	over  <-chan struct{} // closed when it is told that its lock is lost
+	holds func() bool     // whether it takes itself for the holder
+	end   func()
+}
+
+// lateLease is long, so that the steps of the play, which are parts of it, are longer than a busy machine keeps anybody
+// waiting.
+const lateLease = 12 * time.Second
+
+// late delays the answers to what keeps a lock alive, then the requests for ever, and asks the holder whether it holds when
+// another client gets the lock.
+func (s *etcdStage) late(hold func(ctx context.Context, addr, name string) (lateHolder, error)) (string, bool, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	proxy := servertest.NewProxy(s.t, s.addr)
-	name := newScene("").name
-	over, end, err := hold(ctx, proxy.Addr, name)
-	if err != nil {
-		return "", false, err
-	}
-	defer end()
 	other, err := openMutex(ctx, s.addr)
 	if err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
 	defer other.close()
+	name := newScene("").name
+	begun := time.Now()
+	holder, err := hold(ctx, proxy.Addr, name)
+	if err != nil {
+		return "", false, err
+	}
+	defer holder.end()
 	next := begins(ctx, other, name)
 
-	// Requests pass and their answers do not, for half a lease; then both stand, and then the answers arrive.
+	// Requests pass and their answers do not, until one request at least has kept the lease alive: that comes when a third
+	// of the lease is over. Then both stand. The answers arrive before the lease is over that the holder knows of.
 	proxy.Freeze(false, true)
-	pause(session / 2)
+	pause(time.Until(begun.Add(lateLease * 13 / 24)))
 	proxy.Freeze(true, true)
-	pause(session / 3)
+	pause(time.Until(begun.Add(lateLease * 19 / 24)))
 	proxy.Freeze(true, false)
 
-	var granted, told time.Time
-	limit := time.NewTimer(5 * session)
+	if err := next.answer(lateLease + patience); err != nil {
+		return "", false, around(fmt.Errorf("another client, when the holder's lease is over: %w", err))
+	}
+	granted, wrong := time.Now(), holder.holds()
+	limit := time.NewTimer(lateLease + patience)
 	defer limit.Stop()
-	for granted.IsZero() || told.IsZero() {
-		select {
-		case <-next.done:
-			if next.err != nil {
-				return "", false, next.err
-			}
-			granted, next.done = time.Now(), nil
-		case <-over:
-			told, over = time.Now(), nil
-		case <-limit.C:
-			return "", false, fmt.Errorf("granted to another: %v; the holder told: %v", !granted.IsZero(), !told.IsZero())
-		}
+	select {
+	case <-holder.over:
+	case <-limit.C:
+		return "the holder is never told", true, nil
 	}
-	gap := granted.Sub(told).Round(10 * time.Millisecond)
-	if gap < 0 {
-		return fmt.Sprintf("the holder is told %v after another client holds", -gap), true, nil
+	if wrong {
+		return fmt.Sprintf("the holder is told %v after another client holds", time.Since(granted).Round(10*time.Millisecond)), true, nil
 	}
-	return fmt.Sprintf("the holder is told %v before another client holds", gap), false, nil
+	return "the holder is told before another client holds", false, nil
 }
 
 // holdMutex holds etcd's own mutex.
-func holdMutex(ctx context.Context, addr, name string) (<-chan struct{}, func(), error) {
-	c, s, err := newSession(addr)
+func holdMutex(ctx context.Context, addr, name string) (lateHolder, error) {
+	c, s, err := newSession(addr, lateLease)
 	if err != nil {
-		return nil, nil, err
+		return lateHolder{}, err
+	}
+	holds := func() bool {
+		select {
+		case <-s.Done():
+			return false
+		default:
+			return true
+		}
 	}
 	// The session's close would wait for an answer.
-	return s.Done(), func() { c.Close() }, concurrency.NewMutex(s, name).Lock(ctx)
-}
-
-// stileEtcd opens stile at an etcd server.
-func stileEtcd(ctx context.Context, addr string) (locker, error) {
-	return lockers["stile"](ctx, "etcd://"+addr+"?prefix=")
+	return lateHolder{s.Done(), holds, func() { c.Close() }}, concurrency.NewMutex(s, name).Lock(ctx)
 }
 
 // holdStile holds stile's lock.
-func holdStile(ctx context.Context, addr, name string) (<-chan struct{}, func(), error) {
-	l, err := stileEtcd(ctx, addr)
+func holdStile(ctx context.Context, addr, name string) (lateHolder, error) {
+	l, err := openStile((*stile.Client).Mutex, lateLease)(ctx, etcdURL(addr))
 	if err != nil {
-		return nil, nil, err
+		return lateHolder{}, err
 	}
 	_, err = l.lock(ctx, name)
 	if err != nil {
 		l.close()
-		return nil, nil, err
+		return lateHolder{}, err
 	}
+	held := l.(*stileLocker).held
 	// Its close would wait for an answer, and what is open ends with the process.
-	return l.(*stileLocker).held.Context().Done(), func() {}, nil
+	return lateHolder{held.Context().Done(), func() bool { return held.Check() == nil }, func() {}}, nil
 }
+
+// stileEtcd opens stile at an etcd server.
+func stileEtcd(ctx context.Context, addr string) (locker, error) {
+	return lockers["stile"](ctx, etcdURL(addr))
+}
+
+func etcdURL(addr string) string { return "etcd://" + addr + "?prefix=" }
 
 // oneClient makes two locks of one client of stile's.
 func (s *etcdStage) oneClient() (first, second locker, end func(), err error) {

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"time"
 )
 
@@ -25,6 +23,20 @@ type play struct {
 	play func() (seen string, wrong bool, err error)
 }
 
+// A staging is an error of what stands around the client that a play is about: a server, an operator, another library.
+type staging struct{ error }
+
+// Unwrap is for [errors.Is].
+func (s staging) Unwrap() error { return s.error }
+
+// around marks an error as one of the staging.
+func around(err error) error {
+	if err == nil {
+		return nil
+	}
+	return staging{err}
+}
+
 // A fate is what the version that this program was written with does.
 type fate int
 
@@ -33,56 +45,6 @@ const (
 	fails
 	mayFail // by chance
 )
-
-// A sight is what was seen of one play.
-type sight struct {
-	flaw
-	play
-	seen  string
-	wrong bool
-	err   error
-}
-
-// surprising reports whether a play went otherwise than this program says that it does.
-func (s *sight) surprising() bool {
-	return s.err != nil || s.fate != mayFail && s.wrong != (s.fate == fails)
-}
-
-// playAll plays flaws one after the other.
-func playAll(flaws []flaw) (list []sight) {
-	for _, f := range flaws {
-		for _, p := range f.plays {
-			s := sight{flaw: f, play: p}
-			s.seen, s.wrong, s.err = p.play()
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-// lockName is the name of a lock of a play, which is another one in each run.
-var lockName = regexp.MustCompile(`interop-[0-9a-f]{8}`)
-
-// flawTable writes what was seen, in Markdown, and returns how many plays went otherwise than expected.
-func flawTable(out io.Writer, list []sight) (surprises int) {
-	fmt.Fprintln(out, "| bug | what is done | with | seen | |\n| --- | --- | --- | --- | --- |")
-	for _, s := range list {
-		verdict := "right"
-		if s.wrong {
-			verdict = "**wrong**"
-		}
-		if s.surprising() {
-			surprises++
-			verdict += ", and that is a surprise"
-		}
-		if s.err != nil {
-			s.seen = s.err.Error()
-		}
-		s.seen = lockName.ReplaceAllString(s.seen, "NAME")
-		fmt.Fprintf(out, "| %d | %s | %s | %s | %s |\n", s.number, s.flaw.what, s.who, s.seen, verdict)
-	}
-	return surprises
-}
 
 // An attempt is a lock that is being taken by a goroutine.
 type attempt struct {
@@ -158,6 +120,27 @@ func openAll(ctx context.Context, n int, open opener, addr string) (list []locke
 		list = append(list, l)
 	}
 	return list, end, nil
+}
+
+// third has another client come when one that waited had its answer. If that one holds, the other is taken to wait when
+// it has stood in the store's queue for a while.
+func third(ctx context.Context, l locker, name string, waiter error, queue func(name string) (int, error)) (error, error) {
+	before, err := queue(name)
+	if err != nil {
+		return nil, around(err)
+	}
+	a := begins(ctx, l, name)
+	if waiter != nil {
+		return a.answer(patience), nil
+	}
+	err = until("a third client has an answer, or stands in the queue", func() (bool, error) {
+		if !errors.Is(a.answer(0), errNoAnswer) {
+			return true, nil
+		}
+		n, err := queue(name)
+		return n > before, err
+	})
+	return a.answer(prompt), err
 }
 
 // until waits for a condition of the store.

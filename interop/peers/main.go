@@ -89,6 +89,9 @@ func all(w *setting, only string) bool {
 	slices.SortStableFunc(seen, func(a, b sight) int { return a.number - b.number })
 	surprises := flawTable(os.Stdout, seen)
 	fmt.Printf("\n%d pairs of clients, %d wrong; %d plays of known bugs, %d surprises; %v\n",
-		len(results), wrong, len(seen), surprises, time.Since(start).Round(time.Second))
-	return wrong+surprises == 0
+		len(results), wrong, len(seen), len(surprises), time.Since(start).Round(time.Second))
+	for _, row := range surprises {
+		fmt.Print(row) // once more: of a long log, the end is kept
+	}
+	return wrong+len(surprises) == 0
 }

@@ -33,6 +33,7 @@ var errTaken = errors.New("another client holds the lock")
 // A keyLocker keeps what a library for Redis took by renewing it every third of its time, since the library leaves that
 // to the program.
 type keyLocker struct {
+	ttl  time.Duration
 	take func(ctx context.Context, name string) (hold, error) // errTaken if another has it
 	shut func()
 
@@ -75,7 +76,7 @@ func (l *keyLocker) keep(held hold) {
 	l.held, l.stop, l.renewed = held, cancel, renewed
 	go func() {
 		defer close(renewed)
-		tick := time.NewTicker(session / 3)
+		tick := time.NewTicker(l.ttl / 3)
 		defer tick.Stop()
 		for {
 			select {
@@ -117,7 +118,16 @@ func (l *keyLocker) close() {
 type redsyncHold struct{ *redsync.Mutex }
 
 // openRedsync is redsync at one server, or at several for a quorum.
-func openRedsync(_ context.Context, addrs string) (locker, error) {
+func openRedsync(ctx context.Context, addrs string) (locker, error) {
+	return redsyncFor(session)(ctx, addrs)
+}
+
+// redsyncFor is openRedsync with locks of a time of their own.
+func redsyncFor(ttl time.Duration) opener {
+	return func(_ context.Context, addrs string) (locker, error) { return newRedsync(addrs, ttl) }
+}
+
+func newRedsync(addrs string, ttl time.Duration) (locker, error) {
 	var pools []redis.Pool
 	var clients []*goredis9.Client
 	for addr := range strings.SplitSeq(addrs, ",") {
@@ -126,7 +136,7 @@ func openRedsync(_ context.Context, addrs string) (locker, error) {
 	}
 	locks := redsync.New(pools...)
 	take := func(ctx context.Context, name string) (hold, error) {
-		m := locks.NewMutex(name, redsync.WithExpiry(session), redsync.WithTries(1))
+		m := locks.NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(1))
 		err := m.LockContext(ctx)
 		_, taken := errors.AsType[*redsync.ErrTaken](err)
 		_, shared := errors.AsType[*redsync.ErrNodeTaken](err) // by several, of which none has a majority
@@ -136,7 +146,7 @@ func openRedsync(_ context.Context, addrs string) (locker, error) {
 		}
 		return redsyncHold{m}, err
 	}
-	return &keyLocker{take: take, shut: func() {
+	return &keyLocker{ttl: ttl, take: take, shut: func() {
 		for _, c := range clients {
 			c.Close()
 		}
@@ -173,7 +183,7 @@ func openRedislock(_ context.Context, addr string) (locker, error) {
 		}
 		return redislockHold{l}, err
 	}
-	return &keyLocker{take: take, shut: func() { c.Close() }}, nil
+	return &keyLocker{ttl: session, take: take, shut: func() { c.Close() }}, nil
 }
 
 func (h redislockHold) renew(ctx context.Context) error { return h.Refresh(ctx, session, nil) }

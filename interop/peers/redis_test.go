@@ -40,7 +40,7 @@ func TestKeyLocker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &fakeHold{left: tt.left}
 				busy := 3
-				l := &keyLocker{shut: func() {}, take: func(context.Context, string) (hold, error) {
+				l := &keyLocker{ttl: session, shut: func() {}, take: func(context.Context, string) (hold, error) {
 					if busy--; busy > 0 {
 						return nil, errTaken
 					}

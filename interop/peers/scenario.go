@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -75,7 +76,11 @@ func (s *scene) start(k kind) (client, error) {
 	c, err := k.start()
 	<-starting
 	if err != nil {
-		return nil, fmt.Errorf("%s does not start: %w", k.name, err)
+		err = fmt.Errorf("%s does not start: %w", k.name, err)
+		if !strings.HasPrefix(k.name, "stile") {
+			err = around(err)
+		}
+		return nil, err
 	}
 	s.cast = append(s.cast, c)
 	return c, nil

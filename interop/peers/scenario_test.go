@@ -201,28 +201,6 @@ func TestLeaseTable(t *testing.T) {
 	}
 }
 
-func TestFlawTable(t *testing.T) {
-	saw := func(expected fate, wrong bool, err error) sight {
-		return sight{play: play{who: "w", fate: expected}, wrong: wrong, err: err}
-	}
-	for _, tt := range []struct {
-		sight sight
-		want  int
-	}{
-		{saw(passes, false, nil), 0},
-		{saw(passes, true, nil), 1},
-		{saw(fails, true, nil), 0},
-		{saw(fails, false, nil), 1},
-		{saw(mayFail, true, nil), 0},
-		{saw(mayFail, false, errors.New("no server")), 1},
-	} {
-		var out strings.Builder
-		if got := flawTable(&out, []sight{tt.sight}); got != tt.want {
-			t.Errorf("%d surprises, want %d:\n%s", got, tt.want, &out)
-		}
-	}
-}
-
 func expect(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	if want == "" && err == nil {

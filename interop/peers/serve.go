@@ -42,10 +42,10 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 	"rueidis":       openRueidis,
 	"rueidislock":   openRueidislock,
 
-	"stile":           openStile((*stile.Client).Mutex),
-	"stile writer":    openStile((*stile.Client).Writer),
-	"stile reader":    openStile((*stile.Client).Reader),
-	"stile candidate": openStile(candidate),
+	"stile":           openStile((*stile.Client).Mutex, session),
+	"stile writer":    openStile((*stile.Client).Writer, session),
+	"stile reader":    openStile((*stile.Client).Reader, session),
+	"stile candidate": openStile(candidate, session),
 }
 
 // serve is the process of a client: it is told on its standard input what to do, one line each.

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
 	"strconv"
+	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the databases that are given tables
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -71,26 +73,23 @@ func (w *setting) mariaDBBase(t servertest.TB) *rowBase {
 
 // A shedLock says how ShedLock is set up.
 type shedLock struct {
-	by    string // lockedBy; "-" means the name of the host
-	clock string // whose time: database, utc or own
-	zone  string // the program's time zone; "" means UTC
-	ahead int    // milliseconds by which the program's clock is ahead
-	more  string // added to the database's URL
-	table string // "" means shedlock
+	by    string        // lockedBy; "-" means the name of the host
+	clock string        // whose time: database, utc or own
+	zone  string        // the program's time zone; "" means UTC
+	ahead int           // milliseconds by which the program's clock is ahead
+	more  string        // added to the database's URL
+	table string        // "" means shedlock
+	most  time.Duration // lockAtMostFor; 0 means session
 }
 
 // shed is ShedLock, whose locks cannot be renewed by themselves.
 func (b *rowBase) shed(name string, s shedLock) kind {
-	zone := s.zone
-	if zone == "" {
-		zone = "UTC"
-	}
-	table := s.table
-	if table == "" {
-		table = "shedlock"
-	}
-	return b.java(name, []string{"-Duser.timezone=" + zone}, "shedlock", b.jdbc+s.more, b.user, table, s.by, s.clock,
-		strconv.Itoa(s.ahead), strconv.FormatInt(session.Milliseconds(), 10))
+	zone, table := cmp.Or(s.zone, "UTC"), cmp.Or(s.table, "shedlock")
+	most := cmp.Or(s.most, session)
+	k := b.java(name, []string{"-Duser.timezone=" + zone}, "shedlock", b.jdbc+s.more, b.user, table, s.by, s.clock,
+		strconv.Itoa(s.ahead), strconv.FormatInt(most.Milliseconds(), 10))
+	k.ends = most
+	return k
 }
 
 // java is a kind of client of interop/shedlock.

@@ -61,7 +61,7 @@ func (b *rowBase) late(first, second, third kind, age func(name string) error) (
 	if err := age(s.name); err != nil {
 		return "", false, err
 	}
-	if err := s.takes(y, latest(first, second)); err != nil {
+	if err := s.takes(y, first.ends+patience); err != nil {
 		return "", false, fmt.Errorf("the second: %w", err)
 	}
 	x.resume()
@@ -125,52 +125,58 @@ func (b *rowBase) long(k kind) (string, bool, error) {
 // atLeast is for how long a lock is to stay taken when it is released at once.
 const atLeast = 2 * time.Second
 
-// least has a client take a lock for a shortest time and release it at once. The contender wants it.
-func (b *rowBase) least(release func(s *scene) error, contender kind) (string, bool, error) {
+// least has a client take a lock for a shortest time and release it at once. The contender wants it. The time counts from
+// a moment that is not before the one that release returns.
+func (b *rowBase) least(release func(s *scene) (from time.Time, err error), contender kind) (string, bool, error) {
 	s := newScene(fullName)
 	defer s.end()
 	c, err := s.start(contender)
 	if err != nil {
 		return "", false, err
 	}
-	if err := release(s); err != nil {
+	from, err := release(s)
+	if err != nil {
 		return "", false, err
 	}
-	since := time.Now()
-	if err := s.takes(c, atLeast+prompt); err != nil {
+	if err := s.takes(c, atLeast+patience); err != nil {
 		return "", false, err
 	}
-	after := time.Since(since)
-	return fmt.Sprintf("the contender holds %v after the release", after.Round(100*time.Millisecond)), after < atLeast-prompt/10, nil
+	after := time.Since(from)
+	return fmt.Sprintf("the contender holds %v after that", after.Round(100*time.Millisecond)), after < atLeast-rounding, nil
 }
 
-// shedLeast is lockAtLeastFor of ShedLock.
-func (b *rowBase) shedLeast(s *scene) error {
+// rounding is what a time may lose in a table.
+const rounding = 50 * time.Millisecond
+
+// shedLeast is lockAtLeastFor of ShedLock, which counts from when the lock was taken.
+func (b *rowBase) shedLeast(s *scene) (time.Time, error) {
 	c, err := s.start(b.shed("ShedLock", shedLock{by: "-", clock: "database"}))
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	if err := c.(spoken).tell(fmt.Sprintf("least %d", atLeast.Milliseconds()), "free"); err != nil {
-		return err
+		return time.Time{}, around(err)
 	}
+	from := time.Now()
 	if err := s.takes(c, patience); err != nil {
-		return err
+		return time.Time{}, around(err)
 	}
-	return c.unlock()
+	return from, around(c.unlock())
 }
 
-// stileLeast is UnlockAfter of stile.
-func (b *rowBase) stileLeast(s *scene) error {
+// stileLeast is UnlockAfter of stile, which counts from the release.
+func (b *rowBase) stileLeast(s *scene) (time.Time, error) {
 	ctx := context.Background()
 	l, err := lockers["stile"](ctx, b.stile("shedlock"))
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	defer l.close()
 	if _, err := l.lock(ctx, s.name); err != nil {
-		return err
+		return time.Time{}, err
 	}
-	return l.(*stileLocker).held.UnlockAfter(atLeast)
+	from := time.Now()
+	return from, l.(*stileLocker).held.UnlockAfter(atLeast)
 }
 
 // tell says something and waits for an answer that begins with a word.
@@ -182,29 +188,31 @@ func (c spoken) tell(line, answer string) error {
 	return err
 }
 
+// short and longer are how long ShedLock takes a lock, and then extends it. The contender is seen to wait in between.
+const short, longer = 2 * session, 3 * session
+
 // extended has ShedLock extend a lock while another client waits for it, and then once more, when that client has it.
 func (b *rowBase) extended(contender kind) (string, bool, error) {
 	s := newScene(fullName)
 	defer s.end()
-	holder := b.shed("ShedLock", shedLock{by: "-", clock: "database"})
-	x, y, err := s.pair(holder, contender)
+	x, y, err := s.pair(b.shed("ShedLock", shedLock{by: "-", clock: "database", most: short}), contender)
 	if err != nil {
 		return "", false, err
 	}
-	longer := fmt.Sprintf("extend %d", (holder.ends + holder.ends/2).Milliseconds())
-	if err := x.(spoken).tell(longer, "held"); err != nil {
-		return "", false, err
-	}
+	extend := fmt.Sprintf("extend %d", longer.Milliseconds())
 	since := time.Now()
-	if err := s.granted(y, 2*holder.ends+prompt); err != nil {
+	if err := x.(spoken).tell(extend, "held"); err != nil {
+		return "", false, around(err)
+	}
+	if err := s.granted(y, longer+patience); err != nil {
 		return "", false, err
 	}
 	after := time.Since(since)
 	seen := fmt.Sprintf("the contender holds %v after that", after.Round(100*time.Millisecond))
-	if err := x.(spoken).tell(longer, "free"); err != nil {
+	if err := x.(spoken).tell(extend, "free"); err != nil {
 		return seen + "; a second extension is not refused", true, nil
 	}
-	return seen + "; a second extension is refused", after < holder.ends+holder.ends/4, nil
+	return seen + "; a second extension is refused", after < longer-rounding, nil
 }
 
 // alike has a client hold a name when another comes for one that differs in what the table's collation does not see.
@@ -230,12 +238,23 @@ func (b *rowBase) alike(k kind) (string, bool, error) {
 	return "the second client is told that another has its lock", true, nil
 }
 
+// unhurried is the time of a lock that no play outlasts.
+const unhurried = 2 * time.Minute
+
+// lasting is ShedLock whose locks outlast a play.
+func (b *rowBase) lasting(s shedLock) kind {
+	s.most = unhurried
+	return b.shed("ShedLock", s)
+}
+
 func (b *rowBase) shedFlaws(name string) []flaw {
-	host, own := shedLock{by: "-", clock: "database"}, shedLock{by: "a", clock: "database"}
-	shed := b.shed("ShedLock", host)
+	// ShedLock does not renew: what it holds is over after session, or lasts as long as a play does.
+	host := shedLock{by: "-", clock: "database"}
+	brief, shed := b.shed("ShedLock", host), b.lasting(host)
+	named := b.shed("ShedLock", shedLock{by: "a", clock: "database"})
 	stile := b.setting.own("stile", b.stile("shedlock"))
 	far := func(zone string, ahead int, clock string) kind {
-		return b.shed("ShedLock", shedLock{by: "-", clock: clock, zone: zone, ahead: ahead})
+		return b.lasting(shedLock{by: "-", clock: clock, zone: zone, ahead: ahead})
 	}
 	const west, east = "America/New_York", "Asia/Tokyo"
 	two := func(x, y kind) func() (string, bool, error) {
@@ -251,9 +270,9 @@ func (b *rowBase) shedFlaws(name string) []flaw {
 	in := ", " + name
 	return []flaw{
 		{number: 21, what: "a holder is stopped until another client of its host holds, and then releases" + in, plays: []play{
-			{"ShedLock, named for the host", fails, late(shed, shed, stile)},
-			{"ShedLock, with a name of its own", passes, late(b.shed("ShedLock", own), shed, stile)},
-			{"ShedLock, and then stile", passes, late(shed, stile, shed)},
+			{"ShedLock, named for the host", fails, late(brief, shed, stile)},
+			{"ShedLock, with a name of its own", passes, late(named, shed, stile)},
+			{"ShedLock, and then stile", passes, late(brief, stile, shed)},
 			{"stile, and then ShedLock", passes, late(stile, shed, stile)},
 			{"stile", passes, late(stile, stile, shed)},
 		}},
@@ -273,7 +292,7 @@ func (b *rowBase) shedFlaws(name string) []flaw {
 			{"lockAtLeastFor of ShedLock, then stile", passes, func() (string, bool, error) { return b.least(b.shedLeast, stile) }},
 			{"UnlockAfter of stile, then ShedLock", passes, func() (string, bool, error) { return b.least(b.stileLeast, shed) }},
 		}},
-		{number: 25, what: fmt.Sprintf("ShedLock extends its lock to %v%s", session+session/2, in), plays: []play{
+		{number: 25, what: fmt.Sprintf("ShedLock extends its lock of %v to %v%s", short, longer, in), plays: []play{
 			{"stile waits", passes, func() (string, bool, error) { return b.extended(stile) }},
 		}},
 	}
@@ -285,10 +304,10 @@ func (w *setting) postgresFlaws(t servertest.TB) ([]flaw, error) {
 
 func (w *setting) mariaDBFlaws(t servertest.TB) ([]flaw, error) {
 	b := w.mariaDBBase(t)
-	shed, stile := b.shed("ShedLock", shedLock{by: "-", clock: "database"}), w.own("stile", b.stile("shedlock"))
+	shed, stile := b.lasting(shedLock{by: "-", clock: "database"}), w.own("stile", b.stile("shedlock"))
 	const utc = "?sessionVariables=time_zone='+00:00'"
-	far := b.shed("ShedLock", shedLock{by: "-", clock: "database", more: utc})
-	zoneless := b.shed("ShedLock", shedLock{by: "-", clock: "database", more: utc, table: "zoneless"})
+	far := b.lasting(shedLock{by: "-", clock: "database", more: utc})
+	zoneless := b.lasting(shedLock{by: "-", clock: "database", more: utc, table: "zoneless"})
 	better := w.own("stile", b.stile("shedlock")+"&table=zoneless")
 	list := append(b.shedFlaws("MariaDB"),
 		flaw{number: 26, what: "two names differ in capitals alone, MariaDB", plays: []play{

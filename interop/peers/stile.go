@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/stilelock/stile"
 	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
@@ -25,9 +26,9 @@ type stileLocker struct {
 }
 
 // openStile opens a store by its URL, for locks of one kind.
-func openStile(lockOf func(c *stile.Client, name string) *stile.Lock) func(context.Context, string) (locker, error) {
+func openStile(lockOf func(c *stile.Client, name string) *stile.Lock, ttl time.Duration) func(context.Context, string) (locker, error) {
 	return func(ctx context.Context, url string) (locker, error) {
-		c, err := stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: session}})
+		c, err := stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
 		if err != nil {
 			return nil, err
 		}

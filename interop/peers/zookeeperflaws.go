@@ -43,9 +43,15 @@ func (s *zkStage) newest(name string) (path string, size int, err error) {
 	return path, len(children), nil
 }
 
+// queue returns how many nodes a lock has.
+func (s *zkStage) queue(name string) (int, error) {
+	_, n, err := s.newest(name)
+	return n, err
+}
+
 func (s *zkStage) size(name string, want int) error {
 	return until(fmt.Sprintf("%d nodes under /%s", want, name), func() (bool, error) {
-		_, n, err := s.newest(name)
+		n, err := s.queue(name)
 		return n == want, err
 	})
 }
@@ -67,23 +73,24 @@ func (s *zkStage) deleted(open opener) (string, bool, error) {
 	if err := s.size(name, 2); err != nil {
 		return "", false, err
 	}
-	// A waiter that watches its predecessor has read the list before.
+	// A waiter that watches its predecessor has read the list before, as far as that can be seen from outside. One that is
+	// slower must be right too.
 	pause(window)
 	path, _, err := s.newest(name)
 	if err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
 	if err := s.conn.Delete(path, -1); err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
 	early := waiter.answer(window)
 	if err := list[0].unlock(ctx); err != nil {
 		return "", false, err
 	}
-	late := waiter.answer(prompt)
-	third := begins(ctx, list[2], name).answer(prompt)
-	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(third))
-	return seen, early == nil || late == nil && third == nil, nil
+	late := waiter.answer(patience)
+	next, err := third(ctx, list[2], name, late, s.queue)
+	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(next))
+	return seen, early == nil || late == nil && next == nil, err
 }
 
 // stray has a lock taken while something else stands under its path, which is then removed, and another client come.
@@ -99,24 +106,24 @@ func (s *zkStage) stray(open opener) (string, bool, error) {
 	odd := "/" + name + "/notes"
 	for _, path := range []string{"/" + name, odd} {
 		if _, err := s.conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			return "", false, err
+			return "", false, around(err)
 		}
 	}
 	first := begins(ctx, list[0], name)
-	got := first.answer(prompt)
+	got := first.answer(patience)
 	if got == nil {
 		if err := list[0].unlock(ctx); err != nil {
 			return "", false, err
 		}
 	}
 	if err := s.conn.Delete(odd, -1); err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
-	_, left, err := s.newest(name)
+	left, err := s.queue(name)
 	if err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
-	second := begins(ctx, list[1], name).answer(prompt)
+	second := begins(ctx, list[1], name).answer(patience)
 	seen := fmt.Sprintf("the client %s, and leaves %d nodes; without the stray node, another client %s", tells(got), left, tells(second))
 	return seen, left != 0 || second != nil, nil
 }
@@ -133,7 +140,7 @@ func (s *zkStage) lostReply(open opener) (string, bool, error) {
 	defer l.close()
 	name := newScene("").name
 	if _, err := s.conn.Create("/"+name, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
 	proxy.Freeze(false, true)
 	taking := begins(ctx, l, name)
@@ -141,9 +148,9 @@ func (s *zkStage) lostReply(open opener) (string, bool, error) {
 		return "", false, err
 	}
 	proxy.Drop()
-	got := taking.answer(2 * session)
-	_, size, err := s.newest(name)
-	return fmt.Sprintf("the client %s, and has %d node(s)", tells(got), size), got != nil || size != 1, err
+	got := taking.answer(patience)
+	size, err := s.queue(name)
+	return fmt.Sprintf("the client %s, and has %d node(s)", tells(got), size), got != nil || size != 1, around(err)
 }
 
 // expired cuts a client that waits off until its session is over, lets it connect again, has the holder release and
@@ -180,10 +187,10 @@ func (s *zkStage) expired(open opener) (string, bool, error) {
 	if err := list[0].unlock(ctx); err != nil {
 		return "", false, err
 	}
-	late := waiter.answer(prompt)
-	third := begins(ctx, list[1], name).answer(prompt)
-	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(third))
-	return seen, early == nil || late == nil && third == nil || late != nil && third != nil, nil
+	late := waiter.answer(patience)
+	next, err := third(ctx, list[1], name, late, s.queue)
+	seen := fmt.Sprintf("%s; then a third client %s", twofold(early, late), tells(next))
+	return seen, early == nil || late == nil && next == nil || late != nil && next != nil, err
 }
 
 // A believer tells whether it takes itself for the holder.
@@ -201,7 +208,7 @@ func (s *zkStage) cutOff(open opener) (string, bool, error) {
 	defer l.close()
 	other, err := openZooKeeper(ctx, s.addr)
 	if err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
 	defer other.close()
 	name := newScene("").name
@@ -211,7 +218,7 @@ func (s *zkStage) cutOff(open opener) (string, bool, error) {
 	next := begins(ctx, other, name)
 	proxy.Freeze(true, true)
 	if err := next.answer(patience); err != nil {
-		return "", false, err
+		return "", false, around(err)
 	}
 	believes, err := l.(believer).believes()
 	proxy.Cut()
@@ -244,11 +251,13 @@ func (s *zkStage) overflow(name string, open opener) (string, bool, error) {
 		}
 		numbers = append(numbers, path[strings.LastIndex(path, "lock-")+len("lock-"):])
 	}
-	pause(window)
 	var order []string
 	most := 0
-	for range size {
-		pause(window)
+	for len(order) < size {
+		if err := until("one of them holds", func() (bool, error) { return len(holding(queue)) > 0, nil }); err != nil {
+			break // the rest never hold
+		}
+		pause(window) // for those who hold beside that one, and must not
 		holders := holding(queue)
 		most = max(most, len(holders))
 		for _, i := range holders {
