@@ -1,0 +1,93 @@
+package casqueue
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// layout is the version of the layout of values.
+const layout = 1
+
+// A value is what a name has: its queue, whose times are microseconds of the store's clock.
+type value struct {
+	Stile    int     `json:"stile"` // layout
+	Name     string  `json:"name"`
+	Last     int64   `json:"last"`
+	Capacity int64   `json:"capacity,omitempty"`
+	Claims   []entry `json:"claims,omitempty"`
+}
+
+// An entry is a [driver.Entry].
+type entry struct {
+	ID     string `json:"id"`
+	Client string `json:"client,omitempty"`
+	Owner  string `json:"owner,omitempty"`
+	Ticket int64  `json:"ticket"`
+	Weight int64  `json:"weight"`
+	Since  int64  `json:"since"`
+	Ends   int64  `json:"ends"`
+	Delay  int64  `json:"delay,omitempty"`
+	Told   bool   `json:"told,omitempty"`
+	Left   bool   `json:"left,omitempty"`
+	Record string `json:"record,omitempty"`
+	Bytes  []byte `json:"bytes,omitempty"` // the record, if it is not text
+}
+
+// encode returns the value for a queue.
+func encode(name string, q *driver.Queue) []byte {
+	v := value{Stile: layout, Name: name, Last: q.Last, Capacity: q.Capacity}
+	if len(q.Entries) == 0 {
+		v.Capacity = 0
+	}
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		c := entry{
+			ID: e.ID, Client: e.Client, Owner: e.Owner, Ticket: e.Ticket, Weight: e.Weight,
+			Since: e.Since, Ends: e.Ends, Delay: e.Delay, Told: e.Told, Left: e.Left, Record: e.Record,
+		}
+		if !utf8.ValidString(e.Record) {
+			c.Record, c.Bytes = "", []byte(e.Record)
+		}
+		v.Claims = append(v.Claims, c)
+	}
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(&v); err != nil {
+		panic(err) // numbers and text have a form
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// decode is the reverse of encode. The error is [driver.ErrForeign].
+func decode(name string, text []byte) (q driver.Queue, err error) {
+	var v value
+	if err := json.Unmarshal(text, &v); err != nil || v.Stile == 0 {
+		return q, fmt.Errorf("%w: the value of %q is another program's", driver.ErrForeign, name)
+	}
+	switch {
+	case v.Stile != layout:
+		return q, fmt.Errorf("%w: the layout of %q is version %d; this stile knows %d", driver.ErrForeign, name, v.Stile, layout)
+	case v.Name != name:
+		return q, fmt.Errorf("%w: the value of %q is another name's", driver.ErrForeign, name)
+	case len(v.Claims) > 0 && v.Capacity < 1:
+		return q, fmt.Errorf("%w: the value of %q is damaged", driver.ErrForeign, name)
+	}
+	q = driver.Queue{Capacity: v.Capacity, Last: v.Last}
+	for i := range v.Claims {
+		c := &v.Claims[i]
+		e := driver.Entry{
+			ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: c.Ticket, Weight: c.Weight,
+			Since: c.Since, Ends: c.Ends, Delay: c.Delay, Told: c.Told, Left: c.Left, Record: c.Record,
+		}
+		if c.Bytes != nil {
+			e.Record = string(c.Bytes)
+		}
+		q.Entries = append(q.Entries, e)
+	}
+	return q, nil
+}
