@@ -103,6 +103,19 @@ func entering(change func(*driver.Claim)) *buggy {
 	}}
 }
 
+// oneEar makes a driver that tells a change to one of the client's claims, and to the others nothing.
+func oneEar() *buggy {
+	var ear sync.Mutex
+	return &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+		if !ear.TryLock() {
+			<-ctx.Done()
+			return driver.Place{}, driver.Ended(ctx, true)
+		}
+		defer ear.Unlock()
+		return d.Await(ctx, c)
+	}}
+}
+
 // watching makes a driver that watches in another way.
 func watching(watch func(context.Context, *memory.Driver, string, func()) error) *buggy {
 	return &buggy{watch: watch}
@@ -387,6 +400,27 @@ func TestBugsAreCaught(t *testing.T) {
 		{"Close", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
 		{"CloseKeepsClaims", "claims that are pinned outlive their client", &buggy{traits: func(t *driver.Traits) { t.Pinned = true }}},
 		{"CloseEndsAwait", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
+		{"LateEnter", "an entry throws out who holds", &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			if c.Ticket == 0 && !c.Try {
+				_, _ = d.Break(ctx, &driver.Breakage{Name: c.Name})
+			}
+			return d.Enter(ctx, c)
+		}}},
+		{"LateLeave", "whoever holds leaves", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			_, err := d.Break(ctx, &driver.Breakage{Name: l.Claim.Name})
+			return err
+		}}},
+		{"LateRenew", "a renewal brings its claim back", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			answers := d.Renew(ctx, cs)
+			if again := *cs[0]; errors.Is(answers[0].Err, driver.ErrGone) {
+				_, _ = d.Break(ctx, &driver.Breakage{Name: again.Name})
+				again.Ticket = 0
+				_, _ = d.Enter(ctx, &again)
+			}
+			return answers
+		}}},
+		{"AwaitOfMany", "a client hears of the next change only", oneEar()},
+		{"AwaitWhileOthersComeAndGo", "a client hears of the next change only", oneEar()},
 		{"StressExclusive", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
 		{"StressShared", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
 		{"StressPermits", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},

@@ -33,6 +33,9 @@ type Store struct {
 	// Wake is how long after a claim left the next one may be told; 0 means 500 ms where the store pushes, and one second
 	// where it is polled.
 	Wake time.Duration
+
+	// Detour connects a client whose requests can be held up on their way; nil means one whose calls are made late.
+	Detour func(t testing.TB) *Detour
 }
 
 // A Case checks one sentence of the contract.
@@ -57,7 +60,7 @@ const (
 // Cases returns the contract.
 func Cases() []Case {
 	var all []Case
-	for _, part := range [][]Case{enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases, endedCases, stressCases} {
+	for _, part := range [][]Case{enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases, endedCases, lateCases, handoverCases, stressCases} {
 		all = append(all, part...)
 	}
 	return all

@@ -22,8 +22,10 @@ type Proxy struct {
 	replies  bool
 	cut      bool // connections are ended as soon as they come
 	closed   bool
-	held     int // reads that wait to be passed on
-	open     map[net.Conn]bool
+	held     int               // reads that wait to be passed on
+	open     map[net.Conn]bool // whether it is a client's
+	holdUp   bool              // new connections are stranded
+	stranded map[net.Conn]bool // clients' connections whose requests are held back
 }
 
 // dialWithin is how long a proxy tries to connect to its server.
@@ -36,7 +38,7 @@ func NewProxy(t TB, target string) *Proxy {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, open: map[net.Conn]bool{}}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, open: map[net.Conn]bool{}, stranded: map[net.Conn]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	var work sync.WaitGroup
 	work.Go(func() { p.accept(&work) })
@@ -65,6 +67,34 @@ func (p *Proxy) Holds() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held > 0
+}
+
+// Hold holds requests back on the connections that there are, and on those that come until Pass. A client that gives such a
+// connection up cannot take back what it sent on it: that arrives with Arrive.
+func (p *Proxy) Hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holdUp = true
+	for c, client := range p.open {
+		if client {
+			p.stranded[c] = true
+		}
+	}
+}
+
+// Pass passes on what comes on connections made from now on.
+func (p *Proxy) Pass() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holdUp = false
+}
+
+// Arrive passes on what Hold held back.
+func (p *Proxy) Arrive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.stranded)
+	p.changed.Broadcast()
 }
 
 // Cut ends all connections, with what was held back on them lost, and from now on each new one at once.
@@ -97,6 +127,7 @@ func (p *Proxy) end() {
 		c.Close()
 	}
 	clear(p.open)
+	clear(p.stranded)
 	p.changed.Broadcast()
 }
 
@@ -118,7 +149,10 @@ func (p *Proxy) accept(work *sync.WaitGroup) {
 			server.Close()
 			continue
 		}
-		p.open[client], p.open[server] = true, true
+		p.open[client], p.open[server] = true, false
+		if p.holdUp {
+			p.stranded[client] = true
+		}
 		p.mu.Unlock()
 		work.Go(func() { p.pass(server, client, &p.requests) })
 		work.Go(func() { p.pass(client, server, &p.replies) })
@@ -134,13 +168,13 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 		if n > 0 {
 			p.held++
 		}
-		for *frozen && p.open[from] {
+		for (*frozen || p.stranded[from]) && p.has(from) {
 			p.changed.Wait()
 		}
 		if n > 0 {
 			p.held--
 		}
-		open := p.open[from] && p.open[to]
+		open := p.has(from) && p.has(to)
 		p.mu.Unlock()
 		if !open {
 			break
@@ -159,6 +193,13 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 	for _, c := range []net.Conn{from, to} {
 		c.Close()
 		delete(p.open, c)
+		delete(p.stranded, c)
 	}
 	p.changed.Broadcast()
+}
+
+// has reports whether a connection is open. The caller holds mu.
+func (p *Proxy) has(c net.Conn) bool {
+	_, open := p.open[c]
+	return open
 }

@@ -1,0 +1,146 @@
+package drivertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+var handoverCases = []Case{
+	{"AwaitOfMany", "Await returns when the place may have changed, whatever the client's other claims were told meanwhile.", ordered, awaitOfMany},
+	{"AwaitWhileOthersComeAndGo", "No claim that waits sleeps past a hand-over.", ordered, awaitAmongOthers},
+}
+
+// sleeps is after how many times the slack a claim that waits has missed its turn. Nobody asks anew by the clock here, so
+// that a notification which is lost is lost for good.
+const sleeps = 20
+
+// turnOnly is turn by notifications alone: the claim enters again when Await returns, or when its place said so.
+func (r *run) turnOnly(ctx context.Context, d driver.Driver, c *driver.Claim, p driver.Place) (driver.Place, error) {
+	for {
+		if p.Holds {
+			return p, nil
+		}
+		waiting, cancel := ctx, context.CancelFunc(func() {})
+		if p.Retry > 0 {
+			waiting, cancel = context.WithTimeout(ctx, p.Retry+time.Millisecond)
+		}
+		told, err := d.Await(waiting, c)
+		ended := waiting.Err() != nil
+		cancel()
+		if err == nil && told.Holds {
+			return told, nil
+		}
+		if err != nil && (!ended || ctx.Err() != nil) {
+			return told, err
+		}
+		if p, err = d.Enter(ctx, c); err != nil {
+			return p, err
+		}
+	}
+}
+
+// awaitOfMany has the claims of one client hear of changes at different moments: what was told before a claim listens
+// may have been told to another claim, and yet this one must know.
+func awaitOfMany(r *run) {
+	for _, n := range []int{2, 3, 8} {
+		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
+		holder, other := r.claim(), r.claim()
+		r.holds(r.a, holder)
+		r.waits(r.a, other)
+		claims, places := make([]*driver.Claim, n), make([]driver.Place, n)
+		for i := range claims {
+			claims[i] = r.claim()
+			places[i] = r.waits(r.b, claims[i])
+			claims[i].Ticket = places[i].Ticket
+		}
+		// All of this is missed by those that do not listen yet, and the last claim asks after it.
+		r.leave(r.a, other)
+		r.leave(r.a, holder)
+		places[n-1] = r.waits(r.b, claims[n-1])
+		ends := make([]chan error, n)
+		for i := n - 1; i >= 0; i-- {
+			ends[i] = make(chan error, 1)
+			go func() {
+				_, err := r.turnOnly(ctx, r.b, claims[i], places[i])
+				ends[i] <- err
+			}()
+			for range 10 {
+				poll(ctx) // so that, mostly, the claim listens before the next one does
+			}
+		}
+		for i, ended := range ends {
+			if err := <-ended; err != nil {
+				r.Fatalf("the claim at place %d of the %d of one client = %v; want its turn", i, n, err)
+			}
+			r.leave(r.b, claims[i])
+		}
+		cancel()
+	}
+}
+
+// awaitAmongOthers hands a lock round among claims of one client, while those of another come to wait and go again.
+func awaitAmongOthers(r *run) {
+	for _, n := range []int{2, 3, 8} {
+		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
+		first := r.claim()
+		r.holds(r.a, first)
+		var waiters, others sync.WaitGroup
+		for range n {
+			c := r.claim()
+			p := r.waits(r.b, c)
+			waiters.Go(func() {
+				if err := r.rounds(ctx, c, p); err != nil {
+					r.Errorf("of %d claims of one client one = %v; want its turn", n, err)
+				}
+			})
+		}
+		over, stop := context.WithCancel(ctx)
+		for range 2 {
+			others.Go(func() { r.comeAndGo(over) })
+		}
+		r.leave(r.a, first)
+		waiters.Wait()
+		stop()
+		others.Wait()
+		cancel()
+	}
+}
+
+// rounds waits for the turn of a claim, puts the next one into the queue before that leaves, and so on.
+func (r *run) rounds(ctx context.Context, c *driver.Claim, p driver.Place) error {
+	for left := 4; ; left-- {
+		c.Ticket = p.Ticket
+		_, err := r.turnOnly(ctx, r.b, c, p)
+		if err != nil {
+			return err
+		}
+		next := r.claim()
+		if left > 0 {
+			if p, err = r.b.Enter(ctx, next); err != nil {
+				return err
+			}
+		}
+		if err := r.b.Leave(ctx, &driver.Departure{Claim: c}); err != nil || left == 0 {
+			return err
+		}
+		c = next
+	}
+}
+
+// comeAndGo puts claims into the queue that leave before it is their turn, mostly.
+func (r *run) comeAndGo(over context.Context) {
+	for poll(over) {
+		c := r.claim()
+		if _, err := r.a.Enter(r.ctx, c); err != nil {
+			r.Errorf("enter of one that comes and goes = %v; want nil", err)
+			return
+		}
+		if err := r.a.Leave(r.ctx, &driver.Departure{Claim: c}); err != nil {
+			r.Errorf("leave of one that comes and goes = %v; want nil", err)
+			return
+		}
+	}
+}
