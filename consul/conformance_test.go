@@ -16,10 +16,19 @@ import (
 func store(t testing.TB) drivertest.Store {
 	url := os.Getenv("STILE_CONSUL")
 	lease := 10 * time.Second
+	addr := ""
 	if url == "" {
-		url, lease = "consul://"+servertest.Consul(t, nil).Addr, servertest.ConsulFloor
+		addr = servertest.Consul(t, nil).Addr
+		url, lease = "consul://"+addr, servertest.ConsulFloor
 	}
-	return drivertest.Store{Open: drive.Opener(url), Lease: lease, Slack: lease + time.Second}
+	s := drivertest.Store{Open: drive.Opener(url), Lease: lease, Slack: lease + time.Second}
+	if addr != "" {
+		s.Detour = func(t testing.TB) *drivertest.Detour {
+			p := servertest.NewProxy(t, addr)
+			return &drivertest.Detour{Driver: drive.Opener("consul://" + p.Addr)(t), Way: p}
+		}
+	}
+	return s
 }
 
 func TestContract(t *testing.T) {

@@ -19,7 +19,8 @@ type claim struct {
 	long *lease // that the key hangs on while it holds and has a lock-delay; nil if it hangs on home
 	own  bool   // home was granted to this driver
 
-	// A request that may be applied yet would put the key back. Such a lease is never used again.
+	// A request about the key has an unknown outcome, and may be applied yet. The leases that the claim has serve no other
+	// claim then, since that would have the same key. Guarded by Driver.mu; see change.
 	unsure bool
 
 	created, modified int64 // revisions of the key; 0 means that it is not known to have entered
@@ -74,29 +75,40 @@ func (d *Driver) forgetLocked(k *claim) {
 	}
 }
 
-// release gives the leases of a claim back whose key is gone. They serve others, unless something may yet be hung on
-// them.
+// change sends a transaction that puts, moves or deletes the key of a claim. All such transactions go through here: if the
+// outcome of one is unknown, the claim's leases are never used for another claim.
+func (d *Driver) change(ctx context.Context, k *claim, send func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+	r, err := send()
+	if err != nil && !driver.NotApplied(d.explain(ctx, err)) {
+		d.mu.Lock()
+		k.unsure = true
+		d.mu.Unlock()
+	}
+	return r, err
+}
+
+// release gives the leases of a claim back whose key is gone. They serve others, unless a request about the key may be
+// applied yet: then they are revoked, and such a request finds nothing to act on.
 //
 // It does nothing the second time: a claim that leaves while it is renewed is found gone by both, and a lease that was
 // given back twice would serve two.
 func (d *Driver) release(k *claim) {
 	d.mu.Lock()
-	before := k.released
+	before, back := k.released, d.pool.put
 	k.released = true
+	if k.unsure {
+		back = func(l *lease) { d.pool.discard(l) }
+	}
 	d.forgetLocked(k)
 	d.mu.Unlock()
 	if before {
 		return
 	}
 	if k.long != nil {
-		d.pool.put(k.long)
+		back(k.long)
 	}
-	switch {
-	case !k.own:
-	case k.unsure:
-		d.pool.discard(k.home)
-	default:
-		d.pool.put(k.home)
+	if k.own {
+		back(k.home)
 	}
 }
 

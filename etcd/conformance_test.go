@@ -15,7 +15,10 @@ const slack = 2 * time.Second
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: drive.Opener("etcd://" + servertest.Etcd(t).Addr), Slack: slack})
+	addr := servertest.Etcd(t).Addr
+	drivertest.Run(t, drivertest.Store{
+		Open: drive.Opener("etcd://" + addr), Slack: slack, Detour: func(t testing.TB) *drivertest.Detour { return detour(t, addr) },
+	})
 }
 
 func TestContractOnOldServer(t *testing.T) {

@@ -83,7 +83,6 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 			continue
 		}
 		if err != nil {
-			k.unsure = k.unsure || !driver.NotApplied(d.explain(ctx, err))
 			return driver.Place{}, err
 		}
 		seen = r.Header.Revision
@@ -172,7 +171,9 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, k *claim, q queue, s
 	otherwise := []clientv3.Op{wholeQueue(folder)}
 	nobodySince := clientv3.Compare(clientv3.CreateRevision(folder), "<", seen+1).WithPrefix()
 	if len(q) == 0 { // there is nothing to read but what is put
-		return d.batch.do(ctx, folder, []clientv3.Cmp{nobodySince}, []clientv3.Op{put}, otherwise)
+		return d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+			return d.batch.do(ctx, folder, []clientv3.Cmp{nobodySince}, []clientv3.Op{put}, otherwise)
+		})
 	}
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(k.key), "=", 0)}
 	var then []clientv3.Op
@@ -185,12 +186,14 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, k *claim, q queue, s
 	if c.Try || len(then) > 0 {
 		conditions = append(conditions, nobodySince)
 	}
-	return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
+	return d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+		return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
+	})
 }
 
 // retract takes a claim out again that entered just when its queue had become one of another capacity.
 func (d *Driver) retract(ctx context.Context, c *driver.Claim, k *claim, e *entry, have int64) error {
-	if err := d.remove(ctx, c, e); err != nil && !errors.Is(err, driver.ErrGone) {
+	if err := d.remove(ctx, c, k, e); err != nil && !errors.Is(err, driver.ErrGone) {
 		return err
 	}
 	d.release(k)

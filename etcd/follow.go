@@ -24,7 +24,7 @@ const (
 type follower struct {
 	name   string
 	stop   context.CancelFunc
-	heard  int64 // the last deletion's revision
+	heard  int64 // up to this revision, every deletion was told already or came before the watch
 	claims map[*claim]bool
 	idle   *time.Timer
 }
@@ -154,7 +154,8 @@ func (d *Driver) watchSoonLocked(k *claim, after time.Duration) {
 func (d *Driver) joinLocked(k *claim) *follower {
 	f := d.followers[k.name]
 	if f == nil {
-		f = &follower{name: k.name, claims: map[*claim]bool{}}
+		// The watch begins after what this claim has seen. Another claim of the name may have seen less: heard tells.
+		f = &follower{name: k.name, claims: map[*claim]bool{}, heard: k.seen}
 		ctx, stop := context.WithCancel(d.ctx)
 		f.stop = stop
 		f.idle = time.AfterFunc(time.Hour, func() { d.retire(f) })

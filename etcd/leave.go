@@ -47,17 +47,19 @@ func (d *Driver) leave(ctx context.Context, l *driver.Departure) error {
 	if k.own && k.created != 0 && k.long == nil {
 		return d.removed(k, d.erase(ctx, c, k))
 	}
-	return d.removed(k, d.remove(ctx, c, e))
+	return d.removed(k, d.remove(ctx, c, k, e))
 }
 
 // erase is remove for a claim that entered by this driver, together with what other claims ask for. Mostly nobody has
 // changed its key, which another client does only to keep it.
 func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *claim) error {
-	r, err := d.batch.do(ctx, d.folder(k.name),
-		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(k.key), "=", k.modified)},
-		[]clientv3.Op{clientv3.OpDelete(k.key)}, nil)
+	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+		return d.batch.do(ctx, d.folder(k.name),
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(k.key), "=", k.modified)},
+			[]clientv3.Op{clientv3.OpDelete(k.key)}, nil)
+	})
 	if err == nil && !r.Succeeded {
-		return d.remove(ctx, c, &entry{key: k.key, created: k.created, modified: k.modified})
+		return d.remove(ctx, c, k, &entry{key: k.key, created: k.created, modified: k.modified})
 	}
 	return err
 }
@@ -79,12 +81,14 @@ func (d *Driver) outlived(ctx context.Context, k *claim) error {
 
 // remove deletes the key of a claim as it was when it was last seen, or as it is. The error
 // is [driver.ErrGone] if it is another's or is kept.
-func (d *Driver) remove(ctx context.Context, c *driver.Claim, e *entry) error {
+func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *claim, e *entry) error {
 	for {
-		r, err := d.commit(ctx,
-			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
-			[]clientv3.Op{clientv3.OpDelete(e.key)},
-			[]clientv3.Op{clientv3.OpGet(e.key)})
+		r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+			return d.commit(ctx,
+				[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
+				[]clientv3.Op{clientv3.OpDelete(e.key)},
+				[]clientv3.Op{clientv3.OpGet(e.key)})
+		})
 		if err != nil {
 			return err
 		}
@@ -123,16 +127,21 @@ func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *claim) error 
 		e := &q[i]
 		if i >= q.holding() {
 			d.pool.put(short)
-			return d.removed(k, d.remove(ctx, l.Claim, e))
+			return d.removed(k, d.remove(ctx, l.Claim, k, e))
 		}
 		e.Left = true
-		_, err = d.move(ctx, e, short)
-		if errors.Is(err, errChanged) {
+		_, err = d.move(ctx, k, e, short)
+		switch {
+		case errors.Is(err, errChanged):
 			continue
-		}
-		if err == nil {
-			k.unsure = true // the key is named for the old lease, so that must not name another
+		case err == nil:
+			// The key stays, and is named for the old lease, which must not name another.
+			d.mu.Lock()
+			k.unsure = true
+			d.mu.Unlock()
 			d.release(k)
+		case driver.NotApplied(d.explain(ctx, err)):
+			d.pool.put(short)
 		}
 		return err
 	}

@@ -53,9 +53,13 @@ func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *claim, e *ent
 			return err
 		}
 	}
-	modified, err := d.move(ctx, e, long)
+	modified, err := d.move(ctx, k, e, long)
 	if err != nil {
-		d.pool.discard(long)
+		// If it is not known whether the key moved, the claim may hold by this lease when it enters again: to revoke it
+		// would end the claim, and its lock-delay, under its holder. What nobody holds by runs out.
+		if errors.Is(err, errChanged) || driver.NotApplied(d.explain(ctx, err)) {
+			d.pool.put(long)
+		}
 		return err
 	}
 	k.long, k.modified = long, modified
@@ -63,14 +67,16 @@ func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *claim, e *ent
 }
 
 // move hangs a key on another lease, and writes its value, unless the key has changed.
-func (d *Driver) move(ctx context.Context, e *entry, to *lease) (modified int64, err error) {
+func (d *Driver) move(ctx context.Context, k *claim, e *entry, to *lease) (modified int64, err error) {
 	text, err := e.encode()
 	if err != nil {
 		return 0, err
 	}
-	r, err := d.commit(ctx,
-		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
-		[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(to.id)))}, nil)
+	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+		return d.commit(ctx,
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
+			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(to.id)))}, nil)
+	})
 	switch {
 	case err != nil:
 		return 0, err

@@ -22,7 +22,14 @@ func open(t testing.TB, url string) driver.Driver {
 
 func TestConformance(t *testing.T) {
 	s := servertest.ZooKeeper(t)
-	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr) }})
+	drivertest.Run(t, drivertest.Store{
+		Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr) },
+		// A short session is soon moved to another connection.
+		Detour: func(t testing.TB) *drivertest.Detour {
+			p := servertest.NewProxy(t, s.Addr)
+			return &drivertest.Detour{Driver: open(t, "zk://"+p.Addr+"?session=2s"), Way: p}
+		},
+	})
 }
 
 func TestModel(t *testing.T) {
