@@ -77,37 +77,54 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake) (driver.
 		d.drop(st)
 		return driver.Place{}, errAnew
 	}
+	p, err := d.stands(ctx, c, st, false)
+	if errors.Is(err, errUnproven) {
+		p, err = d.stands(ctx, c, st, true)
+	}
+	d.mu.Lock()
+	left = st.left
+	d.mu.Unlock()
+	if errors.Is(err, driver.ErrGone) && c.Ticket == 0 && !left {
+		return driver.Place{}, errAnew
+	}
+	return p, err
+}
+
+// stands tells where a claim stands whose node is there, most likely. If that is not to be proven, and the server does not
+// show the node, the error is errUnproven.
+func (d *Driver) stands(ctx context.Context, c *driver.Claim, st *stake, proven bool) (driver.Place, error) {
 	list := wire.List(st.dir, nil)
 	calls := []*wire.Call{list}
 	d.mu.Lock()
-	unwatched := !st.own.Stands()
+	inspect := (*wire.Call)(nil)
+	if !st.own.Stands() {
+		inspect = d.inspect(st)
+		calls = append(calls, inspect)
+	}
 	d.mu.Unlock()
-	if unwatched {
-		calls = append(calls, d.inspect(st))
+	if proven {
+		calls = d.proven(calls...)
 	}
 	if err := d.do(ctx, st.session, calls...); err != nil {
 		return driver.Place{}, err
 	}
-	if unwatched {
-		d.mu.Lock()
-		gone := d.inspected(st, calls[1])
-		left := st.left
-		if gone != nil && !left {
-			d.forget(st)
-		}
-		d.mu.Unlock()
-		if gone != nil && c.Ticket == 0 && !left {
-			return driver.Place{}, errAnew
-		}
-		if gone != nil {
-			return driver.Place{}, gone
+	if inspect != nil {
+		if err := d.present(st, inspect, proven); err != nil {
+			return driver.Place{}, err
 		}
 	}
-	p, err := d.judge(ctx, c, st, list, false)
-	if errors.Is(err, driver.ErrGone) && c.Ticket == 0 {
-		return driver.Place{}, errAnew
+	return d.judge(ctx, c, st, list, false, proven)
+}
+
+// present is inspected for a claim that asks where it stands: one that is gone is forgotten.
+func (d *Driver) present(st *stake, inspect *wire.Call, proven bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.inspected(st, inspect, proven)
+	if errors.Is(err, driver.ErrGone) && !st.left {
+		d.forget(st)
 	}
-	return p, err
+	return err
 }
 
 // fresh has a claim enter that is not in the store.
@@ -155,7 +172,10 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 		d.mu.Lock()
 		st.made(create)
 		d.mu.Unlock()
-		p, err := d.judge(ctx, c, st, list, true)
+		p, err := d.judge(ctx, c, st, list, true, false)
+		if errors.Is(err, errUnproven) {
+			p, err = d.stands(ctx, c, st, true)
+		}
 		switch driver.OutcomeOf(err) {
 		case driver.OutcomeUnsent:
 			err = driver.Unknown(err) // what was not sent came after the request that has let it in

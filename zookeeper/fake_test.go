@@ -12,7 +12,7 @@ import (
 )
 
 // A fake is a server that keeps the children of one name, and can do what a real one does too rarely: count past 2^31,
-// and refuse a request.
+// refuse a request, and be behind.
 type fake struct {
 	addr string
 
@@ -21,6 +21,9 @@ type fake struct {
 	zxid   int64
 	nodes  map[string]int64 // path of each claim's node: what it was created by
 	refuse map[int32]int32  // codes of refusals, by the number of the request
+	behind bool             // reads show no node, until a quorum has agreed on something
+	stale  int              // how many reads showed no node
+	open   []net.Conn
 }
 
 // The protocol's numbers of what the fake is asked.
@@ -29,6 +32,7 @@ const (
 	deleteNode   = 2
 	readNode     = 4
 	listChildren = 12
+	agree        = 14
 	endSession   = -11
 
 	noNode = -101
@@ -43,27 +47,21 @@ func newFake(t *testing.T, seq int32) *fake {
 	}
 	f := &fake{addr: l.Addr().String(), seq: seq, zxid: 100, nodes: map[string]int64{}, refuse: map[int32]int32{}}
 	var serving sync.WaitGroup
-	var mu sync.Mutex
-	var open []net.Conn
 	serving.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			mu.Lock()
-			open = append(open, c)
-			mu.Unlock()
+			f.mu.Lock()
+			f.open = append(f.open, c)
+			f.mu.Unlock()
 			serving.Go(func() { f.serve(c) })
 		}
 	})
 	t.Cleanup(func() {
 		l.Close()
-		mu.Lock()
-		for _, c := range open {
-			c.Close()
-		}
-		mu.Unlock()
+		f.cut()
 		serving.Wait()
 	})
 	return f
@@ -133,6 +131,15 @@ func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 		return code, nil
 	}
 	switch op {
+	case createNode, deleteNode, agree:
+		f.behind = false
+	case readNode, listChildren:
+		if f.behind {
+			f.stale++
+			return noneOf(op)
+		}
+	}
+	switch op {
 	case createNode:
 		f.zxid++
 		name := target + fmt.Sprintf("%010d", f.seq)
@@ -159,6 +166,39 @@ func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 		return 0, stat(1)
 	}
 	return 0, nil
+}
+
+// noneOf is the answer to a read where there is no node.
+func noneOf(op int32) (code int32, body []byte) {
+	if op == readNode {
+		return noNode, nil
+	}
+	return 0, append(put(body, int32(0)), stat(1)...)
+}
+
+// fallsBehind has the next reads show no node.
+func (f *fake) fallsBehind() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behind, f.stale = true, 0
+}
+
+// cut ends all connections.
+func (f *fake) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.open {
+		c.Close()
+	}
+	f.open = nil
+}
+
+// misled reports how many reads have shown no node, and ends that.
+func (f *fake) misled() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behind = false
+	return f.stale
 }
 
 func (f *fake) count() int {

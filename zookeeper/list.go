@@ -161,7 +161,7 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.Breakage
 		return driver.Standing{}, err
 	}
 	list := wire.List(dir, nil)
-	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
+	if err := d.do(ctx, s, d.proven(list)...); err != nil {
 		return driver.Standing{}, err
 	}
 	q, gets, err := d.standing(ctx, s, list)

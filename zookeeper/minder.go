@@ -162,7 +162,7 @@ func (d *Driver) guard(s *wire.Session, list []*stake) {
 	for i, st := range list {
 		st.minding = false
 		st.watchAt = wire.Now() + mindAgain
-		if err == nil && d.inspected(st, calls[i]) != nil {
+		if err == nil && d.inspected(st, calls[i], false) != nil { // the renewal proves it, or not
 			d.alerts[st.claim.ID] = true
 			d.wake()
 		}
@@ -188,8 +188,9 @@ func (d *Driver) inspect(st *stake) *wire.Call {
 	return wire.Get(st.path(), w)
 }
 
-// inspected takes the answer to inspect, and returns why the claim is over. The caller holds mu.
-func (d *Driver) inspected(st *stake, c *wire.Call) error {
+// inspected takes the answer to inspect, and returns why the claim is over. If the answer is not proven, that the node is
+// not there is no verdict, but [errUnproven]. The caller holds mu.
+func (d *Driver) inspected(st *stake, c *wire.Call, proven bool) error {
 	switch {
 	case st.gone != nil:
 		c.Unwatch()
@@ -199,6 +200,9 @@ func (d *Driver) inspected(st *stake, c *wire.Call) error {
 		return nil // no permission to read it, which says nothing about the claim
 	case c.Err != nil || c.Stat.Czxid != st.czxid || c.Stat.Owner != st.session.ID():
 		c.Unwatch()
+		if !proven {
+			return errUnproven
+		}
 		st.over(driver.ErrGone, false)
 		return st.gone
 	}

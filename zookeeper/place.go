@@ -8,10 +8,11 @@ import (
 	"github.com/stilelock/stile/zookeeper/internal/wire"
 )
 
-// judge tells where a claim stands by the list of children, and has it watched if it waits.
-func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, list *wire.Call, fresh bool) (driver.Place, error) {
+// judge tells where a claim stands by the list of children, and has it watched if it waits. The list of a fresh claim was
+// read after the request that made its node, on the same connection, which proves it.
+func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, list *wire.Call, fresh, proven bool) (driver.Place, error) {
 	for {
-		q, own, err := d.order(ctx, st, list)
+		q, own, err := d.order(ctx, st, list, fresh || proven)
 		if err != nil {
 			return driver.Place{}, err
 		}
@@ -52,7 +53,7 @@ func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, list *wi
 			return p, nil
 		}
 		fresh = false // it has been let in
-		again, err := d.wait(ctx, st, q, own, &p)
+		again, err := d.wait(ctx, st, q, own, &p, proven)
 		if err != nil || again == nil {
 			return p, err
 		}
@@ -61,13 +62,16 @@ func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, list *wi
 }
 
 // order puts the children of a lock in the order in which they entered, and tells where the claim is among them.
-func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call) (queue, int, error) {
+func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call, proven bool) (queue, int, error) {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return nil, 0, d.refused(st.dir, list.Err)
 	}
 	q, odd := d.layout.newQueue(list.Children)
 	d.strange(st.dir, odd)
 	own := q.find(st.name)
+	if own < 0 && !proven {
+		return nil, 0, errUnproven
+	}
 	if own < 0 {
 		d.drop(st)
 		return nil, 0, driver.ErrGone
@@ -95,7 +99,7 @@ func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call) (queue, 
 
 // wait watches what must go before the claim, and its own node, and completes its place. It returns a new list if some
 // of that went meanwhile.
-func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *driver.Place) (*wire.Call, error) {
+func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *driver.Place, proven bool) (*wire.Call, error) {
 	guards := q.guards(own)
 	d.mu.Lock()
 	if st.bell == nil || st.bell.silent() {
@@ -132,22 +136,25 @@ func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *drive
 		head = wire.Get(st.dir+"/"+q[0].name, nil)
 		calls = append(calls, head)
 	}
-	if err := d.do(ctx, st.session, calls...); err != nil {
+	drop := func() {
 		for _, c := range added {
 			c.Unwatch()
 		}
+	}
+	if proven {
+		calls = d.proven(calls...) // the session may have moved to another server since the list was read
+	}
+	if err := d.do(ctx, st.session, calls...); err != nil {
+		drop()
 		return nil, err
 	}
-	d.mu.Lock()
 	if inspect != nil {
-		if gone := d.inspected(st, inspect); gone != nil {
-			if !st.left {
-				d.forget(st)
-			}
-			d.mu.Unlock()
-			return nil, gone
+		if err := d.present(st, inspect, proven); err != nil {
+			drop()
+			return nil, err
 		}
 	}
+	d.mu.Lock()
 	went := head.Err != nil
 	if st.head = head; went {
 		st.head = nil
@@ -174,7 +181,11 @@ func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *drive
 		}
 	}
 	list := wire.List(st.dir, nil)
-	return list, d.do(ctx, st.session, list)
+	calls = []*wire.Call{list}
+	if proven {
+		calls = d.proven(list)
+	}
+	return list, d.do(ctx, st.session, calls...)
 }
 
 // withdraw takes a claim out that was not let in.

@@ -74,7 +74,7 @@ func (d *Driver) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim)
 // renewOnce answers those claims whose watches stand all the while, or whose nodes are looked at since they do not. It
 // returns how many are left.
 func (d *Driver) renewOnce(ctx context.Context, s *wire.Session, cs []*driver.Claim, stakes []*stake, answers []driver.Renewal) (left int) {
-	calls := []*wire.Call{wire.Agree(d.conf.Path)}
+	calls := d.proven()
 	looks := make([]*wire.Call, len(cs))
 	d.mu.Lock()
 	for i, st := range stakes {
@@ -110,7 +110,7 @@ func (d *Driver) renewOnce(ctx context.Context, s *wire.Session, cs []*driver.Cl
 // renewed takes the answer for one claim. The caller holds mu.
 func (d *Driver) renewed(st *stake, c *driver.Claim, look *wire.Call) driver.Renewal {
 	if look != nil {
-		_ = d.inspected(st, look) // the verdict has it
+		_ = d.inspected(st, look, true) // the verdict has it
 	}
 	if gone := d.verdict(st); gone != nil {
 		if !st.clear && !st.left {
@@ -155,6 +155,9 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 			d.keep(st, l.Keep)
 			d.mu.Unlock()
 		}
+		if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+			d.drop(st)
+		}
 		if err != nil || kept {
 			return err
 		}
@@ -182,7 +185,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 // leaveKept marks a claim that holds as one that has left and is kept. It reports whether it held.
 func (d *Driver) leaveKept(ctx context.Context, s *wire.Session, dir, name string, length time.Duration) (bool, error) {
 	list, get := wire.List(dir, nil), wire.Get(dir+"/"+name, nil)
-	if err := d.do(ctx, s, wire.Sync(dir), list, get); err != nil {
+	if err := d.do(ctx, s, d.proven(list, get)...); err != nil {
 		return false, err
 	}
 	q, _ := d.layout.newQueue(list.Children)
@@ -217,7 +220,7 @@ func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
 		return err
 	}
 	list := wire.List(dir, nil)
-	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
+	if err := d.do(ctx, s, d.proven(list)...); err != nil {
 		return err
 	}
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
@@ -229,7 +232,7 @@ func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
 		return driver.ErrGone
 	}
 	get := wire.Get(dir+"/"+q[i].name, nil)
-	if err := d.do(ctx, s, get); err != nil {
+	if err := d.do(ctx, s, d.proven(get)...); err != nil {
 		return err
 	}
 	held := readData(get.Data)

@@ -122,7 +122,7 @@ func (d *Driver) stakeOf(id string) *stake {
 
 // settle finds out what became of the request for a claim's node, and reports whether there is one. Requests of one
 // session are done in order, and a server that the session has left can do no more for it: so what is not there after a
-// sync never will be.
+// quorum has agreed on something never will be.
 func (d *Driver) settle(ctx context.Context, st *stake) (bool, error) {
 	d.mu.Lock()
 	create, name := st.create, st.name
@@ -149,7 +149,7 @@ func (d *Driver) settle(ctx context.Context, st *stake) (bool, error) {
 		return true, nil
 	}
 	list := wire.List(st.dir, nil)
-	if err := d.do(ctx, st.session, wire.Sync(st.dir), list); err != nil {
+	if err := d.do(ctx, st.session, d.proven(list)...); err != nil {
 		return false, err
 	}
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
@@ -159,7 +159,7 @@ func (d *Driver) settle(ctx context.Context, st *stake) (bool, error) {
 	i := q.named(guid(st.claim.ID))
 	if i >= 0 {
 		get := wire.Get(st.dir+"/"+q[i].name, nil)
-		if err := d.do(ctx, st.session, get); err != nil {
+		if err := d.do(ctx, st.session, d.proven(get)...); err != nil {
 			return false, err
 		}
 		if get.Err == nil {
@@ -216,7 +216,7 @@ func (d *Driver) remove(ctx context.Context, st *stake) (bool, error) {
 			return del.Err == nil, nil
 		}
 		get := wire.Get(st.path(), nil)
-		if err := d.do(ctx, st.session, get); err != nil {
+		if err := d.do(ctx, st.session, d.proven(get)...); err != nil {
 			return false, err
 		}
 		switch {

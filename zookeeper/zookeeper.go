@@ -119,6 +119,16 @@ func (d *Driver) do(ctx context.Context, s *wire.Session, calls ...*wire.Call) e
 	return d.explain(ctx, s.Do(ctx, calls...))
 }
 
+// proven returns the calls with one before them that a quorum agrees on, so that they show all that was done before. A
+// server answers reads by itself, and one that was just elected, or that was deposed and does not know it, can show the
+// past: what it does not show is not gone for certain. Sync does not help, since a deposed leader answers it alone.
+func (d *Driver) proven(calls ...*wire.Call) []*wire.Call {
+	return append([]*wire.Call{wire.Agree(d.conf.Path)}, calls...)
+}
+
+// errUnproven says that the answer of a server that may be behind does not show a claim's node.
+var errUnproven = errors.New("the claim's node was not seen")
+
 // Traits tells what the ensemble can promise, as it answered when the driver was made, and which nodes were found in
 // places for claims that are no claims.
 func (d *Driver) Traits() driver.Traits {

@@ -270,7 +270,8 @@ func (c *conn) answer(xid int32, zxid int64, code Code, body []byte) error {
 		call.fate = &Broken{code}
 		return code
 	}
-	c.s.heard(zxid, call.sent, call.agreed)
+	// What the server refused by itself, before the others heard of it, shows nothing of a quorum.
+	c.s.heard(zxid, call.sent, call.agreed && code != Throttled && code != Unimplemented)
 	call.answered(code, body)
 	if call.watch != nil && code != 0 && (call.op != opExists || code != NoNode) {
 		call.watch.Drop() // the server has not set it

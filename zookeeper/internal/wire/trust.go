@@ -39,7 +39,14 @@ func (t *trust) note(sent time.Duration, agreed, direct bool) {
 	if direct {
 		s.reported = sent
 	}
-	// One in every eighth of the lag is enough, and there is an end to it.
+	// What reached the leader long ago is worth the newest of it only, for any request that is still out: so an idle
+	// session, about which nobody agrees on anything, remembers a few signs and no more.
+	old := 0
+	for old+1 < len(t.heard) && t.heard[old+1].reported <= sent-2*t.lag {
+		old++
+	}
+	t.heard = append(t.heard[:0], t.heard[old:]...)
+	// One in every eighth of the lag is enough.
 	if n := len(t.heard); n == 0 || direct || sent-t.heard[n-1].sent >= t.lag/8 {
 		t.heard = append(t.heard, s)
 	}

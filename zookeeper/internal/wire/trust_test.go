@@ -38,6 +38,22 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+// What is remembered does not grow with how long a session is idle, and the first agreement after that counts as ever.
+func TestIdleTrustIsBounded(t *testing.T) {
+	const lag, every, beats = time.Second, 700 * time.Millisecond, 100_000
+	trust := trust{lag: lag}
+	for i := range time.Duration(beats) {
+		trust.note(i*every, false, false)
+	}
+	if n := len(trust.heard); n > 30 {
+		t.Errorf("%d signs of life are remembered; want a few", n)
+	}
+	trust.note(beats*every, true, false)
+	if behind := beats*every - trust.since; behind > lag+every {
+		t.Errorf("trust is %v behind; want little more than the lag", behind)
+	}
+}
+
 // What is remembered does not grow with what is heard.
 func TestTrustIsBounded(t *testing.T) {
 	trust := trust{lag: time.Second}
