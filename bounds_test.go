@@ -22,7 +22,7 @@ const longest = 20 * patience
 // The lengths that stand in docs/bounds.md.
 var lengths = map[string]time.Duration{
 	"at once": 0, "P": patience, "¾ P": patience * 3 / 4, "1½ P": patience * 3 / 2,
-	"12 P + 4 s": 12*patience + 4*time.Second, "1 s": time.Second, "until ctx ends": longest, "its turn + 2 P": 2 * patience,
+	"12 P + 4 s": 12*patience + 4*time.Second, "1 s": time.Second, "its turn + 2 P": 2 * patience,
 }
 
 var sentinels = map[string]error{
@@ -47,7 +47,7 @@ type measure func(s *scene, ctx context.Context) error
 // The calls of docs/bounds.md.
 var measures = map[string]measure{
 	"`Open`": func(s *scene, ctx context.Context) error {
-		c, err := stile.Open(ctx, "paced://", nil)
+		c, err := stile.Open(ctx, "paced://", &stile.Options{Patience: patience})
 		if err == nil {
 			err = c.Close()
 		}
@@ -198,7 +198,7 @@ func bounded(t *testing.T, row, column, cell string) {
 			w.Errorf("it lasted %v; the table says %v", lasted, bound)
 		}
 		switch {
-		case want != nil && errors.Is(got, want), want == nil && got == nil, text == "until ctx ends", row == "`Close`":
+		case want != nil && errors.Is(got, want), want == nil && got == nil, row == "`Close`":
 		default:
 			w.Errorf("got %v; the table says %v", got, want)
 		}

@@ -24,13 +24,17 @@ type Client struct {
 	self   *Client     // tells a copy, which would not know its own leases
 }
 
-// Open opens the store at a URL, such as redis://host:6379 or sqlite:///path/locks.db, and returns a client that owns
-// it. The scheme's package must be imported. The error never shows the URL, which may hold a password.
+// Open opens the store at a URL, such as redis://host:6379, and returns a client that owns it. The scheme's package must be
+// imported. It waits for a store for Options.Patience at most. The error never shows the URL, which may hold a password.
 func Open(ctx context.Context, url string, o *Options) (*Client, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("stile: open: %w", errNoContext)
 	}
-	d, err := driver.Open(ctx, url)
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	d, err := claims.Open(ctx, url, opts.Patience)
 	if err != nil {
 		return nil, fmt.Errorf("stile: open: %w", explain(err))
 	}
@@ -45,12 +49,9 @@ func Open(ctx context.Context, url string, o *Options) (*Client, error) {
 func New(d driver.Driver, o *Options) (*Client, error) { return newClient(d, o, nil) }
 
 func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client, error) {
-	if o == nil {
-		o = &Options{}
-	}
 	opts, err := o.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("stile: open: %w", err)
+		return nil, err
 	}
 	if v := reflect.ValueOf(d); d == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("stile: open: %w driver: it is nil", ErrInvalid)
@@ -64,14 +65,13 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	}
 	c.want, c.tight = plain.want, plain.tight
 	c.keeper = claims.New(d, claims.Config{
-		Turn: opts.Turn, Margin: opts.Margin, Drift: opts.Drift, Patience: opts.Patience,
-		Observe: opts.Observer.inner(), Slept: slept,
+		Turn: opts.Turn, Margin: opts.Margin, Drift: opts.Drift, Patience: opts.Patience, Observe: opts.Observer.inner(), Slept: slept,
 	})
 	return c, nil
 }
 
-// Traits tells what the store can promise.
-func (c *Client) Traits() driver.Traits { return c.traits }
+// Traits tells what the store can promise. The notes are those that there are by now: some stores note what they meet.
+func (c *Client) Traits() driver.Traits { return c.d.Traits() }
 
 // Close ends everything that waits, with [ErrClosed], and every lease that is held, which is then lost with reason
 // [Shutdown]; it takes unused and waiting claims out of the store, on which it spends Options.Patience at most, and

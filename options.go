@@ -1,6 +1,7 @@
 package stile
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -64,37 +65,35 @@ func (o LockOptions) over(below LockOptions) LockOptions {
 }
 
 func pick[T comparable](field *T, fallback T) {
-	var zero T
-	if *field == zero {
+	if *field == *new(T) {
 		*field = fallback
 	}
 }
 
-func (o Options) withDefaults() (Options, error) {
+func (o *Options) withDefaults() (Options, error) {
+	all := *cmp.Or(o, &Options{})
+	o = &all
 	pick(&o.TTL, defaultTTL)
 	pick(&o.Turn, defaultTurn)
 	pick(&o.Patience, defaultPatience)
 	pick(&o.Drift, defaultDrift)
 	if !(o.Drift > 0 && o.Drift <= 0.1) { // which NaN is not either
-		return o, fmt.Errorf("%w drift %v: it must be above 0 and at most 0.1", ErrInvalid, o.Drift)
+		return all, fmt.Errorf("stile: open: %w drift %v: it must be above 0 and at most 0.1", ErrInvalid, o.Drift)
 	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{{"turn", o.Turn}, {"margin", o.Margin}, {"patience", o.Patience}} {
 		if d.value < 0 {
-			return o, fmt.Errorf("%w %s %v: it must not be negative", ErrInvalid, d.name, d.value)
+			return all, fmt.Errorf("stile: open: %w %s %v: it must not be negative", ErrInvalid, d.name, d.value)
 		}
 	}
-	return o, nil
+	return all, nil
 }
 
 // leavesTime tells if so little of a lease is trusted that there is no time to renew it.
 func (o *Options) leavesTime(ttl time.Duration) error {
-	margin := o.Margin
-	if margin == 0 {
-		margin = min(ttl/10, time.Second)
-	}
+	margin := cmp.Or(o.Margin, min(ttl/10, time.Second))
 	if left := ttl - time.Duration(2*o.Drift*float64(ttl)) - margin; ttl > 0 && left < ttl/2 {
 		return fmt.Errorf("%w margin %v with drift %v and ttl %v: %v of a lease would be trusted; renewing takes half of it",
 			ErrInvalid, margin, o.Drift, ttl, max(left, 0))

@@ -16,6 +16,7 @@ type layout int
 const (
 	mutexLayout layout = iota // Curator's mutex and go-zookeeper's lock see every claim as one of theirs
 	rwLayout                  // Curator's read-write lock does; there are no permits
+	latchLayout               // Curator's leader latch does
 )
 
 // A node is a claim as the name of its node tells it.
@@ -26,15 +27,16 @@ type node struct {
 	capacity int64
 }
 
-// The words before the number in names of locks: Curator's and go-zookeeper's mutex, Curator's read-write lock, and
-// kazoo's.
+// The words before the number in names of locks: Curator's and go-zookeeper's mutex, Curator's leader latch and read-write
+// lock, and kazoo's.
 const (
 	lockWord  = "lock-"
+	latchWord = "latch-"
 	readWord  = "__READ__"
 	writeWord = "__WRIT__"
 )
 
-var words = []string{lockWord, readWord, writeWord, "__lock__", "__rlock__"}
+var words = []string{lockWord, latchWord, readWord, writeWord, "__lock__", "__rlock__"}
 
 // guid is what the names of a claim's nodes begin with: it is found by this again if the reply to its making is lost.
 func guid(id string) string {
@@ -44,18 +46,21 @@ func guid(id string) string {
 
 // stem is the name of a claim's node, up to the number.
 func (l layout) stem(c *driver.Claim) string {
-	exclusive := c.Weight == driver.All
+	exclusive, word := c.Weight == driver.All, lockWord
+	if l == latchLayout {
+		word = latchWord
+	}
 	switch {
 	case l == rwLayout && exclusive:
 		return guid(c.ID) + writeWord
 	case l == rwLayout:
 		return guid(c.ID) + readWord
 	case exclusive:
-		return guid(c.ID) + lockWord
+		return guid(c.ID) + word
 	case c.Weight == 1 && c.Capacity == driver.All:
-		return guid(c.ID) + "r-" + lockWord
+		return guid(c.ID) + "r-" + word
 	}
-	return fmt.Sprintf("%sp%dof%d-%s", guid(c.ID), c.Weight, c.Capacity, lockWord)
+	return fmt.Sprintf("%sp%dof%d-%s", guid(c.ID), c.Weight, c.Capacity, word)
 }
 
 // parse takes the name of a node apart. What is a lock of another client's counts as exclusive, or as a reader or writer
@@ -79,7 +84,7 @@ func (l layout) parse(name string) (node, bool) {
 	switch {
 	case l == rwLayout && word == readWord:
 		n.weight = 1
-	case word == lockWord && strings.HasPrefix(name, "_c_"):
+	case (word == lockWord || word == latchWord) && strings.HasPrefix(name, "_c_"):
 		n.shape(name[:at])
 	}
 	return n, true

@@ -28,6 +28,12 @@ func TestParse(t *testing.T) {
 		{mutexLayout, id + "lock-2147483647", true, 1<<31 - 1, all, all},
 		{mutexLayout, id + "lock--2147483648", true, -1 << 31, all, all},
 		{mutexLayout, id + "lock--000000005", true, -5, all, all},
+		{mutexLayout, id + "latch-0000000007", true, 7, all, all},
+		{latchLayout, id + "latch-0000000007", true, 7, all, all},
+		{latchLayout, id + "r-latch-0000000007", true, 7, 1, all},
+		{latchLayout, id + "p3of10-latch-0000000007", true, 7, 3, 10},
+		{latchLayout, id + "lock-0000000007", true, 7, all, all},
+		{rwLayout, id + "latch-0000000007", true, 7, all, all},
 		// What is not understood counts as exclusive.
 		{mutexLayout, id + "p0of10-lock-0000000007", true, 7, all, all},
 		{mutexLayout, id + "p11of10-lock-0000000007", true, 7, all, all},
@@ -53,7 +59,6 @@ func TestParse(t *testing.T) {
 		{mutexLayout, "lock-+5", false, 0, 0, 0},
 		{mutexLayout, "lock-4294967296", false, 0, 0, 0},
 		{mutexLayout, id + "lease-0000000007", false, 0, 0, 0},
-		{mutexLayout, id + "latch-0000000007", false, 0, 0, 0},
 	}
 	for _, test := range tests {
 		got, ok := test.layout.parse(test.name)
@@ -69,7 +74,7 @@ func TestParse(t *testing.T) {
 
 // What a claim's node is called says its weight and capacity, and Curator and go-zookeeper find the number in it.
 func TestStem(t *testing.T) {
-	for _, l := range []layout{mutexLayout, rwLayout} {
+	for _, l := range []layout{mutexLayout, rwLayout, latchLayout} {
 		for _, shape := range [][2]int64{{driver.All, driver.All}, {1, driver.All}, {2, driver.All}, {1, 1}, {1, 5}, {5, 5}, {driver.All - 1, driver.All}} {
 			if l == rwLayout && shape[0] != 1 && shape[0] != driver.All || l == rwLayout && shape[1] != driver.All {
 				continue

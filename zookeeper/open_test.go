@@ -133,6 +133,15 @@ func TestForeignNodes(t *testing.T) {
 	if !strings.Contains(notes, dir+"/readme") || !strings.Contains(notes, dir+"/__lock__") {
 		t.Errorf("the notes do not name what is no claim: %q", notes)
 	}
+	leave(t, d, c)
+	leave(t, d, reader)
+	locks := client(t, "zk://"+s.Addr)
+	if err := lock(t, locks, "foreign").Unlock(); err != nil {
+		t.Errorf("unlock: %v", err)
+	}
+	if notes := strings.Join(locks.Traits().Notes, " "); !strings.Contains(notes, dir+"/readme") {
+		t.Errorf("the notes of the client do not name what is no claim: %q", notes)
+	}
 }
 
 // Numbers are given twice when the parent's count has come to its end. The claim that was made first goes first.
@@ -245,5 +254,29 @@ func TestNameThatVanishes(t *testing.T) {
 			a.do(e)
 			return errors.Is(e.Err, wire.NoNode)
 		})
+	}
+}
+
+// The leader that a Curator LeaderLatch elected is seen, by what it says of itself, and no candidate leads beside it. With
+// layout latch, the latch sees stile's claims as its own too.
+func TestLatch(t *testing.T) {
+	t.Parallel()
+	s := servertest.ZooKeeper(t)
+	a := newAdmin(t, s.Addr)
+	a.create("/stile", "/stile/led")
+	latch := wire.Create("/stile/led/_c_00112233-4455-6677-8899-aabbccddeeff-latch-", "host-7", wire.Open)
+	a.do(latch)
+	for layout, word := range map[string]string{"mutex": "-lock-", "latch": "-latch-"} {
+		url := "zk://" + s.Addr + "?layout=" + layout
+		leader, err := client(t, url).Leader(t.Context(), "led")
+		if err != nil || leader.Value != "host-7" {
+			t.Errorf("layout %s: the leader is %+v, %v; want host-7", layout, leader, err)
+		}
+		d, candidate := open(t, url), claim("led")
+		enter(t, d, candidate, false)
+		if node := a.node(candidate); !strings.Contains(node, word) {
+			t.Errorf("layout %s: the node of a claim is %s; want %s in it", layout, node, word)
+		}
+		leave(t, d, candidate)
 	}
 }

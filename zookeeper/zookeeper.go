@@ -1,7 +1,8 @@
 // Package zookeeper keeps locks in ZooKeeper, 3.5.3 or newer.
 //
 // A name is a node, and each claim an ephemeral sequential node under it, named as Curator's mutex and go-zookeeper's
-// lock name theirs, so that these exclude stile and stile them on one path. A claim holds by the order of the numbers
+// lock name theirs, so that these exclude stile and stile them on one path; other layouts are for Curator's read-write lock
+// and leader latch. A claim holds by the order of the numbers
 // that the server appends; its ticket is the transaction that created it. One that waits watches only what must go
 // before it. Importing the package registers the schemes zk and zks.
 //

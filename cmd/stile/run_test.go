@@ -58,7 +58,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"lock", "held", "--try"}, 75, `stile: try "held": held by nightly on `},
 		{[]string{"run", "held", "--permits", "1", "--of", "3", "--", "true"}, 64,
 			`stile: lock "held": the name is in use with other permits: exists with no permits (a mutex or a reader and writer), asked for 3`},
-		{[]string{"--url", "redis://127.0.0.1:1", "ls"}, 69, "stile: redis://127.0.0.1:1/: open: the store cannot be reached: cannot connect to redis at 127.0.0.1:1"},
+		{[]string{"--url", "redis://127.0.0.1:1", "ls"}, 69, "stile: redis://127.0.0.1:1/: open: the store cannot be reached: tried for 5s: cannot connect to redis at 127.0.0.1:1"},
 		{[]string{"--url", "redis://:wrong@" + locked.Addr, "ls"}, 64,
 			"stile: redis://" + locked.Addr + "/: open: redis does not accept the default user with this password"},
 		{[]string{"--url", "redis://" + locked.Addr, "ls"}, 64, "stile: redis://" + locked.Addr + "/: open: redis asks for a password"},

@@ -94,6 +94,7 @@ func (w *setting) zooKeeper(t servertest.TB) *store {
 	rw := url + "&layout=rw"
 	read, reader := w.java("Curator read", "read", s.Addr), w.own("stile reader", rw).as("stile reader, rw")
 	read.after, reader.after = "Curator write", "stile writer, rw"
+	latch := url + "&layout=latch"
 	plain := w.own("stile reader", url)
 	plain.after = "stile"
 	return &store{
@@ -103,6 +104,8 @@ func (w *setting) zooKeeper(t servertest.TB) *store {
 			w.own("go-zookeeper", s.Addr),
 			w.own("stile", url), w.run(url), w.own("stile candidate", url), plain,
 			w.own("stile writer", rw).as("stile writer, rw"), reader,
+			w.java("Curator latch", "latch", s.Addr), w.own("stile candidate", latch).as("stile candidate, latch"),
+			w.own("stile", latch).as("stile, latch"),
 		},
 		pairs: slices.Concat(
 			each("Curator mutex", "go-zookeeper", "stile"), both("Curator mutex", "stile run"),
@@ -110,10 +113,12 @@ func (w *setting) zooKeeper(t servertest.TB) *store {
 			both("Curator write", "stile writer, rw"), both("Curator write", "stile reader, rw"),
 			both("Curator read", "stile writer, rw"), together("Curator read", "stile reader, rw"),
 			both("go-zookeeper", "stile writer, rw"), both("Curator write", "Curator read"),
+			both("Curator latch", "stile candidate, latch"), both("Curator latch", "stile, latch"),
 			// What follows is for the table: clients that look for other names than theirs, or do not.
 			together("Curator mutex", "Curator write"),
 			[]pair{{holder: "go-zookeeper", contender: "Curator write", shares: true}, {holder: "Curator write", contender: "go-zookeeper"}},
 			[]pair{{holder: "stile", contender: "Curator write", shares: true}, {holder: "Curator write", contender: "stile"}},
+			[]pair{{holder: "stile candidate", contender: "Curator latch", shares: true}, {holder: "Curator latch", contender: "stile candidate"}},
 		),
 	}
 }

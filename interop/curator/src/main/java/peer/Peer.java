@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.ExponentialBackoffRetry;
@@ -14,10 +15,12 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * A client of Curator's locks that is told on its standard input what to do, one line each: lock NAME, try NAME, unlock,
  * believes (whether this process takes itself for the holder), exit. It answers held, busy, free, or error and a text.
  *
- * <p>Arguments: mutex, write or read; the servers; the session's time-out in milliseconds.
+ * <p>Arguments: mutex, write, read or latch; the servers; the session's time-out in milliseconds. A latch is locked while it
+ * leads.
  */
 public final class Peer {
   private static InterProcessMutex held;
+  private static LeaderLatch leading;
 
   public static void main(String[] args) throws Exception {
     int session = Integer.parseInt(args[2]);
@@ -34,7 +37,8 @@ public final class Peer {
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = in.readLine(); line != null && !line.equals("exit"); line = in.readLine()) {
       try {
-        say(answer(client, args[0], line.split(" ")));
+        String[] words = line.split(" ");
+        say(args[0].equals("latch") ? lead(client, words) : answer(client, args[0], words));
       } catch (Exception e) {
         say("error " + e);
       }
@@ -59,6 +63,31 @@ public final class Peer {
       case "unlock":
         held.release();
         held = null;
+        return "free";
+      default:
+        return "error unknown request " + words[0];
+    }
+  }
+
+  private static String lead(CuratorFramework client, String[] words) throws Exception {
+    switch (words[0]) {
+      case "lock":
+      case "try":
+        LeaderLatch latch = new LeaderLatch(client, "/" + words[1], "a latch");
+        latch.start();
+        if (words[0].equals("lock")) {
+          latch.await();
+        } else if (!latch.await(1, TimeUnit.SECONDS)) {
+          latch.close();
+          return "busy";
+        }
+        leading = latch;
+        return "held -";
+      case "believes":
+        return leading != null && leading.hasLeadership() ? "held -" : "free";
+      case "unlock":
+        leading.close();
+        leading = null;
         return "free";
       default:
         return "error unknown request " + words[0];

@@ -1,0 +1,59 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// How soon a store that could not be reached is asked again while it is opened: the pauses double.
+const (
+	firstPause   = 20 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+)
+
+// Open opens a store, and tries again while it cannot be reached: it may be starting, or electing a leader. Like
+// every call it ends with ctx, and after Patience.
+func Open(ctx context.Context, url string, patience time.Duration) (driver.Driver, error) {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var last error // of the last try that was not cut short
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		d, err := driver.Open(bounded, url)
+		over := bounded.Err() != nil
+		if err == nil || !over && !driver.IsUnreachable(err) {
+			return d, err
+		}
+		if !over || last == nil {
+			last = err
+		}
+		if over || !wait(bounded, pause) {
+			return nil, notOpened(ctx, patience, last)
+		}
+	}
+}
+
+// wait reports whether a time went by before ctx ended.
+func wait(ctx context.Context, length time.Duration) bool {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// notOpened says why a store was not opened in time.
+func notOpened(ctx context.Context, patience time.Duration, last error) error {
+	switch {
+	case ctx.Err() == nil:
+		return driver.Unreachable(fmt.Errorf("tried for %v: %w", patience, last))
+	case driver.IsUnreachable(last):
+		return fmt.Errorf("%w (%w)", context.Cause(ctx), last)
+	}
+	return last
+}

@@ -1,0 +1,80 @@
+package stile_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// tardy is a store that is not there before a time has passed.
+type tardy struct {
+	after time.Duration
+	err   error
+	tries int
+}
+
+type tardyKey struct{}
+
+func init() {
+	driver.Register("tardy", func(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+		l := ctx.Value(tardyKey{}).(*tardy)
+		l.tries++
+		if l.after -= time.Second; l.after > 0 { // a try takes a second
+			timer := time.NewTimer(time.Second)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				return nil, l.err
+			case <-ctx.Done():
+				return nil, driver.Ended(ctx, false)
+			}
+		}
+		return memory.New(), a.Done()
+	})
+}
+
+// A store that cannot be reached while it is opened is waited for, like in every call: until ctx ends, or for Patience.
+func TestOpenWaits(t *testing.T) {
+	electing, full := driver.Unreachable(errors.New("no leader")), errors.New("not allowed")
+	for _, test := range []struct {
+		name   string
+		store  tardy
+		within time.Duration // of the caller
+		want   []error       // of the error; none means that it opens
+		took   time.Duration // at most
+	}{
+		{"it comes in time", tardy{after: 3 * time.Second, err: electing}, time.Minute, nil, 4 * time.Second},
+		{"it does not come in time", tardy{after: time.Hour, err: electing}, time.Minute, []error{stile.ErrUnreachable, electing}, 5 * time.Second},
+		{"its caller gives up", tardy{after: time.Hour, err: electing}, 2 * time.Second, []error{context.DeadlineExceeded, electing}, 2 * time.Second},
+		{"it refuses", tardy{after: time.Hour, err: full}, time.Minute, []error{full}, time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), tardyKey{}, &test.store), test.within)
+				defer cancel()
+				start := time.Now()
+				c, err := stile.Open(ctx, "tardy://", nil)
+				if took := time.Since(start); took > test.took {
+					t.Errorf("opening took %v; want at most %v", took, test.took)
+				}
+				for _, want := range test.want {
+					if !errors.Is(err, want) {
+						t.Errorf("open = %v; want %v", err, want)
+					}
+				}
+				if (err == nil) != (test.want == nil) {
+					t.Errorf("open = %v after %d tries", err, test.store.tries)
+				}
+				if err == nil {
+					c.Close()
+				}
+			})
+		})
+	}
+}
