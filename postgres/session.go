@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -86,7 +84,7 @@ func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
 	}
 	s := &session{
-		key: hashed, timeout: timeout, orders: make(chan *order), stands: map[string]*stand{}, doors: map[int64]*door{},
+		key: advisoryKey, timeout: timeout, orders: make(chan *order), stands: map[string]*stand{}, doors: map[int64]*door{},
 		db: &Driver{pool: pool, dialer: dialer, secret: a.Password, user: config.ConnConfig.User},
 	}
 	s.db.ctx, s.db.cancel = context.WithCancel(context.Background())
@@ -101,12 +99,6 @@ func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	}
 	s.db.spawn(s.run)
 	return s, nil
-}
-
-// hashed returns the key of a name's advisory lock.
-func hashed(name string) int64 {
-	sum := sha256.Sum256([]byte("stile\x00" + name))
-	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
 // able returns why a claim cannot be kept.

@@ -28,7 +28,7 @@ func LockTx(ctx context.Context, tx pgx.Tx, name string) error {
 		return err
 	}
 	var isolation string
-	if err := tx.QueryRow(ctx, lockTx, plain, advisoryKey(name)).Scan(&isolation); err != nil {
+	if err := tx.QueryRow(ctx, lockTx, plain, olderKey(name), advisoryKey(name)).Scan(&isolation); err != nil {
 		return fmt.Errorf("lock %q in the transaction: %w", name, err)
 	}
 	return readCommitted(isolation)
@@ -40,15 +40,16 @@ func LockSQLTx(ctx context.Context, tx *sql.Tx, name string) error {
 		return err
 	}
 	var isolation string
-	if err := tx.QueryRowContext(ctx, lockTx, advisoryKey(name)).Scan(&isolation); err != nil {
+	if err := tx.QueryRowContext(ctx, lockTx, olderKey(name), advisoryKey(name)).Scan(&isolation); err != nil {
 		return fmt.Errorf("lock %q in the transaction: %w", name, err)
 	}
 	return readCommitted(isolation)
 }
 
-// lockTx looks at the isolation first, so as not to wait for nothing.
+// lockTx looks at the isolation first, so as not to wait for nothing. It locks both keys, the older one first, so that two
+// transactions cannot each have one and wait for the other.
 const lockTx = `SELECT CASE current_setting('transaction_isolation') WHEN 'read committed'
-THEN pg_advisory_xact_lock($1)::text || 'read committed' ELSE current_setting('transaction_isolation') END`
+THEN pg_advisory_xact_lock($1)::text || pg_advisory_xact_lock($2)::text || 'read committed' ELSE current_setting('transaction_isolation') END`
 
 func readCommitted(isolation string) error {
 	if isolation != "read committed" {
@@ -57,8 +58,15 @@ func readCommitted(isolation string) error {
 	return nil
 }
 
-// advisoryKey is the number that stands for a name in PostgreSQL's own locks.
-func advisoryKey(name string) int64 {
-	sum := sha256.Sum256([]byte("stile " + name))
+// advisoryKey is the number that stands for a name in PostgreSQL's own locks, in sessions and in transactions.
+func advisoryKey(name string) int64 { return keyed("stile\x00", name) }
+
+// olderKey is the number that transactions of older versions lock instead, which did not keep sessions out. A transaction
+// locks it too, so that it excludes those of older versions while programs are upgraded one by one. A session does not:
+// none ever excluded an older transaction, and each that is upgraded excludes all sessions, old and new.
+func olderKey(name string) int64 { return keyed("stile ", name) }
+
+func keyed(before, name string) int64 {
+	sum := sha256.Sum256([]byte(before + name))
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
