@@ -64,6 +64,7 @@ func startPostgres(t TB, config []string, create func(data string, as *syscall.C
 		Files: func(s *Server) error {
 			data := filepath.Join(s.Dir, "data")
 			if _, err := os.Stat(data); err == nil {
+				Until(s.t, "the shared memory of the server that ran before is free", func() bool { return !sharesMemory(data) })
 				return nil
 			}
 			return create(data, as)
@@ -128,6 +129,7 @@ func postgresReady(addr string) error {
 
 // KillPostgres ends a PostgreSQL server and all its processes with SIGKILL, and returns when they are gone.
 func KillPostgres(s *Server) {
+	s.Pause() // so that it starts no more of them
 	list := children(s.Pid())
 	s.Kill()
 	for _, pid := range list {
@@ -139,6 +141,31 @@ func KillPostgres(s *Server) {
 			return state != "" && state != "Z"
 		})
 	})
+}
+
+// sharesMemory reports whether processes of a server that did not end by itself have its shared memory yet. A server that
+// starts beside them ends at once. The server writes the number of that memory into its pid file.
+func sharesMemory(data string) bool {
+	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		return false
+	}
+	const memory, number, attached = 6, 1, 6
+	lines := strings.Split(string(text), "\n")
+	if len(lines) <= memory || len(strings.Fields(lines[memory])) <= number {
+		return false
+	}
+	id := strings.Fields(lines[memory])[number]
+	segments, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		return false // no system that tells
+	}
+	for line := range strings.Lines(string(segments)) {
+		if fields := strings.Fields(line); len(fields) > attached && fields[number] == id {
+			return fields[attached] != "0"
+		}
+	}
+	return false
 }
 
 // children returns the processes that a process has started.
