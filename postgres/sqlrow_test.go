@@ -20,7 +20,7 @@ import (
 // The tables as their own documentation has them, but for the length of names.
 const (
 	shedLockTable   = "CREATE TABLE %s (name varchar(1024) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)"
-	methodLockTable = "CREATE TABLE %s (dl_id serial PRIMARY KEY, dl_method_name varchar(1024) UNIQUE NOT NULL, dl_device_info varchar(100) NOT NULL, dl_operate_time timestamp NOT NULL DEFAULT now())"
+	methodLockTable = "CREATE TABLE %s (dl_id serial PRIMARY KEY, dl_method_name varchar(1024) UNIQUE NOT NULL, dl_device_info varchar(100) NOT NULL, dl_operate_time timestamptz NOT NULL DEFAULT now())"
 )
 
 // table makes a table of another library's in a schema of its own.

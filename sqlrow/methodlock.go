@@ -25,6 +25,8 @@ type methodLock struct {
 	insert, holder, all, renew, release, leave string
 }
 
+// All times are points in time, never those that a clock on the wall shows: the difference of two of these jumps with summer
+// time, and means nothing between sessions in two zones. So the column must know its zone; see zoned.
 var methodLockTimes = map[Dialect][]string{
 	PostgreSQL: {
 		"{now}", "clock_timestamp()",
@@ -33,9 +35,24 @@ var methodLockTimes = map[Dialect][]string{
 	},
 	MySQL: {
 		"{now}", "NOW()",
-		"{age}", "TIMESTAMPDIFF(MICROSECOND, dl_operate_time, NOW(6))",
-		"{time}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', dl_operate_time)",
+		"{age}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - CAST(UNIX_TIMESTAMP(dl_operate_time) * 1000000 AS SIGNED)",
+		"{time}", "CAST(UNIX_TIMESTAMP(dl_operate_time) * 1000000 AS SIGNED)",
 	},
+}
+
+// zoned returns an error if the column of the times is of a type that does not say when a row was written. What stands in
+// such a column depends on the zone of the session that wrote it, which nobody knows later.
+func zoned(d Dialect, table, kind string) error {
+	want, change := "TIMESTAMPTZ", "ALTER TABLE "+table+" ALTER dl_operate_time TYPE timestamptz"
+	if d == MySQL {
+		want = "TIMESTAMP"
+		change = "ALTER TABLE " + table + " MODIFY dl_operate_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
+	}
+	if kind == want {
+		return nil
+	}
+	return driver.Refused(fmt.Errorf("column dl_operate_time is %s, whose times depend on the zone of each session, so that two could hold one lock: %s",
+		kind, change))
 }
 
 func newMethodLock(d *Driver, table string) *methodLock {

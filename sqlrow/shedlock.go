@@ -16,6 +16,7 @@ import (
 // unless it is told otherwise; for us, see [who].
 type shedLock struct {
 	d                                                *Driver
+	zone                                             bool // the columns are read in the zone of the session
 	update, insert, renew, leave, holder, all, evict string
 }
 
@@ -38,6 +39,17 @@ var shedLockTimes = map[Dialect][]string{
 		"{age}", "TIMESTAMPDIFF(MICROSECOND, locked_at, UTC_TIMESTAMP(3))",
 		"{exact}", "name = ? AND BINARY name = BINARY ?",
 	},
+}
+
+// unzoned returns an error if UTC cannot be kept in a column, since each session would read it in a zone of its own: with a
+// timestamptz of PostgreSQL, to which ShedLock's driver for Java tells the zone of the program. In a TIMESTAMP of MySQL, which
+// ShedLock's documentation has, it can while all sessions are in one zone.
+func (l *shedLock) unzoned(table, kind string) error {
+	if l.zone = kind == "TIMESTAMP" && l.d.dialect == MySQL; kind != "TIMESTAMPTZ" {
+		return nil
+	}
+	return driver.Refused(errors.New("the times have a zone, and ShedLock writes UTC without one, so that programs in two zones could hold one lock: ALTER TABLE " +
+		table + " ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp"))
 }
 
 func newShedLock(d *Driver, table string) *shedLock {
@@ -190,4 +202,7 @@ func (l *shedLock) traits(t *driver.Traits) {
 	t.Notes = append(t.Notes,
 		"ShedLock must use the time of the database (usingDbTime), and, on one host, a name of its own for each process (lockedBy)",
 	)
+	if l.zone {
+		t.Notes = append(t.Notes, "the times are columns of type TIMESTAMP: two programs whose sessions have different time zones can hold one lock (ALTER TABLE … MODIFY lock_until DATETIME(3) NOT NULL, MODIFY locked_at DATETIME(3) NOT NULL)")
+	}
 }

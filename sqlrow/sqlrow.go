@@ -115,41 +115,65 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 		return nil, driver.Refused(fmt.Errorf("table %q: it must be letters, digits and _, with a schema before a dot if need be", table))
 	}
 	var probe string
+	var timed func(kind string) error // judges the type of the columns that have times, the first of which is asked for first
 	switch layout {
 	case ShedLock:
-		d.rows, probe = newShedLock(d, table), "name, lock_until, locked_at, locked_by"
+		l := newShedLock(d, table)
+		d.rows, probe = l, "lock_until, locked_at, name, locked_by"
+		timed = func(kind string) error { return l.unzoned(table, kind) }
 	case MethodLock:
-		d.rows, probe = newMethodLock(d, table), "dl_id, dl_method_name, dl_device_info, dl_operate_time"
+		d.rows, probe = newMethodLock(d, table), "dl_operate_time, dl_id, dl_method_name, dl_device_info"
+		timed = func(kind string) error { return zoned(dialect, table, kind) }
 	default:
 		return nil, driver.Refused(fmt.Errorf("no layout has number %d", int(layout)))
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	if err := db.PingContext(ctx); err != nil {
+	if err := d.probe(ctx, table, probe, column, by, timed); err != nil {
 		d.cancel()
-		return nil, d.explain(err)
+		return nil, err
 	}
-	found, err := db.QueryContext(ctx, "SELECT "+probe+" FROM "+table+" WHERE 1 = 0")
-	if err == nil {
-		err = errors.Join(found.Err(), found.Close())
+	return d, nil
+}
+
+// probe finds out whether the table is there and fit, and what it has room for.
+func (d *Driver) probe(ctx context.Context, table, columns, column, by string, timed func(kind string) error) error {
+	if err := d.db.PingContext(ctx); err != nil {
+		return d.explain(err)
 	}
+	kind, err := d.kind(ctx, "SELECT "+columns+" FROM "+table+" WHERE 1 = 0")
 	if err != nil {
-		d.cancel()
-		return nil, fmt.Errorf("table %s with columns %s: %w", table, probe, d.explain(err))
+		return fmt.Errorf("table %s with columns %s: %w", table, columns, d.explain(err))
+	}
+	if err := timed(kind); err != nil {
+		return fmt.Errorf("table %s: %w", table, err)
 	}
 	if d.longest, err = d.length(ctx, table, column); err != nil {
-		d.cancel()
-		return nil, fmt.Errorf("the length of column %s of table %s: %w", column, table, d.explain(err))
+		return fmt.Errorf("the length of column %s of table %s: %w", column, table, d.explain(err))
 	}
 	room, err := d.length(ctx, table, by)
 	if err != nil {
-		d.cancel()
-		return nil, fmt.Errorf("the length of column %s of table %s: %w", by, table, d.explain(err))
+		return fmt.Errorf("the length of column %s of table %s: %w", by, table, d.explain(err))
 	}
 	const enough = 255 // as ShedLock's documentation has it
 	if d.room = enough; room > 0 {
 		d.room = int(min(room, enough))
 	}
-	return d, nil
+	return nil
+}
+
+// kind returns the type of the first column of a query.
+func (d *Driver) kind(ctx context.Context, query string) (string, error) {
+	rows, err := d.db.QueryContext(ctx, query)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return "", err
+	}
+	rows.Next()
+	return types[0].DatabaseTypeName(), rows.Err()
 }
 
 // length returns how many characters a column has room for; 0 means that there is no limit. Where the database is told to
