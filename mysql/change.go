@@ -53,25 +53,21 @@ func (s *store) pause(ctx context.Context, d time.Duration) error {
 // attempt does the steps once.
 func (s *store) attempt(ctx context.Context, conn *sql.Conn, steps []sqldb.Step) error {
 	t := &transaction{s: s, conn: conn}
-	err := s.definite(ctx, t.work(ctx, steps))
-	if err == nil && len(t.writes) == 0 {
-		t.undo(ctx)
-		return nil
-	}
-	if err == nil {
+	err := t.work(ctx, steps)
+	dropped := err != nil && faultOf(err).drop
+	switch {
+	case err != nil: // nothing was written: it may have been lost, or another server may be the one that accepts writes now
+		err = s.definite(ctx, err)
+	case len(t.writes) > 0:
 		err = s.exec(ctx, conn, append(t.writes, "COMMIT"))
-		if undone(err) {
-			err = s.definite(ctx, err)
-		} else if err != nil {
-			err = s.explain(ctx, err)
+		dropped = err != nil && faultOf(err).drop
+		if err = s.judged(ctx, conn, err); err == nil {
+			return nil
 		}
 	}
-	switch number(err) {
-	case 0, readOnlyOption, readOnlyTx, readOnlyMode:
-		if err != nil {
-			drop(conn) // it was lost, or another server may be the one that accepts writes now
-		}
-	default:
+	if dropped {
+		drop(conn)
+	} else {
 		t.undo(ctx)
 	}
 	return err

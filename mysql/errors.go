@@ -13,37 +13,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/sqldb"
-)
-
-// Error numbers of the server.
-const (
-	recordChanged   = 1020 // since the transaction's snapshot
-	tooManyClients  = 1040
-	databaseDenied  = 1044
-	accessDenied    = 1045
-	noSuchDatabase  = 1049
-	noSuchColumn    = 1054
-	shuttingDown    = 1053
-	syntax          = 1064
-	tableDenied     = 1142
-	columnDenied    = 1143
-	noSuchTable     = 1146
-	duringCommit    = 1180
-	tooManyOfUser   = 1203
-	lockWait        = 1205
-	deadlock        = 1213
-	readOnlyOption  = 1290
-	interrupted     = 1317
-	readOnlyTx      = 1792
-	readOnlyMode    = 1836
-	killed          = 1927
-	statementTime   = 1969 // MariaDB
-	executionTime   = 3024 // MySQL
-	offline         = 3032
-	diskFull        = 1021
-	recordFileFull  = 1114
-	resourceLimited = 1226
 )
 
 // number returns the server's number of an error, 0 if it is another's.
@@ -72,13 +41,21 @@ func again(err error) bool {
 	return false
 }
 
-// undone reports that the server refused: what it was asked to write and commit was not done.
-func undone(err error) bool {
-	switch number(err) {
-	case 0, duringCommit, shuttingDown, interrupted, killed, statementTime, executionTime:
-		return false // it may have said so after the commit
+// judged says what an error of a statement that may have written means, and drops the connection if it is not to be used again.
+func (s *store) judged(ctx context.Context, conn *sql.Conn, err error) error {
+	if err == nil {
+		return nil
 	}
-	return true
+	f := faultOf(err)
+	if f.outcome == refused {
+		err = s.definite(ctx, err)
+	} else {
+		err = s.explain(ctx, err)
+	}
+	if f.drop {
+		drop(conn)
+	}
+	return err
 }
 
 // definite says what an error means, after which nothing was written.
@@ -118,29 +95,11 @@ func (s *store) explain(ctx context.Context, err error) error {
 		return err
 	}
 	cause := s.cause(err)
-	switch number(err) {
-	case noSuchTable:
-		return &sqldb.LostError{Reason: fmt.Errorf("the tables of locks went away: %w", cause)}
-	case accessDenied:
-		return fmt.Errorf("the server does not let the user in with this password: %w", cause)
-	case databaseDenied, tableDenied, columnDenied:
-		return fmt.Errorf("the user lacks a right, which the documentation of the store lists: %w", cause)
-	case noSuchDatabase:
-		return fmt.Errorf("the server has no such database: %w", cause)
-	case readOnlyOption, readOnlyTx, readOnlyMode:
-		return driver.Unreachable(fmt.Errorf("the server accepts no writes: %w", cause))
-	case tooManyClients, tooManyOfUser, resourceLimited, shuttingDown, offline, killed, interrupted:
-		return driver.Unreachable(cause)
-	case statementTime, executionTime:
-		return driver.Unreachable(fmt.Errorf("the server's limit for a statement ended it: %w", cause))
-	case deadlock, lockWait, recordChanged:
-		return driver.Unreachable(fmt.Errorf("others hold the row of the name: %w", cause))
-	case diskFull, recordFileFull:
-		return driver.Unreachable(fmt.Errorf("the server has no room: %w", cause))
-	case 0:
-		if broken(err) {
-			return driver.Unreachable(fmt.Errorf("the connection to %s failed: %w", s.address(), cause))
-		}
+	switch {
+	case number(err) != 0:
+		return answered(err, cause)
+	case broken(err):
+		return driver.Unreachable(fmt.Errorf("the connection to %s failed: %w", s.address(), cause))
 	}
 	return cause
 }

@@ -89,18 +89,8 @@ func (s *store) lone(ctx context.Context, statement string) (sql.Result, error) 
 	if err == nil {
 		return result, nil
 	}
-	n := number(err)
-	switch {
-	case errors.Is(err, sqldriver.ErrBadConn), n != 0 && again(err):
+	if errors.Is(err, sqldriver.ErrBadConn) || number(err) != 0 && again(err) {
 		return nil, nil
-	case undone(err):
-		err = s.definite(ctx, err)
-	default:
-		err = s.explain(ctx, err)
 	}
-	switch n {
-	case 0, readOnlyOption, readOnlyTx, readOnlyMode:
-		drop(conn)
-	}
-	return nil, err
+	return nil, s.judged(ctx, conn, err)
 }

@@ -46,6 +46,9 @@ func (d *Driver) query(caller context.Context, sql string, args []any, each func
 		rows.Close()
 		err = errors.Join(err, rows.Err())
 	}
+	if drops(err) {
+		hangUp(conn.Conn())
+	}
 	if err != nil && ctx.Err() == nil && conn.Conn().IsClosed() {
 		d.lost()
 	}

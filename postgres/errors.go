@@ -64,8 +64,8 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 		return err
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return d.refused(refusal, connecting)
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return d.answered(answer, connecting)
 	}
 	switch {
 	case errors.Is(err, errEmptied):
@@ -100,52 +100,4 @@ func (d *Driver) hide(text string) string {
 		text = strings.ReplaceAll(text, d.secret, "…")
 	}
 	return strings.Join(strings.Fields(text), " ")
-}
-
-// refused explains an error that the server answered. A statement that got one was undone, unless the server ended the
-// connection: then it may have been past the commit.
-func (d *Driver) refused(r *pgconn.PgError, connecting bool) error {
-	text := fmt.Sprintf("%s, SQLSTATE %s", d.hide(r.Message), r.Code)
-	later := func(what string) error {
-		return driver.Refused(driver.Unreachable(fmt.Errorf("%s (%s)", what, text)))
-	}
-	never := func(what string) error { return driver.Refused(fmt.Errorf("%s (%s)", what, text)) }
-	fatal := r.SeverityUnlocalized == "FATAL" || r.SeverityUnlocalized == "PANIC"
-	switch r.Code {
-	case "28P01", "28000":
-		return never(fmt.Sprintf("postgres does not let user %q in with this password", d.user))
-	case "3D000":
-		return never("postgres has no such database")
-	case "53300":
-		return later("postgres has no connection left: raise max_connections, or use fewer")
-	case "57P03":
-		return later("postgres is not ready yet")
-	case "25006":
-		return never("postgres is read-only here, such as a standby: use the address of the primary")
-	case "42501":
-		return never(fmt.Sprintf("postgres does not let user %q do this; the package documentation of postgres lists the rights", d.user))
-	case "42P01", "3F000", "42883":
-		return never("the tables of locks are gone")
-	case "STI01":
-		return never("the default isolation of transactions is another one here: locks need read committed, for the user or in the URL of the pool")
-	case "STI02":
-		return driver.Refused(errEmptied)
-	case "53100":
-		return never("postgres has no room: the disk is full")
-	case "57014":
-		return later("postgres ended the request: it took longer than statement_timeout, or somebody cancelled it")
-	case "55P03":
-		return later("another transaction has held the row of this name for longer than lock_timeout")
-	case "40P01", "40001":
-		return later("postgres undid the request, since it was in the way of others")
-	}
-	switch {
-	case fatal && connecting:
-		return later("postgres takes no connection")
-	case fatal:
-		return driver.Unreachable(fmt.Errorf("postgres ended the connection before the answer came (%s)", text))
-	case strings.HasPrefix(r.Code, "53"):
-		return later("postgres is short of something")
-	}
-	return never("postgres refused the request")
 }

@@ -158,10 +158,10 @@ func (s *session) ask(sql string, args []any, out ...any) error {
 		s.over()
 		return driver.Unreachable(errMoved)
 	}
-	if err = s.db.explain(s.db.ctx, err); s.conn.IsClosed() {
+	if drops(err) || s.conn.IsClosed() {
 		s.over()
 	}
-	return err
+	return s.db.explain(s.db.ctx, err)
 }
 
 // watch has the end of the idle connection told to the loop.

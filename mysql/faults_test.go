@@ -1,0 +1,66 @@
+package mysql
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Each row of the table of faults is made to come from the server: by what it is about where a statement can do that, else
+// by a signal with that number.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	provoke := map[uint16]string{
+		interrupted:    "KILL QUERY CONNECTION_ID()",
+		killed:         "KILL CONNECTION_ID()",
+		noSuchDatabase: "USE nowhere",
+		noSuchTable:    "SELECT * FROM nothing",
+		readOnlyTx:     "START TRANSACTION READ ONLY; UPDATE stile_meta SET floor = floor",
+		statementTime:  "SET STATEMENT max_statement_time = 0.01 FOR SELECT SLEEP(10)",
+	}
+	s := open(t, fresh(t, server, "pool_max_conns=1")).store
+	for n, want := range faults {
+		statement := provoke[n]
+		if statement == "" {
+			statement = fmt.Sprintf("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %d, MESSAGE_TEXT = 'made to'", n)
+		}
+		conn, err := s.acquire(timely(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after int64
+		if err := conn.QueryRowContext(timely(t), "SELECT CONNECTION_ID()").Scan(&before); err != nil {
+			t.Fatal(err)
+		}
+		_, err = conn.ExecContext(timely(t), statement)
+		if number(err) != n {
+			t.Errorf("%s says %v; want number %d", statement, err, n)
+		}
+		err = s.judged(timely(t), conn, err)
+		_, _ = conn.ExecContext(timely(t), "ROLLBACK")
+		conn.Close()
+		if got := driver.OutcomeOf(err); got != want.outcome {
+			t.Errorf("%d: %v is %v; want %v", n, err, got, want.outcome)
+		}
+		if got := driver.IsUnreachable(err); got == want.lasts {
+			t.Errorf("%d: %v is for now: %v; want %v", n, err, got, !want.lasts)
+		}
+		if err := s.db.QueryRowContext(timely(t), "SELECT CONNECTION_ID()").Scan(&after); err != nil {
+			t.Fatal(err)
+		}
+		if dropped := before != after; dropped != want.drop {
+			t.Errorf("%d: %v: the connection is dropped: %v; want %v", n, err, dropped, want.drop)
+		}
+	}
+}
+
+// What a proxy says of a connection that it lost is no refusal: the claim may be in the store.
+func TestProxyLosesServer(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(t, server))
+	enter(t, d, claim("name", "a"))
+	mustExec(t, d.store.db, "CREATE TRIGGER lost AFTER UPDATE ON stile_name FOR EACH ROW SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 2013, MESSAGE_TEXT = 'Lost connection to MySQL server during query'")
+	_, err := d.Enter(timely(t), claim("name", "b"))
+	marks(t, err, false, true)
+}

@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stilelock/stile/driver"
+)
+
+// A fault is what an error that the server answers means.
+type fault struct {
+	outcome driver.Outcome // of the request; one that made no connection yet is never unknown
+	lasts   bool           // the same request gets the same answer until somebody changes something; else it may work soon
+	drop    bool           // the connection is not used again
+	says    string         // {user} is the user's name
+}
+
+const (
+	unknown = driver.OutcomeUnknown
+	refused = driver.OutcomeRefused
+)
+
+// faults are those of the server and of poolers, by SQLSTATE, or by its class, the first two letters. A statement that got
+// an error was undone. The exceptions are errors that end the connection, since the server may have been past the commit, and
+// those that a pooler makes up when its own connection is lost.
+var faults = map[string]fault{
+	// The connection, or the pooler's to the server.
+	"08":    {unknown, false, true, "the connection to postgres was lost before the answer came"},
+	"25P03": {unknown, false, true, "postgres ended the connection before the answer came"},
+	"25P04": {unknown, false, true, "postgres ended the connection before the answer came"},
+	"40003": {unknown, false, true, "postgres does not know whether it did the request"},
+	"57P01": {unknown, false, true, "postgres ended the connection before the answer came"},
+	"57P02": {unknown, false, true, "postgres ended the connection before the answer came"},
+	"57P03": {refused, false, true, "postgres is not ready yet"},
+	"57P04": {unknown, true, true, "the database was dropped"},
+	"57P05": {unknown, false, true, "postgres ended the connection before the answer came"},
+
+	// The server is another one than the address meant, or serves somebody else's session.
+	"25006": {refused, false, true, "postgres is read-only here, such as a standby: the address must lead to the primary"},
+	"25P02": {refused, false, true, "the connection was in a transaction of somebody else's"},
+	"26000": {refused, false, true, "the connection leads to another session than before, as through a pooler"},
+	"42P05": {refused, false, true, "the connection leads to another session than before, as through a pooler"},
+
+	// Others are in the way.
+	"40001": {refused, false, false, "postgres undid the request, since it was in the way of others"},
+	"40P01": {refused, false, false, "postgres undid the request, since it was in the way of others"},
+	"55P03": {refused, false, false, "another transaction has held the row of this name for longer than lock_timeout"},
+	"57014": {refused, false, false, "postgres ended the request: it took longer than statement_timeout, or somebody cancelled it"},
+
+	// The server is short of something.
+	"53":    {refused, false, false, "postgres is short of something"},
+	"53100": {refused, true, false, "postgres has no room: the disk is full"},
+	"53300": {refused, false, true, "postgres has no connection left: raise max_connections, or use fewer"},
+
+	// Somebody must change something.
+	"28000": {refused, true, true, "postgres does not let user {user} in with this password"},
+	"28P01": {refused, true, true, "postgres does not let user {user} in with this password"},
+	"3D000": {refused, true, true, "postgres has no such database"},
+	"42501": {refused, true, false, "postgres does not let user {user} do this; the package documentation of postgres lists the rights"},
+	"3F000": {refused, true, false, "the tables of locks are gone"},
+	"42P01": {refused, true, false, "the tables of locks are gone"},
+	"42883": {refused, true, false, "the tables of locks are gone"},
+	"STI01": {refused, true, false, "the default isolation of transactions is another one here: locks need read committed, for the user or in the URL of the pool"},
+	"STI02": {refused, true, false, errEmptied.Error()},
+}
+
+// Those that are in no row.
+var (
+	anyFault = fault{refused, true, false, "postgres refused the request"}
+	anyFatal = fault{unknown, false, true, "postgres ended the connection before the answer came"}
+	noEntry  = fault{refused, false, true, "postgres takes no connection"}
+)
+
+// faultOf returns what an error means, which may have come before there was a connection.
+func faultOf(r *pgconn.PgError, connecting bool) fault {
+	f, known := faults[r.Code]
+	if !known && len(r.Code) > 2 {
+		f, known = faults[r.Code[:2]]
+	}
+	fatal := r.SeverityUnlocalized == "FATAL" || r.SeverityUnlocalized == "PANIC"
+	switch {
+	case known:
+		return f
+	case fatal && connecting:
+		return noEntry
+	case fatal:
+		return anyFatal
+	}
+	return anyFault
+}
+
+// answered explains an error that the server answered.
+func (d *Driver) answered(r *pgconn.PgError, connecting bool) error {
+	f := faultOf(r, connecting)
+	says := strings.ReplaceAll(f.says, "{user}", fmt.Sprintf("%q", d.user))
+	err := fmt.Errorf("%s (%s, SQLSTATE %s)", says, d.hide(r.Message), r.Code)
+	if !f.lasts {
+		err = driver.Unreachable(err)
+	}
+	switch {
+	case f.outcome == refused:
+		return driver.Refused(err)
+	case connecting:
+		return driver.Unsent(err)
+	}
+	return err
+}
+
+// drops reports whether a connection on which an error came is not to be used again.
+func drops(err error) bool {
+	r, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && faultOf(r, false).drop
+}
