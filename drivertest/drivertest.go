@@ -36,6 +36,10 @@ type Store struct {
 
 	// Detour connects a client whose requests can be held up on their way; nil means one whose calls are made late.
 	Detour func(t testing.TB) *Detour
+
+	// Stall opens a client that can be made to stand still in the middle of a request. The suite closes it. Nil means that
+	// there is no such client.
+	Stall func(t testing.TB) *Stalled
 }
 
 // A Case checks one sentence of the contract.
@@ -60,7 +64,10 @@ const (
 // Cases returns the contract.
 func Cases() []Case {
 	var all []Case
-	for _, part := range [][]Case{enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases, endedCases, lateCases, handoverCases, stressCases} {
+	for _, part := range [][]Case{
+		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases,
+		endedCases, lateCases, handoverCases, stallCases, stressCases,
+	} {
 		all = append(all, part...)
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -20,21 +21,53 @@ const attempts = 10
 
 // Change is that of [sqldb.Store]: one round trip that locks the rows of the names and reads their queues, and one that
 // writes and commits. An error of the second may leave open what has become of it.
+//
+// A client that stands still in the middle of that keeps the row of its name. So that it delays no other name, several steps
+// leave out the rows that are locked; the steps on these wait for them one by one, each in a transaction of its own.
 func (s *store) Change(ctx context.Context, steps []sqldb.Step) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
+	if len(steps) == 1 || !s.skips {
+		_, err := s.change(ctx, steps, false)
+		return err
+	}
+	locked, err := s.change(ctx, steps, true)
+	if err != nil {
+		return err
+	}
+	const atOnce = 2 // so that connections are left for others
+	var (
+		waits sync.WaitGroup
+		slots = make(chan struct{}, atOnce)
+	)
+	for _, step := range locked {
+		slots <- struct{}{}
+		waits.Go(func() {
+			if _, err := s.change(ctx, []sqldb.Step{step}, false); err != nil {
+				step.Fail(err)
+			}
+			<-slots
+		})
+	}
+	waits.Wait()
+	return nil
+}
+
+// change does steps in one transaction, which is begun again if others were in its way. If it skips, it leaves out those
+// whose rows are locked, and returns them.
+func (s *store) change(ctx context.Context, steps []sqldb.Step, skip bool) (locked []sqldb.Step, err error) {
 	for n := 1; ; n++ {
 		conn, err := s.acquire(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		err = s.attempt(ctx, conn, steps)
+		locked, err = s.attempt(ctx, conn, steps, skip)
 		conn.Close()
 		if err == nil || n == attempts || ctx.Err() != nil || !driver.NotApplied(err) || !again(err) {
-			return err
+			return locked, err
 		}
 		if err := s.pause(ctx, time.Duration(n)*rand.N(2*time.Millisecond)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
@@ -51,9 +84,9 @@ func (s *store) pause(ctx context.Context, d time.Duration) error {
 }
 
 // attempt does the steps once.
-func (s *store) attempt(ctx context.Context, conn *sql.Conn, steps []sqldb.Step) error {
-	t := &transaction{s: s, conn: conn}
-	err := t.work(ctx, steps)
+func (s *store) attempt(ctx context.Context, conn *sql.Conn, steps []sqldb.Step, skip bool) (locked []sqldb.Step, err error) {
+	t := &transaction{s: s, conn: conn, skip: skip}
+	err = t.work(ctx, steps)
 	dropped := err != nil && faultOf(err).drop
 	switch {
 	case err != nil: // nothing was written: it may have been lost, or another server may be the one that accepts writes now
@@ -62,7 +95,7 @@ func (s *store) attempt(ctx context.Context, conn *sql.Conn, steps []sqldb.Step)
 		err = s.exec(ctx, conn, append(t.writes, "COMMIT"))
 		dropped = err != nil && faultOf(err).drop
 		if err = s.judged(ctx, conn, err); err == nil {
-			return nil
+			return t.locked, nil
 		}
 	}
 	if dropped {
@@ -70,13 +103,15 @@ func (s *store) attempt(ctx context.Context, conn *sql.Conn, steps []sqldb.Step)
 	} else {
 		t.undo(ctx)
 	}
-	return err
+	return t.locked, err
 }
 
 // A transaction is a change at work.
 type transaction struct {
 	s      *store
 	conn   *sql.Conn
+	skip   bool         // rows that are locked are left out
+	locked []sqldb.Step // the steps on them
 	rows   map[key]*row
 	now    int64
 	writes text
@@ -109,32 +144,35 @@ type row struct {
 
 // work begins a transaction, does the steps, and collects what they have to write.
 func (t *transaction) work(ctx context.Context, steps []sqldb.Step) error {
-	if err := t.read(ctx, steps, text{"START TRANSACTION"}); err != nil {
+	free, err := t.read(ctx, steps, text{"START TRANSACTION"})
+	if err != nil {
 		return err
 	}
 	before := t.snapshot()
-	missing := t.do(steps)
+	missing := t.do(free)
 	if missing == nil {
 		return t.save(before)
 	}
 	// The row of the name is made first, which waits for whoever makes or deletes it at the same time. It must not be
 	// a locking read of what is not there: that would lock a gap, and two of them would wait for each other.
-	if err := t.read(ctx, steps, text{t.s.place.fill("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) VALUES (" +
-		keyOf(*missing).String() + ", " + quote([]byte(*missing)) + ", 0, 0) ON DUPLICATE KEY UPDATE `last` = `last`")}); err != nil {
+	free, err = t.read(ctx, steps, text{t.s.place.fill("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) VALUES (" +
+		keyOf(*missing).String() + ", " + quote([]byte(*missing)) + ", 0, 0) ON DUPLICATE KEY UPDATE `last` = `last`")})
+	if err != nil {
 		return err
 	}
 	if err := t.begun(ctx); err != nil {
 		return err
 	}
 	before = t.snapshot()
-	if missing := t.do(steps); missing != nil {
+	if missing := t.do(free); missing != nil {
 		return errors.New("the row of the name cannot be made")
 	}
 	return t.save(before)
 }
 
-// read locks the rows of the steps' names and reads their queues, after other statements.
-func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) error {
+// read locks the rows of the steps' names and reads their queues, after other statements. It returns the steps whose rows
+// it has locked, or that have none.
+func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) (free []sqldb.Step, err error) {
 	if !t.s.owned && first[0] == "START TRANSACTION" {
 		first = append(text{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"}, first...)
 	}
@@ -142,9 +180,58 @@ func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) 
 	for i, step := range steps {
 		names[i] = step.Name
 	}
-	var err error
-	t.rows, t.now, err = t.s.rows(ctx, t.conn, append(first, t.s.selection(names)+" FOR UPDATE"), names)
-	return err
+	locked, err := t.lock(ctx, first, names)
+	for err == nil && !t.skip && len(locked) > 0 { // their rows were made after this looked for them to lock
+		locked, err = t.lock(ctx, nil, names)
+	}
+	t.locked = nil
+	for _, step := range steps {
+		if locked[keyOf(step.Name)] {
+			t.locked = append(t.locked, step)
+		} else {
+			free = append(free, step)
+		}
+	}
+	return free, err
+}
+
+// lock locks the rows of names, by their primary key and none besides, and reads their claims. Only the rows of names are
+// locked, so the claims are read without a lock: each read of a transaction that is read committed sees what was committed
+// before. A locking read of the claims, or one that may scan, would wait for rows of other names. It returns which rows are
+// there but were skipped.
+func (t *transaction) lock(ctx context.Context, first text, names []string) (skipped map[key]bool, err error) {
+	in := in(names)
+	rows := t.s.place.fill("SELECT {clock},"+strings.TrimSuffix(nameColumns, ",")+" FROM `{prefix}name` n FORCE INDEX (PRIMARY) WHERE ") + in + " FOR UPDATE"
+	if t.skip {
+		rows += " SKIP LOCKED"
+	}
+	claims := t.s.place.fill("SELECT n.`hash`,"+claimColumns+" FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE ") + in
+	t.rows, skipped = map[key]*row{}, map[key]bool{}
+	err = t.s.results(ctx, t.conn, first, text{rows, claims}, func(r *sql.Rows) error {
+		var n nameRow
+		if err := r.Scan(append([]any{&t.now}, n.scan()...)...); err != nil {
+			return err
+		}
+		return n.add(t.rows)
+	}, func(r *sql.Rows) error {
+		var (
+			hash []byte
+			c    claimRow
+		)
+		if err := r.Scan(append([]any{&hash}, c.scan()...)...); err != nil {
+			return err
+		}
+		if n := t.rows[key(hash)]; n != nil {
+			c.add(n.queue)
+		} else {
+			skipped[key(hash)] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return skipped, check(t.rows, names)
 }
 
 // begun has the counters of rows that were just made go on above those that were deleted. Whoever deleted an earlier row
@@ -164,15 +251,19 @@ func (t *transaction) begun(ctx context.Context) error {
 	return nil
 }
 
-// selection is the statement that reads the queues of names. The rows of the names are read before their claims.
-func (s *store) selection(names []string) string {
+// in is the condition that picks the rows of names.
+func in(names []string) string {
 	keys := make([]string, len(names))
 	for i, name := range names {
 		keys[i] = keyOf(name).String()
 	}
 	slices.Sort(keys)
-	return s.place.fill("SELECT {clock}," + nameColumns + claimColumns + " FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE n.`hash` IN (" +
-		strings.Join(slices.Compact(keys), ", ") + ")")
+	return "n.`hash` IN (" + strings.Join(slices.Compact(keys), ", ") + ")"
+}
+
+// selection is the statement that reads the queues of names without a lock.
+func (s *store) selection(names []string) string {
+	return s.place.fill("SELECT {clock},"+nameColumns+claimColumns+" FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE ") + in(names)
 }
 
 const nameColumns = " n.`hash`, n.`name`, n.`last`, n.`queued`, n.`id`, n.`client`, n.`owner`, n.`record`, n.`weight`, n.`capacity`, n.`since`, n.`ends`, n.`delay`,"
@@ -180,52 +271,86 @@ const nameColumns = " n.`hash`, n.`name`, n.`last`, n.`queued`, n.`id`, n.`clien
 const claimColumns = " c.`ticket`, c.`id`, c.`client`, c.`owner`, c.`record`, c.`weight`, c.`capacity`, c.`since`, c.`ends`, c.`delay`, c.`told`, c.`departed`"
 
 // rows reads what a selection selects.
-func (s *store) rows(ctx context.Context, conn *sql.Conn, t text, names []string) (map[key]*row, int64, error) {
+func (s *store) rows(ctx context.Context, conn *sql.Conn, selection string, names []string) (map[key]*row, int64, error) {
 	rows, now := map[key]*row{}, int64(0)
-	err := s.query(ctx, conn, t, func(r *sql.Rows) error {
+	err := s.query(ctx, conn, text{selection}, func(r *sql.Rows) error {
 		var (
-			hash, name     []byte
-			last           int64
-			queued         bool
-			lone, claim    columns
-			ticket         sql.NullInt64
-			told, departed sql.NullBool
+			n nameRow
+			c claimRow
 		)
-		out := append([]any{&now, &hash, &name, &last, &queued}, lone.scan()...)
-		out = append(append(out, &ticket), claim.scan()...)
-		if err := r.Scan(append(out, &told, &departed)...); err != nil {
+		if err := r.Scan(append(append([]any{&now}, n.scan()...), c.scan()...)...); err != nil {
 			return err
 		}
-		if len(hash) != sha256.Size {
-			return fmt.Errorf("%w: the key of a name has %d bytes", driver.ErrForeign, len(hash))
+		if err := n.add(rows); err != nil {
+			return err
 		}
-		n := rows[key(hash)]
-		if n == nil {
-			n = &row{name: string(name), last: last, queued: queued, lone: lone.ends.Int64 > 0, queue: &driver.Queue{Last: last}}
-			rows[key(hash)] = n
-			if n.lone {
-				lone.add(n.queue, driver.Entry{Ticket: last, Told: true})
-			}
-		}
-		if ticket.Valid {
-			claim.add(n.queue, driver.Entry{Ticket: ticket.Int64, Told: told.Bool, Left: departed.Bool})
-		}
+		c.add(rows[key(n.hash)].queue)
 		return nil
 	})
 	if err != nil {
 		return nil, 0, err
 	}
+	return rows, now, check(rows, names)
+}
+
+// check puts the queues of names in order, and returns an error if a row is not of the name that it is found by.
+func check(rows map[key]*row, names []string) error {
 	for _, name := range names {
 		n := rows[keyOf(name)]
 		if n == nil {
 			continue
 		}
 		if n.name != name {
-			return nil, 0, fmt.Errorf("%w: the row of the name %q has another", driver.ErrForeign, name)
+			return fmt.Errorf("%w: the row of the name %q has another", driver.ErrForeign, name)
 		}
 		slices.SortFunc(n.queue.Entries, func(a, b driver.Entry) int { return int(a.Ticket - b.Ticket) })
 	}
-	return rows, now, nil
+	return nil
+}
+
+// A nameRow is a row of the table of names.
+type nameRow struct {
+	hash, name []byte
+	last       int64
+	queued     bool
+	lone       columns
+}
+
+func (n *nameRow) scan() []any {
+	return append([]any{&n.hash, &n.name, &n.last, &n.queued}, n.lone.scan()...)
+}
+
+// add makes the queue of the name, unless it is there, with the claim that is in the row.
+func (n *nameRow) add(rows map[key]*row) error {
+	if len(n.hash) != sha256.Size {
+		return fmt.Errorf("%w: the key of a name has %d bytes", driver.ErrForeign, len(n.hash))
+	}
+	if rows[key(n.hash)] != nil {
+		return nil
+	}
+	r := &row{name: string(n.name), last: n.last, queued: n.queued, lone: n.lone.ends.Int64 > 0, queue: &driver.Queue{Last: n.last}}
+	rows[key(n.hash)] = r
+	if r.lone {
+		n.lone.add(r.queue, driver.Entry{Ticket: n.last, Told: true})
+	}
+	return nil
+}
+
+// A claimRow is a row of the table of claims, or of none if its ticket is NULL.
+type claimRow struct {
+	ticket         sql.NullInt64
+	claim          columns
+	told, departed sql.NullBool
+}
+
+func (c *claimRow) scan() []any {
+	return append(append([]any{&c.ticket}, c.claim.scan()...), &c.told, &c.departed)
+}
+
+func (c *claimRow) add(q *driver.Queue) {
+	if c.ticket.Valid {
+		c.claim.add(q, driver.Entry{Ticket: c.ticket.Int64, Told: c.told.Bool, Left: c.departed.Bool})
+	}
 }
 
 // Columns are those that a claim has wherever it is kept.

@@ -7,11 +7,34 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: opener(fresh(t, server)), Lease: 600 * time.Millisecond})
+	name := database(t, server)
+	drivertest.Run(t, drivertest.Store{
+		Open:  opener("mysql://root@" + server.Addr + "/" + name),
+		Stall: func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
+		Lease: 600 * time.Millisecond,
+	})
+}
+
+// stalled opens a client that can be made to stand still. Its pool is one of the caller, so that the server does not end a
+// transaction that stands still while the test runs.
+func stalled(t testing.TB, name string) *drivertest.Stalled {
+	t.Helper()
+	s := servertest.NewStall(t, server.Addr)
+	db, err := sql.Open("mysql", "root@tcp("+s.Addr+")/"+name+"?multiStatements=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	d, err := New(timely(t), db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &drivertest.Stalled{Driver: d, After: s.After, Still: s.Still, Pass: s.Pass}
 }
 
 // A pool of the caller that sends its statements one by one, on connections as the server makes them.

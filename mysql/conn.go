@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +91,39 @@ func (s *store) query(ctx context.Context, conn *sql.Conn, t text, each func(row
 	}
 	return errors.Join(rows.Err(), rows.Close())
 }
+
+// results runs statements, and then those that have rows, and hands each row of these to the function at the same index.
+func (s *store) results(ctx context.Context, conn *sql.Conn, first, queries text, each ...func(rows *sql.Rows) error) error {
+	if !s.batches {
+		if err := s.exec(ctx, conn, first); err != nil {
+			return err
+		}
+		for i := range queries {
+			if err := s.query(ctx, conn, queries[i:i+1], each[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows, err := conn.QueryContext(ctx, strings.Join(append(slices.Clip(first), queries...), ";\n"))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for i := range queries {
+		for rows.Next() {
+			if err := each[i](rows); err != nil {
+				return err
+			}
+		}
+		if i < len(queries)-1 && !rows.NextResultSet() {
+			return errors.Join(rows.Err(), errShort)
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+var errShort = errors.New("the server answered fewer statements than it was sent")
 
 // parts joins statements as far as they may be sent at once.
 func (t text) parts(batches bool, limit int) func(yield func(string) bool) {

@@ -399,37 +399,32 @@ func TestDeadlock(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
 	d, db := open(t, "mysql://root@"+server.Addr+"/"+name), raw(t, server, name)
-	a, b := claim("one", "a"), claim("two", "b")
+	a, b := claim("name", "a"), claim("name", "b")
 	enter(t, d, a)
-	enter(t, d, b)
-	first, second := keyOf("one").String(), keyOf("two").String()
-	if first > second {
-		first, second = second, first
-	}
+	enter(t, d, b) // so that both are rows of their own
+	k := keyOf("name").String()
 	mustExec(t, db, "CREATE TABLE heavy (id INT PRIMARY KEY) ENGINE = InnoDB")
 	before := deadlocks(t, db)
 	tx := begin(t, db, sql.LevelReadCommitted)
 	for _, text := range []string{
 		"INSERT INTO heavy SELECT seq FROM seq_1_to_1000", // the server ends the transaction that has done less
-		"SELECT * FROM stile_name WHERE `hash` = " + second + " FOR UPDATE",
+		"SELECT * FROM stile_claim WHERE `hash` = " + k + " FOR UPDATE", // which the driver writes after it has the name
 	} {
 		if _, err := tx.ExecContext(timely(t), text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	renewed := make(chan []driver.Renewal, 1)
-	go func() { renewed <- d.Renew(timely(t), []*driver.Claim{a, b}) }()
+	renewed := make(chan error, 1)
+	go func() { renewed <- renew(t, d, a) }()
 	waiting(t, db)
-	if _, err := tx.ExecContext(timely(t), "SELECT * FROM stile_name WHERE `hash` = "+first+" FOR UPDATE"); err != nil {
+	if _, err := tx.ExecContext(timely(t), "SELECT * FROM stile_name WHERE `hash` = "+k+" FOR UPDATE"); err != nil {
 		t.Fatalf("the other transaction was ended: %v", err)
 	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range <-renewed {
-		if r.Err != nil {
-			t.Errorf("renewal %d = %v; want nil", i, r.Err)
-		}
+	if err := <-renewed; err != nil {
+		t.Errorf("renewal = %v; want nil", err)
 	}
 	if after := deadlocks(t, db); after == before {
 		t.Error("there was no deadlock")

@@ -45,7 +45,7 @@ func (s *store) Read(ctx context.Context, query *driver.Query) (list []sqldb.Nam
 		} else {
 			q = s.prefixed(query.Prefix)
 		}
-		rows, now, err = s.rows(ctx, conn, text{q}, names)
+		rows, now, err = s.rows(ctx, conn, q, names)
 		list = list[:0]
 		for _, n := range rows {
 			slices.SortFunc(n.queue.Entries, func(a, b driver.Entry) int { return int(a.Ticket - b.Ticket) })
@@ -105,7 +105,7 @@ func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error)
 			}
 		}
 		for names := range slices.Chunk(g.Names, lookBatch) {
-			rows, now, err := s.rows(ctx, conn, text{s.selection(names)}, names)
+			rows, now, err := s.rows(ctx, conn, s.selection(names), names)
 			if err != nil {
 				return err
 			}

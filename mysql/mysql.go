@@ -86,6 +86,7 @@ type store struct {
 
 	batches bool // several statements may be sent as one text
 	limit   int  // bytes that a text may have
+	skips   bool // the server has SKIP LOCKED
 	traits  driver.Traits
 	seen    string // what the last look saw
 	failing bool   // the last look failed

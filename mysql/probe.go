@@ -59,6 +59,15 @@ const (
 	oldestMaria = 1004
 )
 
+// skips reports whether the server can leave out rows that are locked.
+func (f facts) skips() bool {
+	const mySQL, maria = 800, 1006
+	if f.maria() {
+		return f.release() >= maria
+	}
+	return f.release() >= mySQL
+}
+
 // probe asks the server what it can promise and makes the tables.
 func (s *store) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
@@ -78,6 +87,7 @@ func (s *store) probe(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
+	s.skips = f.skips()
 	s.traits = f.promise(s.batches)
 	return nil
 }
@@ -185,6 +195,9 @@ func (f facts) promise(batches bool) driver.Traits {
 	}
 	if !batches {
 		note("The pool does not send several statements at once (multiStatements), so each verb takes more round trips.")
+	}
+	if !f.skips() {
+		note("The server has no SKIP LOCKED (MySQL 8.0 and MariaDB 10.6 have it): a client that stands still in the middle of a request on one name delays the renewal of other names by up to 5 s, and rows of names that LockTx has locked stay.")
 	}
 	note("Waiters poll, the next one every 30 ms at most.")
 	note("Leases end by the server's wall clock in UTC: a step of it ends them early or late. Tickets rise all the same.")

@@ -5,11 +5,21 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: opener(fresh(server)), Lease: 600 * time.Millisecond})
+	s := schema()
+	at := func(addr string) string { return "postgres://postgres@" + addr + "/postgres?schema=" + s }
+	drivertest.Run(t, drivertest.Store{
+		Open: opener(at(server.Addr)),
+		Stall: func(t testing.TB) *drivertest.Stalled {
+			s := servertest.NewStall(t, server.Addr)
+			return &drivertest.Stalled{Driver: opener(at(s.Addr))(t), After: s.After, Still: s.Still, Pass: s.Pass}
+		},
+		Lease: 600 * time.Millisecond,
+	})
 }
 
 func TestModel(t *testing.T) {

@@ -20,8 +20,9 @@ import (
 // A Store is a database that keeps queues. Its methods may be called at once; their errors follow [driver.Driver]. An
 // error that is a [*LostError] says that the claims went with the database.
 type Store interface {
-	// Change does steps, one after the other, in one transaction, in which nobody else changes the queues that they are
-	// about. All of them may be done again, as long as nothing was written for good.
+	// Change does steps, in a transaction in which nobody else changes the queues that they are about. They may be done
+	// again, as long as nothing was written for good. Of several it may do some in transactions of their own, so that a
+	// queue which another client has locked delays no other, and then tells each that failed by itself.
 	Change(ctx context.Context, steps []Step) error
 
 	// Read reads the queues that a query selects, in order of their names, and the time that they are to be judged by.
@@ -49,6 +50,9 @@ type Step struct {
 	// Do changes the queue, at a time that is no later than that of the change, in microseconds of the store's clock.
 	// New tickets are at least the stamp. What it has changed is written, also if it was told no.
 	Do func(now, stamp int64, q *driver.Queue)
+
+	// Fail is told the error of this step alone, where others of the same call may have been done. Only of several steps.
+	Fail func(err error)
 }
 
 // A Named is the queue of a name.
@@ -98,6 +102,10 @@ func (d *Driver) change(ctx context.Context, steps ...Step) error {
 			s.Do(now, stamp, q)
 			woken[i] = q.Wake(now)
 		}
+		steps[i].Fail = func(err error) {
+			woken[i] = nil // what woke them is not known to be written
+			s.Fail(err)
+		}
 	}
 	if err := d.store.Change(ctx, steps); err != nil {
 		return err
@@ -108,7 +116,7 @@ func (d *Driver) change(ctx context.Context, steps ...Step) error {
 
 // Enter is [driver.Driver.Enter].
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
-	failed := d.change(ctx, Step{c.Name, func(now, stamp int64, q *driver.Queue) { p, err = q.Enter(now, stamp, c) }})
+	failed := d.change(ctx, Step{Name: c.Name, Do: func(now, stamp int64, q *driver.Queue) { p, err = q.Enter(now, stamp, c) }})
 	if failed != nil {
 		return driver.Place{}, failed
 	}
@@ -126,7 +134,11 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		steps := make([]Step, len(batch))
 		for i := range steps {
 			c := cs[from+i]
-			steps[i] = Step{c.Name, func(now, _ int64, q *driver.Queue) { batch[i].TTL, batch[i].Err = q.Renew(now, c) }}
+			steps[i] = Step{
+				Name: c.Name,
+				Do:   func(now, _ int64, q *driver.Queue) { batch[i].TTL, batch[i].Err = q.Renew(now, c) },
+				Fail: func(err error) { batch[i] = driver.Renewal{Err: gone(err)} },
+			}
 		}
 		if err := d.change(ctx, steps...); err != nil {
 			for i := range batch {
@@ -139,7 +151,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 
 // Leave is [driver.Driver.Leave].
 func (d *Driver) Leave(ctx context.Context, l *driver.Departure) (err error) {
-	failed := d.change(ctx, Step{l.Claim.Name, func(now, _ int64, q *driver.Queue) { err = q.Leave(now, l) }})
+	failed := d.change(ctx, Step{Name: l.Claim.Name, Do: func(now, _ int64, q *driver.Queue) { err = q.Leave(now, l) }})
 	if failed != nil {
 		return gone(failed)
 	}
@@ -148,7 +160,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) (err error) {
 
 // Break is [driver.Breaker.Break].
 func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {
-	failed := d.change(ctx, Step{b.Name, func(now, _ int64, q *driver.Queue) { s, err = q.Break(now, b.Ticket) }})
+	failed := d.change(ctx, Step{Name: b.Name, Do: func(now, _ int64, q *driver.Queue) { s, err = q.Break(now, b.Ticket) }})
 	if failed != nil {
 		return driver.Standing{}, failed
 	}
