@@ -18,12 +18,16 @@ type answer []rueidis.RedisMessage
 var errOther = errors.New("redis answered another request than this one: the connection is not to be trusted")
 
 // read takes an answer apart and makes sure that it is the one to this request.
-func (d *Driver) read(ctx context.Context, r rueidis.RedisResult, q request) (answer, error) {
+func (d *Driver) read(ctx context.Context, r rueidis.RedisResult, s *script, q request) (answer, error) {
 	if r.NonRedisError() != nil {
 		d.down.Store(true)
 	}
 	m, err := r.ToMessage()
 	if err = d.explain(ctx, err); errors.Is(err, driver.ErrForeign) {
+		keys := s.keys(q.key)
+		if wrongType(r) { // a script looks at the first key's type itself
+			return nil, fmt.Errorf("%w: key %q is of another type than stile's", driver.ErrForeign, keys[len(keys)-1])
+		}
 		return nil, foreignKey(q.key, "string")
 	}
 	if err != nil {
@@ -63,6 +67,11 @@ func (a answer) quick() (ticket int64, ok bool) {
 	}
 	ticket, err := strconv.ParseInt(after, 10, 64)
 	return ticket, err == nil && ticket > waitingTicket
+}
+
+func wrongType(r rueidis.RedisResult) bool {
+	refusal, ok := rueidis.IsRedisErr(r.Error())
+	return ok && strings.HasPrefix(refusal.Error(), "WRONGTYPE")
 }
 
 func foreignKey(key, kind string) error {

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,23 +15,42 @@ type request struct {
 	args    []string
 }
 
-// run runs a script and returns its answer, without the part that says whose it is.
-func (d *Driver) run(ctx context.Context, s *script, q request) (answer, error) {
-	return d.runOn(ctx, d.client, s, q)
+// primary returns the address of the server that the client's requests go to, where that can become another.
+func (d *Driver) primary() string {
+	if d.client.Mode() == rueidis.ClientModeSentinel {
+		for addr := range d.client.Nodes() {
+			return addr
+		}
+	}
+	return ""
 }
 
-// runOn is run on a client, or one connection of it.
-func (d *Driver) runOn(ctx context.Context, on rueidis.CoreClient, s *script, q request) (answer, error) {
+// deposed returns an error if the server at an address, which had a request, is not the primary any more. One that stood
+// still with the request, and goes on when another is the primary, answers as if it were one still: nobody else heeds
+// what it grants or keeps.
+func (d *Driver) deposed(at string) error {
+	if now := d.primary(); now != at {
+		return driver.Unknown(driver.Unreachable(fmt.Errorf("redis at %s had the request, and %s is the primary now", at, now)))
+	}
+	return nil
+}
+
+// run runs a script and returns its answer, without the part that says whose it is.
+func (d *Driver) run(ctx context.Context, s *script, q request) (answer, error) {
 	if err := d.connected(ctx, q.key); err != nil {
 		return nil, d.explain(ctx, err)
 	}
 	bounded, release := d.bound(ctx)
 	defer release()
-	r := on.Do(bounded, d.evalsha(s, q))
+	at := d.primary()
+	r := d.client.Do(bounded, d.evalsha(s, q))
 	if noScript(r) {
-		r = on.Do(bounded, d.eval(s, q))
+		r = d.client.Do(bounded, d.eval(s, q))
 	}
-	return d.read(ctx, r, q)
+	if err := d.deposed(at); err != nil {
+		return nil, err
+	}
+	return d.read(ctx, r, s, q)
 }
 
 // setNX sets a key that is not there, and tells whether it did.
@@ -40,7 +60,11 @@ func (d *Driver) setNX(ctx context.Context, key, value string, ttl time.Duration
 	}
 	bounded, release := d.bound(ctx)
 	defer release()
+	at := d.primary()
 	r := d.client.Do(bounded, d.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis(ttl)).Build())
+	if err := d.deposed(at); err != nil {
+		return false, err
+	}
 	err := r.Error()
 	if rueidis.IsRedisNil(err) {
 		return false, nil
@@ -75,11 +99,17 @@ func (d *Driver) pipeline(ctx context.Context, s *script, part []request, each f
 	for i, q := range part {
 		cmds[i] = d.evalsha(s, q)
 	}
-	for i, r := range d.client.DoMulti(bounded, cmds...) {
+	at := d.primary()
+	answers := d.client.DoMulti(bounded, cmds...)
+	moved := d.deposed(at)
+	for i, r := range answers {
 		if noScript(r) {
 			r = d.client.Do(bounded, d.eval(s, part[i]))
 		}
-		a, err := d.read(ctx, r, part[i])
+		a, err := d.read(ctx, r, s, part[i])
+		if moved != nil {
+			a, err = nil, moved
+		}
 		each(i, a, err)
 	}
 }

@@ -23,6 +23,7 @@ type dialer struct {
 	open    map[*conn]bool
 	calls   map[*call]bool // those under way
 	looking bool           // they are looked at soon
+	last    time.Time      // when all connections were given up
 }
 
 func newDialer(timeout time.Duration) *dialer {
@@ -160,6 +161,22 @@ func (c *conn) Close() error {
 	delete(c.from.open, c)
 	c.from.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// resetEvery is how often all connections may be given up: those who are refused at the same moment mean the same ones.
+const resetEvery = 250 * time.Millisecond
+
+// reset ends all connections that there are. Calls on them have an unknown outcome.
+func (t *dialer) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.last) < resetEvery {
+		return
+	}
+	t.last = time.Now()
+	for c := range t.open {
+		c.Conn.Close()
+	}
 }
 
 // close ends all connections, and those that are being made.

@@ -66,7 +66,7 @@ func TestRefusals(t *testing.T) {
 		want                  string
 		rejected, unreachable bool
 	}{
-		{"READONLY", [][]string{{"REPLICAOF", "127.0.0.1", "1"}}, "redis is a replica here", true, false},
+		{"READONLY", [][]string{{"REPLICAOF", "127.0.0.1", "1"}}, "redis is a replica here", true, true},
 		{"MASTERDOWN", [][]string{
 			{"CONFIG", "SET", "replica-serve-stale-data", "no"},
 			{"REPLICAOF", "127.0.0.1", "1"},

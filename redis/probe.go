@@ -20,6 +20,12 @@ const minLease = 100 * time.Millisecond
 // probeWithin bounds each question that the driver asks on its own behalf.
 const probeWithin = 5 * time.Second
 
+// resp3 is the version of the protocol from which on a server can tell what it was not asked.
+const resp3 = 3
+
+var errReplica = errors.New("redis is a replica here, which accepts no writes: a failover is under way, or this is not the address of " +
+	"the primary, which redis+sentinel:// finds by itself")
+
 // probe asks every server what it can promise, gives it the scripts, and settles how to talk to it. The error says that
 // no server answered.
 func (d *Driver) probe(ctx context.Context) error {
@@ -47,10 +53,11 @@ func (d *Driver) probe(ctx context.Context) error {
 		return d.explain(ctx, errs[0])
 	}
 	if len(found) == 0 {
-		return d.refused("READONLY every server that answers is a replica")
+		return driver.Refused(driver.Unreachable(errReplica))
 	}
 	oldest := slices.MinFunc(found, func(a, b *facts) int { return a.version - b.version }).version
 	d.sharded = oldest >= 7 && d.client.Mode() == rueidis.ClientModeCluster
+	d.mute = slices.ContainsFunc(found, func(f *facts) bool { return !f.tells })
 	d.scripts = newScripts(oldest >= 7, d.sharded)
 	d.traits = d.promise(found)
 	d.preload(ctx, nodes)
@@ -75,6 +82,7 @@ type facts struct {
 	info     map[string]string // empty if the server does not tell
 	fsync    string            // "" if the server does not tell
 	replicas int
+	tells    bool // of changes of keys
 }
 
 func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
@@ -83,6 +91,7 @@ func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
 		b.Info().Build(),
 		b.ConfigGet().Parameter("appendfsync").Build(),
 		b.Arbitrary("HELLO").Build(),
+		b.Arbitrary("CLIENT", "TRACKING", "?").Build(), // an error in any case, which says whether it is one of rights
 	)
 	f := &facts{info: map[string]string{}}
 	text, err := r[0].ToString()
@@ -103,7 +112,13 @@ func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
 	if config, err := r[1].AsStrMap(); err == nil {
 		f.fsync = config["appendfsync"]
 	}
-	if hello, err := r[2].AsMap(); err == nil && version == "" {
+	hello, err := r[2].AsMap()
+	if proto := hello["proto"]; err == nil {
+		n, _ := proto.AsInt64()
+		refusal, ok := rueidis.IsRedisErr(r[3].Error())
+		f.tells = n >= resp3 && ok && strings.Contains(refusal.Error(), "syntax error")
+	}
+	if err == nil && version == "" {
 		v, role := hello["version"], hello["role"]
 		version, _ = v.ToString()
 		f.role, _ = role.ToString()

@@ -42,6 +42,7 @@ type Driver struct {
 
 	prefix  string
 	sharded bool // a cluster whose channels are on one server each
+	mute    bool // the servers cannot tell of changes of keys
 	scripts *scripts
 	traits  driver.Traits
 	mail    *mail

@@ -54,6 +54,9 @@ func openRedlock(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		at := a.At(scheme, host)
 		nodes = append(nodes, quorum.Node{Name: host, Open: func(ctx context.Context) (driver.Driver, error) {
 			d, err := Open(ctx, at)
+			if errors.Is(err, errReplica) {
+				return nil, driver.Refused(errReplica) // not for now: each server of a quorum is named, and stands for itself
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -126,7 +129,7 @@ func (v *voter) Report(ctx context.Context) (*quorum.Report, error) {
 	case f.info["run_id"] == "":
 		return nil, driver.Refused(fmt.Errorf("redis does not let %s run INFO, by which it is known when it was started", v.d.who()))
 	case f.role == "slave":
-		return nil, driver.Refused(driver.Unreachable(errors.New("redis is a replica here, which has no vote")))
+		return nil, driver.Refused(driver.Unreachable(errReplica))
 	}
 	var up int64
 	if _, err := fmt.Sscan(f.info["uptime_in_seconds"], &up); err != nil {

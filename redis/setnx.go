@@ -29,7 +29,7 @@ type SetNX struct {
 	last    atomic.Int64 // ticket
 
 	mu      sync.Mutex
-	waiting map[string]*waiter // by claim
+	endless map[string]time.Time // since when a claim waits for a key that never expires, by the claim's id
 }
 
 var _ interface {
@@ -53,14 +53,14 @@ func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 // newSetNX makes a driver over the connections of another, which it owns from now on.
 func newSetNX(d *Driver, prefix string) *SetNX {
 	d.prefix = prefix
-	return &SetNX{d: d, layout: layoutSetNX, scripts: newSetNXScripts(""), tracker: d.tracker, waiting: map[string]*waiter{}}
+	return &SetNX{d: d, layout: layoutSetNX, scripts: newSetNXScripts(""), tracker: d.tracker, endless: map[string]time.Time{}}
 }
 
 // Traits is [driver.Driver].
 func (s *SetNX) Traits() driver.Traits {
 	t := s.d.traits
 	t.Ordered, t.Shared, t.Permits, t.Fencing = false, false, false, driver.NoFencing
-	if s.d.client.Mode() == rueidis.ClientModeCluster {
+	if s.d.mute || s.d.client.Mode() == rueidis.ClientModeCluster {
 		t.Wake = "poll"
 	}
 	t.Notes = append(slices.Clone(t.Notes),
@@ -130,22 +130,18 @@ func (s *SetNX) enter(ctx context.Context, c *driver.Claim, script *script, more
 	}
 	ttl, delay := millis(c.TTL), millis(c.Delay)
 	begin, end := valueOf(c)
-	on, bell := rueidis.CoreClient(s.d.client), (<-chan struct{})(nil)
-	if c.Ticket == waitingTicket && !c.Try {
-		on, bell = s.tracker.through(ctx, s.key(c.Name))
-	}
-	a, err := s.d.runOn(ctx, on, script, request{s.key(c.Name), c.ID, append([]string{
+	a, err := s.d.run(ctx, script, request{s.key(c.Name), c.ID, append([]string{
 		c.ID, number(c.Ticket), number(ttl + delay), begin, end, number(ttl), number(delay), c.Client, driver.EncodeName(c.Owner), reclaim,
 	}, more...)})
 	if err != nil {
 		return driver.Place{}, err
 	}
 	if ticket, ok := a.quick(); ok {
-		s.waits(c, nil)
+		s.over(c)
 		return driver.Place{Ticket: ticket, Holds: true, TTL: time.Duration(ttl) * time.Millisecond}, nil
 	}
 	if a.number(1) == 1 {
-		s.waits(c, nil)
+		s.over(c)
 		return driver.Place{Ticket: a.number(0), Holds: true, TTL: a.span(2)}, nil
 	}
 	p := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1}
@@ -156,7 +152,8 @@ func (s *SetNX) enter(ctx context.Context, c *driver.Claim, script *script, more
 		p.Blocker = blockers[0]
 	}
 	left := time.Duration(a.number(2)) * time.Millisecond
-	if !c.Try && s.waits(c, &waiter{bell: bell, left: left}) > max(c.TTL, c.Wait) {
+	if !c.Try && s.endures(c, left) > max(c.TTL, c.Wait) {
+		s.over(c) // the claim has its answer, and does not come again
 		return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it", driver.ErrForeign, s.key(c.Name))
 	}
 	p.Retry = max(0, left)
@@ -181,7 +178,7 @@ func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 
 // Leave is one round trip.
 func (s *SetNX) Leave(ctx context.Context, l *driver.Departure) error {
-	s.waits(l.Claim, nil)
+	s.over(l.Claim)
 	c := l.Claim
 	head := ""
 	if begin, end := valueOf(c); c.Delay == 0 {

@@ -196,9 +196,7 @@ func TestSetNXDocumentedRights(t *testing.T) {
 	told := make(chan driver.Place, 1)
 	go func() { told <- await(t, d, b) }()
 	servertest.Until(t, "the server tells of the key", func() bool {
-		d.tracker.mu.Lock()
-		defer d.tracker.mu.Unlock()
-		return d.tracker.bells["name"] != nil && d.tracker.deaf.IsZero()
+		return d.tracker.expects("name")
 	})
 	leave(t, d, a)
 	<-told

@@ -44,9 +44,7 @@ func TestSetNXBehindSentinel(t *testing.T) {
 	told := make(chan driver.Place, 1)
 	go func() { told <- await(t, d, claim("name", "ours")) }()
 	servertest.Until(t, "the server tells of the key", func() bool {
-		d.tracker.mu.Lock()
-		defer d.tracker.mu.Unlock()
-		return d.tracker.bells["name"] != nil
+		return d.tracker.expects("name")
 	})
 	start := time.Now()
 	set.Primary.Redis(foreignUnlock("name", "theirs"))

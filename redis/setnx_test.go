@@ -62,9 +62,7 @@ func TestSetNXExcludesOthers(t *testing.T) {
 	told := make(chan driver.Place, 1)
 	go func() { told <- await(t, d, claim("order {42}", "next")) }()
 	servertest.Until(t, "the server tells of the key", func() bool {
-		d.tracker.mu.Lock()
-		defer d.tracker.mu.Unlock()
-		return d.tracker.bells["order {42}"] != nil
+		return d.tracker.expects("order {42}")
 	})
 	start := time.Now()
 	s.Redis(foreignUnlock("order {42}", "\x00theirs"))
@@ -166,8 +164,9 @@ func TestSetNXListsItsOwn(t *testing.T) {
 func TestSetNXWithoutTracking(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
-	s.Redis([]string{"ACL", "SETUSER", "plain", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"})
+	s.Redis([]string{"ACL", "SETUSER", "plain", "on", ">secret", "~*", "&*", "+@all"})
 	d := openSetNX(t, "redis://plain:secret@"+s.Addr)
+	s.Redis([]string{"ACL", "SETUSER", "plain", "-client|tracking"}) // where it is so from the first, it is not asked
 	holder := claim("deaf", "holder")
 	enter(t, d, holder)
 	told := make(chan driver.Place, 1)
@@ -201,9 +200,7 @@ func TestSetNXSurvivesRestart(t *testing.T) {
 		}
 	}()
 	servertest.Until(t, "the waiter waits", func() bool {
-		d.tracker.mu.Lock()
-		defer d.tracker.mu.Unlock()
-		return d.tracker.bells["restart"] != nil
+		return d.tracker.expects("restart")
 	})
 	s.Restart() // with nothing on disk: the lock is gone
 	if p := <-told; !p.Holds {

@@ -139,7 +139,7 @@ func (s *compared) Leave(ctx context.Context, l *driver.Departure) error {
 	if p == nil {
 		return s.SetNX.Leave(ctx, l)
 	}
-	s.waits(c, nil)
+	s.over(c)
 	q := command{s.key(c.Name), "CAD", []string{p.value}}
 	if l.Keep > 0 {
 		kept := "stile1-left" + strings.TrimPrefix(p.value, "stile1")
@@ -189,7 +189,7 @@ func (d *Driver) compares(ctx context.Context, r rueidis.RedisResult, q command)
 	if r.NonRedisError() != nil {
 		d.down.Store(true)
 	}
-	if refusal, ok := rueidis.IsRedisErr(r.Error()); ok && strings.HasPrefix(refusal.Error(), "WRONGTYPE") {
+	if wrongType(r) {
 		return fmt.Errorf("%w: key %q is not a string", driver.ErrForeign, q.key)
 	}
 	n, err := r.AsInt64()

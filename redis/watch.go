@@ -2,10 +2,8 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -70,34 +68,4 @@ func (d *Driver) untilExpiry(ctx context.Context, name string) (next time.Durati
 		}
 	}
 	return next, nil
-}
-
-// bell returns a channel that is closed when a key has changed since; nil if the server does not tell.
-func (t *tracker) bell(ctx context.Context, key string) (<-chan struct{}, error) {
-	bounded, release := t.d.bound(ctx)
-	defer release()
-	for again := true; ; again = false {
-		conn := t.listen(bounded)
-		if conn == nil {
-			return nil, nil //nolint:nilnil // a nil channel is an answer
-		}
-		bell := t.bellOf(key)
-		err := conn.Do(bounded, conn.B().Type().Key(key).Build()).Error()
-		if err == nil {
-			return bell, nil
-		}
-		if _, refused := errors.AsType[*rueidis.RedisError](err); refused || !again || bounded.Err() != nil {
-			return nil, t.d.explain(bounded, err)
-		}
-		t.forget(conn) // the bells ring a moment before the connection is known to be lost
-	}
-}
-
-// forget makes the next look use another connection.
-func (t *tracker) forget(conn rueidis.DedicatedClient) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.conn == conn {
-		t.conn = nil
-	}
 }

@@ -114,7 +114,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 	d := open(t, "redis://"+s.Addr)
 	told := watching(t, d, "name")
 	d.tracker.mu.Lock()
-	conn := d.tracker.conn
+	conn := d.tracker.ear.conn
 	d.tracker.mu.Unlock()
 	id, err := conn.Do(timely(t), conn.B().ClientId().Build()).AsInt64()
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 // To lose a reply: Freeze(false, true), wait until the server has applied the request, then Cut.
 type Proxy struct {
 	Addr   string // what clients connect to
-	target string
 	listen net.Listener
 
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond
+	target   string
 	requests bool // held back
 	replies  bool
 	cut      bool // connections are ended as soon as they come
@@ -137,13 +137,14 @@ func (p *Proxy) accept(work *sync.WaitGroup) {
 		if err != nil {
 			return
 		}
-		server, err := net.DialTimeout("tcp4", p.target, dialWithin)
+		target := p.Target()
+		server, err := net.DialTimeout("tcp4", target, dialWithin)
 		if err != nil {
 			client.Close()
 			continue
 		}
 		p.mu.Lock()
-		if p.cut || p.closed {
+		if p.cut || p.closed || p.target != target {
 			p.mu.Unlock()
 			client.Close()
 			server.Close()

@@ -125,7 +125,31 @@ func RedisSentinel(t TB) *Sentinels {
 		list, _ := set.Sentinel.Redis([]string{"SENTINEL", "REPLICAS", set.Name}).([]any)
 		return len(list) == 1
 	})
+	set.Settle(t)
 	return set
+}
+
+// Settle waits until the replica has all that the primary has, and the Sentinel knows that their link is up: a Sentinel
+// does not promote a replica that it believes to be cut off, and what the replica lacks is lost in a failover.
+func (set *Sentinels) Settle(t TB) {
+	t.Helper()
+	Until(t, "the replica has all that the primary has", func() bool {
+		return set.Replica.RedisInfo("master_link_status") == "up" &&
+			set.Replica.RedisInfo("slave_repl_offset") == set.Primary.RedisInfo("master_repl_offset")
+	})
+	Until(t, "the sentinel knows that the link is up", func() bool {
+		list, _ := set.Sentinel.Redis([]string{"SENTINEL", "REPLICAS", set.Name}).([]any)
+		if len(list) != 1 {
+			return false
+		}
+		fields, _ := list[0].([]any)
+		for i := 0; i+1 < len(fields); i += 2 {
+			if fields[i] == "master-link-status" {
+				return fields[i+1] == "ok"
+			}
+		}
+		return false
+	})
 }
 
 // RedisCluster starts a cluster of three primaries that serve all slots, and returns when each of them says so.

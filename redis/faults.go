@@ -1,0 +1,142 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+// A fault is an error that the server answers, and what it means. The scripts write once and last, and the server looks
+// whether it may before it runs a command, so what a server answers with an error was not applied. A proxy between
+// can tell less.
+type fault struct {
+	code    string // the answer's first word; "" if any
+	phrase  string // what the answer contains; "" if anything
+	says    string // for people; %s is who asks
+	verdict verdict
+	stale   bool // the connection leads to where no requests belong any more, so it is given up
+}
+
+// A verdict is for how long a fault lasts, and what it says of the request.
+type verdict int
+
+const (
+	forEver  verdict = iota // refused, and the next one who asks is refused too, until a person does something
+	forNow                  // refused, and the same request may be answered a moment later
+	notStile                // a value stands there that is not stile's
+	doubtful                // said by somebody between, who does not know what the server did
+)
+
+// faults are in the order in which they are looked for.
+var faults = []fault{
+	{phrase: "data string too short", verdict: notStile}, // a script found less than a queue
+	{code: "WRONGTYPE", verdict: notStile},
+
+	{code: "LOADING", says: "redis is still reading its data", verdict: forNow},
+	{code: "BUSY", says: "redis is busy with another's script", verdict: forNow},
+	{code: "NOREPLICAS", says: "redis has too few replicas in step to accept writes", verdict: forNow},
+	{phrase: "max number of clients reached", says: "redis has as many connections as it takes: raise maxclients", verdict: forNow},
+
+	{code: "READONLY", says: "redis is a replica here, which accepts no writes: a failover is under way, or this is not the address of the primary, which redis+sentinel:// finds by itself", verdict: forNow, stale: true},
+	{code: "MASTERDOWN", says: "redis is a replica that has lost its primary", verdict: forNow, stale: true},
+
+	{code: "CLUSTERDOWN", says: "the redis cluster does not serve this name at the moment", verdict: forNow},
+	{code: "TRYAGAIN", says: "the redis cluster is moving this name to another server", verdict: forNow},
+	{code: "ASK", says: "the redis cluster is moving this name to another server", verdict: forNow},
+	{code: "MOVED", says: "redis is a cluster here: use redis+cluster://"},
+
+	{code: "MISCONF", says: "redis accepts no writes, since it cannot save its data"},
+	{code: "OOM", says: "redis has no memory left for a new claim: raise maxmemory, or free some"},
+
+	{code: "WRONGPASS", says: "redis does not accept %s with this password"},
+	{phrase: "invalid password", says: "redis does not accept %s with this password"},
+	{code: "NOAUTH", says: "redis asks for a password: put it in the URL as redis://user:password@host"},
+	{code: "NOPERM", says: noRight},
+	{phrase: "ACL failure", says: noRight},
+	{phrase: "has no permissions", says: noRight},
+	{phrase: "can't run this command", says: noRight},
+	{phrase: "can't access", says: noRight},
+	{phrase: "DB index is out of range", says: "redis has no database of this number"},
+
+	{phrase: "no upstream host", says: "the proxy before redis reaches no server", verdict: forNow},
+	{phrase: "upstream", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{phrase: "Connection timed out", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{phrase: "Connection reset by peer", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{phrase: "Connection refused", says: "the proxy before redis reaches no server", verdict: forNow},
+
+	{says: "redis refused the request"},
+}
+
+const noRight = "redis does not let %s do this; the package documentation of redis lists the rights"
+
+// faultOf returns the fault that a text is, which always is one.
+func faultOf(text string) *fault {
+	code, _, _ := strings.Cut(text, " ")
+	for i := range faults {
+		f := &faults[i]
+		if (f.code == "" || f.code == code) && strings.Contains(text, f.phrase) {
+			return f
+		}
+	}
+	return &faults[len(faults)-1]
+}
+
+// refused explains an error that the server answered.
+func (d *Driver) refused(text string) error {
+	text = d.presentable(text)
+	f := faultOf(text)
+	says := f.says
+	if strings.Contains(says, "%s") {
+		says = fmt.Sprintf(says, d.who())
+	}
+	err := fmt.Errorf("%s (%s)", says, text)
+	if f.stale {
+		d.strays()
+	}
+	switch f.verdict {
+	case forNow:
+		return driver.Refused(driver.Unreachable(err))
+	case notStile:
+		return driver.ErrForeign
+	case doubtful:
+		return driver.Unreachable(err)
+	}
+	return driver.Refused(err)
+}
+
+// presentable leaves out of a server's error what is secret, or helps nobody.
+func (d *Driver) presentable(text string) string {
+	text, _, _ = strings.Cut(text, ", with args beginning with") // which may be a password
+	text, _, _ = strings.Cut(text, " script: ")                  // and a digest and a line
+	text = strings.Join(strings.Fields(text), " ")
+	for _, secret := range d.secret {
+		text = strings.ReplaceAll(text, secret, "…")
+	}
+	return text
+}
+
+// forbids reports whether an error is the server's no that does not pass.
+func forbids(err error) bool {
+	refusal, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && faultOf(refusal.Error()).verdict == forEver
+}
+
+// strays gives all connections up: the address has moved away from where they lead, or the server there is not the
+// primary any more, which a connection that is kept would never find out. The next request is sent on a new one. The
+// caller's own client keeps its connections.
+func (d *Driver) strays() {
+	if d.dialer != nil && d.client != nil {
+		d.down.Store(true)
+		d.dialer.reset()
+	}
+}
+
+func (d *Driver) who() string {
+	if d.user == "" {
+		return "the default user"
+	}
+	return fmt.Sprintf("user %q", d.user)
+}

@@ -1,0 +1,208 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	deafFor    = 30 * time.Second       // until the server is asked again whether it tells
+	lookAround = 100 * time.Millisecond // between looks whether the primary is another
+)
+
+// noKey is what the server says is left of a key that it does not have.
+const noKey = -2
+
+// A tracker has the server tell of changes of keys (CLIENT TRACKING), on a connection of its own. It only reads: whoever
+// takes a lock does so on the client, which is tied to the present primary, and the tracker's connection is not.
+//
+//	            made                     refused
+//	listening ◄────── silent ───────────────────────► deaf
+//	    │               ▲ ▲                             │
+//	    └───────────────┘ └─────────────────────────────┘
+//	 lost, or the primary is another       deafFor is over
+//
+// Only the server's refusal of the command makes a tracker deaf. A connection that could not be made says nothing of
+// the server, and the next one who looks tries again.
+type tracker struct {
+	d *Driver
+
+	mu   sync.Mutex
+	ear  *ear      // the tracker listens on it; nil if it is silent or deaf
+	deaf time.Time // until when it is deaf
+}
+
+// An ear is a connection on which the server tells.
+type ear struct {
+	conn    rueidis.DedicatedClient
+	ctx     context.Context // ends when the connection is given up
+	giveUp  context.CancelFunc
+	primary string                   // the address that it goes to; "" where there is no other
+	bells   map[string]chan struct{} // by key; nil once the connection is given up; guarded by the tracker's mu
+}
+
+func newTracker(d *Driver) *tracker { return &tracker{d: d} }
+
+// look returns how many milliseconds are left of a key, negative if it never expires, and a channel that is closed when
+// it has changed since; nil if the server does not tell.
+func (t *tracker) look(ctx context.Context, key string) (left int64, bell <-chan struct{}, err error) {
+	bounded, release := t.d.bound(ctx)
+	defer release()
+	r, bell, err := t.ask(bounded, key, t.d.client.B().Pttl().Key(key).Build().Pin())
+	if bell == nil && err == nil {
+		r = t.d.client.Do(bounded, t.d.client.B().Pttl().Key(key).Build())
+	}
+	if err == nil {
+		left, err = r.AsInt64()
+	}
+	return left, bell, err
+}
+
+// bell returns a channel that is closed when a key has changed since; nil if the server does not tell.
+func (t *tracker) bell(ctx context.Context, key string) (<-chan struct{}, error) {
+	bounded, release := t.d.bound(ctx)
+	defer release()
+	r, bell, err := t.ask(bounded, key, t.d.client.B().Type().Key(key).Build().Pin())
+	if bell != nil && err == nil {
+		err = r.Error()
+	}
+	return bell, t.d.explain(bounded, err)
+}
+
+// ask sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
+// sent, if there is no such place. What fails because the connection is lost is asked once more on another.
+func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (r rueidis.RedisResult, bell <-chan struct{}, err error) {
+	for range 2 {
+		e := t.listen(ctx)
+		if e == nil {
+			return rueidis.RedisResult{}, nil, nil
+		}
+		bell = t.bellOf(e, key) // before the look, so that no change falls between
+		r = t.read(ctx, e, cmd)
+		if err = r.NonRedisError(); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return r, bell, err
+}
+
+// read sends a command on an ear, as long as the ear is good. One that has failed is given up.
+func (t *tracker) read(ctx context.Context, e *ear, cmd rueidis.Completed) rueidis.RedisResult {
+	joined, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)()
+	r := e.conn.Do(joined, cmd)
+	if r.NonRedisError() != nil && ctx.Err() == nil {
+		t.forget(e)
+	}
+	return r
+}
+
+// bellOf returns the bell of a key on an ear; one that has rung, if nothing is heard on the ear any more.
+func (t *tracker) bellOf(e *ear, key string) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	bell := e.bells[key]
+	if bell == nil {
+		bell = make(chan struct{})
+		if e.bells == nil {
+			close(bell)
+			return bell
+		}
+		e.bells[key] = bell
+	}
+	return bell
+}
+
+// listen returns the connection on which the server tells, or nil if there is none.
+func (t *tracker) listen(ctx context.Context) *ear {
+	t.mu.Lock()
+	e, deaf := t.ear, time.Now().Before(t.deaf)
+	t.mu.Unlock()
+	if e != nil || deaf || t.d.mute || t.d.client.Mode() == rueidis.ClientModeCluster {
+		return e
+	}
+	e = &ear{bells: map[string]chan struct{}{}, primary: t.d.primary()}
+	conn, release := t.d.client.Dedicate()
+	e.conn = conn
+	e.ctx, e.giveUp = context.WithCancel(t.d.ctx)
+	lost := conn.SetOnInvalidations(func(keys []rueidis.RedisMessage) { t.changed(e, keys) })
+	err := conn.Do(ctx, conn.B().ClientTracking().On().Build()).Error()
+	t.mu.Lock()
+	if err == nil && t.ear == nil && t.d.primary() == e.primary && t.d.spawn(func() { t.keep(e, lost, release) }) {
+		t.ear = e
+		t.mu.Unlock()
+		return e
+	}
+	other := t.ear // made by another at the same time
+	if other == nil && forbids(err) {
+		t.deaf = time.Now().Add(deafFor)
+	}
+	t.mu.Unlock()
+	e.giveUp()
+	conn.Close()
+	release()
+	return other
+}
+
+// keep waits until the connection is lost or given up, or goes to a server that is not the primary any more: that one may
+// stand still, or tell of a key what is true there only.
+func (t *tracker) keep(e *ear, lost <-chan error, release func()) {
+	var moves <-chan time.Time
+	if e.primary != "" {
+		look := time.NewTicker(lookAround)
+		defer look.Stop()
+		moves = look.C
+	}
+	for there := true; there; {
+		select {
+		case <-moves:
+			there = t.d.primary() == e.primary
+		case <-lost: //nolint:errcheck // how it was lost is no matter
+			there = false
+		case <-e.ctx.Done():
+			there = false
+		}
+	}
+	t.forget(e)
+	e.conn.Close()
+	release()
+}
+
+// forget gives an ear up, and rings for all keys: nobody tells of them any more.
+func (t *tracker) forget(e *ear) {
+	e.giveUp()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ear == e {
+		t.ear = nil
+	}
+	e.ringAll()
+	e.bells = nil
+}
+
+// changed tells those who wait for keys; for all, if none are named.
+func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if keys == nil {
+		e.ringAll()
+	}
+	for _, k := range keys {
+		if key, err := k.ToString(); err == nil && e.bells[key] != nil {
+			close(e.bells[key])
+			delete(e.bells, key)
+		}
+	}
+}
+
+// ringAll rings for all keys. The caller holds the tracker's mu.
+func (e *ear) ringAll() {
+	for _, bell := range e.bells {
+		close(bell)
+	}
+	clear(e.bells)
+}
