@@ -136,7 +136,12 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 }
 
 // A count is what the votes of a round come to.
-type count struct{ granted, refused, gone, foreign, failed, left int }
+type count struct {
+	granted, refused, gone, foreign, left int
+
+	failed int // that could not answer
+	denied int // of these, those that said no to the request itself, and will again
+}
 
 func (d *Driver) count(votes []vote) (c count) {
 	for i := range votes {
@@ -149,6 +154,9 @@ func (d *Driver) count(votes []vote) (c count) {
 			c.foreign++
 		case v.err != nil:
 			c.failed++
+			if v.denied() {
+				c.denied++
+			}
 		case v.place.Holds:
 			c.granted++
 		default:
@@ -292,8 +300,13 @@ func (d *Driver) still(votes []vote, c count, err error) (driver.Place, error) {
 	return driver.Place{}, d.short(votes, c)
 }
 
-// short is the error when too few nodes answered.
+// short is the error when too few nodes answered. Where so many deny the request itself, such as for want of memory or of
+// a right, that a majority cannot be had until somebody does something about it, the nodes can be reached all the same.
 func (d *Driver) short(votes []vote, c count) error {
+	if c.denied > len(d.nodes)-d.need {
+		i := slices.IndexFunc(votes, func(v vote) bool { return v.denied() })
+		return fmt.Errorf("%d of %d nodes refuse, and a majority is %d: %w", c.denied, len(d.nodes), d.need, d.nodes[i].says(strip(votes[i].err)))
+	}
 	answered := c.granted + c.refused + c.gone
 	for i, v := range votes {
 		if v.came && v.err != nil && !v.gone() {

@@ -11,17 +11,25 @@ import (
 type holding struct {
 	claim driver.Claim // with the ticket that it has; does not change
 
-	missing []int       // nodes to repair; guarded by the driver's mu, as the rest
-	repair  *time.Timer // nil if none is due
+	missing []int        // nodes to repair; guarded by the driver's mu, as the rest
+	absent  map[int]bool // nodes that certainly do not have it: they need not be asked to let it go
+	repair  *time.Timer  // nil if none is due
 }
 
 // hold notes that a claim holds. The caller holds mu.
 func (d *Driver) hold(c *driver.Claim, ticket int64) *holding {
 	d.release(c.ID)
-	h := &holding{claim: *c}
+	h := &holding{claim: *c, absent: map[int]bool{}}
 	h.claim.Ticket = ticket
 	d.held[c.ID] = h
 	return h
+}
+
+// lacks reports whether a node certainly does not have a claim, which may be leaving.
+func (d *Driver) lacks(h *holding, i int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return h != nil && h.absent[i]
 }
 
 // release notes that a claim does not hold. The caller holds mu.
@@ -52,6 +60,9 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if v.err == nil || driver.NotApplied(v.err) {
+		h.absent[i] = true // also for a claim that is leaving
+	}
 	if d.held[h.claim.ID] != h || d.ended {
 		return
 	}
@@ -74,6 +85,9 @@ func (d *Driver) repair(h *holding) {
 	h.missing, h.repair = nil, nil
 	if d.held[h.claim.ID] != h || len(nodes) == 0 {
 		return
+	}
+	for _, i := range nodes {
+		delete(h.absent, i)
 	}
 	claim := h.claim
 	claim.Try, claim.Reclaim, claim.Ticket = true, false, 0

@@ -21,10 +21,15 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		claim.Ticket = 0
 	}
 	d.mu.Lock()
+	held := d.held[claim.ID]
 	d.release(claim.ID)
 	names := d.names(&claim)
 	r, err := d.askLocked(d.timeout(claim.TTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
-		store, err := n.reachable()
+		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
+		if d.lacks(held, n.index) {
+			ask = n.reachable
+		}
+		store, err := ask()
 		if err != nil {
 			return driver.Place{}, err
 		}

@@ -26,7 +26,8 @@ type server struct {
 	wrong   time.Duration // of the clock
 	slow    time.Duration // how long a report takes, which reads the clock at its end
 	starts  int64
-	votes   int // that were asked for
+	votes   int   // that were asked for
+	refuse  error // what a vote ends with; nil if it is given
 }
 
 func newServer(id string) *server {
@@ -88,7 +89,11 @@ func (m *member) Vote(ctx context.Context, c *driver.Claim, least int64) (driver
 	own.Try = true
 	m.s.mu.Lock()
 	m.s.votes++
+	refuse := m.s.refuse
 	m.s.mu.Unlock()
+	if refuse != nil {
+		return driver.Place{}, refuse
+	}
 	if own.Ticket == 1 {
 		own.Ticket = 0
 	}

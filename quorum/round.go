@@ -21,6 +21,11 @@ type vote struct {
 // unknown reports whether the request may have been applied although the answer does not say so.
 func (v *vote) unknown() bool { return v.came && v.err != nil && !driver.NotApplied(v.err) }
 
+// denied reports whether the node said no to the request, and will to the next one like it.
+func (v *vote) denied() bool {
+	return v.came && v.err != nil && !v.gone() && driver.OutcomeOf(v.err) == driver.OutcomeRefused && !driver.IsUnreachable(v.err)
+}
+
 func (v *vote) gone() bool { return v.came && errors.Is(v.err, driver.ErrGone) }
 
 // A round is one question that is put to all nodes at once. It is decided when the answers that are there settle it;

@@ -103,11 +103,36 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		d.cancel()
 		return nil, err
 	}
+	if err := d.isCluster(ctx, a.Scheme); err != nil {
+		d.Close()
+		return nil, err
+	}
 	if err := d.probe(ctx); err != nil {
 		d.Close()
 		return nil, err
 	}
 	return d, nil
+}
+
+// isCluster makes sure that the client of a cluster is one: with a single host the library makes the client of one server
+// where that does not tell of the others, and most names are not on it.
+func (d *Driver) isCluster(ctx context.Context, scheme string) error {
+	if !strings.HasSuffix(scheme, "+cluster") || d.client.Mode() == rueidis.ClientModeCluster {
+		return nil
+	}
+	ask, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	for _, about := range []string{"SLOTS", "SHARDS"} {
+		err := d.client.Do(ask, d.client.B().Arbitrary("CLUSTER", about).Build()).Error()
+		refusal, refused := errors.AsType[*rueidis.RedisError](err)
+		switch {
+		case refused && strings.Contains(refusal.Error(), "cluster support disabled"):
+			return driver.Refused(fmt.Errorf("redis is no cluster here: use %s://", strings.TrimSuffix(scheme, "+cluster")))
+		case err != nil:
+			return d.explain(ctx, err)
+		}
+	}
+	return driver.Unsent(driver.Unreachable(errors.New("redis did not say which servers the cluster has")))
 }
 
 // connect makes a client. Its library takes no context, so the dialer is closed if ctx ends first.

@@ -82,26 +82,11 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// documented returns the rights that the package's documentation lists.
-func documented(t *testing.T) []string {
-	t.Helper()
-	text, err := os.ReadFile("redis.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "ACL SETUSER locks on >… ")
-	rights, _, ok := strings.Cut(rest, "\npackage redis")
-	if !ok {
-		t.Fatal("the package's documentation lists no rights")
-	}
-	return strings.Fields(strings.ReplaceAll(rights, "//", " "))
-}
-
 // A user with the documented rights can do everything.
 func TestDocumentedRights(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
-	s.Redis(append([]string{"ACL", "SETUSER", "locks", "on", ">secret"}, documented(t)...))
+	s.Redis(append([]string{"ACL", "SETUSER", "locks", "on", ">secret"}, rightsIn(t, "redis.go", "ACL SETUSER locks on >… ")...))
 	d := open(t, "redis://locks:secret@"+s.Addr)
 	if slices.ContainsFunc(d.Traits().Notes, func(n string) bool { return strings.Contains(n, "does not let") }) {
 		t.Errorf("the driver could not ask everything: %q", d.Traits().Notes)

@@ -20,8 +20,9 @@ const minLease = 100 * time.Millisecond
 // probeWithin bounds each question that the driver asks on its own behalf.
 const probeWithin = 5 * time.Second
 
-// resp3 is the version of the protocol from which on a server can tell what it was not asked.
-const resp3 = 3
+// protocolLua is answered with a number of a type that only RESP3 has, the protocol in which a server can tell what it was
+// not asked; HELLO, which says so too, is a right of its own.
+const protocolLua = "return {double=1}"
 
 var errReplica = errors.New("redis is a replica here, which accepts no writes: a failover is under way, or this is not the address of " +
 	"the primary, which redis+sentinel:// finds by itself")
@@ -58,7 +59,8 @@ func (d *Driver) probe(ctx context.Context) error {
 	oldest := slices.MinFunc(found, func(a, b *facts) int { return a.version - b.version }).version
 	d.sharded = oldest >= 7 && d.client.Mode() == rueidis.ClientModeCluster
 	d.mute = slices.ContainsFunc(found, func(f *facts) bool { return !f.tells })
-	d.scripts = newScripts(oldest >= 7, d.sharded)
+	d.allowOOM = oldest >= 7
+	d.scripts = newScripts(d.allowOOM, d.sharded)
 	d.traits = d.promise(found)
 	d.preload(ctx, nodes)
 	return nil
@@ -92,6 +94,7 @@ func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
 		b.ConfigGet().Parameter("appendfsync").Build(),
 		b.Arbitrary("HELLO").Build(),
 		b.Arbitrary("CLIENT", "TRACKING", "?").Build(), // an error in any case, which says whether it is one of rights
+		b.Eval().Script(protocolLua).Numkeys(0).Build(),
 	)
 	f := &facts{info: map[string]string{}}
 	text, err := r[0].ToString()
@@ -112,13 +115,11 @@ func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
 	if config, err := r[1].AsStrMap(); err == nil {
 		f.fsync = config["appendfsync"]
 	}
-	hello, err := r[2].AsMap()
-	if proto := hello["proto"]; err == nil {
-		n, _ := proto.AsInt64()
-		refusal, ok := rueidis.IsRedisErr(r[3].Error())
-		f.tells = n >= resp3 && ok && strings.Contains(refusal.Error(), "syntax error")
+	if refusal, ok := rueidis.IsRedisErr(r[3].Error()); ok && strings.Contains(refusal.Error(), "syntax error") {
+		m, err := r[4].ToMessage()
+		f.tells = err == nil && m.IsFloat64()
 	}
-	if err == nil && version == "" {
+	if hello, err := r[2].AsMap(); err == nil && version == "" {
 		v, role := hello["version"], hello["role"]
 		version, _ = v.ToString()
 		f.role, _ = role.ToString()

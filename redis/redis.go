@@ -11,6 +11,10 @@
 //	ACL SETUSER locks on >… ~stile/* &stile/* +evalsha +eval +script|load +get +set +del +type +time
 //	    +publish +spublish +subscribe +ssubscribe +unsubscribe +sunsubscribe +ping +info +config|get +scan +role
 //	    +client|tracking
+//
+// and in a cluster +cluster|slots +cluster|shards as well. A Sentinel with users needs, for sentinel_user,
+//
+//	+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +psubscribe +unsubscribe +punsubscribe +ping &*
 package redis
 
 import (
@@ -40,9 +44,13 @@ type Driver struct {
 	user   string  // for messages
 	secret []string
 
-	prefix  string
-	sharded bool // a cluster whose channels are on one server each
-	mute    bool // the servers cannot tell of changes of keys
+	prefix string
+
+	// What the servers can do.
+	sharded  bool // a cluster whose channels are on one server each
+	mute     bool // they cannot tell of changes of keys
+	allowOOM bool // a script can ask to run although the memory is full
+
 	scripts *scripts
 	traits  driver.Traits
 	mail    *mail

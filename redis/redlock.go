@@ -75,10 +75,14 @@ type voter struct {
 var _ quorum.Member = (*voter)(nil)
 
 func newVoter(d *Driver, prefix string) *voter {
+	exceed := ""
+	if d.allowOOM {
+		exceed = allowsOOM // the claim is there already
+	}
 	v := &voter{
 		SetNX:  newSetNX(d, prefix),
 		enters: newScript(redlockEnterLoneLua + setNXParseLua + setNXEnterLua + redlockStampLua + setNXTakeLua),
-		raise:  newScript(setNXParseLua + redlockRaiseLua),
+		raise:  newScript(exceed + setNXParseLua + redlockRaiseLua),
 	}
 	v.enters.beside, v.raise.beside = ticketKey, ticketKey
 	return v

@@ -58,6 +58,9 @@ func (s *script) keys(key string) []string {
 // scripts are those that the driver runs.
 type scripts struct{ enter, stay, renew, leave, remove, list *script }
 
+// allowsOOM is the first line of a script that runs although the server's memory is full.
+const allowsOOM = "#!lua flags=allow-oom\n"
+
 // newScripts returns the scripts for a server. One that can allow it (allowOOM) lets all but enter run when its memory
 // is full: a claim that is in a queue can stay alive and leave. With sharded channels, clients are told by SPUBLISH.
 func newScripts(allowOOM, sharded bool) *scripts {
@@ -66,7 +69,7 @@ func newScripts(allowOOM, sharded bool) *scripts {
 		publish = "'SPUBLISH'"
 	}
 	if allowOOM {
-		exceed = "#!lua flags=allow-oom\n"
+		exceed = allowsOOM
 	}
 	make := func(first string, parts ...string) *script {
 		text := words.ReplaceAllStringFunc(strings.Join(parts, ""), func(word string) string {

@@ -53,7 +53,7 @@ func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 // newSetNX makes a driver over the connections of another, which it owns from now on.
 func newSetNX(d *Driver, prefix string) *SetNX {
 	d.prefix = prefix
-	return &SetNX{d: d, layout: layoutSetNX, scripts: newSetNXScripts(""), tracker: d.tracker, endless: map[string]time.Time{}}
+	return &SetNX{d: d, layout: layoutSetNX, scripts: newSetNXScripts("", d.allowOOM), tracker: d.tracker, endless: map[string]time.Time{}}
 }
 
 // Traits is [driver.Driver].
@@ -78,6 +78,9 @@ func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 		if p, err := s.set(ctx, c); err != nil || p.Holds {
 			return p, err
 		}
+	}
+	if c.Ticket == waitingTicket {
+		return s.enter(ctx, c, s.scripts.stay)
 	}
 	return s.enter(ctx, c, s.scripts.enter)
 }

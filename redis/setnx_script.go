@@ -1,6 +1,9 @@
 package redis
 
-import _ "embed"
+import (
+	_ "embed"
+	"strings"
+)
 
 //go:embed lua/setnx/parse.lua
 var setNXParseLua string
@@ -32,21 +35,28 @@ var setNXLookLua string
 //go:embed lua/setnx/break.lua
 var setNXBreakLua string
 
-// setNXScripts are those of the layout setnx.
-type setNXScripts struct{ enter, renew, leave, look, remove *script }
+// setNXScripts are those of the layout setnx. Stay is enter for a claim that waits.
+type setNXScripts struct{ enter, stay, renew, leave, look, remove *script }
 
-// newSetNXScripts returns the scripts, each after a part that says what a key is; that is a string if the part is empty.
-func newSetNXScripts(keys string) *setNXScripts {
-	make := func(part string) *script { return newScript(keys + setNXParseLua + part) }
-	quick := func(lone, part string) *script {
+// newSetNXScripts returns the scripts, each after a part that says what a key is; that is a string if the part is empty. A
+// server that can allow it (allowOOM) lets all but enter run when its memory is full, as with the queue.
+func newSetNXScripts(keys string, allowOOM bool) *setNXScripts {
+	exceed := ""
+	if allowOOM {
+		exceed = allowsOOM
+	}
+	make := func(lone, first string, parts ...string) *script {
 		if keys != "" {
 			lone = "" // it is for strings
 		}
-		return newScript(lone + keys + setNXParseLua + part)
+		return newScript(first + lone + keys + setNXParseLua + strings.Join(parts, ""))
 	}
 	return &setNXScripts{
-		enter: quick(setNXEnterLoneLua, setNXEnterLua+setNXStampLua+setNXTakeLua), leave: quick(setNXLeaveLoneLua, setNXLeaveLua),
-		renew: make(setNXRenewLua),
-		look:  make(setNXLookLua), remove: make(setNXBreakLua),
+		enter:  make(setNXEnterLoneLua, "", setNXEnterLua, setNXStampLua, setNXTakeLua),
+		stay:   make("", exceed, setNXEnterLua, setNXStampLua, setNXTakeLua),
+		renew:  make("", exceed, setNXRenewLua),
+		leave:  make(setNXLeaveLoneLua, exceed, setNXLeaveLua),
+		look:   make("", "", setNXLookLua),
+		remove: make("", exceed, setNXBreakLua),
 	}
 }

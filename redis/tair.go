@@ -74,7 +74,7 @@ func newTair(ctx context.Context, d *Driver, layout, prefix string) (driver.Driv
 		return nil, driver.Refused(fmt.Errorf("layout %s needs TairString, and the server has no command %s: load the module, or use layout %s",
 			layoutExSet, strings.Join(missing, ", "), layoutSetNX))
 	}
-	s.layout, s.scripts = layoutExSet, newSetNXScripts(exSetKeysLua)
+	s.layout, s.scripts = layoutExSet, newSetNXScripts(exSetKeysLua, false)
 	return s, nil
 }
 

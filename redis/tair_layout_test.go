@@ -215,7 +215,7 @@ func TestTairCompares(t *testing.T) {
 
 	scripts := *d.scripts
 	none := newScript("return redis.error_reply('ERR no scripts here')")
-	d.scripts = &setNXScripts{none, none, none, none, none}
+	d.scripts = &setNXScripts{none, none, none, none, none, none}
 	for c, byCommand := range map[*driver.Claim]bool{plain: true, kept: true, delayed: false, shorter: false} {
 		if err := renew(t, d, c); (err == nil) != byCommand {
 			t.Errorf("renewal of %s = %v; want it by a command: %v", c.ID, err, byCommand)
