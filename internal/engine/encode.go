@@ -185,7 +185,7 @@ func (e *Engine) encodeLine(x *Encoder, l Slot) {
 		x.put(fieldLineFree, index(c)+1)
 	}
 	x.put(fieldLineFree, 0)
-	x.put(fieldLineDeaf, x.Ago(ln.deaf, e.conf.Patience))
+	x.put(fieldLineDeaf, x.Ago(max(ln.deaf, e.oldest(x.Now)), e.conf.Patience))
 	x.Put(int64(ln.waiters.Len))
 	for w := ln.waiters.First; w != None; w = e.turns.At(w).links.Next {
 		e.encodeWaiter(x, w)
@@ -201,11 +201,49 @@ func (e *Engine) encodeWaiter(x *Encoder, w Slot) {
 	x.put(fieldTurnWant, bit(wt.Try))
 	x.put(fieldTurnWant, int64(wt.Linger))
 	x.put(fieldTurnWant, int64(wt.MaxHold))
-	x.put(fieldTurnSince, x.Ago(wt.since, e.conf.Patience))
-	if a := e.lines.At(wt.in).asking; a != None && e.claims.At(a).silent != Never {
-		x.put(fieldTurnSince, x.Ago(max(wt.since, e.claims.At(a).silent), queuedPatience*e.conf.Patience))
+	since, most := wt.since, e.conf.Patience
+	if !wt.Try {
+		since = max(since, e.owed())
 	}
+	if a := e.lines.At(wt.in).asking; a != None && e.claims.At(a).silent != Never {
+		most *= queuedPatience
+	}
+	x.put(fieldTurnSince, x.Ago(since, most))
 	x.Waiter(w)
+}
+
+// oldest is when the first of those who wait came. Since when the store owes an answer matters only from there on, because
+// each waiter's patience is counted from when that waiter came, or later.
+func (e *Engine) oldest(now Time) Time {
+	since := now
+	for l := range e.lines.All {
+		if ln := &e.lines.All[l]; ln.waiters.Len > 0 {
+			since = min(since, e.turns.At(ln.waiters.First).since)
+		}
+	}
+	return since
+}
+
+// owed is since when the store may be said to owe an answer, at the earliest. The patience of one who has waited for
+// longer than that is counted from there, whenever that one came.
+func (e *Engine) owed() Time {
+	since := Never
+	for i := range e.lines.All {
+		if ln := &e.lines.All[i]; ln.terms.TTL != 0 {
+			since = min(since, ln.deaf)
+		}
+	}
+	for i := range e.claims.All {
+		switch c := &e.claims.All[i]; c.stage {
+		case asking, queued:
+			since = min(since, c.silent)
+		case quitting:
+			since = min(since, c.silent, c.since)
+		case leaving, withdrawing, sweeping:
+			since = min(since, c.since)
+		}
+	}
+	return since
 }
 
 // encodeClaim writes what is read again of a claim in its stage.
@@ -223,10 +261,11 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		x.put(fieldClaimDue, x.Ahead(cl.due))
 		x.put(fieldClaimTries, int64(cl.tries))
 		x.put(fieldClaimTry, bit(cl.try))
+		oldest := e.oldest(x.Now)
 		if cl.stage == quitting {
-			x.put(fieldClaimSince, x.Ago(cl.since, patience))
+			x.put(fieldClaimSince, x.Ago(max(cl.since, oldest), patience))
 		}
-		x.put(fieldClaimSilent, x.Ago(cl.silent, queuedPatience*patience))
+		x.put(fieldClaimSilent, x.Ago(max(cl.silent, oldest), queuedPatience*patience))
 		if cl.stage != asking {
 			// A place that was kept so long ago is neither trusted nor missed.
 			x.put(fieldClaimKept, x.Ago(cl.kept, e.lines.At(cl.line).terms.TTL))

@@ -6,6 +6,14 @@ func (e *Engine) Slots() int { return len(e.claims.All) }
 // Stage is what the claim in a slot is in; its zero value says that the slot is free.
 func (e *Engine) Stage(c Slot) Stage { return e.claims.At(c).stage }
 
+// Holds reports whether a claim in this stage holds, as far as the engine knows.
+func (s Stage) Holds() bool { return s == held }
+
+// Leased reports whether a claim in this stage has a deadline, or its holders had one that it has outlived.
+func (s Stage) Leased() bool {
+	return s == held || s == expiring || s == parting || s == attaching || s == over
+}
+
 // Used reports whether there is a claim in the slot.
 func (e *Engine) Used(c Slot) bool { return e.claims.At(c).stage != nowhere }
 

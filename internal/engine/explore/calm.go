@@ -14,13 +14,13 @@ const calmSteps = 400
 // path has ended well is not followed further. States are marked only when the path has ended: one that meets itself
 // does not.
 func (k *worker) calmDown(from *World, h Hash) error {
-	if _, ok := k.s.calm.get(h); ok {
+	if k.s.states.has(h, rested) {
 		return nil
 	}
 	w := k.gentle
 	w.CopyFrom(from)
 	w.trace = from.trace
-	k.path, k.times = append(k.path[:0], h), append(k.times[:0], uint32(w.waited()))
+	k.path = append(k.path[:0], h)
 	for step := 0; ; step++ {
 		if step == calmSteps {
 			return fmt.Errorf("it does not come to rest")
@@ -36,7 +36,7 @@ func (k *worker) calmDown(from *World, h Hash) error {
 			return err
 		}
 		h := w.Hash()
-		if _, ok := k.s.calm.get(h); ok {
+		if k.s.states.has(h, rested) {
 			break
 		}
 		if slices.Contains(k.path, h) {
@@ -45,12 +45,10 @@ func (k *worker) calmDown(from *World, h Hash) error {
 		k.path = append(k.path, h)
 	}
 	for _, h := range k.path {
-		k.s.calm.add(h, 0)
+		k.s.states.mark(h, rested)
 	}
 	return nil
 }
-
-func (w *World) waited() int { return 0 }
 
 // calm is what happens next when there are no more faults, nobody wants anything new, and who holds releases. It is
 // false if there is nothing left.

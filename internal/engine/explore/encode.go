@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
 )
 
@@ -69,7 +70,6 @@ func (w *World) Encode() []byte {
 	if x.Flag(w.mute); w.mute && !w.conf.Silent {
 		x.Put(x.Ago(w.muted, 13*patience))
 	}
-	x.Put(x.Rank(w.store.Last))
 	x.Put(x.Rank(w.token / engine.Turns))
 	if len(w.store.Entries) > 0 && w.conf.Readers != nil {
 		x.Put(w.store.Capacity)
@@ -90,7 +90,7 @@ func (w *World) Encode() []byte {
 
 // rank gathers the tickets that are known anywhere.
 func (w *World) rank(x *engine.Encoder) {
-	t := append(x.Tickets[:0], 0, w.store.Last, w.token/engine.Turns, w.baton.token/engine.Turns)
+	t := append(x.Tickets[:0], 0, w.token/engine.Turns, w.baton.token/engine.Turns)
 	for i := range w.store.Entries {
 		t = append(t, w.store.Entries[i].Ticket)
 	}
@@ -138,7 +138,7 @@ func (w *World) encodeClient(i uint64) {
 			x.Put(k.id(id, i))
 			x.Put(x.Rank(e.Ticket))
 			x.Put(e.Weight)
-			x.Put(e.Ends - w.micros())
+			x.Put(w.left(c, e, id))
 			x.Flag(e.Told)
 			x.Flag(e.Left)
 			x.Flag(slices.Contains(w.broken, e.Ticket))
@@ -163,6 +163,34 @@ func (w *World) encodeClient(i uint64) {
 	slices.Sort(k.idle)
 	for _, v := range k.idle {
 		x.Put(v)
+	}
+}
+
+// left is how long a claim will stay in the store. That does not matter if a request that makes its lease anew, or takes
+// it out, will be applied before time moves, but to the one behind it that is told when to ask again.
+func (w *World) left(c *client, e *driver.Entry, id uint64) int64 {
+	left := e.Ends - w.micros()
+	if w.faults > 0 || w.mute || e.Left {
+		return left
+	}
+	for j := range c.reqs {
+		r := &c.reqs[j]
+		if r.id == id && !r.applied && !r.slow && w.sure(r.verb) {
+			return min(left, int64((ttl*2/3-grain)/us))
+		}
+	}
+	return left
+}
+
+// sure reports whether a request that is on its way will be applied. Close may cut one that asks for something.
+func (w *World) sure(v engine.Verb) bool {
+	switch v {
+	case engine.Extend, engine.Leave:
+		return true
+	case engine.Enter:
+		return w.conf.Acts&Close == 0
+	default:
+		return false
 	}
 }
 
@@ -201,7 +229,7 @@ func (w *World) encodeRequest(r *request, i uint64) {
 		x.Put(int64(p.outcome))
 		x.Put(x.Rank(p.ticket))
 		x.Put(int64(p.lease))
-		x.Put(int64(p.retry))
+		x.Put(int64(min(p.retry, ttl*2/3-grain))) // the place is kept alive by then in any case
 		x.Flag(p.holds)
 		if w.conf.Unordered {
 			x.Put(x.Rank(p.blocker))
@@ -240,8 +268,11 @@ func (k *coder) claim(s engine.Slot) {
 	y := &k.c.claims[s]
 	x.Flag(y.dead)
 	x.Flag(y.weak)
-	if k.c.e.Stage(s).String() == "held" {
+	stage := k.c.e.Stage(s)
+	if stage.Holds() {
 		x.Put(x.Ago(y.begun, k.w.conf.turn()+k.w.conf.Linger))
 	}
-	x.Put(x.Ahead(y.trust))
+	if stage.Leased() { // else nobody believes anything because of it
+		x.Put(x.Ahead(y.trust))
+	}
 }

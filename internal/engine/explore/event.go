@@ -79,7 +79,7 @@ func (e Event) String() string {
 	}
 }
 
-// Events appends what may happen next.
+// Events returns what may happen next, in the memory that it is given.
 func (w *World) Events(to []Event) []Event {
 	prompt := false // something is to be done before time moves
 	for i := range w.clients {

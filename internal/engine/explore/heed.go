@@ -10,6 +10,7 @@ import (
 func (w *World) heed(i int) error {
 	c := &w.clients[i]
 	effects := c.e.Effects() // no method of the engine is called before they are heeded
+	w.room = effects[:0]
 	for j := range effects {
 		f := &effects[j]
 		if w.trace != nil && f.Do != engine.Tell {
@@ -20,11 +21,10 @@ func (w *World) heed(i int) error {
 		case engine.Send:
 			err = w.send(i, f)
 		case engine.Cut:
-			err = fmt.Errorf("request %d is cut that is not out", f.Number)
-			for k := range c.reqs {
-				if r := &c.reqs[k]; r.live && r.number == f.Number {
-					r.cut, err = true, nil
-				}
+			if r := c.out(f.Number); r != nil {
+				r.cut = true
+			} else {
+				err = fmt.Errorf("request %d is cut that is not out", f.Number)
 			}
 		case engine.Trust:
 			s := w.seat(c, f.Claim)
@@ -102,6 +102,16 @@ func (c *client) holder(h engine.Slot) *goroutine {
 	for g := range c.gs {
 		if x := &c.gs[g]; x.slot == h && (x.state == holding || x.state == releasing || x.state == parting) {
 			return x
+		}
+	}
+	return nil
+}
+
+// out is the request of that number whose answer the engine reads.
+func (c *client) out(number uint64) *request {
+	for k := range c.reqs {
+		if r := &c.reqs[k]; r.live && r.number == number {
+			return r
 		}
 	}
 	return nil

@@ -2,67 +2,75 @@ package explore
 
 import "sync"
 
-// A set holds hashes, each with a number. Many may use it at once.
+// A set holds states by 62 bits of their hashes, and what is known of each. Many may use it at once. That two of n states
+// have the same 62 bits has a probability of n²/2⁶³: one in ten thousand for thirty million.
 type set struct {
 	shards [64]shard
 }
 
+// What may be known of a state.
+const (
+	seen   uint64 = 1 << iota // the walk came there
+	rested                    // its calm path ends well
+	known  = seen | rested
+)
+
 type shard struct {
 	mu    sync.Mutex
-	slots []slot
+	slots []uint64 // the bits of a hash, and below them what is known; 0 says that the slot is free
 	used  int
-}
-
-type slot struct {
-	h     Hash
-	value uint32 // one more than was given; 0 says that the slot is free
+	count int // of the states that are seen
 }
 
 func newSet() *set { return &set{} }
 
-// add reports whether the hash was not there.
-func (s *set) add(h Hash, value uint32) bool {
-	d := &s.shards[h[0]>>58]
+// mark notes something of a state, and reports whether that is new.
+func (s *set) mark(h Hash, what uint64) bool {
+	d := s.shard(h)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.used*4 >= len(d.slots)*3 {
+	if d.used*5 >= len(d.slots)*4 {
 		d.grow()
 	}
-	x := d.at(h)
-	if x.value != 0 {
+	x := d.at(h[0])
+	if *x&what != 0 {
 		return false
 	}
-	*x = slot{h, value + 1}
-	d.used++
+	if *x == 0 {
+		*x = h[0] &^ known
+		d.used++
+	}
+	*x |= what
+	d.count += int(what & seen)
 	return true
 }
 
-// get returns the number of a hash.
-func (s *set) get(h Hash) (value uint32, ok bool) {
-	d := &s.shards[h[0]>>58]
+// has reports whether something is known of a state.
+func (s *set) has(h Hash, what uint64) bool {
+	d := s.shard(h)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.slots) == 0 {
-		return 0, false
-	}
-	x := d.at(h)
-	return x.value - 1, x.value != 0
+	return len(d.slots) > 0 && *d.at(h[0])&what != 0
 }
 
+// len is how many states are seen.
 func (s *set) len() (n int64) {
 	for i := range s.shards {
 		d := &s.shards[i]
 		d.mu.Lock()
-		n += int64(d.used)
+		n += int64(d.count)
 		d.mu.Unlock()
 	}
 	return n
 }
 
-func (d *shard) at(h Hash) *slot {
+func (s *set) shard(h Hash) *shard { return &s.shards[h[0]>>58] }
+
+// at is the slot of a hash, or the free one that it would have.
+func (d *shard) at(h uint64) *uint64 {
 	mask := uint64(len(d.slots) - 1)
-	for i := h[1] & mask; ; i = (i + 1) & mask {
-		if x := &d.slots[i]; x.value == 0 || x.h == h {
+	for i := h >> 2 & mask; ; i = (i + 1) & mask {
+		if x := &d.slots[i]; *x&known == 0 || (*x^h)&^known == 0 {
 			return x
 		}
 	}
@@ -70,10 +78,10 @@ func (d *shard) at(h Hash) *slot {
 
 func (d *shard) grow() {
 	old := d.slots
-	d.slots = make([]slot, max(64, 2*len(old)))
-	for i := range old {
-		if old[i].value != 0 {
-			*d.at(old[i].h) = old[i]
+	d.slots = make([]uint64, max(64, 2*len(old)))
+	for _, x := range old {
+		if x != 0 {
+			*d.at(x) = x
 		}
 	}
 }

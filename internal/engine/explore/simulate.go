@@ -34,7 +34,7 @@ func Simulate(conf *Config, seed uint64, steps int) error {
 }
 
 func quiet(conf *Config, w *World) error {
-	k := &worker{s: &search{conf: conf, calm: newSet()}, gentle: &World{enc: &coder{}}}
+	k := &worker{s: &search{conf: conf, states: newSet()}, gentle: &World{enc: &coder{}}}
 	return k.calmDown(w, w.Hash())
 }
 

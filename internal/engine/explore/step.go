@@ -9,19 +9,26 @@ import (
 
 // Step makes an event happen, and returns what is wrong after it.
 func (w *World) Step(ev Event) error {
-	w.say("%v", ev)
+	if w.trace != nil {
+		w.say("%v", ev)
+	}
 	if ev.Kind.fault() {
 		w.fault(ev)
 	}
 	c := &w.clients[ev.Client]
+	c.e.Use(w.room)
+	w.last = int(ev.Client)
 	var err error
 	switch {
 	case ev.Kind == advance:
+		w.last = len(w.clients) // it is about no client
 		if err = w.late(); err != nil {
 			return err
 		}
 		w.now = w.next()
-		w.say("    it is %v", w.now-start)
+		if w.trace != nil {
+			w.say("    it is %v", w.now-start)
+		}
 		w.store.Expire(w.micros())
 		w.store.Wake(w.micros())
 	case ev.Kind == goBreak:
@@ -89,7 +96,9 @@ func (w *World) act(ev Event) {
 		}
 	case doGiveUp:
 		v := c.e.GiveUp(w.now, x.slot)
-		w.say("    the answer is %v", v.Code)
+		if w.trace != nil {
+			w.say("    the answer is %v", codes[v.Code])
+		}
 		x.state = idle
 	case doRelease:
 		x.shares--
@@ -172,7 +181,9 @@ func (w *World) request(ev Event) error {
 		if !r.live {
 			c.drop(r)
 		}
-		w.say("    %v", w.storeString())
+		if w.trace != nil {
+			w.say("    %v", w.storeString())
+		}
 		return nil
 	case goStall:
 		r.slow = true
@@ -257,6 +268,7 @@ func (w *World) rearm(i int) error {
 	if due <= w.now {
 		return nil
 	}
+	c.e.Use(w.room)
 	c.e.Tick(w.now)
 	if c.e.Due() < due {
 		return fmt.Errorf("due in %v, and armed for %v", c.e.Due()-w.now, due-w.now)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,7 @@ func Walk(conf *Config, limits Limits) *Result {
 	if conf.Depth > 0 && (limits.Depth == 0 || conf.Depth < limits.Depth) {
 		limits.Depth = conf.Depth
 	}
-	s := &search{conf: conf, limits: limits, begin: time.Now(), seen: newSet(), calm: newSet()}
+	s := &search{conf: conf, limits: limits, begin: time.Now(), states: newSet()}
 	return s.run()
 }
 
@@ -47,14 +48,19 @@ type search struct {
 	conf   *Config
 	limits Limits
 	begin  time.Time
-	seen   *set
-	calm   *set
+	states *set
 	nodes  nodes
+	tree   tree // of the levels before this one
+	depth  int  // of this level
+	kept   atomic.Int64
 	stop   atomic.Bool
 
 	mu    sync.Mutex
 	found *violation
 }
+
+// maxKept is how many states of the next level are kept as worlds, which have a kilobyte or two each.
+const maxKept = 50_000
 
 // A violation is where something is wrong: after the event at the node, or on the calm path from there.
 type violation struct {
@@ -64,90 +70,42 @@ type violation struct {
 	err  error
 }
 
-// A node is a state by how it was reached.
-type node struct {
-	parent uint32
-	ev     Event
-}
-
-type nodes struct {
-	mu  sync.Mutex
-	all []node
-}
-
-func (n *nodes) add(v node) uint32 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.all = append(n.all, v)
-	return uint32(len(n.all) - 1)
-}
-
-// A spot is a state that is to be expanded.
-type spot struct {
-	w    *World
-	node uint32
-}
-
 type worker struct {
 	s           *search
 	table       Table
 	transitions int64
 	events      []Event
 	next        []spot
+	room        []node // for the states that are new
+	node        uint32 // the number of the first of them
 	pool        []*World
 	scratch     *World
 	gentle      *World
+	climber     climber
 	path        []Hash
-	times       []uint32
 	calmEvents  []Event
 }
 
 func (s *search) run() *Result {
-	first := New(s.conf)
-	s.nodes.add(node{})
-	s.seen.add(first.Hash(), 0)
-	frontier := []spot{{w: first}}
 	workers := make([]*worker, s.limits.Workers)
 	for i := range workers {
 		workers[i] = &worker{s: s, scratch: &World{enc: &coder{}}, gentle: &World{enc: &coder{}}}
 	}
-	r := &Result{}
-	for len(frontier) > 0 && !s.stop.Load() && (s.limits.Depth == 0 || r.Depth < s.limits.Depth) {
-		var at atomic.Int64
-		var wg sync.WaitGroup
-		for _, k := range workers {
-			wg.Go(func() {
-				for !s.stop.Load() {
-					from := int(at.Add(64)) - 64
-					if from >= len(frontier) {
-						return
-					}
-					for i := from; i < min(from+64, len(frontier)) && !s.stop.Load(); i++ {
-						k.expand(frontier[i])
-						k.pool = append(k.pool, frontier[i].w)
-						frontier[i].w = nil
-					}
-					s.bound()
-				}
-			})
-		}
-		wg.Wait()
-		frontier = frontier[:0]
-		for _, k := range workers {
-			frontier = append(frontier, k.next...)
-			clear(k.next)
-			k.next = k.next[:0]
-		}
+	first := New(s.conf)
+	s.states.mark(first.Hash(), seen)
+	workers[0].add(node{})
+	frontier := []spot{{w: first}}
+	for len(frontier) > 0 && !s.stop.Load() && (s.limits.Depth == 0 || s.depth < s.limits.Depth) {
+		frontier = s.level(workers, frontier)
 		if len(frontier) > 0 {
-			r.Depth++
+			s.depth++
 		}
 	}
+	r := &Result{Depth: s.depth, States: s.states.len(), Done: len(frontier) == 0 && !s.stop.Load()}
 	for _, k := range workers {
 		r.Transitions += k.transitions
 		r.Table.Add(&k.table)
 	}
-	r.States = s.seen.len()
-	r.Done = len(frontier) == 0 && !s.stop.Load()
 	r.Time = time.Since(s.begin)
 	r.Memory = memory()
 	if s.found != nil {
@@ -156,8 +114,52 @@ func (s *search) run() *Result {
 	return r
 }
 
+// level expands the states of a level, and returns the new ones, in the order of the tree.
+func (s *search) level(workers []*worker, frontier []spot) []spot {
+	const size = 64
+	chunks := make([][]spot, (len(frontier)+size-1)/size)
+	var at atomic.Int64
+	var wg sync.WaitGroup
+	s.tree = s.nodes.blocks
+	s.kept.Store(0)
+	for _, k := range workers {
+		wg.Go(func() {
+			for !s.stop.Load() {
+				i := int(at.Add(1)) - 1
+				if i >= len(chunks) {
+					return
+				}
+				chunk := frontier[i*size : min((i+1)*size, len(frontier))]
+				for j := range chunk {
+					k.visit(&chunk[j])
+				}
+				chunks[i] = slices.Clone(k.next)
+				clear(k.next)
+				k.next = k.next[:0]
+				s.bound()
+			}
+		})
+	}
+	wg.Wait()
+	next := frontier[:0]
+	if n := total(chunks); n > cap(next) {
+		next = make([]spot, 0, n)
+	}
+	for _, c := range chunks {
+		next = append(next, c...)
+	}
+	return next
+}
+
+func total(chunks [][]spot) (n int) {
+	for _, c := range chunks {
+		n += len(c)
+	}
+	return n
+}
+
 func (s *search) bound() {
-	if l := &s.limits; l.States > 0 && s.seen.len() > l.States || !l.Until.IsZero() && time.Now().After(l.Until) ||
+	if l := &s.limits; l.States > 0 && s.states.len() > l.States || !l.Until.IsZero() && time.Now().After(l.Until) ||
 		l.Memory > 0 && memory() > uint64(l.Memory) {
 		s.stop.Store(true)
 	}
@@ -179,33 +181,66 @@ func (s *search) fail(v *violation) {
 	s.stop.Store(true)
 }
 
+// visit expands one state.
+func (k *worker) visit(from *spot) {
+	if k.s.stop.Load() {
+		return
+	}
+	w := from.w
+	if w == nil {
+		w = k.climber.climb(k.s.conf, k.s.tree, from.node, k.s.depth)
+	}
+	k.expand(w, from.node)
+	if from.w != nil {
+		k.pool = append(k.pool, from.w)
+		from.w = nil
+	}
+}
+
 // expand visits the states after one.
-func (k *worker) expand(from spot) {
-	k.events = from.w.Events(k.events[:0])
-	for _, ev := range k.events {
-		to := k.scratch
-		to.CopyFrom(from.w)
+func (k *worker) expand(from *World, at uint32) {
+	k.events = from.Events(k.events[:0])
+	to := k.scratch
+	to.CopyFrom(from)
+	for i, ev := range k.events {
+		if i > 0 {
+			to.back(from)
+		}
 		to.table = &k.table
 		err := to.Step(ev)
 		to.table = nil
 		k.transitions++
 		if err != nil {
-			k.s.fail(&violation{node: from.node, ev: ev, err: err})
+			k.s.fail(&violation{node: at, ev: ev, err: err})
 			return
 		}
 		h := to.Hash()
-		if !k.s.seen.add(h, 0) {
+		if !k.s.states.mark(h, seen) {
 			continue
 		}
-		n := k.s.nodes.add(node{parent: from.node, ev: ev})
-		kept := k.world() // has no more memory than it needs
-		kept.CopyFrom(to)
-		k.next = append(k.next, spot{w: kept, node: n})
+		next := spot{node: k.add(node{parent: at, ev: ev.pack()})}
+		if k.s.kept.Load() < maxKept {
+			k.s.kept.Add(1)
+			next.w = k.world() // has no more memory than it needs
+			next.w.CopyFrom(to)
+		}
+		k.next = append(k.next, next)
 		if err := k.calmDown(to, h); err != nil {
-			k.s.fail(&violation{node: from.node, ev: ev, calm: true, err: err})
+			k.s.fail(&violation{node: at, ev: ev, calm: true, err: err})
 			return
 		}
 	}
+}
+
+// add adds a node to the tree.
+func (k *worker) add(n node) uint32 {
+	if len(k.room) == 0 {
+		k.room, k.node = k.s.nodes.block()
+	}
+	k.room[0] = n
+	k.room = k.room[1:]
+	k.node++
+	return k.node - 1
 }
 
 func (k *worker) world() *World {
@@ -221,12 +256,11 @@ func (k *worker) world() *World {
 func (s *search) explain() error {
 	v := s.found
 	path := []Event{v.ev}
-	for n := v.node; n != 0; n = s.nodes.all[n].parent {
-		path = append(path, s.nodes.all[n].ev)
+	all := tree(s.nodes.blocks)
+	for n := v.node; n != 0; n = all.at(n).parent {
+		path = append(path, all.at(n).ev.event())
 	}
-	for i, j := 0, len(path)-1; i < j; i, j = i+1, j-1 {
-		path[i], path[j] = path[j], path[i]
-	}
+	slices.Reverse(path)
 	return errors.New(Play(s.conf, path, v.calm))
 }
 
@@ -244,7 +278,7 @@ func Play(conf *Config, path []Event, calm bool) string {
 	}
 	if calm {
 		fmt.Fprintf(&out, "From here on there are no faults, and who holds releases:\n")
-		k := &worker{s: &search{conf: conf, calm: newSet()}, gentle: &World{enc: &coder{}}}
+		k := &worker{s: &search{conf: conf, states: newSet()}, gentle: &World{enc: &coder{}}}
 		if err := k.calmDown(w, w.Hash()); err != nil {
 			fmt.Fprintf(&out, "VIOLATION: %v\n", err)
 		}

@@ -19,10 +19,12 @@ type World struct {
 	broken  []int64 // tickets that somebody removed, or that Close left to run out
 	token   int64   // the highest that was given
 	baton   baton
+	last    int // the client that the last event was about, or -1 if it was about all
 	mute    bool
 	muted   engine.Time // since when
 
 	table *Table
+	room  []engine.Effect                  // of the event that is being dealt with
 	trace func(format string, args ...any) // is told what happens, if it is not nil
 	enc   *coder
 }
@@ -147,11 +149,17 @@ func New(conf *Config) *World {
 }
 
 // CopyFrom makes the world a copy of another, in the memory that it has.
-func (w *World) CopyFrom(o *World) {
+func (w *World) CopyFrom(o *World) { w.copyFrom(o, -1) }
+
+// back makes the world again what it was before its last step: a copy of another.
+func (w *World) back(o *World) { w.copyFrom(o, w.last) }
+
+// copyFrom copies the engines too, or only that of one client.
+func (w *World) copyFrom(o *World, only int) {
 	clients, entries, broken := w.clients, w.store.Entries, w.broken
-	table, trace, enc := w.table, w.trace, w.enc
+	table, trace, enc, room := w.table, w.trace, w.enc, w.room
 	*w = *o
-	w.table, w.trace, w.enc = table, trace, enc
+	w.table, w.trace, w.enc, w.room = table, trace, enc, room
 	w.broken = append(broken[:0], o.broken...)
 	w.store.Entries = append(entries[:0], o.store.Entries...)
 	if clients == nil {
@@ -165,7 +173,9 @@ func (w *World) CopyFrom(o *World) {
 		e, gs, claims, reqs := c.e, c.gs, c.claims, c.reqs
 		*c = *from
 		c.e, c.gs, c.claims, c.reqs = e, append(gs[:0], from.gs...), append(claims[:0], from.claims...), append(reqs[:0], from.reqs...)
-		c.e.CopyFrom(from.e)
+		if only < 0 || only == i {
+			c.e.CopyFrom(from.e)
+		}
 	}
 }
 

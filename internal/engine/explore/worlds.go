@@ -151,29 +151,27 @@ func Small() []Config {
 func Full() []Config {
 	return []Config{
 		{Name: "2x2", Clients: 2, Goroutines: 2, Acts: plain, Strays: 1},
-		{Name: "2x2, one loss", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Lost, Acts: Lock, Strays: 1},
-		{Name: "2x2, one doubled", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Twice, Acts: Lock, Strays: 1},
-		{Name: "1x2, two faults", Clients: 1, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Lost | Dumb | Late, Acts: Lock | GiveUp | Close},
-		{Name: "2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Lost | Late | Twice, Acts: Lock | GiveUp},
-		{Name: "2x1, pause and close", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Pause, Acts: Lock | Close},
-		{Name: "3x1, one fault", Clients: 3, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Requests, Acts: Lock},
-		{Name: "reader and writer, 2x2", Clients: 2, Goroutines: 2, Readers: []int{0}, Wants: 1, Acts: Lock, Strays: 1},
-		{Name: "permits, 2x2", Clients: 2, Goroutines: 2, Permits: true, Wants: 1, Acts: plain, Strays: 1},
+		{Name: "2x2, one fault", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests | Pause, Acts: plain, Strays: 1},
+		{Name: "2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock | GiveUp | Close},
+		{Name: "1x2, two faults", Clients: 1, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock | GiveUp | Close},
+		{Name: "3x1, one fault", Clients: 3, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Requests | Pause, Acts: plain},
+		{Name: "reader and writer, 2x2", Clients: 2, Goroutines: 2, Readers: []int{0}, Acts: plain, Strays: 1},
+		{Name: "permits, 2x2", Clients: 2, Goroutines: 2, Permits: true, Acts: plain, Strays: 1},
+		{Name: "linger, 2x1", Clients: 2, Goroutines: 1, Linger: 20 * ms, Acts: plain, Strays: 1},
 		{Name: "max hold, 2x1, one fault", Clients: 2, Goroutines: 1, Wants: 1, MaxHold: 40 * ms, Faults: 1, Kinds: Requests, Acts: Lock | Close},
+		{Name: "re-entering, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: plain | Share},
 	}
 }
 
 // Long returns the worlds that are walked for as long as somebody likes.
 func Long() []Config {
 	return []Config{
-		{Name: "2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests, Acts: Lock | GiveUp},
-		{Name: "1x2, two faults", Clients: 1, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: plain | Close},
-		{Name: "2x1, two faults, pause and close", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Dumb | Pause, Acts: Lock | Close},
-		{Name: "2x2, two faults", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock},
-		{Name: "2x2, one fault", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: plain},
-		{Name: "2x2, two strays", Clients: 2, Goroutines: 2, Acts: plain},
-		{Name: "2x1, one fault, wants without end", Clients: 2, Goroutines: 1, Faults: 1, Kinds: Requests, Acts: plain, Strays: 1},
-		{Name: "3x1, two faults", Clients: 3, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests, Acts: plain},
-		{Name: "3x2", Clients: 3, Goroutines: 2, Wants: 1, Acts: plain},
+		{Name: "2x2, two faults", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: plain},
+		{Name: "2x2, one, lock", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: Lock, Strays: 1},
+		{Name: "2x2, one, plain", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: plain, Strays: 1},
+		{Name: "2x2, one, pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: plain, Strays: 1},
+		{Name: "2x1, two, req", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests, Acts: Lock | GiveUp | Close},
+		{Name: "2x1, two, pause", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Pause, Acts: Lock | GiveUp | Close},
+		{Name: "2x1, one, pause", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Pause, Acts: Lock | GiveUp | Close},
 	}
 }

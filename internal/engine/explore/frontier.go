@@ -1,0 +1,97 @@
+package explore
+
+import (
+	"slices"
+	"sync"
+)
+
+// A node is a state by how it was reached: from which, and by what.
+type node struct {
+	parent uint32
+	ev     packed
+}
+
+// nodes are the tree of all states that were seen. Its root is node 0.
+type nodes struct {
+	mu     sync.Mutex
+	blocks [][]node
+}
+
+const blockSize = 1 << 14
+
+// block makes room for some nodes, and returns it with the number of the first.
+func (n *nodes) block() (room []node, first uint32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	room = make([]node, blockSize)
+	n.blocks = append(n.blocks, room)
+	return room, uint32(len(n.blocks)-1) * blockSize
+}
+
+// A tree is what there is of the nodes between two levels, when nobody makes room.
+type tree [][]node
+
+func (t tree) at(i uint32) *node { return &t[i/blockSize][i%blockSize] }
+
+// A packed event is an event in a word.
+type packed uint32
+
+func (e Event) pack() packed {
+	p := packed(e.Number)<<13 | packed(e.Kind) | packed(e.Client)<<6 | packed(e.G)<<8
+	if e.Copy {
+		p |= 1 << 12
+	}
+	return p
+}
+
+func (p packed) event() Event {
+	return Event{Kind: Kind(p & 63), Client: uint8(p >> 6 & 3), G: uint8(p >> 8 & 15), Copy: p>>12&1 != 0, Number: uint32(p >> 13)}
+}
+
+// A spot is a state that is to be expanded. Only some of a level are kept as worlds. The others are made again from their
+// nodes, which is a few steps each: the states of a level stand in the order of the tree, so that one and the next have
+// most of their paths in common.
+type spot struct {
+	w    *World // nil if it is to be made again
+	node uint32
+}
+
+// A climber makes worlds again. It keeps those on the path to the last one.
+type climber struct {
+	path []stone
+	up   []uint32
+}
+
+type stone struct {
+	node uint32
+	w    *World
+}
+
+// climb returns the world of a node that is so deep in the tree.
+func (c *climber) climb(conf *Config, t tree, n uint32, depth int) *World {
+	if len(c.path) == 0 {
+		c.path = append(c.path, stone{w: New(conf)})
+	}
+	for len(c.path) <= depth {
+		c.path = append(c.path, stone{node: nowhere, w: &World{enc: &coder{}}})
+	}
+	c.up = c.up[:0]
+	for c.path[depth].node != n {
+		c.up = append(c.up, n)
+		n = t.at(n).parent
+		depth--
+	}
+	for _, n := range slices.Backward(c.up) {
+		w := c.path[depth].w
+		depth++
+		at := &c.path[depth]
+		at.node = n
+		at.w.CopyFrom(w)
+		if err := at.w.Step(t.at(n).ev.event()); err != nil {
+			panic(err) // nothing was wrong when it was done for the first time
+		}
+	}
+	return c.path[depth].w
+}
+
+const nowhere = 1<<32 - 1
