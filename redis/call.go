@@ -87,10 +87,18 @@ func (d *Driver) runAll(ctx context.Context, s *script, all []request, each func
 }
 
 func (d *Driver) pipeline(ctx context.Context, s *script, part []request, each func(i int, a answer, err error)) {
-	if err := d.connected(ctx, part[0].key); err != nil {
-		for i := range part {
-			each(i, nil, d.explain(ctx, err))
+	first := 0
+	for err := error(nil); first < len(part); first++ {
+		// In a cluster each name may be on another server; elsewhere what is true of one is true of all.
+		if first == 0 || d.client.Mode() == rueidis.ClientModeCluster {
+			err = d.connected(ctx, part[first].key)
 		}
+		if err == nil {
+			break
+		}
+		each(first, nil, d.explain(ctx, err))
+	}
+	if part = part[first:]; len(part) == 0 {
 		return
 	}
 	bounded, release := d.bound(ctx)
@@ -110,7 +118,7 @@ func (d *Driver) pipeline(ctx context.Context, s *script, part []request, each f
 		if moved != nil {
 			a, err = nil, moved
 		}
-		each(i, a, err)
+		each(first+i, a, err)
 	}
 }
 
@@ -137,7 +145,7 @@ func (d *Driver) bound(ctx context.Context) (context.Context, func()) {
 		return joined, func() { stop(); cancel() }
 	}
 	cancel := func() {}
-	if _, ok := ctx.Deadline(); !ok {
+	if until, ok := ctx.Deadline(); !ok || time.Until(until) > patience {
 		ctx, cancel = context.WithTimeout(ctx, patience)
 	}
 	stop := d.dialer.heed(ctx) // the dialer ends the calls when the driver is closed

@@ -15,19 +15,21 @@ import (
 // it does not depend on the context of the call that asked for it first.
 type dialer struct {
 	timeout time.Duration
+	silence time.Duration   // a connection that owes an answer for as long is given up
 	ctx     context.Context // ends all dialling
 	cancel  context.CancelFunc
 	made    atomic.Int64 // connections so far, each counted before its first use
 
 	mu      sync.Mutex // guards what follows
 	open    map[*conn]bool
+	minding bool           // somebody looks which of them are silent
 	calls   map[*call]bool // those under way
 	looking bool           // they are looked at soon
 	last    time.Time      // when all connections were given up
 }
 
-func newDialer(timeout time.Duration) *dialer {
-	t := &dialer{timeout: timeout, open: map[*conn]bool{}, calls: map[*call]bool{}}
+func newDialer(timeout, silence time.Duration) *dialer {
+	t := &dialer{timeout: timeout, silence: silence, open: map[*conn]bool{}, calls: map[*call]bool{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
 }
@@ -38,39 +40,71 @@ func newDialer(timeout time.Duration) *dialer {
 type conn struct {
 	net.Conn
 	from *dialer
+	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
 
 	mu    sync.Mutex // orders deadlines
-	begun time.Time  // when the last call in the caller's goroutine began; zero if they are not made there
+	until time.Time  // the deadline of the last call in the caller's goroutine, by which it is known; zero if they are not made there
+}
+
+// Write is [net.Conn].
+func (c *conn) Write(b []byte) (int, error) {
+	c.owes.CompareAndSwap(0, time.Now().UnixNano())
+	return c.Conn.Write(b)
+}
+
+// Read is [net.Conn].
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.owes.Store(0)
+	}
+	return n, err
+}
+
+// mind gives up the connections that have owed an answer for too long, while there are any. The library asks a server some
+// things without a limit, and keeps others waiting meanwhile: whether it is the primary, when Sentinel says so, while
+// nobody hears from Sentinel that it is not any more.
+func (t *dialer) mind() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now().UnixNano()
+	for c := range t.open {
+		if since := c.owes.Load(); since != 0 && now-since > int64(t.silence) {
+			c.Conn.Close()
+		}
+	}
+	if t.minding = len(t.open) > 0 && t.ctx.Err() == nil; t.minding {
+		time.AfterFunc(t.silence/4, t.mind)
+	}
 }
 
 // SetDeadline is [net.Conn].
 func (c *conn) SetDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.begun = time.Time{}
-	if !t.IsZero() {
-		c.begun = time.Now()
-	}
+	c.until = t
 	return c.Conn.SetDeadline(t)
 }
 
-// interrupt ends the call on the connection, if it began before a time. It does nothing to an idle connection: the next
-// call sets the deadline anew.
-func (c *conn) interrupt(before time.Time) {
+// interrupt ends the call with a deadline, if it is on this connection. It does nothing to an idle connection: the next call
+// sets the deadline anew.
+func (c *conn) interrupt(deadline time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.begun.IsZero() && c.begun.Before(before) {
-		c.Conn.SetDeadline(before)
+	if c.until.Equal(deadline) {
+		c.Conn.SetDeadline(time.Now())
 	}
 }
 
 // grace is how long a call may still take when its context has ended: to end it costs the connection.
 const grace = 20 * time.Millisecond
 
-// heed ends calls that hang when ctx has ended, until the function that it returns is called. Calls are looked at every
+// heed ends a call that hangs when ctx has ended, until the function that it returns is called. The call is known by the
+// deadline of ctx, down to the nanosecond, so that the calls of others on other connections go on. Calls are looked at every
 // now and then while there are any, which costs each far less than to be told by its context.
 func (t *dialer) heed(ctx context.Context) (stop func()) {
 	c := &call{ctx: ctx}
+	c.deadline, _ = ctx.Deadline()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.calls[c] = true
@@ -87,8 +121,9 @@ func (t *dialer) heed(ctx context.Context) (stop func()) {
 
 // A call is one whose context is heeded.
 type call struct {
-	ctx   context.Context
-	ended time.Time // when it was seen that the context has ended; zero before
+	ctx      context.Context
+	deadline time.Time
+	ended    time.Time // when it was seen that the context has ended; zero before
 }
 
 func (t *dialer) look() {
@@ -102,7 +137,7 @@ func (t *dialer) look() {
 			c.ended = now
 		case now.Sub(c.ended) >= grace:
 			for open := range t.open {
-				open.interrupt(c.ended)
+				open.interrupt(c.deadline)
 			}
 		}
 	}
@@ -151,6 +186,10 @@ func (t *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls
 		return nil, &dialError{addr, time.Since(start), t.ctx.Err()}
 	}
 	t.open[owned] = true
+	if !t.minding {
+		t.minding = true
+		time.AfterFunc(t.silence/4, t.mind)
+	}
 	t.made.Add(1)
 	return owned, nil
 }

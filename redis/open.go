@@ -27,6 +27,12 @@ const (
 	keepAlive = 5 * time.Second
 	patience  = 5 * time.Second
 
+	// hung is how long a server behind Sentinel may owe an answer until the connection to it is given up: another may have
+	// taken its place, and the library does not look before the first has answered. Connecting is bounded for the same
+	// reason.
+	hung                = time.Second
+	sentinelDialTimeout = 2 * time.Second
+
 	// flushDelay is how long requests of many goroutines gather. A lone request does not wait.
 	flushDelay = 50 * time.Microsecond
 
@@ -66,7 +72,7 @@ func openLayout(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 //	redis+cluster://[user:password@]host[:6379],…
 //
 // and with rediss in place of redis by TLS. Parameters: prefix, layout (of [driver.Open]: queue, or setnx for a [SetNX]),
-// dial_timeout; with TLS, the files tls_ca, tls_cert and
+// dial_timeout (5 s, and 2 s with Sentinel); with TLS, the files tls_ca, tls_cert and
 // tls_key, and tls_server_name; with Sentinel, sentinel_user and sentinel_password.
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	o, prefix, err := clientOption(a)
@@ -83,7 +89,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 			d.secret = append(d.secret, secret)
 		}
 	}
-	d.dialer = newDialer(o.Dialer.Timeout)
+	d.dialer = newDialer(o.Dialer.Timeout, silence(&o))
 	o.DialCtxFn = d.dialer.dial
 	start := time.Now()
 	if d.client, err = connect(ctx, d.dialer, o); err != nil {
@@ -175,7 +181,11 @@ func clientOption(a *driver.Address) (o rueidis.ClientOption, prefix string, err
 		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer,
 	}
 	prefix = a.Param("prefix", DefaultPrefix)
-	if o.Dialer.Timeout, err = a.Duration("dial_timeout", defaultDialTimeout); err != nil {
+	dialTimeout := defaultDialTimeout
+	if strings.HasSuffix(a.Scheme, "+sentinel") {
+		dialTimeout = sentinelDialTimeout
+	}
+	if o.Dialer.Timeout, err = a.Duration("dial_timeout", dialTimeout); err != nil {
 		return o, "", err
 	}
 	o.Dialer.KeepAlive = keepAlive
@@ -215,6 +225,14 @@ func clientOption(a *driver.Address) (o rueidis.ClientOption, prefix string, err
 		return o, "", err
 	}
 	return o, prefix, a.Done()
+}
+
+// silence is for how long a connection may owe an answer.
+func silence(o *rueidis.ClientOption) time.Duration {
+	if o.Sentinel.MasterSet != "" {
+		return hung
+	}
+	return patience
 }
 
 func database(path string) (int, error) {

@@ -1,0 +1,84 @@
+package redis
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+)
+
+// deaf takes connections and never answers.
+func deaf(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// A call that outlives its context is ended, and those of others on other connections go on.
+func TestInterruptEndsOneCall(t *testing.T) {
+	t.Parallel()
+	addr := deaf(t)
+	d := newDialer(time.Minute, time.Minute)
+	t.Cleanup(d.close)
+	begin := func() (net.Conn, context.CancelFunc, func()) {
+		c, err := d.dial(t.Context(), addr, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		stop := d.heed(ctx)
+		until, _ := ctx.Deadline()
+		c.SetDeadline(until) // as the library does
+		return c, cancel, stop
+	}
+	innocent, _, stop := begin()
+	defer stop()
+	ended, cancel, stop2 := begin()
+	defer stop2()
+	over := make(chan error, 2)
+	go func() { _, err := innocent.Read(make([]byte, 1)); over <- err }()
+	cancel()
+	if _, err := ended.Read(make([]byte, 1)); err == nil {
+		t.Error("the call whose context ended goes on")
+	}
+	select {
+	case err := <-over:
+		t.Errorf("the call of another ends with %v", err)
+	default:
+	}
+	innocent.SetDeadline(time.Now())
+	<-over //nolint:errcheck // it ends
+}
+
+// A connection that owes an answer for long is given up; one that owes none is not.
+func TestSilentConnections(t *testing.T) {
+	t.Parallel()
+	addr := deaf(t)
+	d := newDialer(time.Minute, 50*time.Millisecond)
+	t.Cleanup(d.close)
+	idle, err := d.dial(t.Context(), addr, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owing, err := d.dial(t.Context(), addr, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() { _, err := idle.Read(make([]byte, 1)); over <- err }()
+	if _, err := owing.Write([]byte("PING")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owing.Read(make([]byte, 1)); err == nil {
+		t.Error("an answer came")
+	}
+	select {
+	case err := <-over:
+		t.Errorf("an idle connection ends with %v", err)
+	default:
+	}
+}

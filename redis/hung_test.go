@@ -1,0 +1,48 @@
+package redis
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// The primary hangs, and Sentinel makes another of the replica: a lease is renewed there soon, since nothing waits for the
+// one that hangs.
+func TestLeaseOutlivesAHungPrimary(t *testing.T) {
+	t.Parallel()
+	set := servertest.RedisSentinel(t)
+	d := open(t, "redis+sentinel://"+set.Sentinel.Addr+"/"+set.Name)
+	a := claim("name", "a")
+	a.TTL = time.Minute
+	enter(t, d, a)
+	set.Settle(t)
+	set.Primary.Pause()
+	t.Cleanup(set.Primary.Resume)
+	renewed := make(chan struct{}, 1)
+	go func() { // as a client does, also while there is no primary
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			err := d.Renew(ctx, []*driver.Claim{a})[0].Err
+			cancel()
+			select {
+			case <-t.Context().Done():
+				return
+			default:
+			}
+			if err == nil {
+				renewed <- struct{}{}
+				return
+			}
+		}
+	}()
+	failOver(t, set)
+	const soon = 8 * time.Second // half a second to three; it took eleven, for most
+	select {
+	case <-renewed:
+	case <-time.After(soon):
+		t.Errorf("the lease is not renewed %v after the failover", soon)
+	}
+}
