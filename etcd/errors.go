@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/stilelock/stile/driver"
@@ -45,42 +46,37 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	if _, why, ok := strings.Cut(text, "authentication handshake failed: "); ok {
 		return driver.Unsent(driver.Unreachable(fmt.Errorf("etcd cannot be reached by TLS: %s", strings.TrimSuffix(why, `"`))))
 	}
+	if own, ok := strings.CutPrefix(text, "etcdserver: "); ok && status.Code(err) == codes.Unavailable {
+		return driver.Unreachable(fmt.Errorf("etcd does not serve at the moment (%s)", own)) // the library does not know it
+	}
 	if status.Code(err) == codes.Unavailable {
 		return driver.Unreachable(fmt.Errorf("the connection to etcd broke before the answer came: %s", text))
 	}
 	return fmt.Errorf("etcd: %s", text)
 }
 
-// refused explains an error that a server answered.
+// refused explains an error that a server answered, by the table of faults.
 func (d *Driver) refused(refusal rpctypes.EtcdError) error {
-	text := d.clean(strings.TrimPrefix(refusal.Error(), "etcdserver: "))
-	later := func(what string) error { return driver.Unreachable(fmt.Errorf("%s (%s)", what, text)) }
-	never := func(what string) error { return driver.Refused(fmt.Errorf("%s (%s)", what, text)) }
-	switch refusal {
-	case rpctypes.ErrNoLeader, rpctypes.ErrNotCapable, rpctypes.ErrTooManyRequests, rpctypes.ErrNotLeader:
-		return driver.Refused(later("etcd does not serve at the moment"))
-	case rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail, rpctypes.ErrTimeoutDueToConnectionLost,
-		rpctypes.ErrTimeoutWaitAppliedIndex, rpctypes.ErrLeaderChanged, rpctypes.ErrUnhealthy, rpctypes.ErrStopped:
-		return later("etcd did not answer in time")
-	case rpctypes.ErrAuthFailed, rpctypes.ErrUserNotFound:
-		return never(fmt.Sprintf("etcd does not accept %s with this password", d.who()))
-	case rpctypes.ErrUserEmpty:
-		return never("etcd asks for a user: put it in the URL as etcd://user:password@host")
-	case rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision:
-		return driver.Refused(later("etcd does not know this login any more"))
-	case rpctypes.ErrPermissionDenied, rpctypes.ErrPermissionNotGranted:
-		return never(fmt.Sprintf("etcd does not let %s read and write the keys under %q", d.who(), d.prefix))
-	case rpctypes.ErrNoSpace:
-		return never("etcd has no space left: compact and defragment it, then disarm its alarm")
-	case rpctypes.ErrRequestTooLarge:
-		return never("the claim is longer than etcd takes")
-	case rpctypes.ErrLeaseNotFound:
+	if errors.Is(refusal, rpctypes.ErrLeaseNotFound) {
 		return driver.ErrSession
 	}
-	if refusal.Code() == codes.Unavailable {
-		return later("etcd does not serve at the moment")
+	f, ok := faults[refusal]
+	switch {
+	case ok:
+	case refusal.Code() == codes.Unavailable:
+		f = fault{says: "etcd does not serve at the moment", outcome: driver.OutcomeUnknown, passes: true}
+	default:
+		f = fault{says: "etcd refused the request", outcome: driver.OutcomeRefused}
 	}
-	return never("etcd refused the request")
+	says := strings.NewReplacer("{user}", d.who(), "{prefix}", strconv.Quote(d.prefix)).Replace(f.says)
+	err := fmt.Errorf("%s (%s)", says, d.clean(strings.TrimPrefix(refusal.Error(), "etcdserver: ")))
+	if f.passes {
+		err = driver.Unreachable(err)
+	}
+	if f.outcome == driver.OutcomeRefused {
+		err = driver.Refused(err)
+	}
+	return err
 }
 
 // clean makes a foreign message fit for one line that shows no password.

@@ -18,7 +18,8 @@ const (
 	defaultDialTimeout = 5 * time.Second
 
 	// pingAfter is how long a connection may be silent before the server is asked whether it is there, and pingWithin how
-	// long its answer may take. Servers do not like to be asked more often.
+	// long its answer may take. Servers do not like to be asked more often, nor at all while no call and no stream is open:
+	// they end such a connection, which the library writes to the process's standard error.
 	pingAfter  = 10 * time.Second
 	pingWithin = 4 * time.Second
 
@@ -102,7 +103,7 @@ func loginBy(login *clientv3.Client) grpc.UnaryClientInterceptor {
 func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 	c = clientv3.Config{
 		Endpoints: a.HostPorts("127.0.0.1", "2379"), Username: a.User, Password: a.Password,
-		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: pingWithin, PermitWithoutStream: true,
+		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: pingWithin, PermitWithoutStream: false,
 		MaxUnaryRetries: tries, Logger: zap.NewNop(),
 	}
 	prefix = a.Param("prefix", DefaultPrefix)

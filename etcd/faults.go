@@ -1,0 +1,54 @@
+package etcd
+
+import (
+	"github.com/stilelock/stile/driver"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// A fault is what an error that a server answered means. The connection is kept: an answer says that it works, and the
+// client goes on to the next member by itself. What is not in the table is unknown if the server was not available, and
+// else a refusal.
+type fault struct {
+	says    string         // before etcd's own words; {user} and {prefix} are replaced
+	outcome driver.Outcome // refused: the request was not applied, and never will be
+	passes  bool           // the same request may work a moment later, or at another member
+}
+
+// faults are those of a cluster that changes, of one that somebody must see to, and of rights. That a lease is not there is
+// no fault: the claim is gone.
+var faults = map[rpctypes.EtcdError]fault{
+	// The member said so before it proposed the request to the others.
+	row(rpctypes.ErrNoLeader):                                   {"etcd does not serve at the moment", driver.OutcomeRefused, true},
+	row(rpctypes.ErrNotLeader):                                  {"etcd does not serve at the moment", driver.OutcomeRefused, true},
+	row(rpctypes.ErrNotCapable):                                 {"etcd does not serve at the moment", driver.OutcomeRefused, true},
+	row(rpctypes.ErrTooManyRequests):                            {"etcd does not serve at the moment", driver.OutcomeRefused, true},
+	row(rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)): {"this member of etcd only learns yet", driver.OutcomeRefused, true},
+
+	// It proposed the request, and does not know what became of that.
+	row(rpctypes.ErrTimeout):                    {"etcd did not answer in time", driver.OutcomeUnknown, true},
+	row(rpctypes.ErrTimeoutDueToLeaderFail):     {"etcd did not answer in time", driver.OutcomeUnknown, true},
+	row(rpctypes.ErrTimeoutDueToConnectionLost): {"etcd did not answer in time", driver.OutcomeUnknown, true},
+	row(rpctypes.ErrLeaderChanged):              {"etcd did not answer in time", driver.OutcomeUnknown, true},
+	row(rpctypes.ErrUnhealthy):                  {"etcd did not answer in time", driver.OutcomeUnknown, true},
+	row(rpctypes.ErrStopped):                    {"etcd did not answer in time", driver.OutcomeUnknown, true},
+
+	// Somebody has to do something.
+	row(rpctypes.ErrNoSpace):         {"etcd has no space left: compact and defragment it, then disarm its alarm", driver.OutcomeRefused, false},
+	row(rpctypes.ErrCorrupt):         {"the members of etcd do not have the same data: see to its alarm", driver.OutcomeRefused, false},
+	row(rpctypes.ErrRequestTooLarge): {"the claim is longer than etcd takes", driver.OutcomeRefused, false},
+
+	// A login that is not known any more is made anew by the client.
+	row(rpctypes.ErrInvalidAuthToken):     {"etcd does not know this login any more", driver.OutcomeRefused, true},
+	row(rpctypes.ErrAuthOldRevision):      {"etcd does not know this login any more", driver.OutcomeRefused, true},
+	row(rpctypes.ErrAuthFailed):           {"etcd does not accept {user} with this password", driver.OutcomeRefused, false},
+	row(rpctypes.ErrUserNotFound):         {"etcd does not accept {user} with this password", driver.OutcomeRefused, false},
+	row(rpctypes.ErrUserEmpty):            {"etcd asks for a user: put it in the URL as etcd://user:password@host", driver.OutcomeRefused, false},
+	row(rpctypes.ErrPermissionDenied):     {"etcd does not let {user} read and write the keys under {prefix}", driver.OutcomeRefused, false},
+	row(rpctypes.ErrPermissionNotGranted): {"etcd does not let {user} read and write the keys under {prefix}", driver.OutcomeRefused, false},
+}
+
+// row is the error as a key of the table.
+func row(err error) rpctypes.EtcdError {
+	e, _ := err.(rpctypes.EtcdError) //nolint:errorlint // the library's own value, which wraps nothing
+	return e
+}
