@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/zookeeper/internal/wire"
@@ -46,26 +47,21 @@ func asking(err error) error {
 	return err
 }
 
-// refused explains what the server answered to a request about a path, or returns nil.
+// refused explains what the server answered to a request about a path, by the table of faults, or returns nil.
 func (d *Driver) refused(path string, err error) error {
 	code, ok := errors.AsType[wire.Code](err)
 	if !ok {
 		return err
 	}
-	path = shown(path)
-	switch code {
-	case wire.NoAuth:
-		return driver.Refused(fmt.Errorf("zookeeper does not let %s do this at %s: its access list has no such permission", d.who(), path))
-	case wire.InvalidACL:
-		return driver.Refused(errors.New("zookeeper takes no access list for the creator alone from a client without user and password"))
-	case wire.Unimplemented:
-		return driver.Refused(errors.New("zookeeper is too old: 3.5.3 is the oldest that will do"))
-	case wire.QuotaExceeded:
-		return driver.Refused(fmt.Errorf("the quota at %s is used up", path))
-	case wire.Throttled:
-		return driver.Refused(driver.Unreachable(errors.New("zookeeper has too many requests to do")))
+	f, ok := faults[code]
+	if !ok {
+		f.says = fmt.Sprintf("zookeeper refused the request at {path}: %v", code)
 	}
-	return driver.Refused(fmt.Errorf("zookeeper refused the request at %s: %w", path, code))
+	err = errors.New(strings.NewReplacer("{user}", d.who(), "{path}", shown(path)).Replace(f.says))
+	if f.passes {
+		err = driver.Unreachable(err)
+	}
+	return driver.Refused(err)
 }
 
 func (d *Driver) who() string {

@@ -259,16 +259,17 @@ func (c *conn) answer(xid int32, zxid int64, code Code, body []byte) error {
 	c.waiting = c.waiting[1:]
 	c.mu.Unlock()
 	defer close(call.done)
-	switch code {
-	case sessionExpired:
+	switch faults[code].then {
+	case expires:
 		call.fate = ErrExpired
 		return ErrExpired
-	case needsSASL, authFailed:
+	case isRefused:
 		call.fate = ErrRefused
 		return ErrRefused
-	case sessionMoved, ConnectionLoss, notReadOnly:
+	case moves:
 		call.fate = &Broken{code}
 		return code
+	case goesOn:
 	}
 	// What the server refused by itself, before the others heard of it, shows nothing of a quorum.
 	c.s.heard(zxid, call.sent, call.agreed && code != Throttled && code != Unimplemented)

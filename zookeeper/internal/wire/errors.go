@@ -9,37 +9,78 @@ import (
 // A Code is a refusal by the server.
 type Code int32
 
-// The codes that mean something to the caller.
+// The codes that mean something to the caller, or to the connection.
 const (
-	ConnectionLoss Code = -4
-	Unimplemented  Code = -6
-	BadArguments   Code = -8
-	NoNode         Code = -101
-	NoAuth         Code = -102
-	NodeExists     Code = -110
-	NotEmpty       Code = -111
-	BadVersion     Code = -103
-	sessionExpired Code = -112
-	InvalidACL     Code = -114
-	authFailed     Code = -115
-	sessionMoved   Code = -118
-	notReadOnly    Code = -119
-	needsSASL      Code = -124
-	QuotaExceeded  Code = -125
-	Throttled      Code = -127
+	systemError       Code = -1
+	dataInconsistent  Code = -3
+	ConnectionLoss    Code = -4
+	TooLong           Code = -5
+	Unimplemented     Code = -6
+	operationTimeout  Code = -7
+	BadArguments      Code = -8
+	NoNode            Code = -101
+	NoAuth            Code = -102
+	BadVersion        Code = -103
+	ParentIsEphemeral Code = -108
+	NodeExists        Code = -110
+	NotEmpty          Code = -111
+	sessionExpired    Code = -112
+	InvalidACL        Code = -114
+	authFailed        Code = -115
+	sessionMoved      Code = -118
+	notReadOnly       Code = -119
+	LocalSession      Code = -120
+	requestTimeout    Code = -122
+	needsSASL         Code = -124
+	QuotaExceeded     Code = -125
+	Throttled         Code = -127
 )
 
-var codes = map[Code]string{
-	ConnectionLoss: "the server lost the leader", Unimplemented: "unknown request", BadArguments: "bad arguments",
-	NoNode: "no such node", NoAuth: "no permission", NodeExists: "the node exists", NotEmpty: "the node has children", BadVersion: "the node has changed",
-	sessionExpired: "the session has expired", InvalidACL: "not authenticated", authFailed: "authentication failed",
-	sessionMoved: "the session has moved to another server", QuotaExceeded: "quota exceeded", Throttled: "too many requests",
-	notReadOnly: "the server is read-only", needsSASL: "authentication required",
+// A reaction is what the connection does when the server answers with a code.
+type reaction int
+
+const (
+	goesOn    reaction = iota // the answer is the caller's
+	moves                     // the connection is dropped, and the session taken up on another; what became of the call is not known
+	expires                   // the session is over
+	isRefused                 // the session is over, since the server does not accept who we are
+)
+
+// A fault is what a code says, and what the connection does.
+type fault struct {
+	says string
+	then reaction
+}
+
+var faults = map[Code]fault{
+	systemError:       {"system error", moves},
+	dataInconsistent:  {"the server's data are not consistent", moves},
+	ConnectionLoss:    {"the server lost the leader", moves},
+	TooLong:           {"the request is too long", goesOn},
+	Unimplemented:     {"unknown request", goesOn},
+	operationTimeout:  {"the request took too long", moves},
+	BadArguments:      {"bad arguments", goesOn},
+	NoNode:            {"no such node", goesOn},
+	NoAuth:            {"no permission", goesOn},
+	BadVersion:        {"the node has changed", goesOn},
+	ParentIsEphemeral: {"the node above is ephemeral", goesOn},
+	NodeExists:        {"the node exists", goesOn},
+	NotEmpty:          {"the node has children", goesOn},
+	sessionExpired:    {"the session has expired", expires},
+	InvalidACL:        {"not authenticated", goesOn},
+	authFailed:        {"authentication failed", isRefused},
+	sessionMoved:      {"the session has moved to another server", moves},
+	notReadOnly:       {"the server is read-only", moves},
+	LocalSession:      {"the session is local to one server", goesOn},
+	requestTimeout:    {"the request took too long", moves},
+	needsSASL:         {"authentication required", isRefused},
+	QuotaExceeded:     {"quota exceeded", goesOn},
+	Throttled:         {"too many requests", goesOn},
 }
 
 func (c Code) Error() string {
-	if text := codes[c]; text != "" {
-		return text
+	if f, ok := faults[c]; ok {
+		return f.says
 	}
 	return fmt.Sprintf("error %d", int32(c))
 }
