@@ -11,7 +11,7 @@ import (
 )
 
 // calls are the statements of the verbs.
-type calls struct{ do, renew, list, queue, waiting, mark, clean string }
+type calls struct{ do, renew, list, queue, waiting, mark, clean, tidy string }
 
 // newCalls returns the statements; renewing tells the era too, which is an expression.
 func newCalls(p place, era string) calls {
@@ -37,6 +37,7 @@ LEFT JOIN "{schema}".{prefix}claim c ON c.name = w.name AND c.ticket = w.ticket 
 VALUES ($1::bytea, 0, 0, "{schema}".{prefix}now() + $2::bigint)
 ON CONFLICT (name) DO UPDATE SET watched = greatest(n.watched, excluded.watched)`),
 		clean: p.fill(`SELECT "{schema}".{prefix}clean($1::bigint, $2::integer)`),
+		tidy:  p.fill(`SELECT "{schema}".{prefix}tidy($1::bigint, $2::bigint, $3::integer)`),
 	}
 }
 

@@ -63,6 +63,7 @@ var faults = map[string]fault{
 	"42P01": {refused, true, false, "the tables of locks are gone"},
 	"42883": {refused, true, false, "the tables of locks are gone"},
 	"STI01": {refused, true, false, "the default isolation of transactions is another one here: locks need read committed, for the user or in the URL of the pool"},
+	"STI03": {refused, true, false, "the tables of locks are of another version"},
 	"STI02": {refused, true, false, errEmptied.Error()},
 }
 

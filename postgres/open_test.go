@@ -139,6 +139,10 @@ func TestRights(t *testing.T) {
 	exec(t, pool, strings.NewReplacer("SCHEMA stile", `SCHEMA "`+s+`"`, "stile.", `"`+s+`".`).Replace(`GRANT USAGE ON SCHEMA stile TO locks;
 GRANT SELECT, INSERT, UPDATE, DELETE ON stile.stile_name, stile.stile_claim TO locks;
 GRANT SELECT, UPDATE ON stile.stile_meta TO locks`), asText)
+	exec(t, pool, `REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA "`+s+`" FROM PUBLIC`)
+	_, err = open(t, url).Enter(timely(t), claim("name", "a"))
+	says(t, err, `does not let user "locks" do this`, "lists the rights", "permission denied for function")
+	exec(t, pool, `GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "`+s+`" TO locks`)
 	d := open(t, url)
 	a, b := claim("name", "a"), claim("name", "b")
 	enter(t, d, a)

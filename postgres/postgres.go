@@ -11,6 +11,7 @@
 //	GRANT USAGE ON SCHEMA stile TO locks;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON stile.stile_name, stile.stile_claim TO locks;
 //	GRANT SELECT, UPDATE ON stile.stile_meta TO locks;
+//	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA stile TO locks;
 //
 // [LockTx] is a lock that lives in the caller's own transaction. It needs no tables, no lease and no token.
 //
@@ -36,11 +37,12 @@ type Options struct {
 
 // A Driver keeps locks in PostgreSQL. Its methods may be called at once.
 type Driver struct {
-	pool   *pgxpool.Pool
-	dialer *dialer // makes the connections of a pool that the driver owns; nil if the pool is the user's
-	place  place
-	secret string // the password, kept out of errors
-	user   string // for messages
+	pool     *pgxpool.Pool
+	dialer   *dialer // makes the connections of a pool that the driver owns; nil if the pool is the user's
+	place    place
+	revision int    // of the tables
+	secret   string // the password, kept out of errors
+	user     string // for messages
 
 	calls    calls
 	channel  string // where this driver listens, its own

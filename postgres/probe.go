@@ -57,6 +57,9 @@ func (d *Driver) probe(ctx context.Context) error {
 		return driver.Ended(ctx, true)
 	}
 	d.traits = f.promise(d.listener.off)
+	if d.revision < schemaRevision {
+		d.traits.Notes = append(d.traits.Notes, "The tables and functions are of an older stile: have their owner run what \"stile migrate --print\" prints.")
+	}
 	return nil
 }
 
@@ -138,20 +141,35 @@ const (
 	cleanMost  = 1000
 )
 
-// tidy deletes the rows of names that were not used for long, now and then. It is no matter if that fails.
+// tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many live
+// no longer than a job, and then now and then. It is no matter if that fails.
 func (d *Driver) tidy() {
+	var pause time.Duration
+	if d.revision < 2 { // whose tables do not know when they were cleaned
+		pause = cleanEvery/2 + rand.N(cleanEvery)
+	}
 	for {
-		pause := time.NewTimer(cleanEvery/2 + rand.N(cleanEvery))
+		timer := time.NewTimer(pause)
 		select {
-		case <-pause.C:
-			for n := int64(cleanMost); n == cleanMost; {
+		case <-timer.C:
+			for n, _ := d.due(d.ctx, cleanEvery); n == cleanMost; {
 				n, _ = d.clean(d.ctx, cleanIdle, cleanMost)
 			}
 		case <-d.ctx.Done():
-			pause.Stop()
+			timer.Stop()
 			return
 		}
+		pause = cleanEvery/2 + rand.N(cleanEvery)
 	}
+}
+
+// due cleans if nobody has for so long.
+func (d *Driver) due(ctx context.Context, every time.Duration) (n int64, err error) {
+	if d.revision < 2 {
+		return d.clean(ctx, cleanIdle, cleanMost)
+	}
+	err = d.query(ctx, d.calls.tidy, []any{micros(every), micros(cleanIdle), int32(cleanMost)}, func(rows pgx.Rows) error { return rows.Scan(&n) })
+	return n, err
 }
 
 // clean deletes the rows of names that were idle for so long, at most so many, and returns how many it has deleted.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,8 +19,13 @@ import (
 //go:embed schema.sql
 var schemaText string
 
-// schemaVersion is that of what schema.sql makes. Whatever changes in it makes another version.
-const schemaVersion = 1
+// What schema.sql makes. Clients of one version work with tables of every revision of it, so that programs can be upgraded one
+// by one: the first of a new revision upgrades the tables, and those of an older one go on with them. Whatever changes in
+// schema.sql makes another revision, or, if older clients could not work with it, another version.
+const (
+	schemaVersion  = 1
+	schemaRevision = 2
+)
 
 const (
 	// DefaultSchema is the schema that the tables are in.
@@ -57,7 +63,7 @@ func newPlace(schema, prefix string) (place, error) {
 // fill puts the place into a text.
 func (p place) fill(text string) string {
 	return strings.NewReplacer(
-		"{schema}", p.schema, "{prefix}", p.prefix, "{version}", strconv.Itoa(schemaVersion), "{channel}", p.channel(),
+		"{schema}", p.schema, "{prefix}", p.prefix, "{version}", strconv.Itoa(schemaVersion), "{revision}", strconv.Itoa(schemaRevision), "{channel}", p.channel(),
 	).Replace(text)
 }
 
@@ -71,8 +77,8 @@ func (p place) hash() uint64 {
 // channel is where changes of watched queues are told. Channels belong to the database, not to a schema.
 func (p place) channel() string { return fmt.Sprintf("stile_watch_%016x", p.hash()) }
 
-// Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their own.
-// Whoever runs it owns them; the package documentation has the rights that other users need. An empty schema or prefix
+// Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their own, and
+// that brings those of an older stile up to date while it is in use. It may be run again. Whoever runs it owns them; the package documentation has the rights that other users need. An empty schema or prefix
 // means the default. The error says why a schema or prefix cannot be used.
 func Schema(schema, prefix string) (string, error) {
 	p, err := newPlace(schema, prefix)
@@ -82,50 +88,64 @@ func Schema(schema, prefix string) (string, error) {
 	return "BEGIN;\n\nCREATE SCHEMA IF NOT EXISTS \"" + p.schema + "\";\n\n" + p.fill(schemaText) + "\nCOMMIT;\n", nil
 }
 
-// prepare makes the tables unless they are there. Many processes may do so at once.
+// prepare makes the tables unless they are there, and brings them up to date. Many processes may do so at once. Tables of an
+// older revision do too, where the user may not change them or others do not let go of them.
 func (d *Driver) prepare(ctx context.Context) error {
-	version, exists, err := d.version(ctx, d.pool)
-	if err == nil && !exists {
-		if err = d.create(ctx); err == nil {
-			version, _, err = d.version(ctx, d.pool)
+	v, err := d.version(ctx, d.pool)
+	if err == nil && v.revision < schemaRevision && v.version <= schemaVersion {
+		if failed := d.create(ctx); failed == nil || !v.exists {
+			err = failed
+		}
+		if err == nil {
+			v, err = d.version(ctx, d.pool)
 		}
 	}
+	d.revision = v.revision
 	switch {
 	case err != nil:
 		return err
-	case version > schemaVersion:
-		return driver.Refused(fmt.Errorf("schema %q was made by a newer stile: its version is %d, this one knows %d", d.place.schema, version, schemaVersion))
-	case version < schemaVersion:
-		return driver.Refused(fmt.Errorf("schema %q was made by an older stile: its version is %d, this one needs %d", d.place.schema, version, schemaVersion))
+	case v.version > schemaVersion:
+		return driver.Refused(fmt.Errorf("schema %q was made by a newer stile: its version is %d, this one knows %d", d.place.schema, v.version, schemaVersion))
+	case v.version < schemaVersion:
+		return driver.Refused(fmt.Errorf("schema %q was made by an older stile: its version is %d, this one needs %d", d.place.schema, v.version, schemaVersion))
 	}
 	return nil
+}
+
+// A version is that of tables, if there are any.
+type version struct {
+	exists            bool
+	version, revision int
 }
 
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// version returns the version of the tables, and whether there are any.
-func (d *Driver) version(ctx context.Context, q querier) (version int, exists bool, err error) {
+// version returns the version of the tables.
+func (d *Driver) version(ctx context.Context, q querier) (v version, err error) {
 	// Not to_regclass: in a transaction that has waited for whoever made the table, it answers what it knew before.
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = $1::text AND c.relname = $2::text)`, plain, d.place.schema, d.place.prefix+"meta").Scan(&exists)
-	if err != nil || !exists {
-		return 0, false, d.explain(ctx, err)
+WHERE n.nspname = $1::text AND c.relname = $2::text)`, plain, d.place.schema, d.place.prefix+"meta").Scan(&v.exists)
+	if err != nil || !v.exists {
+		return version{}, d.explain(ctx, err)
 	}
 	table := d.place.fill(`"{schema}".{prefix}meta`)
-	err = q.QueryRow(ctx, "SELECT version FROM "+table, plain).Scan(&version)
+	err = q.QueryRow(ctx, "SELECT m.version, coalesce((to_jsonb(m) ->> 'revision')::int, 1) FROM "+table+" m", plain).Scan(&v.version, &v.revision)
 	refusal, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		err = errEmptied
 	case refusal != nil && refusal.Code == "42703": // no such column
-		return 0, true, fmt.Errorf("%w: table %s", driver.ErrForeign, table)
+		return v, fmt.Errorf("%w: table %s", driver.ErrForeign, table)
 	}
-	return version, true, d.explain(ctx, err)
+	return v, d.explain(ctx, err)
 }
 
-// create makes the tables, unless somebody else does so at the same time: that is waited for.
+// upgradeWithin bounds the wait for whoever uses the tables that are brought up to date: new requests wait behind it.
+const upgradeWithin = time.Second
+
+// create makes the tables or brings them up to date, unless somebody else does so at the same time: that is waited for.
 func (d *Driver) create(ctx context.Context) error {
 	tx, err := d.pool.Begin(ctx)
 	if err != nil {
@@ -135,8 +155,12 @@ func (d *Driver) create(ctx context.Context) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", plain, int64(d.place.hash())); err != nil {
 		return d.explain(ctx, err)
 	}
-	if _, exists, err := d.version(ctx, tx); err != nil || exists {
+	v, err := d.version(ctx, tx)
+	if err != nil || v.revision >= schemaRevision {
 		return err
+	}
+	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', $1::text, true)", plain, strconv.FormatInt(upgradeWithin.Milliseconds(), 10)); err != nil {
+		return d.explain(ctx, err)
 	}
 	var exists bool
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)", plain, d.place.schema).Scan(&exists); err != nil {

@@ -1,21 +1,38 @@
 -- The tables and functions in which package postgres keeps locks. "{schema}" and {prefix} stand for where and how they
--- are called, {version} for the version of this schema, {channel} for the channel of watches.
+-- are called, {version} and {revision} for those of this schema, {channel} for the channel of watches.
+--
+-- This may be run again, and over the tables of an earlier revision while clients of that revision use them: a revision adds
+-- columns that these do not know and functions that they do not call, and replaces functions by others that take and give
+-- the same. What clients of before could not work with is another version.
 --
 -- Times are microseconds of the server's clock. Names, ids and records are bytes, so that no encoding, collation or
 -- normal form makes one out of two.
 
-CREATE TABLE "{schema}".{prefix}meta (
+CREATE TABLE IF NOT EXISTS "{schema}".{prefix}meta (
     one     integer PRIMARY KEY CHECK (one = 1),
     version integer NOT NULL, -- of this schema
     floor   bigint  NOT NULL  -- no name that was cleaned away had a higher ticket
 );
+
+DO $stile$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = '"{schema}".{prefix}meta'::regclass AND attname = 'revision') THEN
+        ALTER TABLE "{schema}".{prefix}meta
+            ADD COLUMN revision integer NOT NULL DEFAULT 1,
+            ADD COLUMN cleaned  bigint  NOT NULL DEFAULT 0; -- when idle names were last looked for
+    END IF;
+    IF EXISTS (SELECT FROM "{schema}".{prefix}meta WHERE version <> {version} OR revision > {revision}) THEN
+        RAISE EXCEPTION 'the tables of locks were made by another version of stile' USING ERRCODE = 'STI03';
+    END IF;
+END
+$stile$;
 
 -- One row for each name in use. Whoever changes the queue of a name locks its row first, so changes come one by one and
 -- tickets are in the order of commits. A row whose name is idle is deleted when floor has its last ticket.
 --
 -- A claim that enters an empty queue is kept in the row of its name, with the last ticket, for as long as no other
 -- enters. One update that touches no index puts it there, and one takes it out.
-CREATE TABLE "{schema}".{prefix}name (
+CREATE TABLE IF NOT EXISTS "{schema}".{prefix}name (
     name     bytea   PRIMARY KEY,
     last     bigint  NOT NULL, -- highest ticket given
     head     bigint  NOT NULL, -- no claim has a lower ticket; keeps searches off the rows of claims that have left
@@ -33,7 +50,7 @@ CREATE TABLE "{schema}".{prefix}name (
     delay    bigint  NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70);
 
-CREATE TABLE "{schema}".{prefix}claim (
+CREATE TABLE IF NOT EXISTS "{schema}".{prefix}claim (
     name     bytea   NOT NULL,
     ticket   bigint  NOT NULL,
     id       bytea   NOT NULL,
@@ -51,13 +68,13 @@ CREATE TABLE "{schema}".{prefix}claim (
     PRIMARY KEY (name, ticket)
 ) WITH (fillfactor = 70);
 
-CREATE FUNCTION "{schema}".{prefix}now() RETURNS bigint LANGUAGE sql VOLATILE
+CREATE OR REPLACE FUNCTION "{schema}".{prefix}now() RETURNS bigint LANGUAGE sql VOLATILE
 AS $stile$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $stile$;
 
 -- Does one thing to the queue of a name: enter, renew, leave or break, as driver.Queue does. A single statement cannot
 -- do it, since it sees the queue as it was before it waited for the row of the name; each statement of a function sees
 -- what was committed before the statement began.
-CREATE FUNCTION "{schema}".{prefix}do(
+CREATE OR REPLACE FUNCTION "{schema}".{prefix}do(
     p_verb text, p_name bytea, p_id bytea, p_client bytea, p_channel text, p_owner bytea, p_record bytea,
     p_weight bigint, p_capacity bigint, p_ttl bigint, p_wait bigint, p_delay bigint, p_keep bigint,
     p_ticket bigint, p_try boolean, p_reclaim boolean,
@@ -66,6 +83,7 @@ CREATE FUNCTION "{schema}".{prefix}do(
     OUT b_ticket bigint, OUT b_weight bigint, OUT b_holds boolean, OUT b_left boolean, OUT b_since bigint,
     OUT b_remaining bigint, OUT b_record bytea
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off -- a plan that was made while the tables were all but empty stays when they have grown
 AS $stile$
 DECLARE
     v_last bigint; v_head bigint; v_watched bigint; v_queued boolean; v_lone boolean; -- the row of the name
@@ -272,23 +290,30 @@ BEGIN
 END
 $stile$;
 
--- Deletes the rows of some names that were not entered for so many microseconds, without their tickets' going back.
-CREATE FUNCTION "{schema}".{prefix}clean(p_idle bigint, p_most integer) RETURNS bigint
+-- Deletes the rows of some names that were not entered for so many microseconds, and what is left there of claims that ran
+-- out as long ago, without their tickets' going back.
+CREATE OR REPLACE FUNCTION "{schema}".{prefix}clean(p_idle bigint, p_most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $stile$
 DECLARE
     v_names bytea[]; v_floor bigint; v_count bigint;
     v_now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    v_dead bigint := least(v_now, v_now - p_idle); -- a claim that ran out before is in nobody's way
 BEGIN
     SELECT array_agg(idle.name) INTO v_names FROM (
-        SELECT n.name FROM "{schema}".{prefix}name n WHERE n.last < v_now - p_idle AND n.watched < v_now AND n.ends = 0
-        LIMIT p_most FOR UPDATE SKIP LOCKED
+        SELECT n.name FROM "{schema}".{prefix}name n
+        WHERE n.last < v_now - p_idle AND n.watched < v_now AND (n.ends = 0 OR n.ends + n.delay < v_dead)
+            AND NOT EXISTS (SELECT FROM "{schema}".{prefix}claim c WHERE c.name = n.name AND c.ends + c.delay >= v_dead)
+        LIMIT p_most FOR UPDATE OF n SKIP LOCKED
     ) idle;
     -- A new statement: it sees the claims that entered before their names were locked.
-    WITH deleted AS (
-        DELETE FROM "{schema}".{prefix}name n WHERE n.name = ANY (v_names)
-            AND NOT EXISTS (SELECT FROM "{schema}".{prefix}claim c WHERE c.name = n.name)
-        RETURNING n.last
+    WITH idle AS MATERIALIZED (
+        SELECT n.name FROM "{schema}".{prefix}name n WHERE n.name = ANY (v_names)
+            AND NOT EXISTS (SELECT FROM "{schema}".{prefix}claim c WHERE c.name = n.name AND c.ends + c.delay >= v_dead)
+    ), left_behind AS (
+        DELETE FROM "{schema}".{prefix}claim c USING idle WHERE c.name = idle.name
+    ), deleted AS (
+        DELETE FROM "{schema}".{prefix}name n USING idle WHERE n.name = idle.name RETURNING n.last
     ) SELECT max(d.last), count(*) INTO v_floor, v_count FROM deleted d;
     IF v_count > 0 THEN
         UPDATE "{schema}".{prefix}meta m SET floor = greatest(m.floor, v_floor);
@@ -297,4 +322,29 @@ BEGIN
 END
 $stile$;
 
-INSERT INTO "{schema}".{prefix}meta (one, version, floor) VALUES (1, {version}, 0);
+-- Cleans if nobody has for so many microseconds, so that of many clients that come and go one does; -1 says that it need not.
+CREATE OR REPLACE FUNCTION "{schema}".{prefix}tidy(p_every bigint, p_idle bigint, p_most integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $stile$
+DECLARE
+    v_now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+BEGIN
+    PERFORM FROM "{schema}".{prefix}meta m WHERE m.cleaned NOT BETWEEN v_now - p_every AND v_now FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN -1;
+    END IF;
+    UPDATE "{schema}".{prefix}meta m SET cleaned = v_now;
+    RETURN "{schema}".{prefix}clean(p_idle, p_most);
+END
+$stile$;
+
+DO $stile$
+BEGIN
+    -- Not where the row was deleted: it knows the highest ticket of names that were cleaned away.
+    IF NOT EXISTS (SELECT FROM "{schema}".{prefix}meta) AND EXISTS (SELECT FROM "{schema}".{prefix}name) THEN
+        RAISE EXCEPTION 'the table {prefix}meta was emptied' USING ERRCODE = 'STI02';
+    END IF;
+    INSERT INTO "{schema}".{prefix}meta AS m (one, version, floor, revision) VALUES (1, {version}, 0, {revision})
+    ON CONFLICT (one) DO UPDATE SET revision = excluded.revision WHERE m.revision < excluded.revision;
+END
+$stile$;
