@@ -157,7 +157,13 @@ func (w *World) checkEnd(c *client, x *goroutine, f *engine.Effect) error {
 			return fmt.Errorf("a hold ends as by Close")
 		}
 	default:
-		if !w.shaken && !w.mute {
+		slept := c.slept > w.seat(c, x.claim).slept
+		switch {
+		case (f.Reason == engine.SessionOver) != w.adrift:
+			return fmt.Errorf("a hold ends for the reason %v, and its session is over: %v", reasons[f.Reason], w.adrift)
+		case f.Reason == engine.Suspended && !slept || f.Reason == engine.Expired && slept:
+			return fmt.Errorf("a hold ends for the reason %v, and the machine has slept since it was confirmed: %v", reasons[f.Reason], slept)
+		case !w.shaken && !w.mute:
 			return fmt.Errorf("a lease is lost without a reason: %v", f.Reason)
 		}
 	}
@@ -174,7 +180,7 @@ func (w *World) checkDone(f *engine.Effect) error {
 
 // late sees, before time moves, that nobody will have waited for too long.
 func (w *World) late() error {
-	if w.conf.Kinds&Pause != 0 {
+	if w.conf.Kinds&(Pause|Sleep) != 0 {
 		return nil // a client that did nothing for a while is as late as that
 	}
 	to := w.next()
@@ -241,7 +247,7 @@ func (w *World) checkGone(c *client, id uint64) error {
 
 // checkAbsent sees that who holds is told when the store does not have the claim.
 func (w *World) checkAbsent(c *client, v engine.Verb, s engine.Slot, r *engine.Reply) error {
-	if v != engine.Extend || r.Outcome != engine.Absent {
+	if v != engine.Extend || r.Outcome != engine.Absent && r.Outcome != engine.Adrift {
 		return nil
 	}
 	for g := range c.gs {

@@ -130,6 +130,10 @@ func (w *World) encodeClient(i uint64) {
 	x.IDs = slices.Compact(ids)
 
 	x.Flag(c.paused)
+	if c.paused {
+		x.Flag(c.asleep)
+		x.Put(x.Ahead(c.rouse))
+	}
 	x.Flag(c.e.Due() <= w.now)
 	c.e.Encode(x)
 	for j := range w.store.Entries {

@@ -36,7 +36,9 @@ const (
 	goUnsent
 	goReject
 	goEarly
+	goDrift
 	goPause
+	goSleep
 	goBreak
 	goMute
 	kinds
@@ -46,8 +48,8 @@ func (k Kind) String() string {
 	return [...]string{
 		"lock", "try", "give up", "release", "share", "detach", "attach", "alarm", "close", "tick", "time moves", "is delivered",
 		"is applied", "is answered", "ends unknown", "goes on", "will be answered late", "is lost", "is applied, its answer lost",
-		"is given up, and on its way", "hangs", "is delivered, and copied", "does not leave", "is rejected", "returns early", "pauses",
-		"is removed", "the store falls silent",
+		"is given up, and on its way", "hangs", "is delivered, and copied", "does not leave", "is rejected", "returns early",
+		"finds its session over", "pauses", "falls asleep", "is removed", "the store falls silent",
 	}[k]
 }
 
@@ -87,6 +89,7 @@ func (w *World) Events(to []Event) []Event {
 		ev := Event{Client: uint8(i)}
 		if c.paused {
 			to = append(to, ev.of(resume))
+			prompt = prompt || c.rouse <= w.now
 		} else {
 			to = w.goroutineEvents(to, i)
 			if c.e.Due() <= w.now {
@@ -95,6 +98,9 @@ func (w *World) Events(to []Event) []Event {
 			}
 			if w.may(Pause) {
 				to = append(to, ev.of(goPause))
+			}
+			if w.may(Sleep) {
+				to = append(to, ev.of(goSleep))
 			}
 		}
 		for j := range c.reqs {
@@ -156,6 +162,8 @@ func (w *World) goroutineEvents(to []Event, i int) []Event {
 			if acts&Detach != 0 && x.shares == 1 && w.baton.token == 0 {
 				to = append(to, ev.of(doDetach))
 			}
+		case x.state == parting && acts&Cross != 0:
+			to = append(to, ev.of(doRelease))
 		}
 	}
 	if acts&Alarm != 0 {
@@ -251,6 +259,9 @@ func (w *World) awaitFaults(to []Event, ev Event) []Event {
 	if w.may(Lost) {
 		to = append(to, ev.of(goLost))
 	}
+	if w.may(Drift) {
+		to = append(to, ev.of(goDrift))
+	}
 	return to
 }
 
@@ -263,6 +274,7 @@ func (w *World) requestFaults(to []Event, ev Event, r *request) []Event {
 		kind  Kind
 	}{
 		{Slow, goSlow}, {Lost, goLost}, {Dumb, goDumb}, {Late, goLate}, {Late, goStall}, {Twice, goTwice}, {Unsent, goUnsent}, {Reject, goReject},
+		{Drift, goDrift},
 	} {
 		if w.may(f.fault) {
 			to = append(to, ev.of(f.kind))
@@ -281,6 +293,9 @@ func (w *World) next() engine.Time {
 	}
 	for i := range w.clients {
 		c := &w.clients[i]
+		if c.paused {
+			sooner(c.rouse)
+		}
 		sooner(c.e.Due())
 		for j := range c.reqs {
 			if c.reqs[j].live {

@@ -34,7 +34,9 @@ func (w *World) heed(i int) error {
 			case s.trust != 0 && w.now >= s.trust && f.Until > s.trust:
 				err = fmt.Errorf("claim %d is trusted again after its deadline", f.Claim)
 			}
-			s.trust, s.weak = f.Until, f.Err != nil
+			if s.trust, s.weak = f.Until, f.Err != nil; !s.weak {
+				s.slept = c.slept
+			}
 		case engine.Grant:
 			if x := c.find(waiting, f.Turn); x == nil {
 				err = fmt.Errorf("waiter %d is granted a turn, and nobody waits as it", f.Turn)
@@ -119,7 +121,7 @@ func (c *client) out(number uint64) *request {
 
 // supersede notes that the engine no longer reads the answer to what is out for a claim.
 func (c *client) supersede(s engine.Slot) {
-	for k := 0; k < len(c.reqs); k++ {
+	for k := 0; k < len(c.reqs); k++ { // the answers to those that are dropped are not read, as unread sees for the others
 		r := &c.reqs[k]
 		if !r.live || r.claim != s {
 			continue
@@ -174,6 +176,9 @@ func (w *World) done(c *client, f *engine.Effect) error {
 		}
 		x.state = idle
 		return w.checkDone(f)
+	}
+	if x := c.find(releasing, f.Turn); x != nil && f.Code == engine.Lost {
+		return nil // it was released while it was being detached
 	}
 	if x := c.find(parting, f.Turn); x != nil {
 		x.state = holding

@@ -20,7 +20,7 @@ func TestSimulation(t *testing.T) {
 		{Name: "permits", Clients: 3, Goroutines: 3, Permits: true, Faults: 3, Kinds: All, Acts: plain | Alarm, Linger: 20 * ms},
 		{Name: "no faults", Clients: 3, Goroutines: 3, Acts: plain | Alarm},
 		{Name: "no queue", Clients: 3, Goroutines: 2, Faults: 4, Kinds: All, Acts: plain, Unordered: true},
-		{Name: "detach", Clients: 3, Goroutines: 2, Faults: 2, Kinds: All &^ (Twice | Late | Slow), Acts: Lock | Detach | Share, MaxHold: 40 * ms},
+		{Name: "detach", Clients: 3, Goroutines: 2, Faults: 2, Kinds: All &^ (Twice | Late | Slow), Acts: Lock | Detach | Share | Cross, MaxHold: 40 * ms},
 		{Name: "steps apart", Clients: 3, Goroutines: 2, Faults: 4, Kinds: Requests, Acts: plain, Split: true},
 	} {
 		t.Run(conf.Name, func(t *testing.T) {

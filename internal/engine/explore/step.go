@@ -39,10 +39,17 @@ func (w *World) Step(ev Event) error {
 		w.broken = append(w.broken, int64(ev.Number))
 	case ev.Kind == goMute:
 		w.mute, w.muted = true, w.now
-	case ev.Kind == goPause:
-		c.paused = true
+	case ev.Kind == goPause, ev.Kind == goSleep:
+		c.paused, c.asleep, c.rouse = true, ev.Kind == goSleep, engine.Never
+		if w.conf.Nap > 0 {
+			c.rouse = w.now + w.conf.Nap
+		}
 	case ev.Kind == resume:
-		c.paused = false
+		if c.asleep {
+			c.slept += ms
+			c.e.Slept = c.slept
+		}
+		c.paused, c.asleep = false, false
 	case ev.Kind <= tick:
 		w.table.local(w, ev)
 		w.act(ev)
@@ -68,7 +75,8 @@ func (w *World) fault(ev Event) {
 	w.faults--
 	switch ev.Kind {
 	case goLost, goDumb, goLate, goTwice, goUnsent, goEarly:
-		w.shaken = w.shaken || w.faults < w.conf.Faults-1
+		// Where a line may have but one stray, who comes after a loss waits for the sweep, and may find it too long.
+		w.shaken = w.shaken || w.faults < w.conf.Faults-1 || w.conf.Strays == 1 && w.conf.Acts&GiveUp != 0
 	default:
 		w.shaken = true
 	}
@@ -179,7 +187,11 @@ func (w *World) request(ev Event) error {
 		w.apply(r)
 		r.slow = r.slow || ev.Kind == goSlow
 		if !r.live {
+			late := r.answer()
 			c.drop(r)
+			if err := w.unread(c, late); err != nil {
+				return err
+			}
 		}
 		if w.trace != nil {
 			w.say("    %v", w.storeString())
@@ -217,6 +229,9 @@ func (w *World) request(ev Event) error {
 		outcome = engine.Rejected
 	case goEarly:
 		outcome = engine.Answered
+	case goDrift:
+		outcome = engine.Adrift
+		w.remove(r.id)
 	}
 	r.reply = reply{outcome: outcome}
 	return w.reply(ev, r)
@@ -230,17 +245,30 @@ func (w *World) reply(ev Event, r *request) error {
 		w.say("    %v", replyString(r.verb, answer))
 	}
 	w.table.answered(c, r.verb, answer)
-	if s := w.seat(c, r.claim); r.verb != engine.Await && (answer.Outcome == engine.Absent || r.verb == engine.Leave && answer.Outcome == engine.Answered) ||
+	if s := w.seat(c, r.claim); r.verb != engine.Await && (answer.Outcome == engine.Absent || answer.Outcome == engine.Adrift || r.verb == engine.Leave && answer.Outcome == engine.Answered) ||
 		r.verb == engine.Enter && answer.Outcome == engine.Answered && answer.Place.Ticket == 0 {
 		s.dead = true
 	}
 	verb, claim := r.verb, r.claim
 	c.drop(r)
 	c.e.Answer(w.now, answer)
-	if err := w.heed(int(ev.Client)); err != nil {
+	w.adrift = answer.Outcome == engine.Adrift
+	err := w.heed(int(ev.Client))
+	if w.adrift = false; err != nil {
 		return err
 	}
 	return w.checkAbsent(c, verb, claim, answer)
+}
+
+// unread gives an engine an answer that it must not read, since the request was superseded or ended before, and returns
+// what comes of it.
+func (w *World) unread(c *client, late *engine.Reply) error {
+	due := c.e.Due()
+	c.e.Answer(w.now, late)
+	if !c.e.Still() || c.e.Due() != due {
+		return fmt.Errorf("the answer to request %d is read, which the engine no longer waits for", late.Number)
+	}
+	return nil
 }
 
 func (c *client) drop(r *request) {

@@ -3,6 +3,7 @@ package explore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -79,6 +80,15 @@ func (w *World) apply(r *request) {
 	}
 	r.applied = true
 	if r.verb != engine.Await {
+		w.store.Wake(w.micros())
+	}
+}
+
+// remove takes a claim out of the store that its client may hold.
+func (w *World) remove(id uint64) {
+	if e := w.entry(id); e >= 0 {
+		w.broken = append(w.broken, w.store.Entries[e].Ticket)
+		w.store.Entries = slices.Delete(w.store.Entries, e, e+1)
 		w.store.Wake(w.micros())
 	}
 }

@@ -19,7 +19,8 @@ type World struct {
 	broken  []int64 // tickets that somebody removed, or that Close left to run out
 	token   int64   // the highest that was given
 	baton   baton
-	last    int // the client that the last event was about, or -1 if it was about all
+	last    int  // the client that the last event was about, or -1 if it was about all
+	adrift  bool // a request is being answered that found its session over
 	mute    bool
 	muted   engine.Time // since when
 
@@ -42,6 +43,9 @@ type client struct {
 	claims []seat
 	reqs   []request
 	paused bool
+	rouse  engine.Time // when it goes on, if it is paused
+	asleep bool        // with its machine
+	slept  engine.Time // for how long its machine has
 	closed engine.Time
 }
 
@@ -50,6 +54,7 @@ type seat struct {
 	id    uint64 // in the store; 0 means that the slot is free
 	trust engine.Time
 	begun engine.Time // when its first turn began
+	slept engine.Time // how long the machine had when it was last confirmed
 	weak  bool        // its last renewal failed
 	dead  bool        // the store was asked to forget the id, or did
 }

@@ -22,6 +22,8 @@ const (
 	Reject                   // the store says no
 	Early                    // an Await returns early
 	Pause                    // a client does nothing for a while
+	Sleep                    // so does its machine, and tells it afterwards
+	Drift                    // a claim is gone with its session, as a request finds
 	Break                    // somebody removes a claim from the store
 	Mute                     // the store answers nothing any more
 )
@@ -45,6 +47,7 @@ const (
 	Detach // and attach
 	Alarm
 	Close
+	Cross // release a hold while it is being detached
 )
 
 // A Config is a world.
@@ -62,6 +65,7 @@ type Config struct {
 	Turn       time.Duration // 0 means 20 ms
 	MaxHold    time.Duration
 	Keep       time.Duration
+	Nap        time.Duration // the longest pause; 0 means without end
 	Unordered  bool
 	Strays     int  // 0 means 2
 	Split      bool // a request is applied and answered in two steps
@@ -142,6 +146,12 @@ func Small() []Config {
 		{Name: "alarm, 1x1", Clients: 1, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Late, Acts: Lock | GiveUp | Alarm, MaxHold: 40 * ms},
 		{Name: "alarm, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Acts: Lock | GiveUp | Alarm},
 		{Name: "keep, 2x1", Clients: 2, Goroutines: 1, Keep: 20 * ms, Acts: Lock | GiveUp, Strays: 1},
+		{Name: "session over, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Drift, Acts: plain | Close},
+		{Name: "session over, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Drift | Lost, Acts: Lock | GiveUp},
+		{Name: "asleep, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Sleep, Acts: Lock | Close},
+		{Name: "detach and release at once, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Slow | Lost, Acts: Lock | Detach | Cross, MaxHold: 40 * ms},
+		{Name: "falls silent, own claims in the way, 1x2", Clients: 1, Goroutines: 2, Wants: 2, Faults: 1, Kinds: Mute, Acts: Lock | GiveUp, Strays: 1},
+		{Name: "falls silent, reader and writer, 1x2", Clients: 1, Goroutines: 2, Readers: []int{0}, Wants: 1, Faults: 1, Kinds: Mute, Acts: plain | Close, Linger: 20 * ms},
 		{Name: "no queue, 1x2, one fault", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: All, Acts: plain | Close, Unordered: true},
 		{Name: "no queue, 2x1", Clients: 2, Goroutines: 1, Acts: plain, Strays: 1, Unordered: true},
 	}
