@@ -29,7 +29,7 @@ SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
 
-.PHONY: help build demo servers test race check models explore mutants interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
+.PHONY: help build demo servers test race check models explore mutants chaos interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes 
 
 mutants: ## see that known mistakes, put back into the code, are found: SOME=12 of them, or 0 for all
 	@go run ./internal/repo/mutants -some $(SOME)
+
+chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7; without STORE each store
+	@go run ./chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED))
 
 interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
 	@n=0; for run in interop/*/run; do \

@@ -407,7 +407,7 @@ func TestDeadlock(t *testing.T) {
 	before := deadlocks(t, db)
 	tx := begin(t, db, sql.LevelReadCommitted)
 	for _, text := range []string{
-		"INSERT INTO heavy SELECT seq FROM seq_1_to_1000", // the server ends the transaction that has done less
+		"INSERT INTO heavy SELECT seq FROM seq_1_to_1000",               // the server ends the transaction that has done less
 		"SELECT * FROM stile_claim WHERE `hash` = " + k + " FOR UPDATE", // which the driver writes after it has the name
 	} {
 		if _, err := tx.ExecContext(timely(t), text); err != nil {

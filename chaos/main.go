@@ -1,0 +1,73 @@
+//go:build unix
+
+// Chaos has processes lock and unlock the same names, while they, their servers and the connections between are killed,
+// stopped, cut and delayed, and checks what they believed: that no two held what excludes each other, that tokens rose,
+// that everybody holds again after the last fault, and that nothing is left in the end.
+//
+//	go run ./chaos -store etcd -for 1m -seed 7
+//
+// A run's name is its store and its seed: the same name draws the same faults.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A worker is this program with these in its environment.
+const (
+	workerURL  = "STILE_CHAOS_URL"
+	workerSeed = "STILE_CHAOS_SEED"
+)
+
+// isWorker runs the program of a worker, if this process is one.
+func isWorker() {
+	url, ok := os.LookupEnv(workerURL)
+	if !ok {
+		return
+	}
+	seed, _ := strconv.ParseUint(os.Getenv(workerSeed), 10, 64)
+	if err := work(url, seed, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func main() {
+	isWorker()
+	names := slices.Sorted(maps.Keys(stores))
+	var (
+		which   = flag.String("store", "", "one of "+strings.Join(names, ", ")+"; empty means each, one after the other")
+		during  = flag.Duration("for", 20*time.Second, "how long faults are made, for each store")
+		seed    = flag.Uint64("seed", uint64(time.Now().Unix()), "what the faults are drawn from")
+		workers = flag.Int("workers", 4, "how many processes lock")
+	)
+	flag.Parse()
+	if *which != "" {
+		if stores[*which] == nil {
+			fmt.Fprintf(os.Stderr, "-store %q is none of %s\n", *which, strings.Join(names, ", "))
+			os.Exit(64)
+		}
+		names = []string{*which}
+	}
+	wrong := 0
+	for _, name := range names {
+		host := &servertest.Host{Program: "chaos"}
+		o := play(host, &plan{store: name, during: *during, seed: *seed, workers: *workers})
+		host.End()
+		o.print(os.Stdout)
+		wrong += len(o.wrong)
+	}
+	if wrong > 0 {
+		os.Exit(1)
+	}
+}

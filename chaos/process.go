@@ -1,0 +1,106 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is a worker, and what it has said.
+type process struct {
+	cmd *exec.Cmd
+	in  io.Closer
+	end chan struct{} // closed when it has said all
+
+	mu     sync.Mutex // guards what follows
+	holds  map[int]*hold
+	errors []string
+}
+
+// start starts a worker.
+func start(number int, url string, seed uint64) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), workerURL+"="+url, workerSeed+"="+strconv.FormatUint(seed, 10))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, in: in, end: make(chan struct{}), holds: map[int]*hold{}}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go p.listen(number, out)
+	return p, nil
+}
+
+// listen takes down what the worker says. A last line that was cut off by its death is left out.
+func (p *process) listen(number int, out io.Reader) {
+	defer close(p.end)
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		p.heard(number, strings.TrimSuffix(line, "\n"))
+		p.mu.Unlock()
+	}
+}
+
+func (p *process) heard(number int, line string) {
+	var (
+		id int
+		h  = hold{worker: number}
+		at time.Duration
+	)
+	if text, ok := strings.CutPrefix(line, "error "); ok {
+		p.errors = append(p.errors, text)
+	} else if n, _ := fmt.Sscanf(line, "begin %d %s %d %d %d", &id, &h.name, &h.weight, &h.token, &h.begin); n == 5 {
+		h.end = h.begin
+		p.holds[id] = &h
+	} else if n, _ := fmt.Sscanf(line, "still %d %d", &id, &at); n == 2 && p.holds[id] != nil {
+		p.holds[id].end = max(p.holds[id].end, at)
+	}
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.end
+	_ = p.cmd.Wait()
+}
+
+func (p *process) stop()   { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// leave has the worker end by itself. It reports false if the worker did not, and kills it then.
+func (p *process) leave(within time.Duration) bool {
+	p.in.Close()
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	select {
+	case <-p.end:
+		return p.cmd.Wait() == nil
+	case <-timeout.C:
+		p.kill()
+		return false
+	}
+}

@@ -1,0 +1,155 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// The names that are locked, and their capacities.
+const (
+	mutexName  = "chaos/mutex"
+	rwName     = "chaos/readers"
+	permitName = "chaos/permits"
+	permits    = 3
+)
+
+var capacities = map[string]int64{mutexName: driver.All, rwName: driver.All, permitName: permits}
+
+// ttl is the lease of all locks.
+const ttl = 3 * time.Second
+
+// A worker is a process that locks and unlocks until its input ends. It says what it believes, a line each:
+//
+//	begin HOLD NAME WEIGHT TOKEN TIME
+//	still HOLD TIME
+//	error TEXT
+type worker struct {
+	mu    sync.Mutex // guards what follows
+	out   *bufio.Writer
+	holds int
+}
+
+func (w *worker) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Fprintf(w.out, format+"\n", args...)
+	w.out.Flush()
+}
+
+// work is the program of a worker process.
+func work(url string, seed uint64, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	w := &worker{out: bufio.NewWriter(out)}
+	c, err := open(ctx, url)
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	for g := range uint64(4) {
+		all.Go(func() { w.loop(ctx, c, rand.New(rand.NewPCG(seed, g))) })
+	}
+	all.Wait()
+	return c.Close()
+}
+
+// open opens a client, for as long as it takes.
+func open(ctx context.Context, url string) (*stile.Client, error) {
+	for {
+		c, err := stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
+		if err == nil || ctx.Err() != nil {
+			return c, err
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+}
+
+// loop takes one of the locks after the other, until ctx ends.
+func (w *worker) loop(ctx context.Context, c *stile.Client, r *rand.Rand) {
+	kinds := []struct {
+		lock   *stile.Lock
+		weight int64
+	}{
+		{c.Mutex(mutexName), driver.All}, {c.Writer(rwName), driver.All}, {c.Reader(rwName), 1}, {c.Permit(permitName, 1, permits), 1},
+	}
+	for ctx.Err() == nil {
+		k := kinds[r.IntN(len(kinds))]
+		patient, cancel := context.WithTimeout(ctx, time.Duration(1+r.IntN(4000))*time.Millisecond)
+		take := k.lock.Lock
+		if r.IntN(4) == 0 {
+			take = k.lock.TryLock
+		}
+		lease, err := take(patient)
+		cancel()
+		if err == nil {
+			w.hold(ctx, lease, k.weight, length(r))
+			continue
+		}
+		if !expected(err) && ctx.Err() == nil {
+			w.say("error %v", err)
+		}
+		pause(ctx, time.Duration(r.IntN(20))*time.Millisecond)
+	}
+}
+
+// expected reports whether faults may make a call end like this.
+func expected(err error) bool {
+	for _, e := range []error{stile.ErrHeld, stile.ErrLost, stile.ErrUnknown, stile.ErrUnreachable, context.DeadlineExceeded} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// length is how long a lock is held: mostly a moment, now and then for longer than its lease.
+func length(r *rand.Rand) time.Duration {
+	if r.IntN(40) == 0 {
+		return ttl + time.Duration(r.IntN(2000))*time.Millisecond
+	}
+	return time.Duration(r.IntN(30)) * time.Millisecond
+}
+
+// hold says that the lock is held for as long as its lease can be trusted, and then gives it back.
+func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, length time.Duration) {
+	w.mu.Lock()
+	w.holds++
+	id := w.holds
+	w.mu.Unlock()
+	begin := boottime.Now()
+	if lease.Check() == nil {
+		w.say("begin %d %s %d %d %d", id, lease.Name(), weight, lease.Token(), begin)
+	}
+	for lease.Check() == nil && boottime.Now() < begin+length {
+		pause(ctx, 5*time.Millisecond)
+		if now := boottime.Now(); lease.Check() == nil {
+			w.say("still %d %d", id, now)
+		}
+	}
+	_ = lease.Unlock() // the error says what became of the lease, and the history says what was believed of it
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
