@@ -25,9 +25,11 @@ func init() { driver.Register("shard", openAddress) }
 //
 //	shard://?stores=a=redis://h1;b=redis://h2&previous=a
 //
+// With create=false, stores that are files, or lists of stores, are opened only if they are there: see package sqlite.
+//
 // A store that cannot be reached is opened when it can.
 func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
-	stores, previous := a.Param("stores", ""), a.Param("previous", "")
+	stores, previous, create := a.Param("stores", ""), a.Param("previous", ""), a.Param("create", "true")
 	if err := a.Done(); err != nil {
 		return nil, err
 	}
@@ -38,6 +40,8 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		err = errors.New("a shard:// URL has no user and no host: it is shard:///path of a file, or shard://?stores=")
 	case (a.Path == "") == (stores == ""):
 		err = errors.New("a shard:// URL has either the path of a file with the stores, or parameter stores")
+	case create != "true" && create != "false":
+		err = errors.New("parameter create must be true or false")
 	case a.Path != "" && previous != "":
 		err = errors.New("parameter previous is for a URL with parameter stores: the file has a part for it")
 	case a.Path != "":
@@ -50,7 +54,27 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
+	if create == "false" {
+		onlyExisting(lists[0])
+		onlyExisting(lists[1])
+	}
 	return openLists(ctx, lists[0], lists[1])
+}
+
+// onlyExisting has the stores in a list opened only if they are there, where they would be made otherwise.
+func onlyExisting(list []entry) {
+	for i := range list {
+		e := &list[i]
+		a, err := driver.ParseAddress(e.url)
+		if err != nil || a.Scheme != "sqlite" && a.Scheme != "shard" || a.Param("create", "") != "" {
+			continue // what is wrong with it is said when it is opened
+		}
+		separator := "?"
+		if strings.Contains(e.url, "?") {
+			separator = "&"
+		}
+		e.url += separator + "create=false"
+	}
 }
 
 // An entry is a store as it is written down.

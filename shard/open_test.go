@@ -160,7 +160,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"shard:///file?stores=a=memory://", "either the path of a file with the stores, or parameter stores"},
 		{"shard:///file?previous=a", "the file has a part for it"},
 		{"shard:///nowhere/at/all", "no such file"},
-		{"shard://?other=1", `unknown parameter "other" for shard://; known: previous, stores`},
+		{"shard://?other=1", `unknown parameter "other" for shard://; known: create, previous, stores`},
 		{"shard://?stores=redis://u:hunter2@h", "parameter stores: store 1 is not written as NAME=URL, with a NAME of letters, digits, '-', '_' and '.'" + hidden},
 		{"shard://?stores=a=memory://;=redis://u:hunter2@h", "parameter stores: store 2 is not written as NAME=URL"},
 		{"shard://?stores=a*0=memory://u:hunter2@h", "store 1 has a weight that is not a number from 1 to 100" + hidden},

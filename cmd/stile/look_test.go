@@ -27,6 +27,36 @@ func TestLookingMakesNothing(t *testing.T) {
 	}
 }
 
+// Nor does it make the files that several stores are.
+func TestLookingAtShardsMakesNothing(t *testing.T) {
+	u := newAccount(t)
+	dir := filepath.Join(u.home, "shards")
+	text := "one=sqlite://" + dir + "/1.db\ntwo=sqlite://" + dir + "/2.db?busy=1s\n"
+	list := filepath.Join(u.home, "stores")
+	if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	urls := []string{"shard://" + list, "shard://?stores=" + strings.ReplaceAll(strings.TrimSpace(text), "\n", ";")}
+	for _, url := range urls {
+		for _, args := range [][]string{{"ls"}, {"show", "x"}, {"watch", "x"}, {"break", "x", "--reason", "test", "--yes"}} {
+			r := u.run(append([]string{"--url", url}, args...)...)
+			if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, dir) || !strings.Contains(r.err, "does not exist") {
+				t.Fatalf("stile --url %s %q with missing files: status %d, %q, %q; want %d and a path", url, args, r.code, r.out, r.err, exitUsage)
+			}
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the missing files: %v; want it missing yet", err)
+	}
+	for _, url := range urls {
+		u.must("--url", url, "lock", "x")
+		if got := u.must("--url", url, "ls"); !strings.Contains(got, "x") {
+			t.Errorf("ls with --url %s says %q; want x", url, got)
+		}
+		u.must("--url", url, "unlock", "x")
+	}
+}
+
 // The default store is not mistyped: nobody has taken a lock yet.
 func TestLookingAtNoDefaultStore(t *testing.T) {
 	u := newAccount(t)

@@ -70,7 +70,7 @@ func (s *store) look(ctx context.Context) (*stile.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Scheme == "sqlite" && a.Param("create", "") == "" {
+	if makes := a.Scheme == "sqlite" || a.Scheme == "shard"; makes && a.Param("create", "") == "" {
 		separator := "?"
 		if strings.Contains(url, "?") {
 			separator = "&"
