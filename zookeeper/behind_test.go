@@ -81,3 +81,24 @@ func TestGoneForCertain(t *testing.T) {
 		enter(t, d, claim(c.Name), true)
 	}
 }
+
+// A lone server knows at once of whom it hears. When an ensemble takes its place, only what a quorum agrees on counts: the
+// signs of life are such from then on.
+func TestLoneServerGrows(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, 0)
+	d := open(t, "zk://"+f.addr)
+	enter(t, d, claim("grows"), true)
+	f.mu.Lock()
+	if f.agreed != 0 {
+		t.Errorf("a lone server was asked %d times for what a quorum agrees on; want never", f.agreed)
+	}
+	f.config = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:participant\n"
+	f.mu.Unlock()
+	f.cut()
+	servertest.Until(t, "a sign of life is one that a quorum agrees on", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.agreed > 0
+	})
+}

@@ -23,6 +23,8 @@ type fake struct {
 	refuse map[int32]int32  // codes of refusals, by the number of the request
 	behind bool             // reads show no node, until a quorum has agreed on something
 	stale  int              // how many reads showed no node
+	agreed int              // how many requests a quorum would have had to agree on
+	config string           // what it says of its ensemble; of a lone server it is empty
 	open   []net.Conn
 }
 
@@ -130,9 +132,15 @@ func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 	if code := f.refuse[op]; code != 0 {
 		return code, nil
 	}
+	if op == readNode && target == "/zookeeper/config" {
+		return 0, append(putText(nil, f.config), stat(1)...)
+	}
 	switch op {
 	case createNode, deleteNode, agree:
 		f.behind = false
+		if op == agree {
+			f.agreed++
+		}
 	case readNode, listChildren:
 		if f.behind {
 			f.stale++

@@ -35,7 +35,7 @@ func TestBadURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"zk://h?session=x":               "parameter session must be a duration",
 		"zk://h?session=0s":              "parameter session must be from 1ms",
-		"zk://h?layout=etcd":             `parameter layout is mutex or rw, not "etcd"`,
+		"zk://h?layout=etcd":             `parameter layout is mutex, rw or latch, not "etcd"`,
 		"zk://h?acl=world":               `parameter acl is open or creator, not "world"`,
 		"zk://h?acl=creator":             "needs a user and a password",
 		"zk://:" + password + "@h":       "digest authentication needs a user",

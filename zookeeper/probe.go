@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -17,9 +16,6 @@ const probeWithin = 5 * time.Second
 // The shortest lease leaves time for a few round trips.
 const minTTL = 100 * time.Millisecond
 
-// configPath is where an ensemble keeps who is in it. A lone server has nothing there.
-const configPath = "/zookeeper/config"
-
 // probe asks the ensemble what it can promise.
 func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
@@ -28,7 +24,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root, config := wire.Exists(d.conf.Path, nil), wire.Get(configPath, nil)
+	root, config := wire.Exists(d.conf.Path, nil), wire.Get(wire.ConfigPath, nil)
 	if err := d.do(ctx, s, wire.Sync("/"), root, config); err != nil {
 		return err
 	}
@@ -38,17 +34,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	case root.Err != nil:
 		return d.refused(d.conf.Path, root.Err)
 	}
-	voters := 0
-	for line := range strings.Lines(config.Data) {
-		if strings.HasPrefix(line, "server.") && !strings.Contains(line, ":observer") {
-			voters++
-		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.conf.Lone = config.Err == nil && voters == 0
-	s.SetLone(d.conf.Lone)
-	d.traits = d.promise(config.Err == nil, voters, s.Timeout())
+	d.traits = d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout())
 	return nil
 }
 
@@ -67,7 +53,7 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
 	switch {
 	case !known:
-		note("The server does not let %s read %s, so how many servers there are is not known.", d.who(), configPath)
+		note("The server does not let %s read %s, so how many servers there are is not known.", d.who(), wire.ConfigPath)
 	case voters <= 1:
 		note("There is one server: while it is away nobody gets a lock, and there is no failover.")
 	case voters == 2:

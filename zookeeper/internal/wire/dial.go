@@ -59,8 +59,8 @@ func (s *Session) connect(addr string) (*conn, error) {
 	defer s.mu.Unlock()
 	fresh := want.id == 0
 	s.me = *got
-	s.trust.lone, s.trust.lag = s.lone, got.timeout/4
-	s.trust.heard = nil // what another server heard may have reached nobody
+	s.trust.lone, s.trust.lag = false, got.timeout/4 // until the server says that it is alone
+	s.trust.heard = nil                              // what another server heard may have reached nobody
 	s.trust.note(sent, false, true)
 	if fresh { // a session is begun by a quorum
 		s.trust.since = sent

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -33,7 +34,6 @@ type Config struct {
 	TLS     *tls.Config   // nil means none
 	Digest  string        // user:password; "" means no authentication
 	Path    string        // a node that exists and may be read, for signs of life
-	Lone    bool          // there is one server, and no ensemble
 
 	Busy func() bool    // while true, signs of life are such that prolong Trust; nil means never
 	Hurt func(*Session) // a connection was lost, or the session is over and was not closed; nil means that nobody asks
@@ -50,7 +50,6 @@ type Session struct {
 	me      greeting   // id is 0 before the first connection
 	zxid    int64      // the latest that was seen
 	trust   trust
-	lone    bool
 	conn    *conn // nil while there is none
 	closing bool
 	over    error         // why the session is over
@@ -61,7 +60,7 @@ type Session struct {
 
 // New returns a session that connects by itself. Close ends it.
 func New(conf *Config) *Session {
-	s := &Session{conf: conf, turned: make(chan struct{}), ran: make(chan struct{}), lone: conf.Lone}
+	s := &Session{conf: conf, turned: make(chan struct{}), ran: make(chan struct{})}
 	s.me.timeout = conf.Timeout
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	go s.run()
@@ -299,6 +298,7 @@ func (s *Session) keep(c *conn) {
 	beating := make(chan struct{})
 	go func() {
 		defer close(beating)
+		s.meet(c)
 		s.beat(c, timeout/beats)
 	}()
 	err := c.serve()
@@ -331,7 +331,7 @@ func (s *Session) beat(c *conn, every time.Duration) {
 		case <-ticker.C:
 		}
 		s.mu.Lock()
-		lone := s.lone
+		lone := s.trust.lone
 		s.mu.Unlock()
 		if !lone && s.conf.Busy != nil && s.conf.Busy() {
 			_ = c.send([]*Call{Agree(s.conf.Path)}) // its failure is the connection's
@@ -341,10 +341,30 @@ func (s *Session) beat(c *conn, every time.Duration) {
 	}
 }
 
-// SetLone tells whether there is one server, and no ensemble, once that is known.
-func (s *Session) SetLone(lone bool) {
+// ConfigPath is where an ensemble keeps who is in it. A lone server has nothing there.
+const ConfigPath = "/zookeeper/config"
+
+// Voters counts the servers that vote by what is kept at [ConfigPath].
+func Voters(config string) (n int) {
+	for line := range strings.Lines(config) {
+		if strings.HasPrefix(line, "server.") && !strings.Contains(line, ":observer") {
+			n++
+		}
+	}
+	return n
+}
+
+// meet asks the server of a new connection whether it is alone. An ensemble may have taken the place of a lone server while
+// there was no connection, so this is asked on each.
+func (s *Session) meet(c *conn) {
+	ask := Get(ConfigPath, nil)
+	if c.send([]*Call{ask}) != nil {
+		return
+	}
+	<-ask.done
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trust.lone = lone
-	s.lone = lone
+	if s.conn == c {
+		s.trust.lone = ask.fate == nil && ask.Err == nil && Voters(ask.Data) == 0
+	}
 }
