@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -44,15 +43,18 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("consul did not answer: %w", foreign(err)))
 }
 
-// foreign hides that an error is of a context: it is not the caller's.
+// foreign hides that an error is of a context, since it is not the caller's, and what is not fit to be shown.
 func foreign(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("no answer in time")
 	}
+	if strings.Contains(err.Error(), "readLoopPeekFail") { // what the library says of an answer that came before the request
+		return errors.New("the server ended the connection at once: it may refuse more of them from here")
+	}
 	return err
 }
 
-// refused explains an answer that is an error.
+// refused explains an answer that is an error, by the table of faults.
 func (d *Driver) refused(status int, text string) error {
 	text = strings.Join(strings.Fields(text), " ")
 	if d.token != "" {
@@ -62,32 +64,17 @@ func (d *Driver) refused(status int, text string) error {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	err := func(what string) error {
-		if text == "" {
-			return fmt.Errorf("%s (status %d)", what, status)
-		}
-		return fmt.Errorf("%s (%s)", what, text)
+	f := faultOf(status, text, d.token != "", d.dc != "")
+	says := strings.ReplaceAll(f.says, "{host}", d.host)
+	err := fmt.Errorf("%s (%s)", says, text)
+	if text == "" {
+		err = fmt.Errorf("%s (status %d)", says, status)
 	}
-	has := func(part string) bool { return strings.Contains(text, part) }
-	switch {
-	case has("ACL not found"), has("token does not exist"):
-		return driver.Refused(err("consul does not know this token"))
-	case status == http.StatusForbidden && d.token == "":
-		return driver.Refused(err("consul does not let a client without a token do this: put one in the URL as consul://:token@host"))
-	case status == http.StatusForbidden, has("Permission denied"):
-		return driver.Refused(err("consul does not let this token do this; the package documentation of consul lists the rights"))
-	case status == http.StatusTooManyRequests:
-		return driver.Refused(driver.Unreachable(err("consul refuses more requests or connections from here for the moment")))
-	case has("Missing node registration") && d.dc != "":
-		return driver.Refused(err("consul makes sessions in the datacenter of the agent alone: use an agent of the other"))
-	case has("No cluster leader"), has("No known Consul servers"), has("Missing node registration"):
-		return driver.Refused(driver.Unreachable(err("consul has no leader at the moment")))
-	case has("No path to datacenter"):
-		return driver.Refused(err("consul knows no way to this datacenter"))
-	case has("HTTP request to an HTTPS server"):
-		return driver.Refused(fmt.Errorf("consul at %s speaks TLS: use consuls:// in place of consul://", d.host))
-	case status/100 == 5 && !has("Invalid Session TTL"):
-		return driver.Unreachable(err("consul could not do it"))
+	if f.passes {
+		err = driver.Unreachable(err)
 	}
-	return driver.Refused(err("consul refused the request"))
+	if f.outcome == driver.OutcomeRefused {
+		err = driver.Refused(err)
+	}
+	return err
 }

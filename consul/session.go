@@ -83,7 +83,7 @@ func (d *Driver) create(ctx context.Context, k kind) (*session, error) {
 	}
 	var made struct{ ID string }
 	if err := r.decode(&made); err != nil {
-		return nil, driver.Refused(err)
+		return nil, driver.NotYet(err)
 	}
 	return &session{id: made.ID, kind: k, sent: sent}, nil
 }
