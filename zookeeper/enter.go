@@ -52,8 +52,8 @@ var errAnew = errors.New("the claim enters as if for the first time")
 // again finds a claim where it stands.
 func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake) (driver.Place, error) {
 	d.mu.Lock()
-	gone, clear, left := d.verdict(st), st.clear, st.left
-	if gone != nil && !clear && !left {
+	gone, clear, left := d.verdict(st), st.mustGo(), st.state == claimKept
+	if st.state == claimOver {
 		d.forget(st)
 	}
 	d.mu.Unlock()
@@ -82,7 +82,7 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake) (driver.
 		p, err = d.stands(ctx, c, st, true)
 	}
 	d.mu.Lock()
-	left = st.left
+	left = st.state == claimKept
 	d.mu.Unlock()
 	if errors.Is(err, driver.ErrGone) && c.Ticket == 0 && !left {
 		return driver.Place{}, errAnew
@@ -121,7 +121,7 @@ func (d *Driver) present(st *stake, inspect *wire.Call, proven bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.inspected(st, inspect, proven)
-	if errors.Is(err, driver.ErrGone) && !st.left {
+	if errors.Is(err, driver.ErrGone) && st.state != claimKept {
 		d.forget(st)
 	}
 	return err
@@ -181,8 +181,7 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 			err = driver.Unknown(err) // what was not sent came after the request that has let it in
 		case driver.OutcomeRefused: // which says that nothing was done
 			d.mu.Lock()
-			if d.stakes[c.ID] == st && !st.left {
-				st.over(driver.ErrGone, true)
+			if d.stakes[c.ID] == st && st.end() {
 				d.look(0)
 			}
 			d.mu.Unlock()

@@ -46,7 +46,7 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 
 // alert has the engine told that a claim is in danger. The caller holds mu.
 func (d *Driver) alert(st *stake) {
-	if st.gone == nil || errors.Is(st.gone, driver.ErrSession) {
+	if st.stands() || errors.Is(st.gone, driver.ErrSession) {
 		d.alerts[st.claim.ID] = true
 		d.wake()
 	}
@@ -62,7 +62,7 @@ func (d *Driver) hurt(s *wire.Session) {
 			continue
 		}
 		if over {
-			st.over(driver.ErrSession, false)
+			st.become(claimOver, driver.ErrSession)
 		}
 		d.alert(st)
 	}
@@ -102,26 +102,25 @@ func (d *Driver) attend() {
 	for _, st := range d.stakes {
 		switch {
 		case d.ctx.Err() != nil:
-		case st.left && now >= st.ends:
-			st.left, st.clear = false, true
-		case d.verdict(st) != nil && !st.clear && !st.left && now >= st.ends:
+		case st.state == claimKept && now >= st.ends:
+			st.become(claimSpent, driver.ErrGone)
+		case d.verdict(st) != nil && st.state == claimOver && now >= st.ends:
 			d.forget(st) // nobody asked
 		}
 		if st.session.Err() != nil {
-			st.over(driver.ErrSession, false)
-			st.left = false
+			st.become(claimOver, driver.ErrSession)
 		}
 		switch {
 		case st.minding:
-		case st.clear && now >= st.tryAt:
+		case st.mustGo() && now >= st.tryAt:
 			st.minding = true
 			d.tasks.Go(func() { d.sweep(st) })
-		case st.clear:
+		case st.mustGo():
 			d.next = min(d.next, st.tryAt)
-		case st.gone == nil && !st.own.Stands() && st.name != "" && now >= st.watchAt:
+		case st.stands() && !st.own.Stands() && st.name != "" && now >= st.watchAt:
 			st.minding = true
 			watch[st.session] = append(watch[st.session], st)
-		case st.gone == nil && !st.own.Stands() && st.name != "":
+		case st.stands() && !st.own.Stands() && st.name != "":
 			d.next = min(d.next, st.watchAt, st.ends)
 		default:
 			d.next = min(d.next, max(st.ends, now+time.Millisecond))
@@ -175,7 +174,7 @@ func (d *Driver) inspect(st *stake) *wire.Call {
 	w := wire.NewWatch(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if st.gone != nil {
+		if !st.stands() {
 			return
 		}
 		if st.bell != nil {
@@ -192,7 +191,7 @@ func (d *Driver) inspect(st *stake) *wire.Call {
 // not there is no verdict, but [errUnproven]. The caller holds mu.
 func (d *Driver) inspected(st *stake, c *wire.Call, proven bool) error {
 	switch {
-	case st.gone != nil:
+	case !st.stands():
 		c.Unwatch()
 		return st.gone
 	case c.Err != nil && !errors.Is(c.Err, wire.NoNode):
@@ -203,12 +202,12 @@ func (d *Driver) inspected(st *stake, c *wire.Call, proven bool) error {
 		if !proven {
 			return errUnproven
 		}
-		st.over(driver.ErrGone, false)
+		st.become(claimOver, driver.ErrGone)
 		return st.gone
 	}
-	if kept := readData(c.Data).Kept; kept > 0 {
+	if length := readData(c.Data).Kept; length > 0 {
 		c.Unwatch()
-		d.keep(st, kept)
+		d.keep(st, length)
 		return st.gone
 	}
 	st.own.Drop()
@@ -218,7 +217,8 @@ func (d *Driver) inspected(st *stake, c *wire.Call, proven bool) error {
 
 // keep notes that a claim has left, and that its node is to stay a while. The caller holds mu.
 func (d *Driver) keep(st *stake, length time.Duration) {
-	st.over(driver.ErrGone, false)
-	st.left, st.kept, st.leaving, st.ends = true, true, false, wire.Now()+length
-	d.look(st.ends)
+	if st.become(claimKept, driver.ErrGone) {
+		st.ends = wire.Now() + length
+		d.look(st.ends)
+	}
 }

@@ -45,7 +45,7 @@ func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, list *wi
 		if fresh {
 			st.ends = 0 // until now it was not known whether it would hold
 		}
-		st.holds = holds
+		st.place(holds)
 		d.prolong(st, lease)
 		p.TTL = st.trusted()
 		d.mu.Unlock()
@@ -191,7 +191,7 @@ func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *drive
 // withdraw takes a claim out that was not let in.
 func (d *Driver) withdraw(ctx context.Context, st *stake) error {
 	d.mu.Lock()
-	st.over(driver.ErrGone, true)
+	st.end()
 	st.tryAt = wire.Now() + mindAgain
 	d.look(st.tryAt)
 	d.mu.Unlock()

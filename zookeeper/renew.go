@@ -24,7 +24,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		default:
 			if answers[i].Err = d.verdict(st); answers[i].Err == nil {
 				shares[st.session] = append(shares[st.session], i)
-			} else if !st.clear && !st.left {
+			} else if st.state == claimOver {
 				d.forget(st)
 			}
 		}
@@ -96,7 +96,7 @@ func (d *Driver) renewOnce(ctx context.Context, s *wire.Session, cs []*driver.Cl
 			if errors.Is(err, driver.ErrSession) {
 				d.forget(st)
 			}
-		case looks[i] == nil && !st.own.Stands() && st.gone == nil:
+		case looks[i] == nil && !st.own.Stands() && st.stands():
 			left++
 			continue
 		default:
@@ -113,13 +113,13 @@ func (d *Driver) renewed(st *stake, c *driver.Claim, look *wire.Call) driver.Ren
 		_ = d.inspected(st, look, true) // the verdict has it
 	}
 	if gone := d.verdict(st); gone != nil {
-		if !st.clear && !st.left {
+		if st.state == claimOver {
 			d.forget(st)
 		}
 		return driver.Renewal{Err: gone}
 	}
 	lease := c.Wait
-	if st.holds {
+	if st.state == claimHolding {
 		lease = c.TTL
 	}
 	d.prolong(st, lease)
@@ -139,16 +139,16 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		return asking(d.leaveOther(ctx, l))
 	}
 	d.mu.Lock()
-	gone, clear, left, leaving := d.verdict(st), st.clear, st.left, st.leaving
-	if gone != nil && !clear && !left {
+	gone, again := d.verdict(st), st.state == claimLeaving
+	if st.state == claimOver {
 		d.forget(st)
 	}
 	d.mu.Unlock()
-	if gone != nil && !leaving {
+	if gone != nil && !again {
 		return gone
 	}
 	stands, err := d.settle(ctx, st)
-	if err == nil && stands && l.Keep > 0 && !leaving {
+	if err == nil && stands && l.Keep > 0 && !again {
 		kept, err := d.leaveKept(ctx, st.session, st.dir, st.name, l.Keep)
 		if err == nil && kept {
 			d.mu.Lock()
@@ -163,8 +163,10 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		}
 	}
 	d.mu.Lock()
-	st.leaving = true
-	st.over(driver.ErrGone, true)
+	if !st.become(claimLeaving, driver.ErrGone) { // it is over, or another client has it leave, and keeps it
+		defer d.mu.Unlock()
+		return st.gone
+	}
 	st.tryAt = wire.Now() + mindAgain // unless we are quicker
 	d.look(st.tryAt)
 	d.mu.Unlock()
@@ -176,7 +178,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		return driver.Unknown(err) // the minder goes on to remove it
 	}
 	d.drop(st)
-	if !was && !leaving {
+	if !was && !again {
 		return driver.ErrGone
 	}
 	return nil

@@ -25,13 +25,9 @@ type stake struct {
 	czxid  int64      // the transaction that made it
 	data   int32      // version of its data
 
-	ends    time.Duration // when the lease does, unless it is renewed
-	holds   bool          // as it was last seen
-	left    bool          // it has left, and its node is kept until ends
-	kept    bool          // it has left like that, be its time over or not
-	gone    error         // the claim is over, and why: ErrGone or ErrSession; nil while it stands
-	clear   bool          // its node may still be there, and must go
-	leaving bool          // its client wants it gone, and does not know yet that it is
+	state state         // moved by become
+	gone  error         // why it is not wanted any more: ErrGone or ErrSession; nil while it stands
+	ends  time.Duration // when the lease does, unless it is renewed; of a claim that is kept, the keeping
 
 	own     *wire.Watch   // on its node, so that it is not removed unseen
 	watchAt time.Duration // when own is to be set, if it does not stand
@@ -64,16 +60,6 @@ func (b *bell) silent() bool {
 
 func (b *bell) ring() { b.once.Do(func() { close(b.rung) }) }
 
-// over ends the claim here. With clear its node is removed, now or later. The caller holds mu.
-func (st *stake) over(why error, clear bool) {
-	if st.gone == nil {
-		st.gone = why
-	}
-	st.clear = clear
-	st.own.Drop()
-	st.unwatch()
-}
-
 // unwatch drops the watches on others. The caller holds mu.
 func (st *stake) unwatch() {
 	for _, w := range st.guards {
@@ -91,9 +77,9 @@ func (d *Driver) verdict(st *stake) error {
 	switch {
 	case st.gone != nil:
 	case st.session.Err() != nil:
-		st.over(driver.ErrSession, false)
+		st.become(claimOver, driver.ErrSession)
 	case wire.Now() >= st.ends:
-		st.over(driver.ErrGone, true)
+		st.end()
 		d.look(0)
 	}
 	return st.gone
@@ -101,7 +87,7 @@ func (d *Driver) verdict(st *stake) error {
 
 // forget takes a stake out of the table. The caller holds mu.
 func (d *Driver) forget(st *stake) {
-	st.over(driver.ErrGone, false)
+	st.become(claimOver, driver.ErrGone)
 	if d.stakes[st.claim.ID] == st {
 		delete(d.stakes, st.claim.ID)
 	}
@@ -200,7 +186,7 @@ func (d *Driver) remove(ctx context.Context, st *stake) (bool, error) {
 	for {
 		d.mu.Lock()
 		version := st.data
-		if st.kept {
+		if st.state == claimSpent {
 			version = -1
 		}
 		d.mu.Unlock()

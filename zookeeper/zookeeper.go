@@ -10,6 +10,31 @@
 // was asked for, and after a crash the ensemble frees the claims when the session's time is over. Shorter leases than
 // that are kept by the driver itself: it removes the nodes of claims that nobody renews.
 //
+// A claim is in one state, which one function moves, become:
+//
+//	         its place    ┌─────────┐
+//	        ┌────────────►│ waiting │──┐
+//	   ┌────┴───┐         └────┬────┘  │
+//	──►│ asking │              │       │  its lease runs out, or it
+//	   └────┬───┘         ┌────▼────┐  │  was not let in   ┌────────┐
+//	        └────────────►│ holding │──┼──────────────────►│ ending │──┐
+//	                      └─────────┘  │                   └────────┘  │ its node
+//	                                   │  Leave            ┌─────────┐ │ is removed
+//	                                   ├──────────────────►│ leaving │─┤
+//	                                   │                   └─────────┘ │
+//	                                   │  Leave with Keep, here or by  │
+//	                                   │  another client, which may    │
+//	                                   │  find it ending or leaving    │
+//	                                   │  ┌──────┐ time over ┌───────┐ │
+//	                                   ├─►│ kept │──────────►│ spent │─┤
+//	                                   │  └──────┘           └───────┘ │
+//	                                   │ its node is gone by a quorum's│
+//	                                   │ word, or its session is over  ▼
+//	                                   └───────────────────────────►  over
+//
+// From every state it goes to over with its session. Whether the request for its node was answered is another question,
+// which settle asks: until then the node may come, also of a claim that must go.
+//
 // With acl=creator a user needs all permissions on the node that the prefix stands under, or, if that exists with the
 // locks' parent under it, on that parent.
 package zookeeper
@@ -167,7 +192,7 @@ func (d *Driver) Close() error {
 	d.session = nil
 	d.cancel()
 	for _, st := range d.stakes {
-		standing = standing || st.gone == nil || st.left
+		standing = standing || st.stands() || st.state == claimKept
 	}
 	d.mu.Unlock()
 	if s != nil {

@@ -1,0 +1,71 @@
+package zookeeper
+
+import (
+	"slices"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A state is where a claim is on its way; the package comment has the drawing.
+type state int
+
+const (
+	claimAsking  state = iota // its node was asked for; where it stands is not known yet
+	claimWaiting              // it waits, as it was last seen
+	claimHolding              // it holds, as it was last seen
+	claimKept                 // it has left, and its node stays until its time is over
+	claimSpent                // its node was kept, and must go now
+	claimEnding               // its lease ran out, or it was not let in: its node must go
+	claimLeaving              // its client wants it gone, and does not know yet that it is
+	claimOver                 // it is gone for certain, or with its session: nothing is left to be done
+)
+
+// moves are the ways that a claim can go.
+var moves = map[state][]state{
+	claimAsking:  {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
+	claimWaiting: {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
+	claimHolding: {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
+	claimEnding:  {claimKept, claimLeaving, claimOver},
+	claimLeaving: {claimKept, claimOver},
+	claimKept:    {claimSpent, claimOver},
+	claimSpent:   {claimOver},
+}
+
+// become moves the claim, and reports whether it is in that state then. A way that is not drawn is not gone: who came
+// first has decided, such as another client that keeps a claim which is about to leave here. Why counts for a claim that is
+// no longer wanted: [driver.ErrSession], or else [driver.ErrGone]. The caller holds mu.
+func (st *stake) become(next state, why error) bool {
+	if !slices.Contains(moves[st.state], next) {
+		return st.state == next
+	}
+	st.state = next
+	if st.stands() {
+		return true
+	}
+	if st.gone == nil {
+		st.gone = why
+	}
+	st.own.Drop()
+	st.unwatch()
+	return true
+}
+
+// stands reports whether the claim is wanted, and in the store as far as is known.
+func (st *stake) stands() bool { return st.state <= claimHolding }
+
+// mustGo reports whether the claim's node may still be there, and is to be removed.
+func (st *stake) mustGo() bool {
+	return st.state == claimSpent || st.state == claimEnding || st.state == claimLeaving
+}
+
+// place notes whether the claim holds.
+func (st *stake) place(holds bool) {
+	if holds {
+		st.become(claimHolding, nil)
+	} else {
+		st.become(claimWaiting, nil)
+	}
+}
+
+// end ends the claim here, whose node must go.
+func (st *stake) end() bool { return st.become(claimEnding, driver.ErrGone) }
