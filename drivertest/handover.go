@@ -36,8 +36,26 @@ func (r *run) turnOnly(ctx context.Context, d driver.Driver, c *driver.Claim, p 
 		if err != nil && (!ended || ctx.Err() != nil) {
 			return told, err
 		}
-		if p, err = d.Enter(ctx, c); err != nil {
+		if p, err = r.reentered(ctx, d, c); err != nil {
 			return p, err
+		}
+	}
+}
+
+// reentered is Enter, again and again while a store says that it will do later, as one where others were quicker each time.
+func (r *run) reentered(ctx context.Context, d driver.Driver, c *driver.Claim) (p driver.Place, err error) {
+	err = r.patiently(ctx, func() error {
+		p, err = d.Enter(ctx, c)
+		return err
+	})
+	return p, err
+}
+
+func (r *run) patiently(ctx context.Context, call func() error) error {
+	for {
+		err := call()
+		if err == nil || !driver.IsUnreachable(err) || !poll(ctx) {
+			return err
 		}
 	}
 }
@@ -119,11 +137,12 @@ func (r *run) rounds(ctx context.Context, c *driver.Claim, p driver.Place) error
 		}
 		next := r.claim()
 		if left > 0 {
-			if p, err = r.b.Enter(ctx, next); err != nil {
+			if p, err = r.reentered(ctx, r.b, next); err != nil {
 				return err
 			}
 		}
-		if err := r.b.Leave(ctx, &driver.Departure{Claim: c}); err != nil || left == 0 {
+		err = r.patiently(ctx, func() error { return r.b.Leave(ctx, &driver.Departure{Claim: c}) })
+		if err != nil || left == 0 {
 			return err
 		}
 		c = next
@@ -134,11 +153,11 @@ func (r *run) rounds(ctx context.Context, c *driver.Claim, p driver.Place) error
 func (r *run) comeAndGo(over context.Context) {
 	for poll(over) {
 		c := r.claim()
-		if _, err := r.a.Enter(r.ctx, c); err != nil {
+		if _, err := r.reentered(r.ctx, r.a, c); err != nil {
 			r.Errorf("enter of one that comes and goes = %v; want nil", err)
 			return
 		}
-		if err := r.a.Leave(r.ctx, &driver.Departure{Claim: c}); err != nil {
+		if err := r.patiently(r.ctx, func() error { return r.a.Leave(r.ctx, &driver.Departure{Claim: c}) }); err != nil {
 			r.Errorf("leave of one that comes and goes = %v; want nil", err)
 			return
 		}
