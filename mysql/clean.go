@@ -3,71 +3,227 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
 
-// clean deletes the rows of names that were idle for so long, at most so many, and returns how many it has deleted. The
-// counter of a name that comes back goes on above floor, which is at least the last ticket of every name that went.
+const (
+	cleanEvery = time.Hour
+	cleanIdle  = time.Hour
+	cleanTxs   = 24 * time.Hour // for rows of LockTx
+	cleanMost  = 500
+)
+
+// tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many live
+// no longer than a job, and then now and then. It is no matter if that fails.
+func (s *store) tidy() {
+	var pause time.Duration
+	for s.pause(s.ctx, pause) == nil {
+		if due, err := s.due(s.ctx, cleanEvery); due && err == nil {
+			for n := cleanMost; n == cleanMost; {
+				n, _ = s.clean(s.ctx, cleanIdle, cleanMost)
+			}
+			for n := cleanMost; n == cleanMost; {
+				n, _ = s.cleanTx(s.ctx, cleanTxs, cleanMost)
+			}
+		}
+		pause = cleanEvery/2 + rand.N(cleanEvery)
+	}
+}
+
+// due reports whether nobody has cleaned for so long. That is told by a row of the table tx that is no name's: its turn is
+// when it was.
+func (s *store) due(ctx context.Context, every time.Duration) (due bool, err error) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	q := s.place.fill(fmt.Sprintf("SELECT `turn` NOT BETWEEN {clock} - %d AND {clock} FROM `{prefix}tx` WHERE `hash` = %v", every.Microseconds(), cleaned))
+	err = conn.QueryRowContext(ctx, q).Scan(&due)
+	if errors.Is(err, sql.ErrNoRows) {
+		due = true
+		_, err = conn.ExecContext(ctx, s.place.fill("INSERT IGNORE INTO `{prefix}tx` (`hash`, `name`, `turn`) VALUES ("+cleaned.String()+", '', 0)"))
+	}
+	return due, s.judged(ctx, conn, err)
+}
+
+// cleaned is the key of the row that tells when idle rows were last looked for. No name has it.
+var cleaned key
+
+// clean deletes the rows of names that were idle for so long, at most so many, with what is left there of claims that ran out
+// as long ago, and returns how many it has deleted. The counter of a name that comes back goes on above floor, which is at
+// least the last ticket of every name that went.
 func (s *store) clean(ctx context.Context, idle time.Duration, most int) (n int, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	// Without locks, so as not to wait for names in use. Tickets are at least the time at which they were given.
-	var keys []string
+	list, err := s.keys(ctx, "SELECT n.`hash` FROM `{prefix}name` n WHERE "+unused(idle)+" AND NOT EXISTS "+
+		"(SELECT 1 FROM `{prefix}claim` c WHERE c.`hash` = n.`hash` AND "+lives(idle)+") LIMIT "+fmt.Sprint(most))
+	for part := range slices.Chunk(list, s.cleanAtOnce()) {
+		var more int
+		if err == nil {
+			more, err = s.changing(ctx, func(conn *sql.Conn) (int, error) { return s.remove(ctx, conn, part, idle) })
+		}
+		n += more
+	}
+	return n, err
+}
+
+// cleanAtOnce is how many rows a transaction may lock: one, where it would wait for each that another client has locked,
+// since a wait must not keep others from the rest.
+func (s *store) cleanAtOnce() int {
+	if s.skips {
+		return cleanMost
+	}
+	return 1
+}
+
+// unused is the condition for the row of a name that was idle for so long, as far as it tells. A claim that ran out is in
+// nobody's way.
+func unused(idle time.Duration) string {
+	return fmt.Sprintf("n.`last` < {clock} - %[1]d AND (n.`ends` = 0 OR n.`ends` + n.`delay` < LEAST({clock}, {clock} - %[1]d))", idle.Microseconds())
+}
+
+// lives is the condition for a claim that had not run out by then.
+func lives(idle time.Duration) string {
+	return fmt.Sprintf("c.`ends` + c.`delay` >= LEAST({clock}, {clock} - %d)", idle.Microseconds())
+}
+
+// keys returns the keys that a statement selects, as literals, by a read without locks.
+func (s *store) keys(ctx context.Context, statement string) (list []string, err error) {
 	err = s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		keys = keys[:0]
-		q := s.place.fill("SELECT n.`hash` FROM `{prefix}name` n WHERE n.`last` < {clock} - %d AND " + unused + " LIMIT %d")
-		return s.query(ctx, conn, text{fmt.Sprintf(q, idle.Microseconds(), most)}, func(r *sql.Rows) error {
+		list = list[:0]
+		return s.query(ctx, conn, text{s.place.fill(statement)}, func(r *sql.Rows) error {
 			var hash []byte
 			err := r.Scan(&hash)
-			keys = append(keys, quote(hash))
+			list = append(list, quote(hash))
 			return err
 		})
 	})
-	if err != nil || len(keys) == 0 {
-		return 0, err
-	}
+	return list, err
+}
+
+// changing runs a transaction on a connection, which is not kept if that fails.
+func (s *store) changing(ctx context.Context, f func(conn *sql.Conn) (int, error)) (n int, err error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	n, err = s.remove(ctx, conn, keys, idle)
-	if err != nil {
+	if n, err = f(conn); err != nil {
 		drop(conn)
 	}
 	return n, s.definite(ctx, err)
 }
 
-const unused = "n.`ends` = 0 AND NOT EXISTS (SELECT 1 FROM `{prefix}claim` c WHERE c.`hash` = n.`hash`)"
+// committed begins a transaction that is read committed.
+var committed = text{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"}
+
+// skipping is the end of a statement that locks rows, but those that others have locked.
+func (s *store) skipping() string {
+	if s.skips {
+		return " FOR UPDATE SKIP LOCKED"
+	}
+	return " FOR UPDATE"
+}
 
 // remove deletes those of the rows that are still idle once they are locked.
-func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle time.Duration) (n int, err error) {
+func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle time.Duration) (int, error) {
 	var (
-		still []string
 		floor int64
+		still = map[string]bool{}
+		in    = "`hash` IN (" + strings.Join(keys, ", ") + ")"
 	)
-	q := s.place.fill("SELECT n.`hash`, n.`last` FROM `{prefix}name` n WHERE n.`hash` IN (%s) AND n.`last` < {clock} - %d AND " + unused + " FOR UPDATE")
-	lock := text{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION", fmt.Sprintf(q, strings.Join(keys, ", "), idle.Microseconds())}
-	err = s.query(ctx, conn, lock, func(r *sql.Rows) error {
+	names := s.place.fill("SELECT n.`hash`, n.`last` FROM `{prefix}name` n FORCE INDEX (PRIMARY) WHERE n." + in + " AND " + unused(idle) + s.skipping())
+	claims := s.place.fill("SELECT c.`hash` FROM `{prefix}claim` c WHERE c." + in + " AND " + lives(idle))
+	lasts := map[string]int64{}
+	err := s.results(ctx, conn, committed, text{names, claims}, func(r *sql.Rows) error {
 		var (
 			hash []byte
 			last int64
 		)
 		err := r.Scan(&hash, &last)
-		still, floor = append(still, quote(hash)), max(floor, last)
+		still[quote(hash)], lasts[quote(hash)] = true, last
+		return err
+	}, func(r *sql.Rows) error {
+		var hash []byte
+		err := r.Scan(&hash)
+		delete(still, quote(hash))
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
+	var writes text
+	for k := range still { // each by its key: a statement for many may scan, and wait for rows of other names
+		floor = max(floor, lasts[k])
+		writes = append(writes,
+			s.place.fill("DELETE FROM `{prefix}claim` WHERE `hash` = "+k),
+			s.place.fill("DELETE FROM `{prefix}name` WHERE `hash` = "+k))
+	}
 	if len(still) == 0 {
 		return 0, s.exec(ctx, conn, text{"ROLLBACK"})
 	}
-	return len(still), s.exec(ctx, conn, text{
-		s.place.fill(fmt.Sprintf("UPDATE `{prefix}meta` SET `floor` = GREATEST(`floor`, %d)", floor)),
-		s.place.fill("DELETE FROM `{prefix}name` WHERE `hash` IN (" + strings.Join(still, ", ") + ")"),
-		"COMMIT",
+	return len(still), s.exec(ctx, conn, append(writes,
+		s.place.fill(fmt.Sprintf("UPDATE `{prefix}meta` SET `floor` = GREATEST(`floor`, %d)", floor)), "COMMIT"))
+}
+
+// cleanTx deletes rows of LockTx that nobody locked for so long, at most so many, and notes when that was. It returns how many
+// rows it has looked at.
+//
+// A transaction that began to read before another had the lock must find out, even if the row went meanwhile. So a row is
+// first marked, by a negative turn, which needs its lock, so that whoever had it has committed; and it is deleted if nobody
+// has locked it for as long again. A transaction that then makes the row anew and could have begun before that compares the
+// note as it sees it with the note as it is; see lockRow.
+func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n int, err error) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	var list []string
+	old := fmt.Sprintf("ABS(`turn`) < {clock} - %d AND `name` <> ''", idle.Microseconds())
+	if s.skips {
+		if list, err = s.keys(ctx, "SELECT `hash` FROM `{prefix}tx` WHERE "+old+" LIMIT "+fmt.Sprint(most)); err != nil {
+			return 0, err
+		}
+	}
+	return s.changing(ctx, func(conn *sql.Conn) (int, error) {
+		writes := text{s.place.fill("UPDATE `{prefix}tx` SET `turn` = {clock} WHERE `hash` = " + cleaned.String()), "COMMIT"}
+		if len(list) == 0 {
+			return 0, s.exec(ctx, conn, append(slices.Clip(committed), writes...))
+		}
+		in := strings.Join(append(slices.Clip(list), cleaned.String()), ", ")
+		q := s.place.fill("SELECT `hash`, `turn` < 0 FROM `{prefix}tx` FORCE INDEX (PRIMARY) WHERE `hash` IN ("+in+") AND (`name` = '' OR "+old+")") + s.skipping()
+		noted := false
+		err := s.results(ctx, conn, committed, text{q}, func(r *sql.Rows) error {
+			var (
+				hash   []byte
+				marked bool
+			)
+			if err := r.Scan(&hash, &marked); err != nil {
+				return err
+			}
+			switch {
+			case key(hash) == cleaned:
+				noted = true
+			case marked:
+				writes = append(text{s.place.fill("DELETE FROM `{prefix}tx` WHERE `hash` = " + quote(hash))}, writes...)
+			default:
+				writes = append(text{s.place.fill("UPDATE `{prefix}tx` SET `turn` = -{clock} WHERE `hash` = " + quote(hash))}, writes...)
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		if !noted { // somebody compares it: nothing goes without a note
+			return 0, s.exec(ctx, conn, text{"ROLLBACK"})
+		}
+		return len(list), s.exec(ctx, conn, writes)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -213,22 +212,4 @@ func (f facts) lossless() bool {
 		}
 	}
 	return false
-}
-
-const (
-	cleanEvery = time.Hour
-	cleanIdle  = time.Hour
-	cleanMost  = 500
-)
-
-// tidy deletes the rows of names that were not used for long, now and then. It is no matter if that fails.
-func (s *store) tidy() {
-	for {
-		if s.pause(s.ctx, cleanEvery/2+rand.N(cleanEvery)) != nil {
-			return
-		}
-		for n := cleanMost; n == cleanMost; {
-			n, _ = s.clean(s.ctx, cleanIdle, cleanMost)
-		}
-	}
 }

@@ -43,11 +43,12 @@ CREATE TABLE IF NOT EXISTS `{prefix}claim` (
     PRIMARY KEY (`hash`, `ticket`)
 ) ENGINE = InnoDB;
 
--- One row for each name that is locked in transactions; see LockTx.
+-- One row for each name that is locked in transactions; see LockTx. A row whose key is all zeros is no name's: its turn is
+-- when idle rows were last looked for.
 CREATE TABLE IF NOT EXISTS `{prefix}tx` (
     `hash` BINARY(32)     NOT NULL,
     `name` VARBINARY(255) NOT NULL,
-    `turn` BIGINT         NOT NULL, -- differs after each transaction that had the lock
+    `turn` BIGINT         NOT NULL, -- differs after each transaction that had the lock; below 0: nobody locked it since
     PRIMARY KEY (`hash`)
 ) ENGINE = InnoDB;
 

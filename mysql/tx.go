@@ -22,7 +22,9 @@ var ErrStale = errors.New("the transaction had read before it had the lock, and 
 //
 // A transaction that is repeatable read, as they are by default, sees everything as it was at its first read. So LockTx
 // should come before that; if it came too late and another has had the lock since, the error is [ErrStale]. A lock reads
-// too, so whoever locks several names needs read committed. Two that lock them in different orders wait for each other,
+// too, so whoever locks several names needs read committed. A transaction that is serializable reads as soon as it begins where
+// the server has snapshot isolation (innodb_snapshot_isolation, the default of MariaDB 11.8): there [ErrStale] comes whenever
+// it had to wait, and a new transaction is to be begun. Two that lock them in different orders wait for each other,
 // and the server ends one with an error. After an error the transaction must be rolled back. The wait ends with ctx, or
 // after the server's innodb_lock_wait_timeout.
 func LockTx(ctx context.Context, tx *sql.Tx, name string) error {
@@ -50,7 +52,7 @@ func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
 	_, err := tx.ExecContext(ctx, p.fill("INSERT INTO `{prefix}tx` (`hash`, `name`, `turn`) VALUES ("+k.String()+", "+quote([]byte(name))+
 		", 0) ON DUPLICATE KEY UPDATE `turn` = `turn`"))
 	if err != nil {
-		return err
+		return late(err)
 	}
 	var (
 		there []byte
@@ -59,18 +61,54 @@ func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
 	)
 	row := p.fill("FROM `{prefix}tx` WHERE `hash` = " + k.String())
 	if err := tx.QueryRowContext(ctx, "SELECT `name`, `turn` "+row+" FOR UPDATE").Scan(&there, &turn); err != nil {
-		return err
+		return late(err)
 	}
 	if string(there) != name {
 		return fmt.Errorf("%w: the row of the name has another", driver.ErrForeign)
 	}
 	// Without a lock it is read as the transaction sees everything else.
 	if err := tx.QueryRowContext(ctx, "SELECT `turn` "+row).Scan(&seen); err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
+		return late(err)
 	}
 	if !seen.Valid || seen.Int64 != turn {
 		return ErrStale
 	}
+	if turn == 0 { // this transaction has made the row
+		if err := p.afterCleaning(ctx, tx); err != nil {
+			return err
+		}
+	}
 	_, err = tx.ExecContext(ctx, p.fill("UPDATE `{prefix}tx` SET `turn` = GREATEST(`turn` + 1, {clock}) WHERE `hash` = "+k.String()))
+	return late(err)
+}
+
+// afterCleaning returns ErrStale if the transaction may see things as they were before somebody had the lock whose row was
+// cleaned away since. A row goes when nobody had it for a day, so what is seen would have to be as old: then the note of the
+// last cleaning is seen as it was, too. It is compared with the note as it is only if it looks old, since that locks it.
+func (p place) afterCleaning(ctx context.Context, tx *sql.Tx) error {
+	var (
+		seen, is int64
+		old      bool
+	)
+	row := p.fill("FROM `{prefix}tx` WHERE `hash` = " + cleaned.String())
+	err := tx.QueryRowContext(ctx, p.fill(fmt.Sprintf("SELECT `turn`, `turn` < {clock} - %d ", (cleanTxs/2).Microseconds()))+row).Scan(&seen, &old)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !old {
+		return nil
+	}
+	if err == nil {
+		err = tx.QueryRowContext(ctx, "SELECT `turn` "+row+" LOCK IN SHARE MODE").Scan(&is)
+	}
+	if err == nil && seen != is {
+		return ErrStale
+	}
+	return late(err)
+}
+
+// late returns ErrStale for the server's own word for it, which it has at snapshot isolation: that what it was to lock has
+// changed since the transaction began to read.
+func late(err error) error {
+	if number(err) == recordChanged {
+		return fmt.Errorf("%w (%w)", ErrStale, err)
+	}
 	return err
 }

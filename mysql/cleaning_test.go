@@ -1,0 +1,181 @@
+package mysql
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// rowsIn returns how many rows a table has.
+func rowsIn(t testing.TB, db *sql.DB, table string) (n int) {
+	t.Helper()
+	if err := db.QueryRowContext(timely(t), "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// ago makes all that is in the tables so much older.
+func ago(t testing.TB, db *sql.DB, by time.Duration) {
+	t.Helper()
+	n := by.Microseconds()
+	mustExec(t, db, fmt.Sprintf("UPDATE stile_claim SET since = since - %[1]d, ends = ends - %[1]d, ticket = ticket - %[1]d; "+
+		"UPDATE stile_name SET since = since - %[1]d, ends = IF(ends > 0, ends - %[1]d, 0), last = last - %[1]d, head = head - %[1]d; "+
+		"UPDATE stile_tx SET turn = IF(turn < 0, turn + %[1]d, turn - %[1]d)", n))
+}
+
+// What holders and waiters leave behind that died is removed an hour after it ran out, and not before. Names in use do not
+// keep the cleaning from it.
+func TestCleanAfterCrash(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	db := raw(t, server, name)
+	d := open(t, "mysql://root@"+server.Addr+"/"+name)
+	lone := claim("lone", "x")
+	enter(t, d, lone)
+	leave(t, d, lone)
+	for _, c := range []*driver.Claim{claim("lone", "a"), claim("queue", "b"), claim("queue", "c")} {
+		c.TTL, c.Wait, c.Delay = 30*time.Minute, 30*time.Minute, 5*time.Minute
+		enter(t, d, c)
+	}
+	for i := range 3 {
+		for _, id := range []string{"a", "b"} {
+			c := claim(fmt.Sprint("used/", i), id)
+			c.TTL, c.Wait = 24*time.Hour, 24*time.Hour
+			enter(t, d, c)
+		}
+	}
+	for _, tt := range []struct {
+		by   time.Duration
+		want int
+	}{{20 * time.Minute, 0}, {70 * time.Minute, 0}, {10 * time.Minute, 2}} {
+		ago(t, db, tt.by)
+		if n, err := d.store.clean(timely(t), time.Hour, 3); err != nil || n != tt.want {
+			t.Errorf("cleaning %v later = %d, %v; want %d", tt.by, n, err, tt.want)
+		}
+	}
+	if names, claims := rowsIn(t, db, "stile_name"), rowsIn(t, db, "stile_claim"); names != 3 || claims != 6 {
+		t.Errorf("%d names and %d claims are left; want those in use, 3 and 6", names, claims)
+	}
+}
+
+// Of jobs that come and go, one cleans if nobody has for an hour.
+func TestJobsClean(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	url, db := "mysql://root@"+server.Addr+"/"+name, raw(t, server, name)
+	d := open(t, url)
+	servertest.Until(t, "the first client has cleaned", func() bool {
+		due, err := d.store.due(timely(t), cleanEvery)
+		return err == nil && !due
+	})
+	c := claim("idle", "c")
+	enter(t, d, c)
+	leave(t, d, c)
+	ago(t, db, 2*time.Hour)
+	open(t, url)
+	servertest.Until(t, "the idle name is gone", func() bool { return rowsIn(t, db, "stile_name") == 0 })
+}
+
+// Rows of LockTx go when nobody has locked them for long, and never while somebody has.
+func TestCleanTx(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	db := raw(t, server, name)
+	d := open(t, "mysql://root@"+server.Addr+"/"+name)
+	servertest.Until(t, "the first client has cleaned", func() bool {
+		due, err := d.store.due(timely(t), cleanEvery)
+		return err == nil && !due
+	})
+	for i := range 5 {
+		tx := begin(t, db, sql.LevelReadCommitted)
+		if err := LockTx(timely(t), tx, fmt.Sprint("order ", i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := begin(t, db, sql.LevelReadCommitted)
+	if err := LockTx(timely(t), held, "order 0"); err != nil {
+		t.Fatal(err)
+	}
+	later := func(name string, by time.Duration) {
+		mustExec(t, db, fmt.Sprintf("UPDATE stile_tx SET turn = IF(turn < 0, turn + %[1]d, turn - %[1]d) WHERE `hash` = %[2]v", by.Microseconds(), keyOf(name)))
+	}
+	for _, tt := range []struct{ looked, left int }{{4, 6}, {3, 3}} { // the second time order 1 was used since
+		for i := 1; i < 5; i++ {
+			later(fmt.Sprint("order ", i), 25*time.Hour)
+		}
+		if tt.left == 3 {
+			tx := begin(t, db, sql.LevelReadCommitted)
+			if err := LockTx(timely(t), tx, "order 1"); err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := d.store.cleanTx(timely(t), cleanTxs, 100); err != nil || n != tt.looked {
+			t.Errorf("cleaning looks at %d rows, %v; want %d", n, err, tt.looked)
+		}
+		if n := rowsIn(t, db, "stile_tx"); n != tt.left {
+			t.Errorf("%d rows are left; want %d", n, tt.left)
+		}
+	}
+	if err := held.Commit(); err != nil {
+		t.Errorf("the transaction that had a lock meanwhile: %v", err)
+	}
+}
+
+// A transaction began to read, then another had the lock, then the row of the lock was cleaned away. The first finds out.
+func TestStaleAfterCleaning(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	db := raw(t, server, name)
+	d := open(t, "mysql://root@"+server.Addr+"/"+name)
+	mustExec(t, db, "CREATE TABLE orders (id INT PRIMARY KEY, paid INT NOT NULL) ENGINE = InnoDB; INSERT INTO orders VALUES (1, 0)")
+	servertest.Until(t, "the first client has cleaned", func() bool {
+		due, err := d.store.due(timely(t), cleanEvery)
+		return err == nil && !due
+	})
+	const day = "24 * 3600 * 1000000"
+	mustExec(t, db, "UPDATE stile_tx SET turn = turn - 3 * "+day) // three days ago a client cleaned
+	late, fresh := begin(t, db, sql.LevelRepeatableRead), begin(t, db, sql.LevelRepeatableRead)
+	if _, err := late.ExecContext(timely(t), "SELECT paid FROM orders"); err != nil {
+		t.Fatal(err)
+	}
+	pays := begin(t, db, sql.LevelRepeatableRead)
+	if err := LockTx(timely(t), pays, "order 1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pays.ExecContext(timely(t), "UPDATE orders SET paid = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := pays.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		mustExec(t, db, "UPDATE stile_tx SET turn = IF(turn < 0, turn + 2 * "+day+", turn - 2 * "+day+") WHERE name <> ''")
+		if n, err := d.store.cleanTx(timely(t), cleanTxs, 100); err != nil || n != 1 {
+			t.Fatalf("cleaning = %d, %v; want 1", n, err)
+		}
+	}
+	if n := rowsIn(t, db, "stile_tx"); n != 1 {
+		t.Fatalf("%d rows are left; want the note", n)
+	}
+	if err := LockTx(timely(t), late, "order 1"); !errors.Is(err, ErrStale) {
+		t.Errorf("lock of a transaction that has read before = %v; want ErrStale", err)
+	}
+	if err := late.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := LockTx(timely(t), fresh, "order 1"); err != nil {
+		t.Errorf("lock of one that has not = %v; want nil", err)
+	}
+}
