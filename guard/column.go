@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 )
 
 // A Column keeps the mark of each row of a table in a column of that row, so that the row is its own guard. The column
@@ -12,16 +14,22 @@ import (
 type Column struct {
 	fence
 	table string // for messages
+
+	narrow *Statement  // yields how many columns of that name are of another type; nil where the database refuses what does not fit
+	wide   atomic.Bool // the answer was none
 }
 
 // ErrNoRow says that there is no row with the key. It is [sql.ErrNoRows].
 var ErrNoRow = fmt.Errorf("there is no such row: %w", sql.ErrNoRows)
 
 // NewColumn returns the guard that keeps marks in a column of a table, whose rows are found by another column, which is
-// unique. Nothing is asked of the database. The names are taken as they are written; the error is [ErrInvalid] if they
+// unique. Nothing is asked of the database yet. The names are taken as they are written; the error is [ErrInvalid] if they
 // have other characters than letters, digits and '_', but for the dot between a schema and the table.
 func NewColumn(d Dialect, table, key, token string) (*Column, error) {
 	c := &Column{table: table}
+	if d == MySQL {
+		c.narrow = narrow(table, token)
+	}
 	if err := d.quoteAll(&table, &key, &token); err != nil {
 		return nil, err
 	}
@@ -56,10 +64,41 @@ func (c *Column) Do(ctx context.Context, db *sql.DB, key any, token int64, work 
 }
 
 // Raise shows a token to a row in the caller's transaction, by one statement, which comes before everything that the
-// transaction reads. The row stays locked until the transaction ends. The error is [ErrNoRow] if it is missing.
+// transaction reads. The row stays locked until the transaction ends. The error is [ErrNoRow] if it is missing, and
+// [ErrInvalid] if the column is no 64-bit integer: that is found out once, on MySQL by a second statement.
 func (c *Column) Raise(ctx context.Context, tx Tx, key any, token int64) error {
 	name := c.name(key)
-	return c.found(name, c.raised(ctx, tx, name, key, token))
+	if err := c.raised(ctx, tx, name, key, token); err != nil {
+		return c.found(name, err)
+	}
+	return c.fits(ctx, tx, name)
+}
+
+// fits returns an error if the column is of a type into which the server may cut a token, as MySQL does unless it is strict.
+// It is asked after the raise, so that the transaction has read nothing before that.
+func (c *Column) fits(ctx context.Context, tx Tx, name string) error {
+	if c.narrow == nil || c.wide.Load() {
+		return nil
+	}
+	n, err := tx.Run(ctx, c.narrow)
+	if err != nil {
+		return fmt.Errorf("guard: %q: %w", name, err)
+	}
+	if n > 0 {
+		return fmt.Errorf("guard: %q: %w column: MySQL cuts tokens in it, so that it fences nothing: ALTER TABLE %s MODIFY %s BIGINT",
+			name, ErrInvalid, c.table, c.narrow.Args[1])
+	}
+	c.wide.Store(true)
+	return nil
+}
+
+// narrow asks MySQL for the type of a column.
+func narrow(table, column string) *Statement {
+	text := "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND COLUMN_NAME = ? AND DATA_TYPE <> 'bigint' AND TABLE_SCHEMA = "
+	if schema, name, ok := strings.Cut(table, "."); ok {
+		return &Statement{Text: text + "?", Args: []any{name, column, schema}}
+	}
+	return &Statement{Text: text + "DATABASE()", Args: []any{table, column}}
 }
 
 // Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier one is

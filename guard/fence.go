@@ -16,8 +16,11 @@ type fence struct {
 
 func (f *fence) raised(ctx context.Context, tx Tx, name string, key any, token int64) error {
 	mark, err := f.ask(ctx, tx, name, token, func() *Statement { return f.raise(key, token) })
-	if err == nil && mark > token {
+	switch {
+	case err == nil && mark > token:
 		return &StaleError{name, token, mark}
+	case err == nil && mark < token:
+		return fmt.Errorf("guard: %q: %w column: it holds %d where %d was written, so that it fences nothing: it must be a 64-bit integer", name, ErrInvalid, mark, token)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/stilelock/stile/guard"
@@ -10,6 +11,26 @@ import (
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	guardtest.SQL(t, &guardtest.Database{DB: raw(t, server, database(t, server)), Dialect: guard.MySQL})
+}
+
+// A server that is not strict cuts what does not fit.
+func TestGuardColumns(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"strict", "lenient"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			set := "%27%27"
+			if mode == "strict" {
+				set = "%27STRICT_ALL_TABLES%27"
+			}
+			db, err := sql.Open("mysql", "root@tcp("+server.Addr+")/"+database(t, server)+"?sql_mode="+set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { db.Close() })
+			guardtest.Columns(t, &guardtest.Database{DB: db, Dialect: guard.MySQL})
+		})
+	}
 }
 
 func BenchmarkGuard(b *testing.B) {

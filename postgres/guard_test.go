@@ -38,6 +38,12 @@ func TestGuard(t *testing.T) {
 	guardtest.SQL(t, &guardtest.Database{DB: db, Dialect: guard.PostgreSQL})
 }
 
+func TestGuardColumns(t *testing.T) {
+	t.Parallel()
+	db, _ := guarded(t)
+	guardtest.Columns(t, &guardtest.Database{DB: db, Dialect: guard.PostgreSQL})
+}
+
 // As behind a transaction pooler, where no statement is prepared.
 func TestGuardBySimpleProtocol(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,11 @@ func TestGuard(t *testing.T) {
 	guardtest.SQL(t, &guardtest.Database{DB: data(t), Dialect: guard.SQLite})
 }
 
+func TestGuardColumns(t *testing.T) {
+	t.Parallel()
+	guardtest.Columns(t, &guardtest.Database{DB: data(t), Dialect: guard.SQLite})
+}
+
 // A handler that is at work when a higher token comes is refused by the check in the transaction that it writes in.
 func TestGuardedHandler(t *testing.T) {
 	t.Parallel()
