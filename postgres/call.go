@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
 )
@@ -46,6 +47,12 @@ func (d *Driver) query(caller context.Context, sql string, args []any, each func
 		rows.Close()
 		err = errors.Join(err, rows.Err())
 	}
+	if data := conn.Conn().PgConn().CustomData(); data[alone] != nil {
+		delete(data, alone)
+		if err == nil {
+			err = errAlone
+		}
+	}
 	if drops(err) {
 		hangUp(conn.Conn())
 	}
@@ -53,6 +60,19 @@ func (d *Driver) query(caller context.Context, sql string, args []any, each func
 		d.lost()
 	}
 	return d.explain(caller, err)
+}
+
+// alone is what a connection notes if the server has committed without the standby that it was to wait for.
+const alone = "stile: committed alone"
+
+var errAlone = errors.New("the server committed, but somebody cancelled the wait for the synchronous standby")
+
+// heed notes the warning that a commit was not waited for, which comes before the answer. Its text is in the server's
+// language, and it has no code of its own.
+func heed(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" {
+		conn.CustomData()[alone] = true
+	}
 }
 
 // lost says that a connection was lost. The others have most likely gone with it, and the next calls had better not find

@@ -70,6 +70,8 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errEmptied):
 		return driver.Refused(err)
+	case errors.Is(err, errAlone):
+		return driver.Unreachable(err)
 	case connecting:
 		return driver.Unsent(driver.Unreachable(&connectError{address: d.address(), cause: d.cause(err)}))
 	case d.ctx.Err() != nil:

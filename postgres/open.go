@@ -62,7 +62,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		return nil, driver.Refused(err)
 	}
 	dialer := &dialer{open: map[*tracked]bool{}}
-	config.ConnConfig.DialFunc = dialer.dial
+	config.ConnConfig.DialFunc, config.ConnConfig.OnNotice = dialer.dial, heed
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
