@@ -223,6 +223,13 @@ func TestCheck(t *testing.T) {
 		says(t, good(tt.change).check(), tt.says)
 	}
 	says(t, good("log_bin=ON", "binlog_format=STATEMENT").check(), "binlog_format")
+	group := []string{"version=8.4.3", "log_bin=ON", "group_replication_group_name=aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"}
+	says(t, good(append(group, "group_replication_single_primary_mode=OFF")...).check(), "several primaries", "group_replication_single_primary_mode")
+	for _, one := range [][]string{append(group, "group_replication_single_primary_mode=ON"), {"group_replication_group_name=", "group_replication_single_primary_mode=OFF"}} {
+		if err := good(one...).check(); err != nil {
+			t.Errorf("%v is refused: %v", one, err)
+		}
+	}
 	for _, version := range []string{"5.7.44-log", "8.4.3", "9.1.0", "10.11.19-MariaDB", "5.5.5-11.8.2-MariaDB-ubu2404"} {
 		if err := good("version=" + version).check(); err != nil {
 			t.Errorf("%s is refused: %v", version, err)
@@ -246,6 +253,7 @@ func TestPromise(t *testing.T) {
 		{[]string{"log_bin=ON", "sync_binlog=1", "slaves_connected=0"}, driver.DurableFencing, true, false, "There is no replica now"},
 		{[]string{"log_bin=ON", "sync_binlog=1", "slaves_connected=1"}, driver.ClockFencing, true, false, "A replica can follow late"},
 		{[]string{"log_bin=ON", "sync_binlog=1", "version=8.4.3"}, driver.ClockFencing, true, false, "A replica can follow late"},
+		{[]string{"log_bin=ON", "sync_binlog=1", "version=8.4.3", "group_replication_group_name=a", "group_replication_single_primary_mode=ON"}, driver.ClockFencing, true, false, "Group Replication"},
 		{[]string{"log_bin=ON", "sync_binlog=1", "version=8.4.3", "rpl_semi_sync_source_enabled=ON", "rpl_semi_sync_source_wait_point=AFTER_SYNC"}, driver.ClockFencing, true, true, "semi-synchronous"},
 		{[]string{"log_bin=ON", "sync_binlog=1", "slaves_connected=1", "rpl_semi_sync_master_enabled=ON", "rpl_semi_sync_master_wait_point=AFTER_COMMIT"}, driver.ClockFencing, true, false, "can follow late"},
 	}

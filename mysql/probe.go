@@ -98,7 +98,7 @@ func (s *store) ask(ctx context.Context) (facts, error) {
 			"SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'wsrep_on', 'read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only', " +
 				"'innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'log_bin', 'sync_binlog', 'binlog_format', 'max_allowed_packet', 'autocommit', " +
 				"'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', " +
-				"'idle_transaction_timeout', 'wait_timeout')",
+				"'idle_transaction_timeout', 'wait_timeout', 'group_replication_group_name', 'group_replication_single_primary_mode')",
 			"SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_connected', 'wsrep_cluster_size')",
 		} {
 			rows, err := conn.QueryContext(ctx, q)
@@ -135,6 +135,9 @@ func (s *store) several(ctx context.Context) (ok bool, err error) {
 	return ok, err
 }
 
+// grouped reports whether the server is set up to be in a group (Group Replication of MySQL).
+func (f facts) grouped() bool { return f["group_replication_group_name"] != "" }
+
 // check returns why locks cannot be kept on a server like this.
 func (f facts) check() error {
 	packet, _ := strconv.Atoi(f["max_allowed_packet"])
@@ -152,6 +155,8 @@ func (f facts) check() error {
 		return fmt.Errorf("the server is too old: it is %s %.20q, these locks need %d.%d", f.product(), f["version"], oldest/100, oldest%100)
 	case f.on("wsrep_on"):
 		return errors.New("the server is a node of a Galera cluster (wsrep_on), which does not lock rows on its other nodes and has lost committed transactions: two clients could hold one lock; use a single server")
+	case f.grouped() && !f.on("group_replication_single_primary_mode"):
+		return errors.New("the server is in a group with several primaries (Group Replication), which do not lock rows on each other: two clients could hold one lock; set group_replication_single_primary_mode = ON and use the address of the primary")
 	case f.on("read_only") || f.on("super_read_only") || f.on("innodb_read_only") || f["read_only"] != "" && strings.HasPrefix(f["read_only"], "NO_LOCK"):
 		return errors.New("the server is read-only (read_only), as a replica is: use the address of the primary")
 	case f.on("transaction_read_only") || f.on("tx_read_only"):
@@ -191,6 +196,9 @@ func (f facts) promise(batches bool) driver.Traits {
 	default:
 		note("A replica can follow late (there is a binary log), so a failover can lose the last claims and let two hold a lock; tickets then rise as long as the clocks agree.")
 		t.Fencing = driver.ClockFencing
+	}
+	if f.grouped() {
+		note("The server is in a group with one primary (Group Replication): a primary that is new can answer before it has the last claims (group_replication_consistency), and nobody may make the others primaries too.")
 	}
 	if !batches {
 		note("The pool does not send several statements at once (multiStatements), so each verb takes more round trips.")
