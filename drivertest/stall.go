@@ -17,7 +17,7 @@ type Stalled struct {
 }
 
 var stallCases = []Case{{
-	Name:     "stall/other names",
+	Name:     "StallOthers",
 	Sentence: "A client that stops in the middle of a request on one name delays no other name.",
 	check: func(r *run) {
 		if r.store.Stall == nil {
@@ -68,24 +68,23 @@ func (r *run) stall(messages int) {
 	}
 	short, end := context.WithTimeout(ctx, 3*time.Second)
 	if err := r.a.Renew(short, []*driver.Claim{first, held})[1].Err; err != nil {
-		r.Errorf("after %d messages: the renewal of a claim on another name, in one request with one on this name = %v; want nil", messages, err)
+		r.Fatalf("after %d messages: the renewal of a claim on another name, in one request with one on this name = %v; want nil", messages, err)
 	}
 	end()
 	for _, answer := range r.a.Renew(ctx, append(many, held)) {
 		if answer.Err != nil {
-			r.Errorf("after %d messages: the renewal of claims on other names = %v; want nil", messages, answer.Err)
-			break
+			r.Fatalf("after %d messages: the renewal of claims on other names = %v; want nil", messages, answer.Err)
 		}
 	}
 	if err := r.b.Leave(ctx, &driver.Departure{Claim: behind}); err != nil {
-		r.Errorf("after %d messages: the leave of a claim on another name = %v; want nil", messages, err)
+		r.Fatalf("after %d messages: the leave of a claim on another name = %v; want nil", messages, err)
 	}
 	fresh := on("fresh")
 	if p, err := r.b.Enter(ctx, fresh); err != nil || !p.Holds {
-		r.Errorf("after %d messages: the enter on a name that was never used = %+v, %v; want a claim that holds", messages, p, err)
+		r.Fatalf("after %d messages: the enter on a name that was never used = %+v, %v; want a claim that holds", messages, p, err)
 	}
 	if !s.Still() {
-		r.Errorf("after %d messages: all that took until the server gave up the client that stands still", messages)
+		r.Fatalf("after %d messages: all that took until the server gave up the client that stands still", messages)
 	}
 }
 

@@ -138,8 +138,9 @@ func TestFaults(t *testing.T) {
 // Before there is a connection nothing can have been applied.
 func TestFaultsOfConnecting(t *testing.T) {
 	t.Parallel()
-	exec(t, connect(t, server), "CREATE ROLE crowded LOGIN PASSWORD 'pw' CONNECTION LIMIT 0; CREATE ROLE shut NOLOGIN PASSWORD 'pw'", asText)
-	for user, want := range map[string]string{"crowded": "53300", "shut": "28000"} {
+	crowded, shut := "crowded_"+schema(), "shut_"+schema()
+	exec(t, connect(t, server), "CREATE ROLE "+crowded+" LOGIN PASSWORD 'pw' CONNECTION LIMIT 0; CREATE ROLE "+shut+" NOLOGIN PASSWORD 'pw'", asText)
+	for user, want := range map[string]string{crowded: "53300", shut: "28000"} {
 		_, err := driver.Open(timely(t), "postgres://"+user+":pw@"+server.Addr+"/postgres")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("open as %s: %v; want %s", user, err, want)
