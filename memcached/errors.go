@@ -49,6 +49,12 @@ func (l *link) explain(err error) error {
 	return err
 }
 
+// full reports whether the server refused a request for want of memory.
+func full(err error) bool {
+	r, ok := errors.AsType[*refusal](err)
+	return ok && strings.Contains(r.text, "out of memory")
+}
+
 // explain says what an error means that the server answered with. It has not done what it was asked then.
 func (r *refusal) explain() error {
 	text := r.text

@@ -49,34 +49,84 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// With -M a full server refuses what is new, and keeps the locks: a renewal that it refuses takes nothing away.
+// With -M a full server refuses what is new, and keeps the locks. In layout plain they are renewed and kept all the same,
+// since that needs no memory; in a queue a renewal is refused, as the traits say, and takes nothing away. What leaves is gone.
 func TestFullWithoutEviction(t *testing.T) {
 	eachLayout(t, []string{"-m", "4", "-M"}, func(t *testing.T, s *servertest.Server, parameters string) {
 		d, other := open(t, s.Addr, parameters), open(t, s.Addr, parameters)
-		if notes := strings.Join(d.Traits().Notes, " "); strings.Contains(notes, "-M") {
-			t.Errorf("the notes ask for -M: %s", notes)
+		traits, queue := d.Traits(), d.Traits().Ordered
+		notes := strings.Join(traits.Notes, " ")
+		if strings.Contains(notes, "run it with -M") || strings.Contains(notes, "cannot be renewed is lost") != queue {
+			t.Errorf("the notes of a server with -M: %s", notes)
 		}
-		a, b := claim("name", "a"), claim("name", "b")
+		a, b, kept := claim("name", "a"), claim("name", "b"), claim("kept", "kept")
 		holds(t, d, a)
+		holds(t, d, kept)
 		for range 3 { // until nothing that anybody frees is left
 			fill(t, s, func(answer string) bool { return strings.Count(answer, "SERVER_ERROR") == 200 })
 		}
+		b.Try = true
 		for range 20 {
 			err := renew(t, d, &driver.Claim{Name: a.Name, ID: a.ID, TTL: 2 * time.Minute, Wait: 2 * time.Minute})
-			says(t, err, "no memory left")
-			marks(t, err, true, false)
-			b.Try = true
+			if !queue && err != nil {
+				t.Fatalf("renewal = %v; want it done without memory", err)
+			}
+			if queue {
+				says(t, err, "no memory left")
+				marks(t, err, true, false)
+			}
 			if p, err := other.Enter(timely(t), b); err == nil && p.Holds {
-				t.Fatalf("another holds after a renewal was refused: %+v", p)
+				t.Fatalf("another holds after a renewal: %+v", p)
 			}
 		}
-		if list, err := other.List(timely(t), &driver.Query{Name: "name"}); err != nil || len(list) != 1 {
+		list, err := other.List(timely(t), &driver.Query{Name: "name"})
+		if err != nil || len(list) != 1 {
 			t.Fatalf("list = %v, %v; want the lock to be there still", list, err)
 		}
-		_, err := other.Enter(timely(t), claim("new", "c"))
+		if left := list[0].Claims[0].Remaining; !queue && left < 100*time.Second {
+			t.Errorf("the lease lasts for %v after it was renewed for two minutes", left)
+		}
+		_, err = other.Enter(timely(t), claim("new", "c"))
 		says(t, err, "no memory left")
 		marks(t, err, true, false)
+		if !queue {
+			if err := d.Leave(timely(t), &driver.Departure{Claim: kept, Keep: time.Minute}); err != nil {
+				t.Errorf("to leave and keep the lock taken = %v", err)
+			}
+			if p, err := other.Enter(timely(t), &driver.Claim{Name: "kept", ID: "x", Client: "x", Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute, Try: true}); err == nil && p.Holds {
+				t.Errorf("another holds a lock that is kept taken: %+v", p)
+			}
+		}
+		if err := leave(t, d, a); err != nil {
+			t.Errorf("leave = %v", err)
+		}
+		if list, err := other.List(timely(t), &driver.Query{Name: "name"}); err != nil || len(list) != 0 {
+			t.Errorf("list = %v, %v; want nothing there after the claim left", list, err)
+		}
 	})
+}
+
+// The claims of a name are one value, and how large that can be is the server's to say.
+func TestQueueDoesNotFit(t *testing.T) {
+	t.Parallel()
+	s := servertest.Memcached(t)
+	d := open(t, s.Addr, "")
+	if notes := strings.Join(d.Traits().Notes, " "); !strings.Contains(notes, "of 1048576 bytes at most") {
+		t.Errorf("the notes do not say how large a queue can be: %s", notes)
+	}
+	first := claim("name", "first")
+	holds(t, d, first)
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		waiter := claim("name", fmt.Sprint("waiter-", i))
+		waiter.Record = strings.Repeat("r", 60_000)
+		_, err = d.Enter(timely(t), waiter)
+	}
+	says(t, err, "raise its option -I")
+	marks(t, err, true, false)
+	if err := renew(t, d, first); err != nil {
+		t.Errorf("renewal of one who is in the queue = %v", err)
+	}
 }
 
 // The meta command to store deletes the value that it cannot replace, at least up to 1.6.18; the classic one does not.

@@ -101,7 +101,28 @@ func (p *Plain) swap(ctx context.Context, is *sight, key string, life time.Durat
 		return false, p.link.explain(err)
 	}
 	stored, err := r[0].stored()
+	if full(err) && m.ID == is.mark.ID {
+		return p.touch(ctx, is, key, life)
+	}
 	return stored, p.link.explain(err)
+}
+
+// touch lets a claim's own value live at least so long where memory is full, and a swap, which stores the value anew, is
+// refused (-M). The command has no condition: if another has taken the lock since it was seen, which says that our lease
+// was over, its value may live longer than it asked for. It says whose value it was, and takes nothing from anybody.
+func (p *Plain) touch(ctx context.Context, is *sight, key string, life time.Duration) (bool, error) {
+	r, err := is.conn.do(ctx, appendTouch(nil, key, expiry(life)), 1)
+	if err != nil {
+		return false, p.link.explain(err)
+	}
+	switch r[0].status {
+	case "HD":
+		version, err := r[0].version(key)
+		return version == is.cas, p.link.explain(err)
+	case "EN":
+		return false, nil
+	}
+	return false, p.link.explain(r[0].unexpected())
 }
 
 // remove deletes the value that was seen, unless it has changed.

@@ -16,6 +16,7 @@ type facts struct {
 	pid     string
 	started int64 // when its process began, by its clock
 	time    int64 // what its clock showed
+	largest int64 // bytes of a value; 0 if the server does not tell
 	evicts  bool  // when memory is full it drops what was not used for long, instead of refusing
 }
 
@@ -53,6 +54,7 @@ func (l *link) greet(ctx context.Context, c *conn) (*facts, error) {
 		return nil, driver.Refused(errors.New("memcached does not tell what time it is"))
 	}
 	f.started = f.time - uptime
+	f.largest, _ = strconv.ParseInt(r[2].stats["item_size_max"], 10, 64)
 	return f, nil
 }
 

@@ -193,6 +193,9 @@ func (d *Driver) swap(ctx context.Context, was *snapshot, name, key string, q *d
 		return nil, false, err
 	}
 	stored, err := r[0].stored()
+	if full(err) && len(q.Entries) == 0 && was.cas != 0 {
+		return d.remove(ctx, was, key)
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -201,6 +204,23 @@ func (d *Driver) swap(ctx context.Context, was *snapshot, name, key string, q *d
 		return nil, false, err
 	}
 	return after, stored, nil
+}
+
+// remove deletes the value of a queue that nobody is in any more, where memory is full and an empty one cannot be stored.
+// The last ticket is forgotten sooner.
+func (d *Driver) remove(ctx context.Context, was *snapshot, key string) (*snapshot, bool, error) {
+	r, err := was.conn.do(ctx, appendGet(appendDelete(nil, key, was.cas), key), 2)
+	if err != nil {
+		return nil, false, err
+	}
+	if status := r[0].status; status != "HD" && status != "EX" && status != "NF" {
+		return nil, false, r[0].unexpected()
+	}
+	after := &snapshot{conn: was.conn}
+	if err := after.takeOf(&r[1], was.name, key); err != nil {
+		return nil, false, err
+	}
+	return after, r[0].status == "HD", nil
 }
 
 // read returns what is there now.

@@ -168,6 +168,13 @@ func appendPeek(b []byte, key string) []byte {
 	return append(b, " k c t\r\n"...)
 }
 
+// appendTouch gives a value another time to live, and asks for its version. It needs no memory.
+func appendTouch(b []byte, key string, expires int64) []byte {
+	b = append(append(b, "mg "...), key...)
+	b = append(b, " k c T"...)
+	return append(strconv.AppendInt(b, expires, 10), "\r\n"...)
+}
+
 // appendStore stores a value: if there is none, with version 0, else if it has still that version.
 //
 // The meta command would tell the new version. But where memory is full, ms deletes the value that it was not to change

@@ -27,6 +27,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	for try := 1; ; try++ {
 		p, split, err := d.attempt(ctx, c, claim)
+		if errors.Is(err, driver.ErrGone) || claim.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
+			d.over(c)
+		}
 		if err != nil || !split || try == splitTries {
 			return p, err
 		}

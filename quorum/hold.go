@@ -43,6 +43,18 @@ func (d *Driver) release(id string) {
 	delete(d.told, id)
 }
 
+// over forgets claims that came to their end in another way than by leaving.
+func (d *Driver) over(cs ...*driver.Claim) {
+	if len(cs) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range cs {
+		d.release(c.ID)
+	}
+}
+
 // repairAfter is which part of the lease passes before a node that a claim lacks is asked again: most locks are free by
 // then.
 const repairAfter = 20

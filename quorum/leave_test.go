@@ -33,3 +33,36 @@ func TestLeaveAsksNodesThatRest(t *testing.T) {
 		t.Errorf("the node that rested: free %v, %v; want the claim gone there too", free, err)
 	}
 }
+
+// Nothing is remembered of a claim that is gone, or was refused for good: nobody has it leave.
+func TestNothingIsKeptOfWhatIsOver(t *testing.T) {
+	t.Parallel()
+	list := servers(3)
+	d, members := open(t, list, nil)
+	removed := func(c *driver.Claim) {
+		t.Helper()
+		for !quorum.Settled(d) {
+			runtime.Gosched()
+		}
+		for _, m := range members {
+			if err := m.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c := claim("held", "holder")
+	holds(t, d, c)
+	removed(c)
+	if r := d.Renew(t.Context(), []*driver.Claim{c})[0]; !errors.Is(r.Err, driver.ErrGone) {
+		t.Errorf("renewal = %v; want ErrGone", r.Err)
+	}
+	again := claim("held", "again")
+	holds(t, d, again)
+	removed(again)
+	if _, err := d.Enter(t.Context(), again); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("enter = %v; want ErrGone", err)
+	}
+	if n := quorum.Known(d); n != 0 {
+		t.Errorf("%d claims that are over are remembered", n)
+	}
+}

@@ -62,12 +62,17 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 			err = driver.Unknown(driver.ErrClosed)
 		}
 	}
+	var gone []*driver.Claim // which nobody has leave any more
+	defer func() { d.over(gone...) }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range answers {
 		answers[i] = r.tally[i].answer
 		if !r.tally[i].decided {
 			answers[i] = driver.Renewal{Err: err}
+		}
+		if errors.Is(answers[i].Err, driver.ErrGone) {
+			gone = append(gone, cs[i])
 		}
 	}
 	return answers
