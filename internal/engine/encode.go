@@ -158,7 +158,11 @@ func (e *Engine) AppendIDs(to []uint64) []uint64 {
 
 // Encode writes the engine. What is only told, to observers or in errors, is left out: it decides nothing.
 func (e *Engine) Encode(x *Encoder) {
-	x.put(fieldEngineClosed, x.Ago(e.closed, e.conf.Patience))
+	closed := e.closed
+	if e.closing() && !e.Clearing() {
+		closed = x.Now // when it was does not matter: nothing ends because of it any more
+	}
+	x.put(fieldEngineClosed, x.Ago(closed, e.conf.Patience))
 	x.Put(int64(e.lines.Used()))
 	for l := range e.lines.All {
 		if ln := &e.lines.All[l]; ln.terms.TTL != 0 {

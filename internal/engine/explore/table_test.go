@@ -16,7 +16,7 @@ func impossible(stage, event string) string {
 	switch {
 	case verb == "Enter" && !among("asking queued quitting"),
 		verb == "Await" && !among("queued quitting"),
-		verb == "Renew" && !among("parting attaching over expiring"),
+		verb == "Renew" && !among("parting attaching over expiring held"),
 		verb == "Extend" && !among("held expiring over"),
 		verb == "Leave" && !among("leaving withdrawing sweeping"):
 		return "no such request is out in this stage"

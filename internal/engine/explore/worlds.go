@@ -149,7 +149,7 @@ func Small() []Config {
 		{Name: "session over, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Drift, Acts: plain | Close},
 		{Name: "session over, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Drift | Lost, Acts: Lock | GiveUp},
 		{Name: "asleep, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Sleep, Acts: Lock | Close},
-		{Name: "detach and release at once, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Slow | Lost, Acts: Lock | Detach | Cross, MaxHold: 40 * ms},
+		{Name: "detach and release at once, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Slow | Lost | Unsent | Reject | Drift, Acts: Lock | Detach | Cross},
 		{Name: "falls silent, own claims in the way, 1x2", Clients: 1, Goroutines: 2, Wants: 2, Faults: 1, Kinds: Mute, Acts: Lock | GiveUp, Strays: 1},
 		{Name: "falls silent, reader and writer, 1x2", Clients: 1, Goroutines: 2, Readers: []int{0}, Wants: 1, Faults: 1, Kinds: Mute, Acts: plain | Close, Linger: 20 * ms},
 		{Name: "no queue, 1x2, one fault", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: All, Acts: plain | Close, Unordered: true},
@@ -161,27 +161,30 @@ func Small() []Config {
 func Full() []Config {
 	return []Config{
 		{Name: "2x2", Clients: 2, Goroutines: 2, Acts: plain, Strays: 1},
-		{Name: "2x2, one fault", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests | Pause, Acts: plain, Strays: 1},
-		{Name: "2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock | GiveUp | Close},
+		{Name: "2x2, one fault of a request", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: plain, Strays: 1},
+		{Name: "2x2, one pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: Lock, Strays: 1},
+		{Name: "2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Late | Pause, Acts: Lock | Close},
 		{Name: "1x2, two faults", Clients: 1, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock | GiveUp | Close},
 		{Name: "3x1, one fault", Clients: 3, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Requests | Pause, Acts: plain},
-		{Name: "reader and writer, 2x2", Clients: 2, Goroutines: 2, Readers: []int{0}, Acts: plain, Strays: 1},
+		{Name: "reader and writer, 2x2", Clients: 2, Goroutines: 2, Readers: []int{0}, Acts: Lock | Try, Strays: 1},
 		{Name: "permits, 2x2", Clients: 2, Goroutines: 2, Permits: true, Acts: plain, Strays: 1},
 		{Name: "linger, 2x1", Clients: 2, Goroutines: 1, Linger: 20 * ms, Acts: plain, Strays: 1},
 		{Name: "max hold, 2x1, one fault", Clients: 2, Goroutines: 1, Wants: 1, MaxHold: 40 * ms, Faults: 1, Kinds: Requests, Acts: Lock | Close},
-		{Name: "re-entering, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: plain | Share},
+		{Name: "re-entering, 1x2, one fault", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: plain | Share},
 	}
 }
 
 // Long returns the worlds that are walked for as long as somebody likes.
 func Long() []Config {
 	return []Config{
-		{Name: "2x2, two faults", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: plain},
-		{Name: "2x2, one, lock", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: Lock, Strays: 1},
-		{Name: "2x2, one, plain", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: plain, Strays: 1},
-		{Name: "2x2, one, pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: plain, Strays: 1},
-		{Name: "2x1, two, req", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests, Acts: Lock | GiveUp | Close},
-		{Name: "2x1, two, pause", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Pause, Acts: Lock | GiveUp | Close},
-		{Name: "2x1, one, pause", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Pause, Acts: Lock | GiveUp | Close},
+		{Name: "2x2, two faults", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock, Strays: 1},
+		{Name: "2x2, one pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: plain, Strays: 1},
+		{Name: "2x1, two faults of all kinds", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock | GiveUp | Close},
+		{Name: "reader and writer, 2x2", Clients: 2, Goroutines: 2, Readers: []int{0}, Acts: plain, Strays: 1},
+		{Name: "2x2, two faults, tries", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: plain, Strays: 1},
+		{Name: "2x2, two strays", Clients: 2, Goroutines: 2, Acts: plain},
+		{Name: "2x1, one fault, wants without end", Clients: 2, Goroutines: 1, Faults: 1, Kinds: Requests, Acts: plain, Strays: 1},
+		{Name: "3x1, two faults", Clients: 3, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests, Acts: plain},
+		{Name: "3x2", Clients: 3, Goroutines: 2, Wants: 1, Acts: plain},
 	}
 }
