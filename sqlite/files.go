@@ -18,6 +18,7 @@ import (
 type files struct {
 	paths      [3]string      // of the file as it was named, of its log and of the index
 	real       string         // the file's path without symbolic links: the log stands beside it
+	folder     *folder        // that real and the log are in
 	identities [3]fs.FileInfo // as SQLite opened them
 	patience   time.Duration  // how long another process may take to open its log
 }
@@ -40,11 +41,12 @@ func openFiles(path string, create bool) (*files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock file %s: %w", path, err)
 	}
-	f := &files{paths: [3]string{path, real + "-wal", real + "-shm"}, real: real}
+	dir := filepath.Dir(real)
+	f := &files{paths: [3]string{path, real + "-wal", real + "-shm"}, real: real, folder: newFolder(dir)}
 	f.identities[theFile] = identity
-	folder := mount.ID(filepath.Dir(real))
+	whole := mount.ID(dir)
 	for i, p := range [...]string{real, f.paths[theLog], f.paths[theIndex]} {
-		if id := mount.ID(p); id != "" && folder != "" && id != folder {
+		if id := mount.ID(p); id != "" && whole != "" && id != whole {
 			return nil, fmt.Errorf("%s %s is mounted without its folder, so its locks would not be seen elsewhere: "+
 				"mount the folder, not the file", kinds[i], p)
 		}
@@ -91,6 +93,14 @@ func (f *files) note() error {
 
 // moved tells that a path leads to another file now, or to none. A path that cannot be looked at tells nothing.
 func (f *files) moved() error {
+	if f.paths[theFile] != f.real {
+		return f.look() // the folder does not show where a symbolic link leads
+	}
+	return f.folder.vouches(f.look)
+}
+
+// look is moved, with a look at each file.
+func (f *files) look() error {
 	for i, path := range f.paths {
 		info, err := os.Stat(path)
 		var what string
