@@ -75,6 +75,13 @@ DELETE FROM {prefix}claim
 SELECT name, ticket, id, client, owner, record, weight, capacity, since, ends, delay, told, departed
 FROM {prefix}claim WHERE name = ? ORDER BY ticket
 
+-- name: state
+SELECT m.version, m.incarnation, m.boot, m.last, m.seen,
+    coalesce(c.name, ?1), coalesce(c.ticket, 0), coalesce(c.id, ?2), coalesce(c.client, ?2), coalesce(c.owner, ?2),
+    coalesce(c.record, ?2), coalesce(c.weight, 0), coalesce(c.capacity, 0), coalesce(c.since, 0), coalesce(c.ends, 0),
+    coalesce(c.delay, 0), coalesce(c.told, 0), coalesce(c.departed, 0)
+FROM {prefix}meta AS m LEFT JOIN {prefix}claim AS c ON c.name = ?1 WHERE m.one = 1 ORDER BY c.ticket
+
 -- name: queues
 SELECT name, ticket, id, client, owner, record, weight, capacity, since, ends, delay, told, departed
 FROM {prefix}claim WHERE name >= ? ORDER BY name, ticket

@@ -24,6 +24,9 @@ const seenEvery = int64(time.Second / time.Microsecond)
 
 // Change is that of [Store]. An error other than that of a failed commit says that nothing was changed.
 func (d *lite) Change(ctx context.Context, steps []Step) error {
+	if len(steps) == 0 {
+		return nil
+	}
 	if err := d.moved(); err != nil {
 		return driver.Refused(err)
 	}
@@ -36,9 +39,9 @@ func (d *lite) Change(ctx context.Context, steps []Step) error {
 		return err
 	}
 	t := &transaction{s: s, now: d.now(), stamp: stamp(), boot: d.boot} // not before the lock is ours: waiting for it takes time
-	err := d.adopt(t)
+	q, err := d.adopt(t, steps[0].Name)
 	if err == nil {
-		err = t.run(steps)
+		err = t.run(steps, q)
 	}
 	if err != nil || !t.wrote {
 		s.undo()
@@ -55,9 +58,16 @@ func (d *lite) Change(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-func (t *transaction) run(steps []Step) error {
+// run does steps, of which the first is about a queue that was read.
+func (t *transaction) run(steps []Step, q *driver.Queue) error {
 	for i := range steps {
-		if err := t.do(&steps[i]); err != nil {
+		if i > 0 {
+			var err error
+			if q, err = readQueue(t.s, steps[i].Name); err != nil {
+				return err
+			}
+		}
+		if err := t.do(&steps[i], q); err != nil {
 			return err
 		}
 	}
@@ -101,22 +111,22 @@ func (d *lite) moved() error {
 	return nil
 }
 
-// adopt reads the state of the store, and voids the claims of an earlier boot: the processes that made them ended with
-// it, and their times belong to another clock.
-func (d *lite) adopt(t *transaction) (err error) {
-	if t.meta, err = d.readMeta(t.s); err != nil {
-		return err
+// adopt reads the state of the store and the queue of a name, and voids the claims of an earlier boot: the processes that
+// made them ended with it, and their times belong to another clock.
+func (d *lite) adopt(t *transaction, name string) (q *driver.Queue, err error) {
+	if t.meta, q, err = d.readState(t.s, name); err != nil {
+		return nil, err
 	}
 	t.last = t.meta.last
 	if !d.rebooted(t.meta, t.now) {
-		return nil
+		return q, nil
 	}
 	t.wrote = true
 	t.meta.boot, t.meta.seen = t.boot, t.now
 	if err := t.s.exec("void"); err != nil {
-		return err
+		return nil, err
 	}
-	return t.s.exec("mark", t.boot, t.last, t.now)
+	return &driver.Queue{}, t.s.exec("mark", t.boot, t.last, t.now)
 }
 
 // rebooted reports whether it is certain that the host has booted since the store was written.
@@ -135,12 +145,8 @@ func (d *lite) rebooted(m meta, now int64) bool {
 	return now < m.seen
 }
 
-// do does one step and writes what has changed.
-func (t *transaction) do(s *Step) error {
-	q, err := readQueue(t.s, s.Name)
-	if err != nil {
-		return err
-	}
+// do does one step on its queue, and writes what has changed.
+func (t *transaction) do(s *Step, q *driver.Queue) error {
 	before := slices.Clone(q.Entries)
 	q.Last = t.last
 	s.Do(t.now, t.stamp, q)

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func (d *lite) queues(query *driver.Query) (list []Named, err error) {
 		q, err := readQueue(d.read, query.Name)
 		return []Named{{query.Name, q}}, err
 	}
-	return list, d.read.rows("queues", query.Prefix, func(scan func(...any) error) (bool, error) {
+	return list, d.read.rows("queues", []any{query.Prefix}, func(scan func(...any) error) (bool, error) {
 		next := &driver.Queue{}
 		name, err := scanEntry(next, scan)
 		if err != nil || !strings.HasPrefix(name, query.Prefix) {
@@ -138,7 +139,7 @@ func (d *lite) states(claims []Waiting, states []State) error {
 	if err != nil {
 		return err
 	}
-	return d.read.rows("waiting", string(list), func(scan func(...any) error) (bool, error) {
+	return d.read.rows("waiting", []any{string(list)}, func(scan func(...any) error) (bool, error) {
 		var (
 			i  int
 			id string
@@ -154,17 +155,45 @@ func (d *lite) states(claims []Waiting, states []State) error {
 
 func readQueue(s *session, name string) (*driver.Queue, error) {
 	q := &driver.Queue{}
-	err := s.rows("queue", name, func(scan func(...any) error) (bool, error) {
+	err := s.rows("queue", []any{name}, func(scan func(...any) error) (bool, error) {
 		_, err := scanEntry(q, scan)
 		return true, err
 	})
 	return q, err
 }
 
-// scanEntry appends a row to a queue, and returns the name that it is of.
-func scanEntry(q *driver.Queue, scan func(...any) error) (name string, err error) {
+// readState reads the state of the store and one queue, with one statement where two would do, since each costs about as
+// much as all that is done between them.
+func (d *lite) readState(s *session, name string) (meta, *driver.Queue, error) {
+	var m meta
+	q := &driver.Queue{}
+	found := false
+	err := s.rows("state", []any{name, ""}, func(scan func(...any) error) (bool, error) {
+		found = true
+		_, err := scanEntry(q, scan, &m.version, &m.incarnation, &m.boot, &m.last, &m.seen)
+		return true, err
+	})
+	if err == nil && !found {
+		err = sql.ErrNoRows
+	}
+	if err != nil {
+		if _, wrong := d.readMeta(s); wrong != nil {
+			return m, nil, wrong // which tells a store that is not ours from one that is damaged
+		}
+		return m, nil, err
+	}
+	if q.Entries[0].Ticket == 0 {
+		q = &driver.Queue{} // the row is that of the store, beside which there is no claim
+	}
+	return m, q, d.judge(m)
+}
+
+// scanEntry appends a row to a queue, and returns the name that it is of. What stands before the entry in the row is
+// scanned into first.
+func scanEntry(q *driver.Queue, scan func(...any) error, first ...any) (name string, err error) {
 	var e driver.Entry
-	err = scan(&name, &e.Ticket, &e.ID, &e.Client, &e.Owner, &e.Record, &e.Weight, &q.Capacity, &e.Since, &e.Ends, &e.Delay, &e.Told, &e.Left)
+	err = scan(append(first, &name, &e.Ticket, &e.ID, &e.Client, &e.Owner, &e.Record, &e.Weight, &q.Capacity,
+		&e.Since, &e.Ends, &e.Delay, &e.Told, &e.Left)...)
 	q.Entries = append(q.Entries, e)
 	return name, err
 }

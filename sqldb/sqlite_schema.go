@@ -193,12 +193,19 @@ func (d *lite) readMeta(s *session) (meta, error) {
 		return m, fmt.Errorf("%s has a table %smeta that stile did not make: %w", d.options.Label, d.options.Prefix, driver.ErrForeign)
 	case err != nil:
 		return m, err
-	case m.version > schemaVersion:
-		return m, fmt.Errorf("%s was written by a newer stile: its schema is %d, this one knows %d", d.options.Label, m.version, schemaVersion)
-	case d.incarnation != "" && m.incarnation != d.incarnation:
-		return m, &LostError{fmt.Errorf("the tables of %s were made anew while they were open", d.options.Label)}
-	case (m.boot == "") != (d.boot == ""):
-		return m, fmt.Errorf("%s is in use by processes that time leases by another clock (one side cannot read the host's clock: mount /proc there)", d.options.Label)
 	}
-	return m, nil
+	return m, d.judge(m)
+}
+
+// judge returns an error for a store that this process cannot use, or can no longer.
+func (d *lite) judge(m meta) error {
+	switch {
+	case m.version > schemaVersion:
+		return fmt.Errorf("%s was written by a newer stile: its schema is %d, this one knows %d", d.options.Label, m.version, schemaVersion)
+	case d.incarnation != "" && m.incarnation != d.incarnation:
+		return &LostError{fmt.Errorf("the tables of %s were made anew while they were open", d.options.Label)}
+	case (m.boot == "") != (d.boot == ""):
+		return fmt.Errorf("%s is in use by processes that time leases by another clock (one side cannot read the host's clock: mount /proc there)", d.options.Label)
+	}
+	return nil
 }

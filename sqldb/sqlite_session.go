@@ -125,12 +125,12 @@ func (s *session) row(name string, args []any, into ...any) error {
 }
 
 // rows reads a statement's rows as long as each returns true.
-func (s *session) rows(name string, arg any, each func(scan func(...any) error) (bool, error)) error {
+func (s *session) rows(name string, args []any, each func(scan func(...any) error) (bool, error)) error {
 	stmt, err := s.stmt(name)
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(context.Background(), arg)
+	rows, err := stmt.QueryContext(context.Background(), args...)
 	if err != nil {
 		return err
 	}
