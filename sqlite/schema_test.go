@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -110,4 +111,33 @@ func TestOpenRefusesDamage(t *testing.T) {
 	db := raw(t, path)
 	mustExec(t, db, "CREATE TABLE stile_other (a TEXT)")
 	open(t, path)
+}
+
+// What another program does to the tables while they are in use is told for what it is, and nothing is written.
+func TestDamagedWhileOpen(t *testing.T) {
+	for name, tt := range map[string]struct {
+		damage  string
+		says    string
+		foreign bool
+	}{
+		"no claims":    {"DROP TABLE stile_claim", "stile_claim", false},
+		"no row":       {"DELETE FROM stile_meta", "did not make", true},
+		"no meta":      {"DROP TABLE stile_meta", "did not make", true},
+		"another row":  {"UPDATE stile_meta SET version = 99", "newer stile", false},
+		"another time": {"UPDATE stile_meta SET boot = ''", "another clock", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := lockFile(t)
+			d := open(t, path)
+			enter(t, d, claim("x", time.Minute), true)
+			mustExec(t, raw(t, path), tt.damage)
+			for _, of := range []string{"x", "y"} { // a name with claims, and one without
+				_, err := d.Enter(t.Context(), claim(of, time.Minute))
+				says(t, "enter", err, tt.says)
+				if !driver.NotApplied(err) || errors.Is(err, driver.ErrForeign) != tt.foreign {
+					t.Errorf("enter = %v; want a definite error, of something foreign: %v", err, tt.foreign)
+				}
+			}
+		})
+	}
 }
