@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,7 @@ func bounded(t *testing.T, row, column, cell string) {
 		s.lease = w.lock(s.a.Mutex("held"))
 		s.pair = w.lock(stile.Join(s.a.Mutex("one"), s.a.Mutex("two")))
 		s.line = w.inLine(w.Context(), s.a.Mutex("taken"))
+		defer runtime.KeepAlive(s) // leases that are forgotten are reported from outside the bubble
 		ctx, cancel := context.WithTimeout(context.WithValue(w.Context(), askKey{}, func(d *memory.Driver) {
 			columns[column](&scene{a: &peer{d: d}})
 		}), longest)
