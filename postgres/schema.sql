@@ -84,6 +84,7 @@ CREATE OR REPLACE FUNCTION "{schema}".{prefix}do(
     OUT b_remaining bigint, OUT b_record bytea
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off -- a plan that was made while the tables were all but empty stays when they have grown
+SET jit = off -- which compiles what it takes for a long scan
 AS $stile$
 DECLARE
     v_last bigint; v_head bigint; v_watched bigint; v_queued boolean; v_lone boolean; -- the row of the name
@@ -153,7 +154,7 @@ BEGIN
         INSERT INTO "{schema}".{prefix}name (name, last, head, watched) VALUES (p_name, 0, 0, 0) ON CONFLICT DO NOTHING;
     END LOOP;
     IF v_last = 0 THEN -- read after the row was made: whoever deleted an earlier one has committed the floor
-        SELECT m.floor INTO v_last FROM "{schema}".{prefix}meta m;
+        SELECT m.floor INTO v_last FROM "{schema}".{prefix}meta m WHERE m.one = 1;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'the table {prefix}meta was emptied' USING ERRCODE = 'STI02';
         END IF;
