@@ -49,7 +49,9 @@ func (s *store) due(ctx context.Context, every time.Duration) (due bool, err err
 	err = conn.QueryRowContext(ctx, q).Scan(&due)
 	if errors.Is(err, sql.ErrNoRows) {
 		due = true
-		_, err = conn.ExecContext(ctx, s.place.fill("INSERT IGNORE INTO `{prefix}tx` (`hash`, `name`, `turn`) VALUES ("+cleaned.String()+", '', 0)"))
+		// As if it was due just now: no transaction need think that it sees things as they were days ago.
+		_, err = conn.ExecContext(ctx, s.place.fill(fmt.Sprintf("INSERT IGNORE INTO `{prefix}tx` (`hash`, `name`, `turn`) VALUES (%v, '', {clock} - %d)",
+			cleaned, 1+every.Microseconds())))
 	}
 	return due, s.judged(ctx, conn, err)
 }

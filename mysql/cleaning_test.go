@@ -29,6 +29,15 @@ func ago(t testing.TB, db *sql.DB, by time.Duration) {
 		"UPDATE stile_tx SET turn = IF(turn < 0, turn + %[1]d, turn - %[1]d)", n))
 }
 
+// tidied waits until a driver has cleaned for the first time, as it does when it is opened.
+func tidied(t testing.TB, d *Driver) {
+	t.Helper()
+	servertest.Until(t, "the first client has cleaned", func() bool {
+		due, err := d.store.due(timely(t), cleanEvery)
+		return err == nil && !due
+	})
+}
+
 // What holders and waiters leave behind that died is removed an hour after it ran out, and not before. Names in use do not
 // keep the cleaning from it.
 func TestCleanAfterCrash(t *testing.T) {
@@ -36,6 +45,7 @@ func TestCleanAfterCrash(t *testing.T) {
 	name := database(t, server)
 	db := raw(t, server, name)
 	d := open(t, "mysql://root@"+server.Addr+"/"+name)
+	tidied(t, d)
 	lone := claim("lone", "x")
 	enter(t, d, lone)
 	leave(t, d, lone)
@@ -70,10 +80,7 @@ func TestJobsClean(t *testing.T) {
 	name := database(t, server)
 	url, db := "mysql://root@"+server.Addr+"/"+name, raw(t, server, name)
 	d := open(t, url)
-	servertest.Until(t, "the first client has cleaned", func() bool {
-		due, err := d.store.due(timely(t), cleanEvery)
-		return err == nil && !due
-	})
+	tidied(t, d)
 	c := claim("idle", "c")
 	enter(t, d, c)
 	leave(t, d, c)
@@ -88,10 +95,7 @@ func TestCleanTx(t *testing.T) {
 	name := database(t, server)
 	db := raw(t, server, name)
 	d := open(t, "mysql://root@"+server.Addr+"/"+name)
-	servertest.Until(t, "the first client has cleaned", func() bool {
-		due, err := d.store.due(timely(t), cleanEvery)
-		return err == nil && !due
-	})
+	tidied(t, d)
 	for i := range 5 {
 		tx := begin(t, db, sql.LevelReadCommitted)
 		if err := LockTx(timely(t), tx, fmt.Sprint("order ", i)); err != nil {
@@ -140,10 +144,7 @@ func TestStaleAfterCleaning(t *testing.T) {
 	db := raw(t, server, name)
 	d := open(t, "mysql://root@"+server.Addr+"/"+name)
 	mustExec(t, db, "CREATE TABLE orders (id INT PRIMARY KEY, paid INT NOT NULL) ENGINE = InnoDB; INSERT INTO orders VALUES (1, 0)")
-	servertest.Until(t, "the first client has cleaned", func() bool {
-		due, err := d.store.due(timely(t), cleanEvery)
-		return err == nil && !due
-	})
+	tidied(t, d)
 	const day = "24 * 3600 * 1000000"
 	mustExec(t, db, "UPDATE stile_tx SET turn = turn - 3 * "+day) // three days ago a client cleaned
 	late, fresh := begin(t, db, sql.LevelRepeatableRead), begin(t, db, sql.LevelRepeatableRead)

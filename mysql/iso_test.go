@@ -18,7 +18,7 @@ func TestLockTxAtSnapshotIsolation(t *testing.T) {
 		t.Run(level.String(), func(t *testing.T) {
 			t.Parallel()
 			name := database(t, s)
-			open(t, "mysql://root@"+s.Addr+"/"+name)
+			tidied(t, open(t, "mysql://root@"+s.Addr+"/"+name))
 			db := raw(t, s, name)
 			mustExec(t, db, "CREATE TABLE orders (id INT PRIMARY KEY) ENGINE = InnoDB; INSERT INTO orders VALUES (1)")
 			for _, there := range []bool{false, true} { // whether the row of the lock is there at first

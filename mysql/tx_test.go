@@ -25,7 +25,7 @@ func begin(t testing.TB, db *sql.DB, level sql.IsolationLevel) *sql.Tx {
 func orders(t testing.TB) *sql.DB {
 	t.Helper()
 	name := database(t, server)
-	open(t, "mysql://root@"+server.Addr+"/"+name)
+	tidied(t, open(t, "mysql://root@"+server.Addr+"/"+name))
 	db := raw(t, server, name)
 	mustExec(t, db, "CREATE TABLE orders (id INT PRIMARY KEY, paid INT NOT NULL) ENGINE = InnoDB; INSERT INTO orders VALUES (1, 0)")
 	return db

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 // race lets two claims enter a name at once, again and again, and returns how often both held.
@@ -75,7 +76,9 @@ func stepped(t *testing.T) (d *Driver, step func(by time.Duration)) {
 	p := place{schema(), DefaultPrefix}
 	exec(t, pool, p.fill(`CREATE SCHEMA "{schema}"; CREATE TABLE "{schema}".step (by interval); INSERT INTO "{schema}".step VALUES ('0')`), asText)
 	exec(t, pool, p.fill(strings.ReplaceAll(schemaText, "clock_timestamp()", `(clock_timestamp() + (SELECT by FROM "{schema}".step))`)), asText)
-	return open(t, "postgres://postgres@"+server.Addr+"/postgres?schema="+p.schema), func(by time.Duration) {
+	d = open(t, "postgres://postgres@"+server.Addr+"/postgres?schema="+p.schema)
+	servertest.Until(t, "the driver has cleaned for the first time", func() bool { return count(t, d, `"{schema}".{prefix}meta WHERE cleaned > 0`) == 1 })
+	return d, func(by time.Duration) {
 		exec(t, pool, p.fill(`UPDATE "{schema}".step SET by = make_interval(secs => $1)`), by.Seconds())
 	}
 }

@@ -27,7 +27,8 @@ func postgresSchema(a *driver.Address) (string, error) {
 
 func mysqlSchema(a *driver.Address) (string, error) { return mysql.Schema(a.Param("prefix", "")) }
 
-const migrateLong = `stile migrate makes the tables of locks in a database, unless they are there.
+const migrateLong = `stile migrate makes the tables of locks in a database, unless they are there,
+or brings those of an older stile up to date.
 
 A program that uses the database does the same when it starts. This is for
 databases whose users may not make tables: run it as one who may, or have
