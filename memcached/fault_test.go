@@ -50,7 +50,7 @@ func TestEviction(t *testing.T) {
 }
 
 // With -M a full server refuses what is new, and keeps the locks. In layout plain they are renewed and kept all the same,
-// since that needs no memory; in a queue a renewal is refused, as the traits say, and takes nothing away. What leaves is gone.
+// since that needs no memory; in a queue a renewal is refused, as the traits say, and takes nothing away. A claim can leave.
 func TestFullWithoutEviction(t *testing.T) {
 	eachLayout(t, []string{"-m", "4", "-M"}, func(t *testing.T, s *servertest.Server, parameters string) {
 		d, other := open(t, s.Addr, parameters), open(t, s.Addr, parameters)
@@ -93,7 +93,9 @@ func TestFullWithoutEviction(t *testing.T) {
 			if err := d.Leave(timely(t), &driver.Departure{Claim: kept, Keep: time.Minute}); err != nil {
 				t.Errorf("to leave and keep the lock taken = %v", err)
 			}
-			if p, err := other.Enter(timely(t), &driver.Claim{Name: "kept", ID: "x", Client: "x", Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute, Try: true}); err == nil && p.Holds {
+			next := claim("kept", "next")
+			next.Try = true
+			if p, err := other.Enter(timely(t), next); err == nil && p.Holds {
 				t.Errorf("another holds a lock that is kept taken: %+v", p)
 			}
 		}

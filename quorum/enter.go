@@ -27,7 +27,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	for try := 1; ; try++ {
 		p, split, err := d.attempt(ctx, c, claim)
-		if errors.Is(err, driver.ErrGone) || claim.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
+		if errors.Is(err, driver.ErrGone) || claim.Ticket == 0 && forGood(err) {
 			d.over(c)
 		}
 		if err != nil || !split || try == splitTries {
@@ -308,7 +308,8 @@ func (d *Driver) still(votes []vote, c count, err error) (driver.Place, error) {
 func (d *Driver) short(votes []vote, c count) error {
 	if c.denied > len(d.nodes)-d.need {
 		i := slices.IndexFunc(votes, func(v vote) bool { return v.denied() })
-		return fmt.Errorf("%d of %d nodes refuse, and a majority is %d: %w", c.denied, len(d.nodes), d.need, d.nodes[i].says(strip(votes[i].err)))
+		return fmt.Errorf("%d of %d nodes refuse, and a majority is %d: %w",
+			c.denied, len(d.nodes), d.need, d.nodes[i].says(strip(votes[i].err)))
 	}
 	answered := c.granted + c.refused + c.gone
 	for i, v := range votes {

@@ -23,7 +23,12 @@ func (v *vote) unknown() bool { return v.came && v.err != nil && !driver.NotAppl
 
 // denied reports whether the node said no to the request, and will to the next one like it.
 func (v *vote) denied() bool {
-	return v.came && v.err != nil && !v.gone() && driver.OutcomeOf(v.err) == driver.OutcomeRefused && !driver.IsUnreachable(v.err)
+	return v.came && v.err != nil && !v.gone() && forGood(v.err)
+}
+
+// forGood reports whether an error is a no that does not pass by itself.
+func forGood(err error) bool {
+	return driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err)
 }
 
 func (v *vote) gone() bool { return v.came && errors.Is(v.err, driver.ErrGone) }

@@ -121,7 +121,8 @@ func TestClusterWithoutOneServer(t *testing.T) {
 	for i := range 30 {
 		c := claim(fmt.Sprint("name-", i), fmt.Sprint("id-", i))
 		enter(t, d, c)
-		if nodes[2].Redis([]string{"CLUSTER", "COUNTKEYSINSLOT", fmt.Sprint(nodes[2].Redis([]string{"CLUSTER", "KEYSLOT", d.key(c.Name)}))}) == int64(0) {
+		slot := fmt.Sprint(nodes[2].Redis([]string{"CLUSTER", "KEYSLOT", d.key(c.Name)}))
+		if nodes[2].Redis([]string{"CLUSTER", "COUNTKEYSINSLOT", slot}) == int64(0) {
 			there = append(there, c)
 		} else {
 			claims = append(claims, c)

@@ -43,7 +43,7 @@ type conn struct {
 	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
 
 	mu    sync.Mutex // orders deadlines
-	until time.Time  // the deadline of the last call in the caller's goroutine, by which it is known; zero if they are not made there
+	until time.Time  // by this deadline the last call in the caller's goroutine is known; zero if none is made there
 }
 
 // Write is [net.Conn].

@@ -38,9 +38,9 @@ var faults = []fault{
 	{code: "LOADING", says: "redis is still reading its data", verdict: forNow},
 	{code: "BUSY", says: "redis is busy with another's script", verdict: forNow},
 	{code: "NOREPLICAS", says: "redis has too few replicas in step to accept writes", verdict: forNow},
-	{phrase: "max number of clients reached", says: "redis has as many connections as it takes: raise maxclients", verdict: forNow},
+	{phrase: "max number of clients reached", says: "redis takes no more connections: raise maxclients", verdict: forNow},
 
-	{code: "READONLY", says: "redis is a replica here, which accepts no writes: a failover is under way, or this is not the address of the primary, which redis+sentinel:// finds by itself", verdict: forNow, stale: true},
+	{code: "READONLY", says: notPrimary, verdict: forNow, stale: true},
 	{code: "MASTERDOWN", says: "redis is a replica that has lost its primary", verdict: forNow, stale: true},
 
 	{code: "CLUSTERDOWN", says: "the redis cluster does not serve this name at the moment", verdict: forNow},
@@ -69,6 +69,9 @@ var faults = []fault{
 
 	{says: "redis refused the request"},
 }
+
+const notPrimary = "redis is a replica here, which accepts no writes: a failover is under way, or this is not the address of the " +
+	"primary, which redis+sentinel:// finds by itself"
 
 const noRight = "redis does not let %s do this; the package documentation of redis lists the rights"
 

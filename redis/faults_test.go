@@ -63,7 +63,8 @@ func TestFaultsHaveTests(t *testing.T) {
 		}
 		err := d.refused(words.text)
 		if driver.OutcomeOf(err) != words.outcome || driver.IsUnreachable(err) != words.now {
-			t.Errorf("%q = %v: %v, for now %v; want %v, %v", words.text, err, driver.OutcomeOf(err), driver.IsUnreachable(err), words.outcome, words.now)
+			t.Errorf("%q = %v: %v, for now %v; want %v, %v",
+				words.text, err, driver.OutcomeOf(err), driver.IsUnreachable(err), words.outcome, words.now)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestCredentials(t *testing.T) {
 func TestDocumentedRights(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
-	s.Redis(append([]string{"ACL", "SETUSER", "locks", "on", ">secret"}, rightsIn(t, "redis.go", "ACL SETUSER locks on >… ")...))
+	user(s, rightsIn(t, "redis.go", "ACL SETUSER locks on >… ")...)
 	d := open(t, "redis://locks:secret@"+s.Addr)
 	if slices.ContainsFunc(d.Traits().Notes, func(n string) bool { return strings.Contains(n, "does not let") }) {
 		t.Errorf("the driver could not ask everything: %q", d.Traits().Notes)

@@ -24,8 +24,7 @@ const probeWithin = 5 * time.Second
 // not asked; HELLO, which says so too, is a right of its own.
 const protocolLua = "return {double=1}"
 
-var errReplica = errors.New("redis is a replica here, which accepts no writes: a failover is under way, or this is not the address of " +
-	"the primary, which redis+sentinel:// finds by itself")
+var errReplica = errors.New(notPrimary)
 
 // probe asks every server what it can promise, gives it the scripts, and settles how to talk to it. The error says that
 // no server answered.

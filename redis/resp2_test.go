@@ -75,7 +75,9 @@ func TestWithoutPushes(t *testing.T) {
 
 func clientOf(t testing.TB, addr string, resp2 bool) rueidis.Client {
 	t.Helper()
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, AlwaysRESP2: resp2, ForceSingleClient: true})
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, DisableCache: true, AlwaysRESP2: resp2, ForceSingleClient: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

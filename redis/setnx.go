@@ -53,7 +53,9 @@ func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 // newSetNX makes a driver over the connections of another, which it owns from now on.
 func newSetNX(d *Driver, prefix string) *SetNX {
 	d.prefix = prefix
-	return &SetNX{d: d, layout: layoutSetNX, scripts: newSetNXScripts("", d.allowOOM), tracker: d.tracker, endless: map[string]time.Time{}}
+	return &SetNX{
+		d: d, layout: layoutSetNX, scripts: newSetNXScripts("", d.allowOOM), tracker: d.tracker, endless: map[string]time.Time{},
+	}
 }
 
 // Traits is [driver.Driver].

@@ -19,7 +19,8 @@ func following(t testing.TB, set *servertest.Sentinels) *SetNX {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{set.Sentinel.Addr}, Sentinel: rueidis.SentinelOption{MasterSet: set.Name},
-		DisableCache: true, DisableRetry: true, Dialer: net.Dialer{Timeout: time.Minute, KeepAlive: time.Hour}, ConnWriteTimeout: time.Hour,
+		DisableCache: true, DisableRetry: true,
+		Dialer: net.Dialer{Timeout: time.Minute, KeepAlive: time.Hour}, ConnWriteTimeout: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,9 @@ func (t *tracker) bell(ctx context.Context, key string) (<-chan struct{}, error)
 
 // ask sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
 // sent, if there is no such place. What fails because the connection is lost is asked once more on another.
-func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (r rueidis.RedisResult, bell <-chan struct{}, err error) {
+func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (
+	r rueidis.RedisResult, bell <-chan struct{}, err error,
+) {
 	for range 2 {
 		e := t.listen(ctx)
 		if e == nil {
