@@ -77,7 +77,8 @@ type Config struct {
 
 const ms = time.Millisecond
 
-// The times of the engines. Without faults all come about at multiples of 20 ms, so that few different ones do.
+// The times of the engines. Without faults all come about at multiples of 20 ms, and most of 10 ms with them, so that few
+// different ones do.
 const (
 	ttl      = 60 * ms
 	patience = 120 * ms
@@ -90,6 +91,7 @@ func (c *Config) turn() time.Duration { return cmp.Or(c.Turn, 20*ms) }
 func (c *Config) engine() *engine.Config {
 	return &engine.Config{
 		Turn: c.turn(), Patience: patience, Strays: int32(cmp.Or(c.Strays, 2)), Ordered: !c.Unordered, Grain: grain,
+		Jitter:  func(most time.Duration) time.Duration { return most.Truncate(5 * ms) },
 		Trusted: func(sent engine.Time, lease time.Duration) engine.Time { return sent + lease - margin },
 	}
 }
@@ -163,7 +165,8 @@ func Full() []Config {
 		{Name: "2x2", Clients: 2, Goroutines: 2, Acts: plain, Strays: 1},
 		{Name: "2x2, one fault of a request", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests, Acts: plain, Strays: 1},
 		{Name: "2x2, one pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: Lock, Strays: 1},
-		{Name: "2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Late | Pause, Acts: Lock | Close},
+		{Name: "2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Lost | Late | Twice, Acts: Lock | GiveUp},
+		{Name: "2x1, two pauses, and close", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Pause, Acts: Lock | Close},
 		{Name: "1x2, two faults", Clients: 1, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock | GiveUp | Close},
 		{Name: "3x1, one fault", Clients: 3, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Requests | Pause, Acts: plain},
 		{Name: "reader and writer, 2x2", Clients: 2, Goroutines: 2, Readers: []int{0}, Acts: Lock | Try, Strays: 1},
@@ -179,6 +182,7 @@ func Long() []Config {
 	return []Config{
 		{Name: "2x2, two faults", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock, Strays: 1},
 		{Name: "2x2, one pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: plain, Strays: 1},
+		{Name: "2x1, two faults, late or a pause", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Late | Pause, Acts: Lock | Close},
 		{Name: "2x1, two faults of all kinds", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock | GiveUp | Close},
 		{Name: "reader and writer, 2x2", Clients: 2, Goroutines: 2, Readers: []int{0}, Acts: plain, Strays: 1},
 		{Name: "2x2, two faults, tries", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: plain, Strays: 1},
