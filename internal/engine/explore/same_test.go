@@ -18,6 +18,10 @@ func TestSameStatesDoTheSame(t *testing.T) {
 		{Name: "reader and writer", Clients: 1, Goroutines: 2, Readers: []int{0}, Wants: 2, Acts: plain | Share},
 		{Name: "permits", Clients: 1, Goroutines: 3, Permits: true, Wants: 1, Acts: plain},
 		{Name: "no queue", Clients: 2, Goroutines: 1, Acts: plain, Strays: 1, Unordered: true},
+		{Name: "2x2", Clients: 2, Goroutines: 2, Acts: plain, Strays: 1},
+		{Name: "two faults", Clients: 1, Goroutines: 2, Wants: 1, Acts: Lock | GiveUp, Faults: 2, Kinds: Requests, Strays: 1},
+		{Name: "pause", Clients: 2, Goroutines: 1, Wants: 1, Acts: Lock | Close, Faults: 1, Kinds: Pause | Sleep},
+		{Name: "falls silent", Clients: 1, Goroutines: 2, Wants: 2, Acts: plain, Faults: 1, Kinds: Mute, Strays: 1},
 		{Name: "detach", Clients: 2, Goroutines: 1, Wants: 1, Acts: Lock | Detach | Alarm},
 	} {
 		t.Run(conf.Name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 	var all Table
 	worlds := Small()
 	for i := range worlds {
-		r := Walk(&worlds[i], Limits{})
+		r := walk(&worlds[i])
 		if r.Violation != nil {
 			t.Fatal(r.Violation)
 		}

@@ -30,12 +30,16 @@ type Limits struct {
 	Until   time.Time
 	Memory  int64 // bytes
 	Workers int
+	Kept    int64 // states of a level that are kept as worlds, which have a kilobyte or two each; 0 means 50,000
 }
 
 // Walk visits every state of a world, level by level, until it finds a violation, all states, or a limit.
 func Walk(conf *Config, limits Limits) *Result {
 	if limits.Workers == 0 {
 		limits.Workers = min(4, runtime.GOMAXPROCS(0))
+	}
+	if limits.Kept == 0 {
+		limits.Kept = 50_000
 	}
 	if conf.Depth > 0 && (limits.Depth == 0 || conf.Depth < limits.Depth) {
 		limits.Depth = conf.Depth
@@ -50,17 +54,14 @@ type search struct {
 	begin  time.Time
 	states *set
 	nodes  nodes
-	tree   tree // of the levels before this one
-	depth  int  // of this level
-	kept   atomic.Int64
+	tree   tree         // of the levels before this one
+	depth  int          // of this level
+	kept   atomic.Int64 // of the next level
 	stop   atomic.Bool
 
 	mu    sync.Mutex
 	found *violation
 }
-
-// maxKept is how many states of the next level are kept as worlds, which have a kilobyte or two each.
-const maxKept = 50_000
 
 // A violation is where something is wrong: after the event at the node, or on the calm path from there.
 type violation struct {
@@ -219,7 +220,7 @@ func (k *worker) expand(from *World, at uint32) {
 			continue
 		}
 		next := spot{node: k.add(node{parent: at, ev: ev.pack()})}
-		if k.s.kept.Load() < maxKept {
+		if k.s.kept.Load() < k.s.limits.Kept {
 			k.s.kept.Add(1)
 			next.w = k.world() // has no more memory than it needs
 			next.w.CopyFrom(to)
