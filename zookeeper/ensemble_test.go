@@ -137,7 +137,9 @@ func cutOff(t *testing.T, e ensemble) {
 	leader.Resume()
 	others[1].Resume()
 	e.led(t)
-	servertest.Until(t, "the claim is renewed", func() bool { return d.Renew(t.Context(), []*driver.Claim{c})[0].Err == nil })
+	if err := reached(t, func() error { return d.Renew(t.Context(), []*driver.Claim{c})[0].Err }); err != nil {
+		t.Fatalf("renewal = %v; want the claim to stand", err)
+	}
 	leave(t, d, c)
 }
 
