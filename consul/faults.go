@@ -58,7 +58,7 @@ var faults = []fault{
 	{has: "Missing node registration", says: noLeader, outcome: refused, passes: true},
 	{has: "No path to datacenter", says: "consul knows no way to this datacenter", outcome: refused},
 
-	{has: "HTTP request to an HTTPS server", says: "consul at {host} speaks TLS: use consuls:// in place of consul://", outcome: refused},
+	{has: "HTTP request to an HTTPS server", says: speaksTLS, outcome: refused},
 	{has: "Invalid Session TTL", says: "consul refused the request", outcome: refused},
 
 	// A leader had it, such as one that lost its place while it put the request into its log.
@@ -69,12 +69,16 @@ var faults = []fault{
 	{says: "consul refused the request", outcome: refused},
 }
 
-const noRight = "consul does not let this token do this; the package documentation of consul lists the rights"
+const (
+	noRight   = "consul does not let this token do this; the package documentation of consul lists the rights"
+	speaksTLS = "consul at {host} speaks TLS: use consuls:// in place of consul://"
+)
 
 // faultOf returns the row that an answer is of. The last is of all.
 func faultOf(status int, text string, token, datacenter bool) *fault {
 	i := slices.IndexFunc(faults, func(f fault) bool {
-		return (f.status == 0 || f.status == status) && strings.Contains(text, f.has) && !(f.anonymous && token) && !(f.elsewhere && !datacenter)
+		return (f.status == 0 || f.status == status) && strings.Contains(text, f.has) &&
+			!(f.anonymous && token) && !(f.elsewhere && !datacenter)
 	})
 	return &faults[i]
 }

@@ -18,11 +18,11 @@ type fault struct {
 // no fault: the claim is gone.
 var faults = map[rpctypes.EtcdError]fault{
 	// The member said so before it proposed the request to the others.
-	row(rpctypes.ErrNoLeader):                                   {"etcd does not serve at the moment", driver.OutcomeRefused, true},
-	row(rpctypes.ErrNotLeader):                                  {"etcd does not serve at the moment", driver.OutcomeRefused, true},
-	row(rpctypes.ErrNotCapable):                                 {"etcd does not serve at the moment", driver.OutcomeRefused, true},
-	row(rpctypes.ErrTooManyRequests):                            {"etcd does not serve at the moment", driver.OutcomeRefused, true},
-	row(rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)): {"this member of etcd only learns yet", driver.OutcomeRefused, true},
+	row(rpctypes.ErrNoLeader):                   {"etcd does not serve at the moment", driver.OutcomeRefused, true},
+	row(rpctypes.ErrNotLeader):                  {"etcd does not serve at the moment", driver.OutcomeRefused, true},
+	row(rpctypes.ErrNotCapable):                 {"etcd does not serve at the moment", driver.OutcomeRefused, true},
+	row(rpctypes.ErrTooManyRequests):            {"etcd does not serve at the moment", driver.OutcomeRefused, true},
+	row(rpctypes.ErrGRPCNotSupportedForLearner): {"this member of etcd only learns yet", driver.OutcomeRefused, true},
 
 	// It proposed the request, and does not know what became of that.
 	row(rpctypes.ErrTimeout):                    {"etcd did not answer in time", driver.OutcomeUnknown, true},
@@ -33,8 +33,8 @@ var faults = map[rpctypes.EtcdError]fault{
 	row(rpctypes.ErrStopped):                    {"etcd did not answer in time", driver.OutcomeUnknown, true},
 
 	// Somebody has to do something.
-	row(rpctypes.ErrNoSpace):         {"etcd has no space left: compact and defragment it, then disarm its alarm", driver.OutcomeRefused, false},
-	row(rpctypes.ErrCorrupt):         {"the members of etcd do not have the same data: see to its alarm", driver.OutcomeRefused, false},
+	row(rpctypes.ErrNoSpace):         {fullText, driver.OutcomeRefused, false},
+	row(rpctypes.ErrCorrupt):         {differ, driver.OutcomeRefused, false},
 	row(rpctypes.ErrRequestTooLarge): {"the claim is longer than etcd takes", driver.OutcomeRefused, false},
 
 	// A login that is not known any more is made anew by the client.
@@ -42,13 +42,20 @@ var faults = map[rpctypes.EtcdError]fault{
 	row(rpctypes.ErrAuthOldRevision):      {"etcd does not know this login any more", driver.OutcomeRefused, true},
 	row(rpctypes.ErrAuthFailed):           {"etcd does not accept {user} with this password", driver.OutcomeRefused, false},
 	row(rpctypes.ErrUserNotFound):         {"etcd does not accept {user} with this password", driver.OutcomeRefused, false},
-	row(rpctypes.ErrUserEmpty):            {"etcd asks for a user: put it in the URL as etcd://user:password@host", driver.OutcomeRefused, false},
-	row(rpctypes.ErrPermissionDenied):     {"etcd does not let {user} read and write the keys under {prefix}", driver.OutcomeRefused, false},
-	row(rpctypes.ErrPermissionNotGranted): {"etcd does not let {user} read and write the keys under {prefix}", driver.OutcomeRefused, false},
+	row(rpctypes.ErrUserEmpty):            {noUser, driver.OutcomeRefused, false},
+	row(rpctypes.ErrPermissionDenied):     {noRight, driver.OutcomeRefused, false},
+	row(rpctypes.ErrPermissionNotGranted): {noRight, driver.OutcomeRefused, false},
 }
+
+const (
+	fullText = "etcd has no space left: compact and defragment it, then disarm its alarm"
+	differ   = "the members of etcd do not have the same data: see to its alarm"
+	noUser   = "etcd asks for a user: put it in the URL as etcd://user:password@host"
+	noRight  = "etcd does not let {user} read and write the keys under {prefix}"
+)
 
 // row is the error as a key of the table.
 func row(err error) rpctypes.EtcdError {
-	e, _ := err.(rpctypes.EtcdError) //nolint:errorlint // the library's own value, which wraps nothing
+	e, _ := rpctypes.Error(err).(rpctypes.EtcdError) //nolint:errorlint // the library's own value, which wraps nothing
 	return e
 }
