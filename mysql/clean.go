@@ -19,20 +19,32 @@ const (
 )
 
 // tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many live
-// no longer than a job, and then now and then. It is no matter if that fails.
+// no longer than a job, and then now and then. What fails is tried again, ever more seldom.
 func (s *store) tidy() {
-	var pause time.Duration
+	var pause, again time.Duration
 	for s.pause(s.ctx, pause) == nil {
-		if due, err := s.due(s.ctx, cleanEvery); due && err == nil {
-			for n := cleanMost; n == cleanMost; {
-				n, _ = s.clean(s.ctx, cleanIdle, cleanMost)
-			}
-			for n := cleanMost; n == cleanMost; {
-				n, _ = s.cleanTx(s.ctx, cleanTxs, cleanMost)
-			}
+		if s.round() == nil {
+			pause, again = cleanEvery/2+rand.N(cleanEvery), 0
+		} else {
+			again = min(max(2*again, time.Second), cleanEvery)
+			pause = again
 		}
-		pause = cleanEvery/2 + rand.N(cleanEvery)
 	}
+}
+
+// round cleans if that is due.
+func (s *store) round() error {
+	due, err := s.due(s.ctx, cleanEvery)
+	if err != nil || !due {
+		return err
+	}
+	for n := cleanMost; n == cleanMost && err == nil; {
+		n, err = s.clean(s.ctx, cleanIdle, cleanMost)
+	}
+	for n := cleanMost; n == cleanMost && err == nil; {
+		n, err = s.cleanTx(s.ctx, cleanTxs, cleanMost)
+	}
+	return err
 }
 
 // due reports whether nobody has cleaned for so long. That is told by a row of the table tx that is no name's: its turn is
@@ -177,6 +189,8 @@ func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle 
 		s.place.fill(fmt.Sprintf("UPDATE `{prefix}meta` SET `floor` = GREATEST(`floor`, %d)", floor)), "COMMIT"))
 }
 
+var errNoted = errors.New("the note of the last cleaning is in use")
+
 // cleanTx deletes rows of LockTx that nobody locked for so long, at most so many, and notes when that was. It returns how many
 // rows it has looked at.
 //
@@ -223,8 +237,8 @@ func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n in
 		if err != nil {
 			return 0, err
 		}
-		if !noted { // somebody compares it: nothing goes without a note
-			return 0, s.exec(ctx, conn, text{"ROLLBACK"})
+		if !noted { // somebody compares it, or it went: nothing goes without a note
+			return 0, errors.Join(s.exec(ctx, conn, text{"ROLLBACK"}), errNoted)
 		}
 		return len(list), s.exec(ctx, conn, writes)
 	})

@@ -142,9 +142,9 @@ const (
 )
 
 // tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many live
-// no longer than a job, and then now and then. It is no matter if that fails.
+// no longer than a job, and then now and then. What fails is tried again, ever more seldom.
 func (d *Driver) tidy() {
-	var pause time.Duration
+	var pause, again time.Duration
 	if d.revision < 2 { // whose tables do not know when they were cleaned
 		pause = cleanEvery/2 + rand.N(cleanEvery)
 	}
@@ -152,14 +152,19 @@ func (d *Driver) tidy() {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-			for n, _ := d.due(d.ctx, cleanEvery); n == cleanMost; {
-				n, _ = d.clean(d.ctx, cleanIdle, cleanMost)
-			}
 		case <-d.ctx.Done():
 			timer.Stop()
 			return
 		}
-		pause = cleanEvery/2 + rand.N(cleanEvery)
+		n, err := d.due(d.ctx, cleanEvery)
+		for n == cleanMost && err == nil {
+			n, err = d.clean(d.ctx, cleanIdle, cleanMost)
+		}
+		if pause, again = cleanEvery/2+rand.N(cleanEvery), min(max(2*again, time.Second), cleanEvery); err != nil {
+			pause = again
+		} else {
+			again = 0
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ var storeRows = []storeRow{
 	}},
 	{"PostgreSQL, `tb_distributed_lock`", "postgres://host/database?layout=tb_distributed_lock", func(t *testing.T) string {
 		return "postgres://postgres@" + rowServer(t, `CREATE TABLE tb_distributed_lock (dl_id serial PRIMARY KEY, dl_method_name varchar(64) UNIQUE,
-			dl_device_info varchar(100), dl_operate_time timestamp)`) + "/postgres?layout=tb_distributed_lock"
+			dl_device_info varchar(100), dl_operate_time timestamptz)`) + "/postgres?layout=tb_distributed_lock"
 	}},
 	{"ZooKeeper, three servers", "zk://h1,h2,h3/chroot", func(t *testing.T) string {
 		return "zk://" + servertest.ZooKeeperEnsemble(t, 3)[0].Addr
