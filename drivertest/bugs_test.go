@@ -460,7 +460,8 @@ func TestBugsAreCaught(t *testing.T) {
 	}
 }
 
-// A client that stands still has all that a store has one of: the case for that sees it, and passes where it has only a name.
+// A client that stands still has all that a store has one of: the case for that sees it, and passes where it has only a
+// name.
 func TestStallIsCaught(t *testing.T) {
 	t.Parallel()
 	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "StallOthers" })

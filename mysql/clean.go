@@ -71,9 +71,9 @@ func (s *store) due(ctx context.Context, every time.Duration) (due bool, err err
 // cleaned is the key of the row that tells when idle rows were last looked for. No name has it.
 var cleaned key
 
-// clean deletes the rows of names that were idle for so long, at most so many, with what is left there of claims that ran out
-// as long ago, and returns how many it has deleted. The counter of a name that comes back goes on above floor, which is at
-// least the last ticket of every name that went.
+// clean deletes the rows of names that were idle for so long, at most so many, with what is left there of claims that ran
+// out as long ago, and returns how many it has deleted. The counter of a name that comes back goes on above floor, which is
+// at least the last ticket of every name that went.
 func (s *store) clean(ctx context.Context, idle time.Duration, most int) (n int, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -191,8 +191,8 @@ func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle 
 
 var errNoted = errors.New("the note of the last cleaning is in use")
 
-// cleanTx deletes rows of LockTx that nobody locked for so long, at most so many, and notes when that was. It returns how many
-// rows it has looked at.
+// cleanTx deletes rows of LockTx that nobody locked for so long, at most so many, and notes when that was. It returns how
+// many rows it has looked at.
 //
 // A transaction that began to read before another had the lock must find out, even if the row went meanwhile. So a row is
 // first marked, by a negative turn, which needs its lock, so that whoever had it has committed; and it is deleted if nobody

@@ -41,7 +41,8 @@ func again(err error) bool {
 	return false
 }
 
-// judged says what an error of a statement that may have written means, and drops the connection if it is not to be used again.
+// judged says what an error of a statement that may have written means, and drops the connection if it is not to be used
+// again.
 func (s *store) judged(ctx context.Context, conn *sql.Conn, err error) error {
 	if err == nil {
 		return nil

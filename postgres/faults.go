@@ -23,8 +23,8 @@ const (
 )
 
 // faults are those of the server and of poolers, by SQLSTATE, or by its class, the first two letters. A statement that got
-// an error was undone. The exceptions are errors that end the connection, since the server may have been past the commit, and
-// those that a pooler makes up when its own connection is lost.
+// an error was undone. The exceptions are errors that end the connection, since the server may have been past the commit,
+// and those that a pooler makes up when its own connection is lost.
 var faults = map[string]fault{
 	// The connection, or the pooler's to the server.
 	"08":    {unknown, false, true, "the connection to postgres was lost before the answer came"},

@@ -19,9 +19,9 @@ import (
 //go:embed schema.sql
 var schemaText string
 
-// What schema.sql makes. Clients of one version work with tables of every revision of it, so that programs can be upgraded one
-// by one: the first of a new revision upgrades the tables, and those of an older one go on with them. Whatever changes in
-// schema.sql makes another revision, or, if older clients could not work with it, another version.
+// What schema.sql makes. Clients of one version work with tables of every revision of it, so that programs can be upgraded
+// one by one: the first of a new revision upgrades the tables, and those of an older one go on with them. Whatever changes
+// in schema.sql makes another revision, or, if older clients could not work with it, another version.
 const (
 	schemaVersion  = 1
 	schemaRevision = 2
@@ -78,8 +78,9 @@ func (p place) hash() uint64 {
 func (p place) channel() string { return fmt.Sprintf("stile_watch_%016x", p.hash()) }
 
 // Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their own, and
-// that brings those of an older stile up to date while it is in use. It may be run again. Whoever runs it owns them; the package documentation has the rights that other users need. An empty schema or prefix
-// means the default. The error says why a schema or prefix cannot be used.
+// that brings those of an older stile up to date while it is in use. It may be run again. Whoever runs it owns them; the
+// package documentation has the rights that other users need. An empty schema or prefix means the default. The error says
+// why a schema or prefix cannot be used.
 func Schema(schema, prefix string) (string, error) {
 	p, err := newPlace(schema, prefix)
 	if err != nil {

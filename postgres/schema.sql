@@ -323,7 +323,8 @@ BEGIN
 END
 $stile$;
 
--- Cleans if nobody has for so many microseconds, so that of many clients that come and go one does; -1 says that it need not.
+-- Cleans if nobody has for so many microseconds, so that of many clients that come and go one does; -1 says that it need
+-- not.
 CREATE OR REPLACE FUNCTION "{schema}".{prefix}tidy(p_every bigint, p_idle bigint, p_most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $stile$
