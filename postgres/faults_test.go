@@ -53,7 +53,7 @@ func TestPoolerLosesServer(t *testing.T) {
 					t.Fatal("no claim comes to the store while replies are held back")
 				}
 				cancel()
-				_ = <-entered
+				t.Logf("attempt %d: %v", try, <-entered)
 				proxy.Mend()
 				if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil && !errors.Is(err, driver.ErrGone) {
 					t.Logf("leave: %v", err)
