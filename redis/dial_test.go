@@ -2,9 +2,13 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // deaf takes connections and never answers.
@@ -80,5 +84,39 @@ func TestSilentConnections(t *testing.T) {
 	case err := <-over:
 		t.Errorf("an idle connection ends with %v", err)
 	default:
+	}
+}
+
+// The connection of a call has the deadline of the call's context, and may notice it first. It is the context's end all the
+// same, and not the server's silence.
+func TestDeadlineIsTheCallers(t *testing.T) {
+	t.Parallel()
+	d, err := newDriver(nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := &late{Context: t.Context(), until: time.Now(), done: make(chan struct{})}
+	time.AfterFunc(10*time.Millisecond, func() { close(ctx.done) })
+	got := d.explain(ctx, os.ErrDeadlineExceeded)
+	if !errors.Is(got, context.DeadlineExceeded) || driver.OutcomeOf(got) != driver.OutcomeUnknown {
+		t.Errorf("the error is %v; want the context's, with nothing about the outcome", got)
+	}
+}
+
+// A late context is done a moment after its deadline, as on a busy machine.
+type late struct {
+	context.Context
+	until time.Time
+	done  chan struct{}
+}
+
+func (l *late) Deadline() (time.Time, bool) { return l.until, true }
+func (l *late) Done() <-chan struct{}       { return l.done }
+func (l *late) Err() error {
+	select {
+	case <-l.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }

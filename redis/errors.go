@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
@@ -34,6 +35,9 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 		return errors.New("the client was closed while redis had the request")
 	}
 	_, unsent := errors.AsType[*unsent](err)
+	if until, ok := ctx.Deadline(); ok && !time.Now().Before(until) {
+		<-ctx.Done() // the connection has the same deadline, and can notice it first
+	}
 	if ctx.Err() != nil {
 		return driver.Ended(ctx, !unsent)
 	}
