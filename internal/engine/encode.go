@@ -93,11 +93,17 @@ type Encoder struct {
 }
 
 // Put writes a number.
-func (x *Encoder) Put(v int64) { x.Buf = binary.AppendVarint(x.Buf, v) }
+func (x *Encoder) Put(v int64) {
+	if -64 <= v && v < 64 { // as most are
+		x.Buf = append(x.Buf, byte(v<<1^v>>63))
+		return
+	}
+	x.Buf = binary.AppendVarint(x.Buf, v)
+}
 
 func (x *Encoder) put(f Field, v int64) {
 	if f != x.Skip {
-		x.Buf = binary.AppendVarint(x.Buf, v)
+		x.Put(v)
 	}
 }
 

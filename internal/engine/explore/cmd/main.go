@@ -29,6 +29,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "-set is small, full or long\n")
 		os.Exit(2)
 	}
+	debug.SetGCPercent(300) // few pointers stay, so that there is little to collect
 	debug.SetMemoryLimit(*memory << 20 * 9 / 10)
 	limits := explore.Limits{Memory: *memory << 20}
 	if *during > 0 {
