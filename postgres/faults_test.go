@@ -86,7 +86,7 @@ func TestAddressMovesToStandbyAndBack(t *testing.T) {
 	t.Parallel()
 	primary := servertest.Postgres(t)
 	standby := servertest.PostgresStandby(t, primary)
-	address := servertest.NewSwitch(t, primary.Addr)
+	address := servertest.NewProxy(t, primary.Addr)
 	d := open(t, "postgres://postgres@"+address.Addr+"/postgres")
 	held := claim("held", "held")
 	enter(t, d, held)
@@ -96,7 +96,7 @@ func TestAddressMovesToStandbyAndBack(t *testing.T) {
 		err := admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM stile.stile_claim)").Scan(&there)
 		return err == nil && there
 	})
-	address.To(standby.Addr)
+	address.Retarget(standby.Addr)
 	address.Drop()
 	var err error
 	servertest.Until(t, "the standby answers", func() bool {
@@ -105,7 +105,7 @@ func TestAddressMovesToStandbyAndBack(t *testing.T) {
 	})
 	says(t, err, "read-only here", "25006")
 	marks(t, err, true, true)
-	address.To(primary.Addr)
+	address.Retarget(primary.Addr)
 	for try := 1; ; try++ {
 		if err := renew(t, d, held); err == nil {
 			break
