@@ -6,9 +6,11 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
@@ -243,12 +245,26 @@ func TestIsolation(t *testing.T) {
 	}
 	says(t, err, "the default isolation of transactions is repeatable read here")
 	marks(t, err, true, false)
-	d, err := New(t.Context(), connect(t, server), o)
+	var changed atomic.Bool // the default may change later
+	config = connect(t, server).Config()
+	config.PrepareConn = func(ctx context.Context, c *pgx.Conn) (bool, error) {
+		if !changed.Load() {
+			return true, nil
+		}
+		_, err := c.Exec(ctx, "SET default_transaction_isolation = 'repeatable read'")
+		return err == nil, err
+	}
+	later, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer later.Close()
+	d, err := New(t.Context(), later, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	d.pool = pool // its default may change later
+	changed.Store(true)
 	_, err = d.Enter(t.Context(), claim("name", "a"))
 	says(t, err, "locks need read committed")
 	marks(t, err, true, false)

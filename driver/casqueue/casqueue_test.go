@@ -195,7 +195,8 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, example, _ := strings.Cut(string(code), "package casqueue_test\n\n")
+	_, example, _ := strings.Cut(string(code), "package casqueue_test\n")
+	example = "package files\n" + example
 	if !strings.Contains(string(page), "```go\n"+example+"```") {
 		t.Error("docs/bring-your-own-store.md does not have the code of files_test.go")
 	}
