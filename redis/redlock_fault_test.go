@@ -354,8 +354,8 @@ func TestRedlockTicketsRise(t *testing.T) {
 	servers[0].Redis([]string{"SET", "stile/ticket/{tickets}", fmt.Sprint(ahead), "PX", "600000"})
 	proxies[2].Freeze(true, true)
 	next(a, "by the first two")
-	if last != ahead+1 {
-		t.Errorf("the ticket is %d; want %d, above what the first server has seen", last, ahead+1)
+	if last <= ahead { // an attempt that came too late has taken the next one already
+		t.Errorf("the ticket is %d; want more than %d, which the first server has seen", last, ahead)
 	}
 	others[0].Freeze(true, true)
 	next(b, "by the last two") // of which one was in the majority before
