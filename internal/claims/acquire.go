@@ -20,6 +20,7 @@ func (k *Keeper) Place(w *Want) { w.shard = k.shard(w.Name) }
 // A waiter is a goroutine that stands in a line.
 type waiter struct {
 	want   *Want
+	hold   *Hold       // room for what it waits for
 	answer chan answer // has room for one
 }
 
@@ -29,18 +30,18 @@ type answer struct {
 }
 
 // waiter returns one, with a channel that was used before if there is any.
-func (k *Keeper) waiter(want *Want) *waiter {
+func (k *Keeper) waiter(want *Want, h *Hold) *waiter {
 	w, ok := k.waiters.Get().(*waiter)
 	if !ok {
 		w = &waiter{answer: make(chan answer, 1)}
 	}
-	w.want = want
+	w.want, w.hold = want, h
 	return w
 }
 
 // answered takes a waiter back that has its answer, or will get none.
 func (k *Keeper) answered(w *waiter) {
-	w.want = nil
+	w.want, w.hold = nil, nil
 	k.waiters.Put(w)
 }
 
@@ -51,6 +52,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 	if s == nil {
 		s = k.shard(want.Name)
 	}
+	h := new(Hold)
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -62,11 +64,11 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 	asks.Try = try
 	hold, at := n.engine.Want(now, &want.Terms, asks)
 	if hold != engine.None {
-		share := n.newHold(hold)
+		share := n.begin(h, hold)
 		n.finishOwn(now)
 		return share, nil
 	}
-	w := k.waiter(want)
+	w := k.waiter(want, h)
 	set(&n.turns, at, turn{waiter: w})
 	var t todo
 	n.finish(now, &t)

@@ -46,11 +46,10 @@ type whenOver struct {
 	next *whenOver
 }
 
-// newHold makes a hold of what the engine granted.
-func (n *name) newHold(slot engine.Slot) *Share {
+// begin makes a hold what the engine granted. It was allocated before, since others wait for the shard's mutex now.
+func (n *name) begin(h *Hold, slot engine.Slot) *Share {
 	at, token, until := n.engine.Turn(slot)
-	h := &Hold{c: n.claimAt(at), slot: slot, token: token, until: until, shares: 1}
-	h.first.hold = h
+	h.c, h.slot, h.token, h.until, h.shares, h.first.hold = n.claimAt(at), slot, token, until, 1, h
 	set(&n.turns, slot, turn{hold: h})
 	return &h.first
 }

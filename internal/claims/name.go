@@ -140,7 +140,7 @@ func (n *name) apply(f *engine.Effect, t *todo) {
 		c.jeopardy.Store(f.Err != nil)
 	case engine.Grant:
 		w := n.turns[f.Turn].waiter
-		w.answer <- answer{share: n.newHold(f.Turn)}
+		w.answer <- answer{share: n.begin(w.hold, f.Turn)}
 	case engine.Fail:
 		w := n.turns[f.Turn].waiter
 		n.turns[f.Turn] = turn{}
@@ -194,7 +194,7 @@ func (n *name) done(f *engine.Effect, t *todo) {
 	case engine.Enter:
 		a := attachment{verdict: f.Verdict}
 		if f.Code == engine.OK {
-			a.share = n.newHold(f.Turn)
+			a.share = n.begin(new(Hold), f.Turn)
 		}
 		n.shard.attaching[n.claims[f.Claim]] <- a
 		delete(n.shard.attaching, n.claims[f.Claim])

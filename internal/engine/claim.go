@@ -74,6 +74,7 @@ type claim struct {
 	alarmed  Time       // when the driver last said that it is in danger; Never if it is not
 	slept    Time       // how long the machine had slept when the lease was last confirmed
 	links    slab.Links // among those that a turn can be had from
+	ripe     Time       // no hold ends by its MaxHold before this
 
 	// Leaving.
 	keep  Time // the store keeps the lock taken until then; 0 means not
@@ -126,7 +127,7 @@ func (e *Engine) enter(c Slot, to Stage) {
 func (e *Engine) newClaim(l Slot, try bool) Slot {
 	ln := e.lines.At(l)
 	c := e.claims.Take(claim{
-		id: e.number(), line: l, try: try, silent: Never, linger: Never, alarmed: Never, due: Never, holds: slab.Empty,
+		id: e.number(), line: l, try: try, silent: Never, linger: Never, alarmed: Never, due: Never, ripe: Never, holds: slab.Empty,
 	})
 	ln.claims++
 	e.enter(c, asking)

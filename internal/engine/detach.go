@@ -76,7 +76,7 @@ func (e *Engine) Attach(now Time, t *Terms, token int64, maxHold time.Duration) 
 	// Its turns are over: the token is the one that was given.
 	c = e.claims.Take(claim{
 		id: e.number(), line: l, ticket: token / Turns, turns: Turns, silent: Never, linger: Never, alarmed: Never,
-		holds: slab.Empty,
+		ripe: Never, holds: slab.Empty,
 	})
 	ln.claims++
 	e.enter(c, attaching)

@@ -24,6 +24,7 @@ var unencoded = map[string]string{
 	"claim.number":   "the explorer encodes which requests are read",
 	"claim.holds":    "each is encoded, in order",
 	"claim.live":     "counts holds, as Check sees",
+	"claim.ripe":     "no later than the end of any hold, which is encoded",
 	"claim.links":    "the stack is encoded in order",
 	"claim.free":     "the stack is encoded",
 	"turn.in":        "turns are encoded in their lines and claims",

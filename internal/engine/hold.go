@@ -92,6 +92,7 @@ func (e *Engine) addHold(c, h Slot, now Time) {
 	slab.PushFront(&e.turns, &cl.holds, h)
 	cl.linger = Never
 	cl.live++
+	cl.ripe = min(cl.ripe, x.until())
 	e.arm(x.until())
 }
 
@@ -235,13 +236,15 @@ func (e *Engine) look(c Slot, now Time) {
 		e.lose(c, now, Expired)
 		return
 	}
-	for h := cl.holds.First; h != None; {
-		x := e.turns.At(h)
-		next := x.links.Next
-		if x.state == live && now >= x.until() {
-			e.endHold(h, now, Verdict{Code: Lost, Reason: HeldLong})
+	if now >= cl.ripe { // many readers may share a claim
+		cl.ripe = Never
+		for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
+			if x := e.turns.At(h); x.state == live && now >= x.until() {
+				e.endHold(h, now, Verdict{Code: Lost, Reason: HeldLong})
+			} else if x.state == live {
+				cl.ripe = min(cl.ripe, x.until())
+			}
 		}
-		h = next
 	}
 	if cl.live == 0 && cl.holds.Len > 0 && cl.stage != expiring {
 		// The work under it may not have stopped, so it stays until it is released or runs out.
