@@ -60,7 +60,8 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 			first, least = votes, max(least, v.place.Ticket)
 		}
 	}
-	r, err := d.askRest(d.timeout(c.TTL), c.ID, first, d.settled, func(ctx context.Context, n *node) (driver.Place, error) {
+	settled := func(votes []vote) bool { return d.settled(claim, votes) }
+	r, err := d.askRest(d.timeout(c.TTL), c.ID, first, settled, func(ctx context.Context, n *node) (driver.Place, error) {
 		return n.enter(ctx, d.as(claim, n.index), least)
 	})
 	if err != nil {
@@ -169,14 +170,39 @@ func (d *Driver) count(votes []vote) (c count) {
 	return c
 }
 
-// settled reports whether a majority is there, or cannot be had since others stand in the way. When it cannot because
-// nodes fail, the rest is waited for, so that what they granted is known and can be taken back.
-func (d *Driver) settled(votes []vote) bool {
+// settled reports whether a majority granted the claim, and all of that majority with one ticket, or whether a majority
+// cannot be had since others stand in the way. When nodes gave different tickets or fail, the rest is waited for: one
+// ticket may stand on a majority already, and what failed nodes granted is known then and can be taken back.
+func (d *Driver) settled(claim *driver.Claim, votes []vote) bool {
 	c := d.count(votes)
-	return c.granted >= d.need || c.refused+c.gone+c.foreign > len(d.nodes)-d.need
+	if c.granted >= d.need && (!d.ranked || claim.Ticket != 0) {
+		return true
+	}
+	if _, agreed := d.common(votes); agreed {
+		return true
+	}
+	return c.refused+c.gone+c.foreign > len(d.nodes)-d.need
 }
 
-// ticket returns that of a claim which a majority granted.
+// common returns the ticket that a majority gave, if there is one.
+func (d *Driver) common(votes []vote) (ticket int64, agreed bool) {
+	for i := range votes {
+		same := 0
+		for j := range votes {
+			if votes[i].grants() && votes[j].grants() && votes[i].place.Ticket == votes[j].place.Ticket {
+				same++
+			}
+		}
+		if same >= d.need {
+			return votes[i].place.Ticket, true
+		}
+	}
+	return 0, false
+}
+
+// ticket returns that of a claim which a majority granted. A ticket that a majority gave is that of the claim, whatever
+// the rest gave too late. Without such a ticket it is the highest: a node that gave it may have given the one before to
+// another claim.
 func (d *Driver) ticket(c *driver.Claim, votes []vote) int64 {
 	switch {
 	case c.Ticket != 0:
@@ -187,9 +213,13 @@ func (d *Driver) ticket(c *driver.Claim, votes []vote) int64 {
 	d.mu.Lock()
 	h := d.held[c.ID]
 	d.mu.Unlock()
+	if t, agreed := d.common(votes); agreed {
+		return t
+	}
 	var most int64
-	for _, v := range votes {
-		if !v.came || v.err != nil || !v.place.Holds {
+	for i := range votes {
+		v := &votes[i]
+		if !v.grants() {
 			continue
 		}
 		if h != nil && v.place.Ticket == h.claim.Ticket {
@@ -216,7 +246,7 @@ func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticke
 	var others []int
 	for i, v := range votes {
 		switch {
-		case !v.came || v.err != nil || !v.place.Holds:
+		case !v.grants():
 		case v.place.Ticket == ticket:
 			agreed++
 		default:
@@ -279,7 +309,7 @@ func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driv
 	}
 	var leases []time.Duration
 	for _, v := range votes {
-		if v.came && v.err == nil && v.place.Holds {
+		if v.grants() {
 			leases = append(leases, v.place.TTL)
 		}
 	}

@@ -157,7 +157,7 @@ func TestLeadIsDown(t *testing.T) {
 		b, members := open(t, list, nil)
 		for i, m := range members {
 			name := "down-" + list[i].report.ID
-			holder, waiter := claim(name, "holder"), claim(name, "waiter")
+			holder, waiter := claim(name, "holder-of-"+name), claim(name, "waiter-of-"+name)
 			holds(t, a, holder)
 			waits(t, b, waiter)
 			m.SetLink(link)

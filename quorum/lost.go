@@ -16,7 +16,7 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 	var out, granted []int
 	for i := range votes {
 		switch v := &votes[i]; {
-		case v.came && v.err == nil && v.place.Holds:
+		case v.grants():
 			out, granted = append(out, i), append(granted, i)
 		case !v.came, v.unknown():
 			out, clean = append(out, i), false

@@ -3,7 +3,6 @@ package quorum_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -227,23 +226,11 @@ func says(t testing.TB, err error, words string) {
 	}
 }
 
-// A patient driver returns from Enter when the calls are over that nobody waits for any more. Without that, a claim that
-// the contract enters on another client at once may come to a node before the first client's vote does.
-type patient struct{ *quorum.Driver }
-
-func (p patient) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	place, err := p.Driver.Enter(ctx, c)
-	for ctx.Err() == nil && !quorum.Settled(p.Driver) {
-		runtime.Gosched()
-	}
-	return place, err
-}
-
 func TestContractOfMembers(t *testing.T) {
 	t.Parallel()
 	list := servers(5)
 	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver {
 		d, _ := open(t, list, &quorum.Options{MaxTTL: driver.MaxTTL})
-		return patient{d}
+		return d
 	}})
 }

@@ -18,6 +18,9 @@ type vote struct {
 	err   error
 }
 
+// grants reports whether the claim holds on the node.
+func (v *vote) grants() bool { return v.came && v.err == nil && v.place.Holds }
+
 // unknown reports whether the request may have been applied although the answer does not say so.
 func (v *vote) unknown() bool { return v.came && v.err != nil && !driver.NotApplied(v.err) }
 

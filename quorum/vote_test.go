@@ -199,6 +199,23 @@ func TestTicketStays(t *testing.T) {
 	}
 }
 
+// Two nodes have the vote of another client before that of the client that won, and so gave a higher ticket: the ticket of
+// the majority is that of the claim.
+func TestTicketOfTheMajority(t *testing.T) {
+	t.Parallel()
+	list := servers(5)
+	d, members := open(t, list, nil)
+	other, _ := open(t, list, nil)
+	c := claim("majority", "x")
+	members[3].SetLink(memory.Refused)
+	members[4].SetLink(memory.Refused)
+	was := holds(t, d, c)
+	c.Ticket = 0
+	if is := holds(t, other, c); is.Ticket != was.Ticket {
+		t.Errorf("ticket %d on another client; want %d", is.Ticket, was.Ticket)
+	}
+}
+
 // A request to leave after an attempt that failed, which arrives late, does not take out what a later attempt has won.
 func TestLateDepartureHitsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
