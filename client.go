@@ -75,7 +75,7 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 func (c *Client) Traits() driver.Traits { return c.d.Traits() }
 
 // Close ends everything that waits, with [ErrClosed], and every lease that is held, which is then lost with reason
-// [Shutdown]; it takes unused and waiting claims out of the store, on which it spends Options.Patience at most, and
+// [ReasonShutdown]; it takes unused and waiting claims out of the store, on which it spends Options.Patience at most, and
 // closes the store. Claims under leases that were not released stay until they run out, since the work under them may
 // not have ended. Closing twice is harmless.
 func (c *Client) Close() error {

@@ -19,8 +19,8 @@ var (
 	ErrReleased    = claims.ErrReleased                                  // Unlock was called before
 	ErrReentrant   = errors.New("the context already holds this lock")   // and the lock is not opened as re-entrant
 	ErrCapacity    = errors.New("the name is in use with other permits") // see driver.CapacityError
-	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience; by Open at once if it is refused
-	ErrInvalid     = errors.New("invalid")                               // a name, a time or a number is out of range; said when the lock is taken
+	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience; a refused Open says it at once
+	ErrInvalid     = errors.New("invalid")                               // a name, a time or a number is out of range; reported by Lock
 	ErrGone        = driver.ErrGone                                      // Break found no such claim
 	ErrClosed      = driver.ErrClosed                                    // the client was closed
 	ErrUnsupported = driver.ErrUnsupported                               // the store cannot do this
@@ -85,12 +85,12 @@ type Reason int
 
 // The reasons.
 const (
-	Expired     Reason = iota + 1 // it could not be renewed before its deadline
-	Removed                       // the store no longer has the claim: it ran out there, was broken by hand, or evicted
-	Suspended                     // the machine slept past the deadline; seen on Linux only, elsewhere it is Removed
-	HeldLong                      // it was held for LockOptions.MaxHold
-	Shutdown                      // its client was closed
-	SessionOver                   // the session that the store kept the claim in is over; of stores that have sessions
+	ReasonExpired     Reason = iota + 1 // it could not be renewed before its deadline
+	ReasonRemoved                       // the store no longer has the claim: it ran out there, was broken by hand, or evicted
+	ReasonSuspended                     // the machine slept past the deadline; seen on Linux only, elsewhere ReasonRemoved
+	ReasonHeldLong                      // it was held for LockOptions.MaxHold
+	ReasonShutdown                      // its client was closed
+	ReasonSessionOver                   // the session that the store kept the claim in is over; of stores that have sessions
 )
 
 // String says it in words.

@@ -143,7 +143,7 @@ func TestBreak(t *testing.T) {
 		next := w.got(waiting)
 		pass(5 * time.Second)
 		var lost *stile.LostError
-		if err := held.Check(); !errors.As(err, &lost) || lost.Reason != stile.Removed {
+		if err := held.Check(); !errors.As(err, &lost) || lost.Reason != stile.ReasonRemoved {
 			w.Errorf("the holder was not told at its next renewal: %v", err)
 		}
 		if _, err := b.Break(w.Context(), "x", held.Token()); !errors.Is(err, stile.ErrGone) {

@@ -24,16 +24,16 @@ type Lease struct {
 	ctx    atomic.Pointer[context.Context] // what Context returns; nil until it is asked for
 }
 
-// A State is what a lease is in. A lease goes from HeldState to JeopardyState and back, and ends in LostState or
-// ReleasedState.
+// A State is what a lease is in. A lease goes from StateHeld to StateJeopardy and back, and ends in StateLost or
+// StateReleased.
 type State int
 
 // The states of a lease.
 const (
-	HeldState     State = iota // the store confirmed it
-	JeopardyState              // renewals fail, and its deadline has not come
-	LostState                  // others may hold the lock
-	ReleasedState
+	StateHeld     State = iota // the store confirmed it
+	StateJeopardy              // renewals fail, and its deadline has not come
+	StateLost                  // others may hold the lock
+	StateReleased
 )
 
 // String names the state in a word.
@@ -97,19 +97,19 @@ func (l *Lease) Deadline() time.Time {
 
 // State returns the state that the lease is in by the clock; for a joined lock, the worst of its parts.
 func (l *Lease) State() State {
-	worst := HeldState
+	worst := StateHeld
 	if l.none() {
-		return LostState
+		return StateLost
 	}
 	for _, p := range l.parts() {
 		err := p.check()
 		switch _, jeopardy := p.share.Left(); {
 		case errors.Is(err, ErrLost):
-			worst = max(worst, LostState)
+			worst = max(worst, StateLost)
 		case err != nil:
-			worst = max(worst, ReleasedState)
+			worst = max(worst, StateReleased)
 		case jeopardy:
-			worst = max(worst, JeopardyState)
+			worst = max(worst, StateJeopardy)
 		}
 	}
 	return worst
@@ -218,6 +218,6 @@ func carriedBy(ctx context.Context, c *Client, name string) *claims.Share {
 // forgot it may still be at work, and could not be told. Of a joined lock, one part is enough to find the line by.
 func (l *Lease) guardLeak(skip int) {
 	if c := l.parts()[0].c; c.opts.Observer != nil {
-		l.leak = runtime.AddCleanup(l, claims.Leak.Report, claims.LeakOf(l.parts()[0].share, skip+1, engine.Kind(Leaked)))
+		l.leak = runtime.AddCleanup(l, claims.Leak.Report, claims.LeakOf(l.parts()[0].share, skip+1, engine.Kind(EventLeaked)))
 	}
 }

@@ -20,7 +20,7 @@ func TestLeaseIsRenewedWhileItsClientLives(t *testing.T) {
 		other := w.inLine(w.Context(), b.Mutex("x"))
 		pass(time.Hour)
 		w.waits(other)
-		if err := lease.Check(); err != nil || lease.State() != stile.HeldState {
+		if err := lease.Check(); err != nil || lease.State() != stile.StateHeld {
 			w.Errorf("after an hour: %v, %v", err, lease.State())
 		}
 		// A third of the ttl each, less the jitter.
@@ -44,7 +44,7 @@ func TestUnlockTellsHowItEnded(t *testing.T) {
 		if err := lease.Unlock(); !errors.Is(err, stile.ErrReleased) {
 			w.Errorf("a second time: %v; want ErrReleased", err)
 		}
-		if err := lease.Check(); !errors.Is(err, stile.ErrReleased) || lease.State() != stile.ReleasedState {
+		if err := lease.Check(); !errors.Is(err, stile.ErrReleased) || lease.State() != stile.StateReleased {
 			w.Errorf("check: %v, %v; want released", err, lease.State())
 		}
 		if !errors.Is(context.Cause(ctx), stile.ErrReleased) || !errors.Is(context.Cause(lease.Context()), stile.ErrReleased) {
@@ -60,7 +60,7 @@ func TestUnlockTellsHowItEnded(t *testing.T) {
 		}
 		err := lease.Unlock()
 		var lost *stile.LostError
-		if !errors.As(err, &lost) || lost.Reason != stile.Removed {
+		if !errors.As(err, &lost) || lost.Reason != stile.ReasonRemoved {
 			w.Errorf("after a loss that nobody had noticed: %v; want ErrLost, removed", err)
 		}
 		if err := lease.Unlock(); !errors.Is(err, stile.ErrReleased) {
@@ -132,7 +132,7 @@ func TestMaxHold(t *testing.T) {
 			w.Errorf("the deadline of a lost lease is %v away", left)
 		}
 		var lost *stile.LostError
-		if !errors.As(context.Cause(ctx), &lost) || lost.Reason != stile.HeldLong {
+		if !errors.As(context.Cause(ctx), &lost) || lost.Reason != stile.ReasonHeldLong {
 			w.Errorf("the cause is %v; want held long", context.Cause(ctx))
 		}
 		w.waits(other) // the work under it may not have stopped
@@ -232,7 +232,7 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 			}
 		}
 		var lost *stile.LostError
-		if err := lease.Check(); !errors.As(err, &lost) || lost.Reason != stile.Shutdown {
+		if err := lease.Check(); !errors.As(err, &lost) || lost.Reason != stile.ReasonShutdown {
 			w.Errorf("the lease: %v; want lost, its client was closed", err)
 		}
 		if err := lease.Unlock(); !errors.Is(err, stile.ErrLost) {
@@ -252,7 +252,7 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 func TestForgottenLeaseIsReported(t *testing.T) {
 	leaks := make(chan stile.Event, 10)
 	c, err := stile.New(memory.New(), &stile.Options{Observer: func(e stile.Event) {
-		if e.Kind == stile.Leaked {
+		if e.Kind == stile.EventLeaked {
 			leaks <- e
 		}
 	}})
@@ -327,7 +327,7 @@ func TestJoin(t *testing.T) {
 			w.Fatal(err)
 		}
 		<-ctx.Done()
-		if err := lease.Check(); !errors.Is(err, stile.ErrLost) || lease.State() != stile.LostState {
+		if err := lease.Check(); !errors.Is(err, stile.ErrLost) || lease.State() != stile.StateLost {
 			w.Errorf("losing one part is losing all: %v", err)
 		}
 		if err := lease.Unlock(); !errors.Is(err, stile.ErrLost) {

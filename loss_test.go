@@ -39,11 +39,11 @@ func TestLossEndsTheContextBeforeAnotherHolds(t *testing.T) {
 					w.Errorf("it ended after %v of a lease of %v", took, ttl)
 				}
 				var lost *stile.LostError
-				if !errors.As(context.Cause(ctx), &lost) || lost.Reason != stile.Expired || lost.Err == nil {
+				if !errors.As(context.Cause(ctx), &lost) || lost.Reason != stile.ReasonExpired || lost.Err == nil {
 					w.Errorf("the cause is %v; want expired, with the failure", context.Cause(ctx))
 				}
-				if a.saw(stile.Jeopardy) != 1 || a.saw(stile.Lost) != 1 {
-					w.Errorf("%d in jeopardy, %d lost; want one each", a.saw(stile.Jeopardy), a.saw(stile.Lost))
+				if a.saw(stile.EventJeopardy) != 1 || a.saw(stile.EventLost) != 1 {
+					w.Errorf("%d in jeopardy, %d lost; want one each", a.saw(stile.EventJeopardy), a.saw(stile.EventLost))
 				}
 				held := <-other
 				if held.err != nil {
@@ -69,17 +69,17 @@ func TestLostReplyOfARenewalChangesNothing(t *testing.T) {
 		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
 		before := lease.Deadline()
 		a.d.Inject(memory.Fault{Verb: memory.Renew, Lose: true})
-		for a.saw(stile.Jeopardy) == 0 {
+		for a.saw(stile.EventJeopardy) == 0 {
 			pass(time.Millisecond)
 		}
 		if got := lease.Deadline(); !got.Equal(before) {
 			w.Errorf("an answer that never came moved the deadline by %v", got.Sub(before))
 		}
-		if lease.State() != stile.JeopardyState || lease.Check() != nil {
+		if lease.State() != stile.StateJeopardy || lease.Check() != nil {
 			w.Errorf("state %v, %v; want jeopardy, and to be trusted until the deadline", lease.State(), lease.Check())
 		}
 		pass(ttl / 6)
-		if lease.State() != stile.HeldState || !lease.Deadline().After(before) {
+		if lease.State() != stile.StateHeld || !lease.Deadline().After(before) {
 			w.Errorf("state %v; want held again, with a later deadline", lease.State())
 		}
 		w.unlock(lease)
@@ -113,7 +113,7 @@ func TestRemovedClaimIsLostAtTheNextRenewal(t *testing.T) {
 		if took := time.Since(start); took > ttl/3 {
 			w.Errorf("it took %v to be told; want a third of the ttl at most", took)
 		}
-		if e := a.last(stile.Lost); e.Token != lease.Token() || !errors.Is(e.Err, stile.ErrLost) {
+		if e := a.last(stile.EventLost); e.Token != lease.Token() || !errors.Is(e.Err, stile.ErrLost) {
 			w.Errorf("the observer was told %+v", e)
 		}
 		if _, err := a.Mutex("x").TryLock(w.Context()); !errors.Is(err, stile.ErrHeld) {
@@ -140,7 +140,7 @@ func TestSuspensionIsSeen(t *testing.T) {
 				}
 				pass(600 * time.Millisecond)
 				var lost *stile.LostError
-				if errors.As(context.Cause(ctx), &lost) != tt.lost || tt.lost && lost.Reason != stile.Suspended {
+				if errors.As(context.Cause(ctx), &lost) != tt.lost || tt.lost && lost.Reason != stile.ReasonSuspended {
 					w.Errorf("soon after waking: %v", context.Cause(ctx))
 				}
 				_ = lease.Unlock()
@@ -247,7 +247,7 @@ func TestUnknownUnlock(t *testing.T) {
 		if left := time.Until(unknown.Until); left < ttl-time.Second || left > ttl+time.Second {
 			w.Errorf("the ghost ends in %v; want the ttl", left)
 		}
-		if lease.State() != stile.ReleasedState {
+		if lease.State() != stile.StateReleased {
 			w.Errorf("state %v; want released", lease.State())
 		}
 		a.d.Heal()
@@ -346,7 +346,7 @@ func TestNoTurnBeginsInJeopardy(t *testing.T) {
 		a := w.join(&stile.Options{Turn: time.Hour})
 		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
 		a.d.Inject(memory.Fault{Verb: memory.Renew, Times: -1, Drop: true})
-		for lease.State() != stile.JeopardyState {
+		for lease.State() != stile.StateJeopardy {
 			pass(time.Millisecond)
 		}
 		next := w.inLine(w.Context(), a.Mutex("x").With(stile.LockOptions{TTL: ttl}))

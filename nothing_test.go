@@ -151,7 +151,7 @@ func TestLeasesThatWereNeverHad(t *testing.T) {
 				"UnlockAfter": func() error { return l.UnlockAfter(time.Second) },
 				"Detach":      func() error { _, err := l.Detach(t.Context()); return err },
 			}, "acquire one")
-			if l.Name() != "" || l.Token() != 0 || l.State() != stile.LostState {
+			if l.Name() != "" || l.Token() != 0 || l.State() != stile.StateLost {
 				t.Errorf("it is %q, token %d, %v; want it to count as lost", l.Name(), l.Token(), l.State())
 			}
 		})

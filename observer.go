@@ -8,22 +8,22 @@ import (
 	"github.com/stilelock/stile/internal/claims"
 )
 
-// An Observer is told what happens to a client's leases, one event after the other, in the order in which it happened, by
-// a goroutine that does nothing else. It is told a little later: leases end and locks pass on without waiting for it. It may
-// use the client, and its panic ends the program. What it is too slow for, when some thousands of events wait, is dropped and counted; see Event.Dropped.
+// An Observer is told what happens to a client's leases, one event after the other, in order, by a goroutine that does
+// nothing else. Leases end and locks pass on without waiting for it. It may use the client, and its panic ends the program.
+// When some thousands of events wait for a slow observer, further ones are dropped and counted; see Event.Dropped.
 type Observer func(Event)
 
 // An Event is one thing that happened.
 type Event struct {
 	Kind   Kind
 	Name   string
-	Token  int64         // of the grant; of Waiting and Renewed, which are about a claim, the first that it can give out
-	Waited time.Duration // Acquired: since the call
-	Local  bool          // Acquired: handed on inside this process
-	Margin time.Duration // Renewed: how much of the lease was left; a small one is a near miss
-	Held   time.Duration // Released and Lost: since it was acquired
-	Taken  string        // Leaked: file and line of the call that acquired it
-	Err    error         // Jeopardy, Lost, and a Released whose outcome in the store is not known
+	Token  int64         // of the grant; of EventWaiting and EventRenewed the first that the claim can give out
+	Waited time.Duration // EventAcquired: since the call
+	Local  bool          // EventAcquired: handed on inside this process
+	Margin time.Duration // EventRenewed: how much of the lease was left; a small one is a near miss
+	Held   time.Duration // EventReleased and EventLost: since it was acquired
+	Taken  string        // EventLeaked: file and line of the call that acquired it
+	Err    error         // EventJeopardy, EventLost, and an EventReleased whose outcome in the store is not known
 
 	Dropped int64 // how many events were lost before this one, since the observer was too slow
 }
@@ -33,13 +33,13 @@ type Kind int
 
 // The kinds of events.
 const (
-	Acquired Kind = iota + 1 // a lease began
-	Waiting                  // a claim stands in the store's queue and does not hold yet
-	Renewed                  // the store confirmed a renewal
-	Jeopardy                 // a renewal failed; it is tried again until the deadline
-	Lost                     // a lease ended before it was released
-	Released                 // a lease was released
-	Leaked                   // a lease that nobody can release any more is still held, and renewed
+	EventAcquired Kind = iota + 1 // a lease began
+	EventWaiting                  // a claim stands in the store's queue and does not hold yet
+	EventRenewed                  // the store confirmed a renewal
+	EventJeopardy                 // a renewal failed; it is tried again until the deadline
+	EventLost                     // a lease ended before it was released
+	EventReleased                 // a lease was released
+	EventLeaked                   // a lease that nobody can release any more is still held, and renewed
 )
 
 // String names the kind in a word.
@@ -69,7 +69,7 @@ func LogTo(log *slog.Logger) Observer {
 	return func(e Event) {
 		level := slog.LevelDebug
 		switch e.Kind {
-		case Jeopardy, Lost, Leaked:
+		case EventJeopardy, EventLost, EventLeaked:
 			level = slog.LevelWarn
 		}
 		if !log.Enabled(context.Background(), level) {

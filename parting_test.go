@@ -124,7 +124,7 @@ func TestHandleKeepsMaxHold(t *testing.T) {
 		}
 		pass(2 * time.Minute)
 		var lost *stile.LostError
-		if err := again.Unlock(); !errors.As(err, &lost) || lost.Reason != stile.HeldLong {
+		if err := again.Unlock(); !errors.As(err, &lost) || lost.Reason != stile.ReasonHeldLong {
 			w.Errorf("after it: %v; want it lost, since it was held for MaxHold", err)
 		}
 	})

@@ -38,7 +38,7 @@ func TestOneCallersEndIsNobodyElses(t *testing.T) {
 	for _, cause := range []error{
 		errEnough, context.DeadlineExceeded, stile.ErrClosed, stile.ErrUnsupported, stile.ErrForeign,
 		fmt.Errorf("wrapped: %w", stile.ErrGone), &driver.CapacityError{Have: 1, Want: 2},
-		driver.Unreachable(errEnough), &stile.LostError{Reason: stile.Removed}, &stile.HeldError{},
+		driver.Unreachable(errEnough), &stile.LostError{Reason: stile.ReasonRemoved}, &stile.HeldError{},
 	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -91,7 +91,7 @@ func TestObserverUsesItsClient(t *testing.T) {
 	inWorld(t, func(w *world) {
 		done, first := make(chan error, 1), true
 		a := w.observed(func(c *stile.Client, e stile.Event) {
-			if e.Kind == stile.Released && e.Name == "x" && first {
+			if e.Kind == stile.EventReleased && e.Name == "x" && first {
 				first = false
 				done <- c.Mutex("x").Do(context.Background(), func(context.Context) error { return nil })
 			}
@@ -114,7 +114,7 @@ func TestObserverClosesItsClient(t *testing.T) {
 	inWorld(t, func(w *world) {
 		lasted := make(chan time.Duration, 1)
 		a := w.observed(func(c *stile.Client, e stile.Event) {
-			if e.Kind == stile.Acquired {
+			if e.Kind == stile.EventAcquired {
 				lasted <- took(func() { _ = c.Close() })
 			}
 		})

@@ -24,12 +24,12 @@ func TestHolderIsRemoved(t *testing.T) {
 		do   func(o operator, e *entry)
 		want stile.Reason
 	}{
-		{"deleted", operator.remove, stile.Removed},
-		{"session destroyed", operator.destroy, stile.SessionOver},
+		{"deleted", operator.remove, stile.ReasonRemoved},
+		{"session destroyed", operator.destroy, stile.ReasonSessionOver},
 		{"deleted and put back", func(o operator, e *entry) {
 			o.remove(e)
 			o.must(http.MethodPut, "kv/"+escape(e.Key), "mine now")
-		}, stile.Removed},
+		}, stile.ReasonRemoved},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -57,8 +57,8 @@ func TestGuardIsRemoved(t *testing.T) {
 	c := lockers(t, "consul://"+s.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: 2 * time.Second}})
 	lease := lockOf(t, c.Mutex("name"))
 	operator{t, "http://" + s.Addr}.must(http.MethodDelete, "kv/stile/name/.lock", "")
-	if e := lost(t, lease, soon); e.Reason != stile.Removed {
-		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.Removed)
+	if e := lost(t, lease, soon); e.Reason != stile.ReasonRemoved {
+		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonRemoved)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestWaiterIsRemoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(operator, *entry)
 		want stile.Reason
-	}{"deleted": {operator.remove, stile.Removed}, "destroyed": {operator.destroy, stile.SessionOver}} {
+	}{"deleted": {operator.remove, stile.ReasonRemoved}, "destroyed": {operator.destroy, stile.ReasonSessionOver}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			by := operator{t, "http://" + s.Addr}
@@ -104,8 +104,8 @@ func TestHolderIsCutOff(t *testing.T) {
 	}()
 	operator{t, "http://" + s.Addr}.queued("name", 2)
 	proxy.Freeze(true, true)
-	if e := lost(t, lease, soon); e.Reason != stile.Expired {
-		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.Expired)
+	if e := lost(t, lease, soon); e.Reason != stile.ReasonExpired {
+		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)
 	}
 	select {
 	case <-next:

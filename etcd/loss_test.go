@@ -28,14 +28,14 @@ func TestHolderIsRemoved(t *testing.T) {
 		do   func(testing.TB, *clientv3.Client, string)
 		want stile.Reason
 	}{
-		{"deleted", remove, stile.Removed},
-		{"revoked", revoke, stile.SessionOver},
+		{"deleted", remove, stile.ReasonRemoved},
+		{"revoked", revoke, stile.ReasonSessionOver},
 		{"overwritten", func(t testing.TB, c *clientv3.Client, key string) {
 			remove(t, c, key)
 			if _, err := c.Put(timely(t), key, "mine now"); err != nil {
 				t.Fatal(err)
 			}
-		}, stile.Removed},
+		}, stile.ReasonRemoved},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -142,8 +142,8 @@ func TestServerHangs(t *testing.T) {
 	c, other := lockers(t, nil, s.Addr), lockers(t, nil, s.Addr)
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 2 * time.Second}))
 	s.Pause()
-	if e := lost(t, lease, soon); e.Reason != stile.Expired { // while the server cannot free it
-		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.Expired)
+	if e := lost(t, lease, soon); e.Reason != stile.ReasonExpired { // while the server cannot free it
+		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)
 	}
 	s.Resume()
 	next := lock(t, other.Mutex("name"))
@@ -171,8 +171,8 @@ func TestLateAnswers(t *testing.T) {
 	}()
 	queued(t, operator(t, s.Addr), "stile/name/", 2)
 	p.Freeze(false, true)
-	if e := lost(t, lease, ttl+time.Second); e.Reason != stile.Expired {
-		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.Expired)
+	if e := lost(t, lease, ttl+time.Second); e.Reason != stile.ReasonExpired {
+		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)
 	}
 	over := time.Now()
 	p.Freeze(true, true) // what comes now would renew what was given up

@@ -31,7 +31,7 @@ func TestNobodyStarvesWithoutQueue(t *testing.T) {
 			var stores []*stile.Client
 			for i := range clients {
 				c, err := stile.Open(ctx, url, &stile.Options{Observer: func(e stile.Event) {
-					if e.Kind == stile.Acquired && !e.Local && times[i].Add(1) == enough {
+					if e.Kind == stile.EventAcquired && !e.Local && times[i].Add(1) == enough {
 						stop()
 					}
 				}})

@@ -197,7 +197,7 @@ func removedWhileHolding(t *testing.T, s *servertest.Server) {
 	// The watch on the node is set a moment after the lock was granted, and sees a removal before that as well.
 	start := time.Now()
 	a.remove("/stile/removed-holder/" + children[0])
-	if took := lost(t, l, stile.Removed).Sub(start); took > time.Second {
+	if took := lost(t, l, stile.ReasonRemoved).Sub(start); took > time.Second {
 		t.Errorf("the lease was lost after %v; want at once", took)
 	}
 	again := lock(t, c, "removed-holder")
@@ -312,7 +312,7 @@ func deadlineFirst(t *testing.T, s *servertest.Server) {
 	l := lock(t, client(t, url), "deadline")
 	p.Freeze(true, true)
 	over := make(chan time.Time, 1)
-	go func() { over <- lost(t, l, stile.Expired, stile.SessionOver) }()
+	go func() { over <- lost(t, l, stile.ReasonExpired, stile.ReasonSessionOver) }()
 	next := lock(t, client(t, "zk://"+s.Addr), "deadline")
 	granted := time.Now()
 	select {

@@ -145,7 +145,7 @@ func (k *keeper) ending(events *events) error {
 	if err := k.lease.Check(); err != nil {
 		return bare(err)
 	}
-	return &stile.LostError{Reason: stile.Expired, Err: events.failure()}
+	return &stile.LostError{Reason: stile.ReasonExpired, Err: events.failure()}
 }
 
 // bare returns the reason of a library's error, whose name is said anyway.
@@ -184,7 +184,7 @@ func newEvents() *events { return &events{changed: make(chan struct{}, 1)} }
 
 func (e *events) observe(event stile.Event) {
 	switch event.Kind {
-	case stile.Renewed, stile.Jeopardy:
+	case stile.EventRenewed, stile.EventJeopardy:
 		e.mu.Lock()
 		e.err = event.Err
 		e.mu.Unlock()

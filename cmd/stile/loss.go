@@ -27,15 +27,15 @@ func whyLost(err error) string {
 	}
 	why := lost.Reason.String()
 	switch lost.Reason {
-	case stile.Expired:
+	case stile.ReasonExpired:
 		if lost.Err == nil {
 			why += ": the store did not answer"
 		}
-	case stile.Removed:
+	case stile.ReasonRemoved:
 		why += ": it was removed by hand, ran out there, or the store lost it"
-	case stile.SessionOver:
+	case stile.ReasonSessionOver:
 		why += ": the store had not heard from this process for too long, or the session was ended by hand"
-	case stile.Suspended, stile.HeldLong, stile.Shutdown: // they say it
+	case stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown: // they say it
 	}
 	if lost.Err != nil {
 		why += fmt.Sprintf(": %v", lost.Err)
