@@ -13,32 +13,32 @@ const (
 	pollLeast = 10 * time.Millisecond // between looks at nodes that do not tell
 	pollMost  = 50 * time.Millisecond
 
-	spread     = time.Millisecond // within which those who wait for a name try, when it is free
-	spreads    = 6                // how often that doubles where many do
-	manyCrowds = 1024             // names, until what is known of them is forgotten
+	spread        = time.Millisecond // within which those who wait for a name try, when it is free
+	spreads       = 6                // how often that doubles where many do
+	manyContended = 1024             // names, until what is known of them is forgotten
 )
 
 // spread returns for how long a claim is to leave a name to others that wait for it, at random.
 func (d *Driver) spread(name string) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return rand.N(spread << d.crowds[name])
+	return rand.N(spread << d.contention[name])
 }
 
 // missed notes that a claim came too late, or others are in the way. The caller holds mu.
 func (d *Driver) missed(name string) {
-	if len(d.crowds) >= manyCrowds {
-		clear(d.crowds)
+	if len(d.contention) >= manyContended {
+		clear(d.contention)
 	}
-	d.crowds[name] = min(d.crowds[name]+1, spreads)
+	d.contention[name] = min(d.contention[name]+1, spreads)
 }
 
 // caught notes that a claim came to hold. The caller holds mu.
 func (d *Driver) caught(name string) {
-	if n := d.crowds[name]; n > 1 {
-		d.crowds[name] = n - 1
+	if n := d.contention[name]; n > 1 {
+		d.contention[name] = n - 1
 	} else {
-		delete(d.crowds, name)
+		delete(d.contention, name)
 	}
 }
 

@@ -17,7 +17,7 @@ func Check(d *Driver) { d.look() }
 func Settled(d *Driver) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.lanes) == 0
+	return len(d.queues) == 0
 }
 
 // Rouse has nodes that could not be reached asked again at once.

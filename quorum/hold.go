@@ -89,7 +89,7 @@ func never([]vote) bool { return false }
 
 // repair enters a claim that holds on the nodes that it lacks. It counts for nothing until the next renewal, so it never
 // makes a lease longer than was confirmed. Whether the claim still holds is looked at together with taking a place in
-// the lane, so that it does not come after the leaving.
+// the queue, so that it does not come after the leaving.
 func (d *Driver) repair(h *holding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

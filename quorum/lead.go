@@ -21,7 +21,7 @@ const (
 	stuckAfter = 100 * time.Millisecond // since a lead that is taken was waited for: until the others are looked at
 	stuckMost  = time.Second            // the same, after a while
 	stuckAgain = 20 * time.Millisecond  // until they are looked at again, if they are free
-	passedFor  = 10 * time.Second       // for how long one that is stuck or does not answer leads nobody
+	skippedFor = 10 * time.Second       // for how long one that is stuck or does not answer leads nobody
 )
 
 // order returns the nodes as all clients order them for a name, however each has them configured.
@@ -39,7 +39,7 @@ func (d *Driver) lead(name string) *node {
 		return nil
 	}
 	d.mu.Lock()
-	p := d.passed[name]
+	p := d.skipped[name]
 	d.mu.Unlock()
 	for _, n := range d.order(name) {
 		if _, err := n.reachable(); err == nil && n.bar() == nil && (n != p.lead || time.Now().After(p.until)) {
@@ -50,7 +50,7 @@ func (d *Driver) lead(name string) *node {
 }
 
 // A pass is a lead that is passed over for a name, and until when.
-type pass struct {
+type skippedLead struct {
 	lead  *node
 	until time.Time
 }
@@ -64,9 +64,9 @@ func (d *Driver) leading(c *driver.Claim) next {
 	d.mu.Lock()
 	n, waited := d.told[c.ID]
 	delete(d.told, c.ID)
-	crowd := d.crowds[c.Name] > 0
+	contended := d.contention[c.Name] > 0
 	d.mu.Unlock()
-	if !waited && crowd {
+	if !waited && contended {
 		return next{lead: d.lead(c.Name), waits: true}
 	}
 	return n
@@ -98,7 +98,7 @@ func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, w
 	defer cancel()
 	votes, err := r.wait(within, d)
 	if within.Err() != nil && ctx.Err() == nil {
-		d.passOver(lead, claim.Name)
+		d.skipLead(lead, claim.Name)
 		err = nil
 	}
 	return r, votes, err
@@ -153,7 +153,7 @@ func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told,
 	for range 2 {
 		free, err := d.freeAt(ctx, lead, c)
 		if err != nil {
-			d.passOver(lead, c.Name)
+			d.skipLead(lead, c.Name)
 			return false, false, driver.Ended(ctx, true)
 		}
 		if free {
@@ -167,7 +167,7 @@ func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told,
 			return false, false, err
 		}
 	}
-	d.passOver(lead, c.Name)
+	d.skipLead(lead, c.Name)
 	d.tell(c, nil)
 	return true, false, nil
 }
@@ -183,14 +183,14 @@ func (d *Driver) freeAt(ctx context.Context, n *node, c *driver.Claim) (bool, er
 	return store.(Member).Free(within, c.Name)
 }
 
-// passOver has claims on a name go by another lead for a while.
-func (d *Driver) passOver(lead *node, name string) {
+// skipLead has claims on a name go by another lead for a while.
+func (d *Driver) skipLead(lead *node, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.passed) >= manyCrowds {
-		clear(d.passed)
+	if len(d.skipped) >= manyContended {
+		clear(d.skipped)
 	}
-	d.passed[name] = pass{lead, time.Now().Add(passedFor)}
+	d.skipped[name] = skippedLead{lead, time.Now().Add(skippedFor)}
 }
 
 // tell notes which node a claim is to ask next; with nil, all at once.

@@ -165,6 +165,9 @@ func TestLeadIsDown(t *testing.T) {
 			awaits(t, b, waiter)
 			holds(t, b, waiter)
 			leaves(t, b, waiter)
+			if link == memory.Refused {
+				settled(t, b) // or a late refusal has the node rest again
+			}
 			m.SetLink(memory.Up)
 			quorum.Rouse(b)
 		}

@@ -23,7 +23,6 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	d.mu.Lock()
 	held := d.held[claim.ID]
 	d.release(claim.ID)
-	names := d.names(&claim)
 	r, err := d.askLocked(d.timeout(claim.TTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
 		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
 		if d.lacks(held, n.index) {
@@ -33,7 +32,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		if err != nil {
 			return driver.Place{}, err
 		}
-		err = store.Leave(ctx, &driver.Departure{Claim: names(n.index), Keep: l.Keep})
+		err = store.Leave(ctx, &driver.Departure{Claim: d.as(&claim, n.index), Keep: l.Keep})
 		n.reached(err)
 		return driver.Place{}, err
 	})
@@ -54,27 +53,6 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	}
 	c := d.count(votes)
 	return d.short(votes, c)
-}
-
-// names returns what each node knows a claim as, and forgets its ghosts. The caller holds mu.
-func (d *Driver) names(c *driver.Claim) func(i int) *driver.Claim {
-	var other map[int]*driver.Claim
-	for i := range d.nodes {
-		l := lane{c.ID, i}
-		if g, ok := d.ghosts[l]; ok {
-			if other == nil {
-				other = map[int]*driver.Claim{}
-			}
-			other[i] = g.claim(c)
-			delete(d.ghosts, l)
-		}
-	}
-	return func(i int) *driver.Claim {
-		if o := other[i]; o != nil {
-			return o
-		}
-		return c
-	}
 }
 
 // departures counts the nodes that let a claim go, and those that did not have it.

@@ -23,7 +23,7 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 		}
 	}
 	if len(out) > 0 {
-		// Its places in the lanes are taken now, before those of a later attempt, which they must not undo.
+		// Its places in the queues are taken now, before those of a later attempt, which they must not undo.
 		left, err := d.withdraw(claim, r, out, granted)
 		if err == nil && len(granted) > 0 {
 			answers, waited := left.wait(ctx, d)
@@ -75,7 +75,7 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int) (
 			err = store.Leave(ctx, &driver.Departure{Claim: d.as(c, n.index)})
 		}
 		if err != nil && !driver.NotApplied(err) {
-			d.haunted(c.ID, n.index)
+			d.noteLateLeave(c.ID, n.index)
 		}
 		return driver.Place{}, err
 	})

@@ -57,13 +57,13 @@ type Report struct {
 
 // A node is one store of the quorum, and what is known of it.
 type node struct {
-	d      *Driver
-	index  int
-	name   string
-	open   func(ctx context.Context) (driver.Driver, error)
-	driver atomic.Pointer[driver.Driver] // nil until it was opened
-	turn   chan struct{}                 // has room for whoever opens or checks it
-	rest   atomic.Pointer[rest]          // nil if it could be reached the last time
+	d        *Driver
+	index    int
+	name     string
+	open     func(ctx context.Context) (driver.Driver, error)
+	driver   atomic.Pointer[driver.Driver] // nil until it was opened
+	checking chan struct{}                 // has room for one: whoever opens or checks it
+	rest     atomic.Pointer[rest]          // nil if it could be reached the last time
 
 	mu      sync.Mutex    // guards what follows
 	cause   error         // why it is not open
@@ -131,8 +131,8 @@ func (n *node) reached(err error) {
 // connect opens the node if it is not open, and checks it if it is a member. The error says why it cannot vote.
 func (n *node) connect(ctx context.Context) error {
 	select {
-	case n.turn <- struct{}{}:
-		defer func() { <-n.turn }()
+	case n.checking <- struct{}{}:
+		defer func() { <-n.checking }()
 	case <-ctx.Done():
 		return driver.Ended(ctx, false)
 	}
@@ -194,7 +194,7 @@ func (n *node) isTwin() bool {
 	return n.twin
 }
 
-// check asks a member who it is, and judges the answer. The caller has the turn.
+// check asks a member who it is, and judges the answer. The caller has checking.
 func (n *node) check(ctx context.Context, m Member) error {
 	n.mu.Lock()
 	n.sound = false

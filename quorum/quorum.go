@@ -78,16 +78,16 @@ type Driver struct {
 
 	judging sync.Mutex // held while a report is compared with those of other nodes
 
-	mu     sync.Mutex // guards what follows
-	ended  bool
-	tasks  sync.WaitGroup
-	lanes  map[lane]chan struct{} // closed when the last call in the lane is over
-	ghosts map[lane]ghost
-	held   map[string]*holding // claims that hold, by id
-	idle   int                 // goroutines that wait for another call to make
-	crowds map[string]int      // how many seem to want a name, as the power of two of the time within which they try
-	passed map[string]pass     // by name
-	told   map[string]next     // what a claim that has waited is to ask
+	mu         sync.Mutex // guards what follows
+	ended      bool
+	tasks      sync.WaitGroup
+	queues     map[nodeQueue]chan struct{} // closed when the last call in the queue is over
+	lateLeaves map[nodeQueue]lateLeave
+	held       map[string]*holding    // claims that hold, by id
+	idle       int                    // goroutines that wait for another call to make
+	contention map[string]int         // how many seem to want a name, as the power of two of the time within which they try
+	skipped    map[string]skippedLead // by name
+	told       map[string]next        // what a claim that has waited is to ask
 }
 
 // New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
@@ -100,13 +100,14 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	}
 	d := &Driver{
 		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
-		lanes: map[lane]chan struct{}{}, ghosts: map[lane]ghost{}, held: map[string]*holding{}, crowds: map[string]int{}, told: map[string]next{}, passed: map[string]pass{},
+		queues: map[nodeQueue]chan struct{}{}, lateLeaves: map[nodeQueue]lateLeave{}, held: map[string]*holding{},
+		contention: map[string]int{}, skipped: map[string]skippedLead{}, told: map[string]next{},
 	}
 	d.o.fill()
 	d.base, d.cancel = context.WithCancel(context.Background())
 	for i, n := range nodes {
 		d.all = append(d.all, i)
-		d.nodes = append(d.nodes, &node{d: d, index: i, name: n.Name, open: n.Open, turn: make(chan struct{}, 1)})
+		d.nodes = append(d.nodes, &node{d: d, index: i, name: n.Name, open: n.Open, checking: make(chan struct{}, 1)})
 		if n.Driver != nil {
 			d.nodes[i].use(n.Driver)
 		}
@@ -189,7 +190,7 @@ func (d *Driver) checks() {
 		case <-tick.C:
 		}
 		d.look()
-		d.forgetGhosts()
+		d.forgetLateLeaves()
 	}
 }
 

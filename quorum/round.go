@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -57,8 +56,8 @@ type round struct {
 // A question asks one node.
 type question func(ctx context.Context, n *node) (driver.Place, error)
 
-// ask puts a question to some nodes, or with nil to all, each in the lane of an id, so after what was asked for it before;
-// an empty id is no lane. The calls go on when the caller does not, until the time is over.
+// ask puts a question to some nodes, or with nil to all, each after what the node was asked before about this claim; an
+// empty id waits for nothing. The calls go on when the caller does not, until the time is over.
 func (d *Driver) ask(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,15 +108,15 @@ func (d *Driver) put(r *round, within time.Duration, id string, to []int, q ques
 	}
 	for _, i := range to {
 		n := d.nodes[i]
-		turn := d.enter(lane{id, i})
+		slot := d.queue(nodeQueue{id, i})
 		d.work(func() {
 			var v vote
-			if v.err = turn.wait(ctx); v.err == nil {
+			if v.err = slot.wait(ctx); v.err == nil {
 				v.place, v.err = q(ctx, n)
 			}
 			v.came = true
 			r.cast(i, v)
-			turn.end() // whoever is next in the lane may look at the vote
+			slot.end() // the next request of the queue may look at the vote
 		})
 	}
 	return nil
@@ -210,99 +209,5 @@ func (r *round) leave(seen []vote, late func(i int, v vote)) {
 	r.mu.Unlock()
 	for _, i := range between {
 		late(i, r.votes[i]) // it does not change any more
-	}
-}
-
-// A lane orders what one node is asked about one claim.
-type lane struct {
-	id   string
-	node int
-}
-
-// A turn is a place in a lane.
-type turn struct {
-	d      *Driver
-	lane   lane
-	before chan struct{} // closed when those before are over; nil if there are none
-	over   chan struct{}
-}
-
-// enter takes the next place in a lane. The caller holds mu.
-func (d *Driver) enter(l lane) turn {
-	if l.id == "" {
-		return turn{}
-	}
-	t := turn{d: d, lane: l, before: d.lanes[l], over: make(chan struct{})}
-	d.lanes[l] = t.over
-	return t
-}
-
-func (t *turn) wait(ctx context.Context) error {
-	if t.before == nil {
-		return nil
-	}
-	select {
-	case <-t.before:
-		return nil
-	case <-ctx.Done():
-		return driver.Unsent(driver.Unreachable(errors.New("an earlier request has no answer yet")))
-	}
-}
-
-// end lets the next one in the lane go on, when those before are over, which have a deadline of their own.
-func (t *turn) end() {
-	if t.d == nil {
-		return
-	}
-	if t.before != nil {
-		<-t.before
-	}
-	t.d.mu.Lock()
-	if t.d.lanes[t.lane] == t.over {
-		delete(t.d.lanes, t.lane)
-	}
-	t.d.mu.Unlock()
-	close(t.over)
-}
-
-// A ghost is a request to leave that was never answered, so that it may arrive yet. The claim gets another id on that
-// node then, or the ghost would take out what the claim has won in a later round.
-type ghost struct {
-	number int
-	at     time.Time
-}
-
-// haunted notes a ghost.
-func (d *Driver) haunted(id string, i int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ghosts[lane{id, i}] = ghost{d.ghosts[lane{id, i}].number + 1, time.Now()}
-}
-
-// as returns the claim as a node knows it.
-func (d *Driver) as(c *driver.Claim, i int) *driver.Claim {
-	d.mu.Lock()
-	g, haunted := d.ghosts[lane{c.ID, i}]
-	d.mu.Unlock()
-	if !haunted {
-		return c
-	}
-	return g.claim(c)
-}
-
-func (g *ghost) claim(c *driver.Claim) *driver.Claim {
-	other := *c
-	other.ID = fmt.Sprintf("%s-%d", c.ID, g.number)
-	return &other
-}
-
-// forgetGhosts forgets those whose claims are over, whatever arrives.
-func (d *Driver) forgetGhosts() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for l, g := range d.ghosts {
-		if h := d.held[l.id]; h == nil && time.Since(g.at) > 2*d.o.MaxTTL {
-			delete(d.ghosts, l)
-		}
 	}
 }

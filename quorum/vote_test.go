@@ -259,6 +259,56 @@ func TestLateDepartureHitsNothing(t *testing.T) {
 	})
 }
 
+// A claim that waits for longer than late requests are remembered keeps the ids that it has, however late they arrive.
+func TestVeryLateDepartureHitsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			drivers       []*memory.Driver
+			nodes, others []quorum.Node
+			inTheWay      = claim("late", "other")
+		)
+		inTheWay.TTL = time.Hour
+		for i := range 3 {
+			m := memory.New()
+			drivers = append(drivers, m)
+			nodes = append(nodes, quorum.Node{Name: fmt.Sprint("m", i), Driver: m})
+			others = append(others, quorum.Node{Name: fmt.Sprint("m", i), Driver: m.Store().Driver()})
+			if i > 0 {
+				inTheWay.Ticket = 0
+				holds(t, m.Store().Driver(), inTheWay)
+			}
+		}
+		o := &quorum.Options{Timeout: 100 * time.Millisecond}
+		d, err := quorum.New(t.Context(), nodes, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		other, err := quorum.New(t.Context(), others, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		c := claim("late", "waiter")
+		drivers[0].Inject(memory.Fault{Verb: memory.Leave, Before: 3 * time.Minute, Late: true})
+		begun := time.Now()
+		for time.Since(begun) < 170*time.Second {
+			if p, err := d.Enter(t.Context(), c); err != nil || p.Holds {
+				t.Fatalf("enter after %v = %+v, %v; want it to wait", time.Since(begun), p, err)
+			}
+			pass(4 * time.Second)
+		}
+		leaves(t, drivers[1].Store().Driver(), inTheWay)
+		holds(t, d, c) // on two of three
+		pass(3*time.Minute + time.Second - time.Since(begun))
+		leaves(t, drivers[2].Store().Driver(), inTheWay)
+		if p, err := other.Enter(t.Context(), claim("late", "second")); err != nil || p.Holds {
+			t.Errorf("another client enters with %+v, %v when the departure has arrived; want it to wait", p, err)
+		}
+		leaves(t, d, c)
+	})
+}
+
 func pass(d time.Duration) { <-time.NewTimer(d).C }
 
 // drained waits until no server has a claim.
