@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -26,6 +27,33 @@ func TestLockWithinOfAnUnreachableStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who waits in the queue of a store that is gone since is not told of a holder that was there before.
+func TestLockWithinOfAStoreThatWentAway(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		held := w.lock(b.Mutex("x"))
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err = a.Mutex("x").LockWithin(w.Context(), 8*time.Second)
+		}()
+		synctest.Wait()
+		if n := w.queued("x"); n != 2 {
+			w.Errorf("%d stand in the queue; want 2", n)
+		}
+		a.d.SetLink(memory.Refused)
+		<-done
+		if !errors.Is(err, stile.ErrUnreachable) || errors.Is(err, stile.ErrHeld) {
+			w.Errorf("got %v; want ErrUnreachable", err)
+		}
+		a.d.SetLink(memory.Up)
+		if err := held.Unlock(); err != nil {
+			w.Error(err)
+		}
+	})
 }
 
 // mute is a store that does not tell those who wait who is before them.

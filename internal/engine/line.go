@@ -54,10 +54,14 @@ func (e *Engine) lineOf(t *Terms) Slot {
 	return e.lines.Take(line{terms: *t, waiters: slab.Empty, free: slab.Empty, asking: None, current: None, deaf: Never})
 }
 
-// GiveUp takes a waiter out of its line, since its caller no longer waits. It returns what was in its way.
+// GiveUp takes a waiter out of its line, since its caller no longer waits. It returns what was in its way: the store, if
+// that has not answered since it told of somebody.
 func (e *Engine) GiveUp(now Time, w Slot) Verdict {
 	l := e.turns.At(w).in
 	v := e.inTheWay(l, now)
+	if a := e.lines.At(l).asking; a != None && e.claims.At(a).err != nil {
+		v = Verdict{Code: Unreachable, Err: e.claims.At(a).err}
+	}
 	e.leaveLine(w)
 	e.turns.Drop(w)
 	e.settle(now)
