@@ -4,36 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 )
-
-// stale reports whether the handle's file is there, left by a claim that no longer stands. One that stands is an error.
-func (sc *script) stale(ctx context.Context, c *stile.Client) (bool, error) {
-	h, err := readHandle(sc.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, usage("--handle %s: %w", sc.path, err)
-	}
-	q, err := c.Show(ctx, h.Name)
-	if err != nil {
-		return false, err
-	}
-	token, _ := strconv.ParseInt(h.Token, 10, 64)
-	if slices.ContainsFunc(q.Claims, func(claim stile.Claim) bool { return claim.Ticket != 0 && claim.Ticket == token-token%claimTokens }) {
-		return false, usage("%s is the handle of a claim on %q that still stands: release it with stile unlock, or give --handle another file",
-			sc.path, h.Name)
-	}
-	return true, nil
-}
-
-// claimTokens is how many tokens belong to one claim. Its ticket is the first.
-const claimTokens = 1 << 10
 
 // detach leaves the lease to whoever has the handle, and tells until when it can be trusted.
 func detach(ctx context.Context, c *stile.Client, lease *stile.Lease) (time.Time, stile.Handle, error) {
@@ -47,39 +22,50 @@ func detach(ctx context.Context, c *stile.Client, lease *stile.Lease) (time.Time
 	return sent.Add(trust), h, nil
 }
 
-// attach opens the store and takes up the claim that the handle names.
+// attach opens the store and takes up the claim of the grant.
 func (sc *script) attach(ctx context.Context) (*stile.Client, *stile.Lease, error) {
 	address, _, err := sc.address()
 	if err != nil {
 		return nil, nil, err
 	}
-	if sc.path == "" {
-		if sc.path, err = defaultHandle(address, sc.named); err != nil {
-			return nil, nil, err
-		}
-	}
-	file, err := readHandle(sc.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, usage("there is no handle %s: it was unlocked, or locked with another --handle, --url or user", sc.path)
-	case err != nil:
-		return nil, nil, usage("--handle %s: %w", sc.path, err)
-	case sc.named != "" && sc.named != file.Name:
-		return nil, nil, usage("%s is the handle of %q, not of %q", sc.path, file.Name, sc.named)
-	case file.Store != storeID(address):
-		return nil, nil, usage("%s is for the store %s, but --url or %s says %s", sc.path, file.Store, urlVariable, storeID(address))
-	}
-	h, err := file.handle()
+	m, err := sc.find(address)
 	if err != nil {
-		return nil, nil, usage("--handle %s: %w", sc.path, err)
+		return nil, nil, err
+	}
+	if sc.file, err = sc.read(address, m); err != nil {
+		return nil, nil, err
+	}
+	sc.path = m.path
+	h, err := sc.file.handle()
+	if err != nil {
+		return nil, nil, usage("--handle %s: %w", m.path, err)
 	}
 	c, err := sc.open(ctx, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	lease, err := c.Attach(ctx, h)
-	if err != nil {
-		return c, nil, err
+	return c, lease, err
+}
+
+// read reads the handle, and sees that it is that of the grant that is meant.
+func (sc *script) read(a *driver.Address, m meant) (*handleFile, error) {
+	file, err := readHandle(m.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, over("there is no handle %s: the grant was unlocked, or it was lost and its handle cleared away", m.path)
+	case err != nil:
+		return nil, usage("--handle %s: %w", m.path, err)
+	case sc.named != "" && sc.named != file.Name:
+		return nil, usage("%s is the handle of %q, not of %q", m.path, file.Name, sc.named)
+	case file.Store != storeID(a):
+		return nil, usage("%s is for the store %s, but --url or %s says %s", m.path, file.Store, urlVariable, storeID(a))
 	}
-	return c, lease, nil
+	if had, set, err := variable(a, file.Name); m.token == "" && set && err == nil && had.path == m.path {
+		m.token = had.token // this shell had a grant in that file
+	}
+	if m.token != "" && m.token != file.Token {
+		return nil, over("%s is the handle of another grant by now, with token %s: that with token %s is over", m.path, file.Token, m.token)
+	}
+	return file, nil
 }

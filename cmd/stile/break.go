@@ -121,3 +121,6 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim) {
 		"name", b.name, "ticket", strconv.FormatInt(claim.Ticket, 10), "state", stateOf(claim), "holder", claim.Holder.String(),
 		"by", by, "reason", b.reason)
 }
+
+// claimTokens is how many tokens belong to one claim. Its ticket is the first.
+const claimTokens = 1 << 10

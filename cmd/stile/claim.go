@@ -70,6 +70,43 @@ func (w *wish) lock(c *stile.Client, name string) *stile.Lock {
 	return l.With(stile.LockOptions{TTL: time.Duration(w.ttl), Owner: w.owner, Reason: w.reason})
 }
 
+// slack is what --wait 1m may last longer, if the store does not answer: twice this.
+const slack = 500 * time.Millisecond
+
+// open opens the store, for no longer than is to be waited, and says how much of the waiting is left then.
+func (w *wish) open(ctx context.Context, s *store, observer stile.Observer) (*stile.Client, error) {
+	if !w.waitSet {
+		return s.open(ctx, observer)
+	}
+	begun := time.Now()
+	within, cancel := context.WithTimeoutCause(ctx, time.Duration(w.wait)+slack, errSilentStore)
+	defer cancel()
+	c, err := s.open(within, observer)
+	if spent := time.Since(begun).Round(slack / 5); spent >= slack { // less is not worth a message with an odd time
+		w.wait = max(0, w.wait-duration(spent))
+	}
+	return c, err
+}
+
+var errSilentStore = &status{exitStore, errors.New("the store did not answer for as long as --wait allows")}
+
+// drop closes a client that has no lock, for no longer than --wait allows for.
+func (w *wish) drop(c *stile.Client) {
+	done := make(chan struct{})
+	go func() {
+		c.Close()
+		close(done)
+	}()
+	var late <-chan time.Time
+	if w.waitSet {
+		late = time.After(slack)
+	}
+	select {
+	case <-done:
+	case <-late: // what may be left in the store runs out
+	}
+}
+
 // take waits for the lock as long as is wanted.
 func (w *wish) take(ctx context.Context, c *stile.Client, name string) (*stile.Lease, error) {
 	var (

@@ -78,15 +78,14 @@ func (d *demo) run(ctx context.Context, s *store) error {
 		return &status{exitFailed, err}
 	}
 	defer os.RemoveAll(dir)
-	if s.url == "" && os.Getenv(urlVariable) == "" {
+	if url, err := s.choose(); err != nil {
+		return err
+	} else if url == defaultURL {
 		s.url = "sqlite://" + filepath.ToSlash(filepath.Join(dir, "locks.db"))
 	}
 	address, url, err := s.address()
 	if err != nil {
 		return err
-	}
-	if address.Scheme == "memory" {
-		return usage("memory:// keeps locks within one process, and the demonstration has %d; leave --url out", d.processes)
 	}
 	c, err := s.open(ctx, nil) // a store that cannot be used is found out before anything is sold
 	if err != nil {

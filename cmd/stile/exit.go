@@ -17,6 +17,7 @@ const (
 	exitFailed        = 1   // the demonstration oversold with a lock
 	exitUsage         = 64  // what was asked for can never be done
 	exitStore         = 69  // the store cannot be reached, or did not answer
+	exitOutput        = 74  // what there is to say cannot be written
 	exitHeld          = 75  // not acquired in time, or held
 	exitLost          = 79  // the lease was lost
 	exitNotExecutable = 126 // CMD cannot be executed
@@ -79,8 +80,10 @@ func classify(err error) (code int, hint string) {
 		return exitLost, "; others may hold the lock now: stile show " + name
 	case errors.Is(err, stile.ErrCapacity):
 		return exitUsage, "; say the same --of as the others do, or none: stile show " + name
-	case errors.Is(err, stile.ErrInvalid), errors.Is(err, stile.ErrUnsupported):
+	case errors.Is(err, stile.ErrInvalid), errors.Is(err, stile.ErrUnsupported), errors.Is(err, stile.ErrForeign):
 		return exitUsage, ""
+	case driver.OutcomeOf(err) == driver.OutcomeRefused && !errors.Is(err, stile.ErrUnreachable) && !errors.Is(err, stile.ErrClosed):
+		return exitUsage, "; the store will say so again: this is for whoever looks after the store of --url, or of STILE_URL"
 	case errors.Is(err, stile.ErrUnreachable), errors.Is(err, stile.ErrUnknown), errors.Is(err, context.DeadlineExceeded):
 		return exitStore, "; the store is the one of --url, or of STILE_URL"
 	}

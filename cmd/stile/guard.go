@@ -44,7 +44,8 @@ type program struct {
 	Path     string
 	Args     []string
 	Env      []string
-	Terminal bool // stdin is a terminal that CMD shall have
+	Secret   string // a file to remove when CMD has ended; "" for none
+	Terminal bool   // stdin is a terminal that CMD shall have
 }
 
 // News is what the guard tells stile.
@@ -65,6 +66,7 @@ type guard struct {
 	pid    int // CMD and its group; 0 before it runs
 	exited bool
 	gone   bool
+	secret string // a file to remove at the end
 }
 
 // runGuard is the guard's main.
@@ -81,6 +83,9 @@ func runGuard() {
 	g := &guard{out: gob.NewEncoder(os.NewFile(newsFD, "news"))}
 	g.tell(news{Ready: true})
 	g.watch(orders, children)
+	if g.secret != "" {
+		_ = os.Remove(g.secret)
+	}
 }
 
 // watch serves stile until it is gone, and CMD's group with it.
@@ -126,6 +131,7 @@ func (g *guard) watch(orders <-chan order, children <-chan os.Signal) {
 // start executes CMD in a process group of its own.
 func (g *guard) start(p *program) {
 	var err error
+	g.secret = p.Secret
 	g.pid, err = syscall.ForkExec(p.Path, p.Args, &syscall.ProcAttr{
 		Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: ofGroup(p.Terminal),
 	})

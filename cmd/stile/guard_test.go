@@ -145,7 +145,7 @@ func TestGuardKilled(t *testing.T) {
 // A guard that does nothing is not waited for.
 func TestGuardStopped(t *testing.T) {
 	u := newAccount(t)
-	p, pids := u.family("a", "--max-hold", "900ms")
+	p, pids := u.family("a", "--max-hold", "900ms", "--grace", "200ms")
 	if err := syscall.Kill(guardOf(t, pids), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

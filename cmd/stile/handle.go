@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -18,7 +15,7 @@ import (
 )
 
 // A handleFile names a claim that a script holds, between one call of stile and the next. Whoever can read it can release
-// the lock, so it is readable by its owner alone. It says which store it is for, without user and password.
+// the lock, so it is readable by its owner only. It says which store it is for, without user and password.
 type handleFile struct {
 	Stile     int      `json:"stile"` // version of this form
 	Store     string   `json:"store"`
@@ -58,25 +55,6 @@ func (h *handleFile) handle() (stile.Handle, error) {
 	}, nil
 }
 
-// defaultHandle returns where the handle of a name is kept if no file is given: a folder of this user that is gone after
-// a restart where there is one, else the state directory.
-func defaultHandle(a *driver.Address, name string) (string, error) {
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if !filepath.IsAbs(dir) {
-		if dir = os.Getenv("XDG_STATE_HOME"); !filepath.IsAbs(dir) {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return "", usage("no place for the handle, since there is no home directory: give --handle FILE")
-			}
-			dir = filepath.Join(home, ".local", "state")
-		}
-	}
-	sum := sha256.Sum256([]byte(storeID(a) + "\x00" + name))
-	readable := driver.EncodeName(name)
-	readable = strings.TrimLeft(readable[:min(len(readable), 100)], ".")
-	return filepath.Join(dir, "stile", readable+"-"+hex.EncodeToString(sum[:8])+".handle"), nil
-}
-
 // errNoHandle says that there is a file, but not a handle.
 var errNoHandle = errors.New("it is not a handle of stile lock")
 
@@ -93,24 +71,30 @@ func readHandle(path string) (*handleFile, error) {
 	return h, nil
 }
 
-// checkHandlePath tells, before a lock is waited for, why its handle cannot be written.
+// checkHandlePath tells, before a lock is waited for, why its handle cannot be written. A file that is there is never
+// replaced: a slow script may yet act on it, and would then act on this grant.
 func checkHandlePath(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return usage("the handle cannot be written: %w", err)
 	}
-	if _, err := readHandle(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	h, err := readHandle(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return usage("--handle %s: there is such a file, and %w; give another", path, err)
 	}
-	return nil
+	return usage("%s is the handle of another grant of %q: unlock it, or remove the file if its script has ended, or give --handle another file",
+		path, h.Name)
 }
 
-// write puts the handle in place, whole or not at all. Unless it may replace, a file that is there is an error.
-func (h *handleFile) write(path string, replace bool) error {
+// write puts the handle in place, whole or not at all. A file that is there is an error.
+func (h *handleFile) write(path string) error {
 	text, err := json.MarshalIndent(h, "", "  ")
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".handle-*") // readable by its owner alone
+	f, err := os.CreateTemp(filepath.Dir(path), ".handle-*") // readable by its owner only
 	if err != nil {
 		return err
 	}
@@ -118,9 +102,6 @@ func (h *handleFile) write(path string, replace bool) error {
 	_, err = f.Write(append(text, '\n'))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
-	}
-	if replace {
-		return os.Rename(f.Name(), path)
 	}
 	return os.Link(f.Name(), path)
 }

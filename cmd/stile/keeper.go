@@ -20,7 +20,7 @@ type keeper struct {
 	terminal *terminal // nil if CMD does not get one
 	grace    time.Duration
 	lead     time.Duration // what killing takes, with room to spare
-	limit    time.Duration // end of --max-hold; 0 if there is none
+	limit    time.Duration // when --max-hold is over and CMD gets SIGTERM; 0 if there is none
 
 	end    time.Duration // when the group is to be killed
 	killAt time.Duration // when SIGTERM has had its time; 0 before that was sent
@@ -38,9 +38,6 @@ func leadFor(ttl time.Duration) time.Duration {
 func (k *keeper) update() {
 	now := boottime.Now() // before the deadline is read: an error is on the safe side
 	end := now + time.Until(k.lease.Deadline()) - k.lead
-	if k.limit != 0 {
-		end = min(end, k.limit-k.lead)
-	}
 	if end > k.end {
 		k.end = end
 		k.child.allow(end)
@@ -94,12 +91,16 @@ func (k *keeper) look(events *events) time.Duration {
 		return k.killed + k.lead/2
 	case k.killAt != 0:
 		return min(k.end, k.killAt)
+	case k.limit != 0 && now >= k.limit:
+		k.fail(errHeldLong)
+		k.term(now)
+		return min(k.end, k.killAt)
 	case now >= k.end-k.grace:
 		k.fail(k.ending(events))
 		k.term(now)
 		return min(k.end, k.killAt)
 	}
-	return k.end - k.grace
+	return min(k.end-k.grace, positive(k.limit))
 }
 
 // heed takes what the guard tells.
@@ -139,9 +140,6 @@ func (k *keeper) fail(err error) {
 
 // ending says why the end has come.
 func (k *keeper) ending(events *events) error {
-	if k.limit != 0 && k.end == k.limit-k.lead {
-		return errHeldLong
-	}
 	if err := k.lease.Check(); err != nil {
 		return bare(err)
 	}

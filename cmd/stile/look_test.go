@@ -49,7 +49,7 @@ func TestLookingAtShardsMakesNothing(t *testing.T) {
 		t.Errorf("the folder of the missing files: %v; want it missing yet", err)
 	}
 	for _, url := range urls {
-		u.must("--url", url, "lock", "x")
+		u.lock("x", "--url", url)
 		if got := u.must("--url", url, "ls"); !strings.Contains(got, "x") {
 			t.Errorf("ls with --url %s says %q; want x", url, got)
 		}

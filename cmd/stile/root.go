@@ -19,9 +19,10 @@ state directory, which needs no server. Examples of URLs:
   rediss://user:password@host        redis+sentinel://h1,h2/primary
 
 Exit status: that of CMD, or
-  64  bad usage                      79  the lock was lost while CMD ran
+  64  bad usage                      79  the lock was lost, or the grant is over
   69  the store is unreachable      126  CMD cannot be executed
-  75  not acquired in time, or held 127  CMD cannot be found`
+  74  the answer cannot be written  127  CMD cannot be found
+  75  not acquired in time, or held`
 
 // newRoot returns the command with all that it can do.
 func newRoot() *cobra.Command {
@@ -31,6 +32,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
 	}
 	root.PersistentFlags().StringVar(&s.url, "url", "", "the store (default: STILE_URL, else SQLite in your state directory)")
+	s.flag = root.PersistentFlags().Lookup("url")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
 	root.AddCommand(
 		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s), newLs(s), newShow(s), newWatch(s), newBreak(s), newMigrate(s), newDemo(s), newVersion(),

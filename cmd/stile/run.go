@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
 )
 
@@ -20,7 +20,7 @@ const runLong = `Holds the lock NAME while CMD runs, and ends as CMD does.
 
 CMD gets stdin, stdout and stderr, and in its environment STILE_NAME, STILE_TOKEN
 (a number that rises from holder to holder of the name) and STILE_DEADLINE (until when
-the lock can be trusted if it is not renewed). It does not get STILE_URL.
+the lock can be trusted if it is not renewed). A stile in CMD has the same store.
 
 CMD runs in a process group of its own. Signals that stile gets are passed on to
 the group. When CMD ends, what it left running in the group is ended too, with
@@ -62,7 +62,7 @@ func newRun(s *store) *cobra.Command {
 
 func (r *runner) flags(f *pflag.FlagSet) {
 	r.wish.flags(f)
-	f.Var(&r.maxHold, "max-hold", "end CMD after this long, and exit with 79 (default: never)")
+	f.Var(&r.maxHold, "max-hold", "end CMD after this long with SIGTERM, and exit with 79 (default: never)")
 	f.Var(&r.grace, "grace", "time between SIGTERM and SIGKILL (default: 5s, or less with a short --ttl)")
 	f.Var(&r.atLeast, "at-least", "keep the lock taken until at least this long after it was acquired")
 }
@@ -80,20 +80,14 @@ func (r *runner) check(cmd *cobra.Command) error {
 	if err := r.wish.check(cmd.Flags()); err != nil {
 		return err
 	}
-	most, of := r.ttl, "--ttl"
-	if cmd.Flags().Changed("max-hold") {
-		if r.maxHold == 0 {
-			return usage("--max-hold 0 leaves CMD no time; leave it out for no limit")
-		}
-		if r.maxHold < most {
-			most, of = r.maxHold, "--max-hold"
-		}
+	if cmd.Flags().Changed("max-hold") && r.maxHold == 0 {
+		return usage("--max-hold 0 leaves CMD no time; leave it out for no limit")
 	}
 	if !cmd.Flags().Changed("grace") {
-		r.grace = min(duration(defaultGrace), most/3)
+		r.grace = min(duration(defaultGrace), r.ttl/3)
 	}
-	if r.grace > most/2 {
-		return usage("--grace %v is too long: with %s %v it can be at most %v", &r.grace, of, &most, time.Duration(most/2))
+	if r.grace > r.ttl/2 {
+		return usage("--grace %v is too long: with --ttl %v it can be at most %v", &r.grace, &r.ttl, time.Duration(r.ttl/2))
 	}
 	return nil
 }
@@ -106,6 +100,13 @@ func (r *runner) run(ctx context.Context, s *store, name string, argv []string) 
 	}
 	if r.reason == "" {
 		r.reason = printable(baseName(argv[0]))
+	}
+	address, _, err := s.address()
+	if err != nil {
+		return err
+	}
+	if err := r.conflict(address, name); err != nil {
+		return err
 	}
 	c, err := newChild()
 	if err != nil {
@@ -129,7 +130,7 @@ func (r *runner) run(ctx context.Context, s *store, name string, argv []string) 
 	}
 	k := &keeper{
 		lease: lease, child: c, terminal: foreground(), grace: time.Duration(r.grace),
-		lead: leadFor(min(time.Duration(r.ttl), positive(time.Duration(r.maxHold)))),
+		lead: leadFor(time.Duration(r.ttl)),
 	}
 	deadline := lease.Deadline()
 	if r.maxHold != 0 {
@@ -139,7 +140,15 @@ func (r *runner) run(ctx context.Context, s *store, name string, argv []string) 
 		}
 	}
 	k.update()
-	if err := c.run(&program{Path: path, Args: argv, Env: r.environment(lease, deadline), Terminal: k.terminal != nil}, k.end); err != nil {
+	env, secret, err := s.environ()
+	if err != nil {
+		return errors.Join(err, lease.Unlock())
+	}
+	if secret != "" {
+		defer os.Remove(secret) // the guard has removed it, unless that was killed
+	}
+	env = append(env, r.tell(address, lease, deadline)...)
+	if err := c.run(&program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal != nil}, k.end); err != nil {
 		k.terminal.takeBack()
 		return errors.Join(err, lease.Unlock())
 	}
@@ -160,13 +169,14 @@ func positive(d time.Duration) time.Duration {
 // acquire opens the store and waits for the lock, and for a lease of full length: a lock that was handed over comes with
 // a short one, which is renewed at once.
 func (r *runner) acquire(ctx context.Context, s *store, e *events, name string) (*stile.Client, *stile.Lease, error) {
-	client, err := s.open(ctx, e.observe)
+	client, err := r.open(ctx, s, e.observe)
 	if err != nil {
 		return nil, nil, err
 	}
 	lease, err := r.take(ctx, client, name)
 	if err != nil {
-		return client, nil, err
+		r.drop(client)
+		return nil, nil, err
 	}
 	for time.Until(lease.Deadline()) < time.Duration(r.grace+r.ttl/10) {
 		select {
@@ -204,18 +214,18 @@ func (r *runner) ended(k *keeper, released error) error {
 	return nil
 }
 
-// environment returns that of CMD.
-func (r *runner) environment(lease *stile.Lease, deadline time.Time) []string {
-	ours := []string{"STILE_NAME", "STILE_TOKEN", "STILE_DEADLINE", "STILE_VALUE", urlVariable}
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		key, _, _ := strings.Cut(v, "=")
-		return slices.Contains(ours, key)
-	})
-	env = append(env,
-		"STILE_NAME="+lease.Name(),
-		"STILE_TOKEN="+strconv.FormatInt(lease.Token(), 10),
-		"STILE_DEADLINE="+stamp(deadline),
-	)
+// tell returns the variables that tell CMD what it has.
+func (r *runner) tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {
+	held := []string{r.hold(a, lease.Name()).String()}
+	for _, h := range heldLocks() {
+		held = append(held, h.String())
+	}
+	env := []string{
+		"STILE_NAME=" + lease.Name(),
+		"STILE_TOKEN=" + strconv.FormatInt(lease.Token(), 10),
+		"STILE_DEADLINE=" + stamp(deadline),
+		heldVariable + "=" + strings.Join(held, " "),
+	}
 	if r.candidate {
 		env = append(env, "STILE_VALUE="+r.value)
 	}

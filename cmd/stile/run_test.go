@@ -86,7 +86,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"run", "a", "--of", "0", "--", "true"}, 64, `stile: lock "a": invalid number of permits 0: it must be from 1 to `},
 		{[]string{"run", "a", "--read", "--of", "3", "--", "true"}, 64, "stile: --read does not go with --permits and --of"},
 		{[]string{"run", "a", "--ttl", "9s", "--grace", "5s", "--", "true"}, 64, "stile: --grace 5s is too long: with --ttl 9s it can be at most 4.5s\n"},
-		{[]string{"run", "a", "--max-hold", "4s", "--grace", "3s", "--", "true"}, 64, "stile: --grace 3s is too long: with --max-hold 4s it can be at most 2s\n"},
+		{[]string{"run", "a", "--ttl", "4s", "--grace", "3s", "--", "true"}, 64, "stile: --grace 3s is too long: with --ttl 4s it can be at most 2s\n"},
 		{[]string{"run", "a", "--max-hold", "0s", "--", "true"}, 64, "stile: --max-hold 0 leaves CMD no time"},
 		{[]string{"run", "", "--", "true"}, 64, `stile: lock "": invalid name: the name is empty`},
 		{[]string{"run", strings.Repeat("x", 256), "--", "true"}, 64, `stile: lock "` + strings.Repeat("x", 256) + `": invalid name: the name is 256 bytes long; the limit is 255`},
@@ -95,7 +95,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"show"}, 64, "stile: stile show needs one NAME, and got 0"},
 		{[]string{"show", "a\x1b[2J"}, 64, `stile: show "a\x1b[2J": invalid name: the name has control character U+001B at position 1`},
 		{[]string{"ls", "a", "b"}, 64, "stile: stile ls takes one PREFIX at most, and got 2"},
-		{[]string{"unlock", "nothing"}, 64, "stile: there is no handle "},
+		{[]string{"unlock", "nothing"}, 64, "stile: which grant of \"nothing\"? STILE_GRANT_NOTHING_"},
 		{[]string{"renew"}, 64, "stile: stile renew needs NAME or --handle FILE"},
 		{[]string{"break", "held", "--yes"}, 64, "stile: stile break needs --reason TEXT"},
 		{[]string{"break", "held", "--reason", "x"}, 64, "stile: stile break asks on a terminal, and stdin is none"},
@@ -152,8 +152,8 @@ func TestEnvironmentOfCommand(t *testing.T) {
 	if left := deadline.Sub(before); err != nil || left < 20*time.Second || left > 31*time.Second || !strings.Contains(env["STILE_DEADLINE"], ".") {
 		t.Errorf("STILE_DEADLINE=%q, %v from now: %v", env["STILE_DEADLINE"], left, err)
 	}
-	if url, ok := env[urlVariable]; ok {
-		t.Errorf("CMD got %s=%s", urlVariable, url)
+	if url, want := env[urlVariable], "sqlite://"+u.home+"/other.db"; url != want {
+		t.Errorf("CMD got %s=%s; want %s", urlVariable, url, want)
 	}
 	second, err := strconv.ParseInt(strings.TrimSpace(u.must("run", "a name", "--", "printenv", "STILE_TOKEN")), 10, 64)
 	if err != nil || second <= first {
@@ -269,7 +269,7 @@ func TestLeftoversAreEnded(t *testing.T) {
 
 func TestMaxHold(t *testing.T) {
 	u := newAccount(t)
-	p, pids := u.family("a", "--max-hold", "900ms")
+	p, pids := u.family("a", "--max-hold", "900ms", "--grace", "200ms")
 	if got := p.wait(); got != 79 || !strings.Contains(p.stderr.String(), "held for as long as --max-hold allows") {
 		t.Errorf("status %d, %s", got, p.stderr)
 	}
@@ -280,6 +280,22 @@ func TestMaxHold(t *testing.T) {
 	}
 	if got := u.show("a").Claims; len(got) != 0 {
 		t.Errorf("the lock is still taken: %+v", got)
+	}
+}
+
+// CMD has all of --max-hold to itself, and then --grace to end.
+func TestMaxHoldIsNotCutShort(t *testing.T) {
+	u := newAccount(t)
+	begin := time.Now()
+	p := u.start("run", "a", "--max-hold", "2s", "--grace", "5s", "--", "bash", "-c", `trap 'sleep 0.3; echo saved; exit 3' TERM; while :; do sleep 0.05; done`)
+	if got := p.line(); got != "saved" {
+		t.Errorf("CMD said %q", got)
+	}
+	if took := time.Since(begin); took < 2*time.Second {
+		t.Errorf("CMD was told to end after %v; want it to have 2s", took)
+	}
+	if got := p.wait(); got != 79 || !strings.Contains(p.stderr.String(), "held for as long as --max-hold allows") {
+		t.Errorf("status %d, %s", got, p.stderr)
 	}
 }
 

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,15 +27,19 @@ Prints lines that a shell can evaluate:
   token=1873914880000        a number that rises from holder to holder of the name
   deadline=2026-01-31T12:00:00.000Z    until when the lock can be trusted
   handle=/run/user/1000/stile/…        the file that names the claim
+  export STILE_GRANT_…=…     by which renew NAME and unlock NAME know this grant
 
 The handle lets its reader release the lock; only its owner can read it.`
 
 // A script is one call of lock, renew or unlock.
 type script struct {
 	*store
-	path  string // of the handle
-	json  bool
-	named string // NAME, if given
+	path     string // of the handle
+	json     bool
+	named    string // NAME, if given
+	token    string // of the grant, if given
+	tokenSet bool
+	file     *handleFile // what is in the handle
 }
 
 func newLock(s *store) *cobra.Command {
@@ -51,48 +58,73 @@ func newLock(s *store) *cobra.Command {
 		},
 	}
 	w.flags(cmd.Flags())
-	sc.flags(cmd)
+	cmd.Flags().StringVar(&sc.path, "handle", "", "the file that is to name the claim, which must not exist (default: one in your runtime directory)")
+	sc.jsonFlag(cmd)
 	return cmd
 }
+
+const whichGrant = `It acts on one grant: the one that this shell took, which is in the variable that
+stile lock printed, or that of --token or --handle. It never acts on whoever has
+NAME now. If the grant is over, it exits with 79 and touches nothing.`
 
 func newRenew(s *store) *cobra.Command {
 	sc := &script{store: s}
 	cmd := &cobra.Command{
-		Use: "renew [NAME] [--handle FILE]", Short: "Renew a lock that stile lock took",
-		Long: "Renews the lock for its whole ttl from now on, and prints what stile lock prints.\n" +
-			"Exits with 79 if it was lost.",
+		Use: "renew [NAME] [--token TOKEN | --handle FILE]", Short: "Renew a lock that stile lock took",
+		Long:              "Renews the lock for its whole ttl from now on, and prints what stile lock prints.\n" + whichGrant,
 		Args:              sc.maybeName,
 		ValidArgsFunction: completeNames(s),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return sc.renew(cmd.Context(), cmd.OutOrStdout()) },
 	}
-	sc.flags(cmd)
+	sc.grantFlags(cmd)
+	sc.jsonFlag(cmd)
 	return cmd
 }
 
 func newUnlock(s *store) *cobra.Command {
 	sc := &script{store: s}
 	cmd := &cobra.Command{
-		Use: "unlock [NAME] [--handle FILE]", Short: "Release a lock that stile lock took",
-		Long:              "Releases the lock and removes its handle. Exits with 79 if it was lost before.",
+		Use: "unlock [NAME] [--token TOKEN | --handle FILE]", Short: "Release a lock that stile lock took",
+		Long:              "Releases the lock and removes its handle.\n" + whichGrant,
 		Args:              sc.maybeName,
 		ValidArgsFunction: completeNames(s),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return sc.unlock(cmd.Context()) },
 	}
-	cmd.Flags().StringVar(&sc.path, "handle", "", "the file that stile lock wrote (default: that of NAME)")
+	sc.grantFlags(cmd)
 	return cmd
 }
 
-func (sc *script) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&sc.path, "handle", "", "the file that names the claim (default: one for NAME in your runtime directory)")
+func (sc *script) grantFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&sc.path, "handle", "", "the file that stile lock wrote")
+	cmd.Flags().StringVar(&sc.token, "token", "", "the token that stile lock printed")
+}
+
+func (sc *script) jsonFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&sc.json, "json", false, "print one JSON value")
 }
 
 func (sc *script) maybeName(cmd *cobra.Command, args []string) error {
+	handle := cmd.Flags().Changed("handle")
+	sc.tokenSet = cmd.Flags().Changed("token")
 	switch {
-	case len(args) > 1, len(args) == 0 && sc.path == "":
+	case handle && sc.path == "":
+		return usage("--handle is empty: it is the file that stile lock wrote")
+	case strings.Contains(sc.path, "://"):
+		return usage("--handle %s is a URL: it is the file that stile lock wrote", sc.path)
+	case sc.tokenSet && sc.token == "":
+		return usage("--token is empty: it is the number that stile lock printed")
+	case handle && sc.tokenSet:
+		return usage("--handle names a grant, and so does --token: give one of them")
+	case len(args) > 1, len(args) == 0 && !handle:
 		return usage("stile %s needs NAME or --handle FILE; as in: stile %s nightly", cmd.Name(), cmd.Name())
-	case len(args) == 1:
+	case handle:
+		sc.path = absolute(sc.path)
+	}
+	if len(args) == 1 {
 		sc.named = args[0]
+		if err := driver.CheckName(sc.named); err != nil {
+			return usage("NAME: %w", err)
+		}
 	}
 	return nil
 }
@@ -106,44 +138,90 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	if err := driver.CheckName(sc.named); err != nil {
 		return usage("NAME: %w", err)
 	}
-	if sc.path == "" {
-		if sc.path, err = defaultHandle(address, sc.named); err != nil {
-			return err
-		}
+	if out == io.Writer(os.Stdout) && closed(os.Stdout) {
+		return usage("stdout is closed, so nobody would hear of the lock")
 	}
-	if err := checkHandlePath(sc.path); err != nil {
+	if err := w.conflict(address, sc.named); err != nil {
+		return err
+	}
+	dir, err := sc.prepare()
+	if err != nil {
 		return err
 	}
 	ctx, stop := untilSignal(ctx, listen(ending))
 	defer stop()
-	c, err := sc.open(ctx, nil)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write
+	c, err := w.open(ctx, sc.store, nil)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer w.drop(c)
+	if t := c.Traits(); t.Bound || t.Pinned {
+		return usage("%s: a lock ends with the process that took it in %s, so stile lock cannot leave it taken: use stile run", address, t.Store)
+	}
 	lease, err := w.take(ctx, c, sc.named)
 	if err != nil {
 		return err
-	}
-	old, err := sc.stale(ctx, c)
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return errors.Join(err, lease.Unlock())
 	}
 	deadline, h, err := detach(ctx, c, lease)
 	if err != nil {
 		return errors.Join(err, lease.Unlock())
 	}
-	if err := handleOf(address, h).write(sc.path, old); err != nil {
-		if again, e := c.Attach(context.WithoutCancel(ctx), h); e == nil {
-			e = again.Unlock()
-			err = errors.Join(err, e)
-		}
-		return usage("the handle cannot be written, so the lock was released: %w", err)
+	sc.file = handleOf(address, h)
+	if sc.path == "" {
+		sc.path = handlePath(dir, address, sc.file)
 	}
-	return sc.print(out, h, deadline)
+	if err := sc.file.write(sc.path); err != nil {
+		return errors.Join(usage("the handle cannot be written, so the lock was released: %w", err), release(ctx, c, h))
+	}
+	if err := context.Cause(ctx); err != nil {
+		return sc.giveBack(ctx, c, h, err)
+	}
+	if err := sc.print(out, address, deadline); err != nil {
+		return sc.giveBack(ctx, c, h, &status{exitOutput, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)})
+	}
+	return nil
+}
+
+// prepare sees to it, before a lock is waited for, that its handle can be written, and returns the folder for it.
+func (sc *script) prepare() (dir string, err error) {
+	switch {
+	case strings.Contains(sc.path, "://"):
+		return "", usage("--handle %s is a URL: it is the file to be written", sc.path)
+	case sc.path != "":
+		sc.path = absolute(sc.path)
+		return "", checkHandlePath(sc.path)
+	}
+	if dir, err = handleDir(); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", usage("the handle cannot be written: %w; give --handle FILE", err)
+	}
+	clearGrants()
+	return dir, nil
+}
+
+// absolute returns a path that means the same in another folder.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// giveBack releases a lock that nobody will hear of.
+func (sc *script) giveBack(ctx context.Context, c *stile.Client, h stile.Handle, why error) error {
+	return errors.Join(why, release(ctx, c, h), sc.file.remove(sc.path))
+}
+
+// release releases a lock that was left taken, also when a signal has ended ctx.
+func release(ctx context.Context, c *stile.Client, h stile.Handle) error {
+	lease, err := c.Attach(context.WithoutCancel(ctx), h)
+	if err != nil {
+		return err
+	}
+	return lease.Unlock()
 }
 
 func (sc *script) renew(ctx context.Context, out io.Writer) error {
@@ -154,11 +232,17 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	deadline, h, err := detach(ctx, c, lease)
+	deadline, _, err := detach(ctx, c, lease)
 	if err != nil {
 		return err
 	}
-	return sc.print(out, h, deadline)
+	now := time.Now()
+	_ = os.Chtimes(sc.path, now, now) // if not, the handle is cleared away sooner
+	address, _, err := sc.address()
+	if err != nil {
+		return err
+	}
+	return sc.print(out, address, deadline)
 }
 
 // unlock releases the lock. A handle whose claim is gone is of no more use, and goes too.
@@ -170,23 +254,26 @@ func (sc *script) unlock(ctx context.Context) error {
 	if err == nil {
 		err = lease.Unlock()
 	}
-	if err == nil || errors.Is(err, stile.ErrLost) {
-		err = errors.Join(err, os.Remove(sc.path))
+	if sc.file != nil && (err == nil || errors.Is(err, stile.ErrLost)) {
+		err = errors.Join(err, sc.file.remove(sc.path))
 	}
 	return err
 }
 
 // print tells a script what it has.
-func (sc *script) print(out io.Writer, h stile.Handle, deadline time.Time) error {
-	token := strconv.FormatInt(h.Token, 10)
+func (sc *script) print(out io.Writer, a *driver.Address, deadline time.Time) error {
+	m := meant{sc.path, sc.file.Token}
+	name := grantVariable(a, sc.file.Name)
 	if sc.json {
 		return writeJSON(out, struct {
 			Name     string `json:"name"`
 			Token    string `json:"token"`
 			Deadline string `json:"deadline"`
 			Handle   string `json:"handle"`
-		}{h.Name, token, stamp(deadline), sc.path}, "")
+			Variable string `json:"variable"`
+			Grant    string `json:"grant"`
+		}{sc.file.Name, m.token, stamp(deadline), sc.path, name, m.String()}, "")
 	}
-	_, err := fmt.Fprintf(out, "token=%s\ndeadline=%s\nhandle=%s\n", token, stamp(deadline), quoted(sc.path))
+	_, err := fmt.Fprintf(out, "token=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", m.token, stamp(deadline), quoted(sc.path), name, quoted(m.String()))
 	return err
 }

@@ -48,6 +48,7 @@ func steady(text string) string {
 		{`"host": ?` + regexp.QuoteMeta(strconv.Quote(host)), `"host": "HOST"`},
 		{`"(at|deadline)": ?"20[0-9-]+T[0-9:]+\.[0-9]{3}Z"`, `"$1": "TIME"`},
 		{`"handle": ?"/[^"]+\.handle"`, `"handle": "FILE"`},
+		{`"grant": ?"[0-9]+@/[^"]+\.handle"`, `"grant": "TOKEN@FILE"`},
 	} {
 		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.to)
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
 	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
@@ -22,30 +25,75 @@ import (
 	_ "github.com/stilelock/stile/zookeeper"
 )
 
-// urlVariable names the store in the environment. CMD does not get it.
-const urlVariable = "STILE_URL"
+// The environment names the store in urlVariable, or in urlFileVariable a file with its URL: CMD gets that for a --url
+// with a password.
+const (
+	urlVariable     = "STILE_URL"
+	urlFileVariable = "STILE_URL_FILE"
+)
 
 // defaultURL is the SQLite file in the user's state directory.
 const defaultURL = "sqlite://"
 
 // A store is where the locks are kept: the --url of the command line, or STILE_URL, or the default.
-type store struct{ url string }
+type store struct {
+	url  string
+	flag *pflag.Flag // --url
+
+	warned bool // that the password can be read
+}
+
+// given reports whether the store is that of --url.
+func (s *store) given() bool { return s.url != "" || s.flag != nil && s.flag.Changed }
+
+// choose returns the store's URL. One that is set but empty is an error: a script whose variable is empty by mistake
+// would lock where nobody else does.
+func (s *store) choose() (string, error) {
+	if s.given() {
+		if s.url == "" {
+			return "", usage("--url is empty: it is the URL of a store; leave it out for %s, or for the default store", urlVariable)
+		}
+		return s.url, nil
+	}
+	if url, set := os.LookupEnv(urlVariable); set {
+		if url == "" {
+			return "", usage("%s is set, but empty: it is the URL of a store; unset it for the default store", urlVariable)
+		}
+		return url, nil
+	}
+	path, set := os.LookupEnv(urlFileVariable)
+	if !set {
+		return defaultURL, nil
+	}
+	text, err := os.ReadFile(path)
+	switch {
+	case path == "":
+		return "", usage("%s is set, but empty: it is a file with the URL of a store; unset it for the default store", urlFileVariable)
+	case errors.Is(err, fs.ErrNotExist):
+		return "", usage("%s: there is no %s, which a stile run makes for CMD, and removes when CMD ends", urlFileVariable, path)
+	case err != nil:
+		return "", usage("%s: %w", urlFileVariable, err)
+	case strings.TrimSpace(string(text)) == "":
+		return "", usage("%s: %s is empty", urlFileVariable, path)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
 
 // address returns the store's URL, taken apart. Its password is kept out of all that is said from now on.
 func (s *store) address() (*driver.Address, string, error) {
-	url, fromFlag := s.url, s.url != ""
-	if !fromFlag {
-		url = os.Getenv(urlVariable)
-	}
-	if url == "" {
-		url = defaultURL
+	url, err := s.choose()
+	if err != nil {
+		return nil, "", err
 	}
 	a, err := driver.ParseAddress(url)
 	if err != nil {
 		return nil, "", usage("%w", err)
 	}
-	passwords := hide(a, url)
-	if fromFlag && passwords {
+	if a.Scheme == "memory" {
+		return nil, "", usage("memory:// keeps locks within one process, so a command locks nothing in it; leave --url out for a file on this machine")
+	}
+	if hide(a, url) && s.given() && !s.warned {
+		s.warned = true
 		warn("warning: everybody on this machine can read the password in --url; put the URL into %s instead", urlVariable)
 	}
 	return a, url, nil
@@ -107,10 +155,12 @@ func wrapOpen(a *driver.Address, err error) error { return fmt.Errorf("%s: %w", 
 // whether there is one.
 func hide(a *driver.Address, url string) bool {
 	keepSecret(a.Password, rawPassword(url))
-	for _, parameter := range []string{"sentinel_password", "password"} {
-		keepSecret(a.Param(parameter, ""))
-	}
 	found := a.Password != ""
+	for _, parameter := range []string{"sentinel_password", "password"} {
+		secret := a.Param(parameter, "")
+		keepSecret(secret)
+		found = found || secret != ""
+	}
 	for entry := range strings.SplitSeq(a.Param("stores", "")+";"+a.Param("previous", ""), ";") {
 		_, within, _ := strings.Cut(entry, "=")
 		if store, err := driver.ParseAddress(within); err == nil {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// heldVariable tells CMD, and the stile in it, which locks its ancestors hold while it runs: whoever waits for one of them
+// in CMD waits for ever, since its holder waits for CMD.
+const heldVariable = "STILE_HELD"
+
+// A held lock is one entry of the variable: the key of the name in its store, how it is held, and by which process.
+type heldLock struct {
+	key     string
+	weight  int64
+	of      int64
+	process int
+}
+
+func (h heldLock) String() string {
+	return fmt.Sprintf("%s:%d:%d:%d", h.key, h.weight, h.of, h.process)
+}
+
+// heldLocks returns those of this process's ancestors. What is not an entry is passed over.
+func heldLocks() (list []heldLock) {
+	for text := range strings.FieldsSeq(os.Getenv(heldVariable)) {
+		parts := strings.Split(text, ":")
+		if len(parts) != 4 {
+			continue
+		}
+		weight, err1 := strconv.ParseInt(parts[1], 10, 64)
+		of, err2 := strconv.ParseInt(parts[2], 10, 64)
+		process, err3 := strconv.Atoi(parts[3])
+		if err1 == nil && err2 == nil && err3 == nil && isAncestor(process) {
+			list = append(list, heldLock{parts[0], weight, of, process})
+		}
+	}
+	return list
+}
+
+// hold returns the lock that is wanted as an entry of the variable.
+func (w *wish) hold(a *driver.Address, name string) heldLock {
+	h := heldLock{key: nameKey(a, name), weight: driver.All, of: driver.All, process: os.Getpid()}
+	switch {
+	case w.read:
+		h.weight = 1
+	case w.ofSet:
+		h.weight, h.of = int64(w.permits), int64(w.of)
+	}
+	return h
+}
+
+// conflict returns an error if the lock that is wanted cannot be had before an ancestor has ended.
+func (w *wish) conflict(a *driver.Address, name string) error {
+	want := w.hold(a, name)
+	sum := want.weight
+	for _, h := range heldLocks() {
+		if h.key != want.key {
+			continue
+		}
+		if sum += h.weight; sum > want.of {
+			return usage("this command runs under a stile run that holds %q (process %d) and waits for it to end: it cannot have the lock too; leave out one of the two",
+				name, h.process)
+		}
+	}
+	return nil
+}
+
+// isAncestor reports whether a process is one of those that started this one, as far as the system tells.
+func isAncestor(process int) bool {
+	for pid := os.Getppid(); pid > 1; {
+		if pid == process {
+			return true
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return alive(process) // there is no /proc: it lives, at least
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			return false
+		}
+		if pid, err = strconv.Atoi(fields[1]); err != nil {
+			return false
+		}
+	}
+	return false
+}
