@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/stilelock/stile/internal/nearest"
 )
 
 // An Address is a store's URL, taken apart: scheme://user:password@host1:port,host2:port/path?param=value.
@@ -59,7 +61,7 @@ func Open(ctx context.Context, rawURL string) (Driver, error) {
 	schemes := slices.Sorted(maps.Keys(registry.openers))
 	registry.Unlock()
 	if !known {
-		return nil, Refused(fmt.Errorf("unknown store %q; known: %s", a.Scheme, strings.Join(schemes, ", ")))
+		return nil, Refused(fmt.Errorf("unknown store %q%s; known: %s", a.Scheme, nearest.Hint(a.Scheme, schemes), strings.Join(schemes, ", ")))
 	}
 	return open(ctx, a)
 }
@@ -190,7 +192,7 @@ func (a *Address) Done() error {
 	for _, key := range slices.Sorted(maps.Keys(a.params)) {
 		if !a.asked[key] {
 			known := slices.Sorted(maps.Keys(a.asked))
-			return Refused(fmt.Errorf("unknown parameter %q for %s://; known: %s", key, a.Scheme, strings.Join(known, ", ")))
+			return Refused(fmt.Errorf("unknown parameter %q for %s://%s; known: %s", key, a.Scheme, nearest.Hint(key, known), strings.Join(known, ", ")))
 		}
 	}
 	return nil

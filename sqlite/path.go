@@ -21,6 +21,9 @@ func DefaultPath() (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("no place for the lock file: neither XDG_STATE_HOME nor a home directory is set: %w", err)
 		}
+		if !filepath.IsAbs(home) { // another process has another one, by another directory
+			return "", fmt.Errorf("no place for the lock file: the home directory %q is not an absolute path", home)
+		}
 		state = filepath.Join(home, ".local", "state")
 	}
 	return filepath.Join(state, "stile", "locks.db"), nil

@@ -80,7 +80,7 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 	}
 	claim := q.Claims[i]
 	if !b.yes && !b.sure(cmd, claim) {
-		return &status{exitUsage, errors.New("nothing was removed")}
+		return &status{exitFailed, errors.New("nothing was removed")}
 	}
 	broken, err := c.Break(ctx, b.name, claim.Ticket)
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, stile.ErrLost) {

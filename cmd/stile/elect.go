@@ -46,10 +46,12 @@ func newElect(s *store) *cobra.Command {
 			switch {
 			case watches && len(args) != 1:
 				return usage("stile elect --watch needs one NAME, and no CMD; as in: stile elect scheduler --watch")
+			case !watches && cmd.ArgsLenAtDash() < 0 && len(args) > 1:
+				return usage("there is no -- between NAME and CMD; as in: stile elect %s -- %s", quoted(args[0]), quoted(args[1]))
 			case !watches && (cmd.ArgsLenAtDash() != 1 || len(args) < 2):
 				return usage("stile elect needs one NAME, then --, then CMD, or else --watch; as in: stile elect scheduler -- ./scheduler")
 			}
-			return nil
+			return checkName(args[0])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watches {

@@ -110,14 +110,14 @@ func TestElectEnvironmentAndStatus(t *testing.T) {
 		{[]string{"elect", "a", "--", "no-such-command"}, 127, "stile: no-such-command is not found in PATH\n"},
 		{[]string{"elect", "held", "--try", "--", "true"}, 75, `stile: try "held": held by nightly on `},
 		{[]string{"elect", "a"}, 64, "stile: stile elect needs one NAME, then --, then CMD, or else --watch"},
-		{[]string{"elect", "a", "true"}, 64, "stile: stile elect needs one NAME, then --, then CMD"},
+		{[]string{"elect", "a", "true"}, 64, "stile: there is no -- between NAME and CMD; as in: stile elect a -- true"},
 		{[]string{"elect", "a", "--watch", "--", "true"}, 64, "stile: stile elect --watch needs one NAME, and no CMD"},
 		{[]string{"elect", "--watch"}, 64, "stile: stile elect --watch needs one NAME, and no CMD"},
 		{[]string{"elect", "a", "--watch", "--value", "x"}, 64, "stile: --value does not go with --watch, which does not stand for leader\n"},
 		{[]string{"elect", "a", "--json", "--", "true"}, 64, "stile: --json goes with --watch\n"},
 		{[]string{"elect", "a", "--read", "--", "true"}, 64, "stile: unknown flag: --read\n"},
 		{[]string{"elect", "a", "--value", strings.Repeat("x", driver.MaxRecord), "--", "true"}, 64, `stile: lock "a": invalid holder: owner, reason and value take `},
-		{[]string{"elect", "", "--watch"}, 64, `stile: observe "": invalid name: the name is empty`},
+		{[]string{"elect", "", "--watch"}, 64, `stile: NAME "": the name is empty`},
 	} {
 		t.Run(strings.Join(tt.args, " ")[:min(40, len(strings.Join(tt.args, " ")))], func(t *testing.T) {
 			r := u.run(tt.args...)

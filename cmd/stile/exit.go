@@ -82,10 +82,17 @@ func classify(err error) (code int, hint string) {
 		return exitUsage, "; say the same --of as the others do, or none: stile show " + name
 	case errors.Is(err, stile.ErrInvalid), errors.Is(err, stile.ErrUnsupported), errors.Is(err, stile.ErrForeign):
 		return exitUsage, ""
-	case driver.OutcomeOf(err) == driver.OutcomeRefused && !errors.Is(err, stile.ErrUnreachable) && !errors.Is(err, stile.ErrClosed):
+	case refusedName(err):
 		return exitUsage, "; the store will say so again: this is for whoever looks after the store of --url, or of STILE_URL"
 	case errors.Is(err, stile.ErrUnreachable), errors.Is(err, stile.ErrUnknown), errors.Is(err, context.DeadlineExceeded):
 		return exitStore, "; the store is the one of --url, or of STILE_URL"
 	}
 	return exitStore, ""
+}
+
+// refusedName reports whether the store refused what was asked about a name, and will again.
+func refusedName(err error) bool {
+	e, ok := errors.AsType[*stile.Error](err)
+	return ok && e.Op != "open" && driver.OutcomeOf(err) == driver.OutcomeRefused &&
+		!errors.Is(err, stile.ErrUnreachable) && !errors.Is(err, stile.ErrClosed)
 }

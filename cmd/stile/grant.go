@@ -57,6 +57,9 @@ func handleDir() (string, error) {
 			if err != nil {
 				return "", usage("no place for the handle, since there is no home directory: give --handle FILE")
 			}
+			if !filepath.IsAbs(home) {
+				return "", usage("no place for the handle, since the home directory %q is not an absolute path: give --handle FILE", home)
+			}
 			dir = filepath.Join(home, ".local", "state")
 		}
 	}

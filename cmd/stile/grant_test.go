@@ -92,7 +92,7 @@ func TestNameIsNoGrant(t *testing.T) {
 		{[]string{"unlock", "--token", token}, 64, "stile: stile unlock needs NAME or --handle FILE"},
 		{[]string{"unlock", "a", "--token", "7"}, 79, `stile: "a" has no grant of yours with token 7`},
 		{[]string{"renew", "b", "--token", token}, 79, `stile: "b" has no grant of yours with token ` + token},
-		{[]string{"unlock", ""}, 64, "stile: NAME: "},
+		{[]string{"unlock", ""}, 64, `stile: NAME "": the name is empty`},
 	} {
 		if got := u.run(tt.args...); got.code != tt.code || !strings.HasPrefix(got.err, tt.want) {
 			t.Errorf("%q: status %d, %s; want %d, %s", tt.args, got.code, got.err, tt.code, tt.want)

@@ -16,6 +16,8 @@ import (
 func lookup(command string) (string, error) {
 	path, err := exec.LookPath(command)
 	switch {
+	case command == "":
+		return "", usage("CMD is empty")
 	case err == nil:
 		return path, nil
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrNotFound) && plainFileInPath(command):
@@ -45,11 +47,16 @@ func plainFileInPath(command string) bool {
 
 // notExecuted is the error for a file that the system does not execute.
 func notExecuted(command string, errno syscall.Errno) error {
-	code := exitNotExecutable
-	if errno == syscall.ENOENT && !exists(command) {
+	code, why := exitNotExecutable, error(errno)
+	switch {
+	case errno == syscall.ENOENT && !exists(command):
 		code = exitNotFound
+	case errno == syscall.ENOENT:
+		why = errors.New("there is no such interpreter as it names after #!, or its loader is missing")
+	case errno == syscall.ENOEXEC:
+		why = errors.New("it is no program of this system, and no script that names its interpreter")
 	}
-	return &status{code, fmt.Errorf("%s cannot be executed: %w", printable(command), errno)}
+	return &status{code, fmt.Errorf("%s cannot be executed: %w", printable(command), why)}
 }
 
 func exists(path string) bool {

@@ -4,10 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/nearest"
 )
 
 const rootLong = `stile holds locks for commands and scripts, over the store that they already run.
@@ -26,25 +31,78 @@ Exit status: that of CMD, or
 
 // newRoot returns the command with all that it can do.
 func newRoot() *cobra.Command {
-	s := &store{}
+	s, version := &store{}, false
 	root := &cobra.Command{
 		Use: "stile", Short: "Locks for commands and scripts", Long: rootLong,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
 	}
 	root.PersistentFlags().StringVar(&s.url, "url", "", "the store (default: STILE_URL, else SQLite in your state directory)")
 	s.flag = root.PersistentFlags().Lookup("url")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s), newLs(s), newShow(s), newWatch(s), newBreak(s), newMigrate(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		switch {
+		case version:
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+			return err
+		case len(args) == 0:
 			return cmd.Help()
 		}
-		return usage("there is no command %q; there are: %s", args[0], strings.Join(commands(root), ", "))
+		return noCommand(root, args[0])
 	}
+	root.Flags().BoolVar(&version, "version", false, "print what this program was built from")
+	root.SetHelpCommand(newHelp(root))
 	return root
+}
+
+func noCommand(root *cobra.Command, word string) error {
+	known := commands(root)
+	return usage("there is no command %s%s; there are: %s", shortened(word), nearest.Hint(word, known), strings.Join(known, ", "))
+}
+
+// newHelp is cobra's, but for a command that does not exist, which is an error.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Print what a command does",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return commands(root), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return noCommand(root, strings.Join(args, " "))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+// wrongFlag explains what is wrong with the flags.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || len(unknown.GetSpecifiedName()) < 2 {
+		return usage("%w", err)
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	hint := ""
+	if meant := nearest.To(unknown.GetSpecifiedName(), known); meant != "" {
+		hint = "; did you mean --" + meant + "?"
+	}
+	return usage("%w%s", err, hint)
+}
+
+// shortened quotes a word of the command line, and leaves out the end of a very long one.
+func shortened(word string) string {
+	const most = 64
+	if len(word) <= most {
+		return strconv.Quote(word)
+	}
+	return strconv.Quote(strings.ToValidUTF8(word[:most], "")) + "…"
 }
 
 func commands(root *cobra.Command) (names []string) {
@@ -61,6 +119,14 @@ func commands(root *cobra.Command) (names []string) {
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usage("stile %s needs one NAME, and got %d; as in: stile %s", cmd.Name(), len(args), cmd.Use)
+	}
+	return checkName(args[0])
+}
+
+// checkName tells what is wrong with a NAME, which may be too long to be shown.
+func checkName(name string) error {
+	if err := driver.CheckName(name); err != nil {
+		return usage("NAME %s: %w", shortened(name), err)
 	}
 	return nil
 }

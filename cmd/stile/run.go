@@ -49,10 +49,13 @@ func newRun(s *store) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     completeNames(s),
 		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash < 0 && len(args) > 1:
+				return usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", quoted(args[0]), quoted(args[1]))
+			case dash != 1 || len(args) < 2:
 				return usage("stile run needs one NAME, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
 			}
-			return nil
+			return checkName(args[0])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return r.start(cmd, s, args) },
 	}

@@ -122,9 +122,7 @@ func (sc *script) maybeName(cmd *cobra.Command, args []string) error {
 	}
 	if len(args) == 1 {
 		sc.named = args[0]
-		if err := driver.CheckName(sc.named); err != nil {
-			return usage("NAME: %w", err)
-		}
+		return checkName(sc.named)
 	}
 	return nil
 }
@@ -134,9 +132,6 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	address, _, err := sc.address()
 	if err != nil {
 		return err
-	}
-	if err := driver.CheckName(sc.named); err != nil {
-		return usage("NAME: %w", err)
 	}
 	if out == io.Writer(os.Stdout) && closed(os.Stdout) {
 		return usage("stdout is closed, so nobody would hear of the lock")

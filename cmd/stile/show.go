@@ -81,11 +81,16 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 	}
 	var rows [][]string
 	for _, q := range queues {
-		holders := 0
+		holders, permits := 0, int64(0)
 		for _, c := range q.Claims {
 			if c.Holds {
 				holders++
+				permits += c.Weight
 			}
+		}
+		hold := strconv.Itoa(holders)
+		if q.Permits > 0 {
+			hold = fmt.Sprintf("%d of %d", permits, q.Permits)
 		}
 		by, since, remaining := "", "", ""
 		if len(q.Claims) > 0 {
@@ -93,7 +98,7 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 			by, since, remaining = first.Holder.String(), short(first.Since), left(first)
 		}
 		rows = append(rows, []string{
-			q.Name, strconv.Itoa(holders), strconv.Itoa(len(q.Claims) - holders), by, since, remaining,
+			q.Name, hold, strconv.Itoa(len(q.Claims) - holders), by, since, remaining,
 		})
 	}
 	return table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)

@@ -116,7 +116,7 @@ func row(q stile.Queue, c stile.Claim) []string {
 	case owner == "":
 		owner = h.Value // of another program, that is all there is
 	case h.Value != "":
-		owner += " = " + h.Value
+		owner += " (" + h.Value + ")"
 	}
 	pid := ""
 	if h.PID != 0 {
