@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -13,13 +14,15 @@ import (
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	var p driver.Place
 	err := d.follow(ctx, c.Name, func(s *sight) (ahead int, over bool) {
-		var err error
-		if p, err = s.queue.Look(s.now, c.ID); err != nil || p.Holds && !s.queue.Entries[p.Ahead].Told {
-			p = driver.Place{} // it is gone, or holds since another's lease ran out: its next Enter is told, or has it told
-			return 0, true
+		q := s.clone()
+		is, err := q.Look(s.now, c.ID)
+		if err != nil || is.Holds && !q.Entries[is.Ahead].Told {
+			return 0, true // it is gone, or holds since another's lease ran out: its next Enter is told, or has it told
 		}
-		p = driver.Place{Ticket: p.Ticket, Holds: p.Holds, Ahead: p.Ahead}
-		return p.Ahead, p.Holds
+		if is.Holds {
+			p = driver.Place{Ticket: is.Ticket, Holds: true, Ahead: is.Ahead}
+		}
+		return is.Ahead, is.Holds
 	})
 	if err != nil {
 		return driver.Place{}, err
@@ -41,72 +44,167 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 
 // shape differs whenever claims enter, leave, are kept, hold, run out, or are gone.
 func shape(s *sight) string {
-	s.queue.Expire(s.now)
+	q := s.clone()
+	q.Expire(s.now)
 	var b strings.Builder
-	holding := s.queue.Holding()
-	for i, e := range s.queue.Entries {
+	holding := q.Holding()
+	for i, e := range q.Entries {
 		fmt.Fprintln(&b, e.Ticket, i < holding, e.Left, e.Ends <= s.now)
 	}
 	return b.String()
 }
 
+// A wait is shown the queue of a name until it has seen enough.
+type wait struct {
+	told chan error // has room for one: why it is over
+
+	mu   sync.Mutex // guards what follows, and is held while see runs
+	see  func(*sight) (ahead int, over bool)
+	over bool
+}
+
+// show shows a queue. It returns how many claims stand before the one that is waited for; 0 if that does not matter.
+func (w *wait) show(s *sight) (ahead int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return 0
+	}
+	if ahead, w.over = w.see(s); w.over {
+		w.told <- nil
+		return 0
+	}
+	return ahead
+}
+
+// end ends it, with an error or because nobody waits any more. Nothing is shown after that.
+func (w *wait) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.over = true
+		w.told <- err
+	}
+}
+
 // follow shows the queue of a name until see has seen enough. A store that cannot be reached is asked again; any other
 // failure ends it, and so does the end of ctx.
 func (d *Driver) follow(ctx context.Context, text string, see func(*sight) (ahead int, over bool)) error {
+	w := &wait{see: see, told: make(chan error, 1)}
 	one := d.names.use(text)
-	defer d.names.done(text, one)
+	defer d.names.done(one)
+	if !d.join(one, w) {
+		return driver.ErrClosed
+	}
+	defer d.part(one, w)
+	select {
+	case err := <-w.told:
+		return err
+	case <-ctx.Done():
+		return driver.Ended(ctx, true)
+	case <-d.ctx.Done():
+		return driver.ErrClosed
+	}
+}
+
+// join has somebody look for a wait, at once. It is false if the driver is closed.
+func (d *Driver) join(one *name, w *wait) bool {
+	d.names.mu.Lock()
+	defer d.names.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return false
+	}
+	one.waits[w] = true
+	if one.awake {
+		one.look()
+		return true
+	}
+	one.awake = true
+	one.uses++
+	d.work.Go(func() {
+		defer d.names.done(one)
+		d.watch(one)
+	})
+	return true
+}
+
+func (d *Driver) part(one *name, w *wait) {
+	w.end(nil)
+	d.names.mu.Lock()
+	defer d.names.mu.Unlock()
+	delete(one.waits, w)
+}
+
+// watch looks at a name until nobody waits for it any more.
+func (d *Driver) watch(one *name) {
 	var (
-		version Version
-		news    = time.Now()
-		timer   = time.NewTimer(0)
+		seen  *sight
+		news  = time.Now()
+		timer = time.NewTimer(time.Hour)
 	)
 	defer timer.Stop()
 	for {
-		changed := d.names.next(one) // before the look, so that no change is missed
-		ahead := 1
-		s, err := d.get(ctx, text)
+		waits := d.names.waiting(one) // before the look, so that whoever comes later has a look of their own
+		if waits == nil {
+			return
+		}
+		is, err := d.look(d.ctx, one.text, seen)
+		ahead := 0
 		switch {
-		case ctx.Err() != nil:
-			return driver.Ended(ctx, true)
-		case err != nil && !driver.IsUnreachable(err):
-			return err
+		case d.ctx.Err() != nil:
+			return
 		case err == nil:
-			if s.version != version {
-				version, news = s.version, time.Now()
+			if seen == nil || is.version != seen.version {
+				news = time.Now()
 			}
-			var over bool
-			if ahead, over = see(s); over {
-				return nil
+			ahead = show(waits, is)
+		case !driver.IsUnreachable(err):
+			for _, w := range waits {
+				w.end(err)
 			}
 		}
-		timer.Reset(interval(time.Since(news), ahead))
+		seen = is
+		timer.Reset(d.pace.pause(time.Since(news), ahead))
 		select {
 		case <-timer.C:
-		case <-changed:
-		case <-ctx.Done():
-			return driver.Ended(ctx, true)
-		case <-d.closed:
-			return driver.ErrClosed
+		case <-one.kick:
+		case <-d.ctx.Done():
 		}
 	}
 }
 
-// How long a client lets pass between two looks at a name, if its claim is next. It looks often after there was news,
-// since many sections are short. Those behind look less often, by as many times as they have others before them.
-const (
-	lookSoon   = 2 * time.Millisecond
-	lookLater  = 5 * time.Millisecond
-	lookAtLast = 20 * time.Millisecond
-	lookRarely = 200 * time.Millisecond // at most
+// show shows a queue to all who wait, and returns how many claims stand before the first that goes on waiting.
+func show(waits []*wait, s *sight) (ahead int) {
+	for _, w := range waits {
+		if a := w.show(s); a > 0 && (ahead == 0 || a < ahead) {
+			ahead = a
+		}
+	}
+	return ahead
+}
+
+// A pace is how long a client lets pass between two looks at a name, if its claim is next. It looks often after there was
+// news, since many sections are short. Those behind look less often, by as many times as they have others before them.
+type pace struct{ soon, later, last, most time.Duration }
+
+// A look at a [Store] brings a whole value; an [Exchanger] may answer in a few bytes.
+var (
+	calm = pace{
+		soon: 2 * time.Millisecond, later: 5 * time.Millisecond, last: 20 * time.Millisecond, most: 200 * time.Millisecond,
+	}
+	brisk = pace{
+		soon: time.Millisecond, later: 3 * time.Millisecond, last: 8 * time.Millisecond, most: 100 * time.Millisecond,
+	}
 )
 
-func interval(quiet time.Duration, ahead int) time.Duration {
-	p := lookAtLast
+// pause returns how long to wait for the next look, when there was news so long ago and so many stand before.
+func (p *pace) pause(quiet time.Duration, ahead int) time.Duration {
+	pause := p.last
 	switch {
 	case quiet < 50*time.Millisecond:
-		p = lookSoon
+		pause = p.soon
 	case quiet < time.Second:
-		p = lookLater
+		pause = p.later
 	}
-	return min(p*time.Duration(max(ahead, 1)), lookRarely)
+	return min(pause*time.Duration(max(ahead, 1)), p.most)
 }

@@ -3,11 +3,11 @@
 //
 // The queue of a name is one value. A verb gets it, lets [driver.Queue] decide, and swaps it; if another client was
 // faster, the verb begins again. So all kinds of locks work, in the order in which claims entered, and a request that
-// arrives late, or twice, changes nothing: its version is no longer there. Waiters look at the value again and again,
-// those at the head most often.
+// arrives late, or twice, changes nothing: its version is no longer there. One goroutine looks at the value again and
+// again for all who wait for a name, most often for those at the head.
 //
-// The store's clock judges leases: [Value.Now] comes with each value. Values are never removed, so tickets rise for as
-// long as the store keeps what it was told.
+// The store's clock judges leases: [Value.Now] comes with each value. The values of a [Store] are never removed, so
+// tickets rise for as long as the store keeps what it was told. An [Exchanger] may forget values; it needs fewer requests.
 //
 // docs/bring-your-own-store.md has a whole store of under 150 lines.
 package casqueue
@@ -37,6 +37,8 @@ type Store interface {
 	Names(ctx context.Context, prefix string) ([]string, error)
 
 	// Traits tells what the store can promise. Those of the queue are filled in: Ordered, Shared, Permits, Delay and Wake.
+	// Granularity is the time between two readings of the store's clock. Leases are asked for longer by it, and trusted
+	// for less.
 	Traits() driver.Traits
 
 	// Close ends every call, and frees what the store took. It is called once.
@@ -51,15 +53,21 @@ type Value struct {
 	Text    []byte
 	Version Version
 	Now     time.Duration // what the store's clock shows, since whenever; it is read after Get was called, and never goes back
+	Key     string        // what the store calls the name, for errors; empty means that it is the name
 }
 
 // A Driver keeps locks in a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher] and
 // [driver.Breaker].
 type Driver struct {
-	store Store
+	store Exchanger
+	tells bool  // an exchange tells what is there then, and Clock what time it is
+	step  int64 // microseconds between two readings of the store's clock
+	pace  *pace
 	names names
 
-	closed  chan struct{}
+	ctx     context.Context // ends when the driver is closed
+	stop    context.CancelFunc
+	work    sync.WaitGroup // the goroutines that look for those who wait
 	closing sync.Once
 	failed  error // of the store's Close
 }
@@ -73,102 +81,117 @@ var _ interface {
 
 // New returns a driver that keeps its locks in a store, which is closed with it.
 func New(s Store) *Driver {
-	return &Driver{store: s, closed: make(chan struct{})}
+	d := NewExchanging(plain{s})
+	d.tells, d.pace = false, &calm
+	return d
+}
+
+// NewExchanging returns a driver that keeps its locks in a store that tells more, which is closed with it.
+func NewExchanging(s Exchanger) *Driver {
+	d := &Driver{store: s, tells: true, pace: &brisk, step: s.Traits().Granularity.Microseconds()}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	return d
 }
 
 // Enter is [driver.Driver.Enter].
-func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if !utf8.ValidString(c.ID + c.Client + c.Owner) {
 		return driver.Place{}, driver.Refused(errors.New("an id, a client and an owner must be UTF-8"))
 	}
-	failed := d.change(ctx, c.Name, func(q *driver.Queue, now int64) error {
-		p, err = q.Enter(now, 1, c)
-		return err
-	})
-	if failed != nil {
-		return driver.Place{}, failed
+	for tries := 0; ; tries++ {
+		p, again, err := d.enter(ctx, c)
+		switch {
+		case again && tries < 2:
+		case err != nil && tries > 0:
+			return driver.Place{}, driver.Afterwards(err)
+		default:
+			return p, err
+		}
 	}
-	return p, nil
 }
 
-// Renew is [driver.Driver.Renew]. Names are renewed at the same time, a few of them.
+// enter enters a claim once. It is to be entered again if it came to hold by another's expiry, which the store has not
+// been told, or if the store's clock was far later than this client knew.
+func (d *Driver) enter(ctx context.Context, c *driver.Claim) (p driver.Place, again bool, err error) {
+	var at moment
+	after, err := d.change(ctx, c.Name, func(q *driver.Queue, m moment) (err error) {
+		at = m
+		p, err = m.enter(q, c)
+		return err
+	})
+	if err != nil {
+		return driver.Place{}, false, err
+	}
+	if p.Ticket == 0 {
+		p.Retry, p.Blocker = 0, d.shown(p.Blocker)
+		return p, false, nil
+	}
+	p, told, err := d.place(after, c, at)
+	short := p.TTL < min(c.TTL, c.Wait)/2
+	return p, err != nil || short || p.Holds && !told, err
+}
+
+// Renew is [driver.Driver.Renew]. Names are renewed at the same time, some of them.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	renewals := make([]driver.Renewal, len(cs))
+	var names []string
 	byName := map[string][]int{}
 	for i, c := range cs {
+		if byName[c.Name] == nil {
+			names = append(names, c.Name)
+		}
 		byName[c.Name] = append(byName[c.Name], i)
 	}
-	var (
-		work sync.WaitGroup
-		room = make(chan struct{}, maxAtOnce)
-	)
-	for name, list := range byName {
-		room <- struct{}{}
-		work.Go(func() {
-			defer func() { <-room }()
-			d.renew(ctx, name, cs, list, renewals)
-		})
-	}
-	work.Wait()
+	atOnce(len(names), func(i int) { d.renew(ctx, names[i], cs, byName[names[i]], renewals) })
 	return renewals
 }
 
-// maxAtOnce is for how many names the store is asked at a time, for one call.
-const maxAtOnce = 16
-
 // renew renews those claims of a list that are of one name.
 func (d *Driver) renew(ctx context.Context, name string, cs []*driver.Claim, list []int, renewals []driver.Renewal) {
-	failed := d.change(ctx, name, func(q *driver.Queue, now int64) error {
+	var at moment
+	after, failed := d.change(ctx, name, func(q *driver.Queue, m moment) error {
+		at = m
 		err := driver.ErrGone
 		for _, i := range list {
 			r := &renewals[i]
-			if r.TTL, r.Err = q.Renew(now, cs[i]); r.Err == nil {
+			if _, r.Err = q.Renew(m.now, m.stretch(cs[i])); r.Err == nil {
 				err = nil
 			}
 		}
 		return err
 	})
 	for _, i := range list {
-		if r := &renewals[i]; failed != nil {
-			*r = driver.Renewal{Err: failed}
+		r := &renewals[i]
+		if failed != nil {
+			r.Err = failed
+		}
+		if r.Err == nil {
+			var p driver.Place
+			p, _, r.Err = d.place(after, cs[i], at)
+			r.TTL = p.TTL
 		}
 	}
 }
 
 // Leave is [driver.Driver.Leave].
 func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
-	return d.change(ctx, l.Claim.Name, func(q *driver.Queue, now int64) error { return q.Leave(now, l) })
+	_, err := d.change(ctx, l.Claim.Name, func(q *driver.Queue, m moment) error {
+		longer := *l
+		if l.Keep > 0 {
+			longer.Keep = m.lease(l.Keep)
+		}
+		return q.Leave(m.now, &longer)
+	})
+	return err
 }
 
 // Break is [driver.Breaker.Break].
 func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {
-	failed := d.change(ctx, b.Name, func(q *driver.Queue, now int64) error {
-		s, err = q.Break(now, b.Ticket)
+	_, err = d.change(ctx, b.Name, func(q *driver.Queue, m moment) (err error) {
+		s, err = q.Break(m.now, b.Ticket)
 		return err
 	})
-	return s, failed
-}
-
-// List is [driver.Lister.List].
-func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listing, error) {
-	names := []string{query.Name}
-	if query.Name == "" {
-		var err error
-		if names, err = d.sorted(ctx, query.Prefix); err != nil {
-			return nil, err
-		}
-	}
-	var list []driver.Listing
-	for _, name := range names {
-		s, err := d.get(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if claims := s.queue.List(s.now); len(claims) > 0 {
-			list = append(list, driver.Listing{Name: name, Capacity: s.queue.Capacity, Claims: claims})
-		}
-	}
-	return list, nil
+	return s, err
 }
 
 // Traits is [driver.Driver.Traits].
@@ -181,8 +204,19 @@ func (d *Driver) Traits() driver.Traits {
 // Close is [driver.Driver.Close].
 func (d *Driver) Close() error {
 	d.closing.Do(func() {
-		close(d.closed)
+		d.names.mu.Lock() // nobody begins to look after this
+		d.stop()
+		d.names.mu.Unlock()
 		d.failed = d.store.Close()
+		d.work.Wait()
 	})
 	return d.failed
+}
+
+// ended returns the error of a call that the end of its context, or of the driver, ends before anything was sent.
+func (d *Driver) ended(ctx context.Context) error {
+	if d.ctx.Err() != nil {
+		return driver.ErrClosed
+	}
+	return driver.Ended(ctx, false)
 }

@@ -162,7 +162,9 @@ func TestLostAnswers(t *testing.T) {
 // TestForeignValue sees that what another program keeps is neither used nor touched.
 func TestForeignValue(t *testing.T) {
 	f := files{t.TempDir()}
-	for _, text := range []string{"", "5", "{}", `{"stile":2,"name":"x"}`, `{"stile":1,"name":"y"}`, `{"stile":1,"name":"x","claims":[{}]}`} {
+	for _, text := range []string{
+		"", "5", "{}", `{"stile":2,"name":"x"}`, `{"stile":1,"name":"y"}`, `{"stile":1,"name":"x","claims":[{}]}`,
+	} {
 		if _, err := f.Swap(t.Context(), "x", version(t, f), []byte(text)); err != nil {
 			t.Fatal(err)
 		}

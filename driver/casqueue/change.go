@@ -2,95 +2,176 @@ package casqueue
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 )
 
-// A sight is the queue of a name as it was at one moment.
+// A sight is the queue of a name as it was at one moment. It does not change.
 type sight struct {
 	queue   driver.Queue
 	version Version
 	now     int64 // microseconds of the store's clock
 }
 
-// get returns the queue of a name. Nothing was sent that could change it.
-func (d *Driver) get(ctx context.Context, name string) (*sight, error) {
-	select {
-	case <-d.closed:
-		return nil, driver.ErrClosed
-	default:
+// clone returns the queue, to be changed.
+func (s *sight) clone() driver.Queue {
+	q := s.queue
+	q.Entries = slices.Clone(q.Entries)
+	return q
+}
+
+func (s *sight) equals(q *driver.Queue) bool {
+	return s.queue.Last == q.Last && s.queue.Capacity == q.Capacity && slices.Equal(s.queue.Entries, q.Entries)
+}
+
+// ends returns when the first of the leases ends.
+func (s *sight) ends() int64 {
+	first := int64(math.MaxInt64)
+	for i := range s.queue.Entries {
+		first = min(first, s.queue.Entries[i].Ends)
 	}
-	if err := driver.Ended(ctx, false); err != nil {
+	return first
+}
+
+// look returns the queue of a name as it is now. What was seen before saves work if it has not changed; it may be nil.
+// Nothing was sent that could change the queue.
+func (d *Driver) look(ctx context.Context, name string, seen *sight) (*sight, error) {
+	if err := d.ended(ctx); err != nil {
 		return nil, err
 	}
-	v, err := d.store.Get(ctx, name)
+	var version Version
+	if seen != nil {
+		version = seen.version
+	}
+	v, err := d.store.Look(ctx, name, version)
 	if err != nil {
 		return nil, driver.NotYet(err)
 	}
+	return sightOf(name, &v, seen)
+}
+
+// sightOf returns the queue that a value has. The error is [driver.ErrForeign].
+func sightOf(name string, v *Value, seen *sight) (*sight, error) {
 	s := &sight{version: v.Version, now: v.Now.Microseconds()}
-	if v.Version == "" {
-		return s, nil
-	}
-	s.queue, err = decode(name, v.Text)
-	return s, err
-}
-
-// sorted returns the names with a prefix, in order.
-func (d *Driver) sorted(ctx context.Context, prefix string) ([]string, error) {
-	select {
-	case <-d.closed:
-		return nil, driver.ErrClosed
+	switch {
+	case v.Version == "":
+	case seen != nil && seen.version == v.Version:
+		s.queue = seen.queue
 	default:
+		var err error
+		if s.queue, err = decode(name, v); err != nil {
+			return nil, err
+		}
 	}
-	names, err := d.store.Names(ctx, prefix)
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return s, nil
 }
 
-// change has the queue of a name changed. A refusal of the change is returned, and nothing is swapped then: it was decided
-// on a value that was read during this call.
+// A change changes a queue. Its error is a refusal, and nothing is changed then.
+type change func(q *driver.Queue, m moment) error
+
+// change has the queue of a name changed, and returns it as it was right after. A refusal of the change is returned, and
+// nothing is swapped then: it was decided on a value that was read during this call.
 //
 // If another client was faster, the change is decided anew. That ends: each time that a client has to begin again, another
 // one is done; and the goroutines of this client change a name one by one, in the order in which they came.
-func (d *Driver) change(ctx context.Context, name string, decide func(q *driver.Queue, now int64) error) error {
+func (d *Driver) change(ctx context.Context, name string, decide change) (*sight, error) {
 	one, err := d.names.take(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer d.names.free(name, one)
+	defer d.names.free(one)
+	after, err := d.decide(ctx, one, decide)
+	if one.seen = nil; d.tells && after != nil && after.version != "" {
+		one.seen = after
+	}
+	return after, err
+}
+
+// decide is change for one who has the name. With a refusal it returns what was refused on.
+func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, error) {
+	was, fresh := d.guess(one), false
 	for tries := 0; ; tries++ {
-		s, err := d.get(ctx, name)
-		if err != nil {
-			return err
+		if was == nil {
+			var err error
+			if was, err = d.look(ctx, one.text, nil); err != nil {
+				return nil, err
+			}
+			fresh = true
 		}
-		q := s.queue
-		q.Entries = slices.Clone(q.Entries)
-		if err := decide(&q, s.now); err != nil {
-			return err
+		q := was.clone()
+		refused := decide(&q, d.moment(was))
+		if refused == nil {
+			q.Wake(was.now)
 		}
-		q.Wake(s.now)
-		if q.Last == s.queue.Last && slices.Equal(q.Entries, s.queue.Entries) {
-			return nil
+		if refused != nil || was.equals(&q) {
+			if fresh {
+				return was, refused
+			}
+			was = nil // what is there now alone decides
+			continue
 		}
-		swapped, err := d.store.Swap(ctx, name, s.version, encode(name, &q))
+		is, made, err := d.exchange(ctx, one.text, was, &q)
 		switch {
 		case err != nil:
-			return err
-		case swapped:
+			return nil, err
+		case made:
 			d.names.changed(one)
-			return nil
+			return is, nil
+		}
+		if was, fresh = is, true; is != nil {
+			continue // a value that has just come is best changed at once
 		}
 		if err := d.yield(ctx, tries); err != nil {
-			return err
+			return nil, err
 		}
 	}
+}
+
+// guess returns what may be there, without a request: what this client saw last, or that there is nothing. It is nil if a
+// lease may have run out since: what has run out must not come back, only because nobody has noticed.
+func (d *Driver) guess(one *name) *sight {
+	switch s := one.seen; {
+	case !d.tells:
+		return nil
+	case s == nil:
+		return &sight{now: d.store.Clock().Microseconds()}
+	case s.ends() < d.clock(s)+3*d.step:
+		return nil
+	default:
+		return s
+	}
+}
+
+// exchange puts a queue in place of the one that was seen, if that is still there, and returns what is there then. That is
+// nil if the exchange was not made and the store does not tell.
+func (d *Driver) exchange(ctx context.Context, name string, was *sight, q *driver.Queue) (*sight, bool, error) {
+	if err := d.ended(ctx); err != nil {
+		return nil, false, err
+	}
+	draft := &Draft{Name: name, Was: was.version, Text: encode(name, q)}
+	for i := range q.Entries {
+		ends := time.Duration(q.Entries[i].Ends+q.Entries[i].Delay) * time.Microsecond
+		draft.Ends = max(draft.Ends, ends)
+	}
+	v, made, err := d.store.Exchange(ctx, draft)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case made:
+		is := &sight{queue: *q, now: max(was.now, v.Now.Microseconds())}
+		if string(v.Text) == string(draft.Text) { // else another has changed it since
+			is.version = v.Version
+		}
+		return is, true, nil
+	case v.Version == "":
+		return nil, false, nil
+	}
+	is, err := sightOf(name, &v, was)
+	return is, false, err
 }
 
 // The pause after a swap that failed is from nothing up to so much, more each time, so that the many who were too late do
@@ -108,76 +189,7 @@ func (d *Driver) yield(ctx context.Context, tries int) error {
 		return nil
 	case <-ctx.Done():
 		return driver.Ended(ctx, false) // each of its swaps failed
-	case <-d.closed:
+	case <-d.ctx.Done():
 		return driver.ErrClosed
 	}
-}
-
-// names are those that this client changes or waits for.
-type names struct {
-	mu  sync.Mutex // guards what follows, and what is in it
-	all map[string]*name
-}
-
-// A name is where this client's goroutines meet.
-type name struct {
-	turn chan struct{} // has room for one, who changes it
-	news chan struct{} // closed when this client has changed it, and made anew
-	uses int
-}
-
-// use returns the name, to be given back by done.
-func (n *names) use(text string) *name {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	one := n.all[text]
-	if one == nil {
-		if n.all == nil {
-			n.all = map[string]*name{}
-		}
-		one = &name{turn: make(chan struct{}, 1), news: make(chan struct{})}
-		n.all[text] = one
-	}
-	one.uses++
-	return one
-}
-
-func (n *names) done(text string, one *name) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if one.uses--; one.uses == 0 {
-		delete(n.all, text)
-	}
-}
-
-// take waits until nobody else of this client changes the name, or ctx ends.
-func (n *names) take(ctx context.Context, text string) (*name, error) {
-	one := n.use(text)
-	select {
-	case one.turn <- struct{}{}:
-		return one, nil
-	case <-ctx.Done():
-		n.done(text, one)
-		return nil, driver.Ended(ctx, false)
-	}
-}
-
-func (n *names) free(text string, one *name) {
-	<-one.turn
-	n.done(text, one)
-}
-
-// changed has those of this client look who wait for the name.
-func (n *names) changed(one *name) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	close(one.news)
-	one.news = make(chan struct{})
-}
-
-// next returns what is closed at the next change by this client.
-func (n *names) next(one *name) <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return one.news
 }

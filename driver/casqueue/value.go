@@ -37,12 +37,12 @@ type entry struct {
 	Bytes  []byte `json:"bytes,omitempty"` // the record, if it is not text
 }
 
-// encode returns the value for a queue.
+// encode returns the value for a queue. An empty queue forgets its capacity.
 func encode(name string, q *driver.Queue) []byte {
-	v := value{Stile: layout, Name: name, Last: q.Last, Capacity: q.Capacity}
 	if len(q.Entries) == 0 {
-		v.Capacity = 0
+		q.Capacity = 0
 	}
+	v := value{Stile: layout, Name: name, Last: q.Last, Capacity: q.Capacity}
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		c := entry{
@@ -64,18 +64,25 @@ func encode(name string, q *driver.Queue) []byte {
 }
 
 // decode is the reverse of encode. The error is [driver.ErrForeign].
-func decode(name string, text []byte) (q driver.Queue, err error) {
+func decode(name string, from *Value) (q driver.Queue, err error) {
+	foreign := func(format string, args ...any) error {
+		where := fmt.Sprintf("name %q", name)
+		if from.Key != "" {
+			where = fmt.Sprintf("key %q", from.Key)
+		}
+		return fmt.Errorf("%w: %s: %s", driver.ErrForeign, where, fmt.Sprintf(format, args...))
+	}
 	var v value
-	if err := json.Unmarshal(text, &v); err != nil || v.Stile == 0 {
-		return q, fmt.Errorf("%w: the value of %q is another program's", driver.ErrForeign, name)
+	if err := json.Unmarshal(from.Text, &v); err != nil || v.Stile == 0 {
+		return q, foreign("its value is another program's")
 	}
 	switch {
 	case v.Stile != layout:
-		return q, fmt.Errorf("%w: the layout of %q is version %d; this stile knows %d", driver.ErrForeign, name, v.Stile, layout)
+		return q, foreign("its layout is version %d; this stile knows %d", v.Stile, layout)
 	case v.Name != name:
-		return q, fmt.Errorf("%w: the value of %q is another name's", driver.ErrForeign, name)
+		return q, foreign("its value is another name's")
 	case len(v.Claims) > 0 && v.Capacity < 1:
-		return q, fmt.Errorf("%w: the value of %q is damaged", driver.ErrForeign, name)
+		return q, foreign("its value is damaged")
 	}
 	q = driver.Queue{Capacity: v.Capacity, Last: v.Last}
 	for i := range v.Claims {

@@ -1,0 +1,52 @@
+package casqueue
+
+import (
+	"context"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// An Exchanger is a store whose answer to a swap says what is there then. What the methods of [Store] promise holds for
+// its methods too. It saves requests: a name that this client was the last to change is changed by one request, and a
+// client that came too late need not get the value.
+//
+// It may forget: a value may be removed once all claims in it are over. So tickets are numbers of the store's clock.
+type Exchanger interface {
+	// Look is Get of [Store]. If the version is still the one that was seen, the text may be left out.
+	Look(ctx context.Context, name string, seen Version) (Value, error)
+
+	// Exchange is Swap of [Store]. It also returns the value that is there then, whoever put it there. After an exchange
+	// that was made, Now is read after it. A value without a version is not used.
+	Exchange(ctx context.Context, d *Draft) (is Value, made bool, err error)
+
+	// Clock returns what the store's clock shows, or less. It makes no request. It serves to ask for leases that are long
+	// enough; no lease ends by it.
+	Clock() time.Duration
+
+	Names(ctx context.Context, prefix string) ([]string, error)
+	Traits() driver.Traits
+	Close() error
+}
+
+// A Draft is what is to be put in place of a value.
+type Draft struct {
+	Name string
+	Was  Version // of the value that it replaces; empty if there must be none
+	Text []byte
+	Ends time.Duration // when the last claim in it is over, by the store's clock; 0 if there is no claim
+}
+
+// plain is a [Store] as an [Exchanger] that tells no more than it has to.
+type plain struct{ Store }
+
+func (p plain) Look(ctx context.Context, name string, _ Version) (Value, error) {
+	return p.Get(ctx, name)
+}
+
+func (p plain) Exchange(ctx context.Context, d *Draft) (Value, bool, error) {
+	made, err := p.Swap(ctx, d.Name, d.Was, d.Text)
+	return Value{}, made, err
+}
+
+func (plain) Clock() time.Duration { return 0 }

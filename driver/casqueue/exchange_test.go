@@ -1,0 +1,171 @@
+//go:build unix
+
+package casqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/driver/casqueue"
+	"github.com/stilelock/stile/drivertest"
+)
+
+// coarse are files with a clock of whole seconds.
+type coarse struct{ files }
+
+func (c coarse) Get(ctx context.Context, name string) (casqueue.Value, error) {
+	v, err := c.files.Get(ctx, name)
+	v.Now = v.Now.Truncate(time.Second)
+	return v, err
+}
+
+func (c coarse) Traits() driver.Traits {
+	t := c.files.Traits()
+	t.Granularity, t.MinTTL = time.Second, 3*time.Second
+	return t
+}
+
+// telling are such files as an exchanger. All that is known of their clock without a request is what it showed before.
+type telling struct {
+	coarse
+	shown           atomic.Int64
+	looks, exchange atomic.Int64 // requests
+}
+
+func newTelling(t testing.TB) *telling {
+	s := &telling{coarse: coarse{files{t.TempDir()}}}
+	s.shown.Store(int64(clock().Truncate(time.Second)))
+	return s
+}
+
+func (s *telling) Look(ctx context.Context, name string, seen casqueue.Version) (casqueue.Value, error) {
+	s.looks.Add(1)
+	return s.look(ctx, name, seen)
+}
+
+func (s *telling) look(ctx context.Context, name string, seen casqueue.Version) (casqueue.Value, error) {
+	v, err := s.Get(ctx, name)
+	if v.Version == seen {
+		v.Text = nil
+	}
+	s.shown.Store(max(s.shown.Load(), int64(v.Now)))
+	return v, err
+}
+
+func (s *telling) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value, bool, error) {
+	s.exchange.Add(1)
+	made, err := s.Swap(ctx, d.Name, d.Was, d.Text)
+	if err != nil {
+		return casqueue.Value{}, false, err
+	}
+	v, err := s.look(ctx, d.Name, "")
+	return v, made, err
+}
+
+func (s *telling) Clock() time.Duration { return time.Duration(s.shown.Load()) }
+
+// slack is for leases of whole seconds, which end up to three seconds late.
+const slack = 4 * time.Second
+
+func TestContractOfCoarseClock(t *testing.T) {
+	t.Parallel()
+	c := coarse{files{t.TempDir()}}
+	drivertest.Run(t, drivertest.Store{Open: func(testing.TB) driver.Driver { return casqueue.New(c) }, Slack: slack})
+}
+
+func TestContractOfExchanger(t *testing.T) {
+	t.Parallel()
+	folder := newTelling(t).coarse
+	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver {
+		s := newTelling(t)
+		s.coarse = folder
+		return casqueue.NewExchanging(s)
+	}, Slack: slack})
+}
+
+// TestRequests counts what an exchanger is asked.
+func TestRequests(t *testing.T) {
+	s := newTelling(t)
+	d, other := casqueue.NewExchanging(s), casqueue.NewExchanging(s)
+	asked := func(what string, looks, exchanges int64) {
+		t.Helper()
+		if got, made := s.looks.Swap(0), s.exchange.Swap(0); got != looks || made != exchanges {
+			t.Errorf("%s is %d looks and %d exchanges; want %d and %d", what, got, made, looks, exchanges)
+		}
+	}
+	enter := func(d driver.Driver, c *driver.Claim) {
+		t.Helper()
+		p, err := d.Enter(t.Context(), c)
+		if c.Ticket = p.Ticket; err != nil || p.TTL > c.TTL || p.TTL < c.TTL-2*time.Second {
+			t.Errorf("enter = %+v, %v; want the lease that it asked for", p, err)
+		}
+	}
+	first, second := claim("name", 1), claim("name", 2)
+	enter(d, first)
+	asked("to enter a name that is free", 0, 1)
+	if r := d.Renew(t.Context(), []*driver.Claim{first})[0]; r.Err != nil {
+		t.Error(r.Err)
+	}
+	s.looks.Store(0)
+	s.exchange.Store(0) // whether a renewal within the same second changes anything is the clock's to say
+	enter(other, second)
+	asked("to enter a name that another client has changed", 0, 2)
+	if err := d.Leave(t.Context(), &driver.Departure{Claim: first}); err != nil {
+		t.Error(err)
+	}
+	asked("to leave a name that another client has changed", 0, 2)
+	if p, err := other.Await(t.Context(), second); err != nil || !p.Holds || p.Ticket <= first.Ticket {
+		t.Errorf("await = %+v, %v; want it to hold with a ticket above %d", p, err, first.Ticket)
+	}
+	asked("to find that it holds", 1, 0)
+	if err := other.Leave(t.Context(), &driver.Departure{Claim: second}); err != nil {
+		t.Error(err)
+	}
+	asked("to leave", 0, 2)
+	if err := other.Leave(t.Context(), &driver.Departure{Claim: second}); err == nil {
+		t.Error("it left twice")
+	}
+	asked("to find that it is gone", 1, 0)
+}
+
+// TestLookers sees that one goroutine looks for all who wait for a name.
+func TestLookers(t *testing.T) {
+	s := newTelling(t)
+	d := casqueue.NewExchanging(s)
+	defer d.Close()
+	const waiters = 50
+	for i := range waiters + 1 {
+		if _, err := d.Enter(t.Context(), claim("name", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.looks.Store(0)
+	start := time.Now()
+	told := make(chan error, waiters)
+	for i := range waiters {
+		go func() {
+			p, err := d.Await(t.Context(), claim("name", i+1))
+			if err == nil && !p.Holds {
+				err = fmt.Errorf("claim %d was told %+v", i+1, p)
+			}
+			told <- errors.Join(err, d.Leave(t.Context(), &driver.Departure{Claim: claim("name", i+1)}))
+		}()
+	}
+	if err := d.Leave(t.Context(), &driver.Departure{Claim: claim("name", 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for range waiters {
+		if err := <-told; err != nil {
+			t.Error(err)
+		}
+	}
+	// Each of them has a look when it comes and when one before it leaves, and there is one each millisecond at most.
+	if looks, most := s.looks.Load(), 4*waiters+time.Since(start).Milliseconds(); looks > most {
+		t.Errorf("%d looks for %d who wait; want at most %d", looks, waiters, most)
+	}
+}

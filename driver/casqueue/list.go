@@ -1,0 +1,82 @@
+package casqueue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// List is [driver.Lister.List]. Among many names, those whose values are not stile's are left out.
+func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listing, error) {
+	if query.Name != "" {
+		s, err := d.look(ctx, query.Name, nil)
+		if err != nil {
+			return nil, err
+		}
+		return d.listed(nil, query.Name, s), nil
+	}
+	names, err := d.sorted(ctx, query.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	seen, errs := make([]*sight, len(names)), make([]error, len(names))
+	atOnce(len(names), func(i int) { seen[i], errs[i] = d.look(ctx, names[i], nil) })
+	var list []driver.Listing
+	for i, name := range names {
+		switch err := errs[i]; {
+		case errors.Is(err, driver.ErrForeign):
+		case err != nil:
+			return nil, err
+		default:
+			list = d.listed(list, name, seen[i])
+		}
+	}
+	return list, nil
+}
+
+// sorted returns the names with a prefix, in order.
+func (d *Driver) sorted(ctx context.Context, prefix string) ([]string, error) {
+	if err := d.ended(ctx); err != nil {
+		return nil, err
+	}
+	names, err := d.store.Names(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// listed adds the queue of a name, if it has claims.
+func (d *Driver) listed(list []driver.Listing, name string, s *sight) []driver.Listing {
+	claims := s.queue.List(s.now)
+	if len(claims) == 0 {
+		return list
+	}
+	for i := range claims {
+		claims[i] = d.shown(claims[i])
+	}
+	return append(list, driver.Listing{Name: name, Capacity: s.queue.Capacity, Claims: claims})
+}
+
+// maxAtOnce is for how many names the store is asked at a time, for one call.
+const maxAtOnce = 64
+
+// atOnce does something for each of n, for some at the same time.
+func atOnce(n int, do func(i int)) {
+	var (
+		work sync.WaitGroup
+		room = make(chan struct{}, maxAtOnce)
+	)
+	for i := range n {
+		room <- struct{}{}
+		work.Go(func() {
+			defer func() { <-room }()
+			do(i)
+		})
+	}
+	work.Wait()
+}

@@ -1,0 +1,85 @@
+package casqueue
+
+import (
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A moment is when a queue is changed, in microseconds of the store's clock.
+type moment struct {
+	now   int64 // what the clock showed for this queue; leases are judged by it
+	ahead int64 // by how much later it may be when the change is made
+	step  int64 // between two readings of the clock
+	stamp int64 // the least ticket
+}
+
+// moment returns when a queue is changed that was seen.
+func (d *Driver) moment(s *sight) moment {
+	m := moment{now: s.now, ahead: d.clock(s) + d.step - s.now, step: d.step, stamp: 1}
+	if d.tells {
+		m.stamp = m.now + m.ahead
+	}
+	return m
+}
+
+// clock returns what the store's clock shows, or less, in microseconds.
+func (d *Driver) clock(s *sight) int64 { return max(s.now, d.store.Clock().Microseconds()) }
+
+// lease returns what to ask for so that a lease of this length, at least, is left when the change is made. The clock
+// shows whole steps, so a lease is longer by one.
+func (m *moment) lease(length time.Duration) time.Duration {
+	micros := length.Microseconds()
+	if m.step > 0 {
+		micros = (micros+m.step-1)/m.step*m.step + m.step
+	}
+	return time.Duration(micros+m.ahead) * time.Microsecond
+}
+
+// stretch returns a claim with such leases.
+func (m *moment) stretch(c *driver.Claim) *driver.Claim {
+	longer := *c
+	longer.TTL, longer.Wait = m.lease(c.TTL), m.lease(c.Wait)
+	return &longer
+}
+
+// enter is [driver.Queue.Enter]. A claim that is new enters when the change is made, not when the queue was seen.
+func (m *moment) enter(q *driver.Queue, c *driver.Claim) (driver.Place, error) {
+	last := q.Last
+	p, err := q.Enter(m.now, m.stamp, m.stretch(c))
+	if q.Last != last {
+		q.Entries[len(q.Entries)-1].Since = m.now + m.ahead
+	}
+	return p, err
+}
+
+// place tells where a claim stands that asked for a lease at some moment, and whether it was told so if it holds.
+func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, told bool, err error) {
+	q := s.clone()
+	if p, err = q.Look(s.now, c.ID); err != nil {
+		return driver.Place{}, false, err
+	}
+	e := &q.Entries[p.Ahead]
+	asked := c.Wait
+	if p.Holds {
+		asked = c.TTL
+	}
+	p.TTL = time.Duration(e.Ends-d.clock(s)-d.step) * time.Microsecond // up to one step more has passed
+	if longest := at.now + at.lease(asked).Microseconds(); e.Ends <= longest+2*d.step {
+		p.TTL = min(p.TTL, asked)
+	} // else it has a longer lease from before
+	p.TTL = max(p.TTL, 0)
+	p.Retry = 0 // whoever waits looks at the store's clock
+	p.Blocker = d.shown(p.Blocker)
+	return p, e.Told, nil
+}
+
+// shown returns a claim as it is shown to people: with the lease that was asked for, not the longer one that was given.
+func (d *Driver) shown(s driver.Standing) driver.Standing {
+	if s.Remaining > 0 {
+		given := time.Duration(2*d.step) * time.Microsecond
+		s.Remaining = max(s.Remaining-given, min(s.Remaining, time.Millisecond))
+	}
+	s.Since = max(s.Since, 0)
+	return s
+}

@@ -1,0 +1,118 @@
+package casqueue
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// names are those that this client changes or waits for, and some that it changed before.
+type names struct {
+	mu  sync.Mutex // guards what follows, and what is in it
+	all map[string]*name
+}
+
+// A name is where this client's goroutines meet.
+type name struct {
+	text string
+	turn chan struct{} // has room for one, who changes it
+	seen *sight        // what this client saw last, if the store tells; guarded by turn
+	kick chan struct{} // has room for one: look now
+
+	uses  int            // guarded by the mutex of names, like the rest
+	waits map[*wait]bool // those who wait
+	awake bool           // a goroutine looks for them
+}
+
+// maxNames is how many names a client remembers, unless more are in use. To forget one costs a request the next time.
+const maxNames = 1024
+
+// use returns the name, to be given back by done.
+func (n *names) use(text string) *name {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	one := n.all[text]
+	if one == nil {
+		n.trim()
+		one = &name{text: text, turn: make(chan struct{}, 1), kick: make(chan struct{}, 1), waits: map[*wait]bool{}}
+		n.all[text] = one
+	}
+	one.uses++
+	return one
+}
+
+// trim makes room. The mutex must be held.
+func (n *names) trim() {
+	if n.all == nil {
+		n.all = map[string]*name{}
+	}
+	if len(n.all) < maxNames {
+		return
+	}
+	for text, one := range n.all {
+		if one.uses == 0 {
+			delete(n.all, text)
+		}
+		if len(n.all) < maxNames/2 {
+			return
+		}
+	}
+}
+
+func (n *names) done(one *name) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if one.uses--; one.uses == 0 && one.seen == nil { // who has the turn uses the name
+		delete(n.all, one.text)
+	}
+}
+
+// take waits until nobody else of this client changes the name, or ctx ends.
+func (n *names) take(ctx context.Context, text string) (*name, error) {
+	one := n.use(text)
+	select {
+	case one.turn <- struct{}{}:
+		return one, nil
+	case <-ctx.Done():
+		n.done(one)
+		return nil, driver.Ended(ctx, false)
+	}
+}
+
+func (n *names) free(one *name) {
+	<-one.turn
+	n.done(one)
+}
+
+// look has those look at once who wait for the name.
+func (one *name) look() {
+	select {
+	case one.kick <- struct{}{}:
+	default:
+	}
+}
+
+// changed has those of this client look who wait for the name, since this client has changed it.
+func (n *names) changed(one *name) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if one.awake {
+		one.look()
+	}
+}
+
+// waiting returns those who wait for a name. If nobody does, nobody looks for them any more.
+func (n *names) waiting(one *name) []*wait {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(one.waits) == 0 {
+		one.awake = false
+		return nil
+	}
+	list := make([]*wait, 0, len(one.waits))
+	for w := range one.waits {
+		list = append(list, w)
+	}
+	return list
+}
