@@ -38,7 +38,7 @@ func (c *clock) least() int64 {
 func (c *clock) micros() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.shown*second + time.Since(c.at).Microseconds()
+	return seconds(c.shown).Microseconds() + time.Since(c.at).Microseconds()
 }
 
 func (c *clock) leastAt(now time.Time) int64 {

@@ -13,17 +13,21 @@ import (
 // slack is for leases of whole seconds, which end up to three seconds late.
 const slack = 4 * time.Second
 
+func store(t *testing.T, parameters string) drivertest.Store {
+	return drivertest.Store{Open: drive.Opener("memcached://" + servertest.Memcached(t).Addr + parameters), Slack: slack}
+}
+
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: drive.Opener("memcached://" + servertest.Memcached(t).Addr), Slack: slack})
+	drivertest.Run(t, store(t, ""))
 }
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	drivertest.Model(t, drivertest.Store{Open: drive.Opener("memcached://" + servertest.Memcached(t).Addr), Slack: slack}, 3, 100)
+	drivertest.Model(t, store(t, ""), 3, 100)
 }
 
 func TestContractOfPlain(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: drive.Opener("memcached://" + servertest.Memcached(t).Addr + "?layout=plain"), Slack: slack})
+	drivertest.Run(t, store(t, "?layout=plain"))
 }

@@ -19,7 +19,8 @@ const patience = 5 * time.Second
 // time travels together.
 type conn struct {
 	sock   net.Conn
-	clock  clock // that of the process at the other end
+	number uint64 // of the link's connections it is this one, counted from 1
+	clock  clock  // that of the process at the other end
 	facts  *facts
 	kick   chan struct{} // has room for one: there is something to write
 	broken chan struct{} // closed when it is

@@ -39,7 +39,7 @@ func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string
 }
 
 // dump has the server list its keys in one of its ways, unless it answers that it does not know this one, or is busy.
-func (l *link) dump(ctx context.Context, way string, wanted func(key string) bool) (keys []string, refused string, err error) {
+func (l *link) dump(ctx context.Context, way string, wanted func(string) bool) (keys []string, refused string, err error) {
 	if _, err := l.get(ctx); err != nil {
 		return nil, "", err // closed, or not reachable, in the same words as ever
 	}
@@ -82,7 +82,8 @@ func (l *link) dump(ctx context.Context, way string, wanted func(key string) boo
 			}
 			continue
 		case "ERROR", "CLIENT_ERROR", "SERVER_ERROR":
-			return nil, "", fmt.Errorf("%w: memcached lists names only if its crawler is on and may list keys (%s)", driver.ErrUnsupported, strings.TrimSpace(word+" "+rest))
+			return nil, "", fmt.Errorf("%w: memcached lists names only if its crawler is on and may list keys (%s)",
+				driver.ErrUnsupported, strings.TrimSpace(word+" "+rest))
 		}
 		escaped, ok := strings.CutPrefix(word, "key=")
 		key, err := url.PathUnescape(escaped)

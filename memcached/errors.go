@@ -60,11 +60,13 @@ func (r *refusal) explain() error {
 	text := r.text
 	switch {
 	case strings.Contains(text, "out of memory"):
-		return driver.Refused(fmt.Errorf("memcached has no memory left for a claim: give it more, or let it evict other things (%s)", text))
+		return driver.Refused(fmt.Errorf("memcached has no memory left for a claim: give it more, "+
+			"or let it evict other things (%s)", text))
 	case strings.Contains(text, "too large"):
 		return driver.Refused(fmt.Errorf("the queue is longer than memcached's largest item: raise its option -I (%s)", text))
 	case strings.Contains(text, "unauthenticated"):
-		return driver.Refused(fmt.Errorf("memcached asks for a password: put it in the URL as memcached://user:password@host (%s)", text))
+		return driver.Refused(fmt.Errorf("memcached asks for a password: put it in the URL as memcached://user:password@host (%s)",
+			text))
 	}
 	return driver.Refused(fmt.Errorf("memcached refused the request (%s)", text))
 }

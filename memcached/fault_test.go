@@ -140,10 +140,11 @@ func TestFullServerKeepsByClassicCommand(t *testing.T) {
 		fill(t, s, func(answer string) bool { return strings.Count(answer, "SERVER_ERROR") == 200 })
 	}
 	_, version, _ := strings.Cut(strings.TrimSpace(s.Memcached("mg victim c\r\n")), "c")
-	if got := s.Memcached("cas victim 0 0 300 %s\r\n%s\r\nmg victim\r\n", version, strings.Repeat("w", 300)); !strings.HasSuffix(got, "HD\r\n") {
+	other := strings.Repeat("w", 300)
+	if got := s.Memcached("cas victim 0 0 300 %s\r\n%s\r\nmg victim\r\n", version, other); !strings.HasSuffix(got, "HD\r\n") {
 		t.Errorf("cas = %q; want the value to be there still", got)
 	}
-	if got := s.Memcached("ms victim 300 C%s\r\n%s\r\nmg victim\r\n", version, strings.Repeat("w", 300)); !strings.HasSuffix(got, "EN\r\n") {
+	if got := s.Memcached("ms victim 300 C%s\r\n%s\r\nmg victim\r\n", version, other); !strings.HasSuffix(got, "EN\r\n") {
 		t.Logf("this server's ms keeps the value that it cannot replace: %q", got)
 	}
 }
@@ -199,7 +200,8 @@ func TestRestartEndsLease(t *testing.T) {
 // take returns a lease on the lock "name".
 func take(t *testing.T, s *servertest.Server, parameters string, ttl time.Duration) *stile.Lease {
 	t.Helper()
-	client, err := stile.Open(timely(t), "memcached://"+s.Addr+parameters, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
+	options := &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}}
+	client, err := stile.Open(timely(t), "memcached://"+s.Addr+parameters, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,5 +276,5 @@ func keyOf(d driver.Driver, name string) string {
 	if p, ok := d.(*Plain); ok {
 		return p.key(name)
 	}
-	return d.(*Driver).key(name)
+	return d.(*Driver).shelf.key(name)
 }

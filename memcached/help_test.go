@@ -63,5 +63,3 @@ func gone(t testing.TB, d driver.Driver, c *driver.Claim) {
 		}
 	}
 }
-
-func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }

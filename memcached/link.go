@@ -34,6 +34,7 @@ type link struct {
 
 	mu       sync.Mutex // guards what follows
 	conn     *conn      // nil before the first
+	made     uint64     // connections
 	dialing  chan struct{}
 	failure  error     // of the last attempt
 	next     time.Time // no attempt before
@@ -90,11 +91,11 @@ func (l *link) alive() bool {
 	}
 }
 
-// facts are what the server of the latest connection told about itself.
-func (l *link) facts() *facts {
+// latest returns the latest connection. It may be broken.
+func (l *link) latest() *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.conn.facts
+	return l.conn
 }
 
 // dial makes a connection for all who wait for one.
@@ -107,6 +108,8 @@ func (l *link) dial(done chan struct{}) {
 		c.fail(driver.ErrClosed)
 		l.failure = driver.ErrClosed
 	case err == nil:
+		l.made++
+		c.number = l.made
 		l.conn, l.failure, l.failures = c, nil, 0
 		l.work.Go(func() { l.guard(c) })
 	default:

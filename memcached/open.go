@@ -67,7 +67,8 @@ func openLink(ctx context.Context, a *driver.Address, prefix string) (*link, err
 	hosts := a.HostPorts("127.0.0.1", "11211")
 	switch {
 	case len(hosts) > 1:
-		return nil, driver.Refused(errors.New("memcached:// takes one host: clients that spread names over several do it each in its own way, and two of them would hold one lock"))
+		return nil, driver.Refused(errors.New("memcached:// takes one host: clients that spread names over several do it each " +
+			"in its own way, and two of them would hold one lock"))
 	case a.Path != "":
 		return nil, driver.Refused(errors.New("memcached has no databases: leave out what follows the host"))
 	}

@@ -40,9 +40,9 @@ var _ interface {
 
 // Traits is [driver.Driver].
 func (p *Plain) Traits() driver.Traits {
-	t := promise(p.link.facts())
-	t.Notes = append(t.Notes, "Layout plain: exclusive locks alone, in no order, and tokens that only tell claims apart: a later one "+
-		"may be smaller.")
+	t := promise(p.link.latest().facts)
+	t.Notes = append(t.Notes, "Layout plain: exclusive locks alone, in no order, and tokens that only tell claims apart: "+
+		"a later one may be smaller.")
 	return t
 }
 
@@ -80,7 +80,8 @@ func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	if err == nil && !place.Holds && place.Blocker.Remaining == 0 && !c.Try {
 		if p.waits(c, true) > max(c.TTL, c.Wait) {
 			p.waits(c, false) // it has its answer, and does not come again
-			return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it", driver.ErrForeign, p.key(c.Name))
+			return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it",
+				driver.ErrForeign, p.key(c.Name))
 		}
 	} else {
 		p.waits(c, false)

@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/stilelock/stile/driver"
 )
+
+// layout is the version of the layout of values.
+const layout = 1
 
 // A mark is a value of layout plain that stile set.
 type mark struct {
@@ -29,7 +33,15 @@ func (m *mark) set(record string) {
 	}
 }
 
-func (m *mark) encode() []byte { return marshal(m) }
+func (m *mark) encode() []byte {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(m); err != nil {
+		panic(err) // numbers and text have a form
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
 
 // A sight is what was seen under a key.
 type sight struct {

@@ -42,11 +42,12 @@ func (l *link) greet(ctx context.Context, c *conn) (*facts, error) {
 	}
 	f := &facts{version: strings.TrimSpace(r[0].text), pid: r[1].stats["pid"], evicts: r[2].stats["evictions"] != "off"}
 	if older(f.version) {
-		return nil, driver.Refused(fmt.Errorf("memcached %s has no deletion by version: version %d.%d.%d is the oldest that can keep locks",
-			f.version, oldest[0], oldest[1], oldest[2]))
+		return nil, driver.Refused(fmt.Errorf("memcached %s has no deletion by version: version %d.%d.%d is the oldest "+
+			"that can keep locks", f.version, oldest[0], oldest[1], oldest[2]))
 	}
 	if r[2].stats["cas_enabled"] != "yes" {
-		return nil, driver.Refused(errors.New("memcached runs without versions of its values (option -C), so it cannot keep locks"))
+		return nil, driver.Refused(
+			errors.New("memcached runs without versions of its values (option -C), so it cannot keep locks"))
 	}
 	uptime, err1 := strconv.ParseInt(r[1].stats["uptime"], 10, 64)
 	f.time, err = strconv.ParseInt(r[1].stats["time"], 10, 64)

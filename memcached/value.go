@@ -3,93 +3,76 @@ package memcached
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"unicode/utf8"
+	"strconv"
+	"strings"
+	"time"
 
-	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/driver/casqueue"
 )
 
-// layout is the version of the layout of values.
-const layout = 1
+// keepLast is how many seconds a value stays after the last of its claims, so that tickets rise from one claim to the
+// next although clients do not know the server's time exactly.
+const keepLast = 60
 
-// A value is what is stored under a name: its queue, whose times are microseconds of the server's clock.
-type value struct {
-	Stile    int     `json:"stile"` // layout
-	Name     string  `json:"name"`
-	Until    int64   `json:"until"` // second of the server's clock at which the server drops the value
-	Last     int64   `json:"last"`
-	Capacity int64   `json:"capacity,omitempty"`
-	Claims   []entry `json:"claims,omitempty"`
+// untilMark begins a value. What follows is the second of the server's clock at which the server drops the value, and
+// then what package casqueue has made of the queue. With the time to live that the server tells, it says what time it is.
+const untilMark = `{"until":`
+
+// seal puts the second in front of an object of JSON.
+func seal(until int64, text []byte) []byte {
+	out := make([]byte, 0, len(untilMark)+20+len(text))
+	out = strconv.AppendInt(append(out, untilMark...), until, 10)
+	return append(append(out, ','), text[1:]...)
 }
 
-// An entry is a [driver.Entry].
-type entry struct {
-	ID     string `json:"id"`
-	Client string `json:"client,omitempty"`
-	Owner  string `json:"owner,omitempty"`
-	Ticket int64  `json:"ticket"`
-	Weight int64  `json:"weight"`
-	Since  int64  `json:"since"`
-	Ends   int64  `json:"ends"`
-	Delay  int64  `json:"delay,omitempty"`
-	Told   bool   `json:"told,omitempty"`
-	Left   bool   `json:"left,omitempty"`
-	Record string `json:"record,omitempty"`
-	Bytes  []byte `json:"bytes,omitempty"` // the record, if it is not text
+// unseal is the reverse of seal, and uses the value's memory. Values of earlier versions have the second elsewhere among
+// their fields, and stay as they are. The second is 0 in what is not stile's.
+func unseal(data []byte) (until int64, text []byte) {
+	rest, ours := bytes.CutPrefix(data, []byte(untilMark))
+	digits, _, more := bytes.Cut(rest, []byte(","))
+	if until, err := strconv.ParseInt(string(digits), 10, 64); ours && more && err == nil {
+		text = data[len(untilMark)+len(digits):]
+		text[0] = '{'
+		return until, text
+	}
+	var earlier struct{ Until int64 }
+	if err := json.Unmarshal(data, &earlier); err != nil {
+		return 0, data
+	}
+	return earlier.Until, data
 }
 
-// encode returns the value for a queue.
-func encode(name string, until int64, q *driver.Queue) []byte {
-	v := value{Stile: layout, Name: name, Until: until, Last: q.Last, Capacity: q.Capacity}
-	for i := range q.Entries {
-		e := &q.Entries[i]
-		c := entry{
-			ID: e.ID, Client: e.Client, Owner: e.Owner, Ticket: e.Ticket, Weight: e.Weight,
-			Since: e.Since, Ends: e.Ends, Delay: e.Delay, Told: e.Told, Left: e.Left, Record: e.Record,
-		}
-		if !utf8.ValidString(e.Record) {
-			c.Record, c.Bytes = "", []byte(e.Record)
-		}
-		v.Claims = append(v.Claims, c)
+// nameIn returns the name that a value says it is of; empty if it does not.
+func nameIn(data []byte) string {
+	var v struct{ Name string }
+	if err := json.Unmarshal(data, &v); err != nil {
+		return ""
 	}
-	return marshal(&v)
+	return v.Name
 }
 
-// marshal returns what has nothing but numbers and text as JSON.
-func marshal(v any) []byte {
-	var b bytes.Buffer
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false)
-	if err := out.Encode(v); err != nil {
-		panic(err) // numbers and text have a form
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+// A version is that of a value, on one connection.
+type version struct {
+	conn, cas uint64
+	until     int64 // second at which the server drops the value
 }
 
-// decode is the reverse of encode. The error says that the value is not stile's.
-func decode(text []byte) (name string, until int64, q driver.Queue, err error) {
-	var v value
-	if err := json.Unmarshal(text, &v); err != nil || v.Stile == 0 {
-		return "", 0, q, errors.New("its value is another program's")
-	}
-	switch {
-	case v.Stile != layout:
-		return "", 0, q, fmt.Errorf("its layout is version %d; this stile knows %d", v.Stile, layout)
-	case len(v.Claims) > 0 && v.Capacity < 1:
-		return "", 0, q, errors.New("its value is damaged")
-	}
-	q = driver.Queue{Capacity: v.Capacity, Last: v.Last}
-	for i := range v.Claims {
-		c := &v.Claims[i]
-		e := driver.Entry{
-			ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: c.Ticket, Weight: c.Weight,
-			Since: c.Since, Ends: c.Ends, Delay: c.Delay, Told: c.Told, Left: c.Left, Record: c.Record,
-		}
-		if c.Bytes != nil {
-			e.Record = string(c.Bytes)
-		}
-		q.Entries = append(q.Entries, e)
-	}
-	return v.Name, v.Until, q, nil
+func (v version) text() casqueue.Version {
+	b := strconv.AppendUint(make([]byte, 0, 40), v.conn, 10)
+	b = strconv.AppendUint(append(b, ' '), v.cas, 10)
+	return casqueue.Version(strconv.AppendInt(append(b, ' '), v.until, 10))
 }
+
+// parseVersion is the reverse of text. Connections are numbered from 1, so that no version is of none of them.
+func parseVersion(text casqueue.Version) (v version) {
+	parts := strings.SplitN(string(text), " ", 3)
+	if len(parts) < 3 {
+		return v
+	}
+	v.conn, _ = strconv.ParseUint(parts[0], 10, 64)
+	v.cas, _ = strconv.ParseUint(parts[1], 10, 64)
+	v.until, _ = strconv.ParseInt(parts[2], 10, 64)
+	return v
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

@@ -87,45 +87,6 @@ func FuzzReadReply(f *testing.F) {
 	})
 }
 
-func queue() driver.Queue {
-	return driver.Queue{Capacity: 5, Last: 1<<53 - 1, Entries: []driver.Entry{
-		{ID: "a", Client: "x", Owner: "job/é", Record: "\u2028<&>\"\\\n", Ticket: 7, Weight: 2, Since: 1, Ends: 2, Delay: 3, Told: true},
-		{ID: "b", Record: "\xff\x00", Ticket: 8, Weight: 5, Ends: 9, Left: true},
-		{ID: "c", Record: string([]byte{0, 1, 2}), Ticket: 9, Weight: 1},
-	}}
-}
-
-func TestValues(t *testing.T) {
-	t.Parallel()
-	for _, want := range []driver.Queue{queue(), {Last: 3}, {}} {
-		name, until, got, err := decode(encode("a/b ü", 77, &want))
-		if err != nil || name != "a/b ü" || until != 77 || !reflect.DeepEqual(got, want) {
-			t.Errorf("decoded: %q, %d, %+v, %v; want %+v", name, until, got, err, want)
-		}
-	}
-	q := driver.Queue{Capacity: 1, Last: 9, Entries: []driver.Entry{{ID: "i", Client: "c", Ticket: 9, Weight: 1, Since: 1, Ends: 2, Told: true, Record: "r"}}}
-	want := `{"stile":1,"name":"n","until":60,"last":9,"capacity":1,"claims":[{"id":"i","client":"c","ticket":9,"weight":1,"since":1,"ends":2,"told":true,"record":"r"}]}`
-	if got := string(encode("n", 60, &q)); got != want {
-		t.Errorf("the value is %s; want %s, which others have stored", got, want)
-	}
-}
-
-func FuzzDecode(f *testing.F) {
-	q := queue()
-	f.Add(encode("name", 60, &q))
-	f.Add([]byte(`{"stile":1}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		name, until, q, err := decode(text)
-		if err != nil {
-			return
-		}
-		again, until2, q2, err := decode(encode(name, until, &q))
-		if err != nil || again != name || until2 != until || !reflect.DeepEqual(q, q2) {
-			t.Errorf("%q decodes to %+v, and that encoded to %+v, %v", text, q, q2, err)
-		}
-	})
-}
-
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	l := &link{addr: "host:1"}
@@ -145,19 +106,5 @@ func TestExplain(t *testing.T) {
 		err := l.explain(test.err)
 		says(t, err, test.says)
 		marks(t, err, test.rejected, test.unreachable)
-	}
-}
-
-func TestPause(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		news  string
-		since int
-		ahead int
-		want  string
-	}{{"just now", 0, 1, "1ms"}, {"a moment ago", 100, 1, "3ms"}, {"long ago", 5000, 1, "8ms"}, {"just now", 0, 4, "4ms"}, {"long ago", 5000, 50, "100ms"}, {"watching", 0, 0, "1ms"}} {
-		if got := pause(ms(test.since), test.ahead).String(); got != test.want {
-			t.Errorf("news %s, %d ahead: a pause of %s; want %s", test.news, test.ahead, got, test.want)
-		}
 	}
 }

@@ -1,0 +1,226 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/driver/casqueue"
+)
+
+// A shelf keeps the value of each name under a key. It is a [casqueue.Exchanger].
+type shelf struct {
+	link   *link
+	prefix string
+}
+
+// Look is one round trip. If the value has not changed since it was seen, the answer is one short line.
+func (s *shelf) Look(ctx context.Context, name string, seen casqueue.Version) (casqueue.Value, error) {
+	c, err := s.link.get(ctx)
+	if err != nil {
+		return casqueue.Value{}, err
+	}
+	key := s.key(name)
+	if was := parseVersion(seen); was.conn == c.number {
+		r, err := c.do(ctx, appendPeek(nil, key), 1)
+		if err != nil {
+			return casqueue.Value{}, s.link.explain(err)
+		}
+		if v, same := unchanged(c, &r[0], key, was); same {
+			return v, nil
+		}
+	}
+	r, err := c.do(ctx, appendGet(nil, key), 1)
+	if err != nil {
+		return casqueue.Value{}, s.link.explain(err)
+	}
+	v, err := s.value(c, key, &r[0])
+	return v, s.link.explain(err)
+}
+
+// unchanged returns the value that was seen, if an answer says that it is there still.
+func unchanged(c *conn, r *reply, key string, was version) (v casqueue.Value, same bool) {
+	if r.status != "HD" {
+		return v, false
+	}
+	cas, err1 := r.version(key)
+	left, err2 := r.number('t')
+	if err1 != nil || err2 != nil || cas != was.cas || left < 0 {
+		return v, false
+	}
+	now := was.until - left
+	c.clock.see(now)
+	return casqueue.Value{Version: was.text(), Now: seconds(now)}, true
+}
+
+// Exchange is one round trip: the command to store is followed by one to read. A version of another connection than there
+// is now says nothing, since another process of the server has versions of its own. Nothing is stored then.
+func (s *shelf) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value, bool, error) {
+	c, err := s.link.get(ctx)
+	if err != nil {
+		return casqueue.Value{}, false, err
+	}
+	was := parseVersion(d.Was)
+	if d.Was != "" && was.conn != c.number {
+		v, err := s.Look(ctx, d.Name, "")
+		return v, false, driver.NotYet(err)
+	}
+	key := s.key(d.Name)
+	until := max(c.clock.least(), int64(d.Ends/time.Second)) + keepLast
+	text := seal(until, d.Text)
+	request := appendGet(appendStore(make([]byte, 0, len(text)+3*len(key)+80), key, was.cas, until, text), key)
+	r, err := c.do(ctx, request, 2)
+	if err != nil {
+		return casqueue.Value{}, false, s.link.explain(err)
+	}
+	stored, err := r[0].stored()
+	if full(err) && d.Ends == 0 && was.cas != 0 {
+		return s.remove(ctx, c, key, was.cas)
+	}
+	if err != nil {
+		return casqueue.Value{}, false, s.link.explain(err)
+	}
+	v, err := s.value(c, key, &r[1])
+	if stored && errors.Is(err, driver.ErrForeign) { // another program came right after
+		return casqueue.Value{Now: seconds(c.clock.least())}, true, nil
+	}
+	return v, stored, s.link.explain(err)
+}
+
+// remove deletes the value of a queue that nobody is in any more, where memory is full and an empty one cannot be stored.
+// The last ticket is forgotten sooner.
+func (s *shelf) remove(ctx context.Context, c *conn, key string, cas uint64) (casqueue.Value, bool, error) {
+	r, err := c.do(ctx, appendGet(appendDelete(nil, key, cas), key), 2)
+	if err != nil {
+		return casqueue.Value{}, false, s.link.explain(err)
+	}
+	if status := r[0].status; status != "HD" && status != "EX" && status != "NF" {
+		return casqueue.Value{}, false, s.link.explain(r[0].unexpected())
+	}
+	v, err := s.value(c, key, &r[1])
+	return v, r[0].status == "HD", s.link.explain(err)
+}
+
+// value returns what an answer says is under a key. That of an absent value does not tell the time.
+func (s *shelf) value(c *conn, key string, r *reply) (casqueue.Value, error) {
+	switch r.status {
+	case "EN":
+		return casqueue.Value{Now: seconds(c.clock.least())}, nil
+	case "VA":
+	default:
+		return casqueue.Value{}, r.unexpected()
+	}
+	cas, err := r.version(key)
+	if err != nil {
+		return casqueue.Value{}, err
+	}
+	left, err := r.number('t')
+	if err != nil {
+		return casqueue.Value{}, err
+	}
+	if left < 0 {
+		return casqueue.Value{}, fmt.Errorf("%w: key %q: another program has made its value one that never expires",
+			driver.ErrForeign, key)
+	}
+	until, text := unseal(r.data)
+	now := c.clock.least() // for what is another program's
+	if until != 0 {
+		now = until - left
+		c.clock.see(now)
+	}
+	is := version{conn: c.number, cas: cas, until: until}
+	return casqueue.Value{Text: text, Version: is.text(), Now: seconds(now), Key: key}, nil
+}
+
+// Clock is that of the server, or what is known of it.
+func (s *shelf) Clock() time.Duration { return seconds(s.link.latest().clock.least()) }
+
+// listAtOnce is how many values are read in one request.
+const listAtOnce = 64
+
+// Names has the server list its keys, all that it has, on a connection of its own; the error is [driver.ErrUnsupported]
+// where it does not. A long name is in its value.
+func (s *shelf) Names(ctx context.Context, prefix string) (names []string, err error) {
+	keys, err := s.link.keys(ctx, func(key string) bool { return strings.HasPrefix(key, s.prefix) })
+	if err != nil {
+		return nil, err
+	}
+	var long []string
+	for _, key := range keys {
+		rest := strings.TrimPrefix(key, s.prefix)
+		if strings.HasPrefix(rest, hashed) {
+			long = append(long, key)
+		} else if name, err := driver.DecodeName(rest); err == nil && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	for part := range slices.Chunk(long, listAtOnce) {
+		found, err := s.names(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range found {
+			if strings.HasPrefix(name, prefix) && s.key(name) == part[i] {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// names returns the names that the values under some keys have; empty where there is none.
+func (s *shelf) names(ctx context.Context, keys []string) ([]string, error) {
+	c, err := s.link.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var request []byte
+	for _, key := range keys {
+		request = appendGet(request, key)
+	}
+	replies, err := c.do(ctx, request, len(keys))
+	if err != nil {
+		return nil, s.link.explain(err)
+	}
+	names := make([]string, len(keys))
+	for i := range replies {
+		if replies[i].status == "VA" {
+			names[i] = nameIn(replies[i].data)
+		}
+	}
+	return names, nil
+}
+
+// Traits is [driver.Driver].
+func (s *shelf) Traits() driver.Traits {
+	f := s.link.latest().facts
+	t := promise(f)
+	if !f.evicts {
+		t.Notes = append(t.Notes, "When memory is full the server refuses to store, renewals among the rest, and a lease that "+
+			"cannot be renewed is lost: give it more memory than it needs (-m).")
+	}
+	if f.largest > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("All claims of a name are one value, of %d bytes at most: a claim that "+
+			"does not fit is refused (option -I of memcached).", f.largest))
+	}
+	return t
+}
+
+// Close is [driver.Driver].
+func (s *shelf) Close() error {
+	s.link.close()
+	return nil
+}
+
+// key returns the key of a name. A long name goes by its SHA-256; the value has the name in full.
+func (s *shelf) key(name string) string {
+	key := s.prefix + driver.EncodeName(name)
+	if len(key) <= maxKey {
+		return key
+	}
+	return s.prefix + digest(name)
+}
