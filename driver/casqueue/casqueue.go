@@ -65,6 +65,8 @@ type Driver struct {
 	pace  *pace
 	names names
 
+	atOnce int // for how many names the store is asked at a time
+
 	ctx     context.Context // ends when the driver is closed
 	stop    context.CancelFunc
 	work    sync.WaitGroup // the goroutines that look for those who wait
@@ -82,13 +84,13 @@ var _ interface {
 // New returns a driver that keeps its locks in a store, which is closed with it.
 func New(s Store) *Driver {
 	d := NewExchanging(plain{s})
-	d.tells, d.pace = false, &calm
+	d.tells, d.pace, d.atOnce = false, &calm, calmAtOnce
 	return d
 }
 
 // NewExchanging returns a driver that keeps its locks in a store that tells more, which is closed with it.
 func NewExchanging(s Exchanger) *Driver {
-	d := &Driver{store: s, tells: true, pace: &brisk, step: s.Traits().Granularity.Microseconds()}
+	d := &Driver{store: s, tells: true, pace: &brisk, atOnce: briskAtOnce, step: s.Traits().Granularity.Microseconds()}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d
 }
@@ -142,7 +144,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		}
 		byName[c.Name] = append(byName[c.Name], i)
 	}
-	atOnce(len(names), func(i int) { d.renew(ctx, names[i], cs, byName[names[i]], renewals) })
+	d.each(len(names), func(i int) { d.renew(ctx, names[i], cs, byName[names[i]], renewals) })
 	return renewals
 }
 

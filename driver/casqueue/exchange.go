@@ -9,7 +9,8 @@ import (
 
 // An Exchanger is a store whose answer to a swap says what is there then. What the methods of [Store] promise holds for
 // its methods too. It saves requests: a name that this client was the last to change is changed by one request, and a
-// client that came too late need not get the value.
+// client that came too late need not get the value. Its requests should travel together: one call may ask for 256 names
+// at a time.
 //
 // It may forget: a value may be removed once all claims in it are over. So tickets are numbers of the store's clock.
 type Exchanger interface {

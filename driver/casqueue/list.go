@@ -23,7 +23,7 @@ func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listin
 		return nil, err
 	}
 	seen, errs := make([]*sight, len(names)), make([]error, len(names))
-	atOnce(len(names), func(i int) { seen[i], errs[i] = d.look(ctx, names[i], nil) })
+	d.each(len(names), func(i int) { seen[i], errs[i] = d.look(ctx, names[i], nil) })
 	var list []driver.Listing
 	for i, name := range names {
 		switch err := errs[i]; {
@@ -62,14 +62,17 @@ func (d *Driver) listed(list []driver.Listing, name string, s *sight) []driver.L
 	return append(list, driver.Listing{Name: name, Capacity: s.queue.Capacity, Claims: claims})
 }
 
-// maxAtOnce is for how many names the store is asked at a time, for one call.
-const maxAtOnce = 64
+// For how many names a [Store] and an [Exchanger] are asked at a time, for one call.
+const (
+	calmAtOnce  = 16
+	briskAtOnce = 256
+)
 
-// atOnce does something for each of n, for some at the same time.
-func atOnce(n int, do func(i int)) {
+// each does something for each of n names, for some at the same time.
+func (d *Driver) each(n int, do func(i int)) {
 	var (
 		work sync.WaitGroup
-		room = make(chan struct{}, maxAtOnce)
+		room = make(chan struct{}, d.atOnce)
 	)
 	for i := range n {
 		room <- struct{}{}
