@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func (a *answer) finish() {
 func (d *Driver) act(ctx context.Context, g *deed) (*answer, error) {
 	c := g.claim
 	a := &answer{}
-	err := d.query(ctx, d.calls.do, []any{
+	err := d.link.Query(ctx, d.calls.do, []any{
 		g.verb, []byte(c.Name), []byte(c.ID), []byte(c.Client), g.channel, []byte(c.Owner), []byte(c.Record),
 		c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay), micros(g.keep),
 		c.Ticket, c.Try, c.Reclaim && c.Owner != "",
@@ -95,6 +96,8 @@ func (d *Driver) act(ctx context.Context, g *deed) (*answer, error) {
 	}
 	return a, nil
 }
+
+var errShort = errors.New("postgres answered for fewer claims than it was asked for")
 
 // Enter is one round trip.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
@@ -165,7 +168,7 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		names, ids = append(names, []byte(c.Name)), append(ids, []byte(c.ID))
 		ttls, wait = append(ttls, micros(c.TTL)), append(wait, micros(c.Wait))
 	}
-	err := d.query(ctx, d.calls.renew, []any{names, ids, ttls, wait}, func(rows pgx.Rows) error {
+	err := d.link.Query(ctx, d.calls.renew, []any{names, ids, ttls, wait}, func(rows pgx.Rows) error {
 		var (
 			status, era string
 			lease       int64

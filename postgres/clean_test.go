@@ -97,7 +97,7 @@ func TestNewNamesUseIndex(t *testing.T) {
 	d := open(t, fresh(server))
 	enter(t, d, claim("first", "c"))
 	exec(t, connect(t, server), d.place.fill(`VACUUM ANALYZE "{schema}".{prefix}name, "{schema}".{prefix}claim, "{schema}".{prefix}meta`)) // as the server does by itself
-	d.pool.Reset()
+	d.link.Pool().Reset()
 	const many = 200
 	for i := range many {
 		c := claim(fmt.Sprint("name/", i), "c")

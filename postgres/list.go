@@ -25,7 +25,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, e
 		}
 		part = driver.Queue{}
 	}
-	err := d.query(ctx, statement, args, func(rows pgx.Rows) error {
+	err := d.link.Query(ctx, statement, args, func(rows pgx.Rows) error {
 		n, e, capacity, at, err := scanEntry(rows)
 		if err != nil {
 			return err

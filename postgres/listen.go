@@ -12,15 +12,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 const (
-	askAgain  = 100 * time.Millisecond // how long Await waits for a connection that listens
-	idleAfter = 10 * time.Second       // when a connection on which nobody waits is closed
-	tryEvery  = 5 * time.Second        // how often an idle connection is tried
-	echoes    = time.Second            // within what time a notification must come back
-	retryMin  = 10 * time.Millisecond
-	retryMax  = time.Second
+	listenWithin = 5 * time.Second        // how long the server may take to listen
+	askAgain     = 100 * time.Millisecond // how long Await waits for a connection that listens
+	idleAfter    = 10 * time.Second       // when a connection on which nobody waits is closed
+	tryEvery     = 5 * time.Second        // how often an idle connection is tried
+	echoes       = time.Second            // within what time a notification must come back
+	retryMin     = 10 * time.Millisecond
+	retryMax     = time.Second
 )
 
 // A listener hands what the server tells to the claims that wait for it, by one connection for all claims of a driver. A
@@ -98,7 +100,7 @@ func (l *listener) polls() bool {
 // driver listens, so that what happened before is seen by entering again. Where notifications do not come through, it
 // polls, with one statement for all claims of the driver.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if d.ctx.Err() != nil {
+	if d.link.Context().Err() != nil {
 		return driver.Place{}, driver.ErrClosed
 	}
 	if d.listener.polls() {
@@ -119,7 +121,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		return driver.Place{}, nil
 	case <-ctx.Done():
 		return driver.Place{}, driver.Ended(ctx, true)
-	case <-d.ctx.Done():
+	case <-d.link.Context().Done():
 		return driver.Place{}, driver.ErrClosed
 	}
 }
@@ -128,10 +130,10 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 func (l *listener) open(ctx context.Context) error {
 	l.mu.Lock()
 	if l.run == nil {
-		run, stop := context.WithCancel(l.d.ctx)
+		run, stop := context.WithCancel(l.d.link.Context())
 		l.run = stop
 		l.idle = time.AfterFunc(idleAfter, l.retire)
-		if !l.d.spawn(func() { l.keep(run) }) {
+		if !l.d.link.Go(func() { l.keep(run) }) {
 			l.mu.Unlock()
 			stop()
 			return driver.ErrClosed
@@ -149,7 +151,7 @@ func (l *listener) open(ctx context.Context) error {
 	case <-again.C:
 	case <-ctx.Done():
 		return driver.Ended(ctx, true)
-	case <-l.d.ctx.Done():
+	case <-l.d.link.Context().Done():
 		return driver.ErrClosed
 	}
 	return nil
@@ -186,7 +188,7 @@ func (l *listener) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		l.d.lost()
+		l.d.link.Lost()
 		l.turn(ctx, false)
 		if time.Since(began) > retryMax {
 			delay = retryMin
@@ -229,7 +231,7 @@ func (l *listener) listen(ctx context.Context) error {
 		}
 		// Nothing came for a while: is the connection still there?
 		ask, cancel := context.WithTimeout(ctx, tryEvery)
-		_, err = conn.Exec(ask, "SELECT 1", plain)
+		_, err = conn.Exec(ask, "SELECT 1", link.Plain)
 		cancel()
 		if err != nil {
 			return err
@@ -239,27 +241,22 @@ func (l *listener) listen(ctx context.Context) error {
 
 // connect makes a connection that listens to this driver's channel and to the one of watches.
 func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
-	within, cancel := context.WithTimeout(ctx, connectWithin)
-	defer cancel()
-	config := l.d.pool.Config()
-	if config.BeforeConnect != nil {
-		if err := config.BeforeConnect(within, config.ConnConfig); err != nil {
-			return nil, err
-		}
-	}
-	conn, err := pgx.ConnectConfig(within, config.ConnConfig)
+	conn, err := l.d.link.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	listen := `LISTEN "` + l.d.channel + `"; LISTEN "` + l.d.place.channel() + `"`
+	within, cancel := context.WithTimeout(ctx, listenWithin)
+	defer cancel()
 	if _, err := conn.Exec(within, listen, pgx.QueryExecModeSimpleProtocol); err != nil {
-		conn.Close(within)
+		link.HangUp(conn)
 		return nil, err
 	}
 	return conn, nil
 }
 
-var errDeaf = errors.New("notifications do not come through: a pooler that shares connections between transactions is in between")
+var errDeaf = errors.New("notifications do not come through: " +
+	"a pooler that shares connections between transactions is in between")
 
 // try finds out whether a notification sent on one connection comes to another that listens.
 func (l *listener) try(ctx context.Context) error {
@@ -268,7 +265,8 @@ func (l *listener) try(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close(ctx)
-	if _, err := l.d.pool.Exec(ctx, "SELECT pg_notify($1::text, 'echo')", plain, l.d.channel); err != nil {
+	const echo = "SELECT pg_notify($1::text, 'echo')"
+	if _, err := l.d.link.Pool().Exec(ctx, echo, link.Plain, l.d.channel); err != nil {
 		return err
 	}
 	within, cancel := context.WithTimeout(ctx, echoes)

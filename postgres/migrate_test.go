@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 // revision1 is schema.sql as its first revision was.
@@ -44,7 +45,7 @@ func TestUpgradeBesideOldClients(t *testing.T) {
 			status string
 			holds  bool
 		)
-		if err := pool.QueryRow(t.Context(), p.fill(old), plain, verb, id).Scan(&status, &holds); err != nil {
+		if err := pool.QueryRow(t.Context(), p.fill(old), link.Plain, verb, id).Scan(&status, &holds); err != nil {
 			t.Fatalf("an old client: %s %s: %v", verb, id, err)
 		}
 		return fmt.Sprint(status, " ", holds)

@@ -40,7 +40,7 @@ func (p *poller) wait(ctx context.Context, c *driver.Claim) (driver.Place, error
 	p.mu.Lock()
 	p.waiters[w] = true
 	if !p.on {
-		p.on = p.d.spawn(p.run)
+		p.on = p.d.link.Go(p.run)
 	}
 	p.mu.Unlock()
 	select {
@@ -57,7 +57,7 @@ func (p *poller) wait(ctx context.Context, c *driver.Claim) (driver.Place, error
 		return place, nil
 	case <-ctx.Done():
 		return driver.Place{}, driver.Ended(ctx, true)
-	case <-p.d.ctx.Done():
+	case <-p.d.link.Context().Done():
 		return driver.Place{}, driver.ErrClosed
 	}
 }
@@ -72,7 +72,7 @@ func (p *poller) run() {
 		case <-timer.C:
 		case <-p.kick:
 			pause = pollMin
-		case <-p.d.ctx.Done():
+		case <-p.d.link.Context().Done():
 			return
 		}
 		ws := p.all()
@@ -108,7 +108,7 @@ func (p *poller) look(ws []*waiter) (news bool, err error) {
 	for _, w := range ws {
 		names, ids, tickets = append(names, []byte(w.name)), append(ids, []byte(w.id)), append(tickets, w.ticket)
 	}
-	err = p.d.query(p.d.ctx, p.d.calls.waiting, []any{names, tickets, ids}, func(rows pgx.Rows) error {
+	err = p.d.link.Query(p.d.link.Context(), p.d.calls.waiting, []any{names, tickets, ids}, func(rows pgx.Rows) error {
 		var (
 			i           int
 			holds, gone bool

@@ -22,11 +22,10 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
-	"sync"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 // Options change where a [Driver] keeps its locks. Nil means the defaults, and so does the zero of each field.
@@ -37,12 +36,9 @@ type Options struct {
 
 // A Driver keeps locks in PostgreSQL. Its methods may be called at once.
 type Driver struct {
-	pool     *pgxpool.Pool
-	dialer   *dialer // makes the connections of a pool that the driver owns; nil if the pool is the user's
+	link     *link.Link
 	place    place
-	revision int    // of the tables
-	secret   string // the password, kept out of errors
-	user     string // for messages
+	revision int // of the tables
 
 	calls    calls
 	channel  string // where this driver listens, its own
@@ -52,12 +48,6 @@ type Driver struct {
 	alerts   alerts
 	era      string // the expression that tells it
 	traits   driver.Traits
-	named    atomic.Bool // statements may be prepared: connections stay with their server
-
-	ctx    context.Context
-	cancel context.CancelFunc
-	mu     sync.Mutex // orders spawn before the wait in Close
-	tasks  sync.WaitGroup
 }
 
 var _ interface {
@@ -79,25 +69,20 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, pool, p, nil)
+	return start(ctx, link.New(pool), p)
 }
 
-// start makes a driver. If it owns the pool, whose dialer that is, the pool is closed with it, also if the driver cannot
-// be made.
-func start(ctx context.Context, pool *pgxpool.Pool, p place, owned *dialer) (*Driver, error) {
-	d := &Driver{pool: pool, dialer: owned, place: p, channel: "stile_" + rand.Text(), calls: newCalls(p, "''")}
-	config := pool.Config().ConnConfig
-	d.secret, d.user = config.Password, config.User
-	d.ctx, d.cancel = context.WithCancel(context.Background())
+// start makes a driver, which closes the link when it is closed, also if it cannot be made.
+func start(ctx context.Context, l *link.Link, p place) (*Driver, error) {
+	d := &Driver{link: l, place: p, channel: "stile_" + rand.Text(), calls: newCalls(p, "''")}
 	d.listener, d.poller = newListener(d), newPoller(d)
 	d.watch = newWatch(d)
-	err := d.probe(ctx)
-	if err == nil {
-		d.spawn(d.tidy)
-		return d, nil
+	if err := d.probe(ctx); err != nil {
+		l.Close()
+		return nil, err
 	}
-	d.Close()
-	return nil, err
+	l.Go(d.tidy)
+	return d, nil
 }
 
 // Traits tells what the server can promise, as it answered when the driver was made.
@@ -105,26 +90,6 @@ func (d *Driver) Traits() driver.Traits { return d.traits }
 
 // Close ends every call. It closes the pool too, unless that is the caller's own.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	d.cancel()
-	d.mu.Unlock()
-	if d.dialer != nil {
-		d.dialer.close()
-	}
-	d.tasks.Wait()
-	if d.dialer != nil {
-		d.pool.Close()
-	}
+	d.link.Close()
 	return nil
-}
-
-// spawn runs f in a goroutine that Close waits for; f must end when d.ctx does. It reports false if d is closed.
-func (d *Driver) spawn(f func()) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx.Err() != nil {
-		return false
-	}
-	d.tasks.Go(f)
-	return true
 }

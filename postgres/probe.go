@@ -4,25 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 // probeWithin bounds what the driver asks on its own behalf.
 const probeWithin = 10 * time.Second
 
-// oldest is the first version of PostgreSQL that this package is for.
-const oldest = 120000
-
 // facts are what the server tells about itself.
 type facts struct {
-	version                           string
-	number                            int
-	standby, readOnly                 bool
+	link.Server
+	readOnly                          bool
 	fsync, pages, isolation, standbys string
 	replicas                          int
 }
@@ -45,9 +40,11 @@ func (d *Driver) probe(ctx context.Context) error {
 	if deaf != nil {
 		d.listener.off = d.reason(deaf)
 	}
-	d.named.Store(deaf == nil)
+	if deaf == nil {
+		d.link.Prepare()
+	}
 	for _, d.era = range eras { // not every server that calls itself PostgreSQL tells, nor to every user
-		if now, err := d.now(ctx, d.pool); err == nil {
+		if now, err := d.now(ctx, d.link.Pool()); err == nil {
 			d.alerts.begin(now)
 			d.calls = newCalls(d.place, d.era)
 			break
@@ -58,14 +55,15 @@ func (d *Driver) probe(ctx context.Context) error {
 	}
 	d.traits = f.promise(d.listener.off)
 	if d.revision < schemaRevision {
-		d.traits.Notes = append(d.traits.Notes, "The tables and functions are of an older stile: have their owner run what \"stile migrate --print\" prints.")
+		d.traits.Notes = append(d.traits.Notes, "The tables and functions are of an older stile: "+
+			"have their owner run what \"stile migrate --print\" prints.")
 	}
 	return nil
 }
 
 // now returns the era of the server.
 func (d *Driver) now(ctx context.Context, q querier) (era string, err error) {
-	err = q.QueryRow(ctx, "SELECT "+d.era, plain).Scan(&era)
+	err = q.QueryRow(ctx, "SELECT "+d.era, link.Plain).Scan(&era)
 	return era, err
 }
 
@@ -73,33 +71,30 @@ func (d *Driver) reason(err error) string {
 	if errors.Is(err, errDeaf) {
 		return err.Error()
 	}
-	return "no connection could be made to listen on: " + d.cause(err).Error()
+	return "no connection could be made to listen on: " + d.link.Cause(err).Error()
 }
 
 func (d *Driver) ask(ctx context.Context) (*facts, error) {
 	f := &facts{}
-	err := d.query(ctx, `SELECT version(), current_setting('server_version_num')::int, pg_is_in_recovery(),
+	err := d.link.Query(ctx, "SELECT "+link.AboutServer+`,
 current_setting('transaction_read_only') = 'on', current_setting('fsync'), current_setting('full_page_writes'),
 current_setting('default_transaction_isolation'), current_setting('synchronous_standby_names'),
 (SELECT count(*) FROM pg_stat_replication)`, nil, func(rows pgx.Rows) error {
-		return rows.Scan(&f.version, &f.number, &f.standby, &f.readOnly, &f.fsync, &f.pages, &f.isolation, &f.standbys, &f.replicas)
+		return rows.Scan(&f.Version, &f.Number, &f.Standby, &f.readOnly, &f.fsync, &f.pages, &f.isolation, &f.standbys, &f.replicas)
 	})
 	return f, err
 }
 
-// check returns why locks cannot be kept on a server like this.
+// check returns why locks cannot be kept in tables of a server like this.
 func (f *facts) check() error {
-	switch {
-	case !strings.HasPrefix(f.version, "PostgreSQL") || strings.Contains(f.version, "-YB-"):
-		return fmt.Errorf("this is not PostgreSQL, whose row locks these locks rely on (it says %.40q)", f.version)
-	case f.number < oldest:
-		return fmt.Errorf("postgres is too old: its version is %d, these locks need %d", f.number/10000, oldest/10000)
-	case f.standby:
-		return errors.New("postgres is a standby here, which accepts no writes: use the address of the primary")
+	switch err := f.Check(); {
+	case err != nil:
+		return err
 	case f.readOnly:
 		return errors.New("postgres is read-only here (default_transaction_read_only)")
 	case f.isolation != "read committed":
-		return fmt.Errorf("the default isolation of transactions is %s here, and locks need read committed: ALTER ROLE … SET default_transaction_isolation = 'read committed'", f.isolation)
+		return fmt.Errorf("the default isolation of transactions is %s here, and locks need read committed: "+
+			"ALTER ROLE … SET default_transaction_isolation = 'read committed'", f.isolation)
 	}
 	return nil
 }
@@ -112,16 +107,18 @@ func (f *facts) promise(deaf string) driver.Traits {
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
 	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
-	note("The server is PostgreSQL %d.", f.number/10000)
+	note("The server is PostgreSQL %d.", f.Major())
 	if f.fsync != "on" || f.pages != "on" {
-		note("The server does not write safely (fsync %s, full_page_writes %s): a crash of its host can lose claims and the whole database.", f.fsync, f.pages)
+		note("The server does not write safely (fsync %s, full_page_writes %s): "+
+			"a crash of its host can lose claims and the whole database.", f.fsync, f.pages)
 		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing
 	}
 	switch {
 	case f.standbys != "":
 		note("Commits wait for a synchronous standby: only one of those may be promoted.")
 	case f.replicas > 0:
-		note("Standbys follow late (synchronous_standby_names is empty), so a failover can lose the last claims and let two hold a lock; tickets then rise as long as the clocks agree.")
+		note("Standbys follow late (synchronous_standby_names is empty), so a failover can lose the last claims " +
+			"and let two hold a lock; tickets then rise as long as the clocks agree.")
 		t.Fencing = driver.ClockFencing
 	default:
 		note("There is no standby.")
@@ -133,52 +130,4 @@ func (f *facts) promise(deaf string) driver.Traits {
 	note("Leases end by the server's wall clock: a step of it ends them early or late. Tickets rise all the same.")
 	note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
 	return t
-}
-
-const (
-	cleanEvery = time.Hour
-	cleanIdle  = time.Hour
-	cleanMost  = 1000
-)
-
-// tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many live
-// no longer than a job, and then now and then. What fails is tried again, ever more seldom.
-func (d *Driver) tidy() {
-	var pause, again time.Duration
-	if d.revision < 2 { // whose tables do not know when they were cleaned
-		pause = cleanEvery/2 + rand.N(cleanEvery)
-	}
-	for {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-d.ctx.Done():
-			timer.Stop()
-			return
-		}
-		n, err := d.due(d.ctx, cleanEvery)
-		for n == cleanMost && err == nil {
-			n, err = d.clean(d.ctx, cleanIdle, cleanMost)
-		}
-		if pause, again = cleanEvery/2+rand.N(cleanEvery), min(max(2*again, time.Second), cleanEvery); err != nil {
-			pause = again
-		} else {
-			again = 0
-		}
-	}
-}
-
-// due cleans if nobody has for so long.
-func (d *Driver) due(ctx context.Context, every time.Duration) (n int64, err error) {
-	if d.revision < 2 {
-		return d.clean(ctx, cleanIdle, cleanMost)
-	}
-	err = d.query(ctx, d.calls.tidy, []any{micros(every), micros(cleanIdle), int32(cleanMost)}, func(rows pgx.Rows) error { return rows.Scan(&n) })
-	return n, err
-}
-
-// clean deletes the rows of names that were idle for so long, at most so many, and returns how many it has deleted.
-func (d *Driver) clean(ctx context.Context, idle time.Duration, most int) (n int64, err error) {
-	err = d.query(ctx, d.calls.clean, []any{micros(idle), int32(most)}, func(rows pgx.Rows) error { return rows.Scan(&n) })
-	return n, err
 }

@@ -7,20 +7,20 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/link"
 	"github.com/stilelock/stile/sqlrow"
 )
 
 // rowLayouts are tables of other libraries, by the word for them in an address.
 var rowLayouts = map[string]sqlrow.Layout{"shedlock": sqlrow.ShedLock, "tb_distributed_lock": sqlrow.MethodLock}
 
-// A rows is a driver of one row per lock with the pool that it owns.
+// A rows is a driver of one row per lock, with the link that it owns.
 type rows struct {
 	*sqlrow.Driver
 	db   *sql.DB
-	pool *pgxpool.Pool
+	link *link.Link
 }
 
 // openRows opens a table of another library's; see package sqlrow.
@@ -30,46 +30,39 @@ func openRows(ctx context.Context, a *driver.Address, word string) (driver.Drive
 		return nil, driver.Refused(fmt.Errorf("parameter layout: %q is neither queue, shedlock nor tb_distributed_lock", word))
 	}
 	table := a.Param("table", "")
-	config, err := poolConfig(a)
+	l, err := link.Open(ctx, a)
 	if err != nil {
-		return nil, driver.Refused(err)
+		return nil, err
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
-	}
-	says := &Driver{pool: pool, secret: a.Password, user: config.ConnConfig.User, ctx: context.Background()}
-	db := stdlib.OpenDBFromPool(pool)
+	db := stdlib.OpenDBFromPool(l.Pool())
 	d, err := sqlrow.New(ctx, db, sqlrow.PostgreSQL, layout, &sqlrow.Options{
-		Table: table, Explain: func(err error) error { return says.explainRow(err) },
+		Table: table, Explain: func(err error) error { return explainRow(l, err) },
 	})
 	if err != nil {
 		db.Close()
-		pool.Close()
+		l.Close()
 		return nil, err
 	}
-	return rows{d, db, pool}, nil
+	return rows{d, db, l}, nil
 }
 
-// explainRow is explain for a table that is not stile's.
-func (d *Driver) explainRow(err error) error {
+// explainRow explains an error of the client for a table that is not stile's.
+func explainRow(l *link.Link, err error) error {
 	const noTable, noRight = "42P01", "42501"
 	if r, ok := errors.AsType[*pgconn.PgError](err); ok && (r.Code == noTable || r.Code == noRight) {
 		why := "it is not there, and stile does not make it"
 		if r.Code == noRight {
-			why = fmt.Sprintf("user %q lacks a right, which the documentation of the layout lists", d.user)
+			why = fmt.Sprintf("user %q lacks a right, which the documentation of the layout lists", l.User())
 		}
-		return driver.Refused(fmt.Errorf("%s (%s, SQLSTATE %s)", why, d.hide(r.Message), r.Code))
+		return driver.Refused(fmt.Errorf("%s (%s, SQLSTATE %s)", why, l.Hide(r.Message), r.Code))
 	}
-	return d.explain(context.Background(), err)
+	return l.Explain(context.Background(), err)
 }
 
-// Close is [driver.Driver].
+// Close is [driver.Driver]. Statements that are under way end with their connections.
 func (r rows) Close() error {
 	err := r.Driver.Close()
-	go func() { // the pool waits for connections that are in use, which Close need not
-		r.db.Close()
-		r.pool.Close()
-	}()
+	r.db.Close()
+	r.link.Close()
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 //go:embed schema.sql
@@ -92,13 +93,13 @@ func Schema(schema, prefix string) (string, error) {
 // prepare makes the tables unless they are there, and brings them up to date. Many processes may do so at once. Tables of an
 // older revision do too, where the user may not change them or others do not let go of them.
 func (d *Driver) prepare(ctx context.Context) error {
-	v, err := d.version(ctx, d.pool)
+	v, err := d.version(ctx, d.link.Pool())
 	if err == nil && v.revision < schemaRevision && v.version <= schemaVersion {
 		if failed := d.create(ctx); failed == nil || !v.exists {
 			err = failed
 		}
 		if err == nil {
-			v, err = d.version(ctx, d.pool)
+			v, err = d.version(ctx, d.link.Pool())
 		}
 	}
 	d.revision = v.revision
@@ -127,20 +128,20 @@ type querier interface {
 func (d *Driver) version(ctx context.Context, q querier) (v version, err error) {
 	// Not to_regclass: in a transaction that has waited for whoever made the table, it answers what it knew before.
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = $1::text AND c.relname = $2::text)`, plain, d.place.schema, d.place.prefix+"meta").Scan(&v.exists)
+WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.place.schema, d.place.prefix+"meta").Scan(&v.exists)
 	if err != nil || !v.exists {
-		return version{}, d.explain(ctx, err)
+		return version{}, d.link.Explain(ctx, err)
 	}
 	table := d.place.fill(`"{schema}".{prefix}meta`)
-	err = q.QueryRow(ctx, "SELECT m.version, coalesce((to_jsonb(m) ->> 'revision')::int, 1) FROM "+table+" m", plain).Scan(&v.version, &v.revision)
+	err = q.QueryRow(ctx, "SELECT m.version, coalesce((to_jsonb(m) ->> 'revision')::int, 1) FROM "+table+" m", link.Plain).Scan(&v.version, &v.revision)
 	refusal, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		err = errEmptied
+		return v, driver.Refused(link.ErrEmptied)
 	case refusal != nil && refusal.Code == "42703": // no such column
 		return v, fmt.Errorf("%w: table %s", driver.ErrForeign, table)
 	}
-	return v, d.explain(ctx, err)
+	return v, d.link.Explain(ctx, err)
 }
 
 // upgradeWithin bounds the wait for whoever uses the tables that are brought up to date: new requests wait behind it.
@@ -148,24 +149,24 @@ const upgradeWithin = time.Second
 
 // create makes the tables or brings them up to date, unless somebody else does so at the same time: that is waited for.
 func (d *Driver) create(ctx context.Context) error {
-	tx, err := d.pool.Begin(ctx)
+	tx, err := d.link.Pool().Begin(ctx)
 	if err != nil {
-		return d.explain(ctx, err)
+		return d.link.Explain(ctx, err)
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", plain, int64(d.place.hash())); err != nil {
-		return d.explain(ctx, err)
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", link.Plain, int64(d.place.hash())); err != nil {
+		return d.link.Explain(ctx, err)
 	}
 	v, err := d.version(ctx, tx)
 	if err != nil || v.revision >= schemaRevision {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', $1::text, true)", plain, strconv.FormatInt(upgradeWithin.Milliseconds(), 10)); err != nil {
-		return d.explain(ctx, err)
+	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', $1::text, true)", link.Plain, strconv.FormatInt(upgradeWithin.Milliseconds(), 10)); err != nil {
+		return d.link.Explain(ctx, err)
 	}
 	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)", plain, d.place.schema).Scan(&exists); err != nil {
-		return d.explain(ctx, err)
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)", link.Plain, d.place.schema).Scan(&exists); err != nil {
+		return d.link.Explain(ctx, err)
 	}
 	text := d.place.fill(schemaText)
 	if !exists { // asked for first, since IF NOT EXISTS needs the right to make one even if there is one
@@ -175,7 +176,7 @@ func (d *Driver) create(ctx context.Context) error {
 		if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "42501" {
 			return driver.Refused(fmt.Errorf("the user may not make the tables of locks: have their owner run what \"stile migrate --print\" prints (%s)", refusal.Message))
 		}
-		return d.explain(ctx, err)
+		return d.link.Explain(ctx, err)
 	}
-	return d.explain(ctx, tx.Commit(ctx))
+	return d.link.Explain(ctx, tx.Commit(ctx))
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -125,15 +124,5 @@ func TestRowsRights(t *testing.T) {
 		if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
 			t.Errorf("%s: leave = %v; want nil", test.layout, err)
 		}
-	}
-}
-
-// A host that cannot be looked up is named once.
-func TestLookupFailure(t *testing.T) {
-	t.Parallel()
-	lookup := &net.DNSError{Err: "no such host", Name: "db.invalid", IsNotFound: true}
-	err := (&Driver{}).cause(fmt.Errorf("hostname resolving error: %w", errors.Join(lookup, lookup)))
-	if got, want := err.Error(), "lookup db.invalid: no such host"; got != want {
-		t.Errorf("cause = %q; want %q", got, want)
 	}
 }

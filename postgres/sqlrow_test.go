@@ -37,7 +37,7 @@ func table(t testing.TB, db *sql.DB, create string) string {
 
 func pool(t testing.TB) *sql.DB {
 	t.Helper()
-	config := open(t, fresh(server)).pool.Config().ConnConfig.Copy()
+	config := open(t, fresh(server)).link.Pool().Config().ConnConfig.Copy()
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(8)
 	t.Cleanup(func() { db.Close() })

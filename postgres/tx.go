@@ -2,14 +2,14 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/advisory"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 // LockTx waits until the caller's transaction has the lock of a name, which it keeps until it commits or rolls back. It
@@ -28,7 +28,7 @@ func LockTx(ctx context.Context, tx pgx.Tx, name string) error {
 		return err
 	}
 	var isolation string
-	if err := tx.QueryRow(ctx, lockTx, plain, olderKey(name), advisoryKey(name)).Scan(&isolation); err != nil {
+	if err := tx.QueryRow(ctx, lockTx, link.Plain, advisory.OlderKey(name), advisory.Key(name)).Scan(&isolation); err != nil {
 		return fmt.Errorf("lock %q in the transaction: %w", name, err)
 	}
 	return readCommitted(isolation)
@@ -40,7 +40,7 @@ func LockSQLTx(ctx context.Context, tx *sql.Tx, name string) error {
 		return err
 	}
 	var isolation string
-	if err := tx.QueryRowContext(ctx, lockTx, olderKey(name), advisoryKey(name)).Scan(&isolation); err != nil {
+	if err := tx.QueryRowContext(ctx, lockTx, advisory.OlderKey(name), advisory.Key(name)).Scan(&isolation); err != nil {
 		return fmt.Errorf("lock %q in the transaction: %w", name, err)
 	}
 	return readCommitted(isolation)
@@ -56,17 +56,4 @@ func readCommitted(isolation string) error {
 		return errors.New("the transaction is " + isolation + ": a lock in it needs read committed, to see what was written before")
 	}
 	return nil
-}
-
-// advisoryKey is the number that stands for a name in PostgreSQL's own locks, in sessions and in transactions.
-func advisoryKey(name string) int64 { return keyed("stile\x00", name) }
-
-// olderKey is the number that transactions of older versions lock instead, which did not keep sessions out. A transaction
-// locks it too, so that it excludes those of older versions while programs are upgraded one by one. A session does not:
-// none ever excluded an older transaction, and each that is upgraded excludes all sessions, old and new.
-func olderKey(name string) int64 { return keyed("stile ", name) }
-
-func keyed(before, name string) int64 {
-	sum := sha256.Sum256([]byte(before + name))
-	return int64(binary.BigEndian.Uint64(sum[:]))
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -46,7 +45,8 @@ func TestLockTxExcludesSessions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			name := "excludes/" + tt.name
-			d := openSessions(t, sessions(server))
+			d := opener("postgres://postgres@" + server.Addr + "/postgres?mode=session")(t)
+			t.Cleanup(func() { d.Close() })
 			// take has one side lock the name, and returns what frees it.
 			take := func(lock func(name string) func(pgx.Tx) error) (free func(), backend uint32, taken chan error) {
 				taken = make(chan error, 1)
@@ -60,7 +60,7 @@ func TestLockTxExcludesSessions(t *testing.T) {
 					} else {
 						go func() { _, err := d.Await(timely(t), c); taken <- err }()
 					}
-					return func() { leave(t, driver.Driver(d), c) }, 0, taken
+					return func() { leave(t, d, c) }, 0, taken
 				}
 				tx, err := pool.Begin(t.Context())
 				if err != nil {

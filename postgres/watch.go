@@ -99,7 +99,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 			if time.Since(marked) > watchFor/2 {
 				if err := d.mark(ctx, name); err == nil {
 					marked = time.Now()
-				} else if !driver.IsUnreachable(err) && d.ctx.Err() == nil {
+				} else if !driver.IsUnreachable(err) && d.link.Context().Err() == nil {
 					return err
 				}
 			}
@@ -109,7 +109,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		}
 		shape, next, err := d.shape(ctx, name)
 		switch {
-		case d.ctx.Err() != nil:
+		case d.link.Context().Err() != nil:
 			return driver.ErrClosed
 		case ctx.Err() != nil:
 			return driver.Ended(ctx, true)
@@ -132,7 +132,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 			told = false
 		case <-ctx.Done():
 			return driver.Ended(ctx, true)
-		case <-d.ctx.Done():
+		case <-d.link.Context().Done():
 			return driver.ErrClosed
 		}
 	}
@@ -140,7 +140,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 
 // mark has changes of a name be told for a while.
 func (d *Driver) mark(ctx context.Context, name string) error {
-	return d.query(ctx, d.calls.mark, []any{[]byte(name), micros(watchFor)}, nothing)
+	return d.link.Query(ctx, d.calls.mark, []any{[]byte(name), micros(watchFor)}, nothing)
 }
 
 func nothing(pgx.Rows) error { return nil }
@@ -152,7 +152,7 @@ func (d *Driver) shape(ctx context.Context, name string) (text string, next time
 		q   driver.Queue
 		now int64
 	)
-	err = d.query(ctx, d.calls.queue, []any{[]byte(name)}, func(rows pgx.Rows) error {
+	err = d.link.Query(ctx, d.calls.queue, []any{[]byte(name)}, func(rows pgx.Rows) error {
 		_, e, capacity, at, err := scanEntry(rows)
 		q.Capacity, q.Entries, now = capacity, append(q.Entries, e), at
 		return err

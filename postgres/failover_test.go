@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -109,68 +107,8 @@ func TestAddressMovesToStandbyAndBack(t *testing.T) {
 	for try := 1; ; try++ {
 		if err := renew(t, d, held); err == nil {
 			break
-		} else if try == defaultConns {
+		} else if try == int(d.link.Pool().Config().MaxConns) {
 			t.Fatalf("renewal %d since the address leads to the primary = %v; want nil", try, err)
 		}
-	}
-}
-
-// Each row of the table of faults is made to come from the server: by what it is about where a statement can do that, else
-// by an exception with that code.
-func TestFaults(t *testing.T) {
-	t.Parallel()
-	provoke := map[string]string{
-		"25006": "DO $$ BEGIN PERFORM set_config('transaction_read_only', 'on', true); CREATE TABLE nowhere (); END $$",
-		"26000": "EXECUTE nothing",
-		"3F000": "CREATE TABLE nowhere.nothing ()",
-		"42P01": "SELECT FROM nothing",
-		"42883": "SELECT nothing()",
-		"57014": "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(10)",
-		"57P01": "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(10)",
-	}
-	d := open(t, fresh(server, "pool_max_conns=1"))
-	backend := func() (pid uint32) {
-		if err := d.query(timely(t), "SELECT pg_backend_pid()", nil, func(rows pgx.Rows) error { return rows.Scan(&pid) }); err != nil {
-			t.Fatal(err)
-		}
-		return pid
-	}
-	for code, want := range faults {
-		if len(code) == 2 {
-			code += "999"
-		}
-		statement := provoke[code]
-		if statement == "" {
-			statement = "DO $$ BEGIN RAISE EXCEPTION 'made to' USING ERRCODE = '" + code + "'; END $$"
-		}
-		before := backend()
-		err := d.query(timely(t), statement, nil, func(pgx.Rows) error { return nil })
-		if err == nil || !strings.Contains(err.Error(), "SQLSTATE "+code) {
-			t.Errorf("%s: the error is %v", code, err)
-			continue
-		}
-		if got := driver.OutcomeOf(err); got != want.outcome {
-			t.Errorf("%v is %v; want %v", err, got, want.outcome)
-		}
-		if got := driver.IsUnreachable(err); got == want.lasts {
-			t.Errorf("%v is for now: %v; want %v", err, got, !want.lasts)
-		}
-		if dropped := backend() != before; dropped != want.drop {
-			t.Errorf("%v: the connection is dropped: %v; want %v", err, dropped, want.drop)
-		}
-	}
-}
-
-// Before there is a connection nothing can have been applied.
-func TestFaultsOfConnecting(t *testing.T) {
-	t.Parallel()
-	crowded, shut := "crowded_"+schema(), "shut_"+schema()
-	exec(t, connect(t, server), "CREATE ROLE "+crowded+" LOGIN PASSWORD 'pw' CONNECTION LIMIT 0; CREATE ROLE "+shut+" NOLOGIN PASSWORD 'pw'", asText)
-	for user, want := range map[string]string{crowded: "53300", shut: "28000"} {
-		_, err := driver.Open(timely(t), "postgres://"+user+":pw@"+server.Addr+"/postgres")
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("open as %s: %v; want %s", user, err, want)
-		}
-		marks(t, err, true, !faults[want].lasts)
 	}
 }

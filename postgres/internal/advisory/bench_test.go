@@ -1,4 +1,4 @@
-package postgres
+package advisory
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 func BenchmarkSession(b *testing.B) {
 	ctx := context.Background()
 	b.Run("driver", func(b *testing.B) {
-		d := openSessions(b, sessions(server))
+		d := open(b, at(server))
 		for b.Loop() {
 			c := claim("name", rand.Text())
 			if _, err := d.Enter(ctx, c); err != nil {
@@ -25,7 +25,7 @@ func BenchmarkSession(b *testing.B) {
 		}
 	})
 	b.Run("advisory", func(b *testing.B) {
-		conn, err := pgx.Connect(ctx, "postgres://postgres@"+server.Addr+"/postgres")
+		conn, err := pgx.Connect(ctx, at(server))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -40,14 +40,14 @@ func BenchmarkSession(b *testing.B) {
 	})
 	// From the release by one client to the moment when another knows that it holds.
 	b.Run("hand-over", func(b *testing.B) {
-		holder, next := openSessions(b, sessions(server)), openSessions(b, sessions(server))
+		holder, next := open(b, at(server)), open(b, at(server))
 		name := rand.Text()
 		held := claim(name, rand.Text())
-		sessionEnter(b, holder, held, true)
+		enter(b, holder, held, true)
 		for range b.N {
 			b.StopTimer()
 			c := claim(name, rand.Text())
-			sessionEnter(b, next, c, false)
+			enter(b, next, c, false)
 			b.StartTimer()
 			leave(b, holder, held)
 			if p, err := next.Await(ctx, c); err != nil || !p.Holds {

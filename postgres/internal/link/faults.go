@@ -1,4 +1,4 @@
-package postgres
+package link
 
 import (
 	"errors"
@@ -16,6 +16,9 @@ type fault struct {
 	drop    bool           // the connection is not used again
 	says    string         // {user} is the user's name
 }
+
+// ErrEmptied says that the tables of locks are there, but not what is always in them.
+var ErrEmptied = errors.New("the tables of locks were emptied: drop them, and they are made anew")
 
 const (
 	unknown = driver.OutcomeUnknown
@@ -64,7 +67,7 @@ var faults = map[string]fault{
 	"42883": {refused, true, false, "the tables of locks are gone"},
 	"STI01": {refused, true, false, "the default isolation of transactions is another one here: locks need read committed, for the user or in the URL of the pool"},
 	"STI03": {refused, true, false, "the tables of locks are of another version"},
-	"STI02": {refused, true, false, errEmptied.Error()},
+	"STI02": {refused, true, false, ErrEmptied.Error()},
 }
 
 // Those that are in no row.
@@ -93,10 +96,10 @@ func faultOf(r *pgconn.PgError, connecting bool) fault {
 }
 
 // answered explains an error that the server answered.
-func (d *Driver) answered(r *pgconn.PgError, connecting bool) error {
+func (l *Link) answered(r *pgconn.PgError, connecting bool) error {
 	f := faultOf(r, connecting)
-	says := strings.ReplaceAll(f.says, "{user}", fmt.Sprintf("%q", d.user))
-	err := fmt.Errorf("%s (%s, SQLSTATE %s)", says, d.hide(r.Message), r.Code)
+	says := strings.ReplaceAll(f.says, "{user}", fmt.Sprintf("%q", l.config.User))
+	err := fmt.Errorf("%s (%s, SQLSTATE %s)", says, l.Hide(r.Message), r.Code)
 	if !f.lasts {
 		err = driver.Unreachable(err)
 	}
@@ -109,8 +112,8 @@ func (d *Driver) answered(r *pgconn.PgError, connecting bool) error {
 	return err
 }
 
-// drops reports whether a connection on which an error came is not to be used again.
-func drops(err error) bool {
+// Drops reports whether a connection on which an error came is not to be used again.
+func Drops(err error) bool {
 	r, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && faultOf(r, false).drop
 }

@@ -1,4 +1,6 @@
-package postgres
+// Package advisory keeps locks as PostgreSQL's advisory locks, all of one client on one connection. They need no tables and
+// no disk, and are gone with the connection. They have no tokens, no permits and no order.
+package advisory
 
 import (
 	"context"
@@ -7,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 // A session keeps locks as PostgreSQL's advisory locks, all on one connection. It has no tables.
@@ -17,23 +18,22 @@ import (
 // One goroutine owns the connection and all that is known of claims; the verbs are orders to it. A statement is never
 // cut short by a caller's context, since that would end the connection and with it every claim.
 type session struct {
-	db         *Driver // connects, and explains errors
+	link       *link.Link
 	key        func(name string) int64
-	timeout    time.Duration // the server ends a session from which it hears nothing for so long
 	traits     driver.Traits
 	orders     chan *order
 	endangered atomic.Pointer[func(ids ...string)]
 
 	// What follows is the loop's own.
-	link
-	stands map[string]*stand // by the claim's id
-	doors  map[int64]*door   // by key: what this session has locked
-	line   []*stand          // those that wait, as they came
-	fallen map[string]bool   // ids of claims that the last session took with it
-	serial int64             // the last ticket
-	due    time.Time         // no claim ends before
-	look   time.Time         // when those that wait are tried again
-	pause  time.Duration     // how long that is after the last time
+	backend backend
+	stands  map[string]*stand // by the claim's id
+	doors   map[int64]*door   // by key: what this session has locked
+	line    []*stand          // those that wait, as they came
+	fallen  map[string]bool   // ids of claims that the last session took with it
+	serial  int64             // the last ticket
+	due     time.Time         // no claim ends before
+	look    time.Time         // when those that wait are tried again
+	pause   time.Duration     // how long that is after the last time
 }
 
 // A stand is a claim of this client.
@@ -60,45 +60,63 @@ var _ interface {
 } = (*session)(nil)
 
 const (
-	defaultSessionTimeout = 30 * time.Second
-	leastSessionTimeout   = 2 * time.Second
+	defaultTimeout = 30 * time.Second
+	leastTimeout   = 2 * time.Second
 )
 
-// openSession opens a store whose locks live in the connection.
-func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) {
-	timeout, err := a.Duration("session_timeout", defaultSessionTimeout)
-	if err == nil && timeout < leastSessionTimeout {
-		err = fmt.Errorf("parameter session_timeout must be %v or more", leastSessionTimeout)
+// Open opens a store whose locks live in the connection. Parameters, besides those of the link: session_timeout.
+func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+	timeout, err := a.Duration("session_timeout", defaultTimeout)
+	if err == nil && timeout < leastTimeout {
+		err = fmt.Errorf("parameter session_timeout must be %v or more", leastTimeout)
 	}
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	config, err := poolConfig(a)
+	l, err := link.Open(ctx, a)
 	if err != nil {
-		return nil, driver.Refused(err)
-	}
-	dialer := &dialer{open: map[*tracked]bool{}}
-	config.ConnConfig.DialFunc = dialer.dial
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
+		return nil, err
 	}
 	s := &session{
-		key: advisoryKey, timeout: timeout, orders: make(chan *order), stands: map[string]*stand{}, doors: map[int64]*door{},
-		db: &Driver{pool: pool, dialer: dialer, secret: a.Password, user: config.ConnConfig.User},
+		link: l, backend: backend{link: l, timeout: timeout}, key: Key,
+		orders: make(chan *order), stands: map[string]*stand{}, doors: map[int64]*door{},
 	}
-	s.db.ctx, s.db.cancel = context.WithCancel(context.Background())
-	stop := context.AfterFunc(ctx, s.db.cancel)
-	err = s.connect()
-	if !stop() {
-		err = driver.Ended(ctx, false)
+	s.backend.over = s.over
+	err = s.backend.connect(ctx)
+	if ended := driver.Ended(ctx, false); ended != nil {
+		err = ended
 	}
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
-	s.db.spawn(s.run)
+	s.traits = promise(&s.backend.server, timeout)
+	l.Go(s.run)
 	return s, nil
+}
+
+// promise says what advisory locks are good for.
+func promise(v *link.Server, timeout time.Duration) driver.Traits {
+	t := driver.Traits{
+		Store: "postgres session", Shared: true, Pinned: true, Clock: "session", Wake: "poll",
+		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+	}
+	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
+	note("The server is PostgreSQL %d.", v.Major())
+	note("All locks of a client live on one connection and are freed when it ends. " +
+		"Whoever ends it (pg_terminate_backend, a restart, a failover) frees them at once, while their holder finds out " +
+		"when the end of the connection reaches it, or at the latest when its lease ends: for that time two may hold.")
+	if endsIdle(v) {
+		note("The server ends the session of a client that it has not heard for %v (idle_session_timeout), "+
+			"which frees its locks.", timeout)
+	} else {
+		note("The server has no idle_session_timeout (PostgreSQL 14 has it): " +
+			"it frees the locks of a client that froze when TCP ends the connection.")
+	}
+	note("Waiters poll and come in no order: readers that come and go without a gap keep a writer out.")
+	note("Keys are 64 bits of a hash, in one space with all other advisory locks of the database: " +
+		"names with one key keep each other out.")
+	return t
 }
 
 // able returns why a claim cannot be kept.
@@ -123,7 +141,7 @@ type order struct {
 
 // order has the loop do something. With an error it may be done yet: what do writes must not be read then.
 func (s *session) order(ctx context.Context, do func()) error {
-	if s.db.ctx.Err() != nil {
+	if s.link.Context().Err() != nil {
 		return driver.ErrClosed
 	}
 	if err := driver.Ended(ctx, false); err != nil {
@@ -134,7 +152,7 @@ func (s *session) order(ctx context.Context, do func()) error {
 	case s.orders <- o:
 	case <-ctx.Done():
 		return driver.Ended(ctx, false)
-	case <-s.db.ctx.Done():
+	case <-s.link.Context().Done():
 		return driver.ErrClosed
 	}
 	select {
@@ -142,7 +160,7 @@ func (s *session) order(ctx context.Context, do func()) error {
 		return nil
 	case <-ctx.Done():
 		return driver.Ended(ctx, true)
-	case <-s.db.ctx.Done():
+	case <-s.link.Context().Done():
 		return errors.New("the client was closed while postgres had the request")
 	}
 }
@@ -188,7 +206,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Place, err
 		case <-st.changed:
 		case <-ctx.Done():
 			return driver.Place{}, driver.Ended(ctx, true)
-		case <-s.db.ctx.Done():
+		case <-s.link.Context().Done():
 			return driver.Place{}, driver.ErrClosed
 		}
 	}
@@ -233,19 +251,7 @@ func (s *session) Alert(endangered func(ids ...string)) { s.endangered.Store(&en
 func (s *session) Traits() driver.Traits { return s.traits }
 
 // Close ends the session, and with it every claim.
-func (s *session) Close() error { return s.db.Close() }
-
-// tryLock and unlock are the statements, for exclusive and shared locks. Each tells which backend has answered.
-var (
-	tryLock = map[bool]string{
-		false: "SELECT pg_backend_pid(), pg_try_advisory_lock($1::bigint)",
-		true:  "SELECT pg_backend_pid(), pg_try_advisory_lock_shared($1::bigint)",
-	}
-	unlock = map[bool]string{
-		false: "SELECT pg_backend_pid(), pg_advisory_unlock($1::bigint)",
-		true:  "SELECT pg_backend_pid(), pg_advisory_unlock_shared($1::bigint)",
-	}
-)
-
-// named has a statement prepared on the connection the first time.
-const named = pgx.QueryExecModeCacheStatement
+func (s *session) Close() error {
+	s.link.Close()
+	return nil
+}

@@ -1,4 +1,4 @@
-package postgres
+package advisory
 
 import (
 	"slices"
@@ -25,14 +25,12 @@ func (s *session) run() {
 				o.do()
 				close(o.done)
 			}
-		case <-s.ended:
-			s.unwatched()
+		case <-s.backend.ended:
+			s.backend.unwatched()
 		case <-timer.C:
-		case <-s.db.ctx.Done():
-			s.unwatch()
-			if s.conn != nil {
-				hangUp(s.conn)
-			}
+		case <-s.link.Context().Done():
+			s.backend.unwatch()
+			s.backend.hangUp()
 			return
 		}
 		timer.Reset(time.Until(s.tend()))
@@ -48,35 +46,15 @@ func (s *session) tend() time.Time {
 	if len(s.line) > 0 && !now.Before(s.look) {
 		s.poll()
 	}
-	if s.conn != nil && now.Sub(s.spoke) >= s.timeout/3 {
-		_ = s.beat() // who depends on it finds out by renewing
+	next := s.backend.tend(now, now.Add(time.Hour))
+	if len(s.stands) > 0 && s.due.Before(next) {
+		next = s.due
 	}
-	if s.conn != nil && s.unhook == nil && now.Sub(s.spoke) >= atEase {
-		s.watch()
-	}
-	next := now.Add(time.Hour)
-	sooner := func(t time.Time) {
-		if t.Before(next) {
-			next = t
-		}
-	}
-	if len(s.stands) > 0 {
-		sooner(s.due)
-	}
-	if len(s.line) > 0 {
-		sooner(s.look)
-	}
-	if s.conn != nil {
-		sooner(s.spoke.Add(s.timeout / 3))
-		if s.unhook == nil {
-			sooner(s.spoke.Add(atEase))
-		}
+	if len(s.line) > 0 && s.look.Before(next) {
+		next = s.look
 	}
 	return next
 }
-
-// beat shows that the session lives.
-func (s *session) beat() error { return s.ask("SELECT pg_backend_pid()", nil) }
 
 func (s *session) gone(id string) error {
 	if s.fallen[id] {
@@ -118,7 +96,7 @@ func (s *session) enter(c *driver.Claim) (driver.Place, error) {
 			s.pause, s.look = leastPause, now.Add(leastPause)
 		}
 	case st.holds:
-		if err := s.beat(); err != nil {
+		if err := s.backend.beat(); err != nil {
 			return driver.Place{}, err
 		}
 		if s.stands[c.ID] != st { // it went with the session before this one
@@ -140,14 +118,14 @@ func (s *session) enter(c *driver.Claim) (driver.Place, error) {
 
 // lease returns how long a claim is good for. The server frees what it has not heard of for the session's timeout.
 func (s *session) lease(st *stand, now time.Time) time.Duration {
-	return min(st.ends.Sub(now), s.timeout)
+	return min(st.ends.Sub(now), s.backend.timeout)
 }
 
 // try locks a claim's key for it, unless somebody else has it.
 func (s *session) try(st *stand) error {
 	d := s.doors[st.key]
 	if d != nil && d.shared && st.shared {
-		if err := s.beat(); err != nil {
+		if err := s.backend.beat(); err != nil {
 			return err
 		}
 		d = s.doors[st.key] // which may have gone with the session
@@ -161,11 +139,11 @@ func (s *session) try(st *stand) error {
 		return nil
 	}
 	var got bool
-	if err := s.ask(tryLock[st.shared], []any{st.key}, &got); err != nil {
+	if err := s.backend.ask(tryLock[st.shared], []any{st.key}, &got); err != nil {
 		// The server may have refused when it had locked already. Nobody else of this session has the key, so unlocking
 		// it is harmless.
-		if s.conn != nil && s.ask(unlock[st.shared], []any{st.key}, &got) != nil && s.conn != nil {
-			s.over()
+		if s.backend.conn != nil && s.backend.ask(unlock[st.shared], []any{st.key}, &got) != nil && s.backend.conn != nil {
+			s.backend.end()
 		}
 		return err
 	}
@@ -236,10 +214,10 @@ func (s *session) remove(st *stand) error {
 	}
 	delete(s.doors, st.key)
 	had := false
-	err := s.ask(unlock[st.shared], []any{st.key}, &had)
+	err := s.backend.ask(unlock[st.shared], []any{st.key}, &had)
 	switch {
-	case err != nil && s.conn != nil:
-		s.over() // the end of the session unlocks what the server would not
+	case err != nil && s.backend.conn != nil:
+		s.backend.end() // the end of the session unlocks what the server would not
 	case err == nil && !had:
 		err = driver.ErrSession
 	}
@@ -266,7 +244,7 @@ func (s *session) renew(cs []driver.Claim, answers []driver.Renewal) {
 	s.expire(now)
 	var failure error
 	if slices.ContainsFunc(cs, func(c driver.Claim) bool { st := s.stands[c.ID]; return st != nil && st.holds }) {
-		failure = s.beat()
+		failure = s.backend.beat()
 	}
 	for i, c := range cs {
 		st := s.stands[c.ID]
@@ -284,3 +262,38 @@ func (s *session) renew(cs []driver.Claim, answers []driver.Renewal) {
 		}
 	}
 }
+
+// over says that the session is over, and with it the claims that held. Those that wait lose nothing by it.
+func (s *session) over() {
+	clear(s.doors)
+	var ids []string
+	for id, st := range s.stands {
+		if st.holds {
+			delete(s.stands, id)
+			ids = append(ids, id)
+		}
+	}
+	s.pause, s.look = leastPause, time.Now().Add(leastPause)
+	if len(ids) == 0 {
+		return
+	}
+	s.fallen = map[string]bool{}
+	for _, id := range ids {
+		s.fallen[id] = true
+	}
+	if f := s.endangered.Load(); f != nil {
+		(*f)(ids...)
+	}
+}
+
+// tryLock and unlock are the statements, for exclusive and shared locks. Each tells which backend has answered.
+var (
+	tryLock = map[bool]string{
+		false: "SELECT pg_backend_pid(), pg_try_advisory_lock($1::bigint)",
+		true:  "SELECT pg_backend_pid(), pg_try_advisory_lock_shared($1::bigint)",
+	}
+	unlock = map[bool]string{
+		false: "SELECT pg_backend_pid(), pg_advisory_unlock($1::bigint)",
+		true:  "SELECT pg_backend_pid(), pg_advisory_unlock_shared($1::bigint)",
+	}
+)

@@ -1,4 +1,4 @@
-package postgres
+package link
 
 import (
 	"context"
@@ -19,24 +19,24 @@ const (
 	connectWithin = 5 * time.Second
 )
 
-// plain has a statement sent without a name, which works whatever stands between here and the server.
-const plain = pgx.QueryExecModeExec
+// Plain has a statement sent without a name, which works whatever stands between here and the server.
+const Plain = pgx.QueryExecModeExec
 
-// query runs a statement and hands each of its rows over. An error says whether the statement may have been done.
-func (d *Driver) query(caller context.Context, sql string, args []any, each func(rows pgx.Rows) error) error {
-	if d.ctx.Err() != nil {
+// Query runs a statement and hands each of its rows over. An error says whether the statement may have been done.
+func (l *Link) Query(caller context.Context, sql string, args []any, each func(rows pgx.Rows) error) error {
+	if l.ctx.Err() != nil {
 		return driver.ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)()
-	conn, err := d.acquire(ctx)
+	defer context.AfterFunc(l.ctx, cancel)()
+	conn, err := l.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	mode := plain
-	if d.named.Load() {
+	mode := Plain
+	if l.prepare.Load() {
 		mode = pgx.QueryExecModeCacheStatement
 	}
 	rows, err := conn.Query(ctx, sql, append([]any{mode}, args...)...)
@@ -53,13 +53,13 @@ func (d *Driver) query(caller context.Context, sql string, args []any, each func
 			err = errAlone
 		}
 	}
-	if drops(err) {
-		hangUp(conn.Conn())
+	if Drops(err) {
+		HangUp(conn.Conn())
 	}
 	if err != nil && ctx.Err() == nil && conn.Conn().IsClosed() {
-		d.lost()
+		l.Lost()
 	}
-	return d.explain(caller, err)
+	return l.Explain(caller, err)
 }
 
 // alone is what a connection notes if the server has committed without the standby that it was to wait for.
@@ -75,39 +75,55 @@ func heed(conn *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
-// lost says that a connection was lost. The others have most likely gone with it, and the next calls had better not find
-// out by losing their requests.
-func (d *Driver) lost() {
-	if d.dialer != nil {
-		d.pool.Reset()
-	}
-}
-
 // acquire takes a connection out of the pool. Its errors are definite: nothing has been sent.
-func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+func (l *Link) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	bound, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
 	start := time.Now()
-	conn, err := d.pool.Acquire(bound)
+	conn, err := l.pool.Acquire(bound)
 	switch {
 	case err == nil:
 		return conn, nil
-	case d.ctx.Err() != nil:
+	case l.ctx.Err() != nil:
 		return nil, driver.ErrClosed
 	case bound.Err() == nil:
-		return nil, driver.NotYet(d.explain(ctx, err))
+		return nil, driver.NotYet(l.Explain(ctx, err))
 	}
-	if s := d.pool.Stat(); s.AcquiredConns() >= s.MaxConns() {
+	if s := l.pool.Stat(); s.AcquiredConns() >= s.MaxConns() {
 		err = &busyError{s.MaxConns(), time.Since(start), driver.Ended(bound, false)}
 	} else if ctx.Err() == nil {
-		err = &connectError{d.address(), time.Since(start), err}
+		err = &connectError{l.address(), time.Since(start), err}
 	} else {
 		return nil, driver.Ended(ctx, false)
 	}
 	return nil, driver.Unsent(driver.Unreachable(err))
 }
 
-func (d *Driver) address() string {
-	c := d.pool.Config().ConnConfig
-	return address(c.Host, c.Port)
+// Take takes a connection out of the pool for good. Its errors are definite: nothing has been sent.
+func (l *Link) Take(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := l.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Hijack(), nil
+}
+
+// Dial makes a connection beside the pool, as the pool makes its own.
+func (l *Link) Dial(ctx context.Context) (*pgx.Conn, error) {
+	within, cancel := context.WithTimeout(ctx, connectWithin)
+	defer cancel()
+	config := l.pool.Config()
+	if config.BeforeConnect != nil {
+		if err := config.BeforeConnect(within, config.ConnConfig); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(within, config.ConnConfig)
+}
+
+// HangUp ends a connection without waiting for the server.
+func HangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = conn.Close(ctx)
 }

@@ -1,4 +1,4 @@
-package postgres
+package link
 
 import (
 	"context"
@@ -11,11 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stilelock/stile/driver"
-)
-
-var (
-	errEmptied = errors.New("the tables of locks were emptied: drop them, and they are made anew")
-	errShort   = errors.New("postgres answered for fewer claims than it was asked for")
 )
 
 // A busyError says that no connection of the pool was free.
@@ -50,43 +45,42 @@ func (e *connectError) Error() string {
 	return fmt.Sprintf("cannot connect to postgres at %s: %s", e.address, text)
 }
 
-func address(host string, port uint16) string {
-	if strings.HasPrefix(host, "/") {
-		return host
+// address is where the server is, for messages.
+func (l *Link) address() string {
+	if strings.HasPrefix(l.config.Host, "/") {
+		return l.config.Host
 	}
-	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+	return net.JoinHostPort(l.config.Host, strconv.Itoa(int(l.config.Port)))
 }
 
-// explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
+// Explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
 // been applied.
-func (d *Driver) explain(ctx context.Context, err error) error {
+func (l *Link) Explain(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, driver.ErrClosed) {
 		return err
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return d.answered(answer, connecting)
+		return l.answered(answer, connecting)
 	}
 	switch {
-	case errors.Is(err, errEmptied):
-		return driver.Refused(err)
 	case errors.Is(err, errAlone):
 		return driver.Unreachable(err)
 	case connecting:
-		return driver.Unsent(driver.Unreachable(&connectError{address: d.address(), cause: d.cause(err)}))
-	case d.ctx.Err() != nil:
+		return driver.Unsent(driver.Unreachable(&connectError{address: l.address(), cause: l.Cause(err)}))
+	case l.ctx.Err() != nil:
 		return errors.New("the client was closed while postgres had the request")
 	case ctx.Err() != nil:
 		return driver.Ended(ctx, !pgconn.SafeToRetry(err))
 	case pgconn.SafeToRetry(err):
-		return driver.Unsent(driver.Unreachable(fmt.Errorf("the connection to postgres is gone: %w", d.cause(err))))
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("the connection to postgres is gone: %w", l.Cause(err))))
 	}
-	return driver.Unreachable(fmt.Errorf("the connection to postgres broke before the answer came: %w", d.cause(err)))
+	return driver.Unreachable(fmt.Errorf("the connection to postgres broke before the answer came: %w", l.Cause(err)))
 }
 
-// cause returns the innermost cause of an error of the network, without its client's words around it, and without the
+// Cause returns the innermost cause of an error of the network, without its client's words around it, and without the
 // password.
-func (d *Driver) cause(err error) error {
+func (l *Link) Cause(err error) error {
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		err = lookup
 	} else if op, ok := errors.AsType[*net.OpError](err); ok {
@@ -94,12 +88,13 @@ func (d *Driver) cause(err error) error {
 	} else if c, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		err = c.Unwrap()
 	}
-	return errors.New(d.hide(err.Error()))
+	return errors.New(l.Hide(err.Error()))
 }
 
-func (d *Driver) hide(text string) string {
-	if d.secret != "" {
-		text = strings.ReplaceAll(text, d.secret, "…")
+// Hide makes a text fit to be shown: without the password, and on one line.
+func (l *Link) Hide(text string) string {
+	if l.config.Password != "" {
+		text = strings.ReplaceAll(text, l.config.Password, "…")
 	}
 	return strings.Join(strings.Fields(text), " ")
 }

@@ -1,9 +1,8 @@
-package postgres
+package advisory
 
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,69 +12,45 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// sessions returns the URL of a server's advisory locks.
-func sessions(s *servertest.Server, params ...string) string {
-	return "postgres://postgres@" + s.Addr + "/postgres?" + strings.Join(append(params, "mode=session"), "&")
-}
-
-// openSessions opens a client of the advisory locks at a URL.
-func openSessions(t testing.TB, url string) *session {
-	t.Helper()
-	s := opener(url)(t).(*session)
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
-// sessionEnter enters a claim that must hold, or must not.
-func sessionEnter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) driver.Place {
-	t.Helper()
-	p, err := d.Enter(timely(t), c)
-	if err != nil || p.Holds != holds {
-		t.Fatalf("enter = %+v, %v; want holds %v", p, err, holds)
-	}
-	c.Ticket = p.Ticket
-	return p
-}
-
-func TestSessionContract(t *testing.T) {
+func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: opener(sessions(server)), Lease: 600 * time.Millisecond})
+	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, at(server)) }, Lease: 600 * time.Millisecond})
 }
 
 // Readers of two clients share, a writer excludes all, and the last reader of a client unlocks.
-func TestSessionShared(t *testing.T) {
+func TestShared(t *testing.T) {
 	t.Parallel()
-	one, two := openSessions(t, sessions(server)), openSessions(t, sessions(server))
+	one, two := open(t, at(server)), open(t, at(server))
 	a, b, c := claim("shared", "a"), claim("shared", "b"), claim("shared", "c")
 	a.Weight, b.Weight, c.Weight = 1, 1, 1
 	writer, local := claim("shared", "writer"), claim("shared", "local")
 	writer.Try, local.Try = true, true
-	sessionEnter(t, one, a, true)
-	sessionEnter(t, one, b, true)
-	sessionEnter(t, two, c, true)
-	sessionEnter(t, one, local, false)
+	enter(t, one, a, true)
+	enter(t, one, b, true)
+	enter(t, two, c, true)
+	enter(t, one, local, false)
 	leave(t, two, c)
-	sessionEnter(t, two, writer, false)
+	enter(t, two, writer, false)
 	leave(t, one, a)
-	sessionEnter(t, two, writer, false)
+	enter(t, two, writer, false)
 	leave(t, one, b)
-	sessionEnter(t, two, writer, true)
+	enter(t, two, writer, true)
 	a = claim("shared", "again")
 	a.Weight, a.Try = 1, true
-	sessionEnter(t, one, a, false)
-	sessionEnter(t, two, a, false)
+	enter(t, one, a, false)
+	enter(t, two, a, false)
 }
 
 // Two names with one key keep each other out, within a session and between sessions, and are otherwise two claims.
-func TestSessionKeysCollide(t *testing.T) {
+func TestKeysCollide(t *testing.T) {
 	t.Parallel()
-	one, two := openSessions(t, sessions(server)), openSessions(t, sessions(server))
+	one, two := open(t, at(server)), open(t, at(server))
 	one.key = func(string) int64 { return 42 }
 	two.key = one.key
 	a, b, c := claim("name a", "a"), claim("name b", "b"), claim("name c", "c")
-	sessionEnter(t, one, a, true)
-	sessionEnter(t, one, b, false)
-	sessionEnter(t, two, c, false)
+	enter(t, one, a, true)
+	enter(t, one, b, false)
+	enter(t, two, c, false)
 	if err := renew(t, one, a); err != nil {
 		t.Errorf("renewal of the one that holds: %v", err)
 	}
@@ -86,13 +61,13 @@ func TestSessionKeysCollide(t *testing.T) {
 	}
 	c = claim("name c", "later")
 	c.Try = true
-	sessionEnter(t, two, c, false)
+	enter(t, two, c, false)
 }
 
 // An administrator ends the connection: what it held is lost at once, what it waited for is not.
-func TestSessionKilled(t *testing.T) {
+func TestKilled(t *testing.T) {
 	t.Parallel()
-	one, two := openSessions(t, sessions(server, "application_name=pinned")), openSessions(t, sessions(server))
+	one, two := open(t, at(server, "application_name=pinned")), open(t, at(server))
 	client, err := stile.New(one, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +78,7 @@ func TestSessionKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := claim("killed/waits", "other")
-	sessionEnter(t, two, other, true)
+	enter(t, two, other, true)
 	waited := make(chan error, 1)
 	ctx := timely(t)
 	go func() {
@@ -118,10 +93,8 @@ func TestSessionKilled(t *testing.T) {
 		_ = one.order(ctx, func() { n = len(one.line) })
 		return n == 1
 	})
-	var n int
 	start := time.Now()
-	scan(t, connect(t, server), &n, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'pinned'")
-	if n != 1 {
+	if n := kill(t, "pinned"); n != 1 {
 		t.Fatalf("%d connections were ended; want 1", n)
 	}
 	servertest.Until(t, "the lease is lost", func() bool { return lease.Check() != nil })
@@ -131,7 +104,7 @@ func TestSessionKilled(t *testing.T) {
 	if err := lease.Check(); !errors.Is(err, stile.ErrLost) {
 		t.Errorf("check = %v; want ErrLost", err)
 	}
-	sessionEnter(t, two, claim("killed/holds", "next"), true)
+	enter(t, two, claim("killed/holds", "next"), true)
 	leave(t, two, other)
 	if err := <-waited; err != nil {
 		t.Errorf("the one that waited: %v", err)
@@ -139,12 +112,12 @@ func TestSessionKilled(t *testing.T) {
 }
 
 // A restart frees everything; the client goes on with a new session.
-func TestSessionServerRestarts(t *testing.T) {
+func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t)
-	d := openSessions(t, sessions(s))
+	d := open(t, at(s))
 	a := claim("name", "a")
-	sessionEnter(t, d, a, true)
+	enter(t, d, a, true)
 	servertest.KillPostgres(s)
 	servertest.Until(t, "the holder is told", func() bool { return errors.Is(renew(t, d, a), driver.ErrSession) })
 	_, err := d.Enter(timely(t), claim("name", "b"))
@@ -154,27 +127,27 @@ func TestSessionServerRestarts(t *testing.T) {
 	if _, err := d.Enter(timely(t), a); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("enter of the claim that is gone = %v; want ErrSession", err)
 	}
-	sessionEnter(t, d, claim("name", "c"), true)
+	enter(t, d, claim("name", "c"), true)
 }
 
 // A pooler is refused if it shares connections between transactions, and only then.
-func TestSessionPoolers(t *testing.T) {
+func TestPoolers(t *testing.T) {
 	t.Parallel()
-	_, err := driver.Open(timely(t), sessions(servertest.PgBouncer(t, server, "transaction")))
+	_, err := openURL(timely(t), at(servertest.PgBouncer(t, server, "transaction")))
 	says(t, err, "pooler", "mode=session")
 	marks(t, err, true, false)
-	d := openSessions(t, sessions(servertest.PgBouncer(t, server, "session")))
-	sessionEnter(t, d, claim("pooler", "a"), true)
+	d := open(t, at(servertest.PgBouncer(t, server, "session")))
+	enter(t, d, claim("pooler", "a"), true)
 }
 
 // A server that has no connection left says so at once.
-func TestSessionNoConnectionLeft(t *testing.T) {
+func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t, "fsync = off", "max_connections = 4", "superuser_reserved_connections = 0")
 	servertest.Until(t, "no connection is left", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		d, err := driver.Open(ctx, sessions(s))
+		d, err := openURL(ctx, at(s))
 		if err == nil {
 			t.Cleanup(func() { d.Close() })
 			return false
@@ -186,16 +159,16 @@ func TestSessionNoConnectionLeft(t *testing.T) {
 }
 
 // The server ends the session of a client that it does not hear, and others have its locks.
-func TestSessionFrozen(t *testing.T) {
+func TestFrozen(t *testing.T) {
 	t.Parallel()
 	p := servertest.NewProxy(t, server.Addr)
-	d := openSessions(t, "postgres://postgres@"+p.Addr+"/postgres?mode=session&session_timeout=2s")
-	other := openSessions(t, sessions(server))
+	d := open(t, at(&servertest.Server{Addr: p.Addr}, "session_timeout=2s"))
+	other := open(t, at(server))
 	a, b := claim("frozen", "a"), claim("frozen", "b")
-	if p := sessionEnter(t, d, a, true); p.TTL > 2*time.Second {
+	if p := enter(t, d, a, true); p.TTL > 2*time.Second {
 		t.Errorf("the lease is %v; want no more than the session's timeout", p.TTL)
 	}
-	sessionEnter(t, other, b, false)
+	enter(t, other, b, false)
 	p.Freeze(true, true)
 	start := time.Now()
 	if p, err := other.Await(timely(t), b); err != nil || !p.Holds {
@@ -210,9 +183,9 @@ func TestSessionFrozen(t *testing.T) {
 }
 
 // A client that only holds, and has nothing to say, learns of the end of its connection all the same.
-func TestSessionKilledWhileIdle(t *testing.T) {
+func TestKilledWhileIdle(t *testing.T) {
 	t.Parallel()
-	client, err := stile.New(openSessions(t, sessions(server, "application_name=idle")), nil)
+	client, err := stile.New(open(t, at(server, "application_name=idle")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,10 +194,8 @@ func TestSessionKilledWhileIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := connect(t, server)
-	var n int
 	start := time.Now()
-	scan(t, admin, &n, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'idle'")
+	n := kill(t, "idle")
 	servertest.Until(t, "the lease is lost", func() bool { return lease.Check() != nil })
 	if late := time.Since(start); n != 1 || late > 2*time.Second {
 		t.Errorf("%d connections were ended, and the lease was lost after %v; want 1, and at once", n, late)
@@ -232,15 +203,15 @@ func TestSessionKilledWhileIdle(t *testing.T) {
 }
 
 // A client that lives keeps its session for as long as its claims last, without being asked to.
-func TestSessionOutlastsTimeout(t *testing.T) {
+func TestOutlastsTimeout(t *testing.T) {
 	t.Parallel()
-	d, other := openSessions(t, sessions(server, "session_timeout=2s")), openSessions(t, sessions(server))
+	d, other := open(t, at(server, "session_timeout=2s")), open(t, at(server))
 	a, try := claim("outlasts", "a"), claim("outlasts", "try")
 	try.Try = true
-	sessionEnter(t, d, a, true)
+	enter(t, d, a, true)
 	start := time.Now()
 	servertest.Until(t, "the timeout is over", func() bool {
-		sessionEnter(t, other, try, false)
+		enter(t, other, try, false)
 		return time.Since(start) > 3*time.Second
 	})
 	if err := renew(t, d, a); err != nil {
@@ -249,16 +220,16 @@ func TestSessionOutlastsTimeout(t *testing.T) {
 }
 
 // An answer by another backend ends the session, since the locks are not there.
-func TestSessionMoved(t *testing.T) {
+func TestMoved(t *testing.T) {
 	t.Parallel()
-	d := openSessions(t, sessions(server))
+	d := open(t, at(server))
 	a := claim("moved", "a")
-	sessionEnter(t, d, a, true)
-	if err := d.order(timely(t), func() { d.pid++ }); err != nil {
+	enter(t, d, a, true)
+	if err := d.order(timely(t), func() { d.backend.pid++ }); err != nil {
 		t.Fatal(err)
 	}
 	if err := renew(t, d, a); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("renewal = %v; want ErrSession", err)
 	}
-	sessionEnter(t, d, claim("moved", "b"), true)
+	enter(t, d, claim("moved", "b"), true)
 }

@@ -1,0 +1,98 @@
+// Package link leads from a driver to one PostgreSQL server, or to several of which one accepts writes: a pool of
+// connections, statements on them, what their errors mean, and one end for all that uses them. It knows nothing of claims.
+package link
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stilelock/stile/driver"
+)
+
+// A Link is a way to a server. Its methods may be called at once.
+type Link struct {
+	pool    *pgxpool.Pool
+	config  *pgx.ConnConfig // of the pool; its password is kept out of errors
+	dialer  *dialer         // makes the connections of a pool that the link owns; nil if the pool is the user's
+	prepare atomic.Bool     // statements are prepared
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	mu     sync.Mutex // orders Go before the wait in Close
+	tasks  sync.WaitGroup
+}
+
+// New returns a link by the user's own pool, which it does not close.
+func New(pool *pgxpool.Pool) *Link {
+	l := &Link{pool: pool, config: pool.Config().ConnConfig}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// Open returns a link by a pool of its own, for what is left of an address: all other parameters have been taken. It
+// connects when it is used.
+func Open(ctx context.Context, a *driver.Address) (*Link, error) {
+	config, err := poolConfig(a)
+	if err != nil {
+		return nil, driver.Refused(err)
+	}
+	d := &dialer{open: map[*tracked]bool{}}
+	config.ConnConfig.DialFunc, config.ConnConfig.OnNotice = d.dial, heed
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
+	}
+	l := New(pool)
+	l.dialer = d
+	return l, nil
+}
+
+// Close ends all that uses the link, and waits for it. It closes the pool too, unless that is the user's own.
+func (l *Link) Close() {
+	l.mu.Lock()
+	l.cancel()
+	l.mu.Unlock()
+	if l.dialer != nil {
+		l.dialer.close()
+	}
+	l.tasks.Wait()
+	if l.dialer != nil {
+		l.pool.Close()
+	}
+}
+
+// Context ends when the link is closed.
+func (l *Link) Context() context.Context { return l.ctx }
+
+// Go runs f in a goroutine that Close waits for; f must end when the link's context does. It reports false if the link is
+// closed.
+func (l *Link) Go(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return false
+	}
+	l.tasks.Go(f)
+	return true
+}
+
+// Pool is what the connections come from.
+func (l *Link) Pool() *pgxpool.Pool { return l.pool }
+
+// User is the name by which the server knows this client.
+func (l *Link) User() string { return l.config.User }
+
+// Prepare has Query prepare its statements from now on, since connections stay with their server.
+func (l *Link) Prepare() { l.prepare.Store(true) }
+
+// Lost says that a connection was lost. The others have most likely gone with it, and the next calls had better not find
+// out by losing their requests.
+func (l *Link) Lost() {
+	if l.dialer != nil {
+		l.pool.Reset()
+	}
+}
