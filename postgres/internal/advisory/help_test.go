@@ -72,8 +72,8 @@ func kill(t testing.TB, application string) (n int) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	err = conn.QueryRow(timely(t), "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1", application).
-		Scan(&n)
+	const ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1"
+	err = conn.QueryRow(timely(t), ended, application).Scan(&n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,116 +40,107 @@ func (s *session) run() {
 // tend ends what has run out, tries what waits, keeps the session alive, and returns when that is to be done again.
 func (s *session) tend() time.Time {
 	now := time.Now()
-	if !now.Before(s.due) {
-		s.expire(now)
-	}
-	if len(s.line) > 0 && !now.Before(s.look) {
+	s.expire(now)
+	if len(s.claims.line) > 0 && !now.Before(s.look) {
 		s.poll()
 	}
 	next := s.backend.tend(now, now.Add(time.Hour))
-	if len(s.stands) > 0 && s.due.Before(next) {
-		next = s.due
+	if len(s.claims.byID) > 0 && s.claims.due.Before(next) {
+		next = s.claims.due
 	}
-	if len(s.line) > 0 && s.look.Before(next) {
+	if len(s.claims.line) > 0 && s.look.Before(next) {
 		next = s.look
 	}
 	return next
 }
 
-func (s *session) gone(id string) error {
-	if s.fallen[id] {
-		return driver.ErrSession
+// expire ends the claims whose time is over.
+func (s *session) expire(now time.Time) {
+	for _, c := range s.claims.expired(now) {
+		_ = s.end(c)
 	}
-	return driver.ErrGone
 }
 
-// until sets when a claim ends, but never earlier than it was to end.
-func (s *session) until(st *stand, t time.Time) {
-	if t.After(st.ends) {
-		st.ends = t
-	}
-	if len(s.stands) == 0 || st.ends.Before(s.due) {
-		s.due = st.ends
-	}
+// lease returns how long a claim is good for. The server frees what it has not heard of for the session's timeout.
+func (s *session) lease(c *heldClaim, now time.Time) time.Duration {
+	return min(c.ends.Sub(now), s.backend.timeout)
 }
 
 func (s *session) enter(c *driver.Claim) (driver.Place, error) {
 	now := time.Now()
 	s.expire(now)
-	st := s.stands[c.ID]
+	own := s.claims.byID[c.ID]
 	switch {
-	case st == nil && (c.Ticket != 0 || s.fallen[c.ID]), st != nil && st.left:
-		return driver.Place{}, s.gone(c.ID)
-	case st == nil:
-		s.serial++
-		st = &stand{id: c.ID, key: s.key(c.Name), ticket: s.serial, shared: c.Weight != driver.All, changed: make(chan struct{}, 1)}
-		if err := s.try(st); err != nil {
-			return driver.Place{}, err
-		}
-		if !st.holds && c.Try {
-			return driver.Place{Ahead: 1}, nil
-		}
-		s.until(st, now.Add(c.Wait))
-		s.stands[c.ID] = st
-		if !st.holds {
-			s.line = append(s.line, st)
-			s.pause, s.look = leastPause, now.Add(leastPause)
-		}
-	case st.holds:
+	case own == nil && c.Ticket == 0 && !s.claims.fallen[c.ID]:
+		return s.enterNew(c, now)
+	case own == nil || own.state == claimKept:
+		return driver.Place{}, s.claims.gone(c.ID)
+	case own.state == claimHolding:
 		if err := s.backend.beat(); err != nil {
 			return driver.Place{}, err
 		}
-		if s.stands[c.ID] != st { // it went with the session before this one
-			return driver.Place{}, s.gone(c.ID)
+		if own.state != claimHolding { // it went with the session before this one
+			return driver.Place{}, s.claims.gone(c.ID)
 		}
 	default:
-		if err := s.try(st); err != nil {
+		if err := s.try(own); err != nil {
 			return driver.Place{}, err
 		}
 	}
-	if !st.holds {
-		s.until(st, now.Add(c.Wait))
-		return driver.Place{Ticket: st.ticket, TTL: s.lease(st, now), Ahead: 1}, nil
-	}
-	s.line = slices.DeleteFunc(s.line, func(w *stand) bool { return w == st })
-	s.until(st, now.Add(c.TTL))
-	return driver.Place{Ticket: st.ticket, Holds: true, TTL: s.lease(st, now)}, nil
+	return s.place(own, c, now), nil
 }
 
-// lease returns how long a claim is good for. The server frees what it has not heard of for the session's timeout.
-func (s *session) lease(st *stand, now time.Time) time.Duration {
-	return min(st.ends.Sub(now), s.backend.timeout)
+func (s *session) enterNew(c *driver.Claim, now time.Time) (driver.Place, error) {
+	own := s.claims.add(c.ID, s.key(c.Name), c.Weight != driver.All)
+	if err := s.try(own); err != nil {
+		s.claims.move(own, claimOver)
+		return driver.Place{}, err
+	}
+	if own.state == claimWaiting && c.Try {
+		s.claims.move(own, claimOver)
+		return driver.Place{Ahead: 1}, nil
+	}
+	if own.state == claimWaiting {
+		s.pause, s.look = leastPause, now.Add(leastPause)
+	}
+	return s.place(own, c, now), nil
+}
+
+// place starts the lease of a claim anew, and tells where it stands.
+func (s *session) place(own *heldClaim, c *driver.Claim, now time.Time) driver.Place {
+	if own.state != claimHolding {
+		s.claims.until(own, now.Add(c.Wait))
+		return driver.Place{Ticket: own.ticket, TTL: s.lease(own, now), Ahead: 1}
+	}
+	s.claims.until(own, now.Add(c.TTL))
+	return driver.Place{Ticket: own.ticket, Holds: true, TTL: s.lease(own, now)}
 }
 
 // try locks a claim's key for it, unless somebody else has it.
-func (s *session) try(st *stand) error {
-	d := s.doors[st.key]
-	if d != nil && d.shared && st.shared {
+func (s *session) try(c *heldClaim) error {
+	if k := s.claims.keys[c.key]; k != nil && s.claims.fits(c) {
 		if err := s.backend.beat(); err != nil {
 			return err
 		}
-		d = s.doors[st.key] // which may have gone with the session
-		if d != nil {
-			d.holders++
-			st.holds = true
+		if s.claims.keys[c.key] == k { // else it has gone with the session
+			s.claims.move(c, claimHolding)
 			return nil
 		}
 	}
-	if d != nil {
+	if s.claims.keys[c.key] != nil {
 		return nil
 	}
 	var got bool
-	if err := s.backend.ask(tryLock[st.shared], []any{st.key}, &got); err != nil {
+	if err := s.backend.ask(tryLock[c.shared], []any{c.key}, &got); err != nil {
 		// The server may have refused when it had locked already. Nobody else of this session has the key, so unlocking
 		// it is harmless.
-		if s.backend.conn != nil && s.backend.ask(unlock[st.shared], []any{st.key}, &got) != nil && s.backend.conn != nil {
+		if s.backend.conn != nil && s.backend.ask(unlock[c.shared], []any{c.key}, &got) != nil && s.backend.conn != nil {
 			s.backend.end()
 		}
 		return err
 	}
 	if got {
-		s.doors[st.key] = &door{st.shared, 1}
-		st.holds = true
+		s.claims.move(c, claimHolding)
 	}
 	return nil
 }
@@ -158,63 +149,26 @@ func (s *session) try(st *stand) error {
 func (s *session) poll() {
 	start := time.Now()
 	s.pause = min(mostPause, s.pause*3/2)
-	for _, st := range s.line {
-		if err := s.try(st); err != nil {
+	for _, c := range slices.Clone(s.claims.line) {
+		if err := s.try(c); err != nil {
 			s.pause = mostPause
 			break
 		}
-		if st.holds {
-			st.told()
-		}
 	}
-	s.line = slices.DeleteFunc(s.line, func(st *stand) bool { return st.holds })
 	end := time.Now()
 	s.look = end.Add(max(s.pause, 4*end.Sub(start))) // so that most of the time is left to others
 }
 
-func (st *stand) told() {
-	select {
-	case st.changed <- struct{}{}:
-	default: // it has not seen the last time yet
-	}
-}
-
-// expire ends the claims whose time is over.
-func (s *session) expire(now time.Time) {
-	if now.Before(s.due) {
-		return
-	}
-	s.due = now.Add(time.Hour)
-	for _, st := range s.stands {
-		if !now.Before(st.ends) {
-			_ = s.remove(st)
-			st.told()
-		} else if st.ends.Before(s.due) {
-			s.due = st.ends
-		}
-	}
-}
-
-// remove takes a claim out, and unlocks its key if no other of this client has it.
-func (s *session) remove(st *stand) error {
-	delete(s.stands, st.id)
-	if !st.holds {
-		s.line = slices.DeleteFunc(s.line, func(w *stand) bool { return w == st })
-		return nil
-	}
-	d := s.doors[st.key]
-	if d == nil {
-		return driver.ErrSession
-	}
-	if len(s.line) > 0 {
+// end ends a claim, and unlocks its key if no other of this client has it.
+func (s *session) end(c *heldClaim) error {
+	if c.state != claimWaiting {
 		s.look = time.Now()
 	}
-	if d.holders--; d.holders > 0 {
+	if !s.claims.move(c, claimOver) {
 		return nil
 	}
-	delete(s.doors, st.key)
 	had := false
-	err := s.backend.ask(unlock[st.shared], []any{st.key}, &had)
+	err := s.backend.ask(unlock[c.shared], []any{c.key}, &had)
 	switch {
 	case err != nil && s.backend.conn != nil:
 		s.backend.end() // the end of the session unlocks what the server would not
@@ -227,61 +181,44 @@ func (s *session) remove(st *stand) error {
 func (s *session) leave(id string, keep time.Duration) error {
 	now := time.Now()
 	s.expire(now)
-	st := s.stands[id]
-	if st == nil || st.left {
-		return s.gone(id)
+	c := s.claims.byID[id]
+	if c == nil || c.state == claimKept {
+		return s.claims.gone(id)
 	}
-	if keep > 0 && st.holds {
-		st.left, st.ends = true, time.Time{}
-		s.until(st, now.Add(keep))
+	if keep > 0 && c.state == claimHolding {
+		s.claims.move(c, claimKept)
+		c.ends = time.Time{}
+		s.claims.until(c, now.Add(keep))
 		return nil
 	}
-	return s.remove(st)
+	return s.end(c)
 }
 
 func (s *session) renew(cs []driver.Claim, answers []driver.Renewal) {
 	now := time.Now()
 	s.expire(now)
 	var failure error
-	if slices.ContainsFunc(cs, func(c driver.Claim) bool { st := s.stands[c.ID]; return st != nil && st.holds }) {
+	if slices.ContainsFunc(cs, func(c driver.Claim) bool { return s.claims.holds(c.ID) }) {
 		failure = s.backend.beat()
 	}
 	for i, c := range cs {
-		st := s.stands[c.ID]
+		own := s.claims.byID[c.ID]
 		switch {
-		case st == nil || st.left:
-			answers[i].Err = s.gone(c.ID)
-		case st.holds && failure != nil:
+		case own == nil || own.state == claimKept:
+			answers[i].Err = s.claims.gone(c.ID)
+		case own.state == claimHolding && failure != nil:
 			answers[i].Err = failure
-		case st.holds:
-			s.until(st, now.Add(c.TTL))
-			answers[i].TTL = s.lease(st, now)
 		default:
-			s.until(st, now.Add(c.Wait))
-			answers[i].TTL = s.lease(st, now)
+			answers[i].TTL = s.place(own, &c, now).TTL
 		}
 	}
 }
 
-// over says that the session is over, and with it the claims that held. Those that wait lose nothing by it.
+// over says that the session is over. Whoever had a lock in it is told; those that wait are tried again soon.
 func (s *session) over() {
-	clear(s.doors)
-	var ids []string
-	for id, st := range s.stands {
-		if st.holds {
-			delete(s.stands, id)
-			ids = append(ids, id)
-		}
-	}
 	s.pause, s.look = leastPause, time.Now().Add(leastPause)
-	if len(ids) == 0 {
-		return
-	}
-	s.fallen = map[string]bool{}
-	for _, id := range ids {
-		s.fallen[id] = true
-	}
-	if f := s.endangered.Load(); f != nil {
+	ids := s.claims.sessionOver()
+	if f := s.endangered.Load(); f != nil && len(ids) > 0 {
 		(*f)(ids...)
 	}
 }

@@ -26,32 +26,9 @@ type session struct {
 
 	// What follows is the loop's own.
 	backend backend
-	stands  map[string]*stand // by the claim's id
-	doors   map[int64]*door   // by key: what this session has locked
-	line    []*stand          // those that wait, as they came
-	fallen  map[string]bool   // ids of claims that the last session took with it
-	serial  int64             // the last ticket
-	due     time.Time         // no claim ends before
-	look    time.Time         // when those that wait are tried again
-	pause   time.Duration     // how long that is after the last time
-}
-
-// A stand is a claim of this client.
-type stand struct {
-	id          string
-	key         int64
-	ticket      int64
-	shared      bool
-	holds, left bool
-	ends        time.Time
-	changed     chan struct{} // has room for one
-}
-
-// A door is a key that the session has locked, once on the server for however many share it. Names with one key have
-// one door, so they keep each other out within the session as the server does between sessions.
-type door struct {
-	shared  bool
-	holders int
+	claims  *claims
+	look    time.Time     // when those that wait are tried again
+	pause   time.Duration // how long that is after the last time
 }
 
 var _ interface {
@@ -79,7 +56,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	}
 	s := &session{
 		link: l, backend: backend{link: l, timeout: timeout}, key: Key,
-		orders: make(chan *order), stands: map[string]*stand{}, doors: map[int64]*door{},
+		orders: make(chan *order), claims: newClaims(),
 	}
 	s.backend.over = s.over
 	err = s.backend.connect(ctx)
@@ -186,15 +163,13 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Place, err
 	id := c.ID
 	for {
 		var (
-			st    *stand
+			own   *heldClaim
 			holds bool
 			err   error
 		)
 		if err := s.order(ctx, func() {
-			if st = s.stands[id]; st == nil || st.left {
-				err = s.gone(id)
-			} else {
-				holds = st.holds
+			if own, holds = s.claims.byID[id], s.claims.holds(id); own == nil || own.state == claimKept {
+				err = s.claims.gone(id)
 			}
 		}); err != nil {
 			return driver.Place{}, err
@@ -203,7 +178,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Place, err
 			return driver.Place{Ticket: c.Ticket, Holds: holds}, err
 		}
 		select {
-		case <-st.changed:
+		case <-own.changed:
 		case <-ctx.Done():
 			return driver.Place{}, driver.Ended(ctx, true)
 		case <-s.link.Context().Done():

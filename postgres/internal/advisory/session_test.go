@@ -14,7 +14,10 @@ import (
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, at(server)) }, Lease: 600 * time.Millisecond})
+	drivertest.Run(t, drivertest.Store{
+		Open:  func(t testing.TB) driver.Driver { return open(t, at(server)) },
+		Lease: 600 * time.Millisecond,
+	})
 }
 
 // Readers of two clients share, a writer excludes all, and the last reader of a client unlocks.
@@ -90,7 +93,7 @@ func TestKilled(t *testing.T) {
 	}()
 	servertest.Until(t, "the lock is waited for", func() bool {
 		n := 0
-		_ = one.order(ctx, func() { n = len(one.line) })
+		_ = one.order(ctx, func() { n = len(one.claims.line) })
 		return n == 1
 	})
 	start := time.Now()
@@ -232,4 +235,15 @@ func TestMoved(t *testing.T) {
 		t.Errorf("renewal = %v; want ErrSession", err)
 	}
 	enter(t, d, claim("moved", "b"), true)
+}
+
+// A claim that holds at once has the lease of a holder, however long it might have waited.
+func TestLeaseOfNewHolder(t *testing.T) {
+	t.Parallel()
+	d := open(t, at(server))
+	c := claim("lease", "a")
+	c.TTL, c.Wait = 5*time.Second, 20*time.Second
+	if p := enter(t, d, c, true); p.TTL > c.TTL {
+		t.Errorf("the lease is %v; want no more than %v", p.TTL, c.TTL)
+	}
 }

@@ -1,0 +1,197 @@
+package advisory
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A world is a few claims, and what can happen to them: entered is nil until a claim has entered.
+type world struct {
+	claims  *claims
+	entered [4]*heldClaim
+}
+
+// The claims of a world: two that share a key, one that wants it alone, and one with another key.
+var wants = [4]struct {
+	id     string
+	key    int64
+	shared bool
+}{{"reader", 1, true}, {"other reader", 1, true}, {"writer", 1, false}, {"elsewhere", 2, false}}
+
+// An event is that a claim moves, or enters if it has not, or, without a claim, that the session ends.
+type event struct {
+	claim int
+	next  state
+}
+
+var sessionEnds = event{claim: -1}
+
+func events() []event {
+	list := []event{sessionEnds}
+	for i := range wants {
+		for next := claimWaiting; next <= claimOver; next++ {
+			list = append(list, event{i, next})
+		}
+	}
+	return list
+}
+
+// happen makes an event happen, and returns what of it is wrong.
+func (w *world) happen(e event) error {
+	if e == sessionEnds {
+		return w.end()
+	}
+	c := w.entered[e.claim]
+	if c == nil {
+		want := wants[e.claim]
+		w.entered[e.claim] = w.claims.add(want.id, want.key, want.shared)
+		return w.check()
+	}
+	was, beside := c.state, 0
+	for _, other := range w.entered {
+		if other != nil && other != c && other.key == c.key && other.locks() {
+			beside++
+		}
+	}
+	unlock := w.claims.move(c, e.next)
+	switch had := was == claimHolding || was == claimKept; {
+	case c.state != was && c.state != e.next:
+		return fmt.Errorf("%s went from %d to %d; want %d", c.id, was, c.state, e.next)
+	case c.state != was && !slices.Contains(moves[was], e.next):
+		return fmt.Errorf("%s went from %d to %d, which is no way", c.id, was, c.state)
+	case e.next == claimOver && c.state != claimOver:
+		return fmt.Errorf("%s cannot end from %d", c.id, was)
+	case was == claimOver && c.state != claimOver:
+		return fmt.Errorf("%s came back from the end", c.id)
+	case unlock != (had && c.state == claimOver && beside == 0):
+		return fmt.Errorf("%s went from %d to %d with %d beside it: to be unlocked: %v", c.id, was, c.state, beside, unlock)
+	case c.state == claimOver && was != claimOver && len(c.changed) == 0:
+		return fmt.Errorf("nobody is told that %s is over", c.id)
+	}
+	return w.check()
+}
+
+func (w *world) end() error {
+	var had, waited []string
+	for _, c := range w.entered {
+		if c != nil && c.locks() {
+			had = append(had, c.id)
+		} else if c != nil && c.state == claimWaiting {
+			waited = append(waited, c.id)
+		}
+	}
+	ids := w.claims.sessionOver()
+	if slices.Sort(ids); !slices.Equal(ids, slices.Sorted(slices.Values(had))) {
+		return fmt.Errorf("the session took %q with it; want %q", ids, had)
+	}
+	for _, id := range had {
+		if !errors.Is(w.claims.gone(id), driver.ErrSession) {
+			return fmt.Errorf("%s is told %w; want ErrSession", id, w.claims.gone(id))
+		}
+	}
+	for _, id := range waited {
+		if w.claims.byID[id] == nil || errors.Is(w.claims.gone(id), driver.ErrSession) {
+			return fmt.Errorf("%s waited, and was lost with the session", id)
+		}
+	}
+	if len(w.claims.keys) > 0 {
+		return fmt.Errorf("the keys %v outlast the session", w.claims.keys)
+	}
+	return w.check()
+}
+
+func (c *heldClaim) locks() bool { return c.state == claimHolding || c.state == claimKept }
+
+// check compares what the claims keep beside each other.
+func (w *world) check() error {
+	var line []*heldClaim
+	standing, locked := map[string]*heldClaim{}, map[int64][]*heldClaim{}
+	for _, c := range w.entered {
+		if c == nil || c.state == claimOver {
+			continue
+		}
+		standing[c.id] = c
+		if c.state == claimWaiting {
+			line = append(line, c)
+		} else {
+			locked[c.key] = append(locked[c.key], c)
+		}
+	}
+	slices.SortFunc(line, func(a, b *heldClaim) int { return int(a.ticket - b.ticket) })
+	switch {
+	case !maps.Equal(w.claims.byID, standing):
+		return fmt.Errorf("the claims are %v; want %v", w.claims.byID, standing)
+	case !slices.Equal(w.claims.line, line):
+		return fmt.Errorf("the line is %v; want %v", w.claims.line, line)
+	case len(w.claims.keys) != len(locked):
+		return fmt.Errorf("%d keys are locked; want %d", len(w.claims.keys), len(locked))
+	}
+	for key, holders := range locked {
+		if k := w.claims.keys[key]; k == nil || k.holders != len(holders) {
+			return fmt.Errorf("key %d is %+v; want %d holders", key, k, len(holders))
+		}
+		if len(holders) > 1 && slices.ContainsFunc(holders, func(c *heldClaim) bool { return !c.shared }) {
+			return fmt.Errorf("%d hold key %d, and one of them wants it alone", len(holders), key)
+		}
+	}
+	return nil
+}
+
+// String tells worlds apart whose future differs.
+func (w *world) String() (text string) {
+	for _, c := range w.entered {
+		if c == nil {
+			text += "- "
+		} else {
+			text += fmt.Sprint(c.state, " ")
+		}
+	}
+	for _, c := range w.claims.line {
+		text += c.id + ","
+	}
+	return text
+}
+
+// Whatever happens, in any order, to a few claims: a key has one holder or several that share it, what waits and what is
+// locked agree with the states, the last one with a key has it unlocked, and each claim can end and does not come back.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	replay := func(path []event) (w *world, err error) {
+		w = &world{claims: newClaims()}
+		for _, e := range path {
+			if err = w.happen(e); err != nil {
+				return nil, fmt.Errorf("after %v: %w", path, err)
+			}
+		}
+		return w, nil
+	}
+	seen, states := map[string]bool{}, map[state]bool{}
+	for queue := [][]event{nil}; len(queue) > 0; queue = queue[1:] {
+		for _, e := range events() {
+			path := append(slices.Clip(queue[0]), e)
+			w, err := replay(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[w.String()] {
+				continue
+			}
+			seen[w.String()] = true
+			queue = append(queue, path)
+			for _, c := range w.entered {
+				if c != nil {
+					states[c.state] = true
+				}
+			}
+		}
+	}
+	if len(states) != int(claimOver)+1 {
+		t.Errorf("of the states only %v were reached", states)
+	}
+	t.Logf("%d worlds", len(seen))
+}
