@@ -78,7 +78,7 @@ func BenchmarkLock(b *testing.B) {
 	})
 	// From the release by one client to the moment when another knows that it holds.
 	b.Run("hand-over", func(b *testing.B) {
-		other := open(b, "postgres://postgres@"+s.Addr+"/postgres?schema="+d.place.schema)
+		other := open(b, "postgres://postgres@"+s.Addr+"/postgres?schema="+d.tables.schema)
 		holder, next := d, other
 		name := rand.Text()
 		held := claim(name, "first")

@@ -74,7 +74,7 @@ func TestCleanAfterCrash(t *testing.T) {
 func TestJobsClean(t *testing.T) {
 	t.Parallel()
 	d, step := stepped(t)
-	url := "postgres://postgres@" + server.Addr + "/postgres?schema=" + d.place.schema
+	url := "postgres://postgres@" + server.Addr + "/postgres?schema=" + d.tables.schema
 	c := claim("idle", "c")
 	enter(t, d, c)
 	leave(t, d, c)
@@ -96,7 +96,7 @@ func TestNewNamesUseIndex(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
 	enter(t, d, claim("first", "c"))
-	exec(t, connect(t, server), d.place.fill(`VACUUM ANALYZE "{schema}".{prefix}name, "{schema}".{prefix}claim, "{schema}".{prefix}meta`)) // as the server does by itself
+	exec(t, connect(t, server), d.tables.fill(`VACUUM ANALYZE "{schema}".{prefix}name, "{schema}".{prefix}claim, "{schema}".{prefix}meta`)) // as the server does by itself
 	d.link.Pool().Reset()
 	const many = 200
 	for i := range many {
@@ -104,7 +104,7 @@ func TestNewNamesUseIndex(t *testing.T) {
 		enter(t, d, c)
 		leave(t, d, c)
 	}
-	schema := d.place.schema
+	schema := d.tables.schema
 	d.Close() // what its connections counted is known when they have ended
 	admin := connect(t, server)
 	var scans, looks int

@@ -274,7 +274,7 @@ func TestTimeouts(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = tx.Rollback(context.Background()) }()
-			if _, err := tx.Exec(t.Context(), d.place.fill(`SELECT FROM "{schema}".{prefix}name FOR UPDATE`)); err != nil {
+			if _, err := tx.Exec(t.Context(), d.tables.fill(`SELECT FROM "{schema}".{prefix}name FOR UPDATE`)); err != nil {
 				t.Fatal(err)
 			}
 			err = renew(t, d, a)
@@ -308,7 +308,7 @@ func TestTablesTampered(t *testing.T) {
 			d := open(t, fresh(server))
 			a := claim("name", "a")
 			enter(t, d, a)
-			exec(t, admin, d.place.fill(test.change), asText)
+			exec(t, admin, d.tables.fill(test.change), asText)
 			err := renew(t, d, a)
 			if test.entered == "" && !errors.Is(err, driver.ErrGone) {
 				t.Errorf("renew: %v; want ErrGone", err)
@@ -334,7 +334,7 @@ func TestNoRoom(t *testing.T) {
 	admin := connect(t, server)
 	enter(t, d, claim("name", "a"))
 	// The code that the server answers when its disk is full.
-	exec(t, admin, d.place.fill(`CREATE FUNCTION "{schema}".full() RETURNS trigger LANGUAGE plpgsql AS
+	exec(t, admin, d.tables.fill(`CREATE FUNCTION "{schema}".full() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
 CREATE TRIGGER t BEFORE INSERT ON "{schema}".{prefix}claim EXECUTE FUNCTION "{schema}".full()`), asText)
 	_, err := d.Enter(timely(t), claim("name", "b"))

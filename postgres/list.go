@@ -9,9 +9,9 @@ import (
 
 // List is one statement.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
-	statement, args := d.calls.list, []any{[]byte(q.Prefix), after(q.Prefix)}
+	statement, args := d.statements.list, []any{[]byte(q.Prefix), after(q.Prefix)}
 	if q.Name != "" {
-		statement, args = d.calls.queue, []any{[]byte(q.Name)}
+		statement, args = d.statements.queue, []any{[]byte(q.Name)}
 	}
 	var (
 		list []driver.Listing

@@ -213,8 +213,8 @@ func (l *listener) listen(ctx context.Context) error {
 		defer cancel()
 		conn.Close(bye)
 	}()
-	if era, err := l.d.now(ctx, conn); err == nil {
-		l.d.alerts.heard(era)
+	if id, err := l.d.serverID(ctx, conn); err == nil {
+		l.d.failover.heard(id)
 	}
 	l.turn(ctx, true)
 	for {
@@ -245,7 +245,7 @@ func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	listen := `LISTEN "` + l.d.channel + `"; LISTEN "` + l.d.place.channel() + `"`
+	listen := `LISTEN "` + l.d.channel + `"; LISTEN "` + l.d.tables.channel() + `"`
 	within, cancel := context.WithTimeout(ctx, listenWithin)
 	defer cancel()
 	if _, err := conn.Exec(within, listen, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -302,7 +302,7 @@ func (l *listener) turnLocked(stands bool) {
 
 // deliver takes a message apart, "ticket id", and tells the claim. One that matches no claim means nothing.
 func (l *listener) deliver(channel, text string) {
-	if channel == l.d.place.channel() {
+	if channel == l.d.tables.channel() {
 		if name, err := hex.DecodeString(text); err == nil {
 			l.d.watch.changed(string(name))
 		}

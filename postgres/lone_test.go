@@ -11,7 +11,7 @@ import (
 // count returns how many rows a condition selects.
 func count(t *testing.T, d *Driver, where string) (n int) {
 	t.Helper()
-	err := d.link.Query(timely(t), d.place.fill("SELECT count(*) FROM "+where), nil, func(rows pgx.Rows) error { return rows.Scan(&n) })
+	err := d.link.Query(timely(t), d.tables.fill("SELECT count(*) FROM "+where), nil, func(rows pgx.Rows) error { return rows.Scan(&n) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func loner(t *testing.T) *drive.Lone {
 		Alone:  func(t *testing.T) int { return count(t, d, lone) },
 		Queued: func(t *testing.T) int { return count(t, d, queued) },
 		Empty: func(t *testing.T) {
-			if err := d.link.Query(timely(t), d.place.fill(`TRUNCATE "{schema}".{prefix}name`), nil, nil); err != nil {
+			if err := d.link.Query(timely(t), d.tables.fill(`TRUNCATE "{schema}".{prefix}name`), nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -17,9 +17,9 @@ import (
 var revision1 string
 
 // older makes a schema of the first revision, with a claim that holds and one that waits.
-func older(t *testing.T) place {
+func older(t *testing.T) tables {
 	t.Helper()
-	p := place{schema(), DefaultPrefix}
+	p := tables{schema(), DefaultPrefix}
 	pool := connect(t, server)
 	exec(t, pool, p.fill(`CREATE SCHEMA "{schema}";`+revision1), asText)
 	for _, id := range []string{"holds", "waits"} {
@@ -28,8 +28,8 @@ func older(t *testing.T) place {
 	return p
 }
 
-func (p place) url(user string) string {
-	return "postgres://" + user + "@" + server.Addr + "/postgres?schema=" + p.schema
+func (t tables) url(user string) string {
+	return "postgres://" + user + "@" + server.Addr + "/postgres?schema=" + t.schema
 }
 
 // Tables of the first revision are brought up to date by the first client of a new one, while clients of the old one use
@@ -132,7 +132,7 @@ func TestSchemaTwice(t *testing.T) {
 	for range 2 {
 		exec(t, pool, text, asText)
 	}
-	p := place{s, DefaultPrefix}
+	p := tables{s, DefaultPrefix}
 	d := open(t, p.url("postgres"))
 	enter(t, d, claim("name", "c"))
 	exec(t, pool, text, asText)

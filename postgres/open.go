@@ -42,7 +42,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 // PostgreSQL's own clients have them. What the address leaves out comes from the environment, such as PGPASSWORD and
 // PGSSLMODE. The mode and the layout of an address are for [driver.Open].
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
-	p, err := newPlace(a.Param("schema", ""), a.Param("prefix", ""))
+	t, err := newTables(a.Param("schema", ""), a.Param("prefix", ""))
 	if err != nil {
 		return nil, err
 	}
@@ -50,5 +50,5 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, l, p)
+	return start(ctx, l, t)
 }

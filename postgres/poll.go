@@ -108,7 +108,7 @@ func (p *poller) look(ws []*waiter) (news bool, err error) {
 	for _, w := range ws {
 		names, ids, tickets = append(names, []byte(w.name)), append(ids, []byte(w.id)), append(tickets, w.ticket)
 	}
-	err = p.d.link.Query(p.d.link.Context(), p.d.calls.waiting, []any{names, tickets, ids}, func(rows pgx.Rows) error {
+	err = p.d.link.Query(p.d.link.Context(), p.d.statements.waiting, []any{names, tickets, ids}, func(rows pgx.Rows) error {
 		var (
 			i           int
 			holds, gone bool

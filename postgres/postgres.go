@@ -37,17 +37,16 @@ type Options struct {
 // A Driver keeps locks in PostgreSQL. Its methods may be called at once.
 type Driver struct {
 	link     *link.Link
-	place    place
+	tables   tables
 	revision int // of the tables
 
-	calls    calls
-	channel  string // where this driver listens, its own
-	listener *listener
-	poller   *poller
-	watch    *watch
-	alerts   alerts
-	era      string // the expression that tells it
-	traits   driver.Traits
+	statements statements
+	channel    string // where this driver listens, its own
+	listener   *listener
+	poller     *poller
+	watch      *watch
+	failover   failoverWatch
+	traits     driver.Traits
 }
 
 var _ interface {
@@ -65,16 +64,16 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	p, err := newPlace(o.Schema, o.Prefix)
+	t, err := newTables(o.Schema, o.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, link.New(pool), p)
+	return start(ctx, link.New(pool), t)
 }
 
 // start makes a driver, which closes the link when it is closed, also if it cannot be made.
-func start(ctx context.Context, l *link.Link, p place) (*Driver, error) {
-	d := &Driver{link: l, place: p, channel: "stile_" + rand.Text(), calls: newCalls(p, "''")}
+func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
+	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''")}
 	d.listener, d.poller = newListener(d), newPoller(d)
 	d.watch = newWatch(d)
 	if err := d.probe(ctx); err != nil {

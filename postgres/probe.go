@@ -43,10 +43,11 @@ func (d *Driver) probe(ctx context.Context) error {
 	if deaf == nil {
 		d.link.Prepare()
 	}
-	for _, d.era = range eras { // not every server that calls itself PostgreSQL tells, nor to every user
-		if now, err := d.now(ctx, d.link.Pool()); err == nil {
-			d.alerts.begin(now)
-			d.calls = newCalls(d.place, d.era)
+	for _, id := range serverIDs { // not every server that calls itself PostgreSQL tells, nor to every user
+		d.failover.expression = id
+		if now, err := d.serverID(ctx, d.link.Pool()); err == nil {
+			d.failover.begin(now)
+			d.statements = newStatements(d.tables, id)
 			break
 		}
 	}
@@ -61,10 +62,10 @@ func (d *Driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// now returns the era of the server.
-func (d *Driver) now(ctx context.Context, q querier) (era string, err error) {
-	err = q.QueryRow(ctx, "SELECT "+d.era, link.Plain).Scan(&era)
-	return era, err
+// serverID asks the server for its id.
+func (d *Driver) serverID(ctx context.Context, q querier) (id string, err error) {
+	err = q.QueryRow(ctx, "SELECT "+d.failover.expression, link.Plain).Scan(&id)
+	return id, err
 }
 
 func (d *Driver) reason(err error) string {

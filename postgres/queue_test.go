@@ -48,7 +48,7 @@ func TestSingleStatementTrap(t *testing.T) {
 	const rounds = 60
 	pool := connect(t, server)
 	d := open(t, fresh(server))
-	s := d.place.schema
+	s := d.tables.schema
 	exec(t, pool, `CREATE TABLE "`+s+`".trap (name text, id int)`)
 	trap := `WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext($1)), pg_sleep(0.003)),
 added AS (INSERT INTO "` + s + `".trap SELECT $1, $2 FROM locked RETURNING 1)
@@ -73,7 +73,7 @@ SELECT (SELECT count(*) FROM "` + s + `".trap WHERE name = $1) = 0 FROM added`
 func stepped(t *testing.T) (d *Driver, step func(by time.Duration)) {
 	t.Helper()
 	pool := connect(t, server)
-	p := place{schema(), DefaultPrefix}
+	p := tables{schema(), DefaultPrefix}
 	exec(t, pool, p.fill(`CREATE SCHEMA "{schema}"; CREATE TABLE "{schema}".step (by interval); INSERT INTO "{schema}".step VALUES ('0')`), asText)
 	exec(t, pool, p.fill(strings.ReplaceAll(schemaText, "clock_timestamp()", `(clock_timestamp() + (SELECT by FROM "{schema}".step))`)), asText)
 	d = open(t, "postgres://postgres@"+server.Addr+"/postgres?schema="+p.schema)
@@ -203,7 +203,7 @@ func TestStrangeNotifications(t *testing.T) {
 	listens(t, d, b)
 	for _, text := range []string{"", " ", "rubbish", "7", "7 ", "7 zz", "7 62 ", "x 62", "7 6262", fmt.Sprint(b.Ticket)} {
 		exec(t, pool, "SELECT pg_notify($1, $2)", d.channel, text)
-		exec(t, pool, "SELECT pg_notify($1, $2)", d.place.channel(), text)
+		exec(t, pool, "SELECT pg_notify($1, $2)", d.tables.channel(), text)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -275,14 +275,14 @@ func TestCommitsAreSynchronous(t *testing.T) {
 	} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			if verb == "leave" { // of a claim that is there
-				if _, err := tx.Exec(t.Context(), d.place.fill(`SELECT "{schema}".{prefix}do('enter', 'none', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false)`)); err != nil {
+				if _, err := tx.Exec(t.Context(), d.tables.fill(`SELECT "{schema}".{prefix}do('enter', 'none', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false)`)); err != nil {
 					return err
 				}
 			}
 			if _, err := tx.Exec(t.Context(), "SET LOCAL synchronous_commit = "+test.set); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(t.Context(), d.place.fill(`SELECT "{schema}".{prefix}do(`+test.call+")")); err != nil {
+			if _, err := tx.Exec(t.Context(), d.tables.fill(`SELECT "{schema}".{prefix}do(`+test.call+")")); err != nil {
 				return err
 			}
 			var got string

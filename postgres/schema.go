@@ -36,8 +36,8 @@ const (
 	DefaultPrefix = "stile_"
 )
 
-// A place is where in a database the tables are. Its parts have been checked.
-type place struct{ schema, prefix string }
+// tables are those of one set of locks, by their schema and the beginning of their names, which have been checked.
+type tables struct{ schema, prefix string }
 
 // What may be in a name that is quoted: nothing that ends a quote or a function's body.
 var (
@@ -45,7 +45,7 @@ var (
 	goodPrefix = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,31}$`)
 )
 
-func newPlace(schema, prefix string) (place, error) {
+func newTables(schema, prefix string) (tables, error) {
 	if schema == "" {
 		schema = DefaultSchema
 	}
@@ -53,41 +53,44 @@ func newPlace(schema, prefix string) (place, error) {
 		prefix = DefaultPrefix
 	}
 	if !goodSchema.MatchString(schema) {
-		return place{}, driver.Refused(errors.New("the schema must be up to 63 letters, digits, _ and -, and begin with a letter or _"))
+		return tables{}, driver.Refused(errors.New("the schema must be up to 63 letters, digits, _ and -, " +
+			"and begin with a letter or _"))
 	}
 	if !goodPrefix.MatchString(prefix) {
-		return place{}, driver.Refused(errors.New("the prefix must be up to 32 small letters, digits and _, and begin with no digit"))
+		return tables{}, driver.Refused(errors.New("the prefix must be up to 32 small letters, digits and _, " +
+			"and begin with no digit"))
 	}
-	return place{schema, prefix}, nil
+	return tables{schema, prefix}, nil
 }
 
-// fill puts the place into a text.
-func (p place) fill(text string) string {
+// fill puts the names of the tables into a text.
+func (t tables) fill(text string) string {
 	return strings.NewReplacer(
-		"{schema}", p.schema, "{prefix}", p.prefix, "{version}", strconv.Itoa(schemaVersion), "{revision}", strconv.Itoa(schemaRevision), "{channel}", p.channel(),
+		"{schema}", t.schema, "{prefix}", t.prefix, "{channel}", t.channel(),
+		"{version}", strconv.Itoa(schemaVersion), "{revision}", strconv.Itoa(schemaRevision),
 	).Replace(text)
 }
 
-// hash is the same for the same place everywhere.
-func (p place) hash() uint64 {
+// hash is the same for the same tables everywhere.
+func (t tables) hash() uint64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%q %q", p.schema, p.prefix)
+	fmt.Fprintf(h, "%q %q", t.schema, t.prefix)
 	return h.Sum64()
 }
 
 // channel is where changes of watched queues are told. Channels belong to the database, not to a schema.
-func (p place) channel() string { return fmt.Sprintf("stile_watch_%016x", p.hash()) }
+func (t tables) channel() string { return fmt.Sprintf("stile_watch_%016x", t.hash()) }
 
 // Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their own, and
 // that brings those of an older stile up to date while it is in use. It may be run again. Whoever runs it owns them; the
 // package documentation has the rights that other users need. An empty schema or prefix means the default. The error says
 // why a schema or prefix cannot be used.
 func Schema(schema, prefix string) (string, error) {
-	p, err := newPlace(schema, prefix)
+	t, err := newTables(schema, prefix)
 	if err != nil {
 		return "", err
 	}
-	return "BEGIN;\n\nCREATE SCHEMA IF NOT EXISTS \"" + p.schema + "\";\n\n" + p.fill(schemaText) + "\nCOMMIT;\n", nil
+	return t.fill("BEGIN;\n\nCREATE SCHEMA IF NOT EXISTS \"{schema}\";\n\n" + schemaText + "\nCOMMIT;\n"), nil
 }
 
 // prepare makes the tables unless they are there, and brings them up to date. Many processes may do so at once. Tables of an
@@ -107,9 +110,9 @@ func (d *Driver) prepare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case v.version > schemaVersion:
-		return driver.Refused(fmt.Errorf("schema %q was made by a newer stile: its version is %d, this one knows %d", d.place.schema, v.version, schemaVersion))
+		return driver.Refused(fmt.Errorf("schema %q was made by a newer stile: its version is %d, this one knows %d", d.tables.schema, v.version, schemaVersion))
 	case v.version < schemaVersion:
-		return driver.Refused(fmt.Errorf("schema %q was made by an older stile: its version is %d, this one needs %d", d.place.schema, v.version, schemaVersion))
+		return driver.Refused(fmt.Errorf("schema %q was made by an older stile: its version is %d, this one needs %d", d.tables.schema, v.version, schemaVersion))
 	}
 	return nil
 }
@@ -128,11 +131,11 @@ type querier interface {
 func (d *Driver) version(ctx context.Context, q querier) (v version, err error) {
 	// Not to_regclass: in a transaction that has waited for whoever made the table, it answers what it knew before.
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.place.schema, d.place.prefix+"meta").Scan(&v.exists)
+WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.tables.schema, d.tables.prefix+"meta").Scan(&v.exists)
 	if err != nil || !v.exists {
 		return version{}, d.link.Explain(ctx, err)
 	}
-	table := d.place.fill(`"{schema}".{prefix}meta`)
+	table := d.tables.fill(`"{schema}".{prefix}meta`)
 	err = q.QueryRow(ctx, "SELECT m.version, coalesce((to_jsonb(m) ->> 'revision')::int, 1) FROM "+table+" m", link.Plain).Scan(&v.version, &v.revision)
 	refusal, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
@@ -154,7 +157,7 @@ func (d *Driver) create(ctx context.Context) error {
 		return d.link.Explain(ctx, err)
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", link.Plain, int64(d.place.hash())); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", link.Plain, int64(d.tables.hash())); err != nil {
 		return d.link.Explain(ctx, err)
 	}
 	v, err := d.version(ctx, tx)
@@ -165,12 +168,12 @@ func (d *Driver) create(ctx context.Context) error {
 		return d.link.Explain(ctx, err)
 	}
 	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)", link.Plain, d.place.schema).Scan(&exists); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)", link.Plain, d.tables.schema).Scan(&exists); err != nil {
 		return d.link.Explain(ctx, err)
 	}
-	text := d.place.fill(schemaText)
+	text := d.tables.fill(schemaText)
 	if !exists { // asked for first, since IF NOT EXISTS needs the right to make one even if there is one
-		text = d.place.fill("CREATE SCHEMA \"{schema}\";\n") + text
+		text = d.tables.fill("CREATE SCHEMA \"{schema}\";\n") + text
 	}
 	if _, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol); err != nil {
 		if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "42501" {

@@ -140,7 +140,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 
 // mark has changes of a name be told for a while.
 func (d *Driver) mark(ctx context.Context, name string) error {
-	return d.link.Query(ctx, d.calls.mark, []any{[]byte(name), micros(watchFor)}, nothing)
+	return d.link.Query(ctx, d.statements.mark, []any{[]byte(name), micros(watchFor)}, nothing)
 }
 
 func nothing(pgx.Rows) error { return nil }
@@ -152,7 +152,7 @@ func (d *Driver) shape(ctx context.Context, name string) (text string, next time
 		q   driver.Queue
 		now int64
 	)
-	err = d.link.Query(ctx, d.calls.queue, []any{[]byte(name)}, func(rows pgx.Rows) error {
+	err = d.link.Query(ctx, d.statements.queue, []any{[]byte(name)}, func(rows pgx.Rows) error {
 		_, e, capacity, at, err := scanEntry(rows)
 		q.Capacity, q.Entries, now = capacity, append(q.Entries, e), at
 		return err

@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A failoverWatch notices that another server answers than before. A standby that was promoted may lack the last claims, so all of
+// this driver's are renewed at once, and those that are lost are lost now. What another cluster has, such as one that was
+// made from a copy, is worth nothing: all are lost then.
+type failoverWatch struct {
+	expression string // that has a server tell its id
+
+	mu         sync.Mutex // guards what follows
+	first, now string     // ids of the server when the driver was made, and now; empty if it does not tell
+	tell       func(ids ...string)
+	claims     map[string]bool // that this driver has entered, while anybody is to be told
+	fallen     map[string]bool // those of them that another cluster has, if it has them
+}
+
+// serverIDs are expressions for how a server differs from one that follows it: the timeline of its log, which a promotion
+// changes, and after a space the identifier of its cluster, which servers that tell it keep for as long as they live. The
+// first that can be asked for is used.
+var serverIDs = []string{
+	"(SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || ' ' || system_identifier FROM pg_control_system())",
+	"left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)",
+}
+
+// Alert is [driver.Alerter].
+func (d *Driver) Alert(endangered func(ids ...string)) {
+	d.failover.mu.Lock()
+	defer d.failover.mu.Unlock()
+	d.failover.tell, d.failover.claims = endangered, map[string]bool{}
+}
+
+// begin says what the server's id is at first.
+func (w *failoverWatch) begin(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.first, w.now = id, id
+}
+
+// heard says what the server's id is now.
+func (w *failoverWatch) heard(id string) {
+	w.mu.Lock()
+	if id == "" || id == w.now || w.now == "" {
+		w.mu.Unlock()
+		return
+	}
+	_, was, _ := strings.Cut(w.now, " ")
+	_, is, _ := strings.Cut(id, " ")
+	if was != is {
+		w.fallen = maps.Clone(w.claims)
+	}
+	w.now = id
+	tell, ids := w.tell, slices.Collect(maps.Keys(w.claims))
+	w.mu.Unlock()
+	if tell != nil && len(ids) > 0 {
+		tell(ids...)
+	}
+}
+
+func (w *failoverWatch) add(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.claims != nil {
+		w.claims[id] = true
+	}
+}
+
+func (w *failoverWatch) remove(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.claims, id)
+	delete(w.fallen, id)
+}
+
+// fell reports whether a claim was in another cluster.
+func (w *failoverWatch) fell(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fallen[id]
+}
+
+// gone is the error for a claim that is not there.
+func (w *failoverWatch) gone() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.first == w.now {
+		return driver.ErrGone
+	}
+	before, one, _ := strings.Cut(w.first, " ")
+	now, other, _ := strings.Cut(w.now, " ")
+	if one != other {
+		return fmt.Errorf("%w: another cluster of PostgreSQL answers than before (system %s, now %s)",
+			driver.ErrGone, one, other)
+	}
+	return fmt.Errorf("%w: a standby was promoted since (timeline %s, now %s)", driver.ErrGone, before, now)
+}
