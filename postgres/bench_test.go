@@ -29,7 +29,8 @@ func BenchmarkLock(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	must(pool.Exec(ctx, "CREATE TABLE public.bare (name bytea PRIMARY KEY, last bigint); CREATE TABLE public.queue (name bytea, ticket bigint, id bytea, PRIMARY KEY (name, ticket))", asText))
+	must(pool.Exec(ctx, "CREATE TABLE public.bare (name bytea PRIMARY KEY, last bigint);"+
+		"CREATE TABLE public.queue (name bytea, ticket bigint, id bytea, PRIMARY KEY (name, ticket))", asText))
 	b.Run("driver", func(b *testing.B) {
 		for range b.N {
 			c := claim("name", rand.Text())
@@ -49,8 +50,16 @@ func BenchmarkLock(b *testing.B) {
 		must(pool.Exec(ctx, "INSERT INTO public.bare VALUES ('name', 0) ON CONFLICT DO NOTHING"))
 		for i := range b.N {
 			for _, half := range [][]string{
-				{"UPDATE public.bare SET last = last + 1 WHERE name = $1 OR $2 = ''", "INSERT INTO public.queue SELECT name, last, $2 FROM public.bare WHERE name = $1", "SELECT ticket FROM public.queue WHERE name = $1 OR $2 = '' ORDER BY ticket"},
-				{"SELECT FROM public.bare WHERE name = $1 OR $2 = '' FOR UPDATE", "DELETE FROM public.queue WHERE name = $1 AND id = $2", "SELECT ticket FROM public.queue WHERE name = $1 OR $2 = '' ORDER BY ticket"},
+				{
+					"UPDATE public.bare SET last = last + 1 WHERE name = $1 OR $2 = ''",
+					"INSERT INTO public.queue SELECT name, last, $2 FROM public.bare WHERE name = $1",
+					"SELECT ticket FROM public.queue WHERE name = $1 OR $2 = '' ORDER BY ticket",
+				},
+				{
+					"SELECT FROM public.bare WHERE name = $1 OR $2 = '' FOR UPDATE",
+					"DELETE FROM public.queue WHERE name = $1 AND id = $2",
+					"SELECT ticket FROM public.queue WHERE name = $1 OR $2 = '' ORDER BY ticket",
+				},
 			} {
 				batch := &pgx.Batch{}
 				batch.Queue("BEGIN")

@@ -53,6 +53,7 @@ func (d *Driver) due(ctx context.Context, every time.Duration) (n int64, err err
 
 // clean deletes the rows of names that were idle for so long, at most so many, and returns how many it has deleted.
 func (d *Driver) clean(ctx context.Context, idle time.Duration, most int) (n int64, err error) {
-	err = d.link.Query(ctx, d.statements.clean, []any{micros(idle), int32(most)}, func(rows pgx.Rows) error { return rows.Scan(&n) })
+	args := []any{micros(idle), int32(most)}
+	err = d.link.Query(ctx, d.statements.clean, args, func(rows pgx.Rows) error { return rows.Scan(&n) })
 	return n, err
 }

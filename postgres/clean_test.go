@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -96,7 +95,8 @@ func TestNewNamesUseIndex(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
 	enter(t, d, claim("first", "c"))
-	exec(t, connect(t, server), d.tables.fill(`VACUUM ANALYZE "{schema}".{prefix}name, "{schema}".{prefix}claim, "{schema}".{prefix}meta`)) // as the server does by itself
+	exec(t, connect(t, server), d.tables.fill( // as the server does by itself
+		`VACUUM ANALYZE "{schema}".{prefix}name, "{schema}".{prefix}claim, "{schema}".{prefix}meta`))
 	d.link.Pool().Reset()
 	const many = 200
 	for i := range many {
@@ -109,7 +109,8 @@ func TestNewNamesUseIndex(t *testing.T) {
 	admin := connect(t, server)
 	var scans, looks int
 	servertest.Until(t, "the server has counted", func() bool {
-		err := admin.QueryRow(context.Background(), "SELECT coalesce(sum(seq_scan), 0), coalesce(sum(idx_scan), 0) FROM pg_stat_user_tables WHERE schemaname = $1 AND relname IN ('stile_name', 'stile_claim')", schema).Scan(&scans, &looks)
+		err := admin.QueryRow(timely(t), `SELECT coalesce(sum(seq_scan), 0), coalesce(sum(idx_scan), 0)
+FROM pg_stat_user_tables WHERE schemaname = $1 AND relname IN ('stile_name', 'stile_claim')`, schema).Scan(&scans, &looks)
 		return err == nil && scans+looks >= many
 	})
 	if scans > many/10 {

@@ -10,9 +10,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A failoverWatch notices that another server answers than before. A standby that was promoted may lack the last claims, so all of
-// this driver's are renewed at once, and those that are lost are lost now. What another cluster has, such as one that was
-// made from a copy, is worth nothing: all are lost then.
+// A failoverWatch notices that another server answers than before. A standby that was promoted may lack the last claims,
+// so all of this driver's are renewed at once, and those that are lost are lost now. What another cluster has, such as one
+// that was made from a copy, is worth nothing: all are lost then.
 type failoverWatch struct {
 	expression string // that has a server tell its id
 

@@ -60,7 +60,8 @@ func TestPoolerLosesServer(t *testing.T) {
 			}
 			proxy.Cut()
 			if err := <-entered; driver.OutcomeOf(err) != driver.OutcomeUnknown || !driver.IsUnreachable(err) {
-				t.Errorf("enter of a claim that is in the store = %v (%v); want an unknown outcome of a store that was not reached", err, driver.OutcomeOf(err))
+				t.Errorf("enter of a claim that is in the store = %v (%v); "+
+					"want an unknown outcome of a store that was not reached", err, driver.OutcomeOf(err))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // longer than the driver's own patience
 			defer cancel()

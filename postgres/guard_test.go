@@ -96,7 +96,8 @@ func TestGuardOfAScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.ExecContext(t.Context(), table.Schema()+"; CREATE TABLE orders (id int, state text); INSERT INTO orders VALUES (42, 'paid')"); err != nil {
+	const orders = "CREATE TABLE orders (id int, state text); INSERT INTO orders VALUES (42, 'paid')"
+	if _, err := db.ExecContext(t.Context(), table.Schema()+"; "+orders); err != nil {
 		t.Fatal(err)
 	}
 	run := func(token string) error {

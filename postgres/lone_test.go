@@ -11,7 +11,8 @@ import (
 // count returns how many rows a condition selects.
 func count(t *testing.T, d *Driver, where string) (n int) {
 	t.Helper()
-	err := d.link.Query(timely(t), d.tables.fill("SELECT count(*) FROM "+where), nil, func(rows pgx.Rows) error { return rows.Scan(&n) })
+	statement := d.tables.fill("SELECT count(*) FROM " + where)
+	err := d.link.Query(timely(t), statement, nil, func(rows pgx.Rows) error { return rows.Scan(&n) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,9 @@ import (
 //go:embed testdata/schema_1.sql
 var revision1 string
 
+// oldClaim is what an old client says of its claims besides their names and ids: exclusive, and for ten minutes.
+const oldClaim = `'old', '', '', '', 2147483647, 2147483647, 600000000, 600000000, 0, 0, 0, false, false`
+
 // older makes a schema of the first revision, with a claim that holds and one that waits.
 func older(t *testing.T) tables {
 	t.Helper()
@@ -23,7 +26,7 @@ func older(t *testing.T) tables {
 	pool := connect(t, server)
 	exec(t, pool, p.fill(`CREATE SCHEMA "{schema}";`+revision1), asText)
 	for _, id := range []string{"holds", "waits"} {
-		exec(t, pool, p.fill(`SELECT "{schema}".{prefix}do('enter', 'name', $1::text::bytea, 'old', '', '', '', 2147483647, 2147483647, 600000000, 600000000, 0, 0, 0, false, false)`), id)
+		exec(t, pool, p.fill(`SELECT "{schema}".{prefix}do('enter', 'name', $1::text::bytea, `+oldClaim+`)`), id)
 	}
 	return p
 }
@@ -38,7 +41,7 @@ func TestUpgradeBesideOldClients(t *testing.T) {
 	t.Parallel()
 	p := older(t)
 	pool := connect(t, server)
-	const old = `SELECT status, holds FROM "{schema}".{prefix}do($1, 'name', $2::text::bytea, 'old', '', '', '', 2147483647, 2147483647, 600000000, 600000000, 0, 0, 0, false, false)`
+	const old = `SELECT status, holds FROM "{schema}".{prefix}do($1, 'name', $2::text::bytea, ` + oldClaim + `)`
 	said := func(verb, id string) (says string) {
 		t.Helper()
 		var (
@@ -74,7 +77,8 @@ func TestUpgradeBesideOldClients(t *testing.T) {
 		t.Errorf("a new client enters with %+v; want it behind 2", got)
 	}
 	for _, step := range []struct{ verb, id, want string }{
-		{"renew", "holds", "ok true"}, {"renew", "waits", "ok false"}, {"leave", "holds", "ok false"}, {"renew", "waits", "ok true"}, {"leave", "waits", "ok false"},
+		{"renew", "holds", "ok true"}, {"renew", "waits", "ok false"}, {"leave", "holds", "ok false"},
+		{"renew", "waits", "ok true"}, {"leave", "waits", "ok false"},
 	} {
 		if got := said(step.verb, step.id); got != step.want {
 			t.Errorf("an old client: %s %s = %s; want %s", step.verb, step.id, got, step.want)
@@ -98,10 +102,12 @@ func TestOlderTablesWithoutRights(t *testing.T) {
 	pool := connect(t, server)
 	user := "u_" + p.schema
 	exec(t, pool, "CREATE ROLE "+user+" LOGIN PASSWORD 'pw'", asText)
-	exec(t, pool, p.fill(`GRANT USAGE ON SCHEMA "{schema}" TO `+user+`; GRANT SELECT, INSERT, UPDATE, DELETE ON "{schema}".{prefix}name, "{schema}".{prefix}claim TO `+user+`;
+	exec(t, pool, p.fill(`GRANT USAGE ON SCHEMA "{schema}" TO `+user+`;
+GRANT SELECT, INSERT, UPDATE, DELETE ON "{schema}".{prefix}name, "{schema}".{prefix}claim TO `+user+`;
 GRANT SELECT, UPDATE ON "{schema}".{prefix}meta TO `+user), asText)
 	d := open(t, p.url(user+":pw"))
-	if notes := strings.Join(d.Traits().Notes, "\n"); !strings.Contains(notes, "older stile") || !strings.Contains(notes, "migrate --print") {
+	notes := strings.Join(d.Traits().Notes, "\n")
+	if !strings.Contains(notes, "older stile") || !strings.Contains(notes, "migrate --print") {
 		t.Errorf("the notes are %q; want that the tables are older", notes)
 	}
 	c := claim("other", "c")
@@ -145,6 +151,7 @@ func TestSchemaTwice(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), text, asText); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("after %s: %v; want %q", change, err, want)
 		}
-		exec(t, pool, p.fill(`DELETE FROM "{schema}".{prefix}meta; INSERT INTO "{schema}".{prefix}meta (one, version, floor, revision) VALUES (1, 1, 0, 2)`), asText)
+		exec(t, pool, p.fill(`DELETE FROM "{schema}".{prefix}meta;
+INSERT INTO "{schema}".{prefix}meta (one, version, floor, revision) VALUES (1, 1, 0, 2)`), asText)
 	}
 }

@@ -131,14 +131,16 @@ func TestRights(t *testing.T) {
 	s := schema()
 	exec(t, pool, "CREATE ROLE locks LOGIN PASSWORD 'pw'", asText)
 	url := "postgres://locks:pw@" + server.Addr + "/postgres?schema=" + s
-	marks(t, refuses(t, url, "the user may not make the tables of locks", "stile migrate --print", "permission denied"), true, false)
+	err := refuses(t, url, "the user may not make the tables of locks", "stile migrate --print", "permission denied")
+	marks(t, err, true, false)
 	text, err := Schema(s, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	exec(t, pool, text, asText)
 	marks(t, refuses(t, url, `does not let user "locks" do this`, "lists the rights"), true, false)
-	exec(t, pool, strings.NewReplacer("SCHEMA stile", `SCHEMA "`+s+`"`, "stile.", `"`+s+`".`).Replace(`GRANT USAGE ON SCHEMA stile TO locks;
+	there := strings.NewReplacer("SCHEMA stile", `SCHEMA "`+s+`"`, "stile.", `"`+s+`".`)
+	exec(t, pool, there.Replace(`GRANT USAGE ON SCHEMA stile TO locks;
 GRANT SELECT, INSERT, UPDATE, DELETE ON stile.stile_name, stile.stile_claim TO locks;
 GRANT SELECT, UPDATE ON stile.stile_meta TO locks`), asText)
 	exec(t, pool, `REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA "`+s+`" FROM PUBLIC`)
@@ -287,7 +289,8 @@ func TestReadOnly(t *testing.T) {
 func TestTraits(t *testing.T) {
 	t.Parallel()
 	unsafe := open(t, fresh(server)).Traits()
-	if unsafe.Restart || unsafe.Fencing != driver.ClockFencing || !strings.Contains(strings.Join(unsafe.Notes, "\n"), "fsync off") {
+	notes := strings.Join(unsafe.Notes, "\n")
+	if unsafe.Restart || unsafe.Fencing != driver.ClockFencing || !strings.Contains(notes, "fsync off") {
 		t.Errorf("without fsync the traits are %+v", unsafe)
 	}
 	safe := open(t, fresh(servertest.Postgres(t, "fsync = on"))).Traits()

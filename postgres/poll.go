@@ -118,18 +118,15 @@ func (p *poller) look(ws []*waiter) (news bool, err error) {
 		}
 		w := ws[i-1]
 		news = true
+		place := driver.Place{} // one that is gone is told by its next Enter
+		if holds {
+			place = driver.Place{Ticket: w.ticket, Holds: true}
+		}
 		select {
-		case w.told <- driver.Place{Ticket: w.ticket * number(holds), Holds: holds}: // one that is gone is told by its next Enter
+		case w.told <- place:
 		default:
 		}
 		return nil
 	})
 	return news, err
-}
-
-func number(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -81,7 +81,8 @@ func (d *Driver) ask(ctx context.Context) (*facts, error) {
 current_setting('transaction_read_only') = 'on', current_setting('fsync'), current_setting('full_page_writes'),
 current_setting('default_transaction_isolation'), current_setting('synchronous_standby_names'),
 (SELECT count(*) FROM pg_stat_replication)`, nil, func(rows pgx.Rows) error {
-		return rows.Scan(&f.Version, &f.Number, &f.Standby, &f.readOnly, &f.fsync, &f.pages, &f.isolation, &f.standbys, &f.replicas)
+		return rows.Scan(&f.Version, &f.Number, &f.Standby,
+			&f.readOnly, &f.fsync, &f.pages, &f.isolation, &f.standbys, &f.replicas)
 	})
 	return f, err
 }

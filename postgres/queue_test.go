@@ -74,10 +74,14 @@ func stepped(t *testing.T) (d *Driver, step func(by time.Duration)) {
 	t.Helper()
 	pool := connect(t, server)
 	p := tables{schema(), DefaultPrefix}
-	exec(t, pool, p.fill(`CREATE SCHEMA "{schema}"; CREATE TABLE "{schema}".step (by interval); INSERT INTO "{schema}".step VALUES ('0')`), asText)
-	exec(t, pool, p.fill(strings.ReplaceAll(schemaText, "clock_timestamp()", `(clock_timestamp() + (SELECT by FROM "{schema}".step))`)), asText)
+	exec(t, pool, p.fill(`CREATE SCHEMA "{schema}"; CREATE TABLE "{schema}".step (by interval);
+INSERT INTO "{schema}".step VALUES ('0')`), asText)
+	const clock, stepping = "clock_timestamp()", `(clock_timestamp() + (SELECT by FROM "{schema}".step))`
+	exec(t, pool, p.fill(strings.ReplaceAll(schemaText, clock, stepping)), asText)
 	d = open(t, "postgres://postgres@"+server.Addr+"/postgres?schema="+p.schema)
-	servertest.Until(t, "the driver has cleaned for the first time", func() bool { return count(t, d, `"{schema}".{prefix}meta WHERE cleaned > 0`) == 1 })
+	servertest.Until(t, "the driver has cleaned for the first time", func() bool {
+		return count(t, d, `"{schema}".{prefix}meta WHERE cleaned > 0`) == 1
+	})
 	return d, func(by time.Duration) {
 		exec(t, pool, p.fill(`UPDATE "{schema}".step SET by = make_interval(secs => $1)`), by.Seconds())
 	}
@@ -253,7 +257,8 @@ func TestWaitingIsQuiet(t *testing.T) {
 		t.Errorf("a statement was sent %v after the last that was needed", now.Sub(last))
 	}
 	var n int
-	scan(t, pool, &n, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'quiet' AND query LIKE 'LISTEN%' OR application_name = 'quiet' AND query LIKE 'SELECT (SELECT left%'")
+	scan(t, pool, &n, `SELECT count(*) FROM pg_stat_activity
+WHERE application_name = 'quiet' AND (query LIKE 'LISTEN%' OR query LIKE 'SELECT (SELECT left%')`)
 	if n != 1 {
 		t.Errorf("%d connections listen; want one", n)
 	}
@@ -264,18 +269,20 @@ func TestCommitsAreSynchronous(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
 	pool := connect(t, server)
+	const lasting = "'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false"
 	for verb, test := range map[string]struct {
 		set, want string
 		call      string
 	}{
-		"enter":  {"off", "on", "'enter', 'x', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false"},
-		"local":  {"local", "on", "'enter', 'y', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false"},
-		"strong": {"remote_apply", "remote_apply", "'enter', 'z', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false"},
+		"enter":  {"off", "on", "'enter', 'x', " + lasting},
+		"local":  {"local", "on", "'enter', 'y', " + lasting},
+		"strong": {"remote_apply", "remote_apply", "'enter', 'z', " + lasting},
 		"leave":  {"on", "off", "'leave', 'none', 'a', '', '', '', '', 1, 1, 0, 0, 0, 0, 0, false, false"},
 	} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			if verb == "leave" { // of a claim that is there
-				if _, err := tx.Exec(t.Context(), d.tables.fill(`SELECT "{schema}".{prefix}do('enter', 'none', 'a', '', '', '', '', 1, 1, 60000000, 60000000, 0, 0, 0, false, false)`)); err != nil {
+				enters := d.tables.fill(`SELECT "{schema}".{prefix}do('enter', 'none', ` + lasting + ")")
+				if _, err := tx.Exec(t.Context(), enters); err != nil {
 					return err
 				}
 			}

@@ -110,9 +110,11 @@ func (d *Driver) prepare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case v.version > schemaVersion:
-		return driver.Refused(fmt.Errorf("schema %q was made by a newer stile: its version is %d, this one knows %d", d.tables.schema, v.version, schemaVersion))
+		return driver.Refused(fmt.Errorf("schema %q was made by a newer stile: its version is %d, this one knows %d",
+			d.tables.schema, v.version, schemaVersion))
 	case v.version < schemaVersion:
-		return driver.Refused(fmt.Errorf("schema %q was made by an older stile: its version is %d, this one needs %d", d.tables.schema, v.version, schemaVersion))
+		return driver.Refused(fmt.Errorf("schema %q was made by an older stile: its version is %d, this one needs %d",
+			d.tables.schema, v.version, schemaVersion))
 	}
 	return nil
 }
@@ -136,7 +138,8 @@ WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.tables.sche
 		return version{}, d.link.Explain(ctx, err)
 	}
 	table := d.tables.fill(`"{schema}".{prefix}meta`)
-	err = q.QueryRow(ctx, "SELECT m.version, coalesce((to_jsonb(m) ->> 'revision')::int, 1) FROM "+table+" m", link.Plain).Scan(&v.version, &v.revision)
+	err = q.QueryRow(ctx, "SELECT m.version, coalesce((to_jsonb(m) ->> 'revision')::int, 1) FROM "+table+" m", link.Plain).
+		Scan(&v.version, &v.revision)
 	refusal, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -164,11 +167,14 @@ func (d *Driver) create(ctx context.Context) error {
 	if err != nil || v.revision >= schemaRevision {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', $1::text, true)", link.Plain, strconv.FormatInt(upgradeWithin.Milliseconds(), 10)); err != nil {
+	timeout := strconv.FormatInt(upgradeWithin.Milliseconds(), 10)
+	if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', $1::text, true)", link.Plain, timeout); err != nil {
 		return d.link.Explain(ctx, err)
 	}
 	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)", link.Plain, d.tables.schema).Scan(&exists); err != nil {
+	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text)", link.Plain, d.tables.schema).
+		Scan(&exists)
+	if err != nil {
 		return d.link.Explain(ctx, err)
 	}
 	text := d.tables.fill(schemaText)
@@ -177,7 +183,8 @@ func (d *Driver) create(ctx context.Context) error {
 	}
 	if _, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol); err != nil {
 		if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "42501" {
-			return driver.Refused(fmt.Errorf("the user may not make the tables of locks: have their owner run what \"stile migrate --print\" prints (%s)", refusal.Message))
+			return driver.Refused(fmt.Errorf("the user may not make the tables of locks: "+
+				"have their owner run what \"stile migrate --print\" prints (%s)", refusal.Message))
 		}
 		return d.link.Explain(ctx, err)
 	}

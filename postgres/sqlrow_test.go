@@ -19,8 +19,10 @@ import (
 
 // The tables as their own documentation has them, but for the length of names.
 const (
-	shedLockTable   = "CREATE TABLE %s (name varchar(1024) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)"
-	methodLockTable = "CREATE TABLE %s (dl_id serial PRIMARY KEY, dl_method_name varchar(1024) UNIQUE NOT NULL, dl_device_info varchar(100) NOT NULL, dl_operate_time timestamptz NOT NULL DEFAULT now())"
+	shedLockTable = "CREATE TABLE %s (name varchar(1024) PRIMARY KEY, lock_until timestamp NOT NULL, " +
+		"locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)"
+	methodLockTable = "CREATE TABLE %s (dl_id serial PRIMARY KEY, dl_method_name varchar(1024) UNIQUE NOT NULL, " +
+		"dl_device_info varchar(100) NOT NULL, dl_operate_time timestamptz NOT NULL DEFAULT now())"
 )
 
 // table makes a table of another library's in a schema of its own.
@@ -164,7 +166,7 @@ func TestMethodLockHoles(t *testing.T) {
 		t.Errorf("the successor's renewal = %v; want nil", err)
 	}
 
-	affects(t, db, "UPDATE "+locks+" SET dl_device_info = 'host-7', dl_operate_time = now() - interval '4 minutes 50 seconds'")
+	affects(t, db, "UPDATE "+locks+" SET dl_device_info = 'host-7', dl_operate_time = now() - interval '290 seconds'")
 	foreign := claim("pay", "foreign")
 	if p, err := d.Enter(timely(t), foreign); err != nil || p.Holds || p.Blocker.Record != "host-7" {
 		t.Errorf("enter behind another's row of 4:50 = %+v, %v; want it to wait: five minutes are not over", p, err)
@@ -210,14 +212,18 @@ func TestRowsByAddress(t *testing.T) {
 		}
 	}
 	for word, says := range map[string]string{
-		"other": `"other" is neither`, "shedlock&table=nowhere": "it is not there", "shedlock&x=y": "unknown parameter", "shedlock&table=a;b": "letters",
+		"other":                  `"other" is neither`,
+		"shedlock&table=nowhere": "it is not there",
+		"shedlock&x=y":           "unknown parameter",
+		"shedlock&table=a;b":     "letters",
 	} {
 		d, err := driver.Open(timely(t), base+word)
 		if !driver.NotApplied(err) || !strings.Contains(err.Error(), says) || d != nil {
 			t.Errorf("%s: %v, %v; want an error that says %q", word, d, err, says)
 		}
 	}
-	if _, err := driver.Open(timely(t), "postgres://nobody:canary@127.0.0.1:1/postgres?layout=shedlock"); !driver.IsUnreachable(err) || strings.Contains(err.Error(), "canary") {
+	_, err := driver.Open(timely(t), "postgres://nobody:canary@127.0.0.1:1/postgres?layout=shedlock")
+	if !driver.IsUnreachable(err) || strings.Contains(err.Error(), "canary") {
 		t.Errorf("no server: %v; want it unreachable, without the password", err)
 	}
 }
@@ -225,10 +231,11 @@ func TestRowsByAddress(t *testing.T) {
 func TestSQLRowRefuses(t *testing.T) {
 	t.Parallel()
 	db := pool(t)
-	short := table(t, db, "CREATE TABLE %s (name varchar(8) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)")
+	short := table(t, db, strings.Replace(shedLockTable, "1024", "8", 1))
 	d := rowOpener(db, sqlrow.ShedLock, short)(t)
 	defer d.Close()
-	if _, err := d.Enter(timely(t), claim("nine char", "x")); !driver.NotApplied(err) || !strings.Contains(err.Error(), "room for 8") {
+	_, err := d.Enter(timely(t), claim("nine char", "x"))
+	if !driver.NotApplied(err) || !strings.Contains(err.Error(), "room for 8") {
 		t.Errorf("a name that is too long = %v; want it refused, with the room there is", err)
 	}
 	if p, err := d.Enter(timely(t), claim("éééééééé", "x")); err != nil || !p.Holds {

@@ -33,8 +33,14 @@ func TestRowsInTwoZones(t *testing.T) {
 		create string // the table as it cannot be used
 		change string
 	}{
-		{"shedlock", sqlrow.ShedLock, strings.ReplaceAll(shedLockTable, "timestamp", "timestamptz"), "ALTER TABLE %s ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp"},
-		{"tb_distributed_lock", sqlrow.MethodLock, strings.ReplaceAll(methodLockTable, "timestamptz", "timestamp"), "ALTER TABLE %s ALTER dl_operate_time TYPE timestamptz"},
+		{
+			"shedlock", sqlrow.ShedLock, strings.ReplaceAll(shedLockTable, "timestamp", "timestamptz"),
+			"ALTER TABLE %s ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp",
+		},
+		{
+			"tb_distributed_lock", sqlrow.MethodLock, strings.ReplaceAll(methodLockTable, "timestamptz", "timestamp"),
+			"ALTER TABLE %s ALTER dl_operate_time TYPE timestamptz",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -28,7 +28,8 @@ func LockTx(ctx context.Context, tx pgx.Tx, name string) error {
 		return err
 	}
 	var isolation string
-	if err := tx.QueryRow(ctx, lockTx, link.Plain, advisory.OlderKey(name), advisory.Key(name)).Scan(&isolation); err != nil {
+	err := tx.QueryRow(ctx, lockTx, link.Plain, advisory.OlderKey(name), advisory.Key(name)).Scan(&isolation)
+	if err != nil {
 		return fmt.Errorf("lock %q in the transaction: %w", name, err)
 	}
 	return readCommitted(isolation)
@@ -49,11 +50,13 @@ func LockSQLTx(ctx context.Context, tx *sql.Tx, name string) error {
 // lockTx looks at the isolation first, so as not to wait for nothing. It locks both keys, the older one first, so that two
 // transactions cannot each have one and wait for the other.
 const lockTx = `SELECT CASE current_setting('transaction_isolation') WHEN 'read committed'
-THEN pg_advisory_xact_lock($1)::text || pg_advisory_xact_lock($2)::text || 'read committed' ELSE current_setting('transaction_isolation') END`
+THEN pg_advisory_xact_lock($1)::text || pg_advisory_xact_lock($2)::text || 'read committed'
+ELSE current_setting('transaction_isolation') END`
 
 func readCommitted(isolation string) error {
 	if isolation != "read committed" {
-		return errors.New("the transaction is " + isolation + ": a lock in it needs read committed, to see what was written before")
+		return errors.New("the transaction is " + isolation +
+			": a lock in it needs read committed, to see what was written before")
 	}
 	return nil
 }

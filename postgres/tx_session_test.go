@@ -78,7 +78,7 @@ func TestLockTxExcludesSessions(t *testing.T) {
 			if backend != 0 {
 				servertest.Until(t, "the second one waits or has the lock", func() bool {
 					var n int
-					scan(t, pool, &n, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = $1", backend)
+					scan(t, pool, &n, advisoryWaits, backend)
 					return n == 1 || len(second) > 0
 				})
 			}

@@ -38,6 +38,9 @@ func scan(t *testing.T, pool *pgxpool.Pool, into any, text string, args ...any) 
 	}
 }
 
+// advisoryWaits counts the advisory locks that a backend waits for.
+const advisoryWaits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = $1"
+
 // Read, think and write, by many transactions at once: none is lost with the lock, some are without.
 func TestLockTx(t *testing.T) {
 	t.Parallel()
@@ -54,7 +57,8 @@ func TestLockTx(t *testing.T) {
 				return err
 			}
 			var n int
-			if err := tx.QueryRow(t.Context(), "SELECT n, pg_sleep(0.001) FROM public.counter WHERE name = $1", name).Scan(&n, nil); err != nil {
+			const read = "SELECT n, pg_sleep(0.001) FROM public.counter WHERE name = $1"
+			if err := tx.QueryRow(t.Context(), read, name).Scan(&n, nil); err != nil {
 				return err
 			}
 			_, err := tx.Exec(t.Context(), "UPDATE public.counter SET n = $2 WHERE name = $1", name, n+1)
@@ -70,7 +74,8 @@ func TestLockTx(t *testing.T) {
 		if err := LockSQLTx(t.Context(), tx, "orders/7"); err != nil {
 			return err
 		}
-		if _, err := tx.Exec("UPDATE public.counter SET n = (SELECT n FROM public.counter WHERE name = $1) + 1 WHERE name = $1", name); err != nil {
+		const count = "UPDATE public.counter SET n = (SELECT n FROM public.counter WHERE name = $1) + 1 WHERE name = $1"
+		if _, err := tx.Exec(count, name); err != nil {
 			return err
 		}
 		return tx.Commit()
@@ -107,7 +112,8 @@ func TestLockTx(t *testing.T) {
 	if locked != workers*rounds {
 		t.Errorf("%d of %d increments are left under the lock", locked, workers*rounds)
 	}
-	if free := count("free", func() error { return increment("free", func(pgx.Tx) error { return nil }) }); free == workers*rounds {
+	free := count("free", func() error { return increment("free", func(pgx.Tx) error { return nil }) })
+	if free == workers*rounds {
 		t.Error("no increment is lost without the lock: the test proves nothing")
 	}
 }
@@ -134,7 +140,7 @@ func TestLockTxEndsWithItsTransaction(t *testing.T) {
 	go func() { got <- LockTx(t.Context(), second, "é") }()
 	servertest.Until(t, "the second transaction waits", func() bool {
 		var n int
-		scan(t, pool, &n, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = $1", second.Conn().PgConn().PID())
+		scan(t, pool, &n, advisoryWaits, second.Conn().PgConn().PID())
 		return n == 1
 	})
 	var killed bool
@@ -146,7 +152,8 @@ func TestLockTxEndsWithItsTransaction(t *testing.T) {
 		t.Error("the transaction whose connection was killed commits")
 	}
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
-		if err := LockTx(t.Context(), begin(level), "é"); err == nil || !strings.Contains(err.Error(), "needs read committed") {
+		err := LockTx(t.Context(), begin(level), "é")
+		if err == nil || !strings.Contains(err.Error(), "needs read committed") {
 			t.Errorf("in a %s transaction: %v", level, err)
 		}
 	}

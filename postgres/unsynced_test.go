@@ -23,7 +23,8 @@ func TestCancelledWhileWaitingForStandby(t *testing.T) {
 		go func() { told <- call() }()
 		servertest.Until(t, "a commit that waits for the standby is cancelled", func() bool {
 			var n int
-			scan(t, admin, &n, "SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'stile'")
+			scan(t, admin, &n, `SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) FROM pg_stat_activity
+WHERE wait_event = 'SyncRep' AND application_name = 'stile'`)
 			return n > 0
 		})
 		err := <-told

@@ -21,8 +21,8 @@ type busyError struct {
 }
 
 func (e *busyError) Error() string {
-	return fmt.Sprintf("all %d connections of the pool are in use (waited %v): raise pool_max_conns, or hold them for less long",
-		e.size, e.waited.Round(time.Millisecond))
+	return fmt.Sprintf("all %d connections of the pool are in use (waited %v): "+
+		"raise pool_max_conns, or hold them for less long", e.size, e.waited.Round(time.Millisecond))
 }
 
 func (e *busyError) Unwrap() error { return e.cause }
@@ -39,8 +39,8 @@ func (e *connectError) Error() string {
 	if e.cause != nil && !errors.Is(e.cause, context.DeadlineExceeded) && !errors.Is(e.cause, context.Canceled) {
 		text = e.cause.Error()
 	}
-	if e.tried > 0 {
-		return fmt.Sprintf("cannot connect to postgres at %s (tried for %v): %s", e.address, e.tried.Round(time.Millisecond), text)
+	if tried := e.tried.Round(time.Millisecond); e.tried > 0 {
+		return fmt.Sprintf("cannot connect to postgres at %s (tried for %v): %s", e.address, tried, text)
 	}
 	return fmt.Sprintf("cannot connect to postgres at %s: %s", e.address, text)
 }

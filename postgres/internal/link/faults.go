@@ -50,7 +50,8 @@ var faults = map[string]fault{
 	"40001": {refused, false, false, "postgres undid the request, since it was in the way of others"},
 	"40P01": {refused, false, false, "postgres undid the request, since it was in the way of others"},
 	"55P03": {refused, false, false, "another transaction has held the row of this name for longer than lock_timeout"},
-	"57014": {refused, false, false, "postgres ended the request: it took longer than statement_timeout, or somebody cancelled it"},
+	"57014": {refused, false, false, "postgres ended the request: " +
+		"it took longer than statement_timeout, or somebody cancelled it"},
 
 	// The server is short of something.
 	"53":    {refused, false, false, "postgres is short of something"},
@@ -61,11 +62,13 @@ var faults = map[string]fault{
 	"28000": {refused, true, true, "postgres does not let user {user} in with this password"},
 	"28P01": {refused, true, true, "postgres does not let user {user} in with this password"},
 	"3D000": {refused, true, true, "postgres has no such database"},
-	"42501": {refused, true, false, "postgres does not let user {user} do this; the package documentation of postgres lists the rights"},
+	"42501": {refused, true, false, "postgres does not let user {user} do this; " +
+		"the package documentation of postgres lists the rights"},
 	"3F000": {refused, true, false, "the tables of locks are gone"},
 	"42P01": {refused, true, false, "the tables of locks are gone"},
 	"42883": {refused, true, false, "the tables of locks are gone"},
-	"STI01": {refused, true, false, "the default isolation of transactions is another one here: locks need read committed, for the user or in the URL of the pool"},
+	"STI01": {refused, true, false, "the default isolation of transactions is another one here: " +
+		"locks need read committed, for the user or in the URL of the pool"},
 	"STI03": {refused, true, false, "the tables of locks are of another version"},
 	"STI02": {refused, true, false, ErrEmptied.Error()},
 }
