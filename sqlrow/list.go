@@ -26,7 +26,8 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 		rows, err := d.rows.standing(ctx, q.Name)
 		for _, r := range rows {
 			if driver.CheckName(r.name) == nil && strings.HasPrefix(r.name, q.Prefix) {
-				list = append(list, driver.Listing{Name: r.name, Capacity: driver.All, Claims: []driver.Standing{r.Standing}})
+				claims := []driver.Standing{r.Standing}
+				list = append(list, driver.Listing{Name: r.name, Capacity: driver.All, Claims: claims})
 			}
 		}
 		return err

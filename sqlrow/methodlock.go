@@ -35,7 +35,8 @@ var methodLockTimes = map[Dialect][]string{
 	},
 	MySQL: {
 		"{now}", "NOW()",
-		"{age}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - CAST(UNIX_TIMESTAMP(dl_operate_time) * 1000000 AS SIGNED)",
+		"{age}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - " +
+			"CAST(UNIX_TIMESTAMP(dl_operate_time) * 1000000 AS SIGNED)",
 		"{time}", "CAST(UNIX_TIMESTAMP(dl_operate_time) * 1000000 AS SIGNED)",
 	},
 }
@@ -46,13 +47,14 @@ func zoned(d Dialect, table, kind string) error {
 	want, change := "TIMESTAMPTZ", "ALTER TABLE "+table+" ALTER dl_operate_time TYPE timestamptz"
 	if d == MySQL {
 		want = "TIMESTAMP"
-		change = "ALTER TABLE " + table + " MODIFY dl_operate_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
+		change = "ALTER TABLE " + table + " MODIFY dl_operate_time TIMESTAMP NOT NULL " +
+			"DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
 	}
 	if kind == want {
 		return nil
 	}
-	return driver.Refused(fmt.Errorf("column dl_operate_time is %s, whose times depend on the zone of each session, so that two could hold one lock: %s",
-		kind, change))
+	return driver.Refused(fmt.Errorf("column dl_operate_time is %s, whose times depend on the zone of each session, "+
+		"so that two could hold one lock: %s", kind, change))
 }
 
 func newMethodLock(d *Driver, table string) *methodLock {
@@ -62,8 +64,9 @@ func newMethodLock(d *Driver, table string) *methodLock {
 	const all = "SELECT dl_id, dl_method_name, dl_device_info, {age}, {time} FROM {table}"
 	const seen = " WHERE dl_id = ? AND dl_device_info = ? AND {time} = ?"
 	return &methodLock{
-		d:       d,
-		insert:  s("INSERT INTO {table} (dl_method_name, dl_device_info, dl_operate_time) VALUES (?, ?, {now}) " + d.unless("dl_method_name")),
+		d: d,
+		insert: s("INSERT INTO {table} (dl_method_name, dl_device_info, dl_operate_time) VALUES (?, ?, {now}) " +
+			d.unless("dl_method_name")),
 		holder:  s(all + " WHERE dl_method_name = ?"),
 		all:     s(all),
 		renew:   s("UPDATE {table} SET dl_operate_time = {now}" + seen),
@@ -121,10 +124,12 @@ func (r *row) args() []any { return []any{r.id, r.device, r.time} }
 
 func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if c.TTL+c.Delay > stale {
-		return driver.Place{}, driver.Refused(fmt.Errorf("ttl %v and lock-delay %v are together more than %v, after which others take the lock for left behind", c.TTL, c.Delay, stale))
+		return driver.Place{}, driver.Refused(fmt.Errorf("ttl %v and lock-delay %v are together more than %v, "+
+			"after which others take the lock for left behind", c.TTL, c.Delay, stale))
 	}
 	for range 3 { // a row that is stale is removed first
-		if _, err := changed(l.d.db.ExecContext(ctx, l.insert, c.Name, l.d.text(who(c), c, c.TTL+c.Delay, c.Delay))); err != nil {
+		device := l.d.text(who(c), c, c.TTL+c.Delay, c.Delay)
+		if _, err := changed(l.d.db.ExecContext(ctx, l.insert, c.Name, device)); err != nil {
 			return driver.Place{}, err
 		}
 		r, err := l.read(ctx, c.Name)
@@ -134,7 +139,7 @@ func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, e
 		case r == nil:
 			continue // released just now
 		case r.name != c.Name:
-			return driver.Place{}, fmt.Errorf("%w: for the table's collation, %q is the same name as %q", driver.ErrForeign, c.Name, r.name)
+			return driver.Place{}, sameName(c.Name, r.name)
 		case r.is(c) && r.left() > c.Delay:
 			ttl, err := l.keep(ctx, c)
 			return driver.Place{Ticket: r.ticket(), Holds: err == nil, TTL: ttl}, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -48,22 +47,29 @@ func (l *shedLock) unzoned(table, kind string) error {
 	if l.zone = kind == "TIMESTAMP" && l.d.dialect == MySQL; kind != "TIMESTAMPTZ" {
 		return nil
 	}
-	return driver.Refused(errors.New("the times have a zone, and ShedLock writes UTC without one, so that programs in two zones could hold one lock: ALTER TABLE " +
-		table + " ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp"))
+	return driver.Refused(errors.New("the times have a zone, and ShedLock writes UTC without one, " +
+		"so that programs in two zones could hold one lock: " +
+		"ALTER TABLE " + table + " ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp"))
 }
 
 func newShedLock(d *Driver, table string) *shedLock {
 	s := func(text string) string {
 		return d.statement(strings.ReplaceAll(text, "{table}", table), shedLockTimes[d.dialect]...)
 	}
-	const seen = "SELECT name, {left}, {ticket}, {age}, locked_by FROM {table}"
+	const (
+		seen = "SELECT name, {left}, {ticket}, {age}, locked_by FROM {table}"
+		ours = " WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"
+	)
 	return &shedLock{
-		d:      d,
-		update: s("UPDATE {table} SET lock_until = {after}, locked_at = {now}, locked_by = ? WHERE {exact} AND lock_until <= {now}"),
-		insert: s("INSERT INTO {table} (name, lock_until, locked_at, locked_by) VALUES (?, {after}, {now}, ?) " + d.unless("name")),
-		renew:  s("UPDATE {table} SET lock_until = GREATEST(lock_until, {after}) WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
-		leave:  s("UPDATE {table} SET lock_until = {after}, locked_by = ? WHERE {exact} AND LEFT(locked_by, ?) = ? AND lock_until > {after}"),
-		evict:  s("UPDATE {table} SET lock_until = {now}, locked_by = 'broken' WHERE {exact} AND locked_by = ? AND {ticket} = ? AND lock_until > {now}"),
+		d: d,
+		update: s("UPDATE {table} SET lock_until = {after}, locked_at = {now}, locked_by = ? " +
+			"WHERE {exact} AND lock_until <= {now}"),
+		insert: s("INSERT INTO {table} (name, lock_until, locked_at, locked_by) VALUES (?, {after}, {now}, ?) " +
+			d.unless("name")),
+		renew: s("UPDATE {table} SET lock_until = GREATEST(lock_until, {after})" + ours),
+		leave: s("UPDATE {table} SET lock_until = {after}, locked_by = ?" + ours),
+		evict: s("UPDATE {table} SET lock_until = {now}, locked_by = 'broken' " +
+			"WHERE {exact} AND locked_by = ? AND {ticket} = ? AND lock_until > {now}"),
 		holder: s(seen + " WHERE name = ?"),
 		all:    s(seen + " WHERE lock_until > {now}"),
 	}
@@ -124,7 +130,7 @@ func (l *shedLock) take(ctx context.Context, c *driver.Claim) (driver.Place, err
 	case h == nil:
 		return driver.Place{}, errors.New("the row of the lock is gone just after it was there")
 	case h.name != c.Name:
-		return driver.Place{}, fmt.Errorf("%w: for the table's collation, %q is the same name as %q", driver.ErrForeign, c.Name, h.name)
+		return driver.Place{}, sameName(c.Name, h.name)
 	case strings.HasPrefix(h.by, who(c)) && had:
 		return driver.Place{Ticket: h.ticket, Holds: true, TTL: max(0, h.left-c.Delay)}, nil
 	case strings.HasPrefix(h.by, who(c)):
@@ -190,7 +196,8 @@ func (l *shedLock) standing(ctx context.Context, name string) (list []standingRo
 			return err
 		}
 		list = append(list, standingRow{
-			h.name, standing(h.by, h.ticket, h.age, h.left), func(ctx context.Context) (bool, error) { return l.end(ctx, &h) },
+			h.name, standing(h.by, h.ticket, h.age, h.left),
+			func(ctx context.Context) (bool, error) { return l.end(ctx, &h) },
 		})
 		return nil
 	})
@@ -199,10 +206,11 @@ func (l *shedLock) standing(ctx context.Context, name string) (list []standingRo
 
 func (l *shedLock) traits(t *driver.Traits) {
 	t.Store, t.MinTTL, t.Granularity = "shedlock", 100*time.Millisecond, time.Millisecond
-	t.Notes = append(t.Notes,
-		"ShedLock must use the time of the database (usingDbTime), and, on one host, a name of its own for each process (lockedBy)",
-	)
+	t.Notes = append(t.Notes, "ShedLock must use the time of the database (usingDbTime), "+
+		"and, on one host, a name of its own for each process (lockedBy)")
 	if l.zone {
-		t.Notes = append(t.Notes, "the times are columns of type TIMESTAMP: two programs whose sessions have different time zones can hold one lock (ALTER TABLE … MODIFY lock_until DATETIME(3) NOT NULL, MODIFY locked_at DATETIME(3) NOT NULL)")
+		t.Notes = append(t.Notes, "the times are columns of type TIMESTAMP: "+
+			"two programs whose sessions have different time zones can hold one lock "+
+			"(ALTER TABLE … MODIFY lock_until DATETIME(3) NOT NULL, MODIFY locked_at DATETIME(3) NOT NULL)")
 	}
 }

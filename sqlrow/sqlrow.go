@@ -112,10 +112,11 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 		table = map[Layout]string{ShedLock: "shedlock", MethodLock: "tb_distributed_lock"}[layout]
 	}
 	if table != "" && !identifier.MatchString(table) {
-		return nil, driver.Refused(fmt.Errorf("table %q: it must be letters, digits and _, with a schema before a dot if need be", table))
+		return nil, driver.Refused(fmt.Errorf("table %q: it must be letters, digits and _, "+
+			"with a schema before a dot if need be", table))
 	}
-	var probe string
-	var timed func(kind string) error // judges the type of the columns that have times, the first of which is asked for first
+	var probe string                  // the columns that there must be, one that has times first
+	var timed func(kind string) error // judges the type of that one
 	switch layout {
 	case ShedLock:
 		l := newShedLock(d, table)
@@ -191,7 +192,8 @@ func (d *Driver) length(ctx context.Context, table, column string) (int64, error
 		where, args = where+" AND table_schema = DATABASE()", []any{table, column}
 	}
 	var most sql.NullInt64
-	row := d.db.QueryRowContext(ctx, d.statement("SELECT character_maximum_length FROM information_schema.columns WHERE "+where), args...)
+	text := d.statement("SELECT character_maximum_length FROM information_schema.columns WHERE " + where)
+	row := d.db.QueryRowContext(ctx, text, args...)
 	if err := row.Scan(&most); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, err
 	}
@@ -301,7 +303,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 // Traits is [driver.Driver].
 func (d *Driver) Traits() driver.Traits {
 	t := driver.Traits{
-		Delay: true, Brief: true, Fencing: driver.NoFencing, Restart: true, Clock: "server", Wake: "poll", MaxTTL: driver.MaxTTL,
+		Delay: true, Brief: true, Fencing: driver.NoFencing, Restart: true,
+		Clock: "server", Wake: "poll", MaxTTL: driver.MaxTTL,
 		Notes: []string{"exclusive locks alone, in no order, and without tokens that a resource could compare"},
 	}
 	d.rows.traits(&t)
@@ -354,6 +357,11 @@ func (d *Driver) explained(ctx context.Context, err error) error {
 func micros(t time.Duration) int64 { return t.Microseconds() }
 
 func span(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
+
+// sameName is the error for a claim whose row is another name's.
+func sameName(name, row string) error {
+	return fmt.Errorf("%w: for the table's collation, %q is the same name as %q", driver.ErrForeign, name, row)
+}
 
 // changed reports whether a statement changed a row.
 func changed(r sql.Result, err error) (bool, error) {
