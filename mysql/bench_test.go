@@ -15,7 +15,8 @@ func BenchmarkEnterLeave(b *testing.B) {
 	s := servertest.MySQL(b, durable...)
 	name := database(b, s)
 	d, db := open(b, "mysql://root@"+s.Addr+"/"+name), raw(b, s, name)
-	mustExec(b, db, "CREATE TABLE bare (name VARBINARY(255) PRIMARY KEY, id VARBINARY(64) NOT NULL, ends BIGINT NOT NULL) ENGINE = InnoDB")
+	mustExec(b, db, "CREATE TABLE bare (name VARBINARY(255) PRIMARY KEY, id VARBINARY(64) NOT NULL, ends BIGINT NOT NULL) "+
+		"ENGINE = InnoDB")
 	conn, err := db.Conn(b.Context())
 	if err != nil {
 		b.Fatal(err)
@@ -31,7 +32,10 @@ func BenchmarkEnterLeave(b *testing.B) {
 		leave(b, d, c)
 		ours = append(ours, time.Since(start))
 		start = time.Now()
-		for _, text := range []string{"INSERT INTO bare VALUES ('name', 'id', 1)", "DELETE FROM bare WHERE name = 'name' AND id = 'id'"} {
+		for _, text := range []string{
+			"INSERT INTO bare VALUES ('name', 'id', 1)",
+			"DELETE FROM bare WHERE name = 'name' AND id = 'id'",
+		} {
 			if _, err := conn.ExecContext(b.Context(), text); err != nil {
 				b.Fatal(err)
 			}

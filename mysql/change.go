@@ -84,7 +84,9 @@ func (s *store) pause(ctx context.Context, d time.Duration) error {
 }
 
 // attempt does the steps once.
-func (s *store) attempt(ctx context.Context, conn *sql.Conn, steps []sqldb.Step, skip bool) (locked []sqldb.Step, err error) {
+func (s *store) attempt(
+	ctx context.Context, conn *sql.Conn, steps []sqldb.Step, skip bool,
+) (locked []sqldb.Step, err error) {
 	t := &transaction{s: s, conn: conn, skip: skip}
 	err = t.work(ctx, steps)
 	dropped := err != nil && faultOf(err).drop
@@ -155,8 +157,9 @@ func (t *transaction) work(ctx context.Context, steps []sqldb.Step) error {
 	}
 	// The row of the name is made first, which waits for whoever makes or deletes it at the same time. It must not be
 	// a locking read of what is not there: that would lock a gap, and two of them would wait for each other.
-	free, err = t.read(ctx, steps, text{t.s.place.fill("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) VALUES (" +
-		keyOf(*missing).String() + ", " + quote([]byte(*missing)) + ", 0, 0) ON DUPLICATE KEY UPDATE `last` = `last`")})
+	free, err = t.read(ctx, steps, text{t.s.place.fill("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) " +
+		"VALUES (" + keyOf(*missing).String() + ", " + quote([]byte(*missing)) + ", 0, 0) " +
+		"ON DUPLICATE KEY UPDATE `last` = `last`")})
 	if err != nil {
 		return err
 	}
@@ -201,11 +204,12 @@ func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) 
 // there but were skipped.
 func (t *transaction) lock(ctx context.Context, first text, names []string) (skipped map[key]bool, err error) {
 	in := in(names)
-	rows := t.s.place.fill("SELECT {clock},"+strings.TrimSuffix(nameColumns, ",")+" FROM `{prefix}name` n FORCE INDEX (PRIMARY) WHERE ") + in + " FOR UPDATE"
+	rows := t.s.place.fill("SELECT {clock},"+strings.TrimSuffix(nameColumns, ",")+
+		" FROM `{prefix}name` n FORCE INDEX (PRIMARY) WHERE ") + in + " FOR UPDATE"
 	if t.skip {
 		rows += " SKIP LOCKED"
 	}
-	claims := t.s.place.fill("SELECT n.`hash`,"+claimColumns+" FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE ") + in
+	claims := t.s.place.fill("SELECT n.`hash`,"+claimColumns+queues+"WHERE ") + in
 	t.rows, skipped = map[key]*row{}, map[key]bool{}
 	err = t.s.results(ctx, t.conn, first, text{rows, claims}, func(r *sql.Rows) error {
 		var n nameRow
@@ -263,12 +267,18 @@ func in(names []string) string {
 
 // selection is the statement that reads the queues of names without a lock.
 func (s *store) selection(names []string) string {
-	return s.place.fill("SELECT {clock},"+nameColumns+claimColumns+" FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE ") + in(names)
+	return s.place.fill("SELECT {clock},"+nameColumns+claimColumns+queues+"WHERE ") + in(names)
 }
 
-const nameColumns = " n.`hash`, n.`name`, n.`last`, n.`queued`, n.`id`, n.`client`, n.`owner`, n.`record`, n.`weight`, n.`capacity`, n.`since`, n.`ends`, n.`delay`,"
+const (
+	nameColumns = " n.`hash`, n.`name`, n.`last`, n.`queued`, " +
+		"n.`id`, n.`client`, n.`owner`, n.`record`, n.`weight`, n.`capacity`, n.`since`, n.`ends`, n.`delay`,"
+	claimColumns = " c.`ticket`, c.`id`, c.`client`, c.`owner`, c.`record`, " +
+		"c.`weight`, c.`capacity`, c.`since`, c.`ends`, c.`delay`, c.`told`, c.`departed`"
+)
 
-const claimColumns = " c.`ticket`, c.`id`, c.`client`, c.`owner`, c.`record`, c.`weight`, c.`capacity`, c.`since`, c.`ends`, c.`delay`, c.`told`, c.`departed`"
+// queues are the names with the claims of their queues.
+const queues = " FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` "
 
 // rows reads what a selection selects.
 func (s *store) rows(ctx context.Context, conn *sql.Conn, selection string, names []string) (map[key]*row, int64, error) {
@@ -328,7 +338,10 @@ func (n *nameRow) add(rows map[key]*row) error {
 	if rows[key(n.hash)] != nil {
 		return nil
 	}
-	r := &row{name: string(n.name), last: n.last, queued: n.queued, lone: n.lone.ends.Int64 > 0, queue: &driver.Queue{Last: n.last}}
+	r := &row{
+		name: string(n.name), last: n.last, queued: n.queued, lone: n.lone.ends.Int64 > 0,
+		queue: &driver.Queue{Last: n.last},
+	}
 	rows[key(n.hash)] = r
 	if r.lone {
 		n.lone.add(r.queue, driver.Entry{Ticket: n.last, Told: true})

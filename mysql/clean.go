@@ -57,13 +57,14 @@ func (s *store) due(ctx context.Context, every time.Duration) (due bool, err err
 		return false, err
 	}
 	defer conn.Close()
-	q := s.place.fill(fmt.Sprintf("SELECT `turn` NOT BETWEEN {clock} - %d AND {clock} FROM `{prefix}tx` WHERE `hash` = %v", every.Microseconds(), cleaned))
+	q := s.place.fill(fmt.Sprintf("SELECT `turn` NOT BETWEEN {clock} - %d AND {clock} FROM `{prefix}tx` WHERE `hash` = %v",
+		every.Microseconds(), cleaned))
 	err = conn.QueryRowContext(ctx, q).Scan(&due)
 	if errors.Is(err, sql.ErrNoRows) {
 		due = true
 		// As if it was due just now: no transaction need think that it sees things as they were days ago.
-		_, err = conn.ExecContext(ctx, s.place.fill(fmt.Sprintf("INSERT IGNORE INTO `{prefix}tx` (`hash`, `name`, `turn`) VALUES (%v, '', {clock} - %d)",
-			cleaned, 1+every.Microseconds())))
+		_, err = conn.ExecContext(ctx, s.place.fill(fmt.Sprintf("INSERT IGNORE INTO `{prefix}tx` (`hash`, `name`, `turn`) "+
+			"VALUES (%v, '', {clock} - %d)", cleaned, 1+every.Microseconds())))
 	}
 	return due, s.judged(ctx, conn, err)
 }
@@ -102,7 +103,8 @@ func (s *store) cleanAtOnce() int {
 // unused is the condition for the row of a name that was idle for so long, as far as it tells. A claim that ran out is in
 // nobody's way.
 func unused(idle time.Duration) string {
-	return fmt.Sprintf("n.`last` < {clock} - %[1]d AND (n.`ends` = 0 OR n.`ends` + n.`delay` < LEAST({clock}, {clock} - %[1]d))", idle.Microseconds())
+	return fmt.Sprintf("n.`last` < {clock} - %[1]d AND "+
+		"(n.`ends` = 0 OR n.`ends` + n.`delay` < LEAST({clock}, {clock} - %[1]d))", idle.Microseconds())
 }
 
 // lives is the condition for a claim that had not run out by then.
@@ -155,7 +157,8 @@ func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle 
 		still = map[string]bool{}
 		in    = "`hash` IN (" + strings.Join(keys, ", ") + ")"
 	)
-	names := s.place.fill("SELECT n.`hash`, n.`last` FROM `{prefix}name` n FORCE INDEX (PRIMARY) WHERE n." + in + " AND " + unused(idle) + s.skipping())
+	names := s.place.fill("SELECT n.`hash`, n.`last` FROM `{prefix}name` n FORCE INDEX (PRIMARY) " +
+		"WHERE n." + in + " AND " + unused(idle) + s.skipping())
 	claims := s.place.fill("SELECT c.`hash` FROM `{prefix}claim` c WHERE c." + in + " AND " + lives(idle))
 	lasts := map[string]int64{}
 	err := s.results(ctx, conn, committed, text{names, claims}, func(r *sql.Rows) error {
@@ -214,7 +217,8 @@ func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n in
 			return 0, s.exec(ctx, conn, append(slices.Clip(committed), writes...))
 		}
 		in := strings.Join(append(slices.Clip(list), cleaned.String()), ", ")
-		q := s.place.fill("SELECT `hash`, `turn` < 0 FROM `{prefix}tx` FORCE INDEX (PRIMARY) WHERE `hash` IN ("+in+") AND (`name` = '' OR "+old+")") + s.skipping()
+		q := s.place.fill("SELECT `hash`, `turn` < 0 FROM `{prefix}tx` FORCE INDEX (PRIMARY) " +
+			"WHERE `hash` IN (" + in + ") AND (`name` = '' OR " + old + ")" + s.skipping())
 		noted := false
 		err := s.results(ctx, conn, committed, text{q}, func(r *sql.Rows) error {
 			var (
@@ -224,14 +228,15 @@ func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n in
 			if err := r.Scan(&hash, &marked); err != nil {
 				return err
 			}
-			switch {
-			case key(hash) == cleaned:
+			if key(hash) == cleaned {
 				noted = true
-			case marked:
-				writes = append(text{s.place.fill("DELETE FROM `{prefix}tx` WHERE `hash` = " + quote(hash))}, writes...)
-			default:
-				writes = append(text{s.place.fill("UPDATE `{prefix}tx` SET `turn` = -{clock} WHERE `hash` = " + quote(hash))}, writes...)
+				return nil
 			}
+			change := "UPDATE `{prefix}tx` SET `turn` = -{clock}"
+			if marked {
+				change = "DELETE FROM `{prefix}tx`"
+			}
+			writes = append(text{s.place.fill(change + " WHERE `hash` = " + quote(hash))}, writes...)
 			return nil
 		})
 		if err != nil {

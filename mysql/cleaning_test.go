@@ -24,8 +24,10 @@ func rowsIn(t testing.TB, db *sql.DB, table string) (n int) {
 func ago(t testing.TB, db *sql.DB, by time.Duration) {
 	t.Helper()
 	n := by.Microseconds()
-	mustExec(t, db, fmt.Sprintf("UPDATE stile_claim SET since = since - %[1]d, ends = ends - %[1]d, ticket = ticket - %[1]d; "+
-		"UPDATE stile_name SET since = since - %[1]d, ends = IF(ends > 0, ends - %[1]d, 0), last = last - %[1]d, head = head - %[1]d; "+
+	mustExec(t, db, fmt.Sprintf(""+
+		"UPDATE stile_claim SET since = since - %[1]d, ends = ends - %[1]d, ticket = ticket - %[1]d; "+
+		"UPDATE stile_name SET since = since - %[1]d, ends = IF(ends > 0, ends - %[1]d, 0), "+
+		"last = last - %[1]d, head = head - %[1]d; "+
 		"UPDATE stile_tx SET turn = IF(turn < 0, turn + %[1]d, turn - %[1]d)", n))
 }
 
@@ -110,7 +112,8 @@ func TestCleanTx(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := func(name string, by time.Duration) {
-		mustExec(t, db, fmt.Sprintf("UPDATE stile_tx SET turn = IF(turn < 0, turn + %[1]d, turn - %[1]d) WHERE `hash` = %[2]v", by.Microseconds(), keyOf(name)))
+		mustExec(t, db, fmt.Sprintf("UPDATE stile_tx SET turn = IF(turn < 0, turn + %[1]d, turn - %[1]d) "+
+			"WHERE `hash` = %[2]v", by.Microseconds(), keyOf(name)))
 	}
 	for _, tt := range []struct{ looked, left int }{{4, 6}, {3, 3}} { // the second time order 1 was used since
 		for i := 1; i < 5; i++ {
@@ -143,7 +146,8 @@ func TestStaleAfterCleaning(t *testing.T) {
 	name := database(t, server)
 	db := raw(t, server, name)
 	d := open(t, "mysql://root@"+server.Addr+"/"+name)
-	mustExec(t, db, "CREATE TABLE orders (id INT PRIMARY KEY, paid INT NOT NULL) ENGINE = InnoDB; INSERT INTO orders VALUES (1, 0)")
+	mustExec(t, db, "CREATE TABLE orders (id INT PRIMARY KEY, paid INT NOT NULL) ENGINE = InnoDB; "+
+		"INSERT INTO orders VALUES (1, 0)")
 	tidied(t, d)
 	const day = "24 * 3600 * 1000000"
 	mustExec(t, db, "UPDATE stile_tx SET turn = turn - 3 * "+day) // three days ago a client cleaned

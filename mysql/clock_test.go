@@ -22,7 +22,8 @@ func TestClockSteps(t *testing.T) {
 	db := raw(t, s, name)
 	mustExec(t, db, "CREATE USER locks IDENTIFIED BY 'canary'; GRANT ALL ON "+name+".* TO locks")
 	openAfter := func(by time.Duration) *Driver {
-		mustExec(t, db, fmt.Sprintf("SET GLOBAL init_connect = 'SET timestamp = UNIX_TIMESTAMP() + (%d)'", int(by.Seconds())))
+		mustExec(t, db, fmt.Sprintf("SET GLOBAL init_connect = 'SET timestamp = UNIX_TIMESTAMP() + (%d)'",
+			int(by.Seconds())))
 		return open(t, "mysql://locks:canary@"+s.Addr+"/"+name)
 	}
 	a, b, c := claim("name", "a"), claim("name", "b"), claim("name", "c")

@@ -46,7 +46,8 @@ func (s *store) acquire(ctx context.Context) (*sql.Conn, error) {
 	case bound.Err() == nil:
 		return nil, s.definite(ctx, err)
 	case stats.MaxOpenConnections > 0 && stats.InUse >= stats.MaxOpenConnections:
-		err = fmt.Errorf("all %d connections of the pool were in use for %v: %w", stats.MaxOpenConnections, since(start), driver.Ended(bound, false))
+		err = fmt.Errorf("all %d connections of the pool were in use for %v: %w",
+			stats.MaxOpenConnections, since(start), driver.Ended(bound, false))
 	case ctx.Err() != nil:
 		return nil, s.definite(ctx, err)
 	default:

@@ -26,8 +26,8 @@ func number(err error) uint16 {
 // broken reports that a connection was lost, or was not to be had.
 func broken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, sql.ErrConnDone)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, sql.ErrConnDone) ||
+		errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
 // again reports that a transaction that failed like this before its commit may be done again at once.

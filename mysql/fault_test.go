@@ -63,7 +63,8 @@ func TestConnectionsKilled(t *testing.T) {
 	enter(t, d, b)
 	kill := func() (n int) {
 		var ids sql.NullString
-		row := db.QueryRowContext(timely(t), "SELECT GROUP_CONCAT(ID) FROM information_schema.PROCESSLIST WHERE DB = ?", name)
+		row := db.QueryRowContext(timely(t),
+			"SELECT GROUP_CONCAT(ID) FROM information_schema.PROCESSLIST WHERE DB = ?", name)
 		if err := row.Scan(&ids); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,8 @@ func killWhileEntering(t *testing.T, workers int) {
 					}
 					mu.Lock()
 					if was := tickets[p.Ticket]; was != "" || p.Ticket <= floor {
-						t.Errorf("ticket %d of %s was given to %q, and %d before the server was killed", p.Ticket, c.ID, was, floor)
+						t.Errorf("ticket %d of %s was given to %q, and %d before the server was killed",
+							p.Ticket, c.ID, was, floor)
 					}
 					tickets[p.Ticket], highest, last = c.ID, max(highest, p.Ticket), c
 					mu.Unlock()
@@ -372,7 +374,10 @@ func TestTablesEmptied(t *testing.T) {
 func TestNamesApart(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server))
-	names := []string{"Foo", "foo", "FOO", "Foo ", " Foo", "é", "e", "e\u0301", "ß", "ss", "ı", "i", "İ", "😀", "😁", "a'b", `a\b`, "a`b", `a"b`, "a%b", "a_b", "a;b", "--", strings.Repeat("x", 255)}
+	names := []string{
+		"Foo", "foo", "FOO", "Foo ", " Foo", "é", "e", "e\u0301", "ß", "ss", "ı", "i", "İ", "😀", "😁",
+		"a'b", `a\b`, "a`b", `a"b`, "a%b", "a_b", "a;b", "--", strings.Repeat("x", 255),
+	}
 	for i, name := range names {
 		if p := enter(t, d, claim(name, fmt.Sprint(i))); !p.Holds {
 			t.Errorf("%q is held by another name's claim", name)
@@ -407,8 +412,10 @@ func TestDeadlock(t *testing.T) {
 	before := deadlocks(t, db)
 	tx := begin(t, db, sql.LevelReadCommitted)
 	for _, text := range []string{
-		"INSERT INTO heavy SELECT seq FROM seq_1_to_1000",               // the server ends the transaction that has done less
-		"SELECT * FROM stile_claim WHERE `hash` = " + k + " FOR UPDATE", // which the driver writes after it has the name
+		// The server ends the transaction that has done less.
+		"INSERT INTO heavy SELECT seq FROM seq_1_to_1000",
+		// The driver writes this row after it has the name.
+		"SELECT * FROM stile_claim WHERE `hash` = " + k + " FOR UPDATE",
 	} {
 		if _, err := tx.ExecContext(timely(t), text); err != nil {
 			t.Fatal(err)
@@ -433,7 +440,8 @@ func TestDeadlock(t *testing.T) {
 
 func deadlocks(t testing.TB, db *sql.DB) (n int) {
 	t.Helper()
-	if err := db.QueryRowContext(timely(t), "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'").Scan(&n); err != nil {
+	const count = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'"
+	if err := db.QueryRowContext(timely(t), count).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -60,7 +60,8 @@ func TestProxyLosesServer(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server))
 	enter(t, d, claim("name", "a"))
-	mustExec(t, d.store.db, "CREATE TRIGGER lost AFTER UPDATE ON stile_name FOR EACH ROW SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 2013, MESSAGE_TEXT = 'Lost connection to MySQL server during query'")
+	mustExec(t, d.store.db, "CREATE TRIGGER lost AFTER UPDATE ON stile_name FOR EACH ROW SIGNAL SQLSTATE '45000' "+
+		"SET MYSQL_ERRNO = 2013, MESSAGE_TEXT = 'Lost connection to MySQL server during query'")
 	_, err := d.Enter(timely(t), claim("name", "b"))
 	marks(t, err, false, true)
 }

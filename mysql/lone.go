@@ -37,8 +37,10 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 
 // The statements of a lone claim. The ticket comes back as the last insert id.
 const (
-	loneEnters = "UPDATE `{prefix}name` SET `last` = LAST_INSERT_ID(GREATEST(`last` + 1, IF({clock} < 1 << 52, {clock}, 0))), " +
-		"`id` = %s, `client` = %s, `owner` = %s, `record` = %s, `weight` = %d, `capacity` = %d, `since` = {clock}, `ends` = {clock} + %d, `delay` = %d " +
+	loneEnters = "UPDATE `{prefix}name` SET " +
+		"`last` = LAST_INSERT_ID(GREATEST(`last` + 1, IF({clock} < 1 << 52, {clock}, 0))), " +
+		"`id` = %s, `client` = %s, `owner` = %s, `record` = %s, `weight` = %d, `capacity` = %d, " +
+		"`since` = {clock}, `ends` = {clock} + %d, `delay` = %d " +
 		"WHERE `hash` = %v AND `name` = %s AND `last` > 0 AND NOT `queued` AND `ends` = 0"
 	loneLeaves = "UPDATE `{prefix}name` SET `ends` = 0 WHERE `hash` = %v AND `name` = %s AND `id` = %s AND `ends` > {clock}"
 )

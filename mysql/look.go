@@ -59,8 +59,7 @@ func (s *store) Read(ctx context.Context, query *driver.Query) (list []sqldb.Nam
 
 // prefixed is the statement that reads the queues of all names that begin with a prefix.
 func (s *store) prefixed(prefix string) string {
-	return s.place.fill("SELECT {clock},"+nameColumns+claimColumns+
-		" FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` WHERE (n.`queued` OR n.`ends` > 0) AND ") +
+	return s.place.fill("SELECT {clock},"+nameColumns+claimColumns+queues+"WHERE (n.`queued` OR n.`ends` > 0) AND ") +
 		fmt.Sprintf("LEFT(n.`name`, %d) = %s", len(prefix), quote([]byte(prefix)))
 }
 
@@ -128,7 +127,9 @@ func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error)
 }
 
 // states reads how claims stand.
-func (s *store) states(ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State) error {
+func (s *store) states(
+	ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State,
+) error {
 	type place struct {
 		hash   key
 		ticket int64
@@ -142,8 +143,8 @@ func (s *store) states(ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, 
 	}
 	// A claim that is alone in the row of its name does not wait.
 	q := s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`," +
-		" (SELECT COUNT(*) FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`) FROM `{prefix}claim` c WHERE " +
-		strings.Join(which, " OR "))
+		" (SELECT COUNT(*) FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`)" +
+		" FROM `{prefix}claim` c WHERE " + strings.Join(which, " OR "))
 	return s.query(ctx, conn, text{q}, func(r *sql.Rows) error {
 		var (
 			hash, id []byte

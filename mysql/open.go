@@ -115,7 +115,8 @@ type connector struct{ sqldriver.Connector }
 // settings make a connection independent of the server's defaults. A client that stands still in the middle of a
 // transaction keeps others from a name only until the server ends its connection.
 const settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; " +
-	"SET SESSION autocommit = 1, innodb_lock_wait_timeout = 5, wait_timeout = 30 /*M!100300 , idle_transaction_timeout = 5 */"
+	"SET SESSION autocommit = 1, innodb_lock_wait_timeout = 5, wait_timeout = 30 " +
+	"/*M!100300 , idle_transaction_timeout = 5 */"
 
 // Connect is that of [sqldriver.Connector].
 func (c connector) Connect(ctx context.Context) (sqldriver.Conn, error) {

@@ -108,7 +108,12 @@ func TestSchema(t *testing.T) {
 		{"older", "UPDATE stile_meta SET version = 0", "made by an older stile: their version is 0"},
 		{"foreign", "DROP TABLE stile_meta; CREATE TABLE stile_meta (x INT)", driver.ErrForeign.Error()},
 		{"engine", "ALTER TABLE stile_claim ENGINE = MyISAM", "kept by MyISAM, and locks need InnoDB"},
-		{"emptied", "INSERT INTO stile_name (`hash`, `name`, `last`, `head`) VALUES (REPEAT('x', 32), 'x', 1, 1); TRUNCATE stile_meta", "emptied"},
+		{
+			"emptied",
+			"INSERT INTO stile_name (`hash`, `name`, `last`, `head`) VALUES (REPEAT('x', 32), 'x', 1, 1);" +
+				"TRUNCATE stile_meta",
+			"emptied",
+		},
 		{"one is missing", "DROP TABLE stile_tx", ""},
 		{"all emptied", "TRUNCATE stile_meta", ""},
 	}
@@ -157,17 +162,20 @@ func TestGaleraRefused(t *testing.T) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	s := servertest.MySQL(t, "wsrep_on=ON", "wsrep_provider=/usr/lib/galera/libgalera_smm.so", "wsrep_cluster_address=gcomm://", "wsrep_node_address=127.0.0.1",
-		"binlog_format=ROW", fmt.Sprintf("wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:%d;gcache.size=1M", port))
+	s := servertest.MySQL(t, "wsrep_on=ON", "wsrep_provider=/usr/lib/galera/libgalera_smm.so",
+		"wsrep_cluster_address=gcomm://", "wsrep_node_address=127.0.0.1", "binlog_format=ROW",
+		fmt.Sprintf("wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:%d;gcache.size=1M", port))
 	marks(t, refuses(t, fresh(t, s), "Galera", "two clients could hold one lock"), true, false)
 }
 
 // A server whose every default differs keeps the contract all the same.
 func TestOtherDefaults(t *testing.T) {
 	t.Parallel()
-	s := servertest.MySQL(t, "innodb_flush_log_at_trx_commit=0", "default-time-zone=-05:30", "transaction-isolation=SERIALIZABLE",
-		"sql-mode=ANSI,NO_BACKSLASH_ESCAPES,TRADITIONAL,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION", "character-set-server=utf16", "lower-case-table-names=1",
-		"log-bin=log", "server-id=1", "binlog-format=MIXED", "autocommit=0", "max-allowed-packet=64K", "innodb-lock-wait-timeout=1", "init-connect=SET time_zone = '+13:00'")
+	s := servertest.MySQL(t,
+		"innodb_flush_log_at_trx_commit=0", "default-time-zone=-05:30", "transaction-isolation=SERIALIZABLE",
+		"sql-mode=ANSI,NO_BACKSLASH_ESCAPES,TRADITIONAL,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION",
+		"character-set-server=utf16", "lower-case-table-names=1", "log-bin=log", "server-id=1", "binlog-format=MIXED",
+		"autocommit=0", "max-allowed-packet=64K", "innodb-lock-wait-timeout=1", "init-connect=SET time_zone = '+13:00'")
 	url := fresh(t, s)
 	drivertest.Model(t, drivertest.Store{Open: opener(url)}, 2, 400)
 	d := open(t, url)
@@ -192,8 +200,9 @@ func TestOtherDefaults(t *testing.T) {
 // facts with which locks can be kept.
 func good(changes ...string) facts {
 	f := facts{
-		"version": "10.11.19-MariaDB-0+deb12u1", "autocommit": "ON", "max_allowed_packet": "16777216", "read_only": "OFF", "log_bin": "OFF",
-		"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON", "sync_binlog": "0", "binlog_format": "MIXED", "wsrep_on": "OFF",
+		"version": "10.11.19-MariaDB-0+deb12u1", "autocommit": "ON", "max_allowed_packet": "16777216",
+		"read_only": "OFF", "log_bin": "OFF", "sync_binlog": "0", "binlog_format": "MIXED", "wsrep_on": "OFF",
+		"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON",
 	}
 	for _, change := range changes {
 		name, value, _ := strings.Cut(change, "=")
@@ -224,8 +233,9 @@ func TestCheck(t *testing.T) {
 	}
 	says(t, good("log_bin=ON", "binlog_format=STATEMENT").check(), "binlog_format")
 	group := []string{"version=8.4.3", "log_bin=ON", "group_replication_group_name=aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"}
-	says(t, good(append(group, "group_replication_single_primary_mode=OFF")...).check(), "several primaries", "group_replication_single_primary_mode")
-	for _, one := range [][]string{append(group, "group_replication_single_primary_mode=ON"), {"group_replication_group_name=", "group_replication_single_primary_mode=OFF"}} {
+	const single = "group_replication_single_primary_mode"
+	says(t, good(append(group, single+"=OFF")...).check(), "several primaries", single)
+	for _, one := range [][]string{append(group, single+"=ON"), {"group_replication_group_name=", single + "=OFF"}} {
 		if err := good(one...).check(); err != nil {
 			t.Errorf("%v is refused: %v", one, err)
 		}
@@ -239,6 +249,7 @@ func TestCheck(t *testing.T) {
 
 func TestPromise(t *testing.T) {
 	t.Parallel()
+	logs := func(changes ...string) []string { return append([]string{"log_bin=ON", "sync_binlog=1"}, changes...) }
 	tests := []struct {
 		changes  []string
 		fencing  driver.Grade
@@ -250,17 +261,28 @@ func TestPromise(t *testing.T) {
 		{[]string{"innodb_flush_log_at_trx_commit=2"}, driver.ClockFencing, false, false, "does not write each commit"},
 		{[]string{"innodb_doublewrite=OFF"}, driver.ClockFencing, false, false, "does not write each commit"},
 		{[]string{"log_bin=ON", "sync_binlog=0", "slaves_connected=0"}, driver.ClockFencing, false, false, "sync_binlog 0"},
-		{[]string{"log_bin=ON", "sync_binlog=1", "slaves_connected=0"}, driver.DurableFencing, true, false, "There is no replica now"},
-		{[]string{"log_bin=ON", "sync_binlog=1", "slaves_connected=1"}, driver.ClockFencing, true, false, "A replica can follow late"},
-		{[]string{"log_bin=ON", "sync_binlog=1", "version=8.4.3"}, driver.ClockFencing, true, false, "A replica can follow late"},
-		{[]string{"log_bin=ON", "sync_binlog=1", "version=8.4.3", "group_replication_group_name=a", "group_replication_single_primary_mode=ON"}, driver.ClockFencing, true, false, "Group Replication"},
-		{[]string{"log_bin=ON", "sync_binlog=1", "version=8.4.3", "rpl_semi_sync_source_enabled=ON", "rpl_semi_sync_source_wait_point=AFTER_SYNC"}, driver.ClockFencing, true, true, "semi-synchronous"},
-		{[]string{"log_bin=ON", "sync_binlog=1", "slaves_connected=1", "rpl_semi_sync_master_enabled=ON", "rpl_semi_sync_master_wait_point=AFTER_COMMIT"}, driver.ClockFencing, true, false, "can follow late"},
+		{logs("slaves_connected=0"), driver.DurableFencing, true, false, "There is no replica now"},
+		{logs("slaves_connected=1"), driver.ClockFencing, true, false, "A replica can follow late"},
+		{logs("version=8.4.3"), driver.ClockFencing, true, false, "A replica can follow late"},
+		{
+			logs("version=8.4.3", "group_replication_group_name=a", "group_replication_single_primary_mode=ON"),
+			driver.ClockFencing, true, false, "Group Replication",
+		},
+		{
+			logs("version=8.4.3", "rpl_semi_sync_source_enabled=ON", "rpl_semi_sync_source_wait_point=AFTER_SYNC"),
+			driver.ClockFencing, true, true, "semi-synchronous",
+		},
+		{
+			logs("slaves_connected=1", "rpl_semi_sync_master_enabled=ON", "rpl_semi_sync_master_wait_point=AFTER_COMMIT"),
+			driver.ClockFencing, true, false, "can follow late",
+		},
 	}
 	for _, tt := range tests {
 		got := good(tt.changes...).promise(true)
-		if got.Fencing != tt.fencing || got.Restart != tt.restart || got.Failover != tt.failover || !strings.Contains(strings.Join(got.Notes, "\n"), tt.note) {
-			t.Errorf("%v: %+v; want fencing %v, restart %v, failover %v and a note %q", tt.changes, got, tt.fencing, tt.restart, tt.failover, tt.note)
+		noted := strings.Contains(strings.Join(got.Notes, "\n"), tt.note)
+		if got.Fencing != tt.fencing || got.Restart != tt.restart || got.Failover != tt.failover || !noted {
+			t.Errorf("%v: %+v; want fencing %v, restart %v, failover %v and a note %q",
+				tt.changes, got, tt.fencing, tt.restart, tt.failover, tt.note)
 		}
 	}
 }

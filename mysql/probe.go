@@ -95,10 +95,13 @@ func (s *store) ask(ctx context.Context) (facts, error) {
 	f := facts{}
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		for _, q := range []string{
-			"SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'wsrep_on', 'read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only', " +
-				"'innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'log_bin', 'sync_binlog', 'binlog_format', 'max_allowed_packet', 'autocommit', " +
-				"'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', " +
-				"'idle_transaction_timeout', 'wait_timeout', 'group_replication_group_name', 'group_replication_single_primary_mode')",
+			"SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'wsrep_on', 'autocommit', " +
+				"'read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only', " +
+				"'innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'log_bin', 'sync_binlog', 'binlog_format', " +
+				"'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled', " +
+				"'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', " +
+				"'max_allowed_packet', 'idle_transaction_timeout', 'wait_timeout', " +
+				"'group_replication_group_name', 'group_replication_single_primary_mode')",
 			"SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_connected', 'wsrep_cluster_size')",
 		} {
 			rows, err := conn.QueryContext(ctx, q)
@@ -152,21 +155,29 @@ func (f facts) check() error {
 	}
 	switch {
 	case f.release() < oldest:
-		return fmt.Errorf("the server is too old: it is %s %.20q, these locks need %d.%d", f.product(), f["version"], oldest/100, oldest%100)
+		return fmt.Errorf("the server is too old: it is %s %.20q, these locks need %d.%d",
+			f.product(), f["version"], oldest/100, oldest%100)
 	case f.on("wsrep_on"):
-		return errors.New("the server is a node of a Galera cluster (wsrep_on), which does not lock rows on its other nodes and has lost committed transactions: two clients could hold one lock; use a single server")
+		return errors.New("the server is a node of a Galera cluster (wsrep_on), " +
+			"which does not lock rows on its other nodes and has lost committed transactions: " +
+			"two clients could hold one lock; use a single server")
 	case f.grouped() && !f.on("group_replication_single_primary_mode"):
-		return errors.New("the server is in a group with several primaries (Group Replication), which do not lock rows on each other: two clients could hold one lock; set group_replication_single_primary_mode = ON and use the address of the primary")
-	case f.on("read_only") || f.on("super_read_only") || f.on("innodb_read_only") || f["read_only"] != "" && strings.HasPrefix(f["read_only"], "NO_LOCK"):
+		return errors.New("the server is in a group with several primaries (Group Replication), " +
+			"which do not lock rows on each other: two clients could hold one lock; " +
+			"set group_replication_single_primary_mode = ON and use the address of the primary")
+	case f.on("read_only") || f.on("super_read_only") || f.on("innodb_read_only"),
+		strings.HasPrefix(f["read_only"], "NO_LOCK"):
 		return errors.New("the server is read-only (read_only), as a replica is: use the address of the primary")
 	case f.on("transaction_read_only") || f.on("tx_read_only"):
 		return errors.New("transactions are read-only here (transaction_read_only)")
 	case !f.on("autocommit"):
 		return errors.New("autocommit is off in this pool, and whoever polls in one long transaction sees nothing new")
 	case f.on("log_bin") && f["binlog_format"] == "STATEMENT":
-		return errors.New("the server logs statements (binlog_format), which it cannot do for transactions that are read committed, as these are: it must be MIXED or ROW")
+		return errors.New("the server logs statements (binlog_format), " +
+			"which it cannot do for transactions that are read committed, as these are: it must be MIXED or ROW")
 	case packet < smallestPacket:
-		return fmt.Errorf("the server takes %d bytes at once (max_allowed_packet), and locks need %d", packet, smallestPacket)
+		return fmt.Errorf("the server takes %d bytes at once (max_allowed_packet), and locks need %d",
+			packet, smallestPacket)
 	}
 	return nil
 }
@@ -180,8 +191,11 @@ func (f facts) promise(batches bool) driver.Traits {
 	}
 	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
 	note("The server is %s %d.%d.", f.product(), f.release()/100, f.release()%100)
-	if f["innodb_flush_log_at_trx_commit"] != "1" || strings.EqualFold(f["innodb_doublewrite"], "OFF") || f.on("log_bin") && f["sync_binlog"] != "1" {
-		note("The server does not write each commit to the disk (innodb_flush_log_at_trx_commit %s, innodb_doublewrite %s, sync_binlog %s): a crash of its host can lose claims; tickets then rise while its clock is right.",
+	if f["innodb_flush_log_at_trx_commit"] != "1" || strings.EqualFold(f["innodb_doublewrite"], "OFF") ||
+		f.on("log_bin") && f["sync_binlog"] != "1" {
+		note("The server does not write each commit to the disk "+
+			"(innodb_flush_log_at_trx_commit %s, innodb_doublewrite %s, sync_binlog %s): "+
+			"a crash of its host can lose claims; tickets then rise while its clock is right.",
 			f["innodb_flush_log_at_trx_commit"], f["innodb_doublewrite"], f["sync_binlog"])
 		t.Restart, t.Fencing = false, driver.ClockFencing
 	}
@@ -191,20 +205,26 @@ func (f facts) promise(batches bool) driver.Traits {
 	case f.maria() && f["slaves_connected"] == "0":
 		note("There is no replica now.")
 	case f.lossless():
-		note("Commits wait for a semi-synchronous replica, unless it is late (the time-out of semi-synchronous replication): only one of those may be promoted.")
+		note("Commits wait for a semi-synchronous replica, unless it is late " +
+			"(the time-out of semi-synchronous replication): only one of those may be promoted.")
 		t.Failover, t.Fencing = true, driver.ClockFencing
 	default:
-		note("A replica can follow late (there is a binary log), so a failover can lose the last claims and let two hold a lock; tickets then rise as long as the clocks agree.")
+		note("A replica can follow late (there is a binary log), so a failover can lose the last claims " +
+			"and let two hold a lock; tickets then rise as long as the clocks agree.")
 		t.Fencing = driver.ClockFencing
 	}
 	if f.grouped() {
-		note("The server is in a group with one primary (Group Replication): a primary that is new can answer before it has the last claims (group_replication_consistency), and nobody may make the others primaries too.")
+		note("The server is in a group with one primary (Group Replication): " +
+			"a primary that is new can answer before it has the last claims (group_replication_consistency), " +
+			"and nobody may make the others primaries too.")
 	}
 	if !batches {
 		note("The pool does not send several statements at once (multiStatements), so each verb takes more round trips.")
 	}
 	if !f.skips() {
-		note("The server has no SKIP LOCKED (MySQL 8.0 and MariaDB 10.6 have it): a client that stands still in the middle of a request on one name delays the renewal of other names by up to 5 s, and rows of names that LockTx has locked stay.")
+		note("The server has no SKIP LOCKED (MySQL 8.0 and MariaDB 10.6 have it): " +
+			"a client that stands still in the middle of a request on one name delays the renewal of other names " +
+			"by up to 5 s, and rows of names that LockTx has locked stay.")
 	}
 	note("Waiters poll, the next one every 30 ms at most.")
 	note("Leases end by the server's wall clock in UTC: a step of it ends them early or late. Tickets rise all the same.")

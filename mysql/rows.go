@@ -22,7 +22,8 @@ type rows struct {
 func openRows(ctx context.Context, a *driver.Address, word string) (driver.Driver, error) {
 	layout, ok := rowLayouts[word]
 	if !ok {
-		return nil, driver.Refused(fmt.Errorf("parameter layout: %q is neither queue, shedlock nor tb_distributed_lock", word))
+		return nil, driver.Refused(fmt.Errorf("parameter layout: "+
+			"%q is neither queue, shedlock nor tb_distributed_lock", word))
 	}
 	table := a.Param("table", "")
 	db, addr, err := openPool(a)

@@ -18,10 +18,12 @@ import (
 // The tables as their own documentation has them, but for the length of names, and for the collation where a test says
 // so.
 const (
-	shedLockTable = `CREATE TABLE locks (name varchar(700) COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, lock_until timestamp(3) NOT NULL,
-		locked_at timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), locked_by varchar(255) NOT NULL)`
-	methodLockTable = `CREATE TABLE locks (dl_id int NOT NULL AUTO_INCREMENT PRIMARY KEY, dl_method_name varchar(700) COLLATE utf8mb4_bin NOT NULL DEFAULT '',
-		dl_device_info varchar(100) NOT NULL DEFAULT '', dl_operate_time timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+	shedLockTable = `CREATE TABLE locks (name varchar(700) COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
+		lock_until timestamp(3) NOT NULL, locked_at timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
+		locked_by varchar(255) NOT NULL)`
+	methodLockTable = `CREATE TABLE locks (dl_id int NOT NULL AUTO_INCREMENT PRIMARY KEY,
+		dl_method_name varchar(700) COLLATE utf8mb4_bin NOT NULL DEFAULT '', dl_device_info varchar(100) NOT NULL DEFAULT '',
+		dl_operate_time timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
 		UNIQUE KEY uq_name (dl_method_name))`
 )
 
@@ -82,11 +84,12 @@ func TestShedLockExcludesJava(t *testing.T) {
 	take := func() bool {
 		return affected(t, db, `INSERT IGNORE INTO locks (name, lock_until, locked_at, locked_by)
 			VALUES ('nightly', TIMESTAMPADD(MICROSECOND, 60000000, UTC_TIMESTAMP(3)), UTC_TIMESTAMP(3), 'java')`)+
-			affected(t, db, `UPDATE locks SET lock_until = TIMESTAMPADD(MICROSECOND, 60000000, UTC_TIMESTAMP(3)), locked_at = UTC_TIMESTAMP(3),
-			locked_by = 'java' WHERE name = 'nightly' AND lock_until <= UTC_TIMESTAMP(3)`) > 0
+			affected(t, db, `UPDATE locks SET lock_until = TIMESTAMPADD(MICROSECOND, 60000000, UTC_TIMESTAMP(3)),
+			locked_at = UTC_TIMESTAMP(3), locked_by = 'java' WHERE name = 'nightly' AND lock_until <= UTC_TIMESTAMP(3)`) > 0
 	}
 	free := func() int64 {
-		return affected(t, db, `UPDATE locks SET lock_until = UTC_TIMESTAMP(3) WHERE name = 'nightly' AND locked_by = 'java'`)
+		return affected(t, db, `UPDATE locks SET lock_until = UTC_TIMESTAMP(3)
+			WHERE name = 'nightly' AND locked_by = 'java'`)
 	}
 	ours := claim("nightly", "ours")
 	if p, err := d.Enter(timely(t), ours); err != nil || !p.Holds {
@@ -161,7 +164,7 @@ func TestMethodLockHoles(t *testing.T) {
 
 func TestRowsRefuse(t *testing.T) {
 	t.Parallel()
-	loose := strings.Replace(strings.Replace(shedLockTable, " COLLATE utf8mb4_bin", " COLLATE utf8mb4_general_ci", 1), "varchar(700)", "varchar(64)", 1)
+	loose := strings.Replace(shedLockTable, "varchar(700) COLLATE utf8mb4_bin", "varchar(64) COLLATE utf8mb4_general_ci", 1)
 	url, db := rowsURL(t, "shedlock", loose)
 	affected(t, db, "SET GLOBAL sql_mode = DEFAULT")
 	d := rowsOpener(url)(t)
@@ -169,15 +172,19 @@ func TestRowsRefuse(t *testing.T) {
 	if p, err := d.Enter(timely(t), claim("m", "x")); err != nil || !p.Holds {
 		t.Fatalf("enter = %+v, %v; want a claim that holds", p, err)
 	}
-	if p, err := d.Enter(timely(t), claim("M ", "y")); !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), `"m"`) {
+	p, err := d.Enter(timely(t), claim("M ", "y"))
+	if !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), `"m"`) {
 		t.Errorf("a name that the collation takes for another = %+v, %v; want ErrForeign", p, err)
 	}
-	if _, err := d.Enter(timely(t), claim(strings.Repeat("n", 65), "z")); !driver.NotApplied(err) || !strings.Contains(err.Error(), "room for 64") {
+	_, err = d.Enter(timely(t), claim(strings.Repeat("n", 65), "z"))
+	if !driver.NotApplied(err) || !strings.Contains(err.Error(), "room for 64") {
 		t.Errorf("a name that is too long = %v; want it refused, with the room there is", err)
 	}
 	base, _, _ := strings.Cut(url, "?")
 	for word, says := range map[string]string{
-		"layout=other": `"other" is neither`, "layout=shedlock&table=nowhere": "it is not there", "layout=tb_distributed_lock&table=locks": "dl_method_name",
+		"layout=other":                           `"other" is neither`,
+		"layout=shedlock&table=nowhere":          "it is not there",
+		"layout=tb_distributed_lock&table=locks": "dl_method_name",
 	} {
 		d, err := driver.Open(timely(t), base+"?"+word)
 		if !driver.NotApplied(err) || !strings.Contains(err.Error(), says) || d != nil {

@@ -56,10 +56,12 @@ type writer struct {
 
 func (w *writer) Insert(e *driver.Entry) error {
 	if !fits(e.ID, e.Client, e.Owner, e.Record) {
-		return fmt.Errorf("the claim is too long: id and client may have %d bytes, the owner %d and the record %d", maxID, maxOwner, driver.MaxRecord)
+		return fmt.Errorf("the claim is too long: id and client may have %d bytes, the owner %d and the record %d",
+			maxID, maxOwner, driver.MaxRecord)
 	}
 	w.inserted = true
-	w.t.write("INSERT INTO `{prefix}claim` (`hash`, `ticket`, `id`, `client`, `owner`, `record`, `weight`, `capacity`, `since`, `ends`, `delay`, `told`, `departed`) "+
+	w.t.write("INSERT INTO `{prefix}claim` (`hash`, `ticket`, `id`, `client`, `owner`, `record`, "+
+		"`weight`, `capacity`, `since`, `ends`, `delay`, `told`, `departed`) "+
 		"VALUES (%v, %d, %s, %s, %s, %s, %d, %d, %d, %d, %d, %d, %d)",
 		w.key, e.Ticket, quote([]byte(e.ID)), quote([]byte(e.Client)), quote([]byte(e.Owner)), quote([]byte(e.Record)),
 		e.Weight, w.queue.Capacity, e.Since, e.Ends, e.Delay, bit(e.Told), bit(e.Left))

@@ -42,7 +42,8 @@ func newPlace(prefix string) (place, error) {
 
 // fill puts the place into a text.
 func (p place) fill(text string) string {
-	return strings.NewReplacer("{prefix}", string(p), "{version}", strconv.Itoa(schemaVersion), "{clock}", clock).Replace(text)
+	version := strconv.Itoa(schemaVersion)
+	return strings.NewReplacer("{prefix}", string(p), "{version}", version, "{clock}", clock).Replace(text)
 }
 
 // clock is the server's time in microseconds, whatever the time zone of the session. It is that of the beginning of the
@@ -102,11 +103,14 @@ func (s *store) check(ctx context.Context, conn *sql.Conn) (exists bool, err err
 	case err != nil:
 		return false, s.definite(ctx, err)
 	case version.Valid && version.Int64 > schemaVersion:
-		return false, driver.Refused(fmt.Errorf("the tables %s* were made by a newer stile: their version is %d, this one knows %d", s.place, version.Int64, schemaVersion))
+		return false, driver.Refused(fmt.Errorf("the tables %s* were made by a newer stile: "+
+			"their version is %d, this one knows %d", s.place, version.Int64, schemaVersion))
 	case version.Valid && version.Int64 < schemaVersion:
-		return false, driver.Refused(fmt.Errorf("the tables %s* were made by an older stile: their version is %d, this one needs %d", s.place, version.Int64, schemaVersion))
+		return false, driver.Refused(fmt.Errorf("the tables %s* were made by an older stile: "+
+			"their version is %d, this one needs %d", s.place, version.Int64, schemaVersion))
 	}
-	rows, err := conn.QueryContext(ctx, "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ("+
+	rows, err := conn.QueryContext(ctx, "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES "+
+		"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ("+
 		strings.Join([]string{s.table("name"), s.table("claim"), s.table("tx"), s.table("meta")}, ", ")+")")
 	if err != nil {
 		return false, s.definite(ctx, err)
@@ -145,11 +149,13 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	sum := sha256.Sum256([]byte(database.String + "\x00" + string(s.place)))
 	name := "'stile " + hex.EncodeToString(sum[:16]) + "'"
 	var got sql.NullInt64
-	if err := conn.QueryRowContext(ctx, fmt.Sprintf("SELECT GET_LOCK(%s, %d)", name, int(createWithin/time.Second))).Scan(&got); err != nil {
+	lock := fmt.Sprintf("SELECT GET_LOCK(%s, %d)", name, int(createWithin/time.Second))
+	if err := conn.QueryRowContext(ctx, lock).Scan(&got); err != nil {
 		return s.definite(ctx, err)
 	}
 	if got.Int64 != 1 {
-		return driver.Refused(driver.Unreachable(fmt.Errorf("another process has been making the tables for %v", createWithin)))
+		err := fmt.Errorf("another process has been making the tables for %v", createWithin)
+		return driver.Refused(driver.Unreachable(err))
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -168,7 +174,8 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	for _, text := range statements(s.place.fill(schemaText)) {
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			if n := number(err); n == tableDenied || n == databaseDenied || n == accessDenied {
-				return driver.Refused(fmt.Errorf("the user may not make the tables of locks: have their owner run what \"stile migrate --print\" prints (%w)", s.cause(err)))
+				return driver.Refused(fmt.Errorf("the user may not make the tables of locks: "+
+					"have their owner run what \"stile migrate --print\" prints (%w)", s.cause(err)))
 			}
 			return s.definite(ctx, err)
 		}
@@ -183,7 +190,8 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 // the table, and with it what the tickets of names that were cleaned away are known by.
 func (s *store) mayBegin(ctx context.Context, conn *sql.Conn) error {
 	var used bool
-	err := conn.QueryRowContext(ctx, s.place.fill("SELECT EXISTS (SELECT 1 FROM `{prefix}name`) OR EXISTS (SELECT 1 FROM `{prefix}claim`)")).Scan(&used)
+	q := s.place.fill("SELECT EXISTS (SELECT 1 FROM `{prefix}name`) OR EXISTS (SELECT 1 FROM `{prefix}claim`)")
+	err := conn.QueryRowContext(ctx, q).Scan(&used)
 	switch {
 	case number(err) == noSuchTable:
 		return nil

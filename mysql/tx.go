@@ -10,7 +10,8 @@ import (
 )
 
 // ErrStale says that a transaction that has a lock would read what was there before it had it.
-var ErrStale = errors.New("the transaction had read before it had the lock, and would go on to see what was there then: lock first, or begin it as read committed")
+var ErrStale = errors.New("the transaction had read before it had the lock, and would go on to see what was there then: " +
+	"lock first, or begin it as read committed")
 
 // LockTx waits until the caller's transaction has the lock of a name, which it keeps until it commits or rolls back. It
 // takes no lease, so nothing is renewed and nothing runs out: if the connection dies, so do lock and writes together. It
@@ -49,8 +50,8 @@ func (p place) lockTx(ctx context.Context, tx *sql.Tx, name string) error {
 func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
 	k := keyOf(name)
 	// An insert that finds the row locks it, and so do all that follow in this transaction.
-	_, err := tx.ExecContext(ctx, p.fill("INSERT INTO `{prefix}tx` (`hash`, `name`, `turn`) VALUES ("+k.String()+", "+quote([]byte(name))+
-		", 0) ON DUPLICATE KEY UPDATE `turn` = `turn`"))
+	_, err := tx.ExecContext(ctx, p.fill("INSERT INTO `{prefix}tx` (`hash`, `name`, `turn`) "+
+		"VALUES ("+k.String()+", "+quote([]byte(name))+", 0) ON DUPLICATE KEY UPDATE `turn` = `turn`"))
 	if err != nil {
 		return late(err)
 	}
@@ -78,7 +79,8 @@ func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
 			return err
 		}
 	}
-	_, err = tx.ExecContext(ctx, p.fill("UPDATE `{prefix}tx` SET `turn` = GREATEST(`turn` + 1, {clock}) WHERE `hash` = "+k.String()))
+	_, err = tx.ExecContext(ctx, p.fill("UPDATE `{prefix}tx` SET `turn` = GREATEST(`turn` + 1, {clock}) "+
+		"WHERE `hash` = "+k.String()))
 	return late(err)
 }
 
@@ -91,7 +93,8 @@ func (p place) afterCleaning(ctx context.Context, tx *sql.Tx) error {
 		old      bool
 	)
 	row := p.fill("FROM `{prefix}tx` WHERE `hash` = " + cleaned.String())
-	err := tx.QueryRowContext(ctx, p.fill(fmt.Sprintf("SELECT `turn`, `turn` < {clock} - %d ", (cleanTxs/2).Microseconds()))+row).Scan(&seen, &old)
+	turn := p.fill(fmt.Sprintf("SELECT `turn`, `turn` < {clock} - %d ", (cleanTxs / 2).Microseconds()))
+	err := tx.QueryRowContext(ctx, turn+row).Scan(&seen, &old)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !old {
 		return nil
 	}
