@@ -91,21 +91,9 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		again := watchPoll
-		if !d.listener.polls() {
-			if err := d.listener.open(ctx); err != nil {
-				return err
-			}
-			if time.Since(marked) > watchFor/2 {
-				if err := d.mark(ctx, name); err == nil {
-					marked = time.Now()
-				} else if !driver.IsUnreachable(err) && d.link.Context().Err() == nil {
-					return err
-				}
-			}
-			if d.listener.listens() && !marked.IsZero() {
-				again = watchFor / 2
-			}
+		again, err := d.subscribe(ctx, name, &marked)
+		if err != nil {
+			return err
 		}
 		shape, next, err := d.shape(ctx, name)
 		switch {
@@ -136,6 +124,27 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 			return driver.ErrClosed
 		}
 	}
+}
+
+// subscribe has changes of a name be told where they can be, and returns how long the next look at its queue can wait then.
+func (d *Driver) subscribe(ctx context.Context, name string, marked *time.Time) (time.Duration, error) {
+	if d.listener.polls() {
+		return watchPoll, nil
+	}
+	if err := d.listener.open(ctx); err != nil {
+		return 0, err
+	}
+	if time.Since(*marked) > watchFor/2 {
+		if err := d.mark(ctx, name); err == nil {
+			*marked = time.Now()
+		} else if !driver.IsUnreachable(err) && d.link.Context().Err() == nil {
+			return 0, err
+		}
+	}
+	if d.listener.listens() && !marked.IsZero() {
+		return watchFor / 2, nil
+	}
+	return watchPoll, nil
 }
 
 // mark has changes of a name be told for a while.
