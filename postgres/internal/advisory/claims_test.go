@@ -46,34 +46,44 @@ func (w *world) happen(e event) error {
 	if e == sessionEnds {
 		return w.end()
 	}
-	c := w.entered[e.claim]
-	if c == nil {
+	if w.entered[e.claim] == nil {
 		want := wants[e.claim]
 		w.entered[e.claim] = w.claims.add(want.id, want.key, want.shared)
 		return w.check()
 	}
-	was, beside := c.state, 0
-	for _, other := range w.entered {
-		if other != nil && other != c && other.key == c.key && other.locks() {
-			beside++
-		}
-	}
-	unlock := w.claims.move(c, e.next)
-	switch had := was == claimHolding || was == claimKept; {
-	case c.state != was && c.state != e.next:
-		return fmt.Errorf("%s went from %d to %d; want %d", c.id, was, c.state, e.next)
-	case c.state != was && !slices.Contains(moves[was], e.next):
-		return fmt.Errorf("%s went from %d to %d, which is no way", c.id, was, c.state)
-	case e.next == claimOver && c.state != claimOver:
-		return fmt.Errorf("%s cannot end from %d", c.id, was)
-	case was == claimOver && c.state != claimOver:
-		return fmt.Errorf("%s came back from the end", c.id)
-	case unlock != (had && c.state == claimOver && beside == 0):
-		return fmt.Errorf("%s went from %d to %d with %d beside it: to be unlocked: %v", c.id, was, c.state, beside, unlock)
-	case c.state == claimOver && was != claimOver && len(c.changed) == 0:
-		return fmt.Errorf("nobody is told that %s is over", c.id)
+	if err := w.move(w.entered[e.claim], e.next); err != nil {
+		return err
 	}
 	return w.check()
+}
+
+func (w *world) move(c *heldClaim, next state) error {
+	was, last := c.state, c.locks() && w.beside(c) == 0
+	unlock := w.claims.move(c, next)
+	moved, over := c.state != was, c.state == claimOver
+	for says, wrong := range map[string]bool{
+		"it is in a state that it was not moved to": moved && c.state != next,
+		"that is no way":            moved && !slices.Contains(moves[was], next),
+		"it cannot end":             next == claimOver && !over,
+		"it came back from the end": was == claimOver && !over,
+		"it says wrongly whether its key is to be unlocked": unlock != (last && over),
+		"nobody is told": moved && over && len(c.changed) == 0,
+	} {
+		if wrong {
+			return fmt.Errorf("%s went from %d to %d: %s", c.id, was, c.state, says)
+		}
+	}
+	return nil
+}
+
+// beside returns how many others have a claim's key.
+func (w *world) beside(c *heldClaim) (n int) {
+	for _, other := range w.entered {
+		if other != nil && other != c && other.key == c.key && other.locks() {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *world) end() error {
