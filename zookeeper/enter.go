@@ -23,6 +23,14 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err != nil {
 		return driver.Place{}, err
 	}
+	if d.layout == semaphoreLayout {
+		return d.enterSemaphore(ctx, dir, c)
+	}
+	return d.enter(ctx, dir, c)
+}
+
+// enter puts a claim among the children of a path, or finds it there.
+func (d *Driver) enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
 	st := d.stakeOf(c.ID)
 	if st != nil {
 		p, err := d.again(ctx, c, st)
@@ -32,6 +40,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	} else if c.Ticket != 0 {
 		return driver.Place{}, driver.ErrGone
 	}
+	var err error
 	for range attempts {
 		var s *wire.Session
 		if s, err = d.live(); err != nil {
@@ -135,11 +144,11 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 			return *orZero(p), err
 		}
 	}
-	record := newData(c)
+	record := d.newData(c)
 	st := &stake{claim: *c, dir: dir, session: s}
 	parents := []*wire.Call(nil)
 	for range attempts {
-		create := wire.Create(dir+"/"+d.layout.stem(c), record.text(), d.acl)
+		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
 		list := wire.List(dir, nil)
 		d.mu.Lock()
 		if d.ctx.Err() != nil {
@@ -151,7 +160,8 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 		d.prolong(st, c.TTL)
 		d.mu.Unlock()
 		err := s.Do(ctx, append(parents, create, list)...)
-		if _, unsent := errors.AsType[*wire.Unsent](err); unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused) {
+		_, unsent := errors.AsType[*wire.Unsent](err)
+		if unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused) {
 			d.drop(st)
 		}
 		switch {

@@ -81,6 +81,9 @@ func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]s
 
 // listings returns the queues of names, without those that are empty.
 func (d *Driver) listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
+	if d.layout == semaphoreLayout {
+		return d.semaphoreListings(ctx, s, names)
+	}
 	var lists []*wire.Call
 	calls := []*wire.Call{wire.Sync(d.conf.Path)}
 	for _, name := range names {
@@ -116,7 +119,7 @@ func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call)
 	if list.Err != nil {
 		return nil, nil, d.refused(dir, list.Err)
 	}
-	q, odd := d.layout.newQueue(list.Children)
+	q, odd := d.layoutOf(dir).newQueue(list.Children)
 	d.strange(dir, odd)
 	type claim struct {
 		node
@@ -159,6 +162,9 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.Breakage
 	dir, err := d.path(b.Name)
 	if err != nil {
 		return driver.Standing{}, err
+	}
+	if d.layout == semaphoreLayout {
+		return d.breakParted(ctx, s, dir, b.Ticket)
 	}
 	list := wire.List(dir, nil)
 	if err := d.do(ctx, s, d.proven(list)...); err != nil {

@@ -83,7 +83,7 @@ func (d *Driver) mind() {
 		}
 		d.mu.Unlock()
 		if len(ids) > 0 && told != nil {
-			told(ids...)
+			told(d.wholes(ids)...)
 		}
 		select {
 		case <-d.ctx.Done():

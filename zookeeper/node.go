@@ -14,9 +14,12 @@ import (
 type layout int
 
 const (
-	mutexLayout layout = iota // Curator's mutex and go-zookeeper's lock see every claim as one of theirs
-	rwLayout                  // Curator's read-write lock does; there are no permits
-	latchLayout               // Curator's leader latch does
+	mutexLayout     layout = iota // Curator's mutex and go-zookeeper's lock see every claim as one of theirs
+	rwLayout                      // Curator's read-write lock does; there are no permits
+	latchLayout                   // Curator's leader latch does
+	semaphoreLayout               // Curator's semaphore does. A name has the two parents that follow
+	locksLayout                   // what stands under locks: one of them at a time may take permits
+	leasesLayout                  // what stands under leases: each is a permit
 )
 
 // A node is a claim as the name of its node tells it.
@@ -27,16 +30,18 @@ type node struct {
 	capacity int64
 }
 
-// The words before the number in names of locks: Curator's and go-zookeeper's mutex, Curator's leader latch and read-write
-// lock, and kazoo's.
+// The words before the number in names of locks: Curator's and go-zookeeper's mutex, Curator's leader latch, the permits of
+// its semaphore, and its read-write lock.
 const (
 	lockWord  = "lock-"
 	latchWord = "latch-"
+	leaseWord = "lease-"
 	readWord  = "__READ__"
 	writeWord = "__WRIT__"
 )
 
-var words = []string{lockWord, latchWord, readWord, writeWord, "__lock__", "__rlock__"}
+// lockWords are those of all locks that are not semaphores, and kazoo's.
+var lockWords = []string{lockWord, latchWord, readWord, writeWord, "__lock__", "__rlock__"}
 
 // guid is what the names of a claim's nodes begin with: it is found by this again if the reply to its making is lost.
 func guid(id string) string {
@@ -46,6 +51,12 @@ func guid(id string) string {
 
 // stem is the name of a claim's node, up to the number.
 func (l layout) stem(c *driver.Claim) string {
+	switch l {
+	case locksLayout:
+		return partStem(c.ID, lockWord)
+	case leasesLayout:
+		return partStem(c.ID, leaseWord)
+	}
 	exclusive, word := c.Weight == driver.All, lockWord
 	if l == latchLayout {
 		word = latchWord
@@ -66,7 +77,10 @@ func (l layout) stem(c *driver.Claim) string {
 // parse takes the name of a node apart. What is a lock of another client's counts as exclusive, or as a reader or writer
 // where they are; it is false for what is no lock at all.
 func (l layout) parse(name string) (node, bool) {
-	at, word := -1, ""
+	at, word, words := -1, "", lockWords
+	if l == leasesLayout {
+		words = []string{leaseWord}
+	}
 	for _, w := range words {
 		if i := strings.LastIndex(name, w); i > at {
 			at, word = i, w
@@ -82,6 +96,9 @@ func (l layout) parse(name string) (node, bool) {
 	}
 	n := node{name: name, seq: int32(seq), weight: driver.All, capacity: driver.All}
 	switch {
+	case l == leasesLayout:
+		n.permit()
+	case l == locksLayout: // whatever it wants, it goes through alone
 	case l == rwLayout && word == readWord:
 		n.weight = 1
 	case (word == lockWord || word == latchWord) && strings.HasPrefix(name, "_c_"):
@@ -132,6 +149,9 @@ func (l layout) newQueue(children []string) (q queue, odd []string) {
 		}
 		return strings.Compare(a.name, b.name)
 	})
+	if l == leasesLayout {
+		q.adopt()
+	}
 	return q, odd
 }
 

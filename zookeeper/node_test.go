@@ -75,7 +75,9 @@ func TestParse(t *testing.T) {
 // What a claim's node is called says its weight and capacity, and Curator and go-zookeeper find the number in it.
 func TestStem(t *testing.T) {
 	for _, l := range []layout{mutexLayout, rwLayout, latchLayout} {
-		for _, shape := range [][2]int64{{driver.All, driver.All}, {1, driver.All}, {2, driver.All}, {1, 1}, {1, 5}, {5, 5}, {driver.All - 1, driver.All}} {
+		for _, shape := range [][2]int64{
+			{driver.All, driver.All}, {1, driver.All}, {2, driver.All}, {1, 1}, {1, 5}, {5, 5}, {driver.All - 1, driver.All},
+		} {
 			if l == rwLayout && shape[0] != 1 && shape[0] != driver.All || l == rwLayout && shape[1] != driver.All {
 				continue
 			}
@@ -160,7 +162,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		for _, l := range []layout{mutexLayout, rwLayout} {
+		for _, l := range []layout{mutexLayout, rwLayout, locksLayout} {
 			n, ok := l.parse(name)
 			if ok && (n.name != name || n.weight < 1 || n.weight > n.capacity || n.capacity > driver.All) {
 				t.Errorf("parse %q = %+v", name, n)

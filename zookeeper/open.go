@@ -31,8 +31,8 @@ func init() {
 //	zk://[user:password@]host[:2181],…[/chroot]
 //
 // and with zks in place of zk by TLS. Parameters: prefix; session, the time that a session without a sign of life is
-// kept; layout, mutex, rw or latch; acl, open or creator, which is the default with a user; with TLS, the files tls_ca, tls_cert
-// and tls_key, and tls_server_name.
+// kept; layout, mutex, rw, latch or semaphore; acl, open or creator, which is the default with a user; with TLS, the files
+// tls_ca, tls_cert and tls_key, and tls_server_name.
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	d := newDriver()
 	if err := d.configure(a); err != nil {
@@ -84,8 +84,10 @@ func (d *Driver) configure(a *driver.Address) error {
 		d.layout = rwLayout
 	case "latch":
 		d.layout = latchLayout
+	case "semaphore":
+		d.layout = semaphoreLayout
 	default:
-		return fmt.Errorf("parameter layout is mutex, rw or latch, not %q", text)
+		return fmt.Errorf("parameter layout is mutex, rw, latch or semaphore, not %q", text)
 	}
 	switch text := a.Param("acl", ""); text {
 	case "":

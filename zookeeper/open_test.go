@@ -23,7 +23,8 @@ func refuses(t *testing.T, what string, err error, rejected, unreachable bool, w
 		return
 	}
 	if driver.NotApplied(err) != rejected || driver.IsUnreachable(err) != unreachable {
-		t.Errorf("%s: %v: rejected %v, unreachable %v; want %v and %v", what, err, driver.NotApplied(err), driver.IsUnreachable(err), rejected, unreachable)
+		t.Errorf("%s: %v: rejected %v, unreachable %v; want %v and %v", what,
+			err, driver.NotApplied(err), driver.IsUnreachable(err), rejected, unreachable)
 	}
 	if text := err.Error(); strings.Contains(text, password) || strings.ContainsAny(text, "\n\r") {
 		t.Errorf("%s: %q has the password, or a line break", what, text)
@@ -35,7 +36,7 @@ func TestBadURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"zk://h?session=x":               "parameter session must be a duration",
 		"zk://h?session=0s":              "parameter session must be from 1ms",
-		"zk://h?layout=etcd":             `parameter layout is mutex, rw or latch, not "etcd"`,
+		"zk://h?layout=etcd":             `parameter layout is mutex, rw, latch or semaphore, not "etcd"`,
 		"zk://h?acl=world":               `parameter acl is open or creator, not "world"`,
 		"zk://h?acl=creator":             "needs a user and a password",
 		"zk://:" + password + "@h":       "digest authentication needs a user",
@@ -90,7 +91,8 @@ func TestLoneServer(t *testing.T) {
 	if got := a.children("/app/locks"); !slices.Equal(got, []string{"x-name%2F1"}) {
 		t.Errorf("under the chroot there is %q; want the encoded name after the prefix", got)
 	}
-	if list, err := d.(driver.Lister).List(t.Context(), &driver.Query{}); err != nil || len(list) != 1 || list[0].Name != c.Name {
+	list, err := d.(driver.Lister).List(t.Context(), &driver.Query{})
+	if err != nil || len(list) != 1 || list[0].Name != c.Name {
 		t.Errorf("list = %+v, %v; want %q", list, err, c.Name)
 	}
 
@@ -174,7 +176,8 @@ func TestDigestAndACL(t *testing.T) {
 	_, err := other.Enter(t.Context(), claim("private"))
 	refuses(t, "another user", err, true, false, `zookeeper does not let user "ann" do this at /stile/private: its access list`)
 	_, err = nobody.Enter(t.Context(), claim("private"))
-	refuses(t, "nobody", err, true, false, "zookeeper does not let a client without user and password do this at /stile/private")
+	refuses(t, "nobody", err, true, false,
+		"zookeeper does not let a client without user and password do this at /stile/private")
 	_, err = nobody.(driver.Lister).List(t.Context(), &driver.Query{Name: "private"})
 	refuses(t, "nobody's list", err, true, false, "access list")
 	_, err = nobody.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: "private"})
@@ -220,14 +223,17 @@ func TestTLS(t *testing.T) {
 func TestContractOfReadWriteLayout(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
-	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr+"?layout=rw&prefix=rw/") }})
+	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver {
+		return open(t, "zk://"+s.Addr+"?layout=rw&prefix=rw/")
+	}})
 	d, a := open(t, "zk://"+s.Addr+"?layout=rw&prefix=rw/"), newAdmin(t, s.Addr)
 	reader := claim("names")
 	reader.Weight = 1
 	enter(t, d, reader, true)
 	enter(t, d, claim("names"), false)
 	for i, word := range []string{"__READ__0000000000", "__WRIT__0000000001"} {
-		if names := a.children("/rw/names"); len(names) != 2 || !slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, word) }) {
+		names := a.children("/rw/names")
+		if len(names) != 2 || !slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, word) }) {
 			t.Errorf("claim %d: the nodes are %q; want one that ends in %s", i, names, word)
 		}
 	}

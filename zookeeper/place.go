@@ -10,7 +10,9 @@ import (
 
 // judge tells where a claim stands by the list of children, and has it watched if it waits. The list of a fresh claim was
 // read after the request that made its node, on the same connection, which proves it.
-func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, list *wire.Call, fresh, proven bool) (driver.Place, error) {
+func (d *Driver) judge(
+	ctx context.Context, c *driver.Claim, st *stake, list *wire.Call, fresh, proven bool,
+) (driver.Place, error) {
 	for {
 		q, own, err := d.order(ctx, st, list, fresh || proven)
 		if err != nil {
@@ -66,7 +68,7 @@ func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call, proven b
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return nil, 0, d.refused(st.dir, list.Err)
 	}
-	q, odd := d.layout.newQueue(list.Children)
+	q, odd := d.layoutOf(st.dir).newQueue(list.Children)
 	d.strange(st.dir, odd)
 	own := q.find(st.name)
 	if own < 0 && !proven {
@@ -207,26 +209,31 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if d.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
 	}
+	return driver.Place{}, d.await(ctx, d.waitsBy(c.ID))
+}
+
+// await waits for the watches of one stake.
+func (d *Driver) await(ctx context.Context, id string) error {
 	d.mu.Lock()
 	var b *bell
-	if st := d.stakes[c.ID]; st != nil {
+	if st := d.stakes[id]; st != nil {
 		b = st.bell
 	}
 	d.mu.Unlock()
 	if b == nil {
-		return driver.Place{}, driver.Ended(ctx, true)
+		return driver.Ended(ctx, true)
 	}
 	select {
 	case <-b.rung:
 		d.mu.Lock()
-		if st := d.stakes[c.ID]; st != nil && st.bell == b {
+		if st := d.stakes[id]; st != nil && st.bell == b {
 			st.bell = nil
 		}
 		d.mu.Unlock()
-		return driver.Place{}, nil
+		return nil
 	case <-ctx.Done():
-		return driver.Place{}, driver.Ended(ctx, true)
+		return driver.Ended(ctx, true)
 	case <-d.ctx.Done():
-		return driver.Place{}, driver.ErrClosed
+		return driver.ErrClosed
 	}
 }

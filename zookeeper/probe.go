@@ -61,13 +61,17 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 	default:
 		note("There are %d servers that vote: %d of them may fail.", voters, (voters-1)/2)
 	}
-	note("The session time is %v: no lease is longer than what is left of it, and the locks of a process that died are free after it, however short their leases were.", session)
+	note("The session time is %v: no lease is longer than what is left of it, and the locks of a process that died are free "+
+		"after it, however short their leases were.", session)
 	if asked := d.conf.Timeout; session != asked {
 		note("The session time that was asked for, %v, is not within the bounds that the server sets.", asked)
 	}
 	note("A lock that stays taken after its release (UnlockAfter) is free earlier if its client's session ends.")
 	if d.layout == rwLayout {
 		note("In the layout of the read-write lock there are no permits.")
+	}
+	if d.layout == semaphoreLayout {
+		note("In the layout of the semaphore each permit is a node, and a claim has %d at most.", maxPermits)
 	}
 	return t
 }

@@ -12,6 +12,14 @@ import (
 // Renew is one request for all claims whose nodes are watched, and one more for each that is not: a quorum agrees that
 // the session lives, and what it did before has arrived by then, the removal of nodes too.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if d.layout == semaphoreLayout {
+		return d.renewParted(ctx, cs)
+	}
+	return d.renewAll(ctx, cs)
+}
+
+// renewAll renews claims of one node each.
+func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	shares := map[*wire.Session][]int{}
 	d.mu.Lock()
@@ -73,7 +81,9 @@ func (d *Driver) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim)
 
 // renewOnce answers those claims whose watches stand all the while, or whose nodes are looked at since they do not. It
 // returns how many are left.
-func (d *Driver) renewOnce(ctx context.Context, s *wire.Session, cs []*driver.Claim, stakes []*stake, answers []driver.Renewal) (left int) {
+func (d *Driver) renewOnce(
+	ctx context.Context, s *wire.Session, cs []*driver.Claim, stakes []*stake, answers []driver.Renewal,
+) (left int) {
 	calls := d.proven()
 	looks := make([]*wire.Call, len(cs))
 	d.mu.Lock()
@@ -134,10 +144,17 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	if err := driver.Ended(ctx, false); err != nil {
 		return err
 	}
-	st := d.stakeOf(l.Claim.ID)
-	if st == nil {
-		return asking(d.leaveOther(ctx, l))
+	if d.layout == semaphoreLayout {
+		return d.leaveParted(ctx, l)
 	}
+	if st := d.stakeOf(l.Claim.ID); st != nil {
+		return d.leave(ctx, l, st)
+	}
+	return asking(d.leaveOther(ctx, l))
+}
+
+// leave removes the node of a claim of this driver.
+func (d *Driver) leave(ctx context.Context, l *driver.Departure, st *stake) error {
 	d.mu.Lock()
 	gone, again := d.verdict(st), st.state == claimLeaving
 	if st.state == claimOver {
@@ -190,7 +207,7 @@ func (d *Driver) leaveKept(ctx context.Context, s *wire.Session, dir, name strin
 	if err := d.do(ctx, s, d.proven(list, get)...); err != nil {
 		return false, err
 	}
-	q, _ := d.layout.newQueue(list.Children)
+	q, _ := d.layoutOf(dir).newQueue(list.Children)
 	switch i := q.find(name); {
 	case errors.Is(get.Err, wire.NoNode) || get.Err == nil && list.Err == nil && i < 0:
 		return false, driver.ErrGone
@@ -221,6 +238,11 @@ func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
 	if err != nil {
 		return err
 	}
+	return d.leaveNode(ctx, s, dir, guid(l.Claim.ID), l.Keep)
+}
+
+// leaveNode removes the node whose name begins so, or has it kept.
+func (d *Driver) leaveNode(ctx context.Context, s *wire.Session, dir, begins string, keep time.Duration) error {
 	list := wire.List(dir, nil)
 	if err := d.do(ctx, s, d.proven(list)...); err != nil {
 		return err
@@ -228,8 +250,8 @@ func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return d.refused(dir, list.Err)
 	}
-	q, _ := d.layout.newQueue(list.Children)
-	i := q.named(guid(l.Claim.ID))
+	q, _ := d.layoutOf(dir).newQueue(list.Children)
+	i := q.named(begins)
 	if i < 0 {
 		return driver.ErrGone
 	}
@@ -243,8 +265,8 @@ func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
 		return driver.ErrGone
 	case get.Err != nil:
 		return d.refused(dir, get.Err)
-	case l.Keep > 0:
-		if kept, err := d.leaveKept(ctx, s, dir, q[i].name, l.Keep); err != nil || kept {
+	case keep > 0:
+		if kept, err := d.leaveKept(ctx, s, dir, q[i].name, keep); err != nil || kept {
 			return err
 		}
 	}
@@ -254,7 +276,7 @@ func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
 	}
 	switch {
 	case errors.Is(del.Err, wire.BadVersion):
-		return d.leaveOther(ctx, l) // it was changed meanwhile, most likely to be kept
+		return d.leaveNode(ctx, s, dir, begins, keep) // it was changed meanwhile, most likely to be kept
 	case errors.Is(del.Err, wire.NoNode):
 		return driver.ErrGone
 	}

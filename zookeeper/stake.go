@@ -90,6 +90,7 @@ func (d *Driver) forget(st *stake) {
 	st.become(claimOver, driver.ErrGone)
 	if d.stakes[st.claim.ID] == st {
 		delete(d.stakes, st.claim.ID)
+		d.forgetWhole(st.claim.ID)
 	}
 }
 
@@ -141,8 +142,9 @@ func (d *Driver) settle(ctx context.Context, st *stake) (bool, error) {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return false, d.refused(st.dir, list.Err)
 	}
-	q, _ := d.layout.newQueue(list.Children)
-	i := q.named(guid(st.claim.ID))
+	l := d.layoutOf(st.dir)
+	q, _ := l.newQueue(list.Children)
+	i := q.named(l.stem(&st.claim))
 	if i >= 0 {
 		get := wire.Get(st.dir+"/"+q[i].name, nil)
 		if err := d.do(ctx, st.session, d.proven(get)...); err != nil {

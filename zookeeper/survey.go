@@ -22,7 +22,7 @@ func (d *Driver) survey(ctx context.Context, s *wire.Session, dir string, c *dri
 		}
 		return nil, d.refused(dir, list.Err)
 	}
-	q, odd := d.layout.newQueue(list.Children)
+	q, odd := d.layoutOf(dir).newQueue(list.Children)
 	d.strange(dir, odd)
 	rest, earlier := q, []*wire.Call(nil)
 	if c.Reclaim && c.Owner != "" {
@@ -39,8 +39,8 @@ func (d *Driver) survey(ctx context.Context, s *wire.Session, dir string, c *dri
 			}
 		}
 	}
-	if len(rest) > 0 && rest.capacity() != c.Capacity {
-		return nil, &driver.CapacityError{Have: rest.capacity(), Want: c.Capacity}
+	if have := rest.capacity(); have != 0 && have != c.Capacity {
+		return nil, &driver.CapacityError{Have: have, Want: c.Capacity}
 	}
 	if c.Try && !rest.fits(c.Weight, c.Capacity) {
 		p, err := d.behind(ctx, s, dir, q)

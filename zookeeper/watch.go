@@ -16,7 +16,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 	for {
 		b := newBell()
-		watches, err := d.overlook(ctx, dir, b)
+		watches, err := d.overlookAll(ctx, dir, b)
 		if errors.Is(err, driver.ErrSession) {
 			continue // the next look begins a new one
 		}
@@ -38,6 +38,19 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 			return err
 		}
 	}
+}
+
+// overlookAll has a bell rung when the queue of a name changes, wherever its parts stand.
+func (d *Driver) overlookAll(ctx context.Context, dir string, b *bell) ([]*wire.Call, error) {
+	if d.layout != semaphoreLayout {
+		return d.overlook(ctx, dir, b)
+	}
+	watches, err := d.overlook(ctx, dir+locksDir, b)
+	if err != nil {
+		return watches, err
+	}
+	more, err := d.overlook(ctx, dir+leasesDir, b)
+	return append(watches, more...), err
 }
 
 // overlook has a bell rung when a queue changes, and returns the calls whose watches do that.
@@ -65,7 +78,7 @@ func (d *Driver) overlook(ctx context.Context, dir string, b *bell) ([]*wire.Cal
 	if list.Err != nil {
 		return nil, d.refused(dir, list.Err)
 	}
-	q, odd := d.layout.newQueue(list.Children)
+	q, odd := d.layoutOf(dir).newQueue(list.Children)
 	d.strange(dir, odd)
 	for _, n := range q[:q.holding()] {
 		watches = append(watches, wire.Get(dir+"/"+n.name, wire.NewWatch(b.ring)))

@@ -1,10 +1,10 @@
 // Package zookeeper keeps locks in ZooKeeper, 3.5.3 or newer.
 //
 // A name is a node, and each claim an ephemeral sequential node under it, named as Curator's mutex and go-zookeeper's
-// lock name theirs, so that these exclude stile and stile them on one path; other layouts are for Curator's read-write lock
-// and leader latch. A claim holds by the order of the numbers
-// that the server appends; its ticket is the transaction that created it. One that waits watches only what must go
-// before it. Importing the package registers the schemes zk and zks.
+// lock name theirs, so that these exclude stile and stile them on one path; other layouts are for Curator's read-write
+// lock, leader latch and semaphore. A claim holds by the order of the numbers that the server appends; its ticket is the
+// transaction that created it. One that waits watches only what must go before it. In the layout of the semaphore a claim
+// has several nodes; type parted says which. Importing the package registers the schemes zk and zks.
 //
 // All claims of a driver live in one session. How long the ensemble keeps that for certain bounds every lease, whatever
 // was asked for, and after a crash the ensemble frees the claims when the session's time is over. Shorter leases than
@@ -42,6 +42,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -71,7 +72,8 @@ type Driver struct {
 
 	mu      sync.Mutex // guards what follows, and what is in the stakes
 	session *wire.Session
-	stakes  map[string]*stake // by claim id
+	stakes  map[string]*stake  // by claim id
+	parted  map[string]*parted // by claim id, in the layout of the semaphore: those whose stakes are parts of a claim
 	told    func(ids ...string)
 	alerts  map[string]bool // ids to be told
 	odd     []string        // paths that are no claims, in a place for claims
@@ -87,7 +89,10 @@ var _ interface {
 } = (*Driver)(nil)
 
 func newDriver() *Driver {
-	d := &Driver{stakes: map[string]*stake{}, alerts: map[string]bool{}, kick: make(chan struct{}, 1), next: never}
+	d := &Driver{
+		stakes: map[string]*stake{}, parted: map[string]*parted{}, alerts: map[string]bool{},
+		kick: make(chan struct{}, 1), next: never,
+	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -96,7 +101,8 @@ func newDriver() *Driver {
 func (d *Driver) path(name string) (string, error) {
 	path := d.prefix + driver.EncodeName(name)
 	if path == "/zookeeper" {
-		return "", driver.Refused(errors.New("the name zookeeper is reserved by zookeeper where there is neither chroot nor prefix"))
+		const says = "the name zookeeper is reserved by zookeeper where there is neither chroot nor prefix"
+		return "", driver.Refused(errors.New(says))
 	}
 	return path, nil
 }
@@ -107,7 +113,26 @@ func (d *Driver) shape(c *driver.Claim) error {
 	if c.Delay > 0 || d.layout == rwLayout && c.Weight != driver.All && !reader {
 		return driver.ErrUnsupported
 	}
+	if d.layout != semaphoreLayout || c.Weight == driver.All {
+		return nil
+	}
+	if c.Weight > maxPermits {
+		const says = "in this layout each permit is a node, of which a claim may have %d, not %d"
+		return driver.Refused(fmt.Errorf(says, maxPermits, c.Weight))
+	}
 	return nil
+}
+
+// layoutOf says how the children of a path are named.
+func (d *Driver) layoutOf(dir string) layout {
+	switch {
+	case d.layout != semaphoreLayout:
+		return d.layout
+	case strings.HasSuffix(dir, locksDir):
+		return locksLayout
+	default:
+		return leasesLayout
+	}
 }
 
 // live returns the session, or a new one if the last is over.
@@ -163,7 +188,8 @@ func (d *Driver) Traits() driver.Traits {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.odd) > 0 {
-		t.Notes = append(t.Notes, "Nodes that are no claims stand where claims do, and are ignored: "+strings.Join(d.odd, ", ")+".")
+		odd := strings.Join(d.odd, ", ")
+		t.Notes = append(t.Notes, "Nodes that are no claims stand where claims do, and are ignored: "+odd+".")
 	}
 	return t
 }

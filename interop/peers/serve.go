@@ -46,6 +46,8 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 	"stile writer":    openStile((*stile.Client).Writer, session),
 	"stile reader":    openStile((*stile.Client).Reader, session),
 	"stile candidate": openStile(candidate, session),
+	"stile 1 of 2":    openStile(permits(1), session),
+	"stile 2 of 2":    openStile(permits(2), session),
 }
 
 // serve is the process of a client: it is told on its standard input what to do, one line each.

@@ -26,7 +26,9 @@ type stileLocker struct {
 }
 
 // openStile opens a store by its URL, for locks of one kind.
-func openStile(lockOf func(c *stile.Client, name string) *stile.Lock, ttl time.Duration) func(context.Context, string) (locker, error) {
+func openStile(
+	lockOf func(c *stile.Client, name string) *stile.Lock, ttl time.Duration,
+) func(context.Context, string) (locker, error) {
 	return func(ctx context.Context, url string) (locker, error) {
 		c, err := stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
 		if err != nil {
@@ -37,6 +39,11 @@ func openStile(lockOf func(c *stile.Client, name string) *stile.Lock, ttl time.D
 }
 
 func candidate(c *stile.Client, name string) *stile.Lock { return c.Candidate(name, "here") }
+
+// permits takes some of the two permits that a name has.
+func permits(n int) func(c *stile.Client, name string) *stile.Lock {
+	return func(c *stile.Client, name string) *stile.Lock { return c.Permit(name, n, 2) }
+}
 
 func (l *stileLocker) lock(ctx context.Context, name string) (string, error) {
 	var err error

@@ -88,6 +88,11 @@ func together(a, b string) []pair {
 	return []pair{{holder: a, contender: b, shares: true}, {holder: b, contender: a, shares: true}}
 }
 
+// oneWay makes a pair of two kinds each way, of which the first is waited for, and does not wait itself.
+func oneWay(seen, blind string) []pair {
+	return []pair{{holder: blind, contender: seen, shares: true}, {holder: seen, contender: blind}}
+}
+
 func (w *setting) zooKeeper(t servertest.TB) *store {
 	s := servertest.ZooKeeper(t)
 	url := "zk://" + s.Addr + "?prefix=&session=" + session.String()
@@ -95,6 +100,9 @@ func (w *setting) zooKeeper(t servertest.TB) *store {
 	read, reader := w.java("Curator read", "read", s.Addr), w.own("stile reader", rw).as("stile reader, rw")
 	read.after, reader.after = "Curator write", "stile writer, rw"
 	latch := url + "&layout=latch"
+	permits := url + "&layout=semaphore"
+	one, own := w.java("Curator 1 of 2", "permit", s.Addr), w.own("stile 1 of 2", permits)
+	one.after, own.after = "Curator 2 of 2", "stile 2 of 2"
 	plain := w.own("stile reader", url)
 	plain.after = "stile"
 	return &store{
@@ -104,8 +112,12 @@ func (w *setting) zooKeeper(t servertest.TB) *store {
 			w.own("go-zookeeper", s.Addr),
 			w.own("stile", url), w.run(url), w.own("stile candidate", url), plain,
 			w.own("stile writer", rw).as("stile writer, rw"), reader,
+			w.java("Curator downgraded", "downgraded", s.Addr),
 			w.java("Curator latch", "latch", s.Addr), w.own("stile candidate", latch).as("stile candidate, latch"),
 			w.own("stile", latch).as("stile, latch"),
+			w.java("Curator semaphore mutex", "single", s.Addr), w.own("stile", permits).as("stile, semaphore"),
+			w.java("Curator 2 of 2", "pair", s.Addr), w.own("stile 2 of 2", permits),
+			one, own,
 		},
 		pairs: slices.Concat(
 			each("Curator mutex", "go-zookeeper", "stile"), both("Curator mutex", "stile run"),
@@ -113,12 +125,15 @@ func (w *setting) zooKeeper(t servertest.TB) *store {
 			both("Curator write", "stile writer, rw"), both("Curator write", "stile reader, rw"),
 			both("Curator read", "stile writer, rw"), together("Curator read", "stile reader, rw"),
 			both("go-zookeeper", "stile writer, rw"), both("Curator write", "Curator read"),
+			both("Curator downgraded", "stile writer, rw"),
+			[]pair{{holder: "Curator downgraded", contender: "stile reader, rw", shares: true}},
 			both("Curator latch", "stile candidate, latch"), both("Curator latch", "stile, latch"),
+			both("Curator semaphore mutex", "stile, semaphore"), both("Curator 2 of 2", "stile 2 of 2"),
+			both("Curator 1 of 2", "stile 2 of 2"), both("Curator 2 of 2", "stile 1 of 2"),
+			together("Curator 1 of 2", "stile 1 of 2"),
 			// What follows is for the table: clients that look for other names than theirs, or do not.
 			together("Curator mutex", "Curator write"),
-			[]pair{{holder: "go-zookeeper", contender: "Curator write", shares: true}, {holder: "Curator write", contender: "go-zookeeper"}},
-			[]pair{{holder: "stile", contender: "Curator write", shares: true}, {holder: "Curator write", contender: "stile"}},
-			[]pair{{holder: "stile candidate", contender: "Curator latch", shares: true}, {holder: "Curator latch", contender: "stile candidate"}},
+			oneWay("Curator write", "go-zookeeper"), oneWay("Curator write", "stile"), oneWay("Curator latch", "stile candidate"),
 		),
 	}
 }
@@ -143,7 +158,8 @@ func (w *setting) etcd(t servertest.TB) *store {
 		},
 		pairs: slices.Concat(
 			each("etcd mutex", "v3lock", "etcdctl lock", "etcd election", "stile"),
-			both("etcd mutex", "stile reader"), both("etcdctl lock", "stile run"), both("etcd election", "stile candidate"), both("etcdctl elect", "stile candidate"),
+			both("etcd mutex", "stile reader"), both("etcdctl lock", "stile run"),
+			both("etcd election", "stile candidate"), both("etcdctl elect", "stile candidate"),
 		),
 	}
 }
@@ -154,7 +170,8 @@ func (w *setting) consul(t servertest.TB) *store {
 	library.delay, library.slow = consulDelay, api.DefaultLockRetryTime
 	tool := w.program("consul lock", func(name string) []string {
 		return []string{
-			filepath.Join(w.bin, "consul"), "lock", "-http-addr", addr, "-shell=false", name, "sh", "-c", "echo held -; exec tail -f /dev/null",
+			filepath.Join(w.bin, "consul"), "lock", "-http-addr", addr, "-shell=false", name,
+			"sh", "-c", "echo held -; exec tail -f /dev/null",
 		}
 	})
 	// It cannot be told otherwise.

@@ -3,24 +3,32 @@ package peer;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.Collection;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * A client of Curator's locks that is told on its standard input what to do, one line each: lock NAME, try NAME, unlock,
  * believes (whether this process takes itself for the holder), exit. It answers held, busy, free, or error and a text.
  *
- * <p>Arguments: mutex, write, read or latch; the servers; the session's time-out in milliseconds. A latch is locked while it
- * leads.
+ * <p>Arguments: mutex, write, read, downgraded, latch, single, permit or pair; the servers; the session's time-out in
+ * milliseconds. What is downgraded was taken to write and is held to read. A latch is locked while it leads. A single is a
+ * semaphore's mutex; a permit is one, and a pair both, of a semaphore that has two.
  */
 public final class Peer {
   private static InterProcessMutex held;
   private static LeaderLatch leading;
+  private static InterProcessSemaphoreMutex single;
+  private static InterProcessSemaphoreV2 semaphore;
+  private static Collection<Lease> permits;
 
   public static void main(String[] args) throws Exception {
     int session = Integer.parseInt(args[2]);
@@ -38,7 +46,7 @@ public final class Peer {
     for (String line = in.readLine(); line != null && !line.equals("exit"); line = in.readLine()) {
       try {
         String[] words = line.split(" ");
-        say(args[0].equals("latch") ? lead(client, words) : answer(client, args[0], words));
+        say(answer(client, args[0], words));
       } catch (Exception e) {
         say("error " + e);
       }
@@ -47,16 +55,37 @@ public final class Peer {
   }
 
   private static String answer(CuratorFramework client, String kind, String[] words) throws Exception {
+    switch (kind) {
+      case "latch":
+        return lead(client, words);
+      case "single":
+        return exclude(client, words);
+      case "permit":
+        return permit(client, 1, words);
+      case "pair":
+        return permit(client, 2, words);
+      default:
+        return hold(client, kind, words);
+    }
+  }
+
+  private static String hold(CuratorFramework client, String kind, String[] words) throws Exception {
     switch (words[0]) {
       case "lock":
       case "try":
-        InterProcessMutex lock = lock(client, kind, "/" + words[1]);
+        InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, "/" + words[1]);
+        InterProcessMutex lock = lock(client, kind, both, "/" + words[1]);
         if (words[0].equals("lock")) {
           lock.acquire();
         } else if (!lock.acquire(0, TimeUnit.MILLISECONDS)) {
           return "busy";
         }
         held = lock;
+        if (kind.equals("downgraded")) {
+          held = both.readLock();
+          held.acquire();
+          lock.release();
+        }
         return "held " + (kind.equals("mutex") ? token(client, lock) : "-");
       case "believes":
         return held != null && held.isAcquiredInThisProcess() ? "held -" : "free";
@@ -94,12 +123,47 @@ public final class Peer {
     }
   }
 
-  private static InterProcessMutex lock(CuratorFramework client, String kind, String path) {
+  private static String exclude(CuratorFramework client, String[] words) throws Exception {
+    switch (words[0]) {
+      case "lock":
+      case "try":
+        single = new InterProcessSemaphoreMutex(client, "/" + words[1]);
+        if (words[0].equals("lock")) {
+          single.acquire();
+        } else if (!single.acquire(1, TimeUnit.SECONDS)) {
+          return "busy";
+        }
+        return "held -";
+      case "unlock":
+        single.release();
+        return "free";
+      default:
+        return "error unknown request " + words[0];
+    }
+  }
+
+  private static String permit(CuratorFramework client, int n, String[] words) throws Exception {
+    switch (words[0]) {
+      case "lock":
+      case "try":
+        semaphore = new InterProcessSemaphoreV2(client, "/" + words[1], 2);
+        permits = words[0].equals("lock") ? semaphore.acquire(n) : semaphore.acquire(n, 1, TimeUnit.SECONDS);
+        return permits == null ? "busy" : "held -";
+      case "unlock":
+        semaphore.returnAll(permits);
+        return "free";
+      default:
+        return "error unknown request " + words[0];
+    }
+  }
+
+  private static InterProcessMutex lock(CuratorFramework client, String kind, InterProcessReadWriteLock both, String path) {
     switch (kind) {
       case "write":
-        return new InterProcessReadWriteLock(client, path).writeLock();
+      case "downgraded":
+        return both.writeLock();
       case "read":
-        return new InterProcessReadWriteLock(client, path).readLock();
+        return both.readLock();
       default:
         return new InterProcessMutex(client, path);
     }

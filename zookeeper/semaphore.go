@@ -1,0 +1,268 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// passWithin is how long a try waits for those before it under locks who are about to take free permits.
+const passWithin = time.Second
+
+// enterSemaphore is five round trips for a free permit: to make the entrance, see the line, make the permit, see that the
+// entrance still stands, and remove it.
+func (d *Driver) enterSemaphore(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
+	p := d.partedOf(c.ID)
+	if p == nil && c.Ticket != 0 {
+		return driver.Place{}, driver.ErrGone
+	}
+	if p != nil {
+		place, err := d.advance(ctx, c, p)
+		if c.Ticket != 0 || !errors.Is(err, driver.ErrGone) || d.partedOf(c.ID) != nil {
+			return place, err
+		}
+	}
+	if c.Reclaim && c.Owner != "" {
+		if err := d.reclaimPermits(ctx, dir, c); err != nil {
+			return driver.Place{}, err
+		}
+	}
+	p = newParted(dir, c)
+	d.mu.Lock()
+	d.parted[c.ID] = p
+	d.mu.Unlock()
+	return d.advance(ctx, c, p)
+}
+
+// reclaimPermits removes the permits of earlier runs. Their entrances go when the claim's own comes.
+func (d *Driver) reclaimPermits(ctx context.Context, dir string, c *driver.Claim) error {
+	for range attempts {
+		s, err := d.live()
+		if err != nil {
+			return err
+		}
+		_, err = d.survey(ctx, s, dir+leasesDir, &driver.Claim{
+			Client: c.Client, Owner: c.Owner, Reclaim: true, Weight: c.Weight, Capacity: c.Capacity,
+		})
+		if !errors.Is(err, driver.ErrSession) {
+			return err
+		}
+	}
+	return driver.Unreachable(driver.ErrSession)
+}
+
+// advance takes a claim as far as it gets.
+func (d *Driver) advance(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
+	d.mu.Lock()
+	phase, entrance := p.phase, p.entrance(c)
+	d.mu.Unlock()
+	switch {
+	case phase >= partsLeaving:
+		return driver.Place{}, driver.ErrGone
+	case phase == partsHolding:
+		return d.take(ctx, c, p)
+	}
+	e, err := d.enter(ctx, p.dir+locksDir, entrance)
+	if err != nil {
+		return driver.Place{}, d.failed(c, p, err, phase != partsAsking)
+	}
+	d.mu.Lock()
+	p.ticket = e.Ticket
+	d.parted[p.id] = p // it may have been forgotten when its entrance had to be asked for anew
+	d.mu.Unlock()
+	if phase == partsAsking {
+		in, place, err := d.admit(ctx, c, p, &e)
+		if err != nil || !in {
+			return place, err
+		}
+	}
+	if !e.Holds {
+		return d.queued(ctx, c, p)
+	}
+	if d.reach(p, partsTaking) {
+		return driver.Place{}, driver.ErrGone
+	}
+	return d.take(ctx, c, p)
+}
+
+// failed sorts out what the error of a part says of the whole.
+func (d *Driver) failed(c *driver.Claim, p *parted, err error, entered bool) error {
+	switch {
+	case errors.Is(err, driver.ErrGone):
+		d.abandon(p)
+		return err
+	case !entered:
+		if driver.NotApplied(err) {
+			d.unlist(p)
+		}
+		return err
+	case c.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused: // which says that nothing was done
+		d.abandon(p)
+		return err
+	}
+	return driver.Afterwards(err)
+}
+
+// admit judges a claim whose entrance stands, by those before it. It reports whether it may stay.
+func (d *Driver) admit(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) (bool, driver.Place, error) {
+	l, err := d.lineOf(ctx, p.dir)
+	if err != nil {
+		return false, driver.Place{}, driver.Afterwards(err)
+	}
+	if have := l.capacity(); have != c.Capacity && have != 0 {
+		if err := d.withdrawParts(ctx, p); err != nil {
+			return false, driver.Place{}, err
+		}
+		return false, driver.Place{}, &driver.CapacityError{Have: have, Want: c.Capacity}
+	}
+	if own := l.find(p.id); c.Try && own >= l.holding() {
+		return d.turnAway(ctx, p, l, own)
+	}
+	if c.Try && !e.Holds {
+		if err := d.pass(ctx, c, p, e); err != nil {
+			return false, driver.Place{}, err
+		}
+		if !e.Holds {
+			return d.turnAway(ctx, p, l, l.find(p.id))
+		}
+	}
+	return !d.reach(p, partsQueued), driver.Place{}, nil
+}
+
+// turnAway withdraws a try, and tells what it stood behind.
+func (d *Driver) turnAway(ctx context.Context, p *parted, l line, own int) (bool, driver.Place, error) {
+	if err := d.withdrawParts(ctx, p); err != nil {
+		return false, driver.Place{}, err
+	}
+	place, err := d.placeIn(ctx, p.dir, l, own)
+	return false, place, err
+}
+
+// pass waits a while for those before a try, who take permits that are free, and leave one.
+func (d *Driver) pass(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) error {
+	d.mu.Lock()
+	entrance := p.entrance(c)
+	d.mu.Unlock()
+	within, cancel := context.WithTimeout(ctx, passWithin)
+	defer cancel()
+	for !e.Holds {
+		err := d.await(within, entrance.ID)
+		if err == nil {
+			*e, err = d.enter(within, p.dir+locksDir, entrance)
+		}
+		if within.Err() != nil && ctx.Err() == nil {
+			return nil
+		}
+		if err != nil {
+			return d.failed(c, p, err, true)
+		}
+	}
+	return nil
+}
+
+// take asks for the permits of a claim whose entrance is first, or finds those of one that holds.
+func (d *Driver) take(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
+	holds := true
+	for i := range p.size {
+		d.mu.Lock()
+		if i == len(p.leases) {
+			p.leases = append(p.leases, 0)
+		}
+		permit := p.permit(c, i)
+		d.mu.Unlock()
+		place, err := d.enter(ctx, p.dir+leasesDir, permit)
+		if err != nil {
+			return driver.Place{}, d.failed(c, p, err, true)
+		}
+		d.mu.Lock()
+		p.leases[i] = place.Ticket
+		left := p.phase >= partsLeaving
+		d.mu.Unlock()
+		if left {
+			d.abandon(p) // it left meanwhile, and did not see this part
+			return driver.Place{}, driver.ErrGone
+		}
+		holds = holds && place.Holds
+	}
+	switch {
+	case !holds && c.Try && c.Ticket == 0:
+		return d.tryFailed(ctx, p)
+	case !holds:
+		return d.queued(ctx, c, p)
+	}
+	ahead, err := d.settleIn(ctx, c, p)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return driver.Place{Ticket: p.ticket, Holds: true, TTL: d.trustedParts(c, p), Ahead: ahead}, nil
+}
+
+// tryFailed withdraws a try that found room by the line, but not under leases, where another client did not keep to it.
+func (d *Driver) tryFailed(ctx context.Context, p *parted) (driver.Place, error) {
+	l, err := d.lineOf(ctx, p.dir)
+	if err != nil {
+		return driver.Place{}, driver.Afterwards(err)
+	}
+	_, place, err := d.turnAway(ctx, p, l, l.find(p.id))
+	return place, err
+}
+
+// settleIn has a claim hold that has all its permits, if its entrance stands, which then goes. It tells how many claims
+// have permits that came before.
+func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int, error) {
+	d.mu.Lock()
+	entrance := d.stakes[p.entrance(c).ID]
+	permit := d.stakes[p.permit(c, 0).ID]
+	held := p.phase == partsHolding
+	d.mu.Unlock()
+	if permit == nil || !held && (entrance == nil || entrance.session != permit.session) {
+		return 0, d.failed(c, p, driver.ErrGone, true)
+	}
+	leases := wire.List(p.dir+leasesDir, nil)
+	calls := []*wire.Call{leases}
+	if !held {
+		calls = append(calls, wire.Exists(entrance.path(), nil))
+	}
+	if err := d.do(ctx, permit.session, calls...); err != nil {
+		return 0, d.failed(c, p, err, true)
+	}
+	if !held {
+		if found := calls[1]; errors.Is(found.Err, wire.NoNode) {
+			return 0, d.failed(c, p, driver.ErrGone, true)
+		}
+		if d.reach(p, partsHolding) {
+			return 0, driver.ErrGone
+		}
+		_ = d.withdraw(ctx, entrance) // the janitor goes on
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, part := range p.parts(c) {
+		if st := d.stakes[part.ID]; st != nil && st.stands() {
+			d.prolong(st, c.TTL)
+		}
+	}
+	l, _ := newLine(nil, leases.Children)
+	return max(0, l.find(p.id)), nil
+}
+
+// queued is the place of a claim that waits.
+func (d *Driver) queued(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
+	l, err := d.lineOf(ctx, p.dir)
+	if err != nil {
+		return driver.Place{}, driver.Afterwards(err)
+	}
+	place, err := d.placeIn(ctx, p.dir, l, l.find(p.id))
+	if err != nil {
+		return driver.Place{}, driver.Afterwards(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	place.Ticket, place.TTL = p.ticket, d.trustedParts(c, p)
+	return place, nil
+}

@@ -1,0 +1,185 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// renewParted renews all parts of claims at once. A claim that lost one of them is gone.
+func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	answers := make([]driver.Renewal, len(cs))
+	wholes := make([]*parted, len(cs))
+	var parts []*driver.Claim
+	var of []int // which claim each is a part of
+	d.mu.Lock()
+	for i, c := range cs {
+		p := d.parted[c.ID]
+		if p == nil || p.phase >= partsLeaving {
+			answers[i].Err = driver.ErrGone
+			continue
+		}
+		wholes[i], answers[i].TTL = p, never
+		for _, part := range p.parts(c) {
+			if part.Ticket != 0 || p.phase == partsAsking { // else it is being asked for
+				parts, of = append(parts, part), append(of, i)
+			}
+		}
+	}
+	d.mu.Unlock()
+	for k, got := range d.renewAll(ctx, parts) {
+		i := of[k]
+		if errors.Is(got.Err, driver.ErrGone) && d.passed(wholes[i], parts[k]) {
+			continue // the claim has come to hold meanwhile, and its entrance is gone
+		}
+		if worse(got.Err, answers[i].Err) {
+			answers[i].Err = got.Err
+		}
+		answers[i].TTL = min(answers[i].TTL, got.TTL)
+	}
+	for i, p := range wholes {
+		switch {
+		case p == nil:
+			continue
+		case errors.Is(answers[i].Err, driver.ErrGone):
+			d.abandon(p)
+		}
+		if answers[i].Err != nil || answers[i].TTL == never {
+			answers[i].TTL = 0
+		}
+	}
+	return answers
+}
+
+// worse reports whether an error of a part says more of the whole than one of another.
+func worse(is, was error) bool {
+	return is != nil && (was == nil || errors.Is(is, driver.ErrGone) && !errors.Is(was, driver.ErrGone))
+}
+
+// passed reports whether a part is the entrance of a claim that holds.
+func (d *Driver) passed(p *parted, part *driver.Claim) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return p.phase == partsHolding && part.ID == p.entrance(part).ID
+}
+
+// leaveParted removes all nodes of a claim, or has its permits kept.
+func (d *Driver) leaveParted(ctx context.Context, l *driver.Departure) error {
+	p := d.partedOf(l.Claim.ID)
+	if p == nil {
+		return asking(d.leaveOtherParted(ctx, l))
+	}
+	d.mu.Lock()
+	phase := p.phase
+	d.mu.Unlock()
+	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
+		_, _ = d.advance(ctx, l.Claim, p) // there may be room for it by now, which its client has not seen
+	}
+	d.mu.Lock()
+	parts := p.parts(l.Claim)
+	if p.phase == partsHolding && l.Keep > 0 {
+		p.phase = partsKeeping
+	}
+	keep := l.Keep
+	if p.phase != partsKeeping {
+		p.phase, keep = partsLeaving, 0
+	}
+	d.mu.Unlock()
+	var failed error
+	left := false
+	for _, part := range parts {
+		st := d.stakeOf(part.ID)
+		if st == nil {
+			continue
+		}
+		err := d.leave(ctx, &driver.Departure{Claim: part, Keep: keep}, st)
+		switch {
+		case err == nil:
+			left = true
+		case !errors.Is(err, driver.ErrGone):
+			failed = err
+		}
+	}
+	if failed != nil {
+		return driver.Unknown(failed)
+	}
+	if keep == 0 || !left {
+		d.unlist(p)
+	}
+	if !left {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// leaveOtherParted takes another client's claim out.
+func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Departure) error {
+	dir, err := d.path(l.Claim.Name)
+	if err != nil {
+		return err
+	}
+	s, err := d.live()
+	if err != nil {
+		return err
+	}
+	line, err := d.readLine(ctx, s, dir, true)
+	if err != nil {
+		return err
+	}
+	i := line.find(l.Claim.ID)
+	if i < 0 {
+		return driver.ErrGone
+	}
+	left := driver.ErrGone
+	for _, path := range line[i].nodes {
+		parent, name := splitNode(dir + path)
+		err := d.leaveNode(ctx, s, parent, name, l.Keep)
+		switch {
+		case err == nil:
+			left = nil
+		case !errors.Is(err, driver.ErrGone):
+			return driver.Unknown(err)
+		}
+	}
+	return left
+}
+
+// breakParted removes all nodes of a claim by hand.
+func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, ticket int64) (driver.Standing, error) {
+	l, err := d.readLine(ctx, s, dir, true)
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	l, standings, err := d.inLine(ctx, s, dir, l)
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	i := slices.IndexFunc(standings, func(st driver.Standing) bool { return ticket == 0 || st.Ticket == ticket })
+	if i < 0 {
+		return driver.Standing{}, driver.ErrGone
+	}
+	var dels []*wire.Call
+	for _, path := range l[i].nodes {
+		dels = append(dels, wire.Delete(dir+path))
+	}
+	if err := d.do(ctx, s, dels...); err != nil {
+		return driver.Standing{}, err
+	}
+	gone := true
+	for _, del := range dels {
+		if errors.Is(del.Err, wire.NoNode) {
+			continue
+		}
+		if del.Err != nil {
+			return driver.Standing{}, d.refused(del.Target(), del.Err)
+		}
+		gone = false
+	}
+	if gone {
+		return driver.Standing{}, driver.ErrGone
+	}
+	return standings[i], nil
+}

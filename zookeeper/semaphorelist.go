@@ -1,0 +1,152 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+func splitNode(path string) (parent, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:i], path[i+1:]
+}
+
+// lineOf reads the line of a name on the present session.
+func (d *Driver) lineOf(ctx context.Context, dir string) (line, error) {
+	s, err := d.live()
+	if err != nil {
+		return nil, err
+	}
+	return d.readLine(ctx, s, dir, false)
+}
+
+// readLine reads the line of a name: first who waits, then who has permits.
+func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, proven bool) (line, error) {
+	locks, leases := wire.List(dir+locksDir, nil), wire.List(dir+leasesDir, nil)
+	calls := []*wire.Call{locks, leases}
+	if proven {
+		calls = d.proven(calls...)
+	}
+	if err := d.do(ctx, s, calls...); err != nil {
+		return nil, err
+	}
+	for _, list := range []*wire.Call{locks, leases} {
+		if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
+			return nil, d.refused(list.Target(), list.Err)
+		}
+	}
+	l, odd := newLine(locks.Children, leases.Children)
+	d.strange(dir, odd)
+	return l, nil
+}
+
+// inLine reads the first node of each claim, and tells what observers see. Claims that went meanwhile are left out.
+func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line) (line, []driver.Standing, error) {
+	var there line
+	var list []driver.Standing
+	holding := l.holding()
+	for part := range slices.Chunk(l, atOnce) {
+		gets := make([]*wire.Call, len(part))
+		for i, b := range part {
+			gets[i] = wire.Get(dir+b.nodes[0], nil)
+		}
+		if err := d.do(ctx, s, gets...); err != nil {
+			return nil, nil, err
+		}
+		for i, get := range gets {
+			if errors.Is(get.Err, wire.NoNode) {
+				holding--
+				continue
+			}
+			if get.Err != nil {
+				return nil, nil, d.refused(get.Target(), get.Err)
+			}
+			there = append(there, part[i])
+			list = append(list, part[i].standing(get, len(list) < holding))
+		}
+	}
+	return there, list, nil
+}
+
+// standing is a claim as an observer sees it, from what its first node holds.
+func (b *bundle) standing(get *wire.Call, holds bool) driver.Standing {
+	held := readData(get.Data)
+	st := driver.Standing{
+		Ticket: get.Stat.Czxid, Weight: b.weight, Holds: holds, Left: held.Kept > 0, Record: held.Record,
+		Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
+	}
+	if held.Ticket != 0 {
+		st.Ticket = held.Ticket
+	}
+	return st
+}
+
+// placeIn is the place behind others in a line.
+func (d *Driver) placeIn(ctx context.Context, dir string, l line, own int) (driver.Place, error) {
+	if own < 0 {
+		own = len(l)
+	}
+	p := driver.Place{Ahead: own}
+	if own == 0 {
+		return p, nil
+	}
+	s, err := d.live()
+	if err != nil {
+		return p, err
+	}
+	_, standings, err := d.inLine(ctx, s, dir, l[:1])
+	if err == nil && len(standings) > 0 {
+		p.Blocker = standings[0]
+	}
+	return p, err
+}
+
+// semaphoreListings are listings of semaphores.
+func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
+	if err := d.do(ctx, s, wire.Sync(d.conf.Path)); err != nil {
+		return nil, err
+	}
+	var all []driver.Listing
+	for _, name := range names {
+		dir, err := d.path(name)
+		if err != nil {
+			return nil, err
+		}
+		l, err := d.readLine(ctx, s, dir, false)
+		if err != nil {
+			return nil, err
+		}
+		l, standings, err := d.inLine(ctx, s, dir, l)
+		if err != nil {
+			return nil, err
+		}
+		if len(l) == 0 {
+			continue
+		}
+		capacity := l.capacity()
+		if capacity == 0 {
+			capacity = int64(len(l)) // as many as that there are, at least
+		}
+		all = append(all, driver.Listing{Name: name, Capacity: capacity, Claims: standings})
+	}
+	return all, nil
+}
+
+// newData is what the node of a claim, or of a part of it, is to hold.
+func (d *Driver) newData(c *driver.Claim) data {
+	held := newData(c)
+	if d.layout == semaphoreLayout {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		whole, _ := cutPart(c.ID)
+		if p := d.parted[whole]; p != nil {
+			held.Ticket = p.ticket
+		}
+	}
+	return held
+}
