@@ -9,7 +9,8 @@ import (
 )
 
 func TestData(t *testing.T) {
-	for _, record := range []string{"", "plain", `{"a":"b"}`, "\x00\xff\xfe", "é\u2028\n", strings.Repeat("\xff", driver.MaxRecord)} {
+	long := strings.Repeat("\xff", driver.MaxRecord)
+	for _, record := range []string{"", "plain", `{"a":"b"}`, "\x00\xff\xfe", "é\u2028\n", long} {
 		d := newData(&driver.Claim{Client: "client", Owner: "owner", Record: record})
 		text := d.text()
 		if !utf8.ValidString(text) {

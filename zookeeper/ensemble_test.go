@@ -122,7 +122,8 @@ func cutOff(t *testing.T, e ensemble) {
 		}
 		reads++
 		if left := session - time.Since(paused); p.TTL > left {
-			t.Errorf("%v after it was cut off the server has prolonged the lease to %v; want at most %v", time.Since(paused), p.TTL, left)
+			t.Errorf("%v after it was cut off the server has prolonged the lease to %v; want at most %v",
+				time.Since(paused), p.TTL, left)
 		}
 		return time.Since(paused) > 2*time.Second
 	})

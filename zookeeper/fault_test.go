@@ -114,7 +114,8 @@ func deleteReplyLost(t *testing.T, s *servertest.Server) {
 		t.Errorf("leave without a reply = %v; want an error that leaves the outcome open", err)
 	}
 	p.Drop()
-	if err := reached(t, func() error { return d.Leave(t.Context(), &driver.Departure{Claim: c}) }); err != nil && !errors.Is(err, driver.ErrGone) {
+	err := reached(t, func() error { return d.Leave(t.Context(), &driver.Departure{Claim: c}) })
+	if err != nil && !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leave once more = %v; want nil, or ErrGone if that was done meanwhile", err)
 	}
 	enter(t, open(t, "zk://"+s.Addr), claim(c.Name), true)
@@ -350,7 +351,8 @@ func waitsEnd(t *testing.T, s *servertest.Server) {
 			_, err := d.(driver.Breaker).Break(ctx, &driver.Breakage{Name: "ends"})
 			return err
 		}},
-		{"leave", func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: c}) }}, // after which it is gone for us
+		// After this one it is gone for us.
+		{"leave", func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: c}) }},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		start := time.Now()

@@ -22,7 +22,9 @@ var faults = map[wire.Code]fault{
 	wire.QuotaExceeded:     {"the quota at {path} is used up", false},
 	wire.TooLong:           {"the claim at {path} is longer than zookeeper takes", false},
 	wire.ParentIsEphemeral: {"the node above {path} is another client's ephemeral node: use another prefix", false},
-	wire.LocalSession:      {"zookeeper keeps sessions on one server, where no lock can live: turn localSessionsUpgradingEnabled on", false},
+	wire.LocalSession: {
+		"zookeeper keeps sessions on one server, where no lock can live: turn localSessionsUpgradingEnabled on", false,
+	},
 
 	// The server has not taken the request up.
 	wire.Throttled: {"zookeeper has too many requests to do", true},

@@ -51,7 +51,8 @@ func TestFaultTable(t *testing.T) {
 			continue
 		}
 		if driver.OutcomeOf(err) != test.outcome || driver.IsUnreachable(err) != test.unreachable {
-			t.Errorf("code %d: %v is %v, unreachable %v; want %v, %v", test.code, err, driver.OutcomeOf(err), driver.IsUnreachable(err), test.outcome, test.unreachable)
+			t.Errorf("code %d: %v is %v, unreachable %v; want %v, %v", test.code,
+				err, driver.OutcomeOf(err), driver.IsUnreachable(err), test.outcome, test.unreachable)
 		}
 		f.refuses(createNode, 0)
 		if test.code == -124 || test.code == -115 {
@@ -76,7 +77,11 @@ func TestQuota(t *testing.T) {
 	c := claim("name")
 	enter(t, d, c, true)
 	a.create("/zookeeper/quota/stile", "/zookeeper/quota/stile/zookeeper_limits", "/zookeeper/quota/stile/zookeeper_stats")
-	a.do(wire.Set("/zookeeper/quota/stile/zookeeper_stats", "count=3,bytes=0"), wire.Set("/zookeeper/quota/stile/zookeeper_limits", "count=-1,bytes=-1;byteHardLimit=-1;countHardLimit=3"))
+	const quota = "/zookeeper/quota/stile/zookeeper_"
+	a.do(
+		wire.Set(quota+"stats", "count=3,bytes=0"),
+		wire.Set(quota+"limits", "count=-1,bytes=-1;byteHardLimit=-1;countHardLimit=3"),
+	)
 	_, err := d.Enter(t.Context(), claim("name"))
 	refuses(t, "a used up quota", err, true, false, "the quota at /stile/name is used up")
 	leave(t, d, c)

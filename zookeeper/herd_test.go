@@ -115,7 +115,8 @@ func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
 func leaveNext(t *testing.T, drivers []driver.Driver, claims []*driver.Claim, held chan int) {
 	t.Helper()
 	i := <-held
-	if err := drivers[i%3].Leave(t.Context(), &driver.Departure{Claim: claims[i]}); err != nil && !errors.Is(err, driver.ErrGone) {
+	err := drivers[i%3].Leave(t.Context(), &driver.Departure{Claim: claims[i]})
+	if err != nil && !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leave: %v", err)
 	}
 }

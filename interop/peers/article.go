@@ -17,7 +17,9 @@ func (b *rowBase) article() kind {
 
 // age makes a lock's row older by as much as others wait for one that was left behind.
 func (b *rowBase) age(name string) error {
-	r, err := b.db.ExecContext(context.Background(), "UPDATE tb_distributed_lock SET dl_operate_time = dl_operate_time - INTERVAL 301 SECOND WHERE dl_method_name = ?", name)
+	const older = "UPDATE tb_distributed_lock " +
+		"SET dl_operate_time = dl_operate_time - INTERVAL 301 SECOND WHERE dl_method_name = ?"
+	r, err := b.db.ExecContext(context.Background(), older, name)
 	if err != nil {
 		return err
 	}
@@ -151,6 +153,7 @@ func (b *rowBase) articleFlaws() []flaw {
 		return func() (string, bool, error) { return b.late(x, y, z, b.age) }
 	}
 	const table = ", tb_distributed_lock"
+	const stopped = "the holder is stopped for five minutes until another client holds, and then releases"
 	return []flaw{
 		{number: 28, what: "the holder releases" + table, plays: []play{
 			{"an article's code, then stile", passes, handed(article, stile, false)},
@@ -160,7 +163,7 @@ func (b *rowBase) articleFlaws() []flaw {
 			{"an article's code, then stile", passes, handed(article, stile, true)},
 			{"stile, then an article's code", passes, handed(stile, article, true)},
 		}},
-		{number: 30, what: "the holder is stopped for five minutes until another client holds, and then releases" + table, plays: []play{
+		{number: 30, what: stopped + table, plays: []play{
 			{"an article's code", fails, late(article, article, article)},
 			{"an article's code, and then stile", fails, late(article, stile, article)},
 			{"stile, and then an article's code", passes, late(stile, article, article)},

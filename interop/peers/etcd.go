@@ -144,7 +144,8 @@ func (l *serviceLocker) close() {
 // serviceLock calls Lock of the lock service and returns the key that it says is held.
 func serviceLock(ctx context.Context, base, name string, lease clientv3.LeaseID) (string, error) {
 	var answer struct{ Key []byte }
-	err := post(ctx, base+"/v3/lock/lock", map[string]any{"name": []byte(name), "lease": strconv.FormatInt(int64(lease), 10)}, &answer)
+	request := map[string]any{"name": []byte(name), "lease": strconv.FormatInt(int64(lease), 10)}
+	err := post(ctx, base+"/v3/lock/lock", request, &answer)
 	return string(answer.Key), err
 }
 

@@ -159,7 +159,8 @@ func (s *etcdStage) late(hold func(ctx context.Context, addr, name string) (late
 		return "the holder is never told", true, nil
 	}
 	if wrong {
-		return fmt.Sprintf("the holder is told %v after another client holds", time.Since(granted).Round(10*time.Millisecond)), true, nil
+		late := time.Since(granted).Round(10 * time.Millisecond)
+		return fmt.Sprintf("the holder is told %v after another client holds", late), true, nil
 	}
 	return "the holder is told before another client holds", false, nil
 }

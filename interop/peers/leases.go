@@ -91,7 +91,8 @@ func outlast(holder, contender kind, r *result) error {
 
 // leaseTable writes what was seen where locks are leases, for people, in Markdown.
 func leaseTable(out io.Writer, results []result) {
-	fmt.Fprintln(out, "| store | holder | contender | holds on for three leases | when it is stopped, the contender holds after | its late release |")
+	fmt.Fprintln(out, "| store | holder | contender | holds on for three leases "+
+		"| when it is stopped, the contender holds after | its late release |")
 	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- |")
 	for _, r := range results {
 		if r.expired == 0 {
@@ -104,6 +105,7 @@ func leaseTable(out io.Writer, results []result) {
 		if r.told {
 			told += ", and is told"
 		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s |\n", r.store, r.holder, r.contender, renewed, shown(r.expired, 100*time.Millisecond), told)
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s |\n",
+			r.store, r.holder, r.contender, renewed, shown(r.expired, 100*time.Millisecond), told)
 	}
 }

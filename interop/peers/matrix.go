@@ -87,7 +87,8 @@ func run(stores []*store) []result {
 
 // table writes the results for people, in Markdown, and returns how many are wrong.
 func table(out io.Writer, results []result) (wrong int) {
-	fmt.Fprintln(out, "| store | holder | contender | | handed over after | after kill -9 of the holder | behind a killed waiter |")
+	fmt.Fprintln(out, "| store | holder | contender | | handed over after "+
+		"| after kill -9 of the holder | behind a killed waiter |")
 	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- |")
 	for _, r := range results {
 		verdict := "waits"

@@ -12,7 +12,8 @@ import (
 
 // python and node are kinds of clients in other languages, at the addresses of one or several servers.
 func (w *setting) python(name, lock, addrs string) kind {
-	return w.foreign(name, filepath.Join(w.redis, "target", "python", "bin", "python"), filepath.Join(w.redis, "peer.py"), lock, addrs)
+	python := filepath.Join(w.redis, "target", "python", "bin", "python")
+	return w.foreign(name, python, filepath.Join(w.redis, "peer.py"), lock, addrs)
 }
 
 func (w *setting) node(name, addrs string) kind {

@@ -31,7 +31,8 @@ func (s *redisStage) oneDown(open opener) (string, bool, error) {
 	told := begins(ctx, l, name).answer(2 * patience)
 	took := time.Since(since)
 	next := begins(ctx, other, name).answer(window)
-	seen := fmt.Sprintf("the client %s after %v; then another client %s", tells(told), took.Round(10*time.Millisecond), tells(next))
+	seen := fmt.Sprintf("the client %s after %v; then another client %s",
+		tells(told), took.Round(10*time.Millisecond), tells(next))
 	return seen, told != nil || !errors.Is(next, errNoAnswer), nil
 }
 
@@ -75,7 +76,9 @@ func (w *setting) redlockFlaws(t servertest.TB) ([]flaw, error) {
 		return w.stage(list...)
 	}
 	// Each play has servers of its own, since it does them harm.
-	at := func(scenario func(*redisStage, opener) (string, bool, error), open func(*redisStage) opener, args ...string) func() (string, bool, error) {
+	at := func(
+		scenario func(*redisStage, opener) (string, bool, error), open func(*redisStage) opener, args ...string,
+	) func() (string, bool, error) {
 		return func() (string, bool, error) {
 			s := three(args...)
 			return scenario(s, open(s))

@@ -18,8 +18,10 @@ type rueidisHold struct {
 }
 
 var (
-	rueidisRenew   = rueidis.NewLuaScript(`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE",KEYS[1],ARGV[2]) end return 0`)
-	rueidisRelease = rueidis.NewLuaScript(`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("DEL",KEYS[1]) end return 0`)
+	rueidisRenew = rueidis.NewLuaScript(
+		`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE",KEYS[1],ARGV[2]) end return 0`)
+	rueidisRelease = rueidis.NewLuaScript(
+		`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("DEL",KEYS[1]) end return 0`)
 )
 
 // openRueidis sets and compares one key with rueidis. Its own rueidislock keeps three keys for each name, none of which
@@ -44,7 +46,8 @@ func openRueidis(_ context.Context, addr string) (locker, error) {
 }
 
 func (h rueidisHold) renew(ctx context.Context) error {
-	n, err := rueidisRenew.Exec(ctx, h.client, []string{h.name}, []string{h.token, strconv.FormatInt(session.Milliseconds(), 10)}).AsInt64()
+	args := []string{h.token, strconv.FormatInt(session.Milliseconds(), 10)}
+	n, err := rueidisRenew.Exec(ctx, h.client, []string{h.name}, args).AsInt64()
 	return refused(n == 1, err)
 }
 

@@ -128,15 +128,27 @@ func (c *fakeClient) close() {}
 func TestScenarios(t *testing.T) {
 	for _, tt := range []struct{ fault, meet, queue, late, outlast string }{
 		{"", "", "", "", ""},
-		{"grants to all", "the contender: it holds, token 2, while another client does", "client 2 of three: it holds", "the contender: it holds", "the contender: it holds"},
+		{
+			"grants to all", "the contender: it holds, token 2, while another client does", "client 2 of three: it holds",
+			"the contender: it holds", "the contender: it holds",
+		},
 		{"a try always holds", "a try holds while another client does", "", "", ""},
-		{"keeps what is given back", "the contender, after the unlock: it still waits", "the last of three: it still waits", "a third client, after the contender's unlock: it still waits", "it still waits"},
-		{"keeps what the dead held", "the contender, after the holder's death: it still waits", "", "when the holder was stopped: it still waits", ""},
+		{
+			"keeps what is given back", "the contender, after the unlock: it still waits", "the last of three: it still waits",
+			"a third client, after the contender's unlock: it still waits", "it still waits",
+		},
+		{
+			"keeps what the dead held", "the contender, after the holder's death: it still waits", "",
+			"when the holder was stopped: it still waits", "",
+		},
 		{"keeps the place of the dead", "", "the last of three: it still waits", "", ""},
 		{"frees at once", "before a session could end", "", "before a lease could end", ""},
 		{"frees what is another's", "", "", "a third client, after the late release: it holds", ""},
 		{"does not renew", "", "", "", "the contender holds, token \"2\", while the holder renews"},
-		{"repeats a token", "the contender, after the unlock: token 1 after 1", "the last of three: token 1 after 1", "token 1 after 1", "token 1 after 1"},
+		{
+			"repeats a token", "the contender, after the unlock: token 1 after 1", "the last of three: token 1 after 1",
+			"token 1 after 1", "token 1 after 1",
+		},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -57,7 +57,8 @@ func (w *setting) postgresBase(t servertest.TB) *rowBase {
 // mariaDBBase has the server in a time zone that is far from UTC, and not by whole hours.
 func (w *setting) mariaDBBase(t servertest.TB) *rowBase {
 	t.Helper()
-	addr := servertest.MySQL(t, "innodb_flush_log_at_trx_commit=0", "default-time-zone=+05:30", "character-set-server=utf8mb4").Addr
+	addr := servertest.MySQL(t,
+		"innodb_flush_log_at_trx_commit=0", "default-time-zone=+05:30", "character-set-server=utf8mb4").Addr
 	base := rowBase{jdbc: "jdbc:mariadb://" + addr + "/locks", user: "root", url: "mysql://root@" + addr + "/locks?"}
 	w.newRowBase(t, rowBase{}, "mysql", "root@tcp("+addr+")/", "CREATE DATABASE locks")
 	return w.newRowBase(t, base, "mysql", "root@tcp("+addr+")/locks",

@@ -282,7 +282,10 @@ func (b *rowBase) shedFlaws(name string) []flaw {
 			{"stile, then ShedLock by its own clock in Tokyo", fails, two(stile, far(east, 0, "own"))},
 			{"stile, then ShedLock by its own clock in UTC, 10 s ahead", fails, two(stile, far("", 10_000, "utc"))},
 			{"stile, then ShedLock in Tokyo with usingDbTime, 10 s ahead", passes, two(stile, far(east, 10_000, "database"))},
-			{"ShedLock in New York with usingDbTime, an hour behind, then stile", passes, two(far(west, -3_600_000, "database"), stile)},
+			{
+				"ShedLock in New York with usingDbTime, an hour behind, then stile", passes,
+				two(far(west, -3_600_000, "database"), stile),
+			},
 		}},
 		{number: 23, what: "a name has 65 characters" + in, plays: []play{
 			{"ShedLock", long, func() (string, bool, error) { return b.long(shed) }},
@@ -317,8 +320,14 @@ func (w *setting) mariaDBFlaws(t servertest.TB) ([]flaw, error) {
 		flaw{number: 27, what: "one client sets its connections to another time zone than the server's, MariaDB", plays: []play{
 			{"ShedLock, then ShedLock in UTC", fails, func() (string, bool, error) { return b.both(shed, far) }},
 			{"stile, then ShedLock in UTC", fails, func() (string, bool, error) { return b.both(stile, far) }},
-			{"stile, then ShedLock in UTC, columns without a zone", passes, func() (string, bool, error) { return b.both(better, zoneless) }},
-			{"ShedLock in UTC, then stile, columns without a zone", passes, func() (string, bool, error) { return b.both(zoneless, better) }},
+			{
+				"stile, then ShedLock in UTC, columns without a zone", passes,
+				func() (string, bool, error) { return b.both(better, zoneless) },
+			},
+			{
+				"ShedLock in UTC, then stile, columns without a zone", passes,
+				func() (string, bool, error) { return b.both(zoneless, better) },
+			},
 		}},
 	)
 	return append(list, b.articleFlaws()...), nil

@@ -45,6 +45,7 @@ func TestSee(t *testing.T) {
 		err   error
 	}
 	right, wrong := outcome{}, outcome{wrong: true}
+	const thrice = "sight 3; played 3 times, since before that: sight 1; sight 2"
 	for _, tt := range []struct {
 		who      string
 		fate     fate
@@ -53,8 +54,8 @@ func TestSee(t *testing.T) {
 	}{
 		{"lib", fails, []outcome{wrong}, "sight 1 | **wrong** |"},
 		{"lib", fails, []outcome{right, wrong}, "sight 2; played 2 times, since before that: sight 1 | **wrong** |"},
-		{"lib", fails, []outcome{right, right, wrong}, "sight 3; played 3 times, since before that: sight 1; sight 2 | **wrong** |"},
-		{"lib", fails, []outcome{right, right, right}, "sight 3; played 3 times, since before that: sight 1; sight 2 | right, and that is a surprise |"},
+		{"lib", fails, []outcome{right, right, wrong}, thrice + " | **wrong** |"},
+		{"lib", fails, []outcome{right, right, right}, thrice + " | right, and that is a surprise |"},
 		{"lib", passes, []outcome{{err: inside}, right}, "sight 2; played 2 times, since before that: lost NAME | right |"},
 		{"lib", mayFail, []outcome{right}, "sight 1 | right |"},
 		{"stile", passes, []outcome{right}, "sight 1 | right |"},
@@ -62,7 +63,10 @@ func TestSee(t *testing.T) {
 		{"lib, then stile", passes, []outcome{wrong}, "sight 1 | **wrong**, and that is a surprise |"},
 		{"lib, then stile", passes, []outcome{{err: inside}}, "lost NAME | right, and that is a surprise |"},
 		{"stile", passes, []outcome{{err: outside}, right}, "sight 2; played 2 times, since before that: no server | right |"},
-		{"stile", passes, []outcome{{err: fmt.Errorf("the holder: %w", outside)}, wrong}, "sight 2; played 2 times, since before that: the holder: no server | **wrong**, and that is a surprise |"},
+		{
+			"stile", passes, []outcome{{err: fmt.Errorf("the holder: %w", outside)}, wrong},
+			"sight 2; played 2 times, since before that: the holder: no server | **wrong**, and that is a surprise |",
+		},
 	} {
 		played := 0
 		s := see(flaw{number: 7, what: "what"}, play{tt.who, tt.fate, func() (string, bool, error) {

@@ -124,7 +124,8 @@ func (s *zkStage) stray(open opener) (string, bool, error) {
 		return "", false, around(err)
 	}
 	second := begins(ctx, list[1], name).answer(patience)
-	seen := fmt.Sprintf("the client %s, and leaves %d nodes; without the stray node, another client %s", tells(got), left, tells(second))
+	seen := fmt.Sprintf("the client %s, and leaves %d nodes; without the stray node, another client %s",
+		tells(got), left, tells(second))
 	return seen, left != 0 || second != nil, nil
 }
 
@@ -268,7 +269,8 @@ func (s *zkStage) overflow(name string, open opener) (string, bool, error) {
 			queue[i] = nil
 		}
 	}
-	seen := fmt.Sprintf("numbers %s: %d hold at once; they hold in the order %s", strings.Join(numbers, ", "), most, strings.Join(order, " "))
+	seen := fmt.Sprintf("numbers %s: %d hold at once; they hold in the order %s",
+		strings.Join(numbers, ", "), most, strings.Join(order, " "))
 	return seen, most != 1 || len(order) != size || !slices.IsSorted(order), nil
 }
 

@@ -143,21 +143,24 @@ func Sync(path string) *Call { return newCall(opSync, path, putText(nil, path), 
 
 // Get reads a node's data. A watch, unless nil, is told when the node changes or goes; it is not set if there is none.
 func Get(path string, w *Watch) *Call {
-	c := newCall(opGetData, path, putBool(putText(nil, path), w != nil), func(c *Call, r *reader) { c.Data, c.Stat = r.text(), r.stat() })
-	c.watch = w
-	return c
+	read := func(c *Call, r *reader) { c.Data, c.Stat = r.text(), r.stat() }
+	return watching(newCall(opGetData, path, putBool(putText(nil, path), w != nil), read), w)
 }
 
 // Exists asks for a node. A watch, unless nil, is told when the node comes, changes or goes.
 func Exists(path string, w *Watch) *Call {
-	c := newCall(opExists, path, putBool(putText(nil, path), w != nil), func(c *Call, r *reader) { c.Stat = r.stat() })
-	c.watch = w
-	return c
+	read := func(c *Call, r *reader) { c.Stat = r.stat() }
+	return watching(newCall(opExists, path, putBool(putText(nil, path), w != nil), read), w)
 }
 
 // List asks for the names of a node's children. A watch, unless nil, is told when one comes or goes.
 func List(path string, w *Watch) *Call {
-	c := newCall(opChildren2, path, putBool(putText(nil, path), w != nil), func(c *Call, r *reader) { c.Children, c.Stat = r.texts(), r.stat() })
+	read := func(c *Call, r *reader) { c.Children, c.Stat = r.texts(), r.stat() }
+	return watching(newCall(opChildren2, path, putBool(putText(nil, path), w != nil), read), w)
+}
+
+// watching has a call set a watch, unless that is nil.
+func watching(c *Call, w *Watch) *Call {
 	c.watch = w
 	return c
 }

@@ -41,7 +41,7 @@ type reaction int
 
 const (
 	goesOn    reaction = iota // the answer is the caller's
-	moves                     // the connection is dropped, and the session taken up on another; what became of the call is not known
+	moves                     // the session is taken up on another connection; what became of the call is not known
 	expires                   // the session is over
 	isRefused                 // the session is over, since the server does not accept who we are
 )

@@ -20,12 +20,18 @@ func TestTrust(t *testing.T) {
 		{"nothing yet", false, nil, 0},
 		{"a lone server knows at once", true, []answer{{sent: 10}, {sent: 20}}, 20},
 		{"answers that nobody agreed to count for nothing", false, []answer{{sent: 10}, {sent: 50}, {sent: 90}}, 0},
-		{"agreement counts for what was heard a lag before", false, []answer{{sent: 10}, {sent: 50}, {sent: 76, agreed: true}}, 50},
+		{
+			"agreement counts for what was heard a lag before", false,
+			[]answer{{sent: 10}, {sent: 50}, {sent: 76, agreed: true}}, 50,
+		},
 		{"and not for later", false, []answer{{sent: 10}, {sent: 50}, {sent: 74, agreed: true}}, 10},
 		{"nor for itself", false, []answer{{sent: 10, agreed: true}}, 0},
 		{"but later it does", false, []answer{{sent: 10, agreed: true}, {sent: 35, agreed: true}}, 10},
 		{"taking up a session goes to the leader", false, []answer{{sent: 10, direct: true}, {sent: 11, agreed: true}}, 10},
-		{"trust does not go back", false, []answer{{sent: 50}, {sent: 80, agreed: true}, {sent: 20}, {sent: 81, agreed: true}}, 50},
+		{
+			"trust does not go back", false,
+			[]answer{{sent: 50}, {sent: 80, agreed: true}, {sent: 20}, {sent: 81, agreed: true}}, 50,
+		},
 	}
 	for _, test := range tests {
 		trust := trust{lone: test.lone, lag: lag}
