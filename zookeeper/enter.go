@@ -31,9 +31,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // enter puts a claim among the children of a path, or finds it there.
 func (d *Driver) enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
-	st := d.stakeOf(c.ID)
-	if st != nil {
-		p, err := d.again(ctx, c, st)
+	lc := d.localClaimOf(c.ID)
+	if lc != nil {
+		p, err := d.again(ctx, c, lc)
 		if !errors.Is(err, errAnew) {
 			return p, err
 		}
@@ -59,39 +59,39 @@ func (d *Driver) enter(ctx context.Context, dir string, c *driver.Claim) (driver
 var errAnew = errors.New("the claim enters as if for the first time")
 
 // again finds a claim where it stands.
-func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake) (driver.Place, error) {
+func (d *Driver) again(ctx context.Context, c *driver.Claim, lc *localClaim) (driver.Place, error) {
 	d.mu.Lock()
-	gone, clear, left := d.verdict(st), st.mustGo(), st.state == claimKept
-	if st.state == claimOver {
-		d.forget(st)
+	gone, clear, left := d.verdict(lc), lc.mustGo(), lc.state == claimKept
+	if lc.state == claimOver {
+		d.forget(lc)
 	}
 	d.mu.Unlock()
 	switch {
 	case gone != nil && (c.Ticket != 0 || left):
 		return driver.Place{}, gone
 	case clear:
-		if _, err := d.remove(ctx, st); err != nil {
+		if _, err := d.remove(ctx, lc); err != nil {
 			return driver.Place{}, err
 		}
-		d.drop(st)
+		d.drop(lc)
 		return driver.Place{}, errAnew
 	case gone != nil:
 		return driver.Place{}, errAnew
 	}
-	stands, err := d.settle(ctx, st)
+	stands, err := d.settle(ctx, lc)
 	if err != nil {
 		return driver.Place{}, err
 	}
 	if !stands {
-		d.drop(st)
+		d.drop(lc)
 		return driver.Place{}, errAnew
 	}
-	p, err := d.stands(ctx, c, st, false)
+	p, err := d.stands(ctx, c, lc, false)
 	if errors.Is(err, errUnproven) {
-		p, err = d.stands(ctx, c, st, true)
+		p, err = d.stands(ctx, c, lc, true)
 	}
 	d.mu.Lock()
-	left = st.state == claimKept
+	left = lc.state == claimKept
 	d.mu.Unlock()
 	if errors.Is(err, driver.ErrGone) && c.Ticket == 0 && !left {
 		return driver.Place{}, errAnew
@@ -101,37 +101,37 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake) (driver.
 
 // stands tells where a claim stands whose node is there, most likely. If that is not to be proven, and the server does not
 // show the node, the error is errUnproven.
-func (d *Driver) stands(ctx context.Context, c *driver.Claim, st *stake, proven bool) (driver.Place, error) {
-	list := wire.List(st.dir, nil)
+func (d *Driver) stands(ctx context.Context, c *driver.Claim, lc *localClaim, proven bool) (driver.Place, error) {
+	list := wire.List(lc.dir, nil)
 	calls := []*wire.Call{list}
 	d.mu.Lock()
 	inspect := (*wire.Call)(nil)
-	if !st.own.Stands() {
-		inspect = d.inspect(st)
+	if !lc.own.Stands() {
+		inspect = d.inspect(lc)
 		calls = append(calls, inspect)
 	}
 	d.mu.Unlock()
 	if proven {
 		calls = d.proven(calls...)
 	}
-	if err := d.do(ctx, st.session, calls...); err != nil {
+	if err := d.do(ctx, lc.session, calls...); err != nil {
 		return driver.Place{}, err
 	}
 	if inspect != nil {
-		if err := d.present(st, inspect, proven); err != nil {
+		if err := d.present(lc, inspect, proven); err != nil {
 			return driver.Place{}, err
 		}
 	}
-	return d.judge(ctx, c, st, list, false, proven)
+	return d.judge(ctx, c, lc, list, false, proven)
 }
 
 // present is inspected for a claim that asks where it stands: one that is gone is forgotten.
-func (d *Driver) present(st *stake, inspect *wire.Call, proven bool) error {
+func (d *Driver) present(lc *localClaim, inspect *wire.Call, proven bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := d.inspected(st, inspect, proven)
-	if errors.Is(err, driver.ErrGone) && st.state != claimKept {
-		d.forget(st)
+	err := d.inspected(lc, inspect, proven)
+	if errors.Is(err, driver.ErrGone) && lc.state != claimKept {
+		d.forget(lc)
 	}
 	return err
 }
@@ -139,13 +139,13 @@ func (d *Driver) present(st *stake, inspect *wire.Call, proven bool) error {
 // fresh has a claim enter that is not in the store.
 func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (driver.Place, error) {
 	if c.Try || c.Reclaim && c.Owner != "" {
-		p, err := d.survey(ctx, s, dir, c)
+		p, err := d.precheck(ctx, s, dir, c)
 		if err != nil || p != nil {
 			return *orZero(p), err
 		}
 	}
 	record := d.newData(c)
-	st := &stake{claim: *c, dir: dir, session: s}
+	lc := &localClaim{claim: *c, dir: dir, session: s}
 	parents := []*wire.Call(nil)
 	for range attempts {
 		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
@@ -155,14 +155,14 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 			d.mu.Unlock()
 			return driver.Place{}, driver.ErrClosed
 		}
-		st.create = create
-		d.stakes[c.ID] = st
-		d.prolong(st, c.TTL)
+		lc.create = create
+		d.localClaims[c.ID] = lc
+		d.prolong(lc, c.TTL)
 		d.mu.Unlock()
 		err := s.Do(ctx, append(parents, create, list)...)
 		_, unsent := errors.AsType[*wire.Unsent](err)
 		if unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused) {
-			d.drop(st)
+			d.drop(lc)
 		}
 		switch {
 		case err != nil:
@@ -171,7 +171,7 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 			parents = d.parents(dir)
 			continue
 		case create.Err != nil:
-			d.drop(st)
+			d.drop(lc)
 			for _, p := range parents {
 				if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && errors.Is(create.Err, wire.NoNode) {
 					return driver.Place{}, d.missing(p)
@@ -180,18 +180,18 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 			return driver.Place{}, d.refused(dir, create.Err)
 		}
 		d.mu.Lock()
-		st.made(create)
+		lc.made(create)
 		d.mu.Unlock()
-		p, err := d.judge(ctx, c, st, list, true, false)
+		p, err := d.judge(ctx, c, lc, list, true, false)
 		if errors.Is(err, errUnproven) {
-			p, err = d.stands(ctx, c, st, true)
+			p, err = d.stands(ctx, c, lc, true)
 		}
 		switch driver.OutcomeOf(err) {
 		case driver.OutcomeUnsent:
 			err = driver.Unknown(err) // what was not sent came after the request that has let it in
 		case driver.OutcomeRefused: // which says that nothing was done
 			d.mu.Lock()
-			if d.stakes[c.ID] == st && st.end() {
+			if d.localClaims[c.ID] == lc && lc.end() {
 				d.look(0)
 			}
 			d.mu.Unlock()

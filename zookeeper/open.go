@@ -43,7 +43,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		_ = d.Close() // it was not open yet
 		return nil, err
 	}
-	d.tasks.Go(d.mind)
+	d.tasks.Go(d.tend)
 	return d, nil
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A parted claim is one of a semaphore, which has several nodes: its entrance under locks, and one under leases for each
-// permit. Each is a stake of its own, by the rules of all stakes; what follows says which of them there are.
+// permit. Each is a local claim of its own, by the rules of all local claims; what follows says which of them there are.
 //
 //	               its entrance          its entrance           it has all permits, and
 //	              is not the first         is first             its entrance was there
@@ -129,7 +129,7 @@ func (d *Driver) forgetWhole(id string) {
 		return
 	}
 	for _, part := range p.parts(&driver.Claim{}) {
-		if d.stakes[part.ID] != nil {
+		if d.localClaims[part.ID] != nil {
 			return
 		}
 	}
@@ -140,8 +140,8 @@ func (d *Driver) forgetWhole(id string) {
 func (d *Driver) abandon(p *parted) {
 	d.mu.Lock()
 	for _, part := range p.parts(&driver.Claim{}) {
-		if st := d.stakes[part.ID]; st != nil {
-			st.end()
+		if lc := d.localClaims[part.ID]; lc != nil {
+			lc.end()
 		}
 	}
 	p.phase = partsLeaving
@@ -153,17 +153,17 @@ func (d *Driver) abandon(p *parted) {
 // withdrawParts takes a claim out that was not let in.
 func (d *Driver) withdrawParts(ctx context.Context, p *parted) error {
 	d.mu.Lock()
-	var stakes []*stake
+	var localClaims []*localClaim
 	for _, part := range p.parts(&driver.Claim{}) {
-		if st := d.stakes[part.ID]; st != nil {
-			stakes = append(stakes, st)
+		if lc := d.localClaims[part.ID]; lc != nil {
+			localClaims = append(localClaims, lc)
 		}
 	}
 	p.phase = partsLeaving
 	d.mu.Unlock()
 	var failed error
-	for _, st := range stakes {
-		failed = errors.Join(failed, d.withdraw(ctx, st))
+	for _, lc := range localClaims {
+		failed = errors.Join(failed, d.withdraw(ctx, lc))
 	}
 	d.unlist(p)
 	return driver.Afterwards(failed) // the janitor goes on
@@ -173,8 +173,8 @@ func (d *Driver) withdrawParts(ctx context.Context, p *parted) error {
 func (d *Driver) trustedParts(c *driver.Claim, p *parted) time.Duration {
 	ttl := never
 	for _, part := range p.parts(c) {
-		if st := d.stakes[part.ID]; st != nil {
-			ttl = min(ttl, st.trusted())
+		if lc := d.localClaims[part.ID]; lc != nil {
+			ttl = min(ttl, lc.trusted())
 		}
 	}
 	if ttl == never {
@@ -183,7 +183,7 @@ func (d *Driver) trustedParts(c *driver.Claim, p *parted) time.Duration {
 	return ttl
 }
 
-// waitsBy returns the id of the stake whose watches a claim waits for.
+// waitsBy returns the id of the local claim whose watches a claim waits for.
 func (d *Driver) waitsBy(id string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +197,7 @@ func (d *Driver) waitsBy(id string) string {
 	return p.entrance(&driver.Claim{}).ID
 }
 
-// wholes returns the ids of the claims that these stakes are parts of.
+// wholes returns the ids of the claims that these local claims are parts of.
 func (d *Driver) wholes(ids []string) []string {
 	if d.layout != semaphoreLayout {
 		return ids

@@ -11,51 +11,51 @@ import (
 // judge tells where a claim stands by the list of children, and has it watched if it waits. The list of a fresh claim was
 // read after the request that made its node, on the same connection, which proves it.
 func (d *Driver) judge(
-	ctx context.Context, c *driver.Claim, st *stake, list *wire.Call, fresh, proven bool,
+	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, fresh, proven bool,
 ) (driver.Place, error) {
 	for {
-		q, own, err := d.order(ctx, st, list, fresh || proven)
+		q, own, err := d.order(ctx, lc, list, fresh || proven)
 		if err != nil {
 			return driver.Place{}, err
 		}
 		if fresh && q.capacity() != c.Capacity {
-			if err := d.withdraw(ctx, st); err != nil {
+			if err := d.withdraw(ctx, lc); err != nil {
 				return driver.Place{}, err
 			}
 			return driver.Place{}, &driver.CapacityError{Have: q.capacity(), Want: c.Capacity}
 		}
 		holds := own < q.holding()
 		if fresh && c.Try && !holds {
-			if err := d.withdraw(ctx, st); err != nil {
+			if err := d.withdraw(ctx, lc); err != nil {
 				return driver.Place{}, err
 			}
-			return d.behind(ctx, st.session, st.dir, q[:own])
+			return d.behind(ctx, lc.session, lc.dir, q[:own])
 		}
-		p := driver.Place{Ticket: st.czxid, Holds: holds, Ahead: own}
+		p := driver.Place{Ticket: lc.czxid, Holds: holds, Ahead: own}
 		d.mu.Lock()
-		if gone := d.verdict(st); gone != nil {
+		if gone := d.verdict(lc); gone != nil {
 			d.mu.Unlock()
 			return driver.Place{}, gone
 		}
 		lease := c.Wait
 		if holds {
 			lease = c.TTL
-			st.unwatch()
-			st.watchAt = wire.Now() + watchAfter
-			d.look(st.watchAt)
+			lc.unwatch()
+			lc.watchAt = wire.Now() + watchAfter
+			d.look(lc.watchAt)
 		}
 		if fresh {
-			st.ends = 0 // until now it was not known whether it would hold
+			lc.ends = 0 // until now it was not known whether it would hold
 		}
-		st.place(holds)
-		d.prolong(st, lease)
-		p.TTL = st.trusted()
+		lc.place(holds)
+		d.prolong(lc, lease)
+		p.TTL = lc.trusted()
 		d.mu.Unlock()
 		if holds {
 			return p, nil
 		}
 		fresh = false // it has been let in
-		again, err := d.wait(ctx, st, q, own, &p, proven)
+		again, err := d.wait(ctx, lc, q, own, &p, proven)
 		if err != nil || again == nil {
 			return p, err
 		}
@@ -64,22 +64,22 @@ func (d *Driver) judge(
 }
 
 // order puts the children of a lock in the order in which they entered, and tells where the claim is among them.
-func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call, proven bool) (queue, int, error) {
+func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, proven bool) (queue, int, error) {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
-		return nil, 0, d.refused(st.dir, list.Err)
+		return nil, 0, d.refused(lc.dir, list.Err)
 	}
-	q, odd := d.layoutOf(st.dir).newQueue(list.Children)
-	d.strange(st.dir, odd)
-	own := q.find(st.name)
+	q, odd := d.layoutOf(lc.dir).newQueue(list.Children)
+	d.strange(lc.dir, odd)
+	own := q.find(lc.name)
 	if own < 0 && !proven {
 		return nil, 0, errUnproven
 	}
 	if own < 0 {
-		d.drop(st)
+		d.drop(lc)
 		return nil, 0, driver.ErrGone
 	}
-	if st.czxid >= 1<<53 {
-		err := d.withdraw(ctx, st)
+	if lc.czxid >= 1<<53 {
+		err := d.withdraw(ctx, lc)
 		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
 	}
 	// A number is given twice if the parent's count has come to its end.
@@ -87,11 +87,11 @@ func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call, proven b
 		if i == own || q[i].seq != q[own].seq {
 			continue
 		}
-		twin := wire.Exists(st.dir+"/"+q[i].name, nil)
-		if err := d.do(ctx, st.session, twin); err != nil {
+		twin := wire.Exists(lc.dir+"/"+q[i].name, nil)
+		if err := d.do(ctx, lc.session, twin); err != nil {
 			return nil, 0, err
 		}
-		if ahead := twin.Err == nil && twin.Stat.Czxid < st.czxid; ahead != (i < own) {
+		if ahead := twin.Err == nil && twin.Stat.Czxid < lc.czxid; ahead != (i < own) {
 			q[i], q[own] = q[own], q[i]
 			own, i = i, min(i, own)
 		}
@@ -101,41 +101,43 @@ func (d *Driver) order(ctx context.Context, st *stake, list *wire.Call, proven b
 
 // wait watches what must go before the claim, and its own node, and completes its place. It returns a new list if some
 // of that went meanwhile.
-func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *driver.Place, proven bool) (*wire.Call, error) {
+func (d *Driver) wait(
+	ctx context.Context, lc *localClaim, q queue, own int, p *driver.Place, proven bool,
+) (*wire.Call, error) {
 	guards := q.guards(own)
 	d.mu.Lock()
-	if st.bell == nil || st.bell.silent() {
-		st.unwatch() // the others would ring the old one
-		st.bell = newBell()
+	if lc.signal == nil || lc.signal.isRaised() {
+		lc.unwatch() // the others would raise the old one
+		lc.signal = newSignal()
 	}
-	ring := st.bell.ring
+	raise := lc.signal.raise
 	var calls []*wire.Call
 	inspect := (*wire.Call)(nil)
-	if !st.own.Stands() {
-		inspect = d.inspect(st)
+	if !lc.own.Stands() {
+		inspect = d.inspect(lc)
 		calls = append(calls, inspect)
 	}
 	kept, added := map[string]*wire.Watch{}, map[string]*wire.Call{}
 	for _, g := range guards {
-		if w := st.guards[g.name]; w.Stands() {
+		if w := lc.guards[g.name]; w.Stands() {
 			kept[g.name] = w
-			delete(st.guards, g.name)
+			delete(lc.guards, g.name)
 			continue
 		}
-		added[g.name] = wire.Get(st.dir+"/"+g.name, wire.NewWatch(ring))
+		added[g.name] = wire.Get(lc.dir+"/"+g.name, wire.NewWatch(raise))
 		calls = append(calls, added[g.name])
 	}
-	for _, w := range st.guards {
+	for _, w := range lc.guards {
 		w.Drop()
 	}
-	st.guards = kept
+	lc.guards = kept
 	d.mu.Unlock()
 	head := added[q[0].name]
-	if head == nil && st.head != nil && st.head.Target() == st.dir+"/"+q[0].name {
-		head = st.head
+	if head == nil && lc.head != nil && lc.head.Target() == lc.dir+"/"+q[0].name {
+		head = lc.head
 	}
 	if head == nil {
-		head = wire.Get(st.dir+"/"+q[0].name, nil)
+		head = wire.Get(lc.dir+"/"+q[0].name, nil)
 		calls = append(calls, head)
 	}
 	drop := func() {
@@ -146,31 +148,31 @@ func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *drive
 	if proven {
 		calls = d.proven(calls...) // the session may have moved to another server since the list was read
 	}
-	if err := d.do(ctx, st.session, calls...); err != nil {
+	if err := d.do(ctx, lc.session, calls...); err != nil {
 		drop()
 		return nil, err
 	}
 	if inspect != nil {
-		if err := d.present(st, inspect, proven); err != nil {
+		if err := d.present(lc, inspect, proven); err != nil {
 			drop()
 			return nil, err
 		}
 	}
 	d.mu.Lock()
 	went := head.Err != nil
-	if st.head = head; went {
-		st.head = nil
+	if lc.head = head; went {
+		lc.head = nil
 	}
 	for name, c := range added {
 		if c.Err != nil {
 			went = true // or may not be read, which a new list tells from that
 			continue
 		}
-		if st.guards == nil {
+		if lc.guards == nil {
 			c.Unwatch() // it was told to go meanwhile
 			continue
 		}
-		st.guards[name] = c.Watch()
+		lc.guards[name] = c.Watch()
 	}
 	d.mu.Unlock()
 	if !went {
@@ -182,24 +184,24 @@ func (d *Driver) wait(ctx context.Context, st *stake, q queue, own int, p *drive
 			return nil, d.refused(c.Target(), c.Err)
 		}
 	}
-	list := wire.List(st.dir, nil)
+	list := wire.List(lc.dir, nil)
 	calls = []*wire.Call{list}
 	if proven {
 		calls = d.proven(list)
 	}
-	return list, d.do(ctx, st.session, calls...)
+	return list, d.do(ctx, lc.session, calls...)
 }
 
 // withdraw takes a claim out that was not let in.
-func (d *Driver) withdraw(ctx context.Context, st *stake) error {
+func (d *Driver) withdraw(ctx context.Context, lc *localClaim) error {
 	d.mu.Lock()
-	st.end()
-	st.tryAt = wire.Now() + mindAgain
-	d.look(st.tryAt)
+	lc.end()
+	lc.tryAt = wire.Now() + tendAgain
+	d.look(lc.tryAt)
 	d.mu.Unlock()
-	_, err := d.remove(ctx, st)
+	_, err := d.remove(ctx, lc)
 	if err == nil {
-		d.drop(st)
+		d.drop(lc)
 	}
 	return driver.Afterwards(err) // it has entered, and will be removed
 }
@@ -212,22 +214,22 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return driver.Place{}, d.await(ctx, d.waitsBy(c.ID))
 }
 
-// await waits for the watches of one stake.
+// await waits for the watches of one local claim.
 func (d *Driver) await(ctx context.Context, id string) error {
 	d.mu.Lock()
-	var b *bell
-	if st := d.stakes[id]; st != nil {
-		b = st.bell
+	var b *signal
+	if lc := d.localClaims[id]; lc != nil {
+		b = lc.signal
 	}
 	d.mu.Unlock()
 	if b == nil {
 		return driver.Ended(ctx, true)
 	}
 	select {
-	case <-b.rung:
+	case <-b.raised:
 		d.mu.Lock()
-		if st := d.stakes[id]; st != nil && st.bell == b {
-			st.bell = nil
+		if lc := d.localClaims[id]; lc != nil && lc.signal == b {
+			lc.signal = nil
 		}
 		d.mu.Unlock()
 		return nil

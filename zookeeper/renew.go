@@ -24,16 +24,16 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 	shares := map[*wire.Session][]int{}
 	d.mu.Lock()
 	for i, c := range cs {
-		switch st := d.stakes[c.ID]; {
+		switch lc := d.localClaims[c.ID]; {
 		case d.ctx.Err() != nil:
 			answers[i].Err = driver.ErrClosed
-		case st == nil:
+		case lc == nil:
 			answers[i].Err = driver.ErrGone
 		default:
-			if answers[i].Err = d.verdict(st); answers[i].Err == nil {
-				shares[st.session] = append(shares[st.session], i)
-			} else if st.state == claimOver {
-				d.forget(st)
+			if answers[i].Err = d.verdict(lc); answers[i].Err == nil {
+				shares[lc.session] = append(shares[lc.session], i)
+			} else if lc.state == claimOver {
+				d.forget(lc)
 			}
 		}
 	}
@@ -53,28 +53,28 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 // renew renews claims of one session.
 func (d *Driver) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
-	stakes := make([]*stake, len(cs)) // that have no answer yet
+	localClaims := make([]*localClaim, len(cs)) // that have no answer yet
 	left := 0
 	for i, c := range cs {
-		st := d.stakeOf(c.ID)
-		if st == nil {
+		lc := d.localClaimOf(c.ID)
+		if lc == nil {
 			answers[i].Err = driver.ErrGone
 			continue
 		}
-		stands, err := d.settle(ctx, st)
+		stands, err := d.settle(ctx, lc)
 		switch {
 		case err != nil:
 			answers[i].Err = err
 		case !stands:
-			d.drop(st)
+			d.drop(lc)
 			answers[i].Err = driver.ErrGone
 		default:
-			stakes[i] = st
+			localClaims[i] = lc
 			left++
 		}
 	}
 	for left > 0 { // mostly once; a node that changes meanwhile is looked at again
-		left = d.renewOnce(ctx, s, cs, stakes, answers)
+		left = d.renewOnce(ctx, s, cs, localClaims, answers)
 	}
 	return answers
 }
@@ -82,14 +82,14 @@ func (d *Driver) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim)
 // renewOnce answers those claims whose watches stand all the while, or whose nodes are looked at since they do not. It
 // returns how many are left.
 func (d *Driver) renewOnce(
-	ctx context.Context, s *wire.Session, cs []*driver.Claim, stakes []*stake, answers []driver.Renewal,
+	ctx context.Context, s *wire.Session, cs []*driver.Claim, localClaims []*localClaim, answers []driver.Renewal,
 ) (left int) {
 	calls := d.proven()
 	looks := make([]*wire.Call, len(cs))
 	d.mu.Lock()
-	for i, st := range stakes {
-		if st != nil && !st.own.Stands() {
-			looks[i] = d.inspect(st)
+	for i, lc := range localClaims {
+		if lc != nil && !lc.own.Stands() {
+			looks[i] = d.inspect(lc)
 			calls = append(calls, looks[i])
 		}
 	}
@@ -97,43 +97,43 @@ func (d *Driver) renewOnce(
 	err := d.do(ctx, s, calls...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i, st := range stakes {
+	for i, lc := range localClaims {
 		switch {
-		case st == nil:
+		case lc == nil:
 			continue
 		case err != nil:
 			answers[i].Err = err
 			if errors.Is(err, driver.ErrSession) {
-				d.forget(st)
+				d.forget(lc)
 			}
-		case looks[i] == nil && !st.own.Stands() && st.stands():
+		case looks[i] == nil && !lc.own.Stands() && lc.stands():
 			left++
 			continue
 		default:
-			answers[i] = d.renewed(st, cs[i], looks[i])
+			answers[i] = d.renewed(lc, cs[i], looks[i])
 		}
-		stakes[i] = nil
+		localClaims[i] = nil
 	}
 	return left
 }
 
 // renewed takes the answer for one claim. The caller holds mu.
-func (d *Driver) renewed(st *stake, c *driver.Claim, look *wire.Call) driver.Renewal {
+func (d *Driver) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) driver.Renewal {
 	if look != nil {
-		_ = d.inspected(st, look, true) // the verdict has it
+		_ = d.inspected(lc, look, true) // the verdict has it
 	}
-	if gone := d.verdict(st); gone != nil {
-		if st.state == claimOver {
-			d.forget(st)
+	if gone := d.verdict(lc); gone != nil {
+		if lc.state == claimOver {
+			d.forget(lc)
 		}
 		return driver.Renewal{Err: gone}
 	}
 	lease := c.Wait
-	if st.state == claimHolding {
+	if lc.state == claimHolding {
 		lease = c.TTL
 	}
-	d.prolong(st, lease)
-	return driver.Renewal{TTL: st.trusted()}
+	d.prolong(lc, lease)
+	return driver.Renewal{TTL: lc.trusted()}
 }
 
 // Leave removes the claim's node. One of another client is found by its name.
@@ -147,54 +147,54 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	if d.layout == semaphoreLayout {
 		return d.leaveParted(ctx, l)
 	}
-	if st := d.stakeOf(l.Claim.ID); st != nil {
-		return d.leave(ctx, l, st)
+	if lc := d.localClaimOf(l.Claim.ID); lc != nil {
+		return d.leave(ctx, l, lc)
 	}
 	return asking(d.leaveOther(ctx, l))
 }
 
 // leave removes the node of a claim of this driver.
-func (d *Driver) leave(ctx context.Context, l *driver.Departure, st *stake) error {
+func (d *Driver) leave(ctx context.Context, l *driver.Departure, lc *localClaim) error {
 	d.mu.Lock()
-	gone, again := d.verdict(st), st.state == claimLeaving
-	if st.state == claimOver {
-		d.forget(st)
+	gone, again := d.verdict(lc), lc.state == claimLeaving
+	if lc.state == claimOver {
+		d.forget(lc)
 	}
 	d.mu.Unlock()
 	if gone != nil && !again {
 		return gone
 	}
-	stands, err := d.settle(ctx, st)
+	stands, err := d.settle(ctx, lc)
 	if err == nil && stands && l.Keep > 0 && !again {
-		kept, err := d.leaveKept(ctx, st.session, st.dir, st.name, l.Keep)
+		kept, err := d.leaveKept(ctx, lc.session, lc.dir, lc.name, l.Keep)
 		if err == nil && kept {
 			d.mu.Lock()
-			d.keep(st, l.Keep)
+			d.keep(lc, l.Keep)
 			d.mu.Unlock()
 		}
 		if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-			d.drop(st)
+			d.drop(lc)
 		}
 		if err != nil || kept {
 			return err
 		}
 	}
 	d.mu.Lock()
-	if !st.become(claimLeaving, driver.ErrGone) { // it is over, or another client has it leave, and keeps it
+	if !lc.become(claimLeaving, driver.ErrGone) { // it is over, or another client has it leave, and keeps it
 		defer d.mu.Unlock()
-		return st.gone
+		return lc.gone
 	}
-	st.tryAt = wire.Now() + mindAgain // unless we are quicker
-	d.look(st.tryAt)
+	lc.tryAt = wire.Now() + tendAgain // unless we are quicker
+	d.look(lc.tryAt)
 	d.mu.Unlock()
-	was, err := d.remove(ctx, st)
+	was, err := d.remove(ctx, lc)
 	if errors.Is(err, errKept) {
 		return driver.ErrGone
 	}
 	if err != nil {
-		return driver.Unknown(err) // the minder goes on to remove it
+		return driver.Unknown(err) // the janitor goes on to remove it
 	}
-	d.drop(st)
+	d.drop(lc)
 	if !was && !again {
 		return driver.ErrGone
 	}

@@ -44,7 +44,7 @@ func (d *Driver) reclaimPermits(ctx context.Context, dir string, c *driver.Claim
 		if err != nil {
 			return err
 		}
-		_, err = d.survey(ctx, s, dir+leasesDir, &driver.Claim{
+		_, err = d.precheck(ctx, s, dir+leasesDir, &driver.Claim{
 			Client: c.Client, Owner: c.Owner, Reclaim: true, Weight: c.Weight, Capacity: c.Capacity,
 		})
 		if !errors.Is(err, driver.ErrSession) {
@@ -216,8 +216,8 @@ func (d *Driver) tryFailed(ctx context.Context, p *parted) (driver.Place, error)
 // have permits that came before.
 func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int, error) {
 	d.mu.Lock()
-	entrance := d.stakes[p.entrance(c).ID]
-	permit := d.stakes[p.permit(c, 0).ID]
+	entrance := d.localClaims[p.entrance(c).ID]
+	permit := d.localClaims[p.permit(c, 0).ID]
 	held := p.phase == partsHolding
 	d.mu.Unlock()
 	if permit == nil || !held && (entrance == nil || entrance.session != permit.session) {
@@ -243,8 +243,8 @@ func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, part := range p.parts(c) {
-		if st := d.stakes[part.ID]; st != nil && st.stands() {
-			d.prolong(st, c.TTL)
+		if lc := d.localClaims[part.ID]; lc != nil && lc.stands() {
+			d.prolong(lc, c.TTL)
 		}
 	}
 	l, _ := newLine(nil, leases.Children)

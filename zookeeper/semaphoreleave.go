@@ -91,11 +91,11 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Departure) error {
 	var failed error
 	left := false
 	for _, part := range parts {
-		st := d.stakeOf(part.ID)
-		if st == nil {
+		lc := d.localClaimOf(part.ID)
+		if lc == nil {
 			continue
 		}
-		err := d.leave(ctx, &driver.Departure{Claim: part, Keep: keep}, st)
+		err := d.leave(ctx, &driver.Departure{Claim: part, Keep: keep}, lc)
 		switch {
 		case err == nil:
 			left = true
@@ -157,7 +157,7 @@ func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, t
 	if err != nil {
 		return driver.Standing{}, err
 	}
-	i := slices.IndexFunc(standings, func(st driver.Standing) bool { return ticket == 0 || st.Ticket == ticket })
+	i := slices.IndexFunc(standings, func(seen driver.Standing) bool { return ticket == 0 || seen.Ticket == ticket })
 	if i < 0 {
 		return driver.Standing{}, driver.ErrGone
 	}

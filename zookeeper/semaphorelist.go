@@ -76,14 +76,14 @@ func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line
 // standing is a claim as an observer sees it, from what its first node holds.
 func (b *bundle) standing(get *wire.Call, holds bool) driver.Standing {
 	held := readData(get.Data)
-	st := driver.Standing{
+	seen := driver.Standing{
 		Ticket: get.Stat.Czxid, Weight: b.weight, Holds: holds, Left: held.Kept > 0, Record: held.Record,
 		Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
 	}
 	if held.Ticket != 0 {
-		st.Ticket = held.Ticket
+		seen.Ticket = held.Ticket
 	}
-	return st
+	return seen
 }
 
 // placeIn is the place behind others in a line.

@@ -34,38 +34,38 @@ var moves = map[state][]state{
 // become moves the claim, and reports whether it is in that state then. A way that is not drawn is not gone: who came
 // first has decided, such as another client that keeps a claim which is about to leave here. Why counts for a claim that is
 // no longer wanted: [driver.ErrSession], or else [driver.ErrGone]. The caller holds mu.
-func (st *stake) become(next state, why error) bool {
-	if !slices.Contains(moves[st.state], next) {
-		return st.state == next
+func (lc *localClaim) become(next state, why error) bool {
+	if !slices.Contains(moves[lc.state], next) {
+		return lc.state == next
 	}
-	st.state = next
-	if st.stands() {
+	lc.state = next
+	if lc.stands() {
 		return true
 	}
-	if st.gone == nil {
-		st.gone = why
+	if lc.gone == nil {
+		lc.gone = why
 	}
-	st.own.Drop()
-	st.unwatch()
+	lc.own.Drop()
+	lc.unwatch()
 	return true
 }
 
 // stands reports whether the claim is wanted, and in the store as far as is known.
-func (st *stake) stands() bool { return st.state <= claimHolding }
+func (lc *localClaim) stands() bool { return lc.state <= claimHolding }
 
 // mustGo reports whether the claim's node may still be there, and is to be removed.
-func (st *stake) mustGo() bool {
-	return st.state == claimSpent || st.state == claimEnding || st.state == claimLeaving
+func (lc *localClaim) mustGo() bool {
+	return lc.state == claimSpent || lc.state == claimEnding || lc.state == claimLeaving
 }
 
 // place notes whether the claim holds.
-func (st *stake) place(holds bool) {
+func (lc *localClaim) place(holds bool) {
 	if holds {
-		st.become(claimHolding, nil)
+		lc.become(claimHolding, nil)
 	} else {
-		st.become(claimWaiting, nil)
+		lc.become(claimWaiting, nil)
 	}
 }
 
 // end ends the claim here, whose node must go.
-func (st *stake) end() bool { return st.become(claimEnding, driver.ErrGone) }
+func (lc *localClaim) end() bool { return lc.become(claimEnding, driver.ErrGone) }

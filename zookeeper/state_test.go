@@ -12,24 +12,24 @@ import (
 func TestStates(t *testing.T) {
 	t.Parallel()
 	const last = claimOver
-	var walk func(st stake, seen map[state]bool)
-	walk = func(st stake, seen map[state]bool) {
-		if seen[st.state] {
+	var walk func(lc localClaim, seen map[state]bool)
+	walk = func(lc localClaim, seen map[state]bool) {
+		if seen[lc.state] {
 			return
 		}
-		seen[st.state] = true
-		if st.stands() != (st.gone == nil) {
-			t.Errorf("state %d: stands %v, gone %v", st.state, st.stands(), st.gone)
+		seen[lc.state] = true
+		if lc.stands() != (lc.gone == nil) {
+			t.Errorf("state %d: stands %v, gone %v", lc.state, lc.stands(), lc.gone)
 		}
 		for next := claimAsking; next <= last; next++ {
-			now := st
+			now := lc
 			moved := now.become(next, driver.ErrGone)
 			switch {
 			case moved != (now.state == next):
-				t.Errorf("from %d to %d: it says %v, and is in %d", st.state, next, moved, now.state)
-			case !st.stands() && now.stands():
-				t.Errorf("from %d to %d: a claim that is gone stands again", st.state, next)
-			case st.state == last && now.state != last:
+				t.Errorf("from %d to %d: it says %v, and is in %d", lc.state, next, moved, now.state)
+			case !lc.stands() && now.stands():
+				t.Errorf("from %d to %d: a claim that is gone stands again", lc.state, next)
+			case lc.state == last && now.state != last:
 				t.Errorf("from the end to %d", now.state)
 			}
 			walk(now, seen)
@@ -37,7 +37,7 @@ func TestStates(t *testing.T) {
 	}
 	for from := claimAsking; from <= claimHolding; from++ {
 		seen := map[state]bool{}
-		walk(stake{state: from}, seen)
+		walk(localClaim{state: from}, seen)
 		for s := claimKept; s <= last; s++ {
 			if !seen[s] {
 				t.Errorf("from %d nothing leads to %d", from, s)
@@ -45,15 +45,15 @@ func TestStates(t *testing.T) {
 		}
 	}
 	for s := claimAsking; s <= last; s++ {
-		st := stake{state: s}
-		if st.become(claimOver, driver.ErrSession); st.state != last {
-			t.Errorf("the end of its session leaves a claim in state %d", st.state)
+		lc := localClaim{state: s}
+		if lc.become(claimOver, driver.ErrSession); lc.state != last {
+			t.Errorf("the end of its session leaves a claim in state %d", lc.state)
 		}
 	}
-	st := stake{state: claimHolding}
-	st.end()
-	st.become(claimOver, driver.ErrSession)
-	if errors.Is(st.gone, driver.ErrSession) {
-		t.Errorf("a lease that ran out, and then its session: %v; want what came first", st.gone)
+	lc := localClaim{state: claimHolding}
+	lc.end()
+	lc.become(claimOver, driver.ErrSession)
+	if errors.Is(lc.gone, driver.ErrSession) {
+		t.Errorf("a lease that ran out, and then its session: %v; want what came first", lc.gone)
 	}
 }

@@ -15,7 +15,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		return err
 	}
 	for {
-		b := newBell()
+		b := newSignal()
 		watches, err := d.overlookAll(ctx, dir, b)
 		if errors.Is(err, driver.ErrSession) {
 			continue // the next look begins a new one
@@ -25,7 +25,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		}
 		changed()
 		select {
-		case <-b.rung:
+		case <-b.raised:
 		case <-ctx.Done():
 			err = driver.Ended(ctx, true)
 		case <-d.ctx.Done():
@@ -40,8 +40,8 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 }
 
-// overlookAll has a bell rung when the queue of a name changes, wherever its parts stand.
-func (d *Driver) overlookAll(ctx context.Context, dir string, b *bell) ([]*wire.Call, error) {
+// overlookAll has a signal raised when the queue of a name changes, wherever its parts stand.
+func (d *Driver) overlookAll(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
 	if d.layout != semaphoreLayout {
 		return d.overlook(ctx, dir, b)
 	}
@@ -53,25 +53,25 @@ func (d *Driver) overlookAll(ctx context.Context, dir string, b *bell) ([]*wire.
 	return append(watches, more...), err
 }
 
-// overlook has a bell rung when a queue changes, and returns the calls whose watches do that.
-func (d *Driver) overlook(ctx context.Context, dir string, b *bell) ([]*wire.Call, error) {
+// overlook has a signal raised when a queue changes, and returns the calls whose watches do that.
+func (d *Driver) overlook(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
 	s, err := d.live()
 	if err != nil {
 		return nil, err
 	}
-	list := wire.List(dir, wire.NewWatch(b.ring))
+	list := wire.List(dir, wire.NewWatch(b.raise))
 	watches := []*wire.Call{list}
 	if err := d.do(ctx, s, list); err != nil {
 		return watches, err
 	}
 	if errors.Is(list.Err, wire.NoNode) {
 		// Should it come meanwhile, its first claim is a change all the same.
-		list = wire.Exists(dir, wire.NewWatch(b.ring))
+		list = wire.Exists(dir, wire.NewWatch(b.raise))
 		if err := d.do(ctx, s, list); err != nil {
 			return nil, err
 		}
 		if list.Err == nil {
-			b.ring()
+			b.raise()
 		}
 		return []*wire.Call{list}, nil
 	}
@@ -81,7 +81,7 @@ func (d *Driver) overlook(ctx context.Context, dir string, b *bell) ([]*wire.Cal
 	q, odd := d.layoutOf(dir).newQueue(list.Children)
 	d.strange(dir, odd)
 	for _, n := range q[:q.holding()] {
-		watches = append(watches, wire.Get(dir+"/"+n.name, wire.NewWatch(b.ring)))
+		watches = append(watches, wire.Get(dir+"/"+n.name, wire.NewWatch(b.raise)))
 	}
 	if len(watches) == 1 {
 		return watches, nil
@@ -89,7 +89,7 @@ func (d *Driver) overlook(ctx context.Context, dir string, b *bell) ([]*wire.Cal
 	err = d.do(ctx, s, watches[1:]...)
 	for _, c := range watches[1:] {
 		if c.Err != nil {
-			b.ring()
+			b.raise()
 		}
 	}
 	return watches, err

@@ -68,16 +68,16 @@ type Driver struct {
 	ctx    context.Context // ends when the driver is closed
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
-	kick   chan struct{} // has room for one; has the minder look
+	kick   chan struct{} // has room for one; has the janitor look
 
-	mu      sync.Mutex // guards what follows, and what is in the stakes
-	session *wire.Session
-	stakes  map[string]*stake  // by claim id
-	parted  map[string]*parted // by claim id, in the layout of the semaphore: those whose stakes are parts of a claim
-	told    func(ids ...string)
-	alerts  map[string]bool // ids to be told
-	odd     []string        // paths that are no claims, in a place for claims
-	next    time.Duration   // when the minder looks of itself
+	mu          sync.Mutex // guards what follows, and what is in the local claims
+	session     *wire.Session
+	localClaims map[string]*localClaim // by claim id
+	parted      map[string]*parted     // by claim id, in the layout of the semaphore: those that have parts
+	told        func(ids ...string)
+	alerts      map[string]bool // ids to be told
+	odd         []string        // paths that are no claims, in a place for claims
+	next        time.Duration   // when the janitor looks of itself
 }
 
 var _ interface {
@@ -90,7 +90,7 @@ var _ interface {
 
 func newDriver() *Driver {
 	d := &Driver{
-		stakes: map[string]*stake{}, parted: map[string]*parted{}, alerts: map[string]bool{},
+		localClaims: map[string]*localClaim{}, parted: map[string]*parted{}, alerts: map[string]bool{},
 		kick: make(chan struct{}, 1), next: never,
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -162,7 +162,7 @@ func (d *Driver) open() {
 func (d *Driver) busy() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.stakes) > 0
+	return len(d.localClaims) > 0
 }
 
 // do sends requests on a session and explains what is in the way.
@@ -217,8 +217,8 @@ func (d *Driver) Close() error {
 	s, standing := d.session, false
 	d.session = nil
 	d.cancel()
-	for _, st := range d.stakes {
-		standing = standing || st.stands() || st.state == claimKept
+	for _, lc := range d.localClaims {
+		standing = standing || lc.stands() || lc.state == claimKept
 	}
 	d.mu.Unlock()
 	if s != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/stilelock/stile/zookeeper/internal/wire"
 )
 
-// survey looks before a claim enters that may not have to. It returns the place of one that does not, and removes what
+// precheck looks before a claim enters that may not have to. It returns the place of one that does not, and removes what
 // is to be reclaimed for one that does.
-func (d *Driver) survey(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (*driver.Place, error) {
+func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (*driver.Place, error) {
 	list := wire.List(dir, nil)
 	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (d *Driver) survey(ctx context.Context, s *wire.Session, dir string, c *dri
 	}
 	for _, del := range earlier {
 		if errors.Is(del.Err, wire.BadVersion) {
-			return d.survey(ctx, s, dir, c) // it left just now, and is kept
+			return d.precheck(ctx, s, dir, c) // it left just now, and is kept
 		}
 		if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
 			return nil, d.refused(del.Target(), del.Err)

@@ -18,11 +18,11 @@ const (
 	watchAfter = 50 * time.Millisecond
 
 	// How soon what failed is tried again, and how long a try may take.
-	mindAgain  = 200 * time.Millisecond
-	mindWithin = 5 * time.Second
+	tendAgain  = 200 * time.Millisecond
+	tendWithin = 5 * time.Second
 )
 
-// look has the minder look at the stakes at a time, or a little before. The caller holds mu.
+// look has the janitor look at the local claims at a time, or a little before. The caller holds mu.
 func (d *Driver) look(at time.Duration) {
 	if at < d.next {
 		d.next = at
@@ -45,9 +45,9 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 }
 
 // alert has the engine told that a claim is in danger. The caller holds mu.
-func (d *Driver) alert(st *stake) {
-	if st.stands() || errors.Is(st.gone, driver.ErrSession) {
-		d.alerts[st.claim.ID] = true
+func (d *Driver) alert(lc *localClaim) {
+	if lc.stands() || errors.Is(lc.gone, driver.ErrSession) {
+		d.alerts[lc.claim.ID] = true
 		d.wake()
 	}
 }
@@ -57,20 +57,20 @@ func (d *Driver) hurt(s *wire.Session) {
 	over := s.Err() != nil
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, st := range d.stakes {
-		if st.session != s {
+	for _, lc := range d.localClaims {
+		if lc.session != s {
 			continue
 		}
 		if over {
-			st.become(claimOver, driver.ErrSession)
+			lc.become(claimOver, driver.ErrSession)
 		}
-		d.alert(st)
+		d.alert(lc)
 	}
 }
 
-// mind sees to the stakes until the driver is closed: it ends leases, removes nodes that must go, watches the nodes of
+// tend sees to the local claims until the driver is closed: it ends leases, removes nodes that must go, watches the nodes of
 // claims, and tells which are in danger.
-func (d *Driver) mind() {
+func (d *Driver) tend() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -98,32 +98,32 @@ func (d *Driver) mind() {
 func (d *Driver) attend() {
 	now := wire.Now()
 	d.next = never
-	watch := map[*wire.Session][]*stake{}
-	for _, st := range d.stakes {
+	watch := map[*wire.Session][]*localClaim{}
+	for _, lc := range d.localClaims {
 		switch {
 		case d.ctx.Err() != nil:
-		case st.state == claimKept && now >= st.ends:
-			st.become(claimSpent, driver.ErrGone)
-		case d.verdict(st) != nil && st.state == claimOver && now >= st.ends:
-			d.forget(st) // nobody asked
+		case lc.state == claimKept && now >= lc.ends:
+			lc.become(claimSpent, driver.ErrGone)
+		case d.verdict(lc) != nil && lc.state == claimOver && now >= lc.ends:
+			d.forget(lc) // nobody asked
 		}
-		if st.session.Err() != nil {
-			st.become(claimOver, driver.ErrSession)
+		if lc.session.Err() != nil {
+			lc.become(claimOver, driver.ErrSession)
 		}
 		switch {
-		case st.minding:
-		case st.mustGo() && now >= st.tryAt:
-			st.minding = true
-			d.tasks.Go(func() { d.sweep(st) })
-		case st.mustGo():
-			d.next = min(d.next, st.tryAt)
-		case st.stands() && !st.own.Stands() && st.name != "" && now >= st.watchAt:
-			st.minding = true
-			watch[st.session] = append(watch[st.session], st)
-		case st.stands() && !st.own.Stands() && st.name != "":
-			d.next = min(d.next, st.watchAt, st.ends)
+		case lc.tended:
+		case lc.mustGo() && now >= lc.tryAt:
+			lc.tended = true
+			d.tasks.Go(func() { d.sweep(lc) })
+		case lc.mustGo():
+			d.next = min(d.next, lc.tryAt)
+		case lc.stands() && !lc.own.Stands() && lc.name != "" && now >= lc.watchAt:
+			lc.tended = true
+			watch[lc.session] = append(watch[lc.session], lc)
+		case lc.stands() && !lc.own.Stands() && lc.name != "":
+			d.next = min(d.next, lc.watchAt, lc.ends)
 		default:
-			d.next = min(d.next, max(st.ends, now+time.Millisecond))
+			d.next = min(d.next, max(lc.ends, now+time.Millisecond))
 		}
 	}
 	for s, list := range watch {
@@ -132,93 +132,93 @@ func (d *Driver) attend() {
 }
 
 // sweep removes the node of a claim that is over.
-func (d *Driver) sweep(st *stake) {
-	ctx, cancel := context.WithTimeout(d.ctx, mindWithin)
+func (d *Driver) sweep(lc *localClaim) {
+	ctx, cancel := context.WithTimeout(d.ctx, tendWithin)
 	defer cancel()
-	_, err := d.remove(ctx, st)
+	_, err := d.remove(ctx, lc)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st.minding = false
+	lc.tended = false
 	if err == nil || errors.Is(err, driver.ErrSession) {
-		d.forget(st)
+		d.forget(lc)
 		return
 	}
-	st.tryAt = wire.Now() + mindAgain
-	d.look(st.tryAt)
+	lc.tryAt = wire.Now() + tendAgain
+	d.look(lc.tryAt)
 }
 
 // guard sets watches on the nodes of claims.
-func (d *Driver) guard(s *wire.Session, list []*stake) {
-	ctx, cancel := context.WithTimeout(d.ctx, mindWithin)
+func (d *Driver) guard(s *wire.Session, list []*localClaim) {
+	ctx, cancel := context.WithTimeout(d.ctx, tendWithin)
 	defer cancel()
 	calls := make([]*wire.Call, len(list))
-	for i, st := range list {
-		calls[i] = d.inspect(st)
+	for i, lc := range list {
+		calls[i] = d.inspect(lc)
 	}
 	err := d.do(ctx, s, calls...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i, st := range list {
-		st.minding = false
-		st.watchAt = wire.Now() + mindAgain
-		if err == nil && d.inspected(st, calls[i], false) != nil { // the renewal proves it, or not
-			d.alerts[st.claim.ID] = true
+	for i, lc := range list {
+		lc.tended = false
+		lc.watchAt = wire.Now() + tendAgain
+		if err == nil && d.inspected(lc, calls[i], false) != nil { // the renewal proves it, or not
+			d.alerts[lc.claim.ID] = true
 			d.wake()
 		}
 	}
-	d.look(wire.Now() + mindAgain)
+	d.look(wire.Now() + tendAgain)
 }
 
 // inspect returns a call that reads a claim's node, and watches it from then on.
-func (d *Driver) inspect(st *stake) *wire.Call {
+func (d *Driver) inspect(lc *localClaim) *wire.Call {
 	w := wire.NewWatch(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if !st.stands() {
+		if !lc.stands() {
 			return
 		}
-		if st.bell != nil {
-			st.bell.ring()
+		if lc.signal != nil {
+			lc.signal.raise()
 		}
-		st.watchAt = 0
+		lc.watchAt = 0
 		d.look(0)
-		d.alert(st)
+		d.alert(lc)
 	})
-	return wire.Get(st.path(), w)
+	return wire.Get(lc.path(), w)
 }
 
 // inspected takes the answer to inspect, and returns why the claim is over. If the answer is not proven, that the node is
 // not there is no verdict, but [errUnproven]. The caller holds mu.
-func (d *Driver) inspected(st *stake, c *wire.Call, proven bool) error {
+func (d *Driver) inspected(lc *localClaim, c *wire.Call, proven bool) error {
 	switch {
-	case !st.stands():
+	case !lc.stands():
 		c.Unwatch()
-		return st.gone
+		return lc.gone
 	case c.Err != nil && !errors.Is(c.Err, wire.NoNode):
 		c.Unwatch()
 		return nil // no permission to read it, which says nothing about the claim
-	case c.Err != nil || c.Stat.Czxid != st.czxid || c.Stat.Owner != st.session.ID():
+	case c.Err != nil || c.Stat.Czxid != lc.czxid || c.Stat.Owner != lc.session.ID():
 		c.Unwatch()
 		if !proven {
 			return errUnproven
 		}
-		st.become(claimOver, driver.ErrGone)
-		return st.gone
+		lc.become(claimOver, driver.ErrGone)
+		return lc.gone
 	}
 	if length := readData(c.Data).Kept; length > 0 {
 		c.Unwatch()
-		d.keep(st, length)
-		return st.gone
+		d.keep(lc, length)
+		return lc.gone
 	}
-	st.own.Drop()
-	st.own = c.Watch()
+	lc.own.Drop()
+	lc.own = c.Watch()
 	return nil
 }
 
 // keep notes that a claim has left, and that its node is to stay a while. The caller holds mu.
-func (d *Driver) keep(st *stake, length time.Duration) {
-	if st.become(claimKept, driver.ErrGone) {
-		st.ends = wire.Now() + length
-		d.look(st.ends)
+func (d *Driver) keep(lc *localClaim, length time.Duration) {
+	if lc.become(claimKept, driver.ErrGone) {
+		lc.ends = wire.Now() + length
+		d.look(lc.ends)
 	}
 }
