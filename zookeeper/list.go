@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/zookeeper/internal/wire"
@@ -188,4 +189,27 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.Breakage
 		return standing, d.refused(dir, del.Err)
 	}
 	return driver.Standing{}, driver.ErrGone
+}
+
+// read reads the nodes of claims.
+func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue) ([]*wire.Call, error) {
+	gets := make([]*wire.Call, len(q))
+	for i, n := range q {
+		gets[i] = wire.Get(dir+"/"+n.name, nil)
+	}
+	return gets, d.do(ctx, s, gets...)
+}
+
+// standings are the first claims of a queue as observers see them, from what their nodes hold.
+func (q queue) standings(gets []*wire.Call) []driver.Standing {
+	list := make([]driver.Standing, len(gets))
+	holding := q.holding()
+	for i, get := range gets {
+		held := readData(get.Data)
+		list[i] = driver.Standing{
+			Ticket: get.Stat.Czxid, Weight: q[i].weight, Holds: i < holding, Left: held.Kept > 0, Record: held.Record,
+			Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
+		}
+	}
+	return list
 }

@@ -1,0 +1,100 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// fresh has a claim enter that is not in the store.
+func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (driver.Place, error) {
+	if c.Try || c.Reclaim && c.Owner != "" {
+		p, err := d.precheck(ctx, s, dir, c)
+		if err != nil || p != nil {
+			return *orZero(p), err
+		}
+	}
+	record := d.newData(c)
+	lc := &localClaim{claim: *c, dir: dir, session: s}
+	parents := []*wire.Call(nil)
+	for range attempts {
+		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
+		list := wire.List(dir, nil)
+		d.mu.Lock()
+		if d.ctx.Err() != nil {
+			d.mu.Unlock()
+			return driver.Place{}, driver.ErrClosed
+		}
+		lc.create = create
+		d.localClaims[c.ID] = lc
+		d.prolong(lc, c.TTL)
+		d.mu.Unlock()
+		err := s.Do(ctx, append(parents, create, list)...)
+		_, unsent := errors.AsType[*wire.Unsent](err)
+		if unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused) {
+			d.drop(lc)
+		}
+		switch {
+		case err != nil:
+			return driver.Place{}, d.explain(ctx, err)
+		case errors.Is(create.Err, wire.NoNode) && parents == nil:
+			parents = d.parents(dir)
+			continue
+		case create.Err != nil:
+			d.drop(lc)
+			for _, p := range parents {
+				if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && errors.Is(create.Err, wire.NoNode) {
+					return driver.Place{}, d.missing(p)
+				}
+			}
+			return driver.Place{}, d.refused(dir, create.Err)
+		}
+		d.mu.Lock()
+		lc.made(create)
+		d.mu.Unlock()
+		p, err := d.judge(ctx, c, lc, list, true, false)
+		if errors.Is(err, errUnproven) {
+			p, err = d.stands(ctx, c, lc, true)
+		}
+		switch driver.OutcomeOf(err) {
+		case driver.OutcomeUnsent:
+			err = driver.Unknown(err) // what was not sent came after the request that has let it in
+		case driver.OutcomeRefused: // which says that nothing was done
+			d.mu.Lock()
+			if d.localClaims[c.ID] == lc && lc.end() {
+				d.look(0)
+			}
+			d.mu.Unlock()
+		}
+		return p, err
+	}
+	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
+}
+
+func orZero(p *driver.Place) *driver.Place {
+	if p == nil {
+		return &driver.Place{}
+	}
+	return p
+}
+
+// parents returns calls that make what is above a claim's node, but not the chroot. What is there already refuses them.
+func (d *Driver) parents(dir string) []*wire.Call {
+	var calls []*wire.Call
+	for i := len(d.chroot) + 1; i <= len(dir); i++ {
+		if i == len(dir) || dir[i] == '/' {
+			calls = append(calls, wire.CreateContainer(dir[:i], d.acl))
+		}
+	}
+	return calls
+}
+
+// missing explains why a parent could not be made.
+func (d *Driver) missing(parent *wire.Call) error {
+	if errors.Is(parent.Err, wire.NoNode) {
+		return d.noChroot()
+	}
+	return d.refused(parent.Target(), parent.Err)
+}

@@ -1,0 +1,41 @@
+package zookeeper
+
+import (
+	"context"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Await waits for the watches that Enter set.
+func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if d.ctx.Err() != nil {
+		return driver.Place{}, driver.ErrClosed
+	}
+	return driver.Place{}, d.await(ctx, d.waitsBy(c.ID))
+}
+
+// await waits for the watches of one local claim.
+func (d *Driver) await(ctx context.Context, id string) error {
+	d.mu.Lock()
+	var b *signal
+	if lc := d.localClaims[id]; lc != nil {
+		b = lc.signal
+	}
+	d.mu.Unlock()
+	if b == nil {
+		return driver.Ended(ctx, true)
+	}
+	select {
+	case <-b.raised:
+		d.mu.Lock()
+		if lc := d.localClaims[id]; lc != nil && lc.signal == b {
+			lc.signal = nil
+		}
+		d.mu.Unlock()
+		return nil
+	case <-ctx.Done():
+		return driver.Ended(ctx, true)
+	case <-d.ctx.Done():
+		return driver.ErrClosed
+	}
+}
