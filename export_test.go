@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/claims"
 	"github.com/stilelock/stile/internal/engine"
 )
 
@@ -15,7 +16,9 @@ func NewAsleep(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 // Inner are the reasons and kinds as the keeper of claims has them, in the order of ours.
 var (
 	InnerReasons = []engine.Reason{engine.Expired, engine.Removed, engine.Suspended, engine.HeldLong, engine.Shutdown, engine.SessionOver}
-	InnerKinds   = []engine.Kind{engine.Acquired, engine.Waiting, engine.Renewed, engine.Jeopardized, engine.Ended, engine.Released}
+	InnerKinds   = []engine.Kind{
+		engine.Acquired, engine.Waiting, engine.Renewed, engine.Jeopardized, engine.Ended, engine.Released, claims.Asked,
+	}
 )
 
 // Turns is how many tokens a ticket is good for.

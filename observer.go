@@ -17,7 +17,7 @@ type Observer func(Event)
 type Event struct {
 	Kind   Kind
 	Name   string
-	Token  int64         // of the grant; of EventWaiting and EventRenewed the first that the claim can give out
+	Token  int64         // of the grant; of EventWaiting, EventRenewed and EventAsked the first that the claim can give out
 	Waited time.Duration // EventAcquired: since the call
 	Local  bool          // EventAcquired: handed on inside this process
 	Margin time.Duration // EventRenewed: how much of the lease was left; a small one is a near miss
@@ -40,11 +40,12 @@ const (
 	EventLost                     // a lease ended before it was released
 	EventReleased                 // a lease was released
 	EventLeaked                   // a lease that nobody can release any more is still held, and renewed
+	EventAsked                    // somebody asks for the lock, as Curator's revocation does; the lease goes on until it is released
 )
 
 // String names the kind in a word.
 func (k Kind) String() string {
-	names := [...]string{"nothing", "acquired", "waiting", "renewed", "jeopardy", "lost", "released", "leaked"}
+	names := [...]string{"nothing", "acquired", "waiting", "renewed", "jeopardy", "lost", "released", "leaked", "asked"}
 	if k < 0 || int(k) >= len(names) {
 		return "unknown"
 	}
@@ -68,8 +69,7 @@ func (o Observer) inner() func(claims.Event) {
 func LogTo(log *slog.Logger) Observer {
 	return func(e Event) {
 		level := slog.LevelDebug
-		switch e.Kind {
-		case EventJeopardy, EventLost, EventLeaked:
+		if e.Kind == EventJeopardy || e.Kind == EventLost || e.Kind == EventLeaked {
 			level = slog.LevelWarn
 		}
 		if !log.Enabled(context.Background(), level) {

@@ -69,7 +69,10 @@ func TestKindsAndReasonsAgreeWithTheInnerOnes(t *testing.T) {
 			t.Errorf("reason %d: %v", i, r)
 		}
 	}
-	for i, k := range []stile.Kind{stile.EventAcquired, stile.EventWaiting, stile.EventRenewed, stile.EventJeopardy, stile.EventLost, stile.EventReleased} {
+	for i, k := range []stile.Kind{
+		stile.EventAcquired, stile.EventWaiting, stile.EventRenewed, stile.EventJeopardy, stile.EventLost, stile.EventReleased,
+		stile.EventAsked,
+	} {
 		if stile.Kind(stile.InnerKinds[i]) != k {
 			t.Errorf("kind %d: %v", i, k)
 		}

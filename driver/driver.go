@@ -93,8 +93,9 @@ type Departure struct {
 
 // A Renewal is what became of one claim's lease.
 type Renewal struct {
-	TTL time.Duration // lease that the store confirmed, from some moment after the request was sent
-	Err error
+	TTL   time.Duration // lease that the store confirmed, from some moment after the request was sent
+	Err   error
+	Asked bool // somebody asks the holder for the lock; told once each time, and the holder's to decide
 }
 
 // A Standing is one claim as an observer sees it.

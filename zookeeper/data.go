@@ -22,6 +22,9 @@ type data struct {
 
 const dataVersion = 1
 
+// revokeWord is what Curator's revocation replaces the data of a holder's node with.
+const revokeWord = "__REVOKE__"
+
 func newData(c *driver.Claim) data {
 	d := data{Stile: dataVersion, Client: c.Client, Owner: c.Owner, Record: c.Record}
 	if !utf8.ValidString(c.Record) {

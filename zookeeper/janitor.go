@@ -161,7 +161,7 @@ func (d *Driver) guard(s *wire.Session, list []*localClaim) {
 	for i, lc := range list {
 		lc.tended = false
 		lc.watchAt = wire.Now() + tendAgain
-		if err == nil && d.inspected(lc, calls[i], false) != nil { // the renewal proves it, or not
+		if err == nil && (d.inspected(lc, calls[i], false) != nil || lc.asked) { // the renewal proves it, or not, and tells
 			d.alerts[lc.claim.ID] = true
 			d.wake()
 		}
@@ -210,6 +210,10 @@ func (d *Driver) inspected(lc *localClaim, c *wire.Call, proven bool) error {
 		d.keep(lc, length)
 		return lc.gone
 	}
+	if c.Data == revokeWord && c.Stat.Version != lc.data {
+		lc.asked = true
+	}
+	lc.data = c.Stat.Version
 	lc.own.Drop()
 	lc.own = c.Watch()
 	return nil

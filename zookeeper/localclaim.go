@@ -36,6 +36,7 @@ type localClaim struct {
 	head    *wire.Call    // read the claim at the head; nil while not known
 	tryAt   time.Duration // when the node is to be removed again
 	tended  bool          // a task of the janitor's is at it
+	asked   bool          // somebody has asked for the lock since the last renewal
 }
 
 func (lc *localClaim) path() string { return lc.dir + "/" + lc.name }

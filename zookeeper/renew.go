@@ -128,12 +128,13 @@ func (d *Driver) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) drive
 		}
 		return driver.Renewal{Err: gone}
 	}
-	lease := c.Wait
+	lease, asked := c.Wait, false
 	if lc.state == claimHolding {
 		lease = c.TTL
+		asked, lc.asked = lc.asked, false
 	}
 	d.prolong(lc, lease)
-	return driver.Renewal{TTL: lc.trusted()}
+	return driver.Renewal{TTL: lc.trusted(), Asked: asked}
 }
 
 // Leave removes the claim's node. One of another client is found by its name.

@@ -39,6 +39,7 @@ func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.R
 			answers[i].Err = got.Err
 		}
 		answers[i].TTL = min(answers[i].TTL, got.TTL)
+		answers[i].Asked = answers[i].Asked || got.Asked
 	}
 	for i, p := range wholes {
 		switch {

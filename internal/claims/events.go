@@ -16,6 +16,10 @@ type Event struct {
 	Dropped int64  // how many events were lost before this one, since the observer was too slow
 }
 
+// Asked is the kind of an event that the engine has no part in: somebody asks the holder for the lock. The number is that of
+// package stile, whose kinds go on after those of the engine.
+const Asked = engine.Released + 2
+
 // maxEvents is how many events may wait for the observer.
 const maxEvents = 4096
 
@@ -86,6 +90,14 @@ func (e *events) close(most time.Duration) {
 	select {
 	case <-e.ended:
 	case <-timer.C:
+	}
+}
+
+// asked has the observer told that somebody asks for what a claim holds.
+func (n *name) asked(c *claim) {
+	k := n.shard.k
+	if k.events != nil {
+		k.events.add(Event{Event: engine.Event{Kind: Asked, Token: c.Ticket * engine.Turns}, Name: c.Name})
 	}
 }
 

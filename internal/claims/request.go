@@ -57,6 +57,9 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) engine.R
 	case engine.Renew:
 		answer := k.d.Renew(ctx, []*driver.Claim{&c.Claim})[0]
 		r.TTL, err = answer.TTL, answer.Err
+		if answer.Asked {
+			c.n.asked(c)
+		}
 	case engine.Leave:
 		err = k.d.Leave(ctx, &driver.Departure{Claim: &c.Claim, Keep: s.keep})
 		if !k.traits.Ordered {
@@ -112,6 +115,9 @@ func (k *Keeper) renew(batch []send) {
 		n.engine.Answer(now, &r)
 		n.finish(now, &t)
 		n.shard.mu.Unlock()
+		if answers[i].Asked {
+			n.asked(s.c)
+		}
 	}
 	t.do()
 }
