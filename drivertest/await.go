@@ -11,12 +11,15 @@ import (
 var awaitCases = []Case{
 	{"AwaitLeave", "Await returns when the place of a claim that waits may have changed.", ordered, awaitLeave},
 	{"AwaitLeaveOfReaders", "Leave wakes those who hold because of it.", ordered | shared, awaitReaders},
-	{"AwaitExpiry", "Its place says how soon to ask again, so a claim ahead that runs out delays nobody for longer.", ordered, awaitExpiry},
+	{"AwaitExpiry", "Its place says how soon to ask again, so a claim ahead that runs out delays nobody for longer.",
+		ordered, awaitExpiry},
 	{"AwaitHolds", "A place from Await that holds says that the claim holds.", ordered, awaitHolds},
 	{"AwaitDoesNotRenew", "Await does not renew.", ordered, awaitDoesNotRenew},
 	{"AwaitContext", "Await ends when its context ends.", ordered, awaitContext},
-	{"LostNotification", "A lost notification costs no more than the time until the caller asks again.", ordered, lostNotification},
-	{"AwaitTooLate", "Await returns when the place may have changed, also if that was before the call.", ordered, awaitTooLate},
+	{"LostNotification", "A lost notification costs no more than the time until the caller asks again.", ordered,
+		lostNotification},
+	{"AwaitTooLate", "Await returns when the place may have changed, also if that was before the call.", ordered,
+		awaitTooLate},
 	{"AwaitQueue", "Claims hold in the order in which they entered, each woken by the one before.", ordered, awaitQueue},
 }
 

@@ -192,44 +192,51 @@ func TestBugsAreCaught(t *testing.T) {
 		bug    string
 		driver *buggy
 	}{
-		{"EnterAgain", "a repeated enter is a new claim", entering(func(c *driver.Claim) { c.ID += fmt.Sprint(serial.Add(1)) })},
-		{"EnterAgainCountsOnce", "a repeated enter is a new claim", entering(func(c *driver.Claim) { c.ID += fmt.Sprint(serial.Add(1)) })},
+		{"EnterAgain", "a repeated enter is a new claim",
+			entering(func(c *driver.Claim) { c.ID += fmt.Sprint(serial.Add(1)) })},
+		{"EnterAgainCountsOnce", "a repeated enter is a new claim",
+			entering(func(c *driver.Claim) { c.ID += fmt.Sprint(serial.Add(1)) })},
 		{"EnterAtTail", "the lease is longer than asked for", entering(func(c *driver.Claim) { c.TTL *= 2 })},
 		{"EnterAtTail", "the lease of a waiter is that of a holder", entering(func(c *driver.Claim) { c.Wait = c.TTL })},
 		{"EnterAtTail", "nobody is said to be ahead", placed(func(p *driver.Place) { p.Ahead = 0 })},
 		{"EnterAtTail", "the blocker is another claim", placed(func(p *driver.Place) { p.Blocker.Ticket++ })},
-		{"EnterKeepsWaiting", "entering again does not renew a waiter", &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
-			if c.Ticket != 0 {
-				c.Wait = 0
-			}
-			return d.Enter(ctx, c)
-		}}},
+		{"EnterKeepsWaiting", "entering again does not renew a waiter",
+			&buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+				if c.Ticket != 0 {
+					c.Wait = 0
+				}
+				return d.Enter(ctx, c)
+			}}},
 		{"TryKeepsNothing", "a try waits", entering(func(c *driver.Claim) { c.Try = false })},
 		{"TryHolds", "a try never enters", placed(func(p *driver.Place) { *p = driver.Place{} })},
 		{"TicketGone", "a claim that is gone enters anew", entering(func(c *driver.Claim) { c.Ticket = 0 })},
 		{"TicketsRise", "tickets repeat", placed(func(p *driver.Place) { p.Ticket = 1 })},
 		{"TicketsRise", "tickets are too large", placed(func(p *driver.Place) { p.Ticket += 1 << 53 })},
 		{"Capacity", "the capacity is not compared", entering(func(c *driver.Claim) { c.Capacity = 5 })},
-		{"Capacity", "the conflict is a plain error", &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
-			p, err := d.Enter(ctx, c)
-			if err != nil {
-				err = errors.New("conflict")
-			}
-			return p, err
-		}}},
-		{"CapacityForgotten", "the capacity stays", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			_, _ = d.Enter(ctx, &driver.Claim{Name: l.Claim.Name, ID: "stays", Weight: 1, Capacity: l.Claim.Capacity, TTL: time.Minute, Wait: time.Minute})
-			return d.Leave(ctx, l)
-		}}},
-		{"Reclaim", "reclaim is not done", entering(func(c *driver.Claim) { c.Reclaim = false })},
-		{"ReclaimKept", "reclaim removes what is kept", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			if l.Keep == 0 {
+		{"Capacity", "the conflict is a plain error",
+			&buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+				p, err := d.Enter(ctx, c)
+				if err != nil {
+					err = errors.New("conflict")
+				}
+				return p, err
+			}}},
+		{"CapacityForgotten", "the capacity stays",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				_, _ = d.Enter(ctx, &driver.Claim{Name: l.Claim.Name, ID: "stays", Weight: 1, Capacity: l.Claim.Capacity,
+					TTL: time.Minute, Wait: time.Minute})
 				return d.Leave(ctx, l)
-			}
-			kept := *l.Claim
-			kept.TTL = l.Keep // a lease like any other
-			return d.Renew(ctx, []*driver.Claim{&kept})[0].Err
-		}}},
+			}}},
+		{"Reclaim", "reclaim is not done", entering(func(c *driver.Claim) { c.Reclaim = false })},
+		{"ReclaimKept", "reclaim removes what is kept",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				if l.Keep == 0 {
+					return d.Leave(ctx, l)
+				}
+				kept := *l.Claim
+				kept.TTL = l.Keep // a lease like any other
+				return d.Renew(ctx, []*driver.Claim{&kept})[0].Err
+			}}},
 		{"ReclaimOwn", "reclaim removes the run's own", entering(func(c *driver.Claim) { c.Client = c.ID })},
 		{"ReclaimOthers", "reclaim removes everyone", entering(func(c *driver.Claim) { c.Owner, c.Reclaim = "all", true })},
 		{"Exclusive", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
@@ -239,19 +246,21 @@ func TestBugsAreCaught(t *testing.T) {
 		{"Permits", "one permit is given for many", entering(func(c *driver.Claim) { c.Weight = 1 })},
 		{"Permits", "permits are lacking, and given", &buggy{traits: func(t *driver.Traits) { t.Permits = false }}},
 		{"Readers", "readers are lacking, and let in", &buggy{traits: func(t *driver.Traits) { t.Shared = false }}},
-		{"LeaveFrees", "the lock-delay counts after a release", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			return d.Leave(ctx, &driver.Departure{Claim: l.Claim, Keep: l.Claim.Delay})
-		}}},
-		{"LeaveDuringRenew", "a renewal that comes too late puts the claim back", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
-			answers := make([]driver.Renewal, len(cs))
-			for i, c := range cs {
-				again := *c
-				again.Ticket = 0
-				p, err := d.Enter(ctx, &again)
-				answers[i] = driver.Renewal{TTL: p.TTL, Err: err}
-			}
-			return answers
-		}}},
+		{"LeaveFrees", "the lock-delay counts after a release",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				return d.Leave(ctx, &driver.Departure{Claim: l.Claim, Keep: l.Claim.Delay})
+			}}},
+		{"LeaveDuringRenew", "a renewal that comes too late puts the claim back",
+			&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+				answers := make([]driver.Renewal, len(cs))
+				for i, c := range cs {
+					again := *c
+					again.Ticket = 0
+					p, err := d.Enter(ctx, &again)
+					answers[i] = driver.Renewal{TTL: p.TTL, Err: err}
+				}
+				return answers
+			}}},
 		{"LeaveDuringRenew", "a claim that is being renewed cannot leave", func() *buggy {
 			var renewing atomic.Int64
 			return &buggy{
@@ -271,154 +280,185 @@ func TestBugsAreCaught(t *testing.T) {
 				},
 			}
 		}()},
-		{"EndedBefore", "a cause is taken for the store's word", ending(func(ctx context.Context, _ bool) error { return context.Cause(ctx) })},
-		{"EndedBefore", "the end of a context is a refusal", ending(func(ctx context.Context, _ bool) error { return driver.Refused(ctx.Err()) })},
-		{"EndedBefore", "the cause is not told", ending(func(context.Context, bool) error { return driver.Unsent(errors.New("ended")) })},
+		{"EndedBefore", "a cause is taken for the store's word",
+			ending(func(ctx context.Context, _ bool) error { return context.Cause(ctx) })},
+		{"EndedBefore", "the end of a context is a refusal",
+			ending(func(ctx context.Context, _ bool) error { return driver.Refused(ctx.Err()) })},
+		{"EndedBefore", "the cause is not told",
+			ending(func(context.Context, bool) error { return driver.Unsent(errors.New("ended")) })},
 		{"EndedDuring", "a cause is taken for the store's word", ending(func(ctx context.Context, sent bool) error {
 			if sent {
 				return context.Cause(ctx)
 			}
 			return driver.Ended(ctx, false)
 		})},
-		{"Unsent", "what was sent is said to be unsent", ending(func(ctx context.Context, _ bool) error { return driver.Ended(ctx, false) })},
-		{"Unsent", "what is said to be unsent is sent later", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			if err := driver.Ended(ctx, false); err != nil {
-				claim := *l.Claim
-				time.AfterFunc(20*time.Millisecond, func() { _ = d.Leave(context.WithoutCancel(ctx), &driver.Departure{Claim: &claim}) })
-				return err
-			}
-			return d.Leave(ctx, l)
-		}}},
-		{"LeaveTwice", "leaving twice is fine", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			_ = d.Leave(ctx, l)
-			return nil
-		}}},
-		{"LeaveOfAnother", "leave goes by the ticket", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			_, err := d.Break(ctx, &driver.Breakage{Name: l.Claim.Name, Ticket: l.Claim.Ticket})
-			return err
-		}}},
-		{"LeaveWaiter", "a waiter cannot leave", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			if p, err := d.Enter(ctx, l.Claim); err == nil && p.Holds {
+		{"Unsent", "what was sent is said to be unsent",
+			ending(func(ctx context.Context, _ bool) error { return driver.Ended(ctx, false) })},
+		{"Unsent", "what is said to be unsent is sent later",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				if err := driver.Ended(ctx, false); err != nil {
+					claim := *l.Claim
+					time.AfterFunc(20*time.Millisecond,
+						func() { _ = d.Leave(context.WithoutCancel(ctx), &driver.Departure{Claim: &claim}) })
+					return err
+				}
 				return d.Leave(ctx, l)
-			}
-			return nil
-		}}},
-		{"KeepStays", "keep is not done", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			return d.Leave(ctx, &driver.Departure{Claim: l.Claim})
-		}}},
-		{"KeepIsFinal", "a kept claim is alive", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			return d.Renew(ctx, []*driver.Claim{l.Claim})[0].Err
-		}}},
+			}}},
+		{"LeaveTwice", "leaving twice is fine",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				_ = d.Leave(ctx, l)
+				return nil
+			}}},
+		{"LeaveOfAnother", "leave goes by the ticket",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				_, err := d.Break(ctx, &driver.Breakage{Name: l.Claim.Name, Ticket: l.Claim.Ticket})
+				return err
+			}}},
+		{"LeaveWaiter", "a waiter cannot leave",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				if p, err := d.Enter(ctx, l.Claim); err == nil && p.Holds {
+					return d.Leave(ctx, l)
+				}
+				return nil
+			}}},
+		{"KeepStays", "keep is not done",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				return d.Leave(ctx, &driver.Departure{Claim: l.Claim})
+			}}},
+		{"KeepIsFinal", "a kept claim is alive",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				return d.Renew(ctx, []*driver.Claim{l.Claim})[0].Err
+			}}},
 		{"Expiry", "leases do not end", entering(func(c *driver.Claim) { c.TTL = time.Hour })},
 		{"Expiry", "leases end early", entering(func(c *driver.Claim) { c.TTL /= 2 })},
-		{"ExpiryIsFinal", "a late renewal puts the claim back", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
-			c := *cs[0]
-			c.Ticket = 0
-			p, err := d.Enter(ctx, &c)
-			return []driver.Renewal{{TTL: p.TTL, Err: err}}
-		}}},
-		{"RenewExtends", "renew only looks", &buggy{renew: func(_ context.Context, _ *memory.Driver, cs []*driver.Claim) []driver.Renewal {
-			return []driver.Renewal{{TTL: cs[0].TTL}}
-		}}},
-		{"RenewBatch", "the answers are in another order", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
-			answers := d.Renew(ctx, cs)
-			slices.Reverse(answers)
-			return answers
-		}}},
-		{"RenewBatch", "the first failure ends the batch", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
-			answers := d.Renew(ctx, cs)
-			for i := 1; i < len(answers); i++ {
-				if answers[i-1].Err != nil {
-					answers[i] = answers[i-1]
+		{"ExpiryIsFinal", "a late renewal puts the claim back",
+			&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+				c := *cs[0]
+				c.Ticket = 0
+				p, err := d.Enter(ctx, &c)
+				return []driver.Renewal{{TTL: p.TTL, Err: err}}
+			}}},
+		{"RenewExtends", "renew only looks",
+			&buggy{renew: func(_ context.Context, _ *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+				return []driver.Renewal{{TTL: cs[0].TTL}}
+			}}},
+		{"RenewBatch", "the answers are in another order",
+			&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+				answers := d.Renew(ctx, cs)
+				slices.Reverse(answers)
+				return answers
+			}}},
+		{"RenewBatch", "the first failure ends the batch",
+			&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+				answers := d.Renew(ctx, cs)
+				for i := 1; i < len(answers); i++ {
+					if answers[i-1].Err != nil {
+						answers[i] = answers[i-1]
+					}
 				}
-			}
-			return answers
-		}}},
+				return answers
+			}}},
 		{"Delay", "the lock-delay does not count", entering(func(c *driver.Claim) { c.Delay = 0 })},
 		{"DelayNotTold", "all are thought to be told", entering(func(c *driver.Claim) { c.Wait += c.Delay })},
-		{"AwaitLeave", "notifications are lost", &buggy{await: func(ctx context.Context, _ *memory.Driver, _ *driver.Claim) (driver.Place, error) {
-			<-ctx.Done()
-			return driver.Place{}, ctx.Err()
-		}}},
-		{"AwaitDoesNotRenew", "await renews", &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
-			_, _ = d.Enter(ctx, c)
-			return d.Await(ctx, c)
-		}}},
-		{"AwaitContext", "a place holds when the time is over", &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
-			_, _ = d.Await(ctx, c)
-			return driver.Place{Ticket: c.Ticket, Holds: true}, nil
-		}}},
+		{"AwaitLeave", "notifications are lost",
+			&buggy{await: func(ctx context.Context, _ *memory.Driver, _ *driver.Claim) (driver.Place, error) {
+				<-ctx.Done()
+				return driver.Place{}, ctx.Err()
+			}}},
+		{"AwaitDoesNotRenew", "await renews",
+			&buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+				_, _ = d.Enter(ctx, c)
+				return d.Await(ctx, c)
+			}}},
+		{"AwaitContext", "a place holds when the time is over",
+			&buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+				_, _ = d.Await(ctx, c)
+				return driver.Place{Ticket: c.Ticket, Holds: true}, nil
+			}}},
 		{"Names", "upper and lower case are one", entering(func(c *driver.Claim) { c.Name = strings.ToLower(c.Name) })},
 		{"Names", "names are decoded", entering(func(c *driver.Claim) { c.Name = strings.ReplaceAll(c.Name, "%41", "A") })},
 		{"Names", "names are trimmed", entering(func(c *driver.Claim) { c.Name = strings.TrimSpace(c.Name) })},
 		{"Names", "names are cut", entering(func(c *driver.Claim) { c.Name = c.Name[:min(len(c.Name), 250)] })},
-		{"Records", "records end at a zero byte", entering(func(c *driver.Claim) { c.Record, _, _ = strings.Cut(c.Record, "\x00") })},
-		{"Records", "records are made valid", entering(func(c *driver.Claim) { c.Record = strings.ToValidUTF8(c.Record, "?") })},
-		{"ListPrefix", "a prefix is a pattern", &buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
-			return d.List(ctx, &driver.Query{Name: q.Name, Prefix: strings.TrimRight(q.Prefix, "%_*")})
-		}}},
-		{"ListPrefix", "names come in any order", &buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
-			list, err := d.List(ctx, q)
-			slices.Reverse(list)
-			return list, err
-		}}},
-		{"Break", "the head is broken, whatever the ticket", &buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.Breakage) (driver.Standing, error) {
-			return d.Break(ctx, &driver.Breakage{Name: b.Name})
-		}}},
+		{"Records", "records end at a zero byte",
+			entering(func(c *driver.Claim) { c.Record, _, _ = strings.Cut(c.Record, "\x00") })},
+		{"Records", "records are made valid",
+			entering(func(c *driver.Claim) { c.Record = strings.ToValidUTF8(c.Record, "?") })},
+		{"ListPrefix", "a prefix is a pattern",
+			&buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
+				return d.List(ctx, &driver.Query{Name: q.Name, Prefix: strings.TrimRight(q.Prefix, "%_*")})
+			}}},
+		{"ListPrefix", "names come in any order",
+			&buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
+				list, err := d.List(ctx, q)
+				slices.Reverse(list)
+				return list, err
+			}}},
+		{"Break", "the head is broken, whatever the ticket",
+			&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.Breakage) (driver.Standing, error) {
+				return d.Break(ctx, &driver.Breakage{Name: b.Name})
+			}}},
 		{"Watch", "nothing is told", watching(func(ctx context.Context, _ *memory.Driver, _ string, _ func()) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})},
-		{"Watch", "changes are not told", watching(func(ctx context.Context, _ *memory.Driver, _ string, changed func()) error {
-			changed()
-			<-ctx.Done()
-			return ctx.Err()
-		})},
-		{"Watch", "waiters that leave are not told", watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
-			was := 0
-			return d.Watch(ctx, name, func() {
-				list, _ := d.List(ctx, &driver.Query{Name: name})
-				if len(list) != 1 || len(list[0].Claims) > was || len(list[0].Claims) == 1 && !list[0].Claims[0].Holds {
-					changed()
-				}
-				was = 0
-				if len(list) == 1 {
-					was = len(list[0].Claims)
-				}
-			})
-		})},
-		{"WatchContext", "the context's end is no error", watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
-			_ = d.Watch(ctx, name, changed)
-			return nil
-		})},
-		{"WatchClose", "a watch outlives its driver", watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
-			other := d.Store().Driver()
-			defer other.Close()
-			return other.Watch(ctx, name, changed)
-		})},
+		{"Watch", "changes are not told",
+			watching(func(ctx context.Context, _ *memory.Driver, _ string, changed func()) error {
+				changed()
+				<-ctx.Done()
+				return ctx.Err()
+			})},
+		{"Watch", "waiters that leave are not told",
+			watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
+				was := 0
+				return d.Watch(ctx, name, func() {
+					list, _ := d.List(ctx, &driver.Query{Name: name})
+					if len(list) != 1 || len(list[0].Claims) > was || len(list[0].Claims) == 1 && !list[0].Claims[0].Holds {
+						changed()
+					}
+					was = 0
+					if len(list) == 1 {
+						was = len(list[0].Claims)
+					}
+				})
+			})},
+		{"WatchContext", "the context's end is no error",
+			watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
+				_ = d.Watch(ctx, name, changed)
+				return nil
+			})},
+		{"WatchClose", "a watch outlives its driver",
+			watching(func(ctx context.Context, d *memory.Driver, name string, changed func()) error {
+				other := d.Store().Driver()
+				defer other.Close()
+				return other.Watch(ctx, name, changed)
+			})},
 		{"Traits", "the clock is unknown", &buggy{traits: func(t *driver.Traits) { t.Clock = "" }}},
 		{"Close", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
-		{"CloseKeepsClaims", "claims that are pinned outlive their client", &buggy{traits: func(t *driver.Traits) { t.Pinned = true }}},
+		{"CloseKeepsClaims", "claims that are pinned outlive their client",
+			&buggy{traits: func(t *driver.Traits) { t.Pinned = true }}},
 		{"CloseEndsAwait", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
-		{"LateEnter", "an entry throws out who holds", &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
-			if c.Ticket == 0 && !c.Try {
-				_, _ = d.Break(ctx, &driver.Breakage{Name: c.Name})
-			}
-			return d.Enter(ctx, c)
-		}}},
-		{"LateLeave", "whoever holds leaves", &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-			_, err := d.Break(ctx, &driver.Breakage{Name: l.Claim.Name})
-			return err
-		}}},
-		{"LateRenew", "a renewal brings its claim back", &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
-			answers := d.Renew(ctx, cs)
-			if again := *cs[0]; errors.Is(answers[0].Err, driver.ErrGone) {
-				_, _ = d.Break(ctx, &driver.Breakage{Name: again.Name})
-				again.Ticket = 0
-				_, _ = d.Enter(ctx, &again)
-			}
-			return answers
-		}}},
+		{"LateEnter", "an entry throws out who holds",
+			&buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+				if c.Ticket == 0 && !c.Try {
+					_, _ = d.Break(ctx, &driver.Breakage{Name: c.Name})
+				}
+				return d.Enter(ctx, c)
+			}}},
+		{"LateLeave", "whoever holds leaves",
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				_, err := d.Break(ctx, &driver.Breakage{Name: l.Claim.Name})
+				return err
+			}}},
+		{"LateRenew", "a renewal brings its claim back",
+			&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+				answers := d.Renew(ctx, cs)
+				if again := *cs[0]; errors.Is(answers[0].Err, driver.ErrGone) {
+					_, _ = d.Break(ctx, &driver.Breakage{Name: again.Name})
+					again.Ticket = 0
+					_, _ = d.Enter(ctx, &again)
+				}
+				return answers
+			}}},
 		{"AwaitOfMany", "a client hears of the next change only", oneEar()},
 		{"AwaitWhileOthersComeAndGo", "a client hears of the next change only", oneEar()},
 		{"StressExclusive", "everyone holds", placed(func(p *driver.Place) { p.Holds = true })},
@@ -435,11 +475,12 @@ func TestBugsAreCaught(t *testing.T) {
 			var r *recorder
 			for range 3 { // on a busy machine a lease may end although the bug renews it
 				store := memory.NewStore()
-				s := Store{Slack: 200 * time.Millisecond, Lease: 100 * time.Millisecond, Open: func(testing.TB) driver.Driver {
-					d := *test.driver
-					d.Driver = store.Driver()
-					return &d
-				}}
+				s := Store{Slack: 200 * time.Millisecond, Lease: 100 * time.Millisecond,
+					Open: func(testing.TB) driver.Driver {
+						d := *test.driver
+						d.Driver = store.Driver()
+						return &d
+					}}
 				r = &recorder{TB: t}
 				done := make(chan struct{})
 				go func() {
@@ -470,36 +511,38 @@ func TestStallIsCaught(t *testing.T) {
 			store = memory.NewStore()
 			one   = make(chan struct{}, 1) // what there is one of
 			s     = Store{Open: func(testing.TB) driver.Driver {
-				return &buggy{Driver: store.Driver(), renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
-					select {
-					case one <- struct{}{}:
-						<-one
-						return d.Renew(ctx, cs)
-					case <-ctx.Done():
-						all := make([]driver.Renewal, len(cs))
-						for i := range all {
-							all[i].Err = driver.Ended(ctx, false)
+				return &buggy{Driver: store.Driver(),
+					renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+						select {
+						case one <- struct{}{}:
+							<-one
+							return d.Renew(ctx, cs)
+						case <-ctx.Done():
+							all := make([]driver.Renewal, len(cs))
+							for i := range all {
+								all[i].Err = driver.Ended(ctx, false)
+							}
+							return all
 						}
-						return all
-					}
-				}}
+					}}
 			}}
 		)
 		s.Stall = func(testing.TB) *Stalled {
 			var still atomic.Bool
 			on := make(chan struct{})
-			d := &buggy{Driver: store.Driver(), enter: func(ctx context.Context, _ *memory.Driver, _ *driver.Claim) (driver.Place, error) {
-				if bug {
-					one <- struct{}{}
-					defer func() { <-one }()
-				}
-				still.Store(true)
-				select {
-				case <-on:
-				case <-ctx.Done():
-				}
-				return driver.Place{}, driver.Ended(ctx, true)
-			}}
+			d := &buggy{Driver: store.Driver(),
+				enter: func(ctx context.Context, _ *memory.Driver, _ *driver.Claim) (driver.Place, error) {
+					if bug {
+						one <- struct{}{}
+						defer func() { <-one }()
+					}
+					still.Store(true)
+					select {
+					case <-on:
+					case <-ctx.Done():
+					}
+					return driver.Place{}, driver.Ended(ctx, true)
+				}}
 			return &Stalled{Driver: d, After: func(int) {}, Still: still.Load, Pass: func() { close(on) }}
 		}
 		r := &recorder{TB: t}

@@ -12,7 +12,9 @@ import (
 var clientCases = []Case{
 	{"Traits", "Traits tells what the store can promise.", 0, traits},
 	{"Close", "Close ends every call and frees what the driver took; closing twice is harmless.", 0, closed},
-	{"CloseKeepsClaims", "Claims stay in the store when a driver is closed, unless they are pinned to it: then they end.", 0, closeKeepsClaims},
+	{"CloseKeepsClaims",
+		"Claims stay in the store when a driver is closed, unless they are pinned to it: then they end.", 0,
+		closeKeepsClaims},
 	{"CloseEndsAwait", "Close ends every call.", ordered, closeEndsAwait},
 	{"Context", "All methods end when their context ends.", 0, contextEnds},
 }

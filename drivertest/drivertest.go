@@ -92,7 +92,8 @@ func Run(t *testing.T, s Store) {
 func check(t testing.TB, s Store, a, b driver.Driver, c Case) {
 	traits := a.Traits()
 	a, b = bind(&traits, a, b)
-	r := &run{TB: t, store: s, traits: traits, sentence: c.Sentence, a: a, b: b, name: "drivertest/" + c.Name + "/" + rand.Text()}
+	r := &run{TB: t, store: s, traits: traits, sentence: c.Sentence, a: a, b: b,
+		name: "drivertest/" + c.Name + "/" + rand.Text()}
 	r.store.Lease = max(r.store.Lease, r.traits.MinTTL)
 	if s.Lease == 0 {
 		r.store.Lease = max(600*time.Millisecond, r.traits.MinTTL)
@@ -139,7 +140,8 @@ func (r *run) Fatalf(format string, args ...any) {
 func (r *run) declared(needs power) bool {
 	lacks := needs
 	for p, has := range map[power]bool{
-		ordered: r.traits.Ordered, shared: r.traits.Shared, permits: r.traits.Permits, fencing: r.traits.Fencing != driver.NoFencing, delay: r.traits.Delay,
+		ordered: r.traits.Ordered, shared: r.traits.Shared, permits: r.traits.Permits, delay: r.traits.Delay,
+		fencing: r.traits.Fencing != driver.NoFencing,
 	} {
 		if has {
 			lacks &^= p
@@ -162,6 +164,7 @@ func (r *run) declared(needs power) bool {
 func (r *run) refused(c *driver.Claim) {
 	r.Helper()
 	if _, err := r.a.Enter(r.ctx, c); !errors.Is(err, driver.ErrUnsupported) {
-		r.Errorf("enter weight %d of %d with lock-delay %v = %v; want ErrUnsupported, as the traits lack it", c.Weight, c.Capacity, c.Delay, err)
+		r.Errorf("enter weight %d of %d with lock-delay %v = %v; want ErrUnsupported, as the traits lack it",
+			c.Weight, c.Capacity, c.Delay, err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 var endedCases = []Case{
-	{"EndedBefore", "A context that ended before the call is never the store's refusal: the error is its cause, and the outcome is unsent or unknown.", 0, endedBefore},
+	{"EndedBefore", "A context that ended before the call is never the store's refusal: the error is its cause, and " +
+		"the outcome is unsent or unknown.", 0, endedBefore},
 	{"EndedDuring", "A context that ends during the call is never the store's refusal, whatever its cause.", 0, endedDuring},
 	{"Unsent", "A request that is unsent was not applied, and never will be.", 0, unsent},
 }
@@ -41,11 +42,13 @@ func (r *run) trials() []trial {
 	waiter.Ticket = r.waits(r.a, waiter).Ticket
 	all = append(all,
 		trial{what: "await", call: func(ctx context.Context) error { _, err := r.a.Await(ctx, waiter); return err }},
-		trial{what: "enter of a claim that waits", call: func(ctx context.Context) error { _, err := r.a.Enter(ctx, waiter); return err }})
+		trial{what: "enter of a claim that waits",
+			call: func(ctx context.Context) error { _, err := r.a.Enter(ctx, waiter); return err }})
 	holder := r.apart()
 	holder.Ticket = r.holds(r.a, holder).Ticket
 	all = append(all,
-		trial{what: "enter of a claim that holds", call: func(ctx context.Context) error { _, err := r.a.Enter(ctx, holder); return err }},
+		trial{what: "enter of a claim that holds",
+			call: func(ctx context.Context) error { _, err := r.a.Enter(ctx, holder); return err }},
 		r.renewing(),
 		r.leaving("leave", 0),
 		r.leaving("leave with keep", 30*time.Second))
@@ -132,7 +135,8 @@ func causes() []error {
 func (r *run) judge(t *trial, ctx context.Context, err error) {
 	r.Helper()
 	if err != nil && driver.OutcomeOf(err) == driver.OutcomeRefused {
-		r.Errorf("%s with a context that ended as %q = %v, which is %v; want unsent or unknown", t.what, context.Cause(ctx), err, driver.OutcomeOf(err))
+		r.Errorf("%s with a context that ended as %q = %v, which is %v; want unsent or unknown", t.what,
+			context.Cause(ctx), err, driver.OutcomeOf(err))
 	}
 }
 
@@ -208,7 +212,8 @@ func (r *run) interrupt(see func(t *trial, ctx context.Context, err error)) {
 				cancel(nil)
 				continue
 			}
-			timer := time.AfterFunc(rand.N(took[i]+1), func() { cancel(fmt.Errorf("another lease is lost: %w", driver.ErrGone)) })
+			timer := time.AfterFunc(rand.N(took[i]+1),
+				func() { cancel(fmt.Errorf("another lease is lost: %w", driver.ErrGone)) })
 			err := t.call(ctx)
 			timer.Stop()
 			if ctx.Err() != nil {

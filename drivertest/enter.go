@@ -8,19 +8,24 @@ import (
 )
 
 var enterCases = []Case{
-	{"EnterAtTail", "Enter puts the claim at the tail of its queue and starts its lease: TTL if it holds, else Wait.", ordered, enterAtTail},
+	{"EnterAtTail", "Enter puts the claim at the tail of its queue and starts its lease: TTL if it holds, else Wait.",
+		ordered, enterAtTail},
 	{"EnterAgain", "Enter finds the claim where it stands, so it may be repeated after a lost reply.", 0, enterAgain},
-	{"EnterAgainCountsOnce", "Enter finds the claim where it stands, so it may be repeated after a lost reply.", permits, enterAgainCountsOnce},
+	{"EnterAgainCountsOnce", "Enter finds the claim where it stands, so it may be repeated after a lost reply.",
+		permits, enterAgainCountsOnce},
 	{"EnterKeepsWaiting", "Entering again is how a waiting claim stays alive.", ordered, enterKeepsWaiting},
 	{"TryHolds", "A claim with Try enters if it holds at once.", 0, tryHolds},
-	{"TryKeepsNothing", "A claim with Try enters only if it holds at once; if not, nothing is kept and the place says so.", 0, tryKeepsNothing},
+	{"TryKeepsNothing",
+		"A claim with Try enters only if it holds at once; if not, nothing is kept and the place says so.", 0,
+		tryKeepsNothing},
 	{"TryBehindWaiter", "A claim with Try enters only if it holds at once.", ordered | shared, tryBehindWaiter},
 	{"TicketFound", "A claim with a Ticket has entered before: it is found.", 0, ticketFound},
 	{"TicketGone", "A claim with a Ticket that is not found gets ErrGone, and nothing is put back.", 0, ticketGone},
 	{"TicketsRise", "The ticket rises with every claim that enters the name, from 1 to below 1<<53.", fencing, ticketsRise},
 	{"Capacity", "The error is a CapacityError if the queue has another capacity.", permits, capacityConflict},
 	{"CapacityForgotten", "An empty queue forgets its capacity.", permits, capacityForgotten},
-	{"Reclaim", "Entering with Reclaim removes the claim that an earlier run of the same Owner left in this queue.", 0, reclaim},
+	{"Reclaim", "Entering with Reclaim removes the claim that an earlier run of the same Owner left in this queue.",
+		0, reclaim},
 	{"ReclaimOthers", "Reclaim removes claims of the same Owner alone.", 0, reclaimOthers},
 	{"ReclaimKept", "Reclaim does not remove a claim that left and is kept.", 0, reclaimKept},
 	{"ReclaimOwn", "Reclaim removes what other clients left, not what this run holds.", 0, reclaimOwn},
@@ -47,7 +52,8 @@ func enterAtTail(r *run) {
 	if q.Retry < 0 || q.Retry > first.TTL {
 		r.Errorf("the waiter is to ask again in %v; want at most %v", q.Retry, first.TTL)
 	}
-	if b := q.Blocker; b.Ticket != 0 && (b.Ticket != p.Ticket || b.Record != first.Record || !b.Holds || b.Weight != first.Weight) {
+	if b := q.Blocker; b.Ticket != 0 &&
+		(b.Ticket != p.Ticket || b.Record != first.Record || !b.Holds || b.Weight != first.Weight) {
 		r.Errorf("the blocker is %+v; want the claim with ticket %d and record %q", b, p.Ticket, first.Record)
 	}
 	if q := r.waits(r.a, third); q.Ahead != 2 {
@@ -193,8 +199,10 @@ func capacityConflict(r *run) {
 		for _, try := range []bool{false, true} {
 			other.Try = try
 			_, err := r.b.Enter(r.ctx, other)
-			if e, ok := errors.AsType[*driver.CapacityError](err); !ok || *e != (driver.CapacityError{Have: 5, Want: other.Capacity}) {
-				r.Errorf("enter with capacity %d, try %v = %v; want a CapacityError with 5 and %[1]d", other.Capacity, try, err)
+			if e, ok := errors.AsType[*driver.CapacityError](err); !ok || *e != (driver.CapacityError{Have: 5,
+				Want: other.Capacity}) {
+				r.Errorf("enter with capacity %d, try %v = %v; want a CapacityError with 5 and %[1]d", other.Capacity,
+					try, err)
 			}
 		}
 		r.gone("leave of a claim that was refused", r.b.Leave(r.ctx, &driver.Departure{Claim: other}))

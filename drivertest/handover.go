@@ -9,7 +9,9 @@ import (
 )
 
 var handoverCases = []Case{
-	{"AwaitOfMany", "Await returns when the place may have changed, whatever the client's other claims were told meanwhile.", ordered, awaitOfMany},
+	{"AwaitOfMany",
+		"Await returns when the place may have changed, whatever the client's other claims were told meanwhile.",
+		ordered, awaitOfMany},
 	{"AwaitWhileOthersComeAndGo", "No claim that waits sleeps past a hand-over.", ordered, awaitAmongOthers},
 }
 

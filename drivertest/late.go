@@ -23,9 +23,12 @@ type Way interface {
 }
 
 var lateCases = []Case{
-	{"LateEnter", "An Enter that arrives after the client's own next claim of that name does not touch that claim.", 0, lateEnter},
-	{"LateLeave", "A Leave that arrives after the client's own next claim of that name does not touch that claim.", 0, lateLeave},
-	{"LateRenew", "A renewal that arrives after the client's own next claim of that name does not touch that claim.", 0, lateRenew},
+	{"LateEnter", "An Enter that arrives after the client's own next claim of that name does not touch that claim.",
+		0, lateEnter},
+	{"LateLeave", "A Leave that arrives after the client's own next claim of that name does not touch that claim.", 0,
+		lateLeave},
+	{"LateRenew", "A renewal that arrives after the client's own next claim of that name does not touch that claim.",
+		0, lateRenew},
 }
 
 const (

@@ -10,10 +10,12 @@ import (
 var leaseCases = []Case{
 	{"Expiry", "A claim whose lease ran out no longer counts.", 0, expiry},
 	{"ExpiryOfWaiter", "A claim whose lease ran out no longer counts, whether it held or waited.", ordered, expiryOfWaiter},
-	{"ExpiryIsFinal", "A claim that expired never returns: a late renewal is told ErrGone, and nothing is put back.", 0, expiryIsFinal},
+	{"ExpiryIsFinal", "A claim that expired never returns: a late renewal is told ErrGone, and nothing is put back.",
+		0, expiryIsFinal},
 	{"RenewExtends", "Renew starts the leases of claims anew.", 0, renewExtends},
 	{"RenewWaiter", "Renew starts the lease of a claim that waits anew, for its Wait.", ordered, renewWaiter},
-	{"RenewBatch", "Renew answers each claim at the same index, and one claim's failure does not touch another's.", 0, renewBatch},
+	{"RenewBatch", "Renew answers each claim at the same index, and one claim's failure does not touch another's.", 0,
+		renewBatch},
 	{"RenewNothing", "Renew answers each claim at the same index.", 0, renewNothing},
 	{"NeverShorter", "A lease is never made shorter.", 0, neverShorter},
 }
@@ -21,7 +23,8 @@ var leaseCases = []Case{
 var delayCases = []Case{
 	{"Delay", "A lease that ran out while it held keeps the lock from others for the lock-delay.", delay, delayAfterExpiry},
 	{"DelayIsLost", "A claim in its lock-delay has expired: a late renewal is told ErrGone.", delay, delayIsLost},
-	{"DelayNotTold", "The lock-delay is for a claim that was told that it holds, not for one that waited.", ordered | delay, delayNotTold},
+	{"DelayNotTold", "The lock-delay is for a claim that was told that it holds, not for one that waited.",
+		ordered | delay, delayNotTold},
 }
 
 func expiry(r *run) {

@@ -15,7 +15,8 @@ var leaveCases = []Case{
 	{"LeaveTwice", "The error is ErrGone if the claim is not there.", 0, leaveTwice},
 	{"LeaveOfAnother", "No client can touch another's claim.", 0, leaveOfAnother},
 	{"LeaveWaiter", "Leave takes a claim out of its queue, whether it holds or waits.", ordered, leaveWaiter},
-	{"LeaveDuringRenew", "Leave may be called while the claim is being renewed: whichever comes first, the claim is gone and is not brought back.", 0, leaveDuringRenew},
+	{"LeaveDuringRenew", "Leave may be called while the claim is being renewed: whichever comes first, the claim is gone " +
+		"and is not brought back.", 0, leaveDuringRenew},
 	{"KeepStays", "With Keep, a claim that holds stays that long, then ends.", 0, keepStays},
 	{"KeepWithoutDelay", "With Keep, a claim ends without its lock-delay.", delay, keepWithoutDelay},
 	{"KeepIsFinal", "A claim that is kept can no longer be renewed.", 0, keepIsFinal},
@@ -91,7 +92,8 @@ func leaveDuringRenew(r *run) {
 				<-start
 				for i, a := range r.a.Renew(r.ctx, batch) {
 					if gone := errors.Is(a.Err, driver.ErrGone); a.Err != nil && (!gone || batch[i] == other) {
-						r.Errorf("round %d: renewal %d of %d = %v; want nil, or ErrGone for the claim that leaves", round, i, len(batch), a.Err)
+						r.Errorf("round %d: renewal %d of %d = %v; want nil, or ErrGone for the claim that leaves",
+							round, i, len(batch), a.Err)
 					}
 				}
 			})

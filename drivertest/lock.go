@@ -8,7 +8,8 @@ var lockCases = []Case{
 	{"Readers", "Readers at the head share.", ordered | shared, readers},
 	{"WriterStopsReaders", "A waiting writer stops later readers.", ordered | shared, writerStopsReaders},
 	{"Permits", "A claim of n permits holds n at once or none.", ordered | permits, permitsAtOnce},
-	{"PermitsStable", "Claims enter only at the tail, so a claim that holds goes on holding.", ordered | permits, permitsStable},
+	{"PermitsStable", "Claims enter only at the tail, so a claim that holds goes on holding.", ordered | permits,
+		permitsStable},
 }
 
 func exclusive(r *run) {

@@ -170,7 +170,8 @@ func (m *model) enter(c *driver.Claim) {
 	q := m.queues[c.Name]
 	want, wantErr := q.Enter(m.now, 0, &claim)
 	q.Wake(m.now)
-	m.did("enter %s in %s, %d of %d, ticket %d, try %v, owner %q %v: %+v, %v", c.ID, c.Name, c.Weight, c.Capacity, c.Ticket, c.Try, c.Owner, c.Reclaim, got, err)
+	m.did("enter %s in %s, %d of %d, ticket %d, try %v, owner %q %v: %+v, %v", c.ID, c.Name, c.Weight, c.Capacity,
+		c.Ticket, c.Try, c.Owner, c.Reclaim, got, err)
 	m.compareError("enter", err, wantErr)
 	if err != nil {
 		return
@@ -181,8 +182,8 @@ func (m *model) enter(c *driver.Claim) {
 	m.compareTicket(c.Name, got.Ticket, want.Ticket)
 	if b := got.Blocker; b.Ticket != 0 {
 		m.compareTicket(c.Name, b.Ticket, want.Blocker.Ticket)
-		if b.Record != want.Blocker.Record || b.Weight != want.Blocker.Weight || b.Holds != want.Blocker.Holds || b.Left != want.Blocker.Left {
-			m.differ("the blocker = %+v; want %+v", b, want.Blocker)
+		if w := want.Blocker; b.Record != w.Record || b.Weight != w.Weight || b.Holds != w.Holds || b.Left != w.Left {
+			m.differ("the blocker = %+v; want %+v", b, w)
 		}
 	}
 	if got.Ticket != 0 && m.rand.IntN(2) == 0 {
@@ -307,7 +308,8 @@ func (m *model) compareTicket(name string, got, want int64) {
 	}
 	for ticket, of := range known {
 		if got <= of {
-			m.differ("the ticket is %d; want above %d, the store's for ticket %d of the reference, now %d", got, of, ticket, want)
+			m.differ("the ticket is %d; want above %d, the store's for ticket %d of the reference, now %d", got, of,
+				ticket, want)
 		}
 	}
 	known[want] = got
@@ -318,7 +320,8 @@ func (m *model) compareError(verb string, got, want error) {
 	if need, is := errors.AsType[*driver.CapacityError](want); is && ok && *have == *need {
 		return
 	}
-	if i := slices.IndexFunc([]error{nil, driver.ErrGone}, func(e error) bool { return errors.Is(want, e) }); i < 0 || !errors.Is(got, want) {
+	if i := slices.IndexFunc([]error{nil, driver.ErrGone},
+		func(e error) bool { return errors.Is(want, e) }); i < 0 || !errors.Is(got, want) {
 		m.differ("%s = %v; want %v", verb, got, want)
 	}
 }

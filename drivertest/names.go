@@ -16,8 +16,10 @@ var nameCases = []Case{
 func hostile(tag string) []string {
 	list := []string{
 		"a", "A", "%41", "%2541", "a ", " a", "a/", "/a", "a//b", "a/b", "./a", "../a", "a/..", "a/../b",
-		"{a}", "a}", "{", "a:b", "a::b", "a*", "a?", "[a]", "a_b", "a%b", `a\b`, `a"b`, "a'b", "a`b", "a;b", "a--b", "a#b", "a&b=c",
-		"$a", "${a}", "a.b", "a,b", "a|b", "<a>", "é", "e\u0301", "ß", "SS", "ｱ", "ア", "ı", "i", "I", "İ", "🔒", "🔒\u200d🔑", "\u2028", "\ufffd",
+		"{a}", "a}", "{", "a:b", "a::b", "a*", "a?", "[a]", "a_b", "a%b", `a\b`, `a"b`,
+		"a'b", "a`b", "a;b", "a--b", "a#b", "a&b=c",
+		"$a", "${a}", "a.b", "a,b", "a|b", "<a>", "é", "e\u0301", "ß", "SS", "ｱ", "ア", "ı", "i", "I",
+		"İ", "🔒", "🔒\u200d🔑", "\u2028", "\ufffd",
 		"a\u00a0b", "null", "0", "00", "-1", "1e3",
 	}
 	for i, name := range list {
@@ -82,7 +84,8 @@ func records(r *run) {
 		every[i] = byte(i)
 	}
 	for _, record := range []string{
-		"", "plain", `{"owner":"é \"x\"","n":1}`, "a\nb\r\n\tc", " spaces ", "null", "0123", "\x00", "a\x00b", string(every), "\xff\xfe",
+		"", "plain", `{"owner":"é \"x\"","n":1}`, "a\nb\r\n\tc", " spaces ", "null", "0123",
+		"\x00", "a\x00b", string(every), "\xff\xfe",
 		strings.Repeat("r", driver.MaxRecord), strings.Repeat("🔒", driver.MaxRecord/4),
 	} {
 		holder, try := r.claim(), r.claim()

@@ -68,7 +68,8 @@ func (r *run) stall(messages int) {
 	}
 	short, end := context.WithTimeout(ctx, 3*time.Second)
 	if err := r.a.Renew(short, []*driver.Claim{first, held})[1].Err; err != nil {
-		r.Fatalf("after %d messages: the renewal of a claim on another name, in one request with one on this name = %v; want nil", messages, err)
+		r.Fatalf("after %d messages: the renewal of a claim on another name, in one request with one on this name = %v; "+
+			"want nil", messages, err)
 	}
 	end()
 	for _, answer := range r.a.Renew(ctx, append(many, held)) {
@@ -81,7 +82,8 @@ func (r *run) stall(messages int) {
 	}
 	fresh := on("fresh")
 	if p, err := r.b.Enter(ctx, fresh); err != nil || !p.Holds {
-		r.Fatalf("after %d messages: the enter on a name that was never used = %+v, %v; want a claim that holds", messages, p, err)
+		r.Fatalf("after %d messages: the enter on a name that was never used = %+v, %v; want a claim that holds",
+			messages, p, err)
 	}
 	if !s.Still() {
 		r.Fatalf("after %d messages: all that took until the server gave up the client that stands still", messages)

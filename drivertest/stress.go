@@ -8,7 +8,8 @@ import (
 )
 
 var stressCases = []Case{
-	{"StressExclusive", "The weights of all holders of a name fit its capacity, and exclusive holders follow each other in ticket order.", ordered, stressExclusive},
+	{"StressExclusive", "The weights of all holders of a name fit its capacity, and exclusive holders follow each other " +
+		"in ticket order.", ordered, stressExclusive},
 	{"StressShared", "Readers and writers of one name exclude each other.", ordered | shared, stressShared},
 	{"StressPermits", "The weights of all holders of a name fit its capacity.", ordered | permits, stressPermits},
 }

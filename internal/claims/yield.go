@@ -64,7 +64,8 @@ func (y *yields) left(name string, began, now time.Duration) {
 func (y *yields) prune(now time.Duration) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	maps.DeleteFunc(y.byName, func(_ string, one *yield) bool { return now-max(one.refused, one.left, one.given) > rivalsFor })
+	maps.DeleteFunc(y.byName,
+		func(_ string, one *yield) bool { return now-max(one.refused, one.left, one.given) > rivalsFor })
 	if len(y.byName) == 0 {
 		y.byName = nil
 	}
@@ -79,7 +80,8 @@ func (y *yield) owes(now time.Duration) time.Duration {
 	return y.left + min(yieldLeast+2*y.took, yieldMost) - now
 }
 
-// give waits as long as a claim should before it enters, or until its request is cut, and returns how long that was at least.
+// give waits as long as a claim should before it enters, or until its request is cut, and returns how long that was at
+// least.
 func (y *yields) give(ctx *call, k *Keeper, c *driver.Claim) time.Duration {
 	if c.Try {
 		return 0

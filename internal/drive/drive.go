@@ -96,7 +96,8 @@ func Says(t testing.TB, err error, parts ...string) {
 			t.Errorf("the error %q does not say %q", text, part)
 		}
 	}
-	if strings.ContainsAny(text, "\r\n") || strings.HasSuffix(text, ".") || strings.Contains(text, "hunter2") || strings.Contains(text, "user_script") {
+	if strings.ContainsAny(text, "\r\n") || strings.HasSuffix(text, ".") ||
+		strings.Contains(text, "hunter2") || strings.Contains(text, "user_script") {
 		t.Errorf("the error %q is not fit to be shown", text)
 	}
 }
@@ -105,7 +106,8 @@ func Says(t testing.TB, err error, parts ...string) {
 func Marks(t testing.TB, err error, rejected, unreachable bool) {
 	t.Helper()
 	if driver.NotApplied(err) != rejected || driver.IsUnreachable(err) != unreachable {
-		t.Errorf("%v: rejected %v, unreachable %v; want %v, %v", err, driver.NotApplied(err), driver.IsUnreachable(err), rejected, unreachable)
+		t.Errorf("%v: rejected %v, unreachable %v; want %v, %v", err, driver.NotApplied(err),
+			driver.IsUnreachable(err), rejected, unreachable)
 	}
 }
 

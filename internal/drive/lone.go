@@ -14,7 +14,8 @@ import (
 // Claim returns one for the whole lock.
 func Claim(name, id string) *driver.Claim {
 	return &driver.Claim{
-		Name: name, ID: id, Client: "client of " + id, Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute,
+		Name: name, ID: id, Client: "client of " + id, Weight: driver.All, Capacity: driver.All,
+		TTL: time.Minute, Wait: time.Minute,
 	}
 }
 

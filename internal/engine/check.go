@@ -80,7 +80,8 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 		}
 	}
 	switch {
-	case length != int(ln.waiters.Len) || tries != int(ln.tries) || claims != int(ln.claims) || strays != int(ln.strays) || stacked != 0:
+	case length != int(ln.waiters.Len) || tries != int(ln.tries) || claims != int(ln.claims) ||
+		strays != int(ln.strays) || stacked != 0:
 		return fmt.Errorf("%d waiters, %d tries, %d claims, %d strays; the line says %d, %d, %d, %d",
 			length, tries, claims, strays, ln.waiters.Len, ln.tries, ln.claims, ln.strays)
 	case asks != ln.asking:

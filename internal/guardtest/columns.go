@@ -12,7 +12,8 @@ import (
 // Columns tries [guard.Column] on columns of types that cannot hold each token. The guard keeps an earlier holder out, or
 // says that the column cannot be one; it never lets a token pass that is stale.
 func Columns(t *testing.T, d *Database) {
-	for i, kind := range []string{"bigint", "int", "smallint", "double precision", "real", "decimal(10)", "decimal(20)", "varchar(20)", "char(5)", "text"} {
+	for i, kind := range []string{"bigint", "int", "smallint", "double precision", "real", "decimal(10)",
+		"decimal(20)", "varchar(20)", "char(5)", "text"} {
 		t.Run(kind, func(t *testing.T) {
 			table := fmt.Sprint("typed", i)
 			d.exec(t, "CREATE TABLE "+table+" (id int PRIMARY KEY, fence "+kind+")")

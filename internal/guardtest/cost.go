@@ -34,7 +34,10 @@ func Cost(b *testing.B, d *Database) {
 		ask  func(tx *sql.Tx) error
 	}{
 		{"bare", func(*sql.Tx) error { return nil }},
-		{"table raise", func(tx *sql.Tx) error { token++; return table.Raise(b.Context(), guard.SQL(tx), "account/1", token) }},
+		{"table raise", func(tx *sql.Tx) error {
+			token++
+			return table.Raise(b.Context(), guard.SQL(tx), "account/1", token)
+		}},
 		{"table raise again", func(tx *sql.Tx) error { return table.Raise(b.Context(), guard.SQL(tx), "account/1", token) }},
 		{"table check", func(tx *sql.Tx) error { return table.Check(b.Context(), guard.SQL(tx), "account/1", token) }},
 		{"column raise", func(tx *sql.Tx) error { token++; return column.Raise(b.Context(), guard.SQL(tx), 1, token) }},
@@ -48,7 +51,8 @@ func Cost(b *testing.B, d *Database) {
 				if err := way.ask(tx); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := tx.ExecContext(b.Context(), "UPDATE account SET balance = balance + 1 WHERE id = 1"); err != nil {
+				if _, err := tx.ExecContext(b.Context(),
+					"UPDATE account SET balance = balance + 1 WHERE id = 1"); err != nil {
 					b.Fatal(err)
 				}
 				if err := tx.Commit(); err != nil {

@@ -26,7 +26,8 @@ func Marks(t *testing.T, marks guard.Marks) {
 			}
 			for _, lower := range Tokens[:i] {
 				err := raise(t, "ladder", lower)
-				if stale, ok := errors.AsType[*guard.StaleError](err); !ok || *stale != (guard.StaleError{Resource: "ladder", Token: lower, Newer: token}) {
+				want := guard.StaleError{Resource: "ladder", Token: lower, Newer: token}
+				if stale, ok := errors.AsType[*guard.StaleError](err); !ok || *stale != want {
 					t.Fatalf("raise %d after %d = %v, want a StaleError with both", lower, token, err)
 				}
 			}

@@ -169,7 +169,8 @@ func (d *Database) rails(t *testing.T, resource func(i int) rail) {
 			for _, lower := range Tokens[:i] {
 				within(t, false, func(tx guard.Tx) {
 					err := r.raise(t.Context(), tx, lower)
-					if stale, ok := errors.AsType[*guard.StaleError](err); !ok || stale.Token != lower || stale.Newer != token {
+					stale, ok := errors.AsType[*guard.StaleError](err)
+					if !ok || stale.Token != lower || stale.Newer != token {
 						t.Errorf("raise %d after %d = %v, want a StaleError with both", lower, token, err)
 					}
 					is(t, "check", r.check(t.Context(), tx, lower), guard.ErrStale)

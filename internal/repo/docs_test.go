@@ -45,7 +45,8 @@ func packageDocs(files []*file) (problems []string) {
 			problems = append(problems, fmt.Sprintf("%s: package %s has no doc comment", dir, p.name))
 		case 1:
 		default:
-			problems = append(problems, fmt.Sprintf("%s: package %s has %d doc comments: %s", dir, p.name, len(p.docs), strings.Join(p.docs, ", ")))
+			problems = append(problems,
+				fmt.Sprintf("%s: package %s has %d doc comments: %s", dir, p.name, len(p.docs), strings.Join(p.docs, ", ")))
 		}
 	}
 	slices.Sort(problems)
@@ -63,7 +64,8 @@ func exportedDocs(files []*file) (problems []string) {
 		}
 		missing := func(id *ast.Ident, doc *ast.CommentGroup) {
 			if id.IsExported() && !begins(doc, id.Name) {
-				problems = append(problems, fmt.Sprintf("%s: %s has no doc comment that begins with its name", f.at(id.Pos()), id.Name))
+				problems = append(problems,
+					fmt.Sprintf("%s: %s has no doc comment that begins with its name", f.at(id.Pos()), id.Name))
 			}
 		}
 		for _, d := range f.syntax.Decls {
@@ -129,9 +131,11 @@ func TestPackageDocsCheck(t *testing.T) {
 	try(t, packageDocs, []sample{
 		{name: "one", text: "// Package x is.\npackage x"},
 		{name: "none", text: "package x", want: []string{".: package x has no doc comment"}},
-		{name: "other name", text: "// Package y is.\npackage x", want: []string{`x.go: the comment of the package must begin with "Package x "`}},
+		{name: "other name", text: "// Package y is.\npackage x",
+			want: []string{`x.go: the comment of the package must begin with "Package x "`}},
 		{name: "command", text: "// Stile holds locks.\npackage main"},
-		{name: "licence above a blank line", text: "// Copyright\n\npackage x", want: []string{".: package x has no doc comment"}},
+		{name: "licence above a blank line", text: "// Copyright\n\npackage x",
+			want: []string{".: package x has no doc comment"}},
 		{name: "test", path: "x_test.go", text: "package x"},
 	})
 	var two []*file
@@ -160,7 +164,8 @@ func TestExportedDocsCheck(t *testing.T) {
 		{name: "name alone", text: "package x\n// F\nfunc F() {}"},
 		{name: "directive alone", text: "package x\n//go:noinline\nfunc F() {}", want: lacks(3, "F")},
 		{name: "method", text: "package x\n// A T is.\ntype T int\nfunc (t *T) M() {}", want: lacks(4, "M")},
-		{name: "method, generic", text: "package x\n// A T is.\ntype T[K any] int\nfunc (t *T[K]) M() {}", want: lacks(4, "M")},
+		{name: "method, generic", text: "package x\n// A T is.\ntype T[K any] int\nfunc (t *T[K]) M() {}",
+			want: lacks(4, "M")},
 		{name: "method, settled", text: "package x\n// The T is.\ntype T int\nfunc (t T) String() string { return \"\" }"},
 		{name: "method of unexported", text: "package x\ntype t int\nfunc (t) M() {}"},
 		{name: "function named as a settled method", text: "package x\nfunc Error() {}", want: lacks(2, "Error")},
@@ -170,7 +175,8 @@ func TestExportedDocsCheck(t *testing.T) {
 		{name: "constant, line comment alone", text: "package x\nconst C = 1 // one", want: lacks(2, "C")},
 		{name: "block with a comment", text: "package x\n// What is.\nvar (\n\tA int\n\tB int\n)"},
 		{name: "block with line comments", text: "package x\nvar (\n\tA int // is\n\tB int\n)", want: lacks(4, "B")},
-		{name: "block with an own comment", text: "package x\n// What is.\nvar (\n\t// Is.\n\tA int\n)", want: lacks(5, "A")},
+		{name: "block with an own comment", text: "package x\n// What is.\nvar (\n\t// Is.\n\tA int\n)",
+			want: lacks(5, "A")},
 		{name: "test", path: "x_test.go", text: "package x\nfunc TestF() {}"},
 	})
 }

@@ -27,8 +27,9 @@ func TestInstall(t *testing.T) {
 		{"nothing", nil, ""},
 		{"command", []string{"server:a"}, ""},
 		{"file", []string{server + ":a"}, ""},
-		{"missing", []string{"server:a", "other:b", server + "/x:c"}, "missing: other " + server + "/x; install them with the package manager " +
-			"of this system (on Debian the packages are: b c)"},
+		{"missing", []string{"server:a", "other:b", server + "/x:c"},
+			"missing: other " + server + "/x; install them with the package manager " +
+				"of this system (on Debian the packages are: b c)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), bash, append([]string{"install.sh"}, tt.needs...)...)

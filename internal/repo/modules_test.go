@@ -72,7 +72,8 @@ func disagreements(list []*module, work *module) (problems []string) {
 			} else if !ok {
 				version[r.Path], first[r.Path] = r.Version, m.dir
 			} else if v != r.Version {
-				problems = append(problems, fmt.Sprintf("%s: requires %s %s, but %s has %s", m.dir, r.Path, r.Version, first[r.Path], v))
+				problems = append(problems,
+					fmt.Sprintf("%s: requires %s %s, but %s has %s", m.dir, r.Path, r.Version, first[r.Path], v))
 			}
 		}
 	}
@@ -148,7 +149,8 @@ func TestDisagreementsCheck(t *testing.T) {
 		a, b *module
 		want []string
 	}{
-		{"agree", &module{Go: "1.26.0", Require: req("x", "v1", core, "v1.0.0")}, &module{Go: "1.26.0", Require: req("x", "v1")}, nil},
+		{"agree", &module{Go: "1.26.0", Require: req("x", "v1", core, "v1.0.0")},
+			&module{Go: "1.26.0", Require: req("x", "v1")}, nil},
 		{"go", &module{Go: "1.26.1"}, &module{Go: "1.26.0"}, []string{"a: go 1.26.1, but go.work says go 1.26.0"}},
 		{"shared", &module{Go: "1.26.0", Require: req("x", "v1")}, &module{Go: "1.26.0", Require: req("x", "v2")},
 			[]string{"b: requires x v2, but a has v1"}},

@@ -45,7 +45,8 @@ func sleeps(files []*file) (problems []string) {
 				return false
 			}
 			if e, ok := n.(ast.Expr); ok && selects(e, clock, "Sleep") {
-				problems = append(problems, fmt.Sprintf("%s: a test sleeps; wait for a condition, or use testing/synctest", f.at(n.Pos())))
+				problems = append(problems,
+					fmt.Sprintf("%s: a test sleeps; wait for a condition, or use testing/synctest", f.at(n.Pos())))
 			}
 			return true
 		})
@@ -129,9 +130,11 @@ func TestSkipsCheck(t *testing.T) {
 	found := func(at string) []string { return []string{at + ": a test skips itself"} }
 	try(t, skips, []sample{
 		{name: "skip", path: "x_test.go", text: "package x\nfunc f() { t.Skip() }", want: found("x_test.go:2")},
-		{name: "skipf", path: "x_test.go", text: "package x\nfunc f() {\n\tb.Skipf(\"%d\", 1)\n}", want: found("x_test.go:3")},
+		{name: "skipf", path: "x_test.go", text: "package x\nfunc f() {\n\tb.Skipf(\"%d\", 1)\n}",
+			want: found("x_test.go:3")},
 		{name: "as a value", path: "x_test.go", text: "package x\nvar f = t.SkipNow", want: found("x_test.go:2")},
-		{name: "helper of tests", text: "package x\nimport \"testing\"\nfunc f(t *testing.T) { t.SkipNow() }", want: found("x.go:3")},
+		{name: "helper of tests", text: "package x\nimport \"testing\"\nfunc f(t *testing.T) { t.SkipNow() }",
+			want: found("x.go:3")},
 		{name: "not a test", text: "package x\nfunc f() { s.Skip() }"},
 		{name: "comment", path: "x_test.go", text: "package x\n// t.Skip() is not used."},
 	})
@@ -143,10 +146,14 @@ func TestSleepsCheck(t *testing.T) {
 	}
 	const bubble = "package x\nimport \"testing/synctest\"\nimport \"time\"\n"
 	try(t, sleeps, []sample{
-		{name: "sleep", path: "x_test.go", text: "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }", want: found("x_test.go:3")},
-		{name: "renamed", path: "x_test.go", text: "package x\nimport z \"time\"\nfunc f() { z.Sleep(1) }", want: found("x_test.go:3")},
-		{name: "as a value", path: "x_test.go", text: "package x\nimport \"time\"\nvar f = time.Sleep", want: found("x_test.go:3")},
-		{name: "helper of tests", text: "package x\nimport \"testing\"\nimport \"time\"\nfunc f() { time.Sleep(1) }", want: found("x.go:4")},
+		{name: "sleep", path: "x_test.go", text: "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }",
+			want: found("x_test.go:3")},
+		{name: "renamed", path: "x_test.go", text: "package x\nimport z \"time\"\nfunc f() { z.Sleep(1) }",
+			want: found("x_test.go:3")},
+		{name: "as a value", path: "x_test.go", text: "package x\nimport \"time\"\nvar f = time.Sleep",
+			want: found("x_test.go:3")},
+		{name: "helper of tests", text: "package x\nimport \"testing\"\nimport \"time\"\nfunc f() { time.Sleep(1) }",
+			want: found("x.go:4")},
 		{name: "virtual", path: "x_test.go", text: bubble + "func f() { synctest.Test(t, func() { time.Sleep(1) }) }"},
 		{name: "beside virtual", path: "x_test.go", text: bubble + "func f() { time.Sleep(1) }", want: found("x_test.go:4")},
 		{name: "not a test", text: "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }"},

@@ -25,7 +25,8 @@ const ConsulRoot = "6f2c6b4e-0000-4000-8000-000000000001"
 func ConsulACL(t TB) *Server {
 	t.Helper()
 	return Consul(t, map[string]any{"acl": map[string]any{
-		"enabled": true, "default_policy": "deny", "tokens": map[string]any{"initial_management": ConsulRoot, "agent": ConsulRoot},
+		"enabled": true, "default_policy": "deny",
+		"tokens": map[string]any{"initial_management": ConsulRoot, "agent": ConsulRoot},
 	}})
 }
 
@@ -66,7 +67,8 @@ func ConsulCluster(t TB, servers int, settings map[string]any) []*Server {
 	var list []*Server
 	for i := range servers {
 		own := map[string]any{
-			"bootstrap": false, "bootstrap_expect": servers, "node_name": fmt.Sprint("server", i), "retry_join": gossip, "retry_interval": "200ms",
+			"bootstrap": false, "bootstrap_expect": servers, "node_name": fmt.Sprint("server", i),
+			"retry_join": gossip, "retry_interval": "200ms",
 		}
 		maps.Copy(own, settings)
 		p := consul(t, own, "http", nil)
@@ -109,7 +111,8 @@ func consul(t TB, settings map[string]any, scheme string, client *http.Client) P
 			config := map[string]any{
 				"server": true, "bootstrap": true, "node_name": "lone", "data_dir": filepath.Join(s.Dir, "data"),
 				"bind_addr": "127.0.0.1", "client_addr": "127.0.0.1", "ports": ports, "log_level": "WARN",
-				"disable_update_check": true, "session_ttl_min": ConsulFloor.String(), "performance": map[string]any{"raft_multiplier": 1},
+				"disable_update_check": true, "session_ttl_min": ConsulFloor.String(),
+				"performance": map[string]any{"raft_multiplier": 1},
 			}
 			maps.Copy(config, settings)
 			text, err := json.Marshal(config)

@@ -29,7 +29,8 @@ func MySQL(t TB, options ...string) *Server {
 		Files: func(s *Server) error { return makeMySQL(s, as) },
 		Args: func(s *Server) []string {
 			args := []string{
-				"--no-defaults", "--datadir=" + filepath.Join(s.Dir, "data"), "--tmpdir=" + s.Dir, "--socket=" + filepath.Join(s.Dir, "socket"),
+				"--no-defaults", "--datadir=" + filepath.Join(s.Dir, "data"), "--tmpdir=" + s.Dir,
+				"--socket=" + filepath.Join(s.Dir, "socket"),
 				"--port=" + strconv.Itoa(s.Ports[0]), "--bind-address=127.0.0.1", "--skip-name-resolve",
 				"--init-file=" + filepath.Join(s.Dir, "init.sql"), "--innodb_buffer_pool_size=32M", "--max_connections=300",
 			}

@@ -25,7 +25,8 @@ func PgBouncer(t TB, server *Server, mode string) *Server {
 			lines := []string{
 				"[databases]", "* = host=" + host + " port=" + port,
 				"[pgbouncer]", "listen_addr = 127.0.0.1", fmt.Sprintf("listen_port = %d", s.Ports[0]), "unix_socket_dir =",
-				"auth_type = trust", "server_login_retry = 1", "auth_file = " + filepath.Join(s.Dir, "users"), "pool_mode = " + mode,
+				"auth_type = trust", "server_login_retry = 1", "auth_file = " + filepath.Join(s.Dir, "users"),
+				"pool_mode = " + mode,
 			}
 			return errors.Join(
 				os.WriteFile(filepath.Join(s.Dir, "users"), []byte("\"postgres\" \"\"\n"), 0o644),

@@ -28,10 +28,13 @@ func Postgres(t TB, config ...string) *Server {
 		config = []string{"fsync = off"}
 	}
 	return startPostgres(t, config, func(data string, as *syscall.Credential) error {
-		if err := asUser(as, postgresBinary("initdb"), "-D", data, "--no-sync", "--no-locale", "-E", "UTF8", "-A", "trust", "-U", "postgres"); err != nil {
+		err := asUser(as, postgresBinary("initdb"), "-D", data, "--no-sync", "--no-locale", "-E", "UTF8", "-A", "trust",
+			"-U", "postgres")
+		if err != nil {
 			return err
 		}
-		access := "host all postgres 127.0.0.1/32 trust\nhost replication postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+		access := "host all postgres 127.0.0.1/32 trust\n" +
+			"host replication postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 		return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o644)
 	})
 }
@@ -42,7 +45,8 @@ func PostgresStandby(t TB, primary *Server) *Server {
 	host, port, _ := strings.Cut(primary.Addr, ":")
 	return startPostgres(t, []string{"fsync = off", "hot_standby = on"}, func(data string, as *syscall.Credential) error {
 		from := "host=" + host + " port=" + port + " user=postgres application_name=standby"
-		return asUser(as, postgresBinary("pg_basebackup"), "-D", data, "-d", from, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+		return asUser(as, postgresBinary("pg_basebackup"), "-D", data, "-d", from, "-R", "-X", "stream", "-c", "fast",
+			"--no-sync")
 	})
 }
 
@@ -64,14 +68,16 @@ func startPostgres(t TB, config []string, create func(data string, as *syscall.C
 		Files: func(s *Server) error {
 			data := filepath.Join(s.Dir, "data")
 			if _, err := os.Stat(data); err == nil {
-				Until(s.t, "the shared memory of the server that ran before is free", func() bool { return !sharesMemory(data) })
+				Until(s.t, "the shared memory of the server that ran before is free",
+					func() bool { return !sharesMemory(data) })
 				return nil
 			}
 			return create(data, as)
 		},
 		Args: func(s *Server) []string {
 			args := []string{"-D", filepath.Join(s.Dir, "data"), "-p", strconv.Itoa(s.Ports[0])}
-			for _, line := range append([]string{"listen_addresses = 127.0.0.1", "unix_socket_directories = ", "max_connections = 200"}, config...) {
+			lines := []string{"listen_addresses = 127.0.0.1", "unix_socket_directories = ", "max_connections = 200"}
+			for _, line := range append(lines, config...) {
 				name, value, _ := strings.Cut(line, " = ")
 				args = append(args, "-c", name+"="+value)
 			}

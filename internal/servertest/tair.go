@@ -155,9 +155,11 @@ func (s *TairServer) play(args []string) []string {
 	least, played := arity[verb]
 	switch {
 	case played && (len(rest) < least || exact[verb] && len(rest) > least):
-		return []string{"EVAL", "return {err = ARGV[1]}", "0", fmt.Sprintf("ERR wrong number of arguments for '%s' command", strings.ToLower(verb))}
+		return []string{"EVAL", "return {err = ARGV[1]}", "0",
+			fmt.Sprintf("ERR wrong number of arguments for '%s' command", strings.ToLower(verb))}
 	case played || verb == "TYPE" && len(rest) == 1:
-		return append([]string{"EVAL", tairLua + "return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))", "1", rest[0], verb}, rest[1:]...)
+		return append([]string{"EVAL", tairLua + "return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))", "1",
+			rest[0], verb}, rest[1:]...)
 	case verb == "SCRIPT" && len(rest) == 2 && strings.EqualFold(rest[0], "LOAD"):
 		s.learn(rest[1])
 	case verb == "EVAL" && len(rest) > 1:

@@ -176,7 +176,8 @@ func TestTairInScripts(t *testing.T) {
 		local bad = redis.pcall('EXSET', KEYS[1], 'v', 'PX', 0)
 		return {set.ok, again, found[1], found[2], redis.call('EXCAD', KEYS[1], 1), redis.call('EXCAD', KEYS[1], found[2]),
 			left, bad.err, wrong.err and string.sub(wrong.err, 1, 9)}`
-	const want = "*9\r\n$2\r\nOK\r\n$-1\r\n$1\r\nv\r\n:1763717005000000\r\n:0\r\n:1\r\n:1\r\n$16\r\nERR syntax error\r\n$9\r\nWRONGTYPE\r\n"
+	const want = "*9\r\n$2\r\nOK\r\n$-1\r\n$1\r\nv\r\n:1763717005000000\r\n" +
+		":0\r\n:1\r\n:1\r\n$16\r\nERR syntax error\r\n$9\r\nWRONGTYPE\r\n"
 	if got := c.do("EVAL", script, "1", key); got != want {
 		t.Errorf("eval = %q; want %q", got, want)
 	}
@@ -184,7 +185,8 @@ func TestTairInScripts(t *testing.T) {
 	if got := c.do("EVALSHA", strings.TrimSpace(strings.TrimPrefix(sha, "$40\r\n")), "1", key); got != want {
 		t.Errorf("evalsha = %q; want %q", got, want)
 	}
-	if got := c.do("EVAL", "redis.call('SET', KEYS[1], 'a') return redis.call('EXGET', KEYS[1])", "1", key); !strings.HasPrefix(got, "-WRONGTYPE ") {
+	const refused = "redis.call('SET', KEYS[1], 'a') return redis.call('EXGET', KEYS[1])"
+	if got := c.do("EVAL", refused, "1", key); !strings.HasPrefix(got, "-WRONGTYPE ") {
 		t.Errorf("a refusal in a script = %q; want it refused as WRONGTYPE", got)
 	}
 }

@@ -81,10 +81,12 @@ func (w *World) checkHolders() error {
 			id := c.claims[x.claim].id
 			at := w.entry(id)
 			if at < 0 || at >= w.holds() || w.store.Entries[at].Left || w.store.Entries[at].Ends <= w.micros() {
-				return fmt.Errorf("client %d: goroutine %d believes that it holds, and the store does not: %s", i, g, w.storeString())
+				return fmt.Errorf("client %d: goroutine %d believes that it holds, and the store does not: %s", i, g,
+					w.storeString())
 			}
 			if w.store.Entries[at].Ticket != ticket {
-				return fmt.Errorf("client %d: goroutine %d holds by ticket %d, which has token %s", i, g, w.store.Entries[at].Ticket, tokenString(x.token))
+				return fmt.Errorf("client %d: goroutine %d holds by ticket %d, which has token %s", i, g,
+					w.store.Entries[at].Ticket, tokenString(x.token))
 			}
 			if x.weight != driver.All && w.terms[0].Capacity == driver.All {
 				if slices.Contains(sharing[:n], ticket) {
@@ -139,7 +141,8 @@ func (w *World) checkFail(x *goroutine, f *engine.Effect) error {
 	case f.Code == engine.Pending || f.Code == engine.OK:
 		return fmt.Errorf("a wait fails with code %v", codes[f.Code])
 	case f.Code == engine.Refused && w.conf.Kinds&Reject != 0:
-	case (f.Code == engine.Lost || f.Code == engine.Refused || f.Code == engine.Unreachable || f.Code == engine.Doubtful) && !w.shaken && !w.mute:
+	case (f.Code == engine.Lost || f.Code == engine.Refused || f.Code == engine.Unreachable ||
+		f.Code == engine.Doubtful) && !w.shaken && !w.mute:
 		return fmt.Errorf("a wait fails without a reason: %v", codes[f.Code])
 	}
 	return nil
@@ -162,7 +165,8 @@ func (w *World) checkEnd(c *client, x *goroutine, f *engine.Effect) error {
 		case (f.Reason == engine.SessionOver) != w.adrift:
 			return fmt.Errorf("a hold ends for the reason %v, and its session is over: %v", reasons[f.Reason], w.adrift)
 		case f.Reason == engine.Suspended && !slept || f.Reason == engine.Expired && slept:
-			return fmt.Errorf("a hold ends for the reason %v, and the machine has slept since it was confirmed: %v", reasons[f.Reason], slept)
+			return fmt.Errorf("a hold ends for the reason %v, and the machine has slept since it was confirmed: %v",
+				reasons[f.Reason], slept)
 		case !w.shaken && !w.mute:
 			return fmt.Errorf("a lease is lost without a reason: %v", f.Reason)
 		}
@@ -206,7 +210,8 @@ func (w *World) late() error {
 				from, most = max(x.since, w.muted), 12*patience+ttl
 			}
 			if x.state != idle && x.state != holding && to > from+most {
-				return fmt.Errorf("client %d: goroutine %d has waited for %v, and the store's silence is %v", i, g, w.now-x.since, w.mute)
+				return fmt.Errorf("client %d: goroutine %d has waited for %v, and the store's silence is %v", i, g,
+					w.now-x.since, w.mute)
 			}
 		}
 	}
@@ -238,7 +243,8 @@ func (w *World) checkGone(c *client, id uint64) error {
 	}
 	for j := range c.reqs {
 		r := &c.reqs[j]
-		if r.id == id && r.doubted && r.verb == engine.Enter && r.ticket == 0 && c.closed == engine.Never && w.now < r.sent+patience {
+		if r.id == id && r.doubted && r.verb == engine.Enter && r.ticket == 0 && c.closed == engine.Never &&
+			w.now < r.sent+patience {
 			return fmt.Errorf("a claim is forgotten, and request %d for it may arrive", r.number)
 		}
 	}

@@ -46,8 +46,9 @@ const (
 
 func (k Kind) String() string {
 	return [...]string{
-		"lock", "try", "give up", "release", "share", "detach", "attach", "alarm", "close", "tick", "time moves", "is delivered",
-		"is applied", "is answered", "ends unknown", "goes on", "will be answered late", "is lost", "is applied, its answer lost",
+		"lock", "try", "give up", "release", "share", "detach", "attach", "alarm", "close", "tick", "time moves",
+		"is delivered", "is applied", "is answered", "ends unknown", "goes on", "will be answered late", "is lost",
+		"is applied, its answer lost",
 		"is given up, and on its way", "hangs", "is delivered, and copied", "does not leave", "is rejected", "returns early",
 		"finds its session over", "pauses", "falls asleep", "is removed", "the store falls silent",
 	}[k]
@@ -273,8 +274,8 @@ func (w *World) requestFaults(to []Event, ev Event, r *request) []Event {
 		fault Fault
 		kind  Kind
 	}{
-		{Slow, goSlow}, {Lost, goLost}, {Dumb, goDumb}, {Late, goLate}, {Late, goStall}, {Twice, goTwice}, {Unsent, goUnsent}, {Reject, goReject},
-		{Drift, goDrift},
+		{Slow, goSlow}, {Lost, goLost}, {Dumb, goDumb}, {Late, goLate}, {Late, goStall}, {Twice, goTwice},
+		{Unsent, goUnsent}, {Reject, goReject}, {Drift, goDrift},
 	} {
 		if w.may(f.fault) {
 			to = append(to, ev.of(f.kind))

@@ -45,7 +45,10 @@ func (e Event) pack() packed {
 }
 
 func (p packed) event() Event {
-	return Event{Kind: Kind(p & 63), Client: uint8(p >> 6 & 3), G: uint8(p >> 8 & 15), Copy: p>>12&1 != 0, Number: uint32(p >> 13)}
+	return Event{
+		Kind: Kind(p & 63), Client: uint8(p >> 6 & 3), G: uint8(p >> 8 & 15), Copy: p>>12&1 != 0,
+		Number: uint32(p >> 13),
+	}
 }
 
 // A spot is a state that is to be expanded. Only some of a level are kept as worlds. The others are made again from their

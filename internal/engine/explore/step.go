@@ -245,7 +245,9 @@ func (w *World) reply(ev Event, r *request) error {
 		w.say("    %v", replyString(r.verb, answer))
 	}
 	w.table.answered(c, r.verb, answer)
-	if s := w.seat(c, r.claim); r.verb != engine.Await && (answer.Outcome == engine.Absent || answer.Outcome == engine.Adrift || r.verb == engine.Leave && answer.Outcome == engine.Answered) ||
+	if s := w.seat(c, r.claim); r.verb != engine.Await &&
+		(answer.Outcome == engine.Absent || answer.Outcome == engine.Adrift ||
+			r.verb == engine.Leave && answer.Outcome == engine.Answered) ||
 		r.verb == engine.Enter && answer.Outcome == engine.Answered && answer.Place.Ticket == 0 {
 		s.dead = true
 	}
@@ -305,7 +307,8 @@ func (w *World) rearm(i int) error {
 	if len(f) == 0 {
 		return nil
 	}
-	if due > w.now+ttl/60 || slices.ContainsFunc(f, func(f engine.Effect) bool { return f.Do != engine.Send || f.Verb != engine.Extend }) {
+	other := func(f engine.Effect) bool { return f.Do != engine.Send || f.Verb != engine.Extend }
+	if due > w.now+ttl/60 || slices.ContainsFunc(f, other) {
 		return fmt.Errorf("a tick that was not armed: %v", effectString(&f[0]))
 	}
 	return w.heed(i)

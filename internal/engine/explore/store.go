@@ -51,8 +51,8 @@ func (w *World) micros() int64 { return int64(w.now / us) }
 func (w *World) claim(r *request) driver.Claim {
 	t := &w.terms[0]
 	return driver.Claim{
-		Name: "n", ID: idName(r.id), Client: ids[r.id>>clientBits][0], Weight: r.weight, Capacity: t.Capacity, TTL: t.TTL, Wait: t.Wait(),
-		Ticket: r.ticket, Try: r.try,
+		Name: "n", ID: idName(r.id), Client: ids[r.id>>clientBits][0], Weight: r.weight, Capacity: t.Capacity, TTL: t.TTL,
+		Wait: t.Wait(), Ticket: r.ticket, Try: r.try,
 	}
 }
 

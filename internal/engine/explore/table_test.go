@@ -23,10 +23,12 @@ func impossible(stage, event string) string {
 	case event == "release" && !among("held expiring over parting"), event == "share" && !among("held expiring over"),
 		event == "detach" && !among("held expiring over"):
 		return "nobody has a hold, or one waits for the answer to another call"
-	case strings.HasSuffix(event, "ok, waits") && verb != "Enter" && verb != "Await", strings.HasSuffix(event, "ok, not entered") && verb != "Enter":
+	case strings.HasSuffix(event, "ok, waits") && verb != "Enter" && verb != "Await",
+		strings.HasSuffix(event, "ok, not entered") && verb != "Enter":
 		return "only an Enter or an Await tells of a place"
 	case event == "Await rejected", event == "Await unsent", event == "Await ok, waits" && stage == "quitting":
-		return "the engine looks no further than that the Await did not tell that the claim holds, and this goes with unknown"
+		return "the engine looks no further than that the Await did not tell that the claim holds, " +
+			"and this goes with unknown"
 	case event == "Enter ok, not entered" && stage == "queued":
 		return "the claim has a ticket, and the store finds it or says that it is gone"
 	case event == "alarm" && stage == "nowhere":

@@ -29,7 +29,8 @@ func TestWorlds(t *testing.T) {
 		}
 		t.Run(conf.Name, func(t *testing.T) {
 			r := walk(&conf)
-			t.Logf("%d states, %d transitions, depth %d, %v, %d MB, done %v", r.States, r.Transitions, r.Depth, r.Time, r.Memory>>20, r.Done)
+			t.Logf("%d states, %d transitions, depth %d, %v, %d MB, done %v", r.States, r.Transitions, r.Depth,
+				r.Time, r.Memory>>20, r.Done)
 			if r.Violation != nil {
 				t.Error(r.Violation)
 			}
@@ -72,7 +73,8 @@ func TestWorldsAreMadeAgain(t *testing.T) {
 
 func TestEventsFitIntoAWord(t *testing.T) {
 	for _, ev := range []Event{
-		{}, {Kind: kinds - 1, Client: 3, G: 15, Copy: true, Number: 1<<19 - 1}, {Kind: goBreak, Number: 7}, {Kind: doAlarm, Client: 1, G: 9},
+		{}, {Kind: kinds - 1, Client: 3, G: 15, Copy: true, Number: 1<<19 - 1},
+		{Kind: goBreak, Number: 7}, {Kind: doAlarm, Client: 1, G: 9},
 	} {
 		if got := ev.pack().event(); got != ev {
 			t.Errorf("%+v is packed and comes out as %+v", ev, got)

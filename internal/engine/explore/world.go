@@ -123,7 +123,9 @@ func (r *request) answer() *engine.Reply {
 	a := &r.reply
 	e := &engine.Reply{
 		Claim: r.claim, Number: r.number, Sent: r.sent, Outcome: a.outcome,
-		Place: driver.Place{Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.Standing{Ticket: a.blocker}},
+		Place: driver.Place{
+			Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.Standing{Ticket: a.blocker},
+		},
 	}
 	if r.verb == engine.Renew || r.verb == engine.Extend {
 		e.TTL, e.Place = a.lease, driver.Place{}
@@ -177,7 +179,8 @@ func (w *World) copyFrom(o *World, only int) {
 		c, from := &clients[i], &o.clients[i]
 		e, gs, claims, reqs := c.e, c.gs, c.claims, c.reqs
 		*c = *from
-		c.e, c.gs, c.claims, c.reqs = e, append(gs[:0], from.gs...), append(claims[:0], from.claims...), append(reqs[:0], from.reqs...)
+		c.e, c.gs = e, append(gs[:0], from.gs...)
+		c.claims, c.reqs = append(claims[:0], from.claims...), append(reqs[:0], from.reqs...)
 		if only < 0 || only == i {
 			c.e.CopyFrom(from.e)
 		}

@@ -137,7 +137,8 @@ func (b *bench) build(ctx context.Context, revision string) error {
 	for side, tree := range [sides]string{before: old, after: root} {
 		fmt.Fprintf(b.log, "building %s\n", [sides]string{"revision " + strings.TrimSpace(commit), "the working tree"}[side])
 		b.programs[side] = filepath.Join(dir, fmt.Sprintf("scenarios-%d", side))
-		if _, err := output(ctx, "go", "build", "-C", tree, "-trimpath", "-o", b.programs[side], "./"+scenarios); err != nil {
+		if _, err := output(ctx, "go", "build", "-C", tree, "-trimpath", "-o", b.programs[side],
+			"./"+scenarios); err != nil {
 			return err
 		}
 	}

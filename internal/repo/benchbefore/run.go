@@ -35,7 +35,8 @@ func (b *bench) measure(ctx context.Context, s *store) error {
 	var args [sides][]string
 	for side := range sides {
 		args[side] = []string{
-			"-url", s.start(b.host), "-local=" + strconv.FormatBool(s.local), "-window", b.window.String(), "-ttl", s.ttl.String(),
+			"-url", s.start(b.host), "-local=" + strconv.FormatBool(s.local), "-window", b.window.String(),
+			"-ttl", s.ttl.String(),
 		}
 	}
 	list, err := output(ctx, append([]string{b.programs[after], "-list"}, args[after]...)...)

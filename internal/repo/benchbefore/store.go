@@ -39,7 +39,8 @@ var stores = []*store{
 	{"postgres", false, defaultTTL, func(t servertest.TB) string {
 		return "postgres://postgres@" + servertest.Postgres(t).Addr + "/postgres"
 	}},
-	{"mysql", false, defaultTTL, func(t servertest.TB) string { return "mysql://root@" + servertest.MySQL(t).Addr + "/mysql" }},
+	{"mysql", false, defaultTTL,
+		func(t servertest.TB) string { return "mysql://root@" + servertest.MySQL(t).Addr + "/mysql" }},
 	{"etcd", false, defaultTTL, func(t servertest.TB) string { return "etcd://" + servertest.Etcd(t).Addr }},
 	{"zookeeper", false, defaultTTL, func(t servertest.TB) string { return "zk://" + servertest.ZooKeeper(t).Addr }},
 	{"consul", false, defaultTTL, func(t servertest.TB) string {

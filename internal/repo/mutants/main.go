@@ -79,7 +79,8 @@ func run(names []string) error {
 	if len(failed) > 0 {
 		return fmt.Errorf("not found, or broken: %s", strings.Join(failed, ", "))
 	}
-	fmt.Printf("%d mutants apply and compile, %d were looked for and found, in %.0f s\n", len(files), len(sought), time.Since(begin).Seconds())
+	fmt.Printf("%d mutants apply and compile, %d were looked for and found, in %.0f s\n", len(files), len(sought),
+		time.Since(begin).Seconds())
 	return nil
 }
 

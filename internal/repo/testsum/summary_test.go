@@ -19,13 +19,17 @@ func TestSummary(t *testing.T) {
 	}{
 		{"pass", head + "func TestA(t *testing.T) { t.Log(\"quiet\") }\nfunc TestB(t *testing.T) {}",
 			summary{2, 0}, []string{"ok    example.test/x"}, []string{"quiet", "==="}},
-		{"subtests", head + "func TestA(t *testing.T) { t.Run(\"a\", TestB); t.Run(\"b\", TestB) }\nfunc TestB(t *testing.T) {}",
+		{"subtests",
+			head + "func TestA(t *testing.T) { t.Run(\"a\", TestB); t.Run(\"b\", TestB) }\nfunc TestB(t *testing.T) {}",
 			summary{3, 0}, nil, nil},
 		{"fail", head + "func TestA(t *testing.T) { t.Error(\"loud\") }\nfunc TestB(t *testing.T) { t.Log(\"quiet\") }",
 			summary{1, 1}, []string{"FAIL  example.test/x", "loud"}, []string{"quiet"}},
-		{"failed subtest", head + "func TestA(t *testing.T) { t.Run(\"a\", func(t *testing.T) { t.Error(\"loud\") }); t.Run(\"b\", TestB) }\nfunc TestB(t *testing.T) {}",
+		{"failed subtest", head + "func TestA(t *testing.T) { " +
+			"t.Run(\"a\", func(t *testing.T) { t.Error(\"loud\") }); t.Run(\"b\", TestB) }\n" +
+			"func TestB(t *testing.T) {}",
 			summary{2, 1}, []string{"loud"}, nil},
-		{"parent alone", head + "func TestA(t *testing.T) { t.Run(\"a\", TestB); t.Error(\"loud\") }\nfunc TestB(t *testing.T) {}",
+		{"parent alone",
+			head + "func TestA(t *testing.T) { t.Run(\"a\", TestB); t.Error(\"loud\") }\nfunc TestB(t *testing.T) {}",
 			summary{2, 1}, []string{"loud"}, nil},
 		{"skip", head + "func TestA(t *testing.T) { t.Sk" + "ip(\"no server\") }\nfunc TestB(t *testing.T) {}",
 			summary{1, 1}, []string{"TestA skipped itself", "no server"}, nil},
@@ -33,19 +37,22 @@ func TestSummary(t *testing.T) {
 			summary{1, 1}, []string{"panic: loud"}, nil},
 		{"exit", head + "import \"os\"\n\nfunc TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { os.Exit(3) }",
 			summary{1, 1}, []string{"TestB did not end"}, nil},
-		{"exit after the tests", head + "import \"os\"\n\nfunc TestA(t *testing.T) {}\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(3) }",
+		{"exit after the tests",
+			head + "import \"os\"\n\nfunc TestA(t *testing.T) {}\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(3) }",
 			summary{1, 1}, []string{"failed outside its tests"}, nil},
 		{"not built", head + "func TestA(t *testing.T) { loud() }",
 			summary{0, 1}, []string{"undefined: loud"}, nil},
 		{"not parsed", "package", summary{0, 1}, []string{"x_test.go"}, nil},
 		{"no tests", "package x\n", summary{0, 0}, []string{"none  example.test/x"}, nil},
-		{"fuzz seed", head + "func FuzzA(f *testing.F) { f.Add(1); f.Add(2); f.Fuzz(func(t *testing.T, n int) { if n == 2 { t.Fatal(\"loud\") } }) }",
+		{"fuzz seed", head + "func FuzzA(f *testing.F) { f.Add(1); f.Add(2); " +
+			"f.Fuzz(func(t *testing.T, n int) { if n == 2 { t.Fatal(\"loud\") } }) }",
 			summary{1, 1}, []string{"loud"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("GOWORK", "off")
 			dir := t.TempDir()
-			for name, text := range map[string]string{"go.mod": "module example.test/x\n\ngo 1.26.0\n", "x_test.go": tt.text} {
+			for name, text := range map[string]string{"go.mod": "module example.test/x\n\ngo 1.26.0\n",
+				"x_test.go": tt.text} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 					t.Fatal(err)
 				}

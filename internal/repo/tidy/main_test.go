@@ -10,13 +10,15 @@ import (
 
 // The workspace of the tests needs no network: its modules require each other and nothing else.
 var files = map[string]string{
-	"go.work":  "go 1.26.0\n\nuse (\n\t.\n\t./a\n\t./b\n)\n\nreplace (\n\texample.test/m v0.1.0 => ./\n\texample.test/m/a v0.1.0 => ./a\n)\n",
+	"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./a\n\t./b\n)\n\n" +
+		"replace (\n\texample.test/m v0.1.0 => ./\n\texample.test/m/a v0.1.0 => ./a\n)\n",
 	"go.mod":   "module example.test/m\n\ngo 1.26.0\n",
 	"m.go":     "package m\n",
 	"a/go.mod": "module example.test/m/a\n\ngo 1.26.0\n\nrequire example.test/m v0.1.0\n",
 	"a/a.go":   "package a\n\nimport _ \"example.test/m\"\n",
-	"b/go.mod": "module example.test/m/b\n\ngo 1.26.0\n\nrequire example.test/m/a v0.1.0\n\nrequire example.test/m v0.1.0 // indirect\n",
-	"b/b.go":   "package b\n\nimport _ \"example.test/m/a\"\n",
+	"b/go.mod": "module example.test/m/b\n\ngo 1.26.0\n\n" +
+		"require example.test/m/a v0.1.0\n\nrequire example.test/m v0.1.0 // indirect\n",
+	"b/b.go": "package b\n\nimport _ \"example.test/m/a\"\n",
 }
 
 func TestTidy(t *testing.T) {
@@ -27,9 +29,11 @@ func TestTidy(t *testing.T) {
 	}{
 		{name: "tidy"},
 		{name: "requires too much", path: "a/a.go", text: "package a\n", want: []string{"a/go.mod", "b/go.mod"}},
-		{name: "requires too little", path: "a/go.mod", text: "module example.test/m/a\n\ngo 1.26.0\n", want: []string{"a/go.mod"}},
+		{name: "requires too little", path: "a/go.mod", text: "module example.test/m/a\n\ngo 1.26.0\n",
+			want: []string{"a/go.mod"}},
 		{name: "direct instead of indirect", path: "b/go.mod", want: []string{"b/go.mod"},
-			text: "module example.test/m/b\n\ngo 1.26.0\n\nrequire (\n\texample.test/m v0.1.0\n\texample.test/m/a v0.1.0\n)\n"},
+			text: "module example.test/m/b\n\ngo 1.26.0\n\n" +
+				"require (\n\texample.test/m v0.1.0\n\texample.test/m/a v0.1.0\n)\n"},
 		{name: "sum of nothing", path: "a/go.sum", want: []string{"a/go.sum"},
 			text: "example.test/x v0.1.0 h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n"},
 	} {

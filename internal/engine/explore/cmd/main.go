@@ -68,5 +68,6 @@ func row(name string, r *explore.Result) string {
 	if !r.Done {
 		end = "  stopped there"
 	}
-	return fmt.Sprintf("%-36s %10d %11d %6d %8.1f %6d%s", name, r.States, r.Transitions, r.Depth, r.Time.Seconds(), r.Memory>>20, end)
+	return fmt.Sprintf("%-36s %10d %11d %6d %8.1f %6d%s", name, r.States, r.Transitions, r.Depth, r.Time.Seconds(),
+		r.Memory>>20, end)
 }
