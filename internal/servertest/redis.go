@@ -97,6 +97,9 @@ func (s *Server) RedisInfo(field string) string {
 type Sentinels struct {
 	Name                       string // of the primary, as Sentinel knows it
 	Primary, Replica, Sentinel *Server
+
+	front *front // nil without proxies
+	epoch string // of the failover before, as the Sentinel counts them
 }
 
 // RedisSentinel starts a primary, a replica and a Sentinel, and returns when the replica is in step and the Sentinel
@@ -155,6 +158,12 @@ func (set *Sentinels) Settle(t TB) {
 // RedisCluster starts a cluster of three primaries that serve all slots, and returns when each of them says so.
 func RedisCluster(t TB, args ...string) []*Server {
 	t.Helper()
+	return redisCluster(t, func(*Server) []string { return args })
+}
+
+// redisCluster starts the cluster; args are those that are added to the command line of a server.
+func redisCluster(t TB, args func(s *Server) []string) []*Server {
+	t.Helper()
 	const nodes, slots = 3, 16384
 	var list []*Server
 	for range nodes {
@@ -162,7 +171,7 @@ func RedisCluster(t TB, args ...string) []*Server {
 			return append([]string{
 				"--port", strconv.Itoa(s.Ports[0]), "--cluster-port", strconv.Itoa(s.Ports[1]),
 				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
-			}, args...)
+			}, args(s)...)
 		}, nil)))
 	}
 	for i, s := range list {

@@ -241,15 +241,20 @@ func (s *Server) Log() string {
 // Until waits until a condition holds and fails the test if it does not for long.
 func Until(t TB, what string, holds func() bool) {
 	t.Helper()
+	within(t, readyWithin, what, holds)
+}
+
+func within(t TB, most time.Duration, what string, holds func() bool) {
+	t.Helper()
 	ask := time.NewTicker(askEvery)
 	defer ask.Stop()
-	limit := time.NewTimer(readyWithin)
+	limit := time.NewTimer(most)
 	defer limit.Stop()
 	for !holds() {
 		select {
 		case <-ask.C:
 		case <-limit.C:
-			t.Fatalf("after %v not yet: %s", readyWithin, what)
+			t.Fatalf("after %v not yet: %s", most, what)
 		}
 	}
 }
