@@ -70,8 +70,8 @@ explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes 
 mutants: ## see that known mistakes, put back into the code, are found: SOME=12 of them, or 0 for all
 	@go run ./internal/repo/mutants -some $(SOME)
 
-chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7; without STORE each store
-	@go run ./chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED))
+chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7 PAIRS=1; without STORE each store
+	@go run ./chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
 
 interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
 	@n=0; for run in interop/*/run; do \

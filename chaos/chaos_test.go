@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,26 +19,54 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestRuns carries out a short run on each store. make chaos has longer ones.
+// TestRuns carries out a short run on each store. make chaos has longer ones, and docs/chaos.md what came of them.
 func TestRuns(t *testing.T) {
 	for name := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := play(t, &plan{store: name, during: 5 * time.Second, seed: 1, workers: 3}).err(); err != nil {
+			if err := play(t, &plan{store: name, during: 3 * time.Second, seed: 1, workers: 3}).err(); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
+// TestFailover has Sentinel replace a primary that is stopped, and sees that the run takes note.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	const stopsThePrimary = 123
+	o := play(t, &plan{store: "redis-sentinel", during: time.Second, seed: stopsThePrimary, workers: 3})
+	if err := o.err(); err != nil {
+		t.Error(err)
+	}
+	if o.faults[stopServer] != 1 || o.lax < ttl {
+		t.Errorf("the faults were %v, and claims may have been lost for %v; want a failover", o.faults, o.lax)
+	}
+}
+
 // TestControl sees that a store which locks nothing is found out: each process has one of its own.
 func TestControl(t *testing.T) {
-	stores["control"] = func(servertest.TB) *store { return &store{url: "memory://"} }
+	stores["control"] = func(servertest.TB) *store { return (&store{}).at("memory://") }
 	defer delete(stores, "control")
 	o := play(t, &plan{store: "control", during: 2 * time.Second, seed: 1, workers: 3})
 	if err := o.err(); err == nil || !strings.Contains(err.Error(), "two hold that exclude each other") {
 		t.Errorf("the run came to %v; want that two hold at once", err)
 	}
+}
+
+// TestBlindWorkers sees that the faults and the check find workers that trust their leases for too long: one that stands
+// still while it holds, for longer than its lease, goes on. Whether it is a holder that stands still is for chance to say.
+func TestBlindWorkers(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		o := play(t, &plan{
+			store: "redis", during: 10 * time.Second, seed: seed + 1, workers: 3, only: []string{stopWorker}, blind: true,
+		})
+		if err := o.err(); err != nil && strings.Contains(err.Error(), "two hold that exclude each other") {
+			return
+		}
+	}
+	t.Error("no run found that two hold at once")
 }
 
 func TestOverlaps(t *testing.T) {
@@ -90,12 +119,24 @@ func TestFalls(t *testing.T) {
 	}
 }
 
+func TestPromised(t *testing.T) {
+	found := []finding{{at: 1, text: "before"}, {at: 4, text: "within"}, {at: 9, text: "after"}}
+	lax := []span{{3, 5}, {4, 6}, {20, 21}}
+	wrong, excused := promised(found, lax)
+	if !slices.Equal(wrong, []string{"before", "after"}) || !slices.Equal(excused, []string{"within"}) {
+		t.Errorf("wrong %q, excused %q; want those before and after, and the one within", wrong, excused)
+	}
+	if got := covered(lax); got != 4 {
+		t.Errorf("%d are covered, want 4", got)
+	}
+}
+
 // TestScheduleIsItsSeeds sees that one seed draws the same faults each time, and another one others.
 func TestScheduleIsItsSeeds(t *testing.T) {
 	draw := func(seed uint64) (text string) {
-		r := &run{random: newRandom(seed)}
+		l := (&run{}).newLane(seed, nil)
 		for range 20 {
-			f, last, wait := r.next()
+			f, last, wait := l.next()
 			text += f.kind + last.String() + wait.String()
 		}
 		return text

@@ -5,94 +5,165 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
 // A fault does something to a worker, a server or a connection, and puts it right again. It says what it did.
 type fault struct {
 	kind string
-	do   func(r *run, d time.Duration) (what string)
+	do   func(l *lane, d time.Duration) (what string)
+}
+
+// A lane makes one fault after the other. What it makes follows from its seed.
+type lane struct {
+	*run
+	random *rand.Rand
+	only   []string       // the kinds that it makes of those that it draws; nil means all
+	made   map[string]int // how many it has made, by kind
 }
 
 // A member is hit with the requests that it answers; the others go on.
-func (r *run) member() (int, bool) {
-	if len(r.store.servers) == 0 {
+func (l *lane) member() (int, bool) {
+	if len(l.store.servers) == 0 {
 		return 0, false
 	}
-	return r.random.IntN(len(r.store.servers)), true
+	return l.random.IntN(len(l.store.servers)), true
 }
+
+// The kinds of faults. After some of them, some stores may have forgotten who holds.
+const (
+	killWorker      = "kill a worker"
+	stopWorker      = "stop a worker"
+	cutConnections  = "cut connections"
+	dropConnections = "drop connections"
+	holdRequests    = "hold requests"
+	holdReplies     = "hold replies"
+	delayRequests   = "delay requests"
+	stopServer      = "stop a server"
+	restartServer   = "restart a server"
+	killServer      = "kill a server"
+)
+
+// ofWorkers are the kinds of faults that hit workers. They leave the store as it is.
+var ofWorkers = []string{killWorker, stopWorker}
 
 // faults are what a schedule is made of.
 var faults = []fault{
-	{"kill a worker", func(r *run, _ time.Duration) string {
-		i := r.random.IntN(len(r.workers))
-		r.workers[i].kill()
-		r.replace(i)
+	{killWorker, func(l *lane, _ time.Duration) string {
+		i := l.random.IntN(len(l.workers))
+		l.workers[i].kill()
+		l.replace(i)
 		return fmt.Sprintf("worker %d is killed", i)
 	}},
-	{"stop a worker", func(r *run, d time.Duration) string {
-		i := r.random.IntN(len(r.workers))
-		r.workers[i].stop()
-		r.wait(2 * d) // often for longer than its leases last
-		r.workers[i].resume()
+	{stopWorker, func(l *lane, d time.Duration) string {
+		i := l.random.IntN(len(l.workers))
+		l.workers[i].stop()
+		l.wait(2 * d) // often for longer than its leases last
+		l.workers[i].resume()
 		return fmt.Sprintf("worker %d stood still for %v", i, 2*d)
 	}},
-	{"cut connections", func(r *run, d time.Duration) string {
-		return r.connection("is cut", d, (*servertest.Proxy).Cut, (*servertest.Proxy).Mend)
+	{cutConnections, func(l *lane, d time.Duration) string {
+		return l.connection("is cut", d, (*servertest.Proxy).Cut, (*servertest.Proxy).Mend)
 	}},
-	{"drop connections", func(r *run, _ time.Duration) string {
-		return r.connection("drops its connections", 0, (*servertest.Proxy).Drop, func(*servertest.Proxy) {})
+	{dropConnections, func(l *lane, _ time.Duration) string {
+		return l.connection("drops its connections", 0, (*servertest.Proxy).Drop, func(*servertest.Proxy) {})
 	}},
-	{"hold requests", func(r *run, d time.Duration) string {
-		return r.connection("holds requests", d, func(p *servertest.Proxy) { p.Freeze(true, false) }, func(p *servertest.Proxy) { p.Freeze(false, false) })
+	{holdRequests, func(l *lane, d time.Duration) string {
+		return l.connection("holds requests", d, func(p *servertest.Proxy) { p.Freeze(true, false) }, thaw)
 	}},
-	{"hold replies", func(r *run, d time.Duration) string {
-		return r.connection("holds replies", d, func(p *servertest.Proxy) { p.Freeze(false, true) }, func(p *servertest.Proxy) { p.Freeze(false, false) })
+	{holdReplies, func(l *lane, d time.Duration) string {
+		return l.connection("holds replies", d, func(p *servertest.Proxy) { p.Freeze(false, true) }, thaw)
 	}},
-	{"delay requests", func(r *run, d time.Duration) string {
-		return r.connection("delays what was sent, past newer requests", d, func(p *servertest.Proxy) { p.Hold(); p.Pass() }, (*servertest.Proxy).Arrive)
+	{delayRequests, func(l *lane, d time.Duration) string {
+		strand := func(p *servertest.Proxy) { p.Hold(); p.Pass() }
+		return l.connection("delays what was sent, past newer requests", d, strand, (*servertest.Proxy).Arrive)
 	}},
-	{"stop a server", func(r *run, d time.Duration) string {
-		i, ok := r.member()
-		if !ok {
-			return ""
-		}
-		r.store.servers[i].Pause()
-		r.wait(d)
-		r.store.servers[i].Resume()
-		return fmt.Sprintf("server %d stood still for %v", i, d)
+	{stopServer, func(l *lane, d time.Duration) string {
+		return l.server("stands still", d, (*servertest.Server).Pause, (*servertest.Server).Resume)
 	}},
-	{"restart a server", func(r *run, d time.Duration) string {
-		i, ok := r.member()
-		if !ok {
-			return ""
-		}
-		r.store.servers[i].Stop()
-		r.wait(d / 4)
-		r.store.servers[i].Restart()
-		return fmt.Sprintf("server %d is restarted after %v", i, d/4)
+	{restartServer, func(l *lane, d time.Duration) string {
+		return l.server("is ended, and started anew", d/4, (*servertest.Server).Stop, (*servertest.Server).Restart)
+	}},
+	{killServer, func(l *lane, d time.Duration) string {
+		return l.server("is killed, and started anew", d/4, (*servertest.Server).Kill, (*servertest.Server).Restart)
 	}},
 }
 
-// connection does something to the connections of a server for a while.
-func (r *run) connection(what string, d time.Duration, begin, end func(*servertest.Proxy)) string {
-	i, ok := r.member()
+func thaw(p *servertest.Proxy) { p.Freeze(false, false) }
+
+// server does something to a server for a while.
+func (l *lane) server(what string, d time.Duration, begin, end func(*servertest.Server)) string {
+	i, ok := l.member()
 	if !ok {
 		return ""
 	}
-	begin(r.store.proxies[i])
-	r.wait(d)
-	end(r.store.proxies[i])
+	begin(l.store.servers[i])
+	l.wait(d)
+	end(l.store.servers[i])
+	return fmt.Sprintf("server %d %s, for %v", i, what, d)
+}
+
+// connection does something to the connections of a server for a while.
+func (l *lane) connection(what string, d time.Duration, begin, end func(*servertest.Proxy)) string {
+	i, ok := l.member()
+	if !ok {
+		return ""
+	}
+	begin(l.store.proxies[i])
+	l.wait(d)
+	end(l.store.proxies[i])
 	return fmt.Sprintf("the way to server %d %s for %v", i, what, d)
 }
 
-// schedule is what a seed chooses: a fault, how long it lasts, and the pause before it.
-func (r *run) next() (f fault, last, pause time.Duration) {
-	ms := func(most int) time.Duration { return time.Duration(r.random.IntN(most)) * time.Millisecond }
-	return faults[r.random.IntN(len(faults))], 50*time.Millisecond + ms(int(ttl/time.Millisecond)), ms(1000)
+// next draws a fault, how long it lasts, and the pause before it.
+func (l *lane) next() (f fault, last, pause time.Duration) {
+	ms := func(most int) time.Duration { return time.Duration(l.random.IntN(most)) * time.Millisecond }
+	return faults[l.random.IntN(len(faults))], 50*time.Millisecond + ms(int(ttl/time.Millisecond)), ms(1000)
 }
 
-// newRandom is what a schedule is drawn from. The same seed draws the same.
-func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x7374696c65)) }
+// hit draws a fault and makes it, if it is of a kind of the lane.
+func (l *lane) hit() {
+	f, last, pause := l.next()
+	if l.only != nil && !slices.Contains(l.only, f.kind) {
+		return
+	}
+	l.wait(pause)
+	begin := boottime.Now()
+	what := f.do(l, last)
+	if what == "" {
+		return
+	}
+	l.t.Logf("%v: %s", boottime.Now(), what)
+	l.made[f.kind]++
+	if slices.Contains(ofWorkers, f.kind) {
+		return
+	}
+	if slices.Contains(l.store.forgets, f.kind) {
+		l.loosen(begin)
+	}
+	l.settle()
+}
+
+// newLane returns a lane that draws from a seed. The same seed draws the same.
+func (r *run) newLane(seed uint64, only []string) *lane {
+	return &lane{run: r, random: rand.New(rand.NewPCG(seed, 0x7374696c65)), only: only, made: map[string]int{}}
+}
+
+// lanes returns those that make the faults of a run. Two do it at once, one the faults of workers and one the rest, if the
+// plan is to have pairs.
+func (r *run) lanes() []*lane {
+	if !r.pairs {
+		return []*lane{r.newLane(r.seed, r.only)}
+	}
+	var others []string
+	for _, f := range faults {
+		if !slices.Contains(ofWorkers, f.kind) {
+			others = append(others, f.kind)
+		}
+	}
+	return []*lane{r.newLane(r.seed, others), r.newLane(^r.seed, ofWorkers)}
+}

@@ -22,11 +22,27 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A worker is this program with these in its environment.
+// A worker is this program with a brief in its environment.
 const (
-	workerURL  = "STILE_CHAOS_URL"
-	workerSeed = "STILE_CHAOS_SEED"
+	workerURL   = "STILE_CHAOS_URL"
+	workerSeed  = "STILE_CHAOS_SEED"
+	workerBlind = "STILE_CHAOS_BLIND"
 )
+
+// A brief is what a worker is told.
+type brief struct {
+	url   string
+	seed  uint64
+	blind bool
+}
+
+func (b *brief) environ() []string {
+	return []string{
+		workerURL + "=" + b.url,
+		workerSeed + "=" + strconv.FormatUint(b.seed, 10),
+		workerBlind + "=" + strconv.FormatBool(b.blind),
+	}
+}
 
 // isWorker runs the program of a worker, if this process is one.
 func isWorker() {
@@ -35,7 +51,8 @@ func isWorker() {
 		return
 	}
 	seed, _ := strconv.ParseUint(os.Getenv(workerSeed), 10, 64)
-	if err := work(url, seed, os.Stdin, os.Stdout); err != nil {
+	blind, _ := strconv.ParseBool(os.Getenv(workerBlind))
+	if err := work(&brief{url, seed, blind}, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
@@ -49,6 +66,7 @@ func main() {
 		which   = flag.String("store", "", "one of "+strings.Join(names, ", ")+"; empty means each, one after the other")
 		during  = flag.Duration("for", 20*time.Second, "how long faults are made, for each store")
 		seed    = flag.Uint64("seed", uint64(time.Now().Unix()), "what the faults are drawn from")
+		pairs   = flag.Bool("pairs", false, "hit processes at the same time as servers, not one after the other")
 		workers = flag.Int("workers", 4, "how many processes lock")
 	)
 	flag.Parse()
@@ -62,7 +80,7 @@ func main() {
 	wrong := 0
 	for _, name := range names {
 		host := &servertest.Host{Program: "chaos"}
-		o := play(host, &plan{store: name, during: *during, seed: *seed, workers: *workers})
+		o := play(host, &plan{store: name, during: *during, seed: *seed, workers: *workers, pairs: *pairs})
 		host.End()
 		o.print(os.Stdout)
 		wrong += len(o.wrong)

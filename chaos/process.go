@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,13 +26,13 @@ type process struct {
 }
 
 // start starts a worker.
-func start(number int, url string, seed uint64) (*process, error) {
+func start(number int, b *brief) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), workerURL+"="+url, workerSeed+"="+strconv.FormatUint(seed, 10))
+	cmd.Env = append(os.Environ(), b.environ()...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -4,27 +4,38 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	_ "github.com/stilelock/stile/consul"
 	_ "github.com/stilelock/stile/etcd"
 	"github.com/stilelock/stile/internal/servertest"
+	_ "github.com/stilelock/stile/memcached"
 	_ "github.com/stilelock/stile/mysql"
 	_ "github.com/stilelock/stile/postgres"
 	_ "github.com/stilelock/stile/redis"
+	_ "github.com/stilelock/stile/shard"
 	_ "github.com/stilelock/stile/sqlite"
 	_ "github.com/stilelock/stile/zookeeper"
 )
 
 // A store is what is tried: its servers, each behind a proxy of its own, and where clients find it.
 type store struct {
-	url     string
+	urls    []string // the first worker has the first, and so on; then the first again
 	servers []*servertest.Server
 	proxies []*servertest.Proxy
+
+	// After these kinds of faults the store may have forgotten claims, whose holders trust them until their leases end.
+	forgets []string
+	// Moved waits until the servers have settled, and reports whether there was a failover that may have lost claims since
+	// it was asked before. It is nil if none does.
+	moved func() bool
+	// Rest returns what is on the servers, beside what outlives all claims; nil if only the store's list is looked at.
+	rest func() []string
 }
 
 // behind puts a proxy before each server, and returns the addresses of the proxies.
-func (s *store) behind(t servertest.TB, servers []*servertest.Server) string {
+func (s *store) behind(t servertest.TB, servers ...*servertest.Server) []string {
 	s.servers = servers
 	var addrs []string
 	for _, server := range servers {
@@ -32,40 +43,133 @@ func (s *store) behind(t servertest.TB, servers []*servertest.Server) string {
 		s.proxies = append(s.proxies, p)
 		addrs = append(addrs, p.Addr)
 	}
-	return strings.Join(addrs, ",")
+	return addrs
+}
+
+// at returns the store, with the one address at which all workers find it.
+func (s *store) at(url ...string) *store {
+	s.urls = []string{strings.Join(url, "")}
+	return s
 }
 
 // stores start what runs are named after.
 var stores = map[string]func(t servertest.TB) *store{
 	"sqlite": func(t servertest.TB) *store {
-		return &store{url: "sqlite://" + filepath.Join(t.TempDir(), "locks.db")}
+		return (&store{}).at("sqlite://", filepath.Join(t.TempDir(), "locks.db"))
 	},
-	"redis": func(t servertest.TB) *store {
-		s := &store{}
-		server := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
-		s.url = "redis://" + s.behind(t, []*servertest.Server{server})
-		return s
-	},
-	"etcd": func(t servertest.TB) *store {
-		s := &store{}
-		s.url = "etcd://" + s.behind(t, servertest.EtcdCluster(t, 3))
-		return s
-	},
+	"etcd":   func(t servertest.TB) *store { return etcd(t, servertest.EtcdCluster(t, 3)...) },
+	"etcd-1": func(t servertest.TB) *store { return etcd(t, servertest.Etcd(t)) },
 	"zookeeper": func(t servertest.TB) *store {
 		s := &store{}
-		s.url = "zk://" + s.behind(t, servertest.ZooKeeperEnsemble(t, 3)) + "?session=" + ttl.String()
-		return s
+		addrs := s.behind(t, servertest.ZooKeeperEnsemble(t, 3)...)
+		return s.at("zk://", strings.Join(addrs, ","), "?session=", ttl.String())
 	},
-	"postgres": func(t servertest.TB) *store {
-		s := &store{}
-		server := servertest.Postgres(t, "fsync = on")
-		s.url = "postgres://postgres@" + s.behind(t, []*servertest.Server{server}) + "/postgres"
+	"consul":   func(t servertest.TB) *store { return consul(t, servertest.Consul(t, nil)) },
+	"consul-3": func(t servertest.TB) *store { return consul(t, servertest.ConsulCluster(t, 3, nil)...) },
+	"postgres": func(t servertest.TB) *store { return postgres(t, "") },
+	"postgres-session": func(t servertest.TB) *store {
+		s := postgres(t, "?mode=session")
+		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer} // the locks go with the connection
 		return s
 	},
 	"mariadb": func(t servertest.TB) *store {
 		s := &store{}
-		server := servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1")
-		s.url = "mysql://root@" + s.behind(t, []*servertest.Server{server}) + "/mysql"
-		return s
+		addrs := s.behind(t, servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1"))
+		return s.at("mysql://root@", addrs[0], "/mysql")
 	},
+	"memcached": func(t servertest.TB) *store {
+		s := &store{forgets: []string{restartServer, killServer}}
+		return s.at("memcached://", s.behind(t, servertest.Memcached(t, "-M"))[0])
+	},
+	"redis": func(t servertest.TB) *store {
+		s, addrs := several(t, 1)
+		return s.at("redis://", addrs[0])
+	},
+	"redis-setnx": func(t servertest.TB) *store {
+		s, addrs := several(t, 1)
+		return s.at("redis://", addrs[0], "?layout=setnx")
+	},
+	"redis-sentinel": func(t servertest.TB) *store {
+		set, proxies := servertest.RedisSentinelBehind(t, "appendonly yes", "appendfsync always")
+		s := &store{
+			servers: []*servertest.Server{set.Primary, set.Replica, set.Sentinel}, proxies: proxies,
+			moved: func() bool { return set.Moved(t) },
+		}
+		s.rest = func() []string { return keys(set.Primary) }
+		return s.at("redis+sentinel://", proxies[2].Addr, "/", set.Name)
+	},
+	"redis-cluster": func(t servertest.TB) *store {
+		s := &store{}
+		s.servers, s.proxies = servertest.RedisClusterBehind(t, durable...)
+		s.rest = func() []string { return keys(s.servers...) }
+		return s.at("redis+cluster://", s.proxies[0].Addr, ",", s.proxies[1].Addr, ",", s.proxies[2].Addr)
+	},
+	"redlock-3": func(t servertest.TB) *store { return redlock(t, 3) },
+	"redlock-5": func(t servertest.TB) *store { return redlock(t, 5) },
+	"shard": func(t servertest.TB) *store {
+		s, addrs := several(t, 2)
+		return s.at("shard://?stores=a=redis://", addrs[0], ";b=redis://", addrs[1])
+	},
+	"tair-exset": func(t servertest.TB) *store {
+		server := servertest.Tair(t, durable...)
+		p := servertest.NewProxy(t, server.Addr)
+		s := &store{servers: []*servertest.Server{server.Server}, proxies: []*servertest.Proxy{p}}
+		return s.at("tair://", p.Addr, "?layout=exset")
+	},
+}
+
+// durable are the arguments of a Redis server that keeps all that it has acknowledged.
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// several starts durable Redis servers that know nothing of each other, and returns where their proxies are.
+func several(t servertest.TB, n int) (s *store, addrs []string) {
+	var list []*servertest.Server
+	for range n {
+		list = append(list, servertest.Redis(t, durable...))
+	}
+	s = &store{rest: func() []string { return keys(list...) }}
+	return s, s.behind(t, list...)
+}
+
+// redlock is over servers that vote again at once after a restart, since they forget nothing. How long one whose clock
+// seems to have moved does not vote is a part of a short run.
+func redlock(t servertest.TB, n int) *store {
+	s, addrs := several(t, n)
+	return s.at("redlock://", strings.Join(addrs, ","), "?max_ttl=10s")
+}
+
+func etcd(t servertest.TB, servers ...*servertest.Server) *store {
+	s := &store{}
+	return s.at("etcd://", strings.Join(s.behind(t, servers...), ","))
+}
+
+// consul gives each worker one of the agents, as each machine has its own.
+func consul(t servertest.TB, servers ...*servertest.Server) *store {
+	s := &store{}
+	for _, addr := range s.behind(t, servers...) {
+		s.urls = append(s.urls, "consul://"+addr)
+	}
+	return s
+}
+
+func postgres(t servertest.TB, parameters string) *store {
+	s := &store{}
+	addrs := s.behind(t, servertest.Postgres(t, "fsync = on"))
+	return s.at("postgres://postgres@", addrs[0], "/postgres", parameters)
+}
+
+// keys returns the keys of Redis servers, without those that remember the last ticket of a name for an hour, and without the
+// list of a shard's clients, on which whoever looks is too.
+func keys(servers ...*servertest.Server) (list []string) {
+	for _, s := range servers {
+		found, _ := s.Redis([]string{"KEYS", "*"}).([]any)
+		for _, key := range found {
+			text, _ := key.(string)
+			if !strings.HasPrefix(text, "stile/ticket/") && !strings.HasPrefix(text, "stile/{stile-shard") {
+				list = append(list, text)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }

@@ -25,7 +25,41 @@ const (
 	permits    = 3
 )
 
-var capacities = map[string]int64{mutexName: driver.All, rwName: driver.All, permitName: permits}
+// capacities are those of the names that are locked in a store of these traits.
+func capacities(t driver.Traits) map[string]int64 {
+	m := map[string]int64{mutexName: driver.All, rwName: driver.All}
+	if t.Permits {
+		m[permitName] = permits
+	}
+	return m
+}
+
+// A way is one in which a name is locked.
+type way struct {
+	lock   *stile.Lock
+	weight int64
+}
+
+// ways returns those in which workers lock.
+func ways(c *stile.Client) []way {
+	list := []way{{c.Mutex(mutexName), driver.All}, {c.Writer(rwName), driver.All}}
+	if c.Traits().Shared {
+		list = append(list, way{c.Reader(rwName), 1})
+	}
+	if c.Traits().Permits {
+		list = append(list, way{c.Permit(permitName, 1, permits), 1})
+	}
+	return list
+}
+
+// wholes returns a lock of all of each name.
+func wholes(c *stile.Client) []*stile.Lock {
+	list := []*stile.Lock{c.Mutex(mutexName), c.Writer(rwName)}
+	if c.Traits().Permits {
+		list = append(list, c.Permit(permitName, permits, permits))
+	}
+	return list
+}
 
 // ttl is the lease of all locks.
 const ttl = 3 * time.Second
@@ -36,6 +70,8 @@ const ttl = 3 * time.Second
 //	still HOLD TIME
 //	error TEXT
 type worker struct {
+	blind bool // it believes that it holds although its lease is over
+
 	mu    sync.Mutex // guards what follows
 	out   *bufio.Writer
 	holds int
@@ -49,21 +85,21 @@ func (w *worker) say(format string, args ...any) {
 }
 
 // work is the program of a worker process.
-func work(url string, seed uint64, in io.Reader, out io.Writer) error {
+func work(b *brief, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		cancel()
 	}()
-	w := &worker{out: bufio.NewWriter(out)}
-	c, err := open(ctx, url)
+	w := &worker{blind: b.blind, out: bufio.NewWriter(out)}
+	c, err := open(ctx, b.url)
 	if err != nil {
 		return err
 	}
 	var all sync.WaitGroup
 	for g := range uint64(4) {
-		all.Go(func() { w.loop(ctx, c, rand.New(rand.NewPCG(seed, g))) })
+		all.Go(func() { w.loop(ctx, c, rand.New(rand.NewPCG(b.seed, g))) })
 	}
 	all.Wait()
 	return c.Close()
@@ -82,14 +118,9 @@ func open(ctx context.Context, url string) (*stile.Client, error) {
 
 // loop takes one of the locks after the other, until ctx ends.
 func (w *worker) loop(ctx context.Context, c *stile.Client, r *rand.Rand) {
-	kinds := []struct {
-		lock   *stile.Lock
-		weight int64
-	}{
-		{c.Mutex(mutexName), driver.All}, {c.Writer(rwName), driver.All}, {c.Reader(rwName), 1}, {c.Permit(permitName, 1, permits), 1},
-	}
+	list := ways(c)
 	for ctx.Err() == nil {
-		k := kinds[r.IntN(len(kinds))]
+		k := list[r.IntN(len(list))]
 		patient, cancel := context.WithTimeout(ctx, time.Duration(1+r.IntN(4000))*time.Millisecond)
 		take := k.lock.Lock
 		if r.IntN(4) == 0 {
@@ -110,7 +141,8 @@ func (w *worker) loop(ctx context.Context, c *stile.Client, r *rand.Rand) {
 
 // expected reports whether faults may make a call end like this.
 func expected(err error) bool {
-	for _, e := range []error{stile.ErrHeld, stile.ErrLost, stile.ErrUnknown, stile.ErrUnreachable, context.DeadlineExceeded} {
+	for _, e := range []error{stile.ErrHeld, stile.ErrLost, stile.ErrUnknown, stile.ErrUnreachable,
+		context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -136,14 +168,16 @@ func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, len
 	if lease.Check() == nil {
 		w.say("begin %d %s %d %d %d", id, lease.Name(), weight, lease.Token(), begin)
 	}
-	for lease.Check() == nil && boottime.Now() < begin+length {
+	for w.trusts(lease) && boottime.Now() < begin+length {
 		pause(ctx, 5*time.Millisecond)
-		if now := boottime.Now(); lease.Check() == nil {
+		if now := boottime.Now(); w.trusts(lease) {
 			w.say("still %d %d", id, now)
 		}
 	}
 	_ = lease.Unlock() // the error says what became of the lease, and the history says what was believed of it
 }
+
+func (w *worker) trusts(lease *stile.Lease) bool { return w.blind || lease.Check() == nil }
 
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
