@@ -38,9 +38,9 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 			return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, nil)
 		case !fits:
 			if guarded { // taken before it was known that others stand ahead
-				if _, _, err := d.transact(ctx, []op{
-					{Verb: locked, Key: q.guard.Key, Session: st.session.id, about: guard}, {Verb: remove, Key: q.guard.Key, about: guard},
-				}); err != nil {
+				_, _, err := d.transact(ctx, returnGuard(st, q, peers.entries[i-1]))
+				if err != nil {
+					d.taint(st.session)
 					return driver.Place{}, err
 				}
 			}
@@ -74,6 +74,16 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 		}
 	}
 	return driver.Place{}, driver.Unreachable(fmt.Errorf("the queue changed %d times while a claim took its turn", rounds))
+}
+
+// returnGuard returns the operations that give the guard back which a claim has that is behind another. They do nothing once
+// the one before it has gone: then the claim may hold by the guard, and the request may come that late.
+func returnGuard(st *stake, q *queue, before *entry) []op {
+	return []op{
+		{Verb: same, Key: before.Key, Index: before.ModifyIndex},
+		{Verb: locked, Key: q.guard.Key, Session: st.session.id, about: guard},
+		{Verb: remove, Key: q.guard.Key, about: guard},
+	}
 }
 
 // bury removes claims whose session is over. It does not matter if that fails: they count for nothing.

@@ -1,0 +1,93 @@
+package consul
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A delayer holds back one request: the client is told nothing of it, and it arrives when the test says so.
+type delayer struct {
+	*http.Transport
+	mu   sync.Mutex
+	text string // what the body of the request has that is held back; "" means none
+	held func() (*http.Response, error)
+}
+
+func (l *delayer) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text == "" || !strings.Contains(string(body), l.text) {
+		return l.Transport.RoundTrip(r)
+	}
+	l.text = ""
+	later := r.Clone(context.WithoutCancel(r.Context()))
+	later.Body = io.NopCloser(bytes.NewReader(body))
+	l.held = func() (*http.Response, error) { return l.Transport.RoundTrip(later) }
+	return nil, errors.New("the connection broke")
+}
+
+// arrive lets the request arrive that was held back.
+func (l *delayer) arrive(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		t.Fatal("no request was held back")
+	}
+	answer, err := l.held()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+}
+
+// A claim that took the lock's key too early gives it back. If that request arrives when the claim holds, it does nothing:
+// else a client of Consul's own could take the lock as well.
+func TestLateReturnOfTheLockKey(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	by := operator{t, "http://" + s.Addr}
+	way := &delayer{Transport: transport(time.Second, nil)}
+	late, err := New(timely(t), &Options{Client: &http.Client{Transport: way}, URL: "http://" + s.Addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { late.Close(); way.CloseIdleConnections() })
+	d := open(t, "consul://"+s.Addr)
+	first, second, third := claimOn("name"), claimOn("name"), claimOn("name")
+	holds(t, d, first)
+	waits(t, d, second)
+	leave(t, d, first) // the second has not heard of it, so the key is free
+	way.text = `"Verb":"delete"`
+	if _, err := late.Enter(timely(t), third); err == nil || driver.NotApplied(err) {
+		t.Fatalf("enter = %v; want an unknown outcome, since the answer to the return of the key is lost", err)
+	}
+	leave(t, d, second)
+	holds(t, late, third)
+	way.arrive(t)
+	if q := parse("name", "stile/name/", by.under("stile/name/")); !q.has(q.find(third.ID).Session) {
+		t.Errorf("the lock's key is %+v; want it with the session of the holder", q.guard)
+	}
+	if err := renew(t, late, third); err != nil {
+		t.Errorf("renewal = %v; want nil", err)
+	}
+	leave(t, late, third)
+}
