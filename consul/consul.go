@@ -10,6 +10,33 @@
 // A claim that waits has one blocking query open, mostly on the claim before it, so that a lock that is handed on wakes
 // one client. A claim's create index is its ticket. Importing the package registers the schemes consul and consuls.
 //
+// A claim is in one state, which one function moves, become:
+//
+//	 its key is                others stand
+//	 asked for   ┌────────┐    ahead of it  ┌─────────┐  that has changed ┌────────┐
+//	────────────►│ asking ├────────────────►│ waiting │◄─────────────────►│ called │
+//	             └───┬────┘                 └──┬───▲──┘  not its turn yet └───┬────┘
+//	                 │     it fits,        ┌───▼───┴─┐                        │
+//	                 └────────────────────►│ holding │◄───────────────────────┘
+//	                       and has the key └─────────┘
+//
+//	 from each of these
+//	     │ an answer was lost    ┌────────┐ it is seen in the queue
+//	     └──────────────────────►│        ├─────────────────────────► waiting, holding
+//	 another client entered it   │ unsure │
+//	────────────────────────────►│        │
+//	                             └────────┘
+//	 from each of all five
+//	     │ by its own request, or since it was not let in  ┌──────┐
+//	     ├────────────────────────────────────────────────►│ left │  its session serves the next claim
+//	     │                                                 └──────┘
+//	     │ in another way, by the store's word             ┌──────┐
+//	     └────────────────────────────────────────────────►│ lost │  its session is ended
+//	                                                       └──────┘
+//
+// A request whose answer was lost may arrive at any later time. So the session of a claim that was ever unsure serves no
+// other claim, also if this one left: become sees to that, and change is the one way to become unsure.
+//
 // A token needs these rights, with the prefix in place of stile/:
 //
 //	key_prefix "stile/" { policy = "write" }
@@ -134,7 +161,7 @@ func (d *Driver) Close() error {
 		s.expiry.Stop()
 	}
 	for _, s := range d.known {
-		s.unguard()
+		s.unwatch()
 	}
 	d.mu.Unlock()
 	d.tasks.Wait()

@@ -71,7 +71,7 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue
 			if err := d.end(ctx, st.session); err != nil {
 				return driver.Place{}, err
 			}
-			d.drop(st)
+			d.finish(st, claimLost)
 			return driver.Place{}, errAbsent
 		}
 		now, q, err := d.elsewhere(ctx, c, st, why)
@@ -82,8 +82,7 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue
 	}
 	d.mu.Lock()
 	stale := st.session.left() < st.session.ttl*3/4
-	first := st.first
-	st.first = false
+	called := st.state == claimCalled
 	d.mu.Unlock()
 	if stale {
 		over, err := d.prolong(ctx, st.session)
@@ -95,7 +94,7 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue
 		}
 	}
 	var err error
-	if first && q == nil && exclusive(c) {
+	if called && q == nil && st.exclusive {
 		// The way is free, most likely: take the guard without looking.
 		q, _, err = d.try(ctx, c, st, slices.Concat(d.check(st), seize(nil, st)))
 	}
@@ -108,7 +107,7 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, st *stake, q *queue
 	me := q.find(c.ID)
 	switch {
 	case me != nil && me.Left:
-		d.lost(st)
+		d.finish(st, claimLost)
 		return driver.Place{}, driver.ErrGone
 	case me == nil:
 		if over, err := d.prolong(ctx, st.session); err == nil && over {
@@ -151,7 +150,7 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 		if err != nil {
 			return driver.Place{}, err
 		}
-		st := d.keep(c, s)
+		st := d.keep(c, s, claimAsking)
 		ops := []op{{Verb: lock, Key: st.key, Value: text, Flags: claimFlags, Session: s.id, about: own}}
 		ops = append(evict(q, victims), ops...)
 		var takes []op
@@ -168,16 +167,20 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 		}
 		switch {
 		case err != nil:
+			if driver.NotApplied(err) {
+				d.finish(st, claimLeft) // nothing of it is in the store, and nothing is on its way
+			}
 			return driver.Place{}, err
 		case found != nil:
 			p, err := d.settle(ctx, c, st, found)
 			return p, driver.Afterwards(err)
 		}
 		// Nothing was applied.
-		d.drop(st)
-		if !bad.sessionless() {
-			d.recycle(s)
+		end := claimLeft
+		if bad.sessionless() {
+			end = claimLost
 		}
+		d.finish(st, end)
 		if q, err = d.look(ctx, c.Name); err != nil {
 			return driver.Place{}, driver.NotYet(err)
 		}
@@ -231,12 +234,19 @@ func refuse(c *driver.Claim, q *queue, victims []*entry) (p driver.Place, no boo
 	return p, false, nil
 }
 
-// try applies a transaction that has to do with a claim's session and returns the queue after it.
-func (d *Driver) try(ctx context.Context, c *driver.Claim, st *stake, ops []op) (*queue, *conflict, error) {
-	pairs, bad, err := d.transact(ctx, append(slices.Clip(ops), op{Verb: tree, Key: st.folder}))
+// change applies a transaction that changes what a claim has. All of them go this way: one whose answer was lost leaves the
+// claim unsure, and with that its session serves no other claim.
+func (d *Driver) change(ctx context.Context, st *stake, ops []op) ([]pair, *conflict, error) {
+	pairs, bad, err := d.transact(ctx, ops)
 	if err != nil && !driver.NotApplied(err) {
-		d.taint(st.session)
+		d.move(st, claimUnsure)
 	}
+	return pairs, bad, err
+}
+
+// try is change that returns the queue after it.
+func (d *Driver) try(ctx context.Context, c *driver.Claim, st *stake, ops []op) (*queue, *conflict, error) {
+	pairs, bad, err := d.change(ctx, st, append(slices.Clip(ops), op{Verb: tree, Key: st.folder}))
 	if err != nil || bad != nil {
 		return nil, bad, err
 	}

@@ -28,7 +28,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		return driver.ErrGone
 	}
 	// The client that made the session may be gone: end it.
-	st = d.keep(l.Claim, &session{id: e.Session, kind: kind{ttl: d.floor}, alien: true})
+	st = d.keep(l.Claim, &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, alien: true}, claimUnsure)
 	return d.leave(ctx, l.Claim, st, q)
 }
 
@@ -36,7 +36,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue) error {
 	for range rounds {
 		d.mu.Lock()
-		guarded := st.guarded
+		guarded := st.hasLockKey()
 		d.mu.Unlock()
 		if q != nil {
 			guarded = q.has(st.session.id)
@@ -46,9 +46,7 @@ func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue
 			return err
 		}
 		if bad == nil {
-			if s := d.drop(st); s != nil {
-				d.recycle(s)
-			}
+			d.finish(st, claimLeft)
 			return nil
 		}
 		if q, err = d.look(ctx, c.Name); err != nil {
@@ -56,12 +54,12 @@ func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue
 		}
 		e := q.find(c.ID)
 		if e == nil || e.Left {
-			d.lost(st)
+			d.finish(st, claimLost)
 			return driver.ErrGone
 		}
 		if e.Session != st.session.id { // it entered again by another client
-			d.lost(st)
-			st = d.keep(c, &session{id: e.Session, kind: kind{ttl: d.floor}, alien: true})
+			d.finish(st, claimLost)
+			st = d.keep(c, &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, alien: true}, claimUnsure)
 		}
 	}
 	return driver.Refused(driver.Unreachable(errors.New("the queue changed each time while a claim left it")))
@@ -80,13 +78,10 @@ func (d *Driver) takeOut(ctx context.Context, st *stake, guarded bool) (*conflic
 	} else {
 		ops = append(ops, op{Verb: tree, Key: st.folder + guardKey})
 	}
-	found, bad, err := d.transact(ctx, ops)
+	found, bad, err := d.change(ctx, st, ops)
 	if err == nil && len(found) > 0 && parse("", st.folder, found).has(st.session.id) {
-		_, _, err = d.transact(ctx, unguard)
+		_, _, err = d.change(ctx, st, unguard)
 		err = driver.Afterwards(err) // the claim is out, and what remains of it keeps others out
-	}
-	if err != nil && !driver.NotApplied(err) {
-		d.taint(st.session)
 	}
 	return bad, err
 }
@@ -97,6 +92,8 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 	var after *session
 	give := func(err error) error {
 		if after != nil {
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			d.recycle(after)
 		}
 		return err
@@ -108,14 +105,14 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 		}
 		e := q.find(l.Claim.ID)
 		if st != nil && (e == nil || e.Left || e.Session != st.session.id) {
-			d.lost(st)
+			d.finish(st, claimLost)
 			st = nil
 		}
 		if e == nil || e.Left {
 			return give(driver.ErrGone)
 		}
 		if st == nil {
-			st = d.keep(l.Claim, &session{id: e.Session, kind: kind{ttl: d.floor}, alien: true})
+			st = d.keep(l.Claim, &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, alien: true}, claimUnsure)
 		}
 		peers := q.peers(e.Capacity)
 		if slices.Index(peers.entries, e) >= peers.holding() {
@@ -126,7 +123,7 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 			if after, err = d.create(ctx, kind{ttl: ttl}); err != nil {
 				return err
 			}
-			after.tainted = true
+			after.spoiled = true
 		}
 		e.Left = true
 		text, err := json.Marshal(e.value)
@@ -140,15 +137,12 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 		if q.has(e.Session) {
 			ops = append(ops, unlockGuard(q), lockGuard(st, after.id))
 		}
-		_, bad, err := d.transact(ctx, ops)
+		_, bad, err := d.change(ctx, st, ops)
 		if err != nil {
-			d.taint(st.session)
 			return err // the session of the lock's stay, which may have it, ends by its time
 		}
 		if bad == nil {
-			if s := d.drop(st); s != nil {
-				d.recycle(s)
-			}
+			d.finish(st, claimLeft)
 			d.endAfter(after, l.Keep)
 			return nil
 		}

@@ -87,7 +87,7 @@ func (d *Driver) confirm(ctx context.Context, stakes []*stake, answers []driver.
 			continue
 		}
 		d.mu.Lock()
-		guarded := st.guarded
+		guarded := st.hasLockKey()
 		d.mu.Unlock()
 		ops, whose = append(ops, d.check(st)...), append(whose, i)
 		if guarded {

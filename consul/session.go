@@ -18,7 +18,7 @@ type session struct {
 	id string
 	kind
 	sent    time.Duration // when the request was sent that its lease counts from
-	tainted bool          // a request with it was never answered, and may be on its way yet
+	spoiled bool          // it serves no other claim than the one that it has; set by become
 	alien   bool          // another client made it, and may use it for another claim once this one has left
 	expiry  *time.Timer   // gives it back when no claim uses it
 }
@@ -131,7 +131,7 @@ func (d *Driver) join(ctx context.Context, id string) (*session, error) {
 	if err != nil {
 		ttl = d.floor // it has none, and never ends by itself
 	}
-	return &session{id: id, kind: kind{ttl, is.LockDelay}, sent: sent, alien: true}, nil
+	return &session{id: id, kind: kind{ttl, is.LockDelay}, sent: sent, spoiled: true, alien: true}, nil
 }
 
 // end ends a session, and with it every request that needs it, unless another client made it.
@@ -143,16 +143,14 @@ func (d *Driver) end(ctx context.Context, s *session) error {
 	return err
 }
 
-// recycle keeps a session for the next claim, since the one that used it has left. One that may have a request on its
-// way is ended, and so is the request; and one of another client, which may be gone.
+// recycle keeps a session for the next claim, since the one that used it has left. One that is spoiled is ended, and so is
+// every request that needs it; and one of another client, which may be gone. The caller holds mu.
 func (d *Driver) recycle(s *session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.ctx.Err() != nil {
 		return
 	}
 	left := s.left()
-	if s.tainted || s.alien || left <= 0 {
+	if s.spoiled || left <= 0 {
 		d.tasks.Go(func() { d.returnAll([]*session{s}) })
 		return
 	}

@@ -16,35 +16,33 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 	for range rounds {
 		// A claim that knows its ticket was let in: then it is the other that is about to go.
 		if have := q.other(c.Capacity); have != 0 && c.Ticket == 0 {
-			return driver.Place{}, d.withdraw(ctx, c, st, &driver.CapacityError{Have: have, Want: c.Capacity})
+			return driver.Place{}, d.withdraw(ctx, c, st, q, &driver.CapacityError{Have: have, Want: c.Capacity})
 		}
 		if q.foreign && exclusive(c) {
-			return driver.Place{}, d.withdraw(ctx, c, st, alien(q))
+			return driver.Place{}, d.withdraw(ctx, c, st, q, alien(q))
 		}
 		peers := q.peers(c.Capacity)
 		i := slices.IndexFunc(peers.entries, func(e *entry) bool { return e.Key == st.key })
 		if i < 0 || peers.entries[i].Session != st.session.id {
-			d.lost(st)
+			d.finish(st, claimLost)
 			return driver.Place{}, driver.ErrGone
 		}
 		fits, guarded := i < peers.holding(), q.has(st.session.id)
 		d.mu.Lock()
-		st.guarded = guarded
+		held := st.state == claimHolding
 		d.mu.Unlock()
 		switch {
-		case fits && (guarded || !exclusive(c) && (st.told || !q.leftover())):
-			return d.granted(st, peers, i), nil
+		case fits && (guarded || !exclusive(c) && (held || !q.leftover())):
+			return d.granted(st, peers, i)
 		case c.Try && !fits:
-			return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, nil)
+			return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, q, nil)
 		case !fits:
 			if guarded { // taken before it was known that others stand ahead
-				_, _, err := d.transact(ctx, returnGuard(st, q, peers.entries[i-1]))
-				if err != nil {
-					d.taint(st.session)
+				if _, _, err := d.change(ctx, st, returnGuard(st, q, peers.entries[i-1])); err != nil {
 					return driver.Place{}, err
 				}
 			}
-			return d.waits(st, peers, i, 0), nil
+			return d.waits(st, peers, i, 0)
 		}
 		takes := seize(q, st)
 		if !exclusive(c) {
@@ -53,9 +51,9 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 		}
 		if takes == nil {
 			if c.Try {
-				return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, nil)
+				return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, q, nil)
 			}
-			return d.waits(st, peers, i, 0), nil
+			return d.waits(st, peers, i, 0)
 		}
 		found, bad, err := d.try(ctx, c, st, slices.Concat(d.check(st), takes))
 		switch {
@@ -65,9 +63,9 @@ func (d *Driver) settle(ctx context.Context, c *driver.Claim, st *stake, q *queu
 			q = found
 			continue
 		case bad.delayed() && c.Try:
-			return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, nil)
+			return outside(q.without(st.session.id)), d.withdraw(ctx, c, st, q, nil)
 		case bad.delayed():
-			return d.waits(st, peers, i, delayRetry), nil
+			return d.waits(st, peers, i, delayRetry)
 		}
 		if q, err = d.look(ctx, c.Name); err != nil {
 			return driver.Place{}, err
@@ -98,20 +96,22 @@ func (d *Driver) bury(ctx context.Context, q *queue) {
 }
 
 // granted is the place of a claim that holds.
-func (d *Driver) granted(st *stake, peers *queue, i int) driver.Place {
+func (d *Driver) granted(st *stake, peers *queue, i int) (driver.Place, error) {
 	e := peers.entries[i]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st.wait, st.told = nil, true
+	if !st.become(claimHolding) {
+		return driver.Place{}, driver.ErrGone // it left while this Enter was under way
+	}
 	if st.watch == nil && d.endangered != nil && d.known[st.id] == st {
 		index := e.ModifyIndex
 		st.watch = time.AfterFunc(watchAfter, func() { d.watchOver(st, index) })
 	}
-	return driver.Place{Ticket: e.ticket(), Holds: true, Ahead: i, TTL: max(1, st.session.left())}
+	return driver.Place{Ticket: e.ticket(), Holds: true, Ahead: i, TTL: max(1, st.session.left())}, nil
 }
 
 // waits is the place of a claim that waits.
-func (d *Driver) waits(st *stake, peers *queue, i int, retry time.Duration) driver.Place {
+func (d *Driver) waits(st *stake, peers *queue, i int, retry time.Duration) (driver.Place, error) {
 	e := peers.entries[i]
 	p := driver.Place{Ticket: e.ticket(), Ahead: i, Retry: retry}
 	switch {
@@ -123,8 +123,11 @@ func (d *Driver) waits(st *stake, peers *queue, i int, retry time.Duration) driv
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.TTL = max(1, st.session.left())
-	st.guarded, st.wait = false, peers.before(i)
-	return p
+	if !st.become(claimWaiting) {
+		return driver.Place{}, driver.ErrGone
+	}
+	st.wait = peers.before(i)
+	return p, nil
 }
 
 // before returns what has to change before entry i of a queue of peers can hold: mostly the one key before it, so that
@@ -167,8 +170,8 @@ func outside(q *queue) driver.Place {
 }
 
 // withdraw takes a claim out that entered and may not stay, and returns why.
-func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, st *stake, why error) error {
-	err := d.leave(ctx, c, st, nil)
+func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, st *stake, q *queue, why error) error {
+	err := d.leave(ctx, c, st, q)
 	if err != nil {
 		return driver.Unknown(err)
 	}

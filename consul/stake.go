@@ -16,12 +16,12 @@ type stake struct {
 	record   []byte
 
 	session *session
-	guarded bool    // the session holds the guard key
-	told    bool    // it was told here that it holds
-	first   bool    // what it waited for is gone: it may be its turn
-	wait    *target // what has to change before its turn comes; nil if that is not known
 
-	watch *time.Timer // begins to watch the claim's key, once it has held for a while
+	exclusive bool
+	state     state   // moved by become
+	wait      *target // of one that waits: what has to change before its turn comes; nil if that is not known
+
+	watch *time.Timer // of one that holds: begins to watch its key, once it has held for a while
 	stop  context.CancelFunc
 }
 
@@ -44,44 +44,43 @@ func (d *Driver) stakeOf(c *driver.Claim) *stake {
 }
 
 // keep notes that a claim has this session.
-func (d *Driver) keep(c *driver.Claim, s *session) *stake {
+func (d *Driver) keep(c *driver.Claim, s *session, is state) *stake {
 	folder := d.folder(c.Name)
-	st := &stake{id: c.ID, name: c.Name, folder: folder, key: folder + driver.EncodeName(c.ID), record: []byte(c.Record), session: s}
+	st := &stake{
+		id: c.ID, name: c.Name, folder: folder, key: folder + driver.EncodeName(c.ID), record: []byte(c.Record),
+		session: s, exclusive: exclusive(c), state: is,
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if old := d.known[c.ID]; old != nil {
-		old.unguard()
+		old.unwatch()
 	}
 	d.known[c.ID] = st
 	return st
 }
 
-// drop forgets a claim that is not in the store any more, and returns its session, or nil if that was done before.
-func (d *Driver) drop(st *stake) *session {
+// move is become for those who do not hold mu.
+func (d *Driver) move(st *stake, next state) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st.unguard()
-	if d.known[st.id] != st {
-		return nil
-	}
-	delete(d.known, st.id)
-	return st.session
+	return st.become(next)
 }
 
-// lost forgets a claim that went without having left here, and ends its session, which may hold a key yet. A session of
-// another client is let be: if the claim has left there, it serves another.
-func (d *Driver) lost(st *stake) {
-	if s := d.drop(st); s != nil && !s.alien {
-		d.taint(s)
-		d.recycle(s)
-	}
-}
-
-// taint notes that a request with a session may be on its way, so that the session must not serve another claim.
-func (d *Driver) taint(s *session) {
+// finish brings a claim to its end and gives its session back, once: of two requests that both find it gone, such as a Leave
+// and a renewal, the second finds it over.
+func (d *Driver) finish(st *stake, end state) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.tainted = true
+	if st.state.over() || !st.become(end) {
+		return
+	}
+	if d.known[st.id] == st {
+		delete(d.known, st.id)
+	}
+	if end == claimLost && st.session.alien {
+		return // if the claim has left by its own client, the session serves another claim there
+	}
+	d.recycle(st.session)
 }
 
 // adopt takes up a claim that another client entered. The error is [driver.ErrGone] if it is not there.
@@ -107,16 +106,16 @@ func (d *Driver) takeUp(ctx context.Context, c *driver.Claim, q *queue) (*stake,
 	if s == nil {
 		return nil, driver.ErrSession
 	}
-	st := d.keep(c, s)
-	d.mu.Lock()
-	st.guarded = q.has(e.Session)
-	d.mu.Unlock()
+	st := d.keep(c, s, claimUnsure)
+	if q.has(e.Session) {
+		d.move(st, claimHolding)
+	}
 	return st, nil
 }
 
 // elsewhere takes a claim up that is lost here, if it entered again by another client; else it returns why it was lost.
 func (d *Driver) elsewhere(ctx context.Context, c *driver.Claim, st *stake, why error) (*stake, *queue, error) {
-	d.lost(st)
+	d.finish(st, claimLost)
 	q, err := d.look(ctx, c.Name)
 	if err != nil {
 		return nil, nil, why

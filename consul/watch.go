@@ -99,7 +99,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	if st := d.stakeOf(c); st != nil {
 		d.mu.Lock()
-		st.first, st.wait = !t.recurse, nil
+		st.become(claimCalled)
 		d.mu.Unlock()
 	}
 	return driver.Place{}, nil
@@ -111,7 +111,7 @@ func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if st.wait == nil {
-			return nil, st.first || st.guarded, nil
+			return nil, st.state == claimCalled || st.state == claimHolding, nil
 		}
 		copied := *st.wait
 		return &copied, false, nil
@@ -136,7 +136,7 @@ func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn
 // watchOver tells the engine when the key of a claim that holds is not the claim's any more.
 func (d *Driver) watchOver(st *stake, index uint64) {
 	d.mu.Lock()
-	if d.ctx.Err() != nil || d.known[st.id] != st || st.stop != nil {
+	if d.ctx.Err() != nil || st.state != claimHolding || st.stop != nil {
 		d.mu.Unlock()
 		return
 	}
@@ -170,14 +170,15 @@ func (d *Driver) watchOver(st *stake, index uint64) {
 	d.mu.Unlock()
 }
 
-// unguard ends the watching over a claim. The caller holds mu.
-func (st *stake) unguard() {
+// unwatch ends the watching over a claim. The caller holds mu.
+func (st *stake) unwatch() {
 	if st.watch != nil {
 		st.watch.Stop()
 	}
 	if st.stop != nil {
 		st.stop()
 	}
+	st.watch, st.stop = nil, nil
 }
 
 func pause(ctx context.Context, length time.Duration) {

@@ -1,0 +1,97 @@
+package consul
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// invariants are what is true of a claim in every state, whatever happened to it before.
+var invariants = []struct {
+	sentence string
+	holds    func(st *stake) bool
+}{
+	{
+		"the session of a claim that is unsure or lost is spoiled",
+		func(st *stake) bool { return st.session.spoiled || st.state != claimUnsure && st.state != claimLost },
+	},
+	{
+		"a claim waits for a key only while it waits",
+		func(st *stake) bool { return st.wait == nil || st.state == claimWaiting },
+	},
+	{
+		"a claim's own key is watched only while it holds",
+		func(st *stake) bool { return st.watch == nil && st.stop == nil || st.state == claimHolding },
+	},
+	{
+		"a claim counts on the lock's key only while it holds, and is exclusive",
+		func(st *stake) bool { return !st.hasLockKey() || st.state == claimHolding && st.exclusive },
+	},
+}
+
+// dress gives a claim what it may have in its state, so that the way out of that state has something to take away.
+func (st *stake) dress() {
+	switch st.state {
+	case claimWaiting:
+		st.wait = &target{key: "before"}
+	case claimHolding:
+		_, st.stop = context.WithCancel(context.Background())
+		st.watch = time.AfterFunc(time.Hour, func() {})
+	}
+}
+
+// Whatever happens to a claim, in any order: the invariants are true; a session that was spoiled stays so; and the end
+// can be reached from every state, and is final.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	type world struct {
+		state              state
+		spoiled, exclusive bool
+	}
+	seen := map[world]bool{}
+	var walk func(w world)
+	walk = func(w world) {
+		if seen[w] {
+			return
+		}
+		seen[w] = true
+		for next := claimAsking; next <= claimLost; next++ {
+			st := &stake{state: w.state, exclusive: w.exclusive, session: &session{spoiled: w.spoiled}}
+			st.dress()
+			moved := st.become(next)
+			for _, invariant := range invariants {
+				if !invariant.holds(st) {
+					t.Errorf("from %+v to %d: not so: %s", w, next, invariant.sentence)
+				}
+			}
+			switch {
+			case moved != (st.state == next):
+				t.Errorf("from %+v to %d: it says %v, and is in %d", w, next, moved, st.state)
+			case !moved && st.state != w.state:
+				t.Errorf("from %+v to %d: refused, and yet it is in %d", w, next, st.state)
+			case w.state.over() && st.state != w.state:
+				t.Errorf("from the end %+v to %d", w, st.state)
+			case w.spoiled && !st.session.spoiled:
+				t.Errorf("from %+v to %d: the session serves another claim again", w, next)
+			case !w.state.over() && next.over() && !moved:
+				t.Errorf("from %+v the end %d cannot be reached", w, next)
+			}
+			st.unwatch()
+			walk(world{st.state, st.session.spoiled, w.exclusive})
+		}
+	}
+	for _, exclusive := range []bool{false, true} {
+		walk(world{state: claimAsking, exclusive: exclusive})
+		walk(world{state: claimUnsure, spoiled: true, exclusive: exclusive}) // taken up from another client
+		for s := claimAsking; s <= claimLost; s++ {
+			if !seen[world{s, true, exclusive}] && s != claimAsking {
+				t.Errorf("nothing leads to %d with a spoiled session", s)
+			}
+		}
+	}
+	for _, s := range []state{claimUnsure, claimLost} {
+		if seen[world{state: s}] {
+			t.Errorf("a claim is in %d, and its session is not spoiled", s)
+		}
+	}
+}
