@@ -23,25 +23,34 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	if err != nil {
 		return driver.NotYet(err)
 	}
-	e := q.find(l.Claim.ID)
-	if e == nil || e.Left {
+	if st = d.owner(l.Claim, nil, q); st == nil {
 		return driver.ErrGone
 	}
-	// The client that made the session may be gone: end it.
-	st = d.keep(l.Claim, &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, alien: true}, claimUnsure)
 	return d.leave(ctx, l.Claim, st, q)
+}
+
+// owner returns a claim as it stands in a queue: the one that is known here or, if it stands there by another client, that
+// client's. It is nil if the claim is not there. Another's session is not renewed, and is ended when the claim has left:
+// the client that made it may be gone.
+func (d *Driver) owner(c *driver.Claim, st *stake, q *queue) *stake {
+	e := q.find(c.ID)
+	if st != nil && e != nil && e.Session == st.session.id {
+		return st
+	}
+	if st != nil {
+		d.finish(st, claimLost)
+	}
+	if e == nil || e.Left {
+		return nil
+	}
+	s := &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, alien: true}
+	return d.newStake(c, s, claimUnsure)
 }
 
 // leave takes a claim out of its queue, which is as it says if it is known. Its session is free for another claim then.
 func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue) error {
 	for range rounds {
-		d.mu.Lock()
-		guarded := st.hasLockKey()
-		d.mu.Unlock()
-		if q != nil {
-			guarded = q.has(st.session.id)
-		}
-		bad, err := d.takeOut(ctx, st, guarded)
+		bad, err := d.takeOut(ctx, st, d.keyIsHad(st, q))
 		if err != nil {
 			return err
 		}
@@ -52,17 +61,21 @@ func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue
 		if q, err = d.look(ctx, c.Name); err != nil {
 			return driver.NotYet(err)
 		}
-		e := q.find(c.ID)
-		if e == nil || e.Left {
-			d.finish(st, claimLost)
+		if st = d.owner(c, st, q); st == nil {
 			return driver.ErrGone
-		}
-		if e.Session != st.session.id { // it entered again by another client
-			d.finish(st, claimLost)
-			st = d.keep(c, &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, alien: true}, claimUnsure)
 		}
 	}
 	return driver.Refused(driver.Unreachable(errors.New("the queue changed each time while a claim left it")))
+}
+
+// keyIsHad reports whether a claim has the guard: by its queue or, if that is not known, by its state.
+func (d *Driver) keyIsHad(st *stake, q *queue) bool {
+	if q != nil {
+		return q.has(st.session.id)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return st.hasLockKey()
 }
 
 // takeOut removes a claim's key, and the guard with it. If the claim is not known to have the guard, but has it by
@@ -89,34 +102,18 @@ func (d *Driver) takeOut(ctx context.Context, st *stake, guarded bool) (*conflic
 // stay hands the keys of a claim that holds over to a session that lasts as long as the lock is to stay taken, and ends
 // it when that time is over. Should this client be gone by then, the session's own time ends it, later.
 func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error {
-	var after *session
-	give := func(err error) error {
-		if after != nil {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.recycle(after)
-		}
-		return err
-	}
+	var after *session // made once it is known that the claim holds
 	for range rounds {
 		q, err := d.look(ctx, l.Claim.Name)
 		if err != nil {
-			return give(driver.NotYet(err))
+			return d.without(after, driver.NotYet(err))
 		}
-		e := q.find(l.Claim.ID)
-		if st != nil && (e == nil || e.Left || e.Session != st.session.id) {
-			d.finish(st, claimLost)
-			st = nil
+		if st = d.owner(l.Claim, st, q); st == nil {
+			return d.without(after, driver.ErrGone)
 		}
-		if e == nil || e.Left {
-			return give(driver.ErrGone)
-		}
-		if st == nil {
-			st = d.keep(l.Claim, &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, alien: true}, claimUnsure)
-		}
-		peers := q.peers(e.Capacity)
-		if slices.Index(peers.entries, e) >= peers.holding() {
-			return give(d.leave(ctx, l.Claim, st, q))
+		s := q.spotOf(st, q.find(l.Claim.ID).Capacity)
+		if !s.fits {
+			return d.without(after, d.leave(ctx, l.Claim, st, q))
 		}
 		if after == nil {
 			ttl := min(max(l.Keep, d.floor), driver.MaxTTL).Round(time.Millisecond)
@@ -125,29 +122,52 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 			}
 			after.spoiled = true
 		}
-		e.Left = true
-		text, err := json.Marshal(e.value)
+		ops, err := handOver(st, s, after)
 		if err != nil {
-			return give(driver.Refused(err))
-		}
-		ops := []op{
-			{Verb: unlock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: own},
-			{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: after.id, about: own},
-		}
-		if q.has(e.Session) {
-			ops = append(ops, unlockGuard(q), lockGuard(st, after.id))
+			return d.without(after, driver.Refused(err))
 		}
 		_, bad, err := d.change(ctx, st, ops)
-		if err != nil {
-			return err // the session of the lock's stay, which may have it, ends by its time
-		}
-		if bad == nil {
+		switch {
+		case driver.NotApplied(err):
+			return d.without(after, err)
+		case err != nil:
+			return err // after may have the keys, and ends by its time
+		case bad == nil:
 			d.finish(st, claimLeft)
 			d.endAfter(after, l.Keep)
 			return nil
 		}
 	}
-	return give(driver.Refused(driver.Unreachable(errors.New("the queue changed each time while a claim left it"))))
+	err := errors.New("the queue changed each time while a claim left it")
+	return d.without(after, driver.Refused(driver.Unreachable(err)))
+}
+
+// without gives the session of a stay back that did not come to be, and returns why.
+func (d *Driver) without(after *session, why error) error {
+	if after != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.recycle(after)
+	}
+	return why
+}
+
+// handOver returns the operations that give the keys of a claim to another session, and mark it as one that has left.
+func handOver(st *stake, s *spot, to *session) ([]op, error) {
+	e := *s.peers.entries[s.at]
+	e.Left = true
+	text, err := json.Marshal(e.value)
+	if err != nil {
+		return nil, err
+	}
+	ops := []op{
+		{Verb: unlock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: own},
+		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: to.id, about: own},
+	}
+	if s.hasKey {
+		ops = append(ops, unlockGuard(s.q), lockGuard(st, to.id))
+	}
+	return ops, nil
 }
 
 // endAfter ends a session after a while, unless the driver is closed before.

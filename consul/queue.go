@@ -79,25 +79,35 @@ func parse(name, folder string, pairs []pair) *queue {
 		case p.Flags == claimFlags && p.Session == "":
 			q.dead = append(q.dead, p)
 		case p.Flags == claimFlags:
-			e := &entry{pair: *p, id: id}
-			if json.Unmarshal(p.Value, &e.value) != nil || e.Weight < 1 || e.Weight > e.Capacity {
-				continue
+			if e := entryOf(p, id, name); e != nil {
+				q.entries = append(q.entries, e)
 			}
-			if e.Name != "" && e.Name != name && name != "" {
-				continue
-			}
-			if e.Raw != nil {
-				e.Record = string(e.Raw)
-			}
-			q.entries = append(q.entries, e)
 		}
 	}
 	slices.SortFunc(q.entries, func(a, b *entry) int { return int(a.ticket() - b.ticket()) })
 	return q
 }
 
+// entryOf returns the claim that a key is, or nil. A name of "" is every name.
+func entryOf(p *pair, id, name string) *entry {
+	e := &entry{pair: *p, id: id}
+	if json.Unmarshal(p.Value, &e.value) != nil || e.Weight < 1 || e.Weight > e.Capacity {
+		return nil
+	}
+	if e.Name != "" && e.Name != name && name != "" {
+		return nil
+	}
+	if e.Raw != nil {
+		e.Record = string(e.Raw)
+	}
+	return e
+}
+
 // find returns the claim with an id, or nil.
 func (q *queue) find(id string) *entry {
+	if q == nil {
+		return nil
+	}
 	id = driver.EncodeName(id)
 	for _, e := range q.entries {
 		if e.id == id {
@@ -105,6 +115,12 @@ func (q *queue) find(id string) *entry {
 		}
 	}
 	return nil
+}
+
+// kept reports whether a claim stands there that has left and is kept.
+func (q *queue) kept(id string) bool {
+	e := q.find(id)
+	return e != nil && e.Left
 }
 
 // of returns the claim that a session belongs to, or nil.
@@ -143,12 +159,17 @@ func (q *queue) peers(capacity int64) *queue {
 	return &like
 }
 
-// without returns the queue without the claim that has a session, and without the guard if it has that.
-func (q *queue) without(session string) *queue {
+// except returns the queue without some claims, and without the guard if one of them has it.
+func (q *queue) except(gone func(e *entry) bool) *queue {
 	rest := *q
-	rest.entries = slices.DeleteFunc(slices.Clone(q.entries), func(e *entry) bool { return e.Session == session })
-	if q.has(session) {
-		rest.guard = nil
+	rest.entries = nil
+	for _, e := range q.entries {
+		switch {
+		case !gone(e):
+			rest.entries = append(rest.entries, e)
+		case q.has(e.Session):
+			rest.guard = nil
+		}
 	}
 	return &rest
 }
@@ -178,6 +199,12 @@ func (q *queue) standing(i int) driver.Standing {
 		Holds: i < q.holding() && !(e.exclusive() && q.barred()),
 		Since: max(0, time.Since(time.UnixMilli(e.Entered))),
 	}
+}
+
+// stranger is what an observer sees of the client of another kind that has the lock.
+func (q *queue) stranger() driver.Standing {
+	ticket := int64(q.guard.CreateIndex) //nolint:gosec // as tickets
+	return driver.Standing{Ticket: ticket, Weight: driver.All, Holds: true}
 }
 
 // valueOf is what the key of a claim holds.

@@ -32,13 +32,37 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		if st == nil || !errors.Is(answers[i].Err, driver.ErrGone) {
 			continue
 		}
-		if now, _, err := d.elsewhere(ctx, cs[i], st, answers[i].Err); err != nil {
-			answers[i].Err = err
-		} else {
+		d.finish(st, claimLost)
+		switch now, err := d.adopt(ctx, cs[i], st.session.id); {
+		case err == nil: // it entered again by another client
 			answers[i] = driver.Renewal{TTL: now.session.ttl}
+		case !errors.Is(err, driver.ErrGone):
+			answers[i].Err = err
 		}
 	}
 	return answers
+}
+
+// adopt takes up a claim that another client entered, such as one that was detached there. It is the one way by which such a
+// claim becomes this client's own: every other call has to do with it once. The error is [driver.ErrGone] if the claim is not
+// there, or by no other session than the one that it had here.
+func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*stake, error) {
+	q, err := d.look(ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	if e := q.find(c.ID); e != nil && e.Session == had {
+		return nil, driver.ErrGone
+	}
+	st, err := d.visitor(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
+	if s := q.spotOf(st, q.find(c.ID).Capacity); s != nil && s.fits && s.hasKey {
+		d.move(st, claimHolding) // so that confirm looks for the guard too
+	}
+	d.keep(st)
+	return st, nil
 }
 
 // renew renews a claim's session.
@@ -46,7 +70,7 @@ func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*stake, driver.Ren
 	st := d.stakeOf(c)
 	if st == nil {
 		var err error
-		if st, _, err = d.adopt(ctx, c); err != nil {
+		if st, err = d.adopt(ctx, c, ""); err != nil {
 			return nil, driver.Renewal{Err: err}
 		}
 		return st, driver.Renewal{TTL: st.session.ttl}

@@ -20,6 +20,7 @@ type session struct {
 	sent    time.Duration // when the request was sent that its lease counts from
 	spoiled bool          // it serves no other claim than the one that it has; set by become
 	alien   bool          // another client made it, and may use it for another claim once this one has left
+	over    bool          // the store said that there is no such session
 	expiry  *time.Timer   // gives it back when no claim uses it
 }
 
@@ -92,11 +93,15 @@ func (d *Driver) create(ctx context.Context, k kind) (*session, error) {
 func (d *Driver) prolong(ctx context.Context, s *session) (over bool, err error) {
 	sent := boottime.Now()
 	info, err := d.renewal(ctx, s.id)
-	if err != nil || info == nil {
-		return info == nil && err == nil, err
+	if err != nil {
+		return false, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if info == nil {
+		s.over = true
+		return true, nil
+	}
 	s.sent = max(s.sent, sent)
 	return false, nil
 }
@@ -140,13 +145,18 @@ func (d *Driver) end(ctx context.Context, s *session) error {
 		return nil
 	}
 	_, err := d.call(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)})
+	if err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		s.over = true
+	}
 	return err
 }
 
 // recycle keeps a session for the next claim, since the one that used it has left. One that is spoiled is ended, and so is
 // every request that needs it; and one of another client, which may be gone. The caller holds mu.
 func (d *Driver) recycle(s *session) {
-	if d.ctx.Err() != nil {
+	if d.ctx.Err() != nil || s.over {
 		return
 	}
 	left := s.left()

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A stake is what this client knows of a claim that it entered, or that it took up from another client. Its fields are
-// guarded by the driver's mu, but for those that never change.
+// A stake is what this client knows of a claim: of one that it entered, or took up from another client, in the table, or of
+// another client's for the length of a call. Its fields are guarded by the driver's mu, but for those that never change.
 type stake struct {
 	id, name string
 	folder   string // of the name
@@ -25,13 +25,6 @@ type stake struct {
 	stop  context.CancelFunc
 }
 
-// A target is a key, or a folder of keys, that is waited for to change.
-type target struct {
-	key     string
-	recurse bool
-	index   uint64
-}
-
 // stakeOf returns what the driver knows of a claim, or nil.
 func (d *Driver) stakeOf(c *driver.Claim) *stake {
 	d.mu.Lock()
@@ -43,20 +36,23 @@ func (d *Driver) stakeOf(c *driver.Claim) *stake {
 	return s
 }
 
-// keep notes that a claim has this session.
-func (d *Driver) keep(c *driver.Claim, s *session, is state) *stake {
+// newStake returns a claim with its session. It is in the table once keep has it.
+func (d *Driver) newStake(c *driver.Claim, s *session, is state) *stake {
 	folder := d.folder(c.Name)
-	st := &stake{
+	return &stake{
 		id: c.ID, name: c.Name, folder: folder, key: folder + driver.EncodeName(c.ID), record: []byte(c.Record),
 		session: s, exclusive: exclusive(c), state: is,
 	}
+}
+
+// keep puts a claim into the table.
+func (d *Driver) keep(st *stake) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if old := d.known[c.ID]; old != nil {
+	if old := d.known[st.id]; old != nil {
 		old.unwatch()
 	}
-	d.known[c.ID] = st
-	return st
+	d.known[st.id] = st
 }
 
 // move is become for those who do not hold mu.
@@ -81,48 +77,4 @@ func (d *Driver) finish(st *stake, end state) {
 		return // if the claim has left by its own client, the session serves another claim there
 	}
 	d.recycle(st.session)
-}
-
-// adopt takes up a claim that another client entered. The error is [driver.ErrGone] if it is not there.
-func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*stake, *queue, error) {
-	q, err := d.look(ctx, c.Name)
-	if err != nil {
-		return nil, nil, err
-	}
-	st, err := d.takeUp(ctx, c, q)
-	return st, q, err
-}
-
-// takeUp is adopt with a queue that is known.
-func (d *Driver) takeUp(ctx context.Context, c *driver.Claim, q *queue) (*stake, error) {
-	e := q.find(c.ID)
-	if e == nil || e.Left {
-		return nil, driver.ErrGone
-	}
-	s, err := d.join(ctx, e.Session)
-	if err != nil {
-		return nil, err
-	}
-	if s == nil {
-		return nil, driver.ErrSession
-	}
-	st := d.keep(c, s, claimUnsure)
-	if q.has(e.Session) {
-		d.move(st, claimHolding)
-	}
-	return st, nil
-}
-
-// elsewhere takes a claim up that is lost here, if it entered again by another client; else it returns why it was lost.
-func (d *Driver) elsewhere(ctx context.Context, c *driver.Claim, st *stake, why error) (*stake, *queue, error) {
-	d.finish(st, claimLost)
-	q, err := d.look(ctx, c.Name)
-	if err != nil {
-		return nil, nil, why
-	}
-	if e := q.find(c.ID); e == nil || e.Session == st.session.id {
-		return nil, nil, why
-	}
-	now, err := d.takeUp(ctx, c, q)
-	return now, q, err
 }

@@ -40,14 +40,43 @@ func (st *stake) dress() {
 	}
 }
 
+// A world is what may be true of a claim.
+type world struct {
+	state              state
+	spoiled, exclusive bool
+}
+
+// step moves a claim, or has become refuse to, and checks what must be true then.
+func (w world) step(t *testing.T, next state) world {
+	t.Helper()
+	st := &stake{state: w.state, exclusive: w.exclusive, session: &session{spoiled: w.spoiled}}
+	st.dress()
+	moved := st.become(next)
+	for _, invariant := range invariants {
+		if !invariant.holds(st) {
+			t.Errorf("from %+v to %d: not so: %s", w, next, invariant.sentence)
+		}
+	}
+	switch {
+	case moved != (st.state == next):
+		t.Errorf("from %+v to %d: it says %v, and is in %d", w, next, moved, st.state)
+	case !moved && st.state != w.state:
+		t.Errorf("from %+v to %d: refused, and yet it is in %d", w, next, st.state)
+	case w.state.over() && st.state != w.state:
+		t.Errorf("from the end %+v to %d", w, st.state)
+	case w.spoiled && !st.session.spoiled:
+		t.Errorf("from %+v to %d: the session serves another claim again", w, next)
+	case !w.state.over() && next.over() && !moved:
+		t.Errorf("from %+v the end %d cannot be reached", w, next)
+	}
+	st.unwatch()
+	return world{st.state, st.session.spoiled, w.exclusive}
+}
+
 // Whatever happens to a claim, in any order: the invariants are true; a session that was spoiled stays so; and the end
 // can be reached from every state, and is final.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	type world struct {
-		state              state
-		spoiled, exclusive bool
-	}
 	seen := map[world]bool{}
 	var walk func(w world)
 	walk = func(w world) {
@@ -56,28 +85,7 @@ func TestStates(t *testing.T) {
 		}
 		seen[w] = true
 		for next := claimAsking; next <= claimLost; next++ {
-			st := &stake{state: w.state, exclusive: w.exclusive, session: &session{spoiled: w.spoiled}}
-			st.dress()
-			moved := st.become(next)
-			for _, invariant := range invariants {
-				if !invariant.holds(st) {
-					t.Errorf("from %+v to %d: not so: %s", w, next, invariant.sentence)
-				}
-			}
-			switch {
-			case moved != (st.state == next):
-				t.Errorf("from %+v to %d: it says %v, and is in %d", w, next, moved, st.state)
-			case !moved && st.state != w.state:
-				t.Errorf("from %+v to %d: refused, and yet it is in %d", w, next, st.state)
-			case w.state.over() && st.state != w.state:
-				t.Errorf("from the end %+v to %d", w, st.state)
-			case w.spoiled && !st.session.spoiled:
-				t.Errorf("from %+v to %d: the session serves another claim again", w, next)
-			case !w.state.over() && next.over() && !moved:
-				t.Errorf("from %+v the end %d cannot be reached", w, next)
-			}
-			st.unwatch()
-			walk(world{st.state, st.session.spoiled, w.exclusive})
+			walk(w.step(t, next))
 		}
 	}
 	for _, exclusive := range []bool{false, true} {

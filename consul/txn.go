@@ -21,6 +21,12 @@ const (
 	missing verb = "check-not-exists"
 )
 
+// writes reports whether the operation changes the store.
+func (v verb) writes() bool { return v == lock || v == unlock || v == remove }
+
+// answers reports whether the operation has a result of one key. A tree has as many as there are keys.
+func (v verb) answers() bool { return v == lock || v == unlock || v == locked || v == same }
+
 // A part says what an operation is about, so that a transaction that fails tells what was in its way.
 type part int
 
@@ -64,6 +70,9 @@ func (c *conflict) says(text string) bool {
 	return false
 }
 
+// isOnlyAbout reports whether nothing else than this part was in the way.
+func (c *conflict) isOnlyAbout(p part) bool { return len(c.about) == 1 && c.about[p] }
+
 // delayed reports whether a lock-delay is in the way.
 func (c *conflict) delayed() bool { return c.says("lock delay") }
 
@@ -79,15 +88,9 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 	for i, o := range ops {
 		o.Namespace = d.space
 		body[i].KV = o
-		switch o.Verb {
-		case lock, unlock:
-			writes = true
+		writes = writes || o.Verb.writes()
+		if o.Verb.answers() {
 			results++
-		case remove:
-			writes = true
-		case locked, same:
-			results++
-		case tree, missing:
 		}
 	}
 	query := url.Values{}
@@ -100,26 +103,14 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 	}
 	var answer struct {
 		Results []struct{ KV pair }
-		Errors  []struct {
-			OpIndex int
-			What    string
-		}
+		Errors  []failure
 	}
 	if err := r.decode(&answer); err != nil {
 		return nil, nil, err
 	}
 	if r.status == http.StatusConflict || len(answer.Errors) > 0 {
-		c := &conflict{about: map[part]bool{}, indexes: map[int]bool{}}
-		for _, e := range answer.Errors {
-			if strings.Contains(e.What, "Permission denied") {
-				return nil, nil, d.refused(http.StatusForbidden, e.What)
-			}
-			if e.OpIndex >= 0 && e.OpIndex < len(ops) {
-				c.about[ops[e.OpIndex].about], c.indexes[e.OpIndex] = true, true
-			}
-			c.what = append(c.what, e.What)
-		}
-		return nil, c, nil
+		bad, err := d.conflictOf(ops, answer.Errors)
+		return nil, bad, err
 	}
 	if len(answer.Results) < results {
 		return nil, nil, fmt.Errorf("consul answered %d of %d results", len(answer.Results), results)
@@ -129,4 +120,25 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 		pairs = append(pairs, found.KV)
 	}
 	return pairs, nil, nil
+}
+
+// A failure is an operation that could not be applied.
+type failure struct {
+	OpIndex int
+	What    string
+}
+
+// conflictOf tells why a transaction was not applied. A token without the right is an error, not a conflict.
+func (d *Driver) conflictOf(ops []op, failures []failure) (*conflict, error) {
+	c := &conflict{about: map[part]bool{}, indexes: map[int]bool{}}
+	for _, f := range failures {
+		if strings.Contains(f.What, "Permission denied") {
+			return nil, d.refused(http.StatusForbidden, f.What)
+		}
+		if f.OpIndex >= 0 && f.OpIndex < len(ops) {
+			c.about[ops[f.OpIndex].about], c.indexes[f.OpIndex] = true, true
+		}
+		c.what = append(c.what, f.What)
+	}
+	return c, nil
 }

@@ -1,0 +1,165 @@
+package consul
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	// maxWait is how long a blocking query stays open before it is asked anew.
+	maxWait = time.Minute
+
+	// maxQueries is how many blocking queries a driver has open. Each takes a connection, and an agent allows a client
+	// 200 of them unless it is told otherwise.
+	maxQueries = 120
+	maxConns   = 160
+
+	// pollEvery is how often Await returns where it would take one query too many.
+	pollEvery = time.Second
+)
+
+// A target is a key, or a folder of keys, that is waited for to change.
+type target struct {
+	key     string
+	recurse bool
+	index   uint64
+}
+
+// changed waits until the keys of a target are others than at its index, and returns them.
+func (d *Driver) changed(ctx context.Context, t *target) ([]pair, error) {
+	for {
+		if err := driver.Ended(ctx, true); err != nil {
+			return nil, err
+		}
+		wait, end := maxWait, false
+		if deadline, ok := ctx.Deadline(); ok {
+			// The server adds up to a sixteenth. Cutting a query off costs its connection.
+			wait = min(wait, time.Until(deadline)*15/17-20*time.Millisecond)
+			end = wait < maxWait
+		}
+		if wait < time.Millisecond {
+			<-ctx.Done()
+			return nil, driver.Ended(ctx, true)
+		}
+		asked, cancel := context.WithTimeout(ctx, wait*17/16+patience)
+		pairs, index, err := d.read(asked, t.key, t.recurse, max(1, t.index), wait)
+		cancel()
+		switch {
+		case err != nil:
+			return nil, err
+		case index != t.index || index == 0:
+			// It may also have gone backwards, after a restore: what it was counted from is gone.
+			t.index = max(1, index)
+			return pairs, nil
+		case end:
+			<-ctx.Done()
+			return nil, driver.Ended(ctx, true)
+		}
+	}
+}
+
+// Await waits for the one key to change that the claim waits for.
+func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if d.ctx.Err() != nil {
+		return driver.Place{}, driver.ErrClosed
+	}
+	t, turn, err := d.targetOf(ctx, c)
+	if err != nil || turn {
+		return driver.Place{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	if t != nil {
+		select {
+		case d.queries <- struct{}{}:
+			defer func() { <-d.queries }()
+		default:
+			t = nil
+		}
+	}
+	if t == nil {
+		poll := time.NewTimer(pollEvery)
+		defer poll.Stop()
+		select {
+		case <-poll.C:
+			return driver.Place{}, nil
+		case <-ctx.Done():
+			if d.ctx.Err() != nil {
+				return driver.Place{}, driver.ErrClosed
+			}
+			return driver.Place{}, driver.Ended(ctx, true)
+		}
+	}
+	_, err = d.changed(ctx, t)
+	if d.ctx.Err() != nil {
+		return driver.Place{}, driver.ErrClosed
+	}
+	if err != nil {
+		return driver.Place{}, err
+	}
+	if st := d.stakeOf(c); st != nil {
+		d.mu.Lock()
+		st.become(claimCalled)
+		d.mu.Unlock()
+	}
+	return driver.Place{}, nil
+}
+
+// targetOf returns what a claim waits for. With turn there is nothing to wait for, and nil means that it cannot be told.
+func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn bool, err error) {
+	if st := d.stakeOf(c); st != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if st.wait == nil {
+			return nil, st.state == claimCalled || st.state == claimHolding, nil
+		}
+		copied := *st.wait
+		return &copied, false, nil
+	}
+	q, err := d.look(ctx, c.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	e := q.find(c.ID)
+	if e == nil || e.Left {
+		return nil, false, driver.ErrGone
+	}
+	peers := q.peers(e.Capacity)
+	for i := range peers.entries {
+		if peers.entries[i] == e {
+			return peers.before(i), i < peers.holding() && !peers.barred(), nil
+		}
+	}
+	return nil, false, driver.ErrGone
+}
+
+// before returns what has to change before entry i of a queue of peers can hold: mostly the one key before it, so that
+// a lock that is handed on wakes one client.
+func (q *queue) before(i int) *target {
+	me := q.entries[i]
+	if i == 0 {
+		if q.barred() {
+			return &target{key: q.guard.Key, index: q.guard.ModifyIndex}
+		}
+		return nil
+	}
+	if me.exclusive() {
+		return &target{key: q.entries[i-1].Key, index: q.entries[i-1].ModifyIndex}
+	}
+	if me.Capacity == driver.All { // one that shares waits for the last before it that does not
+		for _, e := range slices.Backward(q.entries[:i]) {
+			if e.Weight == driver.All {
+				return &target{key: e.Key, index: e.ModifyIndex}
+			}
+		}
+	}
+	t := &target{key: q.folder, recurse: true}
+	for _, e := range q.entries {
+		t.index = max(t.index, e.ModifyIndex)
+	}
+	return t
+}

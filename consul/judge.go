@@ -1,0 +1,194 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A spot is where a claim stands in its queue.
+type spot struct {
+	q      *queue
+	peers  *queue // the claims of the same capacity
+	at     int    // among the peers
+	fits   bool   // it holds by the rule
+	hasKey bool   // its session has the guard
+}
+
+// spotOf returns where a claim stands in a queue, or nil.
+func (q *queue) spotOf(st *stake, capacity int64) *spot {
+	peers := q.peers(capacity)
+	for i, e := range peers.entries {
+		if e.Key == st.key && e.Session == st.session.id {
+			return &spot{q, peers, i, i < peers.holding(), q.has(st.session.id)}
+		}
+	}
+	return nil
+}
+
+// judge is the last step of Enter: it tells where a claim stands in a queue, and takes the guard for an exclusive one whose
+// turn it is. A claim that may not stay is taken out.
+func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, q *queue) (driver.Place, error) {
+	d.bury(ctx, q)
+	for range rounds {
+		if why := unwelcome(c, q); why != nil {
+			return driver.Place{}, d.withdraw(ctx, c, st, q, why)
+		}
+		s := q.spotOf(st, c.Capacity)
+		switch {
+		case s == nil:
+			d.finish(st, claimLost)
+			return driver.Place{}, driver.ErrGone
+		case d.holds(st, s):
+			return d.granted(st, s)
+		case !s.fits:
+			return d.later(ctx, c, st, s, 0)
+		}
+		takes := turn(st, s)
+		if takes == nil { // a client of another kind has the lock
+			return d.later(ctx, c, st, s, 0)
+		}
+		next, bad, err := d.try(ctx, st, slices.Concat(d.check(st), takes))
+		switch {
+		case err != nil:
+			return driver.Place{}, err
+		case bad == nil:
+			q = next // which shows the guard with the claim, or free of the lock-delay
+			continue
+		case bad.delayed():
+			return d.later(ctx, c, st, s, delayRetry)
+		}
+		if q, err = d.look(ctx, c.Name); err != nil {
+			return driver.Place{}, err
+		}
+	}
+	err := fmt.Errorf("the queue changed %d times while a claim took its turn", rounds)
+	return driver.Place{}, driver.Unreachable(err)
+}
+
+// unwelcome is misfit for a claim that has entered. One that knows its ticket was let in: then it is the claim of another
+// capacity that is about to go.
+func unwelcome(c *driver.Claim, q *queue) error {
+	if c.Ticket != 0 {
+		q = q.peers(c.Capacity)
+	}
+	return misfit(c, q)
+}
+
+// holds reports whether a claim holds with what it has. An exclusive one needs the guard. One that shares does not, but what is
+// left of a guard may be in its lock-delay: then only the claims that held before that go on holding.
+func (d *Driver) holds(st *stake, s *spot) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return s.fits && (s.hasKey || !st.exclusive && (st.state == claimHolding || !s.q.leftover()))
+}
+
+// turn returns the operations by which a claim takes its turn. One that shares takes away what is left of the guard, which can
+// be had when its lock-delay is over.
+func turn(st *stake, s *spot) []op {
+	takes := seize(s.q, st)
+	if !st.exclusive {
+		takes = append(takes, op{Verb: remove, Key: s.q.guard.Key, about: guard})
+	}
+	return takes
+}
+
+// granted is the place of a claim that holds.
+func (d *Driver) granted(st *stake, s *spot) (driver.Place, error) {
+	e := s.peers.entries[s.at]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !st.become(claimHolding) {
+		return driver.Place{}, driver.ErrGone // it left while this Enter was under way
+	}
+	if st.watch == nil && d.endangered != nil && d.known[st.id] == st {
+		st.watch = time.AfterFunc(watchAfter, func() { d.watchOver(st, e.ModifyIndex) })
+	}
+	return driver.Place{Ticket: e.ticket(), Holds: true, Ahead: s.at, TTL: max(1, st.session.left())}, nil
+}
+
+// later is the place of a claim that does not hold now. A try does not wait, and a claim with others ahead of it gives the
+// guard back that it took before it knew of them.
+func (d *Driver) later(ctx context.Context, c *driver.Claim, st *stake, s *spot, retry time.Duration) (driver.Place, error) {
+	if c.Try {
+		rest := s.q.except(func(e *entry) bool { return e.Session == st.session.id })
+		return *outside(rest), d.withdraw(ctx, c, st, s.q, nil)
+	}
+	if s.hasKey && !s.fits {
+		if _, _, err := d.change(ctx, st, returnGuard(st, s)); err != nil {
+			return driver.Place{}, err
+		}
+	}
+	return d.waits(st, s, retry)
+}
+
+// waits is the place of a claim that waits.
+func (d *Driver) waits(st *stake, s *spot, retry time.Duration) (driver.Place, error) {
+	p := driver.Place{Ticket: s.peers.entries[s.at].ticket(), Ahead: s.at, Retry: retry}
+	switch {
+	case s.at > 0:
+		p.Blocker = s.peers.standing(0)
+	case s.peers.barred():
+		p.Ahead, p.Blocker = 1, s.peers.stranger()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !st.become(claimWaiting) {
+		return driver.Place{}, driver.ErrGone // as in granted
+	}
+	p.TTL = max(1, st.session.left())
+	st.wait = s.peers.before(s.at)
+	return p, nil
+}
+
+// returnGuard returns the operations that give the guard back which a claim has that is behind another. They do nothing once
+// the one before it has gone: then the claim may hold by the guard, and the request may come that late.
+func returnGuard(st *stake, s *spot) []op {
+	before := s.peers.entries[s.at-1]
+	return []op{
+		{Verb: same, Key: before.Key, Index: before.ModifyIndex},
+		{Verb: locked, Key: s.q.guard.Key, Session: st.session.id, about: guard},
+		{Verb: remove, Key: s.q.guard.Key, about: guard},
+	}
+}
+
+// withdraw takes a claim out that entered and may not stay, and returns why.
+func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, st *stake, q *queue, why error) error {
+	if err := d.leave(ctx, c, st, q); err != nil {
+		return driver.Unknown(err)
+	}
+	return why
+}
+
+// outside is the place of a try that did not enter.
+func outside(q *queue) *driver.Place {
+	switch n := len(q.entries); {
+	case n > 0:
+		return &driver.Place{Ahead: n, Blocker: q.standing(0)}
+	case q.barred():
+		return &driver.Place{Ahead: 1, Blocker: q.stranger()}
+	}
+	return &driver.Place{}
+}
+
+// alien explains what is in the place of the guard.
+func alien(q *queue) error {
+	if q.guard != nil && q.guard.Flags != semaphoreFlags {
+		return fmt.Errorf("%w: the key %s", driver.ErrForeign, q.guard.Key)
+	}
+	return fmt.Errorf("%w: a semaphore of Consul's own (consul lock -n) is at %s", driver.ErrForeign, q.folder)
+}
+
+// bury removes claims whose session is over. It does not matter if that fails: they count for nothing.
+func (d *Driver) bury(ctx context.Context, q *queue) {
+	var ops []op
+	for _, p := range q.dead[:min(len(q.dead), maxReclaim)] {
+		ops = append(ops, op{Verb: same, Key: p.Key, Index: p.ModifyIndex}, op{Verb: remove, Key: p.Key})
+	}
+	if len(ops) > 0 {
+		_, _, _ = d.transact(ctx, ops)
+	}
+}
