@@ -10,9 +10,9 @@ import (
 // maxReclaim is how many claims of an earlier run one transaction removes.
 const maxReclaim = 16
 
-// survey reads the queue for a claim that may have to stay out of it, or that takes others out. Nil means that nothing is
+// precheck reads the queue for a claim that may have to stay out of it, or that takes others out. Nil means that nothing is
 // known: other claims enter without looking, and what is in their way shows itself.
-func (d *Driver) survey(ctx context.Context, c *driver.Claim) (*queue, error) {
+func (d *Driver) precheck(ctx context.Context, c *driver.Claim) (*queue, error) {
 	if !c.Reclaim && (!c.Try || exclusive(c)) {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func misfit(c *driver.Claim, q *queue) error {
 		return &driver.CapacityError{Have: have, Want: c.Capacity}
 	}
 	if q.foreign && exclusive(c) {
-		return alien(q)
+		return foreignKey(q)
 	}
 	return nil
 }

@@ -7,10 +7,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// apply is the third step of Enter: one transaction puts a claim into its queue, takes the earlier ones out and, if the way
-// is free as far as is known, takes the lock's key. It returns the claim and the queue after that, or what was in the way, and
-// then nothing was applied.
-func (d *Driver) apply(ctx context.Context, c *driver.Claim, q *queue, earlier []*entry) (*stake, *queue, *conflict, error) {
+// apply is the third step of Enter: one transaction puts a claim into its queue, takes the earlier ones out and, if the
+// way is free as far as is known, takes the lock's key. It returns the claim and the queue after that, or what was in
+// the way, and then nothing was applied.
+func (d *Driver) apply(
+	ctx context.Context, c *driver.Claim, q *queue, earlier []*entry,
+) (lc *localClaim, after *queue, bad *conflict, err error) {
 	text, err := d.valueOf(c)
 	if err != nil {
 		return nil, nil, nil, driver.Refused(err)
@@ -19,92 +21,95 @@ func (d *Driver) apply(ctx context.Context, c *driver.Claim, q *queue, earlier [
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	st := d.newStake(c, s, claimAsking)
-	d.keep(st) // before the request: should its answer be lost, the next call knows which session it has
-	key := op{Verb: lock, Key: st.key, Value: text, Flags: claimFlags, Session: s.id, about: own}
+	lc = d.newLocalClaim(c, s, claimAsking)
+	d.keep(lc) // before the request: should its answer be lost, the next call knows which session it has
+	key := op{Verb: lock, Key: lc.key, Value: text, Flags: claimFlags, Session: s.id, about: ownKey}
 	enters := append(evict(q, earlier), key)
-	takes := seizeAtOnce(st, q, earlier)
-	after, bad, err := d.try(ctx, st, slices.Concat(enters, takes))
-	if bad != nil && len(takes) > 0 && !c.Try && bad.isOnlyAbout(guard) {
-		after, bad, err = d.try(ctx, st, enters) // somebody has the lock: stand in the queue
+	takes := takeLockKeyAtOnce(lc, q, earlier)
+	after, bad, err = d.try(ctx, lc, slices.Concat(enters, takes))
+	if bad != nil && len(takes) > 0 && !c.Try && bad.isOnlyAbout(lockKey) {
+		// Somebody has the lock's key, or it is in its lock-delay: stand in the queue without it. If it comes free between
+		// the two requests, judge takes it.
+		after, bad, err = d.try(ctx, lc, enters)
 	}
 	switch {
 	case bad != nil && bad.sessionless():
-		d.finish(st, claimLost) // the next attempt needs another session
+		d.finish(lc, claimLost) // the next attempt needs another session
 	case bad != nil || driver.NotApplied(err):
-		d.finish(st, claimLeft) // nothing of it is in the store, and nothing is on its way
+		d.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
 	}
-	return st, after, bad, err
+	return lc, after, bad, err
 }
 
 // change applies a transaction that changes what a claim has. All of them go this way: one whose answer was lost leaves the
 // claim unsure, and with that its session serves no other claim.
-func (d *Driver) change(ctx context.Context, st *stake, ops []op) ([]pair, *conflict, error) {
+func (d *Driver) change(ctx context.Context, lc *localClaim, ops []op) ([]pair, *conflict, error) {
 	pairs, bad, err := d.transact(ctx, ops)
 	if err != nil && !driver.NotApplied(err) {
-		d.move(st, claimUnsure)
+		d.move(lc, claimUnsure)
 	}
 	return pairs, bad, err
 }
 
 // try is change that returns the queue after it.
-func (d *Driver) try(ctx context.Context, st *stake, ops []op) (*queue, *conflict, error) {
-	pairs, bad, err := d.change(ctx, st, append(slices.Clip(ops), op{Verb: tree, Key: st.folder}))
+func (d *Driver) try(ctx context.Context, lc *localClaim, ops []op) (*queue, *conflict, error) {
+	pairs, bad, err := d.change(ctx, lc, append(slices.Clip(ops), op{Verb: tree, Key: lc.folder}))
 	if err != nil || bad != nil {
 		return nil, bad, err
 	}
-	return parse(st.name, st.folder, pairs), nil, nil
+	return parse(lc.name, lc.folder, pairs), nil, nil
 }
 
 // check is the operation that fails unless a claim is there.
-func (d *Driver) check(st *stake) []op {
-	return []op{{Verb: locked, Key: st.key, Session: st.session.id, about: own}}
+func (d *Driver) check(lc *localClaim) []op {
+	return []op{{Verb: locked, Key: lc.key, Session: lc.session.id, about: ownKey}}
 }
 
-// seizeAtOnce returns the operations that take the guard with the request for the claim's key, if nobody but the earlier
-// claims is known to stand in the queue.
-func seizeAtOnce(st *stake, q *queue, earlier []*entry) []op {
+// takeLockKeyAtOnce returns the operations that take the lock's key with the request for the claim's key, if nobody but
+// the earlier claims is known to stand in the queue.
+func takeLockKeyAtOnce(lc *localClaim, q *queue, earlier []*entry) []op {
 	if q != nil {
 		q = q.after(earlier)
 	}
-	if !st.exclusive || q != nil && len(q.entries) > 0 {
+	if !lc.exclusive || q != nil && len(q.entries) > 0 {
 		return nil
 	}
-	return seize(q, st)
+	return takeLockKey(q, lc)
 }
 
-// seize returns the operations that give the guard to the session of a claim at the head, if the guard is what the queue
-// says; with no queue, if it is not there. There are none if a client of another kind has it.
-func seize(q *queue, st *stake) []op {
-	takes := lockGuard(st, st.session.id)
+// takeLockKey returns the operations that give the lock's key to the session of a claim at the head, if the lock's key
+// is what the queue says; with no queue, if it is not there. There are none if a client of another kind has it.
+func takeLockKey(q *queue, lc *localClaim) []op {
+	takes := acquireLockKey(lc, lc.session.id)
 	switch {
-	case q == nil || q.guard == nil:
-		return []op{{Verb: missing, Key: takes.Key, about: guard}, takes}
-	case q.guard.Flags != lockFlags:
+	case q == nil || q.lockKey == nil:
+		return []op{{Verb: missing, Key: takes.Key, about: lockKey}, takes}
+	case q.lockKey.Flags != lockFlags:
 		return nil
-	case q.guard.Session == "":
-		return []op{{Verb: same, Key: takes.Key, Index: q.guard.ModifyIndex, about: guard}, takes}
-	case q.of(q.guard.Session) != nil:
-		// A claim that is not at the head took it, since it did not know that. It does not hold by it.
-		return []op{unlockGuard(q), takes}
+	case q.lockKey.Session == "":
+		return []op{{Verb: same, Key: takes.Key, Index: q.lockKey.ModifyIndex, about: lockKey}, takes}
+	case q.of(q.lockKey.Session) != nil:
+		// A claim that is not at the head took it before it saw that others stand ahead. It does not hold by it, since judge
+		// goes by the order of the queue first: so the head may take it away.
+		return []op{releaseLockKey(q), takes}
 	}
 	return nil
 }
 
-func lockGuard(st *stake, session string) op {
-	return op{Verb: lock, Key: st.folder + guardKey, Value: st.record, Flags: lockFlags, Session: session, about: guard}
+func acquireLockKey(lc *localClaim, session string) op {
+	return op{Verb: lock, Key: lc.folder + lockKeyName, Value: lc.record, Flags: lockFlags, Session: session, about: lockKey}
 }
 
-func unlockGuard(q *queue) op {
-	return op{Verb: unlock, Key: q.guard.Key, Flags: q.guard.Flags, Session: q.guard.Session, about: guard}
+func releaseLockKey(q *queue) op {
+	return op{Verb: unlock, Key: q.lockKey.Key, Flags: q.lockKey.Flags, Session: q.lockKey.Session, about: lockKey}
 }
 
-// evict returns the operations that remove claims, and the guard if one of them has it.
+// evict returns the operations that remove claims, and the lock's key if one of them has it.
 func evict(q *queue, victims []*entry) (ops []op) {
 	for _, e := range victims {
 		ops = append(ops, op{Verb: locked, Key: e.Key, Session: e.Session}, op{Verb: remove, Key: e.Key})
 		if q.has(e.Session) {
-			ops = append(ops, op{Verb: locked, Key: q.guard.Key, Session: e.Session}, op{Verb: remove, Key: q.guard.Key})
+			ops = append(ops, op{Verb: locked, Key: q.lockKey.Key, Session: e.Session}, op{Verb: remove, Key: q.lockKey.Key})
 		}
 	}
 	return ops

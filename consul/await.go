@@ -101,9 +101,9 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err != nil {
 		return driver.Place{}, err
 	}
-	if st := d.stakeOf(c); st != nil {
+	if lc := d.localClaimOf(c); lc != nil {
 		d.mu.Lock()
-		st.become(claimCalled)
+		lc.become(claimCalled)
 		d.mu.Unlock()
 	}
 	return driver.Place{}, nil
@@ -111,13 +111,13 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // targetOf returns what a claim waits for. With turn there is nothing to wait for, and nil means that it cannot be told.
 func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn bool, err error) {
-	if st := d.stakeOf(c); st != nil {
+	if lc := d.localClaimOf(c); lc != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if st.wait == nil {
-			return nil, st.state == claimCalled || st.state == claimHolding, nil
+		if lc.wait == nil {
+			return nil, lc.state == claimCalled || lc.state == claimHolding, nil
 		}
-		copied := *st.wait
+		copied := *lc.wait
 		return &copied, false, nil
 	}
 	q, err := d.look(ctx, c.Name)
@@ -143,7 +143,7 @@ func (q *queue) before(i int) *target {
 	me := q.entries[i]
 	if i == 0 {
 		if q.barred() {
-			return &target{key: q.guard.Key, index: q.guard.ModifyIndex}
+			return &target{key: q.lockKey.Key, index: q.lockKey.ModifyIndex}
 		}
 		return nil
 	}

@@ -124,7 +124,9 @@ type pair struct {
 
 // read returns the keys that begin with a text, or the one key, as the servers agree that they are. With an index it
 // returns when they are others than at that index, or after the wait.
-func (d *Driver) read(ctx context.Context, key string, recurse bool, index uint64, wait time.Duration) ([]pair, uint64, error) {
+func (d *Driver) read(
+	ctx context.Context, key string, recurse bool, index uint64, wait time.Duration,
+) ([]pair, uint64, error) {
 	query := url.Values{}
 	if recurse {
 		query.Set("recurse", "")

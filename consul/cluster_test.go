@@ -17,7 +17,8 @@ func TestLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	list := servertest.ConsulCluster(t, 3, nil)
 	var leader string
-	if err := json.Unmarshal(operator{t, "http://" + list[0].Addr}.must(http.MethodGet, "status/leader", ""), &leader); err != nil {
+	by := operator{t, "http://" + list[0].Addr}
+	if err := json.Unmarshal(by.must(http.MethodGet, "status/leader", ""), &leader); err != nil {
 		t.Fatal(err)
 	}
 	var killed, other *servertest.Server

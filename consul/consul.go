@@ -34,7 +34,7 @@
 //	     └────────────────────────────────────────────────►│ lost │  its session is ended
 //	                                                       └──────┘
 //
-// A request whose answer was lost may arrive at any later time. So the session of a claim that was ever unsure serves no
+// A request whose answer was lost may enterNew at any later time. So the session of a claim that was ever unsure serves no
 // other claim, also if this one left: become sees to that, and change is the one way to become unsure.
 //
 // A token needs these rights, with the prefix in place of stile/:
@@ -88,8 +88,8 @@ type Driver struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	mu         sync.Mutex // guards what follows, the stakes and the sessions, and orders spawn before the wait in Close
-	known      map[string]*stake
+	mu         sync.Mutex // guards what follows, the locals and the sessions, and orders spawn before the wait in Close
+	known      map[string]*localClaim
 	idle       map[kind][]*session
 	endangered func(ids ...string)
 }

@@ -42,20 +42,20 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		err := fmt.Errorf("%w: consul keeps a lock-delay for exclusive claims alone", driver.ErrUnsupported)
 		return driver.Place{}, err
 	}
-	st, q, err := d.lookup(ctx, c)
+	lc, q, err := d.lookup(ctx, c)
 	switch {
 	case err != nil:
 		return driver.Place{}, err
-	case st == nil:
-		return d.arrive(ctx, c)
+	case lc == nil:
+		return d.enterNew(ctx, c)
 	}
-	return d.judge(ctx, c, st, q)
+	return d.judge(ctx, c, lc, q)
 }
 
-// arrive puts a claim at the tail of its queue, unless it is not let in. Nothing is known of the queue before the first
+// enterNew puts a claim at the tail of its queue, unless it is not let in. Nothing is known of the queue before the first
 // attempt, mostly: then the lock may well be free.
-func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	q, err := d.survey(ctx, c)
+func (d *Driver) enterNew(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	q, err := d.precheck(ctx, c)
 	if err != nil {
 		return driver.Place{}, driver.NotYet(err)
 	}
@@ -71,12 +71,12 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 		if full != nil {
 			return *full, nil
 		}
-		st, after, bad, err := d.apply(ctx, c, q, earlier)
+		lc, after, bad, err := d.apply(ctx, c, q, earlier)
 		switch {
 		case err != nil:
 			return driver.Place{}, err
 		case bad == nil:
-			p, err := d.judge(ctx, c, st, after)
+			p, err := d.judge(ctx, c, lc, after)
 			return p, driver.Afterwards(err)
 		}
 		if q, err = d.look(ctx, c.Name); err != nil {
@@ -91,9 +91,9 @@ func (d *Driver) arrive(ctx context.Context, c *driver.Claim) (driver.Place, err
 
 // meet judges a claim that stands in a queue by another client.
 func (d *Driver) meet(ctx context.Context, c *driver.Claim, q *queue) (driver.Place, error) {
-	st, err := d.visitor(ctx, c, q)
+	lc, err := d.visitor(ctx, c, q)
 	if err != nil {
 		return driver.Place{}, err
 	}
-	return d.judge(ctx, c, st, q)
+	return d.judge(ctx, c, lc, q)
 }

@@ -61,7 +61,8 @@ func TestTooManyConnections(t *testing.T) {
 	var err error
 	servertest.Until(t, "the server has enough", func() bool {
 		d.client.CloseIdleConnections()
-		if _, err = d.Enter(timely(t), c); err != nil && (!driver.IsUnreachable(err) || strings.Contains(err.Error(), "%!")) {
+		_, err = d.Enter(timely(t), c)
+		if err != nil && (!driver.IsUnreachable(err) || strings.Contains(err.Error(), "%!")) {
 			t.Fatalf("enter = %v; want that it may work later", err)
 		}
 		return err != nil && strings.Contains(err.Error(), "consul refuses more requests or connections")

@@ -127,7 +127,8 @@ func TestForeignKeys(t *testing.T) {
 				t.Errorf("enter with try %v = %v; want ErrForeign", try, err)
 			}
 		}
-		if list := by.under("stile/" + name + "/"); len(list) != 1 || string(list[0].Value) != "do not touch" || list[0].Flags != 7 {
+		list := by.under("stile/" + name + "/")
+		if len(list) != 1 || string(list[0].Value) != "do not touch" || list[0].Flags != 7 {
 			t.Errorf("the store has %+v; want the foreign key as it was", list)
 		}
 	}

@@ -161,7 +161,8 @@ func (o operator) queued(name string, n int) (list []*entry) {
 func (o operator) session(ttl string) string {
 	o.Helper()
 	var made struct{ ID string }
-	if err := json.Unmarshal(o.must(http.MethodPut, "session/create", `{"TTL": "`+ttl+`", "Checks": [], "LockDelay": "0s"}`), &made); err != nil {
+	text := o.must(http.MethodPut, "session/create", `{"TTL": "`+ttl+`", "Checks": [], "LockDelay": "0s"}`)
+	if err := json.Unmarshal(text, &made); err != nil {
 		o.Fatal(err)
 	}
 	return made.ID

@@ -15,51 +15,51 @@ type spot struct {
 	peers  *queue // the claims of the same capacity
 	at     int    // among the peers
 	fits   bool   // it holds by the rule
-	hasKey bool   // its session has the guard
+	hasKey bool   // its session has the lock's key
 }
 
 // spotOf returns where a claim stands in a queue, or nil.
-func (q *queue) spotOf(st *stake, capacity int64) *spot {
+func (q *queue) spotOf(lc *localClaim, capacity int64) *spot {
 	peers := q.peers(capacity)
 	for i, e := range peers.entries {
-		if e.Key == st.key && e.Session == st.session.id {
-			return &spot{q, peers, i, i < peers.holding(), q.has(st.session.id)}
+		if e.Key == lc.key && e.Session == lc.session.id {
+			return &spot{q, peers, i, i < peers.holding(), q.has(lc.session.id)}
 		}
 	}
 	return nil
 }
 
-// judge is the last step of Enter: it tells where a claim stands in a queue, and takes the guard for an exclusive one whose
-// turn it is. A claim that may not stay is taken out.
-func (d *Driver) judge(ctx context.Context, c *driver.Claim, st *stake, q *queue) (driver.Place, error) {
-	d.bury(ctx, q)
+// judge is the last step of Enter: it tells where a claim stands in a queue, and takes the lock's key for an exclusive
+// one whose turn it is. A claim that may not stay is taken out.
+func (d *Driver) judge(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) (driver.Place, error) {
+	d.deleteDead(ctx, q)
 	for range rounds {
 		if why := unwelcome(c, q); why != nil {
-			return driver.Place{}, d.withdraw(ctx, c, st, q, why)
+			return driver.Place{}, d.withdraw(ctx, c, lc, q, why)
 		}
-		s := q.spotOf(st, c.Capacity)
+		s := q.spotOf(lc, c.Capacity)
 		switch {
 		case s == nil:
-			d.finish(st, claimLost)
+			d.finish(lc, claimLost)
 			return driver.Place{}, driver.ErrGone
-		case d.holds(st, s):
-			return d.granted(st, s)
+		case d.holds(lc, s):
+			return d.granted(lc, s)
 		case !s.fits:
-			return d.later(ctx, c, st, s, 0)
+			return d.later(ctx, c, lc, s, 0)
 		}
-		takes := turn(st, s)
+		takes := turn(lc, s)
 		if takes == nil { // a client of another kind has the lock
-			return d.later(ctx, c, st, s, 0)
+			return d.later(ctx, c, lc, s, 0)
 		}
-		next, bad, err := d.try(ctx, st, slices.Concat(d.check(st), takes))
+		next, bad, err := d.try(ctx, lc, slices.Concat(d.check(lc), takes))
 		switch {
 		case err != nil:
 			return driver.Place{}, err
 		case bad == nil:
-			q = next // which shows the guard with the claim, or free of the lock-delay
+			q = next // which shows the lock's key with the claim, or free of the lock-delay
 			continue
 		case bad.delayed():
-			return d.later(ctx, c, st, s, delayRetry)
+			return d.later(ctx, c, lc, s, delayRetry)
 		}
 		if q, err = d.look(ctx, c.Name); err != nil {
 			return driver.Place{}, err
@@ -78,55 +78,60 @@ func unwelcome(c *driver.Claim, q *queue) error {
 	return misfit(c, q)
 }
 
-// holds reports whether a claim holds with what it has. An exclusive one needs the guard. One that shares does not, but what is
-// left of a guard may be in its lock-delay: then only the claims that held before that go on holding.
-func (d *Driver) holds(st *stake, s *spot) bool {
+// holds reports whether a claim holds with what it has. An exclusive one needs the lock's key. One that shares does
+// not, but what is left of the lock's key may be in its lock-delay: then only the claims that held before that go on
+// holding.
+func (d *Driver) holds(lc *localClaim, s *spot) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return s.fits && (s.hasKey || !st.exclusive && (st.state == claimHolding || !s.q.leftover()))
+	return s.fits && (s.hasKey || !lc.exclusive && (lc.state == claimHolding || !s.q.leftover()))
 }
 
-// turn returns the operations by which a claim takes its turn. One that shares takes away what is left of the guard, which can
-// be had when its lock-delay is over.
-func turn(st *stake, s *spot) []op {
-	takes := seize(s.q, st)
-	if !st.exclusive {
-		takes = append(takes, op{Verb: remove, Key: s.q.guard.Key, about: guard})
+// turn returns the operations by which a claim takes its turn. One that shares takes away what is left of the lock's
+// key, which can be had when its lock-delay is over.
+func turn(lc *localClaim, s *spot) []op {
+	takes := takeLockKey(s.q, lc)
+	if !lc.exclusive {
+		takes = append(takes, op{Verb: remove, Key: s.q.lockKey.Key, about: lockKey})
 	}
 	return takes
 }
 
 // granted is the place of a claim that holds.
-func (d *Driver) granted(st *stake, s *spot) (driver.Place, error) {
+func (d *Driver) granted(lc *localClaim, s *spot) (driver.Place, error) {
 	e := s.peers.entries[s.at]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !st.become(claimHolding) {
+	if !lc.become(claimHolding) {
 		return driver.Place{}, driver.ErrGone // it left while this Enter was under way
 	}
-	if st.watch == nil && d.endangered != nil && d.known[st.id] == st {
-		st.watch = time.AfterFunc(watchAfter, func() { d.watchOver(st, e.ModifyIndex) })
+	if lc.watch == nil && d.endangered != nil && d.known[lc.id] == lc {
+		lc.watch = time.AfterFunc(watchAfter, func() { d.watchOver(lc, e.ModifyIndex) })
 	}
-	return driver.Place{Ticket: e.ticket(), Holds: true, Ahead: s.at, TTL: max(1, st.session.left())}, nil
+	return driver.Place{Ticket: e.ticket(), Holds: true, Ahead: s.at, TTL: max(1, lc.session.left())}, nil
 }
 
 // later is the place of a claim that does not hold now. A try does not wait, and a claim with others ahead of it gives the
-// guard back that it took before it knew of them.
-func (d *Driver) later(ctx context.Context, c *driver.Claim, st *stake, s *spot, retry time.Duration) (driver.Place, error) {
+// lock's key back that it took before it knew of them.
+func (d *Driver) later(
+	ctx context.Context, c *driver.Claim, lc *localClaim, s *spot, retry time.Duration,
+) (driver.Place, error) {
 	if c.Try {
-		rest := s.q.except(func(e *entry) bool { return e.Session == st.session.id })
-		return *outside(rest), d.withdraw(ctx, c, st, s.q, nil)
+		rest := s.q.except(func(e *entry) bool { return e.Session == lc.session.id })
+		return *outside(rest), d.withdraw(ctx, c, lc, s.q, nil)
 	}
 	if s.hasKey && !s.fits {
-		if _, _, err := d.change(ctx, st, returnGuard(st, s)); err != nil {
+		// The lock passed on while this claim asked: it found the lock's key free, and others ahead. Until it has given the
+		// key back, clients of Consul's own find the lock taken, as they will when the head takes it.
+		if _, _, err := d.change(ctx, lc, returnLockKey(lc, s)); err != nil {
 			return driver.Place{}, err
 		}
 	}
-	return d.waits(st, s, retry)
+	return d.waits(lc, s, retry)
 }
 
 // waits is the place of a claim that waits.
-func (d *Driver) waits(st *stake, s *spot, retry time.Duration) (driver.Place, error) {
+func (d *Driver) waits(lc *localClaim, s *spot, retry time.Duration) (driver.Place, error) {
 	p := driver.Place{Ticket: s.peers.entries[s.at].ticket(), Ahead: s.at, Retry: retry}
 	switch {
 	case s.at > 0:
@@ -136,28 +141,29 @@ func (d *Driver) waits(st *stake, s *spot, retry time.Duration) (driver.Place, e
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !st.become(claimWaiting) {
+	if !lc.become(claimWaiting) {
 		return driver.Place{}, driver.ErrGone // as in granted
 	}
-	p.TTL = max(1, st.session.left())
-	st.wait = s.peers.before(s.at)
+	p.TTL = max(1, lc.session.left())
+	lc.wait = s.peers.before(s.at)
 	return p, nil
 }
 
-// returnGuard returns the operations that give the guard back which a claim has that is behind another. They do nothing once
-// the one before it has gone: then the claim may hold by the guard, and the request may come that late.
-func returnGuard(st *stake, s *spot) []op {
+// returnLockKey returns the operations that give the lock's key back which a claim has that is behind another. They do
+// nothing once the one before it has gone: then the claim may hold by the lock's key, and the request may come that
+// late.
+func returnLockKey(lc *localClaim, s *spot) []op {
 	before := s.peers.entries[s.at-1]
 	return []op{
 		{Verb: same, Key: before.Key, Index: before.ModifyIndex},
-		{Verb: locked, Key: s.q.guard.Key, Session: st.session.id, about: guard},
-		{Verb: remove, Key: s.q.guard.Key, about: guard},
+		{Verb: locked, Key: s.q.lockKey.Key, Session: lc.session.id, about: lockKey},
+		{Verb: remove, Key: s.q.lockKey.Key, about: lockKey},
 	}
 }
 
 // withdraw takes a claim out that entered and may not stay, and returns why.
-func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, st *stake, q *queue, why error) error {
-	if err := d.leave(ctx, c, st, q); err != nil {
+func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue, why error) error {
+	if err := d.leave(ctx, c, lc, q); err != nil {
 		return driver.Unknown(err)
 	}
 	return why
@@ -174,16 +180,16 @@ func outside(q *queue) *driver.Place {
 	return &driver.Place{}
 }
 
-// alien explains what is in the place of the guard.
-func alien(q *queue) error {
-	if q.guard != nil && q.guard.Flags != semaphoreFlags {
-		return fmt.Errorf("%w: the key %s", driver.ErrForeign, q.guard.Key)
+// foreignKey explains what is in the place of the lock's key.
+func foreignKey(q *queue) error {
+	if q.lockKey != nil && q.lockKey.Flags != semaphoreFlags {
+		return fmt.Errorf("%w: the key %s", driver.ErrForeign, q.lockKey.Key)
 	}
 	return fmt.Errorf("%w: a semaphore of Consul's own (consul lock -n) is at %s", driver.ErrForeign, q.folder)
 }
 
-// bury removes claims whose session is over. It does not matter if that fails: they count for nothing.
-func (d *Driver) bury(ctx context.Context, q *queue) {
+// deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing.
+func (d *Driver) deleteDead(ctx context.Context, q *queue) {
 	var ops []op
 	for _, p := range q.dead[:min(len(q.dead), maxReclaim)] {
 		ops = append(ops, op{Verb: same, Key: p.Key, Index: p.ModifyIndex}, op{Verb: remove, Key: p.Key})

@@ -84,7 +84,7 @@ func TestLateReturnOfTheLockKey(t *testing.T) {
 	holds(t, late, third)
 	way.arrive(t)
 	if q := parse("name", "stile/name/", by.under("stile/name/")); !q.has(q.find(third.ID).Session) {
-		t.Errorf("the lock's key is %+v; want it with the session of the holder", q.guard)
+		t.Errorf("the lock's key is %+v; want it with the session of the holder", q.lockKey)
 	}
 	if err := renew(t, late, third); err != nil {
 		t.Errorf("renewal = %v; want nil", err)

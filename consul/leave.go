@@ -12,88 +12,88 @@ import (
 
 // Leave is one transaction.
 func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
-	st := d.stakeOf(l.Claim)
+	lc := d.localClaimOf(l.Claim)
 	if l.Keep > 0 {
-		return d.stay(ctx, st, l)
+		return d.stay(ctx, lc, l)
 	}
-	if st != nil {
-		return d.leave(ctx, l.Claim, st, nil)
+	if lc != nil {
+		return d.leave(ctx, l.Claim, lc, nil)
 	}
 	q, err := d.look(ctx, l.Claim.Name)
 	if err != nil {
 		return driver.NotYet(err)
 	}
-	if st = d.owner(l.Claim, nil, q); st == nil {
+	if lc = d.owner(l.Claim, nil, q); lc == nil {
 		return driver.ErrGone
 	}
-	return d.leave(ctx, l.Claim, st, q)
+	return d.leave(ctx, l.Claim, lc, q)
 }
 
 // owner returns a claim as it stands in a queue: the one that is known here or, if it stands there by another client, that
 // client's. It is nil if the claim is not there. Another's session is not renewed, and is ended when the claim has left:
 // the client that made it may be gone.
-func (d *Driver) owner(c *driver.Claim, st *stake, q *queue) *stake {
+func (d *Driver) owner(c *driver.Claim, lc *localClaim, q *queue) *localClaim {
 	e := q.find(c.ID)
-	if st != nil && e != nil && e.Session == st.session.id {
-		return st
+	if lc != nil && e != nil && e.Session == lc.session.id {
+		return lc
 	}
-	if st != nil {
-		d.finish(st, claimLost)
+	if lc != nil {
+		d.finish(lc, claimLost)
 	}
 	if e == nil || e.Left {
 		return nil
 	}
-	s := &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, alien: true}
-	return d.newStake(c, s, claimUnsure)
+	s := &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, borrowed: true}
+	return d.newLocalClaim(c, s, claimUnsure)
 }
 
 // leave takes a claim out of its queue, which is as it says if it is known. Its session is free for another claim then.
-func (d *Driver) leave(ctx context.Context, c *driver.Claim, st *stake, q *queue) error {
+func (d *Driver) leave(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) error {
 	for range rounds {
-		bad, err := d.takeOut(ctx, st, d.keyIsHad(st, q))
+		bad, err := d.takeOut(ctx, lc, d.keyIsHad(lc, q))
 		if err != nil {
 			return err
 		}
 		if bad == nil {
-			d.finish(st, claimLeft)
+			d.finish(lc, claimLeft)
 			return nil
 		}
 		if q, err = d.look(ctx, c.Name); err != nil {
 			return driver.NotYet(err)
 		}
-		if st = d.owner(c, st, q); st == nil {
+		if lc = d.owner(c, lc, q); lc == nil {
 			return driver.ErrGone
 		}
 	}
 	return driver.Refused(driver.Unreachable(errors.New("the queue changed each time while a claim left it")))
 }
 
-// keyIsHad reports whether a claim has the guard: by its queue or, if that is not known, by its state.
-func (d *Driver) keyIsHad(st *stake, q *queue) bool {
+// keyIsHad reports whether a claim has the lock's key: by its queue or, if that is not known, by its state.
+func (d *Driver) keyIsHad(lc *localClaim, q *queue) bool {
 	if q != nil {
-		return q.has(st.session.id)
+		return q.has(lc.session.id)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return st.hasLockKey()
+	return lc.hasLockKey()
 }
 
-// takeOut removes a claim's key, and the guard with it. If the claim is not known to have the guard, but has it by
+// takeOut removes a claim's key, and the lock's key with it. If the claim is not known to have the lock's key, but has it by
 // another client's doing, that follows.
-func (d *Driver) takeOut(ctx context.Context, st *stake, guarded bool) (*conflict, error) {
-	unguard := []op{
-		{Verb: locked, Key: st.folder + guardKey, Session: st.session.id, about: guard},
-		{Verb: remove, Key: st.folder + guardKey, about: guard},
+func (d *Driver) takeOut(ctx context.Context, lc *localClaim, hasKey bool) (*conflict, error) {
+	returns := []op{
+		{Verb: locked, Key: lc.folder + lockKeyName, Session: lc.session.id, about: lockKey},
+		{Verb: remove, Key: lc.folder + lockKeyName, about: lockKey},
 	}
-	ops := append(d.check(st), op{Verb: remove, Key: st.key, about: own})
-	if guarded {
-		ops = append(ops, unguard...)
+	ops := append(d.check(lc), op{Verb: remove, Key: lc.key, about: ownKey})
+	if hasKey {
+		ops = append(ops, returns...)
 	} else {
-		ops = append(ops, op{Verb: tree, Key: st.folder + guardKey})
+		ops = append(ops, op{Verb: tree, Key: lc.folder + lockKeyName})
 	}
-	found, bad, err := d.change(ctx, st, ops)
-	if err == nil && len(found) > 0 && parse("", st.folder, found).has(st.session.id) {
-		_, _, err = d.change(ctx, st, unguard)
+	found, bad, err := d.change(ctx, lc, ops)
+	if err == nil && len(found) > 0 && parse("", lc.folder, found).has(lc.session.id) {
+		_, _, err = d.change(ctx, lc, returns)
 		err = driver.Afterwards(err) // the claim is out, and what remains of it keeps others out
 	}
 	return bad, err
@@ -101,19 +101,19 @@ func (d *Driver) takeOut(ctx context.Context, st *stake, guarded bool) (*conflic
 
 // stay hands the keys of a claim that holds over to a session that lasts as long as the lock is to stay taken, and ends
 // it when that time is over. Should this client be gone by then, the session's own time ends it, later.
-func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error {
+func (d *Driver) stay(ctx context.Context, lc *localClaim, l *driver.Departure) error {
 	var after *session // made once it is known that the claim holds
 	for range rounds {
 		q, err := d.look(ctx, l.Claim.Name)
 		if err != nil {
 			return d.without(after, driver.NotYet(err))
 		}
-		if st = d.owner(l.Claim, st, q); st == nil {
+		if lc = d.owner(l.Claim, lc, q); lc == nil {
 			return d.without(after, driver.ErrGone)
 		}
-		s := q.spotOf(st, q.find(l.Claim.ID).Capacity)
+		s := q.spotOf(lc, q.find(l.Claim.ID).Capacity)
 		if !s.fits {
-			return d.without(after, d.leave(ctx, l.Claim, st, q))
+			return d.without(after, d.leave(ctx, l.Claim, lc, q))
 		}
 		if after == nil {
 			ttl := min(max(l.Keep, d.floor), driver.MaxTTL).Round(time.Millisecond)
@@ -122,18 +122,18 @@ func (d *Driver) stay(ctx context.Context, st *stake, l *driver.Departure) error
 			}
 			after.spoiled = true
 		}
-		ops, err := handOver(st, s, after)
+		ops, err := handOver(lc, s, after)
 		if err != nil {
 			return d.without(after, driver.Refused(err))
 		}
-		_, bad, err := d.change(ctx, st, ops)
+		_, bad, err := d.change(ctx, lc, ops)
 		switch {
 		case driver.NotApplied(err):
 			return d.without(after, err)
 		case err != nil:
 			return err // after may have the keys, and ends by its time
 		case bad == nil:
-			d.finish(st, claimLeft)
+			d.finish(lc, claimLeft)
 			d.endAfter(after, l.Keep)
 			return nil
 		}
@@ -153,7 +153,7 @@ func (d *Driver) without(after *session, why error) error {
 }
 
 // handOver returns the operations that give the keys of a claim to another session, and mark it as one that has left.
-func handOver(st *stake, s *spot, to *session) ([]op, error) {
+func handOver(lc *localClaim, s *spot, to *session) ([]op, error) {
 	e := *s.peers.entries[s.at]
 	e.Left = true
 	text, err := json.Marshal(e.value)
@@ -161,11 +161,11 @@ func handOver(st *stake, s *spot, to *session) ([]op, error) {
 		return nil, err
 	}
 	ops := []op{
-		{Verb: unlock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: own},
-		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: to.id, about: own},
+		{Verb: unlock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: ownKey},
+		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: to.id, about: ownKey},
 	}
 	if s.hasKey {
-		ops = append(ops, unlockGuard(s.q), lockGuard(st, to.id))
+		ops = append(ops, releaseLockKey(s.q), acquireLockKey(lc, to.id))
 	}
 	return ops, nil
 }

@@ -8,26 +8,27 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// lookup is the first step of Enter: it finds a claim where it stands, with the queue, and starts its lease anew. There is no
-// claim if this client has none and it may enter. A claim with a ticket has entered before: it is found, or it is gone.
-func (d *Driver) lookup(ctx context.Context, c *driver.Claim) (*stake, *queue, error) {
-	st := d.stakeOf(c)
-	if st == nil && c.Ticket == 0 {
+// lookup is the first step of Enter: it finds a claim where it stands, with the queue, and starts its lease anew. There
+// is no claim if this client has none and it may enter. A claim with a ticket has entered before: it is found, or it is
+// gone.
+func (d *Driver) lookup(ctx context.Context, c *driver.Claim) (*localClaim, *queue, error) {
+	lc := d.localClaimOf(c)
+	if lc == nil && c.Ticket == 0 {
 		return nil, nil, nil
 	}
 	var (
 		q    *queue
 		gone = driver.ErrGone
 	)
-	if st != nil {
+	if lc != nil {
 		var err error
-		if q, err = d.standing(ctx, c, st); !errors.Is(err, driver.ErrGone) {
-			return st, q, err
+		if q, err = d.standing(ctx, c, lc); !errors.Is(err, driver.ErrGone) {
+			return lc, q, err
 		}
 		if c.Ticket == 0 && !q.kept(c.ID) {
-			return nil, nil, d.abandon(ctx, st)
+			return nil, nil, d.abandon(ctx, lc)
 		}
-		d.finish(st, claimLost)
+		d.finish(lc, claimLost)
 		gone = err
 	}
 	// It may stand there all the same: another client may have entered it, or entered it again.
@@ -38,7 +39,7 @@ func (d *Driver) lookup(ctx context.Context, c *driver.Claim) (*stake, *queue, e
 		}
 	}
 	e := q.find(c.ID)
-	if e == nil || st != nil && e.Session == st.session.id {
+	if e == nil || lc != nil && e.Session == lc.session.id {
 		return nil, nil, gone
 	}
 	visitor, err := d.visitor(ctx, c, q)
@@ -47,20 +48,20 @@ func (d *Driver) lookup(ctx context.Context, c *driver.Claim) (*stake, *queue, e
 
 // standing starts the lease of a claim of this client anew and returns the queue in which the claim stands. The error is
 // [driver.ErrGone] if it stands there no more, or not by the session that it has here.
-func (d *Driver) standing(ctx context.Context, c *driver.Claim, st *stake) (q *queue, err error) {
+func (d *Driver) standing(ctx context.Context, c *driver.Claim, lc *localClaim) (q *queue, err error) {
 	d.mu.Lock()
-	stale := st.session.left() < st.session.ttl*3/4
-	called := st.state == claimCalled
+	stale := lc.session.left() < lc.session.ttl*3/4
+	called := lc.state == claimCalled
 	d.mu.Unlock()
 	if stale {
-		if err := d.extend(ctx, st.session); err != nil {
+		if err := d.extend(ctx, lc.session); err != nil {
 			return nil, err
 		}
 	}
-	if called && st.exclusive {
+	if called && lc.exclusive {
 		// What stood before it is gone, so the way is free, most likely: take the lock's key without looking. Should others
 		// stand before it yet, judge gives the key back, and who is at the head can take it from here meanwhile.
-		q, _, err = d.try(ctx, st, slices.Concat(d.check(st), seize(nil, st)))
+		q, _, err = d.try(ctx, lc, slices.Concat(d.check(lc), takeLockKey(nil, lc)))
 	}
 	if err == nil && q == nil {
 		q, err = d.look(ctx, c.Name)
@@ -70,11 +71,11 @@ func (d *Driver) standing(ctx context.Context, c *driver.Claim, st *stake) (q *q
 	}
 	switch e := q.find(c.ID); {
 	case e == nil:
-		if err := d.extend(ctx, st.session); errors.Is(err, driver.ErrSession) {
+		if err := d.extend(ctx, lc.session); errors.Is(err, driver.ErrSession) {
 			return q, err // which says more than that the key is not there
 		}
 		return q, driver.ErrGone
-	case e.Left, e.Session != st.session.id:
+	case e.Left, e.Session != lc.session.id:
 		return q, driver.ErrGone
 	}
 	return q, nil
@@ -89,19 +90,19 @@ func (d *Driver) extend(ctx context.Context, s *session) error {
 	return err
 }
 
-// abandon ends the session of a claim that does not know whether it ever entered, and is not in the queue. The request for its
-// key may be on its way yet, and needs the session: once that is over, the claim may enter anew.
-func (d *Driver) abandon(ctx context.Context, st *stake) error {
-	if err := d.end(ctx, st.session); err != nil {
+// abandon ends the session of a claim that does not know whether it ever entered, and is not in the queue. The request
+// for its key may be on its way yet, and needs the session: once that is over, the claim may enter anew.
+func (d *Driver) abandon(ctx context.Context, lc *localClaim) error {
+	if err := d.end(ctx, lc.session); err != nil {
 		return err
 	}
-	d.finish(st, claimLost)
+	d.finish(lc, claimLost)
 	return nil
 }
 
 // visitor returns a claim that another client entered, with its lease started anew, for the call that asks for it: it is not
 // in the table, where [Driver.Renew] alone puts it.
-func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue) (*stake, error) {
+func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue) (*localClaim, error) {
 	e := q.find(c.ID)
 	if e == nil || e.Left {
 		return nil, driver.ErrGone
@@ -113,5 +114,5 @@ func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue) (*stake
 	case s == nil:
 		return nil, driver.ErrSession
 	}
-	return d.newStake(c, s, claimUnsure), nil
+	return d.newLocalClaim(c, s, claimUnsure), nil
 }

@@ -25,7 +25,7 @@ func TestClaimOfAnotherClient(t *testing.T) {
 			if p := enter(t, two, c); p.Ticket != ticket || p.Holds != (c == holder) {
 				t.Errorf("enter with ticket %d = %+v; want it where it stands, with ticket %d", known, p, ticket)
 			}
-			if two.stakeOf(c) != nil {
+			if two.localClaimOf(c) != nil {
 				t.Error("Enter takes up a claim of another client")
 			}
 		}
@@ -33,8 +33,8 @@ func TestClaimOfAnotherClient(t *testing.T) {
 	if err := renew(t, two, holder); err != nil {
 		t.Fatalf("renewal = %v; want nil", err)
 	}
-	if st := two.stakeOf(holder); st == nil || !st.hasLockKey() {
-		t.Errorf("a renewal leaves %+v; want a claim that holds", st)
+	if lc := two.localClaimOf(holder); lc == nil || !lc.hasLockKey() {
+		t.Errorf("a renewal leaves %+v; want a claim that holds", lc)
 	}
 	leave(t, two, holder)
 	holds(t, two, waiter)
@@ -67,14 +67,14 @@ func TestClaimEntersElsewhere(t *testing.T) {
 	} {
 		c := claimOn(name)
 		holds(t, one, c)
-		was := one.stakeOf(c)
+		was := one.localClaimOf(c)
 		by.destroy(by.queued(name, 1)[0])
 		c.Ticket = 0
 		holds(t, two, c)
 		if err := found(c); err != nil {
 			t.Errorf("%s = %v; want it found", name, err)
 		}
-		if is := one.stakeOf(c); is == was || (is != nil) != (name == "renew") {
+		if is := one.localClaimOf(c); is == was || (is != nil) != (name == "renew") {
 			t.Errorf("%s: the client knows %+v of it; want that Renew alone takes it up", name, is)
 		}
 		if was.state != claimLost {
@@ -92,12 +92,12 @@ func TestLeftDuringEnter(t *testing.T) {
 	d := open(t, "consul://"+s.Addr)
 	c := claimOn("name")
 	holds(t, d, c)
-	st, q, err := d.lookup(timely(t), c)
-	if err != nil || st == nil {
-		t.Fatalf("lookup = %+v, %v; want the claim", st, err)
+	lc, q, err := d.lookup(timely(t), c)
+	if err != nil || lc == nil {
+		t.Fatalf("lookup = %+v, %v; want the claim", lc, err)
 	}
 	leave(t, d, c)
-	if p, err := d.judge(timely(t), c, st, q); !errors.Is(err, driver.ErrGone) {
+	if p, err := d.judge(timely(t), c, lc, q); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("what the Enter saw = %+v, %v; want ErrGone", p, err)
 	}
 	holds(t, d, claimOn("name"))

@@ -50,8 +50,8 @@ func TestHolderIsRemoved(t *testing.T) {
 	}
 }
 
-// A client of Consul's own could take the lock that has lost the guard: the next renewal finds out.
-func TestGuardIsRemoved(t *testing.T) {
+// A client of Consul's own could take a lock that has lost its key: the next renewal finds out.
+func TestLockKeyIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
 	c := lockers(t, "consul://"+s.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: 2 * time.Second}})
@@ -96,7 +96,8 @@ func TestHolderIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
 	proxy := servertest.NewProxy(t, s.Addr)
-	lease := lockOf(t, lockers(t, "consul://"+proxy.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: time.Second}}).Mutex("name"))
+	brief := &stile.Options{LockOptions: stile.LockOptions{TTL: time.Second}}
+	lease := lockOf(t, lockers(t, "consul://"+proxy.Addr, brief).Mutex("name"))
 	next := make(chan *stile.Lease, 1)
 	go func() {
 		l, _ := lockers(t, "consul://"+s.Addr, nil).Mutex("name").Lock(timely(t))

@@ -62,7 +62,9 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 
 // optionsOf translates an address.
 func optionsOf(a *driver.Address) (*Options, error) {
-	o := &Options{Datacenter: a.Param("dc", ""), Namespace: a.Param("namespace", ""), Prefix: a.Param("prefix", DefaultPrefix)}
+	o := &Options{
+		Datacenter: a.Param("dc", ""), Namespace: a.Param("namespace", ""), Prefix: a.Param("prefix", DefaultPrefix),
+	}
 	o.Bare = o.Prefix == ""
 	timeout, err := a.Duration("dial_timeout", defaultDialTimeout)
 	if err != nil {
@@ -108,8 +110,9 @@ func newDriver(o *Options) (*Driver, error) {
 		return nil, errors.New("the agent's URL must be of the form http://host:port or https://host:port")
 	}
 	d := &Driver{
-		client: o.Client, base: strings.TrimSuffix(base, "/"), host: u.Host, token: o.Token, dc: o.Datacenter, space: o.Namespace,
-		prefix: o.Prefix, queries: make(chan struct{}, maxQueries), known: map[string]*stake{}, idle: map[kind][]*session{},
+		client: o.Client, base: strings.TrimSuffix(base, "/"), host: u.Host,
+		token: o.Token, dc: o.Datacenter, space: o.Namespace, prefix: o.Prefix,
+		queries: make(chan struct{}, maxQueries), known: map[string]*localClaim{}, idle: map[kind][]*session{},
 	}
 	if d.prefix == "" {
 		d.prefix = DefaultPrefix

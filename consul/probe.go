@@ -43,13 +43,15 @@ func (d *Driver) probe(ctx context.Context) error {
 		d.traits.Notes = append(d.traits.Notes, fmt.Sprintf(format, args...))
 	}
 	var self struct{ DebugConfig struct{ DevMode bool } }
-	if r, err := d.call(ctx, request{method: http.MethodGet, path: "agent/self"}); err == nil && r.status == http.StatusOK && r.decode(&self) == nil {
+	r, err = d.call(ctx, request{method: http.MethodGet, path: "agent/self"})
+	if err == nil && r.status == http.StatusOK && r.decode(&self) == nil {
 		if self.DebugConfig.DevMode {
 			note("The agent runs in dev mode: a restart forgets all claims.")
 			d.traits.Restart = false
 		}
 	} else {
-		note("The token does not let the agent's settings be read (agent_prefix), so whether a restart forgets claims (-dev) is not known.")
+		note("The token does not let the agent's settings be read (agent_prefix), " +
+			"so whether a restart forgets claims (-dev) is not known.")
 	}
 	if len(servers) < 2 {
 		note("There is one server: nothing takes over when it fails.")

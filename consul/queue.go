@@ -16,7 +16,7 @@ const (
 	claimFlags     uint64 = 0x7374696c65       // a claim
 	lockFlags      uint64 = 0x2ddccbc058a50c18 // a lock, of Consul's own client
 	semaphoreFlags uint64 = 0xe0f69a2baa414de0 // a semaphore, of Consul's own client
-	guardKey              = ".lock"
+	lockKeyName           = ".lock"
 )
 
 // A value is what a claim's key holds.
@@ -46,9 +46,9 @@ func (e *entry) exclusive() bool { return e.Weight == driver.All && e.Capacity =
 type queue struct {
 	folder  string
 	entries []*entry // in ticket order
-	guard   *pair    // nil if it is not there
+	lockKey *pair    // nil if it is not there
 	dead    []*pair  // claims whose session is over, and that had a lock-delay
-	foreign bool     // the guard's key or another there is not for locks of this kind
+	foreign bool     // the lock's key's key or another there is not for locks of this kind
 }
 
 // look reads the queue of a name as the servers agree that it is.
@@ -72,8 +72,8 @@ func parse(name, folder string, pairs []pair) *queue {
 		id, ok := strings.CutPrefix(p.Key, folder)
 		switch {
 		case !ok || strings.Contains(id, "/"):
-		case id == guardKey:
-			q.guard, q.foreign = p, q.foreign || p.Flags != lockFlags
+		case id == lockKeyName:
+			q.lockKey, q.foreign = p, q.foreign || p.Flags != lockFlags
 		case p.Flags == semaphoreFlags:
 			q.foreign = true
 		case p.Flags == claimFlags && p.Session == "":
@@ -133,12 +133,12 @@ func (q *queue) of(session string) *entry {
 	return nil
 }
 
-// has reports whether a session has the guard.
-func (q *queue) has(session string) bool { return q.guard != nil && q.guard.Session == session }
+// has reports whether a session has the lock's key.
+func (q *queue) has(session string) bool { return q.lockKey != nil && q.lockKey.Session == session }
 
-// leftover reports whether the guard has lost its session, and may be in its lock-delay.
+// leftover reports whether the lock's key has lost its session, and may be in its lock-delay.
 func (q *queue) leftover() bool {
-	return q.guard != nil && q.guard.Session == "" && q.guard.Flags == lockFlags
+	return q.lockKey != nil && q.lockKey.Session == "" && q.lockKey.Flags == lockFlags
 }
 
 // other returns a capacity that claims in the queue have, and is not this one; else 0.
@@ -159,7 +159,7 @@ func (q *queue) peers(capacity int64) *queue {
 	return &like
 }
 
-// except returns the queue without some claims, and without the guard if one of them has it.
+// except returns the queue without some claims, and without the lock's key if one of them has it.
 func (q *queue) except(gone func(e *entry) bool) *queue {
 	rest := *q
 	rest.entries = nil
@@ -168,7 +168,7 @@ func (q *queue) except(gone func(e *entry) bool) *queue {
 		case !gone(e):
 			rest.entries = append(rest.entries, e)
 		case q.has(e.Session):
-			rest.guard = nil
+			rest.lockKey = nil
 		}
 	}
 	return &rest
@@ -188,7 +188,7 @@ func (q *queue) holding() int {
 
 // barred reports whether a client of another kind has the lock.
 func (q *queue) barred() bool {
-	return q.guard != nil && q.guard.Session != "" && q.of(q.guard.Session) == nil
+	return q.lockKey != nil && q.lockKey.Session != "" && q.of(q.lockKey.Session) == nil
 }
 
 // standing tells what an observer sees of entry i of a queue of peers.
@@ -203,7 +203,7 @@ func (q *queue) standing(i int) driver.Standing {
 
 // stranger is what an observer sees of the client of another kind that has the lock.
 func (q *queue) stranger() driver.Standing {
-	ticket := int64(q.guard.CreateIndex) //nolint:gosec // as tickets
+	ticket := int64(q.lockKey.CreateIndex) //nolint:gosec // as tickets
 	return driver.Standing{Ticket: ticket, Weight: driver.All, Holds: true}
 }
 

@@ -16,24 +16,24 @@ const (
 // Renew renews the session of each claim, and looks whether the keys of all are theirs yet, many in one transaction.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
-	stakes := make([]*stake, len(cs))
+	locals := make([]*localClaim, len(cs))
 	var work sync.WaitGroup
 	room := make(chan struct{}, atOnce)
 	for i, c := range cs {
 		room <- struct{}{}
 		work.Go(func() {
 			defer func() { <-room }()
-			stakes[i], answers[i] = d.renew(ctx, c)
+			locals[i], answers[i] = d.renew(ctx, c)
 		})
 	}
 	work.Wait()
-	d.confirm(ctx, stakes, answers)
-	for i, st := range stakes {
-		if st == nil || !errors.Is(answers[i].Err, driver.ErrGone) {
+	d.confirm(ctx, locals, answers)
+	for i, lc := range locals {
+		if lc == nil || !errors.Is(answers[i].Err, driver.ErrGone) {
 			continue
 		}
-		d.finish(st, claimLost)
-		switch now, err := d.adopt(ctx, cs[i], st.session.id); {
+		d.finish(lc, claimLost)
+		switch now, err := d.adopt(ctx, cs[i], lc.session.id); {
 		case err == nil: // it entered again by another client
 			answers[i] = driver.Renewal{TTL: now.session.ttl}
 		case !errors.Is(err, driver.ErrGone):
@@ -43,10 +43,10 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
-// adopt takes up a claim that another client entered, such as one that was detached there. It is the one way by which such a
-// claim becomes this client's own: every other call has to do with it once. The error is [driver.ErrGone] if the claim is not
-// there, or by no other session than the one that it had here.
-func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*stake, error) {
+// adopt takes up a claim that another client entered, such as one that was detached there. It is the one way by which
+// such a claim becomes this client's own: every other call has to do with it once. The error is [driver.ErrGone] if the
+// claim is not there, or by no other session than the one that it had here.
+func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*localClaim, error) {
 	q, err := d.look(ctx, c.Name)
 	if err != nil {
 		return nil, err
@@ -54,39 +54,39 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*stake
 	if e := q.find(c.ID); e != nil && e.Session == had {
 		return nil, driver.ErrGone
 	}
-	st, err := d.visitor(ctx, c, q)
+	lc, err := d.visitor(ctx, c, q)
 	if err != nil {
 		return nil, err
 	}
-	if s := q.spotOf(st, q.find(c.ID).Capacity); s != nil && s.fits && s.hasKey {
-		d.move(st, claimHolding) // so that confirm looks for the guard too
+	if s := q.spotOf(lc, q.find(c.ID).Capacity); s != nil && s.fits && s.hasKey {
+		d.move(lc, claimHolding) // so that confirm looks for the lock's key too
 	}
-	d.keep(st)
-	return st, nil
+	d.keep(lc)
+	return lc, nil
 }
 
 // renew renews a claim's session.
-func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*stake, driver.Renewal) {
-	st := d.stakeOf(c)
-	if st == nil {
+func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*localClaim, driver.Renewal) {
+	lc := d.localClaimOf(c)
+	if lc == nil {
 		var err error
-		if st, err = d.adopt(ctx, c, ""); err != nil {
+		if lc, err = d.adopt(ctx, c, ""); err != nil {
 			return nil, driver.Renewal{Err: err}
 		}
-		return st, driver.Renewal{TTL: st.session.ttl}
+		return lc, driver.Renewal{TTL: lc.session.ttl}
 	}
-	over, err := d.prolong(ctx, st.session)
+	over, err := d.prolong(ctx, lc.session)
 	switch {
 	case err != nil:
-		return st, driver.Renewal{Err: err}
+		return lc, driver.Renewal{Err: err}
 	case over:
-		return st, driver.Renewal{Err: driver.ErrSession}
+		return lc, driver.Renewal{Err: driver.ErrSession}
 	}
-	return st, driver.Renewal{TTL: st.session.ttl}
+	return lc, driver.Renewal{TTL: lc.session.ttl}
 }
 
 // confirm looks whether the renewed claims have their keys.
-func (d *Driver) confirm(ctx context.Context, stakes []*stake, answers []driver.Renewal) {
+func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []driver.Renewal) {
 	var (
 		ops   []op
 		whose []int
@@ -106,16 +106,16 @@ func (d *Driver) confirm(ctx context.Context, stakes []*stake, answers []driver.
 		}
 		ops, whose = nil, nil
 	}
-	for i, st := range stakes {
-		if st == nil || answers[i].Err != nil {
+	for i, lc := range locals {
+		if lc == nil || answers[i].Err != nil {
 			continue
 		}
 		d.mu.Lock()
-		guarded := st.hasLockKey()
+		hasKey := lc.hasLockKey()
 		d.mu.Unlock()
-		ops, whose = append(ops, d.check(st)...), append(whose, i)
-		if guarded {
-			ops = append(ops, op{Verb: locked, Key: st.folder + guardKey, Session: st.session.id, about: guard})
+		ops, whose = append(ops, d.check(lc)...), append(whose, i)
+		if hasKey {
+			ops = append(ops, op{Verb: locked, Key: lc.folder + lockKeyName, Session: lc.session.id, about: lockKey})
 			whose = append(whose, i)
 		}
 		if len(ops) > perTxn-2 {

@@ -157,8 +157,8 @@ func TestNoBarging(t *testing.T) {
 	if p := enter(t, d, try); p.Holds || p.Ahead != 2 || p.Blocker.Ticket != second.Ticket || !p.Blocker.Holds {
 		t.Errorf("a try = %+v; want 2 ahead, the first of which may hold", p)
 	}
-	if q := parse("name", "stile/name/", by.under("stile/name/")); q.guard != nil {
-		t.Errorf("the guard is %+v; want none", q.guard)
+	if q := parse("name", "stile/name/", by.under("stile/name/")); q.lockKey != nil {
+		t.Errorf("the lock's key is %+v; want none", q.lockKey)
 	}
 	holds(t, d, second)
 	waits(t, d, third)
@@ -173,7 +173,7 @@ func TestNoBarging(t *testing.T) {
 	leave(t, d, reader)
 	holds(t, d, writer)
 	if q := parse("other", "stile/other/", by.under("stile/other/")); !q.has(list[1].Session) {
-		t.Errorf("the guard is %+v; want it with the session of the writer", q.guard)
+		t.Errorf("the lock's key is %+v; want it with the session of the writer", q.lockKey)
 	}
 	leave(t, d, writer)
 	holds(t, d, late)
@@ -260,7 +260,8 @@ func TestAnswers(t *testing.T) {
 		}
 		_, err = d.Enter(timely(t), claimOn("name"))
 		says(t, err, test.want)
-		if test.status != 503 && test.status != 500 && driver.NotApplied(err) != test.definite || driver.IsUnreachable(err) != test.laterToo {
+		told := test.status != 503 && test.status != 500
+		if told && driver.NotApplied(err) != test.definite || driver.IsUnreachable(err) != test.laterToo {
 			t.Errorf("status %d: %v; want definite %v, unreachable %v", test.status, err, test.definite, test.laterToo)
 		}
 		_, err = d.look(timely(t), "name")

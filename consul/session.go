@@ -17,11 +17,11 @@ type kind struct{ ttl, delay time.Duration }
 type session struct {
 	id string
 	kind
-	sent    time.Duration // when the request was sent that its lease counts from
-	spoiled bool          // it serves no other claim than the one that it has; set by become
-	alien   bool          // another client made it, and may use it for another claim once this one has left
-	over    bool          // the store said that there is no such session
-	expiry  *time.Timer   // gives it back when no claim uses it
+	sent     time.Duration // when the request was sent that its lease counts from
+	spoiled  bool          // it serves no other claim than the one that it has; set by become
+	borrowed bool          // another client made it, and may use it for another claim once this one has left
+	over     bool          // the store said that there is no such session
+	expiry   *time.Timer   // gives it back when no claim uses it
 }
 
 // minLeft is the part of its lease that a session must have left to serve another claim as it is.
@@ -67,8 +67,9 @@ func (d *Driver) unused(k kind) (s *session, fresh bool) {
 // create makes a session that its time alone ends: neither the agent's health nor a check of its node does.
 //
 // With a lock-delay, its keys stay in the store without a session when it ends. A server looks for a lock-delay before
-// it puts a request into its log, and the end of a session may be on its way there: where nothing is left of the guard, a
-// request that comes in that moment slips through. Who finds the guard without a session asks after its end.
+// it puts a request into its log, and the end of a session may be on its way there: where nothing is left of the lock's
+// key, a request that comes in that moment slips through. Who finds the lock's key without a session asks after its
+// end.
 func (d *Driver) create(ctx context.Context, k kind) (*session, error) {
 	sent := boottime.Now()
 	behavior := "delete"
@@ -136,12 +137,12 @@ func (d *Driver) join(ctx context.Context, id string) (*session, error) {
 	if err != nil {
 		ttl = d.floor // it has none, and never ends by itself
 	}
-	return &session{id: id, kind: kind{ttl, is.LockDelay}, sent: sent, spoiled: true, alien: true}, nil
+	return &session{id: id, kind: kind{ttl, is.LockDelay}, sent: sent, spoiled: true, borrowed: true}, nil
 }
 
 // end ends a session, and with it every request that needs it, unless another client made it.
 func (d *Driver) end(ctx context.Context, s *session) error {
-	if s.alien {
+	if s.borrowed {
 		return nil
 	}
 	_, err := d.call(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)})

@@ -29,22 +29,22 @@ func (s state) over() bool { return s == claimLeft || s == claimLost }
 
 // become moves the claim, and reports whether it is in that state then. It refuses a way that is not drawn: who came first
 // has decided, so a claim that left while an Enter was under way does not hold. The caller holds the driver's mu.
-func (st *stake) become(next state) bool {
-	if !slices.Contains(moves[st.state], next) {
-		return st.state == next
+func (lc *localClaim) become(next state) bool {
+	if !slices.Contains(moves[lc.state], next) {
+		return lc.state == next
 	}
-	st.state = next
-	// A request of unknown outcome may arrive after the next claim of its session, and a claim that was lost may have a
+	lc.state = next
+	// A request of unknown outcome may enterNew after the next claim of its session, and a claim that was lost may have a
 	// key by that session. So the session serves no other claim: this line is the whole of that rule.
-	st.session.spoiled = st.session.spoiled || next == claimUnsure || next == claimLost
+	lc.session.spoiled = lc.session.spoiled || next == claimUnsure || next == claimLost
 	if next != claimWaiting {
-		st.wait = nil
+		lc.wait = nil
 	}
 	if next != claimHolding {
-		st.unwatch()
+		lc.unwatch()
 	}
 	return true
 }
 
 // hasLockKey reports whether the claim's session holds the lock's key, as far as is known here. The caller holds mu.
-func (st *stake) hasLockKey() bool { return st.state == claimHolding && st.exclusive }
+func (lc *localClaim) hasLockKey() bool { return lc.state == claimHolding && lc.exclusive }

@@ -9,34 +9,36 @@ import (
 // invariants are what is true of a claim in every state, whatever happened to it before.
 var invariants = []struct {
 	sentence string
-	holds    func(st *stake) bool
+	holds    func(lc *localClaim) bool
 }{
 	{
 		"the session of a claim that is unsure or lost is spoiled",
-		func(st *stake) bool { return st.session.spoiled || st.state != claimUnsure && st.state != claimLost },
+		func(lc *localClaim) bool {
+			return lc.session.spoiled || lc.state != claimUnsure && lc.state != claimLost
+		},
 	},
 	{
 		"a claim waits for a key only while it waits",
-		func(st *stake) bool { return st.wait == nil || st.state == claimWaiting },
+		func(lc *localClaim) bool { return lc.wait == nil || lc.state == claimWaiting },
 	},
 	{
 		"a claim's own key is watched only while it holds",
-		func(st *stake) bool { return st.watch == nil && st.stop == nil || st.state == claimHolding },
+		func(lc *localClaim) bool { return lc.watch == nil && lc.stop == nil || lc.state == claimHolding },
 	},
 	{
 		"a claim counts on the lock's key only while it holds, and is exclusive",
-		func(st *stake) bool { return !st.hasLockKey() || st.state == claimHolding && st.exclusive },
+		func(lc *localClaim) bool { return !lc.hasLockKey() || lc.state == claimHolding && lc.exclusive },
 	},
 }
 
 // dress gives a claim what it may have in its state, so that the way out of that state has something to take away.
-func (st *stake) dress() {
-	switch st.state {
+func (lc *localClaim) dress() {
+	switch lc.state {
 	case claimWaiting:
-		st.wait = &target{key: "before"}
+		lc.wait = &target{key: "before"}
 	case claimHolding:
-		_, st.stop = context.WithCancel(context.Background())
-		st.watch = time.AfterFunc(time.Hour, func() {})
+		_, lc.stop = context.WithCancel(context.Background())
+		lc.watch = time.AfterFunc(time.Hour, func() {})
 	}
 }
 
@@ -49,28 +51,28 @@ type world struct {
 // step moves a claim, or has become refuse to, and checks what must be true then.
 func (w world) step(t *testing.T, next state) world {
 	t.Helper()
-	st := &stake{state: w.state, exclusive: w.exclusive, session: &session{spoiled: w.spoiled}}
-	st.dress()
-	moved := st.become(next)
+	lc := &localClaim{state: w.state, exclusive: w.exclusive, session: &session{spoiled: w.spoiled}}
+	lc.dress()
+	moved := lc.become(next)
 	for _, invariant := range invariants {
-		if !invariant.holds(st) {
+		if !invariant.holds(lc) {
 			t.Errorf("from %+v to %d: not so: %s", w, next, invariant.sentence)
 		}
 	}
 	switch {
-	case moved != (st.state == next):
-		t.Errorf("from %+v to %d: it says %v, and is in %d", w, next, moved, st.state)
-	case !moved && st.state != w.state:
-		t.Errorf("from %+v to %d: refused, and yet it is in %d", w, next, st.state)
-	case w.state.over() && st.state != w.state:
-		t.Errorf("from the end %+v to %d", w, st.state)
-	case w.spoiled && !st.session.spoiled:
+	case moved != (lc.state == next):
+		t.Errorf("from %+v to %d: it says %v, and is in %d", w, next, moved, lc.state)
+	case !moved && lc.state != w.state:
+		t.Errorf("from %+v to %d: refused, and yet it is in %d", w, next, lc.state)
+	case w.state.over() && lc.state != w.state:
+		t.Errorf("from the end %+v to %d", w, lc.state)
+	case w.spoiled && !lc.session.spoiled:
 		t.Errorf("from %+v to %d: the session serves another claim again", w, next)
 	case !w.state.over() && next.over() && !moved:
 		t.Errorf("from %+v the end %d cannot be reached", w, next)
 	}
-	st.unwatch()
-	return world{st.state, st.session.spoiled, w.exclusive}
+	lc.unwatch()
+	return world{lc.state, lc.session.spoiled, w.exclusive}
 }
 
 // Whatever happens to a claim, in any order: the invariants are true; a session that was spoiled stays so; and the end

@@ -31,9 +31,9 @@ func (v verb) answers() bool { return v == lock || v == unlock || v == locked ||
 type part int
 
 const (
-	others part = iota
-	own         // the claim's own key
-	guard       // the key that an exclusive claim holds
+	others  part = iota
+	ownKey       // the claim's
+	lockKey      // the lock's, which an exclusive claim holds besides
 )
 
 // An op is one operation of a transaction.

@@ -12,9 +12,9 @@ import (
 const watchAfter = 300 * time.Millisecond
 
 // watchOver tells the engine when the key of a claim that holds is not the claim's any more.
-func (d *Driver) watchOver(st *stake, index uint64) {
+func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	d.mu.Lock()
-	if d.ctx.Err() != nil || st.state != claimHolding || st.stop != nil {
+	if d.ctx.Err() != nil || lc.state != claimHolding || lc.stop != nil {
 		d.mu.Unlock()
 		return
 	}
@@ -25,8 +25,8 @@ func (d *Driver) watchOver(st *stake, index uint64) {
 		return
 	}
 	ctx, stop := context.WithCancel(d.ctx)
-	st.stop = stop
-	tell, key, session := d.endangered, st.key, st.session.id
+	lc.stop = stop
+	tell, key, session := d.endangered, lc.key, lc.session.id
 	d.tasks.Go(func() {
 		defer func() { <-d.queries }()
 		defer stop()
@@ -40,7 +40,7 @@ func (d *Driver) watchOver(st *stake, index uint64) {
 				pause(ctx, time.Second)
 				t.index = 1
 			case len(pairs) != 1 || pairs[0].Session != session:
-				tell(st.id)
+				tell(lc.id)
 				return
 			}
 		}
@@ -49,14 +49,14 @@ func (d *Driver) watchOver(st *stake, index uint64) {
 }
 
 // unwatch ends the watching over a claim. The caller holds mu.
-func (st *stake) unwatch() {
-	if st.watch != nil {
-		st.watch.Stop()
+func (lc *localClaim) unwatch() {
+	if lc.watch != nil {
+		lc.watch.Stop()
 	}
-	if st.stop != nil {
-		st.stop()
+	if lc.stop != nil {
+		lc.stop()
 	}
-	st.watch, st.stop = nil, nil
+	lc.watch, lc.stop = nil, nil
 }
 
 func pause(ctx context.Context, length time.Duration) {

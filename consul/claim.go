@@ -7,9 +7,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A stake is what this client knows of a claim: of one that it entered, or took up from another client, in the table, or of
-// another client's for the length of a call. Its fields are guarded by the driver's mu, but for those that never change.
-type stake struct {
+// A localClaim is what this client knows of a claim: of one that it entered, or took up from another client, in the
+// table, or of another client's for the length of a call. Its fields are guarded by the driver's mu, but for those that
+// never change.
+type localClaim struct {
 	id, name string
 	folder   string // of the name
 	key      string // the claim's own
@@ -25,8 +26,8 @@ type stake struct {
 	stop  context.CancelFunc
 }
 
-// stakeOf returns what the driver knows of a claim, or nil.
-func (d *Driver) stakeOf(c *driver.Claim) *stake {
+// localClaimOf returns what the driver knows of a claim, or nil.
+func (d *Driver) localClaimOf(c *driver.Claim) *localClaim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.known[c.ID]
@@ -36,45 +37,45 @@ func (d *Driver) stakeOf(c *driver.Claim) *stake {
 	return s
 }
 
-// newStake returns a claim with its session. It is in the table once keep has it.
-func (d *Driver) newStake(c *driver.Claim, s *session, is state) *stake {
+// newLocalClaim returns a claim with its session. It is in the table once keep has it.
+func (d *Driver) newLocalClaim(c *driver.Claim, s *session, is state) *localClaim {
 	folder := d.folder(c.Name)
-	return &stake{
+	return &localClaim{
 		id: c.ID, name: c.Name, folder: folder, key: folder + driver.EncodeName(c.ID), record: []byte(c.Record),
 		session: s, exclusive: exclusive(c), state: is,
 	}
 }
 
 // keep puts a claim into the table.
-func (d *Driver) keep(st *stake) {
+func (d *Driver) keep(lc *localClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if old := d.known[st.id]; old != nil {
+	if old := d.known[lc.id]; old != nil {
 		old.unwatch()
 	}
-	d.known[st.id] = st
+	d.known[lc.id] = lc
 }
 
 // move is become for those who do not hold mu.
-func (d *Driver) move(st *stake, next state) bool {
+func (d *Driver) move(lc *localClaim, next state) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return st.become(next)
+	return lc.become(next)
 }
 
 // finish brings a claim to its end and gives its session back, once: of two requests that both find it gone, such as a Leave
 // and a renewal, the second finds it over.
-func (d *Driver) finish(st *stake, end state) {
+func (d *Driver) finish(lc *localClaim, end state) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if st.state.over() || !st.become(end) {
+	if lc.state.over() || !lc.become(end) {
 		return
 	}
-	if d.known[st.id] == st {
-		delete(d.known, st.id)
+	if d.known[lc.id] == lc {
+		delete(d.known, lc.id)
 	}
-	if end == claimLost && st.session.alien {
+	if end == claimLost && lc.session.borrowed {
 		return // if the claim has left by its own client, the session serves another claim there
 	}
-	d.recycle(st.session)
+	d.recycle(lc.session)
 }
