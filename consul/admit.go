@@ -27,24 +27,13 @@ func admit(c *driver.Claim, q *queue) (earlier []*entry, full *driver.Place, err
 	}
 	earlier = q.earlierThan(c)
 	rest := q.after(earlier)
-	if why := misfit(c, rest); why != nil {
+	if why := rest.misfit(c); why != nil {
 		return nil, nil, why
 	}
 	if c.Try && !rest.hasRoom(c) {
 		return nil, outside(q), nil
 	}
 	return earlier, nil, nil
-}
-
-// misfit returns why a claim cannot stand in a queue at all, or nil.
-func misfit(c *driver.Claim, q *queue) error {
-	if have := q.other(c.Capacity); have != 0 {
-		return &driver.CapacityError{Have: have, Want: c.Capacity}
-	}
-	if q.foreign && exclusive(c) {
-		return foreignKey(q)
-	}
-	return nil
 }
 
 // after returns the queue once the earlier claims have gone.

@@ -21,8 +21,8 @@ func (d *Driver) apply(
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	lc = d.newLocalClaim(c, s, claimAsking)
-	d.keep(lc) // before the request: should its answer be lost, the next call knows which session it has
+	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
+	lc = d.keep(d.newLocalClaim(c, s, claimAsking))
 	key := op{Verb: lock, Key: lc.key, Value: text, Flags: claimFlags, Session: s.id, about: ownKey}
 	enters := append(evict(q, earlier), key)
 	takes := takeLockKeyAtOnce(lc, q, earlier)

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -26,6 +27,55 @@ type localClaim struct {
 	stop  context.CancelFunc
 }
 
+func exclusive(c *driver.Claim) bool { return c.Weight == driver.All && c.Capacity == driver.All }
+
+// A state is where a claim is on its way; the package comment has the drawing.
+type state int
+
+const (
+	claimAsking  state = iota // the request for its key is under way
+	claimWaiting              // it stands in the queue and waits, as it was last seen
+	claimCalled               // what it waited for has changed: it may be its turn
+	claimHolding              // it was told that it holds; an exclusive claim has the lock's key
+	claimUnsure               // nobody here knows which keys it has: an answer was lost, or another client entered it
+	claimLeft                 // it left, or never entered: it has no key, and no request of its own is on its way
+	claimLost                 // it went in another way: its session may have a key yet
+)
+
+// moves are the ways that a claim can go.
+var moves = map[state][]state{
+	claimAsking:  {claimWaiting, claimHolding, claimUnsure, claimLeft, claimLost},
+	claimWaiting: {claimCalled, claimHolding, claimUnsure, claimLeft, claimLost},
+	claimCalled:  {claimWaiting, claimHolding, claimUnsure, claimLeft, claimLost},
+	claimHolding: {claimWaiting, claimUnsure, claimLeft, claimLost},
+	claimUnsure:  {claimWaiting, claimHolding, claimLeft, claimLost},
+}
+
+// over reports whether the claim has come to its end, from which nothing leads.
+func (s state) over() bool { return s == claimLeft || s == claimLost }
+
+// become moves the claim, and reports whether it is in that state then. It refuses a way that is not drawn: who came first
+// has decided, so a claim that left while an Enter was under way does not hold. The caller holds the driver's mu.
+func (lc *localClaim) become(next state) bool {
+	if !slices.Contains(moves[lc.state], next) {
+		return lc.state == next
+	}
+	lc.state = next
+	// A request of unknown outcome may arrive after the next claim of its session, and a claim that was lost may have a
+	// key by that session. So the session serves no other claim: this line is the whole of that rule.
+	lc.session.spoiled = lc.session.spoiled || next == claimUnsure || next == claimLost
+	if next != claimWaiting {
+		lc.wait = nil
+	}
+	if next != claimHolding {
+		lc.unwatch()
+	}
+	return true
+}
+
+// hasLockKey reports whether the claim's session holds the lock's key, as far as is known here. The caller holds mu.
+func (lc *localClaim) hasLockKey() bool { return lc.state == claimHolding && lc.exclusive }
+
 // localClaimOf returns what the driver knows of a claim, or nil.
 func (d *Driver) localClaimOf(c *driver.Claim) *localClaim {
 	d.mu.Lock()
@@ -37,7 +87,7 @@ func (d *Driver) localClaimOf(c *driver.Claim) *localClaim {
 	return s
 }
 
-// newLocalClaim returns a claim with its session. It is in the table once keep has it.
+// newLocalClaim returns a claim with its session. It is in the table once keep has put it there.
 func (d *Driver) newLocalClaim(c *driver.Claim, s *session, is state) *localClaim {
 	folder := d.folder(c.Name)
 	return &localClaim{
@@ -46,14 +96,15 @@ func (d *Driver) newLocalClaim(c *driver.Claim, s *session, is state) *localClai
 	}
 }
 
-// keep puts a claim into the table.
-func (d *Driver) keep(lc *localClaim) {
+// keep puts a claim into the table, and returns it.
+func (d *Driver) keep(lc *localClaim) *localClaim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if old := d.known[lc.id]; old != nil {
 		old.unwatch()
 	}
 	d.known[lc.id] = lc
+	return lc
 }
 
 // move is become for those who do not hold mu.

@@ -34,7 +34,7 @@
 //	     └────────────────────────────────────────────────►│ lost │  its session is ended
 //	                                                       └──────┘
 //
-// A request whose answer was lost may enterNew at any later time. So the session of a claim that was ever unsure serves no
+// A request whose answer was lost may arrive at any later time. So the session of a claim that was ever unsure serves no
 // other claim, also if this one left: become sees to that, and change is the one way to become unsure.
 //
 // A token needs these rights, with the prefix in place of stile/:
@@ -47,8 +47,6 @@ package consul
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"sync"
 	"time"
@@ -88,7 +86,7 @@ type Driver struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	mu         sync.Mutex // guards what follows, the locals and the sessions, and orders spawn before the wait in Close
+	mu         sync.Mutex // guards what follows, the claims and the sessions, and orders spawn before the wait in Close
 	known      map[string]*localClaim
 	idle       map[kind][]*session
 	endangered func(ids ...string)
@@ -117,25 +115,6 @@ func New(ctx context.Context, o *Options) (*Driver, error) {
 		return nil, err
 	}
 	return d, nil
-}
-
-// maxText is how long a key may be, and roomForID what of it is kept for a claim's id.
-const (
-	maxText   = 512
-	maxPrefix = 256
-	roomForID = 64
-	hashed    = "%sha256-" // no encoded name begins like this
-)
-
-// folder is what the keys of a name begin with. A name that is too long for a key is told by its hash; the claims there
-// have the name itself.
-func (d *Driver) folder(name string) string {
-	text := driver.EncodeName(name)
-	if len(d.prefix)+len(text)+1+roomForID > maxText {
-		sum := sha256.Sum256([]byte(name))
-		text = hashed + hex.EncodeToString(sum[:])
-	}
-	return d.prefix + text + "/"
 }
 
 // Traits tells what the servers can promise, as they answered when the driver was made.

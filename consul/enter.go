@@ -20,17 +20,6 @@ const (
 	rounds = 8
 )
 
-// kindOf is what the session of a claim must be like.
-func (d *Driver) kindOf(c *driver.Claim) kind {
-	ttl := max(c.TTL, d.floor).Round(time.Millisecond)
-	if ttl < c.TTL {
-		ttl += time.Millisecond
-	}
-	return kind{ttl, c.Delay}
-}
-
-func exclusive(c *driver.Claim) bool { return c.Weight == driver.All && c.Capacity == driver.All }
-
 // Enter of a free lock is one transaction. Where the lock is taken, it is another. Its four steps stand in files of their
 // names: lookup, admit, apply and judge.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {

@@ -75,7 +75,7 @@ func unwelcome(c *driver.Claim, q *queue) error {
 	if c.Ticket != 0 {
 		q = q.peers(c.Capacity)
 	}
-	return misfit(c, q)
+	return q.misfit(c)
 }
 
 // holds reports whether a claim holds with what it has. An exclusive one needs the lock's key. One that shares does
@@ -149,9 +149,8 @@ func (d *Driver) waits(lc *localClaim, s *spot, retry time.Duration) (driver.Pla
 	return p, nil
 }
 
-// returnLockKey returns the operations that give the lock's key back which a claim has that is behind another. They do
-// nothing once the one before it has gone: then the claim may hold by the lock's key, and the request may come that
-// late.
+// returnLockKey returns the operations that give the lock's key back which a claim has that is behind another. The answer
+// may be lost, and the request come when the claim holds by that key. So it does nothing once the one before has gone.
 func returnLockKey(lc *localClaim, s *spot) []op {
 	before := s.peers.entries[s.at-1]
 	return []op{
@@ -178,14 +177,6 @@ func outside(q *queue) *driver.Place {
 		return &driver.Place{Ahead: 1, Blocker: q.stranger()}
 	}
 	return &driver.Place{}
-}
-
-// foreignKey explains what is in the place of the lock's key.
-func foreignKey(q *queue) error {
-	if q.lockKey != nil && q.lockKey.Flags != semaphoreFlags {
-		return fmt.Errorf("%w: the key %s", driver.ErrForeign, q.lockKey.Key)
-	}
-	return fmt.Errorf("%w: a semaphore of Consul's own (consul lock -n) is at %s", driver.ErrForeign, q.folder)
 }
 
 // deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing.

@@ -2,7 +2,10 @@ package consul
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +51,26 @@ type queue struct {
 	entries []*entry // in ticket order
 	lockKey *pair    // nil if it is not there
 	dead    []*pair  // claims whose session is over, and that had a lock-delay
-	foreign bool     // the lock's key's key or another there is not for locks of this kind
+	foreign bool     // the lock's key or another there is not for locks of this kind
+}
+
+// maxText is how long a key may be, and roomForID what of it is kept for a claim's id.
+const (
+	maxText   = 512
+	maxPrefix = 256
+	roomForID = 64
+	hashed    = "%sha256-" // no encoded name begins like this
+)
+
+// folder is what the keys of a name begin with. A name that is too long for a key is told by its hash; the claims there
+// have the name itself.
+func (d *Driver) folder(name string) string {
+	text := driver.EncodeName(name)
+	if len(d.prefix)+len(text)+1+roomForID > maxText {
+		sum := sha256.Sum256([]byte(name))
+		text = hashed + hex.EncodeToString(sum[:])
+	}
+	return d.prefix + text + "/"
 }
 
 // look reads the queue of a name as the servers agree that it is.
@@ -149,6 +171,25 @@ func (q *queue) other(capacity int64) int64 {
 		}
 	}
 	return 0
+}
+
+// misfit returns why a claim cannot stand in a queue at all, or nil.
+func (q *queue) misfit(c *driver.Claim) error {
+	if have := q.other(c.Capacity); have != 0 {
+		return &driver.CapacityError{Have: have, Want: c.Capacity}
+	}
+	if q.foreign && exclusive(c) {
+		return q.foreignKey()
+	}
+	return nil
+}
+
+// foreignKey explains what is in the place of the lock's key.
+func (q *queue) foreignKey() error {
+	if q.lockKey != nil && q.lockKey.Flags != semaphoreFlags {
+		return fmt.Errorf("%w: the key %s", driver.ErrForeign, q.lockKey.Key)
+	}
+	return fmt.Errorf("%w: a semaphore of Consul's own (consul lock -n) is at %s", driver.ErrForeign, q.folder)
 }
 
 // peers returns the claims with this capacity. A claim with another one was or is about to be refused: whoever enters

@@ -61,8 +61,7 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*local
 	if s := q.spotOf(lc, q.find(c.ID).Capacity); s != nil && s.fits && s.hasKey {
 		d.move(lc, claimHolding) // so that confirm looks for the lock's key too
 	}
-	d.keep(lc)
-	return lc, nil
+	return d.keep(lc), nil
 }
 
 // renew renews a claim's session.

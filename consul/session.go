@@ -30,6 +30,15 @@ const minLeft = 2
 // left is what is left of the session's lease for sure. The caller holds mu.
 func (s *session) left() time.Duration { return s.ttl - (boottime.Now() - s.sent) }
 
+// kindOf is what the session of a claim must be like.
+func (d *Driver) kindOf(c *driver.Claim) kind {
+	ttl := max(c.TTL, d.floor).Round(time.Millisecond)
+	if ttl < c.TTL {
+		ttl += time.Millisecond
+	}
+	return kind{ttl, c.Delay}
+}
+
 // take returns a session that no claim uses: one that a claim left, or a new one.
 func (d *Driver) take(ctx context.Context, k kind) (*session, error) {
 	for {
