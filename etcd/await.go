@@ -19,14 +19,13 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	k := d.known[c.ID]
 	switch {
-	case k == nil || k.turn == nil:
+	case k == nil || !k.placed():
 		d.mu.Unlock()
 		return driver.Place{}, d.pause(ctx)
-	case k.by == nil && k.seen == 0:
-		// What was heard last is not known. To enter again is to begin anew.
+	case k.ear == deaf:
 		d.mu.Unlock()
-		return driver.Place{}, nil
-	case k.by == nil:
+		return driver.Place{}, nil // to enter again is to begin anew
+	case k.ear == informed:
 		if f := d.joinLocked(k); f.heard > k.seen {
 			d.unfollowLocked(k)
 			d.mu.Unlock()
@@ -56,14 +55,14 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // not told that it holds before its key hangs on the longer lease, which entering again sees to.
 func (k *claim) ready(c *driver.Claim) (p driver.Place, settled bool) {
 	switch {
-	case k.by == nil || k.pending || k.gone:
+	case k.ear != hearing || !k.placed() || k.state == claimDeleted:
 		return p, true
 	case k.over > 0:
 		return p, false
 	case c.Delay > 0:
 		return p, true
 	}
-	k.holds = true
+	k.become(claimHolding)
 	return driver.Place{Ticket: k.created, Holds: true}, true
 }
 

@@ -211,7 +211,7 @@ func TestLeaseIsGivenBackOnce(t *testing.T) {
 		both.Go(func() { _ = drive.Renew(t, d, c) })
 		both.Go(func() { drive.Leave(t, d, c) })
 		both.Wait()
-		d.release(k) // by a renewal that heard of it last
+		d.end(k, claimGone) // by a renewal that heard of it last
 		d.pool.mu.Lock()
 		seen := map[int64]bool{}
 		for _, list := range d.pool.idle {

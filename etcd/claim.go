@@ -14,19 +14,17 @@ import (
 type claim struct {
 	id, name string
 	key      string
+	home     *lease // that the key is named for; the claim lives as long as this
 
-	home *lease // that the key is named for; the claim lives as long as this
-	long *lease // that the key hangs on while it holds and has a lock-delay; nil if it hangs on home
-	own  bool   // home was granted to this driver
+	// Guarded by Driver.mu:
+	state             state  // moved by become
+	on                *lease // that the key hangs on: home, or a longer one while it holds with a lock-delay
+	created, modified int64  // revisions of the key, once it was found
+	follow
+}
 
-	// A request about the key has an unknown outcome, and may be applied yet. The leases that the claim has serve no other
-	// claim then, since that would have the same key. Guarded by Driver.mu; see change.
-	unsure bool
-
-	created, modified int64 // revisions of the key; 0 means that it is not known to have entered
-
-	released bool // its leases were given back; guarded by Driver.mu
-	follow        // guarded by Driver.mu
+func newClaim(c *driver.Claim, key string, home *lease) *claim {
+	return &claim{id: c.ID, name: c.Name, key: key, home: home, on: home, follow: follow{turn: make(chan struct{}, 1)}}
 }
 
 // recall returns what is known of a claim, or nil.
@@ -55,85 +53,134 @@ func (d *Driver) sweepLocked() {
 	now := boottime.Now()
 	for _, k := range d.known {
 		if ttl, left := k.home.time(now); left < -ttl {
-			d.forgetLocked(k)
+			d.endLocked(k, claimLost)
 		}
 	}
 	d.swept = len(d.known)
 }
 
-// forget ends what the driver does for a claim.
-func (d *Driver) forget(k *claim) {
+// end ends a claim, and what the driver does for it. Only the first end counts: a claim that leaves while it is renewed is
+// found gone by both, and a lease that was given back twice would serve two claims.
+func (d *Driver) end(k *claim, how state) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.forgetLocked(k)
+	ended, on := d.endLocked(k, how), k.on
+	d.mu.Unlock()
+	if !ended {
+		return
+	}
+	switch how {
+	case claimGone: // nothing hangs on its leases any more
+		if on != k.home {
+			d.pool.put(on)
+		}
+		d.pool.put(k.home)
+	case claimKept: // the key that stays hangs on another lease; it is named for this one, which must not name a second
+		d.pool.discard(k.home, on)
+	}
+	// What is left of a claim whose lease is no more runs out by itself: its key may be in its lock-delay.
 }
 
-func (d *Driver) forgetLocked(k *claim) {
+func (d *Driver) endLocked(k *claim, how state) bool {
+	if !k.become(how) {
+		return false
+	}
 	d.unfollowLocked(k)
 	if d.known[k.id] == k {
 		delete(d.known, k.id)
 	}
+	return true
 }
 
-// change sends a transaction that puts, moves or deletes the key of a claim. All such transactions go through here: if the
-// outcome of one is unknown, the claim's leases are never used for another claim.
-func (d *Driver) change(ctx context.Context, k *claim, send func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) {
+// change sends a transaction that puts, moves or deletes the key of a claim; to are the leases that it hangs the key on,
+// beside the one that the key is named for. All such transactions go through here: while the outcome of one is not known, it
+// may be applied at any moment, and these leases serve no other claim. Nothing is sent about a claim that is over.
+func (d *Driver) change(
+	ctx context.Context, k *claim, send func() (*clientv3.TxnResponse, error), to ...*lease,
+) (*clientv3.TxnResponse, error) {
+	answered, err := d.asks(k, to...)
+	if err != nil {
+		return nil, err
+	}
 	r, err := send()
-	if err != nil && !driver.NotApplied(d.explain(ctx, err)) {
-		d.mu.Lock()
-		k.unsure = true
-		d.mu.Unlock()
+	if err == nil || driver.NotApplied(d.explain(ctx, err)) {
+		answered()
 	}
 	return r, err
 }
 
-// release gives the leases of a claim back whose key is gone. They serve others, unless a request about the key may be
-// applied yet: then they are revoked, and such a request finds nothing to act on.
-//
-// It does nothing the second time: a claim that leaves while it is renewed is found gone by both, and a lease that was
-// given back twice would serve two.
-func (d *Driver) release(k *claim) {
+// asks notes that a request is sent about a claim. What it returns notes that the outcome is known.
+func (d *Driver) asks(k *claim, to ...*lease) (answered func(), err error) {
+	d.mu.Lock() // so that either the claim is over, or its end finds the request noted
+	defer d.mu.Unlock()
+	if k.ended() {
+		return nil, driver.ErrGone
+	}
+	about := append([]*lease{k.home}, to...)
+	for _, l := range about {
+		l.asked(1)
+	}
+	return func() {
+		for _, l := range about {
+			l.asked(-1)
+		}
+	}, nil
+}
+
+// leases returns the lease that a claim lives by, and that which its key hangs on: mostly the same.
+func (d *Driver) leases(k *claim) (home, on *lease) {
 	d.mu.Lock()
-	before, back := k.released, d.pool.put
-	k.released = true
-	if k.unsure {
-		back = func(l *lease) { d.pool.discard(l) }
-	}
-	d.forgetLocked(k)
-	d.mu.Unlock()
-	if before {
-		return
-	}
-	if k.long != nil {
-		back(k.long)
-	}
-	if k.own {
-		back(k.home)
-	}
+	defer d.mu.Unlock()
+	return k.home, k.on
 }
 
 // found remembers a claim by its key.
 func (d *Driver) found(c *driver.Claim, e *entry) *claim {
-	id, _ := e.home()
-	k := d.remember(&claim{id: c.ID, name: c.Name, key: e.key, home: &lease{id: id}})
+	k := d.remember(claimAt(c, e))
 	if k.key != e.key {
 		// It is another driver's key by the same id: that of ours, if there was one, is gone.
-		d.release(k)
-		k = d.remember(&claim{id: c.ID, name: c.Name, key: e.key, home: &lease{id: id}})
+		d.end(k, claimGone)
+		k = d.remember(claimAt(c, e))
 	}
-	k.stands(e)
+	d.sight(k, e)
 	return k
 }
 
-// stands notes where the key of the claim is.
-func (k *claim) stands(e *entry) {
-	k.created, k.modified = e.created, e.modified
-	switch {
-	case e.lease == k.home.id:
-		k.long = nil
-	case k.long == nil || k.long.id != e.lease:
-		k.long = &lease{id: e.lease}
+// claimAt is a claim whose key another driver put.
+func claimAt(c *driver.Claim, e *entry) *claim {
+	id, _ := e.home()
+	home := foreignLease(id)
+	return newClaim(c, e.key, home)
+}
+
+// sight notes where the key of the claim is. What was read before the key was last changed says nothing new.
+func (d *Driver) sight(k *claim, e *entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.become(claimFound)
+	if e.modified < k.modified {
+		return
 	}
+	k.created, k.modified = e.created, e.modified
+	switch e.lease {
+	case k.home.id:
+		k.on = k.home
+	case k.on.id:
+	default:
+		k.on = foreignLease(e.lease)
+	}
+}
+
+// lastSeen returns the entry of a claim as it was last seen in etcd, or nil if it never was.
+func (d *Driver) lastSeen(k *claim) *entry {
+	if k == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !k.entered() {
+		return nil
+	}
+	return &entry{key: k.key, created: k.created, modified: k.modified}
 }
 
 // is reports whether the entry is the claim, and it can still be renewed.
@@ -161,10 +208,11 @@ func (d *Driver) find(ctx context.Context, c *driver.Claim) (*entry, error) {
 // alive keeps the leases of a claim alive: first the one that it lives by, so that one that came too late changes
 // nothing.
 func (d *Driver) alive(ctx context.Context, k *claim) error {
-	if err := d.pulse.one(ctx, k.home); err != nil || k.long == nil {
+	home, on := d.leases(k)
+	if err := d.pulse.one(ctx, home); err != nil || on == home {
 		return err
 	}
-	return d.pulse.one(ctx, k.long)
+	return d.pulse.one(ctx, on)
 }
 
 // confirmed returns how much of its lease a claim has for sure, from a moment on: at most what it asked for, unless the

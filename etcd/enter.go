@@ -25,7 +25,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	defer done()
 	began := boottime.Now()
 	p, k := driver.Place{}, d.recall(c.ID)
-	stood := c.Ticket != 0 || k != nil && k.created != 0
+	stood := c.Ticket != 0 || d.lastSeen(k) != nil
 	if stood {
 		p, err = d.again(bounded, c, k, began)
 	}
@@ -33,7 +33,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		p, err = d.fresh(bounded, c, began)
 	}
 	err = d.explain(ctx, err)
-	if k := d.recall(c.ID); !stood && k != nil && k.created != 0 {
+	if !stood && d.lastSeen(d.recall(c.ID)) != nil {
 		err = driver.Afterwards(err) // what failed came after the request that has let it in
 	}
 	return p, err
@@ -53,7 +53,7 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 	kept := d.keepMeanwhile(ctx, k.home)
 	defer func() { _ = kept() }() // it ends with ctx, which is not to end under it
 	another := func() (err error) {
-		d.forget(k)
+		d.end(k, claimLost)
 		k, err = d.outfit(ctx, c, d.pool.grant)
 		_ = kept()
 		kept = func() error { return nil }
@@ -65,7 +65,7 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 			return d.adopt(ctx, c, q, i, seen, began)
 		}
 		if p, err := refuse(c, q); p != nil || err != nil {
-			d.release(k)
+			d.end(k, claimGone)
 			return *cmp.Or(p, &driver.Place{}), err
 		}
 		if q.at(k.key) >= 0 { // another client's
@@ -98,7 +98,7 @@ func (d *Driver) fresh(ctx context.Context, c *driver.Claim, began time.Duration
 		if i < 0 {
 			return driver.Place{}, errors.New("etcd answered without the key that it put")
 		}
-		k.stands(&q[i])
+		d.sight(k, &q[i])
 		if have := q[:i].capacity(); i > 0 && have != c.Capacity {
 			return driver.Place{}, d.retract(ctx, c, k, &q[i], have)
 		}
@@ -118,7 +118,7 @@ func (d *Driver) outfit(ctx context.Context, c *driver.Claim, from func(context.
 	if err != nil {
 		return nil, &unsent{err}
 	}
-	return d.remember(&claim{id: c.ID, name: c.Name, key: d.folder(c.Name) + hexOf(home.id), home: home, own: true}), nil
+	return d.remember(newClaim(c, d.folder(c.Name)+hexOf(home.id), home)), nil
 }
 
 // keepMeanwhile keeps a lease alive that has been in the pool for a while, at the same time as the claim enters. What it
@@ -196,7 +196,7 @@ func (d *Driver) retract(ctx context.Context, c *driver.Claim, k *claim, e *entr
 	if err := d.remove(ctx, c, k, e); err != nil && !errors.Is(err, driver.ErrGone) {
 		return err
 	}
-	d.release(k)
+	d.end(k, claimGone)
 	return &driver.CapacityError{Have: have, Want: c.Capacity}
 }
 
@@ -217,7 +217,9 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, k *claim, began tim
 	ticket, exact := c.Ticket, true
 	alive := func() error { return nil }
 	if k != nil {
-		ticket = cmp.Or(k.created, ticket)
+		if e := d.lastSeen(k); e != nil {
+			ticket = e.created
+		}
 		exact = !d.expect(k) || c.Weight != driver.All
 		alive = inBackground(func() error { return d.alive(ctx, k) })
 	}
@@ -241,7 +243,7 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, k *claim, began tim
 	if lives != nil {
 		return driver.Place{}, d.orGone(k, lives)
 	}
-	k.stands(&e)
+	d.sight(k, &e)
 	q := append(queueOf(ahead.Kvs), e)
 	p, err := d.placed(ctx, c, k, q, len(q)-1, r.Header.Revision, began)
 	if !exact && err == nil {

@@ -9,6 +9,31 @@
 // Entering a free lock is one transaction, and leaving is another: a lease that a claim left cleanly serves the next one.
 // Waiting costs nothing but one watch per name, all on one stream. A claim's create revision is its ticket.
 //
+// What the driver knows of a claim is one state, which one function moves, become:
+//
+//	              its key is      where it
+//	              in etcd         stands       ┌─────────┐
+//	   ┌────────┐      ┌───────┐        ┌─────►│ waiting │
+//	──►│ asking │─────►│ found │────────┤      └────┬────┘
+//	   └────────┘      └───────┘        │      ┌────▼────┐
+//	                    ▲               └─────►│ holding │
+//	   another driver's │                      └─────────┘
+//	   that is renewed  │
+//
+//	from found, waiting and holding                    from each, and from asking
+//	    │                                                │
+//	    │ its deletion is heard   ┌─────────┐            ├─ etcd says that its key is not there,
+//	    ├────────────────────────►│ deleted │            │  or has removed it ───────────────────► gone
+//	    │                         └────┬────┘            ├─ it is kept after it has left ────────► kept
+//	    │ Leave                   ┌────▼────┐            └─ its lease is no more ────────────────► lost
+//	    └────────────────────────►│ leaving │
+//	                              └─────────┘
+//
+// A claim that holds never waits again: what stands ahead of it only goes. Gone, kept and lost are the ends. The leases of a
+// claim that is gone serve others, unless a request about it may be applied yet: whoever asks for a change of a key counts
+// with its leases until the outcome is known, and one that is counted passes to nobody. What became of a request is thus no
+// state of the claim's, but of the leases that it is about.
+//
 // A user of the server needs the right to read and write the keys under the prefix, and no other:
 //
 //	etcdctl role grant-permission locks readwrite --prefix stile/

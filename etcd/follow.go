@@ -32,18 +32,26 @@ type follower struct {
 // A follow is what a claim makes of the deletions: the queue ahead of it, as it was at one revision, less what was
 // deleted since.
 type follow struct {
-	by      *follower // nil if nobody tells it anything
-	pending bool      // a request is on its way that will tell what is ahead: until then, deletions gather in early
-	early   []deletion
+	ear   ear
+	by    *follower // that tells it of deletions; nil if nobody does
+	early []deletion
 
 	seen     int64             // the revision at which ahead was so
 	ahead    map[string]before // by key
 	over     int64             // by how much the weights exceed the capacity, the claim's own included
-	holds    bool              // its client was told that it holds
-	gone     bool              // its own key was deleted
 	turn     chan struct{}     // has room for one: something has changed
 	watching *time.Timer       // begins to follow when it has held for a while
 }
+
+// An ear is what a claim knows of the queue ahead of it.
+type ear int
+
+const (
+	deaf      ear = iota // nothing, or what was heard last is not known: to enter or to be renewed begins anew
+	informed             // how it was at one revision; nobody tells it more
+	gathering            // a request is on its way that will tell; until then deletions gather in early
+	hearing              // how it is
+)
 
 // A before is a claim that stands ahead of another.
 type before struct{ weight, created int64 }
@@ -59,12 +67,12 @@ type deletion struct {
 func (d *Driver) expect(k *claim) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if k.by != nil && !k.pending {
+	if k.ear == hearing && k.placed() {
 		return true
 	}
 	if f := d.followers[k.name]; f != nil && d.known[k.id] == k {
 		d.followLocked(k, f)
-		k.pending, k.early = true, nil
+		k.ear, k.early = gathering, nil
 	}
 	return false
 }
@@ -76,25 +84,32 @@ func (d *Driver) settle(c *driver.Claim, k *claim, q queue, i int, seen int64, h
 	if d.known[k.id] != k {
 		return
 	}
-	k.holds = holds
-	if k.by != nil && !k.pending {
-		return
+	knew := k.placed()
+	if holds {
+		k.become(claimHolding)
+	} else {
+		k.become(claimWaiting)
 	}
-	k.seen, k.gone = seen, false
+	switch {
+	case k.ear == hearing && knew:
+		return // it has heard more than this answer tells
+	case k.ear == hearing:
+		d.unfollowLocked(k) // it has heard of keys of which it did not know that they were ahead
+	}
+	k.seen = seen
 	k.ahead, k.over = make(map[string]before, i), c.Weight-c.Capacity
 	for j, w := range q.weights(c.Capacity)[:i] {
 		k.ahead[q[j].key] = before{w, q[j].created}
 		k.over += w
 	}
-	if k.turn == nil {
-		k.turn = make(chan struct{}, 1)
-	}
-	if k.pending {
-		k.pending = false
+	if k.ear == gathering {
+		k.ear = hearing
 		for _, e := range k.early {
 			k.hear(e)
 		}
 		k.early = nil
+	} else {
+		k.ear = informed
 	}
 	if holds {
 		d.watchSoonLocked(k, followAfter)
@@ -118,13 +133,12 @@ func (d *Driver) countAhead(k *claim, head queue) int {
 	return max(n, 1)
 }
 
-// standing notes that the key of a claim was there at a revision. One that entered by another driver holds, most likely:
-// that one sees to those that wait.
-func (d *Driver) standing(k *claim, at int64) {
+// present notes that the key of a claim was there at a revision, from which on its deletion is to be heard.
+func (d *Driver) present(k *claim, at int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if k.by == nil && d.known[k.id] == k && (k.holds || k.turn == nil) {
-		k.seen, k.holds = max(k.seen, at), true
+	if k.by == nil && k.alarms() {
+		k.ear, k.seen = informed, max(k.seen, at)
 		d.watchSoonLocked(k, followAfter)
 	}
 }
@@ -140,7 +154,7 @@ func (d *Driver) watchSoonLocked(k *claim, after time.Duration) {
 		missed := false
 		if d.known[k.id] == k && k.by == nil && d.ctx.Err() == nil {
 			// A renewal tells from which revision on there is something to hear.
-			missed = k.seen == 0 || d.joinLocked(k).heard > k.seen
+			missed = k.ear == deaf || d.joinLocked(k).heard > k.seen
 		}
 		tell := d.endangered
 		d.mu.Unlock()
@@ -171,7 +185,7 @@ func (d *Driver) joinLocked(k *claim) *follower {
 }
 
 func (d *Driver) followLocked(k *claim, f *follower) {
-	k.by = f
+	k.ear, k.by = hearing, f
 	f.claims[k] = true
 	f.idle.Stop()
 	if k.watching != nil {
@@ -190,18 +204,14 @@ func (d *Driver) unfollowLocked(k *claim) {
 	if f == nil {
 		return
 	}
-	k.by, k.pending, k.early = nil, false, nil
+	k.ear, k.by, k.early = informed, nil, nil
+	if k.seen == 0 {
+		k.ear = deaf
+	}
 	delete(f.claims, k)
 	if len(f.claims) == 0 {
 		f.idle.Reset(lingerFor)
 	}
-}
-
-// silence has a claim that is about to leave hear nothing of its own leaving.
-func (d *Driver) silence(k *claim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.unfollowLocked(k)
 }
 
 // retire ends a follower that nobody needs.
@@ -236,7 +246,7 @@ func (d *Driver) tell(f *follower, events []*clientv3.Event) {
 	for _, e := range events {
 		f.heard = e.Kv.ModRevision
 		for k := range f.claims {
-			if k.hear(deletion{string(e.Kv.Key), e.Kv.ModRevision}) && k.holds {
+			if alarms := k.alarms(); k.hear(deletion{string(e.Kv.Key), e.Kv.ModRevision}) && alarms {
 				gone = append(gone, k.id)
 			}
 		}
@@ -250,7 +260,7 @@ func (d *Driver) tell(f *follower, events []*clientv3.Event) {
 
 // hear notes a deletion, and reports whether it was of the claim itself. It is guarded by Driver.mu.
 func (k *claim) hear(e deletion) (gone bool) {
-	if k.pending {
+	if k.ear == gathering {
 		k.early = append(k.early, e)
 		return false
 	}
@@ -259,7 +269,8 @@ func (k *claim) hear(e deletion) (gone bool) {
 	}
 	switch other, ahead := k.ahead[e.key]; {
 	case e.key == k.key:
-		k.gone = true
+		k.become(claimDeleted)
+		gone = true
 	case ahead:
 		delete(k.ahead, e.key)
 		k.over -= other.weight
@@ -270,7 +281,7 @@ func (k *claim) hear(e deletion) (gone bool) {
 		return false
 	}
 	k.nudge()
-	return k.gone
+	return gone
 }
 
 func (k *claim) nudge() {
@@ -290,8 +301,8 @@ func (d *Driver) deafen(f *follower) {
 	}
 	for k := range f.claims {
 		d.unfollowLocked(k)
-		k.seen = 0
-		if k.holds {
+		k.ear, k.seen = deaf, 0
+		if k.alarms() {
 			holding = append(holding, k.id)
 			d.watchSoonLocked(k, followAgain)
 		} else {

@@ -15,31 +15,33 @@ func TestHear(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name        string
-		pending     bool
+		ear         ear
 		heard       []deletion
 		over        int64
 		gone, nudge bool
 	}{
-		{"nothing", false, nil, 3, false, false},
-		{"of another name's key", false, []deletion{{"n/z", 11}}, 3, false, false},
-		{"one of two", false, []deletion{{"n/1", 11}}, 1, false, false},
-		{"both", false, []deletion{{"n/1", 11}, {"n/2", 12}}, 0, false, true},
-		{"one twice, since its lease named another key", false, []deletion{{"n/1", 11}, {"n/1", 13}}, 1, false, false},
-		{"before the queue was read", false, []deletion{{"n/1", 9}, {"n/2", 10}}, 3, false, false},
-		{"its own", false, []deletion{{"n/3", 11}}, 3, true, true},
-		{"its own, of an earlier claim", false, []deletion{{"n/3", 10}}, 3, false, false},
-		{"while a request is on its way", true, []deletion{{"n/1", 11}, {"n/2", 12}}, 3, false, false},
+		{"nothing", hearing, nil, 3, false, false},
+		{"of another name's key", hearing, []deletion{{"n/z", 11}}, 3, false, false},
+		{"one of two", hearing, []deletion{{"n/1", 11}}, 1, false, false},
+		{"both", hearing, []deletion{{"n/1", 11}, {"n/2", 12}}, 0, false, true},
+		{"one twice, since its lease named another key", hearing, []deletion{{"n/1", 11}, {"n/1", 13}}, 1, false, false},
+		{"before the queue was read", hearing, []deletion{{"n/1", 9}, {"n/2", 10}}, 3, false, false},
+		{"its own", hearing, []deletion{{"n/3", 11}}, 3, true, true},
+		{"its own, of an earlier claim", hearing, []deletion{{"n/3", 10}}, 3, false, false},
+		{"while a request is on its way", gathering, []deletion{{"n/1", 11}, {"n/2", 12}}, 3, false, false},
 	} {
-		k := &claim{key: "n/3", created: 10, follow: follow{
-			pending: test.pending, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3, turn: make(chan struct{}, 1),
+		k := &claim{key: "n/3", created: 10, state: claimWaiting, follow: follow{
+			ear: test.ear, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3, turn: make(chan struct{}, 1),
 		}}
 		for _, e := range test.heard {
 			k.hear(e)
 		}
-		if k.over != test.over || k.gone != test.gone || len(k.turn) == 1 != test.nudge {
-			t.Errorf("deletion %s: over by %d, gone %v, told %v; want %d, %v, %v", test.name, k.over, k.gone, len(k.turn) == 1, test.over, test.gone, test.nudge)
+		gone, told := k.state == claimDeleted, len(k.turn) == 1
+		if k.over != test.over || gone != test.gone || told != test.nudge {
+			t.Errorf("deletion %s: over by %d, gone %v, told %v; want %d, %v, %v",
+				test.name, k.over, gone, told, test.over, test.gone, test.nudge)
 		}
-		if want := len(test.heard); test.pending && len(k.early) != want {
+		if want := len(test.heard); test.ear == gathering && len(k.early) != want {
 			t.Errorf("deletion %s: %d are kept for later; want %d", test.name, len(k.early), want)
 		}
 	}

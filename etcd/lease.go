@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,10 +21,51 @@ type lease struct {
 	id   int64
 	idle time.Duration // since when it is in the pool, by boottime
 
-	mu   sync.Mutex    // guards what follows
-	ttl  time.Duration // in whole seconds; 0 means not known
-	ends time.Duration // not before then does it end, by boottime, as far as is known
+	mu    sync.Mutex    // guards what follows
+	state leaseState    // moved by become
+	open  int           // requests about it whose outcome is not known: not yet, or never will be
+	ttl   time.Duration // in whole seconds; 0 means not known
+	ends  time.Duration // not before then does it end, by boottime, as far as is known
 }
+
+// A leaseState says whom a lease serves.
+type leaseState int
+
+const (
+	leaseServing leaseState = iota // one claim, or a request to come
+	leaseIdle                      // whoever comes next: it is in the pool
+	leaseForeign                   // another driver's claim: that one has granted it
+	leaseOver                      // nobody: it was revoked
+)
+
+var leaseMoves = map[leaseState][]leaseState{
+	leaseServing: {leaseIdle, leaseOver},
+	leaseIdle:    {leaseServing, leaseOver},
+}
+
+// become moves the lease, and reports whether it moved. Keys are named for leases, so two claims of one name and one lease
+// are one key to etcd, and a request about the first that is applied late changes the second. So a lease does not pass from
+// one claim to the next while the outcome of a request about it is open.
+func (l *lease) become(next leaseState) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	passes := next == leaseIdle || next == leaseServing
+	if !slices.Contains(leaseMoves[l.state], next) || passes && l.open > 0 {
+		return false
+	}
+	l.state = next
+	return true
+}
+
+// asked counts a request about the lease (1), or one whose outcome is known now (-1).
+func (l *lease) asked(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open += n
+}
+
+// foreignLease is one that another driver granted.
+func foreignLease(id int64) *lease { return &lease{id: id, state: leaseForeign} }
 
 // seconds is the ttl of the lease for a time: etcd's are whole seconds.
 func (d *Driver) seconds(t time.Duration) time.Duration {
@@ -83,7 +125,7 @@ func (p *pool) take(ctx context.Context, ttl time.Duration) (*lease, error) {
 		l := list[len(list)-1]
 		p.idle[ttl] = list[:len(list)-1]
 		p.count--
-		if !l.spent(now) {
+		if !l.spent(now) && l.become(leaseServing) {
 			p.mu.Unlock()
 			return l, nil
 		}
@@ -105,10 +147,20 @@ func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
 	return l, nil
 }
 
-// put takes a lease back on which nothing hangs.
+// put takes a lease back from a claim that is not in etcd any more. It serves the next one, unless a request about it may
+// be applied yet: then it is revoked, and such a request finds nothing to act on.
 func (p *pool) put(l *lease) {
-	if l == nil {
-		return
+	if !p.spare(l) {
+		p.discard(l)
+	}
+}
+
+// spare takes a lease back that no key was hung on, and reports whether it could. If it is not known whether one was,
+// nothing is done to it: the claim may hold by it when it enters again, and to revoke it would end the claim, and its
+// lock-delay, under its holder. If nobody holds by it, it runs out.
+func (p *pool) spare(l *lease) bool {
+	if !l.become(leaseIdle) {
+		return false
 	}
 	l.idle = boottime.Now()
 	ttl, _ := l.time(l.idle)
@@ -125,6 +177,7 @@ func (p *pool) put(l *lease) {
 	if full {
 		p.discard(l)
 	}
+	return true
 }
 
 // sweep gives leases back that nobody came for.
@@ -150,9 +203,12 @@ func (p *pool) sweep() {
 	p.discard(old...)
 }
 
-// discard revokes leases, in the background. What may still be on its way for them finds them gone.
+// discard revokes leases that this driver granted, in the background. What may still be on its way for them finds them gone.
 func (p *pool) discard(leases ...*lease) {
-	p.d.spawn(func() { p.revoke(p.d.ctx, leases) })
+	leases = slices.DeleteFunc(slices.Clone(leases), func(l *lease) bool { return !l.become(leaseOver) })
+	if len(leases) > 0 {
+		p.d.spawn(func() { p.revoke(p.d.ctx, leases) })
+	}
 }
 
 // revoke asks etcd to end leases, and what hangs on them.

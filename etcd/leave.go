@@ -21,52 +21,59 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 
 func (d *Driver) leave(ctx context.Context, l *driver.Departure) error {
 	c, k := l.Claim, d.recall(l.Claim.ID)
-	var e *entry
-	var err error
-	if k != nil && k.created != 0 && l.Keep == 0 {
-		e = &entry{key: k.key, created: k.created, modified: k.modified}
-	} else if e, err = d.find(ctx, c); err != nil {
-		if k != nil && errors.Is(err, driver.ErrGone) {
-			d.release(k)
+	e := d.lastSeen(k)
+	known := e != nil
+	if !known || l.Keep > 0 {
+		var err error
+		if e, err = d.find(ctx, c); err != nil {
+			if k != nil && errors.Is(err, driver.ErrGone) {
+				d.end(k, claimGone)
+			}
+			return err
 		}
-		return err
 	}
 	if c.Ticket != 0 && c.Ticket != e.created {
 		return driver.ErrGone
 	}
-	if k == nil {
+	if !known {
 		k = d.found(c, e)
 	}
-	d.silence(k)
+	d.leaves(k)
 	if err := d.outlived(ctx, k); err != nil {
 		return d.orGone(k, err)
 	}
 	if l.Keep > 0 {
 		return d.keep(ctx, l, k)
 	}
-	if k.own && k.created != 0 && k.long == nil {
-		return d.removed(k, d.erase(ctx, c, k))
-	}
-	return d.removed(k, d.remove(ctx, c, k, e))
+	return d.removed(k, d.erase(ctx, c, k, e))
 }
 
-// erase is remove for a claim that entered by this driver, together with what other claims ask for. Mostly nobody has
-// changed its key, which another client does only to keep it.
-func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *claim) error {
+// leaves has a claim that is about to leave hear nothing of its own leaving.
+func (d *Driver) leaves(k *claim) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.become(claimLeaving)
+	d.unfollowLocked(k)
+}
+
+// erase is remove together with what other claims ask for. Mostly nobody has changed the key, which another client does
+// only to keep it.
+func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *claim, e *entry) error {
 	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
 		return d.batch.do(ctx, d.folder(k.name),
-			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(k.key), "=", k.modified)},
-			[]clientv3.Op{clientv3.OpDelete(k.key)}, nil)
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
+			[]clientv3.Op{clientv3.OpDelete(e.key)}, nil)
 	})
 	if err == nil && !r.Succeeded {
-		return d.remove(ctx, c, k, &entry{key: k.key, created: k.created, modified: k.modified})
+		return d.remove(ctx, c, k, e)
 	}
 	return err
 }
 
 // outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but its lease is no more.
 func (d *Driver) outlived(ctx context.Context, k *claim) error {
-	if _, left := k.home.time(boottime.Now()); k.long == nil || left > 0 {
+	home, on := d.leases(k)
+	if _, left := home.time(boottime.Now()); on == home || left > 0 {
 		return nil
 	}
 	r, err := d.client.TimeToLive(ctx, clientv3.LeaseID(k.home.id))
@@ -110,10 +117,6 @@ func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *claim, e *entry
 // keep marks a claim that holds as one that left, and hangs it on a lease that nobody keeps alive. One that waits
 // leaves.
 func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *claim) error {
-	short, err := d.pool.grant(ctx, d.seconds(l.Keep))
-	if err != nil {
-		return err
-	}
 	for {
 		q, _, err := d.readQueue(ctx, l.Claim.Name)
 		if err != nil {
@@ -121,36 +124,30 @@ func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *claim) error 
 		}
 		i := q.find(l.Claim.ID)
 		if i < 0 || !is(l.Claim, &q[i]) {
-			d.pool.put(short)
 			return d.removed(k, driver.ErrGone)
 		}
 		e := &q[i]
 		if i >= q.holding() {
-			d.pool.put(short)
 			return d.removed(k, d.remove(ctx, l.Claim, k, e))
 		}
-		e.Left = true
-		_, err = d.move(ctx, k, e, short)
-		switch {
-		case errors.Is(err, errChanged):
-			continue
-		case err == nil:
-			// The key stays, and is named for the old lease, which must not name another.
-			d.mu.Lock()
-			k.unsure = true
-			d.mu.Unlock()
-			d.release(k)
-		case driver.NotApplied(d.explain(ctx, err)):
-			d.pool.put(short)
+		short, err := d.pool.grant(ctx, d.seconds(l.Keep))
+		if err != nil {
+			return err
 		}
-		return err
+		e.Left = true
+		if _, err = d.move(ctx, k, e, short); err == nil {
+			d.end(k, claimKept)
+		}
+		if !errors.Is(err, errChanged) {
+			return err
+		}
 	}
 }
 
-// removed gives the leases of a claim back that is out of the store.
+// removed ends a claim that is out of etcd.
 func (d *Driver) removed(k *claim, err error) error {
 	if err == nil || errors.Is(err, driver.ErrGone) {
-		d.release(k)
+		d.end(k, claimGone)
 	}
 	return err
 }

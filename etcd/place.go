@@ -30,7 +30,7 @@ func (d *Driver) ahead(name string, ticket int64, exact bool) clientv3.Op {
 // lease longer by the delay before it is told.
 func (d *Driver) placed(ctx context.Context, c *driver.Claim, k *claim, q queue, i int, seen int64, began time.Duration) (driver.Place, error) {
 	p := q.place(i)
-	if p.Holds && c.Delay > 0 && k.long == nil {
+	if home, on := d.leases(k); p.Holds && c.Delay > 0 && on == home {
 		if err := d.lengthen(ctx, c, k, &q[i]); err != nil {
 			return driver.Place{}, d.orGone(k, err)
 		}
@@ -55,19 +55,21 @@ func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *claim, e *ent
 	}
 	modified, err := d.move(ctx, k, e, long)
 	if err != nil {
-		// If it is not known whether the key moved, the claim may hold by this lease when it enters again: to revoke it
-		// would end the claim, and its lock-delay, under its holder. What nobody holds by runs out.
-		if errors.Is(err, errChanged) || driver.NotApplied(d.explain(ctx, err)) {
-			d.pool.put(long)
-		}
 		return err
 	}
-	k.long, k.modified = long, modified
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.on, k.modified = long, modified
 	return nil
 }
 
-// move hangs a key on another lease, and writes its value, unless the key has changed.
+// move hangs a key on a lease from the pool, and writes its value, unless the key has changed.
 func (d *Driver) move(ctx context.Context, k *claim, e *entry, to *lease) (modified int64, err error) {
+	defer func() {
+		if err != nil {
+			d.pool.spare(to)
+		}
+	}()
 	text, err := e.encode()
 	if err != nil {
 		return 0, err
@@ -76,7 +78,7 @@ func (d *Driver) move(ctx context.Context, k *claim, e *entry, to *lease) (modif
 		return d.commit(ctx,
 			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
 			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(to.id)))}, nil)
-	})
+	}, to)
 	switch {
 	case err != nil:
 		return 0, err
@@ -95,17 +97,17 @@ func (d *Driver) vanished(k *claim, lives error) error {
 	case k == nil:
 		return driver.ErrGone
 	case errors.Is(lives, driver.ErrSession):
-		d.forget(k)
+		d.end(k, claimLost)
 		return lives
 	}
-	d.release(k)
+	d.end(k, claimGone)
 	return driver.ErrGone
 }
 
 // orGone forgets a claim whose lease is no more.
 func (d *Driver) orGone(k *claim, err error) error {
 	if errors.Is(err, driver.ErrGone) {
-		d.forget(k)
+		d.end(k, claimLost)
 	}
 	return err
 }

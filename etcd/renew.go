@@ -67,8 +67,9 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 
 // locate returns what is known of a claim, which may have entered by another driver.
 func (d *Driver) locate(ctx context.Context, c *driver.Claim) (*claim, error) {
-	if k := d.recall(c.ID); k != nil && k.created != 0 {
-		if c.Ticket != 0 && c.Ticket != k.created {
+	k := d.recall(c.ID)
+	if e := d.lastSeen(k); e != nil {
+		if c.Ticket != 0 && c.Ticket != e.created {
 			return nil, driver.ErrGone
 		}
 		return k, nil
@@ -82,18 +83,18 @@ func (d *Driver) locate(ctx context.Context, c *driver.Claim) (*claim, error) {
 
 // keepAlive keeps the leases that claims live by alive, and then those that their keys hang on.
 func (d *Driver) keepAlive(ctx context.Context, all []*renewal) {
-	for _, of := range []func(*claim) *lease{
-		func(k *claim) *lease { return k.home },
-		func(k *claim) *lease { return k.long },
-	} {
+	for _, longer := range []bool{false, true} {
 		var leases []*lease
 		var whose []*renewal
 		for _, r := range all {
 			if r.err != nil || r.k == nil {
 				continue
 			}
-			if l := of(r.k); l != nil {
-				leases, whose = append(leases, l), append(whose, r)
+			switch home, on := d.leases(r.k); {
+			case !longer:
+				leases, whose = append(leases, home), append(whose, r)
+			case on != home:
+				leases, whose = append(leases, on), append(whose, r)
 			}
 		}
 		for i, err := range d.pulse.keep(ctx, leases) {
@@ -128,10 +129,11 @@ func (d *Driver) look(ctx context.Context, part []*renewal, errs []error) {
 			continue
 		}
 		e, k := entryOf(kvs[0]), part[i].k
-		if e.created != k.created || !is(part[i].c, &e) {
+		if was := d.lastSeen(k); was != nil && e.created != was.created || !is(part[i].c, &e) {
 			errs[i] = driver.ErrGone
 			continue
 		}
-		d.standing(k, r.Header.Revision)
+		d.sight(k, &e)
+		d.present(k, r.Header.Revision)
 	}
 }

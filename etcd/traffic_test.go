@@ -236,7 +236,7 @@ func TestRequestIsLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.unsure = true // a request was sent
+	k.home.asked(1) // a request was sent
 	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !driver.NotApplied(err) {
 		t.Errorf("leave of a claim that is not there = %v; want ErrGone", err)
 	}
@@ -302,7 +302,7 @@ func TestCompactionUnderAHolder(t *testing.T) {
 	enter(t, d, c)
 	k := d.recall(c.ID)
 	d.mu.Lock()
-	k.seen = 0 // as if it had been ended before
+	k.ear, k.seen = deaf, 0 // as if it had been ended before
 	k.watching.Stop()
 	k.watching = nil
 	d.watchSoonLocked(k, 0)

@@ -1,0 +1,227 @@
+package etcd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Whatever happens to a claim, in any order: one that holds never waits again, one that leaves or is over never stands
+// again, every claim can come to each of its ends, and nothing comes after that.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	ends := []state{claimKept, claimGone, claimLost}
+	for from := claimAsking; from <= claimLost; from++ {
+		seen := map[state]bool{}
+		reach(from, seen)
+		over := slices.Contains(ends, from)
+		for _, end := range ends {
+			if !over && !seen[end] {
+				t.Errorf("from state %d nothing leads to %d", from, end)
+			}
+		}
+		switch {
+		case over && len(seen) > 0:
+			t.Errorf("from the end %d there are ways to %v", from, seen)
+		case from >= claimHolding && seen[claimWaiting], from >= claimHolding && seen[claimHolding]:
+			t.Errorf("from state %d there are ways to %v; want none back to the queue", from, seen)
+		case seen[claimAsking]:
+			t.Errorf("from state %d a claim asks again", from)
+		}
+	}
+	for s := claimAsking; s <= claimLost; s++ {
+		k := &claim{state: s}
+		if over := slices.Contains(ends, s); over != k.ended() || over && (k.entered() || k.placed() || k.alarms()) {
+			t.Errorf("a claim in state %d, an end, stands", s)
+		}
+		if k.placed() && !k.entered() || k.alarms() && !k.entered() {
+			t.Errorf("a claim in state %d is placed or alarms, and is not known to have entered", s)
+		}
+	}
+}
+
+// reach adds the states that a claim can come to.
+func reach(from state, seen map[state]bool) {
+	for next := claimAsking; next <= claimLost; next++ {
+		k := &claim{state: from}
+		if moved := k.become(next); moved && !seen[next] {
+			seen[next] = true
+			reach(next, seen)
+		}
+	}
+}
+
+// A world is a driver without a server, with one claim, which two calls may be about at once, and one that comes later.
+type world struct {
+	d        *Driver
+	k, next  *claim
+	open     []func() // notes that the outcomes of requests about its key are known
+	long     *lease   // that a request was to hang its key on, whose outcome is not known
+	revision int64
+}
+
+func newWorld() *world {
+	w := &world{d: newDriver(""), revision: 10}
+	w.d.cancel() // what is revoked is noted, and not asked for
+	c := &driver.Claim{Name: "n", ID: "a"}
+	w.k = w.d.remember(newClaim(c, "n/1", &lease{id: 1}))
+	return w
+}
+
+// ask begins a request about the claim, as change does.
+func (w *world) ask() {
+	if answered, err := w.d.asks(w.k); err == nil {
+		w.open = append(w.open, answered)
+	}
+}
+
+// move hangs the key on a longer lease; the answer to that may be lost.
+func (w *world) move(answer bool) {
+	if w.k.state != claimHolding || w.k.on != w.k.home || w.long != nil {
+		return
+	}
+	long := &lease{id: 2}
+	answered, err := w.d.asks(w.k, long)
+	switch {
+	case err != nil:
+		w.d.pool.spare(long)
+	case answer:
+		answered()
+		w.revision++
+		w.k.on, w.k.modified = long, w.revision
+	default:
+		w.d.pool.spare(long)
+		w.long = long
+	}
+}
+
+var events = []struct {
+	name string
+	do   func(w *world)
+}{
+	{"ask", (*world).ask},
+	{"answer", func(w *world) {
+		if len(w.open) > 0 {
+			w.open[0]()
+			w.open = w.open[1:]
+		}
+	}},
+	{"found", func(w *world) {
+		w.d.sight(w.k, &entry{key: "n/1", created: 10, modified: w.revision, lease: w.k.on.id})
+	}},
+	{"waits", func(w *world) { w.placed(false) }},
+	{"holds", func(w *world) { w.placed(true) }},
+	{"moved", func(w *world) { w.move(true) }},
+	{"moved?", func(w *world) { w.move(false) }},
+	{"deleted", func(w *world) { w.k.ear = hearing; w.k.hear(deletion{"n/1", 99}) }},
+	{"leaves", func(w *world) { w.d.leaves(w.k) }},
+	{"kept", func(w *world) { w.d.end(w.k, claimKept) }},
+	{"gone", func(w *world) { w.d.end(w.k, claimGone) }},
+	{"lost", func(w *world) { w.d.end(w.k, claimLost) }},
+	{"next", func(w *world) {
+		if l := w.take(); l != nil && w.next == nil {
+			w.next = newClaim(&driver.Claim{Name: "n", ID: "b"}, "n/"+hexOf(l.id), l)
+		}
+	}},
+}
+
+func (w *world) placed(holds bool) {
+	if !w.k.entered() {
+		return
+	}
+	w.d.settle(&driver.Claim{Weight: 1, Capacity: 1}, w.k, queue{{key: "n/1", created: 10}}, 0, 10, holds)
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.k.watching != nil { // no clock runs here
+		w.k.watching.Stop()
+		w.k.watching = nil
+	}
+}
+
+// take returns a lease from the pool, or nil.
+func (w *world) take() *lease {
+	for _, list := range w.d.pool.idle {
+		for _, l := range list {
+			if l.become(leaseServing) {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// wrong says what must not be so, or "".
+func (w *world) wrong() string {
+	home, on, over := w.k.home, w.k.on, w.k.ended()
+	switch {
+	case over == (w.d.known["a"] == w.k):
+		return "a claim is known if, and only if, it is not over"
+	case over && w.k.by != nil:
+		return "a claim that is over hears of deletions"
+	case !over && (home.state != leaseServing || on.state != leaseServing):
+		return "a claim stands whose lease serves another, or nobody"
+	case w.next != nil && w.next.home == home && (len(w.open) > 0 || w.long != nil), w.next != nil && w.next.home == w.long:
+		return "a lease serves a second claim while a request about the first may be applied yet"
+	case home.state == leaseIdle && home.open > 0, w.long != nil && w.long.state != leaseServing:
+		return "a lease is revoked or in the pool while a request about it may be applied yet"
+	case w.k.state == claimLost && (home.state == leaseOver || on.state == leaseOver):
+		return "what is left of a claim that was lost is revoked, and with it its lock-delay"
+	case w.k.state == claimKept && (home.state == leaseIdle || on.state == leaseIdle):
+		return "the lease that a kept key is named for is to name another"
+	}
+	seen := map[*lease]bool{}
+	for _, list := range w.d.pool.idle {
+		for _, l := range list {
+			if seen[l] {
+				return "a lease is in the pool twice"
+			}
+			seen[l] = true
+		}
+	}
+	return ""
+}
+
+// All orders of up to six things that can happen to a claim, with calls that overlap: what must not be so never is. Above
+// all, a lease that a request of unknown outcome is about serves no other claim.
+func TestClaimWorlds(t *testing.T) {
+	t.Parallel()
+	const depth = 6
+	walked := map[string]int{}
+	var walk func(path []int)
+	walk = func(path []int) {
+		w := newWorld()
+		defer w.d.pool.timer.Stop()
+		for _, i := range path {
+			events[i].do(w)
+		}
+		if wrong := w.wrong(); wrong != "" {
+			var names []string
+			for _, i := range path {
+				names = append(names, events[i].name)
+			}
+			t.Fatalf("after %s: %s", strings.Join(names, ", "), wrong)
+		}
+		left := depth - len(path)
+		if was, met := walked[w.String()]; left == 0 || met && was >= left {
+			return
+		}
+		walked[w.String()] = left
+		for i := range events {
+			walk(append(slices.Clone(path), i))
+		}
+	}
+	walk(nil)
+	if len(walked) < 100 {
+		t.Errorf("%d worlds were walked; want more", len(walked))
+	}
+}
+
+// String is all of a world that matters for what comes.
+func (w *world) String() string {
+	home, on := w.k.home, w.k.on
+	return fmt.Sprint(w.k.state, w.k.ear, home.state, home.open, on.state, on.open, on == home, len(w.open), w.long != nil, w.next != nil,
+		w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
+}
