@@ -1,12 +1,8 @@
 package etcd
 
 import (
-	"context"
-	"time"
-
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // A claim is what the driver remembers of a claim that entered by it, or that it found. Any other driver can find out the
@@ -91,41 +87,6 @@ func (d *Driver) endLocked(k *claim, how state) bool {
 	return true
 }
 
-// change sends a transaction that puts, moves or deletes the key of a claim; to are the leases that it hangs the key on,
-// beside the one that the key is named for. All such transactions go through here: while the outcome of one is not known, it
-// may be applied at any moment, and these leases serve no other claim. Nothing is sent about a claim that is over.
-func (d *Driver) change(
-	ctx context.Context, k *claim, send func() (*clientv3.TxnResponse, error), to ...*lease,
-) (*clientv3.TxnResponse, error) {
-	answered, err := d.asks(k, to...)
-	if err != nil {
-		return nil, err
-	}
-	r, err := send()
-	if err == nil || driver.NotApplied(d.explain(ctx, err)) {
-		answered()
-	}
-	return r, err
-}
-
-// asks notes that a request is sent about a claim. What it returns notes that the outcome is known.
-func (d *Driver) asks(k *claim, to ...*lease) (answered func(), err error) {
-	d.mu.Lock() // so that either the claim is over, or its end finds the request noted
-	defer d.mu.Unlock()
-	if k.ended() {
-		return nil, driver.ErrGone
-	}
-	about := append([]*lease{k.home}, to...)
-	for _, l := range about {
-		l.asked(1)
-	}
-	return func() {
-		for _, l := range about {
-			l.asked(-1)
-		}
-	}, nil
-}
-
 // leases returns the lease that a claim lives by, and that which its key hangs on: mostly the same.
 func (d *Driver) leases(k *claim) (home, on *lease) {
 	d.mu.Lock()
@@ -186,41 +147,4 @@ func (d *Driver) lastSeen(k *claim) *entry {
 // is reports whether the entry is the claim, and it can still be renewed.
 func is(c *driver.Claim, e *entry) bool {
 	return !e.foreign && e.ID == c.ID && !e.Left && (c.Ticket == 0 || c.Ticket == e.created)
-}
-
-// find returns the entry of a claim that is not known, or [driver.ErrGone].
-func (d *Driver) find(ctx context.Context, c *driver.Claim) (*entry, error) {
-	options := []clientv3.OpOption{clientv3.WithPrefix()}
-	if c.Ticket > 0 {
-		options = append(options, clientv3.WithMinCreateRev(c.Ticket), clientv3.WithMaxCreateRev(c.Ticket))
-	}
-	r, err := d.read(ctx, clientv3.OpGet(d.folder(c.Name), options...))
-	if err != nil {
-		return nil, err
-	}
-	q := queueOf(r.Responses[0].GetResponseRange().Kvs)
-	if i := q.find(c.ID); i >= 0 && is(c, &q[i]) {
-		return &q[i], nil
-	}
-	return nil, driver.ErrGone
-}
-
-// alive keeps the leases of a claim alive: first the one that it lives by, so that one that came too late changes
-// nothing.
-func (d *Driver) alive(ctx context.Context, k *claim) error {
-	home, on := d.leases(k)
-	if err := d.pulse.one(ctx, home); err != nil || on == home {
-		return err
-	}
-	return d.pulse.one(ctx, on)
-}
-
-// confirmed returns how much of its lease a claim has for sure, from a moment on: at most what it asked for, unless the
-// lease was longer before.
-func (k *claim) confirmed(c *driver.Claim, from time.Duration) time.Duration {
-	ttl, left := k.home.time(from)
-	if c.TTL+time.Second > ttl {
-		return min(left, c.TTL)
-	}
-	return left
 }

@@ -156,10 +156,7 @@ func TestForeignTakesTheKey(t *testing.T) {
 	s := servertest.Etcd(t)
 	by, d := operator(t, s.Addr), open(t, s.Addr)
 	c := claimOn("name")
-	k, err := d.outfit(timely(t), c, d.pool.take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := outfitted(t, d, c)
 	if _, err := by.Put(timely(t), k.key, "mine"); err != nil {
 		t.Fatal(err)
 	}

@@ -59,6 +59,16 @@ func claimOn(name string) *driver.Claim {
 	}
 }
 
+// outfitted gives a claim a lease and a key, as Enter does before it asks for anything.
+func outfitted(t testing.TB, d *Driver, c *driver.Claim) *claim {
+	t.Helper()
+	a := &attempt{c: c}
+	if err := d.outfit(timely(t), a); err != nil {
+		t.Fatal(err)
+	}
+	return a.k
+}
+
 // keys returns the keys under a folder.
 func keys(t testing.TB, c *clientv3.Client, folder string) (list []string) {
 	t.Helper()

@@ -40,7 +40,7 @@ func (d *Driver) leave(ctx context.Context, l *driver.Departure) error {
 	}
 	d.leaves(k)
 	if err := d.outlived(ctx, k); err != nil {
-		return d.orGone(k, err)
+		return d.orLost(k, err)
 	}
 	if l.Keep > 0 {
 		return d.keep(ctx, l, k)
@@ -102,15 +102,11 @@ func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *claim, e *entry
 		if r.Succeeded {
 			return nil
 		}
-		kvs := r.Responses[0].GetResponseRange().Kvs
-		if len(kvs) == 0 {
-			return driver.ErrGone
+		now := only(r.Responses[0].GetResponseRange().Kvs)
+		if now == nil || now.created != e.created || !is(c, now) {
+			return d.over(k, now, nil)
 		}
-		now := entryOf(kvs[0])
-		if now.created != e.created || !is(c, &now) {
-			return driver.ErrGone
-		}
-		e = &now
+		e = now
 	}
 }
 

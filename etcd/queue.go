@@ -56,6 +56,15 @@ func queueOf(kvs []*mvccpb.KeyValue) queue {
 	return q
 }
 
+// only returns the entry of the first of keys, or nil.
+func only(kvs []*mvccpb.KeyValue) *entry {
+	if len(kvs) == 0 {
+		return nil
+	}
+	e := entryOf(kvs[0])
+	return &e
+}
+
 func (q queue) find(id string) int {
 	return slices.IndexFunc(q, func(e entry) bool { return e.ID == id && !e.foreign })
 }
@@ -114,9 +123,4 @@ func (q queue) standing(i int) driver.Standing {
 		s.Since = max(0, time.Since(time.UnixMilli(e.Since)))
 	}
 	return s
-}
-
-// reclaims reports whether the entry is of an earlier run of the claim's job, and not kept.
-func reclaims(c *driver.Claim, e *entry) bool {
-	return c.Reclaim && c.Owner != "" && !e.foreign && !e.Left && string(e.Owner) == c.Owner && e.Client != c.Client
 }

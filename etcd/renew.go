@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/stilelock/stile/driver"
@@ -14,11 +15,14 @@ import (
 // atOnce is how many keys one transaction looks at; etcd's default limit is 128.
 const atOnce = 100
 
-// A renewal is one claim on its way through Renew.
+// A renewal is one claim on its way through Renew. Two answers are put together, that of its leases and that of its key;
+// each is written by one goroutine.
 type renewal struct {
-	c   *driver.Claim
-	k   *claim
-	err error
+	c      *driver.Claim
+	k      *claim
+	lives  error  // what was heard of its leases, or why it was not found
+	e      *entry // what is in etcd by its key
+	looked error
 }
 
 // Renew keeps all leases alive on one stream while it looks whether the keys are there, since a lease may outlive its
@@ -37,36 +41,43 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	all := make([]*renewal, len(cs))
 	for i, c := range cs {
 		all[i] = &renewal{c: c}
-		all[i].k, all[i].err = d.locate(bounded, c)
+		all[i].k, all[i].lives = d.adopt(bounded, c)
+	}
+	var located []*renewal
+	for _, r := range all {
+		if r.lives == nil {
+			located = append(located, r)
+		}
 	}
 	var alive sync.WaitGroup
-	alive.Go(func() { d.keepAlive(bounded, all) })
-	stands := make([]error, len(all))
-	for from := 0; from < len(all); from += atOnce {
-		to := min(from+atOnce, len(all))
-		d.look(bounded, all[from:to], stands[from:to])
+	alive.Go(func() { d.keepAlive(bounded, located) })
+	for part := range slices.Chunk(located, atOnce) {
+		d.look(bounded, part)
 	}
 	alive.Wait()
 	for i, r := range all {
-		if gone := errors.Is(r.err, driver.ErrGone) || errors.Is(stands[i], driver.ErrGone); gone && r.k != nil {
-			r.err = d.vanished(r.k, r.err)
+		if answers[i].Err = d.explain(ctx, d.renewed(r)); answers[i].Err == nil {
+			answers[i].TTL = r.k.confirmed(r.c, began)
+		} else if r.k != nil && r.lives == nil && driver.OutcomeOf(answers[i].Err) == driver.OutcomeUnsent {
+			answers[i].Err = driver.Unknown(answers[i].Err) // the lease was kept alive at the same time
 		}
-		before := r.err
-		r.err = cmp.Or(r.err, stands[i])
-		if err := d.explain(ctx, r.err); err != nil {
-			if before == nil && r.k != nil && driver.OutcomeOf(err) == driver.OutcomeUnsent {
-				err = driver.Unknown(err) // the lease was kept alive at the same time
-			}
-			answers[i].Err = err
-			continue
-		}
-		answers[i].TTL = r.k.confirmed(r.c, began)
 	}
 	return answers
 }
 
-// locate returns what is known of a claim, which may have entered by another driver.
-func (d *Driver) locate(ctx context.Context, c *driver.Claim) (*claim, error) {
+// renewed returns what became of a claim by both answers.
+func (d *Driver) renewed(r *renewal) error {
+	switch {
+	case r.k == nil:
+		return r.lives
+	case errors.Is(r.lives, driver.ErrGone), errors.Is(r.looked, driver.ErrGone):
+		return d.over(r.k, r.e, r.lives)
+	}
+	return cmp.Or(r.lives, r.looked)
+}
+
+// adopt returns what is known of a claim, which may have entered by another driver.
+func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*claim, error) {
 	k := d.recall(c.ID)
 	if e := d.lastSeen(k); e != nil {
 		if c.Ticket != 0 && c.Ticket != e.created {
@@ -87,53 +98,37 @@ func (d *Driver) keepAlive(ctx context.Context, all []*renewal) {
 		var leases []*lease
 		var whose []*renewal
 		for _, r := range all {
-			if r.err != nil || r.k == nil {
-				continue
-			}
 			switch home, on := d.leases(r.k); {
 			case !longer:
 				leases, whose = append(leases, home), append(whose, r)
-			case on != home:
+			case on != home && r.lives == nil:
 				leases, whose = append(leases, on), append(whose, r)
 			}
 		}
 		for i, err := range d.pulse.keep(ctx, leases) {
-			whose[i].err = err
+			whose[i].lives = err
 		}
 	}
 }
 
 // look tells whether the keys of claims are there.
-func (d *Driver) look(ctx context.Context, part []*renewal, errs []error) {
-	var (
-		ops []clientv3.Op
-		at  []int
-	)
+func (d *Driver) look(ctx context.Context, part []*renewal) {
+	ops := make([]clientv3.Op, len(part))
 	for i, r := range part {
-		if r.k != nil {
-			ops, at = append(ops, clientv3.OpGet(r.k.key)), append(at, i)
-		}
+		ops[i] = clientv3.OpGet(r.k.key)
 	}
-	if len(ops) == 0 {
-		return
-	}
-	r, err := d.read(ctx, ops...)
-	for j, i := range at {
-		if err != nil {
-			errs[i] = err
+	answer, err := d.read(ctx, ops...)
+	for i, r := range part {
+		if r.looked = err; err != nil {
 			continue
 		}
-		kvs := r.Responses[j].GetResponseRange().Kvs
-		if len(kvs) == 0 {
-			errs[i] = driver.ErrGone
+		r.e = only(answer.Responses[i].GetResponseRange().Kvs)
+		was := d.lastSeen(r.k)
+		if r.e == nil || !is(r.c, r.e) || was != nil && r.e.created != was.created {
+			r.looked = driver.ErrGone
 			continue
 		}
-		e, k := entryOf(kvs[0]), part[i].k
-		if was := d.lastSeen(k); was != nil && e.created != was.created || !is(part[i].c, &e) {
-			errs[i] = driver.ErrGone
-			continue
-		}
-		d.sight(k, &e)
-		d.present(k, r.Header.Revision)
+		d.sight(r.k, r.e)
+		d.present(r.k, answer.Header.Revision)
 	}
 }

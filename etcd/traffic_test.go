@@ -232,10 +232,7 @@ func TestRequestIsLate(t *testing.T) {
 	by := operator(t, s.Addr)
 	d := open(t, s.Addr)
 	c := claimOn("name")
-	k, err := d.outfit(timely(t), c, d.pool.take)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := outfitted(t, d, c)
 	k.home.asked(1) // a request was sent
 	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !driver.NotApplied(err) {
 		t.Errorf("leave of a claim that is not there = %v; want ErrGone", err)

@@ -1,0 +1,110 @@
+package etcd
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// admit decides by the queue as it was read last whether a claim may join it, and gives it a lease and a key. The place is
+// where a claim stands that may not: one that only tries, and would wait. No queue was read yet if nothing is known: then it
+// is as if nobody were there, and apply finds out.
+func (d *Driver) admit(ctx context.Context, a *attempt) (*driver.Place, error) {
+	if p, err := refuse(a.c, a.q); p != nil || err != nil {
+		if a.k != nil {
+			d.end(a.k, claimGone)
+		}
+		return p, err
+	}
+	if a.k != nil && a.q.at(a.k.key) >= 0 {
+		d.strip(a) // another client has put this very key
+	}
+	if a.k != nil && a.value != nil {
+		return nil, nil
+	}
+	a.value = valueOf(a.c)
+	if err := d.outfit(ctx, a); err != nil {
+		return nil, &unsent{err}
+	}
+	// A lease that has been in the pool for a while is kept alive while the claim enters.
+	a.lives = func() error { return nil }
+	if home := a.k.home; home.stale(boottime.Now()) {
+		a.lives = inBackground(func() error { return d.pulse.one(ctx, home) })
+	}
+	return nil, nil
+}
+
+// outfit gives a claim a lease and a key, unless it has them from an earlier request.
+func (d *Driver) outfit(ctx context.Context, a *attempt) error {
+	if a.k != nil {
+		return nil
+	}
+	from := d.pool.take
+	if a.granted {
+		from = d.pool.grant
+	}
+	home, err := from(ctx, d.seconds(a.c.TTL))
+	if err != nil {
+		return err
+	}
+	a.k = d.remember(newClaim(a.c, d.folder(a.c.Name)+hexOf(home.id), home))
+	if a.k.home != home { // another call for the same claim was quicker
+		d.pool.spare(home)
+	}
+	return nil
+}
+
+// strip takes the lease and the key from a claim that they are no good for. The next ones are new.
+func (d *Driver) strip(a *attempt) {
+	_ = a.alive()
+	d.end(a.k, claimLost)
+	a.k, a.lives, a.granted = nil, nil, true
+}
+
+// alive waits until the leases of the claim were kept alive, if that is under way.
+func (a *attempt) alive() error {
+	if a.lives == nil {
+		return nil
+	}
+	return a.lives()
+}
+
+// inBackground begins f, and returns what waits for its answer.
+func inBackground(f func() error) func() error {
+	answer := make(chan error, 1)
+	go func() { answer <- f() }()
+	return sync.OnceValue(func() error { return <-answer })
+}
+
+// refuse tells a claim its place, or the error, if it cannot join a queue.
+func refuse(c *driver.Claim, q queue) (*driver.Place, error) {
+	rest := q.without(c)
+	switch {
+	case len(rest) == 0:
+		return nil, nil
+	case rest.capacity() != c.Capacity:
+		return nil, &driver.CapacityError{Have: rest.capacity(), Want: c.Capacity}
+	case c.Try && !rest.fits(c.Weight, c.Capacity):
+		p := q.place(len(q))
+		return &p, nil
+	}
+	return nil, nil
+}
+
+// without returns the queue without what the claim reclaims.
+func (q queue) without(c *driver.Claim) queue {
+	var rest queue
+	for i := range q {
+		if !reclaims(c, &q[i]) {
+			rest = append(rest, q[i])
+		}
+	}
+	return rest
+}
+
+// reclaims reports whether the entry is of an earlier run of the claim's job, and not kept.
+func reclaims(c *driver.Claim, e *entry) bool {
+	return c.Reclaim && c.Owner != "" && !e.foreign && !e.Left && string(e.Owner) == c.Owner && e.Client != c.Client
+}

@@ -1,0 +1,137 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// mostReclaimed is how many claims of earlier runs one transaction removes.
+const mostReclaimed = 64
+
+// apply puts the key of a claim, unless the queue is not as admit saw it. It reports whether it did; the attempt has the
+// queue as it is now.
+func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
+	r, err := d.join(ctx, a)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) && !a.granted {
+		// It ran out, or somebody revoked it, so that no earlier request for it can be applied any more either.
+		d.strip(a)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	a.seen = r.Header.Revision
+	if r.Succeeded && len(a.q) == 0 { // it read nothing, since there is nothing but what it put
+		a.q = queue{{value: a.value.whole(), key: a.k.key, created: a.seen, modified: a.seen, lease: a.k.home.id}}
+	} else {
+		a.q = queueOf(r.Responses[len(r.Responses)-1].GetResponseRange().Kvs)
+	}
+	if !r.Succeeded {
+		return false, nil
+	}
+	a.put, a.in = true, true
+	if a.at = a.q.find(a.c.ID); a.at < 0 {
+		return false, errors.New("etcd answered without the key that it put")
+	}
+	d.sight(a.k, &a.q[a.at])
+	return true, nil
+}
+
+// join puts the key if the queue is as it was seen; else its answer is the queue as it is. For a claim that waits in any
+// case it does not matter who else has come.
+func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
+	text, err := a.value.encode()
+	if err != nil {
+		return nil, driver.Refused(err)
+	}
+	folder := d.folder(a.c.Name)
+	put := clientv3.OpPut(a.k.key, text, clientv3.WithLease(clientv3.LeaseID(a.k.home.id)))
+	otherwise := []clientv3.Op{wholeQueue(folder)}
+	nobodySince := clientv3.Compare(clientv3.CreateRevision(folder), "<", a.seen+1).WithPrefix()
+	if len(a.q) == 0 {
+		return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
+			return d.batch.do(ctx, folder, []clientv3.Cmp{nobodySince}, []clientv3.Op{put}, otherwise)
+		})
+	}
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(a.k.key), "=", 0)}
+	var then []clientv3.Op
+	for i := range a.q {
+		if e := &a.q[i]; reclaims(a.c, e) && len(then) < mostReclaimed {
+			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified))
+			then = append(then, clientv3.OpDelete(e.key))
+		}
+	}
+	if a.c.Try || len(then) > 0 {
+		conditions = append(conditions, nobodySince)
+	}
+	return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
+		return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
+	})
+}
+
+// change sends a transaction that puts, moves or deletes the key of a claim; to are the leases that it hangs the key on,
+// beside the one that the key is named for. All such transactions go through here: while the outcome of one is not known, it
+// may be applied at any moment, and these leases serve no other claim. Nothing is sent about a claim that is over.
+func (d *Driver) change(
+	ctx context.Context, k *claim, send func() (*clientv3.TxnResponse, error), to ...*lease,
+) (*clientv3.TxnResponse, error) {
+	answered, err := d.asks(k, to...)
+	if err != nil {
+		return nil, err
+	}
+	r, err := send()
+	if err == nil || driver.NotApplied(d.explain(ctx, err)) {
+		answered()
+	}
+	return r, err
+}
+
+// asks notes that a request is sent about a claim. What it returns notes that the outcome is known.
+func (d *Driver) asks(k *claim, to ...*lease) (answered func(), err error) {
+	d.mu.Lock() // so that either the claim is over, or its end finds the request noted
+	defer d.mu.Unlock()
+	if k.ended() {
+		return nil, driver.ErrGone
+	}
+	about := append([]*lease{k.home}, to...)
+	for _, l := range about {
+		l.asked(1)
+	}
+	return func() {
+		for _, l := range about {
+			l.asked(-1)
+		}
+	}, nil
+}
+
+// move hangs a key on a lease from the pool, and writes its value, unless the key has changed.
+func (d *Driver) move(ctx context.Context, k *claim, e *entry, to *lease) (modified int64, err error) {
+	defer func() {
+		if err != nil {
+			d.pool.spare(to)
+		}
+	}()
+	text, err := e.encode()
+	if err != nil {
+		return 0, err
+	}
+	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+		return d.commit(ctx,
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
+			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(to.id)))}, nil)
+	}, to)
+	switch {
+	case err != nil:
+		return 0, err
+	case !r.Succeeded:
+		return 0, errChanged
+	}
+	return r.Header.Revision, nil
+}
+
+// errChanged says that a key is not as it was read: another request for the same claim came between.
+var errChanged = errors.New("the claim's key changed while it was used")

@@ -1,0 +1,122 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// judge tells where a claim stands that was found in its queue, or was put there. One that holds with a lock-delay is hung
+// on a lease longer by the delay before it is told.
+func (d *Driver) judge(ctx context.Context, a *attempt) (driver.Place, error) {
+	c, e := a.c, &a.q[a.at]
+	if !is(c, e) {
+		return driver.Place{}, d.over(a.k, e, nil)
+	}
+	if !a.put {
+		a.k = d.found(c, e)
+	} else if have := a.q[:a.at].capacity(); a.at > 0 && have != c.Capacity {
+		return driver.Place{}, d.retract(ctx, a, have)
+	}
+	lives := a.alive()
+	if a.lives == nil {
+		lives = d.alive(ctx, a.k)
+	}
+	if lives != nil {
+		return driver.Place{}, d.orLost(a.k, lives)
+	}
+	p := a.q.place(a.at)
+	if home, on := d.leases(a.k); p.Holds && c.Delay > 0 && on == home {
+		if err := d.lengthen(ctx, c, a.k, e); err != nil {
+			return driver.Place{}, d.orLost(a.k, err)
+		}
+	}
+	p.TTL = a.k.confirmed(c, a.began)
+	d.settle(c, a.k, a.q, a.at, a.seen, p.Holds)
+	if a.head {
+		p.Ahead = d.countAhead(a.k, a.q[:a.at])
+	}
+	return p, nil
+}
+
+// retract takes a claim out again that entered just when its queue had become one of another capacity.
+func (d *Driver) retract(ctx context.Context, a *attempt, have int64) error {
+	if err := d.remove(ctx, a.c, a.k, &a.q[a.at]); err != nil && !errors.Is(err, driver.ErrGone) {
+		return err
+	}
+	d.end(a.k, claimGone)
+	return &driver.CapacityError{Have: have, Want: a.c.Capacity}
+}
+
+// lengthen hangs a claim's key on a lease that is longer by the lock-delay. The key keeps its create revision, and the
+// claim lives as long as the lease that it is named for.
+func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *claim, e *entry) error {
+	ttl, _ := k.home.time(0)
+	long, err := d.pool.take(ctx, ttl+d.seconds(c.Delay))
+	if err != nil {
+		return err
+	}
+	if long.stale(boottime.Now()) {
+		if err := d.pulse.one(ctx, long); err != nil {
+			return err
+		}
+	}
+	modified, err := d.move(ctx, k, e, long)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.on, k.modified = long, modified
+	return nil
+}
+
+// over ends what is done for a claim that is not in its queue, and returns the error that says so. There may be an entry by
+// its key or its id; lives is what was heard of the lease that it lives by.
+func (d *Driver) over(k *claim, e *entry, lives error) error {
+	ours := k != nil && e != nil && e.key == k.key
+	switch {
+	case k == nil:
+	case errors.Is(lives, driver.ErrSession):
+		d.end(k, claimLost)
+		return lives
+	case ours && e.Left:
+		d.end(k, claimKept) // by another client: the key stays, and is named for our lease
+	case ours && !e.foreign && e.ID == k.id:
+		// It stands, and was asked for by another ticket.
+	default:
+		d.end(k, claimGone)
+	}
+	return driver.ErrGone
+}
+
+// orLost ends a claim whose lease is no more.
+func (d *Driver) orLost(k *claim, err error) error {
+	if errors.Is(err, driver.ErrGone) {
+		d.end(k, claimLost)
+	}
+	return err
+}
+
+// alive keeps the leases of a claim alive: first the one that it lives by, so that one that came too late changes
+// nothing.
+func (d *Driver) alive(ctx context.Context, k *claim) error {
+	home, on := d.leases(k)
+	if err := d.pulse.one(ctx, home); err != nil || on == home {
+		return err
+	}
+	return d.pulse.one(ctx, on)
+}
+
+// confirmed returns how much of its lease a claim has for sure, from a moment on: at most what it asked for, unless the
+// lease was longer before.
+func (k *claim) confirmed(c *driver.Claim, from time.Duration) time.Duration {
+	ttl, left := k.home.time(from)
+	if c.TTL+time.Second > ttl {
+		return min(left, c.TTL)
+	}
+	return left
+}
