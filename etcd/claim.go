@@ -5,7 +5,7 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// A claim is what the driver remembers of a claim that entered by it, or that it found. Any other driver can find out the
+// A claim is what the driver remembers of a claim that entered by it, or that it renews. Any other driver can find out the
 // same from the key.
 type claim struct {
 	id, name string
@@ -30,7 +30,7 @@ func (d *Driver) recall(id string) *claim {
 	return d.known[id]
 }
 
-// remember returns what is known of a claim, to begin with what has been found.
+// remember returns what is known of a claim, to begin with this.
 func (d *Driver) remember(k *claim) *claim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,13 +94,16 @@ func (d *Driver) leases(k *claim) (home, on *lease) {
 	return k.home, k.on
 }
 
-// found remembers a claim by its key.
-func (d *Driver) found(c *driver.Claim, e *entry) *claim {
-	k := d.remember(claimAt(c, e))
-	if k.key != e.key {
-		// It is another driver's key by the same id: that of ours, if there was one, is gone.
-		d.end(k, claimGone)
-		k = d.remember(claimAt(c, e))
+// meet returns what is known of a claim whose key was found. Another driver's is not remembered: only Renew has the driver
+// look after one.
+func (d *Driver) meet(c *driver.Claim, e *entry) *claim {
+	k := d.recall(c.ID)
+	if k != nil && k.key != e.key {
+		d.end(k, claimGone) // it is another driver's key by the same id: that of ours, if there was one, is gone
+		k = nil
+	}
+	if k == nil {
+		k = claimAt(c, e)
 	}
 	d.sight(k, e)
 	return k

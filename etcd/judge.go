@@ -17,7 +17,7 @@ func (d *Driver) judge(ctx context.Context, a *attempt) (driver.Place, error) {
 		return driver.Place{}, d.over(a.k, e, nil)
 	}
 	if !a.put {
-		a.k = d.found(c, e)
+		a.k = d.meet(c, e)
 	} else if have := a.q[:a.at].capacity(); a.at > 0 && have != c.Capacity {
 		return driver.Place{}, d.retract(ctx, a, have)
 	}

@@ -36,7 +36,7 @@ func (d *Driver) leave(ctx context.Context, l *driver.Departure) error {
 		return driver.ErrGone
 	}
 	if !known {
-		k = d.found(c, e)
+		k = d.meet(c, e)
 	}
 	d.leaves(k)
 	if err := d.outlived(ctx, k); err != nil {

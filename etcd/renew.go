@@ -76,7 +76,8 @@ func (d *Driver) renewed(r *renewal) error {
 	return cmp.Or(r.lives, r.looked)
 }
 
-// adopt returns what is known of a claim, which may have entered by another driver.
+// adopt returns what is known of a claim. One that entered by another driver is known from now on: its client is here, or
+// comes here to stay, with a handle that it had.
 func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*claim, error) {
 	k := d.recall(c.ID)
 	if e := d.lastSeen(k); e != nil {
@@ -89,7 +90,7 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.found(c, e), nil
+	return d.remember(d.meet(c, e)), nil
 }
 
 // keepAlive keeps the leases that claims live by alive, and then those that their keys hang on.
