@@ -31,7 +31,7 @@ func (d *Driver) admit(ctx context.Context, a *attempt) (*driver.Place, error) {
 	// A lease that has been in the pool for a while is kept alive while the claim enters.
 	a.lives = func() error { return nil }
 	if home := a.k.home; home.stale(boottime.Now()) {
-		a.lives = inBackground(func() error { return d.pulse.one(ctx, home) })
+		a.lives = inBackground(func() error { return d.keepAliver.one(ctx, home) })
 	}
 	return nil, nil
 }
@@ -49,7 +49,7 @@ func (d *Driver) outfit(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	a.k = d.remember(newClaim(a.c, d.folder(a.c.Name)+hexOf(home.id), home))
+	a.k = d.remember(newLocalClaim(a.c, d.folder(a.c.Name)+hexOf(home.id), home))
 	if a.k.home != home { // another call for the same claim was quicker
 		d.pool.spare(home)
 	}
@@ -61,14 +61,6 @@ func (d *Driver) strip(a *attempt) {
 	_ = a.alive()
 	d.end(a.k, claimLost)
 	a.k, a.lives, a.granted = nil, nil, true
-}
-
-// alive waits until the leases of the claim were kept alive, if that is under way.
-func (a *attempt) alive() error {
-	if a.lives == nil {
-		return nil
-	}
-	return a.lives()
 }
 
 // inBackground begins f, and returns what waits for its answer.

@@ -51,16 +51,20 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	folder := d.folder(a.c.Name)
 	put := clientv3.OpPut(a.k.key, text, clientv3.WithLease(clientv3.LeaseID(a.k.home.id)))
 	otherwise := []clientv3.Op{wholeQueue(folder)}
+	// Of all that enter an empty queue at once, one changes it, and the others are told how it is. The same keeps one that
+	// tries from a queue that has grown since it was read, and one that reclaims from coming to hold beside a third.
 	nobodySince := clientv3.Compare(clientv3.CreateRevision(folder), "<", a.seen+1).WithPrefix()
 	if len(a.q) == 0 {
 		return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
 			return d.batch.do(ctx, folder, []clientv3.Cmp{nobodySince}, []clientv3.Op{put}, otherwise)
 		})
 	}
+	// A key that is there would be overwritten, and its place in the queue be taken: the create revision stays.
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(a.k.key), "=", 0)}
 	var then []clientv3.Op
 	for i := range a.q {
 		if e := &a.q[i]; reclaims(a.c, e) && len(then) < mostReclaimed {
+			// If it was kept meanwhile, it is not to be removed.
 			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified))
 			then = append(then, clientv3.OpDelete(e.key))
 		}
@@ -77,7 +81,7 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 // beside the one that the key is named for. All such transactions go through here: while the outcome of one is not known, it
 // may be applied at any moment, and these leases serve no other claim. Nothing is sent about a claim that is over.
 func (d *Driver) change(
-	ctx context.Context, k *claim, send func() (*clientv3.TxnResponse, error), to ...*lease,
+	ctx context.Context, k *localClaim, send func() (*clientv3.TxnResponse, error), to ...*lease,
 ) (*clientv3.TxnResponse, error) {
 	answered, err := d.asks(k, to...)
 	if err != nil {
@@ -91,7 +95,7 @@ func (d *Driver) change(
 }
 
 // asks notes that a request is sent about a claim. What it returns notes that the outcome is known.
-func (d *Driver) asks(k *claim, to ...*lease) (answered func(), err error) {
+func (d *Driver) asks(k *localClaim, to ...*lease) (answered func(), err error) {
 	d.mu.Lock() // so that either the claim is over, or its end finds the request noted
 	defer d.mu.Unlock()
 	if k.ended() {
@@ -109,7 +113,7 @@ func (d *Driver) asks(k *claim, to ...*lease) (answered func(), err error) {
 }
 
 // move hangs a key on a lease from the pool, and writes its value, unless the key has changed.
-func (d *Driver) move(ctx context.Context, k *claim, e *entry, to *lease) (modified int64, err error) {
+func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, to *lease) (modified int64, err error) {
 	defer func() {
 		if err != nil {
 			d.pool.spare(to)

@@ -19,17 +19,18 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	k := d.known[c.ID]
 	switch {
-	case k == nil || !k.placed():
+	case k == nil || !k.entered() || k.state == claimFound:
 		d.mu.Unlock()
 		return driver.Place{}, d.pause(ctx)
 	case k.ear == deaf:
 		d.mu.Unlock()
 		return driver.Place{}, nil // to enter again is to begin anew
 	case k.ear == informed:
-		if f := d.joinLocked(k); f.heard > k.seen {
-			d.unfollowLocked(k)
+		if w := d.joinLocked(k); w.heard > k.seen {
+			// Something was told to others after this claim had read the queue, and before it listened.
+			d.unsubscribeLocked(k)
 			d.mu.Unlock()
-			return driver.Place{}, nil // something was told to others before this claim listened
+			return driver.Place{}, nil
 		}
 	}
 	turn := k.turn
@@ -53,16 +54,18 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // ready tells what a claim knows by what it has heard, and whether that is anything to tell. One with a lock-delay is
 // not told that it holds before its key hangs on the longer lease, which entering again sees to.
-func (k *claim) ready(c *driver.Claim) (p driver.Place, settled bool) {
+func (k *localClaim) ready(c *driver.Claim) (p driver.Place, settled bool) {
 	switch {
-	case k.ear != hearing || !k.placed() || k.state == claimDeleted:
-		return p, true
-	case k.over > 0:
+	case k.ear != hearing || k.state == claimDeleted || k.state == claimFound:
+		return p, true // of one that was only found, it is not known what is ahead
+	case k.over > 0 || k.state == claimLeaving:
 		return p, false
 	case c.Delay > 0:
 		return p, true
 	}
-	k.become(claimHolding)
+	if k.become(claimHolding); k.state != claimHolding {
+		return p, true
+	}
 	return driver.Place{Ticket: k.created, Holds: true}, true
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	mostFlights = 2  // transactions under way, before the next ones wait for each other and go together
-	mostParts   = 64 // in one of them; a member takes 128, unless it was told otherwise
+	mostUnderWay = 2  // transactions under way, before the next ones wait for each other and go together
+	mostParts    = 64 // in one of them; a member takes 128, unless it was told otherwise
 )
 
 // A batcher sends requests for many names in few transactions: etcd agrees on fifty changes as quickly as on one. A
@@ -20,9 +20,9 @@ const (
 type batcher struct {
 	d *Driver
 
-	mu      sync.Mutex // guards what follows
-	flights int
-	waiting []*part
+	mu       sync.Mutex // guards what follows
+	underWay int        // transactions
+	waiting  []*part
 }
 
 // A part is a request for one name: a transaction of its own, in which the others have no say.
@@ -30,7 +30,7 @@ type part struct {
 	folder          string
 	conditions      []clientv3.Cmp
 	then, otherwise []clientv3.Op
-	landed          chan struct{} // closed when what follows is set
+	done            chan struct{} // closed when what follows is set
 	answer          *clientv3.TxnResponse
 	err             error
 	again           bool // etcd refused all that went together: send it by itself
@@ -38,19 +38,21 @@ type part struct {
 
 // do runs a transaction for one name, as commit does. Two for the same name are never one: their claims would have the
 // same create revision.
-func (b *batcher) do(ctx context.Context, folder string, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+func (b *batcher) do(
+	ctx context.Context, folder string, conditions []clientv3.Cmp, then, otherwise []clientv3.Op,
+) (*clientv3.TxnResponse, error) {
 	b.mu.Lock()
-	if b.flights < mostFlights {
-		b.flights++
+	if b.underWay < mostUnderWay {
+		b.underWay++
 		b.mu.Unlock()
-		defer b.land()
+		defer b.done()
 		return b.d.commit(ctx, conditions, then, otherwise)
 	}
-	p := &part{folder: folder, conditions: conditions, then: then, otherwise: otherwise, landed: make(chan struct{})}
+	p := &part{folder: folder, conditions: conditions, then: then, otherwise: otherwise, done: make(chan struct{})}
 	b.waiting = append(b.waiting, p)
 	b.mu.Unlock()
 	select {
-	case <-p.landed:
+	case <-p.done:
 	case <-ctx.Done():
 		if b.withdraw(p) {
 			return nil, &unsent{ctx.Err()}
@@ -74,17 +76,17 @@ func (b *batcher) withdraw(p *part) bool {
 	return i >= 0
 }
 
-// land ends a flight, or begins the next one in its stead.
-func (b *batcher) land() {
-	if parts := b.next(); parts != nil && !b.d.spawn(func() { b.fly(parts) }) {
+// done ends a transaction, or begins the next one in its stead.
+func (b *batcher) done() {
+	if parts := b.next(); parts != nil && !b.d.spawn(func() { b.send(parts) }) {
 		for _, p := range parts {
 			p.err = driver.ErrClosed
-			close(p.landed)
+			close(p.done)
 		}
 	}
 }
 
-// next takes the parts of the next flight: those that waited longest, one of each name. Without any, the flight ends.
+// next takes the parts of the next transaction: those that waited longest, one of each name. Without any, none follows.
 func (b *batcher) next() []*part {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,22 +102,22 @@ func (b *batcher) next() []*part {
 	}
 	b.waiting = rest
 	if parts == nil {
-		b.flights--
+		b.underWay--
 	}
 	return parts
 }
 
-// fly sends parts as one transaction, and then those that have come meanwhile.
-func (b *batcher) fly(parts []*part) {
+// send sends parts as one transaction, and then those that have come meanwhile.
+func (b *batcher) send(parts []*part) {
 	for ; parts != nil; parts = b.next() {
-		b.send(parts)
+		b.sendTogether(parts)
 		for _, p := range parts {
-			close(p.landed)
+			close(p.done)
 		}
 	}
 }
 
-func (b *batcher) send(parts []*part) {
+func (b *batcher) sendTogether(parts []*part) {
 	ctx, done, err := b.d.begin(b.d.ctx)
 	if err != nil {
 		err = driver.ErrClosed
@@ -138,7 +140,7 @@ func (b *batcher) send(parts []*part) {
 			return
 		}
 	}
-	// A refusal may be meant for one of them alone, such as one whose keys this user may not write.
+	// A refusal may be meant for only one of them, such as one whose keys this user may not write.
 	said := b.d.explain(ctx, err)
 	refused := (driver.NotApplied(said) || errors.Is(said, driver.ErrSession)) && !errors.Is(said, driver.ErrClosed)
 	for _, p := range parts {

@@ -17,29 +17,29 @@ import (
 // together has calls of a driver's wait for each other until all can go. The leases that they need must be in the pool.
 func together(t testing.TB, d *Driver, calls ...func()) {
 	t.Helper()
-	land := busy(d)
+	done := busy(d)
 	var all sync.WaitGroup
 	for _, call := range calls {
 		all.Go(call)
 	}
 	wait(t, d, len(calls))
-	land()
+	done()
 	all.Wait()
 	d.batch.mu.Lock()
 	defer d.batch.mu.Unlock()
-	if d.batch.flights != 0 || len(d.batch.waiting) != 0 {
-		t.Errorf("%d flights and %d requests are left", d.batch.flights, len(d.batch.waiting))
+	if d.batch.underWay != 0 || len(d.batch.waiting) != 0 {
+		t.Errorf("%d underWay and %d requests are left", d.batch.underWay, len(d.batch.waiting))
 	}
 }
 
-// busy has no request of a driver's go at once, until land is called.
-func busy(d *Driver) (land func()) {
+// busy has no request of a driver's go at once, until done is called.
+func busy(d *Driver) (done func()) {
 	d.batch.mu.Lock()
 	defer d.batch.mu.Unlock()
-	d.batch.flights = mostFlights
+	d.batch.underWay = mostUnderWay
 	return func() {
-		for range mostFlights {
-			d.batch.land()
+		for range mostUnderWay {
+			d.batch.done()
 		}
 	}
 }
@@ -72,7 +72,7 @@ func provide(t testing.TB, d *Driver, n int) {
 
 func TestManyNamesGoTogether(t *testing.T) {
 	t.Parallel()
-	for version, start := range map[string]func(servertest.TB, ...string) *servertest.Server{"current": servertest.Etcd, "old": servertest.EtcdOld} {
+	for version, start := range versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			const n = 50
@@ -153,7 +153,8 @@ func TestARefusalIsForOneName(t *testing.T) {
 	d := opened.(*Driver)
 	defer d.Close()
 	end := clientv3.GetPrefixRangeEnd
-	_, e1 := root(t, s).RoleGrantPermission(timely(t), "locks", "stile/mine", end("stile/mine"), clientv3.PermissionType(clientv3.PermReadWrite))
+	both := clientv3.PermissionType(clientv3.PermReadWrite)
+	_, e1 := root(t, s).RoleGrantPermission(timely(t), "locks", "stile/mine", end("stile/mine"), both)
 	_, e2 := root(t, s).RoleRevokePermission(timely(t), "locks", "stile/", end("stile/"))
 	if err := errors.Join(e1, e2); err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func TestARequestIsTakenBack(t *testing.T) {
 	provide(t, d, 2)
 	ctx, cancel := context.WithCancel(timely(t))
 	defer cancel()
-	land := busy(d)
+	done := busy(d)
 	gone := make(chan error, 1)
 	go func() {
 		_, err := d.Enter(ctx, claimOn("goes"))
@@ -193,7 +194,7 @@ func TestARequestIsTakenBack(t *testing.T) {
 	if err := <-gone; !driver.NotApplied(err) {
 		t.Errorf("a request that was taken back = %v; want an error that says that it was not applied", err)
 	}
-	land()
+	done()
 	enter(t, d, claimOn("stays"))
 	if left := keys(t, operator(t, s.Addr), "stile/"); len(left) != 1 {
 		t.Errorf("keys = %q; want one", left)

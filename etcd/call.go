@@ -30,13 +30,15 @@ func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
 }
 
 // commit runs a transaction and makes sure that the store that answers is the one that answered before.
-func (d *Driver) commit(ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	seen := d.past.seen()
+func (d *Driver) commit(
+	ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op,
+) (*clientv3.TxnResponse, error) {
+	seen := d.identity.seen()
 	r, err := d.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
 	if err != nil {
 		return nil, err
 	}
-	return r, d.past.note(r.Header, seen)
+	return r, d.identity.note(r.Header, seen)
 }
 
 // read looks at keys, all at one moment.
@@ -53,36 +55,35 @@ func (d *Driver) readQueue(ctx context.Context, name string) (queue, int64, erro
 	return queueOf(r.Responses[0].GetResponseRange().Kvs), r.Header.Revision, nil
 }
 
-func wholeQueue(folder string) clientv3.Op { return clientv3.OpGet(folder, clientv3.WithPrefix()) }
+var errOtherStore = errors.New("the etcd that answers is not the one that answered before, " +
+	"or was restored from an old copy: its locks and tokens mean nothing here; open it anew")
 
-var errOtherStore = errors.New("the etcd that answers is not the one that answered before, or was restored from an old copy: its locks and tokens mean nothing here; open it anew")
-
-// A past is what the store has said of itself so far. A store that was wiped, swapped or restored would give the same
-// tokens again.
-type past struct {
+// A storeIdentity is what the store has said of itself so far. A store that was wiped, swapped or restored would give the
+// same tokens again.
+type storeIdentity struct {
 	mu       sync.Mutex // guards what follows
 	cluster  uint64
 	revision int64
 	broken   bool
 }
 
-func (p *past) seen() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.revision
+func (s *storeIdentity) seen() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision
 }
 
 // note checks the answer to a request that was sent when the revision seen was there already.
-func (p *past) note(h *pb.ResponseHeader, seen int64) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cluster == 0 {
-		p.cluster = h.ClusterId
+func (s *storeIdentity) note(h *pb.ResponseHeader, seen int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster == 0 {
+		s.cluster = h.ClusterId
 	}
-	p.broken = p.broken || h.ClusterId != p.cluster || h.Revision < seen
-	if p.broken {
+	s.broken = s.broken || h.ClusterId != s.cluster || h.Revision < seen
+	if s.broken {
 		return driver.Refused(errOtherStore)
 	}
-	p.revision = max(p.revision, h.Revision)
+	s.revision = max(s.revision, h.Revision)
 	return nil
 }

@@ -154,7 +154,9 @@ func TestServerRestarts(t *testing.T) {
 	if err := lease.Check(); err != nil {
 		t.Errorf("the lease = %v after a restart; want it to live", err)
 	}
-	servertest.Until(t, "the lock is released", func() bool { return lease.Unlock() == nil || errors.Is(lease.Check(), stile.ErrReleased) })
+	servertest.Until(t, "the lock is released", func() bool {
+		return lease.Unlock() == nil || errors.Is(lease.Check(), stile.ErrReleased)
+	})
 	if err := <-taken; err != nil {
 		t.Errorf("the waiter = %v; want the lock", err)
 	}

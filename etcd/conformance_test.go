@@ -17,7 +17,8 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	addr := servertest.Etcd(t).Addr
 	drivertest.Run(t, drivertest.Store{
-		Open: drive.Opener("etcd://" + addr), Slack: slack, Detour: func(t testing.TB) *drivertest.Detour { return detour(t, addr) },
+		Open: drive.Opener("etcd://" + addr), Slack: slack,
+		Detour: func(t testing.TB) *drivertest.Detour { return detour(t, addr) },
 	})
 }
 

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A holdup stands in a client of etcd and holds requests up on their way, or loses answers. All requests share one connection of
-// HTTP/2, where a proxy could hold up all of them or none.
+// A holdup stands in a client of etcd and holds requests up on their way, or loses answers. All requests share one
+// connection of HTTP/2, where a proxy could hold up all of them or none.
 type holdup struct {
 	mu          sync.Mutex // guards what follows
 	holds       bool       // requests for keys

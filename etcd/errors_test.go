@@ -95,7 +95,8 @@ func guarded(t testing.TB, s *servertest.Server) {
 	_, e1 := c.UserAdd(ctx, "root", "hunter2")
 	_, e2 := c.UserGrantRole(ctx, "root", "root")
 	_, e3 := c.RoleAdd(ctx, "locks")
-	_, e4 := c.RoleGrantPermission(ctx, "locks", "stile/", clientv3.GetPrefixRangeEnd("stile/"), clientv3.PermissionType(clientv3.PermReadWrite))
+	both := clientv3.PermissionType(clientv3.PermReadWrite)
+	_, e4 := c.RoleGrantPermission(ctx, "locks", "stile/", clientv3.GetPrefixRangeEnd("stile/"), both)
 	_, e5 := c.UserAdd(ctx, "locks", "hunter2")
 	_, e6 := c.UserGrantRole(ctx, "locks", "locks")
 	_, e7 := c.AuthEnable(ctx)
@@ -107,7 +108,9 @@ func guarded(t testing.TB, s *servertest.Server) {
 // root returns a client that has just logged in.
 func root(t testing.TB, s *servertest.Server) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Addr}, Username: "root", Password: "hunter2", Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{s.Addr}, Username: "root", Password: "hunter2", Logger: zap.NewNop(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +120,7 @@ func root(t testing.TB, s *servertest.Server) *clientv3.Client {
 
 func TestUsers(t *testing.T) {
 	t.Parallel()
-	for version, start := range map[string]func(servertest.TB, ...string) *servertest.Server{"current": servertest.Etcd, "old": servertest.EtcdOld} {
+	for version, start := range versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			// A login is forgotten after a second without use.
@@ -162,7 +165,8 @@ func TestUsers(t *testing.T) {
 			leave(t, d, waiter)
 			// The right to write is taken away under a holder.
 			enter(t, d, claimOn("late"))
-			if _, err := root(t, s).RoleRevokePermission(timely(t), "locks", "stile/", clientv3.GetPrefixRangeEnd("stile/")); err != nil {
+			end := clientv3.GetPrefixRangeEnd("stile/")
+			if _, err := root(t, s).RoleRevokePermission(timely(t), "locks", "stile/", end); err != nil {
 				t.Fatal(err)
 			}
 			_, err = d.Enter(timely(t), claimOn("denied"))
@@ -174,7 +178,8 @@ func TestUsers(t *testing.T) {
 func TestStale(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{
-		"3.3.27": true, "3.4.23": true, "3.4.30": true, "3.4.31": false, "3.5.0": true, "3.5.12": true, "3.5.13": false, "3.5.21": false,
+		"3.3.27": true, "3.4.23": true, "3.4.30": true, "3.4.31": false,
+		"3.5.0": true, "3.5.12": true, "3.5.13": false, "3.5.21": false,
 		"3.5.13-rc.1": false, "3.6.0": false, "3.7.3": false, "3.10.0": false, "4.0.0": false, "": false, "not decided": false,
 	} {
 		if got := stale(version); got != want {

@@ -63,22 +63,22 @@ type Driver struct {
 	user   string
 	secret string // the password, which no message may show
 
-	prefix string
-	traits driver.Traits
-	past   past
-	pulse  *pulse
-	pool   *pool
-	batch  *batcher
+	prefix     string
+	traits     driver.Traits
+	identity   storeIdentity
+	keepAliver *keepAliver
+	pool       *pool
+	batch      *batcher
 
 	ctx     context.Context
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
 	closing sync.Once
 
-	mu         sync.Mutex // guards what follows, the claims and the followers, and orders spawn before the wait in Close
-	known      map[string]*claim
+	mu         sync.Mutex // guards what follows, the claims and the watches, and orders spawn before the wait in Close
+	known      map[string]*localClaim
 	swept      int // how many claims were known when those that ran out were last forgotten
-	followers  map[string]*follower
+	watches    map[string]*deleteWatch
 	endangered func(ids ...string)
 }
 
@@ -115,7 +115,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Driver, err
 
 func newDriver(prefix string) *Driver {
 	d := &Driver{
-		prefix: prefix, known: map[string]*claim{}, followers: map[string]*follower{}, endangered: func(...string) {},
+		prefix: prefix, known: map[string]*localClaim{}, watches: map[string]*deleteWatch{}, endangered: func(...string) {},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.pool = newPool(d)
@@ -125,11 +125,8 @@ func newDriver(prefix string) *Driver {
 
 func (d *Driver) use(client *clientv3.Client) {
 	d.client = client
-	d.pulse = newPulse(d)
+	d.keepAliver = newKeepAliver(d)
 }
-
-// folder is what the keys of a name begin with.
-func (d *Driver) folder(name string) string { return d.prefix + driver.EncodeName(name) + "/" }
 
 // Traits tells what the servers can promise, as they answered when the driver was made.
 func (d *Driver) Traits() driver.Traits { return d.traits }

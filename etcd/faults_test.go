@@ -48,7 +48,8 @@ func TestIdleClientSendsNoPings(t *testing.T) {
 	}
 	c, _, err := configOf(a)
 	if err != nil || c.PermitWithoutStream || c.DialKeepAliveTime == 0 {
-		t.Errorf("pings are sent every %v, when idle too: %v, %v; want them only while a stream is open", c.DialKeepAliveTime, c.PermitWithoutStream, err)
+		t.Errorf("pings are sent every %v, when idle too: %v, %v; want them only while a stream is open",
+			c.DialKeepAliveTime, c.PermitWithoutStream, err)
 	}
 }
 

@@ -61,7 +61,7 @@ func waits(t *testing.T, by *clientv3.Client, folder string, keys int, f func(ct
 
 func TestForeignMutex(t *testing.T) {
 	t.Parallel()
-	for version, start := range map[string]func(servertest.TB, ...string) *servertest.Server{"current": servertest.Etcd, "old": servertest.EtcdOld} {
+	for version, start := range versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
@@ -123,7 +123,9 @@ func TestForeignKey(t *testing.T) {
 	if p.Holds || p.Ahead != 1 || p.Blocker.Weight != driver.All {
 		t.Errorf("enter behind a key = %+v; want to wait for it", p)
 	}
-	_, err := d.Enter(timely(t), &driver.Claim{Name: "alone", ID: "x", Client: "y", Weight: 1, Capacity: 3, TTL: time.Minute, Wait: time.Minute})
+	alone := claimOn("alone")
+	alone.Weight, alone.Capacity = 1, 3
+	_, err := d.Enter(timely(t), alone)
 	if err != nil {
 		t.Errorf("enter elsewhere = %v", err)
 	}

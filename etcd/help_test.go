@@ -15,6 +15,11 @@ import (
 	"go.uber.org/zap"
 )
 
+// versions start servers: one of the newest etcd, and one of the oldest that counts.
+var versions = map[string]func(servertest.TB, ...string) *servertest.Server{
+	"current": servertest.Etcd, "old": servertest.EtcdOld,
+}
+
 // open returns a driver for the members at these addresses.
 func open(t testing.TB, addrs ...string) *Driver {
 	t.Helper()
@@ -60,7 +65,7 @@ func claimOn(name string) *driver.Claim {
 }
 
 // outfitted gives a claim a lease and a key, as Enter does before it asks for anything.
-func outfitted(t testing.TB, d *Driver, c *driver.Claim) *claim {
+func outfitted(t testing.TB, d *Driver, c *driver.Claim) *localClaim {
 	t.Helper()
 	a := &attempt{c: c}
 	if err := d.outfit(timely(t), a); err != nil {

@@ -19,6 +19,7 @@ func (d *Driver) judge(ctx context.Context, a *attempt) (driver.Place, error) {
 	if !a.put {
 		a.k = d.meet(c, e)
 	} else if have := a.q[:a.at].capacity(); a.at > 0 && have != c.Capacity {
+		// A claim that waits in any case is put whoever else has come. Meanwhile the queue had run empty, and has begun anew.
 		return driver.Place{}, d.retract(ctx, a, have)
 	}
 	lives := a.alive()
@@ -35,11 +36,68 @@ func (d *Driver) judge(ctx context.Context, a *attempt) (driver.Place, error) {
 		}
 	}
 	p.TTL = a.k.confirmed(c, a.began)
-	d.settle(c, a.k, a.q, a.at, a.seen, p.Holds)
+	d.noteQueue(c, a.k, a.q, a.at, a.seen, p.Holds)
 	if a.head {
 		p.Ahead = d.countAhead(a.k, a.q[:a.at])
 	}
 	return p, nil
+}
+
+// noteQueue notes where a claim stands: at i in a queue, as it was at a revision.
+func (d *Driver) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, seen int64, holds bool) {
+	d.mu.Lock()
+	gone, tell := false, d.endangered
+	if d.known[k.id] == k {
+		knew := k.placed()
+		if holds {
+			k.become(claimHolding)
+		} else {
+			k.become(claimWaiting)
+		}
+		if k.ear != hearing || !knew { // else it has heard more than this answer tells
+			gone = d.readAheadLocked(c, k, q[:i], q.weights(c.Capacity)[:i], seen)
+		}
+		if holds {
+			d.watchSoonLocked(k, watchAfter)
+		}
+	}
+	d.mu.Unlock()
+	if gone {
+		tell(k.id)
+	}
+}
+
+// readAheadLocked notes what is ahead of a claim by an answer. It reports whether its client is to be told that its key has
+// gone since.
+func (d *Driver) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, weights []int64, seen int64) (gone bool) {
+	if k.ear == hearing {
+		d.unsubscribeLocked(k) // it has heard of keys of which it did not know that they were ahead
+	}
+	k.seen = seen
+	k.ahead, k.over = make(map[string]before, len(ahead)), c.Weight-c.Capacity
+	for i, w := range weights {
+		k.ahead[ahead[i].key] = before{w, ahead[i].created}
+		k.over += w
+	}
+	if k.ear != gathering {
+		k.ear = informed
+		return false
+	}
+	// What was told while the answer was on its way may be older than the answer, or newer: hear knows by the revision.
+	early := k.early
+	k.ear, k.early = hearing, nil
+	for _, e := range early {
+		alarms := k.alarms()
+		gone = k.hear(e) && alarms || gone
+	}
+	return gone
+}
+
+// watchSoonLocked has a claim that holds hear of it when its key is deleted.
+func (d *Driver) watchSoonLocked(k *localClaim, after time.Duration) {
+	if k.by == nil && k.watching == nil {
+		k.watching = time.AfterFunc(after, func() { d.watchOver(k) })
+	}
 }
 
 // retract takes a claim out again that entered just when its queue had become one of another capacity.
@@ -53,14 +111,14 @@ func (d *Driver) retract(ctx context.Context, a *attempt, have int64) error {
 
 // lengthen hangs a claim's key on a lease that is longer by the lock-delay. The key keeps its create revision, and the
 // claim lives as long as the lease that it is named for.
-func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *claim, e *entry) error {
+func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
 	ttl, _ := k.home.time(0)
 	long, err := d.pool.take(ctx, ttl+d.seconds(c.Delay))
 	if err != nil {
 		return err
 	}
 	if long.stale(boottime.Now()) {
-		if err := d.pulse.one(ctx, long); err != nil {
+		if err := d.keepAliver.one(ctx, long); err != nil {
 			return err
 		}
 	}
@@ -76,7 +134,7 @@ func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *claim, e *ent
 
 // over ends what is done for a claim that is not in its queue, and returns the error that says so. There may be an entry by
 // its key or its id; lives is what was heard of the lease that it lives by.
-func (d *Driver) over(k *claim, e *entry, lives error) error {
+func (d *Driver) over(k *localClaim, e *entry, lives error) error {
 	ours := k != nil && e != nil && e.key == k.key
 	switch {
 	case k == nil:
@@ -94,7 +152,7 @@ func (d *Driver) over(k *claim, e *entry, lives error) error {
 }
 
 // orLost ends a claim whose lease is no more.
-func (d *Driver) orLost(k *claim, err error) error {
+func (d *Driver) orLost(k *localClaim, err error) error {
 	if errors.Is(err, driver.ErrGone) {
 		d.end(k, claimLost)
 	}
@@ -103,17 +161,17 @@ func (d *Driver) orLost(k *claim, err error) error {
 
 // alive keeps the leases of a claim alive: first the one that it lives by, so that one that came too late changes
 // nothing.
-func (d *Driver) alive(ctx context.Context, k *claim) error {
+func (d *Driver) alive(ctx context.Context, k *localClaim) error {
 	home, on := d.leases(k)
-	if err := d.pulse.one(ctx, home); err != nil || on == home {
+	if err := d.keepAliver.one(ctx, home); err != nil || on == home {
 		return err
 	}
-	return d.pulse.one(ctx, on)
+	return d.keepAliver.one(ctx, on)
 }
 
 // confirmed returns how much of its lease a claim has for sure, from a moment on: at most what it asked for, unless the
 // lease was longer before.
-func (k *claim) confirmed(c *driver.Claim, from time.Duration) time.Duration {
+func (k *localClaim) confirmed(c *driver.Claim, from time.Duration) time.Duration {
 	ttl, left := k.home.time(from)
 	if c.TTL+time.Second > ttl {
 		return min(left, c.TTL)

@@ -49,16 +49,16 @@ func (d *Driver) leave(ctx context.Context, l *driver.Departure) error {
 }
 
 // leaves has a claim that is about to leave hear nothing of its own leaving.
-func (d *Driver) leaves(k *claim) {
+func (d *Driver) leaves(k *localClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k.become(claimLeaving)
-	d.unfollowLocked(k)
+	d.unsubscribeLocked(k)
 }
 
 // erase is remove together with what other claims ask for. Mostly nobody has changed the key, which another client does
 // only to keep it.
-func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *claim, e *entry) error {
+func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
 	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
 		return d.batch.do(ctx, d.folder(k.name),
 			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
@@ -71,7 +71,7 @@ func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *claim, e *entry)
 }
 
 // outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but its lease is no more.
-func (d *Driver) outlived(ctx context.Context, k *claim) error {
+func (d *Driver) outlived(ctx context.Context, k *localClaim) error {
 	home, on := d.leases(k)
 	if _, left := home.time(boottime.Now()); on == home || left > 0 {
 		return nil
@@ -88,7 +88,7 @@ func (d *Driver) outlived(ctx context.Context, k *claim) error {
 
 // remove deletes the key of a claim as it was when it was last seen, or as it is. The error
 // is [driver.ErrGone] if it is another's or is kept.
-func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *claim, e *entry) error {
+func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
 	for {
 		r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
 			return d.commit(ctx,
@@ -112,7 +112,7 @@ func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *claim, e *entry
 
 // keep marks a claim that holds as one that left, and hangs it on a lease that nobody keeps alive. One that waits
 // leaves.
-func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *claim) error {
+func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *localClaim) error {
 	for {
 		q, _, err := d.readQueue(ctx, l.Claim.Name)
 		if err != nil {
@@ -137,11 +137,12 @@ func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *claim) error 
 		if !errors.Is(err, errChanged) {
 			return err
 		}
+		// Another request for the same claim came between, such as one that hung the key on its longer lease.
 	}
 }
 
 // removed ends a claim that is out of etcd.
-func (d *Driver) removed(k *claim, err error) error {
+func (d *Driver) removed(k *localClaim, err error) error {
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		d.end(k, claimGone)
 	}

@@ -17,9 +17,9 @@ import (
 type attempt struct {
 	c       *driver.Claim
 	began   time.Duration
-	k       *claim // what is known of it, or nil
-	granted bool   // its lease was granted for this attempt, so that it has to be there
-	value   *value // what its key is to hold
+	k       *localClaim // what is known of it, or nil
+	granted bool        // its lease was granted for this attempt, so that it has to be there
+	value   *value      // what its key is to hold
 
 	q    queue // as it was read last; at least what stands ahead, or the head of that
 	seen int64 // the revision at which it was so; 0 if it was not read yet
@@ -87,13 +87,15 @@ func (d *Driver) lookup(ctx context.Context, a *attempt) (bool, error) {
 	}
 	err := d.locate(ctx, a)
 	if a.c.Ticket == 0 && errors.Is(err, driver.ErrGone) {
-		a.k, a.lives = nil, nil // it enters as if for the first time
+		a.k, a.lives, a.head = nil, nil, false // it enters as if for the first time
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// locate reads the key of a claim and what stands ahead of it, and has its leases kept alive at the same time.
+// locate reads the key of a claim and what stands ahead of it, and has its leases kept alive at the same time. Only both
+// answers together say that it stands: somebody may have deleted the key of a lease that lives, and with a lock-delay the
+// key outlives the lease.
 func (d *Driver) locate(ctx context.Context, a *attempt) error {
 	folder, ticket := d.folder(a.c.Name), a.c.Ticket
 	if e := d.lastSeen(a.k); e != nil {
@@ -114,12 +116,21 @@ func (d *Driver) locate(ctx context.Context, a *attempt) error {
 		return err
 	}
 	e := only(r.Responses[0].GetResponseRange().Kvs)
+	// By another revision it is a key that was put later: a foreign one, or by a request that came late.
 	if e == nil || !is(a.c, e) || e.created != ticket {
 		return d.over(a.k, e, a.alive())
 	}
 	a.q = append(queueOf(r.Responses[1].GetResponseRange().Kvs), *e)
 	a.at, a.seen = len(a.q)-1, r.Header.Revision
 	return nil
+}
+
+// alive waits until the leases of the claim were kept alive, if that is under way.
+func (a *attempt) alive() error {
+	if a.lives == nil {
+		return nil
+	}
+	return a.lives()
 }
 
 // find returns the entry of a claim that is not known, or [driver.ErrGone].

@@ -91,7 +91,9 @@ func connect(ctx context.Context, config clientv3.Config) (client, login *client
 
 // loginBy sends logins by another client.
 func loginBy(login *clientv3.Client) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	return func(
+		ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption,
+	) error {
 		if method == pb.Auth_Authenticate_FullMethodName {
 			return login.ActiveConnection().Invoke(ctx, method, req, reply)
 		}
@@ -133,6 +135,8 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 
 // failFast has a call fail when there is no connection, instead of waiting for one: the driver's caller knows better when
 // to give up, and learns why.
-func failFast(ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+func failFast(
+	ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption,
+) error {
 	return call(ctx, method, req, reply, c, append(o, grpc.WaitForReady(false))...)
 }

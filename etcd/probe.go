@@ -33,7 +33,8 @@ func (d *Driver) probe(ctx context.Context) error {
 		return d.explain(ctx, err)
 	}
 	// The right to look is asked for now, and not by the first lock.
-	if _, err := d.read(bounded, clientv3.OpGet(d.folder("probe"), clientv3.WithPrefix(), clientv3.WithCountOnly())); err != nil {
+	right := clientv3.OpGet(d.folder("probe"), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if _, err := d.read(bounded, right); err != nil {
 		return d.explain(ctx, err)
 	}
 	d.traits = promise(d.facts(bounded))
@@ -101,7 +102,8 @@ func promise(f facts) driver.Traits {
 	slices.Sort(f.versions)
 	for _, v := range f.versions {
 		if stale(v) {
-			note("etcd %s has a bug by which a leader that is stuck ends leases too early (fixed in 3.4.31, 3.5.13 and 3.6): check the token where it matters.", v)
+			note("etcd %s has a bug by which a leader that is stuck ends leases too early "+
+				"(fixed in 3.4.31, 3.5.13 and 3.6): check the token where it matters.", v)
 		}
 	}
 	return t

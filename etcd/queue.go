@@ -1,7 +1,9 @@
 package etcd
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +11,13 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
+
+// folder is what the keys of a name begin with.
+func (d *Driver) folder(name string) string { return d.prefix + driver.EncodeName(name) + "/" }
+
+func wholeQueue(folder string) clientv3.Op { return clientv3.OpGet(folder, clientv3.WithPrefix()) }
 
 // An entry is one key of a name.
 type entry struct {
@@ -41,6 +49,11 @@ func leaseIn(key string) (id int64, ok bool) {
 }
 
 func hexOf(lease int64) string { return strconv.FormatInt(lease, 16) }
+
+// is reports whether the entry is the claim, and it can still be renewed.
+func is(c *driver.Claim, e *entry) bool {
+	return !e.foreign && e.ID == c.ID && !e.Left && (c.Ticket == 0 || c.Ticket == e.created)
+}
 
 // A queue is all the keys of a name, or those up to one of them, in the order in which they were created.
 type queue []entry
@@ -123,4 +136,65 @@ func (q queue) standing(i int) driver.Standing {
 		s.Since = max(0, time.Since(time.UnixMilli(e.Since)))
 	}
 	return s
+}
+
+// A value is what a claim's key holds, as JSON. A key with another value, or none, is of a foreign client.
+type value struct {
+	Stile    int    `json:"stile"` // the version of this layout
+	ID       string `json:"id"`
+	Client   string `json:"client,omitempty"`
+	Owner    text   `json:"owner,omitzero"`
+	Weight   int64  `json:"weight,omitempty"`   // 0 means all
+	Capacity int64  `json:"capacity,omitempty"` // 0 means all
+	Left     bool   `json:"left,omitempty"`     // released, and kept for a while
+	Since    int64  `json:"since,omitempty"`    // when it entered, by its client's clock, in milliseconds since 1970: for show
+	Record   text   `json:"record,omitzero"`
+}
+
+const layout = 1
+
+func valueOf(c *driver.Claim) *value {
+	return &value{
+		Stile: layout, ID: c.ID, Client: c.Client, Owner: text(c.Owner), Weight: c.Weight, Capacity: c.Capacity,
+		Since: time.Now().UnixMilli(), Record: text(c.Record),
+	}
+}
+
+// whole returns the value with the numbers that it stands for.
+func (v *value) whole() value {
+	w := *v
+	w.Weight, w.Capacity = cmp.Or(v.Weight, driver.All), cmp.Or(v.Capacity, driver.All)
+	return w
+}
+
+// short returns the value as it is written.
+func (v *value) short() value {
+	w := *v
+	if v.Weight == driver.All {
+		w.Weight = 0
+	}
+	if v.Capacity == driver.All {
+		w.Capacity = 0
+	}
+	return w
+}
+
+func (v *value) encode() (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v.short()); err != nil {
+		return "", err
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// decode reports false if the bytes are not a claim's.
+func decode(b []byte) (value, bool) {
+	var v value
+	if json.Unmarshal(b, &v) != nil || v.Stile != layout || v.ID == "" {
+		return value{}, false
+	}
+	v = v.whole()
+	return v, 0 < v.Weight && v.Weight <= v.Capacity && v.Capacity <= driver.All
 }

@@ -19,7 +19,7 @@ const atOnce = 100
 // each is written by one goroutine.
 type renewal struct {
 	c      *driver.Claim
-	k      *claim
+	k      *localClaim
 	lives  error  // what was heard of its leases, or why it was not found
 	e      *entry // what is in etcd by its key
 	looked error
@@ -50,7 +50,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		}
 	}
 	var alive sync.WaitGroup
-	alive.Go(func() { d.keepAlive(bounded, located) })
+	alive.Go(func() { d.prolong(bounded, located) })
 	for part := range slices.Chunk(located, atOnce) {
 		d.look(bounded, part)
 	}
@@ -78,7 +78,7 @@ func (d *Driver) renewed(r *renewal) error {
 
 // adopt returns what is known of a claim. One that entered by another driver is known from now on: its client is here, or
 // comes here to stay, with a handle that it had.
-func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*claim, error) {
+func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*localClaim, error) {
 	k := d.recall(c.ID)
 	if e := d.lastSeen(k); e != nil {
 		if c.Ticket != 0 && c.Ticket != e.created {
@@ -93,8 +93,8 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*claim, error) {
 	return d.remember(d.meet(c, e)), nil
 }
 
-// keepAlive keeps the leases that claims live by alive, and then those that their keys hang on.
-func (d *Driver) keepAlive(ctx context.Context, all []*renewal) {
+// prolong keeps the leases that claims live by alive, and then those that their keys hang on.
+func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 	for _, longer := range []bool{false, true} {
 		var leases []*lease
 		var whose []*renewal
@@ -106,7 +106,7 @@ func (d *Driver) keepAlive(ctx context.Context, all []*renewal) {
 				leases, whose = append(leases, on), append(whose, r)
 			}
 		}
-		for i, err := range d.pulse.keep(ctx, leases) {
+		for i, err := range d.keepAliver.keep(ctx, leases) {
 			whose[i].lives = err
 		}
 	}

@@ -1,6 +1,11 @@
 package etcd
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
 
 // A state is where a claim is on its way; the package comment has the drawing.
 type state int
@@ -29,7 +34,7 @@ var moves = map[state][]state{
 
 // become moves the claim, and reports whether it moved. A way that is not drawn is not gone: an answer that comes late, such
 // as that a claim waits which has come to hold since, changes nothing. The caller holds Driver.mu.
-func (k *claim) become(next state) bool {
+func (k *localClaim) become(next state) bool {
 	if !slices.Contains(moves[k.state], next) {
 		return false
 	}
@@ -38,15 +43,159 @@ func (k *claim) become(next state) bool {
 }
 
 // ended reports that nothing follows.
-func (k *claim) ended() bool { return k.state >= claimKept }
+func (k *localClaim) ended() bool { return k.state >= claimKept }
 
 // entered reports whether the key of the claim is known to have been in etcd, and was not found to be gone.
-func (k *claim) entered() bool { return claimFound <= k.state && k.state <= claimLeaving }
+func (k *localClaim) entered() bool { return claimFound <= k.state && k.state <= claimLeaving }
 
 // placed reports whether an answer of etcd has told where the claim stands.
-func (k *claim) placed() bool {
+func (k *localClaim) placed() bool {
 	return k.state == claimWaiting || k.state == claimHolding || k.state == claimDeleted
 }
 
 // alarms reports whether the claim's client wants to hear at once that its key is gone. One that waits finds out by itself.
-func (k *claim) alarms() bool { return k.state == claimFound || k.state == claimHolding }
+func (k *localClaim) alarms() bool { return k.state == claimFound || k.state == claimHolding }
+
+// A localClaim is what the driver remembers of a claim that entered by it, or that it renews. Any other driver can find out
+// the same from the key.
+type localClaim struct {
+	id, name string
+	key      string
+	home     *lease // that the key is named for; the claim lives as long as this
+
+	// Guarded by Driver.mu:
+	state             state  // moved by become
+	on                *lease // that the key hangs on: home, or a longer one while it holds with a lock-delay
+	created, modified int64  // revisions of the key, once it was found
+	queueAhead
+}
+
+func newLocalClaim(c *driver.Claim, key string, home *lease) *localClaim {
+	k := &localClaim{id: c.ID, name: c.Name, key: key, home: home, on: home}
+	k.turn = make(chan struct{}, 1)
+	return k
+}
+
+// recall returns what is known of a claim, or nil.
+func (d *Driver) recall(id string) *localClaim {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known[id]
+}
+
+// remember returns what is known of a claim, to begin with this.
+func (d *Driver) remember(k *localClaim) *localClaim {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if old := d.known[k.id]; old != nil {
+		return old
+	}
+	if len(d.known) >= 2*d.swept+64 {
+		d.sweepLocked()
+	}
+	d.known[k.id] = k
+	return k
+}
+
+// sweepLocked forgets claims that ran out long ago, and that nobody asked for again.
+func (d *Driver) sweepLocked() {
+	now := boottime.Now()
+	for _, k := range d.known {
+		if ttl, left := k.home.time(now); left < -ttl {
+			d.endLocked(k, claimLost)
+		}
+	}
+	d.swept = len(d.known)
+}
+
+// end ends a claim, and what the driver does for it. Only the first end counts: a claim that leaves while it is renewed is
+// found gone by both, and a lease that was given back twice would serve two claims.
+func (d *Driver) end(k *localClaim, how state) {
+	d.mu.Lock()
+	ended, on := d.endLocked(k, how), k.on
+	d.mu.Unlock()
+	if !ended { // a call that was told so later
+		return
+	}
+	switch how {
+	case claimGone: // nothing hangs on its leases any more
+		if on != k.home {
+			d.pool.put(on)
+		}
+		d.pool.put(k.home)
+	case claimKept: // the key that stays hangs on another lease; it is named for this one, which must not name a second
+		d.pool.discard(k.home, on)
+	}
+	// What is left of a claim whose lease is no more runs out by itself: its key may be in its lock-delay.
+}
+
+func (d *Driver) endLocked(k *localClaim, how state) bool {
+	if !k.become(how) {
+		return false
+	}
+	d.unsubscribeLocked(k)
+	if d.known[k.id] == k {
+		delete(d.known, k.id)
+	}
+	return true
+}
+
+// leases returns the lease that a claim lives by, and that which its key hangs on: mostly the same.
+func (d *Driver) leases(k *localClaim) (home, on *lease) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return k.home, k.on
+}
+
+// meet returns what is known of a claim whose key was found. Another driver's is not remembered: only Renew has the driver
+// look after one.
+func (d *Driver) meet(c *driver.Claim, e *entry) *localClaim {
+	k := d.recall(c.ID)
+	if k != nil && k.key != e.key {
+		d.end(k, claimGone) // it is another driver's key by the same id: that of ours, if there was one, is gone
+		k = nil
+	}
+	if k == nil {
+		k = claimAt(c, e)
+	}
+	d.sight(k, e)
+	return k
+}
+
+// claimAt is a claim whose key another driver put.
+func claimAt(c *driver.Claim, e *entry) *localClaim {
+	id, _ := e.home()
+	home := foreignLease(id)
+	return newLocalClaim(c, e.key, home)
+}
+
+// sight notes where the key of the claim is. What was read before the key was last changed says nothing new.
+func (d *Driver) sight(k *localClaim, e *entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.become(claimFound)
+	if e.modified < k.modified {
+		return
+	}
+	k.created, k.modified = e.created, e.modified
+	switch e.lease {
+	case k.home.id:
+		k.on = k.home
+	case k.on.id:
+	default:
+		k.on = foreignLease(e.lease)
+	}
+}
+
+// lastSeen returns the entry of a claim as it was last seen in etcd, or nil if it never was.
+func (d *Driver) lastSeen(k *localClaim) *entry {
+	if k == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !k.entered() {
+		return nil
+	}
+	return &entry{key: k.key, created: k.created, modified: k.modified}
+}

@@ -33,7 +33,7 @@ func TestStates(t *testing.T) {
 		}
 	}
 	for s := claimAsking; s <= claimLost; s++ {
-		k := &claim{state: s}
+		k := &localClaim{state: s}
 		if over := slices.Contains(ends, s); over != k.ended() || over && (k.entered() || k.placed() || k.alarms()) {
 			t.Errorf("a claim in state %d, an end, stands", s)
 		}
@@ -46,7 +46,7 @@ func TestStates(t *testing.T) {
 // reach adds the states that a claim can come to.
 func reach(from state, seen map[state]bool) {
 	for next := claimAsking; next <= claimLost; next++ {
-		k := &claim{state: from}
+		k := &localClaim{state: from}
 		if moved := k.become(next); moved && !seen[next] {
 			seen[next] = true
 			reach(next, seen)
@@ -57,7 +57,7 @@ func reach(from state, seen map[state]bool) {
 // A world is a driver without a server, with one claim, which two calls may be about at once, and one that comes later.
 type world struct {
 	d        *Driver
-	k, next  *claim
+	k, next  *localClaim
 	open     []func() // notes that the outcomes of requests about its key are known
 	long     *lease   // that a request was to hang its key on, whose outcome is not known
 	revision int64
@@ -67,7 +67,7 @@ func newWorld() *world {
 	w := &world{d: newDriver(""), revision: 10}
 	w.d.cancel() // what is revoked is noted, and not asked for
 	c := &driver.Claim{Name: "n", ID: "a"}
-	w.k = w.d.remember(newClaim(c, "n/1", &lease{id: 1}))
+	w.k = w.d.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
 	return w
 }
 
@@ -123,7 +123,7 @@ var events = []struct {
 	{"lost", func(w *world) { w.d.end(w.k, claimLost) }},
 	{"next", func(w *world) {
 		if l := w.take(); l != nil && w.next == nil {
-			w.next = newClaim(&driver.Claim{Name: "n", ID: "b"}, "n/"+hexOf(l.id), l)
+			w.next = newLocalClaim(&driver.Claim{Name: "n", ID: "b"}, "n/"+hexOf(l.id), l)
 		}
 	}},
 }
@@ -132,7 +132,7 @@ func (w *world) placed(holds bool) {
 	if !w.k.entered() {
 		return
 	}
-	w.d.settle(&driver.Claim{Weight: 1, Capacity: 1}, w.k, queue{{key: "n/1", created: 10}}, 0, 10, holds)
+	w.d.noteQueue(&driver.Claim{Weight: 1, Capacity: 1}, w.k, queue{{key: "n/1", created: 10}}, 0, 10, holds)
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	if w.k.watching != nil { // no clock runs here
@@ -222,6 +222,6 @@ func TestClaimWorlds(t *testing.T) {
 // String is all of a world that matters for what comes.
 func (w *world) String() string {
 	home, on := w.k.home, w.k.on
-	return fmt.Sprint(w.k.state, w.k.ear, home.state, home.open, on.state, on.open, on == home, len(w.open), w.long != nil, w.next != nil,
-		w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
+	return fmt.Sprint(w.k.state, w.k.ear, home.state, home.open, on.state, on.open, on == home,
+		len(w.open), w.long != nil, w.next != nil, w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
 }

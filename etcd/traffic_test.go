@@ -53,7 +53,9 @@ func (m *meter) take() (sent map[string]int, sum int) {
 // metered returns a driver whose messages are counted.
 func metered(t testing.TB, m *meter, addr string) *Driver {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithStatsHandler(m)}})
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{addr}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithStatsHandler(m)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestHear(t *testing.T) {
 		{"its own, of an earlier claim", hearing, []deletion{{"n/3", 10}}, 3, false, false},
 		{"while a request is on its way", gathering, []deletion{{"n/1", 11}, {"n/2", 12}}, 3, false, false},
 	} {
-		k := &claim{key: "n/3", created: 10, state: claimWaiting, follow: follow{
+		k := &localClaim{key: "n/3", created: 10, state: claimWaiting, queueAhead: queueAhead{
 			ear: test.ear, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3, turn: make(chan struct{}, 1),
 		}}
 		for _, e := range test.heard {
@@ -47,10 +48,41 @@ func TestHear(t *testing.T) {
 	}
 }
 
+// Only a claim that has been told its place is told that it holds. One that leaves waits for its end.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	for s := claimAsking; s <= claimLost; s++ {
+		k := &localClaim{state: s, queueAhead: queueAhead{ear: hearing}}
+		p, settled := k.ready(&driver.Claim{})
+		if want := s == claimWaiting || s == claimHolding; p.Holds != want || settled != (s != claimLeaving) {
+			t.Errorf("state %d: holds %v, settled %v; want %v, %v", s, p.Holds, settled, want, s != claimLeaving)
+		}
+	}
+}
+
+// The key of a claim goes while the answer is on its way that says that it holds: its client is told at once.
+func TestDeletionBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	d := newDriver("")
+	d.cancel()
+	var told []string
+	d.Alert(func(ids ...string) { told = append(told, ids...) })
+	c := &driver.Claim{Name: "n", ID: "a", Weight: 1, Capacity: 1}
+	k := d.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
+	d.watches["n"] = &deleteWatch{name: "n", claims: map[*localClaim]bool{}, idle: time.AfterFunc(time.Hour, func() {})}
+	d.sight(k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
+	d.expect(k)
+	k.hear(deletion{"n/1", 12})
+	d.noteQueue(c, k, queue{{key: "n/1", created: 10}}, 0, 11, true)
+	if !slices.Equal(told, []string{"a"}) || k.state != claimDeleted {
+		t.Errorf("told %q, state %d; want that the client is told, and the claim known to be deleted", told, k.state)
+	}
+}
+
 // What stood before the head of the queue is not counted, although nobody has told that it is gone.
 func TestCountAhead(t *testing.T) {
 	t.Parallel()
-	k := &claim{follow: follow{ahead: map[string]before{"n/1": {1, 7}, "n/2": {1, 8}, "n/3": {1, 9}}}}
+	k := &localClaim{queueAhead: queueAhead{ahead: map[string]before{"n/1": {1, 7}, "n/2": {1, 8}, "n/3": {1, 9}}}}
 	for _, test := range []struct {
 		head queue
 		want int

@@ -14,11 +14,26 @@ func TestValue(t *testing.T) {
 		c    driver.Claim
 		want string
 	}{
-		{"exclusive", driver.Claim{ID: "i", Client: "c", Weight: driver.All, Capacity: driver.All}, `{"stile":1,"id":"i","client":"c"}`},
-		{"permits", driver.Claim{ID: "i", Weight: 2, Capacity: 5, Owner: "job/é"}, `{"stile":1,"id":"i","owner":"job/é","weight":2,"capacity":5}`},
-		{"object", driver.Claim{ID: "i", Weight: 1, Capacity: driver.All, Record: `{"a":"<b>"}`}, `{"stile":1,"id":"i","weight":1,"record":{"a":"<b>"}}`},
-		{"text", driver.Claim{ID: "i", Weight: 1, Capacity: 1, Record: `{"a": 1}`}, `{"stile":1,"id":"i","weight":1,"capacity":1,"record":"{\"a\": 1}"}`},
-		{"bytes", driver.Claim{ID: "i", Weight: 1, Capacity: 1, Record: "\xff\x00"}, `{"stile":1,"id":"i","weight":1,"capacity":1,"record":["/wA="]}`},
+		{
+			"exclusive", driver.Claim{ID: "i", Client: "c", Weight: driver.All, Capacity: driver.All},
+			`{"stile":1,"id":"i","client":"c"}`,
+		},
+		{
+			"permits", driver.Claim{ID: "i", Weight: 2, Capacity: 5, Owner: "job/é"},
+			`{"stile":1,"id":"i","owner":"job/é","weight":2,"capacity":5}`,
+		},
+		{
+			"object", driver.Claim{ID: "i", Weight: 1, Capacity: driver.All, Record: `{"a":"<b>"}`},
+			`{"stile":1,"id":"i","weight":1,"record":{"a":"<b>"}}`,
+		},
+		{
+			"text", driver.Claim{ID: "i", Weight: 1, Capacity: 1, Record: `{"a": 1}`},
+			`{"stile":1,"id":"i","weight":1,"capacity":1,"record":"{\"a\": 1}"}`,
+		},
+		{
+			"bytes", driver.Claim{ID: "i", Weight: 1, Capacity: 1, Record: "\xff\x00"},
+			`{"stile":1,"id":"i","weight":1,"capacity":1,"record":["/wA="]}`,
+		},
 	} {
 		v := valueOf(&test.c)
 		v.Since = 0
@@ -27,7 +42,9 @@ func TestValue(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
 		}
 		back, ok := decode([]byte(got))
-		if !ok || string(back.Record) != test.c.Record || string(back.Owner) != test.c.Owner || back.Weight != test.c.Weight || back.Capacity != test.c.Capacity {
+		same := string(back.Record) == test.c.Record && string(back.Owner) == test.c.Owner &&
+			back.Weight == test.c.Weight && back.Capacity == test.c.Capacity
+		if !ok || !same {
 			t.Errorf("%s: read back as %+v, %v", test.name, back, ok)
 		}
 	}

@@ -20,17 +20,17 @@ import (
 // streamTries is how often a keep-alive is sent that a broken stream took along.
 const streamTries = 3
 
-// A pulse keeps leases alive, all on one stream, where etcd answers in the order in which it was asked. A stream on
+// A keepAliver keeps leases alive, all on one stream, where etcd answers in the order in which it was asked. A stream on
 // which an answer did not come in time is given up, so that no late answer is taken for that to a later question.
-type pulse struct {
+type keepAliver struct {
 	d      *Driver
 	client pb.LeaseClient
 	mu     sync.Mutex // guards now
 	now    *stream    // nil if there is none
 }
 
-func newPulse(d *Driver) *pulse {
-	return &pulse{d: d, client: pb.NewLeaseClient(d.client.ActiveConnection())}
+func newKeepAliver(d *Driver) *keepAliver {
+	return &keepAliver{d: d, client: pb.NewLeaseClient(d.client.ActiveConnection())}
 }
 
 // A stream is one stream of keep-alives.
@@ -42,12 +42,12 @@ type stream struct {
 
 	sending sync.Mutex // orders what is sent as it is in asked
 	mu      sync.Mutex // guards what follows
-	asked   []*beat
+	asked   []*keepAlive
 	err     error // why it ended
 }
 
-// A beat is one keep-alive, and its answer.
-type beat struct {
+// A keepAlive is one keep-alive, and its answer.
+type keepAlive struct {
 	lease *lease
 	sent  time.Duration
 	ttl   time.Duration // 0 means that the lease is no more
@@ -56,34 +56,35 @@ type beat struct {
 	done  chan struct{}
 }
 
-// keep keeps leases alive and answers each at the same index: nil if its time began anew, [driver.ErrSession] if it is no more.
-func (p *pulse) keep(ctx context.Context, leases []*lease) []error {
+// keep keeps leases alive and answers each at the same index: nil if its time began anew, [driver.ErrSession] if it is no
+// more.
+func (a *keepAliver) keep(ctx context.Context, leases []*lease) []error {
 	errs := make([]error, len(leases))
 	open := make([]int, len(leases))
 	for i := range leases {
 		open[i] = i
 	}
 	for tries := 0; len(open) > 0; {
-		beats := make([]*beat, len(open))
+		list := make([]*keepAlive, len(open))
 		for i, at := range open {
-			beats[i] = &beat{lease: leases[at], done: make(chan struct{})}
+			list[i] = &keepAlive{lease: leases[at], done: make(chan struct{})}
 		}
-		blamed := p.send(ctx, beats)
+		blamed := a.send(ctx, list)
 		if !blamed {
 			tries++
 		}
 		rest := open[:0:0]
 		for i, at := range open {
-			b := beats[i]
+			ka := list[i]
 			switch {
-			case b.again && ctx.Err() == nil && tries < streamTries:
+			case ka.again && ctx.Err() == nil && tries < streamTries:
 				rest = append(rest, at)
-			case b.err != nil:
-				errs[at] = b.err
-			case b.ttl <= 0:
+			case ka.err != nil:
+				errs[at] = ka.err
+			case ka.ttl <= 0:
 				errs[at] = driver.ErrSession
 			default:
-				b.lease.refreshed(b.sent, b.ttl)
+				ka.lease.refreshed(ka.sent, ka.ttl)
 			}
 		}
 		open = rest
@@ -92,48 +93,48 @@ func (p *pulse) keep(ctx context.Context, leases []*lease) []error {
 }
 
 // one keeps one lease alive.
-func (p *pulse) one(ctx context.Context, l *lease) error { return p.keep(ctx, []*lease{l})[0] }
+func (a *keepAliver) one(ctx context.Context, l *lease) error { return a.keep(ctx, []*lease{l})[0] }
 
-// send sends beats and waits for their answers. It reports whether etcd refused one of them, and so ended the stream of
-// the others.
-func (p *pulse) send(ctx context.Context, beats []*beat) (blamed bool) {
-	s := p.stream()
+// send sends keep-alives and waits for their answers. It reports whether etcd refused one of them, and so ended the stream
+// of the others.
+func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (blamed bool) {
+	s := a.stream()
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()
 	select {
 	case <-s.opened:
-		s.ask(beats)
+		s.ask(list)
 	case <-s.over:
 	}
-	for _, b := range beats {
+	for _, ka := range list {
 		select {
-		case <-b.done:
+		case <-ka.done:
 		case <-s.over:
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, b := range beats {
+	for _, ka := range list {
 		select {
-		case <-b.done:
-			blamed = blamed || b.err != nil && !b.again
+		case <-ka.done:
+			blamed = blamed || ka.err != nil && !ka.again
 		default:
-			b.again, b.err = true, s.err
+			ka.again, ka.err = true, s.err
 		}
 	}
 	return blamed
 }
 
-// ask sends beats one after the other.
-func (s *stream) ask(beats []*beat) {
+// ask sends keep-alives one after the other.
+func (s *stream) ask(list []*keepAlive) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	for _, b := range beats {
-		b.sent = boottime.Now()
+	for _, ka := range list {
+		ka.sent = boottime.Now()
 		s.mu.Lock()
-		s.asked = append(s.asked, b)
+		s.asked = append(s.asked, ka)
 		s.mu.Unlock()
-		if err := s.sender.Send(&pb.LeaseKeepAliveRequest{ID: b.lease.id}); err != nil {
+		if err := s.sender.Send(&pb.LeaseKeepAliveRequest{ID: ka.lease.id}); err != nil {
 			s.cancel() // Recv tells why
 			return
 		}
@@ -141,29 +142,29 @@ func (s *stream) ask(beats []*beat) {
 }
 
 // stream returns the one there is, or begins one.
-func (p *pulse) stream() *stream {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.now != nil {
-		return p.now
+func (a *keepAliver) stream() *stream {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.now != nil {
+		return a.now
 	}
 	s := &stream{opened: make(chan struct{}), over: make(chan struct{}), err: driver.ErrClosed}
 	var ctx context.Context
-	ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(p.d.ctx))
-	p.now = s
-	if !p.d.spawn(func() { p.run(ctx, s) }) {
+	ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(a.d.ctx))
+	a.now = s
+	if !a.d.spawn(func() { a.run(ctx, s) }) {
 		s.cancel()
 		close(s.over)
-		p.now = nil
+		a.now = nil
 	}
 	return s
 }
 
 // run opens a stream and hands the answers out until it ends.
-func (p *pulse) run(ctx context.Context, s *stream) {
+func (a *keepAliver) run(ctx context.Context, s *stream) {
 	defer s.cancel()
 	var err error
-	if s.sender, err = p.client.LeaseKeepAlive(ctx); err == nil {
+	if s.sender, err = a.client.LeaseKeepAlive(ctx); err == nil {
 		close(s.opened)
 		for err == nil {
 			var r *pb.LeaseKeepAliveResponse
@@ -172,11 +173,11 @@ func (p *pulse) run(ctx context.Context, s *stream) {
 			}
 		}
 	}
-	p.mu.Lock()
-	if p.now == s {
-		p.now = nil
+	a.mu.Lock()
+	if a.now == s {
+		a.now = nil
 	}
-	p.mu.Unlock()
+	a.mu.Unlock()
 	s.end(err)
 	close(s.over)
 }
@@ -188,10 +189,10 @@ func (s *stream) answer(r *pb.LeaseKeepAliveResponse) error {
 	if len(s.asked) == 0 || s.asked[0].lease.id != r.ID {
 		return fmt.Errorf("etcd answered for lease %x, which is not the one that was asked for", r.ID)
 	}
-	b := s.asked[0]
+	ka := s.asked[0]
 	s.asked = s.asked[1:]
-	b.ttl = time.Duration(r.TTL) * time.Second
-	close(b.done)
+	ka.ttl = time.Duration(r.TTL) * time.Second
+	close(ka.done)
 	return nil
 }
 
@@ -200,10 +201,10 @@ func (s *stream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
-	for i, b := range s.asked {
-		b.err = err
-		b.again = i > 0 || !refusal(err)
-		close(b.done)
+	for i, ka := range s.asked {
+		ka.err = err
+		ka.again = i > 0 || !refusal(err)
+		close(ka.done)
 	}
 	s.asked = nil
 }

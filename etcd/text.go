@@ -1,0 +1,48 @@
+package etcd
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"unicode/utf8"
+)
+
+// A text is any bytes, written so that people can read it where that can be: a compact JSON object as it is, UTF-8 as a
+// string, and the rest as a list of one string in base 64.
+type text string
+
+// MarshalJSON is for package json.
+func (t text) MarshalJSON() ([]byte, error) {
+	if len(t) > 0 && t[0] == '{' && utf8.ValidString(string(t)) {
+		var b bytes.Buffer
+		if json.Compact(&b, []byte(t)) == nil && b.String() == string(t) {
+			return []byte(t), nil
+		}
+	}
+	if !utf8.ValidString(string(t)) {
+		return json.Marshal([]string{base64.StdEncoding.EncodeToString([]byte(t))})
+	}
+	return json.Marshal(string(t))
+}
+
+// UnmarshalJSON is for package json.
+func (t *text) UnmarshalJSON(b []byte) error {
+	switch b[0] {
+	case '{':
+		*t = text(b)
+		return nil
+	case '[':
+		var list []string
+		if err := json.Unmarshal(b, &list); err != nil {
+			return err
+		}
+		if len(list) != 1 {
+			return errors.New("a text is one string")
+		}
+		raw, err := base64.StdEncoding.DecodeString(list[0])
+		*t = text(raw)
+		return err
+	}
+	return json.Unmarshal(b, (*string)(t))
+}
