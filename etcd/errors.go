@@ -39,6 +39,11 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 		status.Code(err) == codes.DeadlineExceeded || status.Code(err) == codes.Canceled:
 		return driver.Unreachable(errors.New("etcd gave no answer in time"))
 	}
+	return d.broke(err)
+}
+
+// broke explains an error of the connection, by its text where the library tells no more.
+func (d *Driver) broke(err error) error {
 	text := d.clean(status.Convert(err).Message())
 	if _, why, ok := strings.Cut(text, "Error while dialing: "); ok {
 		return driver.Unsent(driver.Unreachable(fmt.Errorf("etcd cannot be reached: %s", strings.TrimSuffix(why, `"`))))
