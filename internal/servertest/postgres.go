@@ -21,14 +21,14 @@ import (
 
 // Postgres starts a PostgreSQL server with a new cluster, whose superuser "postgres" needs no password on any database,
 // while other users need theirs. Lines of configuration may be added, "name = value"; without any, nothing is synced to
-// the disk.
+// the disk. It is the newest server of the system, or the one whose folder STILE_POSTGRES of the environment names.
 func Postgres(t TB, config ...string) *Server {
 	t.Helper()
 	if config == nil {
 		config = []string{"fsync = off"}
 	}
 	return startPostgres(t, config, func(data string, as *syscall.Credential) error {
-		err := asUser(as, postgresBinary("initdb"), "-D", data, "--no-sync", "--no-locale", "-E", "UTF8", "-A", "trust",
+		err := asUser(as, postgresBinary(t, "initdb"), "-D", data, "--no-sync", "--no-locale", "-E", "UTF8", "-A", "trust",
 			"-U", "postgres")
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func PostgresStandby(t TB, primary *Server) *Server {
 	host, port, _ := strings.Cut(primary.Addr, ":")
 	return startPostgres(t, []string{"fsync = off", "hot_standby = on"}, func(data string, as *syscall.Credential) error {
 		from := "host=" + host + " port=" + port + " user=postgres application_name=standby"
-		return asUser(as, postgresBinary("pg_basebackup"), "-D", data, "-d", from, "-R", "-X", "stream", "-c", "fast",
+		return asUser(as, postgresBinary(t, "pg_basebackup"), "-D", data, "-d", from, "-R", "-X", "stream", "-c", "fast",
 			"--no-sync")
 	})
 }
@@ -64,7 +64,7 @@ func startPostgres(t TB, config []string, create func(data string, as *syscall.C
 		t.Fatalf("%v", err)
 	}
 	return Start(t, Process{
-		Binary: postgresBinary("postgres"), Package: "postgresql", Credential: as,
+		Binary: postgresBinary(t, "postgres"), Package: "postgresql", Credential: as,
 		Files: func(s *Server) error {
 			data := filepath.Join(s.Dir, "data")
 			if _, err := os.Stat(data); err == nil {
@@ -90,8 +90,17 @@ func startPostgres(t TB, config []string, create func(data string, as *syscall.C
 // postgresUser returns a user as whom the server runs.
 func postgresUser() (*syscall.Credential, error) { return unprivileged("postgres") }
 
-// postgresBinary returns where a program of the newest server is that is installed, or its name.
-func postgresBinary(name string) string {
+// PostgresFolder is the variable of the environment that names the folder of a server, whose programs are in bin, that is
+// started in place of the newest one of the system.
+const PostgresFolder = "STILE_POSTGRES"
+
+// postgresBinary returns where a program is: of the server that the environment names, or of the newest one that is
+// installed. It returns the name alone if there is none.
+func postgresBinary(t TB, name string) string {
+	t.Helper()
+	if dir := folderOf(t, PostgresFolder); dir != "" {
+		return filepath.Join(dir, "bin", name)
+	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if len(found) == 0 {
 		return name

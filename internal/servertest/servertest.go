@@ -68,6 +68,9 @@ const (
 func Start(t TB, p Process) *Server {
 	t.Helper()
 	if _, err := exec.LookPath(p.Binary); err != nil {
+		if filepath.IsAbs(p.Binary) {
+			t.Fatalf("%v", err)
+		}
 		t.Fatalf("%s is not installed: apt-get install %s", p.Binary, p.Package)
 	}
 	s := &Server{t: t, spec: p}
@@ -278,6 +281,20 @@ func built(t TB, name string) string {
 	}
 	t.Fatalf("bin/%s is missing: make servers builds it", name)
 	return ""
+}
+
+// folderOf returns the folder of a server that a variable of the environment names, "" if it names none. One that is not
+// there fails the test: no other server stands in for it.
+func folderOf(t TB, variable string) string {
+	t.Helper()
+	dir := os.Getenv(variable)
+	if dir == "" {
+		return ""
+	}
+	if info, err := os.Stat(filepath.Join(dir, "bin")); err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
+		t.Fatalf("%s must be the absolute path of a server's folder, with its programs in bin: %s is not", variable, dir)
+	}
+	return dir
 }
 
 // freePorts returns ports that were free a moment ago, all different. They are below those that a system gives to outgoing

@@ -5,6 +5,7 @@ package servertest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,6 +92,36 @@ func TestMissing(t *testing.T) {
 	}()
 	if want := "apt-get install some-package"; !strings.Contains(fake.fatal, want) {
 		t.Errorf("the failure is %q, want %q in it", fake.fatal, want)
+	}
+}
+
+// The server whose folder the environment names is started, or the test fails: no other stands in for it.
+func TestFolderOfServer(t *testing.T) {
+	empty := t.TempDir()
+	if err := os.Mkdir(filepath.Join(empty, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		variable, folder string
+		start            func(t TB)
+		want             string
+	}{
+		{PostgresFolder, "/no/such/folder", func(t TB) { Postgres(t) }, "STILE_POSTGRES must be the absolute path"},
+		{PostgresFolder, "bin", func(t TB) { Postgres(t) }, "STILE_POSTGRES must be the absolute path"},
+		{PostgresFolder, empty, func(t TB) { Postgres(t) }, "bin/postgres"},
+		{MySQLFolder, "/no/such/folder", func(t TB) { MySQL(t) }, "STILE_MYSQL must be the absolute path"},
+		{MySQLFolder, empty, func(t TB) { MySQL(t) }, "bin/mariadbd"},
+	}
+	for _, tt := range tests {
+		t.Setenv(tt.variable, tt.folder)
+		fake := &recorder{TB: t}
+		func() {
+			defer func() { recover() }()
+			tt.start(fake)
+		}()
+		if !strings.Contains(fake.fatal, tt.want) || strings.Contains(fake.fatal, "apt-get") {
+			t.Errorf("%s=%s: the failure is %q, want %q in it", tt.variable, tt.folder, fake.fatal, tt.want)
+		}
 	}
 }
 
