@@ -29,11 +29,15 @@ type methodLock struct {
 // time, and means nothing between sessions in two zones. So the column must know its zone; see zoned.
 var methodLockTimes = map[Dialect][]string{
 	PostgreSQL: {
+		"{utc}", "",
 		"{now}", "clock_timestamp()",
 		"{age}", "(extract(epoch FROM clock_timestamp() - dl_operate_time) * 1000000)::bigint",
 		"{time}", "(extract(epoch FROM dl_operate_time) * 1000000)::bigint",
 	},
 	MySQL: {
+		// MySQL takes its own NOW() for the time an hour before, in the hour that comes twice, unless the session is in UTC. To
+		// MariaDB, which does not, this is a comment.
+		"{utc}", "/*+ SET_VAR(time_zone = '+00:00') */ ",
 		"{now}", "NOW()",
 		"{age}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - " +
 			"CAST(UNIX_TIMESTAMP(dl_operate_time) * 1000000 AS SIGNED)",
@@ -65,12 +69,12 @@ func newMethodLock(d *Driver, table string) *methodLock {
 	const seen = " WHERE dl_id = ? AND dl_device_info = ? AND {time} = ?"
 	return &methodLock{
 		d: d,
-		insert: s("INSERT INTO {table} (dl_method_name, dl_device_info, dl_operate_time) VALUES (?, ?, {now}) " +
+		insert: s("INSERT {utc}INTO {table} (dl_method_name, dl_device_info, dl_operate_time) VALUES (?, ?, {now}) " +
 			d.unless("dl_method_name")),
 		holder:  s(all + " WHERE dl_method_name = ?"),
 		all:     s(all),
-		renew:   s("UPDATE {table} SET dl_operate_time = {now}" + seen),
-		leave:   s("UPDATE {table} SET dl_operate_time = {now}, dl_device_info = ?" + seen),
+		renew:   s("UPDATE {utc}{table} SET dl_operate_time = {now}" + seen),
+		leave:   s("UPDATE {utc}{table} SET dl_operate_time = {now}, dl_device_info = ?" + seen),
 		release: s("DELETE FROM {table}" + seen),
 	}
 }
