@@ -13,13 +13,17 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	provoke := map[uint16]string{
 		interrupted:    "KILL QUERY CONNECTION_ID()",
-		killed:         "KILL CONNECTION_ID()",
 		noSuchDatabase: "USE nowhere",
 		noSuchTable:    "SELECT * FROM nothing",
 		readOnlyTx:     "START TRANSACTION READ ONLY; UPDATE stile_meta SET floor = floor",
-		statementTime:  "SET STATEMENT max_statement_time = 0.01 FOR SELECT SLEEP(10)",
 	}
 	s := open(t, fresh(t, server, "pool_max_conns=1")).store
+	if maria(t, s.db) {
+		provoke[killed] = "KILL CONNECTION_ID()"
+		provoke[statementTime] = "SET STATEMENT max_statement_time = 0.01 FOR SELECT SLEEP(10)"
+	} else {
+		provoke[executionTime] = "SELECT /*+ MAX_EXECUTION_TIME(10) */ 1 FROM stile_meta WHERE SLEEP(10)"
+	}
 	for n, want := range faults {
 		statement := provoke[n]
 		if statement == "" {

@@ -29,6 +29,17 @@ func raw(t testing.TB, s *servertest.Server, database string) *sql.DB {
 	return db
 }
 
+// maria reports whether the server is MariaDB, as it is unless the environment names another for tests. MySQL is not the
+// same where a test asks.
+func maria(t testing.TB, db *sql.DB) bool {
+	t.Helper()
+	var version string
+	if err := db.QueryRowContext(timely(t), "SELECT VERSION()").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	return facts{"version": version}.maria()
+}
+
 func mustExec(t testing.TB, db *sql.DB, text string, args ...any) {
 	t.Helper()
 	if _, err := db.ExecContext(timely(t), text, args...); err != nil {

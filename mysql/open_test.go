@@ -154,8 +154,23 @@ func TestManyMakeTables(t *testing.T) {
 	all.Wait()
 }
 
-func TestGaleraRefused(t *testing.T) {
+// A server is refused that others of its cluster write beside: of MariaDB with Galera, or of MySQL in a group.
+func TestClusterRefused(t *testing.T) {
 	t.Parallel()
+	if !maria(t, raw(t, server, "")) {
+		group := func(single string) string {
+			s := servertest.MySQL(t, "plugin-load-add=group_replication.so", "server-id=1",
+				"group_replication_group_name=aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa", "group_replication_single_primary_mode="+single)
+			mustExec(t, raw(t, s, ""), "SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF") // as on a primary
+			return fresh(t, s)
+		}
+		marks(t, refuses(t, group("OFF"), "several primaries", "two clients could hold one lock"), true, false)
+		notes := strings.Join(open(t, group("ON")).Traits().Notes, "\n")
+		if !strings.Contains(notes, "Group Replication") {
+			t.Errorf("with one primary, the notes are %s; want one on Group Replication", notes)
+		}
+		return
+	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
