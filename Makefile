@@ -6,8 +6,9 @@ SHELL := /bin/bash
 PACKAGES = $$(go list -f '{{.Dir}}/...' -m)
 
 # What the tests start, as command:Debian package, and what the race detector is built with.
+DATABASES = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server
 SERVERS = redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper \
-	/usr/lib/postgresql:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server memcached:memcached
+	memcached:memcached $(DATABASES)
 # What checks the models, beside the compiler.
 SPIN = spin:spin
 COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
@@ -19,7 +20,7 @@ TEST = -p $(PARALLEL) -count=1 -timeout 8m
 # The race detector makes the walk of the engine twenty times as slow; make explore tests it without.
 RACED = $$(go list $(PACKAGES) | grep -v /internal/engine/explore)
 
-CHECKS = gofmt vet fix lint tidy-check build models explore mutants interop race
+CHECKS = gofmt vet fix lint tidy-check build models explore mutants interop newer race
 FUZZTIME = 20s
 SOME = 12
 
@@ -29,7 +30,7 @@ SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
 
-.PHONY: help build demo servers test race check models explore mutants chaos interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
+.PHONY: help build demo servers test race check newer newest models explore mutants chaos interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +79,14 @@ interop: servers build ## lock the same names with stile and with the clients of
 		if [ -x "$$run" ]; then echo "$$run"; "$$run"; n=$$((n + 1)); fi; \
 	done; \
 	if [ $$n = 0 ]; then echo "interop/ has no foreign clients yet: nothing was run"; fi
+
+newer: ## run the cases of the contract and of faults on PostgreSQL 17 and 18 and on MariaDB 11.4; about two minutes
+	@internal/repo/install.sh $(DATABASES)
+	@internal/servers/newest/run -cases postgres17 postgres18 mariadb11
+
+newest: ## run all tests of these modules on these servers, and on MariaDB 11.8 and MySQL 9.7; about ten minutes
+	@internal/repo/install.sh $(DATABASES)
+	@internal/servers/newest/run postgres17 postgres18 mariadb11 mariadb118 mysql9
 
 bench: servers ## measure beside other libraries, into docs/benchmarks*.md
 	@mkdir -p docs
