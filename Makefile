@@ -84,7 +84,7 @@ newer: ## run the cases of the contract and of faults on PostgreSQL 17 and 18 an
 	@internal/repo/install.sh $(DATABASES)
 	@internal/servers/newest/run -cases postgres17 postgres18 mariadb11
 
-newest: ## run all tests of these modules on these servers, and on MariaDB 11.8 and MySQL 9.7; about ten minutes
+newest: ## run all tests of these modules on these servers, and on MariaDB 11.8 and MySQL 9.7; about five minutes
 	@internal/repo/install.sh $(DATABASES)
 	@internal/servers/newest/run postgres17 postgres18 mariadb11 mariadb118 mysql9
 

@@ -309,6 +309,9 @@ func TestTablesTampered(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			d := open(t, fresh(server))
+			servertest.Until(t, "the driver has cleaned, which waits for these tables the other way round", func() bool {
+				return count(t, d, `"{schema}".{prefix}meta WHERE cleaned > 0`) == 1
+			})
 			a := claim("name", "a")
 			enter(t, d, a)
 			exec(t, admin, d.tables.fill(test.change), asText)
