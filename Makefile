@@ -82,7 +82,7 @@ interop: servers build ## lock the same names with stile and with the clients of
 
 newer: ## run the cases of the contract and of faults on PostgreSQL 17 and 18 and on MariaDB 11.4; about two minutes
 	@internal/repo/install.sh $(DATABASES)
-	@internal/servers/newest/run -cases postgres17 postgres18 mariadb11
+	@internal/servers/newest/run -cases mariadb11 postgres18 postgres17
 
 newest: ## run all tests of these modules on these servers, and on MariaDB 11.8 and MySQL 9.7; about five minutes
 	@internal/repo/install.sh $(DATABASES)
