@@ -18,7 +18,7 @@ func TestCluster(t *testing.T) {
 	nodes := servertest.RedisCluster(t)
 	url := "redis+cluster://" + nodes[0].Addr + "," + nodes[2].Addr
 	one, two := open(t, url), open(t, url)
-	if !one.sharded {
+	if !one.conn.Sharded() {
 		t.Error("messages go to all servers of the cluster")
 	}
 	const names = 48
@@ -153,19 +153,19 @@ func TestSubscriptionsEnd(t *testing.T) {
 			enter(t, d, b)
 			listens(t, d, b)
 			leave(t, d, b)
-			d.mail.mu.Lock()
-			in := d.mail.in[d.channel(d.key("name"), b)]
-			d.mail.mu.Unlock()
+			d.inboxes.mu.Lock()
+			in := d.inboxes.byChannel[d.channel(d.key("name"), b)]
+			d.inboxes.mu.Unlock()
 			if in == nil {
 				t.Fatal("there is no subscription")
 			}
-			d.mail.retire(in)
+			d.inboxes.retire(in)
 			leave(t, d, a)
-			d.mail.mu.Lock()
-			if n := len(d.mail.in); n != 0 {
+			d.inboxes.mu.Lock()
+			if n := len(d.inboxes.byChannel); n != 0 {
 				t.Errorf("%d subscriptions are left", n)
 			}
-			d.mail.mu.Unlock()
+			d.inboxes.mu.Unlock()
 		}
 	}
 	for _, s := range nodes {

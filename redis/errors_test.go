@@ -2,11 +2,14 @@ package redis
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/redis/internal/conn"
 )
 
 // What is not stile's is answered with a clear error by every verb, and stays as it is.
@@ -60,6 +63,7 @@ func TestForeignValues(t *testing.T) {
 // Each of these is brought about on a real server, after the driver has connected.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
+	const noRight = "does not let the default user do this"
 	tests := []struct {
 		name                  string
 		cause                 [][]string
@@ -72,10 +76,11 @@ func TestRefusals(t *testing.T) {
 			{"REPLICAOF", "127.0.0.1", "1"},
 		}, "lost its primary", true, true},
 		{"NOREPLICAS", [][]string{{"CONFIG", "SET", "min-replicas-to-write", "1"}}, "too few replicas", true, true},
-		{"OOM", [][]string{{"CONFIG", "SET", "maxmemory", "1"}}, "no memory left for a new claim: raise maxmemory", true, false},
-		{"NOPERM", [][]string{{"ACL", "SETUSER", "default", "-evalsha"}}, "does not let the default user do this", true, false},
-		{"NOPERM in a script", [][]string{{"ACL", "SETUSER", "default", "-set"}}, "does not let the default user do this", true, false},
-		{"NOPERM for the key", [][]string{{"ACL", "SETUSER", "default", "resetkeys", "~other*"}}, "does not let the default user do this", true, false},
+		{"OOM", [][]string{{"CONFIG", "SET", "maxmemory", "1"}},
+			"no memory left for a new claim: raise maxmemory", true, false},
+		{"NOPERM", [][]string{{"ACL", "SETUSER", "default", "-evalsha"}}, noRight, true, false},
+		{"NOPERM in a script", [][]string{{"ACL", "SETUSER", "default", "-set"}}, noRight, true, false},
+		{"NOPERM for the key", [][]string{{"ACL", "SETUSER", "default", "resetkeys", "~other*"}}, noRight, true, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -88,6 +93,30 @@ func TestRefusals(t *testing.T) {
 			marks(t, err, test.rejected, test.unreachable)
 		})
 	}
+}
+
+// A server that cannot save its data, and is told to accept no writes then, is what somebody has to mend.
+func TestMisconf(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t, "--save", "3600 1", "--stop-writes-on-bgsave-error", "yes")
+	if err := os.MkdirAll(filepath.Join(s.Dir, "dump.rdb", "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, "redis://"+s.Addr)
+	s.Redis([]string{"SET", "x", "1"})
+	var err error
+	servertest.Until(t, "the server has failed to save", func() bool {
+		c, e := servertest.DialRedis(s.Addr, nil)
+		if e != nil {
+			t.Fatal(e)
+		}
+		defer c.Close()
+		_, _ = c.Do("BGSAVE")
+		_, err = d.Enter(timely(t), claim("name", "id"))
+		return err != nil
+	})
+	says(t, err, "cannot save its data")
+	marks(t, err, true, false)
 }
 
 func TestBusy(t *testing.T) {
@@ -120,7 +149,8 @@ func TestBusy(t *testing.T) {
 
 func TestLoading(t *testing.T) {
 	t.Parallel()
-	s := servertest.Redis(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024", "--key-load-delay", "300")
+	s := servertest.Redis(t, "--enable-debug-command", "yes",
+		"--loading-process-events-interval-bytes", "1024", "--key-load-delay", "300")
 	s.Redis([]string{"DEBUG", "POPULATE", "8000", "some", "64"}, []string{"SAVE"})
 	d := open(t, "redis://"+s.Addr)
 	ready := make(chan struct{})
@@ -183,27 +213,6 @@ func TestFullMemory(t *testing.T) {
 	leave(t, d, b)
 }
 
-// The texts that no server here can be brought to say.
-func TestRefusedTexts(t *testing.T) {
-	d := &Driver{secret: []string{"hunter2-canary"}, user: "bob"}
-	tests := []struct {
-		text, want            string
-		rejected, unreachable bool
-	}{
-		{"TRYAGAIN Multiple keys request during rehashing of slot", "moving this name", true, true},
-		{"MISCONF Redis is configured to save RDB snapshots", "cannot save its data", true, false},
-		{"ERR unknown command 'AUTH', with args beginning with: 'hunter2-canary'", "refused the request (ERR unknown command 'AUTH')", true, false},
-		{"ERR no hunter2-canary here", "refused the request (ERR no … here)", true, false},
-		{"WRONGPASS invalid username-password pair", `user "bob" with this password`, true, false},
-		{"ERR two\r\nlines script: 1234, on @user_script:1.", "(ERR two lines)", true, false},
-	}
-	for _, test := range tests {
-		err := d.refused(test.text)
-		says(t, err, test.want)
-		marks(t, err, test.rejected, test.unreachable)
-	}
-}
-
 // An answer that is not to this request says nothing about it.
 func TestMixedUpAnswers(t *testing.T) {
 	t.Parallel()
@@ -213,11 +222,23 @@ func TestMixedUpAnswers(t *testing.T) {
 		"return {}", "return {KEYS[1], ARGV[1]}", "return {KEYS[1], ARGV[1], 'rubbish'}", "return 1", "return 'text'",
 	} {
 		s := *d.scripts
-		s.enter = newScript(text)
-		other := &Driver{client: d.client, dialer: d.dialer, prefix: d.prefix, scripts: &s, mail: d.mail, ctx: d.ctx}
+		s.enter = conn.NewScript(text, nil)
+		other := &Driver{conn: d.conn, prefix: d.prefix, scripts: &s, inboxes: d.inboxes}
 		_, err := other.Enter(timely(t), claim("name", "id"))
 		if err == nil || driver.NotApplied(err) {
 			t.Errorf("answer of %q: %v; want an unknown outcome", text, err)
 		}
+	}
+}
+
+// A value of another type where Redlock keeps a ticket is not stile's either, and the error says where it is.
+func TestWrongTypeNamesTheKey(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	v := newQuorumMember(t.Context(), open(t, "redis://"+s.Addr).conn, "")
+	s.Redis([]string{"HSET", ticketKey("name"), "a", "1"})
+	_, err := v.Vote(timely(t), claim("name", "id"), 1)
+	if !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), ticketKey("name")) {
+		t.Errorf("vote = %v; want ErrForeign, and the key", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,10 +12,10 @@ import (
 	"github.com/stilelock/stile/guard"
 )
 
-//go:embed lua/guard.lua
+//go:embed lua/guard/check.lua
 var guardLua string
 
-//go:embed lua/guard_raise.lua
+//go:embed lua/guard/raise.lua
 var guardRaiseLua string
 
 // DefaultMarks is what the keys of a guard's marks begin with.
@@ -50,7 +49,8 @@ func NewGuard(client rueidis.Client, o *GuardOptions) (*Guard, error) {
 		g.prefix = DefaultMarks
 	}
 	if strings.ContainsAny(g.prefix, "{}") || g.keep < 0 {
-		return nil, fmt.Errorf("guard: %w: a prefix has no braces, and marks are not kept for less than no time", guard.ErrInvalid)
+		return nil, fmt.Errorf("guard: %w: a prefix has no braces, and marks are not kept for less than no time",
+			guard.ErrInvalid)
 	}
 	return g, nil
 }
@@ -65,10 +65,12 @@ func (g *Guard) Raise(ctx context.Context, resource string, token int64) (*Keys,
 	}
 	k := &Keys{g: g, resource: resource, tag: hashTag(resource), token: token}
 	if strings.Contains(k.tag, "}") {
-		return nil, fmt.Errorf("guard: %w resource: %q has braces that do not enclose a part of it", guard.ErrInvalid, resource)
+		return nil, fmt.Errorf("guard: %w resource: %q has braces that do not enclose a part of it",
+			guard.ErrInvalid, resource)
 	}
 	k.mark = g.prefix + "{" + k.tag + "}" + resource
-	answer, err := g.raise.Exec(ctx, g.client, []string{k.mark}, []string{guard.FormatToken(token), strconv.FormatInt(g.keep.Milliseconds(), 10)}).ToArray()
+	args := []string{guard.FormatToken(token), number(g.keep.Milliseconds())}
+	answer, err := g.raise.Exec(ctx, g.client, []string{k.mark}, args).ToArray()
 	if err != nil {
 		return nil, fmt.Errorf("guard: %q: %w", resource, err)
 	}
@@ -118,7 +120,7 @@ func (k *Keys) Get(ctx context.Context, key string) (value string, ok bool, err 
 func (k *Keys) Set(ctx context.Context, key, value string, ttl time.Duration) error {
 	args := []string{value}
 	if ttl > 0 {
-		args = append(args, "PX", strconv.FormatInt(max(1, ttl.Milliseconds()), 10))
+		args = append(args, "PX", number(max(1, ttl.Milliseconds())))
 	}
 	_, err := k.Eval(ctx, setBody, []string{key}, args)
 	return err
@@ -149,12 +151,15 @@ func (k *Keys) Check(ctx context.Context) error {
 func (k *Keys) Eval(ctx context.Context, body string, keys, args []string) (m rueidis.RedisMessage, err error) {
 	for _, key := range keys {
 		if hashTag(key) != k.tag {
-			return m, fmt.Errorf("guard: %w key: %q is not of resource %q: it needs {%s} in its name", guard.ErrInvalid, key, k.resource, k.tag)
+			return m, fmt.Errorf("guard: %w key: %q is not of resource %q: it needs {%s} in its name",
+				guard.ErrInvalid, key, k.resource, k.tag)
 		}
 	}
-	script := rueidis.NewLuaScript(guardLua + "do local refused = check(KEYS, ARGV) if refused then return refused end end\n" +
+	script := rueidis.NewLuaScript(guardLua +
+		"do local refused = check(KEYS, ARGV) if refused then return refused end end\n" +
 		"return {'ok', (function() " + body + "\nend)()}")
-	answer, err := script.Exec(ctx, k.g.client, append(slices.Clone(keys), k.mark), append(slices.Clone(args), guard.FormatToken(k.token))).ToArray()
+	keys, args = append(slices.Clone(keys), k.mark), append(slices.Clone(args), guard.FormatToken(k.token))
+	answer, err := script.Exec(ctx, k.g.client, keys, args).ToArray()
 	if err != nil {
 		return m, fmt.Errorf("guard: %q: %w", k.resource, err)
 	}

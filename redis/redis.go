@@ -19,14 +19,10 @@ package redis
 
 import (
 	"context"
-	"errors"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
+	"strconv"
 
 	"github.com/redis/rueidis"
-	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/redis/internal/conn"
 )
 
 // DefaultPrefix is what keys and channels begin with.
@@ -37,110 +33,34 @@ type Options struct {
 	Prefix string // what keys and channels begin with; without braces
 }
 
-// A Driver keeps locks in Redis. Its methods may be called at once.
-type Driver struct {
-	client rueidis.Client
-	dialer *dialer // makes the connections of a client that the driver owns; nil if the client is the user's
-	user   string  // for messages
-	secret []string
-
-	prefix string
-
-	// What the servers can do.
-	sharded  bool // a cluster whose channels are on one server each
-	mute     bool // they cannot tell of changes of keys
-	allowOOM bool // a script can ask to run although the memory is full
-
-	scripts *scripts
-	traits  driver.Traits
-	mail    *mail
-	tracker *tracker
-
-	down   atomic.Bool // the last call found no connection
-	ctx    context.Context
-	cancel context.CancelFunc
-	mu     sync.Mutex // orders spawn before the wait in Close
-	tasks  sync.WaitGroup
-}
-
-var _ interface {
-	driver.Driver
-	driver.Lister
-	driver.Watcher
-	driver.Breaker
-} = (*Driver)(nil)
-
 // New returns a driver that uses the caller's client, and asks the server for what it can promise. Closing the driver
 // does not close the client. Retries by the client are harmless: a claim's id makes each request repeatable.
 func New(client rueidis.Client, o *Options) (*Driver, error) {
-	if o == nil {
-		o = &Options{}
+	prefix := ""
+	if o != nil {
+		prefix = o.Prefix
 	}
-	d, err := newDriver(client, o.Prefix)
+	if err := checkPrefix(prefix); err != nil {
+		return nil, err
+	}
+	c, err := conn.New(context.Background(), client)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.probe(context.Background()); err != nil {
-		d.Close()
+	return newDriver(context.Background(), c, prefix), nil
+}
+
+// NewSetNX returns a driver that uses the caller's client, as [New] does. Keys begin with the prefix, if there is one.
+func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
+	prefix := ""
+	if o != nil {
+		prefix = o.Prefix
+	}
+	c, err := conn.New(context.Background(), client)
+	if err != nil {
 		return nil, err
 	}
-	return d, nil
+	return newSetNX(context.Background(), c, prefix), nil
 }
 
-func newDriver(client rueidis.Client, prefix string) (*Driver, error) {
-	if prefix == "" {
-		prefix = DefaultPrefix
-	}
-	if strings.ContainsAny(prefix, "{}") {
-		return nil, driver.Refused(errors.New("the prefix must not have braces: a cluster takes them for its own"))
-	}
-	d := &Driver{client: client, prefix: prefix}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.mail, d.tracker = newMail(d), newTracker(d)
-	return d, nil
-}
-
-// key is where the queue of a name is kept. Its hash tag is the whole encoded name.
-func (d *Driver) key(name string) string {
-	return d.prefix + "{" + driver.EncodeName(name) + "}"
-}
-
-// channel is where the client of a claim is told. In a cluster with sharded channels it has the key's hash tag, so that
-// message and key are on the same server.
-func (d *Driver) channel(key string, c *driver.Claim) string {
-	if d.sharded {
-		return d.prefix + "inbox/" + key[len(d.prefix):] + "/" + c.Client
-	}
-	return d.prefix + "inbox/" + c.Client
-}
-
-// Traits tells what the server can promise, as it answered when the driver was made.
-func (d *Driver) Traits() driver.Traits {
-	return d.traits
-}
-
-// Close ends every call. It closes the client too, unless that is the caller's own.
-func (d *Driver) Close() error {
-	d.mu.Lock()
-	d.cancel()
-	d.mu.Unlock()
-	if d.dialer != nil {
-		d.dialer.close()
-		d.client.Close()
-	}
-	d.tasks.Wait()
-	return nil
-}
-
-// spawn runs f in a goroutine that Close waits for; f must end when d.ctx does. It reports false if d is closed.
-func (d *Driver) spawn(f func()) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx.Err() != nil {
-		return false
-	}
-	d.tasks.Go(f)
-	return true
-}
-
-func micros(t time.Duration) int64 { return t.Microseconds() }
+func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/redis/internal/conn"
 )
 
 // open connects to the store at a URL. The connection is closed when the test ends.
@@ -69,7 +70,7 @@ func listens(t testing.TB, d *Driver, c *driver.Claim) {
 	t.Helper()
 	key := d.key(c.Name)
 	servertest.Until(t, "the claim is expected", func() bool {
-		if d.mail.find(d.channel(key, c), c.ID, key) != nil {
+		if d.inboxes.find(d.channel(key, c), c.ID, key) != nil {
 			return true
 		}
 		if _, err := d.Await(timely(t), c); err != nil {
@@ -116,7 +117,7 @@ func TestManyRenewals(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
 	var cs []*driver.Claim
-	for i := range 2*atOnce + 3 {
+	for i := range 2*conn.AtOnce + 3 {
 		cs = append(cs, claim(fmt.Sprint("name-", i), fmt.Sprint("id-", i)))
 		if i%3 > 0 {
 			enter(t, d, cs[i])
@@ -221,11 +222,11 @@ func TestNothingIsExpectedInVain(t *testing.T) {
 			leave(t, d, c)
 		}
 	}
-	d.mail.mu.Lock()
-	defer d.mail.mu.Unlock()
-	for _, in := range d.mail.in {
-		if len(in.boxes) > 0 {
-			t.Errorf("%d claims are expected", len(in.boxes))
+	d.inboxes.mu.Lock()
+	defer d.inboxes.mu.Unlock()
+	for _, in := range d.inboxes.byChannel {
+		if len(in.waiting) > 0 {
+			t.Errorf("%d claims are expected", len(in.waiting))
 		}
 	}
 }

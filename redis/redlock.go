@@ -9,6 +9,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/quorum"
+	"github.com/stilelock/stile/redis/internal/conn"
 )
 
 //go:embed lua/redlock/enter_lone.lua
@@ -19,11 +20,6 @@ var redlockStampLua string
 
 //go:embed lua/redlock/raise.lua
 var redlockRaiseLua string
-
-func init() {
-	driver.Register("redlock", openRedlock)
-	driver.Register("redlocks", openRedlock)
-}
 
 // openRedlock opens the quorum of independent servers, each in layout setnx, by an address that names them all:
 //
@@ -39,13 +35,13 @@ func openRedlock(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	if o.Timeout, err = a.Duration("timeout", 0); err != nil {
 		return nil, err
 	}
-	if o.MaxTTL < minLease || o.MaxTTL > driver.MaxTTL {
-		return nil, driver.Refused(fmt.Errorf("parameter max_ttl must be from %v to %v", minLease, driver.MaxTTL))
+	if o.MaxTTL < conn.MinLease || o.MaxTTL > driver.MaxTTL {
+		return nil, driver.Refused(fmt.Errorf("parameter max_ttl must be from %v to %v", conn.MinLease, driver.MaxTTL))
 	}
 	if len(a.Hosts) == 0 {
 		return nil, driver.Refused(fmt.Errorf("%s:// needs its hosts, as in %[1]s://h1,h2,h3", a.Scheme))
 	}
-	scheme, prefix := "redis", a.Param("prefix", "")
+	scheme := "redis"
 	if a.Scheme == "redlocks" {
 		scheme = "rediss"
 	}
@@ -53,39 +49,38 @@ func openRedlock(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	for _, host := range a.HostPorts("", "6379") {
 		at := a.At(scheme, host)
 		nodes = append(nodes, quorum.Node{Name: host, Open: func(ctx context.Context) (driver.Driver, error) {
-			d, err := Open(ctx, at)
-			if errors.Is(err, errReplica) {
-				return nil, driver.Refused(errReplica) // not for now: each server of a quorum is named, and stands for itself
+			c, prefix, err := openConn(ctx, at)
+			if errors.Is(err, conn.ErrReplica) {
+				// It is not refused for now alone: each server of a quorum is named, and stands for itself.
+				return nil, driver.Refused(conn.ErrReplica)
 			}
 			if err != nil {
 				return nil, err
 			}
-			return newVoter(d, prefix), nil
+			return newQuorumMember(ctx, c, prefix), nil
 		}})
 	}
 	return quorum.New(ctx, nodes, o)
 }
 
-// A voter is one server of a Redlock: a [SetNX] that agrees with others on tickets.
-type voter struct {
-	*SetNX
-	enters, raise *script
+// A quorumMember is one server of a Redlock: it keeps locks as a [SetNX] does, and agrees with others on tickets.
+type quorumMember struct {
+	valueLock
+	vote, raise *conn.Script
 }
 
-var _ quorum.Member = (*voter)(nil)
+var _ quorum.Member = (*quorumMember)(nil)
 
-func newVoter(d *Driver, prefix string) *voter {
-	exceed := ""
-	if d.allowOOM {
-		exceed = allowsOOM // the claim is there already
+// newQuorumMember makes a member over a connection, which it owns from now on.
+func newQuorumMember(ctx context.Context, c *conn.Conn, prefix string) *quorumMember {
+	m := &quorumMember{
+		vote: conn.NewScript(redlockEnterLoneLua+valueParseLua+valueEnterLua+redlockStampLua+valueTakeLua, ticketKey),
+		// It runs although the memory of the server is full: the claim is there already.
+		raise: conn.NewScript(c.EvenIfFull()+valueParseLua+redlockRaiseLua, ticketKey),
 	}
-	v := &voter{
-		SetNX:  newSetNX(d, prefix),
-		enters: newScript(redlockEnterLoneLua + setNXParseLua + setNXEnterLua + redlockStampLua + setNXTakeLua),
-		raise:  newScript(exceed + setNXParseLua + redlockRaiseLua),
-	}
-	v.enters.beside, v.raise.beside = ticketKey, ticketKey
-	return v
+	m.init(ctx, c, prefix, layoutSetNX, stringScripts(c))
+	c.Load(ctx, m.vote, m.raise)
+	return m
 }
 
 // ticketKey is where a server keeps the last ticket of a name: in the same slot as the key of the lock, if that has no
@@ -93,71 +88,30 @@ func newVoter(d *Driver, prefix string) *voter {
 func ticketKey(key string) string { return "stile/ticket/{" + key + "}" }
 
 // Vote is [quorum.Member]. It is one round trip.
-func (v *voter) Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
-	return v.enter(ctx, c, v.enters, number(least))
+func (m *quorumMember) Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
+	return m.enter(ctx, c, m.vote, number(least))
 }
 
 // Raise is [quorum.Member].
-func (v *voter) Raise(ctx context.Context, c *driver.Claim, ticket int64) error {
-	_, err := v.d.run(ctx, v.raise, request{v.key(c.Name), c.ID, []string{c.ID, number(ticket)}})
+func (m *quorumMember) Raise(ctx context.Context, c *driver.Claim, ticket int64) error {
+	_, err := m.conn.Run(ctx, m.raise, m.key(c.Name), c.ID, number(ticket))
 	return err
 }
 
 // Free is [quorum.Member].
-func (v *voter) Free(ctx context.Context, name string) (bool, error) {
-	left, _, err := v.tracker.look(ctx, v.key(name))
-	return left == noKey, v.d.explain(ctx, err)
+func (m *quorumMember) Free(ctx context.Context, name string) (bool, error) {
+	left, _, err := m.conn.Look(ctx, m.key(name))
+	return left == conn.NoKey, err
 }
 
 // Contact is [quorum.Member].
-func (v *voter) Contact() int64 { return v.d.dialer.made.Load() }
+func (m *quorumMember) Contact() int64 { return m.conn.Connections() }
 
 // Report is [quorum.Member].
-func (v *voter) Report(ctx context.Context) (*quorum.Report, error) {
-	if err := v.d.connected(ctx, ticketKey("")); err != nil {
-		return nil, v.d.explain(ctx, err)
-	}
-	bounded, release := v.d.bound(ctx)
-	defer release()
-	f, err := ask(bounded, v.d.client)
+func (m *quorumMember) Report(ctx context.Context) (*quorum.Report, error) {
+	s, err := m.conn.Server(ctx, ticketKey(""))
 	if err != nil {
-		return nil, v.d.explain(ctx, err)
+		return nil, err
 	}
-	now, err := v.d.client.Do(bounded, v.d.client.B().Time().Build()).AsIntSlice()
-	if err != nil {
-		return nil, v.d.explain(ctx, err)
-	}
-	switch {
-	case len(now) != 2:
-		return nil, errors.New("redis does not tell the time")
-	case f.info["run_id"] == "":
-		return nil, driver.Refused(fmt.Errorf("redis does not let %s run INFO, by which it is known when it was started", v.d.who()))
-	case f.role == "slave":
-		return nil, driver.Refused(driver.Unreachable(errReplica))
-	}
-	var up int64
-	if _, err := fmt.Sscan(f.info["uptime_in_seconds"], &up); err != nil {
-		return nil, errors.New("redis does not tell when it was started")
-	}
-	r := &quorum.Report{
-		ID: f.info["run_id"], Clock: time.Unix(now[0], now[1]*1000),
-		Up: max(0, time.Duration(up-1)*time.Second), // it counts in whole seconds, and the first may have been short
-	}
-	r.Keeps, r.Reason = f.keeps()
-	return r, nil
-}
-
-// keeps reports whether a server loses nothing that it has answered, and if it may, by what.
-func (f *facts) keeps() (bool, string) {
-	switch policy := f.info["maxmemory_policy"]; {
-	case f.info["aof_enabled"] != "1":
-		return false, "appendonly no"
-	case f.fsync == "":
-		return false, "appendfsync is not known"
-	case f.fsync != "always":
-		return false, "appendfsync " + f.fsync
-	case policy != "noeviction" && f.info["maxmemory"] != "0":
-		return false, "maxmemory-policy " + policy
-	}
-	return true, ""
+	return &quorum.Report{ID: s.ID, Up: s.Up, Clock: s.Clock, Keeps: s.Keeps, Reason: s.Reason}, nil
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 )
 
+// evenIfFull is what a new server lets a script begin with.
+const evenIfFull = "#!lua flags=allow-oom\n"
+
 var update = flag.Bool("update", false, "write testdata/scripts.sha anew")
 
 // The scripts are what old and new clients of one server must agree on, so a change of them is seen in review.
@@ -16,11 +19,11 @@ func TestScriptsAreThoseAgreedOn(t *testing.T) {
 	var got strings.Builder
 	names := []string{"enter", "stay", "renew", "leave", "break", "list"}
 	for _, server := range []struct {
-		kind              string
-		allowOOM, sharded bool
-	}{{"old", false, false}, {"new", true, false}, {"cluster", true, true}} {
-		for i, s := range newScripts(server.allowOOM, server.sharded).all() {
-			fmt.Fprintf(&got, "%s %s %s\n", s.sha, server.kind, names[i])
+		kind, evenIfFull string
+		sharded          bool
+	}{{"old", "", false}, {"new", evenIfFull, false}, {"cluster", evenIfFull, true}} {
+		for i, s := range newQueueScripts(server.evenIfFull, server.sharded).all() {
+			fmt.Fprintf(&got, "%s %s %s\n", s.SHA(), server.kind, names[i])
 		}
 	}
 	golden := filepath.Join("testdata", "scripts.sha")
@@ -34,20 +37,20 @@ func TestScriptsAreThoseAgreedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.String() != string(want) {
-		t.Errorf("the scripts have changed:\n%sif that is meant, and old clients can share a queue with new ones: go test -run Scripts -update\n%s has\n%s",
-			got.String(), golden, want)
+		t.Errorf("the scripts have changed:\n%sif that is meant, and old clients can share a queue with new ones: "+
+			"go test -run Scripts -update\n%s has\n%s", got.String(), golden, want)
 	}
 }
 
 // Scripts are constant: what comes from outside comes through KEYS and ARGV, and one key is touched.
 func TestScriptsAreConstant(t *testing.T) {
-	for _, s := range newScripts(true, true).all() {
+	for _, s := range newQueueScripts(evenIfFull, true).all() {
 		for _, bad := range []string{"%s", "%d", "%v", "loadstring", "KEYS[2]", "math.random"} {
-			if strings.Contains(s.text, bad) {
+			if strings.Contains(s.Text(), bad) {
 				t.Errorf("a script has %s in it", bad)
 			}
 		}
-		for call := range strings.SplitSeq(s.text, "redis.call('") {
+		for call := range strings.SplitSeq(s.Text(), "redis.call('") {
 			verb, rest, _ := strings.Cut(call, "'")
 			switch verb {
 			case "SET", "DEL", "TYPE":

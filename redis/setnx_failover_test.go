@@ -13,9 +13,9 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// following returns a driver of layout setnx over a client that follows Sentinel and never gives a connection up by
+// following returns a driver of layout setnx, over a client that follows Sentinel and never gives a connection up by
 // itself: what ends in a test with it does not end by a time-out.
-func following(t testing.TB, set *servertest.Sentinels) *SetNX {
+func following(t testing.TB, set *servertest.Sentinels) (*SetNX, rueidis.Client) {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{set.Sentinel.Addr}, Sentinel: rueidis.SentinelOption{MasterSet: set.Name},
@@ -31,21 +31,14 @@ func following(t testing.TB, set *servertest.Sentinels) *SetNX {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	return d
+	return d, client
 }
 
-// expects reports whether the server tells of a key.
-func (t *tracker) expects(key string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ear != nil && t.ear.bells[key] != nil
-}
-
-// told waits until a claim that was refused waits for the server's word.
-func told(t testing.TB, d *SetNX, name string) {
+// tells waits until a server is to tell somebody of a change of a key, so a waiter waits for its word.
+func tells(t testing.TB, s *servertest.Server) {
 	t.Helper()
-	servertest.Until(t, "the server tells of the key", func() bool {
-		return d.tracker.expects(d.key(name))
+	servertest.Until(t, "the server tells of a key", func() bool {
+		return s.RedisInfo("tracking_total_keys") != "0"
 	})
 }
 
@@ -63,7 +56,7 @@ func failOver(t testing.TB, set *servertest.Sentinels) {
 func TestSetNXDeposedPrimaryGrantsNothing(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)
-	b := following(t, set)
+	b, client := following(t, set)
 	set.Primary.Redis([]string{"SET", "name", "theirs", "PX", "3000"})
 	waiter := claim("name", "b")
 	if p := enter(t, b, waiter); p.Holds {
@@ -72,7 +65,7 @@ func TestSetNXDeposedPrimaryGrantsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(timely(t))
 	heard := make(chan error, 1)
 	go func() { _, err := b.Await(ctx, waiter); heard <- err }()
-	told(t, b, "name")
+	tells(t, set.Primary)
 	cancel()
 	if err := <-heard; !errors.Is(err, context.Canceled) {
 		t.Errorf("await = %v; want the context's error", err)
@@ -90,14 +83,14 @@ func TestSetNXDeposedPrimaryGrantsNothing(t *testing.T) {
 		late <- answer{p, err}
 	}()
 	failOver(t, set)
-	c := following(t, set)
+	c, _ := following(t, set)
 	first := claim("name", "c")
 	servertest.Until(t, "another holds on the new primary", func() bool {
 		p, err := c.Enter(timely(t), first)
 		return err == nil && p.Holds
 	})
 	servertest.Until(t, "the waiter's client has heard of the new primary", func() bool {
-		for addr := range b.d.client.Nodes() {
+		for addr := range client.Nodes() {
 			return addr == set.Replica.Addr
 		}
 		return false
@@ -112,12 +105,12 @@ func TestSetNXDeposedPrimaryGrantsNothing(t *testing.T) {
 func TestSetNXWaiterFollowsThePrimary(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)
-	b := following(t, set)
+	b, _ := following(t, set)
 	set.Primary.Redis([]string{"SET", "name", "theirs", "PX", "60000"})
 	set.Settle(t)
 	held := make(chan driver.Place, 1)
 	go func() { held <- await(t, b, claim("name", "b")) }()
-	told(t, b, "name")
+	tells(t, set.Primary)
 	set.Primary.Pause()
 	t.Cleanup(set.Primary.Resume)
 	failOver(t, set)
@@ -152,7 +145,7 @@ func TestSetNXHearsAgainAfterAnOutage(t *testing.T) {
 	})
 	held := make(chan driver.Place, 1)
 	go func() { held <- await(t, d, waiter) }()
-	told(t, d, "name")
+	tells(t, s)
 	s.Redis([]string{"DEL", "name"})
 	if p := <-held; !p.Holds {
 		t.Errorf("the waiter's place is %+v", p)

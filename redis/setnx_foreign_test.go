@@ -19,7 +19,8 @@ func TestSetNXNames(t *testing.T) {
 	nodes := servertest.RedisCluster(t)
 	one, many := openSetNX(t, "redis://"+s.Addr), openSetNX(t, "redis+cluster://"+nodes[0].Addr)
 	for _, name := range []string{
-		"plain", "order {42}", "{}", "}{", "{a}{b}", " spaces  at both ends ", "Größe/注文/🔒", "*", "a:b:c", `"quoted" \ %41`, "-1", "stile1",
+		"plain", "order {42}", "{}", "}{", "{a}{b}", " spaces  at both ends ", "Größe/注文/🔒",
+		"*", "a:b:c", `"quoted" \ %41`, "-1", "stile1",
 	} {
 		for where, d := range map[string]*SetNX{"a server": one, "a cluster": many} {
 			c := claim(name, "ours")
@@ -40,12 +41,11 @@ func TestSetNXNames(t *testing.T) {
 	}
 }
 
-// set is what other libraries do to take a lock, through the driver's client, which finds the server of a cluster.
+// set is what other libraries do to take a lock, through the driver's connection, which finds the server of a cluster.
 func set(t *testing.T, d *SetNX, name, token string) bool {
 	t.Helper()
-	b := d.d.client.B()
-	got, err := d.d.client.Do(timely(t), b.Set().Key(name).Value(token).Nx().Px(time.Minute).Build()).ToString()
-	return err == nil && got == "OK"
+	got, err := d.conn.SetNX(timely(t), name, token, time.Minute.Milliseconds())
+	return err == nil && got
 }
 
 // Whatever another client wrote as its token, it is that client's lock: it keeps stile out and is not touched.
@@ -84,7 +84,8 @@ func TestSetNXForeignTokens(t *testing.T) {
 		if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s: leave = %v; want ErrGone", what, err)
 		}
-		if list, err := d.List(timely(t), &driver.Query{Name: "token"}); err != nil || len(list) != 1 || len(list[0].Claims) != 1 {
+		list, err := d.List(timely(t), &driver.Query{Name: "token"})
+		if err != nil || len(list) != 1 || len(list[0].Claims) != 1 {
 			t.Errorf("%s: list = %+v, %v; want the other's claim", what, list, err)
 		}
 		if got := s.Redis([]string{"DUMP", "token"}); got != before {
@@ -195,9 +196,7 @@ func TestSetNXDocumentedRights(t *testing.T) {
 	enter(t, d, b)
 	told := make(chan driver.Place, 1)
 	go func() { told <- await(t, d, b) }()
-	servertest.Until(t, "the server tells of the key", func() bool {
-		return d.tracker.expects("name")
-	})
+	tells(t, s)
 	leave(t, d, a)
 	<-told
 	if list, err := d.List(timely(t), &driver.Query{}); err != nil || len(list) != 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/redis/internal/conn"
 )
 
 // A tairServer is a server with the commands of TairString, the real one that the environment names or one that plays them.
@@ -80,7 +81,9 @@ func TestExSetVersionsAreTickets(t *testing.T) {
 
 	naive := "naive" + rand.Text()
 	s.do("EXSET", naive, "A", "NX", "PX", "50")
-	servertest.Until(t, "the first lease is over", func() bool { return s.do("EXSET", naive, "B", "NX", "PX", "60000") == "OK" })
+	servertest.Until(t, "the first lease is over", func() bool {
+		return s.do("EXSET", naive, "B", "NX", "PX", "60000") == "OK"
+	})
 	if got := s.do("EXCAD", naive, "1"); got != "1" {
 		t.Errorf("EXCAD of the first holder = %s; want 1, the hole", got)
 	}
@@ -172,7 +175,8 @@ func TestTairIsLostWhenOthersTakeIt(t *testing.T) {
 				t.Errorf("%s, %s: renewal = %v; want ErrGone", layout, what, err)
 			}
 			before := s.do("DUMP", left.Name)
-			if err := d.Leave(timely(t), &driver.Departure{Claim: left}); !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrForeign) {
+			err := d.Leave(timely(t), &driver.Departure{Claim: left})
+			if !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrForeign) {
 				t.Errorf("%s, %s: leave = %v; want ErrGone or ErrForeign", layout, what, err)
 			}
 			if s.do("DUMP", left.Name) != before {
@@ -203,7 +207,7 @@ func value(s *tairServer, name string) string {
 func TestTairCompares(t *testing.T) {
 	t.Parallel()
 	s := newTairServer(t)
-	d := s.open(layoutSetNX).(*compared)
+	d := s.open(layoutSetNX).(*tairCAS)
 	keys := []string{"a" + rand.Text(), "b" + rand.Text(), "c" + rand.Text(), "d" + rand.Text()}
 	plain, delayed, kept, shorter := claim(keys[0], "1"), claim(keys[1], "2"), claim(keys[2], "3"), claim(keys[3], "4")
 	plain.Owner, plain.Record = "job/é 1\n", "a record\nof two lines"
@@ -214,8 +218,8 @@ func TestTairCompares(t *testing.T) {
 	shorter.TTL /= 2
 
 	scripts := *d.scripts
-	none := newScript("return redis.error_reply('ERR no scripts here')")
-	d.scripts = &setNXScripts{none, none, none, none, none, none}
+	none := conn.NewScript("return redis.error_reply('ERR no scripts here')", nil)
+	d.scripts = &valueScripts{none, none, none, none, none, none}
 	for c, byCommand := range map[*driver.Claim]bool{plain: true, kept: true, delayed: false, shorter: false} {
 		if err := renew(t, d, c); (err == nil) != byCommand {
 			t.Errorf("renewal of %s = %v; want it by a command: %v", c.ID, err, byCommand)
@@ -233,7 +237,8 @@ func TestTairCompares(t *testing.T) {
 	if got := s.do("EXISTS", keys[0]); got != "0" {
 		t.Errorf("the key of a claim that left is there")
 	}
-	if list, err := d.List(timely(t), &driver.Query{Name: keys[2]}); err != nil || len(list) != 1 || !list[0].Claims[0].Left {
+	list, err := d.List(timely(t), &driver.Query{Name: keys[2]})
+	if err != nil || len(list) != 1 || !list[0].Claims[0].Left {
 		t.Errorf("list of what is kept = %+v, %v; want a claim that left", list, err)
 	}
 	for _, c := range []*driver.Claim{delayed, shorter} {
@@ -248,15 +253,15 @@ func TestTairCompares(t *testing.T) {
 }
 
 // What is remembered of claims that nobody took out does not pile up.
-func TestPossessionsAreClearedAway(t *testing.T) {
+func TestHeldClaimsAreClearedAway(t *testing.T) {
 	t.Parallel()
-	s := &compared{held: map[string]*possession{}, most: fewPossessions}
-	for i := range 10 * fewPossessions {
+	s := &tairCAS{held: map[string]*heldClaim{}, most: fewHeld}
+	for i := range 10 * fewHeld {
 		c := claim("x", fmt.Sprint(i))
 		c.TTL = -time.Second // over at once
 		s.keep(c, 1)
-		if n := len(s.held); n > 2*fewPossessions {
-			t.Fatalf("%d are remembered after %d; want at most %d", n, i+1, 2*fewPossessions)
+		if n := len(s.held); n > 2*fewHeld {
+			t.Fatalf("%d are remembered after %d; want at most %d", n, i+1, 2*fewHeld)
 		}
 	}
 }
@@ -275,7 +280,8 @@ func TestTairOnRedis(t *testing.T) {
 		if traits.Store != "tair" {
 			t.Errorf("layout %s: the store is %q; want tair", layout, traits.Store)
 		}
-		if noted := strings.Contains(strings.Join(traits.Notes, "\n"), "no commands CAS and CAD"); noted != (layout == layoutSetNX) {
+		noted := strings.Contains(strings.Join(traits.Notes, "\n"), "no commands CAS and CAD")
+		if noted != (layout == layoutSetNX) {
 			t.Errorf("layout %s: the notes are %q", layout, traits.Notes)
 		}
 		c := claim("name", layout)

@@ -3,7 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,14 +113,18 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 	s := servertest.Redis(t)
 	d := open(t, "redis://"+s.Addr)
 	told := watching(t, d, "name")
-	d.tracker.mu.Lock()
-	conn := d.tracker.ear.conn
-	d.tracker.mu.Unlock()
-	id, err := conn.Do(timely(t), conn.B().ClientId().Build()).AsInt64()
-	if err != nil {
-		t.Fatal(err)
+	killed := 0
+	for line := range strings.Lines(s.Redis([]string{"CLIENT", "LIST"}).(string)) {
+		id, rest, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
+		_, flags, _ := strings.Cut(rest, " flags=")
+		if flags, _, _ = strings.Cut(flags, " "); strings.Contains(flags, "t") { // it is told of changes
+			s.Redis([]string{"CLIENT", "KILL", "ID", id})
+			killed++
+		}
 	}
-	s.Redis([]string{"CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)})
+	if killed != 1 {
+		t.Fatalf("%d connections were told of changes; want 1", killed)
+	}
 	within(t, told, 5*time.Second)
 	enter(t, open(t, "redis://"+s.Addr), claim("name", ""))
 	within(t, told, 5*time.Second)

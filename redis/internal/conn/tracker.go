@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"context"
@@ -13,8 +13,8 @@ const (
 	lookAround = 100 * time.Millisecond // between looks whether the primary is another
 )
 
-// noKey is what the server says is left of a key that it does not have.
-const noKey = -2
+// NoKey is what the server says is left of a key that it does not have.
+const NoKey = -2
 
 // A tracker has the server tell of changes of keys (CLIENT TRACKING), on a connection of its own. It only reads: whoever
 // takes a lock does so on the client, which is tied to the present primary, and the tracker's connection is not.
@@ -28,7 +28,7 @@ const noKey = -2
 // Only the server's refusal of the command makes a tracker deaf. A connection that could not be made says nothing of
 // the server, and the next one who looks tries again.
 type tracker struct {
-	d *Driver
+	c *Conn
 
 	mu   sync.Mutex
 	ear  *ear      // the tracker listens on it; nil if it is silent or deaf
@@ -44,32 +44,30 @@ type ear struct {
 	bells   map[string]chan struct{} // by key; nil once the connection is given up; guarded by the tracker's mu
 }
 
-func newTracker(d *Driver) *tracker { return &tracker{d: d} }
-
-// look returns how many milliseconds are left of a key, negative if it never expires, and a channel that is closed when
-// it has changed since; nil if the server does not tell.
-func (t *tracker) look(ctx context.Context, key string) (left int64, bell <-chan struct{}, err error) {
-	bounded, release := t.d.bound(ctx)
+// Look returns how many milliseconds are left of a key, NoKey if it is not there, or less than 0 otherwise if it never
+// expires; and a channel that is closed when the key has changed since, nil if the servers do not tell.
+func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan struct{}, err error) {
+	bounded, release := c.bound(ctx)
 	defer release()
-	r, bell, err := t.ask(bounded, key, t.d.client.B().Pttl().Key(key).Build().Pin())
+	r, bell, err := c.tracker.ask(bounded, key, c.client.B().Pttl().Key(key).Build().Pin())
 	if bell == nil && err == nil {
-		r = t.d.client.Do(bounded, t.d.client.B().Pttl().Key(key).Build())
+		r = c.client.Do(bounded, c.client.B().Pttl().Key(key).Build())
 	}
 	if err == nil {
 		left, err = r.AsInt64()
 	}
-	return left, bell, err
+	return left, bell, c.explain(ctx, err)
 }
 
-// bell returns a channel that is closed when a key has changed since; nil if the server does not tell.
-func (t *tracker) bell(ctx context.Context, key string) (<-chan struct{}, error) {
-	bounded, release := t.d.bound(ctx)
+// Bell returns a channel that is closed when a key has changed since; nil if the servers do not tell.
+func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
+	bounded, release := c.bound(ctx)
 	defer release()
-	r, bell, err := t.ask(bounded, key, t.d.client.B().Type().Key(key).Build().Pin())
+	r, bell, err := c.tracker.ask(bounded, key, c.client.B().Type().Key(key).Build().Pin())
 	if bell != nil && err == nil {
 		err = r.Error()
 	}
-	return bell, t.d.explain(bounded, err)
+	return bell, c.explain(bounded, err)
 }
 
 // ask sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
@@ -82,7 +80,9 @@ func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (
 		if e == nil {
 			return rueidis.RedisResult{}, nil, nil
 		}
-		bell = t.bellOf(e, key) // before the look, so that no change falls between
+		// The bell is there before the server reads the key: a change that comes after the read finds it, and one that
+		// comes before is in what the read says.
+		bell = t.bellOf(e, key)
 		r = t.read(ctx, e, cmd)
 		if err = r.NonRedisError(); err == nil || ctx.Err() != nil {
 			break
@@ -124,22 +124,24 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	t.mu.Lock()
 	e, deaf := t.ear, time.Now().Before(t.deaf)
 	t.mu.Unlock()
-	if e != nil || deaf || t.d.mute || t.d.client.Mode() == rueidis.ClientModeCluster {
+	if e != nil || deaf || !t.c.Tells() {
 		return e
 	}
-	e = &ear{bells: map[string]chan struct{}{}, primary: t.d.primary()}
-	conn, release := t.d.client.Dedicate()
+	e = &ear{bells: map[string]chan struct{}{}, primary: t.c.primary()}
+	conn, release := t.c.client.Dedicate()
 	e.conn = conn
-	e.ctx, e.giveUp = context.WithCancel(t.d.ctx)
+	e.ctx, e.giveUp = context.WithCancel(t.c.ctx)
 	lost := conn.SetOnInvalidations(func(keys []rueidis.RedisMessage) { t.changed(e, keys) })
 	err := conn.Do(ctx, conn.B().ClientTracking().On().Build()).Error()
 	t.mu.Lock()
-	if err == nil && t.ear == nil && t.d.primary() == e.primary && t.d.spawn(func() { t.keep(e, lost, release) }) {
+	// Another may have made an ear meanwhile, and its bells are those that others wait for. The primary may have become
+	// another between the look above and the making of the connection, which then leads to nobody knows where.
+	if err == nil && t.ear == nil && t.c.primary() == e.primary && t.c.Go(func() { t.keep(e, lost, release) }) {
 		t.ear = e
 		t.mu.Unlock()
 		return e
 	}
-	other := t.ear // made by another at the same time
+	other := t.ear
 	if other == nil && forbids(err) {
 		t.deaf = time.Now().Add(deafFor)
 	}
@@ -162,7 +164,7 @@ func (t *tracker) keep(e *ear, lost <-chan error, release func()) {
 	for there := true; there; {
 		select {
 		case <-moves:
-			there = t.d.primary() == e.primary
+			there = t.c.primary() == e.primary
 		case <-lost: //nolint:errcheck // how it was lost is no matter
 			there = false
 		case <-e.ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/redis/internal/conn"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 
 // endures notes how much is left of a key that refused a claim, negative if it never expires, and returns for how long the
 // claim has waited for one that never does.
-func (s *SetNX) endures(c *driver.Claim, left time.Duration) time.Duration {
+func (s *valueLock) endures(c *driver.Claim, left time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if left >= 0 {
@@ -32,7 +33,7 @@ func (s *SetNX) endures(c *driver.Claim, left time.Duration) time.Duration {
 }
 
 // over notes that a claim does not wait any more.
-func (s *SetNX) over(c *driver.Claim) {
+func (s *valueLock) over(c *driver.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.endless, c.ID)
@@ -40,30 +41,30 @@ func (s *SetNX) over(c *driver.Claim) {
 
 // Await waits until the key is free, or may be. The server tells of every change of a key that this client has looked
 // at, whoever makes it (CLIENT TRACKING); where it cannot, the key is looked at again and again.
-func (s *SetNX) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	key := s.key(c.Name)
 	pause := lookLeast
 	for {
-		left, bell, err := s.tracker.look(ctx, key)
+		left, bell, err := s.conn.Look(ctx, key)
 		switch {
-		case s.d.ctx.Err() != nil:
+		case s.conn.Context().Err() != nil:
 			return driver.Place{}, driver.ErrClosed
 		case ctx.Err() != nil:
 			return driver.Place{}, driver.Ended(ctx, true)
 		case err != nil:
-			return driver.Place{}, s.d.explain(ctx, err)
-		case left == noKey:
+			return driver.Place{}, err
+		case left == conn.NoKey:
 			return driver.Place{}, nil
 		}
-		if err := s.heed(ctx, bell, pause, time.Duration(left)*time.Millisecond); err != nil {
+		if err := s.pause(ctx, bell, pause, time.Duration(left)*time.Millisecond); err != nil {
 			return driver.Place{}, err
 		}
 		pause = min(2*pause, lookMost)
 	}
 }
 
-// heed waits until a bell rings, or without one for about a pause, and in any case until nothing is left of the key.
-func (s *SetNX) heed(ctx context.Context, bell <-chan struct{}, pause, left time.Duration) error {
+// pause waits until a bell rings, or without one for about a pause, and in any case until nothing is left of the key.
+func (s *valueLock) pause(ctx context.Context, bell <-chan struct{}, pause, left time.Duration) error {
 	wait := pause/2 + rand.N(pause/2)
 	if bell != nil {
 		wait = lookSafely
@@ -80,7 +81,7 @@ func (s *SetNX) heed(ctx context.Context, bell <-chan struct{}, pause, left time
 		return nil
 	case <-ctx.Done():
 		return driver.Ended(ctx, true)
-	case <-s.d.ctx.Done():
+	case <-s.conn.Context().Done():
 		return driver.ErrClosed
 	}
 }

@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func TestInterruptEndsOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		stop := d.heed(ctx)
+		stop := d.interruptWhenDone(ctx)
 		until, _ := ctx.Deadline()
 		c.SetDeadline(until) // as the library does
 		return c, cancel, stop
@@ -91,13 +91,10 @@ func TestSilentConnections(t *testing.T) {
 // same, and not the server's silence.
 func TestDeadlineIsTheCallers(t *testing.T) {
 	t.Parallel()
-	d, err := newDriver(nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newConn()
 	ctx := &late{Context: t.Context(), until: time.Now(), done: make(chan struct{})}
 	time.AfterFunc(10*time.Millisecond, func() { close(ctx.done) })
-	got := d.explain(ctx, os.ErrDeadlineExceeded)
+	got := c.explain(ctx, os.ErrDeadlineExceeded)
 	if !errors.Is(got, context.DeadlineExceeded) || driver.OutcomeOf(got) != driver.OutcomeUnknown {
 		t.Errorf("the error is %v; want the context's, with nothing about the outcome", got)
 	}

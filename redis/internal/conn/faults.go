@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"errors"
@@ -70,8 +70,8 @@ var faults = []fault{
 	{says: "redis refused the request"},
 }
 
-const notPrimary = "redis is a replica here, which accepts no writes: a failover is under way, or this is not the address of the " +
-	"primary, which redis+sentinel:// finds by itself"
+const notPrimary = "redis is a replica here, which accepts no writes: a failover is under way, " +
+	"or this is not the address of the primary, which redis+sentinel:// finds by itself"
 
 const noRight = "redis does not let %s do this; the package documentation of redis lists the rights"
 
@@ -88,16 +88,16 @@ func faultOf(text string) *fault {
 }
 
 // refused explains an error that the server answered.
-func (d *Driver) refused(text string) error {
-	text = d.presentable(text)
+func (c *Conn) refused(text string) error {
+	text = c.presentable(text)
 	f := faultOf(text)
 	says := f.says
 	if strings.Contains(says, "%s") {
-		says = fmt.Sprintf(says, d.who())
+		says = fmt.Sprintf(says, c.who())
 	}
 	err := fmt.Errorf("%s (%s)", says, text)
 	if f.stale {
-		d.strays()
+		c.strays()
 	}
 	switch f.verdict {
 	case forNow:
@@ -111,11 +111,11 @@ func (d *Driver) refused(text string) error {
 }
 
 // presentable leaves out of a server's error what is secret, or helps nobody.
-func (d *Driver) presentable(text string) string {
+func (c *Conn) presentable(text string) string {
 	text, _, _ = strings.Cut(text, ", with args beginning with") // which may be a password
 	text, _, _ = strings.Cut(text, " script: ")                  // and a digest and a line
 	text = strings.Join(strings.Fields(text), " ")
-	for _, secret := range d.secret {
+	for _, secret := range c.secret {
 		text = strings.ReplaceAll(text, secret, "…")
 	}
 	return text
@@ -130,16 +130,16 @@ func forbids(err error) bool {
 // strays gives all connections up: the address has moved away from where they lead, or the server there is not the
 // primary any more, which a connection that is kept would never find out. The next request is sent on a new one. The
 // caller's own client keeps its connections.
-func (d *Driver) strays() {
-	if d.dialer != nil && d.client != nil {
-		d.down.Store(true)
-		d.dialer.reset()
+func (c *Conn) strays() {
+	if c.dialer != nil && c.client != nil {
+		c.Doubt()
+		c.dialer.reset()
 	}
 }
 
-func (d *Driver) who() string {
-	if d.user == "" {
+func (c *Conn) who() string {
+	if c.user == "" {
 		return "the default user"
 	}
-	return fmt.Sprintf("user %q", d.user)
+	return fmt.Sprintf("user %q", c.user)
 }

@@ -19,7 +19,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		bell, err := d.tracker.bell(ctx, d.key(name))
+		bell, err := d.conn.Bell(ctx, d.key(name))
 		if err == nil {
 			changed()
 		}
@@ -32,7 +32,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 			wait, err = d.untilExpiry(ctx, name)
 		}
 		switch {
-		case d.ctx.Err() != nil:
+		case d.conn.Context().Err() != nil:
 			return driver.ErrClosed
 		case ctx.Err() != nil:
 			return driver.Ended(ctx, true)
@@ -48,7 +48,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		case <-bell:
 		case <-over:
 		case <-ctx.Done():
-		case <-d.ctx.Done():
+		case <-d.conn.Context().Done():
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"context"
@@ -18,12 +18,12 @@ func (u *unsent) Unwrap() error { return u.error }
 
 // explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
 // been applied. The scripts write once and last, so a request that the server answered with an error was not applied.
-func (d *Driver) explain(ctx context.Context, err error) error {
+func (c *Conn) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	if refusal, ok := errors.AsType[*rueidis.RedisError](err); ok {
-		return d.refused(refusal.Error())
+		return c.refused(refusal.Error())
 	}
 	if errors.Is(err, driver.ErrClosed) {
 		return err
@@ -31,12 +31,12 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*dialError](err); ok {
 		return driver.Unsent(driver.Unreachable(err))
 	}
-	if d.ctx.Err() != nil {
+	if c.ctx.Err() != nil {
 		return errors.New("the client was closed while redis had the request")
 	}
 	_, unsent := errors.AsType[*unsent](err)
 	if until, ok := ctx.Deadline(); ok && !time.Now().Before(until) {
-		<-ctx.Done() // the connection has the same deadline, and can notice it first
+		<-ctx.Done() // the connection has the same deadline, and can notice it before the context does
 	}
 	if ctx.Err() != nil {
 		return driver.Ended(ctx, !unsent)

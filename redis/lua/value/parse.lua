@@ -10,7 +10,8 @@ if type(value) == 'table' then
 end
 local mine, released, ticket, client, owner, delay, record = false, false, '0', '', '', 0, ''
 if value then
-  local first, last, mark, a, b, c, d, e = string.find(value, '^stile1([-a-z]*)\n([^\n]*)\n(%d+)\n([^\n]*)\n([^\n]*)\n(%d+)\n')
+  local first, last, mark, a, b, c, d, e = string.find(value,
+    '^stile1([-a-z]*)\n([^\n]*)\n(%d+)\n([^\n]*)\n([^\n]*)\n(%d+)\n')
   if first then
     mine, released, ticket, client, owner, delay, record = a, mark ~= '', b, c, d, tonumber(e), string.sub(value, last + 1)
   end

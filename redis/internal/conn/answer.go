@@ -1,0 +1,105 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+// An Answer is what a script returned after key, id and status, or one text that begins with the id.
+type Answer []rueidis.RedisMessage
+
+// ErrOther says that an answer was to another request.
+var ErrOther = errors.New("redis answered another request than this one: the connection is not to be trusted")
+
+// read takes an answer apart and makes sure that it is the one to this request.
+func (c *Conn) read(ctx context.Context, r rueidis.RedisResult, s *Script, q Request) (Answer, error) {
+	c.note(r)
+	m, err := r.ToMessage()
+	if err = c.explain(ctx, err); errors.Is(err, driver.ErrForeign) {
+		keys := s.keys(q.Key)
+		if wrongType(r) { // a script looks at the first key's type itself
+			return nil, fmt.Errorf("%w: key %q is of another type than stile's", driver.ErrForeign, keys[len(keys)-1])
+		}
+		return nil, foreignKey(q.Key, "string")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if text, err := m.ToString(); err == nil && q.ID != "" && strings.HasPrefix(text+"\n", q.ID+"\n") {
+		return Answer{m}, nil
+	}
+	list, _ := m.ToArray()
+	a := Answer(list)
+	if len(a) < 3 || a.Text(0) != q.Key || a.Text(1) != q.ID {
+		return nil, ErrOther
+	}
+	rest := a[3:]
+	switch status := a.Text(2); status {
+	case "ok":
+		return rest, nil
+	case "gone":
+		return nil, driver.ErrGone
+	case "foreign":
+		return nil, foreignKey(q.Key, rest.Text(0))
+	case "capacity":
+		return nil, &driver.CapacityError{Have: rest.Number(0)}
+	default:
+		return nil, fmt.Errorf("redis answered with unknown status %q", status)
+	}
+}
+
+// note remembers that a call found no connection, so that the next one makes sure of one before it sends its request.
+func (c *Conn) note(r rueidis.RedisResult) {
+	if r.NonRedisError() != nil {
+		c.Doubt()
+	}
+}
+
+func wrongType(r rueidis.RedisResult) bool {
+	refusal, ok := rueidis.IsRedisErr(r.Error())
+	return ok && strings.HasPrefix(refusal.Error(), "WRONGTYPE")
+}
+
+func foreignKey(key, kind string) error {
+	return fmt.Errorf("%w: key %q is a %s", driver.ErrForeign, key, kind)
+}
+
+// Text returns a text of the answer, empty if there is none there.
+func (a Answer) Text(i int) string {
+	if i >= len(a) {
+		return ""
+	}
+	s, _ := a[i].ToString()
+	return s
+}
+
+// Number returns a number of the answer, 0 if there is none there.
+func (a Answer) Number(i int) int64 {
+	if i >= len(a) {
+		return 0
+	}
+	n, _ := a[i].AsInt64()
+	return n
+}
+
+// Span returns a number of microseconds as what it is.
+func (a Answer) Span(i int) time.Duration { return time.Duration(a.Number(i)) * time.Microsecond }
+
+// Standings takes the claims apart that begin at i.
+func (a Answer) Standings(i int) []driver.Standing {
+	const fields = 7
+	var list []driver.Standing
+	for ; i+fields <= len(a); i += fields {
+		list = append(list, driver.Standing{
+			Ticket: a.Number(i), Weight: a.Number(i + 1), Holds: a.Number(i+2) == 1, Left: a.Number(i+3) == 1,
+			Since: a.Span(i + 4), Remaining: a.Span(i + 5), Record: a.Text(i + 6),
+		})
+	}
+	return list
+}

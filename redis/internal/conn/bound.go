@@ -1,0 +1,69 @@
+package conn
+
+import (
+	"context"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// bound returns the context for a call of the client, which ends with ctx and with the Conn, and never lasts for ever.
+func (c *Conn) bound(ctx context.Context) (context.Context, func()) {
+	if c.dialer == nil {
+		joined, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(c.ctx, cancel)
+		return joined, func() { stop(); cancel() }
+	}
+	cancel := func() {}
+	if until, ok := ctx.Deadline(); !ok || time.Until(until) > patience {
+		ctx, cancel = context.WithTimeout(ctx, patience)
+	}
+	stop := c.dialer.interruptWhenDone(ctx) // the dialer ends the calls when the Conn is closed
+	return ctx, func() { stop(); cancel() }
+}
+
+// Doubt has the next call make sure of a connection first: a request that is sent on one that is lost has an unknown
+// outcome, and one that was never sent has not.
+func (c *Conn) Doubt() { c.down.Store(true) }
+
+// connected waits until the server that has a key answers, if the last call found no connection. The client waits for
+// a connection longer than its caller may want to: it is made for whoever comes next.
+func (c *Conn) connected(ctx context.Context, key string) error {
+	if err := c.ctx.Err(); err != nil {
+		return driver.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return &unsent{err}
+	}
+	if !c.down.Load() {
+		return nil
+	}
+	answered := make(chan error, 1)
+	if !c.Go(func() { answered <- c.answers(key) }) {
+		return driver.ErrClosed
+	}
+	select {
+	case <-ctx.Done():
+		return &unsent{ctx.Err()}
+	case <-c.ctx.Done():
+		return driver.ErrClosed
+	case err := <-answered:
+		if err != nil {
+			return &unsent{err}
+		}
+		return nil
+	}
+}
+
+// answers asks the server that has a key for something. Any answer will do, also a refusal.
+func (c *Conn) answers(key string) (err error) {
+	ask, cancel := context.WithTimeout(c.ctx, probeWithin)
+	defer cancel()
+	for range 2 { // the first may only find out that the old connection is gone
+		if err = c.client.Do(ask, c.client.B().Type().Key(key).Build()).NonRedisError(); err == nil {
+			c.down.Store(false)
+			return nil
+		}
+	}
+	return err
+}

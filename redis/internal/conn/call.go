@@ -1,0 +1,137 @@
+package conn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+// A Request is what a script is run on: one key, the id that the answer must name, and further arguments.
+type Request struct {
+	Key, ID string
+	Args    []string
+}
+
+// AtOnce is how many requests one pipeline carries, so that a batch does not keep the server from others for long.
+const AtOnce = 256
+
+// Run runs a script and returns its answer, without the part that says whose it is.
+func (c *Conn) Run(ctx context.Context, s *Script, key, id string, args ...string) (Answer, error) {
+	q := Request{Key: key, ID: id, Args: args}
+	if err := c.connected(ctx, q.Key); err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	bounded, release := c.bound(ctx)
+	defer release()
+	at := c.primary()
+	r := c.client.Do(bounded, c.evalsha(s, q))
+	if noScript(r) { // the server was started anew, or told to forget its scripts
+		r = c.client.Do(bounded, c.eval(s, q))
+	}
+	if err := c.deposed(at); err != nil {
+		return nil, err
+	}
+	return c.read(ctx, r, s, q)
+}
+
+// SetNX sets a key that is not there, for some milliseconds, and tells whether it did.
+func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool, error) {
+	if err := c.connected(ctx, key); err != nil {
+		return false, c.explain(ctx, err)
+	}
+	bounded, release := c.bound(ctx)
+	defer release()
+	at := c.primary()
+	r := c.client.Do(bounded, c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build())
+	if err := c.deposed(at); err != nil {
+		return false, err
+	}
+	err := r.Error()
+	if rueidis.IsRedisNil(err) {
+		return false, nil
+	}
+	c.note(r)
+	return err == nil, c.explain(ctx, err)
+}
+
+// RunAll runs a script on many keys, and hands each answer over with the index of its request.
+func (c *Conn) RunAll(ctx context.Context, s *Script, all []Request, each func(i int, a Answer, err error)) {
+	for begin := 0; begin < len(all); begin += AtOnce {
+		part := all[begin:min(begin+AtOnce, len(all))]
+		c.pipeline(ctx, s, part, func(i int, a Answer, err error) { each(begin+i, a, err) })
+	}
+}
+
+func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each func(i int, a Answer, err error)) {
+	first := 0
+	for err := error(nil); first < len(part); first++ {
+		// In a cluster each name may be on another server; elsewhere what is true of one is true of all.
+		if first == 0 || c.client.Mode() == rueidis.ClientModeCluster {
+			err = c.connected(ctx, part[first].Key)
+		}
+		if err == nil {
+			break
+		}
+		each(first, nil, c.explain(ctx, err))
+	}
+	if part = part[first:]; len(part) == 0 {
+		return
+	}
+	bounded, release := c.bound(ctx)
+	defer release()
+	cmds := make([]rueidis.Completed, len(part))
+	for i, q := range part {
+		cmds[i] = c.evalsha(s, q)
+	}
+	at := c.primary()
+	answers := c.client.DoMulti(bounded, cmds...)
+	moved := c.deposed(at)
+	for i, r := range answers {
+		if noScript(r) {
+			r = c.client.Do(bounded, c.eval(s, part[i]))
+		}
+		a, err := c.read(ctx, r, s, part[i])
+		if moved != nil {
+			a, err = nil, moved
+		}
+		each(first+i, a, err)
+	}
+}
+
+// primary returns the address of the server that the client's requests go to, where that can become another.
+func (c *Conn) primary() string {
+	if c.client.Mode() == rueidis.ClientModeSentinel {
+		for addr := range c.client.Nodes() {
+			return addr
+		}
+	}
+	return ""
+}
+
+// deposed returns an error if the server at an address, which had a request, is not the primary any more. Such a server may
+// have stood still with the request while another became the primary, and goes on as if it were the primary itself. What
+// it grants or keeps then counts for nobody else. So its answer is worth nothing, whatever it says.
+func (c *Conn) deposed(at string) error {
+	if now := c.primary(); now != at {
+		err := fmt.Errorf("redis at %s had the request, and %s is the primary now", at, now)
+		return driver.Unknown(driver.Unreachable(err))
+	}
+	return nil
+}
+
+func (c *Conn) evalsha(s *Script, q Request) rueidis.Completed {
+	keys := s.keys(q.Key)
+	return c.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(q.ID).Arg(q.Args...).Build()
+}
+
+func (c *Conn) eval(s *Script, q Request) rueidis.Completed {
+	keys := s.keys(q.Key)
+	return c.client.B().Eval().Script(s.text).Numkeys(int64(len(keys))).Key(keys...).Arg(q.ID).Arg(q.Args...).Build()
+}
+
+func noScript(r rueidis.RedisResult) bool {
+	refusal, ok := rueidis.IsRedisErr(r.Error())
+	return ok && refusal.IsNoScript()
+}

@@ -1,0 +1,176 @@
+package conn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A dialer makes the connections of a client, and can end them all. A connection is made for whoever uses it next, so
+// it does not depend on the context of the call that asked for it first.
+type dialer struct {
+	timeout time.Duration
+	silence time.Duration   // a connection that owes an answer for as long is given up
+	ctx     context.Context // ends all dialling
+	cancel  context.CancelFunc
+	made    atomic.Int64 // connections so far, each counted before its first use
+
+	mu      sync.Mutex // guards what follows
+	open    map[*socket]bool
+	minding bool           // somebody looks which of them are silent
+	calls   map[*call]bool // those under way
+	looking bool           // they are looked at soon
+	last    time.Time      // when all connections were given up
+}
+
+func newDialer(timeout, silence time.Duration) *dialer {
+	t := &dialer{timeout: timeout, silence: silence, open: map[*socket]bool{}, calls: map[*call]bool{}}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// mind gives up the connections that have owed an answer for too long, while there are any. The library asks a server some
+// things without a limit, and keeps others waiting meanwhile. One of them is whether a server that Sentinel named is the
+// primary: while it does not answer, nobody hears from Sentinel that another is.
+func (d *dialer) mind() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now().UnixNano()
+	for c := range d.open {
+		if since := c.owes.Load(); since != 0 && now-since > int64(d.silence) {
+			c.Conn.Close()
+		}
+	}
+	if d.minding = len(d.open) > 0 && d.ctx.Err() == nil; d.minding {
+		time.AfterFunc(d.silence/4, d.mind)
+	}
+}
+
+// grace is how long a call may still take when its context has ended: to end it costs the connection.
+const grace = 20 * time.Millisecond
+
+// interruptWhenDone ends a call that hangs when ctx has ended, until the function that it returns is called. The call is
+// known by the deadline of ctx, down to the nanosecond, so that the calls of others on other connections go on. Calls are
+// looked at every now and then while there are any, which costs each far less than to be told by its context.
+func (d *dialer) interruptWhenDone(ctx context.Context) (stop func()) {
+	c := &call{ctx: ctx}
+	c.deadline, _ = ctx.Deadline()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls[c] = true
+	if !d.looking {
+		d.looking = true
+		time.AfterFunc(grace/2, d.look)
+	}
+	return func() {
+		d.mu.Lock()
+		delete(d.calls, c)
+		d.mu.Unlock()
+	}
+}
+
+// A call is one that interruptWhenDone is to end.
+type call struct {
+	ctx      context.Context
+	deadline time.Time
+	ended    time.Time // when it was seen that the context has ended; zero before
+}
+
+func (d *dialer) look() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for c := range d.calls {
+		switch {
+		case c.ctx.Err() == nil:
+		case c.ended.IsZero():
+			c.ended = now
+		case now.Sub(c.ended) >= grace:
+			for open := range d.open {
+				open.interrupt(c.deadline)
+			}
+		}
+	}
+	if d.looking = len(d.calls) > 0 && d.ctx.Err() == nil; d.looking {
+		time.AfterFunc(grace/2, d.look)
+	}
+}
+
+// A dialError says which address could not be connected to, and for how long that was tried.
+type dialError struct {
+	addr  string
+	tried time.Duration
+	err   error
+}
+
+func (e *dialError) Error() string {
+	return fmt.Sprintf("cannot connect to redis at %s (tried for %v): %v", e.addr, e.tried.Round(time.Millisecond), e.err)
+}
+
+func (e *dialError) Unwrap() error {
+	return foreign(e.err)
+}
+
+func (d *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(d.ctx, d.timeout)
+	defer cancel()
+	var c net.Conn
+	var err error
+	if secure != nil {
+		c, err = (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
+	} else {
+		c, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}
+	if err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			err = op.Err // the rest says the address again
+		}
+		return nil, &dialError{addr, time.Since(start), err}
+	}
+	owned := &socket{Conn: c, from: d}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil { // close came while this dialled, and did not find the connection among the open ones
+		c.Close()
+		return nil, &dialError{addr, time.Since(start), d.ctx.Err()}
+	}
+	d.open[owned] = true
+	if !d.minding {
+		d.minding = true
+		time.AfterFunc(d.silence/4, d.mind)
+	}
+	d.made.Add(1)
+	return owned, nil
+}
+
+// resetEvery is how often all connections may be given up: those who are refused at the same moment mean the same ones.
+const resetEvery = 250 * time.Millisecond
+
+// reset ends all connections that there are. Calls on them have an unknown outcome.
+func (d *dialer) reset() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.last) < resetEvery {
+		return
+	}
+	d.last = time.Now()
+	for c := range d.open {
+		c.Conn.Close()
+	}
+}
+
+// close ends all connections, and those that are being made.
+func (d *dialer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cancel()
+	for c := range d.open {
+		c.Conn.Close()
+	}
+}

@@ -1,0 +1,139 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+// protocolLua is answered with a number of a type that only RESP3 has, the protocol in which a server can tell what it was
+// not asked; HELLO, which says so too, is a right of its own.
+const protocolLua = "return {double=1}"
+
+// ErrReplica says that the servers are replicas, and none the primary.
+var ErrReplica = errors.New(notPrimary)
+
+// facts are what one server tells about itself.
+type facts struct {
+	version  int // the major one; 0 if the server does not tell
+	role     string
+	info     map[string]string // empty if the server does not tell
+	fsync    string            // "" if the server does not tell
+	replicas int
+	tells    bool // of changes of keys
+}
+
+// ask asks one server for all of its facts, in one round trip.
+func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
+	b := node.B()
+	r := node.DoMulti(ctx,
+		b.Info().Build(),
+		b.ConfigGet().Parameter("appendfsync").Build(),
+		b.Arbitrary("HELLO").Build(),
+		b.Arbitrary("CLIENT", "TRACKING", "?").Build(), // an error in any case, which says whether it is one of rights
+		b.Eval().Script(protocolLua).Numkeys(0).Build(),
+	)
+	f := &facts{info: map[string]string{}}
+	text, err := r[0].ToString()
+	if err != nil {
+		refusal, ok := errors.AsType[*rueidis.RedisError](err)
+		if !ok || !strings.HasPrefix(refusal.Error(), "NOPERM") {
+			return nil, err
+		}
+	}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			f.info[k] = v
+		}
+	}
+	f.role = f.info["role"]
+	f.replicas, _ = strconv.Atoi(f.info["connected_slaves"])
+	version := f.info["redis_version"]
+	if config, err := r[1].AsStrMap(); err == nil {
+		f.fsync = config["appendfsync"]
+	}
+	if hello, err := r[2].AsMap(); err == nil && version == "" {
+		v, role := hello["version"], hello["role"]
+		version, _ = v.ToString()
+		f.role, _ = role.ToString()
+		if f.role == "replica" {
+			f.role = "slave"
+		}
+	}
+	if refusal, ok := rueidis.IsRedisErr(r[3].Error()); ok && strings.Contains(refusal.Error(), "syntax error") {
+		m, err := r[4].ToMessage()
+		f.tells = err == nil && m.IsFloat64()
+	}
+	major, _, _ := strings.Cut(version, ".")
+	f.version, _ = strconv.Atoi(major)
+	return f, nil
+}
+
+// keeps reports whether a server loses nothing that it has answered, and if it may, by what.
+func (f *facts) keeps() (bool, string) {
+	switch policy := f.info["maxmemory_policy"]; {
+	case f.info["aof_enabled"] != "1":
+		return false, "appendonly no"
+	case f.fsync == "":
+		return false, "appendfsync is not known"
+	case f.fsync != "always":
+		return false, "appendfsync " + f.fsync
+	case policy != "noeviction" && f.info["maxmemory"] != "0":
+		return false, "maxmemory-policy " + policy
+	}
+	return true, ""
+}
+
+// A Server is one run of a server, from its start to its end.
+type Server struct {
+	ID     string        // another after each start
+	Up     time.Duration // since it was started, at most
+	Clock  time.Time     // its wall clock
+	Keeps  bool          // it loses nothing that it has answered
+	Reason string        // by what it may, for people
+}
+
+// Server tells which server answers, where there is one. The key is any that the user may read.
+func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
+	if err := c.connected(ctx, key); err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	bounded, release := c.bound(ctx)
+	defer release()
+	f, err := ask(bounded, c.client)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	now, err := c.client.Do(bounded, c.client.B().Time().Build()).AsIntSlice()
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	switch {
+	case len(now) != 2:
+		return nil, errors.New("redis does not tell the time")
+	case f.info["run_id"] == "":
+		return nil, driver.Refused(fmt.Errorf("redis does not let %s run INFO, by which it is known when it was started",
+			c.who()))
+	case f.role == "slave":
+		return nil, driver.Refused(driver.Unreachable(ErrReplica))
+	}
+	up, err := strconv.ParseInt(f.info["uptime_in_seconds"], 10, 64)
+	if err != nil {
+		return nil, errors.New("redis does not tell when it was started")
+	}
+	s := &Server{
+		ID: f.info["run_id"], Clock: time.Unix(now[0], now[1]*1000),
+		Up: max(0, time.Duration(up-1)*time.Second), // it counts in whole seconds, and the first may have been short
+	}
+	s.Keeps, s.Reason = f.keeps()
+	return s, nil
+}
+
+// Connections counts those that were made, each before its first use.
+func (c *Conn) Connections() int64 { return c.dialer.made.Load() }

@@ -1,0 +1,220 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
+)
+
+const (
+	defaultDialTimeout = 5 * time.Second
+
+	// keepAlive is how often an idle connection is tried, and patience how long its answer may take, before it is given
+	// up. They bound how long a call without a deadline can hang on a server that is gone.
+	keepAlive = 5 * time.Second
+	patience  = 5 * time.Second
+
+	// hung is how long a server behind Sentinel may owe an answer until the connection to it is given up: another may have
+	// taken its place, and the library does not look before the first has answered. Connecting is bounded for the same
+	// reason.
+	hung                = time.Second
+	sentinelDialTimeout = 2 * time.Second
+
+	// flushDelay is how long requests of many goroutines gather. A lone request does not wait.
+	flushDelay = 50 * time.Microsecond
+
+	// topology is how often Sentinel is asked who the primary is, in case its message was missed.
+	topology = 2 * time.Second
+
+	// smallBuffer replaces buffers of half a megabyte: requests and answers are about as long as a record.
+	smallBuffer = 32 << 10
+)
+
+// Open connects to the servers at an address, whose parameters that are a layout's were asked for before. What is left
+// over then is an error.
+func Open(ctx context.Context, a *driver.Address) (*Conn, error) {
+	o, err := clientOption(a)
+	if err != nil {
+		return nil, driver.Refused(err)
+	}
+	c := newConn()
+	c.user, c.traits.Store = a.User, "redis"
+	if strings.HasPrefix(a.Scheme, "tair") {
+		c.traits.Store = "tair"
+	}
+	for _, secret := range []string{a.Password, o.Sentinel.Password} {
+		if secret != "" {
+			c.secret = append(c.secret, secret)
+		}
+	}
+	c.dialer = newDialer(o.Dialer.Timeout, silence(&o))
+	o.DialCtxFn = c.dialer.dial
+	start := time.Now()
+	if c.client, err = connect(ctx, c.dialer, o); err != nil {
+		err = c.notOpened(ctx, &o, time.Since(start), err)
+	}
+	if err == nil {
+		err = c.isCluster(ctx, a.Scheme)
+	}
+	if err == nil {
+		err = c.probe(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// notOpened explains why no client could be made.
+func (c *Conn) notOpened(ctx context.Context, o *rueidis.ClientOption, tried time.Duration, err error) error {
+	servers := strings.Join(o.InitAddress, ",")
+	_, refused := errors.AsType[*rueidis.RedisError](err)
+	_, named := errors.AsType[*dialError](err)
+	switch {
+	case ctx.Err() != nil:
+		return driver.Ended(ctx, false)
+	case rueidis.IsRedisNil(err) || refused && strings.Contains(err.Error(), "No such master"):
+		return driver.Refused(fmt.Errorf("sentinel at %s knows no primary named %q", servers, o.Sentinel.MasterSet))
+	case !refused && !named:
+		err = &dialError{servers, tried, foreign(err)}
+	}
+	return c.explain(ctx, err)
+}
+
+// isCluster makes sure that the client of a cluster is one: with a single host the library makes the client of one server
+// where that does not tell of the others, and most names are not on it.
+func (c *Conn) isCluster(ctx context.Context, scheme string) error {
+	if !strings.HasSuffix(scheme, "+cluster") || c.client.Mode() == rueidis.ClientModeCluster {
+		return nil
+	}
+	ask, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	for _, about := range []string{"SLOTS", "SHARDS"} {
+		err := c.client.Do(ask, c.client.B().Arbitrary("CLUSTER", about).Build()).Error()
+		refusal, refused := errors.AsType[*rueidis.RedisError](err)
+		switch {
+		case refused && strings.Contains(refusal.Error(), "cluster support disabled"):
+			return driver.Refused(fmt.Errorf("redis is no cluster here: use %s://", strings.TrimSuffix(scheme, "+cluster")))
+		case err != nil:
+			return c.explain(ctx, err)
+		}
+	}
+	return driver.Unsent(driver.Unreachable(errors.New("redis did not say which servers the cluster has")))
+}
+
+// connect makes a client. Its library takes no context, so the dialer is closed if ctx ends first.
+func connect(ctx context.Context, t *dialer, o rueidis.ClientOption) (rueidis.Client, error) {
+	type made struct {
+		client rueidis.Client
+		err    error
+	}
+	done := make(chan made, 1)
+	go func() {
+		client, err := rueidis.NewClient(o)
+		done <- made{client, err}
+	}()
+	var m made
+	select {
+	case m = <-done:
+	case <-ctx.Done():
+		t.close()
+		m = <-done // the library ends, now that it cannot dial, and may have made a client before
+		m.err = ctx.Err()
+	}
+	if m.err != nil {
+		t.close()
+		if m.client != nil {
+			m.client.Close()
+		}
+		return nil, m.err
+	}
+	return m.client, nil
+}
+
+// clientOption translates an address. Retries are off: the driver's caller knows better when to give up.
+func clientOption(a *driver.Address) (o rueidis.ClientOption, err error) {
+	o = rueidis.ClientOption{
+		Username: a.User, Password: a.Password, ClientName: "stile",
+		DisableCache: true, DisableRetry: true,
+		PipelineMultiplex:  -1, // one connection: what many goroutines send at once travels together
+		MaxFlushDelay:      flushDelay,
+		ConnWriteTimeout:   patience,
+		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer,
+	}
+	dialTimeout := defaultDialTimeout
+	if strings.HasSuffix(a.Scheme, "+sentinel") {
+		dialTimeout = sentinelDialTimeout
+	}
+	if o.Dialer.Timeout, err = a.Duration("dial_timeout", dialTimeout); err != nil {
+		return o, err
+	}
+	o.Dialer.KeepAlive = keepAlive
+	scheme := strings.Replace(a.Scheme, "tair", "redis", 1) // whose protocol Tair speaks
+	if rest, ok := strings.CutPrefix(scheme, "rediss"); ok {
+		scheme = "redis" + rest
+		if o.TLSConfig, err = secure.Config(a); err != nil {
+			return o, err
+		}
+	}
+	if err = locate(a, scheme, &o); err != nil {
+		return o, err
+	}
+	return o, a.Done()
+}
+
+// locate sets the addresses of the servers, and what else depends on how they are found.
+func locate(a *driver.Address, scheme string, o *rueidis.ClientOption) (err error) {
+	switch scheme {
+	case "redis":
+		o.ForceSingleClient = true
+		o.InitAddress = a.HostPorts("127.0.0.1", "6379")
+		if len(o.InitAddress) > 1 {
+			return fmt.Errorf("%s:// takes one host; for more there are %[1]s+sentinel:// and %[1]s+cluster://", a.Scheme)
+		}
+		o.SelectDB, err = database(a.Path)
+	case "redis+sentinel":
+		master, db, _ := strings.Cut(a.Path, "/")
+		if master == "" {
+			return fmt.Errorf("%s:// needs the name of the primary, as in %[1]s://host/mymaster", a.Scheme)
+		}
+		o.InitAddress = a.HostPorts("127.0.0.1", "26379")
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: master, TopologyRefreshInterval: topology, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
+			Username: a.Param("sentinel_user", ""), Password: a.Param("sentinel_password", ""),
+		}
+		o.SelectDB, err = database(db)
+	case "redis+cluster":
+		o.InitAddress = a.HostPorts("127.0.0.1", "6379")
+		if a.Path != "" {
+			err = errors.New("a redis cluster has no databases: leave out what follows the hosts")
+		}
+	}
+	return err
+}
+
+// silence is for how long a connection may owe an answer.
+func silence(o *rueidis.ClientOption) time.Duration {
+	if o.Sentinel.MasterSet != "" {
+		return hung
+	}
+	return patience
+}
+
+func database(path string) (int, error) {
+	if path == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(path)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("the database must be a number, not %q", path)
+	}
+	return n, nil
+}

@@ -1,0 +1,96 @@
+package conn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
+)
+
+// MinLease is the shortest that is kept.
+const MinLease = 100 * time.Millisecond
+
+// probeWithin bounds each question that the Conn asks on its own behalf.
+const probeWithin = 5 * time.Second
+
+// probe asks every server what it can promise, and settles how to talk to it. The error says that no server answered.
+func (c *Conn) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	nodes := c.client.Nodes()
+	found := make([]*facts, 0, len(nodes))
+	errs := make([]error, 0, len(nodes))
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	for _, node := range nodes {
+		asked.Go(func() {
+			f, err := ask(ctx, node)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+			} else if f.role != "slave" {
+				found = append(found, f)
+			}
+		})
+	}
+	asked.Wait()
+	if len(found) == 0 && len(errs) > 0 {
+		return c.explain(ctx, errs[0])
+	}
+	if len(found) == 0 {
+		return driver.Refused(driver.Unreachable(ErrReplica))
+	}
+	oldest := slices.MinFunc(found, func(a, b *facts) int { return a.version - b.version }).version
+	c.sharded = oldest >= 7 && c.client.Mode() == rueidis.ClientModeCluster
+	c.mute = slices.ContainsFunc(found, func(f *facts) bool { return !f.tells })
+	c.allowOOM = oldest >= 7
+	c.promise(found)
+	return nil
+}
+
+// promise says what servers like these are good for, the weakest deciding.
+func (c *Conn) promise(servers []*facts) {
+	t := &c.traits
+	t.Delay, t.Restart, t.Clock = true, true, "server"
+	t.MinTTL, t.MaxTTL, t.Granularity = MinLease, driver.MaxTTL, time.Millisecond
+	note := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, text) {
+			t.Notes = append(t.Notes, text)
+		}
+	}
+	replicated := false
+	for _, s := range servers {
+		replicated = replicated || s.replicas > 0
+		if len(s.info) == 0 {
+			note("The server does not let %s run INFO, so its persistence, eviction and replicas are not known.", c.who())
+			t.Restart = false
+			continue
+		}
+		switch {
+		case s.info["aof_enabled"] != "1":
+			note("The server keeps no append-only file (appendonly no): a restart can lose claims and let two hold a lock.")
+			t.Restart = false
+		case s.fsync == "":
+			note("The server does not let %s read appendfsync, so what a crash can lose is not known.", c.who())
+			t.Restart = false
+		case s.fsync != "always":
+			note("The server writes its append-only file with appendfsync %s: a crash can lose the last claims; "+
+				"only always keeps all.", s.fsync)
+			t.Restart = false
+		}
+		if policy := s.info["maxmemory_policy"]; policy != "noeviction" && s.info["maxmemory"] != "0" {
+			note("When memory is full the server evicts keys (maxmemory-policy %s), claims among them: use noeviction.",
+				policy)
+		}
+	}
+	if replicated || c.client.Mode() != rueidis.ClientModeStandalone {
+		note("Replicas follow late, so a failover can lose the last claims and let two hold a lock: " +
+			"check the token where it matters.")
+	}
+	note("Leases end by the server's wall clock: a step of it ends them early or late.")
+}

@@ -1,0 +1,58 @@
+package conn
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+
+	"github.com/redis/rueidis"
+)
+
+// A Script is constant: all input comes through KEYS and ARGV. It answers with its first key, ARGV[1], a word and what
+// follows from that, so that an answer to another request is not taken for the one to this; see [Answer].
+type Script struct {
+	text, sha string
+	beside    func(key string) string // names a second key that it uses; nil if there is none
+}
+
+// NewScript returns a script that uses one key and, unless beside is nil, the one that this names for it.
+func NewScript(text string, beside func(key string) string) *Script {
+	sum := sha1.Sum([]byte(text)) // the server's name for the script, not a defence
+	return &Script{text: text, sha: hex.EncodeToString(sum[:]), beside: beside}
+}
+
+// Text returns what the server runs.
+func (s *Script) Text() string { return s.text }
+
+// SHA returns the server's name for the script.
+func (s *Script) SHA() string { return s.sha }
+
+// keys returns the keys that a script runs on.
+func (s *Script) keys(key string) []string {
+	if s.beside == nil {
+		return []string{key}
+	}
+	return []string{key, s.beside(key)}
+}
+
+// EvenIfFull returns the first line of a script that is to run although the memory of the servers is full; empty where
+// they know no such line.
+func (c *Conn) EvenIfFull() string {
+	if c.allowOOM {
+		return "#!lua flags=allow-oom\n"
+	}
+	return ""
+}
+
+// Load gives the servers scripts. It is no matter if that fails: a script is sent along when it is missing.
+func (c *Conn) Load(ctx context.Context, scripts ...*Script) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	for _, node := range c.client.Nodes() {
+		var cmds rueidis.Commands
+		for _, s := range scripts {
+			cmds = append(cmds, node.B().ScriptLoad().Script(s.text).Build())
+		}
+		node.DoMulti(ctx, cmds...)
+	}
+}

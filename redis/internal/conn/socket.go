@@ -1,0 +1,63 @@
+package conn
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A socket is a connection that tells its dialer when it is closed, and that can end a call made on it. As long as only one
+// goroutine uses the client, the library writes and reads in that goroutine. That is quick, but it obeys the deadline of a
+// context and not its cancellation. The library sets the connection's deadline before each such call, and clears it when
+// it begins to read in a goroutine of its own.
+type socket struct {
+	net.Conn
+	from *dialer
+	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
+
+	mu    sync.Mutex // orders deadlines
+	until time.Time  // the deadline that the last call in its caller's goroutine set; zero if there is no such call
+}
+
+// Write is [net.Conn].
+func (s *socket) Write(b []byte) (int, error) {
+	s.owes.CompareAndSwap(0, time.Now().UnixNano())
+	return s.Conn.Write(b)
+}
+
+// Read is [net.Conn].
+func (s *socket) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if n > 0 {
+		s.owes.Store(0)
+	}
+	return n, err
+}
+
+// SetDeadline is [net.Conn].
+func (s *socket) SetDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = t
+	return s.Conn.SetDeadline(t)
+}
+
+// Close is [net.Conn].
+func (s *socket) Close() error {
+	s.from.mu.Lock()
+	delete(s.from.open, s)
+	s.from.mu.Unlock()
+	return s.Conn.Close()
+}
+
+// interrupt ends the call with a deadline, if it is on this connection. If the call has ended meanwhile, and the connection
+// is idle, this does no harm: the next call sets the deadline anew. If the next call has set it already, the deadlines
+// differ, and this leaves that call alone.
+func (s *socket) interrupt(deadline time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until.Equal(deadline) {
+		s.Conn.SetDeadline(time.Now())
+	}
+}

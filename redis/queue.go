@@ -1,0 +1,151 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/redis/internal/conn"
+)
+
+// A Driver keeps locks in Redis. Its methods may be called at once.
+type Driver struct {
+	conn    *conn.Conn
+	prefix  string
+	scripts *queueScripts
+	inboxes *inboxes
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+} = (*Driver)(nil)
+
+// newDriver makes a driver over a connection, which it owns from now on.
+func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	d := &Driver{conn: c, prefix: prefix, scripts: newQueueScripts(c.EvenIfFull(), c.Sharded()), inboxes: newInboxes(c)}
+	c.Load(ctx, d.scripts.all()...)
+	return d
+}
+
+// Traits tells what the server can promise, as it answered when the driver was made.
+func (d *Driver) Traits() driver.Traits {
+	t := d.conn.Traits()
+	t.Ordered, t.Shared, t.Permits, t.Fencing, t.Wake = true, true, true, driver.ClockFencing, "push"
+	return t
+}
+
+// Close ends every call. It closes the client too, unless that is the caller's own.
+func (d *Driver) Close() error {
+	d.conn.Close()
+	return nil
+}
+
+// key is where the queue of a name is kept. Its hash tag is the whole encoded name.
+func (d *Driver) key(name string) string {
+	return d.prefix + "{" + driver.EncodeName(name) + "}"
+}
+
+// channel is where the client of a claim is told. In a cluster with sharded channels it has the key's hash tag, so that
+// message and key are on the same server.
+func (d *Driver) channel(key string, c *driver.Claim) string {
+	if d.conn.Sharded() {
+		return d.prefix + "inbox/" + key[len(d.prefix):] + "/" + c.Client
+	}
+	return d.prefix + "inbox/" + c.Client
+}
+
+// maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
+const maxText = 1<<16 - 1
+
+// Enter is one round trip.
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if max(len(c.ID), len(c.Client), len(c.Owner), len(c.Record)) > maxText {
+		return driver.Place{}, driver.Refused(fmt.Errorf("the claim's owner or record is longer than %d bytes", maxText))
+	}
+	s := d.scripts.enter
+	if c.Ticket != 0 {
+		s = d.scripts.stay
+	}
+	flags := ""
+	if c.Try {
+		flags = "t"
+	}
+	if c.Reclaim {
+		flags += "r"
+	}
+	key := d.key(c.Name)
+	if !c.Try {
+		// The server may tell the claim that it holds before its answer to this request is here. So the claim is expected
+		// before the request is sent: a message to one that is not expected is dropped, and never sent again.
+		d.inboxes.expect(d.channel(key, c), c.ID, key)
+	}
+	a, err := d.conn.Run(ctx, s, key, c.ID,
+		c.Client, c.Owner, c.Record,
+		number(c.Weight), number(c.Capacity), number(micros(c.TTL)), number(micros(c.Wait)), number(micros(c.Delay)),
+		number(c.Ticket), flags)
+	var other *driver.CapacityError
+	if errors.As(err, &other) {
+		other.Want = c.Capacity
+	}
+	p := driver.Place{}
+	if err == nil {
+		p = driver.Place{
+			Ticket: a.Number(0), Holds: a.Number(1) == 1, TTL: a.Span(2), Ahead: int(a.Number(3)), Retry: a.Span(4),
+		}
+		if blockers := a.Standings(5); len(blockers) > 0 {
+			p.Blocker = blockers[0]
+		}
+	}
+	if !c.Try && (err != nil || p.Holds) {
+		d.inboxes.forget(d.channel(key, c), c.ID, key)
+	}
+	return p, err
+}
+
+// Renew sends all renewals in few pipelines.
+func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	requests := make([]conn.Request, len(cs))
+	for i, c := range cs {
+		requests[i] = conn.Request{
+			Key: d.key(c.Name), ID: c.ID, Args: []string{number(micros(c.TTL)), number(micros(c.Wait))},
+		}
+	}
+	renewals := make([]driver.Renewal, len(cs))
+	d.conn.RunAll(ctx, d.scripts.renew, requests, func(i int, a conn.Answer, err error) {
+		renewals[i] = driver.Renewal{TTL: a.Span(0), Err: err}
+	})
+	return renewals
+}
+
+// Leave is one round trip.
+func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+	c := l.Claim
+	key := d.key(c.Name)
+	d.inboxes.forget(d.channel(key, c), c.ID, key)
+	_, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)))
+	return err
+}
+
+// Break is [driver.Breaker].
+func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+	key := d.key(b.Name)
+	a, err := d.conn.Run(ctx, d.scripts.remove, key, "", number(b.Ticket))
+	if err != nil {
+		return driver.Standing{}, err
+	}
+	list := a.Standings(0)
+	if len(list) != 1 {
+		return driver.Standing{}, errors.New("redis answered without the claim that was removed")
+	}
+	return list[0], nil
+}
+
+func micros(t time.Duration) int64 { return t.Microseconds() }

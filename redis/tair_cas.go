@@ -1,0 +1,157 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/redis/internal/conn"
+)
+
+// A tairCAS is a [SetNX] on a server with the commands CAS and CAD, by which it renews and releases: they cost the
+// server less than a script. Entering is that of the SetNX.
+//
+// A command can neither tell how much of a lease is left nor whether only a lock-delay is. So a script renews what a command
+// could make shorter, and renews and releases claims with a lock-delay and those that another client entered.
+type tairCAS struct {
+	*SetNX
+
+	mu   sync.Mutex // guards what follows
+	held map[string]*heldClaim
+	most int // how many there may be until those that are over are cleared away
+}
+
+// A heldClaim is a claim that holds, as this client knows it.
+type heldClaim struct {
+	value string        // of the key
+	ttl   time.Duration // longest lease that was asked for
+	until time.Time     // when it is surely over, if nothing else is heard
+}
+
+const fewHeld = 64
+
+func newTairCAS(s *SetNX) *tairCAS {
+	return &tairCAS{SetNX: s, held: map[string]*heldClaim{}, most: fewHeld}
+}
+
+// Enter is that of [SetNX].
+func (s *tairCAS) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	p, err := s.SetNX.Enter(ctx, c)
+	if err == nil && p.Holds && c.Delay == 0 {
+		s.keep(c, p.Ticket)
+	}
+	return p, err
+}
+
+// keep notes what stands in the key of a claim.
+func (s *tairCAS) keep(c *driver.Claim, ticket int64) {
+	begin, end := valueOf(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.held) >= s.most {
+		now := time.Now()
+		for id, p := range s.held {
+			if now.After(p.until) {
+				delete(s.held, id)
+			}
+		}
+		s.most = max(fewHeld, 2*len(s.held))
+	}
+	p := s.held[c.ID]
+	if p == nil {
+		p = &heldClaim{}
+		s.held[c.ID] = p
+	}
+	p.value, p.ttl = begin+number(ticket)+end, max(p.ttl, c.TTL)
+	p.until = time.Now().Add(2 * p.ttl)
+}
+
+// known returns what is known of a claim, or nil.
+func (s *tairCAS) known(c *driver.Claim) *heldClaim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.held[c.ID]
+	if p == nil {
+		return nil
+	}
+	copied := *p
+	return &copied
+}
+
+func (s *tairCAS) renewed(c *driver.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.held[c.ID]; p != nil {
+		p.ttl = max(p.ttl, c.TTL)
+		p.until = time.Now().Add(2 * p.ttl)
+	}
+}
+
+func (s *tairCAS) forget(c *driver.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.held, c.ID)
+}
+
+// Renew sends all renewals in few pipelines.
+func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	var (
+		renewals = make([]driver.Renewal, len(cs))
+		others   []*driver.Claim
+		at       []int // where their answers belong
+		commands []conn.Comparison
+		asked    []int
+	)
+	for i, c := range cs {
+		p := s.known(c)
+		if p == nil || c.TTL < p.ttl {
+			others, at = append(others, c), append(at, i)
+			continue
+		}
+		commands = append(commands, conn.Comparison{
+			Key: s.key(c.Name), Verb: "CAS", Args: []string{p.value, p.value, "PX", number(millis(c.TTL))},
+		})
+		asked = append(asked, i)
+	}
+	for j, a := range s.SetNX.Renew(ctx, others) {
+		renewals[at[j]] = a
+	}
+	s.conn.Compare(ctx, commands, func(j int, err error) {
+		c := cs[asked[j]]
+		if err == nil {
+			s.renewed(c)
+			renewals[asked[j]].TTL = time.Duration(millis(c.TTL)) * time.Millisecond
+		}
+		if errors.Is(err, driver.ErrForeign) {
+			err = fmt.Errorf("%w: %w", driver.ErrGone, err)
+		}
+		renewals[asked[j]].Err = err
+	})
+	return renewals
+}
+
+// Leave is one round trip.
+func (s *tairCAS) Leave(ctx context.Context, l *driver.Departure) error {
+	c := l.Claim
+	p := s.known(c)
+	if p == nil {
+		return s.SetNX.Leave(ctx, l)
+	}
+	s.over(c)
+	q := conn.Comparison{Key: s.key(c.Name), Verb: "CAD", Args: []string{p.value}}
+	if l.Keep > 0 {
+		kept := "stile1-left" + strings.TrimPrefix(p.value, "stile1")
+		q.Verb, q.Args = "CAS", []string{p.value, kept, "PX", number(millis(l.Keep))}
+	}
+	var err error
+	s.conn.Compare(ctx, []conn.Comparison{q}, func(_ int, e error) { err = e })
+	// After a lost answer the claim stays known: the next Leave must compare the same value again.
+	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
+		s.forget(c)
+	}
+	return err
+}
