@@ -65,7 +65,8 @@ func TestNobodyStarvesWithoutQueue(t *testing.T) {
 				t.Errorf("%s, %d goroutines: clients had the lock %v times in a minute", what, goroutines, got)
 			}
 			if slices.Min(got) < least {
-				t.Errorf("%s, %d goroutines: clients had the lock %v times; want each to have it %d times while one has it %d times",
+				t.Errorf("%s, %d goroutines: clients had the lock %v times; "+
+					"want each to have it %d times while one has it %d times",
 					what, goroutines, got, least, enough)
 			}
 			stop()

@@ -62,7 +62,8 @@ func TestGuardMarksInCluster(t *testing.T) {
 	); err != nil {
 		t.Error(err)
 	}
-	if got, err := client.Do(t.Context(), client.B().Get().Key("{order 42}/state").Build()).ToString(); got != "paid" || err != nil {
+	get := client.B().Get().Key("{order 42}/state").Build()
+	if got, err := client.Do(t.Context(), get).ToString(); got != "paid" || err != nil {
 		t.Errorf("GET = %q, %v", got, err)
 	}
 }
@@ -95,7 +96,8 @@ func TestGuardedCommands(t *testing.T) {
 		if got, _ := s.Redis([]string{"PTTL", other}).(int64); got <= 0 || got > 60000 {
 			t.Errorf("PTTL = %v, want up to a minute", got)
 		}
-		if m, err := k.Eval(ctx, "return redis.call('INCRBY', KEYS[1], ARGV[1])", []string{"{" + resource + "}n"}, []string{"5"}); err != nil {
+		const add = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
+		if m, err := k.Eval(ctx, add, []string{"{" + resource + "}n"}, []string{"5"}); err != nil {
 			t.Error(err)
 		} else if n, err := m.ToInt64(); n != 5 || err != nil {
 			t.Errorf("eval = %d, %v", n, err)

@@ -56,7 +56,9 @@ func TestAddressMoves(t *testing.T) {
 					t.Fatalf("round %d: renewal at the new primary = %v", round, err)
 				}
 				one, two = two, one
-				servertest.Until(t, "the replica is in step again", func() bool { return two.RedisInfo("master_link_status") == "up" })
+				servertest.Until(t, "the replica is in step again", func() bool {
+					return two.RedisInfo("master_link_status") == "up"
+				})
 			}
 			go func() { held <- await(t, d, waiter) }()
 			leave(t, d, holder)

@@ -164,10 +164,12 @@ func TestTraits(t *testing.T) {
 		{"nothing on disk", nil, nil, false, []string{"append-only file (appendonly no)"}, []string{"evicts", "Replicas"}},
 		{"every second", []string{"--appendonly", "yes"}, nil, false, []string{"appendfsync everysec"}, nil},
 		{"always", []string{"--appendonly", "yes", "--appendfsync", "always"}, nil, true, nil, []string{"appendfsync"}},
-		{"evicts", []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, nil, false, []string{"maxmemory-policy allkeys-lru"}, nil},
+		{"evicts", []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, nil, false,
+			[]string{"maxmemory-policy allkeys-lru"}, nil},
 		{"no limit", []string{"--maxmemory-policy", "allkeys-lru"}, nil, false, nil, []string{"evicts"}},
 		{"without INFO", nil, []string{"-info"}, false, []string{"does not let the default user run INFO"}, nil},
-		{"without CONFIG", []string{"--appendonly", "yes"}, []string{"-config"}, false, []string{"does not let the default user read appendfsync"}, nil},
+		{"without CONFIG", []string{"--appendonly", "yes"}, []string{"-config"}, false,
+			[]string{"does not let the default user read appendfsync"}, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -53,5 +53,7 @@ func TestRedlockDenied(t *testing.T) {
 
 // names reports whether an error names one of some servers.
 func names(err error, servers []*servertest.Server) bool {
-	return slices.ContainsFunc(servers, func(s *servertest.Server) bool { return strings.Contains(err.Error(), "node "+s.Addr) })
+	return slices.ContainsFunc(servers, func(s *servertest.Server) bool {
+		return strings.Contains(err.Error(), "node "+s.Addr)
+	})
 }

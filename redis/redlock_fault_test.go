@@ -51,7 +51,8 @@ func TestRedlockMajorityDown(t *testing.T) {
 		t.Fatalf("enter = %v; want it unreachable", err)
 	}
 	_, err = try(t, d, c) // the first may not know whether a request had arrived
-	if !driver.IsUnreachable(err) || !driver.NotApplied(err) || !strings.Contains(err.Error(), "2 of 5 nodes take part, and a majority is 3: node "+servers[0].Addr) {
+	few := "2 of 5 nodes take part, and a majority is 3: node " + servers[0].Addr
+	if !driver.IsUnreachable(err) || !driver.NotApplied(err) || !strings.Contains(err.Error(), few) {
 		t.Errorf("enter = %v; want it refused and clean, with how many answer and which does not", err)
 	}
 	if n := on(servers[3:], "down"); n != 0 {
@@ -163,7 +164,8 @@ func TestRedlockForgetfulNode(t *testing.T) {
 	c := redlockClaim("forgotten", "holder")
 	c.TTL = longest
 	_, err := try(t, d, c)
-	if !driver.IsUnreachable(err) || !strings.Contains(err.Error(), "started a short while ago and may have forgotten claims (appendonly no)") {
+	const young = "started a short while ago and may have forgotten claims (appendonly no)"
+	if !driver.IsUnreachable(err) || !strings.Contains(err.Error(), young) {
 		t.Errorf("enter on servers just started = %v; want it refused, with why", err)
 	}
 	warm := redlockClaim("warm", "x")
@@ -185,7 +187,8 @@ func TestRedlockForgetfulNode(t *testing.T) {
 	for time.Since(start) < longest-500*time.Millisecond {
 		p, err := try(t, other, second)
 		if took := time.Since(start); err == nil && p.Holds && took < longest {
-			t.Fatalf("a second claim holds %v after the first, which one of two servers forgot; want it to wait for %v", took, longest)
+			t.Fatalf("a second claim holds %v after the first, which one of two servers forgot; want it to wait for %v",
+				took, longest)
 		}
 	}
 	servertest.Until(t, "the restarted server votes again", func() bool {
@@ -259,7 +262,8 @@ func TestRedlockForeign(t *testing.T) {
 	holds(t, d, c)
 	leaves(t, d, c)
 	servers[1].Redis([]string{"HSET", "typed", "a", "1"})
-	if _, err := try(t, d, redlockClaim("typed", "y")); !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), "is a hash") {
+	_, err := try(t, d, redlockClaim("typed", "y"))
+	if !errors.Is(err, driver.ErrForeign) || !strings.Contains(err.Error(), "is a hash") {
 		t.Errorf("enter with a hash on two servers = %v; want ErrForeign", err)
 	}
 
@@ -365,7 +369,8 @@ func TestRedlockTicketsRise(t *testing.T) {
 	for i := range 20 {
 		next(b, fmt.Sprint("b", i))
 	}
-	if left := servers[2].Redis([]string{"PTTL", "stile/ticket/{tickets}"}).(int64); left < time.Hour.Milliseconds() || left > 3*time.Hour.Milliseconds() {
+	left := servers[2].Redis([]string{"PTTL", "stile/ticket/{tickets}"}).(int64)
+	if left < time.Hour.Milliseconds() || left > 3*time.Hour.Milliseconds() {
 		t.Errorf("the last ticket is kept for %d ms; want it an hour longer than it is ahead", left)
 	}
 }

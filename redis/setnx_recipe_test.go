@@ -65,7 +65,8 @@ func TestTimeStampRecipeLetsTwoHold(t *testing.T) {
 	seen := s.Redis([]string{"GET", "race"}) // c is about to send GETSET
 	holds("the second", b.lock("race"))
 	had := s.Redis([]string{"GET", "race"})
-	s.Redis([]string{"GETSET", "race", strconv.FormatInt(c.now()+3*stampFor.Milliseconds(), 10)}) // c does, and is told that it lost
+	// c does, and is told that it lost
+	s.Redis([]string{"GETSET", "race", strconv.FormatInt(c.now()+3*stampFor.Milliseconds(), 10)})
 	if got := s.Redis([]string{"GET", "race"}); seen != stamp || got == had {
 		t.Errorf("the holder's stamp is %v as it was; want it overwritten by the one who lost", got)
 	}

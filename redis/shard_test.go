@@ -27,7 +27,8 @@ func shardURL(servers ...*servertest.Server) string {
 
 func TestContractOfShards(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: opener(shardURL(servertest.Redis(t), servertest.Redis(t), servertest.Redis(t)))})
+	url := shardURL(servertest.Redis(t), servertest.Redis(t), servertest.Redis(t))
+	drivertest.Run(t, drivertest.Store{Open: opener(url)})
 }
 
 func TestContractOfShardsInMove(t *testing.T) {
@@ -48,7 +49,8 @@ func TestShardsWithOneServerDown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		c := &driver.Claim{
-			Name: name, ID: name, Client: "client", Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute,
+			Name: name, ID: name, Client: "client", Weight: driver.All, Capacity: driver.All,
+			TTL: time.Minute, Wait: time.Minute,
 		}
 		_, err := d.Enter(ctx, c)
 		return err
@@ -136,7 +138,9 @@ func TestShardsAreAddedUnderLoad(t *testing.T) {
 	together := func(stages ...int) {
 		for _, stage := range stages {
 			enough := locked[stage].Load() + 10*names
-			servertest.Until(t, fmt.Sprintf("stage %d locks", stage), func() bool { return locked[stage].Load() >= enough || t.Failed() })
+			servertest.Until(t, fmt.Sprintf("stage %d locks", stage), func() bool {
+				return locked[stage].Load() >= enough || t.Failed()
+			})
 		}
 	}
 	first := start(0)

@@ -23,15 +23,16 @@ var inWords = map[string]struct {
 	"TRYAGAIN": {"TRYAGAIN Multiple keys request during rehashing of slot", refused, true},
 	// The library follows this.
 	"ASK": {"ASK 3999 127.0.0.1:6381", refused, true},
+	// Redis says this when it has as many connections as it may.
+	"max number of clients reached": {"ERR max number of clients reached", refused, true},
 	// Redis 5 says this.
 	"invalid password": {"ERR invalid password", refused, false},
 	// Redis 7.2 says these in a script.
-	"ACL failure":                   {"ERR ACL failure in script: this user cannot", refused, false},
-	"can't run this command":        {"ERR The user executing the script can't run this command or subcommand", refused, false},
-	"can't access":                  {"ERR The user executing the script can't access at least one of the keys", refused, false},
-	"has no permissions":            {"-ERR this user has no permissions to run the 'get' command", refused, false},
-	"data string too short":         {"ERR data string too short", refused, false},
-	"max number of clients reached": {"ERR max number of clients reached", refused, true},
+	"ACL failure":            {"ERR ACL failure in script: this user cannot", refused, false},
+	"can't run this command": {"ERR The user executing the script can't run this command or subcommand", refused, false},
+	"can't access":           {"ERR The user executing the script can't access at least one of the keys", refused, false},
+	"has no permissions":     {"-ERR this user has no permissions to run the 'get' command", refused, false},
+	"data string too short":  {"ERR data string too short", refused, false},
 	// Envoy says these.
 	"no upstream host": {"ERR no upstream host", refused, true},
 	"upstream":         {"ERR upstream failure", unknown, true},

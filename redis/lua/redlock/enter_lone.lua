@@ -4,7 +4,8 @@ local least = ARGV[11]
 if ARGV[2] == '0' then
   local t, last = redis.call('TIME'), redis.call('GET', KEYS[2])
   local now = t[1] .. string.sub('00000' .. t[2], -6)
-  if #now == #least and now <= least and string.sub(least, 1, -7) - t[1] < 60 and (not last or #last == #least and last < least)
+  if #now == #least and now <= least and string.sub(least, 1, -7) - t[1] < 60
+    and (not last or #last == #least and last < least)
     and redis.call('SET', KEYS[1], ARGV[4] .. least .. ARGV[5], 'NX', 'PX', ARGV[3]) then
     redis.call('SET', KEYS[2], least, 'PX', 3660000)
     return ARGV[1] .. '\n' .. least
