@@ -46,3 +46,22 @@ func TestLeaseOutlivesAHungPrimary(t *testing.T) {
 		t.Errorf("the lease is not renewed %v after the failover", soon)
 	}
 }
+
+// A watch of a server that hangs ends for want of the server: nobody's context has ended.
+func TestWatchOfAHungServer(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	ctx := timely(t)
+	other := make(chan error, 1)
+	go func() { other <- d.Watch(ctx, "other", func() {}) }()
+	tells(t, s)
+	s.Pause()
+	t.Cleanup(s.Resume)
+	if err := d.Watch(ctx, "name", func() {}); !driver.IsUnreachable(err) {
+		t.Errorf("watch = %v; want it unreachable", err)
+	}
+	s.Resume()
+	d.Close()
+	<-other //nolint:errcheck // it ended with the driver, or with the server
+}

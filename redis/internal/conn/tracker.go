@@ -67,7 +67,7 @@ func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
 	if bell != nil && err == nil {
 		err = r.Error()
 	}
-	return bell, c.explain(bounded, err)
+	return bell, c.explain(ctx, err)
 }
 
 // ask sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
