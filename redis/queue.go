@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/inbox"
 	"github.com/stilelock/stile/redis/internal/conn"
 )
 
@@ -15,7 +16,7 @@ type Driver struct {
 	conn    *conn.Conn
 	prefix  string
 	scripts *queueScripts
-	inboxes *inboxes
+	inboxes *inbox.Set
 }
 
 var _ interface {
@@ -30,7 +31,8 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	d := &Driver{conn: c, prefix: prefix, scripts: newQueueScripts(c.EvenIfFull(), c.Sharded()), inboxes: newInboxes(c)}
+	scripts := newQueueScripts(c.EvenIfFull(), c.Sharded())
+	d := &Driver{conn: c, prefix: prefix, scripts: scripts, inboxes: inbox.New(c, parseTold)}
 	c.Load(ctx, d.scripts.all()...)
 	return d
 }
@@ -53,15 +55,6 @@ func (d *Driver) key(name string) string {
 	return d.prefix + "{" + driver.EncodeName(name) + "}"
 }
 
-// channel is where the client of a claim is told. In a cluster with sharded channels it has the key's hash tag, so that
-// message and key are on the same server.
-func (d *Driver) channel(key string, c *driver.Claim) string {
-	if d.conn.Sharded() {
-		return d.prefix + "inbox/" + key[len(d.prefix):] + "/" + c.Client
-	}
-	return d.prefix + "inbox/" + c.Client
-}
-
 // maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
 const maxText = 1<<16 - 1
 
@@ -82,10 +75,12 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		flags += "r"
 	}
 	key := d.key(c.Name)
+	var channel, claim string
 	if !c.Try {
+		channel, claim = d.channel(key, c), label(c.ID, key)
 		// The server may tell the claim that it holds before its answer to this request is here. So the claim is expected
 		// before the request is sent: a message to one that is not expected is dropped, and never sent again.
-		d.inboxes.expect(d.channel(key, c), c.ID, key)
+		d.inboxes.Expect(channel, claim)
 	}
 	a, err := d.conn.Run(ctx, s, key, c.ID,
 		c.Client, c.Owner, c.Record,
@@ -105,7 +100,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		}
 	}
 	if !c.Try && (err != nil || p.Holds) {
-		d.inboxes.forget(d.channel(key, c), c.ID, key)
+		d.inboxes.Forget(channel, claim)
 	}
 	return p, err
 }
@@ -129,7 +124,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	c := l.Claim
 	key := d.key(c.Name)
-	d.inboxes.forget(d.channel(key, c), c.ID, key)
+	d.inboxes.Forget(d.channel(key, c), label(c.ID, key))
 	_, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)))
 	return err
 }

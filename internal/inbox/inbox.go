@@ -1,0 +1,244 @@
+// Package inbox hands what a store tells to the claims that wait for it. It is for drivers whose store sends a client the
+// ticket of a claim that holds.
+package inbox
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	askAgain  = 100 * time.Millisecond // how long Await waits while the store cannot tell anything
+	idleAfter = 10 * time.Second
+	retryMin  = 10 * time.Millisecond
+	retryMax  = time.Second
+)
+
+// A Source is where the messages come from.
+type Source interface {
+	// Context ends when the driver is closed.
+	Context() context.Context
+
+	// Go runs f in a goroutine that the driver's Close waits for. It reports false if the driver is closed.
+	Go(f func()) bool
+
+	// Subscribe listens to a channel until the subscription is lost or ctx ends. It calls stands whenever the store confirms
+	// the subscription, or ends it, and told with each message.
+	Subscribe(ctx context.Context, channel string, stands func(bool), told func(text string)) error
+
+	// Doubt says that a subscription that stood was lost.
+	Doubt()
+}
+
+// A Set is the inboxes of a driver, one for each channel that its claims wait on. A claim is entered in its inbox before its
+// request is sent, and only while the subscription is known to stand, so that no message is sent before somebody listens.
+// Its methods may be called at once.
+type Set struct {
+	Idle time.Duration // when a subscription on which nobody waits ends
+
+	source Source
+	parse  func(text string) (claim string, ticket int64, ok bool)
+
+	mu        sync.Mutex // guards what follows, also in the inboxes
+	byChannel map[string]*inbox
+}
+
+// An inbox is one subscription and the claims that wait on it. They are expected only while it stands: when it is lost, each
+// of them is told so, and none is expected any more.
+type inbox struct {
+	channel string
+	stop    context.CancelFunc
+	idle    *time.Timer
+	stands  bool          // the store has confirmed the subscription
+	turned  chan struct{} // closed when stands changes
+	waiting map[string]*waiter
+}
+
+// A waiter is where one claim is told its ticket.
+type waiter struct {
+	ticket chan int64
+	lost   chan struct{} // closed when the subscription is lost
+}
+
+// New returns the inboxes for what a source tells. Parse takes a message apart; one that it does not know means nothing.
+func New(source Source, parse func(text string) (claim string, ticket int64, ok bool)) *Set {
+	return &Set{Idle: idleAfter, source: source, parse: parse, byChannel: map[string]*inbox{}}
+}
+
+// Expect prepares for a claim's being told, and reports whether it can be: nobody is told before the subscription stands.
+func (s *Set) Expect(channel, claim string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.byChannel[channel]
+	if in == nil || !in.stands {
+		return false
+	}
+	if in.waiting[claim] == nil {
+		in.waiting[claim] = &waiter{ticket: make(chan int64, 1), lost: in.turned}
+	}
+	return true
+}
+
+// Forget is the reverse of Expect.
+func (s *Set) Forget(channel, claim string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.byChannel[channel]
+	if in == nil || len(in.waiting) == 0 {
+		return
+	}
+	delete(in.waiting, claim)
+	if len(in.waiting) == 0 {
+		in.idle.Reset(s.Idle)
+	}
+}
+
+func (s *Set) find(channel, claim string) *waiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.byChannel[channel]; in != nil {
+		return in.waiting[claim]
+	}
+	return nil
+}
+
+// Await is that of [driver.Driver]. It waits until a claim that is expected is told its ticket. It returns early for one
+// that is not, as soon as the subscription stands, and for one whose subscription is lost: what happened before is seen by
+// entering again. A claim that has a ticket holds only by that one.
+func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (driver.Place, error) {
+	closed := s.source.Context()
+	if closed.Err() != nil {
+		return driver.Place{}, driver.ErrClosed
+	}
+	w := s.find(channel, claim)
+	if w == nil {
+		return driver.Place{}, s.open(ctx, channel)
+	}
+	select {
+	case told := <-w.ticket:
+		s.Forget(channel, claim)
+		if ticket != 0 && ticket != told {
+			return driver.Place{}, nil
+		}
+		return driver.Place{Ticket: told, Holds: true}, nil
+	case <-w.lost:
+		return driver.Place{}, nil
+	case <-ctx.Done():
+		return driver.Place{}, driver.Ended(ctx, true)
+	case <-closed.Done():
+		return driver.Place{}, driver.ErrClosed
+	}
+}
+
+// open begins a subscription, unless it has begun, and waits until it stands, but not for long.
+func (s *Set) open(ctx context.Context, channel string) error {
+	closed := s.source.Context()
+	stands, turned, err := s.begin(channel)
+	if err != nil || stands {
+		return err
+	}
+	again := time.NewTimer(askAgain)
+	defer again.Stop()
+	select {
+	case <-turned:
+	case <-again.C:
+	case <-ctx.Done():
+		return driver.Ended(ctx, true)
+	case <-closed.Done():
+		return driver.ErrClosed
+	}
+	return nil
+}
+
+// begin returns whether a subscription stands, and a channel that is closed when that changes.
+func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.byChannel[channel]
+	if in == nil {
+		run, stop := context.WithCancel(s.source.Context())
+		in = &inbox{channel: channel, stop: stop, turned: make(chan struct{}), waiting: map[string]*waiter{}}
+		in.idle = time.AfterFunc(s.Idle, func() { s.retire(in) })
+		if !s.source.Go(func() { s.listen(run, in) }) {
+			in.idle.Stop()
+			stop()
+			return false, nil, driver.ErrClosed
+		}
+		s.byChannel[channel] = in
+	}
+	return in.stands, in.turned, nil
+}
+
+// retire ends a subscription on which nobody waits.
+func (s *Set) retire(in *inbox) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(in.waiting) > 0 {
+		return // Forget sets the timer again when the last of them goes
+	}
+	delete(s.byChannel, in.channel) // the next claim begins another subscription, and does not wait for this one's end
+	in.stop()
+}
+
+// listen keeps a subscription up until ctx ends.
+func (s *Set) listen(ctx context.Context, in *inbox) {
+	defer in.idle.Stop()
+	delay := retryMin
+	for {
+		// It can end in no other way than by being lost.
+		_ = s.source.Subscribe(ctx, in.channel, func(up bool) { s.turn(in, up) }, func(text string) { s.deliver(in, text) })
+		stood := s.turn(in, false)
+		if ctx.Err() != nil {
+			return
+		}
+		if stood {
+			delay = retryMin
+			s.source.Doubt()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(delay/2 + rand.N(delay/2)):
+		}
+		delay = min(2*delay, retryMax)
+	}
+}
+
+// turn notes whether the subscription stands, and reports whether it did before. The claims that waited on one that is
+// lost must enter again: a message may have been sent meanwhile.
+func (s *Set) turn(in *inbox, stands bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := in.stands
+	if before == stands {
+		return before
+	}
+	in.stands = stands
+	close(in.turned)
+	in.turned = make(chan struct{})
+	if before {
+		clear(in.waiting)
+		in.idle.Reset(s.Idle)
+	}
+	return before
+}
+
+// deliver tells a claim what a message says. A message about a claim that is not expected means nothing.
+func (s *Set) deliver(in *inbox, text string) {
+	claim, ticket, ok := s.parse(text)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := in.waiting[claim]; w != nil {
+		select {
+		case w.ticket <- ticket:
+		default: // it was told before, and once is enough
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A store is one whose messages are "ticket claim", and whose connections can be lost.
+type store struct {
+	ctx      context.Context
+	tasks    sync.WaitGroup
+	doubts   atomic.Int64
+	deaf     bool          // a subscription is never confirmed
+	messages chan string   // to the subscription
+	lost     chan struct{} // ends the subscription
+	begun    atomic.Int64  // subscriptions so far
+	now      atomic.Int64  // subscriptions that there are
+}
+
+func (s *store) Context() context.Context { return s.ctx }
+func (s *store) Doubt()                   { s.doubts.Add(1) }
+
+func (s *store) Go(f func()) bool {
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.tasks.Go(f)
+	return true
+}
+
+func (s *store) Subscribe(ctx context.Context, _ string, stands func(bool), told func(string)) error {
+	s.begun.Add(1)
+	s.now.Add(1)
+	defer s.now.Add(-1)
+	if !s.deaf {
+		stands(true)
+	}
+	for {
+		select {
+		case m := <-s.messages:
+			told(m)
+		case <-s.lost:
+			return errors.New("lost")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// begin returns a store and the inboxes for what it tells, which end with the test.
+func begin(t *testing.T) (*store, *Set) {
+	t.Helper()
+	s := &store{ctx: t.Context(), messages: make(chan string), lost: make(chan struct{})}
+	t.Cleanup(s.tasks.Wait)
+	return s, New(s, func(text string) (string, int64, bool) {
+		first, claim, _ := strings.Cut(text, " ")
+		ticket, err := strconv.ParseInt(first, 10, 64)
+		return claim, ticket, err == nil
+	})
+}
+
+// listening has the subscription stand, and the claim expected.
+func listening(t *testing.T, inboxes *Set, claim string) {
+	t.Helper()
+	if inboxes.Expect("channel", claim) {
+		t.Fatal("a claim is expected before anybody listens")
+	}
+	if p, err := inboxes.Await(t.Context(), "channel", claim, 0); p.Holds || err != nil {
+		t.Fatalf("await of a claim that is not expected = %+v, %v; want an early return", p, err)
+	}
+	if !inboxes.Expect("channel", claim) {
+		t.Fatal("a claim is not expected although the subscription stands")
+	}
+}
+
+func TestAClaimIsTold(t *testing.T) {
+	for what, test := range map[string]struct {
+		ticket   int64 // that the claim has
+		messages []string
+		want     driver.Place
+	}{
+		"new":            {0, []string{"7 a"}, driver.Place{Ticket: 7, Holds: true}},
+		"with a ticket":  {7, []string{"7 a"}, driver.Place{Ticket: 7, Holds: true}},
+		"another ticket": {6, []string{"7 a"}, driver.Place{}},
+		"after others":   {0, []string{"", "x a", "5 b", "7 a"}, driver.Place{Ticket: 7, Holds: true}},
+		"twice":          {0, []string{"7 a", "8 a"}, driver.Place{Ticket: 7, Holds: true}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, inboxes := begin(t)
+				listening(t, inboxes, "a")
+				for _, m := range test.messages {
+					s.messages <- m
+				}
+				synctest.Wait()
+				got, err := inboxes.Await(t.Context(), "channel", "a", test.ticket)
+				if err != nil || got != test.want {
+					t.Errorf("await = %+v, %v; want %+v", got, err, test.want)
+				}
+				if w := inboxes.find("channel", "a"); w != nil {
+					t.Error("a claim that was told is expected still")
+				}
+			})
+		})
+	}
+}
+
+// A claim whose subscription is lost returns early, is not expected any more, and is once the next subscription stands.
+func TestALostSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		listening(t, inboxes, "a")
+		ended := make(chan driver.Place, 1)
+		go func() {
+			p, err := inboxes.Await(t.Context(), "channel", "a", 0)
+			if err != nil {
+				t.Errorf("await = %v", err)
+			}
+			ended <- p
+		}()
+		synctest.Wait()
+		s.lost <- struct{}{}
+		if p := <-ended; p.Holds {
+			t.Errorf("await = %+v; want an early return", p)
+		}
+		synctest.Wait()
+		if n := s.doubts.Load(); n != 1 {
+			t.Errorf("the loss was told %d times; want once", n)
+		}
+		listening(t, inboxes, "a")
+		if n := s.begun.Load(); n != 2 {
+			t.Errorf("%d subscriptions were begun; want 2", n)
+		}
+	})
+}
+
+// A subscription on which nobody waits ends after a while, and begins anew when it is needed.
+func TestAnIdleSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		for round := range 3 {
+			listening(t, inboxes, "a")
+			time.Sleep(2 * inboxes.Idle)
+			synctest.Wait()
+			if n := s.now.Load(); n != 1 {
+				t.Fatalf("round %d: %d subscriptions while a claim waits; want 1", round, n)
+			}
+			inboxes.Forget("channel", "a")
+			time.Sleep(inboxes.Idle - 1)
+			synctest.Wait()
+			if s.now.Load() != 1 {
+				t.Errorf("round %d: the subscription ended early", round)
+			}
+			time.Sleep(2 * time.Nanosecond)
+			synctest.Wait()
+			if now, n := s.now.Load(), len(inboxes.byChannel); now != 0 || n != 0 {
+				t.Errorf("round %d: %d subscriptions, %d inboxes while nobody waits; want none", round, now, n)
+			}
+		}
+	})
+}
+
+// Await never waits long for a subscription, and ends with its context and with the driver.
+func TestAwaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		s.deaf = true
+		start := time.Now()
+		if _, err := inboxes.Await(t.Context(), "channel", "a", 0); err != nil || time.Since(start) != askAgain {
+			t.Errorf("await = %v after %v while nothing is confirmed; want nil after %v", err, time.Since(start), askAgain)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := inboxes.Await(ctx, "channel", "a", 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("await = %v; want the context's error", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		ctx, cancel := context.WithCancel(s.ctx)
+		s.ctx = ctx
+		listening(t, inboxes, "a")
+		time.AfterFunc(time.Second, cancel)
+		if _, err := inboxes.Await(t.Context(), "channel", "a", 0); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("await of a driver that is closed meanwhile = %v; want ErrClosed", err)
+		}
+		if _, err := inboxes.Await(t.Context(), "channel", "b", 0); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("await of a closed driver = %v; want ErrClosed", err)
+		}
+	})
+}
