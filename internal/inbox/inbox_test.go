@@ -169,6 +169,21 @@ func TestAnIdleSubscription(t *testing.T) {
 	})
 }
 
+// A claim that does not come again after the subscription was lost does not keep the next one up.
+func TestAnIdleSubscriptionAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		listening(t, inboxes, "a")
+		time.Sleep(2 * inboxes.Idle)
+		s.lost <- struct{}{}
+		time.Sleep(2 * inboxes.Idle)
+		synctest.Wait()
+		if n := s.now.Load(); n != 0 {
+			t.Errorf("%d subscriptions while nobody waits; want none", n)
+		}
+	})
+}
+
 // Await never waits long for a subscription, and ends with its context and with the driver.
 func TestAwaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
