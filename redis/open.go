@@ -10,7 +10,8 @@ import (
 	"github.com/stilelock/stile/redis/internal/conn"
 )
 
-// The layouts that an address can name.
+// The layouts that an address can name, over the connection that package conn is. The queue's files begin with queue_, those
+// of the others with setnx and tair; what these and Redlock's node (redlock.go) share begins with value.
 const (
 	layoutQueue = "queue" // a Driver's
 	layoutSetNX = "setnx" // a SetNX's

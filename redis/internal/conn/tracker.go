@@ -134,8 +134,8 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	lost := conn.SetOnInvalidations(func(keys []rueidis.RedisMessage) { t.changed(e, keys) })
 	err := conn.Do(ctx, conn.B().ClientTracking().On().Build()).Error()
 	t.mu.Lock()
-	// Another may have made an ear meanwhile, and its bells are those that others wait for. The primary may have become
-	// another between the look above and the making of the connection, which then leads to nobody knows where.
+	// Two races end here. Another caller may have made an ear meanwhile: then others wait for its bells, and this one is
+	// closed. Or the primary changed while the connection was made: then it may lead to the old primary.
 	if err == nil && t.ear == nil && t.c.primary() == e.primary && t.c.Go(func() { t.keep(e, lost, release) }) {
 		t.ear = e
 		t.mu.Unlock()
