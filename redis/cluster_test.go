@@ -12,6 +12,22 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
+// areTold has claims wait for the server's word, and returns what waits until all of them have heard it.
+func areTold(t *testing.T, d *Driver, waiters []*driver.Claim) (all func()) {
+	t.Helper()
+	var told sync.WaitGroup
+	for i, c := range waiters {
+		listens(t, d, c)
+		told.Go(func() {
+			p, err := d.Await(timely(t), c)
+			if err != nil || !p.Holds || p.Ticket != c.Ticket {
+				t.Errorf("await %d: %+v, %v", i, p, err)
+			}
+		})
+	}
+	return told.Wait
+}
+
 // Names of every server of a cluster are entered, listed, told and left.
 func TestCluster(t *testing.T) {
 	t.Parallel()
@@ -45,20 +61,11 @@ func TestCluster(t *testing.T) {
 			t.Errorf("renewal %d: %v", i, r.Err)
 		}
 	}
-	var told sync.WaitGroup
-	for i, b := range waiters {
-		listens(t, two, b)
-		told.Go(func() {
-			p, err := two.Await(timely(t), b)
-			if err != nil || !p.Holds || p.Ticket != b.Ticket {
-				t.Errorf("await %d: %+v, %v", i, p, err)
-			}
-		})
-	}
+	told := areTold(t, two, waiters)
 	for _, a := range holders {
 		leave(t, one, a)
 	}
-	told.Wait()
+	told()
 	for _, b := range waiters {
 		leave(t, two, b)
 	}

@@ -12,6 +12,19 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
+// takeAndFree locks and unlocks as fast as it can until ctx ends.
+func takeAndFree(ctx context.Context, t *testing.T, m *stile.Lock) {
+	for {
+		lease, err := m.Lock(ctx)
+		if err != nil {
+			return
+		}
+		if err := lease.Unlock(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Where no queue says who is next, a process that takes and frees a lock as fast as it can does not keep others from it,
 // with one goroutine or with several that pass it on.
 func TestNobodyStarvesWithoutQueue(t *testing.T) {
@@ -43,17 +56,7 @@ func TestNobodyStarvesWithoutQueue(t *testing.T) {
 			}
 			for _, c := range stores {
 				for range goroutines {
-					all.Go(func() {
-						for {
-							lease, err := c.Mutex("hot").Lock(ctx)
-							if err != nil {
-								return
-							}
-							if err := lease.Unlock(); err != nil {
-								t.Error(err)
-							}
-						}
-					})
+					all.Go(func() { takeAndFree(ctx, t, c.Mutex("hot")) })
 				}
 			}
 			all.Wait()

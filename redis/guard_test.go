@@ -68,6 +68,16 @@ func TestGuardMarksInCluster(t *testing.T) {
 	}
 }
 
+// increment adds to a number by a script of its own.
+func increment(t *testing.T, k *Keys, key, by string) (int64, error) {
+	t.Helper()
+	m, err := k.Eval(t.Context(), "return redis.call('INCRBY', KEYS[1], ARGV[1])", []string{key}, []string{by})
+	if err != nil {
+		return 0, err
+	}
+	return m.ToInt64()
+}
+
 func TestGuardedCommands(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -96,10 +106,7 @@ func TestGuardedCommands(t *testing.T) {
 		if got, _ := s.Redis([]string{"PTTL", other}).(int64); got <= 0 || got > 60000 {
 			t.Errorf("PTTL = %v, want up to a minute", got)
 		}
-		const add = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
-		if m, err := k.Eval(ctx, add, []string{"{" + resource + "}n"}, []string{"5"}); err != nil {
-			t.Error(err)
-		} else if n, err := m.ToInt64(); n != 5 || err != nil {
+		if n, err := increment(t, k, "{"+resource+"}n", "5"); n != 5 || err != nil {
 			t.Errorf("eval = %d, %v", n, err)
 		}
 		if err := k.Del(ctx, other, hash); err != nil {

@@ -291,10 +291,19 @@ func TestRedlockForeign(t *testing.T) {
 	if a := d.Renew(soon(t), []*driver.Claim{waiter})[0]; !errors.Is(a.Err, driver.ErrGone) {
 		t.Errorf("renewal = %v; want ErrGone", a.Err)
 	}
+}
 
-	all("SET", "endless", "redis-py without timeout")
+// A key that never expires is not waited for longer than a lease.
+func TestRedlockForeignThatNeverExpires(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3, durable...)
+	d := openRedlock(t, url)
+	for _, s := range servers {
+		s.Redis([]string{"SET", "endless", "redis-py without timeout"})
+	}
 	endless := redlockClaim("endless", "x")
 	endless.TTL, endless.Wait = 300*time.Millisecond, 300*time.Millisecond
+	var err error
 	servertest.Until(t, "the wait is given up", func() bool {
 		_, err = try(t, d, endless)
 		return err != nil
