@@ -78,8 +78,7 @@ func newQuorumMember(ctx context.Context, c *conn.Conn, prefix string) *quorumMe
 		// It runs although the memory of the server is full: the claim is there already.
 		raise: conn.NewScript(c.EvenIfFull()+valueParseLua+redlockRaiseLua, ticketKey),
 	}
-	m.init(ctx, c, prefix, layoutSetNX, stringScripts(c))
-	c.Load(ctx, m.vote, m.raise)
+	m.init(ctx, c, prefix, layoutSetNX, stringScripts(c), m.vote, m.raise)
 	return m
 }
 

@@ -30,10 +30,12 @@ type valueLock struct {
 	endless map[string]time.Time // since when a claim waits for a key that never expires, by the claim's id
 }
 
-// init makes it one over a connection, which it owns from now on.
-func (s *valueLock) init(ctx context.Context, c *conn.Conn, prefix, layout string, scripts *valueScripts) {
+// init makes it one over a connection, which it owns from now on. More are the scripts that the layout has of its own.
+func (s *valueLock) init(
+	ctx context.Context, c *conn.Conn, prefix, layout string, scripts *valueScripts, more ...*conn.Script,
+) {
 	s.conn, s.prefix, s.layout, s.scripts, s.endless = c, prefix, layout, scripts, map[string]time.Time{}
-	c.Load(ctx, scripts.all()...)
+	c.Load(ctx, append(scripts.all(), more...)...)
 }
 
 // Traits is [driver.Driver].
