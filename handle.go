@@ -36,7 +36,7 @@ func (l *Lease) Detach(ctx context.Context) (Handle, error) {
 	if l.share == nil {
 		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: a joined lock cannot be detached", ErrUnsupported))
 	}
-	if t := &l.c.traits; t.Bound || t.Pinned {
+	if t := &l.c.traits; t.InSession || t.OwnClient {
 		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: on %s a claim ends with the session of its client", ErrUnsupported, t.Store))
 	}
 	if err := l.Check(); err != nil {

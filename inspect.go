@@ -88,7 +88,7 @@ func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
 	return list, nil
 }
 
-func claimOf(s driver.Standing) Claim {
+func claimOf(s driver.ClaimInfo) Claim {
 	return Claim{
 		Ticket: s.Ticket * engine.Turns, Weight: unlessAll(s.Weight), Holds: s.Holds, Left: s.Left,
 		Since: s.Since, Remaining: s.Remaining, Holder: holderOf(s.Record),
@@ -112,13 +112,13 @@ func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, e
 	if ticket != 0 && ticket < engine.Turns {
 		return Claim{}, wrapped("break", name, fmt.Errorf("%w ticket %d", ErrInvalid, ticket))
 	}
-	var s driver.Standing
+	var s driver.ClaimInfo
 	err := c.patiently(ctx, func(ctx context.Context) (err error) {
 		breaker, ok := c.d.(driver.Breaker)
 		if !ok {
 			return fmt.Errorf("%w: %s cannot remove claims", ErrUnsupported, c.traits.Store)
 		}
-		s, err = breaker.Break(ctx, &driver.Breakage{Name: name, Ticket: ticket / engine.Turns})
+		s, err = breaker.Break(ctx, &driver.BreakRequest{Name: name, Ticket: ticket / engine.Turns})
 		return err
 	})
 	if err != nil {

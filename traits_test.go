@@ -36,8 +36,8 @@ func (w *world) declaring(change func(*driver.Traits)) *stile.Client {
 // A claim that lives in its client's session, or connection, cannot be left to another client.
 func TestBoundClaimsCannotBeDetached(t *testing.T) {
 	for kind, change := range map[string]func(*driver.Traits){
-		"bound":  func(t *driver.Traits) { t.Bound = true },
-		"pinned": func(t *driver.Traits) { t.Pinned = true },
+		"bound":  func(t *driver.Traits) { t.InSession = true },
+		"pinned": func(t *driver.Traits) { t.OwnClient = true },
 	} {
 		inWorld(t, func(w *world) {
 			c := w.declaring(change)

@@ -61,7 +61,7 @@ type mute struct{ *memory.Driver }
 
 func (m mute) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := m.Driver.Enter(ctx, c)
-	p.Blocker = driver.Standing{}
+	p.Blocker = driver.ClaimInfo{}
 	return p, err
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Leave is one transaction.
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	lc := d.localClaimOf(l.Claim)
 	if l.Keep > 0 {
 		return d.stay(ctx, lc, l)
@@ -101,7 +101,7 @@ func (d *Driver) takeOut(ctx context.Context, lc *localClaim, hasKey bool) (*con
 
 // stay hands the keys of a claim that holds over to a session that lasts as long as the lock is to stay taken, and ends
 // it when that time is over. Should this client be gone by then, the session's own time ends it, later.
-func (d *Driver) stay(ctx context.Context, lc *localClaim, l *driver.Departure) error {
+func (d *Driver) stay(ctx context.Context, lc *localClaim, l *driver.Release) error {
 	var after *session // made once it is known that the claim holds
 	for range rounds {
 		q, err := d.look(ctx, l.Claim.Name)
@@ -184,20 +184,20 @@ func (d *Driver) endAfter(s *session, length time.Duration) {
 }
 
 // Break is [driver.Breaker]. It leaves the lock to the next in the queue without a lock-delay.
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	for range rounds {
 		q, err := d.look(ctx, b.Name)
 		if err != nil {
-			return driver.Standing{}, err
+			return driver.ClaimInfo{}, err
 		}
 		i := slices.IndexFunc(q.entries, func(e *entry) bool { return b.Ticket == 0 || e.ticket() == b.Ticket })
 		if i < 0 {
-			return driver.Standing{}, driver.ErrGone
+			return driver.ClaimInfo{}, driver.ErrGone
 		}
 		e, s := q.entries[i], q.standing(i)
 		if _, bad, err := d.transact(ctx, evict(q, []*entry{e})); err != nil || bad == nil {
 			return s, err
 		}
 	}
-	return driver.Standing{}, driver.Unreachable(errors.New("the queue changed each time while a claim was removed"))
+	return driver.ClaimInfo{}, driver.Unreachable(errors.New("the queue changed each time while a claim was removed"))
 }

@@ -238,7 +238,7 @@ func TestServerHangs(t *testing.T) {
 	start := time.Now()
 	for verb, err := range map[string]error{
 		"renew": d.Renew(ctx, []*driver.Claim{c})[0].Err,
-		"leave": d.Leave(ctx, &driver.Departure{Claim: c}),
+		"leave": d.Leave(ctx, &driver.Release{Claim: c}),
 	} {
 		if err == nil || errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s = %v while the server hangs", verb, err)

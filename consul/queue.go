@@ -233,9 +233,9 @@ func (q *queue) barred() bool {
 }
 
 // standing tells what an observer sees of entry i of a queue of peers.
-func (q *queue) standing(i int) driver.Standing {
+func (q *queue) standing(i int) driver.ClaimInfo {
 	e := q.entries[i]
-	return driver.Standing{
+	return driver.ClaimInfo{
 		Ticket: e.ticket(), Weight: e.Weight, Left: e.Left, Record: e.Record,
 		Holds: i < q.holding() && !(e.exclusive() && q.barred()),
 		Since: max(0, time.Since(time.UnixMilli(e.Entered))),
@@ -243,9 +243,9 @@ func (q *queue) standing(i int) driver.Standing {
 }
 
 // stranger is what an observer sees of the client of another kind that has the lock.
-func (q *queue) stranger() driver.Standing {
+func (q *queue) stranger() driver.ClaimInfo {
 	ticket := int64(q.lockKey.CreateIndex) //nolint:gosec // as tickets
-	return driver.Standing{Ticket: ticket, Weight: driver.All, Holds: true}
+	return driver.ClaimInfo{Ticket: ticket, Weight: driver.All, Holds: true}
 }
 
 // valueOf is what the key of a claim holds.

@@ -188,7 +188,7 @@ func TestStayOutlivesTheClient(t *testing.T) {
 	holds(t, one, c)
 	const stay = 500 * time.Millisecond
 	start := time.Now()
-	if err := one.Leave(timely(t), &driver.Departure{Claim: c, Keep: stay}); err != nil {
+	if err := one.Leave(timely(t), &driver.Release{Claim: c, Keep: stay}); err != nil {
 		t.Fatal(err)
 	}
 	one.Close()

@@ -49,11 +49,11 @@ func apply(q *Queue, now, stamp int64, v verb, c Claim) (Place, error) {
 	case renews:
 		p.TTL, answer = q.Renew(now, &c)
 	case leaves:
-		answer = q.Leave(now, &Departure{Claim: &c})
+		answer = q.Leave(now, &Release{Claim: &c})
 	case keeps:
-		answer = q.Leave(now, &Departure{Claim: &c, Keep: keepFor})
+		answer = q.Leave(now, &Release{Claim: &c, Keep: keepFor})
 	case breaks:
-		var s Standing
+		var s ClaimInfo
 		s, answer = q.Break(now, c.Ticket)
 		p.Ticket = s.Ticket
 	}
@@ -73,7 +73,7 @@ func ends(e Entry) int64 {
 	switch {
 	case e.Left:
 		return e.Ends
-	case e.Told:
+	case e.Notified:
 		return e.Ends + e.Delay
 	}
 	return e.Ends
@@ -94,7 +94,7 @@ func checkExpired(was, q *Queue, now int64) error {
 func checkSame(before, after []Entry, but string, holding int) error {
 	other := func(e Entry) bool { return e.ID == but }
 	for i, e := range after {
-		if e.Told && i >= holding && e.ID != but && !slices.Contains(before, e) {
+		if e.Notified && i >= holding && e.ID != but && !slices.Contains(before, e) {
 			return fmt.Errorf("%s was told that it holds, and does not", e.ID)
 		}
 	}
@@ -103,7 +103,7 @@ func checkSame(before, after []Entry, but string, holding int) error {
 		return errors.New("I4: another claim came or went")
 	}
 	for i := range before {
-		before[i].Told = after[i].Told || before[i].Told
+		before[i].Notified = after[i].Notified || before[i].Notified
 		if before[i] != after[i] {
 			return fmt.Errorf("I4: another claim changed: %+v was %+v", after[i], before[i])
 		}
@@ -160,7 +160,7 @@ func checkQueue(q *Queue, now int64) error {
 		if holds := sum <= q.Capacity; holds != (i < holding) {
 			return fmt.Errorf("I1: claim %d holds: %v, with weights of %d up to it and capacity %d", i, !holds, sum, q.Capacity)
 		}
-		if i < holding && !e.Told {
+		if i < holding && !e.Notified {
 			return fmt.Errorf("claim %d holds and was not told", i)
 		}
 		if e.Ticket <= last || e.Ticket > q.Last {

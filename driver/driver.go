@@ -42,12 +42,12 @@ type Driver interface {
 	// With Keep, a claim that holds stays that long, then ends without [Claim.Delay]; it can no longer be renewed.
 	// The error is [ErrGone] if the claim is not there. It may be called while the claim is being renewed: whichever comes
 	// first, the claim is gone, and the renewal does not bring it back.
-	Leave(ctx context.Context, l *Departure) error
+	Leave(ctx context.Context, l *Release) error
 
 	// Traits tells what the store can promise.
 	Traits() Traits
 
-	// Close ends every call and frees what the driver took. Claims stay in the store, unless Traits.Pinned. Closing twice is
+	// Close ends every call and frees what the driver took. Claims stay in the store, unless Traits.OwnClient. Closing twice is
 	// harmless.
 	Close() error
 }
@@ -60,13 +60,13 @@ type Claim struct {
 	Weight   int64         // from 1 to Capacity
 	Capacity int64         // from 1 to All
 	TTL      time.Duration // lease while it holds
-	Wait     time.Duration // lease while it waits, at most TTL; unless Traits.Whole says that it is TTL then too
+	Wait     time.Duration // lease while it waits, at most TTL; unless Traits.FullWait says that it is TTL then too
 	Delay    time.Duration // how long a lease that ran out while it held keeps the lock from others; 0 means not at all
 	Ticket   int64         // where it stands, once known; 0 before that
 	Try      bool          // enter only if it holds at once
 	Owner    string        // with Reclaim: the stable name of a job
 	Reclaim  bool          // entering removes what other clients with the same Owner, earlier runs, have here, unless it is kept
-	Record   string        // shown to observers and kept as it is, unless Traits.Brief; at most MaxRecord bytes
+	Record   string        // shown to observers and kept as it is, unless Traits.ShortRecord; at most MaxRecord bytes
 }
 
 // All is the weight and the capacity of an exclusive claim. A shared claim has weight 1 out of All.
@@ -82,11 +82,11 @@ type Place struct {
 	TTL     time.Duration // lease that the store confirmed, from some moment after the request was sent; 0 from Await
 	Retry   time.Duration // when a claim ahead may run out: ask again by then; 0 means not known
 	Ahead   int           // how many claims stand before it
-	Blocker Standing      // the claim at the head, for one that does not hold; zero if the store does not tell
+	Blocker ClaimInfo     // the claim at the head, for one that does not hold; zero if the store does not tell
 }
 
-// A Departure is a claim that leaves.
-type Departure struct {
+// A Release is a claim that leaves.
+type Release struct {
 	Claim *Claim
 	Keep  time.Duration // how long the lock stays taken after the call; 0 means not at all
 }
@@ -98,8 +98,8 @@ type Renewal struct {
 	Asked bool // somebody asks the holder for the lock; told once each time, and the holder's to decide
 }
 
-// A Standing is one claim as an observer sees it.
-type Standing struct {
+// A ClaimInfo is one claim as an observer sees it.
+type ClaimInfo struct {
 	Ticket    int64
 	Weight    int64
 	Holds     bool
@@ -113,7 +113,7 @@ type Standing struct {
 type Listing struct {
 	Name     string
 	Capacity int64
-	Claims   []Standing // in ticket order
+	Claims   []ClaimInfo // in ticket order
 }
 
 // A Query selects names: one, or all that begin with a prefix.
@@ -148,11 +148,11 @@ type Alerter interface {
 type Breaker interface {
 	// Break removes the claim with this ticket, or the one at the head if ticket is 0, and returns it as it stood.
 	// The error is [ErrGone] if there is none.
-	Break(ctx context.Context, b *Breakage) (Standing, error)
+	Break(ctx context.Context, b *BreakRequest) (ClaimInfo, error)
 }
 
-// A Breakage names the claim that is to be removed by hand.
-type Breakage struct {
+// A BreakRequest names the claim that is to be removed by hand.
+type BreakRequest struct {
 	Name   string
 	Ticket int64 // 0 means the claim at the head
 }

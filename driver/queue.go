@@ -36,19 +36,19 @@ type Queue struct {
 type Entry struct {
 	ID, Client, Owner, Record string
 
-	Ticket int64
-	Weight int64
-	Since  int64 // when it entered
-	Ends   int64 // when its lease ends
-	Delay  int64 // how long it keeps others out after that, once told that it holds
-	Told   bool  // its client was told that it holds
-	Left   bool  // released, and kept until Ends
+	Ticket   int64
+	Weight   int64
+	Since    int64 // when it entered
+	Ends     int64 // when its lease ends
+	Delay    int64 // how long it keeps others out after that, once told that it holds
+	Notified bool  // its client was told that it holds
+	Left     bool  // released, and kept until Ends
 }
 
 // gone reports when the entry no longer counts. A lease that ran out under a client that had been told that it holds
 // keeps its weight for the lock-delay; a claim that left cleanly or only waited does not.
 func (e *Entry) gone() int64 {
-	if e.Told && !e.Left {
+	if e.Notified && !e.Left {
 		return e.Ends + e.Delay
 	}
 	return e.Ends
@@ -103,7 +103,7 @@ func (q *Queue) stay(now int64, i int, c *Claim) Place {
 	e := &q.Entries[i]
 	ttl := c.Wait
 	if i < q.Holding() {
-		ttl, e.Told = c.TTL, true
+		ttl, e.Notified = c.TTL, true
 	}
 	e.Ends = max(e.Ends, now+micros(ttl))
 	return q.place(now, i, e.Ends-now)
@@ -131,7 +131,7 @@ func (q *Queue) Renew(now int64, c *Claim) (time.Duration, error) {
 }
 
 // Leave is [Driver.Leave].
-func (q *Queue) Leave(now int64, l *Departure) error {
+func (q *Queue) Leave(now int64, l *Release) error {
 	q.Expire(now)
 	i := q.find(l.Claim.ID)
 	if i < 0 || !q.Entries[i].live(now) {
@@ -146,7 +146,7 @@ func (q *Queue) Leave(now int64, l *Departure) error {
 }
 
 // Break is [Breaker.Break].
-func (q *Queue) Break(now, ticket int64) (Standing, error) {
+func (q *Queue) Break(now, ticket int64) (ClaimInfo, error) {
 	q.Expire(now)
 	for i, e := range q.Entries {
 		if e.Ticket == ticket || ticket == 0 {
@@ -155,7 +155,7 @@ func (q *Queue) Break(now, ticket int64) (Standing, error) {
 			return s, nil
 		}
 	}
-	return Standing{}, ErrGone
+	return ClaimInfo{}, ErrGone
 }
 
 // Wake returns the claims that hold and have not been told so, and counts them as told. Whoever changed the queue
@@ -164,8 +164,8 @@ func (q *Queue) Wake(now int64) []Entry {
 	q.Expire(now)
 	var woken []Entry
 	for i := range q.Holding() {
-		if e := &q.Entries[i]; !e.Told && e.live(now) {
-			e.Told = true
+		if e := &q.Entries[i]; !e.Notified && e.live(now) {
+			e.Notified = true
 			woken = append(woken, *e)
 		}
 	}
@@ -184,8 +184,8 @@ func (q *Queue) Next() (at int64, ok bool) {
 }
 
 // List returns the queue as an observer sees it, without changing it.
-func (q *Queue) List(now int64) []Standing {
-	var list []Standing
+func (q *Queue) List(now int64) []ClaimInfo {
+	var list []ClaimInfo
 	for i := range q.Entries {
 		if q.Entries[i].gone() > now {
 			list = append(list, q.standing(now, i))
@@ -242,13 +242,13 @@ func (q *Queue) place(now int64, i int, ttl int64) Place {
 	return p
 }
 
-func (q *Queue) standing(now int64, i int) Standing {
+func (q *Queue) standing(now int64, i int) ClaimInfo {
 	e := &q.Entries[i]
 	left := e.Ends - now
 	if left == 0 {
 		left = -1 // its lease has just run out; 0 would mean that the store does not tell
 	}
-	return Standing{
+	return ClaimInfo{
 		Ticket: e.Ticket, Weight: e.Weight, Holds: i < q.Holding(), Left: e.Left, Record: e.Record,
 		Since:     time.Duration(now-e.Since) * time.Microsecond,
 		Remaining: time.Duration(left) * time.Microsecond,

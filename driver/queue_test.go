@@ -186,7 +186,7 @@ func TestExpiryComesFirst(t *testing.T) {
 		{"enter again", func(q *Queue) error { c := exclusive("1"); c.Ticket = 1; _, err := q.Enter(20, 0, c); return err }, ErrGone},
 		{"look", func(q *Queue) error { _, err := q.Look(20, "1"); return err }, ErrGone},
 		{"renew", func(q *Queue) error { _, err := q.Renew(20, exclusive("1")); return err }, ErrGone},
-		{"leave", func(q *Queue) error { return q.Leave(20, &Departure{Claim: exclusive("1")}) }, ErrGone},
+		{"leave", func(q *Queue) error { return q.Leave(20, &Release{Claim: exclusive("1")}) }, ErrGone},
 		{"break", func(q *Queue) error { _, err := q.Break(20, 0); return err }, ErrGone},
 		{"another capacity", func(q *Queue) error {
 			c := exclusive("2")
@@ -256,7 +256,7 @@ func TestBlockerInLockDelay(t *testing.T) {
 	holder.Delay, holder.Record = 10*time.Microsecond, "r"
 	ticket := mustEnter(t, &q, 0, holder).Ticket
 	p := mustEnter(t, &q, 12, exclusive("2"))
-	want := Standing{Ticket: ticket, Weight: All, Holds: true, Since: 12 * time.Microsecond, Remaining: -2 * time.Microsecond, Record: "r"}
+	want := ClaimInfo{Ticket: ticket, Weight: All, Holds: true, Since: 12 * time.Microsecond, Remaining: -2 * time.Microsecond, Record: "r"}
 	if p.Blocker != want || p.Retry != 8*time.Microsecond {
 		t.Errorf("place = %+v, want to ask again in 8µs because of %+v", p, want)
 	}

@@ -4,20 +4,20 @@ import "time"
 
 // Traits tell what a store can promise, as found out from the live store where it can be asked.
 type Traits struct {
-	Store    string // what it is, in a word: "redis"
-	Ordered  bool   // claims hold in the order in which they entered
-	Shared   bool   // weights below the capacity: readers
-	Permits  bool   // capacities other than All
-	Delay    bool   // a lease that ran out while it held keeps the lock from others for [Claim.Delay]
-	Bound    bool   // a claim lives in its client's session: no other client can renew it, and all end with the session
-	Pinned   bool   // a claim is its client's alone: no other client can renew it or take it out, and closing the client ends it
-	Whole    bool   // a claim that waits has the lease of one that holds, its TTL
-	Brief    bool   // a record may be replaced by a few words, unless it is short and of plain characters
-	Fencing  Grade  // what a ticket is worth
-	Restart  bool   // claims survive a restart of the store
-	Failover bool   // claims survive a failover of the store
-	Clock    string // who judges expiry: "process", "host", "server", "session"
-	Wake     string // how a waiter learns that it holds: "push", "poll"
+	Store       string // what it is, in a word: "redis"
+	Ordered     bool   // claims hold in the order in which they entered
+	Shared      bool   // weights below the capacity: readers
+	Permits     bool   // capacities other than All
+	Delay       bool   // a lease that ran out while it held keeps the lock from others for [Claim.Delay]
+	InSession   bool   // a claim lives in its client's session: no other client can renew it, and all end with the session
+	OwnClient   bool   // a claim is its client's alone: no other client can renew it or take it out, and closing the client ends it
+	FullWait    bool   // a claim that waits has the lease of one that holds, its TTL
+	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters
+	Fencing     Grade  // what a ticket is worth
+	Restart     bool   // claims survive a restart of the store
+	Failover    bool   // claims survive a failover of the store
+	Clock       string // who judges expiry: "process", "host", "server", "session"
+	Wake        string // how a waiter learns that it holds: "push", "poll"
 
 	MinTTL      time.Duration // shortest lease
 	MaxTTL      time.Duration // longest lease

@@ -12,7 +12,7 @@ func Weakest(all ...Traits) Traits {
 	t.Notes = slices.Clone(t.Notes)
 	for _, o := range all[1:] {
 		t.Ordered, t.Shared, t.Permits, t.Delay = t.Ordered && o.Ordered, t.Shared && o.Shared, t.Permits && o.Permits, t.Delay && o.Delay
-		t.Bound, t.Pinned, t.Whole, t.Brief = t.Bound || o.Bound, t.Pinned || o.Pinned, t.Whole || o.Whole, t.Brief || o.Brief
+		t.InSession, t.OwnClient, t.FullWait, t.ShortRecord = t.InSession || o.InSession, t.OwnClient || o.OwnClient, t.FullWait || o.FullWait, t.ShortRecord || o.ShortRecord
 		t.Restart, t.Failover = t.Restart && o.Restart, t.Failover && o.Failover
 		t.Fencing = min(t.Fencing, o.Fencing)
 		t.Clock, t.Wake = farther(clocks, t.Clock, o.Clock), farther(wakes, t.Wake, o.Wake)

@@ -14,7 +14,7 @@ func TestWeakest(t *testing.T) {
 		Clock: "process", Wake: "push", MinTTL: time.Millisecond, MaxTTL: time.Hour, Granularity: time.Millisecond, Notes: []string{"a", "b"},
 	}
 	weak := driver.Traits{
-		Store: "weak", Bound: true, Pinned: true, Whole: true, Brief: true, Fencing: driver.NoFencing,
+		Store: "weak", InSession: true, OwnClient: true, FullWait: true, ShortRecord: true, Fencing: driver.NoFencing,
 		Clock: "session", Wake: "poll", MinTTL: time.Second, MaxTTL: time.Minute, Granularity: 2 * time.Second, Notes: []string{"b", "c"},
 	}
 	want := weak

@@ -38,9 +38,9 @@ type full interface {
 func bind(t *driver.Traits, a, b driver.Driver) (driver.Driver, driver.Driver) {
 	home := new(sync.Map)
 	switch {
-	case t.Pinned:
+	case t.OwnClient:
 		return &pinned{homed{a, home}}, &pinned{homed{b, home}}
-	case t.Bound:
+	case t.InSession:
 		one, other := a.(full), b.(full)
 		return &bound{homed{a, home}, one, one, one}, &bound{homed{b, home}, other, other, other}
 	}
@@ -48,7 +48,7 @@ func bind(t *driver.Traits, a, b driver.Driver) (driver.Driver, driver.Driver) {
 }
 
 // Leave has a claim leave by the client that it entered by.
-func (p *pinned) Leave(ctx context.Context, l *driver.Departure) error {
+func (p *pinned) Leave(ctx context.Context, l *driver.Release) error {
 	return p.of(l.Claim).Leave(ctx, l)
 }
 

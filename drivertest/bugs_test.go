@@ -22,9 +22,9 @@ type buggy struct {
 	enter  func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
 	await  func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
 	renew  func(context.Context, *memory.Driver, []*driver.Claim) []driver.Renewal
-	leave  func(context.Context, *memory.Driver, *driver.Departure) error
+	leave  func(context.Context, *memory.Driver, *driver.Release) error
 	list   func(context.Context, *memory.Driver, *driver.Query) ([]driver.Listing, error)
-	breaks func(context.Context, *memory.Driver, *driver.Breakage) (driver.Standing, error)
+	breaks func(context.Context, *memory.Driver, *driver.BreakRequest) (driver.ClaimInfo, error)
 	watch  func(context.Context, *memory.Driver, string, func()) error
 	traits func(*driver.Traits)
 	close  func(*memory.Driver) error
@@ -52,7 +52,7 @@ func (b *buggy) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 	return b.renew(ctx, b.Driver, cs)
 }
 
-func (b *buggy) Leave(ctx context.Context, l *driver.Departure) error {
+func (b *buggy) Leave(ctx context.Context, l *driver.Release) error {
 	if b.leave == nil {
 		return b.Driver.Leave(ctx, l)
 	}
@@ -66,7 +66,7 @@ func (b *buggy) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 	return b.list(ctx, b.Driver, q)
 }
 
-func (b *buggy) Break(ctx context.Context, k *driver.Breakage) (driver.Standing, error) {
+func (b *buggy) Break(ctx context.Context, k *driver.BreakRequest) (driver.ClaimInfo, error) {
 	if b.breaks == nil {
 		return b.Driver.Break(ctx, k)
 	}
@@ -159,7 +159,7 @@ func ending(tell func(ctx context.Context, sent bool) error) *buggy {
 			}
 			return answers
 		},
-		leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+		leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 			return end(ctx, func(ctx context.Context) error { return d.Leave(ctx, l) })
 		},
 	}
@@ -222,14 +222,14 @@ func TestBugsAreCaught(t *testing.T) {
 				return p, err
 			}}},
 		{"CapacityForgotten", "the capacity stays",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 				_, _ = d.Enter(ctx, &driver.Claim{Name: l.Claim.Name, ID: "stays", Weight: 1, Capacity: l.Claim.Capacity,
 					TTL: time.Minute, Wait: time.Minute})
 				return d.Leave(ctx, l)
 			}}},
 		{"Reclaim", "reclaim is not done", entering(func(c *driver.Claim) { c.Reclaim = false })},
 		{"ReclaimKept", "reclaim removes what is kept",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 				if l.Keep == 0 {
 					return d.Leave(ctx, l)
 				}
@@ -247,8 +247,8 @@ func TestBugsAreCaught(t *testing.T) {
 		{"Permits", "permits are lacking, and given", &buggy{traits: func(t *driver.Traits) { t.Permits = false }}},
 		{"Readers", "readers are lacking, and let in", &buggy{traits: func(t *driver.Traits) { t.Shared = false }}},
 		{"LeaveFrees", "the lock-delay counts after a release",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-				return d.Leave(ctx, &driver.Departure{Claim: l.Claim, Keep: l.Claim.Delay})
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+				return d.Leave(ctx, &driver.Release{Claim: l.Claim, Keep: l.Claim.Delay})
 			}}},
 		{"LeaveDuringRenew", "a renewal that comes too late puts the claim back",
 			&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
@@ -272,7 +272,7 @@ func TestBugsAreCaught(t *testing.T) {
 					}
 					return d.Renew(ctx, cs)
 				},
-				leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+				leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 					if renewing.Load() > 0 {
 						return driver.ErrGone
 					}
@@ -295,38 +295,38 @@ func TestBugsAreCaught(t *testing.T) {
 		{"Unsent", "what was sent is said to be unsent",
 			ending(func(ctx context.Context, _ bool) error { return driver.Ended(ctx, false) })},
 		{"Unsent", "what is said to be unsent is sent later",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 				if err := driver.Ended(ctx, false); err != nil {
 					claim := *l.Claim
 					time.AfterFunc(20*time.Millisecond,
-						func() { _ = d.Leave(context.WithoutCancel(ctx), &driver.Departure{Claim: &claim}) })
+						func() { _ = d.Leave(context.WithoutCancel(ctx), &driver.Release{Claim: &claim}) })
 					return err
 				}
 				return d.Leave(ctx, l)
 			}}},
 		{"LeaveTwice", "leaving twice is fine",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 				_ = d.Leave(ctx, l)
 				return nil
 			}}},
 		{"LeaveOfAnother", "leave goes by the ticket",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-				_, err := d.Break(ctx, &driver.Breakage{Name: l.Claim.Name, Ticket: l.Claim.Ticket})
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+				_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name, Ticket: l.Claim.Ticket})
 				return err
 			}}},
 		{"LeaveWaiter", "a waiter cannot leave",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 				if p, err := d.Enter(ctx, l.Claim); err == nil && p.Holds {
 					return d.Leave(ctx, l)
 				}
 				return nil
 			}}},
 		{"KeepStays", "keep is not done",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-				return d.Leave(ctx, &driver.Departure{Claim: l.Claim})
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+				return d.Leave(ctx, &driver.Release{Claim: l.Claim})
 			}}},
 		{"KeepIsFinal", "a kept claim is alive",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 				return d.Renew(ctx, []*driver.Claim{l.Claim})[0].Err
 			}}},
 		{"Expiry", "leases do not end", entering(func(c *driver.Claim) { c.TTL = time.Hour })},
@@ -394,8 +394,8 @@ func TestBugsAreCaught(t *testing.T) {
 				return list, err
 			}}},
 		{"Break", "the head is broken, whatever the ticket",
-			&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.Breakage) (driver.Standing, error) {
-				return d.Break(ctx, &driver.Breakage{Name: b.Name})
+			&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+				return d.Break(ctx, &driver.BreakRequest{Name: b.Name})
 			}}},
 		{"Watch", "nothing is told", watching(func(ctx context.Context, _ *memory.Driver, _ string, _ func()) error {
 			<-ctx.Done()
@@ -435,25 +435,25 @@ func TestBugsAreCaught(t *testing.T) {
 		{"Traits", "the clock is unknown", &buggy{traits: func(t *driver.Traits) { t.Clock = "" }}},
 		{"Close", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
 		{"CloseKeepsClaims", "claims that are pinned outlive their client",
-			&buggy{traits: func(t *driver.Traits) { t.Pinned = true }}},
+			&buggy{traits: func(t *driver.Traits) { t.OwnClient = true }}},
 		{"CloseEndsAwait", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
 		{"LateEnter", "an entry throws out who holds",
 			&buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
 				if c.Ticket == 0 && !c.Try {
-					_, _ = d.Break(ctx, &driver.Breakage{Name: c.Name})
+					_, _ = d.Break(ctx, &driver.BreakRequest{Name: c.Name})
 				}
 				return d.Enter(ctx, c)
 			}}},
 		{"LateLeave", "whoever holds leaves",
-			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Departure) error {
-				_, err := d.Break(ctx, &driver.Breakage{Name: l.Claim.Name})
+			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+				_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name})
 				return err
 			}}},
 		{"LateRenew", "a renewal brings its claim back",
 			&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
 				answers := d.Renew(ctx, cs)
 				if again := *cs[0]; errors.Is(answers[0].Err, driver.ErrGone) {
-					_, _ = d.Break(ctx, &driver.Breakage{Name: again.Name})
+					_, _ = d.Break(ctx, &driver.BreakRequest{Name: again.Name})
 					again.Ticket = 0
 					_, _ = d.Enter(ctx, &again)
 				}

@@ -46,7 +46,7 @@ func (r *run) calls(d driver.Driver, c *driver.Claim) map[string]func(context.Co
 	all := map[string]func(context.Context) error{
 		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, c); return err },
 		"await": func(ctx context.Context) error { _, err := d.Await(ctx, c); return err },
-		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: c}) },
+		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Release{Claim: c}) },
 		"renew": func(ctx context.Context) error {
 			answers := d.Renew(ctx, []*driver.Claim{c, c})
 			if len(answers) != 2 {
@@ -63,7 +63,7 @@ func (r *run) calls(d driver.Driver, c *driver.Claim) map[string]func(context.Co
 	}
 	if b, ok := d.(driver.Breaker); ok {
 		all["break"] = func(ctx context.Context) error {
-			_, err := b.Break(ctx, &driver.Breakage{Name: c.Name, Ticket: 1})
+			_, err := b.Break(ctx, &driver.BreakRequest{Name: c.Name, Ticket: 1})
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func closeKeepsClaims(r *run) {
 	if err := d.Close(); err != nil {
 		r.Errorf("close = %v; want nil", err)
 	}
-	if r.traits.Pinned {
+	if r.traits.OwnClient {
 		r.until(r.store.Slack, "the lock is free", r.free)
 		return
 	}

@@ -115,7 +115,7 @@ func (r *run) leaving(what string, keep time.Duration) trial {
 	c := r.apart()
 	c.Ticket = r.holds(r.a, c).Ticket
 	return trial{what,
-		func(ctx context.Context) error { return r.a.Leave(ctx, &driver.Departure{Claim: c, Keep: keep}) },
+		func(ctx context.Context) error { return r.a.Leave(ctx, &driver.Release{Claim: c, Keep: keep}) },
 		func() bool { return r.renew(r.a, c).Err != nil }}
 }
 

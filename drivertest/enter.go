@@ -46,7 +46,7 @@ func enterAtTail(r *run) {
 	if q.Ahead != 1 {
 		r.Errorf("the second claim has %d ahead; want 1", q.Ahead)
 	}
-	if q.TTL <= 0 || q.TTL > second.TTL || q.TTL > second.Wait && !r.traits.Whole {
+	if q.TTL <= 0 || q.TTL > second.TTL || q.TTL > second.Wait && !r.traits.FullWait {
 		r.Errorf("the waiter's lease is %v; want at most %v", q.TTL, second.Wait)
 	}
 	if q.Retry < 0 || q.Retry > first.TTL {
@@ -127,7 +127,7 @@ func tryKeepsNothing(r *run) {
 	if b := p.Blocker; b.Ticket != 0 && (b.Ticket != ticket || b.Record != holder.Record) {
 		r.Errorf("the blocker is %+v; want ticket %d and record %q", b, ticket, holder.Record)
 	}
-	r.gone("leave of a try that did not enter", r.b.Leave(r.ctx, &driver.Departure{Claim: try}))
+	r.gone("leave of a try that did not enter", r.b.Leave(r.ctx, &driver.Release{Claim: try}))
 	r.gone("renewal of a try that did not enter", r.renew(r.b, try).Err)
 	r.leave(r.a, holder)
 	r.holds(r.a, r.claim())
@@ -205,7 +205,7 @@ func capacityConflict(r *run) {
 					try, err)
 			}
 		}
-		r.gone("leave of a claim that was refused", r.b.Leave(r.ctx, &driver.Departure{Claim: other}))
+		r.gone("leave of a claim that was refused", r.b.Leave(r.ctx, &driver.Release{Claim: other}))
 	}
 	r.holds(r.b, r.permit(4, 5))
 	r.waits(r.b, r.permit(1, 5))
@@ -228,7 +228,7 @@ func capacityForgotten(r *run) {
 }
 
 func reclaim(r *run) {
-	if r.traits.Pinned { // the claims of an earlier run ended with it
+	if r.traits.OwnClient { // the claims of an earlier run ended with it
 		return
 	}
 	earlier, later := r.claim(), r.claim()
@@ -240,7 +240,7 @@ func reclaim(r *run) {
 		r.Errorf("the ticket of the later run is %d; want above %d", is.Ticket, was.Ticket)
 	}
 	r.gone("renewal by the earlier run", r.renew(r.a, earlier).Err)
-	r.gone("leave by the earlier run", r.a.Leave(r.ctx, &driver.Departure{Claim: earlier}))
+	r.gone("leave by the earlier run", r.a.Leave(r.ctx, &driver.Release{Claim: earlier}))
 	if again := r.holds(r.b, later); again.Ticket != is.Ticket {
 		r.Errorf("the ticket of the later run is %d the second time; want %d", again.Ticket, is.Ticket)
 	}
@@ -271,7 +271,7 @@ func reclaimKept(r *run) {
 		if again := r.enter(r.b, later); again.Holds {
 			r.Errorf("the later run holds the second time; want it to wait for as long as the lock is kept")
 		}
-		_ = r.b.Leave(r.ctx, &driver.Departure{Claim: later}) // if it has a place
+		_ = r.b.Leave(r.ctx, &driver.Release{Claim: later}) // if it has a place
 	}
 	if r.free() {
 		r.Errorf("the lock is free; want it to stay taken")

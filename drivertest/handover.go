@@ -143,7 +143,7 @@ func (r *run) rounds(ctx context.Context, c *driver.Claim, p driver.Place) error
 				return err
 			}
 		}
-		err = r.patiently(ctx, func() error { return r.b.Leave(ctx, &driver.Departure{Claim: c}) })
+		err = r.patiently(ctx, func() error { return r.b.Leave(ctx, &driver.Release{Claim: c}) })
 		if err != nil || left == 0 {
 			return err
 		}
@@ -159,7 +159,7 @@ func (r *run) comeAndGo(over context.Context) {
 			r.Errorf("enter of one that comes and goes = %v; want nil", err)
 			return
 		}
-		if err := r.patiently(r.ctx, func() error { return r.a.Leave(r.ctx, &driver.Departure{Claim: c}) }); err != nil {
+		if err := r.patiently(r.ctx, func() error { return r.a.Leave(r.ctx, &driver.Release{Claim: c}) }); err != nil {
 			r.Errorf("leave of one that comes and goes = %v; want nil", err)
 			return
 		}

@@ -57,7 +57,7 @@ func lateLeave(r *run) {
 	first := r.claim()
 	first.Ticket = r.holds(on, first).Ticket
 	r.heldUp(on, "leave", func(ctx context.Context) error {
-		return on.Leave(ctx, &driver.Departure{Claim: first})
+		return on.Leave(ctx, &driver.Release{Claim: first})
 	})
 	r.lateFor(on, first)
 }
@@ -89,7 +89,7 @@ func (r *run) heldUp(on *Detour, verb string, call func(context.Context) error) 
 func (r *run) lateFor(on *Detour, first *driver.Claim) {
 	r.Helper()
 	out := func() bool {
-		err := on.Leave(r.ctx, &driver.Departure{Claim: first})
+		err := on.Leave(r.ctx, &driver.Release{Claim: first})
 		return err == nil || errors.Is(err, driver.ErrGone)
 	}
 	r.until(recovers, "the client knows that its claim is out", out)
@@ -193,7 +193,7 @@ func (l *lateDriver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Ren
 	return l.Driver.Renew(ctx, cs)
 }
 
-func (l *lateDriver) Leave(ctx context.Context, d *driver.Departure) error {
+func (l *lateDriver) Leave(ctx context.Context, d *driver.Release) error {
 	copied := *d
 	if err := l.late(ctx, func(ctx context.Context) { _ = l.Driver.Leave(ctx, &copied) }); err != nil {
 		return err

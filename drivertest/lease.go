@@ -43,7 +43,7 @@ func expiry(r *run) {
 
 func expiryOfWaiter(r *run) {
 	holder, waiter, third := r.claim(), r.brief(), r.claim()
-	if !r.traits.Whole {
+	if !r.traits.FullWait {
 		waiter.TTL = time.Minute // its lease while it waits counts
 	}
 	r.holds(r.a, holder)
@@ -61,7 +61,7 @@ func expiryIsFinal(r *run) {
 	next := r.claim()
 	r.until(r.store.Lease+r.store.Slack, "the next claim holds", func() bool { return r.enter(r.b, next).Holds })
 	r.gone("renewal", r.renew(r.a, c).Err)
-	r.gone("leave", r.a.Leave(r.ctx, &driver.Departure{Claim: c}))
+	r.gone("leave", r.a.Leave(r.ctx, &driver.Release{Claim: c}))
 	_, err := r.a.Enter(r.ctx, c)
 	r.gone("enter", err)
 	r.holds(r.b, next)
@@ -87,7 +87,7 @@ func renewExtends(r *run) {
 
 func renewWaiter(r *run) {
 	holder, waiter, third := r.claim(), r.brief(), r.claim()
-	if !r.traits.Whole {
+	if !r.traits.FullWait {
 		waiter.TTL = time.Minute
 	}
 	r.holds(r.a, holder)
@@ -181,7 +181,7 @@ func delayIsLost(r *run) {
 	r.gone("renewal", r.renew(r.a, c).Err)
 	_, err := r.a.Enter(r.ctx, c)
 	r.gone("enter", err)
-	r.gone("leave", r.a.Leave(r.ctx, &driver.Departure{Claim: c}))
+	r.gone("leave", r.a.Leave(r.ctx, &driver.Release{Claim: c}))
 	if r.free() {
 		r.Errorf("the lock is free; want it to stay taken for the lock-delay")
 	}

@@ -37,8 +37,8 @@ func leaveTwice(r *run) {
 	c := r.claim()
 	r.holds(r.a, c)
 	r.leave(r.a, c)
-	r.gone("leave the second time", r.a.Leave(r.ctx, &driver.Departure{Claim: c}))
-	r.gone("leave of a claim that never entered", r.a.Leave(r.ctx, &driver.Departure{Claim: r.claim()}))
+	r.gone("leave the second time", r.a.Leave(r.ctx, &driver.Release{Claim: c}))
+	r.gone("leave of a claim that never entered", r.a.Leave(r.ctx, &driver.Release{Claim: r.claim()}))
 	r.gone("renewal of a claim that left", r.renew(r.a, c).Err)
 }
 
@@ -46,7 +46,7 @@ func leaveOfAnother(r *run) {
 	holder, stranger := r.claim(), r.claim()
 	ticket := r.holds(r.a, holder).Ticket
 	stranger.Client, stranger.Ticket = holder.Client, ticket
-	r.gone("leave with the holder's ticket and another id", r.b.Leave(r.ctx, &driver.Departure{Claim: stranger}))
+	r.gone("leave with the holder's ticket and another id", r.b.Leave(r.ctx, &driver.Release{Claim: stranger}))
 	r.gone("renewal with the holder's ticket and another id", r.renew(r.b, stranger).Err)
 	if err := r.renew(r.a, holder).Err; err != nil {
 		r.Errorf("renewal of the holder = %v; want nil", err)
@@ -104,7 +104,7 @@ func leaveDuringRenew(r *run) {
 			for range rand.N(round + 1) {
 				runtime.Gosched() // so that it comes at different moments of the renewal
 			}
-			left = r.a.Leave(r.ctx, &driver.Departure{Claim: c})
+			left = r.a.Leave(r.ctx, &driver.Release{Claim: c})
 		})
 		close(start)
 		both.Wait()
@@ -127,7 +127,7 @@ func (r *run) keep(c *driver.Claim, length time.Duration) time.Time {
 	r.Helper()
 	r.holds(r.a, c)
 	start := time.Now()
-	if err := r.a.Leave(r.ctx, &driver.Departure{Claim: c, Keep: length}); err != nil {
+	if err := r.a.Leave(r.ctx, &driver.Release{Claim: c, Keep: length}); err != nil {
 		r.Fatalf("leave with keep: %v; want nil", err)
 	}
 	return start
@@ -153,7 +153,7 @@ func keepIsFinal(r *run) {
 	c := r.claim()
 	r.keep(c, 30*time.Second)
 	r.gone("renewal", r.renew(r.a, c).Err)
-	r.gone("leave", r.a.Leave(r.ctx, &driver.Departure{Claim: c}))
+	r.gone("leave", r.a.Leave(r.ctx, &driver.Release{Claim: c}))
 	_, err := r.a.Enter(r.ctx, c)
 	r.gone("enter", err)
 	if r.free() {
@@ -165,7 +165,7 @@ func keepWaiter(r *run) {
 	holder, waiter := r.claim(), r.claim()
 	r.holds(r.a, holder)
 	r.waits(r.b, waiter)
-	if err := r.b.Leave(r.ctx, &driver.Departure{Claim: waiter, Keep: 30 * time.Second}); err != nil {
+	if err := r.b.Leave(r.ctx, &driver.Release{Claim: waiter, Keep: 30 * time.Second}); err != nil {
 		r.Fatalf("leave with keep: %v; want nil", err)
 	}
 	r.leave(r.a, holder)

@@ -75,7 +75,7 @@ const modelLease = time.Hour
 
 func (m *model) end() {
 	for _, c := range m.claims {
-		_ = m.drivers[0].Leave(m.ctx, &driver.Departure{Claim: c}) // what is left of the claims; most are gone
+		_ = m.drivers[0].Leave(m.ctx, &driver.Release{Claim: c}) // what is left of the claims; most are gone
 	}
 	m.cancel()
 	for _, d := range m.drivers {
@@ -208,7 +208,7 @@ func (m *model) renew() {
 }
 
 func (m *model) leave(c *driver.Claim, keep time.Duration) {
-	l := &driver.Departure{Claim: c, Keep: keep}
+	l := &driver.Release{Claim: c, Keep: keep}
 	err := m.driver().Leave(m.ctx, l)
 	q := m.queues[c.Name]
 	wantErr := q.Leave(m.now, l)
@@ -226,7 +226,7 @@ func (m *model) breaks() {
 	if len(q.Entries) > 0 && m.rand.IntN(2) == 0 {
 		ticket = pick(m, q.Entries...).Ticket
 	}
-	got, err := m.breaker.Break(m.ctx, &driver.Breakage{Name: name, Ticket: m.tickets[name][ticket]})
+	got, err := m.breaker.Break(m.ctx, &driver.BreakRequest{Name: name, Ticket: m.tickets[name][ticket]})
 	want, wantErr := q.Break(m.now, ticket)
 	q.Wake(m.now)
 	m.did("break ticket %d of %s: %+v, %v", ticket, name, got, err)
@@ -260,7 +260,7 @@ func (m *model) expire() {
 	c.TTL, c.Wait, c.Delay = modelLease, modelLease, 0 // should it enter again
 }
 
-func (m *model) list(name string) []driver.Standing {
+func (m *model) list(name string) []driver.ClaimInfo {
 	list, err := m.lister.List(m.ctx, &driver.Query{Name: name})
 	if err != nil {
 		m.differ("list: %v", err)
@@ -287,7 +287,7 @@ func (m *model) compareList(name string) {
 	}
 }
 
-func (m *model) compareStanding(name string, got, want driver.Standing) {
+func (m *model) compareStanding(name string, got, want driver.ClaimInfo) {
 	m.compareTicket(name, got.Ticket, want.Ticket)
 	if got.Weight != want.Weight || got.Holds != want.Holds || got.Left != want.Left || got.Record != want.Record {
 		m.differ("a claim is listed as %+v; want %+v", got, want)

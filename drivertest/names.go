@@ -90,7 +90,7 @@ func records(r *run) {
 	} {
 		holder, try := r.claim(), r.claim()
 		holder.Record = record
-		kept := !r.traits.Brief || record == "plain"
+		kept := !r.traits.ShortRecord || record == "plain"
 		ticket := r.holds(r.a, holder).Ticket
 		try.Try = true
 		if b := r.waits(r.b, try).Blocker; b.Ticket != 0 && b.Record != record && kept {
@@ -106,7 +106,7 @@ func records(r *run) {
 }
 
 // listed returns the claim with a ticket as a listing of the run's name shows it.
-func (r *run) listed(lister driver.Lister, ticket int64) driver.Standing {
+func (r *run) listed(lister driver.Lister, ticket int64) driver.ClaimInfo {
 	r.Helper()
 	list, err := lister.List(r.ctx, &driver.Query{Name: r.name})
 	if err != nil {
@@ -120,5 +120,5 @@ func (r *run) listed(lister driver.Lister, ticket int64) driver.Standing {
 		}
 	}
 	r.Fatalf("list = %+v; want a claim with ticket %d", list, ticket)
-	return driver.Standing{}
+	return driver.ClaimInfo{}
 }

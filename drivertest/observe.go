@@ -40,7 +40,7 @@ func list(r *run) {
 	}
 	for i, c := range []*driver.Claim{reader, writer, last} {
 		s := got[0].Claims[i]
-		want := driver.Standing{
+		want := driver.ClaimInfo{
 			Ticket: c.Ticket, Weight: c.Weight, Holds: i == 0, Record: c.Record,
 			Since: s.Since, Remaining: s.Remaining,
 		}
@@ -61,7 +61,7 @@ func listKept(r *run) {
 	}
 	c := r.claim()
 	c.Ticket = r.holds(r.a, c).Ticket
-	if err := r.a.Leave(r.ctx, &driver.Departure{Claim: c, Keep: time.Minute}); err != nil {
+	if err := r.a.Leave(r.ctx, &driver.Release{Claim: c, Keep: time.Minute}); err != nil {
 		r.Fatalf("leave with keep: %v; want nil", err)
 	}
 	s := r.listed(lister, c.Ticket)
@@ -137,7 +137,7 @@ func breakTicket(r *run) {
 	r.holds(r.a, holder)
 	waiter.Ticket = r.waits(r.a, waiter).Ticket
 	r.waits(r.a, third)
-	s, err := breaker.Break(r.ctx, &driver.Breakage{Name: r.name, Ticket: waiter.Ticket})
+	s, err := breaker.Break(r.ctx, &driver.BreakRequest{Name: r.name, Ticket: waiter.Ticket})
 	if err != nil || s.Ticket != waiter.Ticket || s.Record != waiter.Record || s.Holds || s.Weight != waiter.Weight {
 		r.Errorf("break = %+v, %v; want ticket %d as it waited", s, err, waiter.Ticket)
 	}
@@ -160,7 +160,7 @@ func breakHead(r *run) {
 	waiter.Ticket = r.waits(r.a, waiter).Ticket
 	ch := r.awaiting(r.a, waiter)
 	start := time.Now()
-	s, err := breaker.Break(r.ctx, &driver.Breakage{Name: r.name})
+	s, err := breaker.Break(r.ctx, &driver.BreakRequest{Name: r.name})
 	if err != nil || s.Ticket != ticket || !s.Holds {
 		r.Errorf("break = %+v, %v; want ticket %d as it held", s, err, ticket)
 	}
@@ -173,11 +173,11 @@ func breakGone(r *run) {
 	if !ok {
 		return
 	}
-	_, err := breaker.Break(r.ctx, &driver.Breakage{Name: r.name})
+	_, err := breaker.Break(r.ctx, &driver.BreakRequest{Name: r.name})
 	r.gone("break of a name without claims", err)
 	c := r.claim()
 	c.Ticket = r.holds(r.a, c).Ticket
-	_, err = breaker.Break(r.ctx, &driver.Breakage{Name: r.name, Ticket: c.Ticket + 1})
+	_, err = breaker.Break(r.ctx, &driver.BreakRequest{Name: r.name, Ticket: c.Ticket + 1})
 	r.gone("break of a ticket that nobody has", err)
 	if a := r.renew(r.a, c); a.Err != nil {
 		r.Errorf("renewal of the holder = %v; want nil", a.Err)

@@ -72,7 +72,7 @@ func (r *run) waits(d driver.Driver, c *driver.Claim) driver.Place {
 
 func (r *run) leave(d driver.Driver, c *driver.Claim) {
 	r.Helper()
-	if err := d.Leave(r.ctx, &driver.Departure{Claim: c}); err != nil {
+	if err := d.Leave(r.ctx, &driver.Release{Claim: c}); err != nil {
 		r.Fatalf("leave: %v; want nil", err)
 	}
 }

@@ -77,7 +77,7 @@ func (r *run) stall(messages int) {
 			r.Fatalf("after %d messages: the renewal of claims on other names = %v; want nil", messages, answer.Err)
 		}
 	}
-	if err := r.b.Leave(ctx, &driver.Departure{Claim: behind}); err != nil {
+	if err := r.b.Leave(ctx, &driver.Release{Claim: behind}); err != nil {
 		r.Fatalf("after %d messages: the leave of a claim on another name = %v; want nil", messages, err)
 	}
 	fresh := on("fresh")

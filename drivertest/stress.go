@@ -74,7 +74,7 @@ func (r *run) stress(claim func(i int) *driver.Claim, hold func(*driver.Claim, d
 				c := claim(w + i)
 				p, err := d.Enter(r.ctx, c)
 				if err == nil && !p.Holds && (w+i)%3 == 0 {
-					err = d.Leave(r.ctx, &driver.Departure{Claim: c})
+					err = d.Leave(r.ctx, &driver.Release{Claim: c})
 					if err != nil {
 						r.Errorf("leave of a waiter: %v", err)
 					}
@@ -89,7 +89,7 @@ func (r *run) stress(claim func(i int) *driver.Claim, hold func(*driver.Claim, d
 					return
 				}
 				hold(c, p)
-				if err := d.Leave(r.ctx, &driver.Departure{Claim: c}); err != nil {
+				if err := d.Leave(r.ctx, &driver.Release{Claim: c}); err != nil {
 					r.Errorf("leave: %v", err)
 				}
 			}

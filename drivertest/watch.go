@@ -89,7 +89,7 @@ func watch(r *run) {
 	w.told("expiry", soon+r.store.Lease)
 	r.until(soon+r.store.Lease, "a claim holds after expiry", func() bool { return r.enter(r.a, kept).Holds })
 	w.told("enter after expiry", soon)
-	if err := r.a.Leave(r.ctx, &driver.Departure{Claim: kept, Keep: r.store.Lease}); err != nil {
+	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.store.Lease}); err != nil {
 		r.Fatalf("leave with keep: %v; want nil", err)
 	}
 	w.told("leave with keep", soon)

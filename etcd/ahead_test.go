@@ -139,10 +139,13 @@ func TestCallsEnd(t *testing.T) {
 		"enter again": func(ctx context.Context) error { _, err := d.Enter(ctx, c); return err },
 		"await":       func(ctx context.Context) error { _, err := d.Await(ctx, waiter); return err },
 		"renew":       func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{c})[0].Err },
-		"leave":       func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: waiter}) },
+		"leave":       func(ctx context.Context) error { return d.Leave(ctx, &driver.Release{Claim: waiter}) },
 		"list":        func(ctx context.Context) error { _, err := d.List(ctx, &driver.Query{Name: "name"}); return err },
-		"break":       func(ctx context.Context) error { _, err := d.Break(ctx, &driver.Breakage{Name: "name"}); return err },
-		"watch":       func(ctx context.Context) error { return d.Watch(ctx, "name", func() {}) },
+		"break": func(ctx context.Context) error {
+			_, err := d.Break(ctx, &driver.BreakRequest{Name: "name"})
+			return err
+		},
+		"watch": func(ctx context.Context) error { return d.Watch(ctx, "name", func() {}) },
 	} {
 		t.Run(verb, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -107,7 +107,7 @@ func TestManyNamesGoTogether(t *testing.T) {
 				t.Errorf("%d claims on as many names left by %v; want one transaction", n, sent)
 			}
 			for _, c := range claims {
-				if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
+				if err := d.Leave(timely(t), &driver.Release{Claim: c}); !errors.Is(err, driver.ErrGone) {
 					t.Errorf("leaving %q again = %v; want ErrGone", c.Name, err)
 				}
 			}

@@ -110,13 +110,13 @@ func TestNoLeader(t *testing.T) {
 	if !driver.NotApplied(err) || !driver.IsUnreachable(err) {
 		t.Errorf("enter = %v; want it not applied, and that it may work later", err)
 	}
-	err = d.Leave(timely(t), &driver.Departure{Claim: c})
+	err = d.Leave(timely(t), &driver.Release{Claim: c})
 	if !driver.IsUnreachable(err) {
 		t.Errorf("leave = %v; want that it may work later", err)
 	}
 	members[1].Restart()
 	servertest.Until(t, "the claim leaves", func() bool {
-		err := d.Leave(timely(t), &driver.Departure{Claim: c})
+		err := d.Leave(timely(t), &driver.Release{Claim: c})
 		return err == nil || errors.Is(err, driver.ErrGone)
 	})
 }

@@ -134,7 +134,7 @@ func TestForeignKey(t *testing.T) {
 	if _, err := d.Enter(timely(t), permit); !errors.As(err, new(*driver.CapacityError)) {
 		t.Errorf("enter with a capacity = %v; want a CapacityError", err)
 	}
-	if s, err := d.Break(timely(t), &driver.Breakage{Name: "name"}); err != nil || !s.Holds {
+	if s, err := d.Break(timely(t), &driver.BreakRequest{Name: "name"}); err != nil || !s.Holds {
 		t.Errorf("break = %+v, %v; want the key, which held", s, err)
 	}
 	if p, err := d.Await(timely(t), c); err != nil || !p.Holds {

@@ -10,7 +10,7 @@ import (
 )
 
 // Leave is one request for a claim that entered by this driver.
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	bounded, done, err := d.begin(ctx)
 	if err != nil {
 		return err
@@ -19,7 +19,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 	return d.explain(ctx, d.leave(bounded, l))
 }
 
-func (d *Driver) leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) leave(ctx context.Context, l *driver.Release) error {
 	c, k := l.Claim, d.recall(l.Claim.ID)
 	e := d.lastSeen(k)
 	known := e != nil
@@ -112,7 +112,7 @@ func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *localClaim, e *
 
 // keep marks a claim that holds as one that left, and hangs it on a lease that nobody keeps alive. One that waits
 // leaves.
-func (d *Driver) keep(ctx context.Context, l *driver.Departure, k *localClaim) error {
+func (d *Driver) keep(ctx context.Context, l *driver.Release, k *localClaim) error {
 	for {
 		q, _, err := d.readQueue(ctx, l.Claim.Name)
 		if err != nil {
@@ -150,34 +150,34 @@ func (d *Driver) removed(k *localClaim, err error) error {
 }
 
 // Break removes a claim, whoever made it.
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	bounded, done, err := d.begin(ctx)
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	defer done()
 	s, err := d.breaks(bounded, b)
 	return s, d.explain(ctx, err)
 }
 
-func (d *Driver) breaks(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (d *Driver) breaks(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	for {
 		q, _, err := d.readQueue(ctx, b.Name)
 		if err != nil {
-			return driver.Standing{}, err
+			return driver.ClaimInfo{}, err
 		}
 		i := 0
 		for b.Ticket != 0 && i < len(q) && q[i].created != b.Ticket {
 			i++
 		}
 		if i == len(q) {
-			return driver.Standing{}, driver.ErrGone
+			return driver.ClaimInfo{}, driver.ErrGone
 		}
 		r, err := d.commit(ctx,
 			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(q[i].key), "=", q[i].modified)},
 			[]clientv3.Op{clientv3.OpDelete(q[i].key)}, nil)
 		if err != nil {
-			return driver.Standing{}, err
+			return driver.ClaimInfo{}, err
 		}
 		if r.Succeeded {
 			return q.standing(i), nil

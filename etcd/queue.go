@@ -127,9 +127,9 @@ func (q queue) place(i int) driver.Place {
 	return p
 }
 
-func (q queue) standing(i int) driver.Standing {
+func (q queue) standing(i int) driver.ClaimInfo {
 	e := &q[i]
-	s := driver.Standing{
+	s := driver.ClaimInfo{
 		Ticket: e.created, Weight: q.weights(q.capacity())[i], Holds: i < q.holding(), Left: e.Left, Record: string(e.Record),
 	}
 	if e.Since > 0 {

@@ -236,7 +236,7 @@ func TestRequestIsLate(t *testing.T) {
 	c := claimOn("name")
 	k := outfitted(t, d, c)
 	k.home.asked(1) // a request was sent
-	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !driver.NotApplied(err) {
+	if err := d.Leave(timely(t), &driver.Release{Claim: c}); !driver.NotApplied(err) {
 		t.Errorf("leave of a claim that is not there = %v; want ErrGone", err)
 	}
 	start := time.Now()

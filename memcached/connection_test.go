@@ -15,9 +15,12 @@ func calls(d store, c *driver.Claim) map[string]func(ctx context.Context) error 
 	return map[string]func(ctx context.Context) error{
 		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, c); return err },
 		"renew": func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{c})[0].Err },
-		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: c}) },
+		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Release{Claim: c}) },
 		"list":  func(ctx context.Context) error { _, err := d.List(ctx, &driver.Query{Name: c.Name}); return err },
-		"break": func(ctx context.Context) error { _, err := d.Break(ctx, &driver.Breakage{Name: c.Name}); return err },
+		"break": func(ctx context.Context) error {
+			_, err := d.Break(ctx, &driver.BreakRequest{Name: c.Name})
+			return err
+		},
 		"names": func(ctx context.Context) error { _, err := d.List(ctx, &driver.Query{Prefix: c.Name}); return err },
 	}
 }
@@ -53,7 +56,7 @@ func TestServerHangs(t *testing.T) {
 			}
 			proxy.Freeze(false, false)
 			servertest.Until(t, "the name is free", func() bool {
-				_, err := d.Break(timely(t), &driver.Breakage{Name: "name"})
+				_, err := d.Break(timely(t), &driver.BreakRequest{Name: "name"})
 				return errors.Is(err, driver.ErrGone)
 			})
 		}

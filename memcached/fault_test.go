@@ -90,7 +90,7 @@ func TestFullWithoutEviction(t *testing.T) {
 		says(t, err, "no memory left")
 		marks(t, err, true, false)
 		if !queue {
-			if err := d.Leave(timely(t), &driver.Departure{Claim: kept, Keep: time.Minute}); err != nil {
+			if err := d.Leave(timely(t), &driver.Release{Claim: kept, Keep: time.Minute}); err != nil {
 				t.Errorf("to leave and keep the lock taken = %v", err)
 			}
 			next := claim("kept", "next")

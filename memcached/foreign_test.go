@@ -142,7 +142,7 @@ func TestPlainDoesNotWaitForEver(t *testing.T) {
 		t.Errorf("enter = %v; want ErrForeign", err)
 	}
 	says(t, err, `"endless"`, "never expires")
-	if s, err := d.Break(timely(t), &driver.Breakage{Name: "endless"}); err != nil || !s.Holds {
+	if s, err := d.Break(timely(t), &driver.BreakRequest{Name: "endless"}); err != nil || !s.Holds {
 		t.Errorf("break = %+v, %v; want it to remove another program's lock", s, err)
 	}
 	holds(t, d, claim("endless", "after"))
@@ -166,7 +166,7 @@ func TestThirtyDays(t *testing.T) {
 	for what, err := range map[string]error{
 		"enter": enters,
 		"renew": renew(t, plain, &long),
-		"keep":  plain.Leave(timely(t), &driver.Departure{Claim: c, Keep: month}),
+		"keep":  plain.Leave(timely(t), &driver.Release{Claim: c, Keep: month}),
 	} {
 		says(t, err, "30 days or more as a date")
 		if !driver.NotApplied(err) {
@@ -181,7 +181,7 @@ func TestThirtyDays(t *testing.T) {
 	queue := open(t, s.Addr, "")
 	held := claim("queue", "a")
 	holds(t, queue, held)
-	if err := queue.Leave(timely(t), &driver.Departure{Claim: held, Keep: month}); err != nil {
+	if err := queue.Leave(timely(t), &driver.Release{Claim: held, Keep: month}); err != nil {
 		t.Errorf("leave with a month to keep = %v", err)
 	}
 	list, err := queue.List(timely(t), &driver.Query{Name: "queue"})
@@ -243,7 +243,7 @@ func TestForeignValues(t *testing.T) {
 		c := claim("name", "a")
 		_, enters := d.Enter(timely(t), c)
 		_, lists := d.List(timely(t), &driver.Query{Name: "name"})
-		_, breaks := d.Break(timely(t), &driver.Breakage{Name: "name"})
+		_, breaks := d.Break(timely(t), &driver.BreakRequest{Name: "name"})
 		_, awaits := d.Await(timely(t), c)
 		for verb, err := range map[string]error{
 			"enter": enters, "renew": renew(t, d, c), "leave": leave(t, d, c), "list": lists, "break": breaks, "await": awaits,

@@ -50,7 +50,7 @@ func claim(name, id string) *driver.Claim {
 
 func leave(t testing.TB, d driver.Driver, c *driver.Claim) error {
 	t.Helper()
-	return d.Leave(timely(t), &driver.Departure{Claim: c})
+	return d.Leave(timely(t), &driver.Release{Claim: c})
 }
 
 // gone fails unless every verb says that the claim is not there.

@@ -61,7 +61,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 }
 
 // Leave is [driver.Driver].
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	err := d.Driver.Leave(ctx, l)
 	d.alarm.drop(l.Claim.ID)
 	return err

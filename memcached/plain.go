@@ -182,7 +182,7 @@ func (p *Plain) remember(c *driver.Claim, is *sight) *sight {
 
 // Leave is one round trip if the claim was not renewed, and else two: one to see that the lock is ours, one to delete
 // what was seen.
-func (p *Plain) Leave(ctx context.Context, l *driver.Departure) error {
+func (p *Plain) Leave(ctx context.Context, l *driver.Release) error {
 	p.waits(l.Claim, false)
 	p.link.alarm.drop(l.Claim.ID)
 	if is := p.remember(l.Claim, nil); is != nil && l.Keep == 0 {
@@ -245,20 +245,20 @@ func (p *Plain) extend(ctx context.Context, is *sight, key string, c *driver.Cla
 func (p *Plain) Alert(endangered func(ids ...string)) { p.link.alarm.set(endangered) }
 
 // Break is [driver.Breaker]. It also removes a lock that another program holds.
-func (p *Plain) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (p *Plain) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	key := p.key(b.Name)
 	for {
 		conn, err := p.link.get(ctx)
 		if err != nil {
-			return driver.Standing{}, err
+			return driver.ClaimInfo{}, err
 		}
 		is, _, err := p.ask(ctx, conn, nil, key)
 		if err != nil {
-			return driver.Standing{}, err
+			return driver.ClaimInfo{}, err
 		}
 		s := is.standing()
 		if is.cas == 0 || b.Ticket != 0 && b.Ticket != s.Ticket {
-			return driver.Standing{}, driver.ErrGone
+			return driver.ClaimInfo{}, driver.ErrGone
 		}
 		if done, err := p.remove(ctx, is, key); done || err != nil {
 			return s, err
@@ -291,7 +291,7 @@ func (p *Plain) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 			name = is.mark.Name
 		}
 		if is.cas != 0 && name != "" && strings.HasPrefix(name, q.Prefix) && p.key(name) == key {
-			all = append(all, driver.Listing{Name: name, Capacity: driver.All, Claims: []driver.Standing{is.standing()}})
+			all = append(all, driver.Listing{Name: name, Capacity: driver.All, Claims: []driver.ClaimInfo{is.standing()}})
 		}
 	}
 	slices.SortFunc(all, func(a, b driver.Listing) int { return strings.Compare(a.Name, b.Name) })

@@ -55,8 +55,8 @@ type sight struct {
 func (s *sight) ours(c *driver.Claim) bool { return s.mark.ID == c.ID && s.mark.Stile == layout }
 
 // standing is what was seen as an observer sees it. Another program's value says nothing of who set it.
-func (s *sight) standing() driver.Standing {
-	out := driver.Standing{Ticket: waitingTicket, Weight: driver.All, Holds: true, Left: s.mark.Left, Record: s.mark.Record}
+func (s *sight) standing() driver.ClaimInfo {
+	out := driver.ClaimInfo{Ticket: waitingTicket, Weight: driver.All, Holds: true, Left: s.mark.Left, Record: s.mark.Record}
 	if s.mark.Bytes != nil {
 		out.Record = string(s.mark.Bytes)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // enterAndLeave is what a lock and an unlock come to that nobody else wants.
-func enterAndLeave(b *testing.B, d *Driver, l *driver.Departure) {
+func enterAndLeave(b *testing.B, d *Driver, l *driver.Release) {
 	p, err := d.Enter(b.Context(), l.Claim)
 	if err != nil || !p.Holds {
 		b.Fatalf("enter = %+v, %v; want a place that holds", p, err)
@@ -22,7 +22,7 @@ func enterAndLeave(b *testing.B, d *Driver, l *driver.Departure) {
 
 func BenchmarkEnterLeave(b *testing.B) {
 	b.ReportAllocs()
-	d, l := New(), &driver.Departure{Claim: brief("a")}
+	d, l := New(), &driver.Release{Claim: brief("a")}
 	for b.Loop() {
 		enterAndLeave(b, d, l)
 	}
@@ -34,7 +34,7 @@ func BenchmarkEnterLeaveApart(b *testing.B) {
 	store, names := NewStore(), atomic.Int64{}
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
-		d, l := store.Driver(), &driver.Departure{Claim: brief(strconv.FormatInt(names.Add(1), 10))}
+		d, l := store.Driver(), &driver.Release{Claim: brief(strconv.FormatInt(names.Add(1), 10))}
 		for pb.Next() {
 			enterAndLeave(b, d, l)
 		}
@@ -52,7 +52,7 @@ func BenchmarkEnterLeaveBehind(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	l := &driver.Departure{Claim: brief("a")}
+	l := &driver.Release{Claim: brief("a")}
 	for b.Loop() {
 		if _, err := d.Enter(b.Context(), l.Claim); err != nil {
 			b.Fatal(err)

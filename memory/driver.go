@@ -121,17 +121,17 @@ func (d *Driver) renew(cs []*driver.Claim) []driver.Renewal {
 }
 
 // Leave is [driver.Driver.Leave].
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if d.passes(ctx, Leave) {
 		return d.leave(l)
 	}
 	claim := *l.Claim
-	departure := driver.Departure{Claim: &claim, Keep: l.Keep}
+	departure := driver.Release{Claim: &claim, Keep: l.Keep}
 	_, err := call(ctx, d, Leave, func() (struct{}, error) { return struct{}{}, d.leave(&departure) })
 	return err
 }
 
-func (d *Driver) leave(l *driver.Departure) (err error) {
+func (d *Driver) leave(l *driver.Release) (err error) {
 	d.store.do(d.prefix+l.Claim.Name, func(q *queue, now int64) { err = q.Leave(now, l) })
 	return err
 }
@@ -168,9 +168,9 @@ func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 }
 
 // Break is [driver.Breaker.Break].
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	breakage := *b
-	return call(ctx, d, Break, func() (s driver.Standing, err error) {
+	return call(ctx, d, Break, func() (s driver.ClaimInfo, err error) {
 		d.store.do(d.prefix+breakage.Name, func(q *queue, now int64) { s, err = q.Break(now, breakage.Ticket) })
 		return s, err
 	})

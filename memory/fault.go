@@ -114,10 +114,10 @@ func (d *Driver) passes(ctx context.Context, v Verb) bool {
 // with the same weight and a lease of ttl. So the next renewal of the former head is told that it is gone. The thief
 // stands behind the claims that wait. The error is [driver.ErrGone] if the name has no claims. The link and the faults of
 // the driver do not matter.
-func (d *Driver) Steal(name string, ttl time.Duration) (thief driver.Standing, err error) {
+func (d *Driver) Steal(name string, ttl time.Duration) (thief driver.ClaimInfo, err error) {
 	d.store.do(d.prefix+name, func(q *queue, now int64) {
 		capacity := q.Capacity
-		var head driver.Standing
+		var head driver.ClaimInfo
 		if head, err = q.Break(now, 0); err != nil {
 			return
 		}

@@ -99,10 +99,10 @@ func TestFaultsOfOtherVerbs(t *testing.T) {
 			t.Errorf("renewal after the fault = %v, want nil", a[0].Err)
 		}
 		d.Inject(memory.Fault{Verb: memory.Leave, Lose: true})
-		if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); !errors.Is(err, memory.ErrInjected) {
+		if err := d.Leave(t.Context(), &driver.Release{Claim: c}); !errors.Is(err, memory.ErrInjected) {
 			t.Errorf("leave = %v, want ErrInjected", err)
 		}
-		if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
+		if err := d.Leave(t.Context(), &driver.Release{Claim: c}); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("leave after its reply was lost = %v, want ErrGone", err)
 		}
 	})
@@ -176,7 +176,7 @@ func TestLinkDeaf(t *testing.T) {
 			}()
 			synctest.Wait()
 			d.SetLink(link)
-			if err := holder.Leave(t.Context(), &driver.Departure{Claim: claim("1")}); err != nil {
+			if err := holder.Leave(t.Context(), &driver.Release{Claim: claim("1")}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

@@ -45,7 +45,7 @@ func TestAwaitEndsWhenTheHolderLeaves(t *testing.T) {
 		enter(t, b, second)
 		go func() {
 			time.Sleep(time.Second)
-			if err := a.Leave(context.Background(), &driver.Departure{Claim: claim("1")}); err != nil {
+			if err := a.Leave(context.Background(), &driver.Release{Claim: claim("1")}); err != nil {
 				t.Error(err)
 			}
 		}()

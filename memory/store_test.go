@@ -57,7 +57,7 @@ func TestTicketsOutliveTheirQueue(t *testing.T) {
 				t.Fatalf("enter %d = %+v, %v; want a ticket above %d", i, p, err, last)
 			}
 			last = p.Ticket
-			if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+			if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 				t.Fatal(err)
 			}
 			if i%10 == 9 {
@@ -105,7 +105,7 @@ func TestNothingIsLeftOfWaitsAndWatches(t *testing.T) {
 
 // A lock that nobody else wants costs the store no memory, also when its queue is forgotten each time.
 func TestUncontendedCallsAllocateNothing(t *testing.T) {
-	d, l := New(), &driver.Departure{Claim: brief("a")}
+	d, l := New(), &driver.Release{Claim: brief("a")}
 	got := testing.AllocsPerRun(1000, func() {
 		if p, err := d.Enter(t.Context(), l.Claim); err != nil || !p.Holds {
 			t.Fatalf("enter = %+v, %v; want a place that holds", p, err)
@@ -135,7 +135,7 @@ func TestSpareQueuesAreNew(t *testing.T) {
 				t.Errorf("watch %d = %v after %d calls; want the context's error after one", i, err, changes)
 			}
 			cancel()
-			if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+			if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 				t.Fatal(err)
 			}
 			for s := range d.store.shards {
@@ -169,7 +169,7 @@ func TestListShowsOneMoment(t *testing.T) {
 	done.Go(func() {
 		for i := 1; ctx.Err() == nil; i++ {
 			next := enter(fmt.Sprint(i % 100))
-			if err := d.Leave(t.Context(), &driver.Departure{Claim: last}); err != nil {
+			if err := d.Leave(t.Context(), &driver.Release{Claim: last}); err != nil {
 				t.Error(err)
 			}
 			last = next

@@ -344,7 +344,7 @@ func (n *nameRow) add(rows map[key]*row) error {
 	}
 	rows[key(n.hash)] = r
 	if r.lone {
-		n.lone.add(r.queue, driver.Entry{Ticket: n.last, Told: true})
+		n.lone.add(r.queue, driver.Entry{Ticket: n.last, Notified: true})
 	}
 	return nil
 }
@@ -362,7 +362,7 @@ func (c *claimRow) scan() []any {
 
 func (c *claimRow) add(q *driver.Queue) {
 	if c.ticket.Valid {
-		c.claim.add(q, driver.Entry{Ticket: c.ticket.Int64, Told: c.told.Bool, Left: c.departed.Bool})
+		c.claim.add(q, driver.Entry{Ticket: c.ticket.Int64, Notified: c.told.Bool, Left: c.departed.Bool})
 	}
 }
 

@@ -68,7 +68,7 @@ func TestCleanWhileEntering(t *testing.T) {
 					last = p.Ticket
 					mu.Unlock()
 				}
-				if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
+				if err := d.Leave(timely(t), &driver.Release{Claim: c}); err != nil {
 					t.Errorf("leave: %v", err)
 					return
 				}

@@ -140,7 +140,7 @@ func killWhileEntering(t *testing.T, workers int) {
 					tickets[p.Ticket], highest, last = c.ID, max(highest, p.Ticket), c
 					mu.Unlock()
 					if i%3 == 0 || workers == 1 {
-						if err := d.Leave(ctx, &driver.Departure{Claim: c}); err != nil {
+						if err := d.Leave(ctx, &driver.Release{Claim: c}); err != nil {
 							return
 						}
 					}
@@ -166,7 +166,7 @@ func killWhileEntering(t *testing.T, workers int) {
 		for _, l := range list { // none, if all that entered have left
 			for _, c := range l.Claims {
 				highest = max(highest, c.Ticket)
-				if _, err := d.Break(timely(t), &driver.Breakage{Name: l.Name, Ticket: c.Ticket}); err != nil {
+				if _, err := d.Break(timely(t), &driver.BreakRequest{Name: l.Name, Ticket: c.Ticket}); err != nil {
 					t.Errorf("break of ticket %d = %v", c.Ticket, err)
 				}
 			}

@@ -25,7 +25,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 }
 
 // Leave is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue.
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if l.Keep == 0 {
 		left, err := d.store.leaveLone(ctx, l.Claim)
 		if err != nil || left {

@@ -84,7 +84,7 @@ func TestRights(t *testing.T) {
 	}
 	leave(t, d, a)
 	await(t, d, b)
-	if _, err := d.Break(timely(t), &driver.Breakage{Name: "name"}); err != nil {
+	if _, err := d.Break(timely(t), &driver.BreakRequest{Name: "name"}); err != nil {
 		t.Errorf("break = %v", err)
 	}
 	if n, err := d.store.clean(timely(t), -1<<40, 10); n != 1 || err != nil {

@@ -57,12 +57,12 @@ func TestRowsShownAndBroken(t *testing.T) {
 				t.Errorf("the other's lock is shown as %+v; want host-7's, a minute old, with %v left", s, test.left)
 			}
 
-			_, err = breaker.Break(timely(t), &driver.Breakage{Name: "job b", Ticket: s.Ticket + 1})
+			_, err = breaker.Break(timely(t), &driver.BreakRequest{Name: "job b", Ticket: s.Ticket + 1})
 			if !errors.Is(err, driver.ErrGone) {
 				t.Errorf("break of another ticket = %v; want ErrGone", err)
 			}
 			for _, name := range []string{"job b", "job a"} {
-				broken, err := breaker.Break(timely(t), &driver.Breakage{Name: name})
+				broken, err := breaker.Break(timely(t), &driver.BreakRequest{Name: name})
 				if err != nil || !broken.Holds {
 					t.Errorf("break of %s = %+v, %v; want the claim as it held", name, broken, err)
 				}

@@ -98,7 +98,7 @@ func TestShedLockExcludesJava(t *testing.T) {
 	if take() || free() != 0 {
 		t.Error("ShedLock takes or frees the lock while stile holds it")
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: ours}); err != nil {
+	if err := d.Leave(timely(t), &driver.Release{Claim: ours}); err != nil {
 		t.Fatal(err)
 	}
 	if !take() {
@@ -132,7 +132,7 @@ func TestMethodLockHoles(t *testing.T) {
 	if p, err := d.Enter(timely(t), next); err != nil || !p.Holds {
 		t.Fatalf("enter after the first was left behind = %+v, %v; want a claim that holds", p, err)
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: late}); !errors.Is(err, driver.ErrGone) {
+	if err := d.Leave(timely(t), &driver.Release{Claim: late}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("a late release = %v; want ErrGone", err)
 	}
 	if err := d.Renew(timely(t), []*driver.Claim{next})[0].Err; err != nil {

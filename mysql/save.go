@@ -64,13 +64,13 @@ func (w *writer) Insert(e *driver.Entry) error {
 		"`weight`, `capacity`, `since`, `ends`, `delay`, `told`, `departed`) "+
 		"VALUES (%v, %d, %s, %s, %s, %s, %d, %d, %d, %d, %d, %d, %d)",
 		w.key, e.Ticket, quote([]byte(e.ID)), quote([]byte(e.Client)), quote([]byte(e.Owner)), quote([]byte(e.Record)),
-		e.Weight, w.queue.Capacity, e.Since, e.Ends, e.Delay, bit(e.Told), bit(e.Left))
+		e.Weight, w.queue.Capacity, e.Since, e.Ends, e.Delay, bit(e.Notified), bit(e.Left))
 	return nil
 }
 
 func (w *writer) Update(e *driver.Entry) error {
 	w.t.write("UPDATE `{prefix}claim` SET `ends` = %d, `told` = %d, `departed` = %d WHERE `hash` = %v AND `ticket` = %d",
-		e.Ends, bit(e.Told), bit(e.Left), w.key, e.Ticket)
+		e.Ends, bit(e.Notified), bit(e.Left), w.key, e.Ticket)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func BenchmarkLock(b *testing.B) {
 		for range b.N {
 			c := claim("name", rand.Text())
 			must(d.Enter(ctx, c))
-			must(nil, d.Leave(ctx, &driver.Departure{Claim: c}))
+			must(nil, d.Leave(ctx, &driver.Release{Claim: c}))
 		}
 	})
 	b.Run("insert and delete", func(b *testing.B) {

@@ -26,7 +26,7 @@ type answer struct {
 	holds          bool
 	lease, retry   int64
 	ahead, have    int64
-	blocker        driver.Standing
+	blocker        driver.ClaimInfo
 	since, remains int64
 	record         []byte
 }
@@ -89,7 +89,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 }
 
 // Leave is one round trip.
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.listener.forget(l.Claim.ID)
 	_, err := d.act(ctx, &call{verb: "leave", claim: l.Claim, keep: l.Keep})
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
@@ -99,10 +99,10 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 }
 
 // Break is [driver.Breaker].
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	a, err := d.act(ctx, &call{verb: "break", claim: &driver.Claim{Name: b.Name, Ticket: b.Ticket}})
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	a.finish()
 	return a.blocker, nil

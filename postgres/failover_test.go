@@ -53,7 +53,7 @@ func TestPoolerLosesServer(t *testing.T) {
 				cancel()
 				t.Logf("attempt %d: %v", try, <-entered)
 				proxy.Mend()
-				if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil && !errors.Is(err, driver.ErrGone) {
+				if err := d.Leave(timely(t), &driver.Release{Claim: c}); err != nil && !errors.Is(err, driver.ErrGone) {
 					t.Logf("leave: %v", err)
 				}
 				c = claim("name", fmt.Sprint("a", try))

@@ -120,7 +120,7 @@ func TestKilledWhileEntering(t *testing.T) {
 				if alone.Ticket = max(was, p.Ticket); err == nil && p.Ticket <= was {
 					t.Errorf("alone: ticket %d after %d", p.Ticket, was)
 				}
-				if err != nil || d.Leave(ctx, &driver.Departure{Claim: alone}) != nil {
+				if err != nil || d.Leave(ctx, &driver.Release{Claim: alone}) != nil {
 					return
 				}
 			}
@@ -220,7 +220,7 @@ func TestServerHangs(t *testing.T) {
 	for name, verb := range map[string]func(ctx context.Context) error{
 		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, a); return err },
 		"renew": func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{a})[0].Err },
-		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: a}) },
+		"leave": func(ctx context.Context) error { return d.Leave(ctx, &driver.Release{Claim: a}) },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		start := time.Now()
@@ -445,7 +445,7 @@ func TestOtherCluster(t *testing.T) {
 	if err := renew(t, d, b); err != nil {
 		t.Errorf("renewal of a claim that entered there: %v", err)
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
+	if err := d.Leave(timely(t), &driver.Release{Claim: c}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leaving with a claim that never entered: %v; want ErrGone", err)
 	}
 }

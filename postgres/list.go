@@ -52,7 +52,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, e
 // scanEntry reads a row of a listing. Of the claim's texts it has the record alone.
 func scanEntry(rows pgx.Rows) (name string, e driver.Entry, capacity, now int64, err error) {
 	var n, record []byte
-	err = rows.Scan(&now, &n, &e.Ticket, &e.Weight, &capacity, &e.Since, &e.Ends, &e.Delay, &e.Told, &e.Left, &record)
+	err = rows.Scan(&now, &n, &e.Ticket, &e.Weight, &capacity, &e.Since, &e.Ends, &e.Delay, &e.Notified, &e.Left, &record)
 	e.Record = string(record)
 	return string(n), e, capacity, now, err
 }

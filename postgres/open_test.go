@@ -155,7 +155,7 @@ GRANT SELECT, UPDATE ON stile.stile_meta TO locks`), asText)
 	if err := renew(t, d, a); err != nil {
 		t.Errorf("renew: %v", err)
 	}
-	if _, err := d.Break(timely(t), &driver.Breakage{Name: "name"}); err != nil {
+	if _, err := d.Break(timely(t), &driver.BreakRequest{Name: "name"}); err != nil {
 		t.Errorf("break: %v", err)
 	}
 	await(t, d, b)

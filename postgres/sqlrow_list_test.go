@@ -62,12 +62,12 @@ func TestRowsShownAndBroken(t *testing.T) {
 				t.Errorf("the other's lock is shown as %+v; want host-7's, a minute old, with %v left", s, test.left)
 			}
 
-			_, err = breaker.Break(timely(t), &driver.Breakage{Name: "job b", Ticket: s.Ticket + 1})
+			_, err = breaker.Break(timely(t), &driver.BreakRequest{Name: "job b", Ticket: s.Ticket + 1})
 			if !errors.Is(err, driver.ErrGone) {
 				t.Errorf("break of another ticket = %v; want ErrGone", err)
 			}
 			for _, name := range []string{"job b", "job a"} {
-				broken, err := breaker.Break(timely(t), &driver.Breakage{Name: name})
+				broken, err := breaker.Break(timely(t), &driver.BreakRequest{Name: name})
 				if err != nil || !broken.Holds {
 					t.Errorf("break of %s = %+v, %v; want the claim as it held", name, broken, err)
 				}
@@ -126,7 +126,7 @@ func TestRowsRights(t *testing.T) {
 		if list, err := d.(driver.Lister).List(timely(t), &driver.Query{}); err != nil || len(list) != 1 {
 			t.Errorf("%s: list = %+v, %v; want one name", test.layout, list, err)
 		}
-		if err := d.Leave(timely(t), &driver.Departure{Claim: c}); err != nil {
+		if err := d.Leave(timely(t), &driver.Release{Claim: c}); err != nil {
 			t.Errorf("%s: leave = %v; want nil", test.layout, err)
 		}
 	}

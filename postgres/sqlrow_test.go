@@ -113,7 +113,7 @@ func TestShedLockExcludesJava(t *testing.T) {
 	if java(shedLockFree) != 0 {
 		t.Error("ShedLock frees stile's lock")
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: ours}); err != nil {
+	if err := d.Leave(timely(t), &driver.Release{Claim: ours}); err != nil {
 		t.Fatal(err)
 	}
 	if java(shedLockTake) != 1 {
@@ -124,7 +124,7 @@ func TestShedLockExcludesJava(t *testing.T) {
 	if err != nil || p.Holds || p.Blocker.Record != "java" || p.Retry <= 50*time.Second {
 		t.Errorf("enter = %+v, %v; want it behind java, with a minute left", p, err)
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: ours}); !errors.Is(err, driver.ErrGone) {
+	if err := d.Leave(timely(t), &driver.Release{Claim: ours}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("a second release = %v; want ErrGone, and java's lock left alone", err)
 	}
 	if java(shedLockTake) != 0 {
@@ -156,7 +156,7 @@ func TestMethodLockHoles(t *testing.T) {
 	if p, err := d.Enter(timely(t), next); err != nil || !p.Holds {
 		t.Fatalf("enter after the first was left behind = %+v, %v; want a claim that holds", p, err)
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: late}); !errors.Is(err, driver.ErrGone) {
+	if err := d.Leave(timely(t), &driver.Release{Claim: late}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("a late release = %v; want ErrGone", err)
 	}
 	if err := d.Renew(timely(t), []*driver.Claim{late})[0].Err; !errors.Is(err, driver.ErrGone) {
@@ -207,7 +207,7 @@ func TestRowsByAddress(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrClosed) {
+		if err := d.Leave(timely(t), &driver.Release{Claim: c}); !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("%s: leave after close = %v; want ErrClosed", layout, err)
 		}
 	}

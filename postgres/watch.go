@@ -172,7 +172,7 @@ func (d *Driver) shape(ctx context.Context, name string) (text string, next time
 	q.Expire(now)
 	var b strings.Builder
 	for _, e := range q.Entries {
-		fmt.Fprintln(&b, e.Ticket, e.Told, e.Left, e.Ends <= now)
+		fmt.Fprintln(&b, e.Ticket, e.Notified, e.Left, e.Ends <= now)
 		if e.Ends > now && (next == 0 || span(e.Ends-now) < next) {
 			next = span(e.Ends-now) + time.Millisecond
 		}

@@ -9,7 +9,7 @@ import (
 
 // Leave asks all nodes at once. It returns when a majority has let the claim go, since the next one can hold then; the
 // others go on to.
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if l.Keep > d.o.MaxTTL {
 		return driver.Refused(fmt.Errorf("to keep the lock taken for %v is longer than %v, after which a node that forgot votes again", l.Keep, d.o.MaxTTL))
 	}
@@ -32,7 +32,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 		if err != nil {
 			return driver.Place{}, err
 		}
-		err = store.Leave(ctx, &driver.Departure{Claim: d.as(&claim, n.index), Keep: l.Keep})
+		err = store.Leave(ctx, &driver.Release{Claim: d.as(&claim, n.index), Keep: l.Keep})
 		n.reached(err)
 		return driver.Place{}, err
 	})

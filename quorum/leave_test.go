@@ -45,7 +45,7 @@ func TestNothingIsKeptOfWhatIsOver(t *testing.T) {
 			runtime.Gosched()
 		}
 		for _, m := range members {
-			if err := m.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+			if err := m.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -72,7 +72,7 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int) (
 		}
 		store, err := n.store()
 		if err == nil {
-			err = store.Leave(ctx, &driver.Departure{Claim: d.as(c, n.index)})
+			err = store.Leave(ctx, &driver.Release{Claim: d.as(c, n.index)})
 		}
 		if err != nil && !driver.NotApplied(err) {
 			d.noteLateLeave(c.ID, n.index)
@@ -116,7 +116,7 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 }
 
 // standing counts the nodes where a claim stands in the way.
-func (d *Driver) standing(votes []vote, b driver.Standing) (n int) {
+func (d *Driver) standing(votes []vote, b driver.ClaimInfo) (n int) {
 	for _, v := range votes {
 		other := v.place.Blocker
 		if v.came && v.err == nil && !v.place.Holds && other.Record == b.Record && (other.Ticket == b.Ticket || !d.ranked) {

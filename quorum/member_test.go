@@ -165,7 +165,7 @@ func (m *member) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return m.now().Renew(ctx, cs)
 }
 
-func (m *member) Leave(ctx context.Context, l *driver.Departure) error { return m.now().Leave(ctx, l) }
+func (m *member) Leave(ctx context.Context, l *driver.Release) error { return m.now().Leave(ctx, l) }
 
 func servers(n int) []*server {
 	var list []*server
@@ -213,7 +213,7 @@ func holds(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
 
 func leaves(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+	if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 		t.Fatalf("leave %s = %v; want nil", c.ID, err)
 	}
 }

@@ -90,7 +90,7 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 			for _, s := range l.Claims {
 				k := same{l.Name, s.Ticket, s.Left, s.Record}
 				if votes[k]++; votes[k] == o.need {
-					found[l.Name] = driver.Listing{Name: l.Name, Capacity: l.Capacity, Claims: []driver.Standing{s}}
+					found[l.Name] = driver.Listing{Name: l.Name, Capacity: l.Capacity, Claims: []driver.ClaimInfo{s}}
 				}
 			}
 		}
@@ -101,10 +101,10 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 }
 
 // Break removes a claim from all nodes. It is there if a majority has it; what fewer have is removed, and is not there.
-func (o *observed) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
-	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.Standing, error) { return m.Break(ctx, b) })
+func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.ClaimInfo, error) { return m.Break(ctx, b) })
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	gone := 0
 	for _, err := range errs {
@@ -116,12 +116,12 @@ func (o *observed) Break(ctx context.Context, b *driver.Breakage) (driver.Standi
 	case len(removed) >= o.need:
 		return removed[0], nil
 	case gone > len(o.nodes)-o.need:
-		return driver.Standing{}, driver.ErrGone
+		return driver.ClaimInfo{}, driver.ErrGone
 	}
 	for _, err := range errs {
 		if !errors.Is(err, driver.ErrGone) {
-			return driver.Standing{}, driver.Unreachable(strip(err))
+			return driver.ClaimInfo{}, driver.Unreachable(strip(err))
 		}
 	}
-	return driver.Standing{}, driver.ErrGone
+	return driver.ClaimInfo{}, driver.ErrGone
 }

@@ -222,15 +222,15 @@ const maxIdle = 16
 // work runs f in a goroutine that Close waits for. The caller holds mu, and the driver is not closed.
 func (d *Driver) work(f func()) {
 	if d.idle == 0 {
-		d.tasks.Go(func() { d.toil(f) })
+		d.tasks.Go(func() { d.worker(f) })
 		return
 	}
 	d.idle--
 	d.jobs <- f // has room for one each
 }
 
-// toil makes one call after another, until there are too many who would wait for the next, or the driver is closed.
-func (d *Driver) toil(f func()) {
+// worker makes one call after another, until there are too many who would wait for the next, or the driver is closed.
+func (d *Driver) worker(f func()) {
 	for {
 		f()
 		d.mu.Lock()

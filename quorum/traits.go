@@ -30,8 +30,8 @@ func (d *Driver) Traits() driver.Traits {
 		own := (*store).Traits()
 		t.Delay = t.Delay && own.Delay
 		t.Restart = t.Restart && own.Restart
-		t.Bound = t.Bound || own.Bound
-		t.Pinned = t.Pinned || own.Pinned
+		t.InSession = t.InSession || own.InSession
+		t.OwnClient = t.OwnClient || own.OwnClient
 		push = push && own.Wake == "push"
 		t.MinTTL, t.Granularity = max(t.MinTTL, own.MinTTL), max(t.Granularity, own.Granularity)
 		if own.MaxTTL > 0 {

@@ -135,7 +135,7 @@ func TestRefused(t *testing.T) {
 	}
 	short := claim("short", "x")
 	holds(t, d, short)
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: short, Keep: 2 * time.Minute}); !driver.NotApplied(err) {
+	if err := d.Leave(t.Context(), &driver.Release{Claim: short, Keep: 2 * time.Minute}); !driver.NotApplied(err) {
 		t.Errorf("leave with a keep above MaxTTL = %v; want it refused", err)
 	}
 	leaves(t, d, short)

@@ -160,7 +160,7 @@ func TestClose(t *testing.T) {
 	_, listed := d.List(timely(t), &driver.Query{})
 	for verb, err := range map[string]error{
 		"enter": entered, "await": awaited, "list": listed,
-		"leave": d.Leave(timely(t), &driver.Departure{Claim: a}),
+		"leave": d.Leave(timely(t), &driver.Release{Claim: a}),
 		"renew": d.Renew(timely(t), []*driver.Claim{a})[0].Err,
 	} {
 		if !errors.Is(err, driver.ErrClosed) {
@@ -193,7 +193,7 @@ func TestOwnClient(t *testing.T) {
 	await(t, d, b)
 	s.Pause()
 	ended := make(chan error, 1)
-	go func() { ended <- d.Leave(timely(t), &driver.Departure{Claim: b}) }()
+	go func() { ended <- d.Leave(timely(t), &driver.Release{Claim: b}) }()
 	d.Close()
 	if err := <-ended; err == nil {
 		t.Error("a call ends without an error when the driver is closed")

@@ -38,12 +38,12 @@ func TestForeignValues(t *testing.T) {
 		entered := claim("name", "id")
 		entered.Ticket = 7
 		_, again := d.Enter(timely(t), entered)
-		_, broken := d.Break(timely(t), &driver.Breakage{Name: "name"})
+		_, broken := d.Break(timely(t), &driver.BreakRequest{Name: "name"})
 		_, listed := d.List(timely(t), &driver.Query{Name: "name"})
 		for verb, err := range map[string]error{
 			"enter": err, "enter again": again, "break": broken, "list": listed,
 			"renew": d.Renew(timely(t), []*driver.Claim{c})[0].Err,
-			"leave": d.Leave(timely(t), &driver.Departure{Claim: c}),
+			"leave": d.Leave(timely(t), &driver.Release{Claim: c}),
 		} {
 			if !errors.Is(err, driver.ErrForeign) || !driver.NotApplied(err) {
 				t.Errorf("%q: %s = %v, want ErrForeign", test.set, verb, err)

@@ -31,7 +31,7 @@ func TestMemoryIsFull(t *testing.T) {
 			if err := d.Renew(timely(t), []*driver.Claim{holder})[0].Err; err != nil {
 				t.Errorf("renewal = %v", err)
 			}
-			if err := d.Leave(timely(t), &driver.Departure{Claim: holder, Keep: 500 * time.Millisecond}); err != nil {
+			if err := d.Leave(timely(t), &driver.Release{Claim: holder, Keep: 500 * time.Millisecond}); err != nil {
 				t.Errorf("to leave, and keep the lock taken for a while = %v", err)
 			}
 			if p := enter(t, d, waiter); p.Holds {

@@ -104,7 +104,7 @@ func TestDocumentedRights(t *testing.T) {
 	}
 	leave(t, d, a)
 	await(t, d, b)
-	if _, err := d.Break(timely(t), &driver.Breakage{Name: "name"}); err != nil {
+	if _, err := d.Break(timely(t), &driver.BreakRequest{Name: "name"}); err != nil {
 		t.Error(err)
 	}
 	s.Redis([]string{"RPUSH", d.key("name"), "x"})

@@ -121,7 +121,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 }
 
 // Leave is one round trip.
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)
 	d.inboxes.Forget(d.channel(key, c), label(c.ID, key))
@@ -130,15 +130,15 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 }
 
 // Break is [driver.Breaker].
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	key := d.key(b.Name)
 	a, err := d.conn.Run(ctx, d.scripts.remove, key, "", number(b.Ticket))
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	list := a.Standings(0)
 	if len(list) != 1 {
-		return driver.Standing{}, errors.New("redis answered without the claim that was removed")
+		return driver.ClaimInfo{}, errors.New("redis answered without the claim that was removed")
 	}
 	return list[0], nil
 }

@@ -106,7 +106,7 @@ func TestScriptsAreSentAgain(t *testing.T) {
 		t.Errorf("list has %d names, %v; want 5", len(list), err)
 	}
 	flush()
-	if st, err := d.Break(timely(t), &driver.Breakage{Name: "name-0"}); err != nil || st.Ticket != cs[0].Ticket {
+	if st, err := d.Break(timely(t), &driver.BreakRequest{Name: "name-0"}); err != nil || st.Ticket != cs[0].Ticket {
 		t.Errorf("break: ticket %d, %v; want %d", st.Ticket, err, cs[0].Ticket)
 	}
 	flush()

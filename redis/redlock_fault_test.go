@@ -140,7 +140,7 @@ func TestRedlockAsymmetricPartition(t *testing.T) {
 			t.Fatal("both hold; want one at most")
 		}
 		for d, c := range map[driver.Driver]*driver.Claim{a: one, b: other} {
-			_ = d.Leave(soon(t), &driver.Departure{Claim: c}) // whichever it was
+			_ = d.Leave(soon(t), &driver.Release{Claim: c}) // whichever it was
 		}
 	}
 	for i := range servers {

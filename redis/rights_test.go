@@ -74,11 +74,11 @@ func everything(t *testing.T, d driver.Driver) {
 			t.Errorf("watch = %v", err)
 		}
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: a, Keep: 100 * time.Millisecond}); err != nil {
+	if err := d.Leave(timely(t), &driver.Release{Claim: a, Keep: 100 * time.Millisecond}); err != nil {
 		t.Errorf("leave = %v", err)
 	}
 	servertest.Until(t, "the waiter holds", func() bool { return enter(t, d, b).Holds })
-	if _, err := d.(driver.Breaker).Break(timely(t), &driver.Breakage{Name: "name"}); err != nil {
+	if _, err := d.(driver.Breaker).Break(timely(t), &driver.BreakRequest{Name: "name"}); err != nil {
 		t.Errorf("break = %v", err)
 	}
 	delayed := claim("name", "delayed")

@@ -81,7 +81,7 @@ func TestSetNXForeignTokens(t *testing.T) {
 		if err := d.Renew(timely(t), []*driver.Claim{c})[0].Err; !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s: renewal = %v; want ErrGone", what, err)
 		}
-		if err := d.Leave(timely(t), &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
+		if err := d.Leave(timely(t), &driver.Release{Claim: c}); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s: leave = %v; want ErrGone", what, err)
 		}
 		list, err := d.List(timely(t), &driver.Query{Name: "token"})
@@ -111,14 +111,14 @@ func TestSetNXForeignTypes(t *testing.T) {
 		c := claim("typed", "ours")
 		_, entered := d.Enter(timely(t), c)
 		_, listed := d.List(timely(t), &driver.Query{Name: "typed"})
-		_, broken := d.Break(timely(t), &driver.Breakage{Name: "typed"})
+		_, broken := d.Break(timely(t), &driver.BreakRequest{Name: "typed"})
 		if err := d.Renew(timely(t), []*driver.Claim{c})[0].Err; !errors.Is(err, driver.ErrGone) {
 			t.Errorf("renewal over a %s = %v; want ErrGone", kind, err)
 		}
 		for verb, err := range map[string]error{
 			"enter": entered, "list": listed, "break": broken,
 			"renew": d.Renew(timely(t), []*driver.Claim{c})[0].Err,
-			"leave": d.Leave(timely(t), &driver.Departure{Claim: c}),
+			"leave": d.Leave(timely(t), &driver.Release{Claim: c}),
 		} {
 			if !errors.Is(err, driver.ErrForeign) || !driver.NotApplied(err) {
 				t.Errorf("%s of a %s = %v; want ErrForeign", verb, kind, err)
@@ -202,10 +202,10 @@ func TestSetNXDocumentedRights(t *testing.T) {
 	if list, err := d.List(timely(t), &driver.Query{}); err != nil || len(list) != 1 {
 		t.Errorf("list: %+v, %v", list, err)
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: b, Keep: time.Minute}); err != nil {
+	if err := d.Leave(timely(t), &driver.Release{Claim: b, Keep: time.Minute}); err != nil {
 		t.Error(err)
 	}
-	if _, err := d.Break(timely(t), &driver.Breakage{Name: "name"}); err != nil {
+	if _, err := d.Break(timely(t), &driver.BreakRequest{Name: "name"}); err != nil {
 		t.Error(err)
 	}
 	s.Redis([]string{"RPUSH", "name", "x"})

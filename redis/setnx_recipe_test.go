@@ -85,7 +85,7 @@ func TestSetNXWhereTheRecipeFails(t *testing.T) {
 	if !enter(t, d, b).Holds {
 		t.Fatal("want the second to hold")
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: a}); err == nil {
+	if err := d.Leave(timely(t), &driver.Release{Claim: a}); err == nil {
 		t.Error("a late release is accepted")
 	}
 	if enter(t, d, c).Holds {

@@ -53,7 +53,7 @@ func TestSetNXExcludesOthers(t *testing.T) {
 	if p.Holds || p.Retry <= 50*time.Second || p.Blocker.Record != "" || !p.Blocker.Holds {
 		t.Errorf("enter = %+v; want it behind a claim that says nothing, with a minute left", p)
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: waiter}); !errors.Is(err, driver.ErrGone) {
+	if err := d.Leave(timely(t), &driver.Release{Claim: waiter}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leave of a claim that waits = %v; want ErrGone, since nothing stands for it", err)
 	}
 	if got := s.Redis([]string{"GET", "order {42}"}); got != "\x00theirs" {
@@ -153,7 +153,7 @@ func TestSetNXListsItsOwn(t *testing.T) {
 	if err != nil || len(got) != 1 || len(got[0].Claims) != 1 || got[0].Claims[0].Remaining < 50*time.Second {
 		t.Errorf("list of one name = %+v, %v; want the other library's lock", got, err)
 	}
-	if st, err := d.Break(timely(t), &driver.Breakage{Name: "app:theirs"}); err != nil || !st.Holds {
+	if st, err := d.Break(timely(t), &driver.BreakRequest{Name: "app:theirs"}); err != nil || !st.Holds {
 		t.Errorf("break = %+v, %v; want the other library's lock", st, err)
 	}
 	if !enter(t, d, claim("app:theirs", "y")).Holds {

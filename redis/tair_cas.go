@@ -135,7 +135,7 @@ func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 }
 
 // Leave is one round trip.
-func (s *tairCAS) Leave(ctx context.Context, l *driver.Departure) error {
+func (s *tairCAS) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	p := s.known(c)
 	if p == nil {

@@ -101,7 +101,7 @@ func TestExSetVersionsAreTickets(t *testing.T) {
 	if second <= first {
 		t.Errorf("the next ticket is %d; want above %d", second, first)
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: late}); !errors.Is(err, driver.ErrGone) {
+	if err := d.Leave(timely(t), &driver.Release{Claim: late}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("late leave = %v; want ErrGone", err)
 	}
 	for _, version := range []int64{1, first} {
@@ -175,7 +175,7 @@ func TestTairIsLostWhenOthersTakeIt(t *testing.T) {
 				t.Errorf("%s, %s: renewal = %v; want ErrGone", layout, what, err)
 			}
 			before := s.do("DUMP", left.Name)
-			err := d.Leave(timely(t), &driver.Departure{Claim: left})
+			err := d.Leave(timely(t), &driver.Release{Claim: left})
 			if !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrForeign) {
 				t.Errorf("%s, %s: leave = %v; want ErrGone or ErrForeign", layout, what, err)
 			}
@@ -226,10 +226,10 @@ func TestTairCompares(t *testing.T) {
 		}
 	}
 	leave(t, d, plain)
-	if err := d.Leave(timely(t), &driver.Departure{Claim: kept, Keep: time.Minute}); err != nil {
+	if err := d.Leave(timely(t), &driver.Release{Claim: kept, Keep: time.Minute}); err != nil {
 		t.Errorf("leave with keep = %v; want nil", err)
 	}
-	if err := d.Leave(timely(t), &driver.Departure{Claim: delayed}); err == nil {
+	if err := d.Leave(timely(t), &driver.Release{Claim: delayed}); err == nil {
 		t.Error("leave with a lock-delay = nil; want it by a script")
 	}
 	d.scripts = &scripts

@@ -135,7 +135,7 @@ func (s *valueLock) Renew(ctx context.Context, cs []*driver.Claim) []driver.Rene
 }
 
 // Leave is one round trip.
-func (s *valueLock) Leave(ctx context.Context, l *driver.Departure) error {
+func (s *valueLock) Leave(ctx context.Context, l *driver.Release) error {
 	s.over(l.Claim)
 	c := l.Claim
 	head := "" // unless it is empty, a lock whose value begins so may be deleted without a further look
@@ -150,14 +150,14 @@ func (s *valueLock) Leave(ctx context.Context, l *driver.Departure) error {
 }
 
 // Break is [driver.Breaker]. It also removes a lock that another library holds.
-func (s *valueLock) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (s *valueLock) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	a, err := s.conn.Run(ctx, s.scripts.remove, s.key(b.Name), "", number(b.Ticket))
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	list := a.Standings(0)
 	if len(list) != 1 {
-		return driver.Standing{}, errors.New("redis answered without the claim that was removed")
+		return driver.ClaimInfo{}, errors.New("redis answered without the claim that was removed")
 	}
 	return list[0], nil
 }

@@ -9,12 +9,12 @@ import (
 
 // Enter is [driver.Driver].
 func (s *shards) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := s.roll.check(ctx, s.spawn); err != nil {
+	if err := s.members.check(ctx, s.spawn); err != nil {
 		return driver.Place{}, err
 	}
 	from, to := s.homes(c.Name)
 	if from != nil {
-		return s.cross(ctx, from, to, c)
+		return s.enterBoth(ctx, from, to, c)
 	}
 	p, err := to.Enter(ctx, c)
 	return p, to.says(err)
@@ -24,7 +24,7 @@ func (s *shards) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 func (s *shards) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	from, to := s.homes(c.Name)
 	if from != nil {
-		return s.awaitCrossing(ctx, from, to, c)
+		return s.awaitBoth(ctx, from, to, c)
 	}
 	p, err := to.Await(ctx, c)
 	return p, to.says(err)
@@ -63,7 +63,7 @@ func (s *shards) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 			ask(i, to, c)
 			continue
 		}
-		x := s.crossings.find(c)
+		x := s.dualHolds.find(c)
 		ask(i, from, c)
 		if x == nil || x.entered {
 			ask(i, to, x.there(c))
@@ -88,7 +88,7 @@ func (s *shards) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 }
 
 // Leave is [driver.Driver].
-func (s *shards) Leave(ctx context.Context, l *driver.Departure) error {
+func (s *shards) Leave(ctx context.Context, l *driver.Release) error {
 	from, to := s.homes(l.Claim.Name)
 	if from != nil {
 		return s.leaveBoth(ctx, from, to, l)

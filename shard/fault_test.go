@@ -29,7 +29,7 @@ func cross(t testing.TB, m memories) *crossed {
 	x := &crossed{TB: t, from: before[0].Driver.(*memory.Driver), to: after[1].Driver.(*memory.Driver)}
 	x.Driver = open(t, after, &shard.Options{Previous: without(before, "b")})
 	t.Cleanup(func() { x.Close() })
-	first := claim(stays, "first") // which puts the client on the roll
+	first := claim(stays, "first") // which makes the client a member
 	enter(t, x, first)
 	leave(t, x, first)
 	return x
@@ -177,7 +177,7 @@ func TestRepliesAreLost(t *testing.T) {
 			t.Errorf("%s: enter again = %+v; want it to hold", what, p)
 		}
 		at(x).Inject(memory.Fault{Verb: memory.Leave, Lose: true})
-		if err := x.Leave(t.Context(), &driver.Departure{Claim: c}); err == nil || driver.NotApplied(err) {
+		if err := x.Leave(t.Context(), &driver.Release{Claim: c}); err == nil || driver.NotApplied(err) {
 			t.Errorf("%s: leave = %v; want it to be open whether it was applied", what, err)
 		}
 		x.stand(what+": left", nil, nil)
@@ -193,7 +193,7 @@ func TestLostInOne(t *testing.T) {
 		x := cross(t, memories{})
 		renewed, entered := claim(moved, "1"), claim(moved, "2")
 		enter(t, x, renewed)
-		if _, err := at(x).Break(t.Context(), &driver.Breakage{Name: moved}); err != nil {
+		if _, err := at(x).Break(t.Context(), &driver.BreakRequest{Name: moved}); err != nil {
 			t.Fatal(err)
 		}
 		if a := x.renew(renewed); !errors.Is(a.Err, driver.ErrGone) {
@@ -204,7 +204,7 @@ func TestLostInOne(t *testing.T) {
 			return len(from)+len(to) == 0
 		})
 		enter(t, x, entered)
-		if _, err := at(x).Break(t.Context(), &driver.Breakage{Name: moved}); err != nil {
+		if _, err := at(x).Break(t.Context(), &driver.BreakRequest{Name: moved}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := x.Enter(t.Context(), entered); !errors.Is(err, driver.ErrGone) {
@@ -253,7 +253,7 @@ func TestBehindTheNext(t *testing.T) {
 		t.Errorf("enter = %+v; want it behind the other's claim", p)
 	}
 	x.stand("waiting", []string{"waits"}, []string{"theirs", "waits"})
-	if err := x.Leave(t.Context(), &driver.Departure{Claim: waits, Keep: time.Minute}); err != nil {
+	if err := x.Leave(t.Context(), &driver.Release{Claim: waits, Keep: time.Minute}); err != nil {
 		t.Errorf("leave = %v; want nil", err)
 	}
 	x.stand("left without having held", nil, []string{"theirs"})
@@ -293,7 +293,7 @@ func TestAnotherClientOfTheSameClaim(t *testing.T) {
 	if p := enter(t, other, c); !p.Holds {
 		t.Errorf("enter by the other = %+v; want it found", p)
 	}
-	if err := other.Leave(t.Context(), &driver.Departure{Claim: c, Keep: time.Minute}); err != nil {
+	if err := other.Leave(t.Context(), &driver.Release{Claim: c, Keep: time.Minute}); err != nil {
 		t.Errorf("leave by the other = %v; want nil", err)
 	}
 	one.stand("kept", []string{"1"}, []string{"1"})
@@ -302,7 +302,7 @@ func TestAnotherClientOfTheSameClaim(t *testing.T) {
 	}
 	stranger := claim(moved, "2")
 	stranger.Ticket = c.Ticket
-	if err := other.Leave(t.Context(), &driver.Departure{Claim: stranger}); !errors.Is(err, driver.ErrGone) {
+	if err := other.Leave(t.Context(), &driver.Release{Claim: stranger}); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leave of a claim that is not there = %v; want ErrGone", err)
 	}
 }
@@ -335,7 +335,7 @@ func TestObservedInMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := there[0].Claims[0].Ticket; n != first.Ticket { // which is another claim's, where listings show the old store
-		if _, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: moved, Ticket: n}); !errors.Is(err, driver.ErrGone) {
+		if _, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: moved, Ticket: n}); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("break of the new store's ticket = %v; want ErrGone", err)
 		}
 	}
@@ -347,12 +347,12 @@ func TestObservedInMove(t *testing.T) {
 			enter(t, x, claim(moved, "1 again"))
 			x.to.Inject(memory.Fault{Verb: memory.Break, Drop: true})
 		}
-		if _, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: moved}); err != nil {
+		if _, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: moved}); err != nil {
 			t.Errorf("break = %v; want nil", err)
 		}
 	}
 	x.stand("broken, the second in the old store alone", nil, []string{"1 again"})
-	if st, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: moved}); err != nil || st.Record != "record of 1 again" {
+	if st, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: moved}); err != nil || st.Record != "record of 1 again" {
 		t.Errorf("break = %+v, %v; want what is left in the new store", st, err)
 	}
 	x.stand("broken", nil, nil)

@@ -141,7 +141,7 @@ func (l *late) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 }
 
 // Leave is [driver.Driver].
-func (l *late) Leave(ctx context.Context, gone *driver.Departure) error {
+func (l *late) Leave(ctx context.Context, gone *driver.Release) error {
 	d, err := l.get(ctx)
 	if err != nil {
 		return err
@@ -174,15 +174,15 @@ func (l *late) Watch(ctx context.Context, name string, changed func()) error {
 }
 
 // Break is [driver.Breaker].
-func (l *late) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (l *late) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	d, err := l.get(ctx)
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	if can, ok := d.(driver.Breaker); ok {
 		return can.Break(ctx, b)
 	}
-	return driver.Standing{}, driver.ErrUnsupported
+	return driver.ClaimInfo{}, driver.ErrUnsupported
 }
 
 // Alert is [driver.Alerter].

@@ -13,9 +13,9 @@ import (
 // A name that moves is held when it is held in the store that it moves from and in the one that it moves to. Everybody
 // enters in this order, so that nobody holds the second store and waits for the first.
 
-// A crossing is what this client knows of a claim of a name that moves, beyond what its ticket says, which is that of the
+// A dualHold is what this client knows of a claim of a name that moves, beyond what its ticket says, which is that of the
 // store that the name moves from.
-type crossing struct {
+type dualHold struct {
 	entered bool      // it may stand in the store that the name moves to
 	ticket  int64     // there; 0 if not known
 	holds   bool      // in both, by the last answer
@@ -25,7 +25,7 @@ type crossing struct {
 
 // there returns the claim as the store knows it that its name moves to. Of a claim that is not this client's, it can only
 // be said that it has entered, if it has.
-func (x *crossing) there(c *driver.Claim) *driver.Claim {
+func (x *dualHold) there(c *driver.Claim) *driver.Claim {
 	second := *c
 	if x != nil {
 		second.Ticket = x.ticket
@@ -33,17 +33,17 @@ func (x *crossing) there(c *driver.Claim) *driver.Claim {
 	return &second
 }
 
-// crossings are those of one client.
-type crossings struct {
+// dualHolds are those of one client.
+type dualHolds struct {
 	mu   sync.Mutex // guards what follows
-	of   map[string]*crossing
+	of   map[string]*dualHold
 	most int // how many there may be before those that are over are cleared away
 }
 
-const fewCrossings = 64
+const fewDualHolds = 64
 
 // find returns a copy of what is known of a claim, or nil.
-func (k *crossings) find(c *driver.Claim) *crossing {
+func (k *dualHolds) find(c *driver.Claim) *dualHold {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	x := k.of[c.ID]
@@ -55,11 +55,11 @@ func (k *crossings) find(c *driver.Claim) *crossing {
 }
 
 // note keeps what is known of a claim.
-func (k *crossings) note(c *driver.Claim, x crossing) {
+func (k *dualHolds) note(c *driver.Claim, x dualHold) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	if k.of[c.ID] == nil && len(k.of) >= max(k.most, fewCrossings) {
+	if k.of[c.ID] == nil && len(k.of) >= max(k.most, fewDualHolds) {
 		for id, other := range k.of {
 			if now.After(other.over) {
 				delete(k.of, id)
@@ -73,7 +73,7 @@ func (k *crossings) note(c *driver.Claim, x crossing) {
 }
 
 // leave notes that a claim was asked to leave, and returns a copy of what is known of it, or nil.
-func (k *crossings) leave(c *driver.Claim) *crossing {
+func (k *dualHolds) leave(c *driver.Claim) *dualHold {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	x := k.of[c.ID]
@@ -85,24 +85,24 @@ func (k *crossings) leave(c *driver.Claim) *crossing {
 	return &known
 }
 
-func (k *crossings) forget(c *driver.Claim) {
+func (k *dualHolds) forget(c *driver.Claim) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.of, c.ID)
 }
 
-// cross has a claim enter both stores, the second once it holds in the first.
-func (s *shards) cross(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
-	known := s.crossings.find(c)
+// enterBoth has a claim enter both stores, the second once it holds in the first.
+func (s *shards) enterBoth(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
+	known := s.dualHolds.find(c)
 	ours := known != nil || c.Ticket == 0 // it entered by this client, or enters now
-	x := crossing{}
+	x := dualHold{}
 	if known != nil {
 		x = *known
 	}
 	first, err := from.Enter(ctx, c)
 	switch {
 	case errors.Is(err, driver.ErrGone):
-		s.crossings.forget(c)
+		s.dualHolds.forget(c)
 		if x.entered {
 			_ = s.withdraw(ctx, to, known.there(c)) // or it runs out
 		}
@@ -111,7 +111,7 @@ func (s *shards) cross(ctx context.Context, from, to *store, c *driver.Claim) (d
 		return first, from.says(err)
 	case !first.Holds:
 		if first.Ticket != 0 && ours {
-			s.crossings.note(c, x)
+			s.dualHolds.note(c, x)
 		}
 		return first, nil
 	}
@@ -120,7 +120,7 @@ func (s *shards) cross(ctx context.Context, from, to *store, c *driver.Claim) (d
 		second.Ticket = x.ticket
 	}
 	if x.entered, x.holds = true, false; ours {
-		s.crossings.note(c, x)
+		s.dualHolds.note(c, x)
 	}
 	p, err := to.Enter(ctx, &second)
 	if err != nil && !ours && errors.Is(err, driver.ErrGone) {
@@ -133,11 +133,11 @@ func (s *shards) cross(ctx context.Context, from, to *store, c *driver.Claim) (d
 		if err := s.withdraw(ctx, from, c); err != nil {
 			return driver.Place{}, driver.Unknown(from.says(err))
 		}
-		s.crossings.forget(c)
+		s.dualHolds.forget(c)
 		return p, nil
 	}
 	x.ticket, x.holds = p.Ticket, p.Holds
-	s.crossings.note(c, x)
+	s.dualHolds.note(c, x)
 	p.Ticket, p.TTL = first.Ticket, min(first.TTL, p.TTL)
 	if p.Holds {
 		p.Ahead = first.Ahead
@@ -151,7 +151,7 @@ func (s *shards) halfway(ctx context.Context, from, to *store, c *driver.Claim, 
 	if driver.OutcomeOf(err) != driver.OutcomeRefused || driver.IsUnreachable(err) {
 		return driver.Unknown(to.says(err))
 	}
-	s.crossings.forget(c)
+	s.dualHolds.forget(c)
 	if e := s.withdraw(ctx, from, c); e != nil {
 		return driver.Unknown(to.says(err))
 	}
@@ -165,16 +165,16 @@ const withdrawWithin = time.Second
 func (s *shards) withdraw(ctx context.Context, st *store, c *driver.Claim) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawWithin)
 	defer cancel()
-	if err := st.Leave(ctx, &driver.Departure{Claim: c}); !errors.Is(err, driver.ErrGone) {
+	if err := st.Leave(ctx, &driver.Release{Claim: c}); !errors.Is(err, driver.ErrGone) {
 		return err
 	}
 	return nil
 }
 
-// awaitCrossing waits in the store where the claim does not hold yet. That it holds there is not all, so it enters again.
-func (s *shards) awaitCrossing(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
+// awaitBoth waits in the store where the claim does not hold yet. That it holds there is not all, so it enters again.
+func (s *shards) awaitBoth(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
 	at, claim := from, c
-	if x := s.crossings.find(c); x != nil && x.entered {
+	if x := s.dualHolds.find(c); x != nil && x.entered {
 		at, claim = to, x.there(c)
 	}
 	p, err := at.Await(ctx, claim)
@@ -186,15 +186,15 @@ func (s *shards) awaitCrossing(ctx context.Context, from, to *store, c *driver.C
 
 // bothRenewed makes one answer of those of two stores: the shorter lease, or what went wrong in either.
 func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second driver.Renewal) driver.Renewal {
-	x := s.crossings.find(c)
+	x := s.dualHolds.find(c)
 	lost, stands, left := first.Err, to, x.there(c)
 	if !errors.Is(lost, driver.ErrGone) {
-		lost, stands, left = second.Err, from, (*crossing)(nil).there(c)
+		lost, stands, left = second.Err, from, (*dualHold)(nil).there(c)
 	}
 	switch {
 	case errors.Is(lost, driver.ErrGone):
 		if x != nil && !x.leaving {
-			s.crossings.forget(c)
+			s.dualHolds.forget(c)
 			s.spawn(func() { _ = s.withdraw(s.ctx, stands, left) }) // or it runs out
 		}
 		return driver.Renewal{Err: lost}
@@ -205,34 +205,34 @@ func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second dri
 		return driver.Renewal{Err: driver.Unknown(cmp.Or(first.Err, second.Err))}
 	}
 	if x != nil {
-		s.crossings.note(c, *x)
+		s.dualHolds.note(c, *x)
 	}
 	return driver.Renewal{TTL: min(first.TTL, second.TTL)}
 }
 
 // leaveBoth takes a claim out of both stores. What is to be kept is kept in both if the claim held in both.
-func (s *shards) leaveBoth(ctx context.Context, from, to *store, l *driver.Departure) error {
+func (s *shards) leaveBoth(ctx context.Context, from, to *store, l *driver.Release) error {
 	c := l.Claim
-	x := s.crossings.leave(c)
+	x := s.dualHolds.leave(c)
 	keep := l.Keep
 	if x != nil && !x.holds {
 		keep = 0
 	}
 	var second error
 	if x == nil || x.entered {
-		second = to.Leave(ctx, &driver.Departure{Claim: x.there(c), Keep: keep})
+		second = to.Leave(ctx, &driver.Release{Claim: x.there(c), Keep: keep})
 		if errors.Is(second, driver.ErrGone) && (x == nil || !x.holds) {
 			second = nil // it may never have entered there
 		}
 	}
-	first := from.Leave(ctx, &driver.Departure{Claim: c, Keep: keep})
+	first := from.Leave(ctx, &driver.Release{Claim: c, Keep: keep})
 	switch gone := func(err error) bool { return err == nil || errors.Is(err, driver.ErrGone) }; {
 	case !gone(first):
 		return driver.Unknown(from.says(first))
 	case !gone(second):
 		return driver.Unknown(to.says(second))
 	}
-	s.crossings.forget(c)
+	s.dualHolds.forget(c)
 	if first != nil {
 		return first
 	}

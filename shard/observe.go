@@ -103,7 +103,7 @@ func (l lister) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 		}
 		for _, listing := range lists[i] {
 			from, to := l.homes(listing.Name)
-			if _, shown := found[listing.Name]; listing.Name != rollName && (st == from || st == to && !shown) {
+			if _, shown := found[listing.Name]; listing.Name != memberName && (st == from || st == to && !shown) {
 				found[listing.Name] = listing
 			}
 		}
@@ -140,7 +140,7 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 
 // Break is [driver.Breaker]. Of a name that moves, it removes the claim where the name moves from, and what is the same
 // claim by its looks where it moves to; or the one there, if nobody is in the first.
-func (b breaker) Break(ctx context.Context, what *driver.Breakage) (driver.Standing, error) {
+func (b breaker) Break(ctx context.Context, what *driver.BreakRequest) (driver.ClaimInfo, error) {
 	from, to := b.homes(what.Name)
 	if from == nil {
 		s, err := to.Driver.(driver.Breaker).Break(ctx, what)
@@ -177,7 +177,7 @@ func (st *store) empty(ctx context.Context, name string) (bool, error) {
 }
 
 // breakLike removes a claim that looks as another does. Stores give tickets of their own.
-func (st *store) breakLike(ctx context.Context, name string, other *driver.Standing) error {
+func (st *store) breakLike(ctx context.Context, name string, other *driver.ClaimInfo) error {
 	lister, ok := st.Driver.(driver.Lister)
 	if !ok {
 		return driver.ErrUnsupported
@@ -189,7 +189,7 @@ func (st *store) breakLike(ctx context.Context, name string, other *driver.Stand
 	for _, l := range all {
 		for _, c := range l.Claims {
 			if c.Record == other.Record && c.Weight == other.Weight && !c.Left {
-				_, err := st.Driver.(driver.Breaker).Break(ctx, &driver.Breakage{Name: name, Ticket: c.Ticket})
+				_, err := st.Driver.(driver.Breaker).Break(ctx, &driver.BreakRequest{Name: name, Ticket: c.Ticket})
 				return err
 			}
 		}

@@ -112,7 +112,7 @@ func TestOpen(t *testing.T) {
 			if got := where(t, name, urls...); len(got) != 1 || got[0] != urls[want] {
 				t.Errorf("%s: %s is in %q; want it in %s", url, name, got, urls[want])
 			}
-			if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+			if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -136,7 +136,7 @@ func TestOpenInMove(t *testing.T) {
 			if got := strings.Join(where(t, name, urls...), " "); got != want {
 				t.Errorf("%s: %s is in %s; want it in %s", url, name, got, want)
 			}
-			if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+			if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -227,7 +227,7 @@ func TestOpenWithOneDown(t *testing.T) {
 	if got, err := d.(driver.Lister).List(t.Context(), &driver.Query{}); err != nil || len(got) != 2 {
 		t.Errorf("list of all = %+v, %v; want two names", got, err)
 	}
-	if st, err := d.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: "report"}); err != nil || st.Record != c.Record {
+	if st, err := d.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: "report"}); err != nil || st.Record != c.Record {
 		t.Errorf("break = %+v, %v; want the claim", st, err)
 	}
 }

@@ -61,12 +61,12 @@ func New(stores []Store, o *Options) (driver.Driver, error) {
 
 // A shards is the driver, as far as all stores can do the same.
 type shards struct {
-	lists  []list   // oldest first
-	stores []*store // of all lists, each once
-	traits driver.Traits
-	roll   *roll
+	lists   []list   // oldest first
+	stores  []*store // of all lists, each once
+	traits  driver.Traits
+	members *membership
 
-	crossings crossings
+	dualHolds dualHolds
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	mu        sync.Mutex // orders spawn before the wait in Close
@@ -80,7 +80,7 @@ type store struct {
 }
 
 func newShards(lists [][]Store) (*shards, error) {
-	s := &shards{crossings: crossings{of: map[string]*crossing{}}}
+	s := &shards{dualHolds: dualHolds{of: map[string]*dualHold{}}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	known := map[string]*store{}
 	for _, given := range lists {
@@ -119,7 +119,7 @@ func newShards(lists [][]Store) (*shards, error) {
 		}
 		s.lists = append(s.lists, l)
 	}
-	s.traits, s.roll = s.promise(), newRoll(s)
+	s.traits, s.members = s.promise(), newMembership(s)
 	return s, nil
 }
 

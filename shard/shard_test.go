@@ -83,7 +83,7 @@ type ordering struct {
 
 func (o *ordering) Traits() driver.Traits {
 	t := o.Driver.Traits()
-	t.Ordered, t.Bound = true, true
+	t.Ordered, t.InSession = true, true
 	return t
 }
 

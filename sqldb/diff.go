@@ -5,7 +5,7 @@ import "github.com/stilelock/stile/driver"
 // A Writer writes what has become of one queue's claims.
 type Writer interface {
 	Insert(e *driver.Entry) error
-	Update(e *driver.Entry) error // of Ends, Told and Left; nothing else of a claim changes
+	Update(e *driver.Entry) error // of Ends, Notified and Left; nothing else of a claim changes
 	Delete(ticket int64) error
 }
 

@@ -150,7 +150,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 }
 
 // Leave is [driver.Driver.Leave].
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) (err error) {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
 	failed := d.change(ctx, Step{Name: l.Claim.Name, Do: func(now, _ int64, q *driver.Queue) { err = q.Leave(now, l) }})
 	if failed != nil {
 		return gone(failed)
@@ -159,10 +159,10 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) (err error) {
 }
 
 // Break is [driver.Breaker.Break].
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
 	failed := d.change(ctx, Step{Name: b.Name, Do: func(now, _ int64, q *driver.Queue) { s, err = q.Break(now, b.Ticket) }})
 	if failed != nil {
-		return driver.Standing{}, failed
+		return driver.ClaimInfo{}, failed
 	}
 	return s, err
 }

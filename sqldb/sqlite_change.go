@@ -162,11 +162,11 @@ type queueWriter struct {
 }
 
 func (w *queueWriter) Insert(e *driver.Entry) error {
-	return w.t.write("insert", w.name, e.Ticket, e.ID, e.Client, e.Owner, e.Record, e.Weight, w.q.Capacity, e.Since, e.Ends, e.Delay, e.Told, e.Left)
+	return w.t.write("insert", w.name, e.Ticket, e.ID, e.Client, e.Owner, e.Record, e.Weight, w.q.Capacity, e.Since, e.Ends, e.Delay, e.Notified, e.Left)
 }
 
 func (w *queueWriter) Update(e *driver.Entry) error {
-	return w.t.write("update", e.Ends, e.Told, e.Left, e.Ticket)
+	return w.t.write("update", e.Ends, e.Notified, e.Left, e.Ticket)
 }
 
 func (w *queueWriter) Delete(ticket int64) error { return w.t.write("delete", ticket) }

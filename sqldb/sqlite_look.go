@@ -193,7 +193,7 @@ func (d *lite) readState(s *session, name string) (meta, *driver.Queue, error) {
 func scanEntry(q *driver.Queue, scan func(...any) error, first ...any) (name string, err error) {
 	var e driver.Entry
 	err = scan(append(first, &name, &e.Ticket, &e.ID, &e.Client, &e.Owner, &e.Record, &e.Weight, &q.Capacity,
-		&e.Since, &e.Ends, &e.Delay, &e.Told, &e.Left)...)
+		&e.Since, &e.Ends, &e.Delay, &e.Notified, &e.Left)...)
 	q.Entries = append(q.Entries, e)
 	return name, err
 }

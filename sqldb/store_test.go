@@ -37,7 +37,7 @@ func (r rows) Insert(e *driver.Entry) error {
 func (r rows) Update(e *driver.Entry) error {
 	for i := range r.q.Entries {
 		if was := &r.q.Entries[i]; was.Ticket == e.Ticket {
-			was.Ends, was.Told, was.Left = e.Ends, e.Told, e.Left
+			was.Ends, was.Notified, was.Left = e.Ends, e.Notified, e.Left
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func (c client) Look(_ context.Context, g *Glance) (*Sight, error) {
 	for i, w := range g.Claims {
 		for ahead, e := range c.queue(w.Name).Entries {
 			if e.ID == w.ID && e.Ticket == w.Ticket {
-				s.States[i] = State{Ends: e.Ends, Holds: e.Told && !e.Left, Ahead: ahead}
+				s.States[i] = State{Ends: e.Ends, Holds: e.Notified && !e.Left, Ahead: ahead}
 			}
 		}
 	}

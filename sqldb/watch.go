@@ -41,7 +41,7 @@ func shapeOf(q *driver.Queue, now int64) shape {
 	var b strings.Builder
 	next, _ := q.Next()
 	for _, e := range q.Entries {
-		fmt.Fprintln(&b, e.Ticket, e.Told, e.Left, e.Ends <= now)
+		fmt.Fprintln(&b, e.Ticket, e.Notified, e.Left, e.Ends <= now)
 		if e.Ends > now {
 			next = min(next, e.Ends) // before Next, if the lock-delay begins then
 		}

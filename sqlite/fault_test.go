@@ -56,7 +56,7 @@ func TestFileGone(t *testing.T) {
 			if !errors.Is(got, driver.ErrGone) {
 				t.Errorf("renewal = %v; want %v", got, driver.ErrGone)
 			}
-			if err := d.Leave(t.Context(), &driver.Departure{Claim: held}); !errors.Is(err, driver.ErrGone) {
+			if err := d.Leave(t.Context(), &driver.Release{Claim: held}); !errors.Is(err, driver.ErrGone) {
 				t.Errorf("leave = %v; want %v", err, driver.ErrGone)
 			}
 			_, err := d.Enter(t.Context(), claim("x", time.Minute))

@@ -63,7 +63,7 @@ func try(ctx context.Context, d driver.Driver, name string) error {
 		return nil
 	}
 	fmt.Println("free")
-	return d.Leave(ctx, &driver.Departure{Claim: c})
+	return d.Leave(ctx, &driver.Release{Claim: c})
 }
 
 // look tells whether another process has SQLite's shared lock on the file, which keeps others from removing its log.
@@ -113,7 +113,7 @@ func hold(ctx context.Context, d driver.Driver) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
-	return d.Leave(ctx, &driver.Departure{Claim: c})
+	return d.Leave(ctx, &driver.Release{Claim: c})
 }
 
 // wait waits for the lock and prints when it was told.
@@ -143,7 +143,7 @@ func count(ctx context.Context, d driver.Driver) error {
 		if err := addOne(os.Args[2]); err != nil {
 			return err
 		}
-		if err := d.Leave(ctx, &driver.Departure{Claim: c}); err != nil {
+		if err := d.Leave(ctx, &driver.Release{Claim: c}); err != nil {
 			return err
 		}
 	}
@@ -285,7 +285,7 @@ func TestWaiterOfAnotherProcessWakes(t *testing.T) {
 		}
 		p.end(t)
 		slowest = max(slowest, time.UnixMicro(told).Sub(left))
-		if _, err := d.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: "x"}); err != nil {
+		if _, err := d.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: "x"}); err != nil {
 			t.Fatalf("break: %v", err)
 		}
 	}

@@ -69,7 +69,7 @@ func enter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) {
 
 func leave(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+	if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 		t.Fatalf("leave: %v", err)
 	}
 }

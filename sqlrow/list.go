@@ -14,7 +14,7 @@ import (
 // A standingRow is a row that counts.
 type standingRow struct {
 	name string
-	driver.Standing
+	driver.ClaimInfo
 
 	end func(ctx context.Context) (bool, error) // frees the row if it is as it was
 }
@@ -26,7 +26,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 		rows, err := d.rows.standing(ctx, q.Name)
 		for _, r := range rows {
 			if driver.CheckName(r.name) == nil && strings.HasPrefix(r.name, q.Prefix) {
-				claims := []driver.Standing{r.Standing}
+				claims := []driver.ClaimInfo{r.ClaimInfo}
 				list = append(list, driver.Listing{Name: r.name, Capacity: driver.All, Claims: claims})
 			}
 		}
@@ -40,7 +40,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 }
 
 // Break is [driver.Breaker]. It frees a lock of another program's too, which that program does not notice.
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
 	err = d.call(ctx, func(ctx context.Context) error {
 		rows, err := d.rows.standing(ctx, b.Name)
 		if err != nil {
@@ -51,7 +51,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standi
 				continue
 			}
 			if had, err := r.end(ctx); err != nil || had {
-				s = r.Standing
+				s = r.ClaimInfo
 				return err
 			}
 		}

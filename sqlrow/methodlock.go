@@ -121,7 +121,7 @@ func (r *row) left() time.Duration {
 // ticket is that of the claim whose row it is.
 func (r *row) ticket() int64 { return r.id + waitingTicket }
 
-func (r *row) standing() driver.Standing { return standing(r.device, r.ticket(), r.age, r.left()) }
+func (r *row) standing() driver.ClaimInfo { return standing(r.device, r.ticket(), r.age, r.left()) }
 
 // args are those that pick a row just as it was seen.
 func (r *row) args() []any { return []any{r.id, r.device, r.time} }

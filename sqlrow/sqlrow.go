@@ -296,14 +296,14 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 }
 
 // Leave is one statement.
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	return d.call(ctx, func(ctx context.Context) error { return d.rows.free(ctx, l.Claim, l.Keep) })
 }
 
 // Traits is [driver.Driver].
 func (d *Driver) Traits() driver.Traits {
 	t := driver.Traits{
-		Delay: true, Brief: true, Fencing: driver.NoFencing, Restart: true,
+		Delay: true, ShortRecord: true, Fencing: driver.NoFencing, Restart: true,
 		Clock: "server", Wake: "poll", MaxTTL: driver.MaxTTL,
 		Notes: []string{"exclusive locks alone, in no order, and without tokens that a resource could compare"},
 	}

@@ -77,8 +77,8 @@ func reclaims(c *driver.Claim, s string) bool {
 }
 
 // standing is a row that counts as an observer sees it.
-func standing(by string, ticket int64, since, left time.Duration) driver.Standing {
-	s := driver.Standing{
+func standing(by string, ticket int64, since, left time.Duration) driver.ClaimInfo {
+	s := driver.ClaimInfo{
 		Ticket: ticket, Weight: driver.All, Holds: true, Since: max(0, since), Remaining: left, Record: by,
 	}
 	t, ok := parse(by)

@@ -16,23 +16,23 @@ func TestText(t *testing.T) {
 		name, begin, record string
 		room                int
 		want                string
-		standing            driver.Standing
+		standing            driver.ClaimInfo
 	}{
 		{
 			"with its record", who(c), c.Record, 255, "stile ID 70000 10000 " + tags + " " + c.Record,
-			driver.Standing{Remaining: 50 * time.Second, Record: c.Record},
+			driver.ClaimInfo{Remaining: 50 * time.Second, Record: c.Record},
 		},
 		{
 			"without room", who(c), c.Record, 70, "stile ID 70000 10000 " + tags,
-			driver.Standing{Remaining: 50 * time.Second, Record: "stile ID"},
+			driver.ClaimInfo{Remaining: 50 * time.Second, Record: "stile ID"},
 		},
 		{
 			"with a record that a character set may lack", who(c), "Größe", 255, "stile ID 70000 10000 " + tags,
-			driver.Standing{Remaining: 50 * time.Second, Record: "stile ID"},
+			driver.ClaimInfo{Remaining: 50 * time.Second, Record: "stile ID"},
 		},
 		{
 			"kept", was(c), "a  b ", 255, "stile-left ID 70000 10000 " + tags + " a  b ",
-			driver.Standing{Left: true, Remaining: 50 * time.Second, Record: "a  b "},
+			driver.ClaimInfo{Left: true, Remaining: 50 * time.Second, Record: "a  b "},
 		},
 	}
 	for _, test := range tests {

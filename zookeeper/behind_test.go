@@ -70,7 +70,7 @@ func TestGoneForCertain(t *testing.T) {
 	for name, ask := range map[string]func(c *driver.Claim) error{
 		"enter": func(c *driver.Claim) error { _, err := d.Enter(t.Context(), c); return err },
 		"renew": func(c *driver.Claim) error { return d.Renew(t.Context(), []*driver.Claim{c})[0].Err },
-		"leave": func(c *driver.Claim) error { return d.Leave(t.Context(), &driver.Departure{Claim: c}) },
+		"leave": func(c *driver.Claim) error { return d.Leave(t.Context(), &driver.Release{Claim: c}) },
 	} {
 		c := claim("gone-" + name)
 		enter(t, d, c, true)

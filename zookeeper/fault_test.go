@@ -107,14 +107,14 @@ func deleteReplyLost(t *testing.T, s *servertest.Server) {
 	p.Freeze(false, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- d.Leave(ctx, &driver.Departure{Claim: c}) }()
+	go func() { done <- d.Leave(ctx, &driver.Release{Claim: c}) }()
 	a.until(c.Name, 0)
 	cancel()
 	if err := <-done; err == nil || driver.NotApplied(err) {
 		t.Errorf("leave without a reply = %v; want an error that leaves the outcome open", err)
 	}
 	p.Drop()
-	err := reached(t, func() error { return d.Leave(t.Context(), &driver.Departure{Claim: c}) })
+	err := reached(t, func() error { return d.Leave(t.Context(), &driver.Release{Claim: c}) })
 	if err != nil && !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leave once more = %v; want nil, or ErrGone if that was done meanwhile", err)
 	}
@@ -348,11 +348,11 @@ func waitsEnd(t *testing.T, s *servertest.Server) {
 		{"list", func(ctx context.Context) error { _, err := d.(driver.Lister).List(ctx, &driver.Query{}); return err }},
 		{"watch", func(ctx context.Context) error { return d.(driver.Watcher).Watch(ctx, "ends", func() {}) }},
 		{"break", func(ctx context.Context) error {
-			_, err := d.(driver.Breaker).Break(ctx, &driver.Breakage{Name: "ends"})
+			_, err := d.(driver.Breaker).Break(ctx, &driver.BreakRequest{Name: "ends"})
 			return err
 		}},
 		// After this one it is gone for us.
-		{"leave", func(ctx context.Context) error { return d.Leave(ctx, &driver.Departure{Claim: c}) }},
+		{"leave", func(ctx context.Context) error { return d.Leave(ctx, &driver.Release{Claim: c}) }},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		start := time.Now()

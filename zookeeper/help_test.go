@@ -48,7 +48,7 @@ func reached(t *testing.T, call func() error) (err error) {
 
 func leave(t *testing.T, d driver.Driver, c *driver.Claim) {
 	t.Helper()
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+	if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 		t.Fatalf("leave: %v", err)
 	}
 }

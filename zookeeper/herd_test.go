@@ -115,7 +115,7 @@ func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
 func leaveNext(t *testing.T, drivers []driver.Driver, claims []*driver.Claim, held chan int) {
 	t.Helper()
 	i := <-held
-	err := drivers[i%3].Leave(t.Context(), &driver.Departure{Claim: claims[i]})
+	err := drivers[i%3].Leave(t.Context(), &driver.Release{Claim: claims[i]})
 	if err != nil && !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leave: %v", err)
 	}

@@ -150,30 +150,30 @@ func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call)
 }
 
 // Break is [driver.Breaker].
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (driver.Standing, error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	s, err := d.live()
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	standing, err := d.breaks(ctx, s, b)
 	return standing, asking(err)
 }
 
-func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.Breakage) (driver.Standing, error) {
+func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	dir, err := d.path(b.Name)
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	if d.layout == semaphoreLayout {
 		return d.breakParted(ctx, s, dir, b.Ticket)
 	}
 	list := wire.List(dir, nil)
 	if err := d.do(ctx, s, d.proven(list)...); err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	q, gets, err := d.standing(ctx, s, list)
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	for i, standing := range q.standings(gets) {
 		if b.Ticket != 0 && standing.Ticket != b.Ticket {
@@ -181,14 +181,14 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.Breakage
 		}
 		del := wire.Delete(dir + "/" + q[i].name)
 		if err := d.do(ctx, s, del); err != nil {
-			return driver.Standing{}, err
+			return driver.ClaimInfo{}, err
 		}
 		if errors.Is(del.Err, wire.NoNode) {
 			break
 		}
 		return standing, d.refused(dir, del.Err)
 	}
-	return driver.Standing{}, driver.ErrGone
+	return driver.ClaimInfo{}, driver.ErrGone
 }
 
 // read reads the nodes of claims.
@@ -201,12 +201,12 @@ func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue)
 }
 
 // standings are the first claims of a queue as observers see them, from what their nodes hold.
-func (q queue) standings(gets []*wire.Call) []driver.Standing {
-	list := make([]driver.Standing, len(gets))
+func (q queue) standings(gets []*wire.Call) []driver.ClaimInfo {
+	list := make([]driver.ClaimInfo, len(gets))
 	holding := q.holding()
 	for i, get := range gets {
 		held := readData(get.Data)
-		list[i] = driver.Standing{
+		list[i] = driver.ClaimInfo{
 			Ticket: get.Stat.Czxid, Weight: q[i].weight, Holds: i < holding, Left: held.Kept > 0, Record: held.Record,
 			Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
 		}

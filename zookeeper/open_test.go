@@ -180,11 +180,11 @@ func TestDigestAndACL(t *testing.T) {
 		"zookeeper does not let a client without user and password do this at /stile/private")
 	_, err = nobody.(driver.Lister).List(t.Context(), &driver.Query{Name: "private"})
 	refuses(t, "nobody's list", err, true, false, "access list")
-	_, err = nobody.(driver.Breaker).Break(t.Context(), &driver.Breakage{Name: "private"})
+	_, err = nobody.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: "private"})
 	refuses(t, "nobody's break", err, true, false, "access list")
 	err = nobody.(driver.Watcher).Watch(t.Context(), "private", func() {})
 	refuses(t, "nobody's watch", err, true, false, "access list")
-	err = nobody.Leave(t.Context(), &driver.Departure{Claim: c})
+	err = nobody.Leave(t.Context(), &driver.Release{Claim: c})
 	refuses(t, "nobody's leave", err, true, false, "access list")
 	if again := open(t, url); enter(t, again, claim("private"), false).Blocker.Ticket != c.Ticket {
 		t.Errorf("the same user does not see the claim")

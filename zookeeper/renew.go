@@ -138,7 +138,7 @@ func (d *Driver) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) drive
 }
 
 // Leave removes the claim's node. One of another client is found by its name.
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if d.ctx.Err() != nil {
 		return driver.ErrClosed
 	}
@@ -155,7 +155,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 }
 
 // leave removes the node of a claim of this driver.
-func (d *Driver) leave(ctx context.Context, l *driver.Departure, lc *localClaim) error {
+func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) error {
 	d.mu.Lock()
 	gone, again := d.verdict(lc), lc.state == claimLeaving
 	if lc.state == claimOver {
@@ -230,7 +230,7 @@ func (d *Driver) leaveKept(ctx context.Context, s *wire.Session, dir, name strin
 }
 
 // leaveOther takes another client's claim out.
-func (d *Driver) leaveOther(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) leaveOther(ctx context.Context, l *driver.Release) error {
 	dir, err := d.path(l.Claim.Name)
 	if err != nil {
 		return err

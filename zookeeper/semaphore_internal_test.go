@@ -37,7 +37,7 @@ func TestEntranceGoesWhilePermitsAreTaken(t *testing.T) {
 	if p, err := d.Enter(t.Context(), c); err != nil || p.Holds {
 		t.Fatalf("enter = %+v, %v; want a place that waits", p, err)
 	}
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: first}); err != nil {
+	if err := d.Leave(t.Context(), &driver.Release{Claim: first}); err != nil {
 		t.Fatalf("leave: %v", err)
 	}
 	entrances := do(wire.List("/stile/n"+locksDir, nil)).Children

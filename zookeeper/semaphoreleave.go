@@ -68,7 +68,7 @@ func (d *Driver) passed(p *parted, part *driver.Claim) bool {
 }
 
 // leaveParted removes all nodes of a claim, or has its permits kept.
-func (d *Driver) leaveParted(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 	p := d.partedOf(l.Claim.ID)
 	if p == nil {
 		return asking(d.leaveOtherParted(ctx, l))
@@ -96,7 +96,7 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Departure) error {
 		if lc == nil {
 			continue
 		}
-		err := d.leave(ctx, &driver.Departure{Claim: part, Keep: keep}, lc)
+		err := d.leave(ctx, &driver.Release{Claim: part, Keep: keep}, lc)
 		switch {
 		case err == nil:
 			left = true
@@ -117,7 +117,7 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Departure) error {
 }
 
 // leaveOtherParted takes another client's claim out.
-func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error {
 	dir, err := d.path(l.Claim.Name)
 	if err != nil {
 		return err
@@ -149,25 +149,25 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Departure) erro
 }
 
 // breakParted removes all nodes of a claim by hand.
-func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, ticket int64) (driver.Standing, error) {
+func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, ticket int64) (driver.ClaimInfo, error) {
 	l, err := d.readLine(ctx, s, dir, true)
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	l, standings, err := d.inLine(ctx, s, dir, l)
 	if err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
-	i := slices.IndexFunc(standings, func(seen driver.Standing) bool { return ticket == 0 || seen.Ticket == ticket })
+	i := slices.IndexFunc(standings, func(seen driver.ClaimInfo) bool { return ticket == 0 || seen.Ticket == ticket })
 	if i < 0 {
-		return driver.Standing{}, driver.ErrGone
+		return driver.ClaimInfo{}, driver.ErrGone
 	}
 	var dels []*wire.Call
 	for _, path := range l[i].nodes {
 		dels = append(dels, wire.Delete(dir+path))
 	}
 	if err := d.do(ctx, s, dels...); err != nil {
-		return driver.Standing{}, err
+		return driver.ClaimInfo{}, err
 	}
 	gone := true
 	for _, del := range dels {
@@ -175,12 +175,12 @@ func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, t
 			continue
 		}
 		if del.Err != nil {
-			return driver.Standing{}, d.refused(del.Target(), del.Err)
+			return driver.ClaimInfo{}, d.refused(del.Target(), del.Err)
 		}
 		gone = false
 	}
 	if gone {
-		return driver.Standing{}, driver.ErrGone
+		return driver.ClaimInfo{}, driver.ErrGone
 	}
 	return standings[i], nil
 }

@@ -46,9 +46,9 @@ func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, prov
 }
 
 // inLine reads the first node of each claim, and tells what observers see. Claims that went meanwhile are left out.
-func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line) (line, []driver.Standing, error) {
+func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line) (line, []driver.ClaimInfo, error) {
 	var there line
-	var list []driver.Standing
+	var list []driver.ClaimInfo
 	holding := l.holding()
 	for part := range slices.Chunk(l, atOnce) {
 		gets := make([]*wire.Call, len(part))
@@ -74,9 +74,9 @@ func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line
 }
 
 // standing is a claim as an observer sees it, from what its first node holds.
-func (b *bundle) standing(get *wire.Call, holds bool) driver.Standing {
+func (b *bundle) standing(get *wire.Call, holds bool) driver.ClaimInfo {
 	held := readData(get.Data)
-	seen := driver.Standing{
+	seen := driver.ClaimInfo{
 		Ticket: get.Stat.Czxid, Weight: b.weight, Holds: holds, Left: held.Kept > 0, Record: held.Record,
 		Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
 	}

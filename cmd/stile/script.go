@@ -151,7 +151,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 		return err
 	}
 	defer w.drop(c)
-	if t := c.Traits(); t.Bound || t.Pinned {
+	if t := c.Traits(); t.InSession || t.OwnClient {
 		return usage("%s: a lock ends with the process that took it in %s, so stile lock cannot leave it taken: use stile run", address, t.Store)
 	}
 	lease, err := w.take(ctx, c, sc.named)

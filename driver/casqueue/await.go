@@ -16,7 +16,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	err := d.follow(ctx, c.Name, func(s *sight) (ahead int, over bool) {
 		q := s.clone()
 		is, err := q.Look(s.now, c.ID)
-		if err != nil || is.Holds && !q.Entries[is.Ahead].Told {
+		if err != nil || is.Holds && !q.Entries[is.Ahead].Notified {
 			return 0, true // it is gone, or holds since another's lease ran out: its next Enter is told, or has it told
 		}
 		if is.Holds {

@@ -176,7 +176,7 @@ func (d *Driver) renew(ctx context.Context, name string, cs []*driver.Claim, lis
 }
 
 // Leave is [driver.Driver.Leave].
-func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	_, err := d.change(ctx, l.Claim.Name, func(q *driver.Queue, m moment) error {
 		longer := *l
 		if l.Keep > 0 {
@@ -188,7 +188,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Departure) error {
 }
 
 // Break is [driver.Breaker.Break].
-func (d *Driver) Break(ctx context.Context, b *driver.Breakage) (s driver.Standing, err error) {
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
 	_, err = d.change(ctx, b.Name, func(q *driver.Queue, m moment) (err error) {
 		s, err = q.Break(m.now, b.Ticket)
 		return err

@@ -149,7 +149,7 @@ func TestLostAnswers(t *testing.T) {
 					t.Errorf("the late swap = %v, %v; want that it finds another version", swapped, err)
 				}
 			}
-			if err := d.Leave(t.Context(), &driver.Departure{Claim: c}); err != nil {
+			if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
 				t.Errorf("leave = %v", err)
 			}
 			if list, err := d.List(t.Context(), &driver.Query{}); err != nil || len(list) != 0 {

@@ -115,7 +115,7 @@ func TestRequests(t *testing.T) {
 	s.exchange.Store(0) // whether a renewal within the same second changes anything is the clock's to say
 	enter(other, second)
 	asked("to enter a name that another client has changed", 0, 2)
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: first}); err != nil {
+	if err := d.Leave(t.Context(), &driver.Release{Claim: first}); err != nil {
 		t.Error(err)
 	}
 	asked("to leave a name that another client has changed", 0, 2)
@@ -123,11 +123,11 @@ func TestRequests(t *testing.T) {
 		t.Errorf("await = %+v, %v; want it to hold with a ticket above %d", p, err, first.Ticket)
 	}
 	asked("to find that it holds", 1, 0)
-	if err := other.Leave(t.Context(), &driver.Departure{Claim: second}); err != nil {
+	if err := other.Leave(t.Context(), &driver.Release{Claim: second}); err != nil {
 		t.Error(err)
 	}
 	asked("to leave", 0, 2)
-	if err := other.Leave(t.Context(), &driver.Departure{Claim: second}); err == nil {
+	if err := other.Leave(t.Context(), &driver.Release{Claim: second}); err == nil {
 		t.Error("it left twice")
 	}
 	asked("to find that it is gone", 1, 0)
@@ -153,10 +153,10 @@ func TestLookers(t *testing.T) {
 			if err == nil && !p.Holds {
 				err = fmt.Errorf("claim %d was told %+v", i+1, p)
 			}
-			told <- errors.Join(err, d.Leave(t.Context(), &driver.Departure{Claim: claim("name", i+1)}))
+			told <- errors.Join(err, d.Leave(t.Context(), &driver.Release{Claim: claim("name", i+1)}))
 		}()
 	}
-	if err := d.Leave(t.Context(), &driver.Departure{Claim: claim("name", 0)}); err != nil {
+	if err := d.Leave(t.Context(), &driver.Release{Claim: claim("name", 0)}); err != nil {
 		t.Fatal(err)
 	}
 	for range waiters {

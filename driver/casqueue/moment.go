@@ -71,11 +71,11 @@ func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, to
 	p.TTL = max(p.TTL, 0)
 	p.Retry = 0 // whoever waits looks at the store's clock
 	p.Blocker = d.shown(p.Blocker)
-	return p, e.Told, nil
+	return p, e.Notified, nil
 }
 
 // shown returns a claim as it is shown to people: with the lease that was asked for, not the longer one that was given.
-func (d *Driver) shown(s driver.Standing) driver.Standing {
+func (d *Driver) shown(s driver.ClaimInfo) driver.ClaimInfo {
 	if s.Remaining > 0 {
 		given := time.Duration(2*d.step) * time.Microsecond
 		s.Remaining = max(s.Remaining-given, min(s.Remaining, time.Millisecond))

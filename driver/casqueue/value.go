@@ -23,18 +23,18 @@ type value struct {
 
 // An entry is a [driver.Entry].
 type entry struct {
-	ID     string `json:"id"`
-	Client string `json:"client,omitempty"`
-	Owner  string `json:"owner,omitempty"`
-	Ticket int64  `json:"ticket"`
-	Weight int64  `json:"weight"`
-	Since  int64  `json:"since"`
-	Ends   int64  `json:"ends"`
-	Delay  int64  `json:"delay,omitempty"`
-	Told   bool   `json:"told,omitempty"`
-	Left   bool   `json:"left,omitempty"`
-	Record string `json:"record,omitempty"`
-	Bytes  []byte `json:"bytes,omitempty"` // the record, if it is not text
+	ID       string `json:"id"`
+	Client   string `json:"client,omitempty"`
+	Owner    string `json:"owner,omitempty"`
+	Ticket   int64  `json:"ticket"`
+	Weight   int64  `json:"weight"`
+	Since    int64  `json:"since"`
+	Ends     int64  `json:"ends"`
+	Delay    int64  `json:"delay,omitempty"`
+	Notified bool   `json:"told,omitempty"`
+	Left     bool   `json:"left,omitempty"`
+	Record   string `json:"record,omitempty"`
+	Bytes    []byte `json:"bytes,omitempty"` // the record, if it is not text
 }
 
 // encode returns the value for a queue. An empty queue forgets its capacity.
@@ -47,7 +47,7 @@ func encode(name string, q *driver.Queue) []byte {
 		e := &q.Entries[i]
 		c := entry{
 			ID: e.ID, Client: e.Client, Owner: e.Owner, Ticket: e.Ticket, Weight: e.Weight,
-			Since: e.Since, Ends: e.Ends, Delay: e.Delay, Told: e.Told, Left: e.Left, Record: e.Record,
+			Since: e.Since, Ends: e.Ends, Delay: e.Delay, Notified: e.Notified, Left: e.Left, Record: e.Record,
 		}
 		if !utf8.ValidString(e.Record) {
 			c.Record, c.Bytes = "", []byte(e.Record)
@@ -89,7 +89,7 @@ func decode(name string, from *Value) (q driver.Queue, err error) {
 		c := &v.Claims[i]
 		e := driver.Entry{
 			ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: c.Ticket, Weight: c.Weight,
-			Since: c.Since, Ends: c.Ends, Delay: c.Delay, Told: c.Told, Left: c.Left, Record: c.Record,
+			Since: c.Since, Ends: c.Ends, Delay: c.Delay, Notified: c.Notified, Left: c.Left, Record: c.Record,
 		}
 		if c.Bytes != nil {
 			e.Record = string(c.Bytes)

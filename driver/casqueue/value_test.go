@@ -12,7 +12,7 @@ func queue() driver.Queue {
 	return driver.Queue{Capacity: 5, Last: 1<<53 - 1, Entries: []driver.Entry{
 		{
 			ID: "a", Client: "x", Owner: "job/é", Record: "\u2028<&>\"\\\n",
-			Ticket: 7, Weight: 2, Since: 1, Ends: 2, Delay: 3, Told: true,
+			Ticket: 7, Weight: 2, Since: 1, Ends: 2, Delay: 3, Notified: true,
 		},
 		{ID: "b", Record: "\xff\x00", Ticket: 8, Weight: 5, Ends: 9, Left: true},
 		{ID: "c", Record: string([]byte{0, 1, 2}), Ticket: 9, Weight: 1},
@@ -27,7 +27,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	q := driver.Queue{Capacity: 1, Last: 9, Entries: []driver.Entry{
-		{ID: "i", Client: "c", Ticket: 9, Weight: 1, Since: 1, Ends: 2, Told: true, Record: "r"},
+		{ID: "i", Client: "c", Ticket: 9, Weight: 1, Since: 1, Ends: 2, Notified: true, Record: "r"},
 	}}
 	want := `{"stile":1,"name":"n","last":9,"capacity":1,"claims":[{"id":"i","client":"c","ticket":9,"weight":1,"since":1,` +
 		`"ends":2,"told":true,"record":"r"}]}`

@@ -61,7 +61,7 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) engine.R
 			c.n.asked(c)
 		}
 	case engine.Leave:
-		err = k.d.Leave(ctx, &driver.Departure{Claim: &c.Claim, Keep: s.keep})
+		err = k.d.Leave(ctx, &driver.Release{Claim: &c.Claim, Keep: s.keep})
 		if !k.traits.Ordered {
 			k.yields.left(c.Name, r.Sent, k.clock.recent())
 		}

@@ -77,7 +77,7 @@ func Renew(t testing.TB, d driver.Driver, c *driver.Claim) error {
 // Leave has a claim leave that is there.
 func Leave(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
-	if err := d.Leave(Timely(t), &driver.Departure{Claim: c}); err != nil {
+	if err := d.Leave(Timely(t), &driver.Release{Claim: c}); err != nil {
 		t.Fatalf("leave %s: %v", c.ID, err)
 	}
 }

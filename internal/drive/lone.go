@@ -94,12 +94,12 @@ func LoneEnds(t *testing.T, open func(t *testing.T) *Lone) {
 	}{
 		{"left", nil, func(t *testing.T, d *Lone, a *driver.Claim) { Leave(t, d, a) }, true},
 		{"kept", nil, func(t *testing.T, d *Lone, a *driver.Claim) {
-			if err := d.Leave(Timely(t), &driver.Departure{Claim: a, Keep: time.Hour}); err != nil {
+			if err := d.Leave(Timely(t), &driver.Release{Claim: a, Keep: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 		}, false},
 		{"broken", nil, func(t *testing.T, d *Lone, a *driver.Claim) {
-			s, err := d.Driver.(driver.Breaker).Break(Timely(t), &driver.Breakage{Name: "name"})
+			s, err := d.Driver.(driver.Breaker).Break(Timely(t), &driver.BreakRequest{Name: "name"})
 			if err != nil || s.Ticket != a.Ticket || !s.Holds {
 				t.Fatalf("break = %+v, %v", s, err)
 			}
@@ -124,7 +124,7 @@ func LoneEnds(t *testing.T, open func(t *testing.T) *Lone) {
 			if err := Renew(t, d, a); !errors.Is(err, driver.ErrGone) {
 				t.Errorf("renewal = %v; want ErrGone", err)
 			}
-			if err := d.Leave(Timely(t), &driver.Departure{Claim: a}); !errors.Is(err, driver.ErrGone) {
+			if err := d.Leave(Timely(t), &driver.Release{Claim: a}); !errors.Is(err, driver.ErrGone) {
 				t.Errorf("leaving = %v; want ErrGone", err)
 			}
 			b.Try = true

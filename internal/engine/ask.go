@@ -199,7 +199,7 @@ func (e *Engine) waits(c Slot, now Time, r *Reply) {
 	}
 	cl.silent, cl.err = Never, nil
 	cl.kept, cl.lease = r.Sent, r.Place.TTL
-	if blocker := r.Place.Blocker; blocker != (driver.Standing{}) {
+	if blocker := r.Place.Blocker; blocker != (driver.ClaimInfo{}) {
 		cl.blocker = &blocker
 	}
 	wait := e.lines.At(cl.line).terms.Wait()

@@ -61,11 +61,11 @@ type claim struct {
 	err    error     // of the last request, if it failed
 
 	// Asking.
-	ticket  int64            // from the store; 0 before that
-	silent  Time             // when the first Enter was sent that was not answered; Never if the last one was
-	kept    Time             // when the Enter was sent that last kept its place
-	lease   time.Duration    // that this Enter began
-	blocker *driver.Standing // for whom it waits; nil if it does not
+	ticket  int64             // from the store; 0 before that
+	silent  Time              // when the first Enter was sent that was not answered; Never if the last one was
+	kept    Time              // when the Enter was sent that last kept its place
+	lease   time.Duration     // that this Enter began
+	blocker *driver.ClaimInfo // for whom it waits; nil if it does not
 
 	// Holding.
 	turnEnd  Time       // no turn begins after this
@@ -82,9 +82,9 @@ type claim struct {
 }
 
 // blocked returns for whom the claim waits, as far as the store told.
-func (c *claim) blocked() driver.Standing {
+func (c *claim) blocked() driver.ClaimInfo {
 	if c.blocker == nil {
-		return driver.Standing{}
+		return driver.ClaimInfo{}
 	}
 	return *c.blocker
 }

@@ -68,9 +68,9 @@ const (
 // A Verdict is how something ended, and why.
 type Verdict struct {
 	Code    Code
-	Reason  Reason          // of Lost
-	Err     error           // the last failure, if there was one
-	Blocker driver.Standing // of Held: who is in the way, as far as the store told
+	Reason  Reason           // of Lost
+	Err     error            // the last failure, if there was one
+	Blocker driver.ClaimInfo // of Held: who is in the way, as far as the store told
 }
 
 // A Reason says why a hold was lost.

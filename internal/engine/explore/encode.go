@@ -143,7 +143,7 @@ func (w *World) encodeClient(i uint64) {
 			x.Put(x.Rank(e.Ticket))
 			x.Put(e.Weight)
 			x.Put(w.left(c, e, id))
-			x.Flag(e.Told)
+			x.Flag(e.Notified)
 			x.Flag(e.Left)
 			x.Flag(slices.Contains(w.broken, e.Ticket))
 		}

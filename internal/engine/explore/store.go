@@ -69,7 +69,7 @@ func (w *World) apply(r *request) {
 	case engine.Renew, engine.Extend:
 		p.TTL, err = w.store.Renew(w.micros(), &cl)
 	case engine.Leave:
-		err = w.store.Leave(w.micros(), &driver.Departure{Claim: &cl, Keep: r.keep})
+		err = w.store.Leave(w.micros(), &driver.Release{Claim: &cl, Keep: r.keep})
 	}
 	r.reply = reply{holds: p.Holds, ticket: p.Ticket, lease: p.TTL, retry: p.Retry, blocker: p.Blocker.Ticket}
 	switch {

@@ -124,7 +124,7 @@ func (r *request) answer() *engine.Reply {
 	e := &engine.Reply{
 		Claim: r.claim, Number: r.number, Sent: r.sent, Outcome: a.outcome,
 		Place: driver.Place{
-			Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.Standing{Ticket: a.blocker},
+			Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.ClaimInfo{Ticket: a.blocker},
 		},
 	}
 	if r.verb == engine.Renew || r.verb == engine.Extend {

@@ -19,7 +19,7 @@ func BenchmarkSession(b *testing.B) {
 			if _, err := d.Enter(ctx, c); err != nil {
 				b.Fatal(err)
 			}
-			if err := d.Leave(ctx, &driver.Departure{Claim: c}); err != nil {
+			if err := d.Leave(ctx, &driver.Release{Claim: c}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -75,7 +75,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 // promise says what advisory locks are good for.
 func promise(v *link.Server, timeout time.Duration) driver.Traits {
 	t := driver.Traits{
-		Store: "postgres session", Shared: true, Pinned: true, Clock: "session", Wake: "poll",
+		Store: "postgres session", Shared: true, OwnClient: true, Clock: "session", Wake: "poll",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
 	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
@@ -208,7 +208,7 @@ func (s *session) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 }
 
 // Leave is one round trip. A claim that is kept leaves when its time is over, or with the session.
-func (s *session) Leave(ctx context.Context, l *driver.Departure) error {
+func (s *session) Leave(ctx context.Context, l *driver.Release) error {
 	var (
 		id, keep = l.Claim.ID, l.Keep
 		err      error

@@ -92,11 +92,11 @@ func (a Answer) Number(i int) int64 {
 func (a Answer) Span(i int) time.Duration { return time.Duration(a.Number(i)) * time.Microsecond }
 
 // Standings takes the claims apart that begin at i.
-func (a Answer) Standings(i int) []driver.Standing {
+func (a Answer) Standings(i int) []driver.ClaimInfo {
 	const fields = 7
-	var list []driver.Standing
+	var list []driver.ClaimInfo
 	for ; i+fields <= len(a); i += fields {
-		list = append(list, driver.Standing{
+		list = append(list, driver.ClaimInfo{
 			Ticket: a.Number(i), Weight: a.Number(i + 1), Holds: a.Number(i+2) == 1, Left: a.Number(i+3) == 1,
 			Since: a.Span(i + 4), Remaining: a.Span(i + 5), Record: a.Text(i + 6),
 		})

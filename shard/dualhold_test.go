@@ -9,14 +9,14 @@ import (
 )
 
 // What is known of claims that nobody took out does not pile up, and what is known of others stays.
-func TestCrossingsAreClearedAway(t *testing.T) {
-	k := crossings{of: map[string]*crossing{}}
+func TestDualHoldsAreClearedAway(t *testing.T) {
+	k := dualHolds{of: map[string]*dualHold{}}
 	lasting := &driver.Claim{ID: "lasting", TTL: time.Hour}
-	k.note(lasting, crossing{entered: true, ticket: 7})
-	for i := range 10 * fewCrossings {
-		k.note(&driver.Claim{ID: fmt.Sprint(i), TTL: -time.Second}, crossing{}) // over at once
-		if n := len(k.of); n > 2*fewCrossings {
-			t.Fatalf("%d claims are known after %d; want at most %d", n, i+1, 2*fewCrossings)
+	k.note(lasting, dualHold{entered: true, ticket: 7})
+	for i := range 10 * fewDualHolds {
+		k.note(&driver.Claim{ID: fmt.Sprint(i), TTL: -time.Second}, dualHold{}) // over at once
+		if n := len(k.of); n > 2*fewDualHolds {
+			t.Fatalf("%d claims are known after %d; want at most %d", n, i+1, 2*fewDualHolds)
 		}
 	}
 	if x := k.find(lasting); x == nil || !x.entered || x.ticket != 7 {

@@ -19,7 +19,7 @@ func refused(t testing.TB, d driver.Driver) bool {
 	c.Try = true
 	_, err := d.Enter(t.Context(), c)
 	if err == nil {
-		_ = d.Leave(t.Context(), &driver.Departure{Claim: c})
+		_ = d.Leave(t.Context(), &driver.Release{Claim: c})
 		return false
 	}
 	if !driver.NotApplied(err) || driver.IsUnreachable(err) || !strings.Contains(err.Error(), "neither this list of stores nor the previous one") {
@@ -96,7 +96,7 @@ func TestEarlierClientGoesOn(t *testing.T) {
 	})
 }
 
-// A client that died is on the roll for half a minute.
+// A client that died is a member for half a minute.
 func TestRollOfTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestRollOfTheDead(t *testing.T) {
 		dead := open(t, stores, nil)
 		refused(t, dead)
 		for _, st := range stores {
-			st.Driver.(*memory.Driver).SetLink(memory.Refused) // it can neither stay on the roll nor leave it
+			st.Driver.(*memory.Driver).SetLink(memory.Refused) // it can neither stay a member nor leave
 		}
 		defer dead.Close()
 		start := time.Now()
@@ -144,7 +144,7 @@ func TestListsAreTheSame(t *testing.T) {
 	}
 }
 
-// Nobody sees the roll, and stores that cannot keep it do without.
+// Nobody sees the members, and stores that cannot keep it do without.
 func TestRollIsNotListed(t *testing.T) {
 	t.Parallel()
 	m := memories{}
@@ -155,14 +155,14 @@ func TestRollIsNotListed(t *testing.T) {
 		t.Errorf("list = %+v, %v; want the one name", list, err)
 	}
 	if list, err := m["a"].Driver().List(t.Context(), &driver.Query{}); err != nil || len(list) == 0 || list[0].Claims[0].Record == "" {
-		t.Errorf("a store has %+v, %v; want the roll", list, err)
+		t.Errorf("a store has %+v, %v; want the members", list, err)
 	}
 	plain := memory.NewStore()
 	for range 2 {
 		d := open(t, []shard.Store{{Name: "a", Driver: &declaring{plain.Driver(), func(t *driver.Traits) { t.Shared = false }}}}, nil)
 		defer d.Close()
 		if refused(t, d) {
-			t.Error("a store without shared claims keeps a roll")
+			t.Error("a store without shared claims keeps members")
 		}
 	}
 	if list, err := plain.Driver().List(t.Context(), &driver.Query{}); err != nil || len(list) != 0 {

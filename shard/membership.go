@@ -15,24 +15,24 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// rollName is the name under which each client notes, in every store, which lists it has. It is shown to nobody.
-const rollName = "stile-shard/lists"
+// memberName is the name under which each client notes, in every store, which lists it has. It is shown to nobody.
+const memberName = "stile-shard/lists"
 
 const (
-	rollTTL    = 30 * time.Second // how long a client that died stays on the roll
-	rollAgain  = 10 * time.Second
-	rollWithin = time.Second // bounds what the first claim may wait for stores that do not answer
+	memberTTL    = 30 * time.Second // how long a client that died stays a member
+	memberAgain  = 10 * time.Second
+	memberWithin = time.Second // bounds what the first claim may wait for stores that do not answer
 )
 
 var errApart = errors.New("a client is at work, or was until half a minute ago, that has neither this list of stores nor the previous one: " +
 	"give it both, and let it be the last that has the old one alone")
 
-// A roll makes clients that have no list in common refuse to work, if they have a store in common that can tell them:
+// A membership makes clients that have no list in common refuse to work, if they have a store in common that can tell them:
 // one with shared claims that can be listed. It is a net under those who change the lists, not what makes a move safe: a
 // store that is down tells nothing.
-type roll struct {
+type membership struct {
 	ctx    context.Context // ends with Close
-	record rollRecord
+	record memberRecord
 	pages  []*page
 
 	once  sync.Once
@@ -42,21 +42,21 @@ type roll struct {
 	err error
 }
 
-// A rollRecord is what a client notes.
-type rollRecord struct {
+// A memberRecord is what a client notes.
+type memberRecord struct {
 	Reason string   `json:"reason"`
 	Lists  []string `json:"lists"`
 }
 
-// A page is the roll in one store.
+// A page is the members in one store.
 type page struct {
 	*store
 	lister driver.Lister
 	claim  driver.Claim
 }
 
-func newRoll(s *shards) *roll {
-	r := &roll{ctx: s.ctx, first: make(chan struct{}), record: rollRecord{Reason: "names are spread over stores"}}
+func newMembership(s *shards) *membership {
+	r := &membership{ctx: s.ctx, first: make(chan struct{}), record: memberRecord{Reason: "names are spread over stores"}}
 	for _, l := range s.lists {
 		r.record.Lists = append(r.record.Lists, l.identity())
 	}
@@ -67,12 +67,12 @@ func newRoll(s *shards) *roll {
 	for _, st := range s.stores {
 		t := st.Traits()
 		lister, ok := st.Driver.(driver.Lister)
-		if !ok || !t.Shared || t.MinTTL > rollTTL || t.MaxTTL < rollTTL {
+		if !ok || !t.Shared || t.MinTTL > memberTTL || t.MaxTTL < memberTTL {
 			continue
 		}
 		r.pages = append(r.pages, &page{st, lister, driver.Claim{
-			Name: rollName, Client: rand.Text(), Weight: 1, Capacity: driver.All,
-			TTL: rollTTL, Wait: rollTTL, Record: string(text),
+			Name: memberName, Client: rand.Text(), Weight: 1, Capacity: driver.All,
+			TTL: memberTTL, Wait: memberTTL, Record: string(text),
 		}})
 	}
 	return r
@@ -88,8 +88,8 @@ func (l list) identity() string {
 	return fmt.Sprintf("%016x", digest(strings.Join(members, " ")))
 }
 
-// check returns why this client must not work, if it must not. The first call notes it in the roll.
-func (r *roll) check(ctx context.Context, spawn func(func()) bool) error {
+// check returns why this client must not work, if it must not. The first call notes it among the members.
+func (r *membership) check(ctx context.Context, spawn func(func()) bool) error {
 	r.once.Do(func() {
 		if len(r.pages) == 0 || !spawn(r.keep) {
 			close(r.first)
@@ -105,11 +105,11 @@ func (r *roll) check(ctx context.Context, spawn func(func()) bool) error {
 	return r.err
 }
 
-// keep keeps the client on the roll until it is closed.
-func (r *roll) keep() {
+// keep keeps the client among the members until it is closed.
+func (r *membership) keep() {
 	r.look()
 	close(r.first)
-	again := time.NewTicker(rollAgain)
+	again := time.NewTicker(memberAgain)
 	defer again.Stop()
 	for {
 		select {
@@ -122,10 +122,10 @@ func (r *roll) keep() {
 	}
 }
 
-// look notes the client in every store, and reads who was there before. A client that must not work is not on the roll, so
+// look notes the client in every store, and reads who was there before. A client that must not work is no member, so
 // that it keeps nobody else from it; it comes back to look again.
-func (r *roll) look() {
-	ctx, cancel := context.WithTimeout(r.ctx, rollWithin)
+func (r *membership) look() {
+	ctx, cancel := context.WithTimeout(r.ctx, memberWithin)
 	defer cancel()
 	apart := make([]bool, len(r.pages))
 	var asked sync.WaitGroup
@@ -145,7 +145,7 @@ func (r *roll) look() {
 
 // look reports whether a client that came before has no list in common with this one. Of two that come at once, the later
 // reads after both have come. A client that has one before it does not come at all, so that nobody takes it to be at work.
-func (p *page) look(ctx context.Context, own *rollRecord) bool {
+func (p *page) look(ctx context.Context, own *memberRecord) bool {
 	if p.claim.ID == "" {
 		if p.before(ctx, own, math.MaxInt64) {
 			return true
@@ -166,14 +166,14 @@ func (p *page) look(ctx context.Context, own *rollRecord) bool {
 
 // before reports whether there is a client with a lower ticket that has no list in common with this one. A store that does
 // not answer tells nothing.
-func (p *page) before(ctx context.Context, own *rollRecord, ticket int64) bool {
-	all, err := p.lister.List(ctx, &driver.Query{Name: rollName})
+func (p *page) before(ctx context.Context, own *memberRecord, ticket int64) bool {
+	all, err := p.lister.List(ctx, &driver.Query{Name: memberName})
 	if err != nil {
 		return false
 	}
 	for _, l := range all {
 		for _, st := range l.Claims {
-			var other rollRecord
+			var other memberRecord
 			if st.Ticket < ticket && json.Unmarshal([]byte(st.Record), &other) == nil && !own.meets(&other) {
 				return true
 			}
@@ -182,19 +182,19 @@ func (p *page) before(ctx context.Context, own *rollRecord, ticket int64) bool {
 	return false
 }
 
-func (r *rollRecord) meets(other *rollRecord) bool {
+func (r *memberRecord) meets(other *memberRecord) bool {
 	return len(other.Lists) == 0 || slices.ContainsFunc(r.Lists, func(l string) bool { return slices.Contains(other.Lists, l) })
 }
 
-// leave takes the client off the roll, so that others need not wait for its lease.
-func (r *roll) leave() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), rollWithin)
+// leave takes the client out of the members, so that others need not wait for its lease.
+func (r *membership) leave() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), memberWithin)
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, p := range r.pages {
 		if p.claim.ID != "" {
 			asked.Go(func() {
-				_ = p.Leave(ctx, &driver.Departure{Claim: &p.claim}) // or it runs out
+				_ = p.Leave(ctx, &driver.Release{Claim: &p.claim}) // or it runs out
 				p.claim.ID, p.claim.Ticket = "", 0
 			})
 		}

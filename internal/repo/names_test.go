@@ -1,0 +1,94 @@
+package repo
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// One word has one meaning, and is the field's own; docs/architecture.md has the glossary. These are words that names had
+// and have no longer, by folder, with what is said instead. A folder's words count for the folders in it.
+var oldWords = map[string]map[string]string{
+	"driver": {
+		"Standing": "ClaimInfo", "Departure": "Release", "Breakage": "BreakRequest", "Told": "Notified",
+		"Bound": "InSession", "Pinned": "OwnClient", "Whole": "FullWait", "Brief": "ShortRecord",
+	},
+	"internal/claims": {"gate": "line", "seat": "entry", "toil": "worker", "courtesy": "yield"},
+	"redis": {
+		"mail": "inbox", "box": "inbox", "compared": "tairCAS", "possession": "heldClaim", "voter": "quorumMember",
+		"heed": "interruptWhenDone",
+	},
+	"postgres":  {"deed": "call", "door": "advisoryKey", "era": "serverID", "alerts": "failoverWatch"},
+	"etcd":      {"pulse": "keepAliver", "beat": "keepAlive", "past": "storeIdentity", "fly": "send", "land": "done"},
+	"consul":    {"stake": "localClaim", "survey": "precheck", "bury": "deleteDead", "arrive": "enterNew", "guard": "lockKey"},
+	"zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck"},
+	"quorum":    {"crowd": "contention", "pass": "skipLead", "ghost": "lateLeave", "lane": "nodeQueue", "toil": "worker"},
+	"shard":     {"roll": "membership", "crossing": "dualHold"},
+}
+
+var nameWord = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
+
+func TestOldWords(t *testing.T) { report(t, oldNames(golang(load(t)))) }
+
+// oldNames finds names that are declared with a word of before. An exported word is looked for as it is written.
+func oldNames(files []*file) (problems []string) {
+	for _, f := range files {
+		words := oldWordsOf(path.Dir(f.path))
+		if f.testing() || len(words) == 0 {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			for old, now := range words {
+				if has(id.Name, old) {
+					problems = append(problems, fmt.Sprintf("%s: %s: say %s, not %s", f.at(id.Pos()), id.Name, now, old))
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(problems)
+	return slices.Compact(problems)
+}
+
+func oldWordsOf(dir string) map[string]string {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if words := oldWords[dir]; words != nil {
+			return words
+		}
+	}
+	return nil
+}
+
+// has reports whether a name has a word, or more of what it names.
+func has(name, word string) bool {
+	if ast.IsExported(word) {
+		return name == word
+	}
+	for _, part := range nameWord.FindAllString(name, -1) {
+		if part = strings.ToLower(part); part == word || part == word+"s" {
+			return true
+		}
+	}
+	return false
+}
+
+func TestOldWordsCheck(t *testing.T) {
+	try(t, oldNames, []sample{
+		{name: "word", path: "quorum/x.go", text: "package x\ntype ghost int", want: []string{"quorum/x.go:2: ghost: say lateLeave, not ghost"}},
+		{name: "part", path: "quorum/x.go", text: "package x\nvar oldGhosts int", want: []string{"quorum/x.go:2: oldGhosts: say lateLeave, not ghost"}},
+		{name: "folder in it", path: "redis/internal/conn/x.go", text: "package x\nfunc heed() {}",
+			want: []string{"redis/internal/conn/x.go:2: heed: say interruptWhenDone, not heed"}},
+		{name: "exported", path: "driver/x.go", text: "package x\ntype Brief int\nvar brief int", want: []string{"driver/x.go:2: Brief: say ShortRecord, not Brief"}},
+		{name: "within a word", path: "quorum/x.go", text: "package x\nvar ghostly, passed int"},
+		{name: "elsewhere", path: "etcd/x.go", text: "package x\ntype ghost int"},
+		{name: "test", path: "quorum/x_test.go", text: "package x\ntype ghost int"},
+	})
+}
