@@ -2,7 +2,7 @@ package quorum
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -11,27 +11,10 @@ import (
 
 // missedOut takes a claim that has no majority out of the nodes, also of those whose answer is not known, and says what
 // became of it. It waits for those that granted it, so that a refusal leaves nothing behind.
-func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, n count, cause error) (driver.Place, error) {
-	clean := n.left == 0
-	var out, granted []int
-	for i := range votes {
-		switch v := &votes[i]; {
-		case v.grants():
-			out, granted = append(out, i), append(granted, i)
-		case !v.came, v.unknown():
-			out, clean = append(out, i), false
-		}
-	}
-	if len(out) > 0 {
-		// Its places in the queues are taken now, before those of a later attempt, which they must not undo.
-		left, err := d.withdraw(claim, r, out, granted)
-		if err == nil && len(granted) > 0 {
-			answers, waited := left.wait(ctx, d)
-			for _, i := range granted {
-				clean = clean && waited == nil && (answers[i].err == nil || answers[i].gone())
-			}
-		}
-	}
+func (d *Driver) missedOut(
+	ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, n count, cause error,
+) (driver.Place, error) {
+	clean := d.takeOut(ctx, claim, r, votes)
 	switch {
 	case cause != nil && clean: // nothing of it is left, and nobody has refused it
 		return driver.Place{}, driver.Unsent(cause)
@@ -40,11 +23,8 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 	case n.gone > len(d.nodes)-d.need:
 		return driver.Place{}, driver.ErrGone
 	case n.foreign > len(d.nodes)-d.need:
-		for i, v := range votes {
-			if v.err != nil && !v.unknown() {
-				return driver.Place{}, fmt.Errorf("node %s: %w", d.nodes[i].name, v.err)
-			}
-		}
+		i := slices.IndexFunc(votes, func(v vote) bool { return errors.Is(v.err, driver.ErrForeign) })
+		return driver.Place{}, d.nodes[i].says(votes[i].err)
 	case n.granted+n.refused+n.foreign+n.left < d.need:
 		err := d.short(votes, n)
 		if clean && slices.ContainsFunc(votes, asked) {
@@ -55,6 +35,36 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 		return driver.Place{}, err
 	}
 	return d.waiting(c, votes, n), nil
+}
+
+// takeOut takes a claim out of the nodes that have it, or may. It reports whether nothing of it is left for certain.
+func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, votes []vote) (clean bool) {
+	clean = true
+	var out, granted []int
+	for i := range votes {
+		switch v := &votes[i]; {
+		case v.grants():
+			out, granted = append(out, i), append(granted, i)
+		case !v.came, v.unknown():
+			out, clean = append(out, i), false
+		}
+	}
+	if len(out) == 0 {
+		return clean
+	}
+	// Its places in the queues are taken now, before those of a later attempt, which they must not undo.
+	left, err := d.withdraw(claim, r, out, granted)
+	if err != nil {
+		return false
+	}
+	if len(granted) == 0 {
+		return clean
+	}
+	answers, err := left.wait(ctx, d)
+	for _, i := range granted {
+		clean = clean && err == nil && (answers[i].err == nil || answers[i].gone())
+	}
+	return clean
 }
 
 // asked reports whether a node was asked, as far as its vote tells.
@@ -100,7 +110,9 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 			free = append(free, 0)
 		default:
 			free = append(free, v.place.Retry)
-			if same := d.standing(votes, v.place.Blocker); same > most {
+			// Of two that stand on as many nodes, the older one has left most likely, and is about to leave the rest.
+			same := d.standing(votes, v.place.Blocker)
+			if same > most || same == most && v.place.Blocker.Ticket > p.Blocker.Ticket {
 				p.Blocker, most = v.place.Blocker, same
 			}
 		}

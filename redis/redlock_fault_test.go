@@ -38,6 +38,23 @@ func TestRedlockRefuses(t *testing.T) {
 	}
 }
 
+// Who waits is told of the claim that holds, and not of one that is about to leave the last node that it stood on.
+func TestRedlockShowsTheHolder(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3, durable...)
+	d := openRedlock(t, url)
+	left := openRedlock(t, "redis://"+servers[0].Addr+"?layout=setnx")
+	old, holder, waiter := redlockClaim("shown", "old"), redlockClaim("shown", "holder"), redlockClaim("shown", "waiter")
+	holds(t, left, old)
+	holds(t, d, holder) // on the other two
+	servers[2].Pause()
+	defer servers[2].Resume()
+	p, err := d.Enter(soon(t), waiter)
+	if err != nil || p.Holds || p.Blocker.Record != holder.Record {
+		t.Errorf("enter = %+v, %v; want it to wait for %s", p, err, holder.Record)
+	}
+}
+
 func TestRedlockMajorityDown(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 5, durable...)
