@@ -73,15 +73,19 @@ func (b *bench) judge(t *target) *verdict {
 		}
 		v.ratios[i] = mine[i] / best[i]
 	}
-	switch ratio := median(v.ratios); {
-	case !t.most:
-		v.met = ratio >= t.bound
-	case t.strict:
-		v.met = ratio < t.bound
-	default:
-		v.met = ratio <= t.bound
-	}
+	v.met = t.met(median(v.ratios))
 	return v
+}
+
+// met reports whether a ratio is within the bound.
+func (t *target) met(ratio float64) bool {
+	switch {
+	case !t.most:
+		return ratio >= t.bound
+	case t.strict:
+		return ratio < t.bound
+	}
+	return ratio <= t.bound
 }
 
 func (t *target) better(a, b float64) bool {

@@ -75,18 +75,37 @@ func ParseAddress(rawURL string) (*Address, error) {
 	a := &Address{Scheme: scheme, params: map[string]string{}, asked: map[string]bool{}}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
-	hasAuthority := authority != ""
-	bad := func(what string) (*Address, error) {
-		return nil, fmt.Errorf("the %s:// URL has %s (the text is not shown: it may hold a password)", scheme, what)
+	if err := a.parseAuthority(authority); err != nil {
+		return nil, err
+	}
+	if authority != "" && strings.Contains(path+query, "@") {
+		// The rest of a password, most likely, and a path and a parameter are shown.
+		return nil, a.has("an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40")
 	}
 	var err error
+	if a.Path, err = url.PathUnescape(path); err != nil {
+		return nil, a.has("a path with a bad % escape")
+	}
+	if err := a.parseQuery(query); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// has is the error of a URL that has something wrong.
+func (a *Address) has(what string) error {
+	return fmt.Errorf("the %s:// URL has %s (the text is not shown: it may hold a password)", a.Scheme, what)
+}
+
+// parseAuthority takes the user, the password and the hosts.
+func (a *Address) parseAuthority(authority string) (err error) {
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
 		user, password, _ := strings.Cut(authority[:i], ":")
 		if a.User, err = url.PathUnescape(user); err != nil {
-			return bad("a user name with a bad % escape")
+			return a.has("a user name with a bad % escape")
 		}
 		if a.Password, err = url.PathUnescape(password); err != nil {
-			return bad("a password with a bad % escape")
+			return a.has("a password with a bad % escape")
 		}
 		authority = authority[i+1:]
 	}
@@ -95,16 +114,14 @@ func ParseAddress(rawURL string) (*Address, error) {
 	}
 	for _, h := range a.Hosts {
 		if !goodHost(h) {
-			return bad("a host that is not of the form host or host:port")
+			return a.has("a host that is not of the form host or host:port")
 		}
 	}
-	if hasAuthority && strings.Contains(path+query, "@") {
-		// The rest of a password, most likely, and a path and a parameter are shown.
-		return bad("an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40")
-	}
-	if a.Path, err = url.PathUnescape(path); err != nil {
-		return bad("a path with a bad % escape")
-	}
+	return nil
+}
+
+// parseQuery takes the parameters.
+func (a *Address) parseQuery(query string) error {
 	for pair := range strings.SplitSeq(query, "&") {
 		if pair == "" {
 			continue
@@ -113,14 +130,14 @@ func ParseAddress(rawURL string) (*Address, error) {
 		key, kerr := url.QueryUnescape(key)
 		value, verr := url.QueryUnescape(value)
 		if kerr != nil || verr != nil {
-			return bad("a parameter with a bad % escape")
+			return a.has("a parameter with a bad % escape")
 		}
 		if _, twice := a.params[key]; twice {
-			return nil, fmt.Errorf("parameter %q is given twice", key)
+			return fmt.Errorf("parameter %q is given twice", key)
 		}
 		a.params[key] = value
 	}
-	return a, nil
+	return nil
 }
 
 func goodHost(h string) bool {

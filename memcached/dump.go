@@ -43,18 +43,9 @@ func (l *link) dump(ctx context.Context, way string, wanted func(string) bool) (
 	if _, err := l.get(ctx); err != nil {
 		return nil, "", err // closed, or not reachable, in the same words as ever
 	}
-	ended := func(err error) error {
-		switch {
-		case l.ctx.Err() != nil:
-			return driver.ErrClosed
-		case ctx.Err() != nil:
-			return driver.Ended(ctx, true)
-		}
-		return driver.Unreachable(fmt.Errorf("memcached at %s does not list its keys: %w", l.addr, err))
-	}
 	sock, err := l.dialer().DialContext(ctx, "tcp", l.addr)
 	if err != nil {
-		return nil, "", ended(err)
+		return nil, "", l.unlisted(ctx, err)
 	}
 	defer sock.Close()
 	for _, until := range []context.Context{ctx, l.ctx} {
@@ -66,8 +57,15 @@ func (l *link) dump(ctx context.Context, way string, wanted func(string) bool) (
 		first = secret // the server does not take the request together with it
 	}
 	if _, err := sock.Write(first); err != nil {
-		return nil, "", ended(err)
+		return nil, "", l.unlisted(ctx, err)
 	}
+	return l.listed(ctx, sock, request, wanted)
+}
+
+// listed reads the server's answer to a request that may be sent once the password was right.
+func (l *link) listed(
+	ctx context.Context, sock io.ReadWriter, request []byte, wanted func(string) bool,
+) (keys []string, refused string, err error) {
 	lines := bufio.NewScanner(sock)
 	for lines.Scan() {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
@@ -78,7 +76,7 @@ func (l *link) dump(ctx context.Context, way string, wanted func(string) bool) (
 			return nil, word, nil
 		case "STORED": // the password was right
 			if _, err := sock.Write(request); err != nil {
-				return nil, "", ended(err)
+				return nil, "", l.unlisted(ctx, err)
 			}
 			continue
 		case "ERROR", "CLIENT_ERROR", "SERVER_ERROR":
@@ -95,5 +93,16 @@ func (l *link) dump(ctx context.Context, way string, wanted func(string) bool) (
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return nil, "", ended(err)
+	return nil, "", l.unlisted(ctx, err)
+}
+
+// unlisted is the error of a list that broke off.
+func (l *link) unlisted(ctx context.Context, err error) error {
+	switch {
+	case l.ctx.Err() != nil:
+		return driver.ErrClosed
+	case ctx.Err() != nil:
+		return driver.Ended(ctx, true)
+	}
+	return driver.Unreachable(fmt.Errorf("memcached at %s does not list its keys: %w", l.addr, err))
 }

@@ -89,49 +89,64 @@ func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	return place, err
 }
 
+// enter asks until what is there is the claim, or in its way.
 func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	key := p.key(c.Name)
 	for {
-		conn, err := p.link.get(ctx)
-		if err != nil {
-			return driver.Place{}, err
-		}
-		mine := &mark{Stile: layout, Name: c.Name, ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: conn.clock.micros()}
-		mine.set(c.Record)
-		mine.Since = mine.Ticket
-		var request []byte
-		if c.Ticket <= waitingTicket {
-			request = appendStore(request, key, 0, expiry(c.TTL), mine.encode())
-		}
-		is, added, err := p.ask(ctx, conn, request, key)
-		switch {
-		case err != nil:
-			return driver.Place{}, err
-		case added:
-			p.remember(c, is)
-			return driver.Place{Ticket: mine.Ticket, Holds: true, TTL: c.TTL}, nil
-		case is.ours(c) && !is.mark.Left:
-			left, done, err := p.extend(ctx, is, key, c)
-			if done || err != nil {
-				return driver.Place{Ticket: is.mark.Ticket, Holds: err == nil, TTL: left}, err
-			}
-		case c.Ticket > waitingTicket, is.ours(c):
-			return driver.Place{}, driver.ErrGone
-		case is.cas == 0: // it was in the way a moment ago
-		case c.Reclaim && c.Owner != "" && is.mark.Owner == c.Owner && is.mark.Client != c.Client && !is.mark.Left:
-			done, err := p.swap(ctx, is, key, c.TTL, mine)
-			if done || err != nil {
-				return driver.Place{Ticket: mine.Ticket, Holds: err == nil, TTL: c.TTL}, err
-			}
-		default:
-			place := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: is.standing()}
-			if c.Try {
-				place.Ticket, place.TTL = 0, 0
-			}
-			place.Retry = place.Blocker.Remaining
-			return place, nil
+		place, done, err := p.attempt(ctx, c)
+		if done || err != nil {
+			return place, err
 		}
 	}
+}
+
+// attempt asks once for a place. It is not done if what was in the way has changed meanwhile.
+func (p *Plain) attempt(ctx context.Context, c *driver.Claim) (place driver.Place, done bool, err error) {
+	key := p.key(c.Name)
+	conn, err := p.link.get(ctx)
+	if err != nil {
+		return driver.Place{}, true, err
+	}
+	mine := &mark{Stile: layout, Name: c.Name, ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: conn.clock.micros()}
+	mine.set(c.Record)
+	mine.Since = mine.Ticket
+	var request []byte
+	if c.Ticket <= waitingTicket {
+		request = appendStore(request, key, 0, expiry(c.TTL), mine.encode())
+	}
+	is, added, err := p.ask(ctx, conn, request, key)
+	switch {
+	case err != nil:
+		return driver.Place{}, true, err
+	case added:
+		p.remember(c, is)
+		return driver.Place{Ticket: mine.Ticket, Holds: true, TTL: c.TTL}, true, nil
+	case is.ours(c) && !is.mark.Left:
+		left, done, err := p.extend(ctx, is, key, c)
+		return driver.Place{Ticket: is.mark.Ticket, Holds: err == nil, TTL: left}, done, err
+	case c.Ticket > waitingTicket, is.ours(c):
+		return driver.Place{}, true, driver.ErrGone
+	case is.cas == 0: // it was in the way a moment ago
+		return driver.Place{}, false, nil
+	case is.reclaims(c):
+		done, err := p.swap(ctx, is, key, c.TTL, mine)
+		return driver.Place{Ticket: mine.Ticket, Holds: err == nil, TTL: c.TTL}, done, err
+	}
+	return is.behind(c), true, nil
+}
+
+// reclaims reports whether a claim takes the place of the one that is there, which its owner had under another client.
+func (s *sight) reclaims(c *driver.Claim) bool {
+	return c.Reclaim && c.Owner != "" && s.mark.Owner == c.Owner && s.mark.Client != c.Client && !s.mark.Left
+}
+
+// behind is the place of a claim that another is in the way of.
+func (s *sight) behind(c *driver.Claim) driver.Place {
+	place := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: s.standing()}
+	if c.Try {
+		place.Ticket, place.TTL = 0, 0
+	}
+	place.Retry = place.Blocker.Remaining
+	return place
 }
 
 // waits notes whether a claim waits for a value that never expires, and returns how long it has.

@@ -143,7 +143,6 @@ func (f facts) grouped() bool { return f["group_replication_group_name"] != "" }
 
 // check returns why locks cannot be kept on a server like this.
 func (f facts) check() error {
-	packet, _ := strconv.Atoi(f["max_allowed_packet"])
 	oldest := oldestMySQL
 	if f.maria() {
 		oldest = oldestMaria
@@ -165,6 +164,14 @@ func (f facts) check() error {
 		return errors.New("the server is in a group with several primaries (Group Replication), " +
 			"which do not lock rows on each other: two clients could hold one lock; " +
 			"set group_replication_single_primary_mode = ON and use the address of the primary")
+	}
+	return f.mayWrite()
+}
+
+// mayWrite returns why the server does not let locks be written, or not as they are.
+func (f facts) mayWrite() error {
+	packet, _ := strconv.Atoi(f["max_allowed_packet"])
+	switch {
 	case f.on("read_only") || f.on("super_read_only") || f.on("innodb_read_only"),
 		strings.HasPrefix(f["read_only"], "NO_LOCK"):
 		return errors.New("the server is read-only (read_only), as a replica is: use the address of the primary")

@@ -168,6 +168,11 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	if err != nil || exists {
 		return err
 	}
+	return s.write(ctx, conn)
+}
+
+// write makes the tables, which nobody else does at this time.
+func (s *store) write(ctx context.Context, conn *sql.Conn) error {
 	if err := s.mayBegin(ctx, conn); err != nil {
 		return err
 	}

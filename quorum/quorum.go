@@ -124,18 +124,8 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 
 // connect opens all nodes and makes sure that they are fit to be a quorum.
 func (d *Driver) connect(ctx context.Context, nodes []Node) error {
-	switch n := len(nodes); {
-	case n < fewest:
-		return driver.Refused(fmt.Errorf("a quorum needs at least %d nodes, not %d: with fewer, none may be down", fewest, n))
-	case n%2 == 0:
-		return driver.Refused(fmt.Errorf("a quorum needs an odd number of nodes, not %d: the last would only be one more that can fail", n))
-	}
-	names := map[string]bool{}
-	for _, n := range nodes {
-		if names[n.Name] {
-			return driver.Refused(fmt.Errorf("node %s is named twice", n.Name))
-		}
-		names[n.Name] = true
+	if err := countable(nodes); err != nil {
+		return driver.Refused(err)
 	}
 	errs := make([]error, len(nodes))
 	var opened sync.WaitGroup
@@ -145,17 +135,12 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 	opened.Wait()
 	up := 0
 	for i, n := range d.nodes {
-		err := errs[i]
-		_, barred := errors.AsType[*barredError](err)
-		switch {
-		case err == nil, barred && !n.isTwin():
+		takesPart, err := n.fit(ctx, errs[i])
+		if err != nil {
+			return err
+		}
+		if takesPart {
 			up++
-		case ctx.Err() != nil:
-			return driver.Ended(ctx, true)
-		case barred:
-			return driver.Refused(n.says(strip(err)))
-		case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):
-			return driver.Refused(n.says(err))
 		}
 		if store := n.driver.Load(); store != nil {
 			_, member := (*store).(Member)
@@ -163,10 +148,46 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 		}
 	}
 	if up < d.need {
-		return driver.Refused(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w", up, len(nodes), d.need, d.first(errs))))
+		return driver.Refused(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w",
+			up, len(nodes), d.need, d.first(errs))))
 	}
 	d.tasks.Go(d.checks)
 	return nil
+}
+
+// countable returns an error if nodes cannot be a quorum by their number and names.
+func countable(nodes []Node) error {
+	switch n := len(nodes); {
+	case n < fewest:
+		return fmt.Errorf("a quorum needs at least %d nodes, not %d: with fewer, none may be down", fewest, n)
+	case n%2 == 0:
+		return fmt.Errorf("a quorum needs an odd number of nodes, not %d: the last would only be one more that can fail", n)
+	}
+	names := map[string]bool{}
+	for _, n := range nodes {
+		if names[n.Name] {
+			return fmt.Errorf("node %s is named twice", n.Name)
+		}
+		names[n.Name] = true
+	}
+	return nil
+}
+
+// fit reports whether the node takes part, by what came of connecting to it. The error says why there can be no quorum with
+// it.
+func (n *node) fit(ctx context.Context, err error) (takesPart bool, refused error) {
+	_, barred := errors.AsType[*barredError](err)
+	switch {
+	case err == nil, barred && !n.isTwin():
+		return true, nil
+	case ctx.Err() != nil:
+		return false, driver.Ended(ctx, true)
+	case barred:
+		return false, driver.Refused(n.says(strip(err)))
+	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):
+		return false, driver.Refused(n.says(err))
+	}
+	return false, nil
 }
 
 // first returns the first of some errors, by node.

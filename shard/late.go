@@ -58,14 +58,25 @@ func (l *late) get(ctx context.Context) (driver.Driver, error) {
 	if d, err := l.known(); d != nil || err != nil {
 		return d, err
 	}
+	d, err := l.open(ctx)
+	return l.keep(ctx, d, err)
+}
+
+// open opens the store, which must promise what the others did.
+func (l *late) open(ctx context.Context) (driver.Driver, error) {
 	alive, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(l.life, cancel)()
 	defer cancel()
 	d, err := driver.Open(alive, l.url)
 	if err == nil && weaker(d.Traits(), l.promised) {
 		d.Close()
-		d, err = nil, driver.Refused(errors.New("the store promises less than the others did when they were opened: open them all anew"))
+		return nil, driver.Refused(errors.New("the store promises less than the others did when they were opened: open them all anew"))
 	}
+	return d, err
+}
+
+// keep keeps the driver that was opened, or why there is none.
+func (l *late) keep(ctx context.Context, d driver.Driver, err error) (driver.Driver, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

@@ -17,17 +17,16 @@ type (
 	breaker struct{ *shards }
 )
 
+// all reports whether all stores have something.
+func (s *shards) all(has func(d driver.Driver) bool) bool {
+	return !slices.ContainsFunc(s.stores, func(st *store) bool { return !has(st.Driver) })
+}
+
 // able returns the driver with what all stores can do beside the rest.
 func (s *shards) able() driver.Driver {
-	lists, watches, breaks := true, true, true
-	for _, st := range s.stores {
-		_, ok := st.Driver.(driver.Lister)
-		lists = lists && ok
-		_, ok = st.Driver.(driver.Watcher)
-		watches = watches && ok
-		_, ok = st.Driver.(driver.Breaker)
-		breaks = breaks && ok
-	}
+	lists := s.all(func(d driver.Driver) bool { _, ok := d.(driver.Lister); return ok })
+	watches := s.all(func(d driver.Driver) bool { _, ok := d.(driver.Watcher); return ok })
+	breaks := s.all(func(d driver.Driver) bool { _, ok := d.(driver.Breaker); return ok })
 	l, w, b := lister{s}, watcher{s}, breaker{s}
 	switch {
 	case lists && watches && breaks:

@@ -143,24 +143,9 @@ func entries(where string, texts []string) ([]entry, error) {
 // openLists opens all stores at once, and makes a driver of them.
 func openLists(ctx context.Context, present, previous []entry) (driver.Driver, error) {
 	lists := [][]entry{present, previous}
-	urls := map[string]*entry{}
-	var opened []*entry
-	for _, list := range lists {
-		for i := range list {
-			e := &list[i]
-			switch first := urls[e.Name]; {
-			case first == nil && e.url == "":
-				return nil, driver.Refused(fmt.Errorf("store %s has no URL", e.Name))
-			case first == nil:
-				if same := slices.IndexFunc(opened, func(o *entry) bool { return o.url == e.url }); same >= 0 {
-					return nil, driver.Refused(fmt.Errorf("stores %s and %s are one, by their URL", opened[same].Name, e.Name))
-				}
-				urls[e.Name] = e
-				opened = append(opened, e)
-			case e.url != "" && e.url != first.url:
-				return nil, driver.Refused(fmt.Errorf("store %s has two URLs", e.Name))
-			}
-		}
+	opened, err := distinct(lists)
+	if err != nil {
+		return nil, driver.Refused(err)
 	}
 	if len(present) == 0 {
 		return nil, driver.Refused(errors.New("there must be at least one store"))
@@ -186,6 +171,29 @@ func openLists(ctx context.Context, present, previous []entry) (driver.Driver, e
 		}
 	}
 	return New(given[0], &Options{Previous: given[1]})
+}
+
+// distinct returns the stores of some lists, each once, with its URL.
+func distinct(lists [][]entry) (stores []*entry, err error) {
+	urls := map[string]*entry{}
+	for _, list := range lists {
+		for i := range list {
+			e := &list[i]
+			switch first := urls[e.Name]; {
+			case first == nil && e.url == "":
+				return nil, fmt.Errorf("store %s has no URL", e.Name)
+			case first == nil:
+				if same := slices.IndexFunc(stores, func(o *entry) bool { return o.url == e.url }); same >= 0 {
+					return nil, fmt.Errorf("stores %s and %s are one, by their URL", stores[same].Name, e.Name)
+				}
+				urls[e.Name] = e
+				stores = append(stores, e)
+			case e.url != "" && e.url != first.url:
+				return nil, fmt.Errorf("store %s has two URLs", e.Name)
+			}
+		}
+	}
+	return stores, nil
 }
 
 // settle puts a store that could not be reached off until it is needed. The error is of one that cannot be opened, or

@@ -84,27 +84,8 @@ func newShards(lists [][]Store) (*shards, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	known := map[string]*store{}
 	for _, given := range lists {
-		if len(given) == 0 {
-			return nil, errors.New("there must be at least one store")
-		}
-		inList := map[string]bool{}
-		for _, g := range given {
-			switch st := known[g.Name]; {
-			case g.Name == "" || driver.EncodeName(g.Name) != g.Name:
-				return nil, fmt.Errorf("%q cannot be what a store is called: use letters, digits, '-', '_' and '.'", g.Name)
-			case inList[g.Name]:
-				return nil, fmt.Errorf("two stores are called %s", g.Name)
-			case g.Weight < 0 || g.Weight > MaxWeight:
-				return nil, fmt.Errorf("store %s has weight %d; want at most %d", g.Name, g.Weight, MaxWeight)
-			case st == nil:
-				known[g.Name] = &store{g.Driver, g.Name}
-				s.stores = append(s.stores, known[g.Name])
-			case st.Driver == nil:
-				st.Driver = g.Driver
-			case g.Driver != nil:
-				return nil, fmt.Errorf("store %s has a driver in both lists", g.Name)
-			}
-			inList[g.Name] = true
+		if err := s.know(known, given); err != nil {
+			return nil, err
 		}
 	}
 	for _, st := range s.stores {
@@ -121,6 +102,33 @@ func newShards(lists [][]Store) (*shards, error) {
 	}
 	s.traits, s.members = s.promise(), newMembership(s)
 	return s, nil
+}
+
+// know adds the stores of a list that are not known yet.
+func (s *shards) know(known map[string]*store, given []Store) error {
+	if len(given) == 0 {
+		return errors.New("there must be at least one store")
+	}
+	inList := map[string]bool{}
+	for _, g := range given {
+		switch st := known[g.Name]; {
+		case g.Name == "" || driver.EncodeName(g.Name) != g.Name:
+			return fmt.Errorf("%q cannot be what a store is called: use letters, digits, '-', '_' and '.'", g.Name)
+		case inList[g.Name]:
+			return fmt.Errorf("two stores are called %s", g.Name)
+		case g.Weight < 0 || g.Weight > MaxWeight:
+			return fmt.Errorf("store %s has weight %d; want at most %d", g.Name, g.Weight, MaxWeight)
+		case st == nil:
+			known[g.Name] = &store{g.Driver, g.Name}
+			s.stores = append(s.stores, known[g.Name])
+		case st.Driver == nil:
+			st.Driver = g.Driver
+		case g.Driver != nil:
+			return fmt.Errorf("store %s has a driver in both lists", g.Name)
+		}
+		inList[g.Name] = true
+	}
+	return nil
 }
 
 // promise says what the weakest store does, and what a move takes away.

@@ -23,20 +23,9 @@ func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *d
 	}
 	q, odd := d.layoutOf(dir).newQueue(list.Children)
 	d.strange(dir, odd)
-	rest, earlier := q, []*wire.Call(nil)
-	if c.Reclaim && c.Owner != "" {
-		gets, err := d.read(ctx, s, dir, q)
-		if err != nil {
-			return nil, err
-		}
-		rest = nil
-		for i, get := range gets {
-			if e := readData(get.Data); get.Err == nil && e.Owner == c.Owner && e.Client != c.Client && e.Kept == 0 {
-				earlier = append(earlier, wire.DeleteAt(dir+"/"+q[i].name, get.Stat.Version))
-			} else {
-				rest = append(rest, q[i])
-			}
-		}
+	rest, earlier, err := d.reclaimed(ctx, s, dir, c, q)
+	if err != nil {
+		return nil, err
 	}
 	if have := rest.capacity(); have != 0 && have != c.Capacity {
 		return nil, &driver.CapacityError{Have: have, Want: c.Capacity}
@@ -48,12 +37,40 @@ func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *d
 	if len(earlier) == 0 {
 		return nil, nil
 	}
+	return d.evict(ctx, s, dir, c, earlier)
+}
+
+// reclaimed parts a queue into the claims that a claim reclaims, with calls that remove them, and the rest.
+func (d *Driver) reclaimed(
+	ctx context.Context, s *wire.Session, dir string, c *driver.Claim, q queue,
+) (rest queue, earlier []*wire.Call, err error) {
+	if !c.Reclaim || c.Owner == "" {
+		return q, nil, nil
+	}
+	gets, err := d.read(ctx, s, dir, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, get := range gets {
+		if e := readData(get.Data); get.Err == nil && e.Owner == c.Owner && e.Client != c.Client && e.Kept == 0 {
+			earlier = append(earlier, wire.DeleteAt(dir+"/"+q[i].name, get.Stat.Version))
+		} else {
+			rest = append(rest, q[i])
+		}
+	}
+	return rest, earlier, nil
+}
+
+// evict removes the claims that are reclaimed. If one of them left just now, and is kept, all is looked at again.
+func (d *Driver) evict(
+	ctx context.Context, s *wire.Session, dir string, c *driver.Claim, earlier []*wire.Call,
+) (*driver.Place, error) {
 	if err := d.do(ctx, s, earlier...); err != nil {
 		return nil, err
 	}
 	for _, del := range earlier {
 		if errors.Is(del.Err, wire.BadVersion) {
-			return d.precheck(ctx, s, dir, c) // it left just now, and is kept
+			return d.precheck(ctx, s, dir, c)
 		}
 		if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
 			return nil, d.refused(del.Target(), del.Err)

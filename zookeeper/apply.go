@@ -22,55 +22,76 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 	for range attempts {
 		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
 		list := wire.List(dir, nil)
-		d.mu.Lock()
-		if d.ctx.Err() != nil {
-			d.mu.Unlock()
+		if !d.begin(lc, create) {
 			return driver.Place{}, driver.ErrClosed
 		}
-		lc.create = create
-		d.localClaims[c.ID] = lc
-		d.prolong(lc, c.TTL)
-		d.mu.Unlock()
 		err := s.Do(ctx, append(parents, create, list)...)
-		_, unsent := errors.AsType[*wire.Unsent](err)
-		if unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused) {
-			d.drop(lc)
-		}
-		switch {
-		case err != nil:
-			return driver.Place{}, d.explain(ctx, err)
-		case errors.Is(create.Err, wire.NoNode) && parents == nil:
+		if err == nil && errors.Is(create.Err, wire.NoNode) && parents == nil {
 			parents = d.parents(dir)
 			continue
-		case create.Err != nil:
-			d.drop(lc)
-			for _, p := range parents {
-				if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && errors.Is(create.Err, wire.NoNode) {
-					return driver.Place{}, d.missing(p)
-				}
-			}
-			return driver.Place{}, d.refused(dir, create.Err)
 		}
-		d.mu.Lock()
-		lc.made(create)
-		d.mu.Unlock()
-		p, err := d.judge(ctx, c, lc, list, true, false)
-		if errors.Is(err, errUnproven) {
-			p, err = d.stands(ctx, c, lc, true)
+		if err := d.created(ctx, lc, create, parents, err); err != nil {
+			return driver.Place{}, err
 		}
-		switch driver.OutcomeOf(err) {
-		case driver.OutcomeUnsent:
-			err = driver.Unknown(err) // what was not sent came after the request that has let it in
-		case driver.OutcomeRefused: // which says that nothing was done
-			d.mu.Lock()
-			if d.localClaims[c.ID] == lc && lc.end() {
-				d.look(0)
-			}
-			d.mu.Unlock()
-		}
-		return p, err
+		return d.judgeFresh(ctx, c, lc, list)
 	}
 	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
+}
+
+// begin remembers a claim whose node is about to be asked for. It reports false if the driver is closed.
+func (d *Driver) begin(lc *localClaim, create *wire.Call) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return false
+	}
+	lc.create = create
+	d.localClaims[lc.claim.ID] = lc
+	d.prolong(lc, lc.claim.TTL)
+	return true
+}
+
+// created notes what became of the request for a claim's node. A claim whose node certainly was not made is dropped.
+func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call, parents []*wire.Call, err error) error {
+	_, unsent := errors.AsType[*wire.Unsent](err)
+	if unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused) {
+		d.drop(lc)
+	}
+	switch {
+	case err != nil:
+		return d.explain(ctx, err)
+	case create.Err != nil:
+		d.drop(lc)
+		for _, p := range parents {
+			if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && errors.Is(create.Err, wire.NoNode) {
+				return d.missing(p)
+			}
+		}
+		return d.refused(lc.dir, create.Err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lc.made(create)
+	return nil
+}
+
+// judgeFresh tells where a claim stands whose node was made just now.
+func (d *Driver) judgeFresh(ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call) (driver.Place, error) {
+	p, err := d.judge(ctx, c, lc, list, true, false)
+	if errors.Is(err, errUnproven) {
+		p, err = d.stands(ctx, c, lc, true)
+	}
+	switch driver.OutcomeOf(err) {
+	case driver.OutcomeUnsent:
+		err = driver.Unknown(err) // what was not sent came after the request that has let it in
+	case driver.OutcomeRefused: // which says that nothing was done
+		d.mu.Lock()
+		if d.localClaims[c.ID] == lc && lc.end() {
+			d.look(0)
+		}
+		d.mu.Unlock()
+	}
+	return p, err
 }
 
 func orZero(p *driver.Place) *driver.Place {

@@ -100,16 +100,8 @@ func (d *Driver) attend() {
 	d.next = never
 	watch := map[*wire.Session][]*localClaim{}
 	for _, lc := range d.localClaims {
-		switch {
-		case d.ctx.Err() != nil:
-		case lc.state == claimKept && now >= lc.ends:
-			lc.become(claimSpent, driver.ErrGone)
-		case d.verdict(lc) != nil && lc.state == claimOver && now >= lc.ends:
-			d.forget(lc) // nobody asked
-		}
-		if lc.session.Err() != nil {
-			lc.become(claimOver, driver.ErrSession)
-		}
+		d.age(lc, now)
+		unwatched := lc.stands() && !lc.own.Stands() && lc.name != ""
 		switch {
 		case lc.tended:
 		case lc.mustGo() && now >= lc.tryAt:
@@ -117,10 +109,10 @@ func (d *Driver) attend() {
 			d.tasks.Go(func() { d.sweep(lc) })
 		case lc.mustGo():
 			d.next = min(d.next, lc.tryAt)
-		case lc.stands() && !lc.own.Stands() && lc.name != "" && now >= lc.watchAt:
+		case unwatched && now >= lc.watchAt:
 			lc.tended = true
 			watch[lc.session] = append(watch[lc.session], lc)
-		case lc.stands() && !lc.own.Stands() && lc.name != "":
+		case unwatched:
 			d.next = min(d.next, lc.watchAt, lc.ends)
 		default:
 			d.next = min(d.next, max(lc.ends, now+time.Millisecond))
@@ -128,6 +120,20 @@ func (d *Driver) attend() {
 	}
 	for s, list := range watch {
 		d.tasks.Go(func() { d.guard(s, list) })
+	}
+}
+
+// age moves a claim whose time is over, or its session. The caller holds mu.
+func (d *Driver) age(lc *localClaim, now time.Duration) {
+	switch {
+	case d.ctx.Err() != nil:
+	case lc.state == claimKept && now >= lc.ends:
+		lc.become(claimSpent, driver.ErrGone)
+	case d.verdict(lc) != nil && lc.state == claimOver && now >= lc.ends:
+		d.forget(lc) // nobody asked
+	}
+	if lc.session.Err() != nil {
+		lc.become(claimOver, driver.ErrSession)
 	}
 }
 

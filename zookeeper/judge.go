@@ -18,41 +18,14 @@ func (d *Driver) judge(
 		if err != nil {
 			return driver.Place{}, err
 		}
-		if fresh && q.capacity() != c.Capacity {
-			if err := d.withdraw(ctx, lc); err != nil {
-				return driver.Place{}, err
-			}
-			return driver.Place{}, &driver.CapacityError{Have: q.capacity(), Want: c.Capacity}
-		}
-		holds := own < q.holding()
-		if fresh && c.Try && !holds {
-			if err := d.withdraw(ctx, lc); err != nil {
-				return driver.Place{}, err
-			}
-			return d.behind(ctx, lc.session, lc.dir, q[:own])
-		}
-		p := driver.Place{Ticket: lc.czxid, Holds: holds, Ahead: own}
-		d.mu.Lock()
-		if gone := d.verdict(lc); gone != nil {
-			d.mu.Unlock()
-			return driver.Place{}, gone
-		}
-		lease := c.Wait
-		if holds {
-			lease = c.TTL
-			lc.unwatch()
-			lc.watchAt = wire.Now() + watchAfter
-			d.look(lc.watchAt)
-		}
 		if fresh {
-			lc.ends = 0 // until now it was not known whether it would hold
+			if p, away, err := d.sendAway(ctx, c, lc, q, own); away {
+				return p, err
+			}
 		}
-		lc.place(holds)
-		d.prolong(lc, lease)
-		p.TTL = lc.trusted()
-		d.mu.Unlock()
-		if holds {
-			return p, nil
+		p, err := d.notePlace(c, lc, own, own < q.holding(), fresh)
+		if err != nil || p.Holds {
+			return p, err
 		}
 		fresh = false // it has been let in
 		again, err := d.wait(ctx, lc, q, own, &p, proven)
@@ -61,6 +34,46 @@ func (d *Driver) judge(
 		}
 		list = again
 	}
+}
+
+// sendAway takes a claim out that entered just now and may not stay: it says another capacity, or is a try that would wait.
+func (d *Driver) sendAway(
+	ctx context.Context, c *driver.Claim, lc *localClaim, q queue, own int,
+) (p driver.Place, away bool, err error) {
+	capacity := q.capacity()
+	if capacity == c.Capacity && (!c.Try || own < q.holding()) {
+		return p, false, nil
+	}
+	if err := d.withdraw(ctx, lc); err != nil {
+		return p, true, err
+	}
+	if capacity != c.Capacity {
+		return p, true, &driver.CapacityError{Have: capacity, Want: c.Capacity}
+	}
+	p, err = d.behind(ctx, lc.session, lc.dir, q[:own])
+	return p, true, err
+}
+
+// notePlace notes where a claim stands, and prolongs its lease.
+func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fresh bool) (driver.Place, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if gone := d.verdict(lc); gone != nil {
+		return driver.Place{}, gone
+	}
+	lease := c.Wait
+	if holds {
+		lease = c.TTL
+		lc.unwatch()
+		lc.watchAt = wire.Now() + watchAfter
+		d.look(lc.watchAt)
+	}
+	if fresh {
+		lc.ends = 0 // until now it was not known whether it would hold
+	}
+	lc.place(holds)
+	d.prolong(lc, lease)
+	return driver.Place{Ticket: lc.czxid, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
 }
 
 // order puts the children of a lock in the order in which they entered, and tells where the claim is among them.
@@ -99,84 +112,41 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 	return q, own, nil
 }
 
+// A watching is the requests by which a claim that waits watches what must go before it, and its own node.
+type watching struct {
+	inspect *wire.Call            // of its own node; nil if that is watched
+	added   map[string]*wire.Call // of nodes before it that were not watched, by name
+	head    *wire.Call            // reads the first of the queue
+	calls   []*wire.Call          // all that are to be sent
+}
+
+// drop gives up the watches that were asked for.
+func (w *watching) drop() {
+	for _, c := range w.added {
+		c.Unwatch()
+	}
+}
+
 // wait watches what must go before the claim, and its own node, and completes its place. It returns a new list if some
 // of that went meanwhile.
 func (d *Driver) wait(
 	ctx context.Context, lc *localClaim, q queue, own int, p *driver.Place, proven bool,
 ) (*wire.Call, error) {
-	guards := q.guards(own)
-	d.mu.Lock()
-	if lc.signal == nil || lc.signal.isRaised() {
-		lc.unwatch() // the others would raise the old one
-		lc.signal = newSignal()
-	}
-	raise := lc.signal.raise
-	var calls []*wire.Call
-	inspect := (*wire.Call)(nil)
-	if !lc.own.Stands() {
-		inspect = d.inspect(lc)
-		calls = append(calls, inspect)
-	}
-	kept, added := map[string]*wire.Watch{}, map[string]*wire.Call{}
-	for _, g := range guards {
-		if w := lc.guards[g.name]; w.Stands() {
-			kept[g.name] = w
-			delete(lc.guards, g.name)
-			continue
-		}
-		added[g.name] = wire.Get(lc.dir+"/"+g.name, wire.NewWatch(raise))
-		calls = append(calls, added[g.name])
-	}
-	for _, w := range lc.guards {
-		w.Drop()
-	}
-	lc.guards = kept
-	d.mu.Unlock()
-	head := added[q[0].name]
-	if head == nil && lc.head != nil && lc.head.Target() == lc.dir+"/"+q[0].name {
-		head = lc.head
-	}
-	if head == nil {
-		head = wire.Get(lc.dir+"/"+q[0].name, nil)
-		calls = append(calls, head)
-	}
-	drop := func() {
-		for _, c := range added {
-			c.Unwatch()
-		}
-	}
+	w := d.watchFor(lc, q, own)
+	calls := w.calls
 	if proven {
 		calls = d.proven(calls...) // the session may have moved to another server since the list was read
 	}
-	if err := d.do(ctx, lc.session, calls...); err != nil {
-		drop()
+	err := d.do(ctx, lc.session, calls...)
+	if err == nil && w.inspect != nil {
+		err = d.present(lc, w.inspect, proven)
+	}
+	if err != nil {
+		w.drop()
 		return nil, err
 	}
-	if inspect != nil {
-		if err := d.present(lc, inspect, proven); err != nil {
-			drop()
-			return nil, err
-		}
-	}
-	d.mu.Lock()
-	went := head.Err != nil
-	if lc.head = head; went {
-		lc.head = nil
-	}
-	for name, c := range added {
-		if c.Err != nil {
-			went = true // or may not be read, which a new list tells from that
-			continue
-		}
-		if lc.guards == nil {
-			c.Unwatch() // it was told to go meanwhile
-			continue
-		}
-		lc.guards[name] = c.Watch()
-	}
-	d.mu.Unlock()
-	if !went {
-		p.Blocker = q.standings([]*wire.Call{head})[0]
+	if !d.watched(lc, w) {
+		p.Blocker = q.standings([]*wire.Call{w.head})[0]
 		return nil, nil
 	}
 	for _, c := range calls {
@@ -190,6 +160,65 @@ func (d *Driver) wait(
 		calls = d.proven(list)
 	}
 	return list, d.do(ctx, lc.session, calls...)
+}
+
+// watchFor makes the requests for what is not watched yet. What need not be watched any more is let go.
+func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
+	w := &watching{added: map[string]*wire.Call{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lc.signal == nil || lc.signal.isRaised() {
+		lc.unwatch() // the others would raise the old one
+		lc.signal = newSignal()
+	}
+	if !lc.own.Stands() {
+		w.inspect = d.inspect(lc)
+		w.calls = append(w.calls, w.inspect)
+	}
+	kept := map[string]*wire.Watch{}
+	for _, g := range q.guards(own) {
+		if watch := lc.guards[g.name]; watch.Stands() {
+			kept[g.name] = watch
+			delete(lc.guards, g.name)
+			continue
+		}
+		w.added[g.name] = wire.Get(lc.dir+"/"+g.name, wire.NewWatch(lc.signal.raise))
+		w.calls = append(w.calls, w.added[g.name])
+	}
+	for _, watch := range lc.guards {
+		watch.Drop()
+	}
+	lc.guards = kept
+	w.head = w.added[q[0].name]
+	if w.head == nil && lc.head != nil && lc.head.Target() == lc.dir+"/"+q[0].name {
+		w.head = lc.head
+	}
+	if w.head == nil {
+		w.head = wire.Get(lc.dir+"/"+q[0].name, nil)
+		w.calls = append(w.calls, w.head)
+	}
+	return w
+}
+
+// watched notes what is watched now. It reports whether some of that went meanwhile.
+func (d *Driver) watched(lc *localClaim, w *watching) (went bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	went = w.head.Err != nil
+	if lc.head = w.head; went {
+		lc.head = nil
+	}
+	for name, c := range w.added {
+		switch {
+		case c.Err != nil:
+			went = true // or may not be read, which a new list tells from that
+		case lc.guards == nil:
+			c.Unwatch() // it was told to go meanwhile
+		default:
+			lc.guards[name] = c.Watch()
+		}
+	}
+	return went
 }
 
 // withdraw takes a claim out that was not let in.

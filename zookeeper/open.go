@@ -64,6 +64,22 @@ func (d *Driver) configure(a *driver.Address) error {
 	if d.conf.Timeout < time.Millisecond || d.conf.Timeout > driver.MaxTTL {
 		return fmt.Errorf("parameter session must be from 1ms to %v", driver.MaxTTL)
 	}
+	if err := d.configurePaths(a); err != nil {
+		return err
+	}
+	if err := d.configureNodes(a); err != nil {
+		return err
+	}
+	if a.Scheme == "zks" {
+		if d.conf.TLS, err = secure.Config(a); err != nil {
+			return err
+		}
+	}
+	return a.Done()
+}
+
+// configurePaths takes where locks are.
+func (d *Driver) configurePaths(a *driver.Address) error {
 	if path := strings.TrimSuffix(a.Path, "/"); path != "" {
 		d.chroot = "/" + path
 	}
@@ -78,6 +94,11 @@ func (d *Driver) configure(a *driver.Address) error {
 	if d.conf.Path = d.chroot; d.chroot == "" {
 		d.conf.Path = "/"
 	}
+	return nil
+}
+
+// configureNodes takes what the nodes of locks are like.
+func (d *Driver) configureNodes(a *driver.Address) error {
 	switch text := a.Param("layout", "mutex"); text {
 	case "mutex":
 	case "rw":
@@ -100,12 +121,7 @@ func (d *Driver) configure(a *driver.Address) error {
 	default:
 		return fmt.Errorf("parameter acl is open or creator, not %q", text)
 	}
-	if a.Scheme == "zks" {
-		if d.conf.TLS, err = secure.Config(a); err != nil {
-			return err
-		}
-	}
-	return a.Done()
+	return nil
 }
 
 // checkPath tells why a path, which is empty or begins with a slash, cannot be one of ZooKeeper's.

@@ -167,16 +167,7 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 	}
 	stands, err := d.settle(ctx, lc)
 	if err == nil && stands && l.Keep > 0 && !again {
-		kept, err := d.leaveKept(ctx, lc.session, lc.dir, lc.name, l.Keep)
-		if err == nil && kept {
-			d.mu.Lock()
-			d.keep(lc, l.Keep)
-			d.mu.Unlock()
-		}
-		if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-			d.drop(lc)
-		}
-		if err != nil || kept {
+		if kept, err := d.keepOwn(ctx, lc, l.Keep); err != nil || kept {
 			return err
 		}
 	}
@@ -200,6 +191,20 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 		return driver.ErrGone
 	}
 	return nil
+}
+
+// keepOwn is leaveKept for a claim of this driver.
+func (d *Driver) keepOwn(ctx context.Context, lc *localClaim, length time.Duration) (kept bool, err error) {
+	kept, err = d.leaveKept(ctx, lc.session, lc.dir, lc.name, length)
+	if err == nil && kept {
+		d.mu.Lock()
+		d.keep(lc, length)
+		d.mu.Unlock()
+	}
+	if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+		d.drop(lc)
+	}
+	return kept, err
 }
 
 // leaveKept marks a claim that holds as one that has left and is kept. It reports whether it held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/zookeeper/internal/wire"
@@ -13,23 +14,7 @@ import (
 func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	wholes := make([]*parted, len(cs))
-	var parts []*driver.Claim
-	var of []int // which claim each is a part of
-	d.mu.Lock()
-	for i, c := range cs {
-		p := d.parted[c.ID]
-		if p == nil || p.phase >= partsLeaving {
-			answers[i].Err = driver.ErrGone
-			continue
-		}
-		wholes[i], answers[i].TTL = p, never
-		for _, part := range p.parts(c) {
-			if part.Ticket != 0 || p.phase == partsAsking { // else it is being asked for
-				parts, of = append(parts, part), append(of, i)
-			}
-		}
-	}
-	d.mu.Unlock()
+	parts, of := d.partsOf(cs, answers, wholes)
 	for k, got := range d.renewAll(ctx, parts) {
 		i := of[k]
 		if errors.Is(got.Err, driver.ErrGone) && d.passed(wholes[i], parts[k]) {
@@ -55,6 +40,27 @@ func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.R
 	return answers
 }
 
+// partsOf returns the parts of claims that are to be renewed, and which claim each is a part of. Claims that are here go to
+// wholes, and the others get their answer.
+func (d *Driver) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []*parted) (parts []*driver.Claim, of []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, c := range cs {
+		p := d.parted[c.ID]
+		if p == nil || p.phase >= partsLeaving {
+			answers[i].Err = driver.ErrGone
+			continue
+		}
+		wholes[i], answers[i].TTL = p, never
+		for _, part := range p.parts(c) {
+			if part.Ticket != 0 || p.phase == partsAsking { // else it is being asked for
+				parts, of = append(parts, part), append(of, i)
+			}
+		}
+	}
+	return parts, of
+}
+
 // worse reports whether an error of a part says more of the whole than one of another.
 func worse(is, was error) bool {
 	return is != nil && (was == nil || errors.Is(is, driver.ErrGone) && !errors.Is(was, driver.ErrGone))
@@ -73,22 +79,7 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 	if p == nil {
 		return asking(d.leaveOtherParted(ctx, l))
 	}
-	d.mu.Lock()
-	phase := p.phase
-	d.mu.Unlock()
-	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
-		_, _ = d.advance(ctx, l.Claim, p) // there may be room for it by now, which its client has not seen
-	}
-	d.mu.Lock()
-	parts := p.parts(l.Claim)
-	if p.phase == partsHolding && l.Keep > 0 {
-		p.phase = partsKeeping
-	}
-	keep := l.Keep
-	if p.phase != partsKeeping {
-		p.phase, keep = partsLeaving, 0
-	}
-	d.mu.Unlock()
+	parts, keep := d.part(ctx, l, p)
 	var failed error
 	left := false
 	for _, part := range parts {
@@ -114,6 +105,26 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 		return driver.ErrGone
 	}
 	return nil
+}
+
+// part begins the leaving of a claim. It returns its parts, and for how long they are to be kept.
+func (d *Driver) part(ctx context.Context, l *driver.Release, p *parted) (parts []*driver.Claim, keep time.Duration) {
+	d.mu.Lock()
+	phase := p.phase
+	d.mu.Unlock()
+	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
+		_, _ = d.advance(ctx, l.Claim, p) // there may be room for it by now, which its client has not seen
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	parts, keep = p.parts(l.Claim), l.Keep
+	if p.phase == partsHolding && keep > 0 {
+		p.phase = partsKeeping
+	}
+	if p.phase != partsKeeping {
+		p.phase, keep = partsLeaving, 0
+	}
+	return parts, keep
 }
 
 // leaveOtherParted takes another client's claim out.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,47 +53,85 @@ func countText(n int) string { return fmt.Sprintf("%8d\n", n) }
 // sell runs the sellers, all beginning at once, until nothing is left. Without a name they use no lock.
 func (b *box) sell(ctx context.Context, processes int, url, name string, show func(sold int)) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var started []*exec.Cmd
+	var sellers []*salesman
 	defer func() {
 		cancel() // kills those that still run
-		for _, cmd := range started {
-			cmd.Wait()
+		for _, s := range sellers {
+			s.cmd.Wait()
 		}
 	}()
 	steps := make(chan byte) // what sellers write, and 0 when one has ended
-	var gates []interface{ Close() error }
 	for i := range processes {
-		cmd := exec.CommandContext(ctx, self(), "demo", sellerName, b.dir, strconv.Itoa(i+1), name)
-		cmd.Args[0] = os.Args[0]
-		cmd.Env = append(os.Environ(), urlVariable+"="+url)
-		cmd.Stderr, cmd.SysProcAttr = os.Stderr, ofParent()
-		gate, err := cmd.StdinPipe()
+		s, err := b.hire(ctx, i+1, url, name)
 		if err != nil {
 			return err
 		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return err
-		}
-		if err := cmd.Start(); err != nil {
-			return err
-		}
-		started, gates, b.pids = append(started, cmd), append(gates, gate), append(b.pids, cmd.Process.Pid)
-		go func() {
-			for in := bufio.NewReader(out); ; {
-				c, err := in.ReadByte()
-				select {
-				case steps <- c:
-				case <-ctx.Done():
-					return
-				}
-				if err != nil {
-					return
-				}
-			}
-		}()
+		sellers = append(sellers, s)
+		b.pids = append(b.pids, s.cmd.Process.Pid)
+		go s.report(ctx, steps)
 	}
-	for range processes {
+	if err := ready(ctx, steps, processes); err != nil {
+		return err
+	}
+	begin := time.Now()
+	for _, s := range sellers {
+		s.gate.Close()
+	}
+	if err := count(ctx, steps, processes, show); err != nil {
+		return err
+	}
+	b.took = time.Since(begin)
+	for i, s := range sellers {
+		if err := s.cmd.Wait(); err != nil {
+			return fmt.Errorf("seller %d: %w", i+1, err)
+		}
+	}
+	sellers = nil
+	return b.read()
+}
+
+// A salesman is a seller's process, as the demonstration sees it.
+type salesman struct {
+	cmd  *exec.Cmd
+	gate io.Closer // it begins to sell when this is closed
+	out  io.Reader // a byte when it is ready, and one for each sale
+}
+
+// hire starts a seller.
+func (b *box) hire(ctx context.Context, number int, url, name string) (*salesman, error) {
+	cmd := exec.CommandContext(ctx, self(), "demo", sellerName, b.dir, strconv.Itoa(number), name)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), urlVariable+"="+url)
+	cmd.Stderr, cmd.SysProcAttr = os.Stderr, ofParent()
+	gate, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &salesman{cmd, gate, out}, cmd.Start()
+}
+
+// report passes on what the seller writes, and 0 when it has ended.
+func (s *salesman) report(ctx context.Context, steps chan<- byte) {
+	for in := bufio.NewReader(s.out); ; {
+		c, err := in.ReadByte()
+		select {
+		case steps <- c:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// ready waits until all sellers are.
+func ready(ctx context.Context, steps <-chan byte, sellers int) error {
+	for range sellers {
 		select {
 		case c := <-steps:
 			if c != readyByte {
@@ -102,16 +141,16 @@ func (b *box) sell(ctx context.Context, processes int, url, name string, show fu
 			return context.Cause(ctx)
 		}
 	}
-	begin := time.Now()
-	for _, gate := range gates {
-		gate.Close()
-	}
-	sold := 0
-	for open := processes; open > 0; {
+	return nil
+}
+
+// count counts sales until all sellers have ended.
+func count(ctx context.Context, steps <-chan byte, sellers int, show func(sold int)) error {
+	for sold := 0; sellers > 0; {
 		select {
 		case c := <-steps:
 			if c == 0 {
-				open--
+				sellers--
 			} else {
 				sold++
 				show(sold)
@@ -120,14 +159,7 @@ func (b *box) sell(ctx context.Context, processes int, url, name string, show fu
 			return context.Cause(ctx)
 		}
 	}
-	b.took = time.Since(begin)
-	for i, cmd := range started {
-		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("seller %d: %w", i+1, err)
-		}
-	}
-	started = nil
-	return b.read()
+	return nil
 }
 
 // read takes the sales from the ledger.

@@ -97,23 +97,18 @@ func (g *guard) watch(orders <-chan order, children <-chan os.Signal) {
 	for !g.gone || orders != nil {
 		select {
 		case o, ok := <-orders:
-			switch {
-			case !ok:
+			if !ok {
 				orders = nil // stile is gone, or has no more use for us
 				if g.pid == 0 {
 					return
 				}
 				g.signal(syscall.SIGKILL)
-			case o.Signal != 0:
-				g.signal(o.Signal)
-			case o.Until != 0:
-				if until = o.Until; boottime.ID() == "" {
-					until = boottime.Now() + o.Left
-				}
-				end.set(until)
-			case o.Run != nil && g.pid == 0:
-				g.start(o.Run)
 			}
+			if o.Until != 0 {
+				until = o.end()
+				end.set(until)
+			}
+			g.obey(&o)
 		case <-end.C:
 			if until != 0 && boottime.Now() >= until && !g.gone {
 				g.signal(syscall.SIGKILL)
@@ -125,6 +120,24 @@ func (g *guard) watch(orders <-chan order, children <-chan os.Signal) {
 		if g.reap(); g.exited && !g.gone {
 			look.Reset(groupPoll)
 		}
+	}
+}
+
+// end is when the group is to be killed, on this process's clock.
+func (o *order) end() time.Duration {
+	if boottime.ID() == "" {
+		return boottime.Now() + o.Left
+	}
+	return o.Until
+}
+
+// obey does what an order wants done to CMD.
+func (g *guard) obey(o *order) {
+	switch {
+	case o.Signal != 0:
+		g.signal(o.Signal)
+	case o.Run != nil && g.pid == 0:
+		g.start(o.Run)
 	}
 }
 
