@@ -20,6 +20,7 @@ type wish struct {
 	value          string // of a candidate, if it is one
 	candidate      bool
 	waitSet, ofSet bool
+	busy           int // the status if the lock is not had in time
 }
 
 const defaultTTL = 15 * time.Second
@@ -29,6 +30,7 @@ func (w *wish) flags(f *pflag.FlagSet) {
 	f.Var(&w.ttl, "ttl", "how long the lock outlives this process if it dies")
 	f.Var(&w.wait, "wait", "how long to wait for the lock (default: for ever)")
 	f.BoolVar(&w.try, "try", false, "do not wait")
+	f.IntVarP(&w.busy, "conflict-exit-code", "E", exitHeld, "the exit status if the lock is held, or not had in time")
 	f.StringVar(&w.owner, "owner", "", "who wants the lock, for people to read")
 	f.StringVar(&w.reason, "reason", "", "why, for people to read")
 	if w.candidate {
@@ -50,6 +52,8 @@ func (w *wish) check(f *pflag.FlagSet) error {
 		return usage("--permits needs --of, the number of permits that the name has")
 	case w.read && w.ofSet:
 		return usage("--read does not go with --permits and --of: readers share without limit")
+	case w.busy < 0 || w.busy > 255:
+		return usage("--conflict-exit-code %d: an exit status is from 0 to 255", w.busy)
 	case w.ttl == 0:
 		return usage("--ttl 0 is too short: a lease needs time to be renewed; the default is %v", defaultTTL)
 	}
@@ -75,6 +79,7 @@ const slack = 500 * time.Millisecond
 
 // open opens the store, for no longer than is to be waited, and says how much of the waiting is left then.
 func (w *wish) open(ctx context.Context, s *store, observer stile.Observer) (*stile.Client, error) {
+	s.ttl = time.Duration(w.ttl)
 	if !w.waitSet {
 		return s.open(ctx, observer)
 	}
@@ -123,7 +128,10 @@ func (w *wish) take(ctx context.Context, c *stile.Client, name string) (*stile.L
 		lease, err = l.Lock(ctx)
 	}
 	if errors.Is(err, stile.ErrLost) {
-		return nil, &status{exitHeld, fmt.Errorf("lock %q: the claim was lost while it waited: %s", name, whyLost(err))}
+		return nil, &status{w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", name, whyLost(err))}
+	}
+	if errors.Is(err, stile.ErrHeld) {
+		return nil, &status{w.busy, err}
 	}
 	return lease, err
 }

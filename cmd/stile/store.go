@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -41,6 +42,8 @@ type store struct {
 	flag *pflag.Flag // --url
 
 	warned bool // that the password can be read
+
+	ttl time.Duration // of the one lock that is wanted; 0 if that is not known
 }
 
 // given reports whether the store is that of --url.
@@ -105,7 +108,28 @@ func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Clien
 	if err != nil {
 		return nil, err
 	}
-	return connect(ctx, a, url, observer)
+	return connect(ctx, a, withSession(a, url, s.ttl), observer)
+}
+
+// sessionDefault is how long a session of ZooKeeper lasts if the URL does not say it.
+const sessionDefault = 10 * time.Second
+
+// withSession returns the URL with a session as short as the lease: in ZooKeeper a claim lasts as long as its client's
+// session, whatever the lease is, and this client has one claim.
+func withSession(a *driver.Address, url string, ttl time.Duration) string {
+	if a.Scheme != "zk" && a.Scheme != "zks" || a.Param("session", "") != "" || ttl == 0 || ttl >= sessionDefault {
+		return url
+	}
+	return withParam(url, "session="+ttl.String())
+}
+
+// withParam returns a URL with one more parameter.
+func withParam(url, parameter string) string {
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
+	return url + separator + parameter
 }
 
 // errNone says that the default store is not there, since nobody has taken a lock yet.
@@ -119,11 +143,7 @@ func (s *store) look(ctx context.Context) (*stile.Client, error) {
 		return nil, err
 	}
 	if makes := a.Scheme == "sqlite" || a.Scheme == "shard"; makes && a.Param("create", "") == "" {
-		separator := "?"
-		if strings.Contains(url, "?") {
-			separator = "&"
-		}
-		url += separator + "create=false"
+		url = withParam(url, "create=false")
 	}
 	c, err := connect(ctx, a, url, nil)
 	if a.Scheme == "sqlite" && a.Path == "" && errors.Is(err, sqldb.ErrMissing) {
