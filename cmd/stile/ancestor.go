@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -54,9 +55,14 @@ func (w *wish) hold(a *driver.Address, name string) heldLock {
 	return h
 }
 
-// conflict returns an error if the lock that is wanted cannot be had before an ancestor has ended.
+// conflict returns an error if the lock that is wanted cannot be had before an ancestor has ended, or before this shell
+// gives its grant back.
 func (w *wish) conflict(a *driver.Address, name string) error {
 	want := w.hold(a, name)
+	if h := ownGrant(a, name); h != nil && want.weight+h.Weight > want.of {
+		return usage("this shell has the lock %q already, by the grant with token %s: it would wait for itself; stile unlock %s",
+			name, h.Token, quoted(name))
+	}
 	sum := want.weight
 	for _, h := range heldLocks() {
 		if h.key != want.key {
@@ -68,6 +74,23 @@ func (w *wish) conflict(a *driver.Address, name string) error {
 		}
 	}
 	return nil
+}
+
+// ownGrant returns the handle of the grant that this shell has of a name, unless it has run out.
+func ownGrant(a *driver.Address, name string) *handleFile {
+	m, set, err := variable(a, name)
+	if !set || err != nil {
+		return nil
+	}
+	info, err := os.Stat(m.path)
+	if err != nil {
+		return nil
+	}
+	h, err := readHandle(m.path)
+	if err != nil || h.Token != m.token || time.Since(info.ModTime()) >= time.Duration(h.TTL) {
+		return nil
+	}
+	return h
 }
 
 // isAncestor reports whether a process is one of those that started this one, as far as the system tells.

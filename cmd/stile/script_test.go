@@ -41,7 +41,12 @@ func TestLockRenewUnlock(t *testing.T) {
 		if claims := u.show("a/b c").Claims; len(claims) != 1 || claims[0].Owner != "me" || claims[0].Reason != "why" || claims[0].Ticket != field(t, locked, "token") {
 			t.Errorf("%+v", claims)
 		}
-		if got := u.run("run", "a/b c", "--try", "--", "true").code; got != 75 {
+		if got := u.run("run", "a/b c", "--", "true"); got.code != 64 || !strings.Contains(got.err, "this shell has the lock") {
+			t.Errorf("in the shell that has it: status %d, want 64: %s", got.code, got.err)
+		}
+		other := *u
+		other.env = u.env[:len(u.env)-1]
+		if got := other.run("run", "a/b c", "--try", "--", "true").code; got != 75 {
 			t.Errorf("while it is locked: status %d, want 75", got)
 		}
 		renewed := u.must(append(args("renew"), "--json")...)
@@ -109,8 +114,9 @@ func TestLostHandle(t *testing.T) {
 // Nothing renews in the background.
 func TestLockRunsOut(t *testing.T) {
 	u := newAccount(t)
+	other := *u
 	u.lock("a", "--ttl", "300ms")
-	u.must("run", "a", "--wait", "10s", "--", "true")
+	other.must("run", "a", "--wait", "10s", "--", "true")
 	if got := u.run("unlock", "a"); got.code != 79 {
 		t.Errorf("status %d, want 79: %s", got.code, got.err)
 	}
