@@ -21,7 +21,7 @@ func TestBadAddresses(t *testing.T) {
 	at := "postgres://postgres@" + server.Addr + "/postgres?"
 	long := strings.Repeat("s", 64)
 	for url, want := range map[string]string{
-		at + "shcema=x":                               `unknown parameter "shcema" for postgres://; known: `,
+		at + "shcema=x":                               `unknown parameter "shcema" for postgres://; did you mean schema?; known: `,
 		at + "schema=a%22b":                           "the schema must be",
 		at + "schema=1a":                              "the schema must be",
 		at + "schema=a$stile$":                        "the schema must be",
