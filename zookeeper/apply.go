@@ -17,12 +17,13 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 		}
 	}
 	record := d.newData(c)
-	lc := &localClaim{claim: *c, dir: dir, session: s}
 	parents := []*wire.Call(nil)
 	for range attempts {
 		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
 		list := wire.List(dir, nil)
-		if !d.begin(lc, create) {
+		// One for each request: while the last was out, its lease may have run out, and the janitor have forgotten it.
+		lc := &localClaim{claim: *c, dir: dir, session: s, create: create}
+		if !d.begin(lc) {
 			return driver.Place{}, driver.ErrClosed
 		}
 		err := s.Do(ctx, append(parents, create, list)...)
@@ -39,13 +40,12 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 }
 
 // begin remembers a claim whose node is about to be asked for. It reports false if the driver is closed.
-func (d *Driver) begin(lc *localClaim, create *wire.Call) bool {
+func (d *Driver) begin(lc *localClaim) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ctx.Err() != nil {
 		return false
 	}
-	lc.create = create
 	d.localClaims[lc.claim.ID] = lc
 	d.prolong(lc, lc.claim.TTL)
 	return true

@@ -26,11 +26,15 @@ type fake struct {
 	agreed int              // how many requests a quorum would have had to agree on
 	config string           // what it says of its ensemble; of a lone server it is empty
 	open   []net.Conn
+
+	// Before, unless nil, is told of each request before it is answered. It returns the code of a refusal, or lose.
+	before func(op int32) (code int32)
 }
 
 // The protocol's numbers of what the fake is asked.
 const (
 	createNode   = 15
+	createParent = 19
 	deleteNode   = 2
 	readNode     = 4
 	listChildren = 12
@@ -39,6 +43,8 @@ const (
 
 	noNode = -101
 	noAuth = -102
+
+	lose = 1 // the connection is cut, and the request is not applied
 )
 
 func newFake(t *testing.T, seq int32) *fake {
@@ -113,11 +119,35 @@ func (f *fake) serve(c net.Conn) {
 			n := binary.BigEndian.Uint32(request[8:])
 			target = string(request[12:min(len(request), 12+int(n))])
 		}
-		code, body := f.answer(op, target)
+		code, body := f.asked(op), []byte(nil)
+		if code == lose {
+			return
+		}
+		if code == 0 {
+			code, body = f.answer(op, target)
+		}
 		if send(append(put(put(put([]byte(nil), xid), int64(100)), code), body...)) != nil || op == endSession {
 			return
 		}
 	}
+}
+
+// asked tells of a request.
+func (f *fake) asked(op int32) int32 {
+	f.mu.Lock()
+	before := f.before
+	f.mu.Unlock()
+	if before == nil {
+		return 0
+	}
+	return before(op)
+}
+
+// tells has the next requests told to a function.
+func (f *fake) tells(before func(op int32) (code int32)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = before
 }
 
 func stat(czxid int64) []byte {
@@ -154,6 +184,8 @@ func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 		f.seq++
 		f.nodes[name] = f.zxid
 		return 0, append(putText(nil, name), stat(f.zxid)...)
+	case createParent:
+		return 0, append(putText(nil, target), stat(1)...)
 	case deleteNode:
 		if f.nodes[target] == 0 {
 			return noNode, nil

@@ -14,42 +14,57 @@ var errAnew = errors.New("the claim enters as if for the first time")
 // again finds a claim where it stands.
 func (d *Driver) again(ctx context.Context, c *driver.Claim, lc *localClaim) (driver.Place, error) {
 	d.mu.Lock()
-	gone, clear, left := d.verdict(lc), lc.mustGo(), lc.state == claimKept
-	if lc.state == claimOver {
-		d.forget(lc)
-	}
+	err := d.verdict(lc)
 	d.mu.Unlock()
-	switch {
-	case gone != nil && (c.Ticket != 0 || left):
-		return driver.Place{}, gone
-	case clear:
-		if _, err := d.remove(ctx, lc); err != nil {
-			return driver.Place{}, err
+	if err == nil {
+		var p driver.Place
+		if p, err = d.find(ctx, c, lc); !errors.Is(err, driver.ErrGone) {
+			return p, err
 		}
-		d.drop(lc)
-		return driver.Place{}, errAnew
-	case gone != nil:
-		return driver.Place{}, errAnew
 	}
+	return driver.Place{}, d.clear(ctx, c, lc, err)
+}
+
+// find tells where a claim stands by its node, if that was made.
+func (d *Driver) find(ctx context.Context, c *driver.Claim, lc *localClaim) (driver.Place, error) {
 	stands, err := d.settle(ctx, lc)
 	if err != nil {
 		return driver.Place{}, err
 	}
 	if !stands {
 		d.drop(lc)
-		return driver.Place{}, errAnew
+		return driver.Place{}, driver.ErrGone
 	}
 	p, err := d.stands(ctx, c, lc, false)
 	if errors.Is(err, errUnproven) {
 		p, err = d.stands(ctx, c, lc, true)
 	}
-	d.mu.Lock()
-	left = lc.state == claimKept
-	d.mu.Unlock()
-	if errors.Is(err, driver.ErrGone) && c.Ticket == 0 && !left {
-		return driver.Place{}, errAnew
-	}
 	return p, err
+}
+
+// clear tells the client of a claim why that is gone, or with errAnew that it may enter: then nothing is left of the claim.
+// Its lease may have run out a moment ago, while the driver looked for its node. Then clear removes the node first. The
+// claim that enters has the same id, and takes the place in the table by which the janitor would find the node.
+func (d *Driver) clear(ctx context.Context, c *driver.Claim, lc *localClaim, gone error) error {
+	d.mu.Lock()
+	if errors.Is(gone, driver.ErrSession) {
+		lc.become(claimOver, driver.ErrSession)
+	}
+	if lc.state == claimOver {
+		d.forget(lc)
+	}
+	known, left := c.Ticket != 0 || lc.state == claimKept, lc.mustGo()
+	d.mu.Unlock()
+	if known {
+		return gone
+	}
+	if left {
+		if _, err := d.remove(ctx, lc); err != nil {
+			return err
+		}
+		d.drop(lc)
+	}
+	return errAnew
 }
 
 // stands tells where a claim stands whose node is there, most likely. If that is not to be proven, and the server does not
@@ -78,12 +93,13 @@ func (d *Driver) stands(ctx context.Context, c *driver.Claim, lc *localClaim, pr
 	return d.judge(ctx, c, lc, list, false, proven)
 }
 
-// present is inspected for a claim that asks where it stands: one that is gone is forgotten.
+// present is inspected for a claim that asks where it stands. It forgets a claim that is gone for certain, and not one whose
+// lease ran out meanwhile: the node of that is still there.
 func (d *Driver) present(lc *localClaim, inspect *wire.Call, proven bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.inspected(lc, inspect, proven)
-	if errors.Is(err, driver.ErrGone) && lc.state != claimKept {
+	if lc.state == claimOver {
 		d.forget(lc)
 	}
 	return err
