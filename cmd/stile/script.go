@@ -224,12 +224,12 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 	if c != nil {
 		defer c.Close()
 	}
-	if err != nil {
-		return err
+	var deadline time.Time
+	if err == nil {
+		deadline, _, err = detach(ctx, c, lease)
 	}
-	deadline, _, err := detach(ctx, c, lease)
 	if err != nil {
-		return err
+		return sc.dropLost(err)
 	}
 	now := time.Now()
 	_ = os.Chtimes(sc.path, now, now) // if not, the handle is cleared away sooner
@@ -240,7 +240,7 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 	return sc.print(out, address, deadline)
 }
 
-// unlock releases the lock. A handle whose claim is gone is of no more use, and goes too.
+// unlock releases the lock, and removes the handle.
 func (sc *script) unlock(ctx context.Context) error {
 	c, lease, err := sc.attach(ctx)
 	if c != nil {
@@ -249,8 +249,16 @@ func (sc *script) unlock(ctx context.Context) error {
 	if err == nil {
 		err = lease.Unlock()
 	}
-	if sc.file != nil && (err == nil || errors.Is(err, stile.ErrLost)) {
-		err = errors.Join(err, sc.file.remove(sc.path))
+	if err == nil {
+		return sc.file.remove(sc.path)
+	}
+	return sc.dropLost(err)
+}
+
+// dropLost removes the handle if the error says that its grant is lost: the shell may take the lock again.
+func (sc *script) dropLost(err error) error {
+	if sc.file != nil && errors.Is(err, stile.ErrLost) {
+		return errors.Join(err, sc.file.remove(sc.path))
 	}
 	return err
 }

@@ -38,12 +38,13 @@ func TestTairAndShards(t *testing.T) {
 			if v := u.show("deploy"); len(v.Claims) != 1 || v.Claims[0].Owner != "ann" || v.Claims[0].Reason != "release 7" {
 				t.Errorf("show = %+v; want the claim of ann", v.Claims)
 			}
-			if r := u.run("run", "deploy", "--try", "--", "true"); r.code != 75 || !strings.Contains(r.err, "ann") {
+			other := newAccount(t).at(url) // the shell that has the handle is told to unlock it
+			if r := other.run("run", "deploy", "--try", "--", "true"); r.code != 75 || !strings.Contains(r.err, "ann") {
 				t.Errorf("run --try = %d, %s; want 75, because of ann", r.code, r.err)
 			}
 			u.must("renew", "deploy")
 			u.must("break", "deploy", "--reason", "stuck", "--yes")
-			u.must("run", "deploy", "--", "true")
+			other.must("run", "deploy", "--", "true")
 			u.must("unlock", "app/1")
 			u.must("demo", "tickets", "--processes", "3", "--tickets", "15")
 		})
