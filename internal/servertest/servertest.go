@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -297,8 +298,9 @@ func folderOf(t TB, variable string) string {
 	return dir
 }
 
-// freePorts returns ports that were free a moment ago, all different. They are below those that a system gives to outgoing
-// connections, one of which could have the port of a server while it restarts.
+// freePorts returns ports that are free, all different, and that no other test is given while this process lives: a server
+// that starts a moment later, or is being restarted, would otherwise find another test's in its place. They are below those
+// that a system gives to outgoing connections, one of which could have the port of a server while it restarts.
 func freePorts(n int) ([]int, error) {
 	const lowest, highest, tries = 10_000, 32_000, 100
 	var (
@@ -307,15 +309,35 @@ func freePorts(n int) ([]int, error) {
 	)
 	for range tries + n {
 		port := lowest + rand.IntN(highest-lowest)
+		if e := reserve(port); e != nil {
+			err = e
+			continue
+		}
 		l, e := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 		if e != nil {
 			err = e
 			continue
 		}
-		defer l.Close() // kept until all are found, so that they differ
+		l.Close()
 		if ports = append(ports, port); len(ports) == n {
 			return ports, nil
 		}
 	}
 	return nil, fmt.Errorf("too few ports are free: %w", err)
+}
+
+// reserve takes a port for this process, by a lock on a file that lasts as long as the process.
+func reserve(port int) error {
+	dir := filepath.Join(os.TempDir(), "stile-test-ports")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	fd, err := syscall.Open(filepath.Join(dir, strconv.Itoa(port)), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return errors.Join(fmt.Errorf("port %d is another test's: %w", port, err), syscall.Close(fd))
+	}
+	return nil // the descriptor stays open
 }
