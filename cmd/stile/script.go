@@ -134,7 +134,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 		return err
 	}
 	if out == io.Writer(os.Stdout) && closed(os.Stdout) {
-		return usage("stdout is closed, so nobody would hear of the lock")
+		return usage("stdout is closed, so nobody would hear of the lock: let it be a pipe or a file")
 	}
 	if err := w.conflict(address, sc.named); err != nil {
 		return err

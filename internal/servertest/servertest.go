@@ -328,7 +328,7 @@ func freePorts(n int) ([]int, error) {
 
 // reserve takes a port for this process, by a lock on a file that lasts as long as the process.
 func reserve(port int) error {
-	dir := filepath.Join(os.TempDir(), "stile-test-ports")
+	dir := filepath.Join(os.TempDir(), "stile-test-ports-"+strconv.Itoa(os.Getuid())) // another user may not write to ours
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
