@@ -65,7 +65,7 @@ func newLock(s *store) *cobra.Command {
 
 const whichGrant = `It acts on one grant: the one that this shell took, which is in the variable that
 stile lock printed, or that of --token or --handle. It never acts on whoever has
-NAME now. If the grant is over, it exits with 79 and touches nothing.`
+NAME now. If the grant is over, it exits with 79 and touches nobody else's.`
 
 func newRenew(s *store) *cobra.Command {
 	sc := &script{store: s}
