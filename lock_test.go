@@ -378,7 +378,7 @@ func TestOpen(t *testing.T) {
 	for _, tt := range []struct{ url, want string }{
 		{"", "must begin with a scheme"},
 		{"nothing", "must begin with a scheme"},
-		{"redsi://u:" + secret + "@h", `unknown store "redsi"; known: memory`},
+		{"redsi://u:" + secret + "@h", `unknown store "redsi"; did you mean redis?; known: memory`},
 		{"memory://?tll=" + secret, `unknown parameter "tll" for memory://`},
 		{"memory://u:" + secret + "@h:x", "not of the form host or host:port"},
 	} {

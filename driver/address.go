@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -26,44 +24,6 @@ type Address struct {
 	Path                   string   // after the hosts, without the first slash, decoded
 	params                 map[string]string
 	asked                  map[string]bool
-}
-
-// An Opener opens the store at an address.
-type Opener func(ctx context.Context, a *Address) (Driver, error)
-
-var registry struct {
-	sync.Mutex
-	openers map[string]Opener
-}
-
-// Register makes a store available under a URL scheme. A driver's package calls it from init. It panics if the scheme
-// is taken.
-func Register(scheme string, open Opener) {
-	registry.Lock()
-	defer registry.Unlock()
-	if _, taken := registry.openers[scheme]; taken {
-		panic("stile: scheme " + scheme + " is registered twice")
-	}
-	if registry.openers == nil {
-		registry.openers = map[string]Opener{}
-	}
-	registry.openers[scheme] = open
-}
-
-// Open opens the store at a URL by the opener of its scheme.
-func Open(ctx context.Context, rawURL string) (Driver, error) {
-	a, err := ParseAddress(rawURL)
-	if err != nil {
-		return nil, Refused(err)
-	}
-	registry.Lock()
-	open, known := registry.openers[a.Scheme]
-	schemes := slices.Sorted(maps.Keys(registry.openers))
-	registry.Unlock()
-	if !known {
-		return nil, Refused(fmt.Errorf("unknown store %q%s; known: %s", a.Scheme, nearest.Hint(a.Scheme, schemes), strings.Join(schemes, ", ")))
-	}
-	return open(ctx, a)
 }
 
 // ParseAddress takes a store's URL apart.

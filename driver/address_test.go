@@ -1,8 +1,6 @@
 package driver_test
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -129,27 +127,6 @@ func TestParameters(t *testing.T) {
 	if err := a.Done(); err != nil {
 		t.Errorf("done = %v, want nil once all were asked for", err)
 	}
-}
-
-func TestOpenUnknown(t *testing.T) {
-	driver.Register("test-b", func(context.Context, *driver.Address) (driver.Driver, error) { return nil, errors.New("b") })
-	driver.Register("test-a", func(context.Context, *driver.Address) (driver.Driver, error) { return nil, errors.New("a") })
-	want := `unknown store "mystery"; known: test-a, test-b`
-	if _, err := driver.Open(t.Context(), "mystery://u:hunter2@h"); err == nil || err.Error() != want || !driver.NotApplied(err) {
-		t.Errorf("open = %v; want %s, rejected", err, want)
-	}
-	if _, err := driver.Open(t.Context(), "test-a://"); err == nil || err.Error() != "a" {
-		t.Errorf("open = %v; want the opener's error", err)
-	}
-	if _, err := driver.Open(t.Context(), "hunter2"); !driver.NotApplied(err) || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("open = %v; want a definite error without the text", err)
-	}
-	defer func() {
-		if got := recover(); got != "stile: scheme test-a is registered twice" {
-			t.Errorf("registering twice: %v", got)
-		}
-	}()
-	driver.Register("test-a", nil)
 }
 
 // FuzzParseAddress checks that a password is shown nowhere, even when it is not escaped and cuts the URL in odd places.

@@ -8,24 +8,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/mysql"
-	"github.com/stilelock/stile/postgres"
 )
 
-// schemas return the SQL that makes the tables of a store, by the scheme of its URL.
-var schemas = map[string]func(a *driver.Address) (string, error){
-	"postgres":   postgresSchema,
-	"postgresql": postgresSchema,
-	"mysql":      mysqlSchema,
-	"mariadb":    mysqlSchema,
-}
-
-func postgresSchema(a *driver.Address) (string, error) {
-	return postgres.Schema(a.Param("schema", ""), a.Param("prefix", ""))
-}
-
-func mysqlSchema(a *driver.Address) (string, error) { return mysql.Schema(a.Param("prefix", "")) }
+// schemas return the SQL that makes the tables of a store, by the scheme of its URL. The files of the stores fill it.
+var schemas = map[string]func(a *driver.Address) (string, error){}
 
 const migrateLong = `stile migrate makes the tables of locks in a database, unless they are there,
 or brings those of an older stile up to date.

@@ -6,24 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/consul" // the stores that a URL can name
 	"github.com/stilelock/stile/driver"
-	_ "github.com/stilelock/stile/etcd"
-	_ "github.com/stilelock/stile/memcached"
-	_ "github.com/stilelock/stile/memory"
-	_ "github.com/stilelock/stile/mysql"
-	_ "github.com/stilelock/stile/postgres"
-	_ "github.com/stilelock/stile/redis"
-	_ "github.com/stilelock/stile/shard"
 	"github.com/stilelock/stile/sqldb"
-	_ "github.com/stilelock/stile/sqlite"
-	_ "github.com/stilelock/stile/zookeeper"
 )
 
 // The environment names the store in urlVariable, or in urlFileVariable a file with its URL: CMD gets that for a --url
@@ -157,9 +148,12 @@ func nothing(ctx context.Context) (*stile.Client, error) { return stile.Open(ctx
 
 func connect(ctx context.Context, a *driver.Address, url string, observer stile.Observer) (*stile.Client, error) {
 	c, err := stile.Open(ctx, url, &stile.Options{Observer: observer})
+	missing, without := errors.AsType[*driver.MissingError](err)
 	switch {
 	case err == nil:
 		return c, nil
+	case without:
+		return nil, usage("%s: this stile was built without its store (build tag no_%s)", a, path.Base(missing.Package()))
 	case context.Cause(ctx) != nil:
 		return nil, context.Cause(ctx)
 	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):

@@ -1,0 +1,5 @@
+//go:build !no_consul
+
+package main
+
+import _ "github.com/stilelock/stile/consul"

@@ -1,0 +1,5 @@
+//go:build !no_etcd
+
+package main
+
+import _ "github.com/stilelock/stile/etcd"

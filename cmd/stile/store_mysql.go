@@ -1,0 +1,13 @@
+//go:build !no_mysql
+
+package main
+
+import (
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/mysql"
+)
+
+func init() {
+	schema := func(a *driver.Address) (string, error) { return mysql.Schema(a.Param("prefix", "")) }
+	schemas["mysql"], schemas["mariadb"] = schema, schema
+}

@@ -1,0 +1,15 @@
+//go:build !no_postgres
+
+package main
+
+import (
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres"
+)
+
+func init() {
+	schema := func(a *driver.Address) (string, error) {
+		return postgres.Schema(a.Param("schema", ""), a.Param("prefix", ""))
+	}
+	schemas["postgres"], schemas["postgresql"] = schema, schema
+}

@@ -1,0 +1,5 @@
+//go:build !no_redis
+
+package main
+
+import _ "github.com/stilelock/stile/redis"

@@ -1,0 +1,5 @@
+//go:build !no_sqlite
+
+package main
+
+import _ "github.com/stilelock/stile/sqlite"

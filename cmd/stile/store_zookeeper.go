@@ -1,0 +1,5 @@
+//go:build !no_zookeeper
+
+package main
+
+import _ "github.com/stilelock/stile/zookeeper"
