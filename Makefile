@@ -7,7 +7,8 @@ PACKAGES = $$(go list -f '{{.Dir}}/...' -m)
 
 # What the tests start, as command:Debian package, and what the race detector is built with.
 DATABASES = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server
-SERVERS = redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper \
+SHELLS = zsh:zsh fish:fish groff:groff-base
+SERVERS = $(SHELLS) redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper \
 	memcached:memcached $(DATABASES)
 # What checks the models, beside the compiler.
 SPIN = spin:spin
@@ -30,7 +31,7 @@ SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
 
-.PHONY: help build sizes build-without demo servers test race check newer newest models explore mutants chaos interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
+.PHONY: help build sizes build-without install uninstall demo servers test race check newer newest models explore mutants chaos interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +52,25 @@ sizes: bin ## print what each store adds to the command
 		echo "$$store: $$(((full - $$(stat -c %s bin/sizes)) / 100000))00 kB"; \
 	done; \
 	rm bin/sizes
+
+# install puts everything below $(DESTDIR)$(PREFIX), from which uninstall takes it away again.
+PREFIX = /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
+PLACES = $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
+	$(SHARE)/fish/vendor_completions.d
+
+install: build ## install the command, its manual and completions: PREFIX=/usr/local DESTDIR=
+	@mkdir -p $(PLACES)
+	@install -m 755 bin/stile $(DESTDIR)$(PREFIX)/bin/stile
+	@bin/stile man $(SHARE)/man/man1
+	@bin/stile completion bash > $(SHARE)/bash-completion/completions/stile
+	@bin/stile completion zsh > $(SHARE)/zsh/site-functions/_stile
+	@bin/stile completion fish > $(SHARE)/fish/vendor_completions.d/stile.fish
+	@echo "stile is installed below $(DESTDIR)$(PREFIX); locks are kept where STILE_URL says, or in your state directory"
+
+uninstall: ## remove what make install put there; locks stay
+	@rm -f $(DESTDIR)$(PREFIX)/bin/stile $(SHARE)/man/man1/stile.1 $(SHARE)/man/man1/stile-*.1 \
+		$(SHARE)/bash-completion/completions/stile $(SHARE)/zsh/site-functions/_stile $(SHARE)/fish/vendor_completions.d/stile.fish
 
 build-without:
 	@go build -trimpath -ldflags '-s -w' -tags 'grpcnotrace,no_$(STORE)' -o bin/sizes ./cmd/stile

@@ -55,6 +55,8 @@ func newRoot() *cobra.Command {
 	}
 	root.Flags().BoolVar(&version, "version", false, "print what this program was built from")
 	root.SetHelpCommand(newHelp(root))
+	root.AddCommand(newCompletion(root), newMan(root))
+	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }
 
