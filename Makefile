@@ -125,11 +125,10 @@ newest: ## run all tests of these modules on these servers, and on MariaDB 11.8 
 	@internal/repo/install.sh $(DATABASES)
 	@internal/servers/newest/run postgres17 postgres18 mariadb11 mariadb118 mysql9
 
-bench: servers ## measure beside other libraries, into docs/benchmarks*.md
-	@mkdir -p docs
-	@cd bench && for page in redis:benchmarks etcd:benchmarks-etcd zookeeper:benchmarks-zookeeper consul:benchmarks-consul \
-		postgres:benchmarks-postgres mysql:benchmarks-mysql setnx:benchmarks-setnx redlock:benchmarks-redlock memcached:benchmarks-memcached; do \
-		go run . -store "$${page%%:*}" -out "../docs/$${page#*:}.md"; \
+bench: servers ## measure beside other libraries, into docs/bench
+	@mkdir -p docs/bench
+	@cd bench && for store in redis etcd zookeeper consul postgres mysql setnx redlock memcached; do \
+		go run . -store "$$store" -out "../docs/bench/$$store.md"; \
 	done
 
 bench-before: ## measure beside an earlier revision (REV=…), and fail if anything is slower

@@ -14,13 +14,13 @@ import (
 	"github.com/stilelock/stile/memory"
 )
 
-// patience is what P stands for in docs/bounds.md.
+// patience is what P stands for in docs/reference/bounds.md.
 const patience = 4 * time.Second
 
 // longest is when the contexts of the calls end whose bound is measured.
 const longest = 20 * patience
 
-// The lengths that stand in docs/bounds.md.
+// The lengths that stand in docs/reference/bounds.md.
 var lengths = map[string]time.Duration{
 	"at once": 0, "P": patience, "¾ P": patience * 3 / 4, "1½ P": patience * 3 / 2,
 	"12 P + 4 s": 12*patience + 4*time.Second, "1 s": time.Second, "its turn + 2 P": 2 * patience,
@@ -45,7 +45,7 @@ type scene struct {
 // A measure makes a call. What it has returned before it may begin is not measured.
 type measure func(s *scene, ctx context.Context) error
 
-// The calls of docs/bounds.md.
+// The calls of docs/reference/bounds.md.
 var measures = map[string]measure{
 	"`Open`": func(s *scene, ctx context.Context) error {
 		c, err := stile.Open(ctx, "paced://", &stile.Options{Patience: patience})
@@ -105,7 +105,7 @@ var measures = map[string]measure{
 	"`Close`":  func(s *scene, ctx context.Context) error { return s.a.Close() },
 }
 
-// The columns of docs/bounds.md, and what becomes of the store.
+// The columns of docs/reference/bounds.md, and what becomes of the store.
 var columns = map[string]func(s *scene){
 	"silent":      func(s *scene) { s.a.d.SetLink(memory.Silent) },
 	"slow":        func(s *scene) { s.a.d.Inject(memory.Fault{Times: -1, Before: patience * 3 / 4}) },
@@ -127,9 +127,9 @@ func init() {
 
 type askKey struct{}
 
-// No call lasts longer than docs/bounds.md says, and each can last about that long.
+// No call lasts longer than docs/reference/bounds.md says, and each can last about that long.
 func TestBounds(t *testing.T) {
-	text, err := os.ReadFile("docs/bounds.md")
+	text, err := os.ReadFile("docs/reference/bounds.md")
 	if err != nil {
 		t.Fatal(err)
 	}

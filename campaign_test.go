@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/memory"
 )
 
-// campaign is the loop of docs/leaders.md.
+// campaign is the loop of docs/howto/leader.md.
 func campaign(ctx context.Context, locks *stile.Client, save func(context.Context, int64) error) error {
 	for ctx.Err() == nil {
 		err := locks.Candidate("scheduler", "10.0.0.7:8080").Do(ctx, func(ctx context.Context) error {
@@ -34,9 +34,9 @@ func campaign(ctx context.Context, locks *stile.Client, save func(context.Contex
 	return context.Cause(ctx)
 }
 
-// The loop stands in docs/leaders.md as it is tested here.
+// The loop stands in docs/howto/leader.md as it is tested here.
 func TestCampaignIsTheLoopOfTheDocs(t *testing.T) {
-	doc, err := os.ReadFile("docs/leaders.md")
+	doc, err := os.ReadFile("docs/howto/leader.md")
 	if err != nil {
 		t.Fatal(err)
 	}

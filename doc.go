@@ -11,11 +11,11 @@
 // dies, or cannot reach the store, the lease runs out and the lock passes on.
 //
 // Leader election is the same: who holds a [Client.Candidate] leads, [Lock.Do] is a term, and [Client.Observe] tells
-// everybody who leads. See docs/leaders.md.
+// everybody who leads. See docs/howto/leader.md.
 //
 // A lease is not enough by itself: a process that is paused between looking at its lease and writing will write late.
 // [Lease.Check] makes that moment short, and [Lease.Token], a number that rises from holder to holder, lets the
-// resource refuse the late write. See docs/safety.md.
+// resource refuse the late write. See docs/explain/safety.md.
 //
 // A machine's sleep is counted on Linux; elsewhere a lease that ran out meanwhile is found out when it is renewed.
 //

@@ -28,7 +28,7 @@ type Options struct {
 
 	// Patience is how long a store that does not answer is asked before a call fails: from the call, or from the first
 	// request after it that was not answered. 0 means 5 s. A waiter that already stood in the store's queue has twelve
-	// times as long, so as to outlast a restart or a failover. See docs/bounds.md for each call.
+	// times as long, so as to outlast a restart or a failover. See docs/reference/bounds.md for each call.
 	Patience time.Duration
 }
 

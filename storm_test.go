@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/memory"
 )
 
-// Whatever befalls the store, no call lasts longer than docs/bounds.md says, none fails with what is another's, and
+// Whatever befalls the store, no call lasts longer than docs/reference/bounds.md says, none fails with what is another's, and
 // nothing is left when it is over.
 func TestStorm(t *testing.T) {
 	for seed := range uint64(100) {

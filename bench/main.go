@@ -3,7 +3,7 @@
 // Bench measures stile beside other lock libraries on one real server, interleaved in one run, prints the
 // figures as they come, and writes a page about them. It starts the server, and other processes of itself, and ends them.
 //
-//	go run . -out ../docs/benchmarks.md
+//	go run . -out ../docs/bench/redis.md
 package main
 
 import (

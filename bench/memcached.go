@@ -18,7 +18,7 @@ const (
 )
 
 var memcachedArena = &arena{
-	key: "memcached", page: "docs/benchmarks-memcached.md", server: "memcached server", conditions: "with 16 MB and 2 threads",
+	key: "memcached", page: "docs/bench/memcached.md", server: "memcached server", conditions: "with 16 MB and 2 threads",
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Memcached(t) },
 	version: memcachedVersion,
 	contenders: append(stiles("memcached"),

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // to stop; the other topologies are for make chaos.
 var tested = []string{"sqlite", "redis-cluster", "redlock-3", "memcached", "etcd", "zookeeper", "consul", "postgres", "mariadb"}
 
-// TestRuns carries out a short run on some stores. make chaos has longer ones, and docs/chaos.md what came of them.
+// TestRuns carries out a short run on some stores. make chaos has longer ones, and docs/explain/chaos.md what came of them.
 func TestRuns(t *testing.T) {
 	for _, name := range tested {
 		if stores[name] == nil {

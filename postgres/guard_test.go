@@ -79,17 +79,17 @@ func BenchmarkGuard(b *testing.B) {
 	guardtest.Cost(b, &guardtest.Database{DB: db, Dialect: guard.PostgreSQL})
 }
 
-// The SQL that docs/guard.md gives for shell scripts works, and refuses a stale token.
+// The SQL that docs/howto/guard.md gives for shell scripts works, and refuses a stale token.
 func TestGuardOfAScript(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "docs", "guard.md"))
+	text, err := os.ReadFile(filepath.Join("..", "docs", "howto", "guard.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, script, _ := strings.Cut(string(text), "```sql\n")
 	script, _, ok := strings.Cut(script, "```\n")
 	if !ok {
-		t.Fatal("docs/guard.md has no SQL")
+		t.Fatal("docs/howto/guard.md has no SQL")
 	}
 	db, _ := guarded(t, "default_query_exec_mode=simple_protocol")
 	table, err := guard.NewTable(guard.PostgreSQL, "")

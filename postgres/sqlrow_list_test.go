@@ -85,7 +85,7 @@ func TestRowsShownAndBroken(t *testing.T) {
 	}
 }
 
-// The rights that docs/shedlock.md lists are enough, and without them the error says what is missing.
+// The rights that docs/stores/shedlock.md lists are enough, and without them the error says what is missing.
 func TestRowsRights(t *testing.T) {
 	t.Parallel()
 	db := pool(t)

@@ -94,10 +94,10 @@ func everything(t *testing.T, d driver.Driver) {
 func TestListedRights(t *testing.T) {
 	t.Parallel()
 	queue := rightsIn(t, "redis.go", "ACL SETUSER locks on >… ")
-	set := rightsIn(t, "../docs/setnx.md", "ACL SETUSER locks on >… ")
+	set := rightsIn(t, "../docs/stores/setnx.md", "ACL SETUSER locks on >… ")
 	cluster := rightsIn(t, "redis.go", "in a cluster ")
 	sentinel := rightsIn(t, "redis.go", "for sentinel_user,")
-	redlock := rightsIn(t, "../docs/redlock.md", "ACL SETUSER locks on >… ")
+	redlock := rightsIn(t, "../docs/stores/redlock.md", "ACL SETUSER locks on >… ")
 
 	tests := map[string]func(t *testing.T, rights []string) string{
 		"single": func(t *testing.T, rights []string) string {

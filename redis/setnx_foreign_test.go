@@ -167,10 +167,10 @@ func TestSetNXWithoutRights(t *testing.T) {
 	says(t, err, "does not let the default user do this")
 }
 
-// A user with the rights that docs/setnx.md lists can do everything.
+// A user with the rights that docs/stores/setnx.md lists can do everything.
 func TestSetNXDocumentedRights(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "docs", "setnx.md"))
+	page, err := os.ReadFile(filepath.Join("..", "docs", "stores", "setnx.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

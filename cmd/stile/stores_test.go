@@ -13,11 +13,11 @@ import (
 )
 
 // What the documents say of the stores is what the stores say of themselves: a table in README.md, and the remarks of
-// each in docs/stores.md.
+// each in docs/choose/promises.md.
 
-var updateDocs = flag.Bool("update", false, "write what README.md and docs/stores.md say of the stores anew")
+var updateDocs = flag.Bool("update", false, "write what README.md and docs/choose/promises.md say of the stores anew")
 
-const remarks = "../../docs/stores.md"
+const remarks = "../../docs/choose/promises.md"
 
 // A storeRow is a store, and how one is set up as its name says.
 type storeRow struct {

@@ -9,7 +9,7 @@
 // The store's clock judges leases: [Value.Now] comes with each value. The values of a [Store] are never removed, so
 // tickets rise for as long as the store keeps what it was told. An [Exchanger] may forget values; it needs fewer requests.
 //
-// docs/bring-your-own-store.md has a whole store of under 150 lines.
+// docs/howto/bring-your-own-store.md has a whole store of under 150 lines.
 package casqueue
 
 import (

@@ -189,7 +189,7 @@ func version(t *testing.T, f files) casqueue.Version {
 
 // TestPage sees that the example in the documentation is the one that is tested.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/bring-your-own-store.md")
+	page, err := os.ReadFile("../../docs/howto/bring-your-own-store.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestPage(t *testing.T) {
 	_, example, _ := strings.Cut(string(code), "package casqueue_test\n")
 	example = "package files\n" + example
 	if !strings.Contains(string(page), "```go\n"+example+"```") {
-		t.Error("docs/bring-your-own-store.md does not have the code of files_test.go")
+		t.Error("docs/howto/bring-your-own-store.md does not have the code of files_test.go")
 	}
 	if lines := strings.Count(example, "\n"); lines >= 150 {
 		t.Errorf("the example has %d lines; the page promises fewer than 150", lines)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// One word has one meaning, and is the field's own; docs/architecture.md has the glossary. These are words that names had
+// One word has one meaning, and is the field's own; docs/explain/architecture.md has the glossary. These are words that names had
 // and have no longer, by folder, with what is said instead. A folder's words count for the folders in it.
 var oldWords = map[string]map[string]string{
 	"driver": {

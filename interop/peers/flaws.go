@@ -11,7 +11,7 @@ import (
 
 // A flaw is a known bug of a library, played with the library and in the same way with stile.
 type flaw struct {
-	number int    // in docs/interop.md
+	number int    // in docs/explain/interop.md
 	what   string // what is done
 	plays  []play
 }
