@@ -12,12 +12,24 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What the documents say of the stores is what the stores say of themselves: a table in README.md, and the remarks of
-// each in docs/choose/promises.md.
+// What the documents say of the stores is what the stores say of themselves: a choice in README.md, and a table and
+// the remarks of each in docs/choose/promises.md.
 
-var updateDocs = flag.Bool("update", false, "write what README.md and docs/choose/promises.md say of the stores anew")
+var updateDocs = flag.Bool("update", false, "write what the documents say of the stores and their URLs anew")
 
-const remarks = "../../docs/choose/promises.md"
+const promises = "../../docs/choose/promises.md"
+
+// choices are the rows of the choice in README.md: whoever has this, and the store of which URL they take.
+var choices = []struct{ have, row, url string }{
+	{"one machine", "SQLite", "sqlite:///path/locks.db"},
+	{"PostgreSQL", "PostgreSQL", "postgres://host/database"},
+	{"PostgreSQL with a synchronous standby", "PostgreSQL with a synchronous standby", "postgres://h1,h2/database"},
+	{"MySQL or MariaDB", "MySQL or MariaDB", "mysql://host/database"},
+	{"etcd, Consul or ZooKeeper, three servers", "etcd, three members", "etcd://h1,h2,h3"},
+	{"Redis that writes each change to disk (`appendfsync always`)", "Redis, `appendfsync always`", "redis://host"},
+	{"Redis as it is installed", "Redis, nothing on disk", "redis://host"},
+	{"memcached", "memcached with `-M`", "memcached://host"},
+}
 
 // A storeRow is a store, and how one is set up as its name says.
 type storeRow struct {
@@ -127,6 +139,7 @@ func rowServer(t *testing.T, create string) string {
 func TestStoreTable(t *testing.T) {
 	t.Parallel()
 	var table, notes strings.Builder
+	traitsOf := map[string]driver.Traits{}
 	table.WriteString("| store | URL | good for | locks | waiters are told by | leases end by the clock of the | claims survive a restart / a failover | tokens rise |\n")
 	table.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, row := range storeRows {
@@ -136,6 +149,7 @@ func TestStoreTable(t *testing.T) {
 		}
 		defer d.Close()
 		traits := d.Traits()
+		traitsOf[row.name] = traits
 		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s | %s | %s / %s | %s |\n", row.name, row.url, purpose(traits), kinds(traits),
 			traits.Wake, traits.Clock, yes(traits.Restart), yes(traits.Failover), traits.Fencing)
 		fmt.Fprintf(&notes, "\n## %s\n\n`%s`\n\n", row.name, row.url)
@@ -146,14 +160,50 @@ func TestStoreTable(t *testing.T) {
 			notes.WriteString("Nothing more.\n")
 		}
 	}
-	holds(t, readme, table.String())
-	holds(t, remarks, notes.String())
+	var choice strings.Builder
+	choice.WriteString("| you have | you need a lock | take | the locks |\n| --- | --- | --- | --- |\n")
+	for _, c := range choices {
+		traits, ok := traitsOf[c.row]
+		if !ok {
+			t.Fatalf("there is no row %q", c.row)
+		}
+		need := "to be right, or to save work"
+		if !trusted(traits) {
+			need = "**only to save work**"
+		}
+		fmt.Fprintf(&choice, "| %s | %s | `%s` | %s |\n", c.have, need, c.url, survival(traits))
+	}
+	holds(t, readme, "choice", choice.String())
+	holds(t, promises, "stores", table.String())
+	holds(t, promises, "remarks", notes.String())
+}
+
+// trusted reports whether the store keeps a lock that must be right: a restart keeps the claims, unless it ends their
+// holders too, and tokens rise.
+func trusted(t driver.Traits) bool {
+	return t.Fencing != driver.NoFencing && (t.Restart || t.Clock == "process")
+}
+
+// survival says in a few words what the claims live through.
+func survival(t driver.Traits) string {
+	switch {
+	case t.Failover:
+		return "survive a failover"
+	case t.Restart && t.Clock == "host":
+		return "survive crashed processes"
+	case t.Restart:
+		return "survive a restart"
+	}
+	return "**are gone after a restart**"
 }
 
 // purpose is what a lock of the store may be trusted with.
 func purpose(t driver.Traits) string {
-	if t.Fencing == driver.NoFencing {
+	switch {
+	case t.Fencing == driver.NoFencing:
 		return "saving work"
+	case !trusted(t):
+		return "saving work; a restart frees all locks, and then only tokens keep the data right"
 	}
 	return "correctness, with tokens"
 }
@@ -183,14 +233,18 @@ func yes(b bool) string {
 	return "no"
 }
 
-// holds fails if a document does not have the text at the place for it, or writes it there.
-func holds(t *testing.T, path, want string) {
+// holds fails if a document does not have the text at the place of that name, or writes it there.
+func holds(t *testing.T, path, place, want string) {
 	t.Helper()
-	const begin, end = "<!-- stores: go test ./cmd/stile -run TestStoreTable -update -->\n", "<!-- end of stores -->\n"
-	before, rest, ok1 := strings.Cut(documents(t)[path], begin)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- "+place+": go test ./cmd/stile -run "+t.Name()+" -update -->\n", "<!-- end of "+place+" -->\n"
+	before, rest, ok1 := strings.Cut(string(text), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {
-		t.Fatalf("%s has no place for the stores", path)
+		t.Fatalf("%s has no place %s", path, place)
 	}
 	if *updateDocs {
 		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
@@ -199,6 +253,6 @@ func holds(t *testing.T, path, want string) {
 		return
 	}
 	if got != want {
-		t.Errorf("%s says of the stores\n%swant\n%sgo test ./cmd/stile -run TestStoreTable -update writes it", path, got, want)
+		t.Errorf("%s: %s says\n%swant\n%sgo test ./cmd/stile -run %s -update writes it", path, place, got, want, t.Name())
 	}
 }
