@@ -55,9 +55,18 @@ func (w *wish) hold(a *driver.Address, name string) heldLock {
 	return h
 }
 
-// conflict returns an error if the lock that is wanted cannot be had before an ancestor has ended, or before this shell
+// conflict returns an error if a lock that is wanted cannot be had before an ancestor has ended, or before this shell
 // gives its grant back.
-func (w *wish) conflict(a *driver.Address, name string) error {
+func (w *wish) conflict(a *driver.Address) error {
+	for _, name := range w.names {
+		if err := w.conflictOn(a, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *wish) conflictOn(a *driver.Address, name string) error {
 	want := w.hold(a, name)
 	if h := ownGrant(a, name); h != nil && want.weight+h.Weight > want.of {
 		return usage("this shell has the lock %q already, by the grant with token %s: it would wait for itself; stile unlock %s",

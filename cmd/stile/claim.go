@@ -9,11 +9,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 )
 
 // A wish is what the flags say about the lock that is wanted.
 type wish struct {
+	names          []string // all of them or none
 	ttl, wait      duration
+	delay          duration // --lock-delay
+	reclaim        bool
 	try, read      bool
 	permits, of    int
 	owner, reason  string
@@ -33,6 +37,8 @@ func (w *wish) flags(f *pflag.FlagSet) {
 	f.IntVarP(&w.busy, "conflict-exit-code", "E", exitHeld, "the exit status if the lock is held, or not had in time")
 	f.StringVar(&w.owner, "owner", "", "who wants the lock, for people to read")
 	f.StringVar(&w.reason, "reason", "", "why, for people to read")
+	f.Var(&w.delay, "lock-delay", "keep others out for this long if the lock is lost, for what may be under way (default: not)")
+	f.BoolVar(&w.reclaim, "reclaim", false, "remove the claim of an earlier run with the same --owner, which must have ended")
 	if w.candidate {
 		f.StringVar(&w.value, "value", "", "what others are told of the leader, such as its address (default: the host's name)")
 		return
@@ -54,14 +60,29 @@ func (w *wish) check(f *pflag.FlagSet) error {
 		return usage("--read does not go with --permits and --of: readers share without limit")
 	case w.busy < 0 || w.busy > 255:
 		return usage("--conflict-exit-code %d: an exit status is from 0 to 255", w.busy)
+	case w.reclaim && w.owner == "":
+		return usage("--reclaim needs --owner, the name of the job by which its earlier run is known")
+	case w.delay > duration(driver.MaxTTL):
+		return usage("--lock-delay %v is too long: the longest is %v", &w.delay, driver.MaxTTL)
 	case w.ttl == 0:
 		return usage("--ttl 0 is too short: a lease needs time to be renewed; the default is %v", defaultTTL)
 	}
 	return nil
 }
 
-// lock returns the lock that is wanted.
-func (w *wish) lock(c *stile.Client, name string) *stile.Lock {
+// lock returns the lock that is wanted, which may be several.
+func (w *wish) lock(c *stile.Client) *stile.Lock {
+	if len(w.names) == 1 {
+		return w.part(c, w.names[0])
+	}
+	var parts []*stile.Lock
+	for _, name := range w.names {
+		parts = append(parts, w.part(c, name))
+	}
+	return stile.Join(parts...)
+}
+
+func (w *wish) part(c *stile.Client, name string) *stile.Lock {
 	l := c.Mutex(name)
 	switch {
 	case w.candidate:
@@ -71,7 +92,9 @@ func (w *wish) lock(c *stile.Client, name string) *stile.Lock {
 	case w.ofSet:
 		l = c.Permit(name, w.permits, w.of)
 	}
-	return l.With(stile.LockOptions{TTL: time.Duration(w.ttl), Owner: w.owner, Reason: w.reason})
+	return l.With(stile.LockOptions{
+		TTL: time.Duration(w.ttl), LockDelay: time.Duration(w.delay), Owner: w.owner, Reclaim: w.reclaim, Reason: w.reason,
+	})
 }
 
 // slack is what --wait 1m may last longer, if the store does not answer: twice this.
@@ -113,9 +136,9 @@ func (w *wish) drop(c *stile.Client) {
 }
 
 // take waits for the lock as long as is wanted.
-func (w *wish) take(ctx context.Context, c *stile.Client, name string) (*stile.Lease, error) {
+func (w *wish) take(ctx context.Context, c *stile.Client) (*stile.Lease, error) {
 	var (
-		l     = w.lock(c, name)
+		l     = w.lock(c)
 		lease *stile.Lease
 		err   error
 	)
@@ -128,10 +151,18 @@ func (w *wish) take(ctx context.Context, c *stile.Client, name string) (*stile.L
 		lease, err = l.Lock(ctx)
 	}
 	if errors.Is(err, stile.ErrLost) {
-		return nil, &status{w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", name, whyLost(err))}
+		return nil, &status{w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", nameIn(err, w.names[0]), whyLost(err))}
 	}
 	if errors.Is(err, stile.ErrHeld) {
 		return nil, &status{w.busy, err}
 	}
 	return lease, err
+}
+
+// nameIn returns the name that an error of the library is about, if it says it: one of several.
+func nameIn(err error, otherwise string) string {
+	if e, ok := errors.AsType[*stile.Error](err); ok && e.Name != "" {
+		return e.Name
+	}
+	return otherwise
 }

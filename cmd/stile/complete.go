@@ -2,16 +2,29 @@ package main
 
 import (
 	"context"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// completeNames offers the names in use. A store that does not answer soon has none to offer.
+// completeNames offers the names in use for the first argument. A store that does not answer soon has none to offer.
 func completeNames(s *store) cobra.CompletionFunc {
+	all := completeAllNames(s)
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return all(cmd, args, begun)
+	}
+}
+
+// completeAllNames offers the names in use for each argument before a --, each once.
+func completeAllNames(s *store) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(os.Args) > 0 && slices.Contains(os.Args[:len(os.Args)-1], "--") { // the library does not tell
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
@@ -27,7 +40,7 @@ func completeNames(s *store) cobra.CompletionFunc {
 		}
 		var names []cobra.Completion
 		for _, q := range queues {
-			if printable(q.Name) == q.Name && strings.HasPrefix(q.Name, begun) {
+			if printable(q.Name) == q.Name && strings.HasPrefix(q.Name, begun) && !slices.Contains(args, q.Name) {
 				names = append(names, q.Name)
 			}
 		}

@@ -33,6 +33,8 @@ func TestCompletionInBash(t *testing.T) {
 	}
 	for line, want := range map[string][]string{
 		"stile ru":                          {"run"},
+		"stile run backup b":                {"billing"}, // a name is taken once
+		"stile run backup --ttl 5s bi":      {"billing"},
 		"stile show b":                      {"backup", "billing"},
 		"stile show report:d":               {"daily"}, // bash breaks words at the colon
 		"stile show backup --u":             {"--url"},

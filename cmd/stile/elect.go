@@ -69,7 +69,7 @@ func newElect(s *store) *cobra.Command {
 			if !cmd.Flags().Changed("value") {
 				r.value = hostname()
 			}
-			return r.start(cmd, s, args)
+			return r.start(cmd, s, args[:1], args[1:])
 		},
 	}
 	f := cmd.Flags()

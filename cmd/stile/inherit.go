@@ -4,15 +4,21 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 )
 
 // environ returns the environment of CMD: that of stile, but for the variables in which stile speaks to CMD, and with the
 // same store. A --url with a password goes by a file that only this user can read, and whose path is returned: it is to be
 // removed when CMD has ended.
 func (s *store) environ() (env []string, secret string, err error) {
-	env = without(os.Environ(), "STILE_NAME", "STILE_TOKEN", "STILE_DEADLINE", "STILE_VALUE", heldVariable)
+	env = slices.DeleteFunc(without(os.Environ(), nameVariable, tokenVariable, "STILE_DEADLINE", "STILE_VALUE", heldVariable), numbered)
 	if !s.given() {
 		return env, "", nil
 	}
@@ -37,6 +43,44 @@ func without(env []string, names ...string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains(names, name)
 	})
+}
+
+// CMD learns in nameVariable and tokenVariable what it has: of several locks in variables that end in _1, _2, …, so that a
+// script which knows of one only finds none, and not one of them.
+const (
+	nameVariable  = "STILE_NAME"
+	tokenVariable = "STILE_TOKEN"
+)
+
+var numberedVariable = regexp.MustCompile(`^(` + nameVariable + `|` + tokenVariable + `)_[0-9]+=`)
+
+func numbered(entry string) bool { return numberedVariable.MatchString(entry) }
+
+// tell returns the variables that tell CMD what it has.
+func (r *runner) tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {
+	env := []string{"STILE_DEADLINE=" + stamp(deadline)}
+	var held []string
+	for i, name := range r.names { // in the order of the command line, which that of the parts is not
+		for _, p := range lease.Parts() {
+			if p.Name() != name {
+				continue
+			}
+			suffix := ""
+			if len(r.names) > 1 {
+				suffix = "_" + strconv.Itoa(i+1)
+			}
+			env = append(env, nameVariable+suffix+"="+name, tokenVariable+suffix+"="+strconv.FormatInt(p.Token(), 10))
+		}
+		held = append(held, r.hold(a, name).String())
+	}
+	for _, h := range heldLocks() {
+		held = append(held, h.String())
+	}
+	env = append(env, heldVariable+"="+strings.Join(held, " "))
+	if r.candidate {
+		env = append(env, "STILE_VALUE="+r.value)
+	}
+	return env
 }
 
 // writeSecret puts a text into a new file that only this user can read.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -62,7 +64,7 @@ func (k *keeper) watch(events *events, signals <-chan os.Signal) {
 			}
 		case <-lost:
 			lost = nil
-			k.fail(bare(k.lease.Check()))
+			k.fail(k.lease.Check())
 			k.kill()
 		case s := <-signals:
 			k.child.signal(s.(syscall.Signal))
@@ -141,9 +143,10 @@ func (k *keeper) fail(err error) {
 // ending says why the end has come.
 func (k *keeper) ending(events *events) error {
 	if err := k.lease.Check(); err != nil {
-		return bare(err)
+		return err
 	}
-	return &stile.LostError{Reason: stile.ReasonExpired, Err: events.failure()}
+	name, err := events.failure()
+	return &stile.Error{Op: "renew", Name: name, Err: &stile.LostError{Reason: stile.ReasonExpired, Err: err}}
 }
 
 // bare returns the reason of a library's error, whose name is said anyway.
@@ -170,21 +173,23 @@ func (k *keeper) unguarded() {
 // in the group until the init process takes them away, and not every one does.
 const orphanPatience = 5 * time.Second
 
-// Events is what the client tells of its one lease.
+// Events is what the client tells of its lease, or of the parts of it.
 type events struct {
 	changed chan struct{} // has an event after a change
 
-	mu  sync.Mutex
-	err error // why the last renewal failed; nil if it did not
+	mu   sync.Mutex
+	errs map[string]error // why the last renewal of a name failed
 }
 
-func newEvents() *events { return &events{changed: make(chan struct{}, 1)} }
+func newEvents() *events {
+	return &events{changed: make(chan struct{}, 1), errs: map[string]error{}}
+}
 
 func (e *events) observe(event stile.Event) {
 	switch event.Kind {
 	case stile.EventRenewed, stile.EventJeopardy:
 		e.mu.Lock()
-		e.err = event.Err
+		e.errs[event.Name] = event.Err
 		e.mu.Unlock()
 	}
 	select {
@@ -193,8 +198,14 @@ func (e *events) observe(event stile.Event) {
 	}
 }
 
-func (e *events) failure() error {
+// failure returns which name could not be renewed, and why; nothing if all could.
+func (e *events) failure() (name string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.err
+	for _, name := range slices.Sorted(maps.Keys(e.errs)) {
+		if err := e.errs[name]; err != nil {
+			return name, err
+		}
+	}
+	return "", nil
 }

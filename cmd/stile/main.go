@@ -1,6 +1,6 @@
 // Stile holds locks for commands and scripts, over the store that they already run.
 //
-//	stile run NAME -- CMD…      holds the lock while CMD runs
+//	stile run NAME… -- CMD…     holds the lock, or several, while CMD runs
 //	stile elect NAME -- CMD…    runs CMD while it leads; with --watch, shows who leads
 //	stile lock | renew | unlock for shell scripts, with a handle file
 //	stile ls | show | watch     who holds and who waits

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,15 +11,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-const runLong = `Holds the lock NAME while CMD runs, and ends as CMD does.
+const runLong = `Holds the lock NAME while CMD runs, and ends as CMD does. With several NAMEs it
+holds all of them or none. It takes them in the order of the names, so that two
+who want the same locks never wait for each other.
 
 CMD gets stdin, stdout and stderr, and in its environment STILE_NAME, STILE_TOKEN
 (a number that rises from holder to holder of the name) and STILE_DEADLINE (until when
-the lock can be trusted if it is not renewed). A stile in CMD has the same store.
+the lock can be trusted if it is not renewed). With several NAMEs it gets STILE_NAME_1
+and STILE_TOKEN_1, STILE_NAME_2 and STILE_TOKEN_2, … in the order of the command line
+instead of the first two. A stile in CMD has the same store.
 
 CMD runs in a process group of its own. Signals that stile gets are passed on to
 the group. When CMD ends, what it left running in the group is ended too, with
@@ -44,20 +46,25 @@ type runner struct {
 func newRun(s *store) *cobra.Command {
 	r := &runner{verb: "run"}
 	cmd := &cobra.Command{
-		Use: "run NAME [flags] -- CMD…", Short: "Hold a lock while a command runs", Long: runLong,
-		Example:               "  stile run backup --ttl 1m -- /usr/local/bin/backup --full",
+		Use: "run NAME… [flags] -- CMD…", Short: "Hold a lock, or several, while a command runs", Long: runLong,
+		Example: "  stile run backup --ttl 1m -- /usr/local/bin/backup --full\n" +
+			"  stile run accounts/1 accounts/2 -- ./transfer",
 		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     completeNames(s),
+		ValidArgsFunction:     completeAllNames(s),
 		Args: func(cmd *cobra.Command, args []string) error {
-			switch dash := cmd.ArgsLenAtDash(); {
+			dash := cmd.ArgsLenAtDash()
+			switch {
 			case dash < 0 && len(args) > 1:
 				return usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", quoted(args[0]), quoted(args[1]))
-			case dash != 1 || len(args) < 2:
-				return usage("stile run needs one NAME, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
+			case dash < 1 || len(args) == dash:
+				return usage("stile run needs one NAME or more, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
 			}
-			return checkName(args[0])
+			return checkNames(args[:dash])
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return r.start(cmd, s, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			return r.start(cmd, s, args[:dash], args[dash:])
+		},
 	}
 	r.flags(cmd.Flags())
 	return cmd
@@ -71,11 +78,12 @@ func (r *runner) flags(f *pflag.FlagSet) {
 }
 
 // start checks the flags and runs CMD.
-func (r *runner) start(cmd *cobra.Command, s *store, args []string) error {
+func (r *runner) start(cmd *cobra.Command, s *store, names, argv []string) error {
 	if err := r.check(cmd); err != nil {
 		return err
 	}
-	return r.run(cmd.Context(), s, args[0], args[1:])
+	r.names = names
+	return r.run(cmd.Context(), s, argv)
 }
 
 // check tells which flags do not go together, and works out the grace.
@@ -96,7 +104,7 @@ func (r *runner) check(cmd *cobra.Command) error {
 }
 
 // run acquires the lock, runs CMD under it, and releases it.
-func (r *runner) run(ctx context.Context, s *store, name string, argv []string) error {
+func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	path, err := lookup(argv[0])
 	if err != nil {
 		return err
@@ -108,7 +116,7 @@ func (r *runner) run(ctx context.Context, s *store, name string, argv []string) 
 	if err != nil {
 		return err
 	}
-	if err := r.conflict(address, name); err != nil {
+	if err := r.conflict(address); err != nil {
 		return err
 	}
 	c, err := newChild()
@@ -119,7 +127,7 @@ func (r *runner) run(ctx context.Context, s *store, name string, argv []string) 
 	signals := listen(passedOn)
 	events := newEvents()
 	ctx, stop := untilSignal(ctx, signals)
-	client, lease, err := r.acquire(ctx, s, events, name)
+	client, lease, err := r.acquire(ctx, s, events)
 	stop()
 	if client != nil {
 		defer client.Close()
@@ -171,12 +179,12 @@ func positive(d time.Duration) time.Duration {
 
 // acquire opens the store and waits for the lock, and for a lease of full length: a lock that was handed over comes with
 // a short one, which is renewed at once.
-func (r *runner) acquire(ctx context.Context, s *store, e *events, name string) (*stile.Client, *stile.Lease, error) {
+func (r *runner) acquire(ctx context.Context, s *store, e *events) (*stile.Client, *stile.Lease, error) {
 	client, err := r.open(ctx, s, e.observe)
 	if err != nil {
 		return nil, nil, err
 	}
-	lease, err := r.take(ctx, client, name)
+	lease, err := r.take(ctx, client)
 	if err != nil {
 		r.drop(client)
 		return nil, nil, err
@@ -196,7 +204,7 @@ func (r *runner) acquire(ctx context.Context, s *store, e *events, name string) 
 // ended says how it ended: by the loss of the lock, or as CMD did.
 func (r *runner) ended(k *keeper, released error) error {
 	lost := func(err error, then string) error {
-		return &status{exitLost, &stile.Error{Op: r.verb, Name: k.lease.Name(), Err: &loss{err, then}}}
+		return &status{exitLost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: &loss{bare(err), then}}}
 	}
 	switch _, definite := errors.AsType[*status](k.why); {
 	case definite:
@@ -204,7 +212,7 @@ func (r *runner) ended(k *keeper, released error) error {
 	case k.why != nil:
 		return lost(k.why, "CMD was ended, with its group")
 	case errors.Is(released, stile.ErrLost):
-		return lost(bare(released), "CMD had ended by itself, but others may have been at work at the same time")
+		return lost(released, "CMD had ended by itself, but others may have been at work at the same time")
 	case released != nil:
 		warn("warning: %v", released)
 	}
@@ -215,24 +223,6 @@ func (r *runner) ended(k *keeper, released error) error {
 		return &status{k.status.ExitStatus(), nil}
 	}
 	return nil
-}
-
-// tell returns the variables that tell CMD what it has.
-func (r *runner) tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {
-	held := []string{r.hold(a, lease.Name()).String()}
-	for _, h := range heldLocks() {
-		held = append(held, h.String())
-	}
-	env := []string{
-		"STILE_NAME=" + lease.Name(),
-		"STILE_TOKEN=" + strconv.FormatInt(lease.Token(), 10),
-		"STILE_DEADLINE=" + stamp(deadline),
-		heldVariable + "=" + strings.Join(held, " "),
-	}
-	if r.candidate {
-		env = append(env, "STILE_VALUE="+r.value)
-	}
-	return env
 }
 
 // stamp writes a time as scripts get it.

@@ -53,7 +53,7 @@ func newLock(s *store) *cobra.Command {
 			if err := w.check(cmd.Flags()); err != nil {
 				return err
 			}
-			sc.named = args[0]
+			w.names, sc.named = args, args[0]
 			return sc.lock(cmd.Context(), w, cmd.OutOrStdout())
 		},
 	}
@@ -136,7 +136,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	if out == io.Writer(os.Stdout) && closed(os.Stdout) {
 		return usage("stdout is closed, so nobody would hear of the lock: let it be a pipe or a file")
 	}
-	if err := w.conflict(address, sc.named); err != nil {
+	if err := w.conflict(address); err != nil {
 		return err
 	}
 	dir, err := sc.prepare()
@@ -154,7 +154,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	if t := c.Traits(); t.InSession || t.OwnClient {
 		return usage("%s: a lock ends with the process that took it in %s, so stile lock cannot leave it taken: use stile run", address, t.Store)
 	}
-	lease, err := w.take(ctx, c, sc.named)
+	lease, err := w.take(ctx, c)
 	if err != nil {
 		return err
 	}
