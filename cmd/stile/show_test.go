@@ -186,7 +186,7 @@ func TestVersionAndCompletion(t *testing.T) {
 	if got := u.must("version"); !strings.HasPrefix(got, "stile ") || strings.Count(got, "\n") != 1 {
 		t.Errorf("%q", got)
 	}
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if got := u.must("completion", shell); len(got) < 1000 {
 			t.Errorf("%s: %q", shell, got)
 		}
