@@ -110,7 +110,7 @@ func (f *front) start(args []string, lines ...string) *Server {
 func (set *Sentinels) Moved(t TB) bool {
 	t.Helper()
 	var epoch string
-	within(t, settledWithin, "the servers agree which of them is the primary", func() bool {
+	Within(t, settledWithin, "the servers agree which of them is the primary", func() bool {
 		if set.Primary.replication()["role"] != "master" {
 			set.Primary, set.Replica = set.Replica, set.Primary
 		}

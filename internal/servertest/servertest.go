@@ -245,10 +245,11 @@ func (s *Server) Log() string {
 // Until waits until a condition holds and fails the test if it does not for long.
 func Until(t TB, what string, holds func() bool) {
 	t.Helper()
-	within(t, readyWithin, what, holds)
+	Within(t, readyWithin, what, holds)
 }
 
-func within(t TB, most time.Duration, what string, holds func() bool) {
+// Within is Until with a limit of its own, for what is tried again ever more seldom.
+func Within(t TB, most time.Duration, what string, holds func() bool) {
 	t.Helper()
 	ask := time.NewTicker(askEvery)
 	defer ask.Stop()
