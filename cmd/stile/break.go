@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -99,7 +100,7 @@ func (b *breaking) sure(cmd *cobra.Command, claim stile.Claim) bool {
 		state = "waits for it"
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Remove the claim on %s of %s, who %s since %s and may be at work? [y/N] ",
-		printable(quoted(b.name)), printable(claim.Holder.String()), state, short(claim.Since))
+		page.Printable(quoted(b.name)), page.Printable(claim.Holder.String()), state, short(claim.Since))
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }

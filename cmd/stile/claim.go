@@ -25,6 +25,7 @@ type wish struct {
 	candidate      bool
 	waitSet, ofSet bool
 	busy           int // the status if the lock is not had in time
+	vigil          *vigil
 }
 
 const defaultTTL = 15 * time.Second
@@ -103,6 +104,8 @@ const slack = 500 * time.Millisecond
 // open opens the store, for no longer than is to be waited, and says how much of the waiting is left then.
 func (w *wish) open(ctx context.Context, s *store, observer stile.Observer) (*stile.Client, error) {
 	s.ttl = time.Duration(w.ttl)
+	w.vigil = newVigil(w.names, time.Duration(w.wait))
+	observer = w.vigil.beside(observer)
 	if !w.waitSet {
 		return s.open(ctx, observer)
 	}
@@ -142,6 +145,9 @@ func (w *wish) take(ctx context.Context, c *stile.Client) (*stile.Lease, error) 
 		lease *stile.Lease
 		err   error
 	)
+	if speech >= verbose && !w.try {
+		defer w.vigil.keep(ctx, c, saying())()
+	}
 	switch {
 	case w.try:
 		lease, err = l.TryLock(ctx)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
 // completeNames offers the names in use for the first argument. A store that does not answer soon has none to offer.
@@ -40,7 +42,7 @@ func completeAllNames(s *store) cobra.CompletionFunc {
 		}
 		var names []cobra.Completion
 		for _, q := range queues {
-			if printable(q.Name) == q.Name && strings.HasPrefix(q.Name, begun) && !slices.Contains(args, q.Name) {
+			if page.Printable(q.Name) == q.Name && strings.HasPrefix(q.Name, begun) && !slices.Contains(args, q.Name) {
 				names = append(names, q.Name)
 			}
 		}

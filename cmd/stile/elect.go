@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -82,7 +83,7 @@ func newElect(s *store) *cobra.Command {
 // watchesOnly tells which flags do not go with --watch.
 func watchesOnly(f *pflag.FlagSet) (err error) {
 	f.Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"watch", "json", "url"}, f.Name) {
+		if !slices.Contains([]string{"watch", "json", "url", "quiet", "verbose"}, f.Name) {
 			err = usage("--%s does not go with --watch, which does not stand for leader", f.Name)
 		}
 	})
@@ -148,11 +149,11 @@ func leaderLine(l stile.Leader) string {
 	case !l.Leads():
 		return "nobody leads"
 	case l.Value == "":
-		return fmt.Sprintf("%s leads, from token %d", printable(h.String()), l.Ticket)
+		return fmt.Sprintf("%s leads, from token %d", page.Printable(h.String()), l.Ticket)
 	case h.Owner == "" && h.Program == "": // another program's
-		return fmt.Sprintf("%s leads, from token %d", printable(quoted(l.Value)), l.Ticket)
+		return fmt.Sprintf("%s leads, from token %d", page.Printable(quoted(l.Value)), l.Ticket)
 	}
-	return fmt.Sprintf("%s leads, from token %d: %s", printable(quoted(l.Value)), l.Ticket, printable(h.String()))
+	return fmt.Sprintf("%s leads, from token %d: %s", page.Printable(quoted(l.Value)), l.Ticket, page.Printable(h.String()))
 }
 
 // passing says that the store cannot be asked for the moment, and returns an error that will not pass.

@@ -57,11 +57,13 @@ func exitCode(w io.Writer, err error) int {
 		return exitSignal + int(i.signal)
 	}
 	code, hint := classify(err)
+	silent := speech == quiet && errors.Is(err, stile.ErrHeld)
 	if s, ok := errors.AsType[*status](err); ok {
 		code = s.code
-		if s.err == nil {
-			return code
-		}
+		silent = silent || s.err == nil
+	}
+	if silent {
+		return code
 	}
 	say(w, "%v%s", err, hint)
 	return code

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -146,7 +147,7 @@ func (sc *script) find(a *driver.Address) (meant, error) {
 			}
 		}
 		return meant{}, over("%q has no grant of yours with token %s: it was unlocked or lost, or it is of another user, --handle or store",
-			sc.named, printable(sc.token))
+			sc.named, page.Printable(sc.token))
 	}
 	m, set, err := variable(a, sc.named)
 	if err == nil && !set {

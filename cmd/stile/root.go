@@ -38,6 +38,9 @@ func newRoot() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&s.url, "url", "", "the store (default: STILE_URL, else SQLite in your state directory)")
 	s.flag = root.PersistentFlags().Lookup("url")
+	told := &speechFlags{}
+	told.flags(root.PersistentFlags())
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return told.set() }
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s), newLs(s), newShow(s), newWatch(s), newBreak(s), newMigrate(s), newDemo(s), newVersion(),

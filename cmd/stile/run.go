@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/internal/boottime"
 )
 
@@ -110,7 +111,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 		return err
 	}
 	if r.reason == "" {
-		r.reason = printable(baseName(argv[0]))
+		r.reason = page.Printable(baseName(argv[0]))
 	}
 	address, _, err := s.address()
 	if err != nil {

@@ -143,6 +143,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	sc.leaves = true
 	ctx, stop := untilSignal(ctx, listen(ending))
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write
@@ -172,6 +173,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	if err := context.Cause(ctx); err != nil {
 		return sc.giveBack(ctx, c, h, err)
 	}
+	detail("%q stays taken until %s, unless it is renewed or unlocked", sc.named, stamp(deadline))
 	if err := sc.print(out, address, deadline); err != nil {
 		return sc.giveBack(ctx, c, h, &status{exitOutput, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)})
 	}
@@ -220,6 +222,7 @@ func release(ctx context.Context, c *stile.Client, h stile.Handle) error {
 }
 
 func (sc *script) renew(ctx context.Context, out io.Writer) error {
+	sc.leaves = true
 	c, lease, err := sc.attach(ctx)
 	if c != nil {
 		defer c.Close()
@@ -231,6 +234,7 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return sc.dropLost(err)
 	}
+	detail("%q stays taken until %s, unless it is renewed or unlocked", sc.file.Name, stamp(deadline))
 	now := time.Now()
 	_ = os.Chtimes(sc.path, now, now) // if not, the handle is cleared away sooner
 	address, _, err := sc.address()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
 func newLs(s *store) *cobra.Command {
@@ -137,7 +138,7 @@ func newShow(s *store) *cobra.Command {
 // show writes the queue of one name for a person.
 func show(w io.Writer, q stile.Queue) error {
 	if len(q.Claims) == 0 {
-		_, err := fmt.Fprintf(w, "%s is free: nobody holds it or waits for it\n", printable(quoted(q.Name)))
+		_, err := fmt.Fprintf(w, "%s is free: nobody holds it or waits for it\n", page.Printable(quoted(q.Name)))
 		return err
 	}
 	var rows [][]string

@@ -34,6 +34,8 @@ type store struct {
 
 	warned bool // that the password can be read
 
+	leaves bool // what is locked stays locked when this process ends
+
 	ttl time.Duration // of the one lock that is wanted; 0 if that is not known
 }
 
@@ -99,7 +101,12 @@ func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Clien
 	if err != nil {
 		return nil, err
 	}
-	return connect(ctx, a, withSession(a, url, s.ttl), observer)
+	begun := time.Now()
+	c, err := connect(ctx, a, withSession(a, url, s.ttl), aloud(observer, s.leaves))
+	if err == nil {
+		detail("%s is open, after %v", a, rounded(time.Since(begun)))
+	}
+	return c, err
 }
 
 // sessionDefault is how long a session of ZooKeeper lasts if the URL does not say it.

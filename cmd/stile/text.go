@@ -1,13 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
 var (
@@ -27,15 +24,6 @@ func keepSecret(texts ...string) {
 	}
 }
 
-// say prints one line that begins with the program's name.
-func say(w io.Writer, format string, args ...any) {
-	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "stile: ")
-	fmt.Fprintln(w, "stile: "+oneLine(text))
-}
-
-// warn says something on stderr that does not end the command.
-func warn(format string, args ...any) { say(os.Stderr, format, args...) }
-
 // oneLine returns a text without secrets, and fit for a terminal.
 func oneLine(text string) string {
 	for _, s := range secrets {
@@ -47,21 +35,7 @@ func oneLine(text string) string {
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
 	}
-	return printable(strings.Join(lines, "; "))
-}
-
-// printable escapes what a terminal would not show as it is: control characters, and those that turn the direction of
-// the text or have no width.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
+	return page.Printable(strings.Join(lines, "; "))
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)

@@ -14,6 +14,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
 // A queueView is a name and its claims in JSON. Programs rely on the keys, all of which are always there. Times are
@@ -89,7 +90,7 @@ func table(w io.Writer, head string, rows [][]string) error {
 	fmt.Fprintln(t, head)
 	for _, row := range rows {
 		for i, cell := range row {
-			if row[i] = printable(cell); row[i] == "" {
+			if row[i] = page.Printable(cell); row[i] == "" {
 				row[i] = "-"
 			}
 		}

@@ -1,0 +1,164 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// A Wait is what somebody waits for, and what was last seen of the queue.
+type Wait struct {
+	Name   string
+	Waited time.Duration
+	Most   time.Duration // how long is to be waited; 0 for ever
+	Ticket int64         // of the claim that waits; 0 if it is not known, or there is none
+	Queue  stile.Queue
+	Seen   bool // the queue was seen
+	Silent bool // the store does not answer
+}
+
+// Text returns the wait as one line of so many cells at most, the most important first; 0 means all of it. For the eyes
+// of somebody who looks again it counts the seconds; without clock the text changes only when the queue does.
+func (w *Wait) Text(cells int, clock bool) string {
+	name := Printable(w.Name)
+	if cells > 0 {
+		name = middle(name, max(8, cells/3))
+	}
+	text := "waiting for " + name
+	if clock {
+		waited := Short(w.Waited)
+		if w.Most > 0 {
+			waited += " of " + Short(w.Most)
+		}
+		text = "waiting " + waited + " for " + name
+	}
+	if why := w.Why(clock); why != "" {
+		text += ": " + why
+	}
+	if cells > 0 {
+		text = Cut(text, cells)
+	}
+	return text
+}
+
+// Why returns the place in the queue, and who is in the way; nothing if neither is known.
+func (w *Wait) Why(clock bool) string {
+	if w.Silent {
+		return "the store does not answer"
+	}
+	if !w.Seen {
+		return ""
+	}
+	var parts []string
+	if place, of := w.place(); place > 0 {
+		parts = append(parts, fmt.Sprintf("place %d of %d", place, of))
+	}
+	var holders []stile.Claim
+	for _, c := range w.Queue.Claims {
+		if c.Holds && (w.Ticket == 0 || c.Ticket != w.Ticket) {
+			holders = append(holders, c)
+		}
+	}
+	if len(holders) > 0 {
+		parts = append(parts, held(holders, clock))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// place returns the claim's place among those who wait, from 1, and how many wait; 0 if it does not stand there.
+func (w *Wait) place() (place, of int) {
+	for _, c := range w.Queue.Claims {
+		if c.Holds {
+			continue
+		}
+		if of++; c.Ticket == w.Ticket && w.Ticket != 0 {
+			place = of
+		}
+	}
+	return place, of
+}
+
+// held says who holds: the first of several, since that one came before the others.
+func held(holders []stile.Claim, clock bool) string {
+	first := holders[0]
+	by := "held by "
+	switch {
+	case first.Remaining < 0:
+		by = "in the lock-delay after "
+	case first.Left:
+		by = "kept after "
+	case len(holders) > 1:
+		by = fmt.Sprintf("held by %d, first ", len(holders))
+	}
+	h := first.Holder
+	var more []string
+	if clock {
+		more = append(more, "came "+Short(first.Since)+" ago")
+	}
+	if h.PID != 0 {
+		more = append(more, "pid "+strconv.Itoa(h.PID))
+	}
+	if h.Reason != "" {
+		more = append(more, Printable(h.Reason))
+	}
+	if len(more) == 0 {
+		return by + Who(h)
+	}
+	return by + Who(h) + " (" + strings.Join(more, ", ") + ")"
+}
+
+// Who names a holder in as few words as tell it apart.
+func Who(h stile.Holder) string {
+	who := h.Owner
+	if who == "" {
+		who = h.Program
+	}
+	switch {
+	case who == "" && h.Value != "":
+		who = "another program (" + h.Value + ")"
+	case who == "":
+		who = "somebody unknown"
+	}
+	if h.Host != "" {
+		who += " on " + h.Host
+	}
+	return Printable(who)
+}
+
+// Short writes a duration with as many digits as a person reads, who looks at it for a moment: 7s, 3m20s, 2h5m, 3d4h.
+func Short(d time.Duration) string {
+	d = max(d, 0)
+	seconds, minutes, hours, days := int(d.Seconds()), int(d.Minutes()), int(d.Hours()), int(d.Hours())/24
+	two := func(a int, unit string, b int, less string) string {
+		if b == 0 {
+			return fmt.Sprintf("%d%s", a, unit)
+		}
+		return fmt.Sprintf("%d%s%d%s", a, unit, b, less)
+	}
+	switch {
+	case minutes == 0:
+		return fmt.Sprintf("%ds", seconds)
+	case hours == 0:
+		return two(minutes, "m", seconds%60, "s")
+	case days == 0:
+		return two(hours, "h", minutes%60, "m")
+	}
+	return two(days, "d", hours%24, "h")
+}
+
+// Aged returns the queue as it is some time after it was seen, if nobody has come or gone.
+func Aged(q stile.Queue, by time.Duration) stile.Queue {
+	q.Claims = slices.Clone(q.Claims)
+	for i := range q.Claims {
+		c := &q.Claims[i]
+		c.Since += by
+		if c.Remaining > by {
+			c.Remaining -= by
+		}
+	}
+	return q
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile"
+)
+
+// A level is how much is said on stderr beside the error that ends the command.
+type level int
+
+const (
+	quiet   level = iota - 1 // nothing, and nothing of a lock that is held: the status says so
+	normal                   // warnings, and on a terminal what is waited for
+	verbose                  // also what happens to the lock
+)
+
+// speech is the level of this process, from its flags.
+var speech level
+
+// speechFlags are those of all commands.
+type speechFlags struct{ quiet, verbose bool }
+
+func (s *speechFlags) flags(f *pflag.FlagSet) {
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "say nothing on stderr but errors, and nothing of a lock that is held")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "say on stderr what is waited for and what happens to the lock")
+}
+
+// set makes the flags those of the process.
+func (s *speechFlags) set() error {
+	switch {
+	case s.quiet && s.verbose:
+		return usage("--quiet says less and --verbose says more: give one of them")
+	case s.quiet:
+		speech = quiet
+	case s.verbose:
+		speech = verbose
+	}
+	return nil
+}
+
+// say prints one line that begins with the program's name.
+func say(w io.Writer, format string, args ...any) {
+	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "stile: ")
+	fmt.Fprintln(w, "stile: "+oneLine(text))
+}
+
+// warn says something on stderr that does not end the command.
+func warn(format string, args ...any) {
+	if speech >= normal {
+		say(os.Stderr, format, args...)
+	}
+}
+
+// detail says what only somebody wants to know who looks for the cause of something, and when it was.
+func detail(format string, args ...any) {
+	if speech >= verbose {
+		say(os.Stderr, time.Now().Format("15:04:05.000")+" "+format, args...)
+	}
+}
+
+// aloud has an observer's events said too, but for the end of a lease that is left to another process.
+func aloud(observer stile.Observer, left bool) stile.Observer {
+	if speech < verbose {
+		return observer
+	}
+	return func(e stile.Event) {
+		if text := eventText(e); text != "" && !(left && e.Kind == stile.EventReleased) {
+			detail("%s", text)
+		}
+		if observer != nil {
+			observer(e)
+		}
+	}
+}
+
+// eventText is an event in words; nothing for one that is told otherwise.
+func eventText(e stile.Event) string {
+	switch e.Kind {
+	case stile.EventAcquired:
+		return fmt.Sprintf("%q is held, by token %d, after %v", e.Name, e.Token, rounded(e.Waited))
+	case stile.EventRenewed:
+		return fmt.Sprintf("%q was renewed, with %v left", e.Name, rounded(e.Margin))
+	case stile.EventJeopardy:
+		return fmt.Sprintf("%q could not be renewed, and is tried again: %v", e.Name, e.Err)
+	case stile.EventLost:
+		return fmt.Sprintf("%q was lost after %v: %s", e.Name, rounded(e.Held), whyLost(e.Err))
+	case stile.EventReleased:
+		if e.Err != nil {
+			return fmt.Sprintf("%q was released after %v, but the store did not confirm it: %v", e.Name, rounded(e.Held), e.Err)
+		}
+		return fmt.Sprintf("%q was released after %v", e.Name, rounded(e.Held))
+	case stile.EventAsked:
+		return fmt.Sprintf("somebody asks for %q", e.Name)
+	case stile.EventWaiting, stile.EventLeaked:
+	}
+	return ""
+}
+
+func rounded(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func TestEventText(t *testing.T) {
+	for _, tt := range []struct {
+		event stile.Event
+		want  string
+	}{
+		{stile.Event{Kind: stile.EventAcquired, Name: "a", Token: 1024, Waited: 2512 * time.Millisecond}, `"a" is held, by token 1024, after 2.5s`},
+		{stile.Event{Kind: stile.EventRenewed, Name: "a", Margin: 9876 * time.Millisecond}, `"a" was renewed, with 9.9s left`},
+		{stile.Event{Kind: stile.EventJeopardy, Name: "a", Err: errors.New("no route")}, `"a" could not be renewed, and is tried again: no route`},
+		{stile.Event{Kind: stile.EventLost, Name: "a", Held: time.Minute, Err: &stile.LostError{Reason: stile.ReasonHeldLong}},
+			`"a" was lost after 1m0s: ` + stile.ReasonHeldLong.String()},
+		{stile.Event{Kind: stile.EventReleased, Name: "a", Held: 123456 * time.Microsecond}, `"a" was released after 123ms`},
+		{stile.Event{Kind: stile.EventReleased, Name: "a", Err: stile.ErrUnknown},
+			`"a" was released after 0s, but the store did not confirm it: the store's answer never came`},
+		{stile.Event{Kind: stile.EventAsked, Name: "a"}, `somebody asks for "a"`},
+		{stile.Event{Kind: stile.EventWaiting, Name: "a"}, ""},
+	} {
+		if got := eventText(tt.event); got != tt.want {
+			t.Errorf("%v: %q; want %q", tt.event.Kind, got, tt.want)
+		}
+	}
+}
+
+// --verbose says what is waited for and what happens to the lock, each with the time, and never a secret.
+func TestVerbose(t *testing.T) {
+	t.Parallel()
+	const password = "hunter2hunter2"
+	u := newAccount(t).at("redis://:" + password + "@" + servertest.Redis(t, "--requirepass", password).Addr)
+	holder := u.start(with("a", idle, "--owner", "nightly", "--reason", "backup")...)
+	holder.line()
+	waiter := u.start("run", "a", "--ttl", "300ms", "-v", "--", "sh", "-c", "cat >/dev/null")
+	said := func(text string) {
+		t.Helper()
+		until(t, "it says "+text, func() bool { return strings.Contains(waiter.stderr.String(), text) })
+	}
+	said(" waiting for a: place 1 of 1, held by nightly on ")
+	holder.stdin.Close()
+	said(` "a" is held, by token `)
+	said(` "a" was renewed, with `)
+	waiter.stdin.Close()
+	if got := waiter.wait(); got != 0 {
+		t.Errorf("status %d, %s", got, waiter.stderr)
+	}
+	said(` "a" was released after `)
+	lines := waiter.stderr.String()
+	for line := range strings.Lines(lines) {
+		if stamp, ok := strings.CutPrefix(line, "stile: "); !ok || len(stamp) < 13 || stamp[2] != ':' || stamp[8] != '.' {
+			t.Errorf("it says %q; want the time before", line)
+		}
+	}
+	script := u.run("lock", "b", "-v")
+	if !strings.Contains(script.err, `"b" stays taken until 20`) || strings.Contains(script.err, "released") {
+		t.Errorf("lock says %s; want that b stays taken", script.err)
+	}
+	if strings.Contains(lines+script.err, password) {
+		t.Errorf("the password is said: %s%s", lines, script.err)
+	}
+}
+
+// --quiet leaves out warnings, and nothing that matters.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	const password = "hunter2hunter2"
+	url := "redis://:" + password + "@" + servertest.Redis(t, "--requirepass", password).Addr
+	u := newAccount(t)
+	for _, tt := range []struct {
+		args []string
+		code int
+		says bool
+	}{
+		{[]string{"run", "a", "--", "true"}, 0, true}, // that everybody can read the password
+		{[]string{"run", "a", "-q", "--", "true"}, 0, false},
+		{[]string{"run", "a", "-q", "--", "sh", "-c", "echo mine >&2; exit 3"}, 3, true},
+		{[]string{"run", "a", "-q", "--max-hold", "100ms", "--", "sleep", "100"}, 79, true},
+	} {
+		got := u.run(append([]string{"--url", url}, tt.args...)...)
+		if got.code != tt.code || (got.err != "") != tt.says {
+			t.Errorf("%q: status %d, %q; want %d, and to say something: %v", tt.args, got.code, got.err, tt.code, tt.says)
+		}
+	}
+}
