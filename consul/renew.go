@@ -15,6 +15,9 @@ const (
 
 // Renew renews the session of each claim, and looks whether the keys of all are theirs yet, many in one transaction.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, d.Renew)
+	}
 	answers := make([]driver.Renewal, len(cs))
 	locals := make([]*localClaim, len(cs))
 	var work sync.WaitGroup

@@ -18,11 +18,13 @@ const (
 	leaves
 	keeps
 	breaks
+	lightens // amends the weight to 1
+	renames  // amends the record
 	verbs
 )
 
 func (v verb) String() string {
-	return [...]string{"enter", "try", "enter again", "renew", "leave", "keep", "break"}[v]
+	return [...]string{"enter", "try", "enter again", "renew", "leave", "keep", "break", "lighten", "rename"}[v]
 }
 
 const keepFor = 2 * time.Microsecond
@@ -48,6 +50,9 @@ func apply(q *Queue, now, stamp int64, v verb, c Claim) (Place, error) {
 		p, answer = q.Enter(now, stamp, &c)
 	case renews:
 		p.TTL, answer = q.Renew(now, &c)
+	case lightens, renames:
+		c.Amend = amendment(v)
+		p.TTL, answer = q.Renew(now, &c)
 	case leaves:
 		answer = q.Leave(now, &Release{Claim: &c})
 	case keeps:
@@ -62,6 +67,13 @@ func apply(q *Queue, now, stamp int64, v verb, c Claim) (Place, error) {
 		return p, fmt.Errorf("%v of %s, ticket %d, %d of %d at %d = %+v, %w: %w\nbefore: %+v\nafter:  %+v", v, c.ID, c.Ticket, c.Weight, c.Capacity, now, p, answer, err, before, *q)
 	}
 	return p, nil
+}
+
+func amendment(v verb) *Amendment {
+	if v == lightens {
+		return &Amendment{Weight: 1}
+	}
+	return &Amendment{Record: "new"}
 }
 
 func snapshot(q *Queue) *Queue {
@@ -132,6 +144,10 @@ func check(before, q *Queue, now, stamp int64, v verb, c Claim, stood bool, p Pl
 		if !stood || i < 0 || p.TTL < before.remaining(c.ID, now) {
 			return errors.New("I5: a renewal put a claim back, or made its lease shorter")
 		}
+	case lightens, renames:
+		if err := checkAmended(before, q, c, stood, p, now); err != nil {
+			return err
+		}
 	case leaves, keeps:
 		kept := v == keeps && before.find(c.ID) < before.Holding()
 		if !stood || kept != (i >= 0) {
@@ -148,6 +164,22 @@ func check(before, q *Queue, now, stamp int64, v verb, c Claim, stood bool, p Pl
 		return checkSame(before.Entries, q.Entries, before.Entries[broken].ID, q.Holding())
 	}
 	return checkSame(before.Entries, q.Entries, c.ID, q.Holding())
+}
+
+// checkAmended says that an amendment changed what it is about and nothing else, where the claim stands.
+func checkAmended(before, q *Queue, c Claim, stood bool, p Place, now int64) error {
+	i := before.find(c.ID)
+	if !stood || i >= before.Holding() || q.find(c.ID) != i || p.TTL < before.remaining(c.ID, now) {
+		return errors.New("I5: a claim that waits was amended, put back, moved, or has a shorter lease")
+	}
+	was, is := before.Entries[i], q.Entries[i]
+	switch {
+	case c.Amend.Weight != 0 && (is.Weight != min(was.Weight, c.Amend.Weight) || is.Record != was.Record):
+		return fmt.Errorf("a claim of weight %d that was lightened is %+v", was.Weight, is)
+	case c.Amend.Record != "" && (is.Record != c.Amend.Record || is.Weight != was.Weight):
+		return fmt.Errorf("a claim of weight %d with another record is %+v", was.Weight, is)
+	}
+	return nil
 }
 
 // checkQueue is what holds for a queue by itself.
@@ -201,6 +233,17 @@ func checkStability(before, q *Queue) error {
 
 func checkError(before *Queue, v verb, c Claim, stood bool, answer error) error {
 	capacity, ok := errors.AsType[*CapacityError](answer)
+	i := before.find(c.ID)
+	if v == lightens || v == renames {
+		holds := stood && i < before.Holding()
+		switch other, ok := errors.AsType[*RecordError](answer); {
+		case ok && v == renames && holds && other.Have == before.Entries[i].Record && other.Have != c.Record:
+			return nil
+		case !ok && OutcomeOf(answer) == OutcomeRefused && !holds && stood != errors.Is(answer, ErrGone):
+			return nil
+		}
+		return errors.New("the amendment has no reason to fail")
+	}
 	rest := slices.ContainsFunc(before.Entries, func(e Entry) bool { return !c.reclaims(e) })
 	switch {
 	case ok && (v == enters || v == tries) && !stood && rest && *capacity == CapacityError{before.Capacity, c.Capacity} && c.Capacity != before.Capacity:

@@ -36,6 +36,10 @@ type Driver interface {
 	// Renew starts the leases of many claims anew, each for its own TTL (Wait, if it does not hold), and answers each
 	// at the same index. A claim that is not there gets [ErrGone]; if it went with the session that it lived in,
 	// [ErrSession]. One claim's failure does not touch another's.
+	//
+	// A claim with an Amend is changed in the same step, and those who hold because of the change are woken. It may be
+	// repeated after a lost reply, until it is answered: a claim that is so already is renewed only. See [Claim.Amended]
+	// for what is refused; a refused amendment leaves the lease as it was.
 	Renew(ctx context.Context, cs []*Claim) []Renewal
 
 	// Leave takes a claim out of its queue, whether it holds or waits, and wakes those who hold because of it.
@@ -67,6 +71,14 @@ type Claim struct {
 	Owner    string        // with Reclaim: the stable name of a job
 	Reclaim  bool          // entering removes what other clients with the same Owner, earlier runs, have here, unless it is kept
 	Record   string        // shown to observers and kept as it is, unless Traits.ShortRecord; at most MaxRecord bytes
+	Amend    *Amendment    // with Renew: what changes about a claim that holds; nil means nothing
+}
+
+// An Amendment changes a claim that holds, where it stands: its ticket, its place and its lease stay. It is not changed
+// once it is part of a request. A store that has it says so in Traits.Amends.
+type Amendment struct {
+	Weight int64  // from now on; at most what it was, so that no other claim ceases to hold; 0 means as it was
+	Record string // from now on, in place of Claim.Record; empty means as it was
 }
 
 // All is the weight and the capacity of an exclusive claim. A shared claim has weight 1 out of All.
@@ -130,7 +142,7 @@ type Lister interface {
 // A Watcher is a driver that can tell when a queue has changed without being asked again and again.
 type Watcher interface {
 	// Watch calls changed once when the watch stands, and then after every change of the queue: a claim entered, left,
-	// is kept, came to hold, or ran out. It may call more often; several changes may be one call. It goes on until ctx
+	// is kept, came to hold, was amended, or ran out. It may call more often; several changes may be one call. It goes on until ctx
 	// ends, whose error it returns, or until it can no longer tell, and then it returns why. changed returns soon, and
 	// is not called twice at once, nor after the return.
 	Watch(ctx context.Context, name string, changed func()) error

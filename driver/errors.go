@@ -30,6 +30,13 @@ func capacity(n int64) string {
 	return fmt.Sprint(n)
 }
 
+// A RecordError says that an amendment was to replace another record than the one that the claim has.
+type RecordError struct{ Have string }
+
+func (e *RecordError) Error() string {
+	return "the claim has another record than the one that was to be replaced"
+}
+
 // An Outcome is what is known of a request that got an error.
 type Outcome int
 
@@ -71,8 +78,11 @@ func NotYet(err error) error {
 // Afterwards marks the error of a step that comes after the one that changed the store: whatever it says of itself, it does
 // not say that the request was not applied. A verdict on the claim, such as [ErrGone], stays what it is.
 func Afterwards(err error) error {
-	var c *CapacityError
-	if err == nil || errors.Is(err, ErrGone) || errors.Is(err, ErrForeign) || errors.As(err, &c) {
+	var (
+		c *CapacityError
+		r *RecordError
+	)
+	if err == nil || errors.Is(err, ErrGone) || errors.Is(err, ErrForeign) || errors.As(err, &c) || errors.As(err, &r) {
 		return err
 	}
 	return Unknown(err)
@@ -106,7 +116,7 @@ func (e *ended) Is(target error) bool {
 // As does the same for types.
 func (e *ended) As(target any) bool {
 	switch target.(type) {
-	case **marked, **unreachable, **CapacityError:
+	case **marked, **unreachable, **CapacityError, **RecordError:
 		return false
 	}
 	return errors.As(e.cause, target)
@@ -135,11 +145,12 @@ func OutcomeOf(err error) Outcome {
 	var (
 		m *marked
 		c *CapacityError
+		r *RecordError
 	)
 	switch {
 	case errors.As(err, &m):
 		return m.outcome
-	case errors.As(err, &c), errors.Is(err, ErrGone), errors.Is(err, ErrForeign),
+	case errors.As(err, &c), errors.As(err, &r), errors.Is(err, ErrGone), errors.Is(err, ErrForeign),
 		errors.Is(err, ErrUnsupported), errors.Is(err, ErrClosed):
 		return OutcomeRefused
 	}

@@ -127,6 +127,12 @@ func (q *Queue) Renew(now int64, c *Claim) (time.Duration, error) {
 	if i < 0 || !q.Entries[i].live(now) {
 		return 0, ErrGone
 	}
+	e := &q.Entries[i]
+	weight, record, err := c.Amended(e.Weight, e.Record, i < q.Holding())
+	if err != nil {
+		return 0, err
+	}
+	e.Weight, e.Record = weight, record
 	return q.stay(now, i, c).TTL, nil
 }
 

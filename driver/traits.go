@@ -12,6 +12,7 @@ type Traits struct {
 	InSession   bool   // a claim lives in its client's session: no other client can renew it, and all end with the session
 	OwnClient   bool   // a claim is its client's alone: no other client can renew it or take it out, and closing the client ends it
 	FullWait    bool   // a claim that waits has the lease of one that holds, its TTL
+	Amends      bool   // a claim that holds can be changed where it stands; see [Amendment]
 	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters
 	Fencing     Grade  // what a ticket is worth
 	Restart     bool   // claims survive a restart of the store

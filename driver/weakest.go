@@ -13,17 +13,24 @@ func Weakest(all ...Traits) Traits {
 	for _, o := range all[1:] {
 		t.Ordered, t.Shared, t.Permits, t.Delay = t.Ordered && o.Ordered, t.Shared && o.Shared, t.Permits && o.Permits, t.Delay && o.Delay
 		t.InSession, t.OwnClient, t.FullWait, t.ShortRecord = t.InSession || o.InSession, t.OwnClient || o.OwnClient, t.FullWait || o.FullWait, t.ShortRecord || o.ShortRecord
+		t.Amends = t.Amends && o.Amends
 		t.Restart, t.Failover = t.Restart && o.Restart, t.Failover && o.Failover
 		t.Fencing = min(t.Fencing, o.Fencing)
 		t.Clock, t.Wake = farther(clocks, t.Clock, o.Clock), farther(wakes, t.Wake, o.Wake)
 		t.MinTTL, t.MaxTTL, t.Granularity = max(t.MinTTL, o.MinTTL), min(t.MaxTTL, o.MaxTTL), max(t.Granularity, o.Granularity)
-		for _, n := range o.Notes {
-			if !slices.Contains(t.Notes, n) {
-				t.Notes = append(t.Notes, n)
-			}
-		}
+		t.Notes = union(t.Notes, o.Notes)
 	}
 	return t
+}
+
+// union adds to the notes those of another store that are not among them.
+func union(notes, others []string) []string {
+	for _, n := range others {
+		if !slices.Contains(notes, n) {
+			notes = append(notes, n)
+		}
+	}
+	return notes
 }
 
 // The words of Clock and Wake, those that promise the most first.

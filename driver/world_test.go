@@ -32,7 +32,7 @@ func (w *world) key(b []byte) []byte {
 	b = b[:0]
 	for _, e := range w.queue.Entries {
 		b = binary.AppendVarint(b, e.Weight)
-		b = append(b, byte(e.Ends-w.now+8), bit(e.Notified), bit(e.Left))
+		b = append(b, byte(e.Ends-w.now+8), bit(e.Notified), bit(e.Left), bit(e.Record != ""))
 	}
 	b = append(b, 0xff, bit(w.gone != nil), byte(len(w.fresh)))
 	for _, weight := range w.fresh {

@@ -59,6 +59,7 @@ const (
 	permits
 	fencing
 	delay
+	amends
 )
 
 // Cases returns the contract.
@@ -66,7 +67,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases,
-		endedCases, lateCases, handoverCases, stallCases, stressCases,
+		endedCases, lateCases, handoverCases, amendCases, stallCases, stressCases,
 	} {
 		all = append(all, part...)
 	}
@@ -141,7 +142,7 @@ func (r *run) declared(needs power) bool {
 	lacks := needs
 	for p, has := range map[power]bool{
 		ordered: r.traits.Ordered, shared: r.traits.Shared, permits: r.traits.Permits, delay: r.traits.Delay,
-		fencing: r.traits.Fencing != driver.NoFencing,
+		amends: r.traits.Amends, fencing: r.traits.Fencing != driver.NoFencing,
 	} {
 		if has {
 			lacks &^= p
@@ -157,6 +158,9 @@ func (r *run) declared(needs power) bool {
 		c := r.claim()
 		c.Delay = time.Second
 		r.refused(c)
+	}
+	if lacks&amends != 0 {
+		r.unamended()
 	}
 	return lacks == 0
 }

@@ -28,6 +28,7 @@ func Model(t testing.TB, s Store, seed uint64, steps int) {
 	a, b = bind(&traits, a, b)
 	m.drivers = []driver.Driver{a, b}
 	m.delays = traits.Delay && traits.Clock != "session"
+	m.amends = traits.Amends
 	m.brief, m.slack = max(traits.MinTTL, 20*time.Millisecond), s.Slack
 	if s.Slack == 0 {
 		m.slack = time.Second
@@ -61,6 +62,7 @@ type model struct {
 	breaker driver.Breaker
 	brief   time.Duration // the lease of a claim that is to run out
 	delays  bool          // listings show claims in their lock-delay
+	amends  bool
 	slack   time.Duration
 
 	now     int64
@@ -68,7 +70,10 @@ type model struct {
 	queues  map[string]*driver.Queue
 	tickets map[string]map[int64]int64 // the store's, by the reference's
 	claims  []*driver.Claim            // all that have asked to enter
-	log     []string
+
+	amendments int // asked for so far
+
+	log []string
 }
 
 const modelLease = time.Hour
@@ -196,15 +201,40 @@ func (m *model) renew() {
 	for range m.rand.IntN(5) {
 		cs = append(cs, m.known())
 	}
+	for i, c := range cs {
+		// An amendment may let others hold, and within a name it matters which claim is renewed first.
+		alone := !slices.ContainsFunc(cs[:i], func(o *driver.Claim) bool { return o.Name == c.Name }) &&
+			!slices.ContainsFunc(cs[i+1:], func(o *driver.Claim) bool { return o.Name == c.Name })
+		if m.amends && alone && m.rand.IntN(2) == 0 {
+			cs[i] = m.amended(c)
+		}
+	}
 	got := m.driver().Renew(m.ctx, cs)
 	m.did("renew %d claims: %+v", len(cs), got)
 	if len(got) != len(cs) {
 		m.differ("renew of %d claims has %d answers", len(cs), len(got))
 	}
 	for i, c := range cs {
-		_, wantErr := m.queues[c.Name].Renew(m.now, c)
+		q := m.queues[c.Name]
+		_, wantErr := q.Renew(m.now, c)
+		q.Wake(m.now)
 		m.compareError("renew "+c.ID, got[i].Err, wantErr)
 	}
+}
+
+// amended returns a claim that is to be lighter or to have another record, now and then one that the store refuses.
+func (m *model) amended(c *driver.Claim) *driver.Claim {
+	m.amendments++
+	claim := *c
+	claim.Amend = &driver.Amendment{Weight: pick(m, 0, 1, claim.Weight), Record: pick(m, "", fmt.Sprint("amendment ", m.amendments))}
+	switch m.rand.IntN(8) {
+	case 0:
+		claim.Amend.Weight = claim.Weight + 1
+	case 1:
+		claim.Record = "another"
+	}
+	m.did("amend %s of weight %d with record %q: %+v", c.ID, c.Weight, claim.Record, *claim.Amend)
+	return &claim
 }
 
 func (m *model) leave(c *driver.Claim, keep time.Duration) {
@@ -316,12 +346,26 @@ func (m *model) compareTicket(name string, got, want int64) {
 }
 
 func (m *model) compareError(verb string, got, want error) {
-	have, ok := errors.AsType[*driver.CapacityError](got)
-	if need, is := errors.AsType[*driver.CapacityError](want); is && ok && *have == *need {
-		return
-	}
-	if i := slices.IndexFunc([]error{nil, driver.ErrGone},
-		func(e error) bool { return errors.Is(want, e) }); i < 0 || !errors.Is(got, want) {
+	if verdict(got) != verdict(want) {
 		m.differ("%s = %v; want %v", verb, got, want)
 	}
+}
+
+// verdict is what an error says of a claim. Each store refuses an amendment that cannot be in its own words.
+func verdict(err error) any {
+	if capacity, ok := errors.AsType[*driver.CapacityError](err); ok {
+		return *capacity
+	}
+	if record, ok := errors.AsType[*driver.RecordError](err); ok {
+		return *record
+	}
+	switch {
+	case err == nil:
+		return "nil"
+	case errors.Is(err, driver.ErrGone):
+		return "gone"
+	case errors.Is(err, driver.ErrUnsupported):
+		return "unsupported"
+	}
+	return driver.OutcomeOf(err)
 }

@@ -28,6 +28,9 @@ type renewal struct {
 // Renew keeps all leases alive on one stream while it looks whether the keys are there, since a lease may outlive its
 // key. Only both together are a lease confirmed.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, d.Renew)
+	}
 	answers := make([]driver.Renewal, len(cs))
 	bounded, done, err := d.begin(ctx)
 	if err != nil {

@@ -167,6 +167,9 @@ func (p *Plain) waits(c *driver.Claim, endless bool) time.Duration {
 
 // Renew sends all renewals at once.
 func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, p.Renew)
+	}
 	renewals := make([]driver.Renewal, len(cs))
 	var work sync.WaitGroup
 	for i, c := range cs {

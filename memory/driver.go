@@ -115,7 +115,11 @@ func (d *Driver) renew(cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	for i, c := range cs {
 		a := &answers[i]
-		d.store.do(d.prefix+c.Name, func(q *queue, now int64) { a.TTL, a.Err = q.Renew(now, c) })
+		d.store.do(d.prefix+c.Name, func(q *queue, now int64) {
+			if a.TTL, a.Err = q.Renew(now, c); a.Err == nil && c.Amend != nil {
+				q.amended++
+			}
+		})
 	}
 	return answers
 }
@@ -179,7 +183,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 // Traits is [driver.Driver.Traits].
 func (d *Driver) Traits() driver.Traits {
 	return driver.Traits{
-		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.ClockFencing,
+		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Fencing: driver.ClockFencing,
 		Clock: "process", Wake: "push",
 		MinTTL: time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Microsecond,
 		Notes: []string{"locks live in this process alone and end with it"},

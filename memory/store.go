@@ -34,6 +34,7 @@ type queue struct {
 	driver.Queue
 	waits   map[string]map[*wait]bool // by claim
 	watches map[*wait]bool
+	amended int         // how often a claim was changed where it stands
 	seen    shape       // what the watches were told of, while there are any
 	timer   *time.Timer // set to the next expiry while anyone waits; nil before the first wait
 }
@@ -161,14 +162,14 @@ func (s *Store) list(query *driver.Query) []driver.Listing {
 	return all
 }
 
-// A shape differs whenever claims entered, left, are kept, or ran out.
+// A shape differs whenever claims entered, left, are kept, were amended, or ran out.
 type shape struct {
-	last                  int64
-	entries, kept, ranOut int
+	last                           int64
+	entries, kept, ranOut, amended int
 }
 
 func (q *queue) shape(now int64) shape {
-	s := shape{last: q.Last, entries: len(q.Entries)}
+	s := shape{last: q.Last, entries: len(q.Entries), amended: q.amended}
 	for i := range q.Entries {
 		switch e := &q.Entries[i]; {
 		case e.Left:

@@ -113,6 +113,9 @@ const renewBatch = 64
 
 // Renew sends few statements, each for many claims.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, d.Renew)
+	}
 	answers := make([]driver.Renewal, len(cs))
 	order := make([]int, len(cs))
 	for i := range order {

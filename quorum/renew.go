@@ -36,6 +36,9 @@ type tally struct {
 // Renew needs a majority for each claim, and that many nodes without it for the word that it is gone. A node that a
 // renewed claim lacks is asked again.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, d.Renew)
+	}
 	answers := make([]driver.Renewal, len(cs))
 	if len(cs) == 0 {
 		return answers

@@ -107,6 +107,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // Renew sends all renewals in few pipelines.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, d.Renew)
+	}
 	requests := make([]conn.Request, len(cs))
 	for i, c := range cs {
 		requests[i] = conn.Request{

@@ -99,6 +99,9 @@ func (s *tairCAS) forget(c *driver.Claim) {
 
 // Renew sends all renewals in few pipelines.
 func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, s.Renew)
+	}
 	var (
 		renewals = make([]driver.Renewal, len(cs))
 		others   []*driver.Claim

@@ -120,6 +120,9 @@ func (s *valueLock) enter(ctx context.Context, c *driver.Claim, script *conn.Scr
 
 // Renew sends all renewals in few pipelines.
 func (s *valueLock) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, s.Renew)
+	}
 	requests := make([]conn.Request, len(cs))
 	for i, c := range cs {
 		requests[i] = conn.Request{Key: s.key(c.Name), ID: c.ID, Args: []string{number(millis(c.TTL))}}

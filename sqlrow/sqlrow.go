@@ -285,6 +285,9 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // Renew is one statement for each claim.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, d.Renew)
+	}
 	all := make([]driver.Renewal, len(cs))
 	for i, c := range cs {
 		all[i].Err = d.call(ctx, func(ctx context.Context) (err error) {

@@ -12,6 +12,9 @@ import (
 // Renew is one request for all claims whose nodes are watched, and one more for each that is not: a quorum agrees that
 // the session lives, and what it did before has arrived by then, the removal of nodes too.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, d.Renew)
+	}
 	if d.layout == semaphoreLayout {
 		return d.renewParted(ctx, cs)
 	}

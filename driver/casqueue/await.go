@@ -3,6 +3,7 @@ package casqueue
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"time"
@@ -42,14 +43,17 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	})
 }
 
-// shape differs whenever claims enter, leave, are kept, hold, run out, or are gone.
+// recordSeed is what the hashes of records begin with.
+var recordSeed = maphash.MakeSeed()
+
+// shape differs whenever claims enter, leave, are kept, hold, run out, are gone, or are amended.
 func shape(s *sight) string {
 	q := s.clone()
 	q.Expire(s.now)
 	var b strings.Builder
 	holding := q.Holding()
 	for i, e := range q.Entries {
-		fmt.Fprintln(&b, e.Ticket, i < holding, e.Left, e.Ends <= s.now)
+		fmt.Fprintln(&b, e.Ticket, i < holding, e.Left, e.Ends <= s.now, e.Weight, maphash.String(recordSeed, e.Record))
 	}
 	return b.String()
 }

@@ -13,6 +13,7 @@
 package casqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -36,7 +37,7 @@ type Store interface {
 	// Names returns the names that have a value and begin with a prefix, in any order.
 	Names(ctx context.Context, prefix string) ([]string, error)
 
-	// Traits tells what the store can promise. Those of the queue are filled in: Ordered, Shared, Permits, Delay and Wake.
+	// Traits tells what the store can promise. Those of the queue are filled in: Ordered, Shared, Permits, Delay, Amends and Wake.
 	// Granularity is the time between two readings of the store's clock. Leases are asked for longer by it, and trusted
 	// for less.
 	Traits() driver.Traits
@@ -150,21 +151,26 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 
 // renew renews those claims of a list that are of one name.
 func (d *Driver) renew(ctx context.Context, name string, cs []*driver.Claim, list []int, renewals []driver.Renewal) {
-	var at moment
+	var (
+		at      moment
+		refused error // the first claim's, if all of them are refused
+	)
 	after, failed := d.change(ctx, name, func(q *driver.Queue, m moment) error {
-		at = m
-		err := driver.ErrGone
+		at, refused = m, nil
+		some := false
 		for _, i := range list {
 			r := &renewals[i]
-			if _, r.Err = q.Renew(m.now, m.stretch(cs[i])); r.Err == nil {
-				err = nil
-			}
+			_, r.Err = q.Renew(m.now, m.stretch(cs[i]))
+			refused, some = cmp.Or(refused, r.Err), some || r.Err == nil
 		}
-		return err
+		if some {
+			refused = nil
+		}
+		return refused
 	})
 	for _, i := range list {
 		r := &renewals[i]
-		if failed != nil {
+		if failed != nil && !errors.Is(failed, refused) { // the refusals are each claim's own
 			r.Err = failed
 		}
 		if r.Err == nil {
@@ -199,7 +205,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.Cl
 // Traits is [driver.Driver.Traits].
 func (d *Driver) Traits() driver.Traits {
 	t := d.store.Traits()
-	t.Ordered, t.Shared, t.Permits, t.Delay, t.Wake = true, true, true, true, "poll"
+	t.Ordered, t.Shared, t.Permits, t.Delay, t.Amends, t.Wake = true, true, true, true, true, "poll"
 	return t
 }
 

@@ -189,6 +189,9 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Place, err
 
 // Renew is one round trip, which shows that the session lives, for all claims.
 func (s *session) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, s.Renew)
+	}
 	var (
 		claims  = make([]driver.Claim, len(cs))
 		answers = make([]driver.Renewal, len(cs))
