@@ -86,7 +86,11 @@ func TestCredentials(t *testing.T) {
 func TestDocumentedRights(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
-	user(s, rightsIn(t, "redis.go", "ACL SETUSER locks on >… ")...)
+	rights := rightsIn(t, "redis.go", "ACL SETUSER locks on >… ")
+	if page := rightsIn(t, "../docs/stores/redis.md", "ACL SETUSER locks on >… "); !slices.Equal(page, rights) {
+		t.Errorf("docs/stores/redis.md lists the rights %q, and redis.go %q", page, rights)
+	}
+	user(s, rights...)
 	d := open(t, "redis://locks:secret@"+s.Addr)
 	if slices.ContainsFunc(d.Traits().Notes, func(n string) bool { return strings.Contains(n, "does not let") }) {
 		t.Errorf("the driver could not ask everything: %q", d.Traits().Notes)

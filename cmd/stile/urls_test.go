@@ -23,10 +23,10 @@ type urlRow struct {
 
 var urlRows = []urlRow{
 	{"SQLite", "sqlite:///path/locks.db", []string{"sqlite"}, "/tmp/no/locks.db", "", "sqlite"},
-	{"Redis", "redis://user:password@host:6379/0", []string{"redis", "rediss"}, "h", "", ""},
+	{"Redis", "redis://user:password@host:6379/0", []string{"redis", "rediss"}, "h", "", "redis"},
 	{"Redis behind Sentinel", "redis+sentinel://h1:26379,h2,h3/primary/0", []string{"redis+sentinel", "rediss+sentinel"}, "h/p",
-		"", ""},
-	{"Redis Cluster", "redis+cluster://h1:6379,h2,h3", []string{"redis+cluster", "rediss+cluster"}, "h", "", ""},
+		"", "redis"},
+	{"Redis Cluster", "redis+cluster://h1:6379,h2,h3", []string{"redis+cluster", "rediss+cluster"}, "h", "", "redis"},
 	{"Redlock", "redlock://h1:6379,h2,h3/0", []string{"redlock", "redlocks"}, "h1,h2,h3", "", "redlock"},
 	{"Tair", "tair://user:password@host:6379/0", []string{"tair", "tairs"}, "h", "", "tair"},
 	{"memcached", "memcached://user:password@host:11211", []string{"memcached"}, "h", "", "memcached"},
