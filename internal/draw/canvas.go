@@ -24,7 +24,7 @@ func (b box) meets(o box) bool {
 	return b.x < o.x+o.w && o.x < b.x+b.w && b.y < o.y+o.h && o.y < b.y+b.h
 }
 
-func (b box) middle() (x, y float64) { return b.x + b.w/2, b.y + b.h/2 }
+func (b box) middle() float64 { return b.x + b.w/2 }
 
 // A side is where a text stands from its x.
 type side string
@@ -35,11 +35,12 @@ const (
 	before side = "end"
 )
 
-// A canvas collects what is drawn. Areas lie below lines, and lines below texts, whichever came first.
+// A canvas collects what is drawn, in four layers: lines that only guide the eye, areas, lines and texts.
 type canvas struct {
-	areas, lines, letters strings.Builder
-	texts                 []box // where each text is at most
-	used                  [kinds]bool
+	rules, areas, lines, letters strings.Builder
+
+	texts []box // where each text is at most
+	used  [kinds]bool
 }
 
 // number writes a coordinate with at most one digit after the point.
@@ -71,7 +72,7 @@ func (c *canvas) rect(b box, class string, round float64) {
 
 // hatch draws slanted strokes along the lower edge of a rectangle, below its text.
 func (c *canvas) hatch(b box, k Kind) {
-	const high, apart = 5, 7
+	const high, apart = 4, 7
 	d := ""
 	for x := b.x + 4; x+high < b.x+b.w-1; x += apart {
 		d += fmt.Sprintf("M%s %sl%d -%d", number(x), number(b.y+b.h-1), high, high)
@@ -82,12 +83,17 @@ func (c *canvas) hatch(b box, k Kind) {
 }
 
 // stroke draws a line through points.
-func (c *canvas) stroke(class string, points ...float64) {
+func (c *canvas) stroke(class string, points ...float64) { polyline(&c.lines, class, points) }
+
+// rule draws a line below all areas.
+func (c *canvas) rule(class string, points ...float64) { polyline(&c.rules, "r"+class, points) }
+
+func polyline(layer *strings.Builder, class string, points []float64) {
 	d := ""
 	for i := 0; i < len(points); i += 2 {
 		d += string("ML"[min(i, 1)]) + number(points[i]) + " " + number(points[i+1])
 	}
-	fmt.Fprintf(&c.lines, `<path class="%s" d="%s"/>`+"\n", class, d)
+	fmt.Fprintf(layer, `<path class="%s" d="%s"/>`+"\n", class, d)
 }
 
 // arrow draws a line with a head at its end, dashed if it is for a request that failed.
@@ -172,6 +178,6 @@ func (c *canvas) finish(title, desc string, wide, high float64) ([]byte, error) 
 	fmt.Fprintf(&b, "<title id=\"%s-t\">%s</title>\n<desc id=\"%[1]s-d\">%[3]s</desc>\n", id, escaped(title), escaped(desc))
 	fmt.Fprintf(&b, "<style>%s</style>\n", style(id, c.used))
 	fmt.Fprintf(&b, `<rect class="g" x="0.5" y="0.5" width="%s" height="%s" rx="8"/>`+"\n", number(wide-1), number(high-1))
-	b.WriteString(c.areas.String() + c.lines.String() + c.letters.String() + "</svg>\n")
+	b.WriteString(c.rules.String() + c.areas.String() + c.lines.String() + c.letters.String() + "</svg>\n")
 	return []byte(b.String()), nil
 }

@@ -131,6 +131,17 @@ func (p *plan) gap(row, at int) float64 {
 	return room
 }
 
+// pair is how many arrows there are between a box and the next of its row.
+func (p *plan) pair(row, at int) (n int) {
+	for _, a := range p.Arrows {
+		from, to := p.byID[a.From], p.byID[a.To]
+		if from.row == row && to.row == row && min(from.at, to.at) == at {
+			n++
+		}
+	}
+	return n
+}
+
 // widths breaks the texts of a row's boxes so that the row fits, and returns how wide it became.
 func (p *plan) widths(i int) float64 {
 	row := p.rows[i]
@@ -201,14 +212,21 @@ func (p *plan) spread(i int) {
 
 // draw draws a row whose upper edge is y, and returns where it ends.
 func (p *plan) draw(i int, y float64) float64 {
-	label, top := p.Rows[i].Label, y
-	if label != "" {
+	label, top, below := p.Rows[i].Label, y, p.labelBelow(i)
+	switch {
+	case label == "":
+	case below:
+		y += pad
+	default:
 		p.text("n q o", after, margin+pad, y+line, label)
 		y += line + pad
 	}
 	high, notes := 0.0, 0.0
 	for _, b := range p.rows[i] {
 		high = max(high, float64(len(b.lines))*line+1.6*pad)
+		if b.at > 0 {
+			high = max(high, float64(p.pair(i, b.at-1))*(line+4)+pad)
+		}
 		if b.Note != "" {
 			notes = line + 2
 		}
@@ -216,7 +234,7 @@ func (p *plan) draw(i int, y float64) float64 {
 	for _, b := range p.rows[i] {
 		b.y, b.h = y, high
 		p.area(b.box, b.Kind)
-		x, _ := b.middle()
+		x := b.middle()
 		at := y + (high-float64(len(b.lines))*line)/2 + body - 0.5
 		for n, l := range b.lines {
 			class := b.Kind.class()
@@ -230,9 +248,29 @@ func (p *plan) draw(i int, y float64) float64 {
 	y += high + notes
 	if label != "" {
 		y += pad
+		if below {
+			y += line
+			p.text("n q o", after, margin+pad, y-pad/2-2, label)
+		}
 		p.rect(box{margin, top, p.wide - 2*margin, y - top}, "r", 6)
 	}
 	return y
+}
+
+// labelBelow reports whether the label of a row stands below its boxes, since only arrows from above would go through it.
+func (p *plan) labelBelow(i int) bool {
+	above, below := 0, 0
+	for _, a := range p.Arrows {
+		from, to := p.byID[a.From], p.byID[a.To]
+		switch {
+		case from.row == to.row || from.row != i && to.row != i:
+		case min(from.row, to.row) == i:
+			below++
+		default:
+			above++
+		}
+	}
+	return above > 0 && below == 0
 }
 
 // neighbours draws the arrows inside of rows.
@@ -248,11 +286,10 @@ func (p *plan) neighbours() {
 			left, right = right, left
 		}
 		pair := [2]*placed{left, right}
-		y := left.y + left.h/2 + 2
+		y := left.y + left.h/2 + 2 + (float64(done[pair])-float64(p.pair(left.row, left.at)-1)/2)*(line+4)
 		if a.Text != "" {
 			y += 6
 		}
-		y += float64(done[pair]) * (line + 4)
 		done[pair]++
 		x1, x2 := left.x+left.w+2, right.x-2
 		p.text("n o", around, (x1+x2)/2, y-7, a.Text)
@@ -276,7 +313,7 @@ func (p *plan) between(i int, y float64) float64 {
 	if len(edges) == 0 {
 		return y + apart
 	}
-	for lines := 0; ; lines++ {
+	for lines := len(edges) / 3; ; lines++ {
 		high := reach + float64(lines)*line
 		spots, ok := labels(edges, y, high, lines, p.wide)
 		if !ok && lines < 12 {
@@ -285,8 +322,11 @@ func (p *plan) between(i int, y float64) float64 {
 		end := y + high
 		for n, e := range edges {
 			y1, y2 := y+2, end-2
-			if p.Rows[i].Label != "" { // through the frame and its label, to the box
-				y2 += line + pad
+			if p.Rows[i].Label != "" { // through the frame to the box
+				y2 += pad
+				if !p.labelBelow(i) {
+					y2 += line
+				}
 			}
 			if p.Rows[i-1].Label != "" {
 				y1 -= pad
@@ -316,8 +356,8 @@ func (p *plan) edges(i int) (edges []edge) {
 		if !e.down {
 			from, to = to, from
 		}
-		e.x1, _ = from.middle()
-		e.x2, _ = to.middle()
+		e.x1 = from.middle()
+		e.x2 = to.middle()
 		ends[from] = append(ends[from], len(edges))
 		ends[to] = append(ends[to], len(edges))
 		edges = append(edges, e)

@@ -33,6 +33,37 @@ var samples = map[string]drawing{
 	},
 }
 
+func init() {
+	grants := Timeline{
+		Title: "Many grants, faults and refused writes", Desc: "A run.", From: 0.5, To: 60.5, Unit: "s",
+		Moments: []Moment{{10, "a fault begins"}, {20, "and ends"}, {21, "at once another"}, {60, "end"}, {70, "is not shown"}},
+		Messages: []Message{
+			{0, 1, 10, 12, Held, "down"}, {1, 0, 30, 33, Failed, "up"}, {0, 2, 50, 50, Plain, "past a lane"}, {2, 2, 5, 5, Plain, ""},
+		},
+	}
+	for lane := range 4 {
+		l := Lane{Name: fmt.Sprintf("process %d", lane)}
+		for n := range 30 {
+			from := float64(n*4+lane) / 2
+			l.Spans = append(l.Spans, Span{From: from, To: from + 0.5, Kind: Kind(n) % kinds})
+		}
+		for n, text := range []string{"killed", "a request that was refused because its token was too low", "late", "stopped for a while", ""} {
+			l.Points = append(l.Points, Point{At: float64(2 + n*n + 9*lane), Kind: Kind(n), Text: text})
+		}
+		grants.Lanes = append(grants.Lanes, l)
+	}
+	grants.Lanes = append(grants.Lanes, Lane{Spans: []Span{{-5, 90, Held, "a lane without a name"}, {20, 21, Failed, "no room here"}}})
+	samples["grants"] = &grants
+	samples["instant"] = &Timeline{Title: "Short", Desc: "An empty lane.", From: 0, To: 0.003, Unit: "ms", Lanes: []Lane{{}}}
+	samples["bars"] = &Bars{Title: "Figures", Panels: []Panel{
+		{Heading: "hand-overs per second; more is better", Bars: []Bar{
+			{"stile", 555244, "555,244", Held}, {"a library whose name is so long that it has to be broken into lines, one below the other", 122, "122", Waiting},
+			{"nothing", 0, "0", Waiting}, {"unknown", math.NaN(), "–", Waiting}, {"endless", math.Inf(1), "∞", Failed},
+		}},
+		{Heading: "no bars"},
+	}}
+}
+
 func TestSamples(t *testing.T) {
 	for name, d := range samples {
 		t.Run(name, func(t *testing.T) { golden(t, filepath.Join("testdata", name+".svg"), d) })
@@ -69,6 +100,11 @@ func TestErrors(t *testing.T) {
 		{"from nowhere", arrow("x", "a"), `an arrow begins at "x", and no box has this id`},
 		{"to nowhere", arrow("a", ""), `an arrow ends at "", and no box has this id`},
 		{"past a box", arrow("a", "c"), `the arrow from "a" to "c" passes other boxes`},
+		{"no time", &Timeline{Title: "t", Desc: "d", From: 1, To: 1}, "time goes from 1 to 1"},
+		{"no number", &Timeline{Title: "t", Desc: "d", To: math.NaN()}, "time goes from 0 to NaN"},
+		{"no lane", &Timeline{Title: "t", Desc: "d", To: 1, Lanes: []Lane{{}}, Messages: []Message{{To: 1}}},
+			"a message goes from lane 0 to lane 1, and there are 1"},
+		{"no bars", &Bars{Title: "t"}, errTitle.Error()},
 		{"past a row", arrow("a", "e"), `the arrow from "a" to "e" passes other boxes`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,7 +22,15 @@ type drawing interface{ SVG() ([]byte, error) }
 
 // book has the pictures of the book by the names of their files. Those of benchmarks are drawn from the pages.
 var book = map[string]drawing{
-	"queue": &queue,
+	"capacity":        &capacity,
+	"states":          &states,
+	"failover":        &failover,
+	"fence":           &fence,
+	"lease":           &lease,
+	"queue":           &queue,
+	"redlock-vote":    &vote,
+	"turns":           &turns,
+	"zookeeper-order": &order,
 }
 
 // golden compares a picture with its file, or writes it.

@@ -68,6 +68,7 @@ func style(id string, used [kinds]bool) string {
 	rule(".o", "stroke-width:5px;stroke-linejoin:round;paint-order:stroke")
 	rule("path", "fill:none;stroke-width:1.5px")
 	rule(".d", "stroke-dasharray:4 3")
+	rule(".v", "stroke-width:3px;stroke-linecap:round")
 	light.rules(rule, used)
 	b.WriteString("\n@media(prefers-color-scheme:dark){")
 	dark.rules(rule, used)
@@ -83,6 +84,7 @@ func (s *scheme) rules(rule func(selector, body string), used [kinds]bool) {
 	rule(".r", "stroke:"+s.rule)
 	rule("rect.r", "fill:none")
 	rule("rect.y", "fill:"+s.rule)
+	rule("path.q", "stroke:"+s.quiet)
 	for k := range kinds {
 		if used[k] {
 			c, t := k.class(), s.tints[k]
@@ -90,6 +92,7 @@ func (s *scheme) rules(rule func(selector, body string), used [kinds]bool) {
 			rule("text."+c, "fill:"+t.text)
 			rule("path."+c, "stroke:"+t.edge)
 			rule("path."+c+"x", "fill:"+t.edge)
+			rule("rect."+c+"b", "fill:"+t.edge)
 		}
 	}
 }
