@@ -21,7 +21,7 @@ TEST = -p $(PARALLEL) -count=1 -timeout 8m
 # The race detector makes the walk of the engine twenty times as slow; make explore tests it without.
 RACED = $$(go list $(PACKAGES) | grep -v /internal/engine/explore)
 
-CHECKS = gofmt vet fix lint tidy-check build models explore mutants interop newer race
+CHECKS = gofmt vet fix lint tidy-check build release-dry models explore mutants interop newer race
 FUZZTIME = 20s
 SOME = 12
 
@@ -31,7 +31,7 @@ SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
 
-.PHONY: help build sizes build-without install uninstall demo servers test race check newer newest models explore mutants chaos interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check compiler bin
+.PHONY: help build sizes build-without install uninstall release packages demo servers test race check newer newest models explore mutants chaos interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,15 @@ uninstall: ## remove what make install put there; locks stay
 
 build-without:
 	@go build -trimpath -ldflags '-s -w' -tags 'grpcnotrace,no_$(STORE)' -o bin/sizes ./cmd/stile
+
+release: ## give all modules one version and tag it, once its modules were used from outside: VERSION=v0.2.0
+	@go run ./internal/repo/release $(VERSION)
+
+release-dry:
+	@go run ./internal/repo/release -dry v0.999.0
+
+packages: ## make Debian packages and tar files for amd64 and arm64 in dist/: VERSION=v0.2.0, or else of HEAD
+	@packaging/build.sh $(VERSION)
 
 demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one
 	@bin/stile demo tickets
@@ -149,7 +158,7 @@ tidy: ## write go.mod and go.sum of every module
 	@go run ./internal/repo/tidy -w
 
 clean: ## remove what was built
-	@rm -rf bin
+	@rm -rf bin dist
 
 gofmt:
 	@out=$$(gofmt -l .); \
