@@ -18,7 +18,7 @@ var errWaits = errors.New("a claim that waits cannot be amended; enter another o
 //   - A record is replaced if it is Claim.Record. The caller gives no claim the same record a second time. The error is
 //     a [*RecordError] if the claim has neither that record nor the new one.
 //
-// Every error is a refusal, and then nothing changes, the lease neither.
+// Every error is a refusal, and then neither changes.
 func (c *Claim) Amended(weight int64, record string, holds bool) (int64, string, error) {
 	a := c.Amend
 	switch {

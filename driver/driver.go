@@ -39,7 +39,7 @@ type Driver interface {
 	//
 	// A claim with an Amend is changed in the same step, and those who hold because of the change are woken. It may be
 	// repeated after a lost reply, until it is answered: a claim that is so already is renewed only. See [Claim.Amended]
-	// for what is refused; a refused amendment leaves the lease as it was.
+	// for what is refused; the lease of a claim whose amendment is refused may have begun anew or not.
 	Renew(ctx context.Context, cs []*Claim) []Renewal
 
 	// Leave takes a claim out of its queue, whether it holds or waits, and wakes those who hold because of it.

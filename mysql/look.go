@@ -172,7 +172,7 @@ func print(g *sqldb.Glance, s *sqldb.Sight) string {
 	}
 	for name, q := range s.Queues {
 		for _, e := range q.Entries {
-			lines = append(lines, fmt.Sprint(name, e.Ticket, e.Notified, e.Left))
+			lines = append(lines, fmt.Sprint(name, e.Ticket, e.Notified, e.Left, e.Weight, e.Record))
 		}
 	}
 	slices.Sort(lines)

@@ -192,7 +192,7 @@ func (f facts) mayWrite() error {
 // promise says what a server like this is good for.
 func (f facts) promise(batches bool) driver.Traits {
 	t := driver.Traits{
-		Store: "mysql", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,
+		Store: "mysql", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Fencing: driver.DurableFencing,
 		Restart: true, Clock: "server", Wake: "poll",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}

@@ -18,9 +18,7 @@ func (t *transaction) save(before map[key][]driver.Entry) error {
 	for k, n := range t.rows {
 		was, is := before[k], n.queue.Entries
 		if n.lone && len(is) == 1 && is[0].Ticket == was[0].Ticket && !is[0].Left {
-			if is[0] != was[0] {
-				t.write("UPDATE `{prefix}name` SET `ends` = %d WHERE `hash` = %v", is[0].Ends, k)
-			}
+			t.saveLone(k, &was[0], &is[0])
 			continue
 		}
 		if n.lone {
@@ -40,6 +38,17 @@ func (t *transaction) save(before map[key][]driver.Entry) error {
 		}
 	}
 	return nil
+}
+
+// saveLone writes what has become of a claim that stays alone in the row of its name.
+func (t *transaction) saveLone(k key, was, is *driver.Entry) {
+	switch {
+	case is.Weight != was.Weight || is.Record != was.Record:
+		t.write("UPDATE `{prefix}name` SET `ends` = %d, `weight` = %d, `record` = %s WHERE `hash` = %v",
+			is.Ends, is.Weight, quote([]byte(is.Record)), k)
+	case *is != *was:
+		t.write("UPDATE `{prefix}name` SET `ends` = %d WHERE `hash` = %v", is.Ends, k)
+	}
 }
 
 func (t *transaction) write(format string, args ...any) {
@@ -71,6 +80,13 @@ func (w *writer) Insert(e *driver.Entry) error {
 func (w *writer) Update(e *driver.Entry) error {
 	w.t.write("UPDATE `{prefix}claim` SET `ends` = %d, `told` = %d, `departed` = %d WHERE `hash` = %v AND `ticket` = %d",
 		e.Ends, bit(e.Notified), bit(e.Left), w.key, e.Ticket)
+	return nil
+}
+
+func (w *writer) Amend(e *driver.Entry) error {
+	w.t.write("UPDATE `{prefix}claim` SET `ends` = %d, `told` = %d, `departed` = %d, `weight` = %d, `record` = %s "+
+		"WHERE `hash` = %v AND `ticket` = %d",
+		e.Ends, bit(e.Notified), bit(e.Left), e.Weight, quote([]byte(e.Record)), w.key, e.Ticket)
 	return nil
 }
 

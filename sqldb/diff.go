@@ -5,7 +5,8 @@ import "github.com/stilelock/stile/driver"
 // A Writer writes what has become of one queue's claims.
 type Writer interface {
 	Insert(e *driver.Entry) error
-	Update(e *driver.Entry) error // of Ends, Notified and Left; nothing else of a claim changes
+	Update(e *driver.Entry) error // of Ends, Notified and Left
+	Amend(e *driver.Entry) error  // of Weight and Record too; nothing else of a claim changes
 	Delete(ticket int64) error
 }
 
@@ -21,8 +22,11 @@ func Save(w Writer, before, after []driver.Entry) error {
 			err = w.Insert(&after[0])
 			after = after[1:]
 		default:
-			if after[0] != before[0] {
-				err = w.Update(&after[0])
+			switch was, is := &before[0], &after[0]; {
+			case is.Weight != was.Weight || is.Record != was.Record:
+				err = w.Amend(is)
+			case *is != *was:
+				err = w.Update(is)
 			}
 			before, after = before[1:], after[1:]
 		}

@@ -128,9 +128,6 @@ const renewBatch = 64
 
 // Renew is [driver.Driver.Renew].
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, d.Renew)
-	}
 	answers := make([]driver.Renewal, len(cs))
 	for from := 0; from < len(cs); from += renewBatch {
 		batch := answers[from:min(from+renewBatch, len(cs))]

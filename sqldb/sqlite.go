@@ -115,7 +115,7 @@ func (d *lite) now() int64 {
 // Traits is that of [Store].
 func (d *lite) Traits() driver.Traits {
 	t := driver.Traits{
-		Store: "sqlite", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.ClockFencing,
+		Store: "sqlite", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Fencing: driver.ClockFencing,
 		Restart: true, Clock: "host", Wake: "poll",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 		Notes: []string{

@@ -93,6 +93,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- name: update
 UPDATE {prefix}claim SET ends = ?, told = ?, departed = ? WHERE ticket = ?
 
+-- name: amend
+UPDATE {prefix}claim SET ends = ?, told = ?, departed = ?, weight = ?, record = ? WHERE ticket = ?
+
 -- name: delete
 DELETE FROM {prefix}claim WHERE ticket = ?
 

@@ -169,6 +169,10 @@ func (w *queueWriter) Update(e *driver.Entry) error {
 	return w.t.write("update", e.Ends, e.Notified, e.Left, e.Ticket)
 }
 
+func (w *queueWriter) Amend(e *driver.Entry) error {
+	return w.t.write("amend", e.Ends, e.Notified, e.Left, e.Weight, e.Record, e.Ticket)
+}
+
 func (w *queueWriter) Delete(ticket int64) error { return w.t.write("delete", ticket) }
 
 func (t *transaction) write(statement string, args ...any) error {

@@ -43,6 +43,15 @@ func (r rows) Update(e *driver.Entry) error {
 	return nil
 }
 
+func (r rows) Amend(e *driver.Entry) error {
+	for i := range r.q.Entries {
+		if was := &r.q.Entries[i]; was.Ticket == e.Ticket {
+			was.Weight, was.Record = e.Weight, e.Record
+		}
+	}
+	return r.Update(e)
+}
+
 func (r rows) Delete(ticket int64) error {
 	r.q.Entries = slices.DeleteFunc(r.q.Entries, func(e driver.Entry) bool { return e.Ticket == ticket })
 	return nil
@@ -114,7 +123,7 @@ func (client) Close() error { return nil }
 
 func (client) Traits() driver.Traits {
 	return driver.Traits{
-		Store: "table", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.ClockFencing, Clock: "process", Wake: "poll",
+		Store: "table", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Fencing: driver.ClockFencing, Clock: "process", Wake: "poll",
 		MinTTL: 50 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
 }

@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"strings"
 
 	"github.com/stilelock/stile/driver"
@@ -28,9 +29,12 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 }
 
+// recordSeed is what the hashes of records begin with.
+var recordSeed = maphash.MakeSeed()
+
 // A shape is what a watch sees of a queue.
 type shape struct {
-	text string // differs whenever claims enter, leave, are kept, are told that they hold, run out, or are gone
+	text string // differs whenever claims enter, leave, are kept, are told that they hold, are amended, run out, or are gone
 	next int64  // when the next of them runs out or is gone; 0 means never
 }
 
@@ -41,7 +45,7 @@ func shapeOf(q *driver.Queue, now int64) shape {
 	var b strings.Builder
 	next, _ := q.Next()
 	for _, e := range q.Entries {
-		fmt.Fprintln(&b, e.Ticket, e.Notified, e.Left, e.Ends <= now)
+		fmt.Fprintln(&b, e.Ticket, e.Notified, e.Left, e.Ends <= now, e.Weight, maphash.String(recordSeed, e.Record))
 		if e.Ends > now {
 			next = min(next, e.Ends) // before Next, if the lock-delay begins then
 		}
