@@ -16,6 +16,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -53,7 +54,7 @@ func newBreak(s *store) *cobra.Command {
 			switch {
 			case strings.TrimSpace(b.reason) == "":
 				return usage("stile break needs --reason TEXT, for the record")
-			case !b.yes && !isTerminal(os.Stdin):
+			case !b.yes && !tty.Is(os.Stdin):
 				return usage("stile break asks on a terminal, and stdin is none: give --yes if you are sure")
 			}
 			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error { return b.do(ctx, c, cmd) })

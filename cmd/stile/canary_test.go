@@ -42,7 +42,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 			how string
 			run func() result
 		}{
-			{"STILE_URL=" + url, func() result { return (&account{t, u.home, slices.Clone(u.env)}).at(url).run("ls") }},
+			{"STILE_URL=" + url, func() result { return (&account{t: t, home: u.home, env: slices.Clone(u.env)}).at(url).run("ls") }},
 			{"--url " + url, func() result { return u.run("ls", "--url", url) }},
 		} {
 			room <- true

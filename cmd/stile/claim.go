@@ -145,16 +145,13 @@ func (w *wish) take(ctx context.Context, c *stile.Client) (*stile.Lease, error) 
 		lease *stile.Lease
 		err   error
 	)
-	if speech >= verbose && !w.try {
-		defer w.vigil.keep(ctx, c, saying())()
-	}
 	switch {
 	case w.try:
 		lease, err = l.TryLock(ctx)
 	case w.waitSet:
-		lease, err = l.LockWithin(ctx, time.Duration(w.wait))
+		lease, err = w.vigil.watchfully(ctx, c, func() (*stile.Lease, error) { return l.LockWithin(ctx, time.Duration(w.wait)) })
 	default:
-		lease, err = l.Lock(ctx)
+		lease, err = w.vigil.watchfully(ctx, c, func() (*stile.Lease, error) { return l.Lock(ctx) })
 	}
 	if errors.Is(err, stile.ErrLost) {
 		return nil, &status{w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", nameIn(err, w.names[0]), whyLost(err))}

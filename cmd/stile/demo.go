@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -59,7 +60,7 @@ func newDemo(s *store) *cobra.Command {
 			case d.tickets < 1 || d.tickets > 10000:
 				return usage("--tickets %d: it must be from 1 to 10000", d.tickets)
 			}
-			d.out, d.tty = cmd.OutOrStdout(), isTerminal(os.Stdout)
+			d.out, d.tty = cmd.OutOrStdout(), tty.Is(os.Stdout)
 			return d.run(cmd.Context(), s)
 		},
 	}

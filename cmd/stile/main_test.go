@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -56,6 +58,7 @@ type account struct {
 	t    *testing.T
 	home string
 	env  []string
+	size []unix.Winsize // of terminals, if one is set
 }
 
 func newAccount(t *testing.T) *account {

@@ -72,7 +72,7 @@ func TestPasswordsOfShardsAreNeverShown(t *testing.T) {
 				t.Errorf("%s --url %s shows the password: %s%s", args[0], url, r.out, r.err)
 			}
 		}
-		if r := (&account{t, u.home, u.env}).at(url).run("run", "a", "--", "true"); strings.Contains(r.out+r.err, canary) {
+		if r := (&account{t: t, home: u.home, env: u.env}).at(url).run("run", "a", "--", "true"); strings.Contains(r.out+r.err, canary) {
 			t.Errorf("run with the URL in the environment shows the password of %s: %s%s", url, r.out, r.err)
 		}
 	}

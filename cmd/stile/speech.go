@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
 // A level is how much is said on stderr beside the error that ends the command.
@@ -51,17 +52,20 @@ func say(w io.Writer, format string, args ...any) {
 	fmt.Fprintln(w, "stile: "+oneLine(text))
 }
 
+// stderr is what stile says itself, with a line below it on a terminal while something is waited for.
+var stderr = tty.NewLine(os.Stderr)
+
 // warn says something on stderr that does not end the command.
 func warn(format string, args ...any) {
 	if speech >= normal {
-		say(os.Stderr, format, args...)
+		say(stderr, format, args...)
 	}
 }
 
 // detail says what only somebody wants to know who looks for the cause of something, and when it was.
 func detail(format string, args ...any) {
 	if speech >= verbose {
-		say(os.Stderr, time.Now().Format("15:04:05.000")+" "+format, args...)
+		say(stderr, time.Now().Format("15:04:05.000")+" "+format, args...)
 	}
 }
 

@@ -23,12 +23,6 @@ func foreground() *terminal {
 	return &terminal{group: group}
 }
 
-// isTerminal reports whether a file is one.
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return err == nil
-}
-
 func (t *terminal) give(group int) {
 	_ = unix.IoctlSetPointerInt(int(os.Stdin.Fd()), unix.TIOCSPGRP, group) // it fails once the terminal is gone
 }

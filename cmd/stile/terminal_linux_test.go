@@ -48,6 +48,11 @@ func (u *account) onTerminal(name string, args ...string) *screen {
 		u.t.Fatal(err)
 	}
 	defer side.Close()
+	for _, size := range u.size {
+		if err := unix.IoctlSetWinsize(int(side.Fd()), unix.TIOCSWINSZ, &size); err != nil {
+			u.t.Fatal(err)
+		}
+	}
 	s := &screen{t: u.t, file: main, keys: main, text: bufio.NewReader(main), cmd: u.command(name, args...), done: make(chan struct{})}
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = side, side, side
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}

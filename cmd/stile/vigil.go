@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
 // A vigil follows what a process waits for, for a person. It begins when the waiting has lasted a moment, and looks at the
@@ -23,8 +25,62 @@ type vigil struct {
 	tickets map[string]int64 // of the claims that wait
 }
 
-// vigilDelay is how long is waited before it is said: what is shorter is not worth reading.
-const vigilDelay = 100 * time.Millisecond
+// A wait that is shorter is not worth reading of, and the queue is not worth asking for.
+const (
+	vigilDelay   = 700 * time.Millisecond
+	verboseDelay = 100 * time.Millisecond
+)
+
+// watchfully calls take, which waits for what the vigil follows, and tells a person meanwhile what it waits for: with
+// --verbose by lines, on a terminal by one that is redrawn, and elsewhere not at all.
+func (v *vigil) watchfully(ctx context.Context, c *stile.Client, take func() (*stile.Lease, error)) (*stile.Lease, error) {
+	show := shower()
+	if show == nil {
+		return take()
+	}
+	stop := v.keep(ctx, c, show)
+	lease, err := take()
+	stop()
+	stderr.Erase()
+	return lease, err
+}
+
+// shower returns how what is waited for is shown, or nil if it is not.
+func shower() func(*page.Wait) {
+	terminal := tty.Is(os.Stderr)
+	switch {
+	case speech == quiet, speech == normal && !terminal:
+		return nil
+	case !tty.Draws(os.Stderr):
+		return saying(terminal && speech == normal)
+	}
+	say := saying(false)
+	return func(w *page.Wait) {
+		if speech >= verbose {
+			say(w)
+		}
+		stderr.Draw(func(cells int) string {
+			return "stile: " + oneLine(w.Text(cells-len("stile: "), true))
+		})
+	}
+}
+
+// saying returns a function that says what is waited for, on a line of its own: when that has changed, or once.
+func saying(once bool) func(*page.Wait) {
+	said := ""
+	return func(w *page.Wait) {
+		text := w.Text(0, false)
+		switch {
+		case text == said || w.Why() == "" || once && said != "":
+			return
+		case once:
+			warn("%s", text)
+		default:
+			detail("%s", text)
+		}
+		said = text
+	}
+}
 
 func newVigil(names []string, most time.Duration) *vigil {
 	return &vigil{
@@ -85,7 +141,11 @@ func (v *vigil) keep(ctx context.Context, c *stile.Client, show func(*page.Wait)
 	begun := time.Now()
 	go func() {
 		defer close(done)
-		delay := time.NewTimer(vigilDelay)
+		wait := vigilDelay
+		if speech >= verbose {
+			wait = verboseDelay
+		}
+		delay := time.NewTimer(wait)
 		defer delay.Stop()
 		select {
 		case <-delay.C:
@@ -145,15 +205,4 @@ func (v *vigil) wait(name string, ticket int64, begun time.Time, last look) *pag
 		w.Queue, w.Seen = page.Aged(last.queue, time.Since(last.at)), last.err == nil
 	}
 	return w
-}
-
-// saying returns a function that says on stderr what is waited for, when that has changed.
-func saying() func(*page.Wait) {
-	said := ""
-	return func(w *page.Wait) {
-		if text := w.Text(0, false); text != said && w.Why(false) != "" {
-			said = text
-			detail("%s", text)
-		}
-	}
 }

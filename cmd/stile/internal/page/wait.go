@@ -21,22 +21,31 @@ type Wait struct {
 	Silent bool // the store does not answer
 }
 
+// narrow is the number of cells below which the line says the same in fewer words: the holder has to fit.
+const narrow = 72
+
 // Text returns the wait as one line of so many cells at most, the most important first; 0 means all of it. For the eyes
 // of somebody who looks again it counts the seconds; without clock the text changes only when the queue does.
 func (w *Wait) Text(cells int, clock bool) string {
 	name := Printable(w.Name)
 	if cells > 0 {
-		name = middle(name, max(8, cells/3))
+		name = middle(name, max(8, cells/4))
 	}
+	short, of := cells > 0 && cells < narrow, " of "
 	text := "waiting for " + name
-	if clock {
-		waited := Short(w.Waited)
-		if w.Most > 0 {
-			waited += " of " + Short(w.Most)
-		}
-		text = "waiting " + waited + " for " + name
+	switch {
+	case short:
+		text, of = name+": waiting "+Short(w.Waited), "/"
+	case clock && w.Most > 0:
+		text = "waiting " + Short(w.Waited) + " of " + Short(w.Most) + " for " + name
+	case clock:
+		text = "waiting " + Short(w.Waited) + " for " + name
 	}
-	if why := w.Why(clock); why != "" {
+	switch why := w.why(clock, of); {
+	case why == "":
+	case short:
+		text += ", " + why
+	default:
 		text += ": " + why
 	}
 	if cells > 0 {
@@ -46,7 +55,9 @@ func (w *Wait) Text(cells int, clock bool) string {
 }
 
 // Why returns the place in the queue, and who is in the way; nothing if neither is known.
-func (w *Wait) Why(clock bool) string {
+func (w *Wait) Why() string { return w.why(false, " of ") }
+
+func (w *Wait) why(clock bool, between string) string {
 	if w.Silent {
 		return "the store does not answer"
 	}
@@ -55,7 +66,7 @@ func (w *Wait) Why(clock bool) string {
 	}
 	var parts []string
 	if place, of := w.place(); place > 0 {
-		parts = append(parts, fmt.Sprintf("place %d of %d", place, of))
+		parts = append(parts, fmt.Sprintf("place %d%s%d", place, between, of))
 	}
 	var holders []stile.Claim
 	for _, c := range w.Queue.Claims {

@@ -1,0 +1,62 @@
+// Package tty draws on a terminal: one line that is redrawn in place, or a page. It knows what may be drawn where: nothing
+// off a terminal, no colours with NO_COLOR, no line that wraps.
+package tty
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// The size of a terminal that does not tell its own.
+const (
+	usualColumns = 80
+	usualRows    = 24
+)
+
+// Is reports whether a file is a terminal.
+func Is(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
+// Draws reports whether a file is a terminal on which the cursor can be moved.
+func Draws(f *os.File) bool {
+	term := os.Getenv("TERM")
+	return term != "" && term != "dumb" && Is(f)
+}
+
+// Colours reports whether colours are wanted on a file. See no-color.org.
+func Colours(f *os.File) bool { return os.Getenv("NO_COLOR") == "" && Draws(f) }
+
+// Size returns how many columns and rows a terminal has. COLUMNS and LINES make it smaller, and never larger: they may
+// be those of another window.
+func Size(f *os.File) (columns, rows int) {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		size = &unix.Winsize{}
+	}
+	return fit(int(size.Col), os.Getenv("COLUMNS"), usualColumns), fit(int(size.Row), os.Getenv("LINES"), usualRows)
+}
+
+// fit returns a length of the window: what the terminal tells, at most what the variable says.
+func fit(told int, variable string, usual int) int {
+	said, err := strconv.Atoi(variable)
+	switch {
+	case err != nil || said <= 0:
+		said = told
+	case told > 0:
+		said = min(said, told)
+	}
+	if said <= 0 {
+		return usual
+	}
+	return said
+}
+
+// inBackground reports whether a file is this process's terminal and another group of processes has it, as after "&".
+func inBackground(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil && group != unix.Getpgrp()
+}
