@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -107,6 +108,41 @@ func TestCommandLinesInDocuments(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("the documents show %d command lines; want more", n)
+	}
+}
+
+var (
+	fileBlock = regexp.MustCompile("(?ms)^ *```(?:crontab|ini|yaml|dockerfile)\n(.*?)^ *```$")
+	fileCall  = regexp.MustCompile(`(?m)[ /]stile ((?:run|elect|lock|renew|unlock|wait|watch) .*)$`)
+	listCall  = regexp.MustCompile(`(?m)\["stile", (.*)\]$`)
+)
+
+// TestCommandLinesInFiles has the command parse what crontabs, units and manifests in the documents have it run.
+func TestCommandLinesInFiles(t *testing.T) {
+	n := 0
+	for path, text := range documents(t) {
+		for _, block := range fileBlock.FindAllStringSubmatch(text, -1) {
+			var calls [][]string
+			for _, call := range fileCall.FindAllStringSubmatch(block[1], -1) {
+				calls = append(calls, shellWord.FindAllString(call[1], -1))
+			}
+			for _, call := range listCall.FindAllStringSubmatch(block[1], -1) {
+				var args []string
+				if err := json.Unmarshal([]byte("["+call[1]+"]"), &args); err != nil {
+					t.Errorf("%s: %s: %v", path, call[0], err)
+				}
+				calls = append(calls, args)
+			}
+			for _, args := range calls {
+				n++
+				if err := parses(args); err != nil {
+					t.Errorf("%s: stile %q: %v", path, args, err)
+				}
+			}
+		}
+	}
+	if n < 9 {
+		t.Errorf("the documents show %d files that run stile; want more", n)
 	}
 }
 
