@@ -21,7 +21,7 @@ var (
 	ErrCapacity    = errors.New("the name is in use with other permits") // see driver.CapacityError
 	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience; a refused Open says it at once
 	ErrInvalid     = errors.New("invalid")                               // a name, a time or a number is out of range; reported by Lock
-	ErrGone        = driver.ErrGone                                      // Break found no such claim
+	ErrGone        = driver.ErrGone                                      // Break or Ask found no such claim
 	ErrClosed      = driver.ErrClosed                                    // the client was closed
 	ErrUnsupported = driver.ErrUnsupported                               // the store cannot do this
 	ErrForeign     = driver.ErrForeign                                   // something else uses the lock's place in the store

@@ -106,23 +106,31 @@ func unlessAll(n int64) int64 {
 // one at the head. It returns the claim as it stood. Its holder is told at its next renewal, so others may hold the lock
 // while it is still at work. The error is [ErrGone] if there is no such claim.
 func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, error) {
-	if err := c.checked(ctx, "break", name); err != nil {
+	return c.breaks(ctx, "break", &driver.BreakRequest{Name: name, Ticket: ticket})
+}
+
+// Ask asks the holder for its lock, and removes nothing: the [Observer] of its client is told with [EventAsked], at its next
+// renewal or, in ZooKeeper, at once. The claim is chosen as by Break. The error is [ErrUnsupported] if the store cannot.
+func (c *Client) Ask(ctx context.Context, name string, ticket int64) (Claim, error) {
+	return c.breaks(ctx, "ask for", &driver.BreakRequest{Name: name, Ticket: ticket, Ask: true})
+}
+
+func (c *Client) breaks(ctx context.Context, op string, b *driver.BreakRequest) (Claim, error) {
+	if err := c.checked(ctx, op, b.Name); err != nil {
 		return Claim{}, err
 	}
-	if ticket != 0 && ticket < engine.Turns {
-		return Claim{}, wrapped("break", name, fmt.Errorf("%w ticket %d", ErrInvalid, ticket))
+	if b.Ticket != 0 && b.Ticket < engine.Turns {
+		return Claim{}, wrapped(op, b.Name, fmt.Errorf("%w ticket %d", ErrInvalid, b.Ticket))
 	}
+	b.Ticket /= engine.Turns
 	var s driver.ClaimInfo
 	err := c.patiently(ctx, func(ctx context.Context) (err error) {
 		breaker, ok := c.d.(driver.Breaker)
-		if !ok {
-			return fmt.Errorf("%w: %s cannot remove claims", ErrUnsupported, c.traits.Store)
+		if !ok || b.Ask && !c.Traits().Asks {
+			return fmt.Errorf("%w: %s cannot %s a claim", ErrUnsupported, c.traits.Store, op)
 		}
-		s, err = breaker.Break(ctx, &driver.BreakRequest{Name: name, Ticket: ticket / engine.Turns})
+		s, err = breaker.Break(ctx, b)
 		return err
 	})
-	if err != nil {
-		return Claim{}, wrapped("break", name, err)
-	}
-	return claimOf(s), nil
+	return claimOf(s), wrapped(op, b.Name, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
 )
 
 func TestShowAndList(t *testing.T) {
@@ -163,5 +164,31 @@ func TestBreak(t *testing.T) {
 		w.unlock(next)
 		_ = held.Unlock()
 		synctest.Wait()
+	})
+}
+
+// The holder's observer is told once each time, at its next renewal, and the lease goes on.
+func TestAsk(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		held := w.lock(a.Mutex("x").With(stile.LockOptions{Owner: "busy"}))
+		for i, ticket := range []int64{0, held.Token()} {
+			asked, err := b.Ask(w.Context(), "x", ticket)
+			if err != nil || asked.Holder.Owner != "busy" || !asked.Holds {
+				w.Fatalf("ask: %+v, %v", asked, err)
+			}
+			a.d.Inject(memory.Fault{Verb: memory.Renew, Lose: true})
+			pass(30 * time.Second)
+			if got, e := a.saw(stile.EventAsked), a.last(stile.EventAsked); got != i+1 || e.Name != "x" || e.Token > held.Token() {
+				w.Errorf("the holder was told %d times, of %+v; want %d times, of x", got, e, i+1)
+			}
+		}
+		if err := held.Check(); err != nil {
+			w.Errorf("the holder that was asked lost its lease: %v", err)
+		}
+		w.unlock(held)
+		if _, err := b.Ask(w.Context(), "x", 0); !errors.Is(err, stile.ErrGone) {
+			w.Errorf("when nobody holds: %v; want ErrGone", err)
+		}
 	})
 }

@@ -53,20 +53,7 @@ func (c *Client) Leader(ctx context.Context, name string) (Leader, error) {
 // Stores that can tell of changes are not polled. Failures are yielded as by [Client.Watch], with a zero Leader: until
 // the next leader is yielded it is not known who leads.
 func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, error] {
-	return func(yield func(Leader, error) bool) {
-		var (
-			last Leader
-			seen bool
-		)
-		c.follow(ctx, "observe", name, func(q Queue, err error) bool {
-			leader := leaderOf(q)
-			if err == nil && seen && leader == last {
-				return true
-			}
-			last, seen = leader, err == nil
-			return yield(leader, err)
-		})
-	}
+	return watched(ctx, c, "observe", name, leaderOf, func(a, b Leader) bool { return a != b })
 }
 
 // leaderOf returns the claim that leads: the one that holds alone, unless it was released or only its lock-delay is left.

@@ -40,7 +40,7 @@ const (
 	EventLost                     // a lease ended before it was released
 	EventReleased                 // a lease was released
 	EventLeaked                   // a lease that nobody can release any more is still held, and renewed
-	EventAsked                    // somebody asks for the lock, as Curator's revocation does; the lease goes on until it is released
+	EventAsked                    // somebody asks for the lock: Client.Ask, or Curator's revocation; the lease goes on
 )
 
 // String names the kind in a word.

@@ -18,17 +18,21 @@ import (
 // on, and the next queue that it yields is the one that was found after it. [ErrUnsupported], [ErrInvalid], [ErrClosed]
 // and other errors that will not pass end it.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Queue, error] {
-	return func(yield func(Queue, error) bool) {
-		var (
-			last Queue
-			seen bool
-		)
-		c.follow(ctx, "watch", name, func(q Queue, err error) bool {
-			if err == nil && seen && !changed(last, q) {
+	return watched(ctx, c, "watch", name, func(q Queue) Queue { return q }, changed)
+}
+
+// watched yields what a queue says, now and whenever it says something else.
+func watched[T any](ctx context.Context, c *Client, op, name string, says func(Queue) T, changed func(a, b T) bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var last T
+		seen := false
+		c.follow(ctx, op, name, func(q Queue, err error) bool {
+			is := says(q)
+			if err == nil && seen && !changed(last, is) {
 				return true
 			}
-			last, seen = q, err == nil
-			return yield(q, err)
+			last, seen = is, err == nil
+			return yield(is, err)
 		})
 	}
 }

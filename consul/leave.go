@@ -185,6 +185,9 @@ func (d *Driver) endAfter(s *session, length time.Duration) {
 
 // Break is [driver.Breaker]. It leaves the lock to the next in the queue without a lock-delay.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	if b.Ask {
+		return driver.ClaimInfo{}, driver.ErrUnsupported
+	}
 	for range rounds {
 		q, err := d.look(ctx, b.Name)
 		if err != nil {

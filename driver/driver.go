@@ -105,9 +105,9 @@ type Release struct {
 
 // A Renewal is what became of one claim's lease.
 type Renewal struct {
-	TTL   time.Duration // lease that the store confirmed, from some moment after the request was sent
-	Err   error
-	Asked bool // somebody asks the holder for the lock; told once each time, and the holder's to decide
+	TTL  time.Duration // lease that the store confirmed, from some moment after the request was sent
+	Err  error
+	Asks int64 // how often somebody has asked for the lock that the claim holds; it is the holder's to decide. See [BreakRequest.Ask]
 }
 
 // A ClaimInfo is one claim as an observer sees it.
@@ -156,15 +156,19 @@ type Alerter interface {
 	Alert(endangered func(ids ...string))
 }
 
-// A Breaker is a driver that can remove another's claim.
+// A Breaker is a driver that can remove another's claim, or ask for it.
 type Breaker interface {
 	// Break removes the claim with this ticket, or the one at the head if ticket is 0, and returns it as it stood.
 	// The error is [ErrGone] if there is none.
+	//
+	// With Ask, the claim stays as it is, and its renewals tell from then on that somebody has asked once more: see
+	// [Renewal.Asks]. Only a claim that holds can be asked for: one that waits, has left, or ran out, is [ErrGone].
 	Break(ctx context.Context, b *BreakRequest) (ClaimInfo, error)
 }
 
-// A BreakRequest names the claim that is to be removed by hand.
+// A BreakRequest names the claim that is to be removed by hand, or asked for.
 type BreakRequest struct {
 	Name   string
 	Ticket int64 // 0 means the claim at the head
+	Ask    bool  // the claim's client is asked to release it, and nothing is removed; needs Traits.Asks
 }

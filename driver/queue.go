@@ -41,6 +41,7 @@ type Entry struct {
 	Since    int64 // when it entered
 	Ends     int64 // when its lease ends
 	Delay    int64 // how long it keeps others out after that, once told that it holds
+	Asks     int64 // how often somebody has asked for the lock
 	Notified bool  // its client was told that it holds
 	Left     bool  // released, and kept until Ends
 }
@@ -162,6 +163,29 @@ func (q *Queue) Break(now, ticket int64) (ClaimInfo, error) {
 		}
 	}
 	return ClaimInfo{}, ErrGone
+}
+
+// Ask is [Breaker.Break] with Ask.
+func (q *Queue) Ask(now, ticket int64) (ClaimInfo, error) {
+	q.Expire(now)
+	for i := range q.Entries {
+		if e := &q.Entries[i]; e.Ticket == ticket || ticket == 0 {
+			if !e.live(now) || i >= q.Holding() {
+				break
+			}
+			e.Asks++
+			return q.standing(now, i), nil
+		}
+	}
+	return ClaimInfo{}, ErrGone
+}
+
+// Asks is [Renewal.Asks] of a claim that was renewed.
+func (q *Queue) Asks(id string) int64 {
+	if i := q.find(id); i >= 0 {
+		return q.Entries[i].Asks
+	}
+	return 0
 }
 
 // Wake returns the claims that hold and have not been told so, and counts them as told. Whoever changed the queue

@@ -13,7 +13,7 @@ func Weakest(all ...Traits) Traits {
 	for _, o := range all[1:] {
 		t.Ordered, t.Shared, t.Permits, t.Delay = t.Ordered && o.Ordered, t.Shared && o.Shared, t.Permits && o.Permits, t.Delay && o.Delay
 		t.InSession, t.OwnClient, t.FullWait, t.ShortRecord = t.InSession || o.InSession, t.OwnClient || o.OwnClient, t.FullWait || o.FullWait, t.ShortRecord || o.ShortRecord
-		t.Amends = t.Amends && o.Amends
+		t.Amends, t.Asks = t.Amends && o.Amends, t.Asks && o.Asks
 		t.Restart, t.Failover = t.Restart && o.Restart, t.Failover && o.Failover
 		t.Fencing = min(t.Fencing, o.Fencing)
 		t.Clock, t.Wake = farther(clocks, t.Clock, o.Clock), farther(wakes, t.Wake, o.Wake)

@@ -118,6 +118,17 @@ func amendingOne(renew func(context.Context, *memory.Driver, *driver.Claim) driv
 	}}
 }
 
+// renewing makes a driver whose renewals are answered otherwise.
+func renewing(change func(*driver.Renewal)) *buggy {
+	return &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+		answers := d.Renew(ctx, cs)
+		for i := range answers {
+			change(&answers[i])
+		}
+		return answers
+	}}
+}
+
 // amending makes a driver that makes another amendment than it was asked for.
 func amending(change func(*driver.Amendment)) *buggy {
 	return amendingOne(func(ctx context.Context, d *memory.Driver, c *driver.Claim) driver.Renewal {
@@ -455,6 +466,23 @@ func TestBugsAreCaught(t *testing.T) {
 			&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 				return d.Break(ctx, &driver.BreakRequest{Name: b.Name})
 			}}},
+		{"Ask", "who is asked is removed",
+			&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+				return d.Break(ctx, &driver.BreakRequest{Name: b.Name, Ticket: b.Ticket})
+			}}},
+		{"Ask", "the holder is not told", renewing(func(r *driver.Renewal) { r.Asks = 0 })},
+		{"Ask", "the holder is told of one asking only", renewing(func(r *driver.Renewal) { r.Asks = min(r.Asks, 1) })},
+		{"AskGone", "the holder is asked, whatever the ticket",
+			&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+				return d.Break(ctx, &driver.BreakRequest{Name: b.Name, Ask: true})
+			}}},
+		{"AskLack", "the holder is removed where it cannot be asked",
+			&buggy{
+				traits: func(t *driver.Traits) { t.Asks = false },
+				breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+					return d.Break(ctx, &driver.BreakRequest{Name: b.Name, Ticket: b.Ticket})
+				},
+			}},
 		{"Watch", "nothing is told", watching(func(ctx context.Context, _ *memory.Driver, _ string, _ func()) error {
 			<-ctx.Done()
 			return ctx.Err()

@@ -66,7 +66,7 @@ const (
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, clientCases,
+		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, handoverCases, amendCases, stallCases, stressCases,
 	} {
 		all = append(all, part...)

@@ -28,7 +28,7 @@ func Model(t testing.TB, s Store, seed uint64, steps int) {
 	a, b = bind(&traits, a, b)
 	m.drivers = []driver.Driver{a, b}
 	m.delays = traits.Delay && traits.Clock != "session"
-	m.amends = traits.Amends
+	m.amends, m.asks = traits.Amends, traits.Asks
 	m.brief, m.slack = max(traits.MinTTL, 20*time.Millisecond), s.Slack
 	if s.Slack == 0 {
 		m.slack = time.Second
@@ -61,6 +61,7 @@ type model struct {
 	lister  driver.Lister
 	breaker driver.Breaker
 	brief   time.Duration // the lease of a claim that is to run out
+	asks    bool          // holders can be asked
 	delays  bool          // listings show claims in their lock-delay
 	amends  bool
 	slack   time.Duration
@@ -219,6 +220,9 @@ func (m *model) renew() {
 		_, wantErr := q.Renew(m.now, c)
 		q.Wake(m.now)
 		m.compareError("renew "+c.ID, got[i].Err, wantErr)
+		if want := q.Asks(c.ID); wantErr == nil && got[i].Asks != want {
+			m.differ("renew %s = %+v; want %d askings", c.ID, got[i], want)
+		}
 	}
 }
 
@@ -256,11 +260,15 @@ func (m *model) breaks() {
 	if len(q.Entries) > 0 && m.rand.IntN(2) == 0 {
 		ticket = pick(m, q.Entries...).Ticket
 	}
-	got, err := m.breaker.Break(m.ctx, &driver.BreakRequest{Name: name, Ticket: m.tickets[name][ticket]})
-	want, wantErr := q.Break(m.now, ticket)
+	verb, breaks := "break", q.Break
+	if m.asks && m.rand.IntN(2) == 0 {
+		verb, breaks = "ask", q.Ask
+	}
+	got, err := m.breaker.Break(m.ctx, &driver.BreakRequest{Name: name, Ticket: m.tickets[name][ticket], Ask: verb == "ask"})
+	want, wantErr := breaks(m.now, ticket)
 	q.Wake(m.now)
-	m.did("break ticket %d of %s: %+v, %v", ticket, name, got, err)
-	m.compareError("break", err, wantErr)
+	m.did("%s ticket %d of %s: %+v, %v", verb, ticket, name, got, err)
+	m.compareError(verb, err, wantErr)
 	if err == nil {
 		m.compareStanding(name, got, want)
 	}

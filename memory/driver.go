@@ -119,6 +119,7 @@ func (d *Driver) renew(cs []*driver.Claim) []driver.Renewal {
 			if a.TTL, a.Err = q.Renew(now, c); a.Err == nil && c.Amend != nil {
 				q.amended++
 			}
+			a.Asks = q.Asks(c.ID)
 		})
 	}
 	return answers
@@ -175,7 +176,13 @@ func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	breakage := *b
 	return call(ctx, d, Break, func() (s driver.ClaimInfo, err error) {
-		d.store.do(d.prefix+breakage.Name, func(q *queue, now int64) { s, err = q.Break(now, breakage.Ticket) })
+		d.store.do(d.prefix+breakage.Name, func(q *queue, now int64) {
+			if breakage.Ask {
+				s, err = q.Ask(now, breakage.Ticket)
+			} else {
+				s, err = q.Break(now, breakage.Ticket)
+			}
+		})
 		return s, err
 	})
 }
@@ -183,7 +190,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 // Traits is [driver.Driver.Traits].
 func (d *Driver) Traits() driver.Traits {
 	return driver.Traits{
-		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Fencing: driver.ClockFencing,
+		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Asks: true, Fencing: driver.ClockFencing,
 		Clock: "process", Wake: "push",
 		MinTTL: time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Microsecond,
 		Notes: []string{"locks live in this process alone and end with it"},

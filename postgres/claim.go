@@ -100,6 +100,9 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	if b.Ask {
+		return driver.ClaimInfo{}, driver.ErrUnsupported
+	}
 	a, err := d.act(ctx, &call{verb: "break", claim: &driver.Claim{Name: b.Name, Ticket: b.Ticket}})
 	if err != nil {
 		return driver.ClaimInfo{}, err

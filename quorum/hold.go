@@ -14,6 +14,7 @@ type holding struct {
 	missing []int        // nodes to repair; guarded by the driver's mu, as the rest
 	absent  map[int]bool // nodes that certainly do not have it: they need not be asked to let it go
 	repair  *time.Timer  // nil if none is due
+	asks    int64        // how often somebody has asked for it
 }
 
 // hold notes that a claim holds. The caller holds mu.

@@ -100,7 +100,8 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 	return all, nil
 }
 
-// Break removes a claim from all nodes. It is there if a majority has it; what fewer have is removed, and is not there.
+// Break removes a claim from all nodes. It is there if a majority has it; what fewer have is removed, and is not there. To
+// be asked for, a claim needs a majority of nodes that say so: one of them is in the majority by which it is renewed.
 func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.ClaimInfo, error) { return m.Break(ctx, b) })
 	if err != nil {
@@ -119,7 +120,10 @@ func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.Cl
 		return driver.ClaimInfo{}, driver.ErrGone
 	}
 	for _, err := range errs {
-		if !errors.Is(err, driver.ErrGone) {
+		switch {
+		case errors.Is(err, driver.ErrUnsupported):
+			return driver.ClaimInfo{}, err
+		case !errors.Is(err, driver.ErrGone):
 			return driver.ClaimInfo{}, driver.Unreachable(strip(err))
 		}
 	}

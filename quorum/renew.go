@@ -25,6 +25,7 @@ type renewing struct {
 // A tally is what the nodes answered about one claim.
 type tally struct {
 	leases  []time.Duration
+	asks    int64 // the most that a node counted
 	gone    int
 	failed  error // the first failure
 	failing int
@@ -77,8 +78,21 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		if errors.Is(answers[i].Err, driver.ErrGone) {
 			gone = append(gone, cs[i])
 		}
+		answers[i].Asks = d.counted(cs[i].ID, answers[i].Asks)
 	}
 	return answers
+}
+
+// counted returns how often somebody has asked for a claim that holds. Which nodes answered first is chance, so the count
+// never falls.
+func (d *Driver) counted(id string, asks int64) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.held[id]; h != nil {
+		h.asks = max(h.asks, asks)
+		return h.asks
+	}
+	return asks
 }
 
 // renew asks the nodes. The calls go on when the caller does not, until the time is over.
@@ -125,7 +139,7 @@ func (r *renewing) cast(i int, answers []driver.Renewal, claims []*driver.Claim)
 		t := &r.tally[j]
 		switch {
 		case a.Err == nil:
-			t.leases = append(t.leases, a.TTL)
+			t.leases, t.asks = append(t.leases, a.TTL), max(t.asks, a.Asks)
 		case errors.Is(a.Err, driver.ErrGone):
 			t.gone++
 			t.missing = append(t.missing, i)
@@ -150,7 +164,7 @@ func (r *renewing) cast(i int, answers []driver.Renewal, claims []*driver.Claim)
 func (t *tally) decide(d *Driver, left int) bool {
 	switch {
 	case len(t.leases) >= d.need:
-		t.answer.TTL = d.lasting(t.leases)
+		t.answer.TTL, t.answer.Asks = d.lasting(t.leases), t.asks
 	case t.gone > len(d.nodes)-d.need:
 		t.answer.Err = driver.ErrGone
 	case left == 0 || len(t.leases)+left < d.need && t.gone+left <= len(d.nodes)-d.need:

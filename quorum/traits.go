@@ -23,7 +23,7 @@ type promise struct {
 func (d *Driver) Traits() driver.Traits {
 	p := &promise{d: d, keeps: d.ranked, push: d.ranked, forgets: map[string][]string{}}
 	p.t = driver.Traits{
-		Store: d.o.Store, Delay: true, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
+		Store: d.o.Store, Delay: true, Asks: d.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
 	}
 	p.note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks alone, in no order.",
 		d.need, len(d.nodes), len(d.nodes)-d.need)
@@ -41,7 +41,7 @@ func (p *promise) note(format string, args ...any) {
 func (p *promise) add(n *node) {
 	store := n.driver.Load()
 	if store == nil {
-		p.t.Restart, p.keeps = false, false
+		p.t.Restart, p.t.Asks, p.keeps = false, false, false
 		p.note("Node %s is not connected, so what it promises is not known.", n.name)
 		return
 	}
@@ -66,6 +66,7 @@ func (p *promise) add(n *node) {
 func (p *promise) weaken(own *driver.Traits) {
 	t := &p.t
 	t.Delay = t.Delay && own.Delay
+	t.Asks = t.Asks && own.Asks
 	t.Restart = t.Restart && own.Restart
 	t.InSession = t.InSession || own.InSession
 	t.OwnClient = t.OwnClient || own.OwnClient

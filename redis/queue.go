@@ -134,6 +134,9 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	if b.Ask {
+		return driver.ClaimInfo{}, driver.ErrUnsupported
+	}
 	key := d.key(b.Name)
 	a, err := d.conn.Run(ctx, d.scripts.remove, key, "", number(b.Ticket))
 	if err != nil {

@@ -93,6 +93,23 @@ func TestHeldInBoth(t *testing.T) {
 	x.stand("a name that stays", nil, nil)
 }
 
+// Who asks for a lock in the middle of a move is heard by the holder, whichever store they asked.
+func TestAskedInMove(t *testing.T) {
+	t.Parallel()
+	x := cross(t, memories{})
+	c := claim(moved, "1")
+	enter(t, x, c)
+	for i, asks := range []driver.Breaker{x.Driver.(driver.Breaker), x.from.Store().Driver(), x.to.Store().Driver()} {
+		if _, err := asks.Break(t.Context(), &driver.BreakRequest{Name: moved, Ask: true}); err != nil {
+			t.Fatalf("ask %d: %v", i, err)
+		}
+		if a := x.renew(c); a.Err != nil || a.Asks != int64(i)+1 {
+			t.Errorf("renewal after ask %d = %+v; want %d askings", i, a, i+1)
+		}
+	}
+	x.stand("asked for", []string{"1"}, []string{"1"})
+}
+
 // A claim that holds in two stores holds for the shorter of what they confirm.
 func TestShorterLeaseCounts(t *testing.T) {
 	t.Parallel()

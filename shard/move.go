@@ -191,7 +191,8 @@ func (s *shards) awaitBoth(ctx context.Context, from, to *store, c *driver.Claim
 	return driver.Place{}, nil
 }
 
-// bothRenewed makes one answer of those of two stores: the shorter lease, or what went wrong in either.
+// bothRenewed makes one answer of those of two stores: the shorter lease, or what went wrong in either. Somebody may have
+// asked for the lock in either.
 func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second driver.Renewal) driver.Renewal {
 	x := s.dualHolds.find(c)
 	lost, stands, left := first.Err, to, x.there(c)
@@ -214,7 +215,7 @@ func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second dri
 	if x != nil {
 		s.dualHolds.note(c, *x)
 	}
-	return driver.Renewal{TTL: min(first.TTL, second.TTL)}
+	return driver.Renewal{TTL: min(first.TTL, second.TTL), Asks: first.Asks + second.Asks}
 }
 
 // leaveBoth takes a claim out of both stores. What is to be kept is kept in both if the claim held in both.

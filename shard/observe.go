@@ -138,7 +138,8 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 }
 
 // Break is [driver.Breaker]. Of a name that moves, it removes the claim where the name moves from, and what is the same
-// claim by its looks where it moves to; or the one there, if nobody is in the first.
+// claim by its looks where it moves to; or the one there, if nobody is in the first. It asks for a claim in one of the two
+// only, since the holder renews it in both.
 func (b breaker) Break(ctx context.Context, what *driver.BreakRequest) (driver.ClaimInfo, error) {
 	from, to := b.homes(what.Name)
 	if from == nil {
@@ -153,7 +154,7 @@ func (b breaker) Break(ctx context.Context, what *driver.BreakRequest) (driver.C
 		}
 		s, err = to.Driver.(driver.Breaker).Break(ctx, what)
 		return s, to.says(err)
-	case err == nil && s.Holds:
+	case err == nil && s.Holds && !what.Ask:
 		// If this fails, its client takes it out when it renews, and finds out.
 		_ = to.breakLike(ctx, what.Name, &s)
 	}

@@ -160,6 +160,9 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
 
 // Break is [driver.Breaker.Break].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
+	if b.Ask {
+		return driver.ClaimInfo{}, driver.ErrUnsupported
+	}
 	failed := d.change(ctx, Step{Name: b.Name, Do: func(now, _ int64, q *driver.Queue) { s, err = q.Break(now, b.Ticket) }})
 	if failed != nil {
 		return driver.ClaimInfo{}, failed

@@ -17,6 +17,7 @@ type data struct {
 	Record string        `json:"record,omitempty"`
 	Binary string        `json:"binary,omitempty"` // the record in base64, if it is not valid UTF-8
 	Kept   time.Duration `json:"kept,omitempty"`   // the claim has left and is to be removed this long after
+	Asks   int64         `json:"asks,omitempty"`   // how often somebody has asked for the lock
 	Ticket int64         `json:"ticket,omitempty"` // of the claim, if it is not that of the node
 }
 

@@ -167,7 +167,7 @@ func (d *Driver) guard(s *wire.Session, list []*localClaim) {
 	for i, lc := range list {
 		lc.tended = false
 		lc.watchAt = wire.Now() + tendAgain
-		if err == nil && (d.inspected(lc, calls[i], false) != nil || lc.asked) { // the renewal proves it, or not, and tells
+		if err == nil && (d.inspected(lc, calls[i], false) != nil || lc.asks > lc.told) { // the renewal proves it, or not, and tells
 			d.alerts[lc.claim.ID] = true
 			d.wake()
 		}
@@ -211,18 +211,29 @@ func (d *Driver) inspected(lc *localClaim, c *wire.Call, proven bool) error {
 		lc.become(claimOver, driver.ErrGone)
 		return lc.gone
 	}
-	if length := readData(c.Data).Kept; length > 0 {
+	held := readData(c.Data)
+	if held.Kept > 0 {
 		c.Unwatch()
-		d.keep(lc, length)
+		d.keep(lc, held.Kept)
 		return lc.gone
 	}
-	if c.Data == revokeWord && c.Stat.Version != lc.data {
-		lc.asked = true
-	}
+	lc.hear(c, &held)
 	lc.data = c.Stat.Version
 	lc.own.Drop()
 	lc.own = c.Watch()
 	return nil
+}
+
+// hear notes how often somebody has asked for the lock: in the node's data, as stile does, or in its place, as Curator does.
+// The caller holds mu.
+func (lc *localClaim) hear(c *wire.Call, held *data) {
+	switch {
+	case c.Data == revokeWord && c.Stat.Version != lc.data:
+		lc.asks++
+	case held.Asks > lc.counted:
+		lc.asks += held.Asks - lc.counted
+	}
+	lc.counted = held.Asks
 }
 
 // keep notes that a claim has left, and that its node is to stay a while. The caller holds mu.

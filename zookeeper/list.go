@@ -165,7 +165,7 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.BreakReq
 		return driver.ClaimInfo{}, err
 	}
 	if d.layout == semaphoreLayout {
-		return d.breakParted(ctx, s, dir, b.Ticket)
+		return d.breakParted(ctx, s, dir, b)
 	}
 	list := wire.List(dir, nil)
 	if err := d.do(ctx, s, d.proven(list)...); err != nil {
@@ -178,6 +178,9 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.BreakReq
 	for i, standing := range q.standings(gets) {
 		if b.Ticket != 0 && standing.Ticket != b.Ticket {
 			continue
+		}
+		if b.Ask {
+			return standing, d.ask(ctx, s, &standing, gets[i])
 		}
 		del := wire.Delete(dir + "/" + q[i].name)
 		if err := d.do(ctx, s, del); err != nil {

@@ -36,7 +36,9 @@ type localClaim struct {
 	head    *wire.Call    // read the claim at the head; nil while not known
 	tryAt   time.Duration // when the node is to be removed again
 	tended  bool          // a task of the janitor's is at it
-	asked   bool          // somebody has asked for the lock since the last renewal
+	asks    int64         // how often somebody has asked for the lock
+	told    int64         // how often by the last renewal
+	counted int64         // what the node's data counts, which says so of stile's clients
 }
 
 func (lc *localClaim) path() string { return lc.dir + "/" + lc.name }

@@ -131,13 +131,13 @@ func (d *Driver) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) drive
 		}
 		return driver.Renewal{Err: gone}
 	}
-	lease, asked := c.Wait, false
+	lease, asks := c.Wait, int64(0)
 	if lc.state == claimHolding {
-		lease = c.TTL
-		asked, lc.asked = lc.asked, false
+		lease, asks = c.TTL, lc.asks
+		lc.told = asks
 	}
 	d.prolong(lc, lease)
-	return driver.Renewal{TTL: lc.trusted(), Asked: asked}
+	return driver.Renewal{TTL: lc.trusted(), Asks: asks}
 }
 
 // Leave removes the claim's node. One of another client is found by its name.

@@ -19,7 +19,7 @@ func (a *admin) revoke(path string) {
 	}
 }
 
-// A renewal says once each time that somebody asked for the lock, and the claim goes on.
+// A renewal counts how often somebody asked for the lock, as Curator does and as stile does, and the claim goes on.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -28,19 +28,34 @@ func TestRevocation(t *testing.T) {
 		d, c := open(t, "zk://"+s.Addr+"?layout="+layout), claim(layout)
 		enter(t, d, c, true)
 		node := parent + "/" + a.children(parent)[0]
-		renews := func(what string, asked bool) {
+		renews := func(what string, asks int64) {
 			t.Helper()
 			answer := d.Renew(t.Context(), []*driver.Claim{c})[0]
-			if answer.Err != nil || answer.Asked != asked {
-				t.Errorf("layout %s: the renewal %s is %+v; want asked %v", layout, what, answer, asked)
+			if answer.Err != nil || answer.Asks != asks {
+				t.Errorf("layout %s: the renewal %s is %+v; want %d askings", layout, what, answer, asks)
 			}
 		}
-		renews("before anybody asked", false)
-		for range 2 {
-			a.revoke(node)
-			renews("after somebody asked", true)
-			renews("after that", false)
+		other := open(t, "zk://"+s.Addr+"?layout="+layout).(driver.Breaker)
+		asks := func() {
+			t.Helper()
+			got, err := other.Break(t.Context(), &driver.BreakRequest{Name: layout, Ask: true})
+			if err != nil || !got.Holds {
+				t.Fatalf("layout %s: ask = %+v, %v; want the claim, which holds", layout, got, err)
+			}
 		}
+		renews("before anybody asked", 0)
+		asks()
+		renews("after stile asked", 1)
+		asks()
+		asks()
+		renews("after stile asked twice", 3)
+		for n := range int64(2) {
+			a.revoke(node)
+			renews("after Curator asked", 4+n)
+			renews("after that", 4+n)
+		}
+		asks()
+		renews("after stile asked over Curator's word", 6)
 		leave(t, d, c)
 		if left := a.children(parent); len(left) != 0 {
 			t.Errorf("layout %s: after the release there are %q; want nothing", layout, left)

@@ -24,7 +24,7 @@ func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.R
 			answers[i].Err = got.Err
 		}
 		answers[i].TTL = min(answers[i].TTL, got.TTL)
-		answers[i].Asked = answers[i].Asked || got.Asked
+		answers[i].Asks += got.Asks
 	}
 	for i, p := range wholes {
 		switch {
@@ -159,8 +159,8 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 	return left
 }
 
-// breakParted removes all nodes of a claim by hand.
-func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, ticket int64) (driver.ClaimInfo, error) {
+// breakParted removes all nodes of a claim by hand, or asks for it at the first of its permits.
+func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	l, err := d.readLine(ctx, s, dir, true)
 	if err != nil {
 		return driver.ClaimInfo{}, err
@@ -169,9 +169,16 @@ func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, t
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	i := slices.IndexFunc(standings, func(seen driver.ClaimInfo) bool { return ticket == 0 || seen.Ticket == ticket })
+	i := slices.IndexFunc(standings, func(seen driver.ClaimInfo) bool { return b.Ticket == 0 || seen.Ticket == b.Ticket })
 	if i < 0 {
 		return driver.ClaimInfo{}, driver.ErrGone
+	}
+	if b.Ask {
+		first := wire.Get(dir+l[i].nodes[0], nil)
+		if err := d.do(ctx, s, first); err != nil {
+			return driver.ClaimInfo{}, driver.NotYet(err)
+		}
+		return standings[i], d.ask(ctx, s, &standings[i], first)
 	}
 	var dels []*wire.Call
 	for _, path := range l[i].nodes {

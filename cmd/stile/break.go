@@ -25,21 +25,25 @@ first in the queue. The next in the queue may hold the lock at once. The one tha
 held it is told at its next renewal, a third of its ttl later at most, and may be
 at work until then.
 
-Asks first on a terminal; elsewhere it needs --yes. Prints a line for the record:
-who removed whose claim, when and why.`
+With --ask nothing is removed: the holder is told that somebody asks for the lock,
+and decides. In ZooKeeper it is told at once, elsewhere at its next renewal; a
+stile run says so on stderr. Not every store can carry this.
+
+Asks first on a terminal; elsewhere it needs --yes, but not with --ask. Prints a
+line for the record: who removed whose claim, or asked for it, when and why.`
 
 // A breaking is one stile break.
 type breaking struct {
 	name, reason string
 	ticket       int64
-	yes          bool
+	yes, ask     bool
 }
 
 func newBreak(s *store) *cobra.Command {
 	b := &breaking{}
 	var ticket string
 	cmd := &cobra.Command{
-		Use: "break NAME --reason TEXT [--ticket T] [--yes]", Short: "Remove a claim by hand", Long: breakLong,
+		Use: "break NAME --reason TEXT [--ticket T] [--ask] [--yes]", Short: "Remove a claim by hand, or ask for it", Long: breakLong,
 		DisableFlagsInUseLine: true,
 		Args:                  oneName,
 		ValidArgsFunction:     completeNames(s),
@@ -54,7 +58,7 @@ func newBreak(s *store) *cobra.Command {
 			switch {
 			case strings.TrimSpace(b.reason) == "":
 				return usage("stile break needs --reason TEXT, for the record")
-			case !b.yes && !tty.Is(os.Stdin):
+			case !b.yes && !b.ask && !tty.Is(os.Stdin):
 				return usage("stile break asks on a terminal, and stdin is none: give --yes if you are sure")
 			}
 			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error { return b.do(ctx, c, cmd) })
@@ -63,11 +67,12 @@ func newBreak(s *store) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&b.reason, "reason", "", "why, for the record")
 	f.StringVar(&ticket, "ticket", "", "the claim to remove (default: the first in the queue)")
+	f.BoolVar(&b.ask, "ask", false, "remove nothing: have the holder told that somebody asks for the lock")
 	f.BoolVar(&b.yes, "yes", false, "do not ask")
 	return cmd
 }
 
-// do removes the claim that a look at the queue finds, and no other that may have come in its place meanwhile.
+// do removes the claim that a look at the queue finds, or asks for it, and no other that may have come in its place meanwhile.
 func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) error {
 	q, err := c.Show(ctx, b.name)
 	if err != nil {
@@ -81,10 +86,16 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 		return usage("there is no such claim on %q: it left, or ran out; stile show %s lists those that stand", b.name, quoted(b.name))
 	}
 	claim := q.Claims[i]
-	if !b.yes && !b.sure(cmd, claim) {
+	act := c.Break
+	switch {
+	case b.ask && !claim.Holds:
+		return usage("the claim on %q waits; only a holder can be asked for the lock", b.name)
+	case b.ask:
+		act = c.Ask
+	case !b.yes && !b.sure(cmd, claim):
 		return &status{exitFailed, errors.New("nothing was removed")}
 	}
-	broken, err := c.Break(ctx, b.name, claim.Ticket)
+	broken, err := act(ctx, b.name, claim.Ticket)
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, stile.ErrLost) {
 		return usage("the claim on %q left, or ran out, a moment ago", b.name)
 	}
@@ -119,7 +130,11 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim) {
 	if err == nil {
 		by += " on " + host
 	}
-	slog.New(slog.NewTextHandler(cmd.OutOrStdout(), nil)).Info("claim removed by hand",
+	did := "claim removed by hand"
+	if b.ask {
+		did = "claim asked for by hand"
+	}
+	slog.New(slog.NewTextHandler(cmd.OutOrStdout(), nil)).Info(did,
 		"name", b.name, "ticket", strconv.FormatInt(claim.Ticket, 10), "state", stateOf(claim), "holder", claim.Holder.String(),
 		"by", by, "reason", b.reason)
 }

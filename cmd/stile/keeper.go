@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/internal/boottime"
 )
 
@@ -191,6 +193,8 @@ func (e *events) observe(event stile.Event) {
 		e.mu.Lock()
 		e.errs[event.Name] = event.Err
 		e.mu.Unlock()
+	case stile.EventAsked:
+		fmt.Fprintf(os.Stderr, "stile: somebody asks for the lock %s; it is released when CMD ends\n", page.Printable(quoted(event.Name)))
 	}
 	select {
 	case e.changed <- struct{}{}:

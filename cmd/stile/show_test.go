@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 var updateGolden = flag.Bool("golden", false, "write testdata anew")
@@ -178,6 +179,36 @@ func TestBreak(t *testing.T) {
 	said := "stile: lock \"a\": the claim was lost while it waited: the store no longer has it: it was removed by hand, ran out there, or the store lost it\n"
 	if got := waiter.wait(); got != 75 || waiter.stderr.String() != said {
 		t.Errorf("the waiter ended with status %d: %s", got, waiter.stderr)
+	}
+}
+
+// With --ask the holder is told, and nothing is removed. A store that cannot carry it says so, and removes nothing.
+func TestAsk(t *testing.T) {
+	u := newAccount(t).at("memcached://" + servertest.Memcached(t, "-M").Addr)
+	holder := u.start(with("a", idle, "--owner", "first", "--ttl", "6s")...)
+	holder.line()
+	u.start(with("a", idle, "--owner", "second")...)
+	until(t, "the waiter waits", func() bool { return len(u.show("a").Claims) == 2 })
+	claims := u.show("a").Claims
+	want := regexp.MustCompile(`^time=\S+ level=INFO msg="claim asked for by hand" name=a ticket=` + claims[0].Ticket +
+		` state=holds holder="first on [^"]*" by="[^"]+" reason="a deploy"\n$`)
+	if out := u.must("break", "a", "--ask", "--reason", "a deploy"); !want.MatchString(out) {
+		t.Errorf("got %s, want %s", out, want)
+	}
+	said := "stile: somebody asks for the lock a; it is released when CMD ends\n"
+	until(t, "the holder is told", func() bool { return holder.stderr.String() == said })
+	if now := u.show("a").Claims; len(now) != 2 || now[0].Ticket != claims[0].Ticket {
+		t.Errorf("the queue is %+v; want the same claims as before, %+v", now, claims)
+	}
+	r := u.run("break", "a", "--ask", "--reason", "x", "--ticket", claims[1].Ticket)
+	if r.code != exitUsage || !strings.Contains(r.err, "only a holder can be asked") {
+		t.Errorf("asking who waits: status %d, %s", r.code, r.err)
+	}
+	u = newAccount(t)
+	u.must("lock", "a", "--owner", "first")
+	r = u.run("break", "a", "--ask", "--reason", "x")
+	if r.code == 0 || !strings.Contains(r.err, "sqlite cannot ask for a claim") || len(u.show("a").Claims) != 1 {
+		t.Errorf("in a store that cannot: status %d, %s", r.code, r.err)
 	}
 }
 

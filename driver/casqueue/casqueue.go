@@ -37,7 +37,7 @@ type Store interface {
 	// Names returns the names that have a value and begin with a prefix, in any order.
 	Names(ctx context.Context, prefix string) ([]string, error)
 
-	// Traits tells what the store can promise. Those of the queue are filled in: Ordered, Shared, Permits, Delay, Amends and Wake.
+	// Traits tells what the store can promise. Those of the queue are filled in: Ordered, Shared, Permits, Delay, Amends, Asks and Wake.
 	// Granularity is the time between two readings of the store's clock. Leases are asked for longer by it, and trusted
 	// for less.
 	Traits() driver.Traits
@@ -176,7 +176,7 @@ func (d *Driver) renew(ctx context.Context, name string, cs []*driver.Claim, lis
 		if r.Err == nil {
 			var p driver.Place
 			p, _, r.Err = d.place(after, cs[i], at)
-			r.TTL = p.TTL
+			r.TTL, r.Asks = p.TTL, after.queue.Asks(cs[i].ID)
 		}
 	}
 }
@@ -196,7 +196,11 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 // Break is [driver.Breaker.Break].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
 	_, err = d.change(ctx, b.Name, func(q *driver.Queue, m moment) (err error) {
-		s, err = q.Break(m.now, b.Ticket)
+		if b.Ask {
+			s, err = q.Ask(m.now, b.Ticket)
+		} else {
+			s, err = q.Break(m.now, b.Ticket)
+		}
 		return err
 	})
 	return s, err
@@ -205,7 +209,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.Cl
 // Traits is [driver.Driver.Traits].
 func (d *Driver) Traits() driver.Traits {
 	t := d.store.Traits()
-	t.Ordered, t.Shared, t.Permits, t.Delay, t.Amends, t.Wake = true, true, true, true, true, "poll"
+	t.Ordered, t.Shared, t.Permits, t.Delay, t.Amends, t.Asks, t.Wake = true, true, true, true, true, true, "poll"
 	return t
 }
 

@@ -31,6 +31,7 @@ type entry struct {
 	Since    int64  `json:"since"`
 	Ends     int64  `json:"ends"`
 	Delay    int64  `json:"delay,omitempty"`
+	Asks     int64  `json:"asks,omitempty"`
 	Notified bool   `json:"told,omitempty"`
 	Left     bool   `json:"left,omitempty"`
 	Record   string `json:"record,omitempty"`
@@ -47,7 +48,7 @@ func encode(name string, q *driver.Queue) []byte {
 		e := &q.Entries[i]
 		c := entry{
 			ID: e.ID, Client: e.Client, Owner: e.Owner, Ticket: e.Ticket, Weight: e.Weight,
-			Since: e.Since, Ends: e.Ends, Delay: e.Delay, Notified: e.Notified, Left: e.Left, Record: e.Record,
+			Since: e.Since, Ends: e.Ends, Delay: e.Delay, Asks: e.Asks, Notified: e.Notified, Left: e.Left, Record: e.Record,
 		}
 		if !utf8.ValidString(e.Record) {
 			c.Record, c.Bytes = "", []byte(e.Record)
@@ -89,7 +90,7 @@ func decode(name string, from *Value) (q driver.Queue, err error) {
 		c := &v.Claims[i]
 		e := driver.Entry{
 			ID: c.ID, Client: c.Client, Owner: c.Owner, Ticket: c.Ticket, Weight: c.Weight,
-			Since: c.Since, Ends: c.Ends, Delay: c.Delay, Notified: c.Notified, Left: c.Left, Record: c.Record,
+			Since: c.Since, Ends: c.Ends, Delay: c.Delay, Asks: c.Asks, Notified: c.Notified, Left: c.Left, Record: c.Record,
 		}
 		if c.Bytes != nil {
 			e.Record = string(c.Bytes)

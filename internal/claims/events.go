@@ -93,10 +93,11 @@ func (e *events) close(most time.Duration) {
 	}
 }
 
-// asked has the observer told that somebody asks for what a claim holds.
-func (n *name) asked(c *claim) {
+// asked has the observer told that somebody asks for what a claim holds, if the store counts more askings than in its last
+// answer. A count that falls is that of another store, which the name has moved to.
+func (n *name) asked(c *claim, asks int64) {
 	k := n.shard.k
-	if k.events != nil {
+	if was := c.asks.Swap(asks); asks > was && k.events != nil {
 		k.events.add(Event{Event: engine.Event{Kind: Asked, Token: c.Ticket * engine.Turns}, Name: c.Name})
 	}
 }

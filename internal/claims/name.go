@@ -36,7 +36,8 @@ type claim struct {
 	out          *call        // the request that is out
 	deadline     atomic.Int64 // until when it is trusted; an End reaches its holds before it comes
 	slot         engine.Slot
-	jeopardy     atomic.Bool // the last renewal failed
+	asks         atomic.Int64 // how often somebody had asked for it by the last renewal
+	jeopardy     atomic.Bool  // the last renewal failed
 }
 
 // name returns the shard's name of that text, new if there is none.

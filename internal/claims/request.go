@@ -57,8 +57,8 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) engine.R
 	case engine.Renew:
 		answer := k.d.Renew(ctx, []*driver.Claim{&c.Claim})[0]
 		r.TTL, err = answer.TTL, answer.Err
-		if answer.Asked {
-			c.n.asked(c)
+		if err == nil {
+			c.n.asked(c, answer.Asks)
 		}
 	case engine.Leave:
 		err = k.d.Leave(ctx, &driver.Release{Claim: &c.Claim, Keep: s.keep})
@@ -115,8 +115,8 @@ func (k *Keeper) renew(batch []send) {
 		n.engine.Answer(now, &r)
 		n.finish(now, &t)
 		n.shard.mu.Unlock()
-		if answers[i].Asked {
-			n.asked(s.c)
+		if answers[i].Err == nil {
+			n.asked(s.c, answers[i].Asks)
 		}
 	}
 	t.do()

@@ -121,8 +121,11 @@ func DeleteAt(path string, version int32) *Call {
 }
 
 // Set replaces a node's data.
-func Set(path, data string) *Call {
-	c := newCall(opSetData, path, putInt(putText(putText(nil, path), data), -1), func(c *Call, r *reader) { c.Stat = r.stat() })
+func Set(path, data string) *Call { return SetAt(path, data, -1) }
+
+// SetAt replaces a node's data if nobody has changed it since this version of it.
+func SetAt(path, data string, version int32) *Call {
+	c := newCall(opSetData, path, putInt(putText(putText(nil, path), data), version), func(c *Call, r *reader) { c.Stat = r.stat() })
 	c.agreed = true
 	return c
 }
