@@ -41,7 +41,11 @@ func TestQuick(t *testing.T) {
 }
 
 func testQuick(t *testing.T, a *arena, only string) {
-	file := filepath.Join(t.TempDir(), "page.md")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bench", "page.md")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	h := &servertest.Host{Program: "bench"}
 	defer h.End()
 	var said bytes.Buffer
@@ -53,6 +57,9 @@ func testQuick(t *testing.T, a *arena, only string) {
 		t.Fatal(err)
 	}
 	page := string(text)
+	if charts, err := filepath.Glob(filepath.Join(dir, "images", "bench", "page-*.svg")); len(charts) == 0 {
+		t.Errorf("the page has no charts, %v", err)
+	}
 	taken := regexp.MustCompile(only)
 	for _, target := range a.targets {
 		if taken.MatchString(target.measure) && !strings.Contains(page, "| "+target.text+" | ") {
