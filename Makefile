@@ -31,7 +31,7 @@ SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
 
-.PHONY: help build sizes build-without install uninstall release packages demo servers test race check newer newest models explore mutants chaos interop bench bench-before fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help build sizes build-without install uninstall release packages demo servers test race check newer newest models explore mutants chaos interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -142,6 +142,9 @@ bench: servers ## measure beside other libraries, into docs/bench
 
 bench-before: ## measure beside an earlier revision (REV=…), and fail if anything is slower
 	@go run ./internal/repo/benchbefore -rounds $(ROUNDS) -seconds $(SECONDS) -stores $(STORES) -only '$(ONLY)' $(REV)
+
+heap: ## print what a held lease and a local waiter take on the heap, on the memory store
+	@for scenario in held waiting; do go run ./bench/scenarios -local -run $$scenario; done
 
 fuzz: ## fuzz each parser for FUZZTIME (20s)
 	@for pkg in $$(go list -f '{{.ImportPath}}' $(PACKAGES)); do \

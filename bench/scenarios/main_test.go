@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -30,5 +31,24 @@ func TestScenarios(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestHeap has a held lease and a local waiter cost no more heap than they may, on the memory store.
+func TestHeap(t *testing.T) {
+	for _, want := range []struct {
+		run   func(*run) ([]figure, error)
+		limit float64
+	}{
+		{heldBytes, 1536}, {waiterBytes, 1024},
+	} {
+		r := &run{url: "memory://heap", ttl: time.Minute, window: time.Second, name: "heap"}
+		figures, err := want.run(r)
+		if err := errors.Join(err, r.close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := figures[0]; got.Value >= want.limit {
+			t.Errorf("%s are %.0f, want fewer than %.0f", got.Name, got.Value, want.limit)
+		}
 	}
 }

@@ -17,32 +17,18 @@ type Want struct {
 // Place finds out once where a name is kept that will be wanted again and again.
 func (k *Keeper) Place(w *Want) { w.shard = k.shard(w.Name) }
 
-// A waiter is a goroutine that stands in a line.
-type waiter struct {
-	want   *Want
-	hold   *Hold       // room for what it waits for
-	answer chan answer // has room for one
-}
-
-type answer struct {
-	share *Share
-	err   error
-}
-
-// waiter returns one, with a channel that was used before if there is any.
-func (k *Keeper) waiter(want *Want, h *Hold) *waiter {
-	w, ok := k.waiters.Get().(*waiter)
-	if !ok {
-		w = &waiter{answer: make(chan answer, 1)}
+// channel returns one on which a goroutine waits for the answer to what it asked of the engine.
+func (k *Keeper) channel() chan error {
+	if c, ok := k.channels.Get().(chan error); ok {
+		return c
 	}
-	w.want, w.hold = want, h
-	return w
+	return make(chan error, 1)
 }
 
-// answered takes a waiter back that has its answer, or will get none.
-func (k *Keeper) answered(w *waiter) {
-	w.want, w.hold = nil, nil
-	k.waiters.Put(w)
+// answered takes a hold's channel back, on which the answer came, or on which none will come.
+func (k *Keeper) answered(h *Hold) {
+	k.channels.Put(h.answer)
+	h.answer = nil
 }
 
 // Acquire takes a turn, or waits for one until ctx ends; the error is a [*GaveUp] then. A try does not wait: the error is
@@ -68,8 +54,8 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 		n.finishOwn(now)
 		return share, nil
 	}
-	w := k.waiter(want, h)
-	set(&n.turns, at, turn{waiter: w})
+	h.answer = k.channel()
+	set(&n.turns, at, h)
 	var t todo
 	n.finish(now, &t)
 	s.mu.Unlock()
@@ -77,43 +63,45 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 	// Mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip: so the first
 	// request runs here.
 	k.first(&t, ctx)
+	var err error
 	select {
-	case a := <-w.answer:
-		k.answered(w)
-		return a.share, a.err
+	case err = <-h.answer:
 	default:
+		select {
+		case err = <-h.answer:
+		case <-ctx.Done():
+			return nil, k.giveUp(ctx, n, at, h)
+		}
 	}
-	select {
-	case a := <-w.answer:
-		k.answered(w)
-		return a.share, a.err
-	case <-ctx.Done():
-		return nil, k.giveUp(ctx, n, at, w)
+	k.answered(h)
+	if err != nil {
+		return nil, k.dated(err, want.TTL)
 	}
+	return &h.first, nil
 }
 
 // giveUp takes a waiter out of the line. If it was answered meanwhile, the turn is given back.
-func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, w *waiter) error {
+func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) error {
 	gave := &GaveUp{Cause: context.Cause(ctx)}
 	n.shard.mu.Lock()
 	select {
-	case a := <-w.answer:
+	case err := <-h.answer:
 		n.shard.mu.Unlock()
-		k.answered(w)
-		if a.share != nil {
+		k.answered(h)
+		if err == nil {
 			// The caller learns of its context's end at once, and a worker tells the store.
-			k.work.run(func() { _ = a.share.Release(0) })
+			k.work.run(func() { _ = h.first.Release(0) })
 		}
 		return gave
 	default:
 	}
 	now := n.enterEvent(k.clock.recent())
 	v := n.engine.GiveUp(now, at)
-	n.turns[at] = turn{}
+	n.turns[at] = nil
 	var t todo
 	n.finish(now, &t)
 	n.shard.mu.Unlock()
-	k.answered(w)
+	k.answered(h)
 	t.do()
 	switch v.Code {
 	case engine.Held:

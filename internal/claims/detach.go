@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
@@ -39,7 +40,7 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	case v.Code == engine.Lost:
 		return nil, ErrShared // it is being detached already
 	}
-	return nil, n.shard.k.errorOnce(ctx, &v, &engine.Terms{TTL: h.c.TTL})
+	return nil, n.shard.k.errorOnce(ctx, &v, h.c.TTL)
 }
 
 // Attach takes a claim up that was detached, with the token that it had.
@@ -69,11 +70,11 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, w
 	if a.share != nil {
 		return a.share, nil
 	}
-	return nil, k.errorOnce(ctx, &a.verdict, terms)
+	return nil, k.errorOnce(ctx, &a.verdict, claim.TTL)
 }
 
 // errorOnce is errorOf for a request that is sent once, and ends with its caller's context.
-func (k *Keeper) errorOnce(ctx context.Context, v *engine.Verdict, t *engine.Terms) error {
+func (k *Keeper) errorOnce(ctx context.Context, v *engine.Verdict, ttl time.Duration) error {
 	switch {
 	case v.Code != engine.Unreachable:
 	case ctx.Err() != nil:
@@ -81,7 +82,7 @@ func (k *Keeper) errorOnce(ctx context.Context, v *engine.Verdict, t *engine.Ter
 	case v.Err != nil && !errors.Is(v.Err, engine.ErrSilent):
 		return driver.Unreachable(v.Err)
 	}
-	return k.errorOf(v, t)
+	return k.dated(k.errorOf(v), ttl)
 }
 
 // An attachment is what came of taking a claim up.

@@ -10,16 +10,17 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
-// A Hold is one turn on a claim. It has one share or more, and is over when all are given back, or when it is lost.
+// A Hold is one turn on a claim, or room for one that a goroutine waits for. It has one share or more, and is over when
+// all are given back, or when it is lost.
 type Hold struct {
-	c        *claim
-	token    int64
-	until    engine.Time // MaxHold's end, or never
-	slot     engine.Slot
-	shares   int32      // not given back
-	released chan error // whoever gives the last share back waits here for the store's answer
-	first    Share
-	rare     *rare // what few holds need; nil until then
+	c      *claim
+	token  int64
+	until  engine.Time // MaxHold's end, or never
+	slot   engine.Slot
+	shares int32      // not given back
+	answer chan error // whoever waits for the hold waits here, and later who gives the last share back; nil in between
+	first  Share
+	rare   *rare // what few holds need; nil until then
 }
 
 // A rare is what few holds need.
@@ -50,7 +51,7 @@ type whenOver struct {
 func (n *name) begin(h *Hold, slot engine.Slot) *Share {
 	at, token, until := n.engine.Turn(slot)
 	h.c, h.slot, h.token, h.until, h.shares, h.first.hold = n.claimAt(at), slot, token, until, 1, h
-	set(&n.turns, slot, turn{hold: h})
+	set(&n.turns, slot, h)
 	return &h.first
 }
 
@@ -93,7 +94,7 @@ func (s *Share) Check() error {
 func (s *Share) look() error {
 	n := s.hold.c.n
 	n.shard.mu.Lock()
-	if s.over.Load() == nil && n.turns[s.hold.slot].hold == s.hold {
+	if s.over.Load() == nil && n.turns[s.hold.slot] == s.hold {
 		now := n.enterEvent(n.shard.k.clock.now())
 		n.engine.Tick(now)
 		var t todo
@@ -199,7 +200,7 @@ func (s *Share) Release(keep time.Duration) error {
 	}
 	s.given = true
 	now := n.enterEvent(n.shard.k.clock.recent())
-	if n.turns[h.slot].hold != h { // it was detached
+	if n.turns[h.slot] != h { // it was detached
 		n.shard.mu.Unlock()
 		return s.over.Load().err
 	}
@@ -218,11 +219,7 @@ func (s *Share) Release(keep time.Duration) error {
 	if lost == nil {
 		s.end(ErrReleased, &t)
 		if code == engine.Pending {
-			answer, ok := n.shard.k.channels.Get().(chan error)
-			if !ok {
-				answer = make(chan error, 1)
-			}
-			h.released = answer
+			h.answer = n.shard.k.channel()
 		}
 	}
 	h.forget(s)
@@ -236,16 +233,16 @@ func (s *Share) Release(keep time.Duration) error {
 		return nil
 	}
 	n.shard.k.first(&t, nil) // the first request is Leave: the line's next claim is asked for after it
-	err := <-h.released
-	n.shard.k.channels.Put(h.released)
+	err := <-h.answer
+	n.shard.k.answered(h)
 	return err
 }
 
 // forget drops a share that was given back.
 func (h *Hold) forget(s *Share) {
 	h.shares--
-	if n := h.c.n; h.shares == 0 && h.released == nil && n.turns[h.slot].hold == h {
-		n.turns[h.slot] = turn{}
+	if n := h.c.n; h.shares == 0 && h.answer == nil && n.turns[h.slot] == h {
+		n.turns[h.slot] = nil
 	}
 	if h.rare == nil {
 		return

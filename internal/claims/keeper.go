@@ -28,8 +28,7 @@ type Keeper struct {
 	events *events // nil if nobody observes
 	yields yields
 
-	waiters  sync.Pool // of *waiter; the keeper's own, since channels must not leave a test's bubble
-	channels sync.Pool // of chan error with room for one, on which Release waits
+	channels sync.Pool // of chan error with room for one; the keeper's own, since channels must not leave a test's bubble
 
 	base    context.Context // ends when the keeper is closed and nothing is on its way out any more
 	stop    context.CancelFunc
@@ -170,8 +169,7 @@ func TrustedFor(ttl, margin time.Duration, drift float64) time.Duration {
 }
 
 // ghost returns when a claim that may stand in the store has run out, if it entered by now.
-func (k *Keeper) ghost(t *engine.Terms) time.Time {
-	ttl := t.TTL
+func (k *Keeper) ghost(ttl time.Duration) time.Time {
 	return time.Now().Add(ttl + time.Duration(2*k.conf.Drift*float64(ttl)) + k.traits.Granularity)
 }
 

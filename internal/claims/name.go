@@ -17,16 +17,10 @@ type name struct {
 	engine *engine.Engine
 
 	claims []*claim // by slot
-	turns  []turn
+	turns  []*Hold  // and those who wait for one
 
 	due    engine.Item[*name]
 	clears bool // Close waits until its claims are out of the store
-}
-
-// A turn is a goroutine that waits, and then what it holds.
-type turn struct {
-	waiter *waiter
-	hold   *Hold
 }
 
 // A claim is one acquisition as the driver and its holders see it. It is new for each id.
@@ -140,14 +134,15 @@ func (n *name) apply(f *engine.Effect, t *todo) {
 		c.deadline.Store(int64(f.Until))
 		c.jeopardy.Store(f.Err != nil)
 	case engine.Grant:
-		w := n.turns[f.Turn].waiter
-		w.answer <- answer{share: n.begin(w.hold, f.Turn)}
+		h := n.turns[f.Turn]
+		n.begin(h, f.Turn)
+		h.answer <- nil
 	case engine.Fail:
-		w := n.turns[f.Turn].waiter
-		n.turns[f.Turn] = turn{}
-		w.answer <- answer{err: n.shard.k.errorOf(&f.Verdict, &w.want.Terms)}
+		h := n.turns[f.Turn]
+		n.turns[f.Turn] = nil
+		h.answer <- n.shard.k.errorOf(&f.Verdict)
 	case engine.End:
-		n.turns[f.Turn].hold.end(&Lost{Reason: f.Reason, Err: f.Err}, t)
+		n.turns[f.Turn].end(&Lost{Reason: f.Reason, Err: f.Err}, t)
 		n.tell(f, &Lost{Reason: f.Reason, Err: f.Err})
 	case engine.Done:
 		n.done(f, t)
@@ -200,18 +195,18 @@ func (n *name) done(f *engine.Effect, t *todo) {
 		n.shard.attaching[n.claims[f.Claim]] <- a
 		delete(n.shard.attaching, n.claims[f.Claim])
 	case engine.Renew:
-		h := n.turns[f.Turn].hold
+		h := n.turns[f.Turn]
 		if f.Code == engine.OK {
 			h.end(ErrReleased, t)
-			n.turns[f.Turn] = turn{}
+			n.turns[f.Turn] = nil
 		}
 		h.rare.detached <- f.Verdict
 	case engine.Leave:
-		h := n.turns[f.Turn].hold
-		n.turns[f.Turn] = turn{}
-		err := n.shard.k.errorOf(&f.Verdict, &engine.Terms{TTL: h.c.TTL})
+		h := n.turns[f.Turn]
+		n.turns[f.Turn] = nil
+		err := n.shard.k.dated(n.shard.k.errorOf(&f.Verdict), h.c.TTL)
 		n.tell(f, err)
-		h.released <- err
+		h.answer <- err
 	}
 }
 

@@ -72,8 +72,8 @@ func ReasonText(r engine.Reason) string {
 	return fmt.Sprintf("reason %d", int(r))
 }
 
-// errorOf is the error of a verdict on a claim with these terms, or nil.
-func (k *Keeper) errorOf(v *engine.Verdict, t *engine.Terms) error {
+// errorOf is the error of a verdict, or nil.
+func (k *Keeper) errorOf(v *engine.Verdict) error {
 	switch v.Code {
 	case engine.Held:
 		return heldBy(v)
@@ -84,13 +84,21 @@ func (k *Keeper) errorOf(v *engine.Verdict, t *engine.Terms) error {
 	case engine.Unreachable:
 		return k.unreachable(v.Err)
 	case engine.Doubtful:
-		return &Unknown{Until: k.ghost(t), Err: k.unreachable(v.Err)}
+		return &Unknown{Err: k.unreachable(v.Err)}
 	case engine.Closed:
 		return driver.ErrClosed
 	case engine.Shared:
 		return ErrShared
 	}
 	return nil
+}
+
+// dated is an error that says until when a claim with this ttl may stand, if it is that of an unknown outcome.
+func (k *Keeper) dated(err error, ttl time.Duration) error {
+	if unknown, ok := err.(*Unknown); ok { //nolint:errorlint // as errorOf made it
+		unknown.Until = k.ghost(ttl)
+	}
+	return err
 }
 
 func heldBy(v *engine.Verdict) *Held {

@@ -21,7 +21,7 @@ func (e *Engine) obstacle(l Slot) obstacle {
 	if ln.strays >= e.conf.Strays {
 		return clearing
 	}
-	try := e.turns.At(ln.waiters.First).Try
+	try := e.turns.At(ln.waiters.First).try
 	lone := !e.conf.Ordered && ln.terms.exclusive()
 	found := noObstacle
 	if !try && !lone {
@@ -55,7 +55,7 @@ func (e *Engine) ask(l Slot, now Time) Verdict {
 	e.makeWay(l, now)
 	ln := e.lines.At(l)
 	found := e.obstacle(l)
-	if try := e.turns.At(ln.waiters.First).Try; try && found == clearing {
+	if try := e.turns.At(ln.waiters.First).try; try && found == clearing {
 		e.arm(e.patienceEnd(l))
 		return Verdict{Code: Pending} // what is on its way may stand behind a claim of our own
 	}
@@ -73,7 +73,7 @@ func (e *Engine) ask(l Slot, now Time) Verdict {
 	case holding:
 		return e.heldHere(l, now)
 	}
-	e.sendEnter(e.newClaim(l, e.turns.At(ln.waiters.First).Try), now)
+	e.sendEnter(e.newClaim(l, e.turns.At(ln.waiters.First).try), now)
 	return Verdict{}
 }
 
@@ -264,7 +264,7 @@ func (e *Engine) unseated(c Slot, now Time, r *Reply) {
 		silent, tries = now, 0 // it lost its place, not its patience
 	}
 	e.forget(c, now)
-	c = e.newClaim(l, e.turns.At(e.lines.At(l).waiters.First).Try)
+	c = e.newClaim(l, e.turns.At(e.lines.At(l).waiters.First).try)
 	cl = e.claims.At(c)
 	cl.silent, cl.tries, cl.err = silent, tries, errUnseated
 	if r.Err != nil {
@@ -290,7 +290,7 @@ func (e *Engine) granted(c Slot, now, sent Time, ttl time.Duration) bool {
 	cl.silent, cl.err, cl.tries, cl.blocker = Never, nil, 0, nil
 	cl.turnEnd = After(now, e.conf.Turn)
 	if ln.waiters.First != None {
-		cl.turnEnd = After(cl.turnEnd, e.turns.At(ln.waiters.First).Linger)
+		cl.turnEnd = After(cl.turnEnd, e.turns.At(ln.waiters.First).linger)
 	}
 	if !ln.terms.permits() {
 		ln.current = c

@@ -46,7 +46,7 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 			return fmt.Errorf("waiter %d is not linked to waiter %d", w, last)
 		}
 		length, last = length+1, w
-		tries += int(bit(x.Try))
+		tries += int(bit(x.try))
 	}
 	claims, strays, asks := 0, 0, None
 	for i := range e.claims.All {

@@ -55,7 +55,7 @@ type claim struct {
 	lost   uint8     // Leaves that were not answered
 	holds  slab.List // not released
 	live   int32     // how many of them are not over
-	turns  int32     // given
+	turns  int16     // given
 	number uint64    // of the request that is out
 	due    Time      // when the next request is sent: Never while one is out, but when its place wants keeping during an Await
 	err    error     // of the last request, if it failed

@@ -40,10 +40,8 @@ func (e *Engine) detached(c Slot, now Time, r *Reply) {
 	switch {
 	case r.ok():
 		e.emit(Effect{Do: Done, Verb: Renew, Turn: h, Verdict: Verdict{Code: OK}})
-		x := *e.turns.At(h)
-		e.tellReleased(&x, now)
 		cl.live--
-		e.removeHold(h)
+		e.giveBack(h, now)
 		e.enter(c, nowhere)
 	case r.missing():
 		e.lose(c, now, r.reason())
@@ -80,7 +78,7 @@ func (e *Engine) Attach(now Time, t *Terms, token int64, maxHold time.Duration) 
 	})
 	ln.claims++
 	e.enter(c, attaching)
-	e.addHold(c, e.turns.Take(turn{Want: Want{MaxHold: maxHold}, token: token}), now)
+	e.addHold(c, e.turns.Take(turn{maxHold: maxHold, number: int16(token % Turns)}), now)
 	e.send(c, Renew, e.conf.Patience, 0)
 	return c
 }

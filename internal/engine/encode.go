@@ -36,7 +36,9 @@ const (
 	fieldLineCurrent
 	fieldLineFree
 	fieldLineDeaf
-	fieldTurnWant
+	fieldTurnTry
+	fieldTurnLinger
+	fieldTurnMaxHold
 	fieldTurnSince
 	fieldClaimID
 	fieldClaimStage
@@ -69,7 +71,7 @@ const (
 func (f Field) String() string {
 	return [...]string{
 		"nothing", "Engine.closed",
-		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "turn.Want", "turn.since",
+		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "turn.try", "turn.linger", "turn.maxHold", "turn.since",
 		"claim.id", "claim.stage", "claim.verb", "claim.due", "claim.tries", "claim.try", "claim.ticket", "claim.unsure",
 		"claim.silent", "claim.kept", "claim.lease", "claim.blocker", "claim.turns", "claim.turnEnd",
 		"claim.linger", "claim.deadline", "claim.alarmed", "claim.err", "claim.slept", "claim.keep",
@@ -208,11 +210,11 @@ func (e *Engine) encodeLine(x *Encoder, l Slot) {
 
 func (e *Engine) encodeWaiter(x *Encoder, w Slot) {
 	wt := e.turns.At(w)
-	x.put(fieldTurnWant, bit(wt.Try))
-	x.put(fieldTurnWant, int64(wt.Linger))
-	x.put(fieldTurnWant, int64(wt.MaxHold))
+	x.put(fieldTurnTry, bit(wt.try))
+	x.put(fieldTurnLinger, int64(wt.linger))
+	x.put(fieldTurnMaxHold, int64(wt.maxHold))
 	since, most := wt.since, e.conf.Patience
-	if !wt.Try {
+	if !wt.try {
 		since = max(since, e.owed())
 	}
 	if a := e.lines.At(wt.in).asking; a != None && e.claims.At(a).silent != Never {
@@ -318,8 +320,8 @@ func (e *Engine) encodeAlarm(x *Encoder, cl *claim) {
 
 func (e *Engine) encodeHold(x *Encoder, h Slot) {
 	hd := e.turns.At(h)
-	x.put(fieldTurnWant, x.Ahead(hd.until()))
-	x.put(fieldTurnWant, int64(hd.Linger))
+	x.put(fieldTurnMaxHold, x.Ahead(hd.until()))
+	x.put(fieldTurnLinger, int64(hd.linger))
 	x.put(fieldTurnShares, int64(hd.shares))
 	x.put(fieldTurnState, int64(hd.state))
 	x.Hold(h)

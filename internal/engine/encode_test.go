@@ -29,7 +29,7 @@ var unencoded = map[string]string{
 	"claim.free":     "the stack is encoded",
 	"turn.in":        "turns are encoded in their lines and claims",
 	"turn.links":     "turns are encoded in order",
-	"turn.token":     "told, and decides nothing",
+	"turn.number":    "told, and decides nothing",
 }
 
 func TestEncodingIsWhole(t *testing.T) {

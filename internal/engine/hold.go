@@ -9,12 +9,14 @@ import (
 // A turn is what one goroutine wants, and then has: a waiter stands in a line, and becomes a hold on a claim. A hold may
 // be shared, and is released with its last share.
 type turn struct {
-	Want
+	linger, maxHold time.Duration // as in Want
+
+	since  Time       // when it came, and then when it began
 	in     Slot       // the line, and then the claim
 	links  slab.Links // among its waiters, or its holds
 	shares int32
-	token  int64
-	since  Time // when it came, and then when it began
+	number int16 // of the claim's turns; its token follows from that
+	try    bool  // it does not wait
 	state  turnState
 }
 
@@ -32,10 +34,16 @@ func (x *turn) Links() *slab.Links { return &x.links }
 
 // until is when a hold ends by its MaxHold.
 func (x *turn) until() Time {
-	if x.MaxHold <= 0 {
+	if x.maxHold <= 0 {
 		return Never
 	}
-	return After(x.since, x.MaxHold)
+	return After(x.since, x.maxHold)
+}
+
+// Token is the fencing token of a hold.
+func (e *Engine) Token(h Slot) int64 {
+	x := e.turns.At(h)
+	return e.claims.At(x.in).ticket*Turns + int64(x.number)
 }
 
 // usable reports whether another turn may begin on the claim.
@@ -77,13 +85,14 @@ func (e *Engine) unstack(c Slot) {
 // grant begins a turn on a usable claim.
 func (e *Engine) grant(c, h Slot, now Time) {
 	cl, x := e.claims.At(c), e.turns.At(h)
-	x.token = cl.ticket*Turns + int64(cl.turns)
-	e.tell(Event{Kind: Acquired, Token: x.token, Waited: now - x.since, Local: cl.turns > 0}, nil)
+	waited := now - x.since
+	x.number = cl.turns
 	cl.turns++
 	if !e.lines.At(cl.line).terms.shared() {
 		e.unstack(c)
 	}
 	e.addHold(c, h, now)
+	e.tell(Event{Kind: Acquired, Token: e.Token(h), Waited: waited, Local: x.number > 0}, nil)
 }
 
 func (e *Engine) addHold(c, h Slot, now Time) {
@@ -99,7 +108,7 @@ func (e *Engine) addHold(c, h Slot, now Time) {
 // Turn returns the claim that a hold is a turn on, its fencing token, and when it ends by its MaxHold, or Never.
 func (e *Engine) Turn(h Slot) (claim Slot, token int64, until Time) {
 	x := e.turns.At(h)
-	return x.in, x.token, x.until()
+	return x.in, e.Token(h), x.until()
 }
 
 // Share makes another share of a hold. It reports false if the hold is over.
@@ -142,8 +151,8 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) Code {
 
 // released ends a live hold that its last owner gave back.
 func (e *Engine) released(h Slot, now Time) Code {
-	x := *e.turns.At(h)
-	c := x.in
+	x := e.turns.At(h)
+	c, linger := x.in, x.linger
 	cl := e.claims.At(c)
 	if cl.stage == parting {
 		e.leaveParting(c, Verdict{Code: Lost}) // whoever detaches it comes too late
@@ -151,8 +160,7 @@ func (e *Engine) released(h Slot, now Time) Code {
 	}
 	cl.live--
 	if cl.holds.Len > 1 {
-		e.removeHold(h)
-		e.tellReleased(&x, now)
+		e.giveBack(h, now)
 		if cl.live == 0 {
 			e.enter(c, expiring)
 		}
@@ -161,18 +169,17 @@ func (e *Engine) released(h Slot, now Time) Code {
 	if e.usable(c, now) {
 		// The turn goes to the next in line, if there is one; if not, the claim lingers.
 		line := e.lines.At(cl.line)
-		if line.waiters.Len > 0 || x.Linger > 0 && !e.closing() && !e.wanted(cl.line) {
-			e.removeHold(h)
-			e.tellReleased(&x, now)
+		if line.waiters.Len > 0 || linger > 0 && !e.closing() && !e.wanted(cl.line) {
+			e.giveBack(h, now)
 			e.stack(c)
 			if line.waiters.Len == 0 {
-				cl.linger = After(now, x.Linger)
+				cl.linger = After(now, linger)
 				e.arm(cl.linger)
 			}
 			return OK
 		}
 	}
-	e.turns.At(h).state = parted
+	x.state = parted
 	e.enter(c, leaving)
 	e.beginLeave(c, now)
 	return Pending
@@ -202,8 +209,10 @@ func (e *Engine) wanted(l Slot) bool {
 	return false
 }
 
-func (e *Engine) tellReleased(x *turn, now Time) {
-	e.tell(Event{Kind: Released, Token: x.token, Held: now - x.since}, nil)
+// giveBack removes a hold that is over because it was released.
+func (e *Engine) giveBack(h Slot, now Time) {
+	e.tell(Event{Kind: Released, Token: e.Token(h), Held: now - e.turns.At(h).since}, nil)
+	e.removeHold(h)
 }
 
 // removeHold forgets a hold that was released.
@@ -258,7 +267,7 @@ func (e *Engine) endHold(h Slot, now Time, v Verdict) {
 	x := e.turns.At(h)
 	x.state = ended
 	e.claims.At(x.in).live--
-	e.emit(Effect{Do: End, Turn: h, Verdict: v, Event: Event{Kind: Ended, Token: x.token, Held: now - x.since}})
+	e.emit(Effect{Do: End, Turn: h, Verdict: v, Event: Event{Kind: Ended, Token: e.Token(h), Held: now - x.since}})
 }
 
 // lose ends the lease of a claim: others may hold the lock from now on.

@@ -79,13 +79,13 @@ func (e *Engine) gone(c Slot, now Time, v Verdict) {
 	cl := e.claims.At(c)
 	if cl.stage == leaving {
 		h := cl.holds.First
-		x := *e.turns.At(h)
-		e.removeHold(h)
 		kind := Released
 		if v.Code == Lost {
 			kind = Ended
 		}
-		e.emit(Effect{Do: Done, Turn: h, Verb: Leave, Verdict: v, Event: Event{Kind: kind, Token: x.token, Held: now - x.since}})
+		held := now - e.turns.At(h).since
+		e.emit(Effect{Do: Done, Turn: h, Verb: Leave, Verdict: v, Event: Event{Kind: kind, Token: e.Token(h), Held: held}})
+		e.removeHold(h)
 	}
 	if v.Code == Doubtful {
 		ln := e.lines.At(cl.line)

@@ -27,7 +27,7 @@ func (e *Engine) Want(now Time, t *Terms, want Want) (h, w Slot) {
 	}
 	l := e.lineOf(t)
 	ln := e.lines.At(l)
-	w = e.turns.Take(turn{Want: want, in: l, since: now})
+	w = e.turns.Take(turn{linger: want.Linger, maxHold: want.MaxHold, try: want.Try, in: l, since: now})
 	if ln.waiters.Len == 0 {
 		if c := e.usableClaim(l, now); c != None {
 			e.grant(c, w, now)
@@ -98,7 +98,7 @@ func (e *Engine) leaveLine(w Slot) {
 	x := e.turns.At(w)
 	ln := e.lines.At(x.in)
 	slab.Remove(&e.turns, &ln.waiters, w)
-	if x.Try {
+	if x.try {
 		ln.tries--
 	}
 }
@@ -174,7 +174,7 @@ func (e *Engine) refuseTries(l Slot, v Verdict) {
 	for w := ln.waiters.First; w != None && ln.tries > 0; {
 		x := e.turns.At(w)
 		next := x.links.Next
-		if x.Try {
+		if x.try {
 			e.fail(w, v)
 		}
 		w = next
@@ -205,9 +205,9 @@ func (e *Engine) loseHeart(l Slot, now Time) {
 	for w := ln.waiters.First; w != None && ln.tries > 0; {
 		x := e.turns.At(w)
 		next := x.links.Next
-		if end := After(x.since, e.conf.Patience); x.Try && now >= end {
+		if end := After(x.since, e.conf.Patience); x.try && now >= end {
 			e.fail(w, e.silence(l))
-		} else if x.Try {
+		} else if x.try {
 			e.arm(end)
 		}
 		w = next

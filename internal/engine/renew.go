@@ -90,8 +90,8 @@ func (e *Engine) failed(c Slot, now Time, err error) {
 		return
 	}
 	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
-		if x := e.turns.At(h); x.state == live {
-			e.tell(Event{Kind: Jeopardized, Token: x.token, Margin: cl.deadline - now}, cl.err)
+		if e.turns.At(h).state == live {
+			e.tell(Event{Kind: Jeopardized, Token: e.Token(h), Margin: cl.deadline - now}, cl.err)
 		}
 	}
 }

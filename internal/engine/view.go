@@ -33,9 +33,6 @@ func (e *Engine) TermsOf(c Slot) *Terms { return &e.lines.At(e.claims.At(c).line
 // Peek is what [Engine.Effects] will return.
 func (e *Engine) Peek() []Effect { return e.effects }
 
-// Token is the fencing token of a hold.
-func (e *Engine) Token(h Slot) int64 { return e.turns.At(h).token }
-
 // Until is when a hold ends by its MaxHold, or Never.
 func (e *Engine) Until(h Slot) Time { return e.turns.At(h).until() }
 

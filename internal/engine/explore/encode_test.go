@@ -21,6 +21,8 @@ var implied = map[string]string{
 	"claim.err":      "the explorer writes whether the last renewal failed",
 	"claim.slept":    "no machine sleeps in these worlds",
 	"claim.keep":     "the request, which has the same time",
+	"turn.try":       "the explorer writes of a try whether it has met anybody",
+	"turn.linger":    "everybody in a world lingers for as long",
 	"turn.shares":    "the explorer writes the shares that a goroutine has",
 	"turn.state":     "the explorer writes what a goroutine knows of its hold",
 }
