@@ -315,7 +315,7 @@ func amendBatch(r *run) {
 }
 
 func amendLateForNext(r *run) {
-	on := r.detour()
+	on := r.store.detour(r)
 	first := r.claim()
 	first.Ticket = r.holds(on, first).Ticket
 	late := *first
@@ -331,7 +331,7 @@ func amendLateRecord(r *run) {
 	if !ok {
 		return
 	}
-	on := r.detour()
+	on := r.store.detour(r)
 	c := r.claim()
 	c.Record = "first"
 	c.Ticket = r.holds(on, c).Ticket

@@ -10,6 +10,7 @@ import (
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/etcd"
 	"github.com/stilelock/stile/internal/drive"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -17,61 +18,47 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A holdup stands in a client of etcd and holds requests up on their way, or loses answers. All requests share one
+// A holdup stands in a client of etcd, in the way of its requests for keys and of their answers. All requests share one
 // connection of HTTP/2, where a proxy could hold up all of them or none.
 type holdup struct {
-	mu          sync.Mutex // guards what follows
-	holds       bool       // requests for keys
-	holdsMethod string     // and those of this method
-	held        []func()
-	loses       func(method string, req any) bool // whether etcd's answer to a request does not arrive; nil means none
-	lost        int
-}
+	drivertest.CallWay
+	revoking drivertest.CallWay // in the way of what ends a lease
 
-func (h *holdup) Hold() { h.set(true) }
-func (h *holdup) Pass() { h.set(false) }
-
-func (h *holdup) set(holds bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.holds = holds
-}
-
-// Arrive sends what was held up, in order.
-func (h *holdup) Arrive() {
-	h.mu.Lock()
-	held := h.held
-	h.held = nil
-	h.mu.Unlock()
-	for _, send := range held {
-		send()
-	}
+	mu    sync.Mutex                        // guards what follows
+	loses func(method string, req any) bool // whether etcd's answer to a request does not arrive; nil means none
+	lost  int
 }
 
 func (h *holdup) intercept(
 	ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption,
 ) error {
 	h.mu.Lock()
-	holds := method == h.holdsMethod || h.holds && strings.HasPrefix(method, "/etcdserverpb.KV/")
-	if holds {
-		h.held = append(h.held, func() {
-			_ = call(context.WithoutCancel(ctx), method, req, reflect.New(reflect.TypeOf(reply).Elem()).Interface(), c, o...)
-		})
-	}
 	loses := h.loses != nil && h.loses(method, req)
 	if loses {
 		h.lost++
 	}
 	h.mu.Unlock()
-	switch {
-	case loses:
+	if loses {
 		_ = call(ctx, method, req, reply, c, o...)
 		return status.Error(codes.Unavailable, "the connection broke")
-	case !holds:
-		return call(ctx, method, req, reply, c, o...)
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	unheard := func(ctx context.Context) {
+		_ = call(ctx, method, req, reflect.New(reflect.TypeOf(reply).Elem()).Interface(), c, o...)
+	}
+	var err error
+	switch {
+	case strings.HasPrefix(method, "/etcdserverpb.KV/"):
+		err = h.Meet(ctx, unheard)
+	case method == pb.Lease_LeaseRevoke_FullMethodName:
+		err = h.revoking.Meet(ctx, unheard)
+	}
+	if err != nil && ctx.Err() == nil {
+		return status.Error(codes.Unavailable, "the connection broke")
+	}
+	if err != nil {
+		return ctx.Err()
+	}
+	return call(ctx, method, req, reply, c, o...)
 }
 
 // heldUp returns a driver whose requests for keys can be held up.

@@ -23,7 +23,7 @@ func TestLostAnswerToLockDelay(t *testing.T) {
 		r, ok := req.(*pb.TxnRequest)
 		return ok && len(r.Success) == 1 && r.Success[0].GetRequestPut() != nil && len(r.Failure) == 0
 	}
-	h.holdsMethod = pb.Lease_LeaseRevoke_FullMethodName
+	h.revoking.Hold()
 	h.mu.Unlock()
 	if _, err := d.Enter(drive.Timely(t), c); driver.NotApplied(err) {
 		t.Fatalf("enter whose answer is lost = %v; want that its outcome is unknown", err)
@@ -36,7 +36,7 @@ func TestLostAnswerToLockDelay(t *testing.T) {
 		t.Fatalf("%d answers were lost; want 1", lost)
 	}
 	drive.Holds(t, d, c)
-	h.Arrive() // what was revoked is revoked now
+	h.revoking.Arrive() // what was revoked is revoked now
 	if err := drive.Renew(t, d, c); err != nil {
 		t.Errorf("renewal = %v; want the claim to stand", err)
 	}

@@ -22,3 +22,8 @@ func TestModel(t *testing.T) {
 		})
 	}
 }
+
+func TestConcurrent(t *testing.T) {
+	store := memory.NewStore()
+	drivertest.Concurrent(t, drivertest.Store{Open: func(testing.TB) driver.Driver { return store.Driver() }}, 1, 40)
+}

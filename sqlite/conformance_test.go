@@ -20,3 +20,5 @@ func TestModel(t *testing.T) {
 		drivertest.Model(t, conforming(t), seed, 300)
 	}
 }
+
+func TestConcurrent(t *testing.T) { drivertest.Concurrent(t, conforming(t), 1, 10) }

@@ -1,0 +1,278 @@
+package drivertest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Concurrent drives several clients of one store at once, each with several claims, while requests are lost, answers are
+// lost, requests arrive late, and calls are made twice. It then looks for an order of the calls on each name in which
+// [driver.Queue] gives the same answers. A request whose outcome its caller does not know may have been applied at any time
+// after it was sent, or never. It fails if there is no such order, if claims are believed to hold that exclude each other,
+// if tickets of holders fall, or if a name is not free when all claims have left.
+//
+// A round is a few dozen calls on two names. The same seed makes the same clients and the same choices; which call is faster
+// is the store's. The failure names the seed and has all calls on the name until the answer that cannot be.
+//
+// Of a store without order it compares no places.
+func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {
+	t.Helper()
+	var (
+		crowds = []*crowd{newCrowd(t, s, seed, 0), newCrowd(t, s, seed, 1)}
+		faults = make([]string, len(crowds))
+		work   sync.WaitGroup
+	)
+	for i, c := range crowds {
+		work.Go(func() {
+			for round := i; round < rounds && faults[i] == ""; round += len(crowds) {
+				faults[i] = c.round(round)
+			}
+		})
+	}
+	work.Wait()
+	for _, fault := range faults {
+		if fault != "" {
+			t.Fatalf("seed %d, %s", seed, fault)
+		}
+	}
+}
+
+// How many there are of what in a round.
+const (
+	crowdClients = 3
+	crowdWorkers = 2 // of each client, each with one claim at a time
+	crowdSteps   = 12
+)
+
+// A crowd is some clients of one store, and one more that only looks and never has any trouble.
+type crowd struct {
+	store   Store
+	traits  driver.Traits
+	seed    uint64
+	tag     string
+	start   time.Time
+	clients []*member
+	witness driver.Driver
+	lister  driver.Lister
+	unheard time.Duration // how long a caller waits for an answer that does not come
+	ends    time.Duration // when all is over after the last trouble, at the latest
+
+	mu    sync.Mutex // guards what follows
+	calls []*call
+}
+
+// A member is one client of a crowd. Its workers share its way.
+type member struct {
+	*Detour
+	label string
+	mu    sync.Mutex // held while its way has trouble
+	held  int        // steps after which its late requests arrive; 0 means that there are none
+}
+
+func newCrowd(t testing.TB, s Store, seed uint64, number int) *crowd {
+	t.Helper()
+	c := &crowd{store: s, seed: seed, tag: rand.Text(), start: time.Now(), unheard: heldUp / 2, ends: recovers}
+	if s.Detour == nil { // there is no network that a client would have to come back to
+		c.unheard, c.ends = time.Millisecond, 5*time.Second
+	}
+	c.witness = s.Open(t)
+	t.Cleanup(func() { c.witness.Close() })
+	c.lister, _ = c.witness.(driver.Lister)
+	c.traits = c.witness.Traits()
+	for i := range crowdClients {
+		c.clients = append(c.clients, &member{Detour: s.detour(t), label: fmt.Sprintf("client %d.%d", number, i)})
+	}
+	return c
+}
+
+// A place to meet: one name of a round, and the claims that may be made on it.
+type scene struct {
+	name     string
+	capacity int64
+	weights  []int64
+}
+
+// round has the clients do what they like with two names, ends all of it, and returns what is wrong; empty if nothing is.
+func (c *crowd) round(number int) string {
+	c.calls = nil
+	random := mathrand.New(mathrand.NewPCG(c.seed, uint64(number)))
+	var scenes []*scene
+	for i := range 2 {
+		s := &scene{name: fmt.Sprintf("drivertest/concurrent/%s/%d/%d", c.tag, number, i), capacity: driver.All}
+		s.weights = []int64{driver.All}
+		switch n := random.IntN(3); {
+		case n == 1 && c.traits.Shared:
+			s.weights = []int64{driver.All, 1, 1}
+		case n == 2 && c.traits.Permits:
+			s.capacity, s.weights = 3, []int64{1, 2, 3}
+		}
+		scenes = append(scenes, s)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var (
+		work    sync.WaitGroup
+		workers []*worker
+	)
+	for i, m := range c.clients {
+		for j := range crowdWorkers {
+			w := &worker{crowd: c, member: m, ctx: ctx, scenes: scenes, label: fmt.Sprintf("%d.%d.%d", number, i, j),
+				rand: mathrand.New(mathrand.NewPCG(c.seed, uint64(number)<<16|uint64(i)<<8|uint64(j)))}
+			workers = append(workers, w)
+			work.Go(w.run)
+		}
+	}
+	work.Wait()
+	left := c.clear(ctx, scenes, workers)
+	for _, s := range scenes {
+		if wrong := c.judge(s); wrong != "" {
+			return fmt.Sprintf("round %d: %s", number, wrong)
+		}
+	}
+	if left != "" {
+		return fmt.Sprintf("round %d: %s%s", number, left, c.trace(scenes[0].name, nil)+c.trace(scenes[1].name, nil))
+	}
+	return ""
+}
+
+// clear has everything arrive and all claims leave until both names are free.
+func (c *crowd) clear(ctx context.Context, scenes []*scene, workers []*worker) string {
+	for _, m := range c.clients {
+		m.Pass()
+		m.Arrive()
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.ends)
+	defer cancel()
+	for {
+		out := true
+		for _, w := range workers {
+			out = w.leaveAll(ctx) && out
+		}
+		for _, s := range scenes {
+			out = out && c.free(ctx, s)
+		}
+		if out {
+			return ""
+		}
+		if !poll(ctx) {
+			return fmt.Sprintf("not within %v: all claims have left, and a new one holds each name", c.ends)
+		}
+	}
+}
+
+// free reports that a new claim for all of a name holds, and leaves nothing behind.
+func (c *crowd) free(ctx context.Context, s *scene) bool {
+	claim := &driver.Claim{
+		Name: s.name, ID: rand.Text(), Client: "drivertest-" + c.tag, Weight: s.capacity, Capacity: s.capacity,
+		TTL: 2 * time.Minute, Wait: 2 * time.Minute, Record: "witness", Try: true,
+	}
+	p, err := c.witness.Enter(ctx, claim)
+	return err == nil && p.Holds && c.witness.Leave(ctx, &driver.Release{Claim: claim}) == nil
+}
+
+// did keeps a call for the judge.
+func (c *crowd) did(one *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, one)
+}
+
+// of returns the calls on one name, in the order in which they began.
+func (c *crowd) of(name string) []*call {
+	var all []*call
+	for _, one := range c.calls {
+		if one.claim.Name == name {
+			all = append(all, one)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *call) int { return int(a.began - b.began) })
+	return all
+}
+
+// judge tells what is wrong with the answers on a name.
+func (c *crowd) judge(s *scene) string {
+	all := c.of(s.name)
+	if wrong := c.believed(s, all); wrong != "" {
+		return wrong + c.trace(s.name, nil)
+	}
+	if !c.traits.Ordered {
+		return ""
+	}
+	impossible, before := explain(all)
+	if impossible == nil {
+		return ""
+	}
+	var queues []string
+	for _, p := range before[:min(len(before), 5)] {
+		queues = append(queues, "\n\t"+p.String())
+	}
+	slices.Sort(queues)
+	return fmt.Sprintf("no order of the calls explains the answer of\n\t%v\nbefore it, the queue may have been one of %d:%s%s",
+		impossible, len(before), strings.Join(slices.Compact(queues), ""), c.trace(s.name, impossible))
+}
+
+// trace returns the calls on a name that began before one of them ended, or all of them.
+func (c *crowd) trace(name string, last *call) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nthe calls on %q:", name)
+	for _, one := range c.of(name) {
+		if last == nil || one.began <= last.ended {
+			fmt.Fprintf(&b, "\n\t%v", one)
+		}
+	}
+	return b.String()
+}
+
+// A belief is the time in which a client may believe that its claim holds: from the answer that says so until the client asks
+// to leave.
+type belief struct {
+	claim       *driver.Claim
+	ticket      int64
+	from, until time.Duration
+}
+
+// believed tells which claims were believed to hold at once that exclude each other, or followed each other with tickets
+// that fell.
+func (c *crowd) believed(s *scene, all []*call) string {
+	var list []*belief
+	known := map[string]*belief{}
+	for _, one := range all {
+		b := known[one.claim.ID]
+		switch {
+		case one.verb == "leave" && b != nil:
+			b.until = min(b.until, one.began)
+		case one.err == nil && one.place.Holds && b == nil:
+			b = &belief{&one.claim, one.place.Ticket, one.ended, 1 << 62}
+			known[one.claim.ID], list = b, append(list, b)
+		case one.err == nil && one.place.Holds:
+			b.from = min(b.from, one.ended)
+		}
+	}
+	for _, b := range list {
+		weight, with := int64(0), []string{}
+		for _, other := range list {
+			if other.from <= b.from && b.from < other.until {
+				weight, with = weight+other.claim.Weight, append(with, other.claim.Record)
+			}
+			fell := other.until <= b.from && other.claim.Weight == s.capacity && b.ticket <= other.ticket
+			if fell && c.traits.Fencing != driver.NoFencing {
+				return fmt.Sprintf("%s holds with ticket %d after %s, which held all with ticket %d", b.claim.Record, b.ticket,
+					other.claim.Record, other.ticket)
+			}
+		}
+		if weight > s.capacity {
+			return fmt.Sprintf("at %.3f ms these claims are believed to hold, with a weight of %d of %d: %s", millis(b.from),
+				weight, s.capacity, strings.Join(with, ", "))
+		}
+	}
+	return ""
+}

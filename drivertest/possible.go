@@ -1,0 +1,332 @@
+package drivertest
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A possibility is one queue that a name may have, and how far the calls that are on their way have come in it.
+type possibility struct {
+	queue driver.Queue
+	steps [4]uint64 // what was done of each call that is on its way, in two bits by its slot
+}
+
+// The steps of a call. An Enter has two, since a driver may let the claim in first and look afterwards where it stands.
+const (
+	stepNone    = iota
+	stepEntered // the claim is in its queue; the place was not looked up
+	stepDone
+)
+
+const slots = 128 // calls that may be on their way at once
+
+func (p *possibility) step(slot int) uint64 { return p.steps[slot/32] >> (slot % 32 * 2) & 3 }
+
+// with returns a copy that has come to a step of a call. The copies share their entries until one of them changes.
+func (p *possibility) with(slot int, step uint64) *possibility {
+	q := &possibility{queue: p.queue, steps: p.steps}
+	q.steps[slot/32] = q.steps[slot/32]&^(3<<(slot%32*2)) | step<<(slot%32*2)
+	return q
+}
+
+// changing returns such a copy that has entries of its own, with room for one more.
+func (p *possibility) changing(slot int, step uint64) *possibility {
+	q := p.with(slot, step)
+	q.queue.Entries = append(make([]driver.Entry, 0, len(p.queue.Entries)+1), p.queue.Entries...)
+	return q
+}
+
+// key is the same for possibilities that differ only in the calls of unknown outcome that have come to pass, and in what
+// the next ticket may be.
+func (p *possibility) key(unknown *[4]uint64) string {
+	b := make([]byte, 0, 256)
+	for i, n := range p.steps {
+		b = binary.LittleEndian.AppendUint64(b, n&^unknown[i])
+	}
+	for i := range p.queue.Entries {
+		e := &p.queue.Entries[i]
+		b = binary.LittleEndian.AppendUint64(append(b, e.ID...), uint64(e.Ticket))
+		if e.Left {
+			b = append(b, '.')
+		}
+	}
+	return string(b)
+}
+
+// covers reports that all that can follow from another possibility of the same key can follow from this one: calls of
+// unknown outcome that have not come to pass may do so yet, or never.
+func (p *possibility) covers(other *possibility, unknown *[4]uint64) bool {
+	for i := range p.steps {
+		if p.steps[i]&unknown[i]&^other.steps[i] != 0 {
+			return false
+		}
+	}
+	return p.queue.Last <= other.queue.Last
+}
+
+// A seenSet is the possibilities that were seen, by their keys, without those that another covers.
+type seenSet map[string][]*possibility
+
+// add reports that no possibility in the set covers this one, which it then is a part of.
+func (s seenSet) add(p *possibility, unknown *[4]uint64) bool {
+	key := p.key(unknown)
+	for _, other := range s[key] {
+		if other.covers(p, unknown) {
+			return false
+		}
+	}
+	s[key] = append(slices.DeleteFunc(s[key], func(other *possibility) bool { return p.covers(other, unknown) }), p)
+	return true
+}
+
+func (p *possibility) String() string {
+	if len(p.queue.Entries) == 0 {
+		return "empty"
+	}
+	var all []string
+	for i := range p.queue.Entries {
+		e := &p.queue.Entries[i]
+		text := fmt.Sprintf("%s with ticket %d and weight %d", e.Record, e.Ticket, e.Weight)
+		if i < p.queue.Holding() {
+			text += " that holds"
+		}
+		if e.Left {
+			text += " and is kept"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+// A judge reads the calls on one name in the order in which they began and ended, and keeps all queues that the name may have
+// then. A call whose outcome is unknown stays on its way for ever: it may change the queue at any time, once, or never.
+//
+// Time stands still for the queues: a lease runs out by a step of its own, a call that is on its way since the lease may end.
+type judge struct {
+	possible []*possibility
+	going    [slots]*call       // what is on its way
+	unknown  [4]uint64          // the steps of those whose outcome is not known
+	steps    int                // that were tried
+	told     map[string][]int64 // the tickets that the store told of a claim, at any time
+}
+
+// mostSteps is how many steps a judge takes before it lets a case go that has too many possibilities.
+const mostSteps = 1_000_000
+
+// explain finds an order of the calls that explains all their answers. If there is none, it returns the first call whose
+// answer no order explains, and the queues that were possible before that.
+func explain(calls []*call) (*call, []*possibility) {
+	j := &judge{possible: []*possibility{{}}, told: map[string][]int64{}}
+	for _, c := range calls {
+		j.learn(c)
+	}
+	for _, m := range moments(calls) {
+		if m.begins {
+			j.begin(m.call)
+			continue
+		}
+		if j.steps > mostSteps {
+			break
+		}
+		before := j.possible
+		slot := slices.Index(j.going[:], m.call)
+		if j.possible = j.until(slot); len(j.possible) == 0 {
+			return m.call, before
+		}
+		j.going[slot] = nil
+	}
+	return nil, nil
+}
+
+// begin has a call be on its way.
+func (j *judge) begin(c *call) {
+	slot := slices.Index(j.going[:], nil)
+	j.going[slot] = c
+	if !c.answered() {
+		j.unknown[slot/32] |= 3 << (slot % 32 * 2)
+	}
+}
+
+// A moment is the begin of a call, or its end.
+type moment struct {
+	at     int64
+	begins bool
+	call   *call
+}
+
+// moments returns when calls that matter began, and when those ended of which the outcome is known.
+func moments(calls []*call) []moment {
+	var all []moment
+	for _, c := range calls {
+		if !c.matters() {
+			continue
+		}
+		all = append(all, moment{int64(c.began), true, c})
+		if c.answered() {
+			all = append(all, moment{int64(c.ended), false, c})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b moment) int {
+		if a.at == b.at && a.begins != b.begins { // at the same time, they may have met
+			return map[bool]int{true: -1, false: 1}[a.begins]
+		}
+		return cmp.Compare(a.at, b.at)
+	})
+	return all
+}
+
+func (j *judge) learn(c *call) {
+	tell := func(record string, ticket int64) {
+		if ticket != 0 && !slices.Contains(j.told[record], ticket) {
+			j.told[record] = append(j.told[record], ticket)
+		}
+	}
+	if c.err == nil {
+		tell(c.claim.Record, c.place.Ticket)
+		for _, l := range c.list {
+			tell(l.Record, l.Ticket)
+		}
+	}
+}
+
+// until returns the possibilities in which a call is done, after whatever else that is on its way was done before it.
+func (j *judge) until(slot int) []*possibility {
+	var (
+		ends, seen = seenSet{}, seenSet{}
+		next       = slices.Clone(j.possible)
+	)
+	for len(next) > 0 {
+		p := next[len(next)-1]
+		next = next[:len(next)-1]
+		j.steps++
+		if p.step(slot) == stepDone {
+			ends.add(p.with(slot, stepNone), &j.unknown) // the slot is free for another call
+			continue
+		}
+		if !seen.add(p, &j.unknown) {
+			continue
+		}
+		for other, c := range j.going {
+			if c != nil && p.step(other) != stepDone && !j.waits(p, other) {
+				next = append(next, j.after(p, other, c)...)
+			}
+		}
+	}
+	var all []*possibility
+	for _, some := range ends {
+		all = append(all, some...)
+	}
+	return all
+}
+
+// waits reports that a call of unknown outcome has a twin, which may as well come to pass first.
+func (j *judge) waits(p *possibility, slot int) bool {
+	c := j.going[slot]
+	for other, twin := range j.going[:slot] {
+		if twin != nil && p.step(other) == stepNone && !c.answered() && !twin.answered() && twin.verb == c.verb &&
+			twin.claim.ID == c.claim.ID && twin.keep == c.keep {
+			return true
+		}
+	}
+	return false
+}
+
+// after returns the possibilities that follow when the next step of a call is done, none if its answer is another.
+func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
+	i := find(&p.queue, c.claim.ID)
+	switch c.verb {
+	case "enter":
+		return j.entered(p, i, slot, c)
+	case "leave":
+		if i < 0 && !errors.Is(c.err, driver.ErrGone) {
+			return nil
+		}
+		q := p.changing(slot, stepDone)
+		err := q.queue.Leave(0, &driver.Release{Claim: &c.claim, Keep: c.keep})
+		if c.answered() && !same(c.err, err) || !c.answered() && err != nil {
+			return nil
+		}
+		return []*possibility{q}
+	case "expire":
+		if i < 0 {
+			return nil
+		}
+		q := p.changing(slot, stepDone)
+		q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
+		return []*possibility{q}
+	}
+	if !c.sees(&p.queue, i) {
+		return nil
+	}
+	return []*possibility{p.with(slot, stepDone)}
+}
+
+// sees reports that the answer to a call which only looks, or renews, is true of a queue in which its claim has an index.
+func (c *call) sees(q *driver.Queue, i int) bool {
+	switch c.verb {
+	case "await":
+		return i >= 0 && i < q.Holding() && (c.place.Ticket == 0 || c.place.Ticket == q.Entries[i].Ticket)
+	case "renew":
+		_, err := q.Look(0, c.claim.ID)
+		return same(c.err, err)
+	}
+	return c.lists(q)
+}
+
+// entered does the next step of an Enter whose claim has an index in the queue, or -1.
+func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
+	switch {
+	case !c.answered() && (i >= 0 || c.claim.Ticket != 0):
+		return nil
+	case !c.answered():
+		var all []*possibility
+		for _, ticket := range append(j.told[c.claim.Record], 0) {
+			q := p.changing(slot, stepDone)
+			place, err := q.queue.Enter(0, ticket, &c.claim)
+			if err == nil && place.Ticket != 0 && (ticket == 0 || place.Ticket == ticket) {
+				all = append(all, q)
+			}
+		}
+		return all
+	case p.step(slot) == stepEntered:
+		if i < 0 || c.place.Ahead != i || c.place.Holds != (i < p.queue.Holding()) {
+			return nil
+		}
+		return []*possibility{p.with(slot, stepDone)}
+	}
+	q := p.changing(slot, stepDone)
+	place, err := q.queue.Enter(0, c.place.Ticket, &c.claim)
+	if !same(c.err, err) || err == nil && place.Ticket != c.place.Ticket {
+		return nil
+	}
+	if c.place.Ticket != 0 {
+		q = q.with(slot, stepEntered)
+	}
+	return []*possibility{q}
+}
+
+// lists reports that the listing which answered a call shows a queue.
+func (c *call) lists(q *driver.Queue) bool {
+	return slices.EqualFunc(c.list, q.List(0), func(a, b driver.ClaimInfo) bool {
+		return a.Ticket == b.Ticket && a.Record == b.Record && a.Weight == b.Weight && a.Holds == b.Holds && a.Left == b.Left
+	})
+}
+
+// same reports that two errors say the same of a claim.
+func same(got, want error) bool {
+	if have, ok := errors.AsType[*driver.CapacityError](got); ok {
+		need, is := errors.AsType[*driver.CapacityError](want)
+		return is && *have == *need
+	}
+	return errors.Is(got, driver.ErrGone) == errors.Is(want, driver.ErrGone) && (got == nil) == (want == nil)
+}
+
+func find(q *driver.Queue, id string) int {
+	return slices.IndexFunc(q.Entries, func(e driver.Entry) bool { return e.ID == id })
+}

@@ -1,0 +1,100 @@
+package drivertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// TestExplain is a table of short histories of one name. Times are the places of the calls in it, unless they say otherwise.
+func TestExplain(t *testing.T) {
+	claim := func(id string) driver.Claim {
+		return driver.Claim{ID: id, Record: id, Weight: 1, Capacity: 1, TTL: time.Hour, Wait: time.Hour}
+	}
+	enter := func(id string, ticket int64, holds bool, ahead int) *call {
+		return &call{verb: "enter", claim: claim(id), place: driver.Place{Ticket: ticket, Holds: holds, Ahead: ahead}}
+	}
+	try := func(id string, ticket int64) *call {
+		c := enter(id, ticket, ticket != 0, 0)
+		c.claim.Try = true
+		return c
+	}
+	verb := func(verb, id string, err error) *call { return &call{verb: verb, claim: claim(id), err: err} }
+	list := func(claims ...driver.ClaimInfo) *call { return &call{verb: "list", list: claims} }
+	lasting := func(c *call, from, to int) *call {
+		c.began, c.ended = time.Duration(2*from), time.Duration(2*to+1)
+		return c
+	}
+	unknown := context.DeadlineExceeded
+	tests := []struct {
+		name  string
+		calls []*call
+		wrong int // the call whose answer cannot be; -1 if there is none
+	}{
+		{"nothing", nil, -1},
+		{"one after the other", []*call{enter("a", 1, true, 0), enter("b", 2, false, 1), verb("leave", "a", nil),
+			enter("b", 2, true, 0)}, -1},
+		{"both hold", []*call{enter("a", 1, true, 0), enter("b", 2, true, 0)}, 1},
+		{"both hold, one behind the other", []*call{enter("a", 1, true, 0), enter("b", 2, true, 1)}, 1},
+		{"waits for nobody", []*call{enter("a", 1, false, 0)}, 0},
+		{"a ticket twice", []*call{enter("a", 1, true, 0), verb("leave", "a", nil), enter("b", 1, true, 0)}, 2},
+		{"another ticket", []*call{enter("a", 1, true, 0), enter("a", 2, true, 0)}, 1},
+		{"gone by itself", []*call{enter("a", 1, true, 0), verb("renew", "a", driver.ErrGone)}, 1},
+		{"left twice", []*call{enter("a", 1, true, 0), verb("leave", "a", nil), verb("leave", "a", nil)}, 2},
+		{"a leave of unknown outcome was applied", []*call{enter("a", 1, true, 0), verb("leave", "a", unknown),
+			enter("b", 2, true, 0), verb("renew", "a", driver.ErrGone)}, -1},
+		{"a leave of unknown outcome was not applied yet", []*call{enter("a", 1, true, 0), verb("leave", "a", unknown),
+			verb("renew", "a", nil), enter("b", 2, true, 0)}, -1},
+		{"a leave of unknown outcome was applied, and was not", []*call{enter("a", 1, true, 0), verb("leave", "a", unknown),
+			enter("b", 2, true, 0), verb("renew", "a", nil)}, 3},
+		{"an enter of unknown outcome was applied", []*call{verb("enter", "a", unknown), enter("b", 2, false, 1)}, -1},
+		{"an enter of unknown outcome was applied twice, with a leave between", []*call{verb("enter", "a", unknown),
+			verb("leave", "a", nil), enter("b", 2, false, 1)}, 2},
+		{"an enter is late, and its claim leaves again", []*call{verb("enter", "a", unknown), enter("a", 1, true, 0),
+			verb("leave", "a", nil), enter("b", 3, false, 1), verb("leave", "a", nil), enter("b", 3, true, 0)}, -1},
+		{"an enter that was refused changes nothing", []*call{verb("enter", "a", driver.ErrUnsupported),
+			enter("b", 2, false, 1)}, 1},
+		{"a try that was refused by nobody", []*call{try("a", 0)}, 0},
+		{"a try that was refused by one who leaves meanwhile", []*call{enter("a", 1, true, 0),
+			lasting(verb("leave", "a", nil), 1, 2), try("b", 0)}, -1},
+		{"two at once, in either order", []*call{lasting(enter("a", 2, false, 1), 0, 1), enter("b", 1, true, 0)}, -1},
+		{"two at once, and both wait", []*call{lasting(enter("a", 2, false, 1), 0, 1), enter("b", 1, false, 1)}, 1},
+		{"let in, and looked up when the other had left", []*call{enter("a", 1, true, 0),
+			lasting(verb("leave", "a", nil), 1, 2), lasting(enter("b", 2, true, 0), 1, 2)}, -1},
+		{"woken", []*call{enter("a", 1, true, 0), enter("b", 2, false, 1), verb("leave", "a", nil),
+			{verb: "await", claim: claim("b"), place: driver.Place{Holds: true}}}, -1},
+		{"woken too early", []*call{enter("a", 1, true, 0), enter("b", 2, false, 1),
+			{verb: "await", claim: claim("b"), place: driver.Place{Holds: true}}}, 2},
+		{"listed", []*call{enter("a", 1, true, 0), list(driver.ClaimInfo{Ticket: 1, Weight: 1, Holds: true, Record: "a"})}, -1},
+		{"not listed", []*call{enter("a", 1, true, 0), list()}, 1},
+		{"listed with the ticket of an enter that was not heard of", []*call{verb("enter", "a", unknown),
+			list(driver.ClaimInfo{Ticket: 7, Weight: 1, Holds: true, Record: "a"}), enter("b", 5, false, 1)}, 2},
+		{"another capacity", []*call{enter("a", 1, true, 0), {verb: "enter",
+			claim: driver.Claim{ID: "b", Weight: 1, Capacity: 2}, err: &driver.CapacityError{Have: 1, Want: 2}}}, -1},
+		{"another capacity of nobody", []*call{{verb: "enter",
+			claim: driver.Claim{ID: "b", Weight: 1, Capacity: 2}, err: &driver.CapacityError{Have: 1, Want: 2}}}, 0},
+		{"a lease ran out", []*call{enter("a", 1, true, 0), verb("expire", "a", nil), enter("b", 2, true, 0),
+			verb("renew", "a", driver.ErrGone)}, -1},
+		{"a lease ran out, and is renewed", []*call{enter("a", 1, true, 0), verb("expire", "a", nil), enter("b", 2, true, 0),
+			verb("renew", "a", nil)}, 3},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for i, c := range test.calls {
+				if c.ended == 0 {
+					lasting(c, i, i)
+				}
+			}
+			got, _ := explain(test.calls)
+			want := (*call)(nil)
+			if test.wrong >= 0 {
+				want = test.calls[test.wrong]
+			}
+			if got != want {
+				t.Errorf("the answer that cannot be is %v; want %v", got, want)
+			}
+		})
+	}
+}

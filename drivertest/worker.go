@@ -1,0 +1,237 @@
+package drivertest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A worker makes one claim of its client after the other.
+type worker struct {
+	*crowd
+	member *member
+	ctx    context.Context
+	rand   *mathrand.Rand
+	scenes []*scene
+	label  string
+	serial int
+
+	claim *driver.Claim // nil means that it has none
+	stand workerStand
+	past  []*driver.Claim
+}
+
+// A workerStand is what a worker knows of its claim.
+//
+//	asking ──it waits──► waiting ──it holds──► holding
+//	  │  │                  │                    ▲  │
+//	  │  └──────────────────┼────────────────────┘  │
+//	  └─────────────────────┴──────────► leaving ◄──┘   from each of them the claim may be gone
+type workerStand int
+
+const (
+	asking workerStand = iota
+	waiting
+	holding
+	leaving // it was asked to, and no answer came
+)
+
+// What befalls a call.
+const (
+	requestLost = "its request is lost"
+	answerLost  = "its answer is lost"
+	requestLate = "its request is late"
+	madeTwice   = "made twice at once"
+)
+
+func (w *worker) run() {
+	for range crowdSteps {
+		w.step()
+		w.arrive()
+	}
+}
+
+// arrive lets late requests of the client arrive when it is time.
+func (w *worker) arrive() {
+	w.member.mu.Lock()
+	defer w.member.mu.Unlock()
+	if w.member.held > 0 {
+		if w.member.held--; w.member.held == 0 {
+			w.member.Arrive()
+		}
+	}
+}
+
+func (w *worker) step() {
+	n := w.rand.IntN(100)
+	switch {
+	case n < 8 && w.lister != nil:
+		w.list(w.scenes[w.rand.IntN(len(w.scenes))])
+	case n < 14 && len(w.past) > 0:
+		w.leave(w.past[w.rand.IntN(len(w.past))])
+	case w.claim == nil:
+		w.claim, w.stand = w.fresh(), asking
+		w.enter()
+	case w.stand == leaving && n < 40:
+		w.out() // and comes back to it
+	case w.stand == leaving, w.stand == asking && n < 40, w.stand == waiting && n < 30, w.stand == holding && n < 65:
+		w.stand = leaving
+		if w.leave(w.claim) {
+			w.out()
+		}
+	case w.stand == waiting && n < 60:
+		w.await()
+	case w.stand != asking && n < 80:
+		w.renew()
+	default:
+		w.enter()
+	}
+}
+
+// out gives up the claim that the worker has.
+func (w *worker) out() {
+	w.past = append(w.past, w.claim)
+	w.claim = nil
+}
+
+func (w *worker) fresh() *driver.Claim {
+	s := w.scenes[w.rand.IntN(len(w.scenes))]
+	w.serial++
+	return &driver.Claim{
+		Name: s.name, ID: rand.Text(), Client: "drivertest-" + w.tag + w.member.label, Weight: s.weights[w.rand.IntN(len(s.weights))],
+		Capacity: s.capacity, TTL: 2 * time.Minute, Wait: 2 * time.Minute, Try: w.rand.IntN(4) == 0,
+		Record: fmt.Sprintf("%s-%d", w.label, w.serial),
+	}
+}
+
+// called makes a call, with or without trouble on its way, and keeps what came of it.
+func (w *worker) called(verb string, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *call)) *call {
+	fault := ""
+	if (verb == "enter" || verb == "leave" || verb == "renew") && w.rand.IntN(5) == 0 && w.ctx.Err() == nil {
+		fault = []string{requestLost, answerLost, requestLate, requestLate, madeTwice}[w.rand.IntN(5)]
+	}
+	late := 1 + w.rand.IntN(6)
+	if fault == madeTwice {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.troubled(verb, fault, 0, c, do)
+		}()
+		defer func() { <-done }()
+	}
+	return w.troubled(verb, fault, late, c, do)
+}
+
+func (w *worker) troubled(
+	verb, fault string, late int, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *call),
+) *call {
+	one := &call{client: w.member.label, verb: verb, fault: fault, claim: *c}
+	bound := 2 * time.Second
+	if fault != "" && fault != madeTwice {
+		w.member.mu.Lock()
+		defer w.member.mu.Unlock()
+		bound = w.unheard
+	}
+	switch fault {
+	case requestLost:
+		w.member.Freeze(true, false)
+	case answerLost:
+		w.member.Freeze(false, true)
+	case requestLate:
+		w.member.Hold()
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, bound)
+	defer cancel()
+	claim := one.claim
+	one.began = time.Since(w.start)
+	do(ctx, &claim, one)
+	one.ended = time.Since(w.start)
+	switch fault {
+	case requestLost, answerLost:
+		w.member.Drop()
+	case requestLate:
+		w.member.Pass()
+		w.member.held = late
+	}
+	w.did(one)
+	return one
+}
+
+func (w *worker) enter() {
+	one := w.called("enter", w.claim, func(ctx context.Context, c *driver.Claim, one *call) {
+		one.place, one.err = w.member.Enter(ctx, c)
+	})
+	_, capacity := errors.AsType[*driver.CapacityError](one.err)
+	switch {
+	case one.err == nil && one.place.Ticket == 0, errors.Is(one.err, driver.ErrGone), capacity:
+		w.out()
+	case one.err == nil:
+		w.stand = waiting
+		if one.place.Holds {
+			w.stand = holding
+		}
+		if w.rand.IntN(3) > 0 {
+			w.claim.Ticket = one.place.Ticket
+		}
+	}
+}
+
+func (w *worker) await() {
+	bound := time.Duration(1+w.rand.IntN(10)) * w.unheard / 10
+	one := w.called("await", w.claim, func(ctx context.Context, c *driver.Claim, one *call) {
+		ctx, cancel := context.WithTimeout(ctx, bound)
+		defer cancel()
+		one.place, one.err = w.member.Await(ctx, c)
+	})
+	if one.err == nil && one.place.Holds {
+		w.stand = holding
+	}
+}
+
+func (w *worker) renew() {
+	one := w.called("renew", w.claim, func(ctx context.Context, c *driver.Claim, one *call) {
+		one.err = w.member.Renew(ctx, []*driver.Claim{c})[0].Err
+	})
+	if errors.Is(one.err, driver.ErrGone) {
+		w.out()
+	}
+}
+
+// leave reports that the claim is out.
+func (w *worker) leave(c *driver.Claim) bool {
+	one := w.called("leave", c, func(ctx context.Context, c *driver.Claim, one *call) {
+		one.err = w.member.Leave(ctx, &driver.Release{Claim: c})
+	})
+	return one.err == nil || errors.Is(one.err, driver.ErrGone)
+}
+
+func (w *worker) list(s *scene) {
+	w.called("list", &driver.Claim{Name: s.name}, func(ctx context.Context, _ *driver.Claim, one *call) {
+		var all []driver.Listing
+		all, one.err = w.lister.List(ctx, &driver.Query{Name: s.name})
+		for _, l := range all {
+			one.list = append(one.list, l.Claims...)
+		}
+	})
+}
+
+// leaveAll has all claims leave that the worker ever had, and reports that all are out.
+func (w *worker) leaveAll(ctx context.Context) bool {
+	if w.claim != nil {
+		w.out()
+	}
+	out := true
+	for _, c := range slices.Backward(w.past) {
+		one := w.troubled("leave", "", 0, c, func(_ context.Context, c *driver.Claim, one *call) {
+			one.err = w.member.Leave(ctx, &driver.Release{Claim: c})
+		})
+		out = out && (one.err == nil || errors.Is(one.err, driver.ErrGone))
+	}
+	return out
+}
