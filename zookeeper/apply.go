@@ -47,6 +47,7 @@ func (d *Driver) begin(lc *localClaim) bool {
 		return false
 	}
 	d.localClaims[lc.claim.ID] = lc
+	d.expect()
 	d.prolong(lc, lc.claim.TTL)
 	return true
 }

@@ -39,6 +39,7 @@ const (
 	readNode     = 4
 	listChildren = 12
 	agree        = 14
+	listSession  = 103
 	endSession   = -11
 
 	noNode = -101
@@ -202,6 +203,12 @@ func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 			body = putText(body, path.Base(name))
 		}
 		return 0, append(body, stat(1)...)
+	case listSession:
+		body = put(body, int32(len(f.nodes)))
+		for name := range f.nodes {
+			body = putText(body, name)
+		}
+		return 0, body
 	default: // exists, for the chroot
 		return 0, stat(1)
 	}

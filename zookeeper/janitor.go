@@ -57,6 +57,10 @@ func (d *Driver) hurt(s *wire.Session) {
 	over := s.Err() != nil
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !over && !d.blind {
+		d.compareAt = wire.Now()
+		d.look(0)
+	}
 	for _, lc := range d.localClaims {
 		if lc.session != s {
 			continue
@@ -121,6 +125,7 @@ func (d *Driver) attend() {
 	for s, list := range watch {
 		d.tasks.Go(func() { d.guard(s, list) })
 	}
+	d.compareWhenDue(now)
 }
 
 // age moves a claim whose time is over, or its session. The caller holds mu.

@@ -34,6 +34,10 @@ func (d *Driver) probe(ctx context.Context) error {
 	case root.Err != nil:
 		return d.refused(d.conf.Path, root.Err)
 	}
+	nodes := wire.Ephemerals(d.prefix)
+	if err := d.do(ctx, s, nodes); err == nil && errors.Is(nodes.Err, wire.Unimplemented) {
+		d.blind = true // nobody else has the driver yet
+	}
 	d.traits = d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout())
 	return nil
 }

@@ -64,6 +64,10 @@ func (d *Driver) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim)
 			answers[i].Err = driver.ErrGone
 			continue
 		}
+		if lc.session != s { // it entered anew a moment ago, and its lease was not continuous; s says nothing about this node
+			answers[i].Err = driver.ErrSession
+			continue
+		}
 		stands, err := d.settle(ctx, lc)
 		switch {
 		case err != nil:

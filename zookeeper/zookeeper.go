@@ -32,6 +32,8 @@
 //	                                   │ word, or its session is over  ▼
 //	                                   └───────────────────────────►  over
 //
+// A node of the session that no claim here knows is taken up as one that is ending; stray.go says when.
+//
 // From every state it goes to over with its session. Whether the request for its node was answered is another question,
 // which settle asks: until then the node may come, also of a claim that must go.
 //
@@ -78,6 +80,8 @@ type Driver struct {
 	alerts      map[string]bool // ids to be told
 	odd         []string        // paths that are no claims, in a place for claims
 	next        time.Duration   // when the janitor looks of itself
+	compareAt   time.Duration   // when it looks for strays
+	blind       bool            // the servers do not tell which nodes a session has
 }
 
 var _ interface {
@@ -91,7 +95,7 @@ var _ interface {
 func newDriver() *Driver {
 	d := &Driver{
 		localClaims: map[string]*localClaim{}, parted: map[string]*parted{}, alerts: map[string]bool{},
-		kick: make(chan struct{}, 1), next: never,
+		kick: make(chan struct{}, 1), next: never, compareAt: never,
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
@@ -187,6 +191,9 @@ func (d *Driver) Traits() driver.Traits {
 	t.Notes = slices.Clone(t.Notes)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.blind {
+		t.Notes = append(t.Notes, blindNote)
+	}
 	if len(d.odd) > 0 {
 		odd := strings.Join(d.odd, ", ")
 		t.Notes = append(t.Notes, "Nodes that are no claims stand where claims do, and are ignored: "+odd+".")

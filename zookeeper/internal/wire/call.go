@@ -63,6 +63,7 @@ const (
 	opMulti           int32 = 14
 	opCreateContainer int32 = 19
 	opAuth            int32 = 100
+	opGetEphemerals   int32 = 103
 	opClose           int32 = -11
 )
 
@@ -160,6 +161,12 @@ func Exists(path string, w *Watch) *Call {
 func List(path string, w *Watch) *Call {
 	read := func(c *Call, r *reader) { c.Children, c.Stat = r.texts(), r.stat() }
 	return watching(newCall(opChildren2, path, putBool(putText(nil, path), w != nil), read), w)
+}
+
+// Ephemerals asks for the paths of the session's nodes that begin with a text, which go to Children. Servers before 3.6 refuse
+// it with [Unimplemented], and then end the connection.
+func Ephemerals(begin string) *Call {
+	return newCall(opGetEphemerals, begin, putText(nil, begin), func(c *Call, r *reader) { c.Children = r.texts() })
 }
 
 // watching has a call set a watch, unless that is nil.

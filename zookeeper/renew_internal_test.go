@@ -1,0 +1,22 @@
+package zookeeper
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
+)
+
+// A claim may enter anew, in the next session, while a renewal is about to ask the last one. What the last session answers
+// then says nothing about the claim's node.
+func TestRenewalIsOfOneSession(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	t.Cleanup(d.cancel)
+	c := &driver.Claim{ID: "moved"}
+	d.localClaims[c.ID] = &localClaim{claim: *c, session: &wire.Session{}, name: "n", state: claimHolding, ends: never}
+	if got := d.renew(t.Context(), &wire.Session{}, []*driver.Claim{c})[0]; !errors.Is(got.Err, driver.ErrSession) {
+		t.Errorf("renewal on another session = %+v; want ErrSession", got)
+	}
+}
