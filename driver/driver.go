@@ -67,8 +67,8 @@ type Claim struct {
 	Wait     time.Duration // lease while it waits, at most TTL; unless Traits.FullWait says that it is TTL then too
 	Delay    time.Duration // how long a lease that ran out while it held keeps the lock from others; 0 means not at all
 	Ticket   int64         // where it stands, once known; 0 before that
-	Try      bool          // enter only if it holds at once
 	Owner    string        // with Reclaim: the stable name of a job
+	Try      bool          // enter only if it holds at once
 	Reclaim  bool          // entering removes what other clients with the same Owner, earlier runs, have here, unless it is kept
 	Record   string        // shown to observers and kept as it is, unless Traits.ShortRecord; at most MaxRecord bytes
 	Amend    *Amendment    // with Renew: what changes about a claim that holds; nil means nothing

@@ -73,10 +73,7 @@ func (d *Driver) await(ctx context.Context, name, id string) (p driver.Place, er
 	if err == nil && !(p.Holds && hears) {
 		err = d.wait(ctx, w)
 		d.store.do(name, func(q *queue, now int64) {
-			delete(q.waits[id], w)
-			if len(q.waits[id]) == 0 {
-				delete(q.waits, id)
-			}
+			q.leave(id, w)
 			if err == nil {
 				p, err = q.Look(now, id)
 			}
@@ -117,7 +114,7 @@ func (d *Driver) renew(cs []*driver.Claim) []driver.Renewal {
 		a := &answers[i]
 		d.store.do(d.prefix+c.Name, func(q *queue, now int64) {
 			if a.TTL, a.Err = q.Renew(now, c); a.Err == nil && c.Amend != nil {
-				q.amended++
+				q.change()
 			}
 			a.Asks = q.Asks(c.ID)
 		})
@@ -163,7 +160,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 	w := newWait()
 	d.store.do(name, func(q *queue, now int64) { q.watch(w, now) })
-	defer d.store.do(name, func(q *queue, _ int64) { delete(q.watches, w) })
+	defer d.store.do(name, func(q *queue, _ int64) { q.leave("", w) })
 	for {
 		changed()
 		if err := d.wait(ctx, w); err != nil {

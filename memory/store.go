@@ -32,6 +32,11 @@ type shard struct {
 // A queue is the claims of one name and those who wait for a change of them.
 type queue struct {
 	driver.Queue
+	*audience // nil before anybody waits, as for most names
+}
+
+// An audience is those who wait for a change of a queue.
+type audience struct {
 	waits   map[string]map[*wait]bool // by claim
 	watches map[*wait]bool
 	amended int         // how often a claim was changed where it stands
@@ -88,7 +93,7 @@ func (s *Store) do(name string, f func(q *queue, now int64)) {
 
 // idle reports that a queue may be forgotten: nothing is in it, nobody waits, and the next stamp is above its last ticket.
 func (s *Store) idle(q *queue, now int64) bool {
-	return len(q.Entries) == 0 && len(q.waits) == 0 && len(q.watches) == 0 && q.Last < s.stamp(now)
+	return len(q.Entries) == 0 && q.unheard() && q.Last < s.stamp(now)
 }
 
 const (
@@ -130,7 +135,7 @@ func (p *shard) sweep(s *Store, now int64) {
 		return
 	}
 	for name, q := range p.queues {
-		if len(q.waits) == 0 && len(q.watches) == 0 {
+		if q.unheard() {
 			q.Expire(now)
 		}
 		if s.idle(q, now) {
@@ -181,19 +186,47 @@ func (q *queue) shape(now int64) shape {
 	return s
 }
 
-// await has a wait told when the claim holds or is gone.
-func (q *queue) await(id string, w *wait) {
-	if q.waits == nil {
-		q.waits = map[string]map[*wait]bool{}
+// unheard reports whether nobody waits for a change of the queue.
+func (q *queue) unheard() bool { return q.audience == nil || len(q.waits) == 0 && len(q.watches) == 0 }
+
+// listen readies the queue for somebody who waits.
+func (q *queue) listen() {
+	if q.audience == nil {
+		q.audience = &audience{waits: map[string]map[*wait]bool{}}
 	}
+}
+
+// await has a wait told when the claim holds or is gone, until it leaves.
+func (q *queue) await(id string, w *wait) {
+	q.listen()
 	if q.waits[id] == nil {
 		q.waits[id] = map[*wait]bool{}
 	}
 	q.waits[id][w] = true
 }
 
-// watch has a wait told of every change from now on.
+// change has all who watch told that a claim was changed where it stands.
+func (q *queue) change() {
+	if q.audience != nil {
+		q.amended++
+	}
+}
+
+// leave has a wait told of nothing more. The queue may have been forgotten since.
+func (q *queue) leave(id string, w *wait) {
+	if q.audience == nil {
+		return
+	}
+	delete(q.watches, w)
+	delete(q.waits[id], w)
+	if len(q.waits[id]) == 0 {
+		delete(q.waits, id)
+	}
+}
+
+// watch has a wait told of every change from now on, until it leaves.
 func (q *queue) watch(w *wait, now int64) {
+	q.listen()
 	if len(q.watches) == 0 {
 		q.watches, q.seen = map[*wait]bool{}, q.shape(now)
 	}
@@ -202,6 +235,9 @@ func (q *queue) watch(w *wait, now int64) {
 
 // tell tells those who wait for a claim that holds or is gone, and all watches if the queue has changed.
 func (q *queue) tell(now int64) {
+	if q.unheard() {
+		return
+	}
 	if len(q.waits) > 0 {
 		q.tellWaits()
 	}
@@ -244,7 +280,7 @@ func tellAll(set map[*wait]bool) {
 
 // arm sets the timer to the next expiry, or stops it when nobody waits.
 func (q *queue) arm(now int64, s *Store, name string) {
-	if len(q.waits) == 0 && len(q.watches) == 0 {
+	if q.unheard() {
 		q.disarm()
 		return
 	}
@@ -268,7 +304,7 @@ func (q *queue) arm(now int64, s *Store, name string) {
 }
 
 func (q *queue) disarm() {
-	if q.timer != nil {
+	if q.audience != nil && q.timer != nil {
 		q.timer.Stop()
 	}
 }

@@ -90,7 +90,7 @@ func TestNothingIsLeftOfWaitsAndWatches(t *testing.T) {
 			t.Errorf("watch = %v; want the context's error", err)
 		}
 		d.store.do("a", func(q *queue, _ int64) {
-			if len(q.waits) != 0 || len(q.watches) != 0 {
+			if !q.unheard() {
 				t.Errorf("%d waits and %d watches are left, want none", len(q.waits), len(q.watches))
 			}
 		})
