@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/agenda"
 	"github.com/stilelock/stile/internal/engine"
 )
 
@@ -57,7 +58,7 @@ type shard struct {
 	mu     sync.Mutex // guards what follows and the names, their engines, claims and holds; never held across I/O
 	closed bool
 	names  map[string]*name
-	agenda engine.Agenda[*name]
+	agenda agenda.Agenda[*name]
 	spare  []*name // idle ones, to be used again
 
 	attaching map[*claim]chan attachment // whoever attaches a claim waits there
@@ -79,7 +80,8 @@ func New(d driver.Driver, conf Config) *Keeper {
 	}
 	k := &Keeper{d: d, traits: d.Traits(), conf: conf, clock: newClock(conf.Slept), id: rand.Text(), seed: maphash.MakeSeed()}
 	k.engine = engine.Config{
-		Turn: conf.Turn, Patience: conf.Patience, Strays: maxStrays, Ordered: k.traits.Ordered, Observed: conf.Observe != nil, Trusted: k.trusted, Jitter: jitter,
+		Turn: conf.Turn, Patience: conf.Patience, Strays: maxStrays, Ordered: k.traits.Ordered, Observed: conf.Observe != nil,
+		Grain: time.Millisecond, Trusted: k.trusted, Jitter: jitter,
 	}
 	for i := range k.shards {
 		k.shards[i].k = k

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/agenda"
 	"github.com/stilelock/stile/internal/engine"
 )
 
@@ -19,7 +20,7 @@ type name struct {
 	claims []*claim // by slot
 	turns  []*Hold  // and those who wait for one
 
-	due    engine.Item[*name]
+	due    agenda.Item[*name]
 	clears bool // Close waits until its claims are out of the store
 }
 
@@ -29,9 +30,9 @@ type claim struct {
 	n            *name
 	out          *call        // the request that is out
 	deadline     atomic.Int64 // until when it is trusted; an End reaches its holds before it comes
-	slot         engine.Slot
 	asks         atomic.Int64 // how often somebody had asked for it by the last renewal
-	jeopardy     atomic.Bool  // the last renewal failed
+	slot         engine.Slot
+	jeopardy     atomic.Bool // the last renewal failed
 }
 
 // name returns the shard's name of that text, new if there is none.

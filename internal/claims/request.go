@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/agenda"
 	"github.com/stilelock/stile/internal/engine"
 )
 
@@ -77,11 +78,11 @@ const renewBatch = 256
 
 // extend has claims renewed, in batches.
 func (k *Keeper) extend(all []send) {
-	kinds := make([]engine.RenewalKind, len(all))
+	kinds := make([]agenda.RenewalKind, len(all))
 	for i, s := range all {
-		kinds[i] = engine.RenewalKind{TTL: s.c.TTL, Failing: s.c.jeopardy.Load()}
+		kinds[i] = agenda.RenewalKind{TTL: s.c.TTL, Failing: s.c.jeopardy.Load()}
 	}
-	for _, indices := range engine.Batches(kinds, renewBatch) {
+	for _, indices := range agenda.Batches(kinds, renewBatch) {
 		batch := make([]send, len(indices))
 		for i, at := range indices {
 			batch[i] = all[at]

@@ -160,7 +160,7 @@ func (e *Engine) entered(c Slot, now Time, r *Reply) {
 	case r.missing():
 		e.unseated(c, now, r)
 	case r.Outcome == Rejected:
-		e.failAll(cl.line, Verdict{Code: Refused, Err: r.Err})
+		e.failAll(cl.line, r.verdict())
 		e.quit(c, now)
 	default:
 		cl.err = r.Err
@@ -184,7 +184,7 @@ const (
 // backoff is from 10 ms up to 640 ms, with jitter.
 func (e *Engine) backoff(tries uint8) time.Duration {
 	d := firstPause << tries
-	return d/2 + e.jitter(d/2)
+	return d/2 + e.conf.Jitter(d/2)
 }
 
 // waits notes that the claim stands in the store's queue, and waits for its turn.
@@ -205,9 +205,9 @@ func (e *Engine) waits(c Slot, now Time, r *Reply) {
 	wait := e.lines.At(cl.line).terms.Wait()
 	again := r.Sent + wait*2/3 // the place itself must be kept alive
 	if r.Place.Retry > 0 {
-		again = min(again, After(r.Sent, r.Place.Retry+e.grain()))
+		again = min(again, After(r.Sent, r.Place.Retry+e.conf.Grain))
 	}
-	e.send(c, Await, max(again-now, e.grain()), 0)
+	e.send(c, Await, max(again-now, e.conf.Grain), 0)
 	cl.due = again
 }
 
@@ -253,7 +253,7 @@ func (e *Engine) unseated(c Slot, now Time, r *Reply) {
 	cl := e.claims.At(c)
 	l := cl.line
 	if cl.stage == queued && now < cl.kept+e.lines.At(l).terms.Wait() {
-		e.failAll(l, Verdict{Code: Lost, Reason: r.reason()}) // somebody removed it
+		e.failAll(l, r.verdict()) // somebody removed it
 		e.forget(c, now)
 		return
 	}

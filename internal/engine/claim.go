@@ -41,6 +41,9 @@ const Stages = int(stages)
 // stray reports whether nobody wants a claim in this stage.
 func (s Stage) stray() bool { return s == quitting || s == withdrawing || s == sweeping }
 
+// lives reports whether a claim in this stage holds, and ends at its deadline.
+func (s Stage) lives() bool { return s == held || s == expiring || s == parting }
+
 // A claim is one acquisition in the store. There are many of them, so what is small stands together.
 type claim struct {
 	id    uint64 // never given twice
@@ -164,9 +167,7 @@ func (e *Engine) Answer(now Time, r *Reply) {
 	if r.answered() {
 		e.lines.At(cl.line).deaf = Never
 	}
-	if cl.stage == held || cl.stage == parting || cl.stage == expiring {
-		e.look(r.Claim, now) // an answer that comes too late changes nothing
-	}
+	e.look(r.Claim, now) // an answer that comes too late changes nothing
 	switch verb {
 	case Enter:
 		e.entered(r.Claim, now, r)

@@ -37,19 +37,15 @@ func (e *Engine) Detach(now Time, h Slot) Verdict {
 func (e *Engine) detached(c Slot, now Time, r *Reply) {
 	cl := e.claims.At(c)
 	h := cl.holds.First
-	switch {
-	case r.ok():
+	switch v := r.verdict(); v.Code {
+	case OK:
 		e.emit(Effect{Do: Done, Verb: Renew, Turn: h, Verdict: Verdict{Code: OK}})
 		cl.live--
 		e.giveBack(h, now)
 		e.enter(c, nowhere)
-	case r.missing():
-		e.lose(c, now, r.reason())
+	case Lost:
+		e.lose(c, now, v.Reason)
 	default:
-		v := Verdict{Code: Unreachable, Err: r.Err}
-		if r.Outcome == Rejected {
-			v.Code = Refused
-		}
 		e.leaveParting(c, v)
 		e.enter(c, held)
 		e.failed(c, now, r.Err)
@@ -87,19 +83,12 @@ func (e *Engine) Attach(now Time, t *Terms, token int64, maxHold time.Duration) 
 func (e *Engine) attached(c Slot, now Time, r *Reply) {
 	cl := e.claims.At(c)
 	h := cl.holds.First
-	v := Verdict{Code: OK}
+	v := r.verdict()
 	switch {
 	case e.closing():
 		v = Verdict{Code: Closed}
 	case r.ok() && e.conf.Trusted(r.Sent, r.TTL) <= now:
 		v = Verdict{Code: Doubtful, Err: errTooSlow}
-	case r.ok():
-	case r.missing():
-		v = Verdict{Code: Lost, Reason: r.reason()}
-	case r.Outcome == Rejected:
-		v = Verdict{Code: Refused, Err: r.Err}
-	default:
-		v = Verdict{Code: Unreachable, Err: r.Err}
 	}
 	if v.Code != OK {
 		cl.live--

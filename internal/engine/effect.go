@@ -128,7 +128,7 @@ type Reply struct {
 	Outcome Outcome
 	Place   driver.Place  // of Enter and Await
 	TTL     time.Duration // of Renew and Extend: the lease that the store confirmed
-	Err     error
+	Err     error         // of all outcomes after Adrift
 }
 
 func (r *Reply) ok() bool { return r.Outcome == Answered }
@@ -139,10 +139,17 @@ func (r *Reply) answered() bool { return r.Outcome < Unsent }
 // missing reports whether the store does not have the claim.
 func (r *Reply) missing() bool { return r.Outcome == Absent || r.Outcome == Adrift }
 
-// reason is why a claim is gone that the store does not have.
-func (r *Reply) reason() Reason {
-	if r.Outcome == Adrift {
-		return SessionOver
+// verdict is what the request came to, for whoever waits for it.
+func (r *Reply) verdict() Verdict {
+	switch r.Outcome {
+	case Answered:
+		return Verdict{Code: OK}
+	case Absent:
+		return Verdict{Code: Lost, Reason: Removed}
+	case Adrift:
+		return Verdict{Code: Lost, Reason: SessionOver}
+	case Rejected:
+		return Verdict{Code: Refused, Err: r.Err}
 	}
-	return Removed
+	return Verdict{Code: Unreachable, Err: r.Err}
 }

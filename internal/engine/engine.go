@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -30,11 +29,11 @@ type Config struct {
 	Strays   int32         // how many claims of a line that nobody wants may be on their way out before it asks for another
 	Observed bool          // somebody is told of events
 	Ordered  bool          // the store grants in the order in which claims entered
-	Grain    time.Duration // the shortest time that a request is given or a claim ahead is late; 0 means a millisecond
+	Grain    time.Duration // the shortest time that a request is given or a claim ahead is late
 
 	// Trusted returns until when a lease is trusted that the store confirmed by a request sent then.
 	Trusted func(sent Time, ttl time.Duration) Time
-	// Jitter returns a duration from 0 to most, so that clients do not ask in step. Nil means 0 always.
+	// Jitter returns a duration from 0 to most, so that clients do not ask in step.
 	Jitter func(most time.Duration) time.Duration
 }
 
@@ -135,15 +134,6 @@ func (e *Engine) number() uint64 {
 	e.last++
 	return e.last
 }
-
-func (e *Engine) jitter(most time.Duration) time.Duration {
-	if e.conf.Jitter == nil {
-		return 0
-	}
-	return e.conf.Jitter(most)
-}
-
-func (e *Engine) grain() time.Duration { return cmp.Or(e.conf.Grain, time.Millisecond) }
 
 // After returns t and d more, or Never if that is too far off to be a time.
 func After(t Time, d time.Duration) Time {

@@ -236,9 +236,7 @@ func (e *Engine) abandonLost(c Slot, now Time) {
 // look ends what is over by the clock: the lease of a claim, or holds that were held for too long.
 func (e *Engine) look(c Slot, now Time) {
 	cl := e.claims.At(c)
-	switch cl.stage {
-	case held, expiring, parting:
-	default:
+	if !cl.stage.lives() {
 		return
 	}
 	if now >= cl.deadline {

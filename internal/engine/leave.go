@@ -21,7 +21,7 @@ func (e *Engine) sendLeave(c Slot, now Time) {
 		keep = max(0, cl.keep-now)
 	}
 	end := e.leaveEnd(c)
-	e.send(c, Leave, max(end-now, e.grain()), keep)
+	e.send(c, Leave, max(end-now, e.conf.Grain), keep)
 	e.arm(end)
 }
 
@@ -37,17 +37,15 @@ func (e *Engine) left(c Slot, now Time, r *Reply) {
 		e.swept(c, now, r)
 		return
 	}
-	v := Verdict{Code: OK}
-	switch r.Outcome {
-	case Answered:
+	v := r.verdict()
+	switch v.Code {
+	case OK:
 		e.found(c)
-	case Absent, Adrift:
-		if cl.lost == 0 { // else an earlier Leave was the one that did it
-			v = Verdict{Code: Lost, Reason: r.reason()}
+	case Lost:
+		if cl.lost > 0 { // an earlier Leave was the one that did it
+			v = Verdict{Code: OK}
 		}
-	case Rejected:
-		v = Verdict{Code: Refused, Err: r.Err}
-	default:
+	case Unreachable:
 		if cl.err = r.Err; r.Outcome == Unknown {
 			cl.lost = min(cl.lost+1, maxUnsure)
 		}
@@ -55,7 +53,7 @@ func (e *Engine) left(c Slot, now Time, r *Reply) {
 			e.pauseLeaving(c, now)
 			return
 		}
-		v = Verdict{Code: Doubtful, Err: r.Err}
+		v.Code = Doubtful
 	}
 	e.gone(c, now, v)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/stilelock/stile/internal/slab"
@@ -74,12 +75,11 @@ func (e *Engine) inTheWay(l Slot, now Time) Verdict {
 	if ln.asking == None {
 		return e.heldHere(l, now)
 	}
-	switch a := e.claims.At(ln.asking); a.stage {
-	case queued:
+	a := e.claims.At(ln.asking)
+	if a.stage == queued {
 		return Verdict{Code: Held, Blocker: a.blocked()}
-	default:
-		return Verdict{Code: Unreachable, Err: a.err}
 	}
+	return Verdict{Code: Unreachable, Err: a.err}
 }
 
 // heldHere says that this client itself holds the name.
@@ -227,9 +227,7 @@ func (e *Engine) silence(l Slot) Verdict {
 	v := Verdict{Code: Unreachable, Err: ErrSilent}
 	if a := e.lines.At(l).asking; a != None {
 		c := e.claims.At(a)
-		if c.err != nil {
-			v.Err = c.err
-		}
+		v.Err = cmp.Or(c.err, ErrSilent)
 		if c.unsure > 0 || c.verb == Enter {
 			v.Code = Doubtful
 		}

@@ -11,7 +11,7 @@ func (e *Engine) confirm(c Slot, now, sent Time, ttl time.Duration) {
 	cl.deadline = max(cl.deadline, e.conf.Trusted(sent, ttl))
 	cl.slept, cl.err = e.Slept, nil
 	third := min(e.lines.At(cl.line).terms.TTL, ttl) / 3
-	next := sent + third - e.jitter(third/10)
+	next := sent + third - e.conf.Jitter(third/10)
 	if cl.alarmed != Never && cl.alarmed >= sent {
 		next = now // the answer may have come too early to see the danger
 	}
@@ -70,7 +70,7 @@ func (e *Engine) renewed(c Slot, now Time, r *Reply) {
 		e.confirm(c, now, r.Sent, r.TTL)
 		e.tell(Event{Kind: Renewed, Token: cl.ticket * Turns, Margin: margin}, nil)
 	case r.missing():
-		e.lose(c, now, r.reason())
+		e.lose(c, now, r.verdict().Reason)
 	default:
 		e.failed(c, now, r.Err)
 	}
@@ -80,11 +80,9 @@ func (e *Engine) renewed(c Slot, now Time, r *Reply) {
 func (e *Engine) failed(c Slot, now Time, err error) {
 	cl := e.claims.At(c)
 	first := cl.err == nil
-	if cl.err = err; err == nil {
-		cl.err = ErrSilent
-	}
+	cl.err = err
 	pause := e.lines.At(cl.line).terms.TTL / 24
-	e.schedule(c, now+pause+e.jitter(pause))
+	e.schedule(c, now+pause+e.conf.Jitter(pause))
 	e.trust(c)
 	if !first {
 		return

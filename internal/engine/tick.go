@@ -1,5 +1,7 @@
 package engine
 
+import "cmp"
+
 // Tick does what is due: it ends what is over, sends what was put off, renews, and answers waiters whose patience is
 // over. It may be called at any time, also late.
 func (e *Engine) Tick(now Time) {
@@ -61,11 +63,7 @@ func (e *Engine) attendLeaving(c Slot, now Time) {
 	case now >= end && cl.stage == sweeping:
 		e.enter(c, nowhere)
 	case now >= end:
-		v := Verdict{Code: Doubtful, Err: cl.err}
-		if v.Err == nil {
-			v.Err = ErrSilent
-		}
-		e.gone(c, now, v)
+		e.gone(c, now, Verdict{Code: Doubtful, Err: cmp.Or(cl.err, ErrSilent)})
 	case cl.verb == Nothing && now >= cl.due:
 		e.sendLeave(c, now)
 	default:
@@ -114,8 +112,7 @@ func (e *Engine) Close(now Time) {
 // Clearing reports whether claims that nobody holds may still be in the store, and are on their way out.
 func (e *Engine) Clearing() bool {
 	for i := range e.claims.All {
-		switch e.claims.All[i].stage {
-		case asking, queued, quitting, attaching, leaving, withdrawing, sweeping:
+		if s := e.claims.All[i].stage; s != nowhere && s != over && !s.lives() {
 			return true
 		}
 	}

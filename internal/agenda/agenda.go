@@ -1,27 +1,33 @@
-package engine
+// Package agenda decides for many names what package engine leaves open, which decides for one: which of them is told the
+// time next, and which of their claims are renewed by one request. It is as pure as package engine.
+package agenda
 
-import "time"
+import (
+	"time"
 
-// An Agenda is which of many names want to be told the time, and when. It is a heap, as pure as the engines.
+	"github.com/stilelock/stile/internal/engine"
+)
+
+// An Agenda is which of many names want to be told the time, and when. It is a heap.
 type Agenda[T any] struct{ items []*Item[T] }
 
 // An Item is one name on an agenda.
 type Item[T any] struct {
 	Value T
-	due   Time
+	due   engine.Time
 	place int // in items, from 1; 0 if it is not there
 }
 
 // Due is when the item is due, or Never if it is not on the agenda.
-func (i *Item[T]) Due() Time {
+func (i *Item[T]) Due() engine.Time {
 	if i.place == 0 {
-		return Never
+		return engine.Never
 	}
 	return i.due
 }
 
 // Set puts an item where its due says.
-func (a *Agenda[T]) Set(i *Item[T], due Time) {
+func (a *Agenda[T]) Set(i *Item[T], due engine.Time) {
 	i.due = due
 	if i.place == 0 {
 		a.items = append(a.items, i)
@@ -49,9 +55,9 @@ func (a *Agenda[T]) Remove(i *Item[T]) {
 }
 
 // Next is when the first item is due, or Never.
-func (a *Agenda[T]) Next() Time {
+func (a *Agenda[T]) Next() engine.Time {
 	if len(a.items) == 0 {
-		return Never
+		return engine.Never
 	}
 	return a.items[0].due
 }

@@ -1,9 +1,11 @@
-package engine
+package agenda
 
 import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stilelock/stile/internal/engine"
 )
 
 // TestAgendaInAllSmallWorlds does all sequences of setting, moving and removing three items, and compares the agenda with
@@ -16,10 +18,10 @@ func TestAgendaInAllSmallWorlds(t *testing.T) {
 		var (
 			a    Agenda[int]
 			all  [items]Item[int]
-			want = map[int]Time{}
+			want = map[int]engine.Time{}
 		)
 		for _, op := range path { // op is an item and a due, or a due of 0 to remove it
-			i, due := op/(dues+1), Time(op%(dues+1))
+			i, due := op/(dues+1), engine.Time(op%(dues+1))
 			if due == 0 {
 				a.Remove(&all[i])
 				delete(want, i)
@@ -30,8 +32,8 @@ func TestAgendaInAllSmallWorlds(t *testing.T) {
 			want[i] = due
 		}
 		steps++
-		var got []Time
-		for next := a.Next(); next != Never; next = a.Next() {
+		var got []engine.Time
+		for next := a.Next(); next != engine.Never; next = a.Next() {
 			first := a.First()
 			if first.due != next || want[first.Value] != next {
 				t.Fatalf("after %v: item %d is first, due %d; want %d", path, first.Value, first.due, want[first.Value])
