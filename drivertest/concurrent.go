@@ -14,14 +14,15 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Concurrent drives several clients of one store at once, each with several claims, while requests are lost, answers are
-// lost, requests arrive late, and calls are made twice. It then looks for an order of the calls on each name in which
-// [driver.Queue] gives the same answers. A request whose outcome its caller does not know may have been applied at any time
-// after it was sent, or never. It fails if there is no such order, if claims are believed to hold that exclude each other,
-// if tickets of holders fall, or if a name is not free when all claims have left.
+// Concurrent drives several clients of one store at once, each with several claims, while requests and answers are lost, and
+// requests arrive late or twice. It then looks for an order of the calls on each name in which [driver.Queue] gives the same
+// answers. A request whose outcome its caller does not know may have been applied at any time after it was sent, or never. It
+// fails if there is no such order, if claims are believed to hold that exclude each other, if tickets of holders fall, or if
+// a name is not free when all claims have left.
 //
-// A round is a few dozen calls on two names. The same seed makes the same clients and the same choices; which call is faster
-// is the store's. The failure names the seed and has all calls on the name until the answer that cannot be.
+// The calls of one claim come one after the other. A round is a few dozen calls on two names. The same seed makes the same
+// clients and the same choices; which call is faster is the store's. The failure names the seed and has all calls on the
+// name until the answer that cannot be.
 //
 // Of a store without order it compares no places.
 func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {

@@ -82,7 +82,7 @@ func TestConcurrentCatchesBugs(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				Concurrent(r, s, 1, 200)
+				Concurrent(r, s, 1, 100)
 			}()
 			<-done
 			if len(r.failures) == 0 {

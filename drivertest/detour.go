@@ -48,6 +48,11 @@ func lateCalls(d driver.Driver) *Detour {
 	return &Detour{late, &late.way}
 }
 
+// A repeater is a way on which a request can arrive twice.
+type repeater interface {
+	Repeat() // until Pass, what arrives arrives once more with Arrive
+}
+
 // A CallWay is a way for calls of any kind, where there are no messages that could be told apart.
 type CallWay struct {
 	mu    sync.Mutex // guards what follows
@@ -62,14 +67,16 @@ var errBroke = errors.New("the connection broke")
 // A wayState is what becomes of a call.
 //
 //	passes ──Hold───► delays ──────────Pass──► passes
+//	passes ──Repeat─► repeats ─────────Pass──► passes
 //	passes ──Freeze─► loses or mutes ──Drop──► passes
 type wayState int
 
 const (
-	passes wayState = iota
-	delays          // it is made when Arrive is called
-	loses           // it is never made
-	mutes           // it is made, and its answer is lost
+	passes  wayState = iota
+	delays           // it is made when Arrive is called
+	loses            // it is never made
+	mutes            // it is made, and its answer is lost
+	repeats          // it is made, and once more when Arrive is called
 )
 
 // Hold is [Way.Hold].
@@ -119,12 +126,12 @@ func (w *CallWay) Arrive() {
 func (w *CallWay) Meet(ctx context.Context, call func(context.Context)) error {
 	w.mu.Lock()
 	state, over := w.state, w.over
-	if state == delays {
+	if state == delays || state == repeats {
 		w.held = append(w.held, func() { call(context.WithoutCancel(ctx)) })
 	}
 	w.mu.Unlock()
 	switch state {
-	case passes:
+	case passes, repeats:
 		return nil
 	case mutes:
 		call(ctx)
@@ -140,8 +147,13 @@ func (w *CallWay) Meet(ctx context.Context, call func(context.Context)) error {
 // A lateDriver is a client whose whole calls meet what is in their way.
 type lateDriver struct {
 	driver.Driver
-	way CallWay
+	way wholeCalls
 }
+
+// wholeCalls is the way of whole calls.
+type wholeCalls struct{ CallWay }
+
+func (w *wholeCalls) Repeat() { w.set(repeats) }
 
 func (l *lateDriver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	copied := *c

@@ -117,7 +117,7 @@ type judge struct {
 }
 
 // mostSteps is how many steps a judge takes before it lets a case go that has too many possibilities.
-const mostSteps = 1_000_000
+const mostSteps = 200_000
 
 // explain finds an order of the calls that explains all their answers. If there is none, it returns the first call whose
 // answer no order explains, and the queues that were possible before that.

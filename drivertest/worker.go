@@ -42,12 +42,15 @@ const (
 	leaving // it was asked to, and no answer came
 )
 
+// errRepeated stands for the answer to the second of two requests, which nobody gets.
+var errRepeated = errors.New("not answered")
+
 // What befalls a call.
 const (
-	requestLost = "its request is lost"
-	answerLost  = "its answer is lost"
-	requestLate = "its request is late"
-	madeTwice   = "made twice at once"
+	requestLost  = "its request is lost"
+	answerLost   = "its answer is lost"
+	requestLate  = "its request is late"
+	requestTwice = "its request comes once more"
 )
 
 func (w *worker) run() {
@@ -114,31 +117,28 @@ func (w *worker) fresh() *driver.Claim {
 func (w *worker) called(verb string, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *call)) *call {
 	fault := ""
 	if (verb == "enter" || verb == "leave" || verb == "renew") && w.rand.IntN(5) == 0 && w.ctx.Err() == nil {
-		fault = []string{requestLost, answerLost, requestLate, requestLate, madeTwice}[w.rand.IntN(5)]
+		fault = []string{requestLost, answerLost, requestLate, requestLate, requestTwice}[w.rand.IntN(5)]
 	}
-	late := 1 + w.rand.IntN(6)
-	if fault == madeTwice {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			w.troubled(verb, fault, 0, c, do)
-		}()
-		defer func() { <-done }()
+	if _, ok := w.member.Way.(repeater); !ok && fault == requestTwice {
+		fault = requestLate
 	}
-	return w.troubled(verb, fault, late, c, do)
+	return w.troubled(verb, fault, 1+w.rand.IntN(6), c, do)
 }
 
 func (w *worker) troubled(
 	verb, fault string, late int, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *call),
 ) *call {
 	one := &call{client: w.member.label, verb: verb, fault: fault, claim: *c}
-	bound := 2 * time.Second
-	if fault != "" && fault != madeTwice {
+	bound := time.Second
+	if fault != "" {
 		w.member.mu.Lock()
 		defer w.member.mu.Unlock()
 		bound = w.unheard
 	}
 	switch fault {
+	case requestTwice:
+		bound = time.Second
+		w.member.Way.(repeater).Repeat()
 	case requestLost:
 		w.member.Freeze(true, false)
 	case answerLost:
@@ -155,11 +155,16 @@ func (w *worker) troubled(
 	switch fault {
 	case requestLost, answerLost:
 		w.member.Drop()
-	case requestLate:
+	case requestLate, requestTwice:
 		w.member.Pass()
 		w.member.held = late
 	}
 	w.did(one)
+	if fault == requestTwice {
+		again := *one
+		again.err, again.fault = driver.Unknown(errRepeated), "the same request, later"
+		w.did(&again)
+	}
 	return one
 }
 

@@ -13,13 +13,17 @@ import (
 // slack is how late etcd ends a lease: it looks twice a second.
 const slack = 2 * time.Second
 
-func TestContract(t *testing.T) {
-	t.Parallel()
-	addr := servertest.Etcd(t).Addr
-	drivertest.Run(t, drivertest.Store{
+// store is the store at an address.
+func store(addr string) drivertest.Store {
+	return drivertest.Store{
 		Open: drive.Opener("etcd://" + addr), Slack: slack,
 		Detour: func(t testing.TB) *drivertest.Detour { return detour(t, addr) },
-	})
+	}
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, store(servertest.Etcd(t).Addr))
 }
 
 func TestContractOnOldServer(t *testing.T) {
@@ -30,4 +34,9 @@ func TestContractOnOldServer(t *testing.T) {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	drivertest.Model(t, drivertest.Store{Open: drive.Opener("etcd://" + servertest.Etcd(t).Addr), Slack: slack}, 1, 300)
+}
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	drivertest.Concurrent(t, store(servertest.Etcd(t).Addr), 1, 6)
 }

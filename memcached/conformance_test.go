@@ -31,3 +31,16 @@ func TestContractOfPlain(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, store(t, "?layout=plain"))
 }
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	for _, parameters := range []string{"", "?layout=plain"} {
+		t.Run(parameters, func(t *testing.T) {
+			t.Parallel()
+			addr := servertest.Memcached(t).Addr
+			url := func(addrs ...string) string { return "memcached://" + addrs[0] + parameters }
+			s := drivertest.Store{Open: drive.Opener(url(addr)), Slack: slack, Detour: drive.Detour(url, addr)}
+			drivertest.Concurrent(t, s, 1, 6)
+		})
+	}
+}

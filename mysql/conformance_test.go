@@ -7,6 +7,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -57,4 +58,11 @@ func TestContractOnePerTrip(t *testing.T) {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	drivertest.Model(t, drivertest.Store{Open: opener(fresh(t, server))}, 1, 1500)
+}
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	url := func(addrs ...string) string { return "mysql://root@" + addrs[0] + "/" + name }
+	drivertest.Concurrent(t, drivertest.Store{Open: opener(url(server.Addr)), Detour: drive.Detour(url, server.Addr)}, 1, 6)
 }

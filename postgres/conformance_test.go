@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -25,4 +26,11 @@ func TestContract(t *testing.T) {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	drivertest.Model(t, drivertest.Store{Open: opener(fresh(server))}, 1, 2000)
+}
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	s := schema()
+	url := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s }
+	drivertest.Concurrent(t, drivertest.Store{Open: opener(url(server.Addr)), Detour: drive.Detour(url, server.Addr)}, 1, 6)
 }

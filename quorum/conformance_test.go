@@ -45,3 +45,11 @@ func TestContract(t *testing.T) {
 		})
 	}
 }
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	list := stores(3)
+	drivertest.Concurrent(t, drivertest.Store{Open: func(t testing.TB) driver.Driver {
+		return over(t, list, &quorum.Options{MaxTTL: driver.MaxTTL})
+	}}, 1, 10)
+}

@@ -95,3 +95,11 @@ func TestContractInMoveOfAll(t *testing.T) {
 		return &ordering{d, d.(driver.Lister), d.(driver.Watcher), d.(driver.Breaker)}
 	}})
 }
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	m := memories{}
+	m.stores("a", "b", "c")
+	s := drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, m.stores("a", "b", "c"), nil) }}
+	drivertest.Concurrent(t, s, 1, 10)
+}

@@ -20,21 +20,28 @@ func open(t testing.TB, url string) driver.Driver {
 	return d
 }
 
-func TestConformance(t *testing.T) {
-	s := servertest.ZooKeeper(t)
-	drivertest.Run(t, drivertest.Store{
-		Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr) },
+// store is the store at an address.
+func store(addr string) drivertest.Store {
+	return drivertest.Store{
+		Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+addr) },
 		// A short session is soon moved to another connection.
 		Detour: func(t testing.TB) *drivertest.Detour {
-			p := servertest.NewProxy(t, s.Addr)
+			p := servertest.NewProxy(t, addr)
 			return &drivertest.Detour{Driver: open(t, "zk://"+p.Addr+"?session=2s"), Way: p}
 		},
-	})
+	}
 }
+
+func TestConformance(t *testing.T) { drivertest.Run(t, store(servertest.ZooKeeper(t).Addr)) }
 
 func TestModel(t *testing.T) {
 	s := servertest.ZooKeeper(t)
 	for seed := range uint64(4) {
 		drivertest.Model(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr) }}, seed, 150)
 	}
+}
+
+func TestConcurrent(t *testing.T) {
+	s := servertest.ZooKeeper(t)
+	drivertest.Concurrent(t, store(s.Addr), 1, 6)
 }

@@ -206,3 +206,5 @@ func TestPage(t *testing.T) {
 		t.Errorf("the example has %d lines; the page promises fewer than 150", lines)
 	}
 }
+
+func TestConcurrentInFiles(t *testing.T) { drivertest.Concurrent(t, inFiles(t), 1, 10) }

@@ -1,0 +1,44 @@
+//go:build unix
+
+package drive
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// Detour returns what opens a client of the store at a URL behind proxies, one for each of some servers.
+func Detour(url func(addrs ...string) string, servers ...string) func(t testing.TB) *drivertest.Detour {
+	return func(t testing.TB) *drivertest.Detour {
+		t.Helper()
+		var (
+			way   ways
+			addrs []string
+		)
+		for _, server := range servers {
+			p := servertest.NewProxy(t, server)
+			way, addrs = append(way, p), append(addrs, p.Addr)
+		}
+		return &drivertest.Detour{Driver: Opener(url(addrs...))(t), Way: way}
+	}
+}
+
+// ways are those to all servers of a store. What befalls one befalls all.
+type ways []drivertest.Way
+
+func (w ways) each(do func(drivertest.Way)) {
+	for _, way := range w {
+		do(way)
+	}
+}
+
+func (w ways) Hold()   { w.each(drivertest.Way.Hold) }
+func (w ways) Pass()   { w.each(drivertest.Way.Pass) }
+func (w ways) Arrive() { w.each(drivertest.Way.Arrive) }
+func (w ways) Drop()   { w.each(drivertest.Way.Drop) }
+
+func (w ways) Freeze(requests, answers bool) {
+	w.each(func(way drivertest.Way) { way.Freeze(requests, answers) })
+}
