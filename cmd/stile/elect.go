@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
-	"github.com/stilelock/stile/driver"
 )
 
 const electLong = `Stands for leader of NAME, and runs CMD while it leads.
@@ -154,14 +152,4 @@ func leaderLine(l stile.Leader) string {
 		return fmt.Sprintf("%s leads, from token %d", page.Printable(quoted(l.Value)), l.Ticket)
 	}
 	return fmt.Sprintf("%s leads, from token %d: %s", page.Printable(quoted(l.Value)), l.Ticket, page.Printable(h.String()))
-}
-
-// passing says that the store cannot be asked for the moment, and returns an error that will not pass.
-func passing(err error) error {
-	if errors.Is(err, stile.ErrInvalid) ||
-		driver.OutcomeOf(err) == driver.OutcomeRefused && !errors.Is(err, stile.ErrUnreachable) {
-		return err
-	}
-	warn("warning: %v; trying again until the store answers", err)
-	return nil
 }

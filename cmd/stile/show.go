@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -146,84 +145,4 @@ func show(w io.Writer, q stile.Queue) error {
 		rows = append(rows, row(q, c))
 	}
 	return table(w, rowHead, rows)
-}
-
-func newWatch(s *store) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "watch NAME", Short: "Show a lock's queue now and after every change",
-		Long: "Shows the queue of NAME as it is now, and again whenever somebody enters, comes to\n" +
-			"hold, or leaves, until it is interrupted. --json prints a line for each: the\n" +
-			"object of stile show, and the time as \"at\".",
-		Args:              oneName,
-		ValidArgsFunction: completeNames(s),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := awaitStore(cmd, s, args[0], asJSON); err != nil {
-				return err
-			}
-			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
-				return watch(ctx, cmd.OutOrStdout(), c, args[0], asJSON)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for every change")
-	return cmd
-}
-
-// appearsEvery is how often a watch looks whether the default store was made.
-const appearsEvery = 100 * time.Millisecond
-
-// awaitStore shows that the lock is free and waits for the default store, if nobody has taken a lock in it yet.
-func awaitStore(cmd *cobra.Command, s *store, name string, asJSON bool) error {
-	ticker := time.NewTicker(appearsEvery)
-	defer ticker.Stop()
-	for shown := false; ; shown = true {
-		c, err := s.look(cmd.Context())
-		if err == nil {
-			return c.Close()
-		}
-		if !errors.Is(err, errNone) {
-			return err
-		}
-		if !shown {
-			if err := seen(cmd.OutOrStdout(), stile.Queue{Name: name}, asJSON); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ticker.C:
-		case <-cmd.Context().Done():
-			return context.Cause(cmd.Context())
-		}
-	}
-}
-
-func watch(ctx context.Context, w io.Writer, c *stile.Client, name string, asJSON bool) error {
-	for q, err := range c.Watch(ctx, name) {
-		if err != nil {
-			err = passing(err)
-		} else {
-			err = seen(w, q, asJSON)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return context.Cause(ctx)
-}
-
-// seen writes the queue as it is now.
-func seen(w io.Writer, q stile.Queue, asJSON bool) error {
-	now := time.Now()
-	if asJSON {
-		v := viewOf(q)
-		v.At = stamp(now)
-		return writeJSON(w, v, "")
-	}
-	fmt.Fprintln(w, now.Format("15:04:05.000"))
-	if err := show(w, q); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
 }

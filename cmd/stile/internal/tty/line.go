@@ -18,7 +18,7 @@ type Line struct {
 // NewLine returns the line of a file.
 func NewLine(f *os.File) *Line {
 	return &Line{out: f, width: func() int {
-		if !Draws(f) || inBackground(f) {
+		if !Owned(f) {
 			return 0
 		}
 		columns, _ := Size(f)

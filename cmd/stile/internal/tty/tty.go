@@ -27,6 +27,9 @@ func Draws(f *os.File) bool {
 	return term != "" && term != "dumb" && Is(f)
 }
 
+// Owned reports whether a file is a terminal on which a page can be drawn: this process is in its foreground.
+func Owned(f *os.File) bool { return Draws(f) && !inBackground(f) }
+
 // Colours reports whether colours are wanted on a file. See no-color.org.
 func Colours(f *os.File) bool { return os.Getenv("NO_COLOR") == "" && Draws(f) }
 

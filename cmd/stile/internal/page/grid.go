@@ -1,0 +1,115 @@
+package page
+
+import "strings"
+
+// A Style is how a line is to stand out.
+type Style int
+
+// The styles.
+const (
+	Plain Style = iota
+	Bold
+	Dim
+	Good
+	Warning
+	Bad
+)
+
+// codes are the colours and weights of the styles, as terminals take them.
+var codes = [...]string{Plain: "", Bold: "\x1b[1m", Dim: "\x1b[2m", Good: "\x1b[32m", Warning: "\x1b[33m", Bad: "\x1b[31m"}
+
+// A Line is one line of a page.
+type Line struct {
+	Text  string
+	Style Style
+}
+
+// Paint returns the lines as a terminal takes them, with colours or without.
+func Paint(lines []Line, colours bool) []string {
+	texts := make([]string, len(lines))
+	for i, l := range lines {
+		if texts[i] = l.Text; colours && codes[l.Style] != "" && l.Text != "" {
+			texts[i] = codes[l.Style] + l.Text + "\x1b[0m"
+		}
+	}
+	return texts
+}
+
+// A column is one of a table that has to fit a terminal.
+type column struct {
+	head  string
+	least int // it may be cut to so many cells; 0 means that it may not
+	drops int // the first that is left out where there is no room has 1, the next 2; 0 means that it stays
+}
+
+// gap is what stands between two columns.
+const gap = "  "
+
+// grid returns a table that is so many cells wide at most, with its head first. Where there is no room, columns are left
+// out, then cut, the last one first.
+func grid(columns []column, rows [][]string, cells int) []string {
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = Width(c.head)
+		for _, row := range rows {
+			if row[i] = Printable(row[i]); row[i] == "" {
+				row[i] = "-"
+			}
+			widths[i] = max(widths[i], Width(row[i]))
+		}
+	}
+	kept := keep(columns, widths, cells)
+	shrink(columns, widths, kept, cells)
+	line := func(cell func(i int) string) string {
+		var parts []string
+		for _, i := range kept {
+			parts = append(parts, pad(cell(i), widths[i]))
+		}
+		return Cut(strings.TrimRight(strings.Join(parts, gap), " "), cells)
+	}
+	lines := []string{line(func(i int) string { return columns[i].head })}
+	for _, row := range rows {
+		lines = append(lines, line(func(i int) string { return row[i] }))
+	}
+	return lines
+}
+
+// keep returns the columns for which there is room when all are as narrow as they may be.
+func keep(columns []column, widths []int, cells int) []int {
+	for without := 0; ; without++ {
+		var kept []int
+		need, more := -len(gap), false
+		for i, c := range columns {
+			if c.drops != 0 && c.drops <= without {
+				continue
+			}
+			more = more || c.drops > without
+			kept = append(kept, i)
+			need += len(gap) + narrowest(c, widths[i])
+		}
+		if need <= cells || !more {
+			return kept
+		}
+	}
+}
+
+func narrowest(c column, width int) int {
+	if c.least == 0 {
+		return width
+	}
+	return min(width, max(c.least, Width(c.head)))
+}
+
+// shrink cuts columns until all that are kept fit.
+func shrink(columns []column, widths, kept []int, cells int) {
+	over := -len(gap) - cells
+	for _, i := range kept {
+		over += len(gap) + widths[i]
+	}
+	for n := len(kept) - 1; n >= 0 && over > 0; n-- {
+		i := kept[n]
+		cut := min(over, widths[i]-narrowest(columns[i], widths[i]))
+		widths[i] -= cut
+		over -= cut
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/driver"
+)
+
+const watchLong = `Shows who holds NAME and who waits for it, until it is interrupted.
+
+On a terminal it is a page that is redrawn after every change, with what changed
+last. q or Ctrl-C ends it and leaves the last page on the terminal. Elsewhere it
+is a line for every change, with its time and one of the words
+
+  holds    it holds the lock         left     it stands in the queue no more
+  waits    it waits for the lock     free     nobody stands in the queue
+  kept     --at-least keeps it       run out  a lock-delay keeps others out
+
+first for each that stands there already. --json prints a line for every change:
+the object of stile show, and the time as "at".`
+
+func newWatch(s *store) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "watch NAME", Short: "Show a lock's queue now and after every change", Long: watchLong,
+		Args:              oneName,
+		ValidArgsFunction: completeNames(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilSignal(cmd.Context(), listen(ending))
+			defer stop()
+			out := cmd.OutOrStdout()
+			switch {
+			case asJSON:
+				return watchJSON(ctx, out, s, args[0])
+			case out == io.Writer(os.Stdout) && tty.Owned(os.Stdout):
+				return watchPage(ctx, s, args[0])
+			}
+			return watchLines(ctx, out, s, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for every change")
+	return cmd
+}
+
+// watchJSON prints the queue after every change.
+func watchJSON(ctx context.Context, w io.Writer, s *store, name string) error {
+	for q, err := range s.queues(ctx, name, nil) {
+		if err == nil {
+			v := viewOf(q)
+			v.At = stamp(time.Now())
+			err = writeJSON(w, v, "")
+		} else {
+			err = passing(err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// watchLines prints what changed. After the store did not answer for a while, it prints all that it finds.
+func watchLines(ctx context.Context, w io.Writer, s *store, name string) error {
+	var last *stile.Queue
+	for q, err := range s.queues(ctx, name, nil) {
+		if err != nil {
+			if err := passing(err); err != nil {
+				return err
+			}
+			last = nil
+			continue
+		}
+		for _, c := range page.Changes(last, q, time.Now()) {
+			if _, err := fmt.Fprintf(w, "%s %s\n", c.At.Format("15:04:05.000"), c.Text()); err != nil {
+				return err
+			}
+		}
+		last = &q
+	}
+	return context.Cause(ctx)
+}
+
+// appearsEvery is how often a watch looks whether the default store was made.
+const appearsEvery = 100 * time.Millisecond
+
+// queues yields the queue of a name as it is and after every change, as [stile.Client.Watch] does. While the default store
+// has not been made, nobody has taken a lock in it. opened is told the client, if it is not nil.
+func (s *store) queues(ctx context.Context, name string, opened func(*stile.Client)) iter.Seq2[stile.Queue, error] {
+	return func(yield func(stile.Queue, error) bool) {
+		ticker := time.NewTicker(appearsEvery)
+		defer ticker.Stop()
+		c, err := s.look(ctx)
+		for shown := false; errors.Is(err, errNone); c, err = s.look(ctx) {
+			if !shown && !yield(stile.Queue{Name: name}, nil) {
+				return
+			}
+			shown = true
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				yield(stile.Queue{}, &status{statusOf(err), err})
+			}
+			return
+		}
+		defer c.Close()
+		if opened != nil {
+			opened(c)
+		}
+		for q, err := range c.Watch(ctx, name) {
+			if !yield(q, err) {
+				return
+			}
+		}
+	}
+}
+
+// statusOf returns the status with which the command ends for an error.
+func statusOf(err error) int {
+	if s, ok := errors.AsType[*status](err); ok {
+		return s.code
+	}
+	code, _ := classify(err)
+	return code
+}
+
+// passing says that the store cannot be asked for the moment, and returns an error that will not pass.
+func passing(err error) error {
+	if !passes(err) {
+		return err
+	}
+	warn("warning: %v; trying again until the store answers", err)
+	return nil
+}
+
+// passes reports whether the store may answer the same question later. A store that could not even be opened is not
+// tried again.
+func passes(err error) bool {
+	if _, ended := errors.AsType[*status](err); ended || errors.Is(err, stile.ErrInvalid) {
+		return false
+	}
+	return driver.OutcomeOf(err) != driver.OutcomeRefused || errors.Is(err, stile.ErrUnreachable)
+}
