@@ -10,31 +10,12 @@ import (
 // calmSteps is more than any calm path takes.
 const calmSteps = 400
 
-// calmDown follows the calm path from a world, and returns what is wrong with it. A path that leads to a state whose own
-// path has ended well is not followed further. States are marked only when the path has ended: one that meets itself
-// does not.
-func (k *worker) calmDown(from *World, h Hash) error {
-	if k.s.states.has(h, rested) {
-		return nil
-	}
-	w := k.gentle
-	w.CopyFrom(from)
-	w.trace = from.trace
-	k.path = append(k.path[:0], h)
+// calmDown follows the calm path on from a world, and returns what is wrong with it; the path has what came before. A
+// path that leads to a state whose own path has ended well is not followed further. States are marked only when the path
+// has ended: one that meets itself does not.
+func (k *worker) calmDown(from *World) error {
+	w := from
 	for step := 0; ; step++ {
-		if step == calmSteps {
-			return fmt.Errorf("it does not come to rest")
-		}
-		ev, ok, err := w.calm(&k.calmEvents)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
-		if err := w.Step(ev); err != nil {
-			return err
-		}
 		h := w.Hash()
 		if k.s.states.has(h, rested) {
 			break
@@ -43,6 +24,25 @@ func (k *worker) calmDown(from *World, h Hash) error {
 			return fmt.Errorf("it goes round for ever")
 		}
 		k.path = append(k.path, h)
+		if step == calmSteps {
+			return fmt.Errorf("it does not come to rest")
+		}
+		k.calmEvents = w.Events(k.calmEvents[:0])
+		i, err := w.calm(k.calmEvents)
+		if err != nil {
+			return err
+		}
+		if i < 0 {
+			break
+		}
+		if w == from {
+			w = k.gentle
+			w.CopyFrom(from)
+			w.trace = from.trace
+		}
+		if err := w.Step(k.calmEvents[i]); err != nil {
+			return err
+		}
 	}
 	for _, h := range k.path {
 		k.s.states.mark(h, rested)
@@ -50,33 +50,29 @@ func (k *worker) calmDown(from *World, h Hash) error {
 	return nil
 }
 
-// calm is what happens next when there are no more faults, nobody wants anything new, and who holds releases. It is
-// false if there is nothing left.
-func (w *World) calm(buf *[]Event) (ev Event, ok bool, err error) {
-	faults := w.faults
-	w.faults = 0
-	*buf = w.Events((*buf)[:0])
-	w.faults = faults
-	best, moves := -1, false
-	for i, e := range *buf {
+// calm is which of the events that may happen next does if there are no more faults, nobody wants anything new, and who
+// holds releases. It is -1 if nothing is left to be done.
+func (w *World) calm(events []Event) (int, error) {
+	best, moves := -1, -1
+	for i, e := range events {
 		switch e.Kind {
 		case advance:
-			moves = true
+			moves = i
 		case resume, deliver, apply, answer, limit, tick, doRelease:
-			if best < 0 || urgency(e.Kind) < urgency((*buf)[best].Kind) {
+			if best < 0 || urgency(e.Kind) < urgency(events[best].Kind) {
 				best = i
 			}
 		}
 	}
 	switch {
 	case best >= 0:
-		return (*buf)[best], true, nil
+		return best, nil
 	case w.rests():
-		return Event{}, false, w.restless()
-	case moves:
-		return Event{Kind: advance}, true, w.untimely()
+		return -1, w.restless()
+	case moves >= 0:
+		return moves, w.untimely()
 	default:
-		return Event{}, false, w.restless()
+		return -1, w.restless()
 	}
 }
 

@@ -1,9 +1,7 @@
 package explore
 
 import (
-	"bytes"
 	"cmp"
-	"math/bits"
 	"slices"
 
 	"github.com/stilelock/stile/driver"
@@ -13,58 +11,16 @@ import (
 // A coder is the memory in which a world is encoded.
 type coder struct {
 	x     engine.Encoder
-	parts [4][]byte
-	out   []byte
 	c     *client // whose part is written
 	w     *World
+	own   []int64 // the tickets that clients know, one client after another
 	idle  []int64
 	order []int // requests, by their claims
 }
 
-// Hash is the world's encoding in short.
-type Hash [2]uint64
-
-// Hash returns the hash of the world's encoding.
-func (w *World) Hash() Hash {
-	const k1, k2, k3 = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93, 0xa0761d6478bd642f
-	a, b := uint64(k1), uint64(k2)
-	buf := w.Encode()
-	n := uint64(len(buf))
-	for len(buf)%8 != 0 {
-		buf = append(buf, 0)
-	}
-	for ; len(buf) > 0; buf = buf[8:] {
-		v := uint64(buf[0]) | uint64(buf[1])<<8 | uint64(buf[2])<<16 | uint64(buf[3])<<24 |
-			uint64(buf[4])<<32 | uint64(buf[5])<<40 | uint64(buf[6])<<48 | uint64(buf[7])<<56
-		hi, lo := bits.Mul64(a^v, k2)
-		a = hi ^ lo ^ b
-		hi, lo = bits.Mul64(b^v, k3)
-		b = hi + lo + bits.RotateLeft64(a, 23)
-	}
-	hi, lo := bits.Mul64(a^n, k3)
-	a = hi ^ lo
-	hi, lo = bits.Mul64(b^a, k1)
-	return Hash{a, hi ^ lo}
-}
-
-// Encode returns the world as bytes: two worlds that will do the same are the same bytes. Goroutines stand where their
-// waiters and holds do, and clients in the order of their bytes. The bytes are used again by the next call.
-func (w *World) Encode() []byte {
-	k := w.enc
-	k.w = w
-	x := &k.x
-	if x.Waiter == nil {
-		x.Waiter, x.Hold, x.Claim = k.waiter, k.hold, k.claim
-	}
-	x.Now, x.Skip = w.now, w.conf.skip
-	w.rank(x)
-	for i := range w.clients {
-		k.c = &w.clients[i]
-		x.Buf = k.parts[i][:0]
-		w.encodeClient(uint64(i))
-		k.parts[i] = x.Buf
-	}
-	x.Buf = k.out[:0]
+// encodeShared writes what is no client's.
+func (w *World) encodeShared() {
+	x := &w.enc.x
 	x.Put(int64(w.faults))
 	x.Flag(w.shaken)
 	if x.Flag(w.mute); w.mute && !w.conf.Silent {
@@ -79,46 +35,18 @@ func (w *World) Encode() []byte {
 		x.Put(w.baton.weight)
 		x.Put(x.Rank(w.baton.token / engine.Turns))
 	}
-	parts := k.parts
-	slices.SortFunc(parts[:len(w.clients)], bytes.Compare)
-	for _, p := range parts[:len(w.clients)] {
-		x.Buf = append(x.Buf, p...)
-	}
-	k.out = x.Buf
-	return k.out
 }
 
-// rank gathers the tickets that are known anywhere.
-func (w *World) rank(x *engine.Encoder) {
-	t := append(x.Tickets[:0], 0, w.token/engine.Turns, w.baton.token/engine.Turns)
-	for i := range w.store.Entries {
-		t = append(t, w.store.Entries[i].Ticket)
-	}
-	for i := range w.clients {
-		c := &w.clients[i]
-		t = c.e.AppendTickets(t)
-		for j := range c.reqs {
-			t = append(t, c.reqs[j].ticket)
-			if c.reqs[j].applied {
-				t = append(t, c.reqs[j].reply.ticket)
-				if w.conf.Unordered {
-					t = append(t, c.reqs[j].reply.blocker)
-				}
-			}
-		}
-	}
-	slices.Sort(t)
-	x.Tickets = slices.Compact(t)
-}
-
-func (w *World) encodeClient(i uint64) {
+// encodeClient writes what is a client's.
+func (w *World) encodeClient(client int) {
 	k := w.enc
-	x, c := &k.x, k.c
+	k.c = &w.clients[client]
+	i, x, c := uint64(client), &k.x, k.c
 	ids := c.e.AppendIDs(x.IDs[:0])
 	const own = 1<<clientBits - 1
 	for j := range w.store.Entries {
-		if id := idNumber(w.store.Entries[j].ID); id>>clientBits == i {
-			ids = append(ids, id&own)
+		if e := &w.store.Entries[j]; w.has(client, e) {
+			ids = append(ids, idNumber(e.ID)&own)
 		}
 	}
 	for j := range c.reqs {
@@ -137,8 +65,8 @@ func (w *World) encodeClient(i uint64) {
 	x.Flag(c.e.Due() <= w.now)
 	c.e.Encode(x)
 	for j := range w.store.Entries {
-		e := &w.store.Entries[j]
-		if id := idNumber(e.ID); id>>clientBits == i {
+		if e := &w.store.Entries[j]; w.has(client, e) {
+			id := idNumber(e.ID)
 			x.Put(k.id(id, i))
 			x.Put(x.Rank(e.Ticket))
 			x.Put(e.Weight)

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stilelock/stile/internal/engine"
@@ -71,5 +72,56 @@ func TestEveryFieldMatters(t *testing.T) {
 			t.Errorf("without %v something changes in: %q; it is said to be implied by: %q", f, found, implied[f.String()])
 		}
 		t.Logf("%v: %s", f, found)
+	}
+}
+
+// TestKeptPartsAreTheSame sees that a hash with the parts that are kept of clients is the hash that is made anew.
+func TestKeptPartsAreTheSame(t *testing.T) {
+	for _, conf := range []Config{
+		{Name: "tries", Clients: 2, Goroutines: 1, Acts: plain, Strays: 1},
+		{Name: "requests", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests | Unsent, Acts: Lock | GiveUp},
+		{Name: "claims removed", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Drift | Break | Late, Acts: Lock},
+		{Name: "pauses", Clients: 3, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Pause | Sleep, Acts: Lock | Close},
+		{Name: "detach", Clients: 2, Goroutines: 1, Wants: 1, Acts: Lock | Detach | Alarm, Unordered: true},
+		{Name: "readers and writers", Clients: 2, Goroutines: 2, Readers: []int{0}, Wants: 1, Keep: 20 * ms, Acts: Lock},
+	} {
+		t.Run(conf.Name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			from, to := &World{enc: &coder{}}, &World{enc: &coder{}}
+			kept := 0
+			for range 200 {
+				from.CopyFrom(New(&conf))
+				for range 100 {
+					from.Hash()
+					events := from.Events(nil)
+					if len(events) == 0 {
+						break
+					}
+					to.CopyFrom(from)
+					for _, ev := range events {
+						to.back(from)
+						if err := to.Step(ev); err != nil {
+							t.Fatal(err)
+						}
+						for i := range to.clients {
+							kept += bit(to.parts[i].on != 0)
+						}
+						got := to.Hash()
+						to.hashed, to.parts = false, [mostClients]part{}
+						if want := to.Hash(); got != want {
+							t.Fatalf("after %v the hash is %x with the parts that are kept, and %x anew", ev, got, want)
+						}
+					}
+					to.back(from)
+					if err := to.Step(events[random.IntN(len(events))]); err != nil {
+						t.Fatal(err)
+					}
+					from.CopyFrom(to)
+				}
+			}
+			if kept == 0 {
+				t.Error("no part is kept")
+			}
+		})
 	}
 }

@@ -81,9 +81,14 @@ var deep = flag.Int("deep", 3000, "how many states are compared")
 
 func describe(w *World) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%v %v %+v\n", w.now, w.Encode(), w.store)
+	fmt.Fprintf(&s, "%v %+v\n", w.now, w.store)
+	w.hashed, w.parts = false, [mostClients]part{}
+	w.Hash()
+	x := &w.enc.x
 	for i := range w.clients {
-		fmt.Fprintf(&s, "  %+v\n  %+v\n", *w.clients[i].e, w.clients[i])
+		x.Buf = x.Buf[:0]
+		w.encodeClient(i)
+		fmt.Fprintf(&s, "  %v\n  %+v\n  %+v\n", x.Buf, *w.clients[i].e, w.clients[i])
 	}
 	return s.String()
 }

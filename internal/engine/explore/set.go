@@ -32,12 +32,12 @@ func (s *set) mark(h Hash, what uint64) bool {
 	if d.used*5 >= len(d.slots)*4 {
 		d.grow()
 	}
-	x := d.at(h[0])
+	x := d.at(uint64(h))
 	if *x&what != 0 {
 		return false
 	}
 	if *x == 0 {
-		*x = h[0] &^ known
+		*x = uint64(h) &^ known
 		d.used++
 	}
 	*x |= what
@@ -50,7 +50,7 @@ func (s *set) has(h Hash, what uint64) bool {
 	d := s.shard(h)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.slots) > 0 && *d.at(h[0])&what != 0
+	return len(d.slots) > 0 && *d.at(uint64(h))&what != 0
 }
 
 // len is how many states are seen.
@@ -64,7 +64,7 @@ func (s *set) len() (n int64) {
 	return n
 }
 
-func (s *set) shard(h Hash) *shard { return &s.shards[h[0]>>58] }
+func (s *set) shard(h Hash) *shard { return &s.shards[uint64(h)>>58] }
 
 // at is the slot of a hash, or the free one that it would have.
 func (d *shard) at(h uint64) *uint64 {

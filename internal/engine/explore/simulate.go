@@ -35,7 +35,7 @@ func Simulate(conf *Config, seed uint64, steps int) error {
 
 func quiet(conf *Config, w *World) error {
 	k := &worker{s: &search{conf: conf, states: newSet()}, gentle: &World{enc: &coder{}}}
-	return k.calmDown(w, w.Hash())
+	return k.calmDown(w)
 }
 
 // shrink leaves out of a path what is not needed for something to be wrong after it.

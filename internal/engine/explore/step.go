@@ -12,16 +12,18 @@ func (w *World) Step(ev Event) error {
 	if w.trace != nil {
 		w.say("%v", ev)
 	}
+	w.hashed = false
 	if ev.Kind.fault() {
 		w.fault(ev)
 	}
 	c := &w.clients[ev.Client]
 	c.e.Use(w.room)
-	w.last = int(ev.Client)
+	if ev.Kind != advance && ev.Kind != goBreak && ev.Kind != goMute { // these are about no client
+		w.touch(int(ev.Client))
+	}
 	var err error
 	switch {
 	case ev.Kind == advance:
-		w.last = len(w.clients) // it is about no client
 		if err = w.late(); err != nil {
 			return err
 		}
@@ -318,9 +320,13 @@ func (w *World) rearm(i int) error {
 func (w *World) forgetOrphans() {
 	for i := range w.clients {
 		c := &w.clients[i]
+		n := len(c.reqs)
 		c.reqs = slices.DeleteFunc(c.reqs, func(r request) bool {
 			return !r.live && (r.verb != engine.Enter || r.ticket != 0) && w.entry(r.id) < 0 && !w.entering(r.id)
 		})
+		if len(c.reqs) < n {
+			w.touch(i)
+		}
 	}
 }
 
@@ -347,7 +353,11 @@ func (w *World) meet() {
 	for i := range w.clients {
 		for g := range w.clients[i].gs {
 			x := &w.clients[i].gs[g]
-			x.company = x.state == waiting && x.try && (x.company || w.meets(i, g))
+			company := x.state == waiting && x.try && (x.company || w.meets(i, g))
+			if company != x.company {
+				x.company = company
+				w.touch(i)
+			}
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Limits struct {
 	Until   time.Time
 	Memory  int64 // bytes
 	Workers int
-	Kept    int64 // states of a level that are kept as worlds, which have a kilobyte or two each; 0 means 50,000
+	Kept    int64 // states of a level that are kept as worlds, which have a kilobyte or two each; 0 means 2,000
 }
 
 // Walk visits every state of a world, level by level, until it finds a violation, all states, or a limit.
@@ -39,7 +39,7 @@ func Walk(conf *Config, limits Limits) *Result {
 		limits.Workers = min(4, runtime.GOMAXPROCS(0))
 	}
 	if limits.Kept == 0 {
-		limits.Kept = 50_000
+		limits.Kept = 2_000
 	}
 	if conf.Depth > 0 && (limits.Depth == 0 || conf.Depth < limits.Depth) {
 		limits.Depth = conf.Depth
@@ -63,7 +63,7 @@ type search struct {
 	found *violation
 }
 
-// A violation is where something is wrong: after the event at the node, or on the calm path from there.
+// A violation is where something is wrong: after an event at the node, or on the calm path from there.
 type violation struct {
 	node uint32
 	ev   Event
@@ -198,9 +198,18 @@ func (k *worker) visit(from *spot) {
 	}
 }
 
-// expand visits the states after one.
+// expand visits the states after one, and follows its calm path, whose first event is one of these.
 func (k *worker) expand(from *World, at uint32) {
+	h := from.Hash()
 	k.events = from.Events(k.events[:0])
+	calm, err := from.calm(k.events)
+	if err != nil {
+		k.s.fail(&violation{node: at, calm: true, err: err})
+		return
+	}
+	if calm < 0 {
+		k.s.states.mark(h, rested)
+	}
 	to := k.scratch
 	to.CopyFrom(from)
 	for i, ev := range k.events {
@@ -215,22 +224,30 @@ func (k *worker) expand(from *World, at uint32) {
 			k.s.fail(&violation{node: at, ev: ev, err: err})
 			return
 		}
-		h := to.Hash()
-		if !k.s.states.mark(h, seen) {
+		next := to.Hash()
+		if k.s.states.mark(next, seen) {
+			k.keep(to, node{parent: at, ev: ev.pack()})
+		}
+		if i != calm {
 			continue
 		}
-		next := spot{node: k.add(node{parent: at, ev: ev.pack()})}
-		if k.s.kept.Load() < k.s.limits.Kept {
-			k.s.kept.Add(1)
-			next.w = k.world() // has no more memory than it needs
-			next.w.CopyFrom(to)
-		}
-		k.next = append(k.next, next)
-		if err := k.calmDown(to, h); err != nil {
-			k.s.fail(&violation{node: at, ev: ev, calm: true, err: err})
+		k.path = append(k.path[:0], h)
+		if err := k.calmDown(to); err != nil {
+			k.s.fail(&violation{node: at, calm: true, err: err})
 			return
 		}
 	}
+}
+
+// keep puts a new state into the next level.
+func (k *worker) keep(w *World, n node) {
+	next := spot{node: k.add(n)}
+	if k.s.kept.Load() < k.s.limits.Kept {
+		k.s.kept.Add(1)
+		next.w = k.world() // has no more memory than it needs
+		next.w.CopyFrom(w)
+	}
+	k.next = append(k.next, next)
 }
 
 // add adds a node to the tree.
@@ -256,7 +273,10 @@ func (k *worker) world() *World {
 // explain plays the path to the violation again, and tells it.
 func (s *search) explain() error {
 	v := s.found
-	path := []Event{v.ev}
+	var path []Event
+	if !v.calm {
+		path = append(path, v.ev)
+	}
 	all := tree(s.nodes.blocks)
 	for n := v.node; n != 0; n = all.at(n).parent {
 		path = append(path, all.at(n).ev.event())
@@ -279,8 +299,7 @@ func Play(conf *Config, path []Event, calm bool) string {
 	}
 	if calm {
 		fmt.Fprintf(&out, "From here on there are no faults, and who holds releases:\n")
-		k := &worker{s: &search{conf: conf, states: newSet()}, gentle: &World{enc: &coder{}}}
-		if err := k.calmDown(w, w.Hash()); err != nil {
+		if err := quiet(conf, w); err != nil {
 			fmt.Fprintf(&out, "VIOLATION: %v\n", err)
 		}
 	}

@@ -85,7 +85,7 @@ func TestEventsFitIntoAWord(t *testing.T) {
 func TestSet(t *testing.T) {
 	s := newSet()
 	const n = 10_000
-	hash := func(i uint64) Hash { return Hash{i * 0x9e3779b97f4a7c15, i} }
+	hash := func(i uint64) Hash { return Hash(i * 0x9e3779b97f4a7c15) }
 	for i := range uint64(n) {
 		if h := hash(i + 1); !s.mark(h, seen) || s.mark(h, seen) {
 			t.Fatalf("state %d is not new, or still is", i)

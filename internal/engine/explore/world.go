@@ -19,10 +19,14 @@ type World struct {
 	broken  []int64 // tickets that somebody removed, or that Close left to run out
 	token   int64   // the highest that was given
 	baton   baton
-	last    int  // the client that the last event was about, or -1 if it was about all
 	adrift  bool // a request is being answered that found its session over
 	mute    bool
 	muted   engine.Time // since when
+
+	touched uint // a bit for each client that changed since the world was made a copy
+	parts   [mostClients]part
+	hashed  bool // hash is of the world as it is
+	hash    Hash
 
 	table *Table
 	room  []engine.Effect                  // of the event that is being dealt with
@@ -156,17 +160,23 @@ func New(conf *Config) *World {
 }
 
 // CopyFrom makes the world a copy of another, in the memory that it has.
-func (w *World) CopyFrom(o *World) { w.copyFrom(o, -1) }
+func (w *World) CopyFrom(o *World) {
+	w.touched = 1<<mostClients - 1
+	w.back(o)
+}
 
-// back makes the world again what it was before its last step: a copy of another.
-func (w *World) back(o *World) { w.copyFrom(o, w.last) }
+// touch notes that a client changes.
+func (w *World) touch(i int) {
+	w.touched |= 1 << i
+	w.parts[i].on = 0
+}
 
-// copyFrom copies the engines too, or only that of one client.
-func (w *World) copyFrom(o *World, only int) {
-	clients, entries, broken := w.clients, w.store.Entries, w.broken
+// back makes the world again what it was before it changed: the world that it is a copy of but for what was touched.
+func (w *World) back(o *World) {
+	clients, entries, broken, touched := w.clients, w.store.Entries, w.broken, w.touched
 	table, trace, enc, room := w.table, w.trace, w.enc, w.room
 	*w = *o
-	w.table, w.trace, w.enc, w.room = table, trace, enc, room
+	w.table, w.trace, w.enc, w.room, w.touched = table, trace, enc, room, 0
 	w.broken = append(broken[:0], o.broken...)
 	w.store.Entries = append(entries[:0], o.store.Entries...)
 	if clients == nil {
@@ -176,14 +186,15 @@ func (w *World) copyFrom(o *World, only int) {
 	}
 	w.clients = clients
 	for i := range o.clients {
+		if touched>>i&1 == 0 {
+			continue
+		}
 		c, from := &clients[i], &o.clients[i]
 		e, gs, claims, reqs := c.e, c.gs, c.claims, c.reqs
 		*c = *from
 		c.e, c.gs = e, append(gs[:0], from.gs...)
 		c.claims, c.reqs = append(claims[:0], from.claims...), append(reqs[:0], from.reqs...)
-		if only < 0 || only == i {
-			c.e.CopyFrom(from.e)
-		}
+		c.e.CopyFrom(from.e)
 	}
 }
 
