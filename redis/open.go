@@ -62,6 +62,25 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	return newDriver(ctx, c, prefix), nil
 }
 
+// Servers are those that a program names without a URL, as package redis/goredis does for a go-redis client.
+type Servers = conn.Servers
+
+// Dial connects to servers that have no URL, such as those whose TLS settings are a program's own. The driver closes the connection.
+func Dial(ctx context.Context, s *Servers, o *Options) (*Driver, error) {
+	prefix := ""
+	if o != nil {
+		prefix = o.Prefix
+	}
+	if err := checkPrefix(prefix); err != nil {
+		return nil, err
+	}
+	c, err := conn.Dial(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return newDriver(ctx, c, prefix), nil
+}
+
 // openConn connects to the servers at an address, and returns the prefix that it gives the keys.
 func openConn(ctx context.Context, a *driver.Address) (c *conn.Conn, prefix string, err error) {
 	prefix = a.Param("prefix", "")

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"net"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/secure"
 )
 
 const (
@@ -44,12 +43,17 @@ func Open(ctx context.Context, a *driver.Address) (*Conn, error) {
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
+	return open(ctx, a.Scheme, o)
+}
+
+// open connects as the options say, which a scheme sums up.
+func open(ctx context.Context, scheme string, o rueidis.ClientOption) (*Conn, error) {
 	c := newConn()
-	c.user, c.traits.Store = a.User, "redis"
-	if strings.HasPrefix(a.Scheme, "tair") {
+	c.user, c.traits.Store = o.Username, "redis"
+	if strings.HasPrefix(scheme, "tair") {
 		c.traits.Store = "tair"
 	}
-	for _, secret := range []string{a.Password, o.Sentinel.Password} {
+	for _, secret := range []string{o.Password, o.Sentinel.Password} {
 		if secret != "" {
 			c.secret = append(c.secret, secret)
 		}
@@ -57,11 +61,12 @@ func Open(ctx context.Context, a *driver.Address) (*Conn, error) {
 	c.dialer = newDialer(o.Dialer.Timeout, silence(&o))
 	o.DialCtxFn = c.dialer.dial
 	start := time.Now()
+	var err error
 	if c.client, err = connect(ctx, c.dialer, o); err != nil {
 		err = c.notOpened(ctx, &o, time.Since(start), err)
 	}
 	if err == nil {
-		err = c.isCluster(ctx, a.Scheme)
+		err = c.isCluster(ctx, scheme)
 	}
 	if err == nil {
 		err = c.probe(ctx)
@@ -139,65 +144,25 @@ func connect(ctx context.Context, t *dialer, o rueidis.ClientOption) (rueidis.Cl
 	return m.client, nil
 }
 
-// clientOption translates an address. Retries are off: the driver's caller knows better when to give up.
-func clientOption(a *driver.Address) (o rueidis.ClientOption, err error) {
-	o = rueidis.ClientOption{
-		Username: a.User, Password: a.Password, ClientName: "stile",
+// ordinary returns the options of all connections. Retries are off: the driver's caller knows better when to give up.
+func ordinary() rueidis.ClientOption {
+	return rueidis.ClientOption{
+		ClientName:   "stile",
 		DisableCache: true, DisableRetry: true,
 		PipelineMultiplex:  -1, // one connection: what many goroutines send at once travels together
 		MaxFlushDelay:      flushDelay,
 		ConnWriteTimeout:   patience,
 		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer,
+		Dialer: net.Dialer{KeepAlive: keepAlive},
 	}
-	dialTimeout := defaultDialTimeout
-	if strings.HasSuffix(a.Scheme, "+sentinel") {
-		dialTimeout = sentinelDialTimeout
-	}
-	if o.Dialer.Timeout, err = a.Duration("dial_timeout", dialTimeout); err != nil {
-		return o, err
-	}
-	o.Dialer.KeepAlive = keepAlive
-	scheme := strings.Replace(a.Scheme, "tair", "redis", 1) // whose protocol Tair speaks
-	if rest, ok := strings.CutPrefix(scheme, "rediss"); ok {
-		scheme = "redis" + rest
-		if o.TLSConfig, err = secure.Config(a); err != nil {
-			return o, err
-		}
-	}
-	if err = locate(a, scheme, &o); err != nil {
-		return o, err
-	}
-	return o, a.Done()
 }
 
-// locate sets the addresses of the servers, and what else depends on how they are found.
-func locate(a *driver.Address, scheme string, o *rueidis.ClientOption) (err error) {
-	switch scheme {
-	case "redis":
-		o.ForceSingleClient = true
-		o.InitAddress = a.HostPorts("127.0.0.1", "6379")
-		if len(o.InitAddress) > 1 {
-			return fmt.Errorf("%s:// takes one host; for more there are %[1]s+sentinel:// and %[1]s+cluster://", a.Scheme)
-		}
-		o.SelectDB, err = database(a.Path)
-	case "redis+sentinel":
-		master, db, _ := strings.Cut(a.Path, "/")
-		if master == "" {
-			return fmt.Errorf("%s:// needs the name of the primary, as in %[1]s://host/mymaster", a.Scheme)
-		}
-		o.InitAddress = a.HostPorts("127.0.0.1", "26379")
-		o.Sentinel = rueidis.SentinelOption{
-			MasterSet: master, TopologyRefreshInterval: topology, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
-			Username: a.Param("sentinel_user", ""), Password: a.Param("sentinel_password", ""),
-		}
-		o.SelectDB, err = database(db)
-	case "redis+cluster":
-		o.InitAddress = a.HostPorts("127.0.0.1", "6379")
-		if a.Path != "" {
-			err = errors.New("a redis cluster has no databases: leave out what follows the hosts")
-		}
+// sentinel returns how to ask Sentinel for the primary of this name, with the dialer and the TLS of the options.
+func sentinel(o *rueidis.ClientOption, primary, user, password string) rueidis.SentinelOption {
+	return rueidis.SentinelOption{
+		MasterSet: primary, TopologyRefreshInterval: topology, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
+		Username: user, Password: password,
 	}
-	return err
 }
 
 // silence is for how long a connection may owe an answer.
@@ -206,15 +171,4 @@ func silence(o *rueidis.ClientOption) time.Duration {
 		return hung
 	}
 	return patience
-}
-
-func database(path string) (int, error) {
-	if path == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(path)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("the database must be a number, not %q", path)
-	}
-	return n, nil
 }
