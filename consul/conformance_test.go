@@ -43,3 +43,11 @@ func TestModel(t *testing.T) {
 		drivertest.Model(t, s, seed, 400)
 	}
 }
+
+// A try is in its queue for a moment, and a claim leaves in two steps if it does not know that it has the lock's key.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	s.Halfway = true
+	drivertest.Concurrent(t, s, 1, 6)
+}

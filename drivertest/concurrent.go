@@ -1,8 +1,10 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
@@ -24,7 +26,7 @@ import (
 // clients and the same choices; which call is faster is the store's. The failure names the seed and has all calls on the
 // name until the answer that cannot be.
 //
-// Of a store without order it compares no places.
+// Of a store without order, or one where claims are seen halfway, it compares no places.
 func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {
 	t.Helper()
 	var (
@@ -202,10 +204,10 @@ func (c *crowd) of(name string) []*call {
 // judge tells what is wrong with the answers on a name.
 func (c *crowd) judge(s *scene) string {
 	all := c.of(s.name)
-	if wrong := c.believed(s, all); wrong != "" {
+	if wrong := cmp.Or(c.believed(s, all), goneBySelf(all)); wrong != "" {
 		return wrong + c.trace(s.name, nil)
 	}
-	if !c.traits.Ordered {
+	if !c.traits.Ordered || c.store.Halfway {
 		return ""
 	}
 	impossible, before := explain(all)
@@ -231,6 +233,24 @@ func (c *crowd) trace(name string, last *call) string {
 		}
 	}
 	return b.String()
+}
+
+// goneBySelf tells which claim is said to be gone that had entered, and had not been asked to leave.
+func goneBySelf(all []*call) string {
+	entered, left := map[string]time.Duration{}, map[string]bool{}
+	for _, one := range all {
+		id := one.claim.ID
+		at, in := entered[id]
+		asked := left[id]
+		left[id] = asked || one.verb == "leave"
+		switch {
+		case one.err == nil && one.place.Ticket != 0 && !in:
+			entered[id] = one.ended
+		case errors.Is(one.err, driver.ErrGone) && in && at < one.began && !asked:
+			return fmt.Sprintf("a claim that was not asked to leave is said to be gone:\n\t%v", one)
+		}
+	}
+	return ""
 }
 
 // A belief is the time in which a client may believe that its claim holds: from the answer that says so until the client asks

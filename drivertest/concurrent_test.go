@@ -21,7 +21,7 @@ func TestConcurrentCatchesBugs(t *testing.T) {
 	}{
 		{"an id of unknown outcome is used for the next claim", "", sameID},
 		{"a late leave takes the client's next claim out", "", lateLeaver},
-		{"a leave answers from a read that is stale", "no order of the calls explains", staleReader},
+		{"a leave answers from a read that is stale", "is said to be gone", staleReader},
 		{"a renewal brings a claim back that has left", "", func() *buggy {
 			return &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
 				answers := d.Renew(ctx, cs)

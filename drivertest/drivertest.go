@@ -37,6 +37,10 @@ type Store struct {
 	// Detour connects a client whose requests can be held up on their way; nil means one whose calls are made late.
 	Detour func(t testing.TB) *Detour
 
+	// Halfway says that a claim may be seen while it comes or goes, such as a try that is refused or a claim whose Leave has
+	// lost its answer: then Concurrent compares no places.
+	Halfway bool
+
 	// Stall opens a client that can be made to stand still in the middle of a request. The suite closes it. Nil means that
 	// there is no such client.
 	Stall func(t testing.TB) *Stalled
