@@ -140,8 +140,8 @@ func TestStoreTable(t *testing.T) {
 	t.Parallel()
 	var table, notes strings.Builder
 	traitsOf := map[string]driver.Traits{}
-	table.WriteString("| store | URL | good for | locks | waiters are told by | leases end by the clock of the | claims survive a restart / a failover | tokens rise |\n")
-	table.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	table.WriteString("| store | good for | claims survive a restart / a failover | tokens rise | locks | waiters are told by | leases end by the clock of the |\n")
+	table.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, row := range storeRows {
 		d, err := driver.Open(t.Context(), row.open(t))
 		if err != nil {
@@ -150,8 +150,8 @@ func TestStoreTable(t *testing.T) {
 		defer d.Close()
 		traits := d.Traits()
 		traitsOf[row.name] = traits
-		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s | %s | %s / %s | %s |\n", row.name, row.url, purpose(traits), kinds(traits),
-			traits.Wake, traits.Clock, yes(traits.Restart), yes(traits.Failover), traits.Fencing)
+		fmt.Fprintf(&table, "| %s | %s | %s / %s | %s | %s | %s | %s |\n", row.name, purpose(traits), yes(traits.Restart), yes(traits.Failover),
+			traits.Fencing, kinds(traits), traits.Wake, traits.Clock)
 		fmt.Fprintf(&notes, "\n## %s\n\n`%s`\n\n", row.name, row.url)
 		for _, n := range traits.Notes {
 			fmt.Fprintf(&notes, "- %s.\n", strings.ToUpper(n[:1])+strings.TrimSuffix(n[1:], "."))
@@ -161,7 +161,7 @@ func TestStoreTable(t *testing.T) {
 		}
 	}
 	var choice strings.Builder
-	choice.WriteString("| you have | you need a lock | take | the locks |\n| --- | --- | --- | --- |\n")
+	choice.WriteString("| you have | you need a lock | the locks | take |\n| --- | --- | --- | --- |\n")
 	for _, c := range choices {
 		traits, ok := traitsOf[c.row]
 		if !ok {
@@ -171,7 +171,7 @@ func TestStoreTable(t *testing.T) {
 		if !trusted(traits) {
 			need = "**only to save work**"
 		}
-		fmt.Fprintf(&choice, "| %s | %s | `%s` | %s |\n", c.have, need, c.url, survival(traits))
+		fmt.Fprintf(&choice, "| %s | %s | %s | `%s` |\n", c.have, need, survival(traits), c.url)
 	}
 	holds(t, readme, "choice", choice.String())
 	holds(t, promises, "stores", table.String())
