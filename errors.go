@@ -20,7 +20,7 @@ var (
 	ErrReentrant   = errors.New("the context already holds this lock")   // and the lock is not opened as re-entrant
 	ErrCapacity    = errors.New("the name is in use with other permits") // see driver.CapacityError
 	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience; a refused Open says it at once
-	ErrInvalid     = errors.New("invalid")                               // a name, a time or a number is out of range; reported by Lock
+	ErrInvalid     = claims.ErrInvalid                                   // a name, a time or a number is out of range; reported by Lock
 	ErrGone        = driver.ErrGone                                      // Break or Ask found no such claim
 	ErrClosed      = driver.ErrClosed                                    // the client was closed
 	ErrUnsupported = driver.ErrUnsupported                               // the store cannot do this

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/claims"
 	"github.com/stilelock/stile/internal/engine"
 )
 
@@ -30,26 +29,14 @@ type Handle struct {
 // reader's that others of this process share cannot be detached, nor can one on a store that binds claims to a
 // session, such as ZooKeeper.
 func (l *Lease) Detach(ctx context.Context) (Handle, error) {
-	if l.none() {
-		return Handle{}, wrapped("detach", "", errNoLease)
-	}
-	if l.share == nil {
-		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: a joined lock cannot be detached", ErrUnsupported))
+	if err := l.sole(ctx); err != nil {
+		return Handle{}, wrapped("detach", l.Name(), err)
 	}
 	if t := &l.c.traits; t.InSession || t.OwnClient {
 		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: on %s a claim ends with the session of its client", ErrUnsupported, t.Store))
 	}
-	if err := l.Check(); err != nil {
-		return Handle{}, wrapped("detach", l.Name(), errors.Unwrap(err))
-	}
-	if ctx == nil {
-		return Handle{}, wrapped("detach", l.Name(), errNoContext)
-	}
 	maxHold := l.share.MaxHold()
 	claim, err := l.share.Detach(ctx)
-	if errors.Is(err, claims.ErrShared) {
-		err = fmt.Errorf("%w: %w", ErrUnsupported, err)
-	}
 	if err != nil {
 		return Handle{}, wrapped("detach", l.Name(), err)
 	}

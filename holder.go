@@ -1,10 +1,6 @@
 package stile
 
-import (
-	"fmt"
-
-	"github.com/stilelock/stile/internal/record"
-)
+import "github.com/stilelock/stile/internal/record"
 
 // A Holder is who holds or waits, as kept in the store for people to read.
 type Holder struct {
@@ -17,25 +13,7 @@ type Holder struct {
 }
 
 // String names the holder in a few words.
-func (h Holder) String() string {
-	who := h.Owner
-	if who == "" {
-		who = h.Program
-	}
-	switch {
-	case who == "" && h.Value != "":
-		return fmt.Sprintf("another program (%s)", h.Value)
-	case who == "":
-		return "somebody unknown"
-	}
-	if h.Host != "" {
-		who += fmt.Sprintf(" on %s, pid %d", h.Host, h.PID)
-	}
-	if h.Reason != "" {
-		who += fmt.Sprintf(" (%s)", h.Reason)
-	}
-	return who
-}
+func (h Holder) String() string { return record.Holder(h).String() }
 
 // holderOf reads a record.
 func holderOf(text string) Holder { return Holder(record.Read(text)) }

@@ -53,6 +53,19 @@ func (l *Lease) parts() []*Lease {
 	return l.joined
 }
 
+// sole tells why nothing can be done to the claim of a lease: there is none, or several, or it is over.
+func (l *Lease) sole(ctx context.Context) error {
+	switch {
+	case l.none():
+		return errNoLease
+	case l.share == nil:
+		return fmt.Errorf("%w: a joined lock is several leases; see Lease.Parts", ErrUnsupported)
+	case ctx == nil:
+		return errNoContext
+	}
+	return l.share.Check()
+}
+
 var errNoLease = fmt.Errorf("%w lease: acquire one with Lock.Lock or its siblings", ErrInvalid)
 
 // none reports whether the lease was never acquired. It counts as lost.

@@ -72,7 +72,7 @@ func (l *Lock) With(o LockOptions) *Lock {
 // set makes the lock one with these options.
 func (l *Lock) set(o LockOptions) {
 	if l.opts = o; l.c != nil {
-		l.tight = l.c.opts.leavesTime(o.TTL)
+		l.tight = claims.LeavesTime(o.TTL, l.c.opts.Margin, l.c.opts.Drift)
 	}
 	l.want.TTL, l.want.Delay, l.want.Owner, l.want.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
 	l.want.Linger, l.want.MaxHold = o.Linger, o.MaxHold
@@ -175,14 +175,7 @@ func (l *Lock) check(ctx context.Context) error {
 	case ctx == nil:
 		return errNoContext
 	}
-	t := &l.c.traits
-	switch {
-	case l.want.Capacity != driver.All && !t.Permits:
-		return fmt.Errorf("%w: %s has no permits", ErrUnsupported, t.Store)
-	case l.want.Capacity == driver.All && l.want.Weight != driver.All && !t.Shared:
-		return fmt.Errorf("%w: %s has no readers", ErrUnsupported, t.Store)
-	}
-	return cmp.Or(l.opts.check(*t), l.tight)
+	return cmp.Or(l.want.Check(&l.c.traits), l.tight)
 }
 
 // reenter shares the hold that the context carries.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"time"
-
-	"github.com/stilelock/stile/driver"
 )
 
 // Options are a client's settings. The zero value, and nil, mean the defaults.
@@ -89,39 +87,4 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 	}
 	return all, nil
-}
-
-// leavesTime tells if so little of a lease is trusted that there is no time to renew it.
-func (o *Options) leavesTime(ttl time.Duration) error {
-	margin := cmp.Or(o.Margin, min(ttl/10, time.Second))
-	if left := ttl - time.Duration(2*o.Drift*float64(ttl)) - margin; ttl > 0 && left < ttl/2 {
-		return fmt.Errorf("%w margin %v with drift %v and ttl %v: %v of a lease would be trusted; renewing takes half of it",
-			ErrInvalid, margin, o.Drift, ttl, max(left, 0))
-	}
-	return nil
-}
-
-// check tells what the store cannot do with these options.
-func (o LockOptions) check(t driver.Traits) error {
-	longest := driver.MaxTTL
-	if t.MaxTTL > 0 {
-		longest = min(longest, t.MaxTTL)
-	}
-	switch {
-	case o.TTL < max(t.MinTTL, time.Millisecond):
-		return fmt.Errorf("%w ttl %v: the shortest that %s keeps is %v", ErrInvalid, o.TTL, t.Store, max(t.MinTTL, time.Millisecond))
-	case o.TTL > longest:
-		return fmt.Errorf("%w ttl %v: the longest is %v", ErrInvalid, o.TTL, longest)
-	case o.LockDelay > driver.MaxTTL:
-		return fmt.Errorf("%w lock-delay %v: the longest is %v", ErrInvalid, o.LockDelay, driver.MaxTTL)
-	case o.LockDelay > 0 && !t.Delay:
-		return fmt.Errorf("%w: %s has no lock-delay", ErrUnsupported, t.Store)
-	case o.MaxHold < 0 || o.Linger < 0 || o.LockDelay < 0:
-		return fmt.Errorf("%w options: max hold, linger and lock-delay must not be negative", ErrInvalid)
-	case o.Linger > o.TTL:
-		return fmt.Errorf("%w linger %v: it must not be longer than the ttl, %v", ErrInvalid, o.Linger, o.TTL)
-	case o.Reclaim && o.Owner == "":
-		return fmt.Errorf("%w options: reclaim needs an owner", ErrInvalid)
-	}
-	return nil
 }

@@ -34,7 +34,7 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	}
 	switch {
 	case v.Code == engine.OK:
-		return &h.c.Claim, nil
+		return h.c.is(), nil
 	case v.Code == engine.Lost && s.over.Load() != nil:
 		return nil, s.over.Load().err
 	case v.Code == engine.Lost:

@@ -27,6 +27,7 @@ type Hold struct {
 type rare struct {
 	others   []*Share            // given out by Share, and not back yet
 	detached chan engine.Verdict // whoever detaches it waits here
+	change   *change             // of its claim, while one is under way
 }
 
 // A Share is one owner's part of a hold.
@@ -63,8 +64,16 @@ func (h *Hold) more() *rare {
 	return h.rare
 }
 
-// Claim is what the hold is a turn on. It must not be changed.
-func (s *Share) Claim() *driver.Claim { return &s.hold.c.Claim }
+// Claim is what the hold is a turn on. It must not be changed. A writer that is to become a reader counts as one.
+func (s *Share) Claim() *driver.Claim {
+	is := s.hold.c.is()
+	if s.hold.c.lighter.Load() && is.Weight != 1 {
+		reader := *is
+		reader.Weight = 1
+		return &reader
+	}
+	return is
+}
 
 // Token is its fencing token.
 func (s *Share) Token() int64 { return s.hold.token }

@@ -26,12 +26,14 @@ type name struct {
 
 // A claim is one acquisition as the driver and its holders see it. It is new for each id.
 type claim struct {
-	driver.Claim // its driver's while a request is out: only Ticket ever changes, before it holds
+	driver.Claim                              // its driver's while a request is out: only Ticket ever changes, before it holds
+	amended      atomic.Pointer[driver.Claim] // what it is since it was changed; nil before that
 	n            *name
 	out          *call        // the request that is out
 	deadline     atomic.Int64 // until when it is trusted; an End reaches its holds before it comes
 	asks         atomic.Int64 // how often somebody had asked for it by the last renewal
 	slot         engine.Slot
+	lighter      atomic.Bool // its holder has asked to be a reader
 	jeopardy     atomic.Bool // the last renewal failed
 }
 
@@ -88,7 +90,8 @@ type ended struct {
 // A send is a request that the engine asks for.
 type send struct {
 	c      *claim
-	call   *call // its context; nil for a renewal that goes in a batch
+	asks   *driver.Claim // what the driver is given
+	call   *call         // its context; nil for a renewal that goes in a batch
 	verb   engine.Verb
 	number uint64
 	limit  time.Duration
@@ -159,7 +162,10 @@ func (n *name) apply(f *engine.Effect, t *todo) {
 // request readies a request of a claim.
 func (n *name) request(f *engine.Effect) send {
 	c := n.claimAt(f.Claim)
-	s := send{c: c, verb: f.Verb, number: f.Number, limit: f.Limit, keep: f.Keep}
+	s := send{c: c, asks: c.is(), verb: f.Verb, number: f.Number, limit: f.Limit, keep: f.Keep}
+	if f.Amend {
+		s.asks = n.carrying(f.Turn)
+	}
 	if f.Verb != engine.Extend {
 		s.call = &call{}
 		c.out = s.call
@@ -185,7 +191,7 @@ func (n *name) newClaim(at engine.Slot, asked driver.Claim) *claim {
 	return c
 }
 
-// done answers whoever released, detached or attached.
+// done answers whoever released, detached, amended or attached.
 func (n *name) done(f *engine.Effect, t *todo) {
 	switch f.Verb {
 	case engine.Enter:
@@ -202,6 +208,8 @@ func (n *name) done(f *engine.Effect, t *todo) {
 			n.turns[f.Turn] = nil
 		}
 		h.rare.detached <- f.Verdict
+	case engine.Extend:
+		n.turns[f.Turn].settle(f.Verdict)
 	case engine.Leave:
 		h := n.turns[f.Turn]
 		n.turns[f.Turn] = nil

@@ -10,10 +10,13 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
+// ErrInvalid is the error of what cannot be asked for.
+var ErrInvalid = errors.New("invalid")
+
 // Why a hold is over that was not lost, and why one cannot be detached.
 var (
 	ErrReleased = errors.New("the lease is already released")
-	ErrShared   = errors.New("the claim is shared inside this process")
+	ErrShared   = fmt.Errorf("%w: the claim is shared inside this process", driver.ErrUnsupported)
 )
 
 // A Held says who is in the way.

@@ -43,26 +43,26 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) engine.R
 	ctx.begin(k.clock, engine.After(sent, s.limit), caller)
 	defer ctx.finish()
 	if s.verb == engine.Enter && !k.traits.Ordered {
-		sent += k.yields.give(ctx, k, &c.Claim)
+		sent += k.yields.give(ctx, k, s.asks)
 	}
 	r := engine.Reply{Claim: c.slot, Number: s.number, Sent: sent}
 	var err error
 	switch s.verb {
 	case engine.Enter:
-		r.Place, err = k.d.Enter(ctx, &c.Claim)
+		r.Place, err = k.d.Enter(ctx, s.asks)
 		if err == nil && !r.Place.Holds && !k.traits.Ordered {
 			k.yields.refused(c.Name, r.Sent)
 		}
 	case engine.Await:
-		r.Place, err = k.d.Await(ctx, &c.Claim)
+		r.Place, err = k.d.Await(ctx, s.asks)
 	case engine.Renew:
-		answer := k.d.Renew(ctx, []*driver.Claim{&c.Claim})[0]
+		answer := k.d.Renew(ctx, []*driver.Claim{s.asks})[0]
 		r.TTL, err = answer.TTL, answer.Err
 		if err == nil {
 			c.n.asked(c, answer.Asks)
 		}
 	case engine.Leave:
-		err = k.d.Leave(ctx, &driver.Release{Claim: &c.Claim, Keep: s.keep})
+		err = k.d.Leave(ctx, &driver.Release{Claim: s.asks, Keep: s.keep})
 		if !k.traits.Ordered {
 			k.yields.left(c.Name, r.Sent, k.clock.recent())
 		}
@@ -96,7 +96,7 @@ func (k *Keeper) renew(batch []send) {
 	limit := batch[0].c.TTL / 6
 	list := make([]*driver.Claim, len(batch))
 	for i, s := range batch {
-		list[i] = &s.c.Claim
+		list[i] = s.asks
 		limit = min(limit, s.limit)
 	}
 	ctx, cancel := context.WithTimeout(k.base, max(limit, time.Millisecond))

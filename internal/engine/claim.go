@@ -75,6 +75,7 @@ type claim struct {
 	linger   Time       // with no holds: when it leaves; Never if it has holds
 	deadline Time       // until when it is trusted
 	alarmed  Time       // when the driver last said that it is in danger; Never if it is not
+	amend    amending   // a change that is to go with its renewals
 	slept    Time       // how long the machine had slept when the lease was last confirmed
 	links    slab.Links // among those that a turn can be had from
 	ripe     Time       // no hold ends by its MaxHold before this
@@ -112,6 +113,7 @@ func (e *Engine) enter(c Slot, to Stage) {
 		ln.asking = c
 	}
 	if to != held {
+		e.amended(c, Verdict{Code: Lost}) // the shell knows why
 		e.unstack(c)
 		if ln.current == c {
 			ln.current = None
@@ -147,7 +149,9 @@ func (e *Engine) Asked(c Slot) (t *Terms, try bool) {
 func (e *Engine) send(c Slot, v Verb, limit time.Duration, keep time.Duration) {
 	cl := e.claims.At(c)
 	cl.verb, cl.number, cl.due = v, e.number(), Never
-	e.emit(Effect{Do: Send, Verb: v, Claim: c, Number: cl.number, Limit: limit, Keep: keep})
+	e.emit(Effect{
+		Do: Send, Verb: v, Claim: c, Turn: cl.holds.First, Number: cl.number, Limit: limit, Keep: keep, Amend: cl.amend == carried,
+	})
 }
 
 // schedule has the next request of a claim sent then.

@@ -21,7 +21,7 @@ func (e *Engine) Detach(now Time, h Slot) Verdict {
 	switch cl := e.claims.At(c); {
 	case x.state != live, cl.stage == parting: // the shell knows why it ended
 		v = Verdict{Code: Lost}
-	case x.shares > 1 || cl.holds.Len > 1:
+	case x.shares > 1 || cl.holds.Len > 1 || cl.amend != settled:
 		v = Verdict{Code: Shared}
 	case cl.unsure > 0:
 		v = Verdict{Code: Refused, Err: errUnsettled}

@@ -17,7 +17,7 @@ const (
 	Grant               // the waiter has the hold
 	Fail                // the waiter gets the verdict
 	End                 // the hold is over, for the verdict's reason
-	Done                // whoever releases or detaches the hold, or attaches the claim, gets the verdict
+	Done                // whoever releases, detaches or amends the hold, or attaches the claim, gets the verdict
 	Gone                // the slot of the claim is free; nothing of it is asked for any more
 	Tell                // observers are told the event
 )
@@ -44,6 +44,7 @@ type Effect struct {
 	Number uint64        // of the request
 	Limit  time.Duration // how long the request may take; of Extend, until the deadline
 	Keep   time.Duration // of Leave
+	Amend  bool          // of Extend: the claim is to be changed with it, as its hold Turn wants
 	Until  Time          // of Trust
 	Verdict
 	Event Event
@@ -62,7 +63,7 @@ const (
 	Unreachable             // the store did not answer, and nothing was applied
 	Doubtful                // the store did not answer, and what was asked for may have been applied
 	Closed                  // the client is closed
-	Shared                  // others share the claim, so it cannot be detached
+	Shared                  // others share the claim, so it cannot be detached or amended
 )
 
 // A Verdict is how something ended, and why.

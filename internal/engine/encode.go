@@ -62,6 +62,7 @@ const (
 	fieldClaimKeep
 	fieldClaimSince
 	fieldClaimLost
+	fieldClaimAmend
 	fieldTurnShares
 	fieldTurnState
 	Fields
@@ -75,7 +76,7 @@ func (f Field) String() string {
 		"claim.id", "claim.stage", "claim.verb", "claim.due", "claim.tries", "claim.try", "claim.ticket", "claim.unsure",
 		"claim.silent", "claim.kept", "claim.lease", "claim.blocker", "claim.turns", "claim.turnEnd",
 		"claim.linger", "claim.deadline", "claim.alarmed", "claim.err", "claim.slept", "claim.keep",
-		"claim.since", "claim.lost", "turn.shares", "turn.state",
+		"claim.since", "claim.lost", "claim.amend", "turn.shares", "turn.state",
 	}[f]
 }
 
@@ -293,6 +294,7 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		x.put(fieldClaimDeadline, x.Ahead(cl.deadline))
 		x.put(fieldClaimDue, x.Ahead(cl.due))
 		x.put(fieldClaimErr, bit(cl.err != nil))
+		x.put(fieldClaimAmend, int64(cl.amend))
 		x.put(fieldClaimSlept, bit(e.Slept > cl.slept))
 		e.encodeAlarm(x, cl)
 	case leaving, withdrawing, sweeping:

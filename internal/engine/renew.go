@@ -47,6 +47,9 @@ func (e *Engine) extend(c Slot, now Time) {
 		e.arm(cl.due)
 		return
 	}
+	if cl.amend == wanted {
+		cl.amend = carried
+	}
 	e.send(c, Extend, cl.deadline-now, 0)
 }
 
@@ -68,10 +71,22 @@ func (e *Engine) renewed(c Slot, now Time, r *Reply) {
 	case r.ok():
 		margin := cl.deadline - now
 		e.confirm(c, now, r.Sent, r.TTL)
+		if cl.amend == wanted { // since the renewal was sent
+			e.schedule(c, now)
+		}
+		if cl.amend == carried {
+			e.amended(c, Verdict{Code: OK})
+		}
 		e.tell(Event{Kind: Renewed, Token: cl.ticket * Turns, Margin: margin}, nil)
 	case r.missing():
 		e.lose(c, now, r.verdict().Reason)
+	case r.Outcome == Rejected && cl.amend == carried:
+		e.amended(c, Verdict{Code: Refused, Err: r.Err})
+		e.schedule(c, now) // it was the change that was refused, or the next renewal is refused too
 	default:
+		if cl.amend == carried {
+			cl.amend = wanted
+		}
 		e.failed(c, now, r.Err)
 	}
 }

@@ -34,9 +34,27 @@ var self = sync.OnceValue(func() Holder {
 
 // Write returns the record of a holder in this process. It fails if it is too long to be kept.
 func Write(owner, reason, value string) (string, error) {
-	h := self()
-	h.Owner, h.Reason, h.Value = owner, reason, value
-	text, err := json.Marshal(h)
+	return write(&changed{Holder: self()}, owner, reason, value)
+}
+
+// changed is a record as it is written. No claim has the same one twice.
+type changed struct {
+	Holder
+	Times int `json:"changed,omitempty"` // how often the claim got another record
+}
+
+// Change returns the record of a holder in this process who had another one, with another value.
+func Change(from, value string) (string, error) {
+	var was changed
+	if json.Unmarshal([]byte(from), &was) != nil {
+		was = changed{}
+	}
+	return write(&changed{self(), was.Times + 1}, was.Owner, was.Reason, value)
+}
+
+func write(r *changed, owner, reason, value string) (string, error) {
+	r.Owner, r.Reason, r.Value = owner, reason, value
+	text, err := json.Marshal(r)
 	if err == nil && len(text) > driver.MaxRecord {
 		err = fmt.Errorf("owner, reason and value take %d bytes; the limit is %d", len(text), driver.MaxRecord)
 	}
@@ -53,4 +71,25 @@ func Read(record string) Holder {
 		return Holder{}
 	}
 	return Holder{Value: record}
+}
+
+// String names the holder in a few words.
+func (h Holder) String() string {
+	who := h.Owner
+	if who == "" {
+		who = h.Program
+	}
+	switch {
+	case who == "" && h.Value != "":
+		return fmt.Sprintf("another program (%s)", h.Value)
+	case who == "":
+		return "somebody unknown"
+	}
+	if h.Host != "" {
+		who += fmt.Sprintf(" on %s, pid %d", h.Host, h.PID)
+	}
+	if h.Reason != "" {
+		who += fmt.Sprintf(" (%s)", h.Reason)
+	}
+	return who
 }

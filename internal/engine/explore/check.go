@@ -16,6 +16,9 @@ func (w *World) check(ev Event) error {
 		}
 	}
 	w.forgetOrphans()
+	if err := w.checkChanges(); err != nil {
+		return err
+	}
 	if err := w.checkTokens(); err != nil {
 		return err
 	}
@@ -88,14 +91,14 @@ func (w *World) checkHolders() error {
 				return fmt.Errorf("client %d: goroutine %d holds by ticket %d, which has token %s", i, g,
 					w.store.Entries[at].Ticket, tokenString(x.token))
 			}
-			if x.weight != driver.All && w.terms[0].Capacity == driver.All {
+			if x.takes() != driver.All && w.terms[0].Capacity == driver.All {
 				if slices.Contains(sharing[:n], ticket) {
 					continue
 				}
 				sharing[n] = ticket
 				n++
 			}
-			if left -= x.weight; left < 0 {
+			if left -= x.takes(); left < 0 {
 				return fmt.Errorf("client %d: goroutine %d is one too many of those who believe that they hold", i, g)
 			}
 		}
@@ -228,6 +231,33 @@ func (w *World) checkTurn(c *client, x *goroutine) error {
 		return fmt.Errorf("a turn begins %v after the first", w.now-s.begun)
 	}
 	return nil
+}
+
+// checkChanges sees that a change is answered when its claim is no longer held, at the latest.
+func (w *World) checkChanges() error {
+	for i := range w.clients {
+		c := &w.clients[i]
+		for g := range c.gs {
+			if x := &c.gs[g]; x.change == asked && (x.state == idle || !c.e.Stage(x.claim).Holds()) {
+				return fmt.Errorf("client %d: the change that goroutine %d asked for is never answered", i, g)
+			}
+		}
+	}
+	return nil
+}
+
+// checkChange sees that a change is answered by what the store did.
+func (w *World) checkChange(c *client, x *goroutine, f *engine.Effect) error {
+	at := w.entry(c.claims[x.claim].id)
+	switch {
+	case f.Code == engine.OK && at >= 0 && w.store.Entries[at].Weight != 1:
+		return fmt.Errorf("a change is confirmed that the store has not made: %s", w.storeString())
+	case f.Code == engine.OK, f.Code == engine.Refused && w.conf.Kinds&Reject != 0:
+		return nil
+	case f.Code == engine.Lost && !c.e.Stage(x.claim).Holds():
+		return nil
+	}
+	return fmt.Errorf("a change ends without a reason: %v", codes[f.Code])
 }
 
 // checkGone sees that a claim is not forgotten while an Enter of it may arrive, unless that is long ago.

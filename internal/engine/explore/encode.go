@@ -141,7 +141,7 @@ func (w *World) encodeRequest(r *request, i uint64) {
 	x.Put(w.enc.id(r.id, i))
 	x.Put(x.Rank(r.ticket))
 	flags := int64(0)
-	for b, f := range [...]bool{r.try, r.live, r.cut, r.applied, r.slow, r.doubted} {
+	for b, f := range [...]bool{r.try, r.live, r.cut, r.applied, r.slow, r.doubted, r.amend} {
 		if f {
 			flags |= 1 << b
 		}
@@ -183,6 +183,7 @@ func (k *coder) goroutine(y *goroutine) {
 	}
 	x.Put(int64(y.left))
 	x.Put(int64(y.shares))
+	x.Put(int64(y.change))
 	if y.state == releasing || y.state == parting {
 		x.Put(x.Ago(y.since, patience))
 	}

@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
 )
 
@@ -18,6 +19,7 @@ const (
 	doShare
 	doDetach
 	doAttach
+	doAmend
 	doAlarm
 	doClose
 	tick    // what is due is done
@@ -46,7 +48,7 @@ const (
 
 func (k Kind) String() string {
 	return [...]string{
-		"lock", "try", "give up", "release", "share", "detach", "attach", "alarm", "close", "tick", "time moves",
+		"lock", "try", "give up", "release", "share", "detach", "attach", "amend", "alarm", "close", "tick", "time moves",
 		"is delivered", "is applied", "is answered", "ends unknown", "goes on", "will be answered late", "is lost",
 		"is applied, its answer lost",
 		"is given up, and on its way", "hangs", "is delivered, and copied", "does not leave", "is rejected", "returns early",
@@ -159,6 +161,9 @@ func (w *World) goroutineEvents(to []Event, i int) []Event {
 			to = append(to, ev.of(doRelease))
 			if acts&Share != 0 && x.shares < 2 {
 				to = append(to, ev.of(doShare))
+			}
+			if acts&Amend != 0 && x.change == unchanged && w.terms[g].Weight == driver.All {
+				to = append(to, ev.of(doAmend))
 			}
 			if acts&Detach != 0 && x.shares == 1 && w.baton.token == 0 {
 				to = append(to, ev.of(doDetach))

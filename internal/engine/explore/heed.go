@@ -158,7 +158,7 @@ func (w *World) send(i int, f *engine.Effect) error {
 	}
 	r := request{
 		verb: f.Verb, claim: f.Claim, number: f.Number, id: s.id, weight: c.e.TermsOf(f.Claim).Weight,
-		sent: w.now, limit: limit, keep: f.Keep, live: true,
+		sent: w.now, limit: limit, keep: f.Keep, amend: f.Amend, live: true,
 	}
 	if f.Verb == engine.Enter {
 		r.ticket, r.try = c.e.Ticket(f.Claim), c.e.Try(f.Claim) // no other request reads these
@@ -169,6 +169,16 @@ func (w *World) send(i int, f *engine.Effect) error {
 
 // done answers whoever released or detached a hold, or attached a claim.
 func (w *World) done(c *client, f *engine.Effect) error {
+	if f.Verb == engine.Extend {
+		x := c.holder(f.Turn)
+		if x == nil || x.change != asked {
+			return fmt.Errorf("a change of hold %d is answered, and nobody waits for it", f.Turn)
+		}
+		if x.change = changed; f.Code != engine.OK {
+			x.change = unwilling
+		}
+		return w.checkChange(c, x, f)
+	}
 	if f.Verb == engine.Leave {
 		x := c.find(releasing, f.Turn)
 		if x == nil {
@@ -184,7 +194,7 @@ func (w *World) done(c *client, f *engine.Effect) error {
 		x.state = holding
 		if f.Code == engine.OK {
 			x.state = idle
-			w.baton = baton{token: x.token, id: c.claims[x.claim].id, weight: x.weight}
+			w.baton = baton{token: x.token, id: c.claims[x.claim].id, weight: x.takes()}
 		}
 		return nil
 	}
@@ -194,6 +204,7 @@ func (w *World) done(c *client, f *engine.Effect) error {
 	}
 	if x.state = idle; f.Code == engine.OK {
 		x.state, x.slot, x.shares, x.claim, x.token = holding, f.Turn, 1, f.Claim, c.e.Token(f.Turn)
+		x.change = unchanged
 		x.until = c.e.Until(f.Turn)
 	}
 	return nil

@@ -24,6 +24,8 @@ func TestSameStatesDoTheSame(t *testing.T) {
 			Strays: 1},
 		{Name: "pause", Clients: 2, Goroutines: 1, Wants: 1, Acts: Lock | Close, Faults: 1, Kinds: Pause | Sleep},
 		{Name: "falls silent", Clients: 1, Goroutines: 2, Wants: 2, Acts: plain, Faults: 1, Kinds: Mute, Strays: 1},
+		{Name: "downgrade", Clients: 1, Goroutines: 2, Readers: []int{1}, Wants: 1, Acts: Lock | Amend, Faults: 1,
+			Kinds: Requests},
 		{Name: "detach", Clients: 2, Goroutines: 1, Wants: 1, Acts: Lock | Detach | Alarm},
 	} {
 		t.Run(conf.Name, func(t *testing.T) {

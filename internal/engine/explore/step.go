@@ -123,6 +123,10 @@ func (w *World) act(ev Event) {
 		if c.e.Share(w.now, x.slot) {
 			x.shares++
 		}
+	case doAmend:
+		if x.change = asked; c.e.Amend(w.now, x.slot, true).Code != engine.Pending {
+			x.change = unwilling
+		}
 	case doDetach:
 		x.since, x.state = w.now, parting
 		x.answer = c.e.Detach(w.now, x.slot).Code
@@ -155,7 +159,7 @@ func (w *World) act(ev Event) {
 
 // hold has a goroutine believe that it holds.
 func (w *World) hold(c *client, x *goroutine, h engine.Slot) {
-	x.state, x.slot, x.shares, x.over = holding, h, 1, false
+	x.state, x.slot, x.shares, x.over, x.change = holding, h, 1, false, unchanged
 	x.claim, x.token, x.until = c.e.Turn(h)
 	x.fresh = true
 	if s := w.seat(c, x.claim); x.token%engine.Turns == 0 {

@@ -67,6 +67,9 @@ func (w *World) apply(r *request) {
 	case engine.Await:
 		p, err = w.store.Look(w.micros(), cl.ID)
 	case engine.Renew, engine.Extend:
+		if r.amend {
+			cl.Amend = &driver.Amendment{Weight: 1}
+		}
 		p.TTL, err = w.store.Renew(w.micros(), &cl)
 	case engine.Leave:
 		err = w.store.Leave(w.micros(), &driver.Release{Claim: &cl, Keep: r.keep})

@@ -74,8 +74,19 @@ const (
 	attaching       // waits for the answer to its Attach
 )
 
+// A change is how far a writer has come that becomes a reader. It counts as a reader from the moment in which it asks.
+type change uint8
+
+const (
+	unchanged change = iota
+	asked
+	changed
+	unwilling // the store said no, or others share the hold
+)
+
 type goroutine struct {
 	state   state
+	change  change
 	over    bool // its hold was ended
 	try     bool
 	company bool // others were there while it waited
@@ -93,6 +104,14 @@ type goroutine struct {
 	fresh bool        // it was granted in this step
 }
 
+// takes is what a goroutine that holds believes to take of the capacity.
+func (x *goroutine) takes() int64 {
+	if x.change != unchanged {
+		return 1
+	}
+	return x.weight
+}
+
 // A request is one that is on its way to the store or back.
 type request struct {
 	verb    engine.Verb
@@ -105,6 +124,7 @@ type request struct {
 	sent    engine.Time
 	limit   engine.Time
 	keep    time.Duration
+	amend   bool
 	live    bool // the engine reads its answer
 	cut     bool
 	applied bool

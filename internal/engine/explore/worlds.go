@@ -48,6 +48,7 @@ const (
 	Alarm
 	Close
 	Cross // release a hold while it is being detached
+	Amend // a writer becomes a reader
 )
 
 // A Config is a world.
@@ -172,6 +173,11 @@ func Small() []Config {
 			Kinds: Mute, Acts: Lock | GiveUp, Strays: 1},
 		{Name: "falls silent, reader and writer, 1x2", Clients: 1, Goroutines: 2, Readers: []int{0}, Wants: 1,
 			Faults: 1, Kinds: Mute, Acts: plain | Close, Linger: 20 * ms},
+		{Name: "downgrade, 1x2, one fault", Clients: 1, Goroutines: 2, Readers: []int{1}, Wants: 1, Faults: 1,
+			Kinds: Requests | Unsent | Reject | Drift | Break, Acts: Lock | Amend | Close},
+		{Name: "downgrade, 1x1, two faults", Clients: 1, Goroutines: 1, Wants: 1, Faults: 2,
+			Kinds: Requests | Unsent | Reject, Acts: Lock | Amend | Share | Alarm, MaxHold: 40 * ms},
+		{Name: "downgrade, 2x1", Clients: 2, Goroutines: 1, Acts: Lock | Try | Amend | Detach, Strays: 1, Wants: 1},
 		{Name: "no queue, 1x2, one fault", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: All,
 			Acts: plain | Close, Unordered: true},
 		{Name: "no queue, 2x1", Clients: 2, Goroutines: 1, Acts: plain, Strays: 1, Unordered: true},

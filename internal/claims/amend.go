@@ -1,0 +1,178 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/record"
+)
+
+// A change of a claim is under way until the store has answered a renewal with it, whether its caller still waits or not.
+type change struct {
+	amendment *driver.Amendment
+	answer    chan engine.Verdict // has room for one
+	settled   chan struct{}       // closed when it is answered
+}
+
+// is returns the claim as the store has it, as far as this process knows. It does not change.
+func (c *claim) is() *driver.Claim {
+	if amended := c.amended.Load(); amended != nil {
+		return amended
+	}
+	return &c.Claim
+}
+
+// Downgrade makes the claim of a writer a reader's. From the call on it counts as one here, whatever the error. If that is a
+// [*GaveUp], the store may be asked for the change after that, until it answers.
+func (s *Share) Downgrade(ctx context.Context) error {
+	return s.change(ctx, func(is *driver.Claim) (a driver.Amendment, err error) {
+		switch {
+		case is.Capacity != driver.All:
+			return a, fmt.Errorf("%w: permits have no writer", driver.ErrUnsupported)
+		case !s.hold.c.n.shard.k.traits.Shared:
+			return a, fmt.Errorf("%w: %s has no readers", driver.ErrUnsupported, s.hold.c.n.shard.k.traits.Store)
+		}
+		return driver.Amendment{Weight: 1}, nil
+	})
+}
+
+// Proclaim puts another value into the record of a claim that holds alone. If the error is a [*GaveUp], the store may be
+// asked for the change after that, until it answers.
+func (s *Share) Proclaim(ctx context.Context, value string) error {
+	return s.change(ctx, func(is *driver.Claim) (a driver.Amendment, err error) {
+		if is.Weight != driver.All {
+			return a, fmt.Errorf("%w: others hold it too; only one who holds alone leads", driver.ErrUnsupported)
+		}
+		if a.Record, err = record.Change(is.Record, value); err != nil {
+			return a, fmt.Errorf("%w value: %w", ErrInvalid, err)
+		}
+		return a, nil
+	})
+}
+
+// change has the claim of the hold changed, by what the function makes of it.
+func (s *Share) change(ctx context.Context, what func(is *driver.Claim) (driver.Amendment, error)) error {
+	if t := &s.hold.c.n.shard.k.traits; !t.Amends {
+		return fmt.Errorf("%w: %s cannot change a claim that holds", driver.ErrUnsupported, t.Store)
+	}
+	for known := false; ; known = true {
+		v, err := s.amend(ctx, what)
+		if err != nil {
+			return err
+		}
+		other, differs := errors.AsType[*driver.RecordError](v.Err)
+		if v.Code != engine.Refused || !differs || known {
+			return s.amended(&v)
+		}
+		s.hold.c.note(other.Have) // it was attached, and what its record is was not known here
+	}
+}
+
+// amend has the claim changed once, after the change that is under way.
+func (s *Share) amend(ctx context.Context, what func(*driver.Claim) (driver.Amendment, error)) (engine.Verdict, error) {
+	for {
+		ch, begun, v, err := s.begin(what)
+		if err != nil || ch == nil {
+			return v, err
+		}
+		ended := ch.settled
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return v, &GaveUp{Cause: context.Cause(ctx)}
+		}
+		if begun {
+			return <-ch.answer, nil
+		}
+	}
+}
+
+// begin has the engine begin a change, or returns the one that is under way. There is none if the verdict says why.
+func (s *Share) begin(what func(*driver.Claim) (driver.Amendment, error)) (ch *change, begun bool, v engine.Verdict, err error) {
+	h := s.hold
+	n := h.c.n
+	n.shard.mu.Lock()
+	if s.over.Load() != nil {
+		n.shard.mu.Unlock()
+		return nil, false, engine.Verdict{Code: engine.Lost}, nil
+	}
+	if h.rare != nil && h.rare.change != nil {
+		ch = h.rare.change
+		n.shard.mu.Unlock()
+		return ch, false, v, nil
+	}
+	is := s.Claim()
+	a, err := what(is)
+	if err != nil || a.Weight == is.Weight && a.Weight != 0 { // a reader is one already
+		n.shard.mu.Unlock()
+		return nil, false, engine.Verdict{Code: engine.OK}, err
+	}
+	ch = &change{amendment: &a, answer: make(chan engine.Verdict, 1), settled: make(chan struct{})}
+	h.more().change = ch // before the engine asks for the renewal that carries it
+	now := n.enterEvent(n.shard.k.clock.now())
+	if v = n.engine.Amend(now, h.slot, a.Weight != 0); v.Code == engine.Pending && a.Weight != 0 {
+		h.c.lighter.Store(true)
+	}
+	if v.Code != engine.Pending {
+		h.rare.change = nil
+		ch = nil
+	}
+	var t todo
+	n.finish(now, &t)
+	n.shard.mu.Unlock()
+	t.do()
+	return ch, true, v, nil
+}
+
+// amended is the error of a verdict on a change.
+func (s *Share) amended(v *engine.Verdict) error {
+	n := s.hold.c.n
+	n.shard.mu.Lock() // whatever ended the hold is told by then
+	over := s.over.Load()
+	n.shard.mu.Unlock()
+	switch {
+	case v.Code != engine.Lost:
+		return n.shard.k.errorOf(v)
+	case over != nil:
+		return over.err
+	}
+	return ErrShared // it is being detached
+}
+
+// settle ends the change of a claim, which is what was asked for if the verdict is OK. The caller holds the shard's mu.
+func (h *Hold) settle(v engine.Verdict) {
+	ch := h.rare.change
+	h.rare.change = nil
+	if v.Code == engine.OK {
+		next := *h.c.is()
+		if ch.amendment.Weight != 0 {
+			next.Weight = min(next.Weight, ch.amendment.Weight)
+		}
+		if ch.amendment.Record != "" {
+			next.Record = ch.amendment.Record
+		}
+		h.c.amended.Store(&next)
+	}
+	ch.answer <- v
+	close(ch.settled)
+}
+
+// note notes the record that a claim turned out to have.
+func (c *claim) note(record string) {
+	c.n.shard.mu.Lock()
+	defer c.n.shard.mu.Unlock()
+	next := *c.is()
+	next.Record = record
+	c.amended.Store(&next)
+}
+
+// carrying returns the claim as a renewal is to ask for it that carries a change. The caller holds the shard's mu.
+func (n *name) carrying(turn engine.Slot) *driver.Claim {
+	h := n.turns[turn]
+	next := *h.c.is()
+	next.Amend = h.rare.change.amendment
+	return &next
+}

@@ -1,0 +1,49 @@
+package engine
+
+// An amending is how far a change of a claim has come that holds. The change goes with renewals until one of them is
+// answered, since one that was not answered may have made it.
+//
+//	            Amend            a renewal is sent
+//	settled ─────────► wanted ─────────────────────► carried
+//	   ▲                 ▲  └──────┐ not held any more  │ │
+//	   │                 └─────────│── not answered ────┘ │
+//	   └───────────────────────────┴────── answered ──────┘
+type amending uint8
+
+const (
+	settled amending = iota // nothing is to change
+	wanted                  // the next renewal is to carry the change
+	carried                 // the renewal that is out carries it
+)
+
+// Amend has the claim of a hold changed in the store; the shell knows how. The verdict is Pending if a Done follows. It is
+// Shared if the claim is not this hold's alone, and a change that others have to know of makes it lighter. From now on the
+// claim has no more turns: whoever comes next wants what it was before.
+func (e *Engine) Amend(now Time, h Slot, lighter bool) Verdict {
+	x := e.turns.At(h)
+	c := x.in
+	e.look(c, now)
+	v := Verdict{Code: Pending}
+	switch cl := e.claims.At(c); {
+	case x.state != live, cl.stage != held, cl.amend != settled: // the shell knows why
+		v = Verdict{Code: Lost}
+	case cl.holds.Len > 1, lighter && x.shares > 1:
+		v = Verdict{Code: Shared}
+	default:
+		cl.turns, cl.amend = Turns, wanted
+		e.schedule(c, now)
+		e.extend(c, now)
+	}
+	e.settle(now)
+	return v
+}
+
+// amended ends a change with a verdict, if there is one under way.
+func (e *Engine) amended(c Slot, v Verdict) {
+	cl := e.claims.At(c)
+	if cl.amend == settled {
+		return
+	}
+	cl.amend = settled
+	e.emit(Effect{Do: Done, Verb: Extend, Turn: cl.holds.First, Verdict: v})
+}
