@@ -27,6 +27,7 @@ var book = map[string]drawing{
 	"failover":        &failover,
 	"fence":           &fence,
 	"lease":           &lease,
+	"partition":       &partition,
 	"queue":           &queue,
 	"redlock-vote":    &vote,
 	"turns":           &turns,
