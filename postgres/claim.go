@@ -116,20 +116,68 @@ const renewBatch = 64
 
 // Renew sends few statements, each for many claims.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, d.Renew)
-	}
 	answers := make([]driver.Renewal, len(cs))
-	order := make([]int, len(cs))
-	for i := range order {
-		order[i] = i
+	order := make([]int, 0, len(cs))
+	for i, c := range cs {
+		if c.Amend == nil {
+			order = append(order, i)
+		}
 	}
 	// Transactions that lock the rows of names in one order cannot wait for each other in a circle.
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(cs[a].Name, cs[b].Name) })
 	for part := range slices.Chunk(order, renewBatch) {
 		d.renew(ctx, cs, answers, part)
 	}
+	for i, c := range cs {
+		if c.Amend != nil {
+			answers[i] = d.amend(ctx, c)
+		}
+	}
 	return answers
+}
+
+// amend renews a claim and changes it, in one statement.
+func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) {
+	if d.revision < amendRevision {
+		return driver.Renewal{Err: driver.ErrUnsupported}
+	}
+	if _, _, err := c.Amended(c.Weight, c.Record, true); err != nil { // what no claim can have
+		plain := *c
+		plain.Amend = nil
+		if r = d.Renew(ctx, []*driver.Claim{&plain})[0]; r.Err == nil {
+			r = driver.Renewal{Err: err}
+		}
+		return r
+	}
+	var (
+		status, serverID string
+		lease            int64
+		have             []byte
+		some             bool
+	)
+	err := d.link.Query(ctx, d.statements.amend, []any{
+		[]byte(c.Name), []byte(c.ID), micros(c.TTL), micros(c.Wait), c.Amend.Weight, []byte(c.Record), []byte(c.Amend.Record),
+	}, func(rows pgx.Rows) error {
+		some = true
+		return rows.Scan(&status, &lease, &have, &serverID)
+	})
+	switch {
+	case err != nil:
+		return driver.Renewal{Err: err}
+	case !some:
+		return driver.Renewal{Err: errShort}
+	}
+	d.failover.heard(serverID)
+	if status == "gone" || d.failover.fell(c.ID) {
+		d.failover.remove(c.ID)
+		return driver.Renewal{Err: d.failover.gone()}
+	}
+	if status != "ok" {
+		// The function decided by what it has, and this says the same in words.
+		_, _, err = c.Amended(c.Weight, string(have), status != "waits")
+		return driver.Renewal{Err: err}
+	}
+	return driver.Renewal{TTL: span(lease)}
 }
 
 func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver.Renewal, part []int) {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -112,6 +113,11 @@ GRANT SELECT, UPDATE ON "{schema}".{prefix}meta TO `+user), asText)
 	}
 	c := claim("other", "c")
 	enter(t, d, c)
+	amended := *c
+	amended.Amend = &driver.Amendment{Weight: 1}
+	if err := d.Renew(timely(t), []*driver.Claim{&amended})[0].Err; d.Traits().Amends || !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("an amendment = %v, and the traits have it: %v; want ErrUnsupported, and not", err, d.Traits().Amends)
+	}
 	leave(t, d, c)
 	if n, err := d.due(timely(t), cleanEvery); err != nil || n > 0 {
 		t.Errorf("cleaning = %d, %v; want that nothing is idle", n, err)
@@ -143,7 +149,7 @@ func TestSchemaTwice(t *testing.T) {
 	enter(t, d, claim("name", "c"))
 	exec(t, pool, text, asText)
 	for change, want := range map[string]string{
-		"UPDATE {meta} SET revision = 3": "made by another version",
+		"UPDATE {meta} SET revision = 4": "made by another version",
 		"UPDATE {meta} SET version = 2":  "made by another version",
 		"DELETE FROM {meta}":             "was emptied",
 	} {
@@ -152,6 +158,6 @@ func TestSchemaTwice(t *testing.T) {
 			t.Errorf("after %s: %v; want %q", change, err, want)
 		}
 		exec(t, pool, p.fill(`DELETE FROM "{schema}".{prefix}meta;
-INSERT INTO "{schema}".{prefix}meta (one, version, floor, revision) VALUES (1, 1, 0, 2)`), asText)
+INSERT INTO "{schema}".{prefix}meta (one, version, floor, revision) VALUES (1, 1, 0, 3)`), asText)
 	}
 }

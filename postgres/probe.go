@@ -55,6 +55,7 @@ func (d *Driver) probe(ctx context.Context) error {
 		return driver.Ended(ctx, true)
 	}
 	d.traits = f.promise(d.listener.off)
+	d.traits.Amends = d.revision >= amendRevision
 	if d.revision < schemaRevision {
 		d.traits.Notes = append(d.traits.Notes, "The tables and functions are of an older stile: "+
 			"have their owner run what \"stile migrate --print\" prints.")

@@ -24,8 +24,10 @@ var schemaText string
 // one by one: the first of a new revision upgrades the tables, and those of an older one go on with them. Whatever changes
 // in schema.sql makes another revision, or, if older clients could not work with it, another version.
 const (
+	amendRevision = 3 // the first that can change a claim where it stands
+
 	schemaVersion  = 1
-	schemaRevision = 2
+	schemaRevision = 3
 )
 
 const (

@@ -291,6 +291,52 @@ BEGIN
 END
 $stile$;
 
+-- Renews a claim, and if it holds changes its weight and its record where it stands, as driver.Claim.Amended says. A weight
+-- of 0 and an empty record stay what they are.
+CREATE OR REPLACE FUNCTION "{schema}".{prefix}amend(
+    p_name bytea, p_id bytea, p_ttl bigint, p_wait bigint, p_weight bigint, p_from bytea, p_record bytea,
+    OUT status text, -- ok, gone, waits, record
+    OUT lease bigint, OUT have bytea
+) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $stile$
+DECLARE
+    v_ticket bigint; v_holds boolean; v_lone boolean; v_watched bigint;
+BEGIN
+    have := '';
+    SELECT d.status, d.lease, d.ticket, d.holds INTO status, lease, v_ticket, v_holds
+    FROM "{schema}".{prefix}do('renew', p_name, p_id, '', NULL, '', '', 0, 0, p_ttl, p_wait, 0, 0, 0, false, false) d;
+    IF status <> 'ok' THEN
+        RETURN;
+    ELSIF NOT v_holds THEN
+        status := 'waits';
+        RETURN;
+    END IF;
+    -- The row of the name is ours since then.
+    SELECT n.ends > 0, n.watched, n.record INTO v_lone, v_watched, have FROM "{schema}".{prefix}name n WHERE n.name = p_name;
+    IF NOT v_lone THEN
+        SELECT c.record INTO have FROM "{schema}".{prefix}claim c WHERE c.name = p_name AND c.ticket = v_ticket;
+    END IF;
+    IF p_record <> '' AND have <> p_record AND have <> p_from THEN
+        status := 'record';
+        RETURN;
+    END IF;
+    IF v_lone THEN
+        UPDATE "{schema}".{prefix}name n SET weight = CASE WHEN p_weight > 0 THEN least(n.weight, p_weight) ELSE n.weight END,
+            record = CASE WHEN p_record <> '' THEN p_record ELSE n.record END
+        WHERE n.name = p_name;
+    ELSE
+        UPDATE "{schema}".{prefix}claim c SET weight = CASE WHEN p_weight > 0 THEN least(c.weight, p_weight) ELSE c.weight END,
+            record = CASE WHEN p_record <> '' THEN p_record ELSE c.record END
+        WHERE c.name = p_name AND c.ticket = v_ticket;
+        -- Once more, which wakes those who hold because of the change.
+        PERFORM FROM "{schema}".{prefix}do('renew', p_name, p_id, '', NULL, '', '', 0, 0, p_ttl, p_wait, 0, 0, 0, false, false);
+    END IF;
+    IF v_watched > "{schema}".{prefix}now() THEN
+        PERFORM pg_notify('{channel}', encode(p_name, 'hex'));
+    END IF;
+END
+$stile$;
+
 -- Deletes the rows of some names that were not entered for so many microseconds, and what is left there of claims that ran
 -- out as long ago, without their tickets' going back.
 CREATE OR REPLACE FUNCTION "{schema}".{prefix}clean(p_idle bigint, p_most integer) RETURNS bigint

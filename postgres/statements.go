@@ -1,7 +1,7 @@
 package postgres
 
 // statements are those of the verbs.
-type statements struct{ do, renew, list, queue, waiting, mark, clean, tidy string }
+type statements struct{ do, renew, amend, list, queue, waiting, mark, clean, tidy string }
 
 // newStatements returns the statements for some tables. Renewing tells the server's id too, by an expression.
 func newStatements(t tables, serverID string) statements {
@@ -22,6 +22,8 @@ WITH ORDINALITY c (name, id, ttl, wait, i), LATERAL "{schema}".{prefix}do('renew
 $1::text, $2::bytea, $3::bytea, $4::bytea, $5::text, $6::bytea, $7::bytea,
 $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::boolean, $16::boolean)`),
 		renew: t.fill(`SELECT r.status, r.lease, ` + serverID + renew),
+		amend: t.fill(`SELECT status, lease, have, ` + serverID + ` FROM "{schema}".{prefix}amend(
+$1::bytea, $2::bytea, $3::bigint, $4::bigint, $5::bigint, $6::bytea, $7::bytea)`),
 		list: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims
 WHERE name >= $1::bytea AND ($2::bytea IS NULL OR name < $2::bytea) ORDER BY name, ticket`),
 		queue: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims WHERE name = $1::bytea ORDER BY ticket`),

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"time"
@@ -154,8 +155,11 @@ func (d *Driver) mark(ctx context.Context, name string) error {
 
 func nothing(pgx.Rows) error { return nil }
 
+// recordSeed is what the hashes of records begin with.
+var recordSeed = maphash.MakeSeed()
+
 // shape reads what a watch sees of a queue: a text that differs whenever claims enter, leave, are kept, are told that
-// they hold, or run out, and in what time the next of them runs out, 0 if there is none.
+// they hold, are amended, or run out, and in what time the next of them runs out, 0 if there is none.
 func (d *Driver) shape(ctx context.Context, name string) (text string, next time.Duration, err error) {
 	var (
 		q   driver.Queue
@@ -172,7 +176,7 @@ func (d *Driver) shape(ctx context.Context, name string) (text string, next time
 	q.Expire(now)
 	var b strings.Builder
 	for _, e := range q.Entries {
-		fmt.Fprintln(&b, e.Ticket, e.Notified, e.Left, e.Ends <= now)
+		fmt.Fprintln(&b, e.Ticket, e.Notified, e.Left, e.Ends <= now, e.Weight, maphash.String(recordSeed, e.Record))
 		if e.Ends > now && (next == 0 || span(e.Ends-now) < next) {
 			next = span(e.Ends-now) + time.Millisecond
 		}
