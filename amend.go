@@ -18,8 +18,8 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	return wrapped("downgrade", l.Name(), err)
 }
 
-// Proclaim gives a leader another value than that of [Client.Candidate], while it leads. Whoever asks for the leader sees it
-// from then on, and [Client.Observe] yields it. The lease is that of a candidate, a mutex or a writer. If another goroutine
+// Proclaim gives a leader another value than that of [Client.Candidate], while it leads. [Client.Leader] returns the
+// new value from then on, and [Client.Observe] yields it. The lease is that of a candidate, a mutex or a writer. If another goroutine
 // stands for the same name, it campaigns anew, with its own value, once this one resigns.
 //
 // The error is ErrUnsupported on a store that cannot do this; see driver.Traits.Amends. If ctx ends before the store has

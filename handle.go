@@ -12,12 +12,12 @@ import (
 
 // A Handle names a claim that stays in the store while no process looks after it, so that another can take it up: a
 // shell script locks in one command and unlocks in the next. Its fields stay what they are within a major version.
-// Whoever has it can release the lock; keep it secret.
+// A program that has it can release the lock; keep it secret.
 type Handle struct {
 	Name      string
 	ID        string        // the claim's, which is what makes it a secret
 	Weight    int64         // what the claim takes
-	Capacity  int64         // of so much
+	Capacity  int64         // of all that the name has
 	Token     int64         // the lease's
 	TTL       time.Duration // LockOptions.TTL
 	LockDelay time.Duration // LockOptions.LockDelay

@@ -103,13 +103,13 @@ func unlessAll(n int64) int64 {
 }
 
 // Break removes a claim by hand, whoever it belongs to: the one whose tokens include the ticket, or, if ticket is 0, the
-// one at the head. It returns the claim as it stood. Its holder is told at its next renewal, so others may hold the lock
+// one at the head. It returns the claim as it stood. Its holder finds out at its next renewal, so others may hold the lock
 // while it is still at work. The error is [ErrGone] if there is no such claim.
 func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, error) {
 	return c.breaks(ctx, "break", &driver.BreakRequest{Name: name, Ticket: ticket})
 }
 
-// Ask asks the holder for its lock, and removes nothing: the [Observer] of its client is told with [EventAsked], at its next
+// Ask asks the holder for its lock, and removes nothing: the [Observer] of its client gets [EventAsked], at its next
 // renewal or, in ZooKeeper, at once. The claim is chosen as by Break. The error is [ErrUnsupported] if the store cannot.
 func (c *Client) Ask(ctx context.Context, name string, ticket int64) (Claim, error) {
 	return c.breaks(ctx, "ask for", &driver.BreakRequest{Name: name, Ticket: ticket, Ask: true})

@@ -13,7 +13,7 @@ import (
 //
 // [Lock.Do] is a whole term: it campaigns, leads while its function runs, and resigns. The function must return when its
 // context ends, since then another may lead, or is about to; what it writes must carry the [Lease.Token], for the case
-// that it does not get to look. To stand again after that, call Do again. [Lock.Lock] campaigns alone, and [Lease.Unlock]
+// that it does not get to look. To stand again after that, call Do again. [Lock.Lock] only campaigns, and [Lease.Unlock]
 // resigns. Anybody asks who leads with [Client.Leader], and follows it with [Client.Observe].
 func (c *Client) Candidate(name, value string) *Lock {
 	l := c.lock(name, driver.All, driver.All)

@@ -160,7 +160,7 @@ func (l *Lease) Context() context.Context {
 	return *l.ctx.Load()
 }
 
-// Unlock releases the lease, and passes the lock on. The store is told on a context of its own, for Options.Patience at
+// Unlock releases the lease, and passes the lock on. The request has a context of its own, for Options.Patience at
 // most, so it also works when the one that the lease was acquired with has ended.
 //
 // The error is [ErrLost] if the lease was lost before, so that others may have been at work at the same time;
@@ -168,7 +168,7 @@ func (l *Lease) Context() context.Context {
 // until the lease runs out. In every case the lease is over.
 func (l *Lease) Unlock() error { return l.UnlockAfter(0) }
 
-// UnlockAfter is Unlock that keeps the lock taken for so long after the call, at most 24 h, for work that must not run
+// UnlockAfter is Unlock that keeps the lock taken for a time after the call, at most 24 h, for work that must not run
 // again soon. It does not wait. The lease is over at once. Of leases that share a hold, by re-entering, the longest time
 // counts, and it begins with the UnlockAfter that asked for it.
 func (l *Lease) UnlockAfter(keep time.Duration) error {

@@ -14,7 +14,7 @@ import (
 
 // A Lock is something that can be held: part of a name's capacity, or several such parts together. It holds nothing
 // itself, costs nothing to make, and may be used by many goroutines at once. Make one with [Client.Mutex] and its
-// siblings, or with [Join]. A name or a number that cannot be is reported when the lock is taken.
+// siblings, or with [Join]. Invalid names and counts are reported when the lock is taken.
 type Lock struct {
 	c     *Client
 	want  claims.Want // what the keeper of claims is asked for
@@ -34,7 +34,7 @@ func (c *Client) Writer(name string) *Lock { return c.lock(name, driver.All, dri
 // Reader returns the side of a name that readers share. A writer that waits stops the readers that come after it.
 func (c *Client) Reader(name string) *Lock { return c.lock(name, 1, driver.All) }
 
-// Permit returns n permits of a name that has so many: all n at once or none. Everyone who uses the name must say the
+// Permit takes n of a name's permits, all or none; of is how many the name has. Everyone who uses the name must say the
 // same number; it is forgotten when nobody uses the name any more.
 func (c *Client) Permit(name string, n, of int) *Lock {
 	l := c.lock(name, int64(n), int64(of))
@@ -98,7 +98,7 @@ func (l *Lock) Name() string {
 //
 // The error is f's; or that the lock could not be had; or [ErrLost], also if f returned nil, when the lease was lost
 // before f returned: others may have been at work at the same time. A release whose outcome in the store is unknown is
-// no error, since f ran as it should and the lease runs out; observers are told.
+// no error, since f ran as it should and the lease runs out; observers hear of it.
 func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 	if f == nil {
 		return wrapped("lock", l.Name(), fmt.Errorf("%w function: it is nil", ErrInvalid))
@@ -122,7 +122,7 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 // of a client, which take turns while it is the client's turn; see Options.Turn. The lease must be released with Unlock,
 // whatever happens to ctx.
 //
-// An error is an [*Error]; see the Err variables for what can be inside. If ctx ends, it is its cause.
+// An error is an [*Error]; see the Err variables for the reasons inside. If ctx ends, it is its cause.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) { return l.take(ctx, "lock", false) }
 
 // TryLock holds the lock if that needs no waiting. Otherwise the error is [ErrHeld], with a [*HeldError] that says by
@@ -193,7 +193,7 @@ func (l *Lock) reenter(outer *claims.Share) (*claims.Share, error) {
 	return outer.Share()
 }
 
-// LockWithin is TryLock that waits for at most so long: ErrHeld, with the holder, if the lock was not to be had by then.
+// LockWithin waits for at most the given time, then fails with ErrHeld, which names the holder.
 func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, error) {
 	if most <= 0 {
 		return l.take(ctx, "try", true)

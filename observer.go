@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/claims"
 )
 
-// An Observer is told what happens to a client's leases, one event after the other, in order, by a goroutine that does
+// An Observer hears what happens to a client's leases, one event after the other, in order, by a goroutine that does
 // nothing else. Leases end and locks pass on without waiting for it. It may use the client, and its panic ends the program.
 // When some thousands of events wait for a slow observer, further ones are dropped and counted; see Event.Dropped.
 type Observer func(Event)

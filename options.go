@@ -10,7 +10,7 @@ import (
 type Options struct {
 	LockOptions // what each lock has unless Lock.With says otherwise
 
-	Observer Observer // is told what happens; nil means nobody
+	Observer Observer // hears what happens; nil means nobody
 
 	// Turn bounds how long goroutines of this client hand the lock on among themselves before other processes have
 	// their turn. 0 means 2 ms. A lease that is held longer than that ends the turn when it is released.

@@ -42,7 +42,7 @@
 //	key_prefix "stile/" { policy = "write" }
 //	session_prefix ""   { policy = "write" }
 //
-// and, for the notes of the traits alone, agent_prefix "" { policy = "read" }.
+// and, only for the notes of the traits, agent_prefix "" { policy = "read" }.
 package consul
 
 import (
@@ -120,7 +120,7 @@ func New(ctx context.Context, o *Options) (*Driver, error) {
 // Traits tells what the servers can promise, as they answered when the driver was made.
 func (d *Driver) Traits() driver.Traits { return d.traits }
 
-// Alert names the function that is told of claims that had better be renewed at once.
+// Alert names the function that hears of claims that had better be renewed at once.
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

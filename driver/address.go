@@ -119,7 +119,7 @@ func goodHost(h string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '@' })
 }
 
-// HostPorts returns the hosts, each with the default port where it has none, or the fallback alone if there is no host.
+// HostPorts returns the hosts, each with the default port where it has none, or only the fallback if there is no host.
 func (a *Address) HostPorts(fallback, port string) []string {
 	if len(a.Hosts) == 0 {
 		return []string{net.JoinHostPort(fallback, port)}

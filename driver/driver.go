@@ -1,6 +1,6 @@
 // Package driver defines what a store must do to keep locks, and the rule that decides who holds them.
 //
-// A lock is a queue of claims. Programs use package stile; this package is for those who write a store.
+// A lock is a queue of claims. Programs use package stile; this package is for people who write a store.
 // The queue's rule is [Holding]; its behaviour in full is [Queue], a state machine without clock or I/O, which a
 // driver may run as it is, or imitate in the language of its store. Package drivertest holds a driver to it.
 package driver
@@ -37,12 +37,12 @@ type Driver interface {
 	// at the same index. A claim that is not there gets [ErrGone]; if it went with the session that it lived in,
 	// [ErrSession]. One claim's failure does not touch another's.
 	//
-	// A claim with an Amend is changed in the same step, and those who hold because of the change are woken. It may be
+	// A claim with an Amend is changed in the same step, and claims that hold because of the change are woken. It may be
 	// repeated after a lost reply, until it is answered: a claim that is so already is renewed only. See [Claim.Amended]
 	// for what is refused; the lease of a claim whose amendment is refused may have begun anew or not.
 	Renew(ctx context.Context, cs []*Claim) []Renewal
 
-	// Leave takes a claim out of its queue, whether it holds or waits, and wakes those who hold because of it.
+	// Leave takes a claim out of its queue, whether it holds or waits, and wakes the claims that hold because of it.
 	// With Keep, a claim that holds stays that long, then ends without [Claim.Delay]; it can no longer be renewed.
 	// The error is [ErrGone] if the claim is not there. It may be called while the claim is being renewed: whichever comes
 	// first, the claim is gone, and the renewal does not bring it back.
@@ -151,7 +151,7 @@ type Watcher interface {
 // An Alerter is a driver that learns by itself when claims are in danger: somebody removed them, or their session is in
 // doubt or over.
 type Alerter interface {
-	// Alert names the function that is told, from any goroutine, the ids of claims that had better be renewed at once,
+	// Alert names the function that hears, from any goroutine, the ids of claims that had better be renewed at once,
 	// which tells what became of them. It returns soon. Alert is called once, before the first Enter.
 	Alert(endangered func(ids ...string))
 }

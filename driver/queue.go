@@ -42,7 +42,7 @@ type Entry struct {
 	Ends     int64 // when its lease ends
 	Delay    int64 // how long it keeps others out after that, once told that it holds
 	Asks     int64 // how often somebody has asked for the lock
-	Notified bool  // its client was told that it holds
+	Notified bool  // its client knows that it holds
 	Left     bool  // released, and kept until Ends
 }
 
@@ -188,7 +188,7 @@ func (q *Queue) Asks(id string) int64 {
 	return 0
 }
 
-// Wake returns the claims that hold and have not been told so, and counts them as told. Whoever changed the queue
+// Wake returns the claims that hold and are not notified yet, and counts them as notified. The driver that changed the queue
 // calls it and tells them.
 func (q *Queue) Wake(now int64) []Entry {
 	q.Expire(now)

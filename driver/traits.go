@@ -10,7 +10,7 @@ type Traits struct {
 	Permits     bool   // capacities other than All
 	Delay       bool   // a lease that ran out while it held keeps the lock from others for [Claim.Delay]
 	InSession   bool   // a claim lives in its client's session: no other client can renew it, and all end with the session
-	OwnClient   bool   // a claim is its client's alone: no other client can renew it or take it out, and closing the client ends it
+	OwnClient   bool   // a claim belongs to its client only: no other client can renew it or take it out, and closing the client ends it
 	FullWait    bool   // a claim that waits has the lease of one that holds, its TTL
 	Amends      bool   // a claim that holds can be changed where it stands; see [Amendment]
 	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters

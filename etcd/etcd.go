@@ -131,7 +131,7 @@ func (d *Driver) use(client *clientv3.Client) {
 // Traits tells what the servers can promise, as they answered when the driver was made.
 func (d *Driver) Traits() driver.Traits { return d.traits }
 
-// Alert names the function that is told of claims that had better be renewed at once.
+// Alert names the function that hears of claims that had better be renewed at once.
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package guard makes what a lock protects check the lock's fencing token, so that the late write of a holder that was
-// paused until its lease ran out is refused. A lock with a lease cannot do that alone: see docs/explain/safety.md.
+// paused until its lease ran out is refused. A lock with a lease cannot do that by itself: see docs/explain/safety.md.
 //
 // There is one kind of guard for each kind of resource:
 //

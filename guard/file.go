@@ -22,7 +22,7 @@ type File struct {
 	mode  fs.FileMode
 }
 
-// FileOptions are what [RaiseFile] can be told. Nil and the zero value mean the defaults.
+// FileOptions are the settings of [RaiseFile]. Nil and the zero value mean the defaults.
 type FileOptions struct {
 	Mode fs.FileMode // permissions of files that are made, before the process's umask; 0 means 0o600. One that is there keeps its own
 }

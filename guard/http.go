@@ -11,7 +11,7 @@ import (
 // Header is the header of a request that carries a token, in decimal.
 const Header = "Stile-Token"
 
-// HandlerOptions are what [NewHandler] can be told. Nil and the zero value mean the defaults.
+// HandlerOptions are the settings of [NewHandler]. Nil and the zero value mean the defaults.
 type HandlerOptions struct {
 	// Resource names what a request works on. Its error is the answer, with status 400. Nil means the path of the URL.
 	Resource func(r *http.Request) (string, error)
@@ -20,8 +20,8 @@ type HandlerOptions struct {
 	// 428. [Reads] lets GET and HEAD pass.
 	Optional func(r *http.Request) bool
 
-	// Failed is told why a mark could not be raised, when that is not the client's fault; the answer, 503, does not say.
-	// Nil means that nobody is told.
+	// Failed gets the reason why a mark could not be raised, when that is not the client's fault; the answer, 503, does not say.
+	// Nil means that nobody gets it.
 	Failed func(r *http.Request, err error)
 }
 

@@ -16,7 +16,7 @@ type Tx interface {
 type Statement struct {
 	Text     string
 	Args     []any
-	InsertID bool // the number is not in a row: it is the insert id, and 0 stands for none; of MySQL alone
+	InsertID bool // the number is not in a row: it is the insert id, and 0 stands for none; of MySQL only
 }
 
 // SQL makes a [Tx] of a transaction of database/sql.

@@ -53,7 +53,7 @@ func (d *Driver) enter(c *driver.Claim) (p driver.Place, err error) {
 	return p, err
 }
 
-// Await is [driver.Driver.Await]. It is told at once.
+// Await is [driver.Driver.Await]. It returns at once when the claim holds.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	name, id := d.prefix+c.Name, c.ID
 	if d.passes(ctx, Await) {
@@ -151,7 +151,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 	return list, err
 }
 
-// Watch is [driver.Watcher.Watch]. It is told at once.
+// Watch is [driver.Watcher.Watch]. It hears of changes at once.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	_, err := call(ctx, d, Watch, func() (struct{}, error) { return struct{}{}, d.watch(ctx, d.prefix+name, changed) })
 	return err
@@ -190,7 +190,7 @@ func (d *Driver) Traits() driver.Traits {
 		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Asks: true, Fencing: driver.ClockFencing,
 		Clock: "process", Wake: "push",
 		MinTTL: time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Microsecond,
-		Notes: []string{"locks live in this process alone and end with it"},
+		Notes: []string{"locks live only in this process and end with it"},
 	}
 }
 

@@ -62,7 +62,7 @@ type Link int
 
 const (
 	Up      Link = iota // calls and notifications pass
-	Deaf                // calls pass, notifications are lost: Await and Watch are told nothing
+	Deaf                // calls pass, notifications are lost: Await and Watch hear nothing
 	Refused             // calls fail at once, as unreachable and unsent; notifications are lost
 	Silent              // calls wait for their contexts, and are not applied; notifications are lost
 )
@@ -111,7 +111,7 @@ func (d *Driver) passes(ctx context.Context, v Verb) bool {
 }
 
 // Steal removes the claim at the head of a name, as if it had run out unseen, and lets a claim of another owner enter
-// with the same weight and a lease of ttl. So the next renewal of the former head is told that it is gone. The thief
+// with the same weight and a lease of ttl. So the next renewal of the former head finds it gone. The thief
 // stands behind the claims that wait. The error is [driver.ErrGone] if the name has no claims. The link and the faults of
 // the driver do not matter.
 func (d *Driver) Steal(name string, ttl time.Duration) (thief driver.ClaimInfo, err error) {

@@ -1,7 +1,7 @@
 // Package postgres keeps locks in PostgreSQL, as rows of two tables.
 //
 // A claim is a row, or, while it is alone, part of the row of its name, which serialises all that happens to the queue.
-// Each verb is one call of a function in the database, so one round trip and one transaction. Whoever lets others hold
+// Each verb is one call of a function in the database, so one round trip and one transaction. A client that lets others hold
 // notifies exactly their clients, each of which listens on one connection. Times are the server's. Importing the package
 // registers the schemes postgres and postgresql.
 //

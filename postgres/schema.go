@@ -84,7 +84,7 @@ func (t tables) hash() uint64 {
 func (t tables) channel() string { return fmt.Sprintf("stile_watch_%016x", t.hash()) }
 
 // Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their own, and
-// that brings those of an older stile up to date while it is in use. It may be run again. Whoever runs it owns them; the
+// that brings those of an older stile up to date while it is in use. It may be run again. The user who runs it owns them; the
 // package documentation has the rights that other users need. An empty schema or prefix means the default. The error says
 // why a schema or prefix cannot be used.
 func Schema(schema, prefix string) (string, error) {

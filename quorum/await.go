@@ -42,7 +42,7 @@ func (d *Driver) caught(name string) {
 	}
 }
 
-// Await waits until the node may be free that leads those who want the name. A claim that was told so and came too late
+// Await waits until the node may be free that leads the claims of the name. A claim that heard so and came too late
 // looks away for a moment, at random: so a release wakes a few, however many wait, and one of them has a good chance. Where
 // no node leads, it waits until a majority may be free, and then a moment more, so that one of many finds them all free.
 // Nodes that are no members are looked at now and then.

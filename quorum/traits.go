@@ -25,7 +25,7 @@ func (d *Driver) Traits() driver.Traits {
 	p.t = driver.Traits{
 		Store: d.o.Store, Delay: true, Asks: d.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
 	}
-	p.note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks alone, in no order.",
+	p.note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks only, in no order.",
 		d.need, len(d.nodes), len(d.nodes)-d.need)
 	for _, n := range d.nodes {
 		p.add(n)

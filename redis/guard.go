@@ -21,7 +21,7 @@ var guardRaiseLua string
 // DefaultMarks is what the keys of a guard's marks begin with.
 const DefaultMarks = "stile-guard/"
 
-// GuardOptions are what [NewGuard] can be told. Nil and the zero value mean the defaults.
+// GuardOptions are the settings of [NewGuard]. Nil and the zero value mean the defaults.
 type GuardOptions struct {
 	Prefix string // what the keys of marks begin with, without braces; empty means DefaultMarks
 
@@ -116,7 +116,7 @@ func (k *Keys) Get(ctx context.Context, key string) (value string, ok bool, err 
 	return value, err == nil, err
 }
 
-// Set makes a text the value of a key, for so long, in milliseconds of the server; 0 means for ever.
+// Set makes a text the value of a key, for a time in milliseconds of the server; 0 means for ever.
 func (k *Keys) Set(ctx context.Context, key, value string, ttl time.Duration) error {
 	args := []string{value}
 	if ttl > 0 {

@@ -12,7 +12,7 @@ import (
 const watchPoll = 250 * time.Millisecond
 
 // Watch is [driver.Watcher.Watch]. The server tells of every change of a key that this client has looked at, whoever
-// makes it (CLIENT TRACKING), so a watch costs nothing to those who lock. What happens to a claim by time alone changes no
+// makes it (CLIENT TRACKING), so a watch costs the holders nothing. What only time does to a claim changes no
 // key: the watch looks when the next lease ends. In a cluster, and where the server does not let this user track, it
 // looks again and again.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {

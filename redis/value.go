@@ -46,7 +46,7 @@ func (s *valueLock) Traits() driver.Traits {
 		t.Wake = "push"
 	}
 	t.Notes = append(slices.Concat(t.Notes, s.notes),
-		"Layout "+s.layout+": exclusive locks alone, in no order, and tokens that are worth nothing to a resource.")
+		"Layout "+s.layout+": exclusive locks only, in no order, and tokens that are worth nothing to a resource.")
 	return t
 }
 

@@ -1,5 +1,5 @@
 // Package shard keeps locks in several stores that know nothing of each other: each name is in one of them, which its
-// text and what the stores are called decide (rendezvous hashing). It is for those who outgrow one server.
+// text and what the stores are called decide (rendezvous hashing). It is for users who outgrow one server.
 //
 // One more store takes over its share of the names and moves no others. While clients change from one list of stores to
 // the next, those that know both hold a name only where both lists put it, so that it is never held twice; see
@@ -29,10 +29,10 @@ type Store struct {
 
 // Options change how stores are used. Nil means the defaults, and so does the zero of each field.
 type Options struct {
-	// Previous is the list of stores that some clients still have alone. A name that the two lists put in different stores
+	// Previous is the list of stores that is all that some clients have. A name that the two lists put in different stores
 	// is held only when it is held in both, the earlier first. So two clients that have a list in common have a store in
 	// common for every name, and clients that have none must not be at work at once: everybody gets both lists before
-	// anybody gets the new one alone.
+	// anybody gets only the new one.
 	//
 	// A store in both lists has its Driver in one of them.
 	Previous []Store

@@ -29,11 +29,11 @@ type Store interface {
 	Read(ctx context.Context, q *driver.Query) (list []Named, now int64, err error)
 
 	// Look reads what a poll asks for. Nil without an error says that nothing has changed since the last call. An error
-	// that is unreachable leaves those who wait waiting, and any other ends their wait. It is not called twice at once.
+	// that is unreachable leaves waiters waiting, and any other ends their wait. It is not called twice at once.
 	Look(ctx context.Context, g *Glance) (*Sight, error)
 
-	// Pause is how long to wait between two looks, when there was no news for so long and the claim that is nearest to
-	// hold has so many ahead of it; 0 if that is not known, or a queue is watched.
+	// Pause is how long to wait between two looks, when there was no news for that time and the claim that is nearest to
+	// hold has that many ahead of it; 0 if that is not known, or a queue is watched.
 	Pause(quiet time.Duration, ahead int) time.Duration
 
 	// Traits is [driver.Driver.Traits].
@@ -48,10 +48,10 @@ type Step struct {
 	Name string
 
 	// Do changes the queue, at a time that is no later than that of the change, in microseconds of the store's clock.
-	// New tickets are at least the stamp. What it has changed is written, also if it was told no.
+	// New tickets are at least the stamp. What it has changed is written, also if the answer is no.
 	Do func(now, stamp int64, q *driver.Queue)
 
-	// Fail is told the error of this step alone, where others of the same call may have been done. Only of several steps.
+	// Fail gets the error of only this step, where others of the same call may have been done. Only of several steps.
 	Fail func(err error)
 }
 

@@ -32,7 +32,7 @@ type Sight struct {
 // A State is how a claim stands. The zero State says that it is not there.
 type State struct {
 	Ends  int64 // when its lease ends
-	Holds bool  // it was told that it holds, and has not left
+	Holds bool  // it knows that it holds, and has not left
 	Ahead int   // how many stand before it; 0 if the store does not tell
 }
 

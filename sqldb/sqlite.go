@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// Options are what [New] can be told. Nil and the zero value mean the defaults.
+// Options are the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
 	// Prefix begins the names of the tables: letters, digits and _, not a digit first. Empty means "stile_".
 	Prefix string
@@ -74,7 +74,7 @@ var tablePrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 // The database must be a file on a local disk. New puts it into WAL mode, for good, and sets busy_timeout and
 // synchronous on its own two connections. Leases are timed by a clock that nobody can set and that counts on while the
 // machine sleeps; claims end when it boots. New does not see whether the file, or the log that SQLite keeps beside it, is
-// mounted alone or is removed later: package sqlite does.
+// mounted without its folder or is removed later: package sqlite does.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	d := &lite{boot: thisBoot(), closed: make(chan struct{})}
 	if o != nil {
@@ -122,7 +122,7 @@ func (d *lite) Traits() driver.Traits {
 			"locks are for the processes of one host, and claims end when it boots",
 			"tickets keep rising through crashes of processes; after a power loss or once the file is deleted, while the wall clock is right",
 			"deleting or replacing the file, or its -wal and -shm, while locks are held lets others in before the holders find out at their next renewal",
-			"containers that share the locks must mount the folder of the file, and not the file alone",
+			"containers that share the locks must mount the folder of the file, and not only the file",
 		},
 	}
 	switch d.boot {

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/sqldb"
 )
 
-// DefaultPath returns the lock file that the stile command uses when it is told of no store:
+// DefaultPath returns the lock file that the stile command uses when no store is named:
 // stile/locks.db under $XDG_STATE_HOME, or under .local/state in the home directory.
 func DefaultPath() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")

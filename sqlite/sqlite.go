@@ -26,7 +26,7 @@ import (
 	"github.com/stilelock/stile/sqldb"
 )
 
-// Options are what [Open] can be told. Nil and the zero value mean the defaults.
+// Options are the settings of [Open]. Nil and the zero value mean the defaults.
 type Options struct {
 	Prefix string        // begins the names of the tables; empty means "stile_"
 	Busy   time.Duration // how long a call waits while another process writes; 0 means five seconds
@@ -65,7 +65,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	return Open(ctx, path, o)
 }
 
-// Open opens the locks in the file at path. A missing file is made, readable by its owner alone, and so is its directory.
+// Open opens the locks in the file at path. A missing file is made, readable only by its owner, and so is its directory.
 //
 // It refuses what is not a database, a directory that cannot be written, a network file system, on which SQLite's own
 // locks do not work, a file that is mounted without its folder, and one that another process has open with a log that is

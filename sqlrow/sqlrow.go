@@ -43,7 +43,7 @@ const (
 	MethodLock
 )
 
-// Options are what [New] can be told. Nil and the zero value mean the defaults.
+// Options are the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
 	Table string // its name, with a schema before a dot if need be; "" means the layout's own
 
@@ -308,7 +308,7 @@ func (d *Driver) Traits() driver.Traits {
 	t := driver.Traits{
 		Delay: true, ShortRecord: true, Fencing: driver.NoFencing, Restart: true,
 		Clock: "server", Wake: "poll", MaxTTL: driver.MaxTTL,
-		Notes: []string{"exclusive locks alone, in no order, and without tokens that a resource could compare"},
+		Notes: []string{"exclusive locks only, in no order, and without tokens that a resource could compare"},
 	}
 	d.rows.traits(&t)
 	return t

@@ -140,7 +140,7 @@ func TestStoreTable(t *testing.T) {
 	t.Parallel()
 	var table, notes strings.Builder
 	traitsOf := map[string]driver.Traits{}
-	table.WriteString("| store | good for | claims survive a restart / a failover | tokens rise | locks | waiters are told by | leases end by the clock of the |\n")
+	table.WriteString("| store | good for | claims survive a restart / a failover | tokens rise | locks | waiters hear by | leases end by the clock of the |\n")
 	table.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, row := range storeRows {
 		d, err := driver.Open(t.Context(), row.open(t))

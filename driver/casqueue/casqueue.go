@@ -7,7 +7,7 @@
 // again for all who wait for a name, most often for those at the head.
 //
 // The store's clock judges leases: [Value.Now] comes with each value. The values of a [Store] are never removed, so
-// tickets rise for as long as the store keeps what it was told. An [Exchanger] may forget values; it needs fewer requests.
+// tickets rise for as long as the store keeps what it got. An [Exchanger] may forget values; it needs fewer requests.
 //
 // docs/howto/bring-your-own-store.md has a whole store of under 150 lines.
 package casqueue
@@ -27,7 +27,7 @@ import (
 // ends. Their errors follow [driver.Driver]: [driver.Unsent], [driver.Refused], or neither if the outcome is unknown; and
 // [driver.Unreachable] if the same request may work a moment later.
 type Store interface {
-	// Get returns the value of a name. It is never older than the newest that any client was told of before Get was called.
+	// Get returns the value of a name. It is never older than the newest that any client got before Get was called.
 	Get(ctx context.Context, name string) (Value, error)
 
 	// Swap puts a text in place of the value with this version, and reports whether it did. It did not if another version

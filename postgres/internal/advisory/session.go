@@ -81,7 +81,7 @@ func promise(v *link.Server, timeout time.Duration) driver.Traits {
 	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
 	note("The server is PostgreSQL %d.", v.Major())
 	note("All locks of a client live on one connection and are freed when it ends. " +
-		"Whoever ends it (pg_terminate_backend, a restart, a failover) frees them at once, while their holder finds out " +
+		"Ending it (pg_terminate_backend, a restart, a failover) frees them at once, while their holder finds out " +
 		"when the end of the connection reaches it, or at the latest when its lease ends: for that time two may hold.")
 	if endsIdle(v) {
 		note("The server ends the session of a client that it has not heard for %v (idle_session_timeout), "+
