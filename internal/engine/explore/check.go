@@ -10,16 +10,16 @@ import (
 
 // check returns what is wrong with the world after an event.
 func (w *World) check(ev Event) error {
+	w.forgetOrphans()
+	if err := w.checkTokens(); err != nil || w.again {
+		return err
+	}
 	if ev.Kind != advance {
 		if err := w.clients[ev.Client].e.Check(w.now); err != nil {
 			return err
 		}
 	}
-	w.forgetOrphans()
 	if err := w.checkChanges(); err != nil {
-		return err
-	}
-	if err := w.checkTokens(); err != nil {
 		return err
 	}
 	if err := w.checkHolders(); err != nil {

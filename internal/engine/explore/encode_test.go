@@ -84,7 +84,7 @@ func TestKeptPartsAreTheSame(t *testing.T) {
 		{Name: "requests", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests | Unsent, Acts: Lock | GiveUp},
 		{Name: "claims removed", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Drift | Break | Late, Acts: Lock},
 		{Name: "pauses", Clients: 3, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Pause | Sleep, Acts: Lock | Close},
-		{Name: "detach", Clients: 2, Goroutines: 1, Wants: 1, Acts: Lock | Detach | Alarm, Unordered: true},
+		{Name: "detach", Clients: 2, Goroutines: 1, Wants: 1, Acts: Lock | Detach | Alarm | Amend, Unordered: true},
 		{Name: "readers and writers", Clients: 2, Goroutines: 2, Readers: []int{0}, Wants: 1, Keep: 20 * ms, Acts: Lock},
 	} {
 		t.Run(conf.Name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func (c *climber) climb(conf *Config, t tree, n uint32, depth int) *World {
 		c.path = append(c.path, stone{w: New(conf)})
 	}
 	for len(c.path) <= depth {
-		c.path = append(c.path, stone{node: nowhere, w: &World{enc: &coder{}}})
+		c.path = append(c.path, stone{node: nowhere, w: &World{enc: &coder{}, again: true}})
 	}
 	c.up = c.up[:0]
 	for c.path[depth].node != n {
@@ -88,8 +88,12 @@ func (c *climber) climb(conf *Config, t tree, n uint32, depth int) *World {
 		w := c.path[depth].w
 		depth++
 		at := &c.path[depth]
+		if last := at.node; last != nowhere && t.at(last).parent == c.path[depth-1].node {
+			at.w.back(w) // it is one step from there
+		} else {
+			at.w.CopyFrom(w)
+		}
 		at.node = n
-		at.w.CopyFrom(w)
 		if err := at.w.Step(t.at(n).ev.event()); err != nil {
 			panic(err) // nothing was wrong when it was done for the first time
 		}

@@ -28,6 +28,7 @@ type World struct {
 	hashed  bool // hash is of the world as it is
 	hash    Hash
 
+	again bool // its steps were checked before
 	table *Table
 	room  []engine.Effect                  // of the event that is being dealt with
 	trace func(format string, args ...any) // is told what happens, if it is not nil
@@ -194,9 +195,9 @@ func (w *World) touch(i int) {
 // back makes the world again what it was before it changed: the world that it is a copy of but for what was touched.
 func (w *World) back(o *World) {
 	clients, entries, broken, touched := w.clients, w.store.Entries, w.broken, w.touched
-	table, trace, enc, room := w.table, w.trace, w.enc, w.room
+	again, table, trace, enc, room := w.again, w.table, w.trace, w.enc, w.room
 	*w = *o
-	w.table, w.trace, w.enc, w.room, w.touched = table, trace, enc, room, 0
+	w.again, w.table, w.trace, w.enc, w.room, w.touched = again, table, trace, enc, room, 0
 	w.broken = append(broken[:0], o.broken...)
 	w.store.Entries = append(entries[:0], o.store.Entries...)
 	if clients == nil {

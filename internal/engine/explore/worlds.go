@@ -190,7 +190,7 @@ func Full() []Config {
 		{Name: "2x2", Clients: 2, Goroutines: 2, Acts: plain, Strays: 1},
 		{Name: "2x2, one fault of a request", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Requests,
 			Acts: plain, Strays: 1},
-		{Name: "2x2, one pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: Lock, Strays: 1},
+		{Name: "2x2, one pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: plain, Strays: 1},
 		{Name: "2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Requests | Pause,
 			Acts: Lock | GiveUp | Close},
 		{Name: "1x2, two faults", Clients: 1, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause,
@@ -211,7 +211,6 @@ func Long() []Config {
 	return []Config{
 		{Name: "2x2, two faults", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock,
 			Strays: 1},
-		{Name: "2x2, one pause", Clients: 2, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Pause, Acts: plain, Strays: 1},
 		{Name: "reader and writer, 2x2", Clients: 2, Goroutines: 2, Readers: []int{0}, Acts: plain, Strays: 1},
 		{Name: "2x2, two faults, tries", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause,
 			Acts: plain, Strays: 1},
