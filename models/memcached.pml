@@ -7,7 +7,7 @@
  *
  *   exclusive  two clients never both believe that they hold
  *   rising     the ticket of a grant is larger than those of all grants before
- *   untouched  no client takes a claim of another out id lease has not ended
+ *   untouched  no client takes a claim of another out whose lease has not ended
  *
  * good: answers late and lost, requests that arrive after their client gave up, clocks of clients that stand still
  * good FULL: the server refuses to store now and then
@@ -105,7 +105,7 @@ inline clear(v) {
 	}
 }
 
-/* Claims id lease has ended by a second are taken out of a queue, and that of one client, if there is one. */
+/* Claims whose lease has ended by a second are taken out of a queue, and that of one client, if there is one. */
 inline purge(v, second, number) {
 	j = 0;
 	for (i : 0 .. MANY - 1) {
