@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var update = flag.Bool("update", false, "write the pictures")
@@ -80,6 +82,9 @@ func TestBookShowsAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			pages.Write(text)
+			for _, bare := range silent(string(text)) {
+				t.Errorf("%s: %s has no text for those who do not see it", f, bare)
+			}
 		}
 	}
 	files, err := filepath.Glob(images + "/*.svg")
@@ -94,6 +99,25 @@ func TestBookShowsAll(t *testing.T) {
 		if !bytes.Contains(pages.Bytes(), []byte("images/"+name+")")) {
 			t.Errorf("no page shows %s", f)
 		}
+	}
+}
+
+var shown = regexp.MustCompile(`!\[([^\]]*)\]\(([^)]*)\)`)
+
+// silent returns the pictures of a page that have no more than a word for those who do not see them.
+func silent(page string) (files []string) {
+	for _, m := range shown.FindAllStringSubmatch(page, -1) {
+		if utf8.RuneCountInString(m[1]) < 12 {
+			files = append(files, m[2])
+		}
+	}
+	return files
+}
+
+func TestSilent(t *testing.T) {
+	const page = "![](a.svg)\n![chart](b.svg)\n![web1 holds, web2 and web3 wait](c.svg)\n![web1 持有锁，web2 和 web3 排队](d.svg)"
+	if got, want := silent(page), []string{"a.svg", "b.svg"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
