@@ -40,7 +40,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 // Traits tells what the server can promise, as it answered when the driver was made.
 func (d *Driver) Traits() driver.Traits {
 	t := d.conn.Traits()
-	t.Ordered, t.Shared, t.Permits, t.Fencing, t.Wake = true, true, true, driver.ClockFencing, "push"
+	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing, t.Wake = true, true, true, true, driver.ClockFencing, "push"
 	return t
 }
 
@@ -107,20 +107,49 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // Renew sends all renewals in few pipelines.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, d.Renew)
-	}
 	requests := make([]conn.Request, len(cs))
 	for i, c := range cs {
 		requests[i] = conn.Request{
 			Key: d.key(c.Name), ID: c.ID, Args: []string{number(micros(c.TTL)), number(micros(c.Wait))},
 		}
+		if a := c.Amend; a != nil && possible(c) == nil {
+			requests[i].Args = append(requests[i].Args, number(a.Weight), c.Record, a.Record)
+		}
 	}
 	renewals := make([]driver.Renewal, len(cs))
 	d.conn.RunAll(ctx, d.scripts.renew, requests, func(i int, a conn.Answer, err error) {
+		if err == nil {
+			err = unamended(cs[i], a)
+		}
 		renewals[i] = driver.Renewal{TTL: a.Span(0), Err: err}
 	})
 	return renewals
+}
+
+// possible tells why no claim can be amended so.
+func possible(c *driver.Claim) error {
+	_, _, err := c.Amended(c.Weight, c.Record, true)
+	return err
+}
+
+// unamended tells why a claim that was renewed was not amended too.
+func unamended(c *driver.Claim, a conn.Answer) error {
+	if err := possible(c); err != nil {
+		return err
+	}
+	const (
+		waits   = 1
+		another = 2
+	)
+	record, holds := c.Record, true
+	switch a.Number(1) {
+	case waits:
+		holds = false
+	case another:
+		record = a.Text(2)
+	}
+	_, _, err := c.Amended(c.Weight, record, holds)
+	return err
 }
 
 // Leave is one round trip.
