@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -84,7 +85,8 @@ func play(t *testing.T, list []exchange) []string {
 		}
 		fmt.Fprintf(&script, "echo '"+mark+"'\n", i)
 	}
-	cmd := exec.CommandContext(ctx, "bash", "-c", "exec 2>&1\n"+script.String())
+	typed := strings.ReplaceAll(script.String(), pagePort, freePort(t))
+	cmd := exec.CommandContext(ctx, "bash", "-c", "exec 2>&1\ntrap 'kill $(jobs -p) 2>/dev/null; true' EXIT\n"+typed)
 	cmd.Dir = home
 	cmd.Env = []string{"HOME=" + home, "PATH=" + home + ":" + os.Getenv("PATH"), "TMPDIR=" + home}
 	out, err := cmd.StdoutPipe()
@@ -107,6 +109,23 @@ func play(t *testing.T, list []exchange) []string {
 		t.Fatalf("%d of %d lines were typed, %v", i, len(list), err)
 	}
 	return printed
+}
+
+// pagePort is where the pages start a server. A session has it on a port of its own.
+const pagePort = "6390"
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 var (
