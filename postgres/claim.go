@@ -71,13 +71,13 @@ var errShort = errors.New("postgres answered for fewer claims than it was asked 
 // Enter is one round trip.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	channel := ""
-	if !c.Try && d.listener.expect(c.ID) {
+	if !c.Try && d.inboxes.Expect(d.channel, c.ID) {
 		// From here on the claim may be told that it holds, even before the answer is here.
 		channel = d.channel
 	}
 	a, err := d.act(ctx, &call{verb: "enter", claim: c, channel: &channel})
 	if channel != "" && (err != nil || a.holds) {
-		d.listener.forget(c.ID)
+		d.inboxes.Forget(d.channel, c.ID)
 	}
 	if err != nil {
 		return driver.Place{}, err
@@ -90,7 +90,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // Leave is one round trip.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
-	d.listener.forget(l.Claim.ID)
+	d.inboxes.Forget(d.channel, l.Claim.ID)
 	_, err := d.act(ctx, &call{verb: "leave", claim: l.Claim, keep: l.Keep})
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		d.failover.remove(l.Claim.ID)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,196 +14,44 @@ import (
 )
 
 const (
-	listenWithin = 5 * time.Second        // how long the server may take to listen
-	askAgain     = 100 * time.Millisecond // how long Await waits for a connection that listens
-	idleAfter    = 10 * time.Second       // when a connection on which nobody waits is closed
-	tryEvery     = 5 * time.Second        // how often an idle connection is tried
-	echoes       = time.Second            // within what time a notification must come back
-	retryMin     = 10 * time.Millisecond
-	retryMax     = time.Second
+	listenWithin = 5 * time.Second // how long the server may take to listen
+	tryEvery     = 5 * time.Second // how often an idle connection is tried
+	echoes       = time.Second     // within what time a notification must come back
 )
 
-// A listener hands what the server tells to the claims that wait for it, by one connection for all claims of a driver. A
-// claim is entered before its request is sent, and only while the connection is known to listen, so that nothing is told
-// to deaf ears.
-type listener struct {
-	d *Driver
+// A listener is where the inboxes of a driver get their messages from: one connection that listens to the driver's own
+// channel, on which claims are told their tickets, and to the one of watches.
+type listener struct{ d *Driver }
 
-	mu     sync.Mutex // guards what follows, also in the boxes
-	off    string     // why notifications do not come through here, if they do not
-	run    context.CancelFunc
-	idle   *time.Timer
-	stands bool          // it listens
-	turned chan struct{} // closed when stands changes
-	boxes  map[string]*box
-}
+// Context is [inbox.Source].
+func (l *listener) Context() context.Context { return l.d.link.Context() }
 
-// A box is where one claim is told its ticket.
-type box struct {
-	ticket chan int64
-	lost   chan struct{} // closed when the connection is lost
-}
+// Go is [inbox.Source].
+func (l *listener) Go(f func()) bool { return l.d.link.Go(f) }
 
-func newListener(d *Driver) *listener {
-	return &listener{d: d, turned: make(chan struct{}), boxes: map[string]*box{}}
-}
-
-// expect prepares for a claim's being told, and reports whether it can be.
-func (l *listener) expect(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.stands {
-		return false
-	}
-	if l.boxes[id] == nil {
-		l.boxes[id] = &box{ticket: make(chan int64, 1), lost: l.turned}
-	}
-	return true
-}
-
-// forget is the reverse of expect.
-func (l *listener) forget(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.boxes[id] == nil {
-		return
-	}
-	delete(l.boxes, id)
-	if len(l.boxes) == 0 && l.idle != nil {
-		l.idle.Reset(idleAfter)
-	}
-}
-
-func (l *listener) find(id string) *box {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.boxes[id]
-}
-
-// listens reports whether the connection listens.
-func (l *listener) listens() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stands
-}
-
-// polls reports whether notifications do not come through.
-func (l *listener) polls() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.off != ""
+// Doubt is [inbox.Source]: what a watch sees may have changed while nobody listened.
+func (l *listener) Doubt() {
+	l.d.link.Lost()
+	l.d.watch.all()
 }
 
 // Await waits for the server's word. The first time, and after the connection was lost, it returns early as soon as the
 // driver listens, so that what happened before is seen by entering again. Where notifications do not come through, it
 // polls, with one statement for all claims of the driver.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if d.link.Context().Err() != nil {
-		return driver.Place{}, driver.ErrClosed
-	}
-	if d.listener.polls() {
+	if d.deaf != "" {
 		return d.poller.wait(ctx, c)
 	}
-	b := d.listener.find(c.ID)
-	if b == nil {
-		return driver.Place{}, d.listener.open(ctx)
-	}
-	select {
-	case ticket := <-b.ticket:
-		d.listener.forget(c.ID)
-		if c.Ticket != 0 && c.Ticket != ticket {
-			return driver.Place{}, nil
-		}
-		return driver.Place{Ticket: ticket, Holds: true}, nil
-	case <-b.lost:
-		return driver.Place{}, nil
-	case <-ctx.Done():
-		return driver.Place{}, driver.Ended(ctx, true)
-	case <-d.link.Context().Done():
-		return driver.Place{}, driver.ErrClosed
-	}
+	return d.inboxes.Await(ctx, d.channel, c.ID, c.Ticket)
 }
 
-// open has a connection listen, unless one does, and waits until it stands, but not for long.
-func (l *listener) open(ctx context.Context) error {
-	l.mu.Lock()
-	if l.run == nil {
-		run, stop := context.WithCancel(l.d.link.Context())
-		l.run = stop
-		l.idle = time.AfterFunc(idleAfter, l.retire)
-		if !l.d.link.Go(func() { l.keep(run) }) {
-			l.mu.Unlock()
-			stop()
-			return driver.ErrClosed
-		}
-	}
-	stands, turned := l.stands, l.turned
-	l.mu.Unlock()
-	if stands {
-		return nil
-	}
-	again := time.NewTimer(askAgain)
-	defer again.Stop()
-	select {
-	case <-turned:
-	case <-again.C:
-	case <-ctx.Done():
-		return driver.Ended(ctx, true)
-	case <-l.d.link.Context().Done():
-		return driver.ErrClosed
-	}
-	return nil
-}
-
-// retire closes a connection on which nobody waits.
-func (l *listener) retire() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.boxes) > 0 || l.d.watch.some() || l.run == nil {
-		return // the timer is set again when the last of them goes
-	}
-	l.run()
-	l.run = nil
-	l.idle.Stop()
-	l.turnLocked(false)
-}
-
-// rest lets the connection be closed in a while, if nobody needs it until then.
-func (l *listener) rest() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.idle != nil {
-		l.idle.Reset(idleAfter)
-	}
-}
-
-// keep listens until ctx ends, again and again.
-func (l *listener) keep(ctx context.Context) {
-	delay := retryMin
-	for ctx.Err() == nil {
-		began := time.Now()
-		_ = l.listen(ctx) // it can end in no other way than by being lost
-		if ctx.Err() != nil {
-			return
-		}
-		l.d.link.Lost()
-		l.turn(ctx, false)
-		if time.Since(began) > retryMax {
-			delay = retryMin
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(delay/2 + rand.N(delay/2)):
-		}
-		delay = min(2*delay, retryMax)
-	}
-}
-
-// listen listens on one connection until it is lost or ctx ends.
-func (l *listener) listen(ctx context.Context) error {
+// Subscribe is [inbox.Source]. It listens on one connection until it is lost or ctx ends.
+func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bool), told func(text string)) error {
 	conn, err := l.connect(ctx)
 	if err != nil {
+		if ctx.Err() == nil {
+			l.d.link.Lost()
+		}
 		return err
 	}
 	defer func() {
@@ -216,15 +62,19 @@ func (l *listener) listen(ctx context.Context) error {
 	if id, err := l.d.serverID(ctx, conn); err == nil {
 		l.d.failover.heard(id)
 	}
-	l.turn(ctx, true)
+	stands(true)
+	l.d.watch.all()
 	for {
 		quiet, cancel := context.WithTimeout(ctx, tryEvery)
 		n, err := conn.WaitForNotification(quiet)
 		over := quiet.Err() != nil
 		cancel()
 		switch {
+		case err == nil && n.Channel == channel:
+			told(n.Payload)
+			continue
 		case err == nil:
-			l.deliver(n.Channel, n.Payload)
+			l.d.watch.told(n.Payload)
 			continue
 		case ctx.Err() != nil || !over || conn.IsClosed():
 			return err
@@ -277,52 +127,13 @@ func (l *listener) try(ctx context.Context) error {
 	return nil
 }
 
-// turn notes whether the connection listens. The claims that waited on one that is lost must enter again.
-func (l *listener) turn(ctx context.Context, stands bool) {
-	l.mu.Lock()
-	if ctx.Err() == nil {
-		l.turnLocked(stands)
-	}
-	l.mu.Unlock()
-	l.d.watch.all()
-}
-
-func (l *listener) turnLocked(stands bool) {
-	if l.stands == stands {
-		return
-	}
-	l.stands = stands
-	close(l.turned)
-	l.turned = make(chan struct{})
-	if !stands {
-		clear(l.boxes)
-	}
-	l.idle.Reset(idleAfter)
-}
-
-// deliver takes a message apart, "ticket id", and tells the claim. One that matches no claim means nothing.
-func (l *listener) deliver(channel, text string) {
-	if channel == l.d.tables.channel() {
-		if name, err := hex.DecodeString(text); err == nil {
-			l.d.watch.changed(string(name))
-		}
-		return
-	}
+// parseTold takes a message apart, "ticket id".
+func parseTold(text string) (claim string, ticket int64, ok bool) {
 	first, rest, _ := strings.Cut(text, " ")
 	ticket, err := strconv.ParseInt(first, 10, 64)
 	if err != nil {
-		return
+		return "", 0, false
 	}
 	id, err := hex.DecodeString(rest)
-	if err != nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if b := l.boxes[string(id)]; b != nil {
-		select {
-		case b.ticket <- ticket:
-		default:
-		}
-	}
+	return string(id), ticket, err == nil
 }

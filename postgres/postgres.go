@@ -25,6 +25,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/inbox"
 	"github.com/stilelock/stile/postgres/internal/link"
 )
 
@@ -42,7 +43,8 @@ type Driver struct {
 
 	statements statements
 	channel    string // where this driver listens, its own
-	listener   *listener
+	inboxes    *inbox.Set
+	deaf       string // why notifications do not come through, if they do not; then waiters poll
 	poller     *poller
 	watch      *watch
 	failover   failoverWatch
@@ -74,7 +76,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
 // start makes a driver, which closes the link when it is closed, also if it cannot be made.
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''")}
-	d.listener, d.poller = newListener(d), newPoller(d)
+	d.inboxes, d.poller = inbox.New(&listener{d}, parseTold), newPoller(d)
 	d.watch = newWatch(d)
 	if err := d.probe(ctx); err != nil {
 		l.Close()

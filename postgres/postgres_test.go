@@ -43,13 +43,13 @@ func open(t testing.TB, url string) *Driver {
 func listens(t testing.TB, d *Driver, c *driver.Claim) {
 	t.Helper()
 	servertest.Until(t, "the driver listens", func() bool {
-		if d.listener.find(c.ID) != nil {
+		if d.inboxes.Expect(d.channel, c.ID) {
+			enter(t, d, c)
 			return true
 		}
 		if _, err := d.Await(timely(t), c); err != nil {
 			t.Fatalf("await: %v", err)
 		}
-		enter(t, d, c)
 		return false
 	})
 }

@@ -36,9 +36,9 @@ func (d *Driver) probe(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
-	deaf := d.listener.try(ctx)
+	deaf := (&listener{d}).try(ctx)
 	if deaf != nil {
-		d.listener.off = d.reason(deaf)
+		d.deaf = d.reason(deaf)
 	}
 	if deaf == nil {
 		d.link.Prepare()
@@ -54,7 +54,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return driver.Ended(ctx, true)
 	}
-	d.traits = f.promise(d.listener.off)
+	d.traits = f.promise(d.deaf)
 	d.traits.Amends = d.revision >= amendRevision
 	if d.revision < schemaRevision {
 		d.traits.Notes = append(d.traits.Notes, "The tables and functions are of an older stile: "+

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"hash/maphash"
 	"strings"
@@ -48,16 +50,13 @@ func (w *watch) end(name string, ch chan struct{}) {
 	}
 }
 
-func (w *watch) some() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.names) > 0
-}
-
-func (w *watch) changed(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tell(name)
+// told takes a message apart, which is the name of a queue that has changed.
+func (w *watch) told(text string) {
+	if name, err := hex.DecodeString(text); err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tell(string(name))
+	}
 }
 
 // all tells all who watch that what they watch may have changed.
@@ -81,8 +80,9 @@ func (w *watch) tell(name string) {
 // Watch is [driver.Watcher]. It costs a statement a change and one in half a minute, where notifications come through.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	news := d.watch.begin(name)
-	defer d.listener.rest()
 	defer d.watch.end(name, news)
+	listens := "watch " + rand.Text() // what keeps the driver listening
+	defer d.inboxes.Forget(d.channel, listens)
 	var (
 		seen   string
 		first  = true
@@ -92,7 +92,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		again, err := d.subscribe(ctx, name, &marked)
+		again, err := d.subscribe(ctx, name, listens, &marked)
 		if err != nil {
 			return err
 		}
@@ -128,11 +128,12 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 }
 
 // subscribe has changes of a name be told where they can be, and returns how long the next look at its queue can wait then.
-func (d *Driver) subscribe(ctx context.Context, name string, marked *time.Time) (time.Duration, error) {
-	if d.listener.polls() {
+// The inbox expects the watch by an id, as it expects a claim, so that the subscription stays up.
+func (d *Driver) subscribe(ctx context.Context, name, id string, marked *time.Time) (time.Duration, error) {
+	if d.deaf != "" {
 		return watchPoll, nil
 	}
-	if err := d.listener.open(ctx); err != nil {
+	if err := d.inboxes.Open(ctx, d.channel); err != nil {
 		return 0, err
 	}
 	if time.Since(*marked) > watchFor/2 {
@@ -142,7 +143,7 @@ func (d *Driver) subscribe(ctx context.Context, name string, marked *time.Time) 
 			return 0, err
 		}
 	}
-	if d.listener.listens() && !marked.IsZero() {
+	if d.inboxes.Expect(d.channel, id) && !marked.IsZero() {
 		return watchFor / 2, nil
 	}
 	return watchPoll, nil

@@ -70,6 +70,7 @@ func New(source Source, parse func(text string) (claim string, ticket int64, ok 
 }
 
 // Expect prepares for a claim's being told, and reports whether it can be: nobody is told before the subscription stands.
+// Whoever is expected keeps the subscription up, until Forget or until it is lost.
 func (s *Set) Expect(channel, claim string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +117,7 @@ func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (d
 	}
 	w := s.find(channel, claim)
 	if w == nil {
-		return driver.Place{}, s.open(ctx, channel)
+		return driver.Place{}, s.Open(ctx, channel)
 	}
 	select {
 	case told := <-w.ticket:
@@ -134,8 +135,8 @@ func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (d
 	}
 }
 
-// open begins a subscription, unless it has begun, and waits until it stands, but not for long.
-func (s *Set) open(ctx context.Context, channel string) error {
+// Open begins a subscription, unless it has begun, and waits until it stands, but not for long.
+func (s *Set) Open(ctx context.Context, channel string) error {
 	closed := s.source.Context()
 	stands, turned, err := s.begin(channel)
 	if err != nil || stands {
