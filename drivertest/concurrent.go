@@ -204,7 +204,7 @@ func (c *crowd) of(name string) []*call {
 // judge tells what is wrong with the answers on a name.
 func (c *crowd) judge(s *scene) string {
 	all := c.of(s.name)
-	if wrong := cmp.Or(c.believed(s, all), goneBySelf(all)); wrong != "" {
+	if wrong := cmp.Or(c.believed(s, all), c.goneBySelf(all)); wrong != "" {
 		return wrong + c.trace(s.name, nil)
 	}
 	if !c.traits.Ordered || c.store.Halfway {
@@ -235,8 +235,9 @@ func (c *crowd) trace(name string, last *call) string {
 	return b.String()
 }
 
-// goneBySelf tells which claim is said to be gone that had entered, and had not been asked to leave.
-func goneBySelf(all []*call) string {
+// goneBySelf tells which claim is said to be gone that had entered, and had not been asked to leave. In a store without
+// order a claim that waits need not be there.
+func (c *crowd) goneBySelf(all []*call) string {
 	entered, left := map[string]time.Duration{}, map[string]bool{}
 	for _, one := range all {
 		id := one.claim.ID
@@ -244,7 +245,7 @@ func goneBySelf(all []*call) string {
 		asked := left[id]
 		left[id] = asked || one.verb == "leave"
 		switch {
-		case one.err == nil && one.place.Ticket != 0 && !in:
+		case one.err == nil && one.place.Ticket != 0 && (one.place.Holds || c.traits.Ordered) && !in:
 			entered[id] = one.ended
 		case errors.Is(one.err, driver.ErrGone) && in && at < one.began && !asked:
 			return fmt.Sprintf("a claim that was not asked to leave is said to be gone:\n\t%v", one)

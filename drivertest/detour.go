@@ -48,11 +48,6 @@ func lateCalls(d driver.Driver) *Detour {
 	return &Detour{late, &late.way}
 }
 
-// A repeater is a way on which a request can arrive twice.
-type repeater interface {
-	Repeat() // until Pass, what arrives arrives once more with Arrive
-}
-
 // A CallWay is a way for calls of any kind, where there are no messages that could be told apart.
 type CallWay struct {
 	mu    sync.Mutex // guards what follows
@@ -67,7 +62,6 @@ var errBroke = errors.New("the connection broke")
 // A wayState is what becomes of a call.
 //
 //	passes ──Hold───► delays ──────────Pass──► passes
-//	passes ──Repeat─► repeats ─────────Pass──► passes
 //	passes ──Freeze─► loses or mutes ──Drop──► passes
 type wayState int
 
@@ -126,12 +120,12 @@ func (w *CallWay) Arrive() {
 func (w *CallWay) Meet(ctx context.Context, call func(context.Context)) error {
 	w.mu.Lock()
 	state, over := w.state, w.over
-	if state == delays || state == repeats {
+	if state == delays {
 		w.held = append(w.held, func() { call(context.WithoutCancel(ctx)) })
 	}
 	w.mu.Unlock()
 	switch state {
-	case passes, repeats:
+	case passes:
 		return nil
 	case mutes:
 		call(ctx)
@@ -147,17 +141,25 @@ func (w *CallWay) Meet(ctx context.Context, call func(context.Context)) error {
 // A lateDriver is a client whose whole calls meet what is in their way.
 type lateDriver struct {
 	driver.Driver
-	way wholeCalls
+	way CallWay
 }
 
-// wholeCalls is the way of whole calls.
-type wholeCalls struct{ CallWay }
+// twice, in a context, has a whole call be made once more when Arrive is called.
+type twice struct{}
 
-func (w *wholeCalls) Repeat() { w.set(repeats) }
+func (l *lateDriver) meet(ctx context.Context, call func(context.Context)) error {
+	if ctx.Value(twice{}) == nil {
+		return l.way.Meet(ctx, call)
+	}
+	l.way.mu.Lock()
+	defer l.way.mu.Unlock()
+	l.way.held = append(l.way.held, func() { call(context.WithoutCancel(ctx)) })
+	return nil
+}
 
 func (l *lateDriver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	copied := *c
-	if err := l.way.Meet(ctx, func(ctx context.Context) { _, _ = l.Driver.Enter(ctx, &copied) }); err != nil {
+	if err := l.meet(ctx, func(ctx context.Context) { _, _ = l.Driver.Enter(ctx, &copied) }); err != nil {
 		return driver.Place{}, err
 	}
 	return l.Driver.Enter(ctx, c)
@@ -169,7 +171,7 @@ func (l *lateDriver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Ren
 		claim := *c
 		copied[i] = &claim
 	}
-	if err := l.way.Meet(ctx, func(ctx context.Context) { l.Driver.Renew(ctx, copied) }); err != nil {
+	if err := l.meet(ctx, func(ctx context.Context) { l.Driver.Renew(ctx, copied) }); err != nil {
 		answers := make([]driver.Renewal, len(cs))
 		for i := range answers {
 			answers[i].Err = err
@@ -182,7 +184,7 @@ func (l *lateDriver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Ren
 func (l *lateDriver) Leave(ctx context.Context, d *driver.Release) error {
 	claim := *d.Claim
 	copied := driver.Release{Claim: &claim, Keep: d.Keep}
-	if err := l.way.Meet(ctx, func(ctx context.Context) { _ = l.Driver.Leave(ctx, &copied) }); err != nil {
+	if err := l.meet(ctx, func(ctx context.Context) { _ = l.Driver.Leave(ctx, &copied) }); err != nil {
 		return err
 	}
 	return l.Driver.Leave(ctx, d)

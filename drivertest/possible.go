@@ -244,7 +244,10 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 	case "enter":
 		return j.entered(p, i, slot, c)
 	case "leave":
-		if i < 0 && !errors.Is(c.err, driver.ErrGone) {
+		switch {
+		case i < 0 && c.err == nil && j.mayHaveLeft(c):
+			return []*possibility{p.with(slot, stepDone)}
+		case i < 0 && !errors.Is(c.err, driver.ErrGone):
 			return nil
 		}
 		q := p.changing(slot, stepDone)
@@ -265,6 +268,14 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 		return nil
 	}
 	return []*possibility{p.with(slot, stepDone)}
+}
+
+// mayHaveLeft reports that another Leave of the claim is of unknown outcome: then a driver that finds the claim gone may know
+// by what.
+func (j *judge) mayHaveLeft(c *call) bool {
+	return slices.ContainsFunc(j.going[:], func(other *call) bool {
+		return other != nil && other.verb == "leave" && !other.answered() && other.claim.ID == c.claim.ID
+	})
 }
 
 // sees reports that the answer to a call which only looks, or renews, is true of a queue in which its claim has an index.

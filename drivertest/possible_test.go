@@ -45,6 +45,8 @@ func TestExplain(t *testing.T) {
 		{"left twice", []*call{enter("a", 1, true, 0), verb("leave", "a", nil), verb("leave", "a", nil)}, 2},
 		{"a leave of unknown outcome was applied", []*call{enter("a", 1, true, 0), verb("leave", "a", unknown),
 			enter("b", 2, true, 0), verb("renew", "a", driver.ErrGone)}, -1},
+		{"a leave of unknown outcome was applied, and comes again", []*call{enter("a", 1, true, 0), verb("leave", "a", unknown),
+			list(), verb("leave", "a", nil)}, -1},
 		{"a leave of unknown outcome was not applied yet", []*call{enter("a", 1, true, 0), verb("leave", "a", unknown),
 			verb("renew", "a", nil), enter("b", 2, true, 0)}, -1},
 		{"a leave of unknown outcome was applied, and was not", []*call{enter("a", 1, true, 0), verb("leave", "a", unknown),

@@ -119,7 +119,7 @@ func (w *worker) called(verb string, c *driver.Claim, do func(ctx context.Contex
 	if (verb == "enter" || verb == "leave" || verb == "renew") && w.rand.IntN(5) == 0 && w.ctx.Err() == nil {
 		fault = []string{requestLost, answerLost, requestLate, requestLate, requestTwice}[w.rand.IntN(5)]
 	}
-	if _, ok := w.member.Way.(repeater); !ok && fault == requestTwice {
+	if _, whole := w.member.Driver.(*lateDriver); !whole && fault == requestTwice {
 		fault = requestLate
 	}
 	return w.troubled(verb, fault, 1+w.rand.IntN(6), c, do)
@@ -136,9 +136,7 @@ func (w *worker) troubled(
 		bound = w.unheard
 	}
 	switch fault {
-	case requestTwice:
-		bound = time.Second
-		w.member.Way.(repeater).Repeat()
+
 	case requestLost:
 		w.member.Freeze(true, false)
 	case answerLost:
@@ -148,6 +146,9 @@ func (w *worker) troubled(
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, bound)
 	defer cancel()
+	if fault == requestTwice {
+		ctx = context.WithValue(ctx, twice{}, true)
+	}
 	claim := one.claim
 	one.began = time.Since(w.start)
 	do(ctx, &claim, one)
@@ -155,12 +156,13 @@ func (w *worker) troubled(
 	switch fault {
 	case requestLost, answerLost:
 		w.member.Drop()
-	case requestLate, requestTwice:
+	case requestLate:
 		w.member.Pass()
 		w.member.held = late
 	}
 	w.did(one)
 	if fault == requestTwice {
+		w.member.held = late
 		again := *one
 		again.err, again.fault = driver.Unknown(errRepeated), "the same request, later"
 		w.did(&again)
