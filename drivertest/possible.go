@@ -252,6 +252,9 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 		}
 		q := p.changing(slot, stepDone)
 		err := q.queue.Leave(0, &driver.Release{Claim: &c.claim, Keep: c.keep})
+		if err == nil && errors.Is(c.err, driver.ErrGone) && c.claim.Ticket == 0 {
+			return []*possibility{q} // its client was never told that it entered, and may say that it took out what it left
+		}
 		if c.answered() && !same(c.err, err) || !c.answered() && err != nil {
 			return nil
 		}

@@ -183,9 +183,7 @@ func (w *worker) enter() {
 		if one.place.Holds {
 			w.stand = holding
 		}
-		if w.rand.IntN(3) > 0 {
-			w.claim.Ticket = one.place.Ticket
-		}
+		w.claim.Ticket = one.place.Ticket
 	}
 }
 
