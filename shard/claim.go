@@ -38,9 +38,6 @@ type batch struct {
 
 // Renew is [driver.Driver]. The stores are asked at once.
 func (s *shards) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, s.Renew)
-	}
 	// Where the answers to a claim will be: in one batch, or in two.
 	type where struct {
 		store *store

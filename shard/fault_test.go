@@ -93,6 +93,34 @@ func TestHeldInBoth(t *testing.T) {
 	x.stand("a name that stays", nil, nil)
 }
 
+// An amendment that one of two stores did not get is not known to be made, and may be repeated until both have it.
+func TestAmendedInMove(t *testing.T) {
+	t.Parallel()
+	for what, at := range map[string]func(x *crossed) *memory.Driver{
+		"from": func(x *crossed) *memory.Driver { return x.from }, "to": func(x *crossed) *memory.Driver { return x.to },
+	} {
+		x := cross(t, memories{})
+		c, reader := claim(moved, "1"), claim(moved, "2")
+		enter(t, x, c)
+		reader.Weight = 1
+		c.Amend = &driver.Amendment{Weight: 1, Record: "record of another"}
+		at(x).Inject(memory.Fault{Verb: memory.Renew, Drop: true})
+		if a := x.renew(c); a.Err == nil || driver.OutcomeOf(a.Err) != driver.OutcomeUnknown {
+			t.Errorf("%s does not get it: amendment = %+v; want an unknown outcome", what, a)
+		}
+		if p := enter(t, x, reader); p.Holds {
+			t.Errorf("%s did not get it: a reader's place is %+v; want it to wait", what, p)
+		}
+		if a := x.renew(c); a.Err != nil {
+			t.Errorf("%s did not get it before: the amendment again = %v; want nil", what, a.Err)
+		}
+		if p := enter(t, x, reader); !p.Holds {
+			t.Errorf("%s has it: a reader's place is %+v; want it to hold", what, p)
+		}
+		x.stand("amended in both", []string{"another", "2"}, []string{"another", "2"})
+	}
+}
+
 // Who asks for a lock in the middle of a move is heard by the holder, whichever store they asked.
 func TestAskedInMove(t *testing.T) {
 	t.Parallel()

@@ -143,7 +143,7 @@ func (s *shards) promise() driver.Traits {
 		all[i].Notes = notes
 	}
 	t := driver.Weakest(all...)
-	t.Store, t.Amends = "shard", false
+	t.Store = "shard"
 	t.Notes = append(t.Notes, "Each name is in one store: while that store is down, its names cannot be had, and the others can.")
 	if len(s.lists) > 1 {
 		t.Ordered, t.Fencing = false, driver.NoFencing

@@ -163,9 +163,11 @@ func (d *Driver) guard(s *wire.Session, list []*localClaim) {
 	ctx, cancel := context.WithTimeout(d.ctx, tendWithin)
 	defer cancel()
 	calls := make([]*wire.Call, len(list))
+	d.mu.Lock()
 	for i, lc := range list {
 		calls[i] = d.inspect(lc)
 	}
+	d.mu.Unlock()
 	err := d.do(ctx, s, calls...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,7 +182,7 @@ func (d *Driver) guard(s *wire.Session, list []*localClaim) {
 	d.look(wire.Now() + tendAgain)
 }
 
-// inspect returns a call that reads a claim's node, and watches it from then on.
+// inspect returns a call that reads a claim's node, and watches it from then on. The caller holds mu.
 func (d *Driver) inspect(lc *localClaim) *wire.Call {
 	w := wire.NewWatch(func() {
 		d.mu.Lock()
@@ -205,6 +207,9 @@ func (d *Driver) inspected(lc *localClaim, c *wire.Call, proven bool) error {
 	case !lc.stands():
 		c.Unwatch()
 		return lc.gone
+	case c.Target() != lc.path(): // another node has come in its place meanwhile
+		c.Unwatch()
+		return nil
 	case c.Err != nil && !errors.Is(c.Err, wire.NoNode):
 		c.Unwatch()
 		return nil // no permission to read it, which says nothing about the claim

@@ -73,7 +73,7 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 	}
 	lc.place(holds)
 	d.prolong(lc, lease)
-	return driver.Place{Ticket: lc.czxid, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
+	return driver.Place{Ticket: lc.ticket, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
 }
 
 // order puts the children of a lock in the order in which they entered, and tells where the claim is among them.
@@ -91,7 +91,7 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 		d.drop(lc)
 		return nil, 0, driver.ErrGone
 	}
-	if lc.czxid >= 1<<53 {
+	if lc.ticket >= 1<<53 {
 		err := d.withdraw(ctx, lc)
 		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
 	}
@@ -100,11 +100,15 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 		if i == own || q[i].seq != q[own].seq {
 			continue
 		}
-		twin := wire.Exists(lc.dir+"/"+q[i].name, nil)
+		twin := wire.Get(lc.dir+"/"+q[i].name, nil)
 		if err := d.do(ctx, lc.session, twin); err != nil {
 			return nil, 0, err
 		}
-		if ahead := twin.Err == nil && twin.Stat.Czxid < lc.czxid; ahead != (i < own) {
+		came := twin.Stat.Czxid
+		if d.layout != semaphoreLayout {
+			came = ticketOf(twin)
+		}
+		if ahead := twin.Err == nil && came < lc.ticket; ahead != (i < own) {
 			q[i], q[own] = q[own], q[i]
 			own, i = i, min(i, own)
 		}

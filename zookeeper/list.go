@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -141,7 +142,7 @@ func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call)
 			}
 		}
 	}
-	slices.SortFunc(claims, func(a, b claim) int { return int(max(-1, min(1, a.get.Stat.Czxid-b.get.Stat.Czxid))) })
+	slices.SortFunc(claims, func(a, b claim) int { return cmp.Compare(ticketOf(a.get), ticketOf(b.get)) })
 	q, gets := nil, make([]*wire.Call, len(claims))
 	for i, c := range claims {
 		q, gets[i] = append(q, c.node), c.get
@@ -210,7 +211,7 @@ func (q queue) standings(gets []*wire.Call) []driver.ClaimInfo {
 	for i, get := range gets {
 		held := readData(get.Data)
 		list[i] = driver.ClaimInfo{
-			Ticket: get.Stat.Czxid, Weight: q[i].weight, Holds: i < holding, Left: held.Kept > 0, Record: held.Record,
+			Ticket: ticketOf(get), Weight: q[i].weight, Holds: i < holding, Left: held.Kept > 0, Record: held.Record,
 			Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
 		}
 	}

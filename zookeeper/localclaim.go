@@ -21,8 +21,10 @@ type localClaim struct {
 	session *wire.Session // that it lives in
 
 	create *wire.Call // asked for the node; nil once the outcome is known
+	was    string     // its node's name, while another node may have come in the place of that
 	name   string     // of the node; "" while not known
 	czxid  int64      // the transaction that made it
+	ticket int64      // the transaction that made the first of its nodes
 	data   int32      // version of its data
 
 	state state         // moved by become
@@ -128,15 +130,8 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 	case <-ctx.Done():
 		return false, driver.Ended(ctx, false) // of this request; that for the node is another's
 	}
-	if create.Answered() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		lc.create = nil
-		if create.Err != nil {
-			return false, nil
-		}
-		lc.made(create)
-		return true, nil
+	if create.Answered() && (create.Err != nil || create.Stat.Czxid != 0) {
+		return d.settleBy(lc, create), nil
 	}
 	list := wire.List(lc.dir, nil)
 	if err := d.do(ctx, lc.session, d.proven(list)...); err != nil {
@@ -145,9 +140,8 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return false, d.refused(lc.dir, list.Err)
 	}
-	l := d.layoutOf(lc.dir)
-	q, _ := l.newQueue(list.Children)
-	i := q.named(l.stem(&lc.claim))
+	q, _ := d.layoutOf(lc.dir).newQueue(list.Children)
+	i := q.named(d.stemOf(lc))
 	if i >= 0 {
 		get := wire.Get(lc.dir+"/"+q[i].name, nil)
 		if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {
@@ -155,11 +149,7 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 		}
 		if get.Err == nil {
 			get.Path = lc.dir + "/" + q[i].name
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			lc.create = nil
-			lc.made(get)
-			return true, nil
+			return d.settleBy(lc, get), nil
 		}
 		if !errors.Is(get.Err, wire.NoNode) {
 			return false, d.refused(lc.dir, get.Err)
@@ -171,11 +161,40 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 	return false, nil
 }
 
+// stemOf is how the name of a claim's node begins, whatever weight it was to be given.
+func (d *Driver) stemOf(lc *localClaim) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lc.was != "" {
+		return guid(lc.claim.ID)
+	}
+	return d.layoutOf(lc.dir).stem(&lc.claim)
+}
+
+// settleBy notes what a call says that made a claim's node or found it, and reports whether there is one.
+func (d *Driver) settleBy(lc *localClaim, c *wire.Call) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case lc.create == nil: // somebody else has settled it
+	case c.Err != nil && lc.was != "":
+		lc.replaced(mutexLayout, nil)
+	case c.Err != nil:
+		lc.create = nil
+	default:
+		lc.replaced(d.layoutOf(lc.dir), c)
+	}
+	return lc.name != ""
+}
+
 // made notes the node that a call made or found. The caller holds mu.
 func (lc *localClaim) made(c *wire.Call) {
 	lc.create = nil
 	lc.name = c.Path[strings.LastIndexByte(c.Path, '/')+1:]
 	lc.czxid, lc.data = c.Stat.Czxid, c.Stat.Version
+	if lc.ticket == 0 {
+		lc.ticket = lc.czxid
+	}
 }
 
 // errKept says that another client had a claim leave, and keeps it.

@@ -50,6 +50,7 @@ func (d *Driver) noChroot() error {
 func (d *Driver) promise(known bool, voters int, session time.Duration) driver.Traits {
 	t := driver.Traits{
 		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != rwLayout, InSession: true, Asks: true,
+		Amends:  d.layout != semaphoreLayout,
 		Fencing: driver.DurableFencing, Restart: true, Failover: voters > 2,
 		Clock: "session", Wake: "push",
 		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
@@ -75,7 +76,7 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 		note("In the layout of the read-write lock there are no permits.")
 	}
 	if d.layout == semaphoreLayout {
-		note("In the layout of the semaphore each permit is a node, and a claim has %d at most.", maxPermits)
+		note("In the layout of the semaphore each permit is a node, and a claim has %d at most; it cannot be changed while it holds.", maxPermits)
 	}
 	return t
 }

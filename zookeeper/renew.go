@@ -12,8 +12,12 @@ import (
 // Renew is one request for all claims whose nodes are watched, and one more for each that is not: a quorum agrees that
 // the session lives, and what it did before has arrived by then, the removal of nodes too.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
+	switch {
+	case !driver.Amending(cs):
+	case d.layout == semaphoreLayout:
 		return driver.Unamended(ctx, cs, d.Renew)
+	default:
+		return d.renewAmending(ctx, cs)
 	}
 	if d.layout == semaphoreLayout {
 		return d.renewParted(ctx, cs)
@@ -135,13 +139,13 @@ func (d *Driver) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) drive
 		}
 		return driver.Renewal{Err: gone}
 	}
-	lease, asks := c.Wait, int64(0)
+	lease := c.Wait
 	if lc.state == claimHolding {
-		lease, asks = c.TTL, lc.asks
-		lc.told = asks
+		lease = c.TTL
 	}
+	lc.told = lc.asks // it may hold, and not know it yet
 	d.prolong(lc, lease)
-	return driver.Renewal{TTL: lc.trusted(), Asks: asks}
+	return driver.Renewal{TTL: lc.trusted(), Asks: lc.asks}
 }
 
 // Leave removes the claim's node. One of another client is found by its name.
@@ -202,13 +206,19 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 
 // keepOwn is leaveKept for a claim of this driver.
 func (d *Driver) keepOwn(ctx context.Context, lc *localClaim, length time.Duration) (kept bool, err error) {
-	kept, err = d.leaveKept(ctx, lc.session, lc.dir, lc.name, length)
+	d.mu.Lock()
+	name := lc.name
+	d.mu.Unlock()
+	kept, err = d.leaveKept(ctx, lc.session, lc.dir, name, length)
 	if err == nil && kept {
 		d.mu.Lock()
 		d.keep(lc, length)
 		d.mu.Unlock()
 	}
 	if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+		if stands, unsure := d.settle(ctx, lc); unsure != nil || stands && d.renamed(lc, name) {
+			return false, unsure // the claim was being amended
+		}
 		d.drop(lc)
 	}
 	return kept, err

@@ -114,6 +114,8 @@ func (d *Driver) strays(s *wire.Session, paths []string) (strays []string) {
 		case lc.session != s:
 		case lc.name != "":
 			known[lc.path()] = true
+		case lc.was != "":
+			begun = append(begun, lc.dir+"/"+guid(lc.claim.ID))
 		default:
 			begun = append(begun, lc.dir+"/"+d.layoutOf(lc.dir).stem(&lc.claim))
 		}

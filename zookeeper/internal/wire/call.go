@@ -51,6 +51,7 @@ type Call struct {
 
 // The protocol's numbers of requests.
 const (
+	opCreate          int32 = 1
 	opCreate2         int32 = 15
 	opDelete          int32 = 2
 	opExists          int32 = 3

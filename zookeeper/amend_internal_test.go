@@ -1,0 +1,67 @@
+package zookeeper
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// The answer to a downgrade may be lost, before or after it was applied, and then the claim is renewed, amended again, or
+// leaves. It is found by its old node or its new one, and neither is left behind or taken for a stray.
+func TestDowngradeOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for name, applied := range map[string]bool{"applied": true, "not applied": false} {
+		for _, then := range []string{"leave", "renew", "amend"} {
+			t.Run(name+", "+then, func(t *testing.T) {
+				t.Parallel()
+				s := newStraying(t)
+				c := s.claim("holder")
+				if !s.enter(s.d, c) {
+					t.Fatal("the claim waits; want it to hold")
+				}
+				s.loseDowngrade(c, applied)
+				renews := func() bool { return s.d.Renew(t.Context(), []*driver.Claim{c})[0].Err == nil }
+				switch then {
+				case "renew":
+					servertest.Until(t, "the claim is renewed", renews)
+				case "amend":
+					c.Amend = &driver.Amendment{Weight: 1}
+					servertest.Until(t, "the claim is amended", renews)
+					c.Amend, c.Weight = nil, 1
+					reader := s.claim("reader")
+					reader.Weight = 1
+					if ticket := c.Ticket; !s.enter(s.d, c) || c.Ticket != ticket || !s.enter(s.other, reader) {
+						t.Errorf("the reader has ticket %d, or keeps another out; want %d, beside another reader", c.Ticket, ticket)
+					}
+					if err := s.other.Leave(t.Context(), &driver.Release{Claim: reader}); err != nil {
+						t.Errorf("leave: %v", err)
+					}
+				}
+				servertest.Until(t, "the claim leaves", func() bool {
+					err := s.d.Leave(t.Context(), &driver.Release{Claim: c})
+					return err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused
+				})
+				s.until("nothing is left")
+			})
+		}
+	}
+}
+
+// loseDowngrade has the request that puts another node in the place of a claim's lose its answer, or itself.
+func (s *straying) loseDowngrade(c *driver.Claim, applied bool) {
+	s.Helper()
+	lc := s.d.localClaimOf(c.ID)
+	held := newData(c)
+	change := s.d.replacement(lc, lc.path(), 1, &held, 0)
+	s.proxy.Freeze(!applied, applied)
+	ctx, cancel := context.WithTimeout(s.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := s.d.do(ctx, lc.session, change); err == nil || driver.OutcomeOf(err) != driver.OutcomeUnknown {
+		s.Fatalf("downgrade without an answer = %v; want an unknown outcome", err)
+	}
+	s.proxy.Drop()
+	s.proxy.Freeze(false, false)
+}
