@@ -3,7 +3,7 @@
 //	stile run NAME… -- CMD…     holds the lock, or several, while CMD runs
 //	stile elect NAME -- CMD…    runs CMD while it leads; with --watch, shows who leads
 //	stile lock | renew | unlock for shell scripts, with a handle file
-//	stile ls | show | watch     who holds and who waits
+//	stile ls | show | watch | top    who holds and who waits
 //	stile break NAME            removes a claim by hand
 //	stile demo tickets          what it is for, in ten seconds
 //

@@ -38,8 +38,9 @@ func Paint(lines []Line, colours bool) []string {
 // A column is one of a table that has to fit a terminal.
 type column struct {
 	head  string
-	least int // it may be cut to so many cells; 0 means that it may not
-	drops int // the first that is left out where there is no room has 1, the next 2; 0 means that it stays
+	least int  // it may be cut to so many cells; 0 means that it may not
+	drops int  // the first that is left out where there is no room has 1, the next 2; 0 means that it stays
+	names bool // cut in the middle
 }
 
 // gap is what stands between two columns.
@@ -63,7 +64,11 @@ func grid(columns []column, rows [][]string, cells int) []string {
 	line := func(cell func(i int) string) string {
 		var parts []string
 		for _, i := range kept {
-			parts = append(parts, pad(cell(i), widths[i]))
+			text := cell(i)
+			if columns[i].names {
+				text = middle(text, widths[i])
+			}
+			parts = append(parts, pad(text, widths[i]))
 		}
 		return Cut(strings.TrimRight(strings.Join(parts, gap), " "), cells)
 	}

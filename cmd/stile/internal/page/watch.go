@@ -55,10 +55,7 @@ func (w *Watch) Lines(columns, rows int) []Line {
 			lines = append(lines, Line{Cut(c.At.Format("15:04:05")+" "+c.Text(), columns), Dim})
 		}
 	}
-	for len(lines) < rows-1 {
-		lines = append(lines, Line{})
-	}
-	return append(lines[:min(len(lines), max(rows-1, 0))], Line{Cut(footer, columns), Dim})
+	return ended(lines, columns, rows)
 }
 
 // title is a name, and the time at the right end of the line.
