@@ -59,14 +59,19 @@ func (w *wish) check(f *pflag.FlagSet) error {
 		return usage("--permits needs --of, the number of permits that the name has")
 	case w.read && w.ofSet:
 		return usage("--read does not go with --permits and --of: readers share without limit")
-	case w.busy < 0 || w.busy > 255:
-		return usage("--conflict-exit-code %d: an exit status is from 0 to 255", w.busy)
 	case w.reclaim && w.owner == "":
 		return usage("--reclaim needs --owner, the name of the job by which its earlier run is known")
 	case w.delay > duration(driver.MaxTTL):
 		return usage("--lock-delay %v is too long: the longest is %v", &w.delay, driver.MaxTTL)
 	case w.ttl == 0:
 		return usage("--ttl 0 is too short: a lease needs time to be renewed; the default is %v", defaultTTL)
+	}
+	return checkBusy(w.busy)
+}
+
+func checkBusy(status int) error {
+	if status < 0 || status > 255 {
+		return usage("--conflict-exit-code %d: an exit status is from 0 to 255", status)
 	}
 	return nil
 }

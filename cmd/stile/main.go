@@ -4,6 +4,7 @@
 //	stile elect NAME -- CMD…    runs CMD while it leads; with --watch, shows who leads
 //	stile lock | renew | unlock for shell scripts, with a handle file
 //	stile ls | show | watch | top    who holds and who waits
+//	stile wait NAME             waits until nobody holds the lock
 //	stile break NAME            removes a claim by hand
 //	stile demo tickets          what it is for, in ten seconds
 //

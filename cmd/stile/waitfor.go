@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
+)
+
+const waitLong = `Waits until nobody holds NAME, and takes no lock: when it ends, somebody may hold
+NAME again already. Do what must not happen at the same time under stile run.
+
+With --gone it waits until those who hold NAME now have left, also if others came
+to hold after them, as for the end of one run of a job.`
+
+// A departure is one stile wait: what has to be over.
+type departure struct {
+	name    string
+	gone    bool
+	wait    duration
+	waitSet bool
+	busy    int
+
+	seen    bool           // the queue was seen
+	holders map[int64]bool // with gone: the tickets of those who held then
+	last    look           // that was answered
+	err     error          // why there has been no answer since
+
+	late, tooLate, away <-chan time.Time // the end of --wait, and of the patience with a store that never answered, or that did
+	over                bool             // the end of --wait has come
+}
+
+func newWait(s *store) *cobra.Command {
+	d := &departure{}
+	cmd := &cobra.Command{
+		Use: "wait NAME", Short: "Wait until nobody holds a lock", Long: waitLong,
+		Example:           "  stile wait migration --wait 10m && ./start",
+		Args:              oneName,
+		ValidArgsFunction: completeNames(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d.name, d.waitSet = args[0], cmd.Flags().Changed("wait")
+			if err := checkBusy(d.busy); err != nil {
+				return err
+			}
+			a, _, err := s.address()
+			if err != nil {
+				return err
+			}
+			if err := (&wish{names: args}).conflict(a); err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context(), listen(ending))
+			defer stop()
+			defer stderr.Erase()
+			return d.run(ctx, s)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&d.gone, "gone", false, "wait only for those who hold NAME now")
+	f.Var(&d.wait, "wait", "how long to wait (default: for ever)")
+	f.IntVarP(&d.busy, "conflict-exit-code", "E", exitHeld, "the exit status if NAME is still held after --wait")
+	return cmd
+}
+
+const (
+	// waitSlack is how long a store is given to answer at all when --wait is over.
+	waitSlack = time.Second
+
+	// waitOutage is how long a store that answered before may stay away.
+	waitOutage = time.Minute
+)
+
+// run waits until what is waited for has come, or the time is over.
+func (d *departure) run(ctx context.Context, s *store) error {
+	looks, stop := s.looks(ctx, d.name)
+	defer stop()
+	if d.waitSet {
+		d.late, d.tooLate = time.After(time.Duration(d.wait)), time.After(time.Duration(d.wait)+waitSlack)
+	}
+	show, begun := shower(), time.Now()
+	tick := time.NewTicker(vigilDelay)
+	defer tick.Stop()
+	for {
+		if done, err := d.next(ctx, looks, tick.C); done || err != nil {
+			return err
+		}
+		if d.over && d.seen {
+			return d.held()
+		}
+		if waited := time.Since(begun); show != nil && waited >= vigilDelay {
+			show(d.text(waited))
+		}
+	}
+}
+
+// looks are those of a watch, until stop is called, which waits for the end of it.
+func (s *store) looks(ctx context.Context, name string) (_ <-chan look, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	looks, ended := make(chan look), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for q, err := range s.queues(ctx, name, nil) {
+			select {
+			case looks <- look{q, time.Now(), err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return looks, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// next takes what comes first. It reports whether what is waited for has come.
+func (d *departure) next(ctx context.Context, looks <-chan look, tick <-chan time.Time) (done bool, err error) {
+	select {
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	case l := <-looks:
+		switch {
+		case l.err == nil:
+			d.away = nil
+			return d.see(l), nil
+		case !d.seen || !passes(l.err):
+			return false, l.err
+		}
+		d.err, d.away = l.err, time.After(waitOutage)
+	case <-d.late:
+		d.over = true
+	case <-d.tooLate:
+		return false, errSilentStore
+	case <-d.away:
+		return false, &status{exitStore, d.err}
+	case <-tick:
+	}
+	return false, nil
+}
+
+// see takes a look at the queue, and tells whether what is waited for has come.
+func (d *departure) see(l look) bool {
+	if !d.seen && d.gone {
+		d.holders = map[int64]bool{}
+		for _, c := range l.queue.Claims {
+			d.holders[c.Ticket] = c.Holds
+		}
+	}
+	d.seen, d.last, d.err = true, l, nil
+	return d.holder() == nil
+}
+
+// holder returns the first claim that is waited for, or nil.
+func (d *departure) holder() *stile.Claim {
+	for _, c := range d.last.queue.Claims {
+		if c.Holds && (d.holders == nil || d.holders[c.Ticket]) {
+			return &c
+		}
+	}
+	return nil
+}
+
+// held is the error of a wait that is over too early.
+func (d *departure) held() error {
+	if d.err != nil {
+		return &status{exitStore, d.err}
+	}
+	c := d.holder()
+	why := &stile.HeldError{By: c.Holder, Remaining: c.Remaining}
+	err := error(why)
+	if d.wait > 0 {
+		err = fmt.Errorf("not free after %v: %w", time.Duration(d.wait), why)
+	}
+	return &status{d.busy, &stile.Error{Op: "wait", Name: d.name, Err: err}}
+}
+
+func (d *departure) text(waited time.Duration) *page.Wait {
+	return &page.Wait{
+		Name: d.name, Waited: waited, Most: time.Duration(d.wait), Queue: page.Aged(d.last.queue, time.Since(d.last.at)),
+		Seen: d.seen, Silent: d.err != nil,
+	}
+}
