@@ -42,6 +42,13 @@ type store struct {
 // given reports whether the store is that of --url.
 func (s *store) given() bool { return s.url != "" || s.flag != nil && s.flag.Changed }
 
+// chosen reports whether somebody chose the store, be it the default one.
+func (s *store) chosen() bool {
+	_, variable := os.LookupEnv(urlVariable)
+	_, file := os.LookupEnv(urlFileVariable)
+	return s.given() || variable || file
+}
+
 // choose returns the store's URL. One that is set but empty is an error: a script whose variable is empty by mistake
 // would lock where nobody else does.
 func (s *store) choose() (string, error) {
@@ -103,6 +110,9 @@ func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Clien
 	}
 	begun := time.Now()
 	c, err := connect(ctx, a, withSession(a, url, s.ttl), aloud(observer, s.leaves))
+	if err == nil && url == defaultURL && !s.chosen() {
+		noteLocal()
+	}
 	if err == nil {
 		detail("%s is open, after %v", a, rounded(time.Since(begun)))
 	}

@@ -19,6 +19,7 @@ func TestLineOfWait(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []uint16{80, 60} {
 		u := newAccount(t).on(columns, 24, "xterm")
+		u.at("sqlite://" + u.home + "/locks.db") // of which nothing is said
 		holder := u.start(with("backup", idle, "--owner", "nightly", "--reason", strings.Repeat("long ", 20))...)
 		holder.line()
 		s := u.onTerminal(binary, "run", "backup", "--", "echo", "mine.")
@@ -54,6 +55,7 @@ func TestNoLineOfWait(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			u := newAccount(t).on(80, 24, tt.term)
+			u.at("sqlite://" + u.home + "/locks.db")
 			u.must("lock", "a", "--owner", "nightly")
 			s := u.onTerminal("bash", "--norc", "--noprofile", "-c", tt.script, binary)
 			got := s.see(tt.want)
