@@ -16,6 +16,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/record"
 )
 
 const lockLong = `Takes the lock NAME and leaves it taken, for a script that renews it with
@@ -144,6 +145,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 		return err
 	}
 	sc.leaves = true
+	record.OnBehalfOf(os.Getppid()) // this process is about to end; the shell that asked is who can be looked for
 	ctx, stop := untilSignal(ctx, listen(ending))
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write

@@ -193,3 +193,18 @@ func TestLockKeepsToken(t *testing.T) {
 		t.Errorf("token %s after %s", second, first)
 	}
 }
+
+// The process that stile lock names is the shell that has the lock, since its own is over.
+func TestLockNamesTheShell(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	for _, shell := range []string{"sh", "bash"} {
+		p := u.launch(u.command(shell, "-c", `claim=$("$0" lock a) || exit; eval "$claim"; echo $$; read x; "$0" unlock a`, binary))
+		pid := p.pid()
+		if claims := u.show("a").Claims; len(claims) != 1 || claims[0].PID != pid {
+			t.Errorf("%s: the claim is %+v; want process %d", shell, claims, pid)
+		}
+		p.stdin.Close()
+		p.wait()
+	}
+}

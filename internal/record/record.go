@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -32,6 +33,13 @@ var self = sync.OnceValue(func() Holder {
 	return Holder{Program: filepath.Base(os.Args[0]), Host: host, PID: os.Getpid()}
 })
 
+// behalf is the process in whose name this one writes, if it is not its own.
+var behalf atomic.Int64
+
+// OnBehalfOf has all records that are written from now on name another process of this machine: the one that asked for a
+// claim which outlives its maker.
+func OnBehalfOf(pid int) { behalf.Store(int64(pid)) }
+
 // Write returns the record of a holder in this process. It fails if it is too long to be kept.
 func Write(owner, reason, value string) (string, error) {
 	return write(&changed{Holder: self()}, owner, reason, value)
@@ -53,6 +61,9 @@ func Change(from, value string) (string, error) {
 }
 
 func write(r *changed, owner, reason, value string) (string, error) {
+	if pid := int(behalf.Load()); pid != 0 {
+		r.PID = pid
+	}
 	r.Owner, r.Reason, r.Value = owner, reason, value
 	text, err := json.Marshal(r)
 	if err == nil && len(text) > driver.MaxRecord {
