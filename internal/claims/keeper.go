@@ -63,7 +63,7 @@ type shard struct {
 
 	attaching map[*claim]chan attachment // whoever attaches a claim waits there
 
-	effects []engine.Effect // room for those of one event
+	common engine.Common // of the engines
 }
 
 // maxSpare is how many idle names a shard keeps for use by others.

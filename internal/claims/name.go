@@ -47,7 +47,7 @@ func (s *shard) name(text string) *name {
 		n = s.spare[last]
 		s.spare = s.spare[:last]
 	} else {
-		n = &name{shard: s, engine: engine.New(&s.k.engine)}
+		n = &name{shard: s, engine: engine.New(&s.k.engine, &s.common)}
 		n.due.Value = n
 	}
 	n.text = text
@@ -66,8 +66,7 @@ func set[T any](all *[]T, at engine.Slot, v T) {
 
 // enterEvent readies the engine for an event at that time.
 func (n *name) enterEvent(now engine.Time) engine.Time {
-	n.engine.Use(n.shard.effects)
-	n.engine.Slept = engine.Time(n.shard.k.clock.asleep.Load())
+	n.shard.common.Slept = engine.Time(n.shard.k.clock.asleep.Load())
 	return now
 }
 
@@ -115,13 +114,11 @@ func (n *name) finishOwn(now engine.Time) {
 // todo may be that of several events.
 func (n *name) finish(now engine.Time, t *todo) {
 	t.k, t.now = n.shard.k, now
-	if effects := n.engine.Effects(); len(effects) > 0 {
-		for i := range effects {
-			n.apply(&effects[i], t)
-		}
-		clear(effects) // they hold on to what they name
-		n.shard.effects = effects[:0]
+	effects := n.engine.Effects()
+	for i := range effects {
+		n.apply(&effects[i], t)
 	}
+	clear(effects) // they hold on to what they name
 	n.mind(now)
 }
 

@@ -3,8 +3,6 @@ package engine
 import (
 	"errors"
 	"time"
-
-	"github.com/stilelock/stile/driver"
 )
 
 // An obstacle is what keeps a line from asking.
@@ -21,7 +19,7 @@ func (e *Engine) obstacle(l Slot) obstacle {
 	if ln.strays >= e.conf.Strays {
 		return clearing
 	}
-	try := e.turns.At(ln.waiters.First).try
+	try := e.first(l).try
 	lone := !e.conf.Ordered && ln.terms.exclusive()
 	found := noObstacle
 	if !try && !lone {
@@ -55,7 +53,7 @@ func (e *Engine) ask(l Slot, now Time) Verdict {
 	e.makeWay(l, now)
 	ln := e.lines.At(l)
 	found := e.obstacle(l)
-	if try := e.turns.At(ln.waiters.First).try; try && found == clearing {
+	if try := e.first(l).try; try && found == clearing {
 		e.arm(e.patienceEnd(l))
 		return Verdict{Code: Pending} // what is on its way may stand behind a claim of our own
 	}
@@ -73,40 +71,38 @@ func (e *Engine) ask(l Slot, now Time) Verdict {
 	case holding:
 		return e.heldHere(l, now)
 	}
-	e.sendEnter(e.newClaim(l, e.turns.At(ln.waiters.First).try), now)
+	e.sendEnter(e.newClaim(l, asking, e.first(l).try), now)
 	return Verdict{}
 }
 
 // makeWay has claims leave that linger for other terms and are in the way of a line.
 func (e *Engine) makeWay(l Slot, now Time) {
-	if e.lines.Used() == 1 {
-		return
-	}
-	t := &e.lines.At(l).terms
 	for i := range e.claims.All {
 		c := &e.claims.All[i]
-		if c.stage != held || c.holds.Len > 0 || c.line == l || c.linger == Never {
-			continue // one that has come to hold just now is its own line's
-		}
-		if other := &e.lines.At(c.line).terms; !t.shared() || !other.shared() {
+		unused := c.stage == held && c.holds.Len == 0 && c.linger != Never // one that holds since just now is its own line's
+		if unused && e.exclude(c.line, l) {
 			e.withdraw(Slot(i), now)
 		}
 	}
 }
 
+// exclude reports whether the claims of one line keep those of the other out.
+func (e *Engine) exclude(l, other Slot) bool {
+	return l != other && (!e.lines.At(l).terms.shared() || !e.lines.At(other).terms.shared())
+}
+
 // abandon ends the asking, since nobody in the line wants the claim any more.
 func (e *Engine) abandon(c Slot, now Time) {
-	switch cl := e.claims.At(c); cl.verb {
-	case Await:
-		e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
-		e.enter(c, quitting)
-		cl.since = now
-	case Enter:
-		e.enter(c, quitting) // Leave must not overtake it
-		cl.since = now
-	default:
+	cl := e.claims.At(c)
+	if cl.verb == Nothing {
 		e.quit(c, now)
+		return
 	}
+	if cl.verb == Await {
+		e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
+	}
+	e.enter(c, quitting) // Leave must not overtake an Enter
+	cl.since = now
 }
 
 // quit has a claim leave that does not hold, unless it cannot be in the store.
@@ -168,12 +164,17 @@ func (e *Engine) entered(c Slot, now Time, r *Reply) {
 	}
 }
 
-// pauseAsking lets a moment pass before the next Enter, a longer one each time.
+// pauseAsking lets a moment pass before the next Enter, if anybody has patience for it.
 func (e *Engine) pauseAsking(c Slot, now Time) {
+	e.pause(c, now)
+	e.loseHeart(e.claims.At(c).line, now)
+}
+
+// pause lets a moment pass before the next request of a claim, a longer one each time.
+func (e *Engine) pause(c Slot, now Time) {
 	cl := e.claims.At(c)
 	e.schedule(c, now+e.backoff(cl.tries))
 	cl.tries = min(cl.tries+1, maxTries)
-	e.loseHeart(cl.line, now)
 }
 
 const (
@@ -194,14 +195,11 @@ func (e *Engine) waits(c Slot, now Time, r *Reply) {
 		e.enter(c, queued)
 		e.tell(Event{Kind: Waiting, Token: cl.ticket * Turns}, nil)
 		cl.tries = 0
-	} else if !e.conf.Ordered && r.Place.Blocker.Ticket != cl.blocked().Ticket {
+	} else if !e.conf.Ordered && r.Place.Blocker.Ticket != cl.place.blocker.Ticket {
 		cl.tries = 0 // the lock was free in between
 	}
 	cl.silent, cl.err = Never, nil
-	cl.kept, cl.lease = r.Sent, r.Place.TTL
-	if blocker := r.Place.Blocker; blocker != (driver.ClaimInfo{}) {
-		cl.blocker = &blocker
-	}
+	cl.place = &place{kept: r.Sent, lease: r.Place.TTL, blocker: r.Place.Blocker}
 	wait := e.lines.At(cl.line).terms.Wait()
 	again := r.Sent + wait*2/3 // the place itself must be kept alive
 	if r.Place.Retry > 0 {
@@ -227,7 +225,7 @@ func (e *Engine) awaited(c Slot, now Time, r *Reply) {
 		return
 	case r.ok() && r.Place.Holds:
 		// It holds on the lease that its last Enter began: trust that much, and have it renewed at once.
-		if e.granted(c, now, cl.kept, cl.lease) {
+		if e.granted(c, now, cl.place.kept, cl.place.lease) {
 			soon := now
 			if cl.deadline-now > 2*handOverRenewal {
 				soon += handOverRenewal
@@ -252,7 +250,7 @@ func (e *Engine) awaited(c Slot, now Time, r *Reply) {
 func (e *Engine) unseated(c Slot, now Time, r *Reply) {
 	cl := e.claims.At(c)
 	l := cl.line
-	if cl.stage == queued && now < cl.kept+e.lines.At(l).terms.Wait() {
+	if cl.stage == queued && now < cl.place.kept+e.lines.At(l).terms.Wait() {
 		e.failAll(l, r.verdict()) // somebody removed it
 		e.forget(c, now)
 		return
@@ -264,7 +262,7 @@ func (e *Engine) unseated(c Slot, now Time, r *Reply) {
 		silent, tries = now, 0 // it lost its place, not its patience
 	}
 	e.forget(c, now)
-	c = e.newClaim(l, e.turns.At(e.lines.At(l).waiters.First).try)
+	c = e.newClaim(l, asking, e.first(l).try)
 	cl = e.claims.At(c)
 	cl.silent, cl.tries, cl.err = silent, tries, errUnseated
 	if r.Err != nil {
@@ -287,7 +285,7 @@ func (e *Engine) granted(c Slot, now, sent Time, ttl time.Duration) bool {
 	e.enter(c, held)
 	cl := e.claims.At(c)
 	ln := e.lines.At(cl.line)
-	cl.silent, cl.err, cl.tries, cl.blocker = Never, nil, 0, nil
+	cl.silent, cl.err, cl.tries, cl.place = Never, nil, 0, noPlace
 	cl.turnEnd = After(now, e.conf.Turn)
 	if ln.waiters.First != None {
 		cl.turnEnd = After(cl.turnEnd, e.turns.At(ln.waiters.First).linger)

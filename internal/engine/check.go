@@ -187,7 +187,7 @@ func (e *Engine) Try(c Slot) bool { return e.claims.At(c).try }
 func (e *Engine) TermsOf(c Slot) *Terms { return &e.lines.At(e.claims.At(c).line).terms }
 
 // Peek is what [Engine.Effects] will return.
-func (e *Engine) Peek() []Effect { return e.effects }
+func (e *Engine) Peek() []Effect { return e.common.effects }
 
 // Until is when a hold ends by its MaxHold, or Never.
 func (e *Engine) Until(h Slot) Time { return e.turns.At(h).until() }

@@ -49,9 +49,11 @@ type claim struct {
 	id    uint64 // never given twice
 	line  Slot
 	stage Stage
-	verb  Verb // the request that is out, or Nothing; the answer to any other is not read
-	try   bool // it enters only if it holds at once
-	free  bool // a turn can be had from it at once
+	verb  Verb     // the request that is out, or Nothing; the answer to any other is not read
+	try   bool     // it enters only if it holds at once
+	free  bool     // a turn can be had from it at once
+	amend amending // a change that is to go with its renewals
+	alarm bool     // the driver said that it is in danger, after the request was sent that is out
 
 	tries  uint8     // pauses since the store last answered; for an Await, answers that came early
 	unsure uint8     // Enters without ticket that were not answered: each may arrive at any later time
@@ -64,18 +66,14 @@ type claim struct {
 	err    error     // of the last request, if it failed
 
 	// Asking.
-	ticket  int64             // from the store; 0 before that
-	silent  Time              // when the first Enter was sent that was not answered; Never if the last one was
-	kept    Time              // when the Enter was sent that last kept its place
-	lease   time.Duration     // that this Enter began
-	blocker *driver.ClaimInfo // for whom it waits; nil if it does not
+	ticket int64  // from the store; 0 before that
+	silent Time   // when the first Enter was sent that was not answered; Never if the last one was
+	place  *place // in the store's queue, as the store last told
 
 	// Holding.
 	turnEnd  Time       // no turn begins after this
 	linger   Time       // with no holds: when it leaves; Never if it has holds
 	deadline Time       // until when it is trusted
-	alarmed  Time       // when the driver last said that it is in danger; Never if it is not
-	amend    amending   // a change that is to go with its renewals
 	slept    Time       // how long the machine had slept when the lease was last confirmed
 	links    slab.Links // among those that a turn can be had from
 	ripe     Time       // no hold ends by its MaxHold before this
@@ -85,13 +83,14 @@ type claim struct {
 	since Time // when it began to leave, or nobody wanted it any more
 }
 
-// blocked returns for whom the claim waits, as far as the store told.
-func (c *claim) blocked() driver.ClaimInfo {
-	if c.blocker == nil {
-		return driver.ClaimInfo{}
-	}
-	return *c.blocker
+// A place is where a claim stands in the store's queue. It never changes, so copies of an engine share it.
+type place struct {
+	kept    Time             // when the Enter was sent that kept it
+	lease   time.Duration    // that this Enter began
+	blocker driver.ClaimInfo // for whom the claim waits, as far as the store told
 }
+
+var noPlace = &place{}
 
 // Links has claims stand in lists.
 func (c *claim) Links() *slab.Links { return &c.links }
@@ -120,7 +119,7 @@ func (e *Engine) enter(c Slot, to Stage) {
 		}
 	}
 	cl.stage = to
-	e.moves++
+	e.common.moves++
 	if to == nowhere {
 		ln.claims--
 		e.claims.Drop(c)
@@ -128,14 +127,13 @@ func (e *Engine) enter(c Slot, to Stage) {
 	}
 }
 
-// newClaim makes a claim that is Asking. Its first request is not sent yet.
-func (e *Engine) newClaim(l Slot, try bool) Slot {
-	ln := e.lines.At(l)
+// newClaim makes a claim in its first stage. Its first request is not sent yet.
+func (e *Engine) newClaim(l Slot, first Stage, try bool) Slot {
 	c := e.claims.Take(claim{
-		id: e.number(), line: l, try: try, silent: Never, linger: Never, alarmed: Never, due: Never, ripe: Never, holds: slab.Empty,
+		id: e.number(), line: l, try: try, silent: Never, linger: Never, due: Never, ripe: Never, holds: slab.Empty, place: noPlace,
 	})
-	ln.claims++
-	e.enter(c, asking)
+	e.lines.At(l).claims++
+	e.enter(c, first)
 	return c
 }
 
@@ -148,7 +146,7 @@ func (e *Engine) Asked(c Slot) (t *Terms, try bool) {
 // send sends a request. The answer to one that was sent before is no longer read.
 func (e *Engine) send(c Slot, v Verb, limit time.Duration, keep time.Duration) {
 	cl := e.claims.At(c)
-	cl.verb, cl.number, cl.due = v, e.number(), Never
+	cl.verb, cl.number, cl.due, cl.alarm = v, e.number(), Never, false
 	e.emit(Effect{
 		Do: Send, Verb: v, Claim: c, Turn: cl.holds.First, Number: cl.number, Limit: limit, Keep: keep, Amend: cl.amend == carried,
 	})

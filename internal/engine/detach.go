@@ -3,8 +3,6 @@ package engine
 import (
 	"errors"
 	"time"
-
-	"github.com/stilelock/stile/internal/slab"
 )
 
 // errUnsettled is why a claim is not left to another process that an Enter may yet bring back once it ran out. Whoever
@@ -65,15 +63,9 @@ func (e *Engine) Attach(now Time, t *Terms, token int64, maxHold time.Duration) 
 	if e.closing() {
 		return None
 	}
-	l := e.lineOf(t)
-	ln := e.lines.At(l)
-	// Its turns are over: the token is the one that was given.
-	c = e.claims.Take(claim{
-		id: e.number(), line: l, ticket: token / Turns, turns: Turns, silent: Never, linger: Never, alarmed: Never,
-		ripe: Never, holds: slab.Empty,
-	})
-	ln.claims++
-	e.enter(c, attaching)
+	c = e.newClaim(e.lineOf(t), attaching, false)
+	cl := e.claims.At(c)
+	cl.ticket, cl.turns = token/Turns, Turns // its turns are over: the token is the one that was given
 	e.addHold(c, e.turns.Take(turn{maxHold: maxHold, number: int16(token % Turns)}), now)
 	e.send(c, Renew, e.conf.Patience, 0)
 	return c

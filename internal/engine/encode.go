@@ -6,22 +6,17 @@ import (
 	"time"
 )
 
-// Clone returns a copy that shares nothing with the engine but its configuration.
-func (e *Engine) Clone() *Engine {
-	c := New(e.conf)
-	c.CopyFrom(e)
-	return c
-}
-
 // CopyFrom makes the engine a copy of another, in the memory that it has.
 func (e *Engine) CopyFrom(o *Engine) {
-	lines, claims, turns, effects := e.lines, e.claims, e.turns, e.effects
+	lines, claims, turns, common := e.lines, e.claims, e.turns, e.common
 	*e = *o
-	e.lines, e.claims, e.turns = lines, claims, turns
+	e.lines, e.claims, e.turns, e.common = lines, claims, turns, common
 	e.lines.CopyFrom(&o.lines)
 	e.claims.CopyFrom(&o.claims)
 	e.turns.CopyFrom(&o.turns)
-	e.effects = effects[:0]
+	effects := common.effects[:0]
+	*common = *o.common
+	common.effects = effects
 }
 
 // A Field is one thing that an encoding holds.
@@ -49,14 +44,12 @@ const (
 	fieldClaimTicket
 	fieldClaimUnsure
 	fieldClaimSilent
-	fieldClaimKept
-	fieldClaimLease
-	fieldClaimBlocker
+	fieldClaimPlace
 	fieldClaimTurns
 	fieldClaimTurnEnd
 	fieldClaimLinger
 	fieldClaimDeadline
-	fieldClaimAlarmed
+	fieldClaimAlarm
 	fieldClaimErr
 	fieldClaimSlept
 	fieldClaimKeep
@@ -74,8 +67,8 @@ func (f Field) String() string {
 		"nothing", "Engine.closed",
 		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "turn.try", "turn.linger", "turn.maxHold", "turn.since",
 		"claim.id", "claim.stage", "claim.verb", "claim.due", "claim.tries", "claim.try", "claim.ticket", "claim.unsure",
-		"claim.silent", "claim.kept", "claim.lease", "claim.blocker", "claim.turns", "claim.turnEnd",
-		"claim.linger", "claim.deadline", "claim.alarmed", "claim.err", "claim.slept", "claim.keep",
+		"claim.silent", "claim.place", "claim.turns", "claim.turnEnd",
+		"claim.linger", "claim.deadline", "claim.alarm", "claim.err", "claim.slept", "claim.keep",
 		"claim.since", "claim.lost", "claim.amend", "turn.shares", "turn.state",
 	}[f]
 }
@@ -148,7 +141,7 @@ func (e *Engine) AppendTickets(to []int64) []int64 {
 		if c := &e.claims.All[i]; c.stage != nowhere {
 			to = append(to, c.ticket)
 			if !e.conf.Ordered && (c.stage == queued || c.stage == quitting) {
-				to = append(to, c.blocked().Ticket)
+				to = append(to, c.place.blocker.Ticket)
 			}
 		}
 	}
@@ -281,13 +274,13 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		x.put(fieldClaimSilent, x.Ago(max(cl.silent, oldest), queuedPatience*patience))
 		if cl.stage != asking {
 			// A place that was kept so long ago is neither trusted nor missed.
-			x.put(fieldClaimKept, x.Ago(cl.kept, e.lines.At(cl.line).terms.TTL))
-			x.put(fieldClaimLease, int64(cl.lease))
+			x.put(fieldClaimPlace, x.Ago(cl.place.kept, e.lines.At(cl.line).terms.TTL))
+			x.put(fieldClaimPlace, int64(cl.place.lease))
 			if !e.conf.Ordered {
-				x.put(fieldClaimBlocker, x.Rank(cl.blocked().Ticket))
+				x.put(fieldClaimPlace, x.Rank(cl.place.blocker.Ticket))
 			}
 		}
-		e.encodeAlarm(x, cl)
+		x.put(fieldClaimAlarm, bit(cl.alarm))
 	case held, expiring, parting, attaching:
 		x.put(fieldClaimTurnEnd, x.Ahead(cl.turnEnd))
 		x.put(fieldClaimLinger, x.Ahead(cl.linger))
@@ -295,8 +288,8 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		x.put(fieldClaimDue, x.Ahead(cl.due))
 		x.put(fieldClaimErr, bit(cl.err != nil))
 		x.put(fieldClaimAmend, int64(cl.amend))
-		x.put(fieldClaimSlept, bit(e.Slept > cl.slept))
-		e.encodeAlarm(x, cl)
+		x.put(fieldClaimSlept, bit(e.common.Slept > cl.slept))
+		x.put(fieldClaimAlarm, bit(cl.alarm))
 	case leaving, withdrawing, sweeping:
 		x.put(fieldClaimDue, x.Ahead(cl.due))
 		x.put(fieldClaimTries, int64(cl.tries))
@@ -314,10 +307,6 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		e.encodeHold(x, h)
 	}
 	x.Claim(c)
-}
-
-func (e *Engine) encodeAlarm(x *Encoder, cl *claim) {
-	x.put(fieldClaimAlarmed, x.Ago(cl.alarmed, e.lines.At(cl.line).terms.TTL))
 }
 
 func (e *Engine) encodeHold(x *Encoder, h Slot) {

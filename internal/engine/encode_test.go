@@ -7,15 +7,16 @@ import (
 
 // unencoded are the fields that an encoding leaves out, and why that does no harm.
 var unencoded = map[string]string{
-	"Engine.Slept":   "compared with claim.slept, there",
+	"Common.Slept":   "compared with claim.slept, there",
 	"Engine.conf":    "the same for all states of a world",
 	"Engine.lines":   "each is encoded",
 	"Engine.claims":  "each is encoded, in its line",
 	"Engine.turns":   "each is encoded, in its line or claim",
-	"Engine.moves":   "compared within one event only",
-	"Engine.last":    "ids are ranks",
+	"Common.moves":   "compared within one event only",
+	"Common.last":    "ids are ranks",
 	"Engine.due":     "follows from the rest, as the explorer checks at each step",
-	"Engine.effects": "empty between events",
+	"Common.effects": "empty between events",
+	"Engine.common":  "each field is in this list",
 	"line.waiters":   "each is encoded, in order",
 	"line.tries":     "counts waiters, as Check sees",
 	"line.claims":    "counts claims, as Check sees",
@@ -38,7 +39,7 @@ func TestEncodingIsWhole(t *testing.T) {
 		encoded[f.String()] = true
 	}
 	known := map[string]bool{}
-	for _, v := range []any{Engine{}, line{}, claim{}, turn{}} {
+	for _, v := range []any{Engine{}, Common{}, line{}, claim{}, turn{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			name := reflect.TypeOf(v).Name() + "." + f.Name
 			known[name] = true

@@ -76,22 +76,27 @@ type Want struct {
 //   - A hold is live ⇒ its claim is Held or Parting and its deadline has not come.
 //   - An id is never asked for again once it left, was refused or was gone.
 type Engine struct {
+	conf   *Config
+	common *Common
+	closed Time // when Close was called: nothing new is asked for, and what nobody holds leaves; Never before that
+	lines  slab.Slab[line]
+	claims slab.Slab[claim]
+	turns  slab.Slab[turn]
+	due    Time // no later than the next time at which Tick has something to do
+}
+
+// A Common is what engines have in common that one goroutine at a time uses.
+type Common struct {
 	Slept Time // how long the machine has slept; the shell sets it before an event
 
-	conf    *Config
-	closed  Time // when Close was called: nothing new is asked for, and what nobody holds leaves; Never before that
-	lines   slab.Slab[line]
-	claims  slab.Slab[claim]
-	turns   slab.Slab[turn]
 	moves   uint64   // how often a claim changed its stage
 	last    uint64   // number given to a claim or a request; never given twice
-	due     Time     // no later than the next time at which Tick has something to do
 	effects []Effect // of the event that is being dealt with
 }
 
 // New returns an engine that has nothing to do.
-func New(conf *Config) *Engine {
-	return &Engine{conf: conf, closed: Never, due: Never}
+func New(conf *Config, common *Common) *Engine {
+	return &Engine{conf: conf, common: common, closed: Never, due: Never}
 }
 
 // Idle reports whether nobody waits, nothing is held, and nothing of ours may stand in the store.
@@ -108,20 +113,17 @@ func (e *Engine) Due() Time { return e.due }
 
 func (e *Engine) arm(t Time) { e.due = min(e.due, t) }
 
-// Use gives the engine room for the effects of the next event.
-func (e *Engine) Use(room []Effect) { e.effects = room[:0] }
-
 // Still reports whether the event wants nothing done.
-func (e *Engine) Still() bool { return len(e.effects) == 0 }
+func (e *Engine) Still() bool { return len(e.common.effects) == 0 }
 
-// Effects returns what the events since the last call want done, in order, in the room that was given.
+// Effects returns what the events since the last call want done, in order. They stay until the next event.
 func (e *Engine) Effects() []Effect {
-	effects := e.effects
-	e.effects = nil
+	effects := e.common.effects
+	e.common.effects = effects[:0]
 	return effects
 }
 
-func (e *Engine) emit(f Effect) { e.effects = append(e.effects, f) }
+func (e *Engine) emit(f Effect) { e.common.effects = append(e.common.effects, f) }
 
 // tell has observers told, if there are any.
 func (e *Engine) tell(v Event, err error) {
@@ -131,8 +133,8 @@ func (e *Engine) tell(v Event, err error) {
 }
 
 func (e *Engine) number() uint64 {
-	e.last++
-	return e.last
+	e.common.last++
+	return e.common.last
 }
 
 // After returns t and d more, or Never if that is too far off to be a time.

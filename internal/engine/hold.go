@@ -200,9 +200,8 @@ func (e *Engine) wanted(l Slot) bool {
 	if e.lines.Used() == 1 {
 		return false
 	}
-	t := &e.lines.At(l).terms
 	for i := range e.lines.All {
-		if other := &e.lines.All[i]; Slot(i) != l && other.waiters.Len > 0 && (!t.shared() || !other.terms.shared()) {
+		if e.lines.All[i].waiters.Len > 0 && e.exclude(l, Slot(i)) {
 			return true
 		}
 	}
@@ -271,7 +270,7 @@ func (e *Engine) endHold(h Slot, now Time, v Verdict) {
 // lose ends the lease of a claim: others may hold the lock from now on.
 func (e *Engine) lose(c Slot, now Time, reason Reason) {
 	cl := e.claims.At(c)
-	if reason == Expired && e.Slept > cl.slept {
+	if reason == Expired && e.common.Slept > cl.slept {
 		reason = Suspended
 	}
 	v := Verdict{Code: Lost, Reason: reason, Err: cl.err}

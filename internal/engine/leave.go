@@ -50,7 +50,7 @@ func (e *Engine) left(c Slot, now Time, r *Reply) {
 			cl.lost = min(cl.lost+1, maxUnsure)
 		}
 		if now < e.leaveEnd(c) {
-			e.pauseLeaving(c, now)
+			e.pause(c, now)
 			return
 		}
 		v.Code = Doubtful
@@ -64,12 +64,6 @@ func (e *Engine) found(c Slot) {
 	if cl := e.claims.At(c); cl.ticket == 0 && cl.unsure > 0 {
 		cl.unsure--
 	}
-}
-
-func (e *Engine) pauseLeaving(c Slot, now Time) {
-	cl := e.claims.At(c)
-	e.schedule(c, now+e.backoff(cl.tries))
-	cl.tries = min(cl.tries+1, maxTries)
 }
 
 // gone answers whoever released a claim, which has left the store, or is left to run out there.

@@ -77,7 +77,7 @@ func (e *Engine) inTheWay(l Slot, now Time) Verdict {
 	}
 	a := e.claims.At(ln.asking)
 	if a.stage == queued {
-		return Verdict{Code: Held, Blocker: a.blocked()}
+		return Verdict{Code: Held, Blocker: a.place.blocker}
 	}
 	return Verdict{Code: Unreachable, Err: a.err}
 }
@@ -93,6 +93,9 @@ func (e *Engine) heldHere(l Slot, now Time) Verdict {
 	return v
 }
 
+// first is whoever has waited longest in a line.
+func (e *Engine) first(l Slot) *turn { return e.turns.At(e.lines.At(l).waiters.First) }
+
 // leaveLine takes a waiter out of its line.
 func (e *Engine) leaveLine(w Slot) {
 	x := e.turns.At(w)
@@ -106,13 +109,13 @@ func (e *Engine) leaveLine(w Slot) {
 // settle serves every line. Each event ends with it. What a line waits for may be a claim of another.
 func (e *Engine) settle(now Time) {
 	for range 4 { // more than enough; the next event would go on
-		moves := e.moves
+		moves := e.common.moves
 		for l := range e.lines.All {
 			if ln := &e.lines.All[l]; ln.terms.TTL != 0 {
 				e.serveLine(Slot(l), now)
 			}
 		}
-		if e.lines.Used() < 2 || moves == e.moves {
+		if e.lines.Used() < 2 || moves == e.common.moves {
 			return
 		}
 	}
@@ -238,7 +241,7 @@ func (e *Engine) silence(l Slot) Verdict {
 // patienceEnd is when the first waiter of a line gives up on the store, which it does only while it waits for an answer.
 func (e *Engine) patienceEnd(l Slot) Time {
 	ln := e.lines.At(l)
-	since, patience := e.turns.At(ln.waiters.First).since, e.conf.Patience
+	since, patience := e.first(l).since, e.conf.Patience
 	switch {
 	case ln.asking == None && ln.current == None && (ln.deaf != Never || e.obstacle(l) == clearing):
 		return After(max(since, e.deafSince(l)), patience)

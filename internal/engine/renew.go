@@ -9,13 +9,13 @@ const handOverRenewal = 20 * time.Millisecond
 func (e *Engine) confirm(c Slot, now, sent Time, ttl time.Duration) {
 	cl := e.claims.At(c)
 	cl.deadline = max(cl.deadline, e.conf.Trusted(sent, ttl))
-	cl.slept, cl.err = e.Slept, nil
+	cl.slept, cl.err = e.common.Slept, nil
 	third := min(e.lines.At(cl.line).terms.TTL, ttl) / 3
 	next := sent + third - e.conf.Jitter(third/10)
-	if cl.alarmed != Never && cl.alarmed >= sent {
+	if cl.alarm {
 		next = now // the answer may have come too early to see the danger
 	}
-	cl.alarmed = Never
+	cl.alarm = false
 	e.trust(c)
 	e.schedule(c, next)
 	e.arm(cl.deadline)
@@ -33,7 +33,7 @@ func (e *Engine) Alarm(now Time, c Slot) {
 	case cl.stage == held && cl.verb == Nothing:
 		e.schedule(c, now)
 	case cl.stage == held, cl.stage == asking, cl.stage == queued:
-		cl.alarmed = now // the request that is out may have come too early to see it
+		cl.alarm = true // the request that is out may have come too early to see it
 	}
 }
 

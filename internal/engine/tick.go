@@ -86,7 +86,7 @@ func (e *Engine) Close(now Time) {
 	for i := range e.claims.All {
 		c := Slot(i)
 		switch cl := &e.claims.All[i]; cl.stage {
-		case asking, queued, attaching:
+		case asking, queued, quitting, attaching:
 			if cl.verb != Nothing {
 				e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
 			}
@@ -96,8 +96,6 @@ func (e *Engine) Close(now Time) {
 			} else {
 				e.lose(c, now, Shutdown)
 			}
-		case quitting:
-			e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
 		case sweeping:
 			if cl.verb == Nothing {
 				e.enter(c, nowhere) // its Leave was answered before; what comes so late runs out

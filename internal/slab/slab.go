@@ -10,21 +10,28 @@ const None Slot = -1
 
 // A Slab keeps values in slots. A freed slot is the zero value and is used again.
 type Slab[T any] struct {
-	All  []T // by slot, free ones among them
-	free []Slot
+	All  []T     // by slot, free ones among them
+	free *[]Slot // nil before one is freed
 }
 
 // Used is how many slots are not free.
-func (s *Slab[T]) Used() int { return len(s.All) - len(s.free) }
+func (s *Slab[T]) Used() int { return len(s.All) - len(s.freed()) }
+
+func (s *Slab[T]) freed() []Slot {
+	if s.free == nil {
+		return nil
+	}
+	return *s.free
+}
 
 // At returns the value in a slot, where it stays until the next Take.
 func (s *Slab[T]) At(i Slot) *T { return &s.All[i] }
 
 // Take puts a value into a free slot.
 func (s *Slab[T]) Take(v T) Slot {
-	if n := len(s.free); n > 0 {
-		i := s.free[n-1]
-		s.free = s.free[:n-1]
+	if n := len(s.freed()); n > 0 {
+		i := (*s.free)[n-1]
+		*s.free = (*s.free)[:n-1]
 		s.All[i] = v
 		return i
 	}
@@ -36,19 +43,27 @@ func (s *Slab[T]) Take(v T) Slot {
 func (s *Slab[T]) Drop(i Slot) {
 	var zero T
 	s.All[i] = zero
-	s.free = append(s.free, i)
+	if s.free == nil {
+		s.free = new([]Slot)
+	}
+	*s.free = append(*s.free, i)
 }
 
 // LowestFirst has the slots that are free now used again in their order.
 func (s *Slab[T]) LowestFirst() {
-	for i := range s.free { // there are few
-		for k := i; k > 0 && s.free[k-1] < s.free[k]; k-- {
-			s.free[k-1], s.free[k] = s.free[k], s.free[k-1]
+	free := s.freed()
+	for i := range free { // there are few
+		for k := i; k > 0 && free[k-1] < free[k]; k-- {
+			free[k-1], free[k] = free[k], free[k-1]
 		}
 	}
 }
 
 // CopyFrom makes the slab a copy of another, in the memory that it has.
 func (s *Slab[T]) CopyFrom(o *Slab[T]) {
-	s.All, s.free = append(s.All[:0], o.All...), append(s.free[:0], o.free...)
+	s.All = append(s.All[:0], o.All...)
+	if s.free == nil {
+		s.free = new([]Slot)
+	}
+	*s.free = append((*s.free)[:0], o.freed()...)
 }

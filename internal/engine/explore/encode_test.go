@@ -16,7 +16,6 @@ var implied = map[string]string{
 	"claim.verb":     "requests are written by the explorer",
 	"claim.silent":   "turn.since, which is counted from there",
 	"claim.since":    "the limit of the Leave, and turn.since",
-	"claim.blocker":  "the tickets ahead in the store",
 	"claim.turnEnd":  "the explorer writes when the first turn began",
 	"claim.deadline": "the explorer writes what it was told to trust",
 	"claim.err":      "the explorer writes whether the last renewal failed",

@@ -10,7 +10,6 @@ import (
 func (w *World) heed(i int) error {
 	c := &w.clients[i]
 	effects := c.e.Effects() // no method of the engine is called before they are heeded
-	w.room = effects[:0]
 	for j := range effects {
 		f := &effects[j]
 		if w.trace != nil && f.Do != engine.Tell {

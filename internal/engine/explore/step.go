@@ -17,7 +17,6 @@ func (w *World) Step(ev Event) error {
 		w.fault(ev)
 	}
 	c := &w.clients[ev.Client]
-	c.e.Use(w.room)
 	if ev.Kind != advance && ev.Kind != goBreak && ev.Kind != goMute { // these are about no client
 		w.touch(int(ev.Client))
 	}
@@ -49,7 +48,7 @@ func (w *World) Step(ev Event) error {
 	case ev.Kind == resume:
 		if c.asleep {
 			c.slept += ms
-			c.e.Slept = c.slept
+			c.common.Slept = c.slept
 		}
 		c.paused, c.asleep = false, false
 	case ev.Kind <= tick:
@@ -304,7 +303,6 @@ func (w *World) rearm(i int) error {
 	if due <= w.now {
 		return nil
 	}
-	c.e.Use(w.room)
 	c.e.Tick(w.now)
 	if c.e.Due() < due {
 		return fmt.Errorf("due in %v, and armed for %v", c.e.Due()-w.now, due-w.now)

@@ -30,7 +30,6 @@ type World struct {
 
 	again bool // its steps were checked before
 	table *Table
-	room  []engine.Effect                  // of the event that is being dealt with
 	trace func(format string, args ...any) // is told what happens, if it is not nil
 	enc   *coder
 }
@@ -44,6 +43,7 @@ type baton struct {
 
 type client struct {
 	e      *engine.Engine
+	common *engine.Common // of e alone
 	gs     []goroutine
 	claims []seat
 	reqs   []request
@@ -167,7 +167,8 @@ const start = 10 * time.Second
 func New(conf *Config) *World {
 	w := &World{conf: conf, terms: conf.terms(), now: start, faults: conf.Faults, mute: conf.Silent, enc: &coder{}}
 	for range conf.Clients {
-		c := client{e: engine.New(conf.engine()), closed: engine.Never}
+		common := &engine.Common{}
+		c := client{e: engine.New(conf.engine(), common), common: common, closed: engine.Never}
 		for g := range conf.Goroutines {
 			left := int8(conf.Wants)
 			if left == 0 {
@@ -195,14 +196,15 @@ func (w *World) touch(i int) {
 // back makes the world again what it was before it changed: the world that it is a copy of but for what was touched.
 func (w *World) back(o *World) {
 	clients, entries, broken, touched := w.clients, w.store.Entries, w.broken, w.touched
-	again, table, trace, enc, room := w.again, w.table, w.trace, w.enc, w.room
+	again, table, trace, enc := w.again, w.table, w.trace, w.enc
 	*w = *o
-	w.again, w.table, w.trace, w.enc, w.room, w.touched = again, table, trace, enc, room, 0
+	w.again, w.table, w.trace, w.enc, w.touched = again, table, trace, enc, 0
 	w.broken = append(broken[:0], o.broken...)
 	w.store.Entries = append(entries[:0], o.store.Entries...)
 	if clients == nil {
 		for range o.clients {
-			clients = append(clients, client{e: engine.New(nil)})
+			common := &engine.Common{}
+			clients = append(clients, client{e: engine.New(nil, common), common: common})
 		}
 	}
 	w.clients = clients
@@ -211,9 +213,9 @@ func (w *World) back(o *World) {
 			continue
 		}
 		c, from := &clients[i], &o.clients[i]
-		e, gs, claims, reqs := c.e, c.gs, c.claims, c.reqs
+		e, common, gs, claims, reqs := c.e, c.common, c.gs, c.claims, c.reqs
 		*c = *from
-		c.e, c.gs = e, append(gs[:0], from.gs...)
+		c.e, c.common, c.gs = e, common, append(gs[:0], from.gs...)
 		c.claims, c.reqs = append(claims[:0], from.claims...), append(reqs[:0], from.reqs...)
 		c.e.CopyFrom(from.e)
 	}
