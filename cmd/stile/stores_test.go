@@ -31,6 +31,39 @@ var choices = []struct{ have, row, url string }{
 	{"memcached", "memcached with `-M`", "memcached://host"},
 }
 
+// chineseWords are the words of the choice in README.zh-CN.md.
+var chineseWords = map[string]string{
+	"you have": "你有", "you need a lock": "你要锁来", "the locks": "锁", "take": "选用",
+	"one machine":                                                  "一台机器",
+	"PostgreSQL with a synchronous standby":                        "PostgreSQL，有同步备库",
+	"MySQL or MariaDB":                                             "MySQL 或 MariaDB",
+	"etcd, Consul or ZooKeeper, three servers":                     "etcd、Consul 或 ZooKeeper，三台服务器",
+	"Redis that writes each change to disk (`appendfsync always`)": "Redis，每次改动都落盘（`appendfsync always`）",
+	"Redis as it is installed":                                     "Redis，安装后未改配置",
+	"to be right, or to save work":                                 "保证正确，或避免重复劳动",
+	"**only to save work**":                                        "**只用来避免重复劳动**",
+	"survive a failover":                                           "故障切换后还在",
+	"survive a restart":                                            "重启后还在",
+	"survive crashed processes":                                    "进程崩溃后还在",
+	"**are gone after a restart**":                                 "**重启后就没有了**",
+}
+
+// inChinese translates cells of the choice. Names and URLs are the same in both languages.
+func inChinese(t *testing.T, cells []string) (list []string) {
+	t.Helper()
+	for _, cell := range cells {
+		words, ok := chineseWords[cell]
+		switch {
+		case ok:
+			cell = words
+		case strings.Contains(strings.Trim(cell, "`"), " "):
+			t.Errorf("README.zh-CN.md has no words for %q: add them to chineseWords", cell)
+		}
+		list = append(list, cell)
+	}
+	return list
+}
+
 // A storeRow is a store, and how one is set up as its name says.
 type storeRow struct {
 	name, url string
@@ -160,8 +193,7 @@ func TestStoreTable(t *testing.T) {
 			notes.WriteString("Nothing more.\n")
 		}
 	}
-	var choice strings.Builder
-	choice.WriteString("| you have | you need a lock | the locks | take |\n| --- | --- | --- | --- |\n")
+	rows := [][]string{{"you have", "you need a lock", "the locks", "take"}, {"---", "---", "---", "---"}}
 	for _, c := range choices {
 		traits, ok := traitsOf[c.row]
 		if !ok {
@@ -171,9 +203,15 @@ func TestStoreTable(t *testing.T) {
 		if !trusted(traits) {
 			need = "**only to save work**"
 		}
-		fmt.Fprintf(&choice, "| %s | %s | %s | `%s` |\n", c.have, need, survival(traits), c.url)
+		rows = append(rows, []string{c.have, need, survival(traits), "`" + c.url + "`"})
+	}
+	var choice, chinese strings.Builder
+	for _, cells := range rows {
+		fmt.Fprintf(&choice, "| %s |\n", strings.Join(cells, " | "))
+		fmt.Fprintf(&chinese, "| %s |\n", strings.Join(inChinese(t, cells), " | "))
 	}
 	holds(t, readme, "choice", choice.String())
+	holds(t, readmeChinese, "choice", chinese.String())
 	holds(t, promises, "stores", table.String())
 	holds(t, promises, "remarks", notes.String())
 }
