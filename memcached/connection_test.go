@@ -3,6 +3,8 @@ package memcached
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -204,4 +206,38 @@ func TestCloseEndsCalls(t *testing.T) {
 			t.Errorf("renewal after close = %v; want ErrClosed", err)
 		}
 	})
+}
+
+// A batch has no more renewals under way than there is room for, however large it is.
+func TestLargeBatchOfRenewals(t *testing.T) {
+	s := servertest.Memcached(t)
+	for layout, parameters := range layouts {
+		t.Run(layout, func(t *testing.T) { // nothing else runs beside it
+			proxy := servertest.NewProxy(t, s.Addr)
+			d := open(t, proxy.Addr, parameters)
+			batch := make([]*driver.Claim, 3000)
+			for i := range batch {
+				batch[i] = claim(fmt.Sprint("batch ", i), "a")
+			}
+			proxy.Freeze(true, true)
+			before := runtime.NumGoroutine()
+			ctx, cancel := context.WithCancel(t.Context())
+			answered := make(chan []driver.Renewal, 1)
+			go func() { answered <- d.Renew(ctx, batch) }()
+			servertest.Until(t, "renewals are under way", proxy.Holds)
+			most := 0
+			for range 1000 {
+				most = max(most, runtime.NumGoroutine()-before)
+				runtime.Gosched()
+			}
+			if most > 1000 {
+				t.Errorf("%d goroutines renew %d claims; want a few hundred", most, len(batch))
+			}
+			cancel()
+			proxy.Freeze(false, false)
+			if got := <-answered; len(got) != len(batch) {
+				t.Errorf("%d answers; want %d", len(got), len(batch))
+			}
+		})
+	}
 }

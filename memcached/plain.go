@@ -165,15 +165,23 @@ func (p *Plain) waits(c *driver.Claim, endless bool) time.Duration {
 	return time.Since(since)
 }
 
-// Renew sends all renewals at once.
+// renewAtOnce is how many renewals of a layout plain are under way for one call.
+const renewAtOnce = 256
+
+// Renew sends renewals at the same time, some of them.
 func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	if driver.Amending(cs) {
 		return driver.Unamended(ctx, cs, p.Renew)
 	}
 	renewals := make([]driver.Renewal, len(cs))
-	var work sync.WaitGroup
+	var (
+		work sync.WaitGroup
+		room = make(chan struct{}, renewAtOnce)
+	)
 	for i, c := range cs {
+		room <- struct{}{}
 		work.Go(func() {
+			defer func() { <-room }()
 			renewals[i].Err = p.own(ctx, c, func(is *sight, key string) (done bool, err error) {
 				renewals[i].TTL, done, err = p.extend(ctx, is, key, c)
 				return done, err
