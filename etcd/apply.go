@@ -88,7 +88,7 @@ func (d *Driver) change(
 		return nil, err
 	}
 	r, err := send()
-	if err == nil || driver.NotApplied(d.explain(ctx, err)) {
+	if err == nil || driver.NotApplied(d.explain(ctx, err)) || d.revoked(ctx, err) {
 		answered()
 	}
 	return r, err
@@ -115,7 +115,7 @@ func (d *Driver) asks(k *localClaim, to ...*lease) (answered func(), err error) 
 // move hangs a key on a lease from the pool, and writes its value, unless the key has changed.
 func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, to *lease) (modified int64, err error) {
 	defer func() {
-		if err != nil {
+		if err != nil && !d.revoked(ctx, err) {
 			d.pool.spare(to)
 		}
 	}()

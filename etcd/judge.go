@@ -110,26 +110,39 @@ func (d *Driver) retract(ctx context.Context, a *attempt, have int64) error {
 }
 
 // lengthen hangs a claim's key on a lease that is longer by the lock-delay. The key keeps its create revision, and the
-// claim lives as long as the lease that it is named for.
-func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
+// claim lives as long as the lease that it is named for. A lease of the pool that somebody has revoked is none that the
+// claim lives by, so another is taken.
+func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) (err error) {
 	ttl, _ := k.home.time(0)
-	long, err := d.pool.take(ctx, ttl+d.seconds(c.Delay))
-	if err != nil {
-		return err
-	}
-	if long.stale(boottime.Now()) {
-		if err := d.keepAliver.one(ctx, long); err != nil {
+	for range 1 + mostIdle {
+		var long *lease
+		if long, err = d.pool.take(ctx, ttl+d.seconds(c.Delay)); err != nil {
 			return err
 		}
+		if long.stale(boottime.Now()) {
+			err = d.keepAliver.one(ctx, long)
+		}
+		var modified int64
+		if err == nil {
+			modified, err = d.move(ctx, k, e, long)
+		}
+		switch {
+		case err == nil:
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			k.on, k.modified = long, modified
+			return nil
+		case !d.revoked(ctx, err):
+			return err
+		}
+		long.become(leaseOver)
 	}
-	modified, err := d.move(ctx, k, e, long)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	k.on, k.modified = long, modified
-	return nil
+	return err
+}
+
+// revoked reports whether a request failed because a lease is no more.
+func (d *Driver) revoked(ctx context.Context, err error) bool {
+	return errors.Is(err, driver.ErrSession) || errors.Is(d.explain(ctx, err), driver.ErrSession)
 }
 
 // over ends what is done for a claim that is not in its queue, and returns the error that says so. There may be an entry by

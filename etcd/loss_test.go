@@ -236,3 +236,38 @@ func TestSlowAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Somebody revokes the leases that are kept for claims with a lock-delay. A claim that comes to hold takes another.
+func TestPooledLeaseIsRevoked(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d, admin := open(t, s.Addr), operator(t, s.Addr)
+	hold := func(id string) *driver.Claim {
+		t.Helper()
+		c := claimOn("name")
+		c.ID, c.Delay = id, 7*time.Second
+		enter(t, d, c)
+		return c
+	}
+	c := hold("first")
+	home, long := d.leases(d.recall(c.ID))
+	if long == home {
+		t.Fatal("a claim with a lock-delay stands on its own lease")
+	}
+	if err := d.Leave(timely(t), &driver.Release{Claim: c}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Revoke(timely(t), clientv3.LeaseID(long.id)); err != nil {
+		t.Fatal(err)
+	}
+	c = hold("second")
+	if err := renew(t, d, c); err != nil {
+		t.Errorf("renewal = %v; want nil", err)
+	}
+	if _, now := d.leases(d.recall(c.ID)); now == long {
+		t.Error("the claim stands on the lease that was revoked")
+	}
+	if err := d.Leave(timely(t), &driver.Release{Claim: c}); err != nil {
+		t.Fatal(err)
+	}
+}
