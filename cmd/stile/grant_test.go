@@ -145,7 +145,8 @@ func TestAnswerThatCannotBeWritten(t *testing.T) {
 		want         string
 	}{
 		{"full", `"$stile" lock a >/dev/full`, 74, "stile: the answer cannot be written, so the lock was released: "},
-		{"closed", `"$stile" lock a >&-`, 64, "stile: stdout is closed, so nobody would hear of the lock"},
+		{"closed", `"$stile" lock a >&-`, 64, "stile: stdout is closed, or /dev/null as daemons have it, so nobody would hear of the lock"},
+		{"of a daemon", `"$stile" lock a 1<>/dev/null`, 64, "stile: stdout is closed, or /dev/null as daemons have it, so nobody would hear"},
 		{"no reader", `exec 3> >(:); wait $!; "$stile" lock a >&3`, 74, "stile: the answer cannot be written, so the lock was released: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

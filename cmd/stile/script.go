@@ -135,7 +135,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 		return err
 	}
 	if out == io.Writer(os.Stdout) && closed(os.Stdout) {
-		return usage("stdout is closed, so nobody would hear of the lock: let it be a pipe or a file")
+		return usage("stdout is closed, or " + os.DevNull + " as daemons have it, so nobody would hear of the lock: let it be a pipe or a file")
 	}
 	if err := w.conflict(address); err != nil {
 		return err
