@@ -45,7 +45,7 @@ const (
 // named has a statement prepared on the connection the first time.
 const named = pgx.QueryExecModeCacheStatement
 
-// connect begins a new session.
+// connect begins a new session. Its errors say that what the session is for was not sent.
 func (b *backend) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
@@ -55,7 +55,7 @@ func (b *backend) connect(ctx context.Context) error {
 	}
 	if err := b.greet(ctx, conn); err != nil {
 		link.HangUp(conn)
-		return err
+		return driver.NotYet(err)
 	}
 	b.conn, b.spoke = conn, time.Now()
 	return nil

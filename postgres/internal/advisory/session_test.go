@@ -1,15 +1,20 @@
 package advisory
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 func TestContract(t *testing.T) {
@@ -246,4 +251,54 @@ func TestLeaseOfNewHolder(t *testing.T) {
 	if p := enter(t, d, c, true); p.TTL > c.TTL {
 		t.Errorf("the lease is %v; want no more than %v", p.TTL, c.TTL)
 	}
+}
+
+// The connection breaks while a lost session begins anew. What it begins for was not sent.
+func TestBeginsAnewInVain(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(at(server, "application_name=begins-anew"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &breaking{c, &broken}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	l := link.New(pool)
+	t.Cleanup(l.Close)
+	b := &backend{link: l, timeout: time.Minute, over: func() {}}
+	if err := b.beat(); err != nil {
+		t.Fatal(err)
+	}
+	b.end()
+	broken.Store(true)
+	err = b.beat()
+	if err == nil || driver.OutcomeOf(err) != driver.OutcomeUnsent || !driver.IsUnreachable(err) {
+		t.Errorf("with a session that begins anew in vain: %v, %v; want that it is unsent", err, driver.OutcomeOf(err))
+	}
+	broken.Store(false)
+	if err := b.beat(); err != nil {
+		t.Error(err)
+	}
+	b.end()
+}
+
+// A breaking connection ends when its client says hello on it, if it is broken.
+type breaking struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (c *breaking) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if c.broken.Load() && bytes.Contains(p, []byte("pg_backend_pid(), ")) {
+		c.Close()
+	}
+	return n, err
 }
