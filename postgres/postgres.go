@@ -23,6 +23,7 @@ import (
 	"context"
 	"crypto/rand"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/inbox"
@@ -72,6 +73,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
 	}
 	return start(ctx, link.New(pool), t)
 }
+
+// OnNotice heeds the server's warning that somebody cancelled a commit's wait for the synchronous standby, after which the
+// outcome of the request is unknown. A pool that is handed to [New] needs it as the OnNotice of its ConnConfig, or called
+// by that: without it such a commit counts as done.
+func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
 
 // start makes a driver, which closes the link when it is closed, also if it cannot be made.
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {

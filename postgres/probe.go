@@ -55,6 +55,10 @@ func (d *Driver) probe(ctx context.Context) error {
 		return driver.Ended(ctx, true)
 	}
 	d.traits = f.promise(d.deaf)
+	if f.standbys != "" && !d.link.Heeds() {
+		d.traits.Notes = append(d.traits.Notes, "A commit whose wait for that standby somebody cancels counts as done: "+
+			"set the pool's ConnConfig.OnNotice to postgres.OnNotice.")
+	}
 	d.traits.Amends = d.revision >= amendRevision
 	if d.revision < schemaRevision {
 		d.traits.Notes = append(d.traits.Notes, "The tables and functions are of an older stile: "+

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -13,9 +15,22 @@ func TestCancelledWhileWaitingForStandby(t *testing.T) {
 	t.Parallel()
 	primary, standby := servertest.PostgresPair(t)
 	admin := connect(t, primary)
-	d := open(t, fresh(primary))
-	a := claim("name", "a")
-	enter(t, d, a)
+	config := connect(t, primary).Config()
+	config.ConnConfig.RuntimeParams["application_name"] = "stile"
+	deaf := over(t, config)
+	config.ConnConfig.OnNotice = OnNotice
+	heeds := over(t, config)
+	for d, want := range map[*Driver]bool{deaf: true, heeds: false} {
+		if got := strings.Contains(strings.Join(d.Traits().Notes, " "), "postgres.OnNotice"); got != want {
+			t.Errorf("the traits advise OnNotice: %v; want %v", got, want)
+		}
+	}
+	drivers := map[string]driver.Driver{"by a URL": open(t, fresh(primary)), "over a pool": heeds}
+	held := map[string]*driver.Claim{}
+	for by, d := range drivers {
+		held[by] = claim("name", "a")
+		enter(t, d, held[by])
+	}
 	servertest.KillPostgres(standby)
 	cancelled := func(what string, call func() error) {
 		t.Helper()
@@ -32,6 +47,24 @@ WHERE wait_event = 'SyncRep' AND application_name = 'stile'`)
 			t.Errorf("%s = %v; want an unknown outcome", what, err)
 		}
 	}
-	cancelled("enter", func() error { _, err := d.Enter(timely(t), claim("other", "b")); return err })
-	cancelled("renewal", func() error { return renew(t, d, a) })
+	for by, d := range drivers {
+		cancelled("enter "+by, func() error { _, err := d.Enter(timely(t), claim("other", "b")); return err })
+		cancelled("renewal "+by, func() error { return renew(t, d, held[by]) })
+	}
+}
+
+// over opens tables of its own over a pool.
+func over(t *testing.T, config *pgxpool.Config) *Driver {
+	t.Helper()
+	pool, err := pgxpool.NewWithConfig(t.Context(), config.Copy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	d, err := New(timely(t), pool, &Options{Schema: schema()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
 }

@@ -41,7 +41,7 @@ func Open(ctx context.Context, a *driver.Address) (*Link, error) {
 		return nil, driver.Refused(err)
 	}
 	d := &dialer{open: map[*tracked]bool{}}
-	config.ConnConfig.DialFunc, config.ConnConfig.OnNotice = d.dial, heed
+	config.ConnConfig.DialFunc, config.ConnConfig.OnNotice = d.dial, Heed
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
@@ -82,6 +82,9 @@ func (l *Link) Go(f func()) bool {
 
 // Pool is what the connections come from.
 func (l *Link) Pool() *pgxpool.Pool { return l.pool }
+
+// Heeds reports whether its connections may heed what the server warns of: those of a pool that has no OnNotice do not.
+func (l *Link) Heeds() bool { return l.config.OnNotice != nil }
 
 // User is the name by which the server knows this client.
 func (l *Link) User() string { return l.config.User }

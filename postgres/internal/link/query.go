@@ -67,9 +67,9 @@ const alone = "stile: committed alone"
 
 var errAlone = errors.New("the server committed, but somebody cancelled the wait for the synchronous standby")
 
-// heed notes the warning that a commit was not waited for, which comes before the answer. Its text is in the server's
+// Heed notes the warning that a commit was not waited for, which comes before the answer. Its text is in the server's
 // language, and it has no code of its own.
-func heed(conn *pgconn.PgConn, n *pgconn.Notice) {
+func Heed(conn *pgconn.PgConn, n *pgconn.Notice) {
 	if n.Routine == "SyncRepWaitForLSN" {
 		conn.CustomData()[alone] = true
 	}
