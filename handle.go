@@ -29,25 +29,43 @@ type Handle struct {
 // reader's that others of this process share cannot be detached, nor can one on a store that binds claims to a
 // session, such as ZooKeeper.
 func (l *Lease) Detach(ctx context.Context) (Handle, error) {
+	return l.handle(ctx, "detach", func() (*driver.Claim, error) {
+		claim, err := l.share.Detach(ctx)
+		if err == nil {
+			l.leak.Stop()
+		}
+		return claim, err
+	})
+}
+
+// Handle names the claim of the lease, which goes on here, for the case that this process dies: the one that is started in its
+// place attaches the claim, with the same token, before it runs out. It must be sure that this one is dead, since both would
+// trust the lease. Of a lease that was released meanwhile, Attach says [ErrLost]. Nobody else here gets the claim after this
+// lease. What has no handle is what cannot be detached.
+func (l *Lease) Handle() (Handle, error) {
+	return l.handle(context.Background(), "handle", func() (*driver.Claim, error) { return l.share.Pin() })
+}
+
+// handle names the claim that is left to another process.
+func (l *Lease) handle(ctx context.Context, op string, leave func() (*driver.Claim, error)) (Handle, error) {
 	if err := l.sole(ctx); err != nil {
-		return Handle{}, wrapped("detach", l.Name(), err)
+		return Handle{}, wrapped(op, l.Name(), err)
 	}
 	if t := &l.c.traits; t.InSession || t.OwnClient {
-		return Handle{}, wrapped("detach", l.Name(), fmt.Errorf("%w: on %s a claim ends with the session of its client", ErrUnsupported, t.Store))
+		return Handle{}, wrapped(op, l.Name(), fmt.Errorf("%w: on %s a claim ends with the session of its client", ErrUnsupported, t.Store))
 	}
 	maxHold := l.share.MaxHold()
-	claim, err := l.share.Detach(ctx)
+	claim, err := leave()
 	if err != nil {
-		return Handle{}, wrapped("detach", l.Name(), err)
+		return Handle{}, wrapped(op, l.Name(), err)
 	}
-	l.leak.Stop()
 	return Handle{
 		Name: claim.Name, ID: claim.ID, Weight: claim.Weight, Capacity: claim.Capacity, Token: l.share.Token(),
 		TTL: claim.TTL, LockDelay: claim.Delay, MaxHold: maxHold,
 	}, nil
 }
 
-// Attach takes a detached claim up again: the lease has the token that it had, and is renewed from now on. The error is
+// Attach takes a claim up again that was detached, or whose process is dead: the lease has the token that it had, and is renewed from now on. The error is
 // [ErrLost] if the claim has run out.
 func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	if err := c.ready(ctx); err != nil {
@@ -57,7 +75,7 @@ func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	l.set(LockOptions{TTL: h.TTL, LockDelay: h.LockDelay, MaxHold: h.MaxHold})
 	err := l.err
 	if err == nil && (h.ID == "" || h.Token < engine.Turns || h.Weight < 1 || h.Capacity < h.Weight) {
-		err = errors.New("it was not made by Detach")
+		err = errors.New("it was not made by Detach or Handle")
 	}
 	if err != nil {
 		return nil, wrapped("attach", h.Name, fmt.Errorf("%w handle: %w", ErrInvalid, err))

@@ -126,3 +126,69 @@ func TestDetachRefusesWhatMayComeBack(t *testing.T) {
 		}
 	})
 }
+
+// A leader that dies goes on with its term, by the handle that it kept.
+func TestHandleAfterACrash(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b, c := w.join(nil), w.join(nil), w.join(nil)
+		lease := w.lock(a.Candidate("x", "one").With(stile.LockOptions{TTL: time.Minute, Linger: time.Second}))
+		handle, err := lease.Handle()
+		if err != nil {
+			w.Fatal(err)
+		}
+		here, next := w.inLine(w.Context(), a.Candidate("x", "one").With(stile.LockOptions{TTL: time.Minute})), w.inLine(w.Context(), c.Candidate("x", "other"))
+		pass(10 * time.Minute) // it is renewed
+		if err := lease.Check(); err != nil {
+			w.Fatalf("the lease: %v; want it to go on", err)
+		}
+		a.d.SetLink(memory.Silent) // it dies
+		again, err := b.Attach(w.Context(), handle)
+		if err != nil || again.Token() != lease.Token() {
+			w.Fatalf("attach: %v, %v; want token %d", again, err, lease.Token())
+		}
+		if err := again.Proclaim(w.Context(), "two"); err != nil {
+			w.Errorf("proclaim: %v", err)
+		}
+		w.waits(next)
+		pass(10 * time.Minute)
+		w.unlock(again)
+		w.unlock(w.got(next))
+		if r := <-here; r.err == nil {
+			w.Errorf("the dead process got a lease: %v", r.Lease)
+		}
+	})
+}
+
+// The turns of a claim end with the handle: a token that was given out by it is not followed by the smaller one of the handle.
+func TestHandleEndsTheTurns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		lock := a.Mutex("x").With(stile.LockOptions{Reentrant: true})
+		lease := w.lock(lock)
+		inner, err := lock.Lock(lease.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := lease.Handle(); !errors.Is(err, stile.ErrUnsupported) {
+			w.Errorf("the handle of a lease that was re-entered: %v; want ErrUnsupported", err)
+		}
+		w.unlock(inner)
+		handle, err := lease.Handle()
+		if err != nil {
+			w.Fatal(err)
+		}
+		next := w.inLine(w.Context(), lock)
+		w.unlock(lease)
+		after := w.got(next)
+		if _, err := b.Attach(w.Context(), handle); !errors.Is(err, stile.ErrLost) {
+			w.Errorf("attaching what was released: %v; want ErrLost", err)
+		}
+		if after.Token() <= handle.Token || after.Token()/1024 == handle.Token/1024 {
+			w.Errorf("token %d after %d; want that of another claim", after.Token(), handle.Token)
+		}
+		w.unlock(after)
+		if _, err := after.Handle(); !errors.Is(err, stile.ErrReleased) {
+			w.Errorf("the handle of what was released: %v; want ErrReleased", err)
+		}
+	})
+}

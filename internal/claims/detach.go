@@ -43,6 +43,29 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	return nil, n.shard.k.errorOnce(ctx, &v, h.c.TTL)
 }
 
+// Pin returns the claim of the hold, which no other turn of this process will be on.
+func (s *Share) Pin() (*driver.Claim, error) {
+	h := s.hold
+	n := h.c.n
+	n.shard.mu.Lock()
+	if o := s.over.Load(); o != nil {
+		n.shard.mu.Unlock()
+		return nil, o.err
+	}
+	now := n.enterEvent(n.shard.k.clock.now())
+	v := n.engine.Pin(now, h.slot)
+	n.finishOwn(now)
+	switch {
+	case v.Code == engine.OK:
+		return h.c.is(), nil
+	case v.Code == engine.Lost && s.over.Load() != nil:
+		return nil, s.over.Load().err
+	case v.Code == engine.Lost:
+		return nil, ErrShared // it is being detached
+	}
+	return nil, n.shard.k.errorOf(&v)
+}
+
 // Attach takes a claim up that was detached, with the token that it had.
 func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, want engine.Want) (*Share, error) {
 	terms := &engine.Terms{

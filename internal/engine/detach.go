@@ -31,6 +31,27 @@ func (e *Engine) Detach(now Time, h Slot) Verdict {
 	return v
 }
 
+// Pin makes a hold the last turn of its claim, so that a process that takes the claim up when this one is gone gives out no
+// token that is smaller than one of before. The code is OK, or what that of Detach would be.
+func (e *Engine) Pin(now Time, h Slot) Verdict {
+	x := e.turns.At(h)
+	c := x.in
+	e.look(c, now)
+	v := Verdict{Code: OK}
+	switch cl := e.claims.At(c); {
+	case x.state != live, cl.stage != held:
+		v = Verdict{Code: Lost}
+	case x.shares > 1 || cl.holds.Len > 1 || cl.amend != settled:
+		v = Verdict{Code: Shared}
+	case cl.unsure > 0:
+		v = Verdict{Code: Refused, Err: errUnsettled}
+	default:
+		cl.turns = Turns
+	}
+	e.settle(now)
+	return v
+}
+
 // detached takes the answer to the renewal that comes before a claim is left to another process.
 func (e *Engine) detached(c Slot, now Time, r *Reply) {
 	cl := e.claims.At(c)
