@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 )
@@ -74,8 +76,8 @@ func readHandle(path string) (*handleFile, error) {
 // checkHandlePath tells, before a lock is waited for, why its handle cannot be written. A file that is there is never
 // replaced: a slow script may yet act on it, and would then act on this grant.
 func checkHandlePath(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return usage("the handle cannot be written: %w", err)
+	if dir := filepath.Dir(path); unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
+		return usage("--handle %s: %s is no folder that you can write into", path, dir)
 	}
 	h, err := readHandle(path)
 	switch {

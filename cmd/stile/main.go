@@ -12,7 +12,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"runtime"
 )
@@ -26,5 +25,5 @@ func main() {
 		runGuard()
 		return
 	}
-	os.Exit(exitCode(os.Stderr, newRoot().ExecuteContext(context.Background())))
+	os.Exit(exitCode(os.Stderr, execute(newRoot())))
 }

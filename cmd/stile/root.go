@@ -86,8 +86,20 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
+// allowed says what a flag takes, for the types whose parser does not.
+var allowed = map[string]string{
+	"bool": "it is true or false, and true if nothing follows",
+	"int":  "it is a whole number of at most 18 digits",
+}
+
 // wrongFlag explains what is wrong with the flags.
 func wrongFlag(cmd *cobra.Command, err error) error {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if want := allowed[bad.GetFlag().Value.Type()]; want != "" {
+			return usage("invalid argument %s for --%s: %s", shortened(bad.GetValue()), bad.GetFlag().Name, want)
+		}
+		return usage("invalid argument %s for --%s: %w", shortened(bad.GetValue()), bad.GetFlag().Name, errors.Unwrap(bad))
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(unknown.GetSpecifiedName()) < 2 {
 		return usage("%w", err)
@@ -155,6 +167,8 @@ type duration time.Duration
 func (d *duration) Set(text string) error {
 	v, err := time.ParseDuration(text)
 	switch {
+	case err != nil && overflows(text):
+		return errors.New("the longest duration is 2562047h")
 	case err != nil:
 		return errors.New("a duration is a number with its unit, such as 500ms, 10s or 1h30m")
 	case v < 0:
@@ -162,6 +176,12 @@ func (d *duration) Set(text string) error {
 	}
 	*d = duration(v)
 	return nil
+}
+
+// overflows reports whether a text that is no duration would be one with a smaller number.
+func overflows(text string) bool {
+	_, err := time.ParseDuration("1" + strings.TrimLeft(text, "0123456789"))
+	return err == nil && text[0] >= '0' && text[0] <= '9'
 }
 
 func (d *duration) String() string {

@@ -54,6 +54,11 @@ func newLock(s *store) *cobra.Command {
 			if err := w.check(cmd.Flags()); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("handle") {
+				if err := sc.checkHandleFlag("the file that is to name the claim"); err != nil {
+					return err
+				}
+			}
 			w.names, sc.named = args, args[0]
 			return sc.lock(cmd.Context(), w, cmd.OutOrStdout())
 		},
@@ -107,11 +112,12 @@ func (sc *script) jsonFlag(cmd *cobra.Command) {
 func (sc *script) maybeName(cmd *cobra.Command, args []string) error {
 	handle := cmd.Flags().Changed("handle")
 	sc.tokenSet = cmd.Flags().Changed("token")
+	if handle {
+		if err := sc.checkHandleFlag("the file that stile lock wrote"); err != nil {
+			return err
+		}
+	}
 	switch {
-	case handle && sc.path == "":
-		return usage("--handle is empty: it is the file that stile lock wrote")
-	case strings.Contains(sc.path, "://"):
-		return usage("--handle %s is a URL: it is the file that stile lock wrote", sc.path)
 	case sc.tokenSet && sc.token == "":
 		return usage("--token is empty: it is the number that stile lock printed")
 	case handle && sc.tokenSet:
@@ -128,13 +134,24 @@ func (sc *script) maybeName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// checkHandleFlag refuses what cannot be meant: a variable that is empty by mistake, or the store.
+func (sc *script) checkHandleFlag(meant string) error {
+	switch {
+	case sc.path == "":
+		return usage("--handle is empty: it is %s", meant)
+	case strings.Contains(sc.path, "://"):
+		return usage("--handle %s is a URL: it is %s", sc.path, meant)
+	}
+	return nil
+}
+
 // lock takes the lock and writes its handle.
 func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	address, _, err := sc.address()
 	if err != nil {
 		return err
 	}
-	if out == io.Writer(os.Stdout) && closed(os.Stdout) {
+	if toStdout(out) && closed(os.Stdout) {
 		return usage("stdout is closed, or " + os.DevNull + " as daemons have it, so nobody would hear of the lock: let it be a pipe or a file")
 	}
 	if err := w.conflict(address); err != nil {
@@ -184,10 +201,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 
 // prepare sees to it, before a lock is waited for, that its handle can be written, and returns the folder for it.
 func (sc *script) prepare() (dir string, err error) {
-	switch {
-	case strings.Contains(sc.path, "://"):
-		return "", usage("--handle %s is a URL: it is the file to be written", sc.path)
-	case sc.path != "":
+	if sc.path != "" {
 		sc.path = absolute(sc.path)
 		return "", checkHandlePath(sc.path)
 	}

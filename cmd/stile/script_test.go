@@ -135,7 +135,7 @@ func TestHandleFiles(t *testing.T) {
 	}{
 		{[]string{"lock", "b", "--handle", mine}, "is the handle of another grant of \"a\": unlock it, or remove the file"},
 		{[]string{"lock", "b", "--handle", other}, "there is such a file, and it is not a handle of stile lock; give another"},
-		{[]string{"lock", "b", "--handle", mine + "/x"}, "the handle cannot be written"},
+		{[]string{"lock", "b", "--handle", mine + "/x"}, "is no folder that you can write into"},
 		{[]string{"unlock", "b", "--handle", mine}, `is the handle of "a", not of "b"`},
 		{[]string{"unlock", "--handle", other}, "it is not a handle of stile lock"},
 		{[]string{"unlock", "--handle", mine, "--url", "sqlite:///elsewhere.db"}, "is for the store sqlite:///, but --url or STILE_URL says sqlite:///elsewhere.db"},

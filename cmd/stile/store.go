@@ -171,6 +171,8 @@ func connect(ctx context.Context, a *driver.Address, url string, observer stile.
 		return c, nil
 	case without:
 		return nil, usage("%s: this stile was built without its store (build tag no_%s)", a, path.Base(missing.Package()))
+	case errors.Is(err, errSilentStore) && driver.IsUnreachable(err): // which tells what the last try came to
+		return nil, wrapOpen(a, err)
 	case context.Cause(ctx) != nil:
 		return nil, context.Cause(ctx)
 	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):

@@ -58,7 +58,7 @@ var parameters = []parameter{
 	{"layout", "what the locks are kept as, to share them with other clients: `queue`, `setnx`; Tair also `exset`; memcached " +
 		"`queue`, `plain`; SQL `queue`, `shedlock`, `tb_distributed_lock`; ZooKeeper `mutex`, `rw`, `latch`, `semaphore`",
 		"`queue`; in ZooKeeper `mutex`"},
-	{"max_ttl", "Redlock: the longest lease with its lock-delay, and how long a server that may have forgotten does not vote; from `10ms` to `24h`",
+	{"max_ttl", "Redlock: the longest lease with its lock-delay, and how long a server that may have forgotten does not vote; from `100ms` to `24h`",
 		"`1m`"},
 	{"mode", "PostgreSQL: `rows` of a table, or a `session`, whose advisory locks end with the connection", "`rows`"},
 	{"namespace", "Consul Enterprise: the namespace", "`default`"},

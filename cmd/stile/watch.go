@@ -43,7 +43,7 @@ func newWatch(s *store) *cobra.Command {
 			switch {
 			case asJSON:
 				return watchJSON(ctx, out, s, args[0])
-			case out == io.Writer(os.Stdout) && tty.Owned(os.Stdout):
+			case toStdout(out) && tty.Owned(os.Stdout):
 				return watchPage(ctx, s, args[0])
 			}
 			return watchLines(ctx, out, s, args[0])
