@@ -10,7 +10,7 @@ import (
 )
 
 // A Chinese page follows its English page: it has the same headings in its own words, the same code to the byte, and
-// links to its brother, which links back.
+// in each section the same inline code and links. It links to its brother, which links back.
 
 func TestChinesePages(t *testing.T) { report(t, outOfStep(load(t))) }
 
@@ -21,7 +21,7 @@ type passage struct {
 	line  int
 	kind  string // "heading" or "block"
 	text  string
-	terms []string // of a heading: the inline code of its section, sorted
+	terms []string // of a heading: the inline code and the linked files of its section, sorted
 }
 
 func (p passage) String() string {
@@ -55,6 +55,9 @@ func passages(text string) (list []passage) {
 			end = heads[i+1][0]
 		}
 		terms := inline.FindAllString(bare[at[0]:end], -1)
+		for _, link := range linked.FindAllStringSubmatch(bare[at[0]:end], -1) {
+			terms = append(terms, strings.Replace(link[1], chinese, ".md", 1))
+		}
 		slices.Sort(terms)
 		list[len(list)-1].terms = slices.Compact(terms)
 	}
@@ -120,7 +123,7 @@ func otherLine(page, translated string) (is, was string) {
 	return got[i], want[i]
 }
 
-// otherTerms says which inline code one section has and the other does not.
+// otherTerms says which inline code and links one section has and the other does not.
 func otherTerms(want, got []string, there string) string {
 	lacks := func(from, in []string) string {
 		return strings.Join(slices.DeleteFunc(slices.Clone(from), func(s string) bool { return slices.Contains(in, s) }), ", ")
@@ -149,6 +152,9 @@ func TestChinesePagesCheck(t *testing.T) {
 			[]string{"a.zh-CN.md:9: block \"# comment\" is not the one of a.md:9: it has \"```go\" in place of \"```sh\""}},
 		{"inline code", page, strings.Replace(same, "`-x`", "`-y`", 1),
 			[]string{"a.zh-CN.md:5: section heading \"## 一\": lacks [`-x`] of a.md:5, and has [`-y`] more"}},
+		{"a link", page + "[x](x.md#one)\n", same + "[x](y.md)\n",
+			[]string{`a.zh-CN.md:16: section heading "## 三": lacks [x.md] of a.md:16, and has [y.md] more`}},
+		{"a link to a translation", page + "[x](x.md#one)\n", same + "[x](x.zh-CN.md#一)\n", nil},
 		{"no link", strings.Replace(page, "a.zh-CN.md", "b.md", 1), strings.Replace(same, "a.md", "b.md", 1),
 			[]string{"a.zh-CN.md: no link to a.md above the first section", "a.md: no link to a.zh-CN.md above the first section"}},
 	} {
