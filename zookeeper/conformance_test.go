@@ -40,3 +40,10 @@ func TestModel(t *testing.T) {
 		drivertest.Model(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr) }}, seed, 150)
 	}
 }
+
+// A try is in its queue until its client knows that others stand before it, and longer if the connection breaks then.
+func TestConcurrent(t *testing.T) {
+	s := store(servertest.ZooKeeper(t).Addr)
+	s.Halfway = true
+	drivertest.Concurrent(t, s, 1, 6)
+}

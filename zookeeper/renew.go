@@ -187,10 +187,9 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 		defer d.mu.Unlock()
 		return lc.gone
 	}
-	lc.tryAt = wire.Now() + tendAgain // unless we are quicker
-	d.look(lc.tryAt)
+	lc.tryAt = never // the janitor would be the one who removes it, and this call would find it gone
 	d.mu.Unlock()
-	was, err := d.remove(ctx, lc)
+	was, err := d.removeFirst(ctx, lc)
 	if errors.Is(err, errKept) {
 		return driver.ErrGone
 	}
@@ -202,6 +201,17 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 		return driver.ErrGone
 	}
 	return nil
+}
+
+// removeFirst is remove before the janitor, which begins when that has failed.
+func (d *Driver) removeFirst(ctx context.Context, lc *localClaim) (was bool, err error) {
+	if was, err = d.remove(ctx, lc); err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		lc.tryAt = wire.Now()
+		d.look(lc.tryAt)
+	}
+	return was, err
 }
 
 // keepOwn is leaveKept for a claim of this driver.
