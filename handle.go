@@ -65,8 +65,8 @@ func (l *Lease) handle(ctx context.Context, op string, leave func() (*driver.Cla
 	}, nil
 }
 
-// Attach takes a claim up again that was detached, or whose process is dead: the lease has the token that it had, and is renewed from now on. The error is
-// [ErrLost] if the claim has run out.
+// Attach takes a claim up again that was detached, or whose process is dead: the lease has the token that it had, and is
+// renewed from now on. The error is [ErrLost] if the claim has run out.
 func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, wrapped("attach", h.Name, err)

@@ -17,7 +17,7 @@ func Join(locks ...*Lock) *Lock {
 		if l == nil {
 			l = &Lock{}
 		}
-		j.err = cmp.Or(j.err, l.err)
+		j.err = cmp.Or(j.err, l.err, l.wrong)
 		if len(l.parts) > 0 {
 			j.parts = append(j.parts, l.parts...)
 		} else {

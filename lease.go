@@ -151,7 +151,8 @@ func (l *Lease) check() error {
 }
 
 // Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the values
-// of the context that the lease was acquired with, but does not end with that one, as the one that [Lock.Do] passes does.
+// of the context that the lease was acquired with, but does not end with that one, as the one that [Lock.Do] passes does. Work
+// for a request is to end with both: the example joins them.
 func (l *Lease) Context() context.Context {
 	if l.ctx.Load() == nil {
 		ctx, _ := l.attach(context.WithoutCancel(l.parent))

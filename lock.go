@@ -20,7 +20,8 @@ type Lock struct {
 	want  claims.Want // what the keeper of claims is asked for
 	value string
 	opts  LockOptions
-	err   error   // why it can never be held
+	err   error   // why it can never be held, whatever its options
+	wrong error   // what is wrong with its options
 	tight error   // why its leases could not be renewed in time
 	parts []*Lock // of a joined lock, in the order in which they are taken
 }
@@ -61,13 +62,21 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 	return l
 }
 
-// With returns the same lock with other options. Fields that are zero keep what they were, so nothing can be set back to
-// zero. It has no effect on a joined lock, whose parts have options of their own.
-func (l *Lock) With(o LockOptions) *Lock {
+// With returns the same lock with other options. Fields that are zero keep what they were; [Lock.WithOnly] sets them back.
+// It has no effect on a joined lock, whose parts have options of their own.
+func (l *Lock) With(o LockOptions) *Lock { return l.WithOnly(o.over(cmp.Or(l, &Lock{}).opts)) }
+
+// WithOnly returns the same lock with these options and no others: a field that is zero means its default, whatever the lock
+// and its client have. [Lock.Options] are what to begin with.
+func (l *Lock) WithOnly(o LockOptions) *Lock {
 	with := *cmp.Or(l, &Lock{})
-	with.set(o.over(with.opts))
+	pick(&o.TTL, defaultTTL)
+	with.set(o)
 	return &with
 }
+
+// Options returns the lock's options, with those of its client; of a joined lock they mean nothing.
+func (l *Lock) Options() LockOptions { return cmp.Or(l, &Lock{}).opts }
 
 // set makes the lock one with these options.
 func (l *Lock) set(o LockOptions) {
@@ -77,8 +86,8 @@ func (l *Lock) set(o LockOptions) {
 	l.want.TTL, l.want.Delay, l.want.Owner, l.want.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
 	l.want.Linger, l.want.MaxHold = o.Linger, o.MaxHold
 	text, err := record.Write(o.Owner, o.Reason, l.value)
-	if l.want.Record = text; err != nil {
-		l.err = cmp.Or(l.err, fmt.Errorf("%w holder: %w", ErrInvalid, err))
+	if l.want.Record, l.wrong = text, nil; err != nil {
+		l.wrong = fmt.Errorf("%w holder: %w", ErrInvalid, err)
 	}
 }
 
@@ -175,7 +184,7 @@ func (l *Lock) check(ctx context.Context) error {
 	case ctx == nil:
 		return errNoContext
 	}
-	return cmp.Or(l.want.Check(&l.c.traits), l.tight)
+	return cmp.Or(l.wrong, l.want.Check(&l.c.traits), l.tight)
 }
 
 // reenter shares the hold that the context carries.
