@@ -2,12 +2,12 @@ package etcd
 
 import "time"
 
-// A queueAhead is what a claim makes of the deletions: the queue ahead of it, as it was at one revision, less what was
-// deleted since.
+// A queueAhead is what a claim makes of the events: the queue ahead of it, as it was at one revision, less what was
+// deleted or given up since.
 type queueAhead struct {
 	ear   ear
-	by    *deleteWatch // that tells it of deletions; nil if nobody does
-	early []deletion
+	by    *queueWatch // that tells it of events; nil if nobody does
+	early []event
 
 	seen     int64             // the revision at which ahead was so
 	ahead    map[string]before // by key
@@ -22,20 +22,21 @@ type ear int
 const (
 	deaf      ear = iota // nothing, or what was heard last is not known: to enter or to be renewed begins anew
 	informed             // how it was at one revision; nobody tells it more
-	gathering            // a request is on its way that will tell; until then deletions gather in early
+	gathering            // a request is on its way that will tell; until then events gather in early
 	hearing              // how it is
 )
 
 // A before is a claim that stands ahead of another.
 type before struct{ weight, created int64 }
 
-// A deletion is of one key, at a revision.
-type deletion struct {
-	key string
-	at  int64
+// An event is of one key, at a revision: it was deleted, or its claim has another weight.
+type event struct {
+	key    string
+	at     int64
+	weight int64 // 0 if the key was deleted
 }
 
-// expect prepares a claim for hearing of deletions while a request is on its way. It reports whether the claim knows
+// expect prepares a claim for hearing of events while a request is on its way. It reports whether the claim knows
 // what is ahead of it already.
 func (d *Driver) expect(k *localClaim) bool {
 	d.mu.Lock()
@@ -68,8 +69,8 @@ func (d *Driver) countAhead(k *localClaim, head queue) int {
 	return max(n, 1)
 }
 
-// hear notes a deletion, and reports whether it was of the claim itself. It is guarded by Driver.mu.
-func (k *localClaim) hear(e deletion) (gone bool) {
+// hear notes an event, and reports whether it was the deletion of the claim itself. It is guarded by Driver.mu.
+func (k *localClaim) hear(e event) (gone bool) {
 	if k.ear == gathering {
 		k.early = append(k.early, e)
 		return false
@@ -78,12 +79,16 @@ func (k *localClaim) hear(e deletion) (gone bool) {
 		return false // the queue ahead was read after that
 	}
 	switch other, ahead := k.ahead[e.key]; {
-	case e.key == k.key:
+	case e.key == k.key && e.weight == 0:
 		k.become(claimDeleted)
 		gone = true
-	case ahead:
-		delete(k.ahead, e.key)
-		k.over -= other.weight
+	case ahead && e.weight < other.weight:
+		k.over -= other.weight - e.weight
+		if other.weight = e.weight; e.weight == 0 {
+			delete(k.ahead, e.key)
+		} else {
+			k.ahead[e.key] = other
+		}
 		if k.over > 0 {
 			return false
 		}

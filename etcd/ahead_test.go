@@ -11,25 +11,29 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim counts the deletions that came after the queue ahead of it was read, each once.
+// A claim counts what was deleted or given up after the queue ahead of it was read, each once.
 func TestHear(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name        string
 		ear         ear
-		heard       []deletion
+		heard       []event
 		over        int64
 		gone, nudge bool
 	}{
 		{"nothing", hearing, nil, 3, false, false},
-		{"of another name's key", hearing, []deletion{{"n/z", 11}}, 3, false, false},
-		{"one of two", hearing, []deletion{{"n/1", 11}}, 1, false, false},
-		{"both", hearing, []deletion{{"n/1", 11}, {"n/2", 12}}, 0, false, true},
-		{"one twice, since its lease named another key", hearing, []deletion{{"n/1", 11}, {"n/1", 13}}, 1, false, false},
-		{"before the queue was read", hearing, []deletion{{"n/1", 9}, {"n/2", 10}}, 3, false, false},
-		{"its own", hearing, []deletion{{"n/3", 11}}, 3, true, true},
-		{"its own, of an earlier claim", hearing, []deletion{{"n/3", 10}}, 3, false, false},
-		{"while a request is on its way", gathering, []deletion{{"n/1", 11}, {"n/2", 12}}, 3, false, false},
+		{"of another name's key", hearing, []event{{"n/z", 11, 0}}, 3, false, false},
+		{"one of two", hearing, []event{{"n/1", 11, 0}}, 1, false, false},
+		{"both", hearing, []event{{"n/1", 11, 0}, {"n/2", 12, 0}}, 0, false, true},
+		{"one twice, since its lease named another key", hearing, []event{{"n/1", 11, 0}, {"n/1", 13, 0}}, 1, false, false},
+		{"before the queue was read", hearing, []event{{"n/1", 9, 0}, {"n/2", 10, 0}}, 3, false, false},
+		{"its own", hearing, []event{{"n/3", 11, 0}}, 3, true, true},
+		{"its own, of an earlier claim", hearing, []event{{"n/3", 10, 0}}, 3, false, false},
+		{"that one of two has become lighter", hearing, []event{{"n/1", 11, 1}}, 2, false, false},
+		{"the same after that", hearing, []event{{"n/1", 11, 1}, {"n/1", 12, 1}, {"n/1", 13, 0}, {"n/2", 14, 0}}, 0, false, true},
+		{"of a weight, before the queue was read", hearing, []event{{"n/1", 10, 1}}, 3, false, false},
+		{"that its own weight is another", hearing, []event{{"n/3", 11, 1}}, 3, false, false},
+		{"while a request is on its way", gathering, []event{{"n/1", 11, 0}, {"n/2", 12, 0}}, 3, false, false},
 	} {
 		k := &localClaim{key: "n/3", created: 10, state: claimWaiting, queueAhead: queueAhead{
 			ear: test.ear, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3, turn: make(chan struct{}, 1),
@@ -39,11 +43,11 @@ func TestHear(t *testing.T) {
 		}
 		gone, told := k.state == claimDeleted, len(k.turn) == 1
 		if k.over != test.over || gone != test.gone || told != test.nudge {
-			t.Errorf("deletion %s: over by %d, gone %v, told %v; want %d, %v, %v",
+			t.Errorf("event %s: over by %d, gone %v, told %v; want %d, %v, %v",
 				test.name, k.over, gone, told, test.over, test.gone, test.nudge)
 		}
 		if want := len(test.heard); test.ear == gathering && len(k.early) != want {
-			t.Errorf("deletion %s: %d are kept for later; want %d", test.name, len(k.early), want)
+			t.Errorf("event %s: %d are kept for later; want %d", test.name, len(k.early), want)
 		}
 	}
 }
@@ -69,10 +73,10 @@ func TestDeletionBeforeTheAnswer(t *testing.T) {
 	d.Alert(func(ids ...string) { told = append(told, ids...) })
 	c := &driver.Claim{Name: "n", ID: "a", Weight: 1, Capacity: 1}
 	k := d.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
-	d.watches["n"] = &deleteWatch{name: "n", claims: map[*localClaim]bool{}, idle: time.AfterFunc(time.Hour, func() {})}
+	d.watches["n"] = &queueWatch{name: "n", claims: map[*localClaim]bool{}, idle: time.AfterFunc(time.Hour, func() {})}
 	d.sight(k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
 	d.expect(k)
-	k.hear(deletion{"n/1", 12})
+	k.hear(event{"n/1", 12, 0})
 	d.noteQueue(c, k, queue{{key: "n/1", created: 10}}, 0, 11, true)
 	if !slices.Equal(told, []string{"a"}) || k.state != claimDeleted {
 		t.Errorf("told %q, state %d; want that the client is told, and the claim known to be deleted", told, k.state)

@@ -78,7 +78,7 @@ type Driver struct {
 	mu         sync.Mutex // guards what follows, the claims and the watches, and orders spawn before the wait in Close
 	known      map[string]*localClaim
 	swept      int // how many claims were known when those that ran out were last forgotten
-	watches    map[string]*deleteWatch
+	watches    map[string]*queueWatch
 	endangered func(ids ...string)
 }
 
@@ -115,7 +115,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Driver, err
 
 func newDriver(prefix string) *Driver {
 	d := &Driver{
-		prefix: prefix, known: map[string]*localClaim{}, watches: map[string]*deleteWatch{}, endangered: func(...string) {},
+		prefix: prefix, known: map[string]*localClaim{}, watches: map[string]*queueWatch{}, endangered: func(...string) {},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.pool = newPool(d)

@@ -83,8 +83,8 @@ func (d *Driver) facts(ctx context.Context) (f facts) {
 // promise says what servers like these are good for.
 func promise(f facts) driver.Traits {
 	t := driver.Traits{
-		Store: "etcd", Ordered: true, Shared: true, Permits: true, Delay: true, FullWait: true, Fencing: driver.DurableFencing,
-		Restart: true, Failover: f.members > 1, Clock: "session", Wake: "push", MaxTTL: driver.MaxTTL,
+		Store: "etcd", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, FullWait: true,
+		Fencing: driver.DurableFencing, Restart: true, Failover: f.members > 1, Clock: "session", Wake: "push", MaxTTL: driver.MaxTTL,
 	}
 	note := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, text) {

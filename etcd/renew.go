@@ -28,9 +28,6 @@ type renewal struct {
 // Renew keeps all leases alive on one stream while it looks whether the keys are there, since a lease may outlive its
 // key. Only both together are a lease confirmed.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, d.Renew)
-	}
 	answers := make([]driver.Renewal, len(cs))
 	bounded, done, err := d.begin(ctx)
 	if err != nil {
@@ -59,7 +56,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	}
 	alive.Wait()
 	for i, r := range all {
-		if answers[i].Err = d.explain(ctx, d.renewed(r)); answers[i].Err == nil {
+		if answers[i].Err = d.explain(ctx, d.renewed(bounded, r)); answers[i].Err == nil {
 			answers[i].TTL = r.k.confirmed(r.c, began)
 		} else if r.k != nil && r.lives == nil && driver.OutcomeOf(answers[i].Err) == driver.OutcomeUnsent {
 			answers[i].Err = driver.Unknown(answers[i].Err) // the lease was kept alive at the same time
@@ -68,15 +65,18 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
-// renewed returns what became of a claim by both answers.
-func (d *Driver) renewed(r *renewal) error {
+// renewed returns what became of a claim by both answers, and amends one that is to be changed.
+func (d *Driver) renewed(ctx context.Context, r *renewal) error {
 	switch {
 	case r.k == nil:
 		return r.lives
 	case errors.Is(r.lives, driver.ErrGone), errors.Is(r.looked, driver.ErrGone):
 		return d.over(r.k, r.e, r.lives)
 	}
-	return cmp.Or(r.lives, r.looked)
+	if err := cmp.Or(r.lives, r.looked); err != nil || r.c.Amend == nil {
+		return err
+	}
+	return d.amend(ctx, r.c, r.k)
 }
 
 // adopt returns what is known of a claim. One that entered by another driver is known from now on: its client is here, or

@@ -116,7 +116,7 @@ var events = []struct {
 	{"holds", func(w *world) { w.placed(true) }},
 	{"moved", func(w *world) { w.move(true) }},
 	{"moved?", func(w *world) { w.move(false) }},
-	{"deleted", func(w *world) { w.k.ear = hearing; w.k.hear(deletion{"n/1", 99}) }},
+	{"deleted", func(w *world) { w.k.ear = hearing; w.k.hear(event{"n/1", 99, 0}) }},
 	{"leaves", func(w *world) { w.d.leaves(w.k) }},
 	{"kept", func(w *world) { w.d.end(w.k, claimKept) }},
 	{"gone", func(w *world) { w.d.end(w.k, claimGone) }},

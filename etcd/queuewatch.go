@@ -11,19 +11,19 @@ const (
 	// A claim that holds is watched over from this long on. Most sections are over before.
 	watchAfter = 100 * time.Millisecond
 
-	// How long the deletions under a name are watched when no claim needs it any more.
+	// How long the keys under a name are watched when no claim needs it any more.
 	lingerFor = 2 * time.Second
 
-	// How soon the deletions under a name are watched again when etcd had ended that.
+	// How soon the keys under a name are watched again when etcd had ended that.
 	watchAgain = time.Second
 )
 
-// A deleteWatch hears of the keys that are deleted under one name. All of a client share one stream. Puts do not matter: a
-// new key queues behind all present ones.
-type deleteWatch struct {
+// A queueWatch hears of the keys that are deleted under one name, or written anew by a claim that is amended. All of a
+// client share one stream. New keys do not matter: they queue behind all present ones.
+type queueWatch struct {
 	name   string
 	stop   context.CancelFunc
-	heard  int64 // up to this revision, every deletion was told already or came before the watch
+	heard  int64 // up to this revision, every event was told already or came before the watch
 	claims map[*localClaim]bool
 	idle   *time.Timer
 }
@@ -53,12 +53,12 @@ func (d *Driver) watchOver(k *localClaim) {
 	}
 }
 
-// joinLocked has a claim hear of deletions from now on, and begins to listen if nobody does.
-func (d *Driver) joinLocked(k *localClaim) *deleteWatch {
+// joinLocked has a claim hear of events from now on, and begins to listen if nobody does.
+func (d *Driver) joinLocked(k *localClaim) *queueWatch {
 	w := d.watches[k.name]
 	if w == nil {
 		// The watch begins after what this claim has seen. Another claim of the name may have seen less: heard tells.
-		w = &deleteWatch{name: k.name, claims: map[*localClaim]bool{}, heard: k.seen}
+		w = &queueWatch{name: k.name, claims: map[*localClaim]bool{}, heard: k.seen}
 		ctx, stop := context.WithCancel(d.ctx)
 		w.stop = stop
 		w.idle = time.AfterFunc(time.Hour, func() { d.retire(w) })
@@ -73,7 +73,7 @@ func (d *Driver) joinLocked(k *localClaim) *deleteWatch {
 	return w
 }
 
-func (d *Driver) subscribeLocked(k *localClaim, w *deleteWatch) {
+func (d *Driver) subscribeLocked(k *localClaim, w *queueWatch) {
 	k.ear, k.by = hearing, w
 	w.claims[k] = true
 	w.idle.Stop()
@@ -104,7 +104,7 @@ func (d *Driver) unsubscribeLocked(k *localClaim) {
 }
 
 // retire ends a watch that nobody needs.
-func (d *Driver) retire(w *deleteWatch) {
+func (d *Driver) retire(w *queueWatch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(w.claims) == 0 && d.watches[w.name] == w {
@@ -113,12 +113,12 @@ func (d *Driver) retire(w *deleteWatch) {
 	}
 }
 
-// listen hands deletions out until ctx ends or etcd ends the watch.
-func (d *Driver) listen(ctx context.Context, w *deleteWatch, from int64) {
+// listen hands events out until ctx ends or etcd ends the watch.
+func (d *Driver) listen(ctx context.Context, w *queueWatch, from int64) {
 	defer w.stop()
 	// A member that has lost its leader ends the watch instead of letting it hang.
 	events := d.client.Watch(clientv3.WithRequireLeader(ctx), d.folder(w.name),
-		clientv3.WithPrefix(), clientv3.WithRev(from), clientv3.WithFilterPut())
+		clientv3.WithPrefix(), clientv3.WithRev(from))
 	for r := range events {
 		if r.Err() != nil {
 			break
@@ -128,14 +128,22 @@ func (d *Driver) listen(ctx context.Context, w *deleteWatch, from int64) {
 	d.broken(w)
 }
 
-// tell hands deletions to the claims, and alerts the client to those that hold and are gone.
-func (d *Driver) tell(w *deleteWatch, events []*clientv3.Event) {
+// tell hands events to the claims, and alerts the client to those that hold and are gone.
+func (d *Driver) tell(w *queueWatch, events []*clientv3.Event) {
 	var gone []string
 	d.mu.Lock()
 	for _, e := range events {
-		w.heard = e.Kv.ModRevision
+		news := event{key: string(e.Kv.Key), at: e.Kv.ModRevision}
+		if e.Type != clientv3.EventTypeDelete {
+			now := entryOf(e.Kv)
+			if e.IsCreate() || now.foreign || now.Left {
+				continue
+			}
+			news.weight = now.Weight
+		}
+		w.heard = news.at
 		for k := range w.claims {
-			if alarms := k.alarms(); k.hear(deletion{string(e.Kv.Key), e.Kv.ModRevision}) && alarms {
+			if alarms := k.alarms(); k.hear(news) && alarms {
 				gone = append(gone, k.id)
 			}
 		}
@@ -149,7 +157,7 @@ func (d *Driver) tell(w *deleteWatch, events []*clientv3.Event) {
 
 // broken ends a watch that etcd ended: its revision was compacted, its member lost the leader, its user may no
 // longer read. Claims that wait enter again, which tells the truth; those that hold are renewed.
-func (d *Driver) broken(w *deleteWatch) {
+func (d *Driver) broken(w *queueWatch) {
 	var holding []string
 	d.mu.Lock()
 	if d.watches[w.name] == w {

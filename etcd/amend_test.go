@@ -1,0 +1,107 @@
+package etcd
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+	"go.etcd.io/etcd/client/v3/concurrency"
+)
+
+// amend renews a claim with an amendment.
+func amend(t testing.TB, d *Driver, c *driver.Claim, a driver.Amendment) {
+	t.Helper()
+	claim := *c
+	claim.Amend = &a
+	if err := renew(t, d, &claim); err != nil {
+		t.Fatalf("amendment %+v = %v; want nil", a, err)
+	}
+}
+
+// A claim whose key has moved to a lease that is longer by the lock-delay stays on that lease when it is amended, and leaves
+// as it was amended.
+func TestAmendKeepsTheDelay(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d := open(t, s.Addr)
+	c := claimOn("name")
+	c.Delay = time.Minute
+	enter(t, d, c)
+	before, err := d.find(timely(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	amend(t, d, c, driver.Amendment{Weight: 1, Record: "second"})
+	now, err := d.find(timely(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.lease != before.lease || now.created != before.created || now.Weight != 1 || now.Record != "second" {
+		t.Errorf("the key is %+v, and was %+v; want the same lease and revision of creation, and the amendment", now, before)
+	}
+	leave(t, d, c)
+	if left := keys(t, operator(t, s.Addr), d.folder("name")); len(left) != 0 {
+		t.Errorf("after it has left there are %q; want nothing", left)
+	}
+}
+
+// etcd's own mutex knows no readers: it waits until a writer that became a reader is gone.
+func TestForeignMutexBehindDowngrade(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d := open(t, s.Addr)
+	c, reader := claimOn("name"), claimOn("name")
+	reader.Weight = 1
+	enter(t, d, c)
+	enter(t, d, reader)
+	client := operator(t, s.Addr)
+	session, err := concurrency.NewSession(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked := make(chan error, 1)
+	mutex := concurrency.NewMutex(session, "stile/name")
+	go func() { locked <- mutex.Lock(timely(t)) }()
+	queued(t, client, d.folder("name"), 3)
+	amend(t, d, c, driver.Amendment{Weight: 1})
+	if p, err := d.Await(timely(t), reader); err != nil || !p.Holds {
+		t.Errorf("the reader behind = %+v, %v; want it to hold", p, err)
+	}
+	leave(t, d, reader)
+	if n := len(keys(t, client, d.folder("name"))); n != 2 {
+		t.Errorf("there are %d keys; want the amended claim's and the mutex's", n)
+	}
+	select {
+	case err := <-locked:
+		t.Fatalf("etcd's mutex is locked (%v) while the reader holds", err)
+	default:
+	}
+	leave(t, d, c)
+	if err := <-locked; err != nil {
+		t.Errorf("etcd's mutex = %v; want the lock when the reader has left", err)
+	}
+}
+
+// Somebody changes the key between the read and the write: the amendment is decided anew, by the key as it is.
+func TestAmendOfAChangedKey(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d := open(t, s.Addr)
+	c := claimOn("name")
+	enter(t, d, c)
+	k := d.recall(c.ID)
+	stale, err := d.find(timely(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	amend(t, d, c, driver.Amendment{Record: "second"})
+	stale.Record = "late"
+	if err := d.rewrite(timely(t), k, stale); !errors.Is(err, errChanged) {
+		t.Errorf("rewriting a key that has changed = %v; want %v", err, errChanged)
+	}
+	if now, err := d.find(timely(t), c); err != nil || now.Record != "second" {
+		t.Errorf("the key is %+v, %v; want the record of the amendment that was applied", now, err)
+	}
+}
