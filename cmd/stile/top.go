@@ -52,7 +52,7 @@ func newTop(s *store) *cobra.Command {
 			if t.every < duration(topOften) {
 				return usage("--every %v is too often: it must be at least %v", time.Duration(t.every), topOften)
 			}
-			if out := cmd.OutOrStdout(); t.json || out != io.Writer(os.Stdout) || !tty.Owned(os.Stdout) {
+			if out := cmd.OutOrStdout(); t.json || !toStdout(out) || !tty.Owned(os.Stdout) {
 				return t.once(cmd, s, out)
 			}
 			ctx, stop := untilSignal(cmd.Context(), listen(ending))
