@@ -22,10 +22,11 @@ func (d *Driver) apply(
 		return nil, nil, nil, err
 	}
 	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
-	lc = d.keep(d.newLocalClaim(c, s, claimAsking))
+	lc = d.newLocalClaim(c, s, claimAsking)
+	takes := takeLockKeyAtOnce(lc, q, earlier)
+	d.keep(lc)
 	key := op{Verb: lock, Key: lc.key, Value: text, Flags: claimFlags, Session: s.id, about: ownKey}
 	enters := append(evict(q, earlier), key)
-	takes := takeLockKeyAtOnce(lc, q, earlier)
 	after, bad, err = d.try(ctx, lc, slices.Concat(enters, takes))
 	if bad != nil && len(takes) > 0 && !c.Try && bad.isOnlyAbout(lockKey) {
 		// Somebody has the lock's key, or it is in its lock-delay: stand in the queue without it. If it comes free between

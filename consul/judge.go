@@ -84,14 +84,14 @@ func unwelcome(c *driver.Claim, q *queue) error {
 func (d *Driver) holds(lc *localClaim, s *spot) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return s.fits && (s.hasKey || !lc.exclusive && (lc.state == claimHolding || !s.q.leftover()))
+	return s.fits && (s.hasKey || !s.peers.entries[s.at].exclusive() && (lc.state == claimHolding || !s.q.leftover()))
 }
 
 // turn returns the operations by which a claim takes its turn. One that shares takes away what is left of the lock's
 // key, which can be had when its lock-delay is over.
 func turn(lc *localClaim, s *spot) []op {
 	takes := takeLockKey(s.q, lc)
-	if !lc.exclusive {
+	if !s.peers.entries[s.at].exclusive() {
 		takes = append(takes, op{Verb: remove, Key: s.q.lockKey.Key, about: lockKey})
 	}
 	return takes
@@ -105,6 +105,7 @@ func (d *Driver) granted(lc *localClaim, s *spot) (driver.Place, error) {
 	if !lc.become(claimHolding) {
 		return driver.Place{}, driver.ErrGone // it left while this Enter was under way
 	}
+	lc.exclusive = lc.exclusive && e.exclusive() // a weight only falls
 	if lc.watch == nil && d.endangered != nil && d.known[lc.id] == lc {
 		lc.watch = time.AfterFunc(watchAfter, func() { d.watchOver(lc, e.ModifyIndex) })
 	}

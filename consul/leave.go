@@ -165,7 +165,9 @@ func handOver(lc *localClaim, s *spot, to *session) ([]op, error) {
 		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: to.id, about: ownKey},
 	}
 	if s.hasKey {
-		ops = append(ops, releaseLockKey(s.q), acquireLockKey(lc, to.id))
+		takes := acquireLockKey(lc, to.id)
+		takes.Value = s.q.lockKey.Value // the record may have been amended
+		ops = append(ops, releaseLockKey(s.q), takes)
 	}
 	return ops, nil
 }

@@ -51,14 +51,14 @@ func (d *Driver) lookup(ctx context.Context, c *driver.Claim) (*localClaim, *que
 func (d *Driver) standing(ctx context.Context, c *driver.Claim, lc *localClaim) (q *queue, err error) {
 	d.mu.Lock()
 	stale := lc.session.left() < lc.session.ttl*3/4
-	called := lc.state == claimCalled
+	called := lc.state == claimCalled && lc.exclusive
 	d.mu.Unlock()
 	if stale {
 		if err := d.extend(ctx, lc.session); err != nil {
 			return nil, err
 		}
 	}
-	if called && lc.exclusive {
+	if called {
 		// What stood before it is gone, so the way is free, most likely: take the lock's key without looking. Should others
 		// stand before it yet, judge gives the key back, and who is at the head can take it from here meanwhile.
 		q, _, err = d.try(ctx, lc, slices.Concat(d.check(lc), takeLockKey(nil, lc)))

@@ -35,7 +35,7 @@ func (d *Driver) probe(ctx context.Context) error {
 		return err
 	}
 	d.traits = driver.Traits{
-		Store: "consul", Ordered: true, Shared: true, Permits: true, Delay: true, FullWait: true,
+		Store: "consul", Ordered: true, Shared: true, Permits: true, Amends: true, Delay: true, FullWait: true,
 		Fencing: driver.DurableFencing, Restart: true, Failover: len(servers) > 1, Clock: "session", Wake: "push",
 		MinTTL: d.floor, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}

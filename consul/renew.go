@@ -15,9 +15,6 @@ const (
 
 // Renew renews the session of each claim, and looks whether the keys of all are theirs yet, many in one transaction.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, d.Renew)
-	}
 	answers := make([]driver.Renewal, len(cs))
 	locals := make([]*localClaim, len(cs))
 	var work sync.WaitGroup
@@ -43,6 +40,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 			answers[i].Err = err
 		}
 	}
+	d.amendAll(ctx, cs, answers)
 	return answers
 }
 
@@ -87,6 +85,13 @@ func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*localClaim, drive
 	return lc, driver.Renewal{TTL: lc.session.ttl}
 }
 
+// readerNow reports whether a claim is not, or not any more, one that has the lock's key.
+func (d *Driver) readerNow(lc *localClaim) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !lc.hasLockKey()
+}
+
 // confirm looks whether the renewed claims have their keys.
 func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []driver.Renewal) {
 	var (
@@ -102,7 +107,7 @@ func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []dr
 			switch {
 			case err != nil:
 				answers[i] = driver.Renewal{Err: err}
-			case bad != nil && bad.indexes[k]:
+			case bad != nil && bad.indexes[k] && !(ops[k].about == lockKey && d.readerNow(locals[i])):
 				answers[i] = driver.Renewal{Err: driver.ErrGone}
 			}
 		}

@@ -1,0 +1,65 @@
+package consul
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A writer that becomes a reader gives the lock's key back in the step that makes it one, and is renewed, found by Enter and
+// left without it. A record that is amended before that is in both keys.
+func TestAmendTheLockKey(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	d := open(t, "consul://"+s.Addr)
+	c := claimOn("name")
+	c.Record = "first"
+	entered := func(c *driver.Claim) driver.Place {
+		p, err := d.Enter(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	c.Ticket = entered(c).Ticket
+	amend := func(a *driver.Amendment) *queue {
+		claim := *c
+		claim.Amend = a
+		if r := d.Renew(t.Context(), []*driver.Claim{&claim})[0]; r.Err != nil {
+			t.Fatalf("renewal with %+v = %v; want nil", a, r.Err)
+		}
+		q, err := d.look(t.Context(), "name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	q := amend(&driver.Amendment{Record: "second"})
+	if !q.has(q.entries[0].Session) || string(q.lockKey.Value) != "second" || q.entries[0].Record != "second" {
+		t.Errorf("the keys are %+v and %+v; want the new record in both", q.lockKey, q.entries[0])
+	}
+	c.Record = "second"
+	if q = amend(&driver.Amendment{Weight: 1}); q.lockKey != nil || q.entries[0].Weight != 1 || q.entries[0].ticket() != c.Ticket {
+		t.Errorf("the keys are %+v and %+v; want a reader with ticket %d, and no lock's key", q.lockKey, q.entries[0], c.Ticket)
+	}
+	c.Weight = 1
+	if q = amend(nil); q.lockKey != nil {
+		t.Error("a renewal takes the lock's key again")
+	}
+	if p := entered(c); !p.Holds || p.Ticket != c.Ticket {
+		t.Errorf("the reader's place is %+v; want it to hold with ticket %d", p, c.Ticket)
+	}
+	other := shared("name")
+	if p := entered(other); !p.Holds {
+		t.Errorf("another reader's place is %+v; want it to hold", p)
+	}
+	for _, one := range []*driver.Claim{other, c} {
+		if err := d.Leave(t.Context(), &driver.Release{Claim: one}); err != nil {
+			t.Errorf("leave: %v", err)
+		}
+	}
+	if q, err := d.look(t.Context(), "name"); err != nil || len(q.entries) != 0 || q.lockKey != nil {
+		t.Errorf("when all have left there is %+v, %v; want nothing", q, err)
+	}
+}
