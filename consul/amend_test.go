@@ -63,3 +63,31 @@ func TestAmendTheLockKey(t *testing.T) {
 		t.Errorf("when all have left there is %+v, %v; want nothing", q, err)
 	}
 }
+
+// The transaction of an amendment that arrives after a later one finds another index, and changes nothing.
+func TestAmendmentThatComesLate(t *testing.T) {
+	t.Parallel()
+	d := open(t, "consul://"+servertest.Consul(t, nil).Addr)
+	c := claimOn("name")
+	if _, err := d.Enter(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	q, err := d.look(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, err := rewrite(q.spotOf(d.localClaimOf(c), c.Capacity), driver.All, "late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Amend = &driver.Amendment{Record: "later"}
+	if r := d.Renew(t.Context(), []*driver.Claim{c})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if _, bad, err := d.transact(t.Context(), late); bad == nil || err != nil {
+		t.Errorf("the late transaction = %v, %v; want a conflict", bad, err)
+	}
+	if q, err = d.look(t.Context(), "name"); err != nil || q.entries[0].Record != "later" {
+		t.Errorf("the claim is %+v, %v; want the later record", q.entries[0], err)
+	}
+}
