@@ -62,9 +62,10 @@ func (s *store) due(ctx context.Context, every time.Duration) (due bool, err err
 	err = conn.QueryRowContext(ctx, q).Scan(&due)
 	if errors.Is(err, sql.ErrNoRows) {
 		due = true
-		// As if it was due just now: no transaction need think that it sees things as they were days ago.
+		// As if it was due since a minute: no transaction need think that it sees things as they were days ago. Not since just
+		// now: a client that asks at the same time may read its clock before this one, and see the row, which is not due then.
 		_, err = conn.ExecContext(ctx, s.place.fill(fmt.Sprintf("INSERT IGNORE INTO `{prefix}tx` (`hash`, `name`, `turn`) "+
-			"VALUES (%v, '', {clock} - %d)", cleaned, 1+every.Microseconds())))
+			"VALUES (%v, '', {clock} - %d)", cleaned, (every+time.Minute).Microseconds())))
 	}
 	return due, s.judged(ctx, conn, err)
 }
