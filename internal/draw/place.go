@@ -63,10 +63,8 @@ func labels(edges []edge, y, high float64, lines int, wide float64) ([]spot, boo
 
 // clear reports whether a box meets none that is taken, and no arrow but its own.
 func clear(b box, taken []box, edges []edge, own int, y, high float64) bool {
-	for _, t := range taken {
-		if b.meets(t) {
-			return false
-		}
+	if slices.ContainsFunc(taken, b.meets) {
+		return false
 	}
 	for n, e := range edges {
 		if n != own && b.crosses(e.x1, y, e.x2, y+high) {

@@ -177,7 +177,7 @@ func tag(clone string, modules []module, version string, now time.Time) (tags []
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range strings.Fields(string(files)) {
+	for name := range strings.FieldsSeq(string(files)) {
 		if err := rewrite(filepath.Join(clone, name), func(text string) string { return require(text, modules, version) }); err != nil {
 			return nil, err
 		}
