@@ -62,7 +62,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 	}
 	settled := func(votes []vote) bool { return d.settled(claim, votes) }
 	r, err := d.askRest(d.timeout(c.TTL), c.ID, first, settled, func(ctx context.Context, n *node) (driver.Place, error) {
-		return n.enter(ctx, d.as(claim, n.index), least)
+		return n.enter(ctx, claim, least)
 	})
 	if err != nil {
 		return driver.Place{}, false, err
@@ -121,15 +121,20 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 		return driver.Place{}, err
 	}
 	m, ok := store.(Member)
+	if ok {
+		if err := n.admitted(ctx, m); err != nil {
+			return driver.Place{}, driver.NotYet(err)
+		}
+	}
+	// Where that fails, an entry by an earlier id stands in the way of the claim, as another's would.
+	_, _ = n.leaveEarlier(ctx, store, c)
+	own := n.d.as(c, n.index)
 	if !ok {
-		p, err := store.Enter(ctx, c)
+		p, err := store.Enter(ctx, own)
 		n.reached(err)
 		return p, err
 	}
-	if err := n.admitted(ctx, m); err != nil {
-		return driver.Place{}, driver.NotYet(err)
-	}
-	p, err := m.Vote(ctx, c, least)
+	p, err := m.Vote(ctx, own, least)
 	n.reached(err)
 	if err == nil && p.Holds {
 		if barred := n.admitted(ctx, m); barred != nil {

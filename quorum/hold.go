@@ -105,10 +105,9 @@ func (d *Driver) repair(h *holding) {
 	claim := h.claim
 	claim.Try, claim.Reclaim, claim.Ticket = true, false, 0
 	_, _ = d.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
-		own := d.as(&claim, n.index)
-		p, err := n.enter(ctx, own, h.claim.Ticket)
+		p, err := n.enter(ctx, &claim, h.claim.Ticket)
 		if err == nil && p.Holds && d.ranked && p.Ticket != h.claim.Ticket {
-			err = n.raise(ctx, own, h.claim.Ticket)
+			err = n.raise(ctx, d.as(&claim, n.index), h.claim.Ticket)
 		}
 		return p, err
 	})

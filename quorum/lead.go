@@ -85,7 +85,7 @@ func (d *Driver) leadWithin(ttl time.Duration) time.Duration { return d.timeout(
 // askLead asks one node for a place. What it answers in time stands in the round's votes.
 func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, waits bool, least int64) (*round, []vote, error) {
 	r, err := d.ask(d.timeout(claim.TTL), claim.ID, []int{lead.index}, never, func(ctx context.Context, n *node) (driver.Place, error) {
-		own := *d.as(claim, n.index)
+		own := *claim
 		if waits {
 			own.Ticket = waitingTicket
 		}

@@ -32,7 +32,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 		if err != nil {
 			return driver.Place{}, err
 		}
-		err = store.Leave(ctx, &driver.Release{Claim: d.as(&claim, n.index), Keep: l.Keep})
+		err = n.leave(ctx, store, &claim, l.Keep)
 		n.reached(err)
 		return driver.Place{}, err
 	})

@@ -82,10 +82,10 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int) (
 		}
 		store, err := n.store()
 		if err == nil {
-			err = store.Leave(ctx, &driver.Release{Claim: d.as(c, n.index)})
+			err = n.leave(ctx, store, c, 0)
 		}
 		if err != nil && !driver.NotApplied(err) {
-			d.noteLateLeave(c.ID, n.index)
+			d.drawID(c.ID, n.index)
 		}
 		return driver.Place{}, err
 	})

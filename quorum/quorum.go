@@ -82,12 +82,12 @@ type Driver struct {
 	ended      bool
 	tasks      sync.WaitGroup
 	queues     map[nodeQueue]chan struct{} // closed when the last call in the queue is over
-	lateLeaves map[nodeQueue]lateLeave
-	held       map[string]*holding    // claims that hold, by id
-	idle       int                    // goroutines that wait for another call to make
-	contention map[string]int         // how many seem to want a name, as the power of two of the time within which they try
-	skipped    map[string]skippedLead // by name
-	told       map[string]next        // what a claim that has waited is to ask
+	drawn      map[string]*claimIDs        // by the claim's own id
+	held       map[string]*holding         // claims that hold, by id
+	idle       int                         // goroutines that wait for another call to make
+	contention map[string]int              // how many seem to want a name, as the power of two of the time within which they try
+	skipped    map[string]skippedLead      // by name
+	told       map[string]next             // what a claim that has waited is to ask
 }
 
 // New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
@@ -100,7 +100,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	}
 	d := &Driver{
 		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
-		queues: map[nodeQueue]chan struct{}{}, lateLeaves: map[nodeQueue]lateLeave{}, held: map[string]*holding{},
+		queues: map[nodeQueue]chan struct{}{}, drawn: map[string]*claimIDs{}, held: map[string]*holding{},
 		contention: map[string]int{}, skipped: map[string]skippedLead{}, told: map[string]next{},
 	}
 	d.o.fill()
@@ -211,7 +211,7 @@ func (d *Driver) checks() {
 		case <-tick.C:
 		}
 		d.look()
-		d.forgetLateLeaves()
+		d.forgetDrawn()
 	}
 }
 

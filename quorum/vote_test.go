@@ -243,11 +243,13 @@ func TestLateDepartureHitsNothing(t *testing.T) {
 			t.Fatalf("enter = %+v, %v; want it to wait", p, err)
 		}
 		leaves(t, drivers[1].Store().Driver(), inTheWay)
-		if p, err := d.Enter(t.Context(), c); err != nil || p.Holds {
-			t.Fatalf("enter = %+v, %v while a departure is on its way to one of two nodes; want it to wait", p, err)
-		}
+		holds(t, d, c)        // while a departure is on its way to one of the two
 		pass(2 * time.Second) // the departure arrives
-		holds(t, d, c)
+		for i, n := range drivers[:2] {
+			if list, err := n.List(t.Context(), &driver.Query{Name: "late"}); err != nil || len(list) != 1 || list[0].Claims[0].Record != c.Record {
+				t.Errorf("node %d has %+v, %v after a late departure; want the claim", i, list, err)
+			}
+		}
 		leaves(t, drivers[2].Store().Driver(), inTheWay)
 		leaves(t, d, c)
 		pass(time.Second)

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stilelock/stile/drivertest"
@@ -25,6 +26,15 @@ func TestConcurrentInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t)
 	drivertest.Concurrent(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr)}, 2, 8)
+}
+
+func TestConcurrentOnRedlock(t *testing.T) {
+	t.Parallel()
+	servers, at := redlockOf(t, 3, durable...)
+	url := func(addrs ...string) string { return "redlock://" + strings.Join(addrs, ",") + "?max_ttl=1h" }
+	s := drivertest.Store{Open: opener(at + "?max_ttl=1h"),
+		Detour: drive.Detour(url, servers[0].Addr, servers[1].Addr, servers[2].Addr)}
+	drivertest.Concurrent(t, s, 3, 3)
 }
 
 func TestConcurrentOnShards(t *testing.T) {

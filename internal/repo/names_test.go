@@ -26,7 +26,7 @@ var oldWords = map[string]map[string]string{
 	"etcd":      {"pulse": "keepAliver", "beat": "keepAlive", "past": "storeIdentity", "fly": "send", "land": "done"},
 	"consul":    {"stake": "localClaim", "survey": "precheck", "bury": "deleteDead", "arrive": "enterNew", "guard": "lockKey"},
 	"zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck"},
-	"quorum":    {"crowd": "contention", "pass": "skipLead", "ghost": "lateLeave", "lane": "nodeQueue", "toil": "worker"},
+	"quorum":    {"crowd": "contention", "pass": "skipLead", "ghost": "earlier", "lane": "nodeQueue", "toil": "worker"},
 	"shard":     {"roll": "membership", "crossing": "dualHold"},
 }
 
@@ -82,8 +82,8 @@ func has(name, word string) bool {
 
 func TestOldWordsCheck(t *testing.T) {
 	try(t, oldNames, []sample{
-		{name: "word", path: "quorum/x.go", text: "package x\ntype ghost int", want: []string{"quorum/x.go:2: ghost: say lateLeave, not ghost"}},
-		{name: "part", path: "quorum/x.go", text: "package x\nvar oldGhosts int", want: []string{"quorum/x.go:2: oldGhosts: say lateLeave, not ghost"}},
+		{name: "word", path: "quorum/x.go", text: "package x\ntype ghost int", want: []string{"quorum/x.go:2: ghost: say earlier, not ghost"}},
+		{name: "part", path: "quorum/x.go", text: "package x\nvar oldGhosts int", want: []string{"quorum/x.go:2: oldGhosts: say earlier, not ghost"}},
 		{name: "folder in it", path: "redis/internal/conn/x.go", text: "package x\nfunc heed() {}",
 			want: []string{"redis/internal/conn/x.go:2: heed: say interruptWhenDone, not heed"}},
 		{name: "exported", path: "driver/x.go", text: "package x\ntype Brief int\nvar brief int", want: []string{"driver/x.go:2: Brief: say ShortRecord, not Brief"}},
