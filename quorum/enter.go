@@ -277,19 +277,30 @@ func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticke
 		return err
 	}
 	confirmed, err := r.wait(ctx, d)
-	switch {
-	case err != nil:
-		return err
-	case agreed+raised(confirmed) < d.need:
-		var errs []error
-		for i, v := range confirmed {
-			if v.err != nil {
-				errs = append(errs, d.nodes[i].says(v.err))
-			}
-		}
-		return driver.Unreachable(fmt.Errorf("the nodes did not agree on a ticket: %w", errors.Join(errs[:1]...)))
+	if err == nil && agreed+raised(confirmed) >= d.need {
+		return nil
 	}
-	return nil
+	disagreed := d.disagreed(c, others, confirmed)
+	if err != nil {
+		return err
+	}
+	return disagreed
+}
+
+// disagreed is the error of an attempt whose ticket no majority confirmed. The claim is not entered by the same id again where
+// it is not known what became of the request: if that comes late, the ticket would replace the one of a later attempt.
+func (d *Driver) disagreed(c *driver.Claim, asked []int, confirmed []vote) error {
+	errs := make([]error, len(confirmed))
+	for _, i := range asked {
+		v := &confirmed[i]
+		if !v.came || v.unknown() {
+			d.drawID(c.ID, i)
+		}
+		if v.err != nil {
+			errs[i] = strip(v.err)
+		}
+	}
+	return driver.Unreachable(fmt.Errorf("the nodes did not agree on a ticket: %w", d.first(errs)))
 }
 
 func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,4 +152,65 @@ func TestLateEnterByAnEarlierIDDoesNotVote(t *testing.T) {
 			n.Heal()
 		}
 	})
+}
+
+// A slowRaise is a member that does not answer when it is told of another ticket, as if the request were late.
+type slowRaise struct {
+	*member
+	mu    sync.Mutex
+	late  map[string]bool // ids that it was asked about so
+	again []string        // of these, the ids that it was asked to vote for later
+}
+
+func (m *slowRaise) Raise(ctx context.Context, c *driver.Claim, _ int64) error {
+	m.mu.Lock()
+	m.late[c.ID] = true
+	m.mu.Unlock()
+	<-ctx.Done()
+	return driver.Ended(ctx, true)
+}
+
+func (m *slowRaise) Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
+	m.mu.Lock()
+	if m.late[c.ID] {
+		m.again = append(m.again, c.ID)
+	}
+	m.mu.Unlock()
+	return m.member.Vote(ctx, c, least)
+}
+
+// A ticket that no majority confirmed may reach a node late. It does not become that of a claim which a later attempt has won.
+func TestLateTicketHitsNothing(t *testing.T) {
+	t.Parallel()
+	list := servers(3)
+	list[0].last["late"] = 1 << 52 // so its ticket is not that of the others
+	var (
+		nodes   []quorum.Node
+		members []*slowRaise
+	)
+	for i, s := range list {
+		m := &slowRaise{member: &member{s.store.Driver(), s}, late: map[string]bool{}}
+		members = append(members, m)
+		nodes = append(nodes, quorum.Node{Name: fmt.Sprint("s", i), Driver: m})
+	}
+	d, err := quorum.New(t.Context(), nodes, &quorum.Options{Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	c := claim("late", "claim")
+	members[2].SetLink(memory.Refused)
+	_, err = d.Enter(t.Context(), c)
+	says(t, err, "the nodes did not agree on a ticket: node s1")
+	members[2].SetLink(memory.Up)
+	quorum.Rouse(quorum.Inner(d))
+	holds(t, d, c)
+	for i, m := range members {
+		m.mu.Lock()
+		if len(m.again) > 0 {
+			t.Errorf("node %d was asked again for %q, of which it may hear a ticket late; want another id", i, m.again)
+		}
+		m.mu.Unlock()
+	}
+	leaves(t, d, c)
 }
