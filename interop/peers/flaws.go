@@ -157,7 +157,7 @@ func until(what string, holds func() (bool, error)) error {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			return fmt.Errorf("not yet after %v: %s (%w)", patience, what, err)
+			return errors.Join(fmt.Errorf("not yet after %v: %s", patience, what), err)
 		}
 	}
 }

@@ -25,6 +25,14 @@ type trier interface {
 	try(ctx context.Context, name string) (token string, ok bool, err error)
 }
 
+// A partner does what Curator's locks can beside locking: it asks for a lock that another client holds, counts how often
+// somebody has asked for its own, and makes a writer a reader.
+type partner interface {
+	ask(ctx context.Context, name string) error
+	asks() int64
+	downgrade(ctx context.Context) error
+}
+
 // session is the time after which the stores take a dead client's locks away: a session of ZooKeeper or Consul, a lease
 // of etcd, the time that a key of Redis has.
 const session = 4 * time.Second
@@ -55,6 +63,9 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 //	lock NAME   held TOKEN, when it has the lock
 //	try NAME    held TOKEN, or busy
 //	unlock      free
+//	ask NAME    asked, when its holder was asked for it
+//	asks        asks N: how often somebody has asked for what this client holds
+//	downgrade   held -, when it holds to read what it held to write
 //	exit
 //
 // Any answer may be "error" and a text instead.
@@ -115,6 +126,22 @@ func obey(ctx context.Context, l locker, verb, name string) (string, error) {
 		return "held " + token, err
 	case "unlock":
 		return "free", l.unlock(ctx)
+	}
+	if p, can := l.(partner); can {
+		return oblige(ctx, p, verb, name)
+	}
+	return "", fmt.Errorf("unknown request %q", verb)
+}
+
+// oblige is obey for what a partner does.
+func oblige(ctx context.Context, p partner, verb, name string) (string, error) {
+	switch verb {
+	case "ask":
+		return "asked", p.ask(ctx, name)
+	case "asks":
+		return fmt.Sprintf("asks %d", p.asks()), nil
+	case "downgrade":
+		return "held -", p.downgrade(ctx)
 	}
 	return "", fmt.Errorf("unknown request %q", verb)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -70,6 +71,36 @@ func (c spoken) unlock() error {
 		return err
 	}
 	_, err := c.answer(patience, "free")
+	return err
+}
+
+// ask has the client ask for a lock that another one holds.
+func (c spoken) ask(name string) error {
+	if err := c.say("ask " + name); err != nil {
+		return err
+	}
+	_, err := c.answer(patience, "asked")
+	return err
+}
+
+// asks returns how often the client was asked for what it holds.
+func (c spoken) asks() (int, error) {
+	if err := c.say("asks"); err != nil {
+		return 0, err
+	}
+	line, err := c.answer(patience, "asks")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimPrefix(line, "asks "))
+}
+
+// downgrade makes the client a reader, which is a writer, and waits until it is done.
+func (c spoken) downgrade() error {
+	if err := c.say("downgrade"); err != nil {
+		return err
+	}
+	_, err := c.answer(patience, "held")
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -23,6 +24,7 @@ type stileLocker struct {
 	client *stile.Client
 	lockOf func(c *stile.Client, name string) *stile.Lock
 	held   *stile.Lease
+	heard  *atomic.Int64 // how often somebody has asked for a lock
 }
 
 // openStile opens a store by its URL, for locks of one kind.
@@ -30,11 +32,20 @@ func openStile(
 	lockOf func(c *stile.Client, name string) *stile.Lock, ttl time.Duration,
 ) func(context.Context, string) (locker, error) {
 	return func(ctx context.Context, url string) (locker, error) {
-		c, err := stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
+		l := &stileLocker{lockOf: lockOf, heard: new(atomic.Int64)}
+		var err error
+		l.client, err = stile.Open(ctx, url, &stile.Options{
+			LockOptions: stile.LockOptions{TTL: ttl},
+			Observer: func(e stile.Event) {
+				if e.Kind == stile.EventAsked {
+					l.heard.Add(1)
+				}
+			},
+		})
 		if err != nil {
 			return nil, err
 		}
-		return &stileLocker{client: c, lockOf: lockOf}, nil
+		return l, nil
 	}
 }
 
@@ -73,5 +84,14 @@ func ticket(l *stile.Lease) string { return strconv.FormatInt(l.Token()/engine.T
 func (l *stileLocker) believes() (bool, error) { return l.held.Check() == nil, nil }
 
 func (l *stileLocker) unlock(context.Context) error { return l.held.Unlock() }
+
+func (l *stileLocker) ask(ctx context.Context, name string) error {
+	_, err := l.client.Ask(ctx, name, 0)
+	return err
+}
+
+func (l *stileLocker) asks() int64 { return l.heard.Load() }
+
+func (l *stileLocker) downgrade(ctx context.Context) error { return l.held.Downgrade(ctx) }
 
 func (l *stileLocker) close() { l.client.Close() }

@@ -356,5 +356,41 @@ func (w *setting) zooKeeperFlaws(t servertest.TB) ([]flaw, error) {
 			{"Curator", mayFail, at(overflow, w.openCurator)},
 			{"stile", passes, at(overflow, stileZooKeeper)},
 		}},
+		w.zooKeeperAskings(s.Addr), w.zooKeeperDowngrades(s.Addr),
 	}, nil
+}
+
+// zooKeeperAskings are Curator's revocation and stile's asking, of each other's locks.
+func (w *setting) zooKeeperAskings(addr string) flaw {
+	url := "zk://" + addr + "?prefix=&session=" + session.String()
+	rw := url + "&layout=rw"
+	mutex, own := w.java("Curator mutex", "revocable mutex", addr), w.own("stile", url)
+	write, writer := w.java("Curator write", "revocable write", addr), w.own("stile writer", rw)
+	ask := func(holder, contender kind, by asking) func() (string, bool, error) {
+		return func() (string, bool, error) { return asked(holder, contender, by) }
+	}
+	return flaw{number: 32, what: "a client asks the holder for its lock, twice", plays: []play{
+		{"Revoker, then the RevocationListener of another Curator", passes, ask(mutex, own, askedBy(mutex))},
+		{"Revoker of Curator, then EventAsked of stile", passes, ask(own, mutex, askedBy(mutex))},
+		{"Client.Ask of stile, then the RevocationListener of Curator", passes, ask(mutex, own, askedBy(own))},
+		{"stile break --ask, then the RevocationListener of Curator", passes, ask(mutex, own, w.askedByCommand(url))},
+		{"Revoker of Curator, then EventAsked of a writer of stile", passes, ask(writer, write, askedBy(write))},
+		{"Client.Ask of stile, then the RevocationListener of a writer of Curator", passes, ask(write, writer, askedBy(writer))},
+	}}
+}
+
+// zooKeeperDowngrades are writers that become readers, among those of the other.
+func (w *setting) zooKeeperDowngrades(addr string) flaw {
+	rw := "zk://" + addr + "?prefix=&layout=rw&session=" + session.String()
+	read, write := w.java("Curator read", "read", addr), w.java("Curator write", "write", addr)
+	reader, writer := w.own("stile reader", rw), w.own("stile writer", rw)
+	down := func(first, reader, second kind) func() (string, bool, error) {
+		return func() (string, bool, error) { return downgraded(first, reader, second) }
+	}
+	return flaw{number: 33, what: "a writer takes the read lock before it gives up the write lock", plays: []play{
+		{"stile, among Curator's readers and writers", passes, down(writer, read, write)},
+		{"stile, among its own readers and Curator's writers", passes, down(writer, reader, write)},
+		{"Curator, among stile's readers and writers", passes, down(write, reader, writer)},
+		{"Curator, among its own readers and stile's writers", passes, down(write, read, writer)},
+	}}
 }

@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
@@ -13,18 +14,25 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * A client of Curator's locks that is told on its standard input what to do, one line each: lock NAME, try NAME, unlock,
- * believes (whether this process takes itself for the holder), exit. It answers held, busy, free, or error and a text.
+ * believes (whether this process takes itself for the holder), ask NAME (revoke what the first of its participants has),
+ * asks (how often this process was asked), downgrade (take the read lock, and then give up the write lock), exit. It answers
+ * held, busy, free, asked, asks and a number, or error and a text.
  *
  * <p>Arguments: mutex, write, read, downgraded, latch, single, permit or pair; the servers; the session's time-out in
  * milliseconds. What is downgraded was taken to write and is held to read. A latch is locked while it leads. A single is a
- * semaphore's mutex; a permit is one, and a pair both, of a semaphore that has two.
+ * semaphore's mutex; a permit is one, and a pair both, of a semaphore that has two. A revocable mutex, write or read has a
+ * listener that counts how often somebody asks for it.
  */
 public final class Peer {
+  private static boolean revocable;
+  private static InterProcessReadWriteLock both;
   private static InterProcessMutex held;
+  private static final AtomicInteger asks = new AtomicInteger();
   private static LeaderLatch leading;
   private static InterProcessSemaphoreMutex single;
   private static InterProcessSemaphoreV2 semaphore;
@@ -32,6 +40,8 @@ public final class Peer {
 
   public static void main(String[] args) throws Exception {
     int session = Integer.parseInt(args[2]);
+    revocable = args[0].startsWith("revocable ");
+    String kind = args[0].replace("revocable ", "");
     CuratorFramework client =
         CuratorFrameworkFactory.builder()
             .connectString(args[1])
@@ -46,7 +56,7 @@ public final class Peer {
     for (String line = in.readLine(); line != null && !line.equals("exit"); line = in.readLine()) {
       try {
         String[] words = line.split(" ");
-        say(answer(client, args[0], words));
+        say(answer(client, kind, words));
       } catch (Exception e) {
         say("error " + e);
       }
@@ -73,8 +83,11 @@ public final class Peer {
     switch (words[0]) {
       case "lock":
       case "try":
-        InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, "/" + words[1]);
+        both = new InterProcessReadWriteLock(client, "/" + words[1]);
         InterProcessMutex lock = lock(client, kind, both, "/" + words[1]);
+        if (revocable) {
+          lock.makeRevocable(forLock -> asks.incrementAndGet());
+        }
         if (words[0].equals("lock")) {
           lock.acquire();
         } else if (!lock.acquire(0, TimeUnit.MILLISECONDS)) {
@@ -82,9 +95,7 @@ public final class Peer {
         }
         held = lock;
         if (kind.equals("downgraded")) {
-          held = both.readLock();
-          held.acquire();
-          lock.release();
+          downgrade();
         }
         return "held " + (kind.equals("mutex") ? token(client, lock) : "-");
       case "believes":
@@ -93,9 +104,29 @@ public final class Peer {
         held.release();
         held = null;
         return "free";
+      case "ask":
+        InterProcessReadWriteLock others = new InterProcessReadWriteLock(client, "/" + words[1]);
+        for (String node : lock(client, kind, others, "/" + words[1]).getParticipantNodes()) {
+          Revoker.attemptRevoke(client, node);
+          return "asked";
+        }
+        return "error nobody to ask";
+      case "asks":
+        return "asks " + asks.get();
+      case "downgrade":
+        downgrade();
+        return "held -";
       default:
         return "error unknown request " + words[0];
     }
+  }
+
+  /** What is held to write is held to read, and all the while one of both. */
+  private static void downgrade() throws Exception {
+    InterProcessMutex write = held;
+    held = both.readLock();
+    held.acquire();
+    write.release();
   }
 
   private static String lead(CuratorFramework client, String[] words) throws Exception {

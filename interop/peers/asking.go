@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// An asking is a client, or a command, that asks for a lock.
+type asking func(s *scene) (ask func() error, err error)
+
+// askedBy is a client that asks.
+func askedBy(k kind) asking {
+	return func(s *scene) (func() error, error) {
+		c, err := s.start(k)
+		if err != nil {
+			return nil, err
+		}
+		return func() error { return c.(spoken).ask(s.name) }, nil
+	}
+}
+
+// askedByCommand is stile break --ask.
+func (w *setting) askedByCommand(url string) asking {
+	return func(s *scene) (func() error, error) {
+		return func() error {
+			bin := filepath.Join(w.bin, "stile")
+			out, err := exec.Command(bin, "break", "--url", url, "--ask", "--reason", "a play", s.name).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		}, nil
+	}
+}
+
+// asked has somebody ask twice for a lock that one client holds and another waits for. The holder hears of each time, holds
+// on, and gives the lock back when it wants to.
+func asked(holder, contender kind, by asking) (string, bool, error) {
+	s := newScene("")
+	defer s.end()
+	ask, err := by(s)
+	if err != nil {
+		return "", false, err
+	}
+	a, b, err := s.pair(holder, contender)
+	if err != nil {
+		return "", false, err
+	}
+	if n, err := a.(spoken).asks(); err != nil || n != 0 {
+		return fmt.Sprintf("the holder hears %d times of it, and nobody has asked", n), true, err
+	}
+	for n := 1; n <= 2; n++ {
+		if err := ask(); err != nil {
+			return "", false, fmt.Errorf("asking: %w", err)
+		}
+		heard := 0
+		err := until(fmt.Sprintf("the holder hears of it %d times", n), func() (bool, error) {
+			var err error
+			heard, err = a.(spoken).asks()
+			return heard >= n, err
+		})
+		if err != nil {
+			return "", false, err
+		}
+		if heard > n {
+			return fmt.Sprintf("the holder hears %d times of it, asked %d times", heard, n), true, nil
+		}
+	}
+	if err := waits(b); err != nil {
+		return "", false, fmt.Errorf("the contender, after the asking: %w", err)
+	}
+	if err := a.unlock(); err != nil {
+		return "", false, fmt.Errorf("the holder's unlock: %w", err)
+	}
+	if err := s.granted(b, prompt); err != nil {
+		return "", false, fmt.Errorf("the contender, after the unlock: %w", err)
+	}
+	return "the holder hears of it both times and holds on; another client waits until it releases", false, nil
+}

@@ -1,0 +1,77 @@
+//go:build unix
+
+package main
+
+import "fmt"
+
+// A line is clients that wait in this order.
+type line struct {
+	*scene
+	clients []client
+	what    []string
+}
+
+// moves says what the first of the clients do that are left: one more holds, and those behind it go on waiting.
+func (l *line) moves(next int, since string) error {
+	if err := l.granted(l.clients[next], prompt); err != nil {
+		return fmt.Errorf("%s, after %s: %w", l.what[next], since, err)
+	}
+	return l.rests(next+1, since)
+}
+
+// rests says that the clients from one on go on waiting.
+func (l *line) rests(from int, since string) error {
+	for i := from; i < len(l.clients); i++ {
+		if err := waits(l.clients[i]); err != nil {
+			return fmt.Errorf("%s, after %s: %w", l.what[i], since, err)
+		}
+	}
+	return nil
+}
+
+// downgraded has a writer become a reader, while a reader, a writer and another reader wait behind it in that order, and
+// then each release in the order in which they hold. Nobody but the first reader comes in beside the one that was a writer.
+func downgraded(writer, reader, second kind) (string, bool, error) {
+	l := line{scene: newScene(""), what: []string{"a reader", "a second writer", "a reader behind that"}}
+	defer l.end()
+	first, err := l.start(writer)
+	if err != nil {
+		return "", false, err
+	}
+	for _, k := range []kind{reader, second, reader} {
+		c, err := l.start(k)
+		if err != nil {
+			return "", false, err
+		}
+		l.clients = append(l.clients, c)
+	}
+	if err := l.takes(first, patience); err != nil {
+		return "", false, fmt.Errorf("the writer: %w", err)
+	}
+	for _, c := range l.clients {
+		if err := c.lock(l.name); err != nil {
+			return "", false, err
+		}
+		if err := waits(c); err != nil {
+			return "", false, fmt.Errorf("behind the writer: %w", err)
+		}
+	}
+	for _, step := range []struct {
+		what string
+		does func() error
+		then func(since string) error
+	}{
+		{"the downgrade", first.(spoken).downgrade, func(since string) error { return l.moves(0, since) }},
+		{"the release of what was downgraded", first.unlock, func(since string) error { return l.rests(1, since) }},
+		{"the reader's release", l.clients[0].unlock, func(since string) error { return l.moves(1, since) }},
+		{"the second writer's release", l.clients[1].unlock, func(since string) error { return l.moves(2, since) }},
+	} {
+		if err := step.does(); err != nil {
+			return "", false, fmt.Errorf("%s: %w", step.what, err)
+		}
+		if err := step.then(step.what); err != nil {
+			return "", false, err
+		}
+	}
+	return "the reader behind it holds too; the writer behind both waits for both, and the last reader for that one", false, nil
+}
