@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,17 +34,20 @@ var redisArena = &arena{
 		"github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 	},
 	note:  fmt.Sprintf("redsync and redislock run over go-redis with a pool of %d connections, more than its default, which helps them here.", crowdSize),
-	calm:  []string{ours, "redislock", "redsync", "rueidislock"},
+	calm:  []string{ours, "redislock", "redsync", "rueidislock", bareSetNX, bareScripts},
 	crowd: redisCrowd,
 	measures: func(b *bench) []*measure {
 		return []*measure{
-			b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.pingedHandOver(), b.waiting(), b.holding(), b.queueing(),
+			b.alone(), b.few(2, redisFew...), b.few(4, redisFew...), b.few(8, redisFew...), b.few(16, redisFew...), b.apart(), b.lingering(), b.hot(), b.fleet(), b.pingedHandOver(), b.waiting(), b.holding(), b.queueing(),
 		}
 	},
 	targets: redisTargets,
 }
 
-var redisContenders = append(stiles("redis", "get", "set", "del", "time", "publish"), redisRivals...)
+var redisContenders = slices.Concat(stiles("redis", "get", "set", "del", "time", "publish"), redisRivals, redisFloors)
+
+// redisFew are measured with few goroutines.
+var redisFew = []string{ours, "redislock", bareSetNX, bareScripts}
 
 // redisRivals are the others on one server.
 var redisRivals = []contender{
@@ -81,8 +85,22 @@ const perLease = float64(leases) / (float64(renewTTL) / 1e9) * 3 * 1.2
 var redisTargets = []target{
 	{text: "uncontended lock+unlock, 1 goroutine: p50 no slower than redislock",
 		measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", "redislock"), most: true, bound: 1},
-	{text: "64 goroutines on 64 names: at least 2× redislock's throughput",
-		measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", "redislock"), bound: 2},
+	{text: "the same: p50 no slower than redsync",
+		measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", "redsync"), most: true, bound: 1},
+	{text: "the same: p50 at most 1.05× that of minimal scripts by the same client library",
+		measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", bareScripts), most: true, bound: 1.05},
+	{text: "2 goroutines on 2 names: at least 1.5× redislock's throughput",
+		measure: "names-2", row: ours, column: "rate", unit: "/s", against: rivals("names-2", "redislock"), bound: 1.5},
+	{text: "4 goroutines on 4 names: at least 1.5× redislock's throughput",
+		measure: "names-4", row: ours, column: "rate", unit: "/s", against: rivals("names-4", "redislock"), bound: 1.5},
+	{text: "8 goroutines on 8 names: at least 1.5× redislock's throughput",
+		measure: "names-8", row: ours, column: "rate", unit: "/s", against: rivals("names-8", "redislock"), bound: 1.5},
+	{text: "64 goroutines on 64 names: at least 2.2× redislock's throughput",
+		measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", "redislock"), bound: 2.2},
+	{text: "the same: at least 1.2× rueidislock's",
+		measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", "rueidislock"), bound: 1.2},
+	{text: "the same: at least 0.7× that of bare commands by the same client library",
+		measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", bareSetNX), bound: 0.7},
 	{text: "one hot name, 64 goroutines of one process: at least 50× the best of them, in hand-overs",
 		measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", redisCrowd[1:]...), bound: 50},
 	{text: "the same, in acquisitions, which peers have mostly by the same goroutine's taking the lock again",

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,6 +34,17 @@ func (b *bench) apart() *measure {
 			"its last call waited for a lock that nobody had, for a quarter of the window at least.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"stuck", "stuck", 0}},
 		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("apart", c, crowdSize) }, b.arena.calm...),
+	}
+}
+
+// few is apart with fewer goroutines, among others than those of b.arena.calm.
+func (b *bench) few(size int, among ...string) *measure {
+	key := "names-" + strconv.Itoa(size)
+	return &measure{
+		key: key, title: fmt.Sprintf("Uncontended, %d goroutines on %d names", size, size),
+		about:   fmt.Sprintf("Each of %d goroutines of one process, which share one client, locks and unlocks a name of its own.", size),
+		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended(key, c, size) }, among...),
 	}
 }
 

@@ -19,6 +19,7 @@ type dialer struct {
 	ctx     context.Context // ends all dialling
 	cancel  context.CancelFunc
 	made    atomic.Int64 // connections so far, each counted before its first use
+	flying  atomic.Int64 // calls under way
 
 	mu      sync.Mutex // guards what follows
 	open    map[*socket]bool
@@ -60,6 +61,7 @@ const grace = 20 * time.Millisecond
 func (d *dialer) interruptWhenDone(ctx context.Context) (stop func()) {
 	c := &call{ctx: ctx}
 	c.deadline, _ = ctx.Deadline()
+	d.flying.Add(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls[c] = true
@@ -68,6 +70,7 @@ func (d *dialer) interruptWhenDone(ctx context.Context) (stop func()) {
 		time.AfterFunc(grace/2, d.look)
 	}
 	return func() {
+		d.flying.Add(-1)
 		d.mu.Lock()
 		delete(d.calls, c)
 		d.mu.Unlock()

@@ -26,9 +26,6 @@ const (
 	hung                = time.Second
 	sentinelDialTimeout = 2 * time.Second
 
-	// flushDelay is how long requests of many goroutines gather. A lone request does not wait.
-	flushDelay = 50 * time.Microsecond
-
 	// topology is how often Sentinel is asked who the primary is, in case its message was missed.
 	topology = 2 * time.Second
 
@@ -150,7 +147,6 @@ func ordinary() rueidis.ClientOption {
 		ClientName:   "stile",
 		DisableCache: true, DisableRetry: true,
 		PipelineMultiplex:  -1, // one connection: what many goroutines send at once travels together
-		MaxFlushDelay:      flushDelay,
 		ConnWriteTimeout:   patience,
 		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer,
 		Dialer: net.Dialer{KeepAlive: keepAlive},
