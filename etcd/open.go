@@ -50,21 +50,30 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	d := newDriver(prefix)
-	d.user, d.secret = a.User, a.Password
-	client, login, err := connect(ctx, config)
-	if err != nil {
-		err = d.explain(ctx, err)
-		d.cancel()
-		return nil, err
+	servers := &secure.Servers{
+		Store: "etcd", Hosts: config.Endpoints, TLS: config.TLS != nil, Scheme: a.Scheme, Instead: "etcds",
+		Greeting: "GET /version HTTP/1.0\r\n\r\n",
 	}
-	d.owned = []*clientv3.Client{client, login}
-	d.use(client)
-	if err := d.probe(ctx); err != nil {
-		d.Close()
-		return nil, err
+	if servers.TLS {
+		servers.Instead = "etcd"
 	}
-	return d, nil
+	return secure.Open(ctx, servers, func(ctx context.Context) (*Driver, error) {
+		d := newDriver(prefix)
+		d.user, d.secret = a.User, a.Password
+		client, login, err := connect(ctx, config)
+		if err != nil {
+			err = d.explain(ctx, err)
+			d.cancel()
+			return nil, err
+		}
+		d.owned = []*clientv3.Client{client, login}
+		d.use(client)
+		if err := d.probe(ctx); err != nil {
+			d.Close()
+			return nil, err
+		}
+		return d, nil
+	})
 }
 
 // connect makes a client, and one without a user by which the first logs in: servers before 3.5 refuse a login that comes

@@ -97,6 +97,8 @@ func (s *store) explain(ctx context.Context, err error) error {
 	}
 	cause := s.cause(err)
 	switch {
+	case errors.Is(err, mysql.ErrNoTLS):
+		return driver.Refused(fmt.Errorf("mysql at %s does not speak TLS: use tls=false, or preferred", s.address()))
 	case number(err) != 0:
 		return answered(err, cause)
 	case broken(err):

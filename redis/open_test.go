@@ -149,7 +149,7 @@ func TestTLS(t *testing.T) {
 	_, err = tryOpen(t, "rediss://"+s.Addr+"?tls_server_name=elsewhere&tls_ca="+authority)
 	says(t, err, "cannot connect to redis at "+s.Addr, "elsewhere")
 	_, err = tryOpen(t, "redis://"+s.Addr+"?dial_timeout=1s")
-	says(t, err, "cannot connect to redis at "+s.Addr)
+	says(t, err, "redis at "+s.Addr+" requires TLS: use rediss://")
 	if _, err = tryOpen(t, "rediss://"+s.Addr+"?tls_server_name=localhost&tls_ca="+authority); err != nil {
 		t.Error(err)
 	}

@@ -41,13 +41,9 @@ func openRedlock(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	if len(a.Hosts) == 0 {
 		return nil, driver.Refused(fmt.Errorf("%s:// needs its hosts, as in %[1]s://h1,h2,h3", a.Scheme))
 	}
-	scheme := "redis"
-	if a.Scheme == "redlocks" {
-		scheme = "rediss"
-	}
 	var nodes []quorum.Node
 	for _, host := range a.HostPorts("", "6379") {
-		at := a.At(scheme, host)
+		at := a.At(a.Scheme, host)
 		nodes = append(nodes, quorum.Node{Name: host, Open: func(ctx context.Context) (driver.Driver, error) {
 			c, prefix, err := openConn(ctx, at)
 			if errors.Is(err, conn.ErrReplica) {

@@ -72,10 +72,16 @@ func TestRedlockTLS(t *testing.T) {
 	c := redlockClaim("secure", "x")
 	holds(t, d, c)
 	leaves(t, d, c)
-	for _, refused := range []string{url, "redlock://" + strings.Join(hosts, ",")} {
-		if d, err := driver.Open(soon(t), refused); !driver.IsUnreachable(err) {
-			t.Errorf("open %s = %v, %v; want it unreachable", refused, d, err)
-		}
+	if d, err := driver.Open(soon(t), url); !driver.IsUnreachable(err) {
+		t.Errorf("open %s, whose certificates are not trusted = %v, %v; want it unreachable", url, d, err)
+	}
+	plain := "redlock://" + strings.Join(hosts, ",")
+	_, err := driver.Open(soon(t), plain)
+	if driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeRefused {
+		t.Errorf("open %s, which requires TLS: %v; want it refused for good", plain, err)
+	}
+	if err == nil || !strings.Contains(err.Error(), "requires TLS: use redlocks://") {
+		t.Errorf("open %s: %v; want the scheme to use", plain, err)
 	}
 }
 

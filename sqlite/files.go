@@ -41,6 +41,9 @@ func openFiles(path string, create bool) (*files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock file %s: %w", path, err)
 	}
+	if err := readable(real); err != nil {
+		return nil, fmt.Errorf("lock file %s cannot be read: %w (its mode is %04o)", path, err, identity.Mode().Perm())
+	}
 	dir := filepath.Dir(real)
 	f := &files{paths: [3]string{path, real + "-wal", real + "-shm"}, real: real, folder: newFolder(dir)}
 	f.identities[theFile] = identity

@@ -39,7 +39,14 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		d.cancel()
 		return nil, driver.Refused(err)
 	}
-	if err := d.probe(ctx); err != nil {
+	servers := &secure.Servers{
+		Store: "zookeeper", Hosts: d.conf.Hosts, TLS: d.conf.TLS != nil, Scheme: a.Scheme, Instead: "zks", Greeting: "srvr",
+	}
+	if servers.TLS {
+		servers.Instead = "zk"
+	}
+	_, err := secure.Open(ctx, servers, func(ctx context.Context) (struct{}, error) { return struct{}{}, d.probe(ctx) })
+	if err != nil {
 		_ = d.Close() // it was not open yet
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +60,9 @@ type account struct {
 	home string
 	env  []string
 	size []unix.Winsize // of terminals, if one is set
+
+	as     *syscall.Credential // nil for who runs the test
+	binary string              // the command, where that user can run it; empty for where it was built
 }
 
 func newAccount(t *testing.T) *account {
@@ -106,9 +110,9 @@ func (b *lockedBuffer) String() string {
 // start runs stile in the background. Its stdin is open until it is closed.
 func (u *account) start(args ...string) *process {
 	u.t.Helper()
-	cmd := exec.Command(binary, args...)
+	cmd := exec.Command(cmp.Or(u.binary, binary), args...)
 	cmd.Env, cmd.Dir = u.env, u.home
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: u.as}
 	return u.launch(cmd)
 }
 

@@ -46,6 +46,7 @@ func newLs(s *store) *cobra.Command {
 
 // withStore opens the store for one look at it.
 func withStore(cmd *cobra.Command, s *store, f func(ctx context.Context, c *stile.Client) error) error {
+	s.tells = true
 	c, err := s.look(cmd.Context())
 	if errors.Is(err, errNone) {
 		c, err = nothing(cmd.Context())

@@ -37,6 +37,9 @@ type store struct {
 	leaves bool // what is locked stays locked when this process ends
 
 	ttl time.Duration // of the one lock that is wanted; 0 if that is not known
+
+	within time.Duration // how long a store may take to open for a look; 0 for no limit but the library's
+	tells  bool          // a person is told when it takes long to open for a look
 }
 
 // given reports whether the store is that of --url.
@@ -108,8 +111,9 @@ func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Clien
 	if err != nil {
 		return nil, err
 	}
-	begun := time.Now()
+	begun, stop := time.Now(), whileOpening(a)
 	c, err := connect(ctx, a, withSession(a, url, s.ttl), aloud(observer, s.leaves))
+	stop()
 	if err == nil && url == defaultURL && !s.chosen() {
 		noteLocal()
 	}
@@ -153,6 +157,14 @@ func (s *store) look(ctx context.Context) (*stile.Client, error) {
 	if makes := a.Scheme == "sqlite" || a.Scheme == "shard"; makes && a.Param("create", "") == "" {
 		url = withParam(url, "create=false")
 	}
+	if s.within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.within, errSilentStore)
+		defer cancel()
+	}
+	if s.tells {
+		defer whileOpening(a)()
+	}
 	c, err := connect(ctx, a, url, nil)
 	if a.Scheme == "sqlite" && a.Path == "" && errors.Is(err, sqldb.ErrMissing) {
 		return nil, errNone
@@ -173,6 +185,8 @@ func connect(ctx context.Context, a *driver.Address, url string, observer stile.
 		return nil, usage("%s: this stile was built without its store (build tag no_%s)", a, path.Base(missing.Package()))
 	case errors.Is(err, errSilentStore) && driver.IsUnreachable(err): // which tells what the last try came to
 		return nil, wrapOpen(a, err)
+	case errors.Is(context.Cause(ctx), errSilentStore):
+		return nil, wrapOpen(a, errSilentStore)
 	case context.Cause(ctx) != nil:
 		return nil, context.Cause(ctx)
 	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):

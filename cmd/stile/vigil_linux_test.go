@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 // on makes terminals have a size and a kind.
@@ -67,4 +69,32 @@ func TestNoLineOfWait(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A store that has not answered yet is named on the line, which goes when the store answers or when the time is over.
+func TestLineWhileOpening(t *testing.T) {
+	t.Parallel()
+	server := servertest.Redis(t)
+	url := "redis://" + server.Addr
+	line := "stile: waiting 1s for " + url + "/ to answer"
+	server.Pause()
+	for _, command := range []string{"run a -- echo mine.", "wait a", "show a"} {
+		u := newAccount(t).on(80, 24, "xterm").at(url)
+		s := u.onTerminal(binary, strings.Fields(command)...)
+		s.see(line)
+		server.Resume()
+		s.see("\r\x1b[K")
+		<-s.done
+		server.Pause()
+	}
+	u := newAccount(t).on(80, 24, "dumb").at(url)
+	s := u.onTerminal(binary, "run", "a", "--wait", "1s", "--", "true")
+	if got := s.see("to answer"); got != "stile: waiting for "+url+"/ to answer" {
+		t.Errorf("a terminal that does not redraw has %q; want one line", got)
+	}
+	if rest := s.see("--wait allows"); strings.Count(rest, "to answer") > 0 || strings.Contains(rest, "\x1b") {
+		t.Errorf("a terminal that does not redraw then has %q", rest)
+	}
+	<-s.done
+	server.Resume()
 }

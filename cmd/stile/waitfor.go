@@ -9,6 +9,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/driver"
 )
 
 const waitLong = `Waits until nobody holds NAME, and takes no lock: when it ends, somebody may hold
@@ -20,6 +21,7 @@ to hold after them, as for the end of one run of a job.`
 // A departure is one stile wait: what has to be over.
 type departure struct {
 	name    string
+	store   *driver.Address
 	gone    bool
 	wait    duration
 	waitSet bool
@@ -53,6 +55,7 @@ func newWait(s *store) *cobra.Command {
 			if err := (&wish{names: args}).conflict(a); err != nil {
 				return err
 			}
+			d.store, s.tells = a, true
 			ctx, stop := untilSignal(cmd.Context(), listen(ending))
 			defer stop()
 			defer stderr.Erase()
@@ -76,6 +79,9 @@ const (
 
 // run waits until what is waited for has come, or the time is over.
 func (d *departure) run(ctx context.Context, s *store) error {
+	if d.waitSet {
+		s.within = time.Duration(d.wait) + slack // less than waitSlack, so that it is told what opening came to
+	}
 	looks, stop := s.looks(ctx, d.name)
 	defer stop()
 	if d.waitSet {
@@ -91,7 +97,7 @@ func (d *departure) run(ctx context.Context, s *store) error {
 		if d.over && d.seen {
 			return d.held()
 		}
-		if waited := time.Since(begun); show != nil && waited >= vigilDelay {
+		if waited := time.Since(begun); show != nil && waited >= vigilDelay && (d.seen || d.err != nil) {
 			show(d.text(waited))
 		}
 	}
@@ -134,7 +140,7 @@ func (d *departure) next(ctx context.Context, looks <-chan look, tick <-chan tim
 	case <-d.late:
 		d.over = true
 	case <-d.tooLate:
-		return false, errSilentStore
+		return false, wrapOpen(d.store, errSilentStore)
 	case <-d.away:
 		return false, &status{exitStore, d.err}
 	case <-tick:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,6 +67,8 @@ func (l *Link) Explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errAlone):
 		return driver.Unreachable(err)
+	case connecting && strings.Contains(err.Error(), "server refused TLS connection") && l.onlyTLS():
+		return driver.Refused(fmt.Errorf("postgres at %s does not speak TLS: use sslmode=disable, or prefer", l.address()))
 	case connecting:
 		return driver.Unsent(driver.Unreachable(&connectError{address: l.address(), cause: l.Cause(err)}))
 	case l.ctx.Err() != nil:
@@ -78,6 +81,12 @@ func (l *Link) Explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("the connection to postgres broke before the answer came: %w", l.Cause(err)))
 }
 
+// onlyTLS reports whether no connection is tried without TLS.
+func (l *Link) onlyTLS() bool {
+	plain := func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil }
+	return l.config.TLSConfig != nil && !slices.ContainsFunc(l.config.Fallbacks, plain)
+}
+
 // Cause returns the innermost cause of an error of the network, without its client's words around it, and without the
 // password.
 func (l *Link) Cause(err error) error {
@@ -88,7 +97,8 @@ func (l *Link) Cause(err error) error {
 	} else if c, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		err = c.Unwrap()
 	}
-	return errors.New(l.Hide(err.Error()))
+	text := strings.ReplaceAll(err.Error(), ": %!w(<nil>)", "") // as the client words an answer that is not PostgreSQL's
+	return errors.New(l.Hide(text))
 }
 
 // Hide makes a text fit to be shown: without the password, and on one line.

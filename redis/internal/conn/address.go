@@ -22,7 +22,7 @@ func clientOption(a *driver.Address) (o rueidis.ClientOption, err error) {
 	if o.Dialer.Timeout, err = a.Duration("dial_timeout", dialTimeout); err != nil {
 		return o, err
 	}
-	scheme := strings.Replace(a.Scheme, "tair", "redis", 1) // whose protocol Tair speaks
+	scheme := strings.NewReplacer("tair", "redis", "redlock", "redis").Replace(a.Scheme) // all of them speak Redis' protocol
 	if rest, ok := strings.CutPrefix(scheme, "rediss"); ok {
 		scheme = "redis" + rest
 		if o.TLSConfig, err = secure.Config(a); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 const (
@@ -40,7 +41,20 @@ func Open(ctx context.Context, a *driver.Address) (*Conn, error) {
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	return open(ctx, a.Scheme, o)
+	return secure.Open(ctx, servers(a, &o), func(ctx context.Context) (*Conn, error) { return open(ctx, a.Scheme, o) })
+}
+
+// servers are those of an address, which are asked whether they speak TLS if they cannot be used.
+func servers(a *driver.Address, o *rueidis.ClientOption) *secure.Servers {
+	kind, rest, more := strings.Cut(a.Scheme, "+")
+	s := &secure.Servers{Store: "redis", Hosts: o.InitAddress, TLS: o.TLSConfig != nil, Scheme: a.Scheme, Greeting: "PING\r\n"}
+	if s.Instead = kind + "s"; s.TLS {
+		s.Instead = strings.TrimSuffix(kind, "s")
+	}
+	if more {
+		s.Instead += "+" + rest
+	}
+	return s
 }
 
 // open connects as the options say, which a scheme sums up.

@@ -1,0 +1,3 @@
+package secure
+
+const Hesitation = hesitation

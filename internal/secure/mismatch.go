@@ -1,0 +1,125 @@
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Servers are those that a store's URL names, and how they are to be spoken to.
+type Servers struct {
+	Store    string   // what the store is called, for messages
+	Hosts    []string // each with its port
+	TLS      bool     // the URL asks for TLS
+	Scheme   string   // the URL's
+	Instead  string   // the scheme for the other way
+	Greeting string   // what a server without TLS answers at once, whoever asks
+}
+
+const (
+	// hesitation is how long opening a store may take before the servers are asked whether they speak TLS at all.
+	hesitation = 250 * time.Millisecond
+
+	// askWithin bounds the question to one server.
+	askWithin = time.Second
+)
+
+// Open opens a store, and explains a failure for which TLS is the cause. A server without TLS may take the beginning of a
+// handshake for half a command, and wait for the rest; a server with TLS ends a connection that begins otherwise. Servers
+// that fail, or that are slow to answer, are therefore asked whether they speak TLS. If they do not speak as the URL
+// says, the error is definite, and names the scheme to use.
+func Open[D any](ctx context.Context, s *Servers, open func(context.Context) (D, error)) (D, error) {
+	opening, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	slow := time.AfterFunc(hesitation, func() {
+		if err := s.mismatch(opening); err != nil {
+			end(err)
+		}
+	})
+	d, err := open(opening)
+	if err == nil {
+		slow.Stop()
+		return d, nil
+	}
+	if slow.Stop() && driver.IsUnreachable(err) {
+		end(s.mismatch(ctx))
+	}
+	if why, ok := errors.AsType[*mismatchError](context.Cause(opening)); ok {
+		return d, driver.Refused(why)
+	}
+	return d, err
+}
+
+// A mismatchError says which server does not speak as the URL says.
+type mismatchError struct {
+	s    *Servers
+	host string
+}
+
+func (e *mismatchError) Error() string {
+	format := "%s at %s requires TLS: use %s:// in place of %s://"
+	if e.s.TLS {
+		format = "%s at %s does not speak TLS: use %s:// in place of %s://"
+	}
+	return fmt.Sprintf(format, e.s.Store, e.host, e.s.Instead, e.s.Scheme)
+}
+
+// mismatch returns a mismatchError if one of the servers does not speak as the URL says.
+func (s *Servers) mismatch(ctx context.Context) error {
+	ask := requiresTLS
+	if s.TLS {
+		ask = s.speaksPlainly
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answers := make([]bool, len(s.Hosts))
+	var all sync.WaitGroup
+	for i, host := range s.Hosts {
+		all.Go(func() { answers[i] = ask(ctx, host) })
+	}
+	all.Wait()
+	if i := slices.Index(answers, true); i >= 0 {
+		return &mismatchError{s, s.Hosts[i]}
+	}
+	return nil
+}
+
+// speaksPlainly reports whether a server answers the greeting with plain text. A server with TLS answers with an alert, or
+// with words of HTTP that say what it is.
+func (s *Servers) speaksPlainly(ctx context.Context, host string) bool {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	until, _ := ctx.Deadline()
+	_ = conn.SetDeadline(until) // a connection that takes none fails below
+	if _, err := conn.Write([]byte(s.Greeting)); err != nil {
+		return false
+	}
+	answer := make([]byte, 512)
+	n, err := conn.Read(answer)
+	text := string(answer[:n])
+	return n > 0 && err == nil && text[0] >= ' ' && text[0] <= '~' && !strings.Contains(text, "HTTP/1.0 400")
+}
+
+// requiresTLS reports whether a server answers a handshake, be it with a certificate that is not trusted, or with an
+// alert.
+func requiresTLS(ctx context.Context, host string) bool {
+	conn, err := (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", host)
+	if err == nil {
+		conn.Close()
+		return true
+	}
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	op, ok := errors.AsType[*net.OpError](err)
+	return untrusted || ok && op.Op == "remote error"
+}

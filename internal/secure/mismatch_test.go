@@ -1,0 +1,91 @@
+package secure_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
+)
+
+// listen answers each connection, and returns where.
+func listen(t *testing.T, answer func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go answer(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// Only what a server said tells that it does not speak as the URL says; silence and a closed connection do not.
+func TestOpenNamesTheTransport(t *testing.T) {
+	t.Parallel()
+	secured := httptest.NewTLSServer(nil)
+	t.Cleanup(secured.Close)
+	tls := strings.TrimPrefix(secured.URL, "https://")
+	talks := listen(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 8))
+		_, _ = c.Write([]byte("-ERR who are you?\r\n"))
+		c.Close()
+	})
+	silent := listen(t, func(c net.Conn) { t.Cleanup(func() { c.Close() }) })
+	closes := listen(t, func(c net.Conn) { c.Close() })
+	hangs := func(ctx context.Context) error { <-ctx.Done(); return driver.Ended(ctx, false) }
+	fails := func(context.Context) error { return driver.Unreachable(errors.New("broken pipe")) }
+	denies := func(context.Context) error { return driver.Refused(errors.New("wrong password")) }
+	for _, tt := range []struct {
+		name, host string
+		tls        bool
+		open       func(context.Context) error
+		want       string // "" for the error of open
+	}{
+		{"hangs, and the server is plain", talks, true, hangs, "store at " + talks + " does not speak TLS: use s:// in place of ss://"},
+		{"fails, and the server is plain", talks, true, fails, "store at " + talks + " does not speak TLS: use s:// in place of ss://"},
+		{"fails, and the server has TLS", tls, false, fails, "store at " + tls + " requires TLS: use ss:// in place of s://"},
+		{"denies, and the server is plain", talks, true, denies, ""},
+		{"TLS as it should be", tls, true, fails, ""},
+		{"no TLS as it should be", talks, false, fails, ""},
+		{"a silent server with TLS wanted", silent, true, hangs, ""},
+		{"a server that closes, with TLS wanted", closes, true, fails, ""},
+		{"a server that closes", closes, false, fails, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := &secure.Servers{Store: "store", Hosts: []string{tt.host}, TLS: tt.tls, Scheme: "s", Instead: "ss", Greeting: "PING\r\n"}
+			if tt.tls {
+				s.Scheme, s.Instead = "ss", "s"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), secure.Hesitation*4)
+			defer cancel()
+			_, err := secure.Open(ctx, s, func(ctx context.Context) (int, error) { return 0, tt.open(ctx) })
+			if tt.want == "" {
+				if err == nil || strings.Contains(err.Error(), "TLS") {
+					t.Errorf("open = %v; want its own error", err)
+				}
+				return
+			}
+			if err == nil || err.Error() != tt.want || driver.OutcomeOf(err) != driver.OutcomeRefused || driver.IsUnreachable(err) {
+				t.Errorf("open = %v; want it refused for good: %s", err, tt.want)
+			}
+		})
+	}
+	d, err := secure.Open(t.Context(), &secure.Servers{Hosts: []string{silent}}, func(context.Context) (int, error) { return 7, nil })
+	if d != 7 || err != nil {
+		t.Errorf("open = %d, %v; want what was opened", d, err)
+	}
+}
