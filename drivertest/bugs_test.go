@@ -172,6 +172,21 @@ func replacing() *buggy {
 	})
 }
 
+// forgetful makes a driver that no longer asks its store about a claim that was gone.
+func forgetful() *buggy {
+	var gone sync.Map
+	return &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+		if _, ok := gone.Load(l.Claim.ID); ok {
+			return driver.ErrGone
+		}
+		err := d.Leave(ctx, l)
+		if errors.Is(err, driver.ErrGone) {
+			gone.Store(l.Claim.ID, true)
+		}
+		return err
+	}}
+}
+
 // oneEar makes a driver that tells a change to one of the client's claims, and to the others nothing.
 func oneEar() *buggy {
 	var ear sync.Mutex
@@ -530,6 +545,7 @@ func TestBugsAreCaught(t *testing.T) {
 				}
 				return d.Enter(ctx, c)
 			}}},
+		{"LateEnterLostLeave", "a claim that was gone once is not looked for again", forgetful()},
 		{"LateLeave", "whoever holds leaves",
 			&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 				_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name})

@@ -11,6 +11,8 @@ import (
 var lateCases = []Case{
 	{"LateEnter", "An Enter that arrives after the client's own next claim of that name does not touch that claim.",
 		0, lateEnter},
+	{"LateEnterLostLeave", "An Enter that arrives after a Leave that got no answer is taken out by the client's next Leave.", 0,
+		lateEnterLostLeave},
 	{"LateLeave", "A Leave that arrives after the client's own next claim of that name does not touch that claim.", 0,
 		lateLeave},
 	{"LateRenew", "A renewal that arrives after the client's own next claim of that name does not touch that claim.",
@@ -35,6 +37,22 @@ func lateEnter(r *run) {
 		_, err := on.Enter(ctx, first)
 		return err
 	})
+	r.lateFor(on, first)
+}
+
+func lateEnterLostLeave(r *run) {
+	on := r.store.detour(r)
+	first := r.claim()
+	r.heldUp(on, "enter", func(ctx context.Context) error {
+		_, err := on.Enter(ctx, first)
+		return err
+	})
+	on.Freeze(true, false)
+	ctx, cancel := context.WithTimeout(r.ctx, heldUp)
+	defer cancel()
+	// Whatever it says, and whatever the client does now about a claim of which it does not know what became.
+	_ = on.Leave(ctx, &driver.Release{Claim: first})
+	on.Drop()
 	r.lateFor(on, first)
 }
 
