@@ -28,6 +28,10 @@ func TestForeignValues(t *testing.T) {
 		{[]string{"SET", key, ""}, "is a string"},
 		{[]string{"SET", key, "18-bytes-like-HEAD"}, "is a string"},
 		{[]string{"SET", key, "stile1"}, "is a string"},
+		{[]string{"SET", key, "stile2"}, "is a string"},
+		{[]string{"SET", key, "stile2" + strings.Repeat("\x00", 56)}, "is a string"},
+		{[]string{"SET", key, "stile2" + strings.Repeat("\x01", 100)}, "is a string"},
+		{[]string{"SET", key, "stile2" + strings.Repeat("\x00", 22) + strings.Repeat("\x01", 100)}, "is a string"},
 		{[]string{"SET", key, "stile1\x7f\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00rubbish"}, "is a string"},
 	}
 	for _, test := range tests {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -15,6 +16,7 @@ import (
 type Driver struct {
 	conn    *conn.Conn
 	prefix  string
+	form    queueForm
 	scripts *queueScripts
 	inboxes *inbox.Set
 }
@@ -31,8 +33,11 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	scripts := newQueueScripts(c.EvenIfFull(), c.Sharded())
-	d := &Driver{conn: c, prefix: prefix, scripts: scripts, inboxes: inbox.New(c, parseTold)}
+	d := &Driver{conn: c, prefix: prefix, form: usualForm, inboxes: inbox.New(c, parseTold)}
+	if !c.InPlace(ctx, d.key("")) {
+		d.form = shortForm
+	}
+	d.scripts = newQueueScripts(c.EvenIfFull(), c.Sharded(), d.form)
 	c.Load(ctx, d.scripts.all()...)
 	return d
 }
@@ -41,6 +46,10 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 func (d *Driver) Traits() driver.Traits {
 	t := d.conn.Traits()
 	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing, t.Wake = true, true, true, true, driver.ClockFencing, "push"
+	if d.form == shortForm {
+		t.Notes = append(slices.Clip(t.Notes), "The server does not let "+d.conn.Who()+" use GETRANGE, SETRANGE and PEXPIRE, "+
+			"so each change of a queue costs as much as the queue is long.")
+	}
 	return t
 }
 

@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	_ "embed"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +19,21 @@ var enterLoneLua string
 
 //go:embed lua/queue/leave_lone.lua
 var leaveLoneLua string
+
+//go:embed lua/queue/rest.lua
+var restLua string
+
+//go:embed lua/queue/long.lua
+var longLua string
+
+//go:embed lua/queue/long_enter.lua
+var longEnterLua string
+
+//go:embed lua/queue/long_renew.lua
+var longRenewLua string
+
+//go:embed lua/queue/long_leave.lua
+var longLeaveLua string
 
 //go:embed lua/queue/rule.lua
 var ruleLua string
@@ -39,34 +56,49 @@ var listLua string
 // queueScripts are those of the queue. Stay is enter for a claim that is in it.
 type queueScripts struct{ enter, stay, renew, leave, remove, list *conn.Script }
 
+// A queueForm says how long a queue is that is stored in the long form: once it has up to so many claims, and as long as it
+// has down to so many.
+type queueForm struct{ up, down int }
+
+var (
+	usualForm = queueForm{up: 9, down: 5}
+	shortForm = queueForm{up: math.MaxInt32, down: math.MaxInt32} // of a user without the rights to change a string in place
+)
+
 // newQueueScripts returns the scripts for a server. All but enter begin with what lets them run when its memory is full: a
 // claim that is in a queue can stay alive and leave. With sharded channels, clients are told by SPUBLISH.
-func newQueueScripts(evenIfFull string, sharded bool) *queueScripts {
-	publish := "'PUBLISH'"
+func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScripts {
+	own := map[string]string{
+		"PUBLISH": "'PUBLISH'", "SHARDED": strconv.FormatBool(sharded),
+		"LONG": strconv.Itoa(form.up), "LEAST": strconv.Itoa(form.down),
+		"READ": "'GETRANGE', key, 0, " + constants["PAGE"] + " - 1",
+	}
 	if sharded {
-		publish = "'SPUBLISH'"
+		own["PUBLISH"] = "'SPUBLISH'"
+	}
+	inPlace := form != shortForm
+	if !inPlace {
+		own["READ"] = "'GET', key"
 	}
 	make := func(first string, parts ...string) *conn.Script {
 		text := words.ReplaceAllStringFunc(strings.Join(parts, ""), func(word string) string {
-			switch {
-			case word == "PUBLISH":
-				return publish
-			case word == "SHARDED":
-				return strconv.FormatBool(sharded)
-			case constants[word] != "":
-				return constants[word]
-			}
-			return word
+			return cmp.Or(own[word], constants[word], word)
 		})
 		return conn.NewScript(first+text, nil)
 	}
+	long := func(verb string) string {
+		if !inPlace {
+			return ""
+		}
+		return longLua + verb
+	}
 	return &queueScripts{
-		enter:  make("", loadLua, enterLoneLua, ruleLua, enterLua),
-		stay:   make(evenIfFull, loadLua, ruleLua, enterLua),
-		renew:  make(evenIfFull, loadLua, ruleLua, renewLua),
-		leave:  make(evenIfFull, loadLua, leaveLoneLua, ruleLua, leaveLua),
-		remove: make(evenIfFull, loadLua, ruleLua, breakLua),
-		list:   make("", loadLua, ruleLua, listLua),
+		enter:  make("", loadLua, enterLoneLua, restLua, long(longEnterLua), ruleLua, enterLua),
+		stay:   make(evenIfFull, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
+		renew:  make(evenIfFull, loadLua, restLua, long(longRenewLua), ruleLua, renewLua),
+		leave:  make(evenIfFull, loadLua, leaveLoneLua, restLua, long(longLeaveLua), ruleLua, leaveLua),
+		remove: make(evenIfFull, loadLua, restLua, ruleLua, breakLua),
+		list:   make("", loadLua, restLua, ruleLua, listLua),
 	}
 }
 
@@ -76,12 +108,22 @@ var words = regexp.MustCompile(`\b[A-Z]+\b`)
 // variable around it whenever it is made, and the functions are made on every call: it came to a third of the time.
 var constants = map[string]string{
 	"MARK": "'stile1'", "HEAD": "'>c6I4d'", "HEADSIZE": "18",
-	"CLAIM": "'>dI4dddBI2I2I2I2'", "HEADCLAIM": "'>c6I4ddI4dddBI2I2I2I2'",
+	"CLAIM": "'>dI4dddBI2I2I2I2'", "CLAIMSIZE": "45", "HEADCLAIM": "'>c6I4ddI4dddBI2I2I2I2'",
+	// the long form: its head, the part from the last ticket on, and where that begins; where fields of a slot are
+	"LONGMARK": "'stile2'", "LONGHEAD": "'>c6I4ddI4I4I4I4I4I4I4d'", "LONGHEADSIZE": "62",
+	"LONGHEADREST": "'>ddI4I4I4I4I4I4I4d'", "LONGHEADLAST": "10",
+	"ATWEIGHT": "8", "ATENDS": "20", "ATSTATE": "36",
+	"WIDEST":  "1024", // bytes of a claim in it: what one claim has, all slots have
+	"PAGE":    "2048", // bytes that are read at first; more than most short queues have
+	"NEAR":    "8",    // claims at the head whose ends a waiter is told
+	"COUNTED": "256",  // slots from the head in which empty ones are counted for a waiter
+	// SINCE is this much less than the time, in claims of clients that know the long form. Others keep it as it is.
+	"MODERN": "0.5",
 	// the fields of a claim
 	"FROM": "1", "TICKET": "2", "WEIGHT": "3", "SINCE": "4", "ENDS": "5", "DELAY": "6", "STATE": "7",
 	"ID": "8", "CLIENT": "9", "OWNER": "10", "RECORD": "11", "TEXTS": "12",
-	// its states: told that it holds; released, and kept until it ends
-	"WAITS": "0", "TOLD": "1", "LEFT": "2",
+	// its states: told that it holds; released, and kept until it ends; in the long form, gone
+	"WAITS": "0", "TOLD": "1", "LEFT": "2", "EMPTY": "3",
 }
 
 func (s *queueScripts) all() []*conn.Script {

@@ -22,7 +22,7 @@ func TestScriptsAreThoseAgreedOn(t *testing.T) {
 		kind, evenIfFull string
 		sharded          bool
 	}{{"old", "", false}, {"new", evenIfFull, false}, {"cluster", evenIfFull, true}} {
-		for i, s := range newQueueScripts(server.evenIfFull, server.sharded).all() {
+		for i, s := range newQueueScripts(server.evenIfFull, server.sharded, usualForm).all() {
 			fmt.Fprintf(&got, "%s %s %s\n", s.SHA(), server.kind, names[i])
 		}
 	}
@@ -44,7 +44,7 @@ func TestScriptsAreThoseAgreedOn(t *testing.T) {
 
 // Scripts are constant: what comes from outside comes through KEYS and ARGV, and one key is touched.
 func TestScriptsAreConstant(t *testing.T) {
-	for _, s := range newQueueScripts(evenIfFull, true).all() {
+	for _, s := range newQueueScripts(evenIfFull, true, usualForm).all() {
 		for _, bad := range []string{"%s", "%d", "%v", "loadstring", "KEYS[2]", "math.random"} {
 			if strings.Contains(s.Text(), bad) {
 				t.Errorf("a script has %s in it", bad)

@@ -119,7 +119,7 @@ func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
 		return nil, errors.New("redis does not tell the time")
 	case f.info["run_id"] == "":
 		return nil, driver.Refused(fmt.Errorf("redis does not let %s run INFO, by which it is known when it was started",
-			c.who()))
+			c.Who()))
 	case f.role == "slave":
 		return nil, driver.Refused(driver.Unreachable(ErrReplica))
 	}

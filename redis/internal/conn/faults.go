@@ -93,7 +93,7 @@ func (c *Conn) refused(text string) error {
 	f := faultOf(text)
 	says := f.says
 	if strings.Contains(says, "%s") {
-		says = fmt.Sprintf(says, c.who())
+		says = fmt.Sprintf(says, c.Who())
 	}
 	err := fmt.Errorf("%s (%s)", says, text)
 	if f.stale {
@@ -137,7 +137,8 @@ func (c *Conn) strays() {
 	}
 }
 
-func (c *Conn) who() string {
+// Who names the user, for people.
+func (c *Conn) Who() string {
 	if c.user == "" {
 		return "the default user"
 	}

@@ -67,7 +67,7 @@ func (c *Conn) promise(servers []*facts) {
 	for _, s := range servers {
 		replicated = replicated || s.replicas > 0
 		if len(s.info) == 0 {
-			note("The server does not let %s run INFO, so its persistence, eviction and replicas are not known.", c.who())
+			note("The server does not let %s run INFO, so its persistence, eviction and replicas are not known.", c.Who())
 			t.Restart = false
 			continue
 		}
@@ -76,7 +76,7 @@ func (c *Conn) promise(servers []*facts) {
 			note("The server keeps no append-only file (appendonly no): a restart can lose claims and let two hold a lock.")
 			t.Restart = false
 		case s.fsync == "":
-			note("The server does not let %s read appendfsync, so what a crash can lose is not known.", c.who())
+			note("The server does not let %s read appendfsync, so what a crash can lose is not known.", c.Who())
 			t.Restart = false
 		case s.fsync != "always":
 			note("The server writes its append-only file with appendfsync %s: a crash can lose the last claims; "+

@@ -40,7 +40,7 @@ end
 capacity, queue = want, rest
 last = math.max(last + 1, now)
 mine = #queue + 1
-queue[mine] = {false, last, weight, now, now, tonumber(ARGV[9]), WAITS,
+queue[mine] = {false, last, weight, now - MODERN, now, tonumber(ARGV[9]), WAITS,
   #id, #client, #owner, #record, id .. client .. owner .. record}
 stay(mine, ttl, wait)
 local answer = place(mine)

@@ -2,6 +2,9 @@
 --
 -- A claim is a table: FROM, where it begins in raw, or false once it differs from that; the fields of CLAIM; and TEXTS, the
 -- place of its texts in raw or, for a new claim, the texts. They are taken out of raw only where they are needed.
+if long then
+  raw = redis.call('GET', key)
+end
 
 -- gone tells when a claim no longer counts.
 local function gone(e)
@@ -27,12 +30,20 @@ end
 -- The queue, without what has run out; the place of the claim with the id, if it is there; and whether to store it.
 local capacity, last, queue, mine, changed = 0, 0, {}, nil, false
 if raw then
-  local _, at
+  local _, at, step
+  local till = #raw
   _, capacity, last, at = struct.unpack(HEAD, raw)
-  while at <= #raw do
+  if long then
+    local _, _, _, _, entries, bytes, used, from = struct.unpack(LONGHEAD, raw)
+    at, step = LONGHEADSIZE + 4 * entries + from * bytes + 1, bytes
+    till = LONGHEADSIZE + 4 * entries + used * bytes
+  end
+  while at <= till do
     local e = {at, struct.unpack(CLAIM, raw, at)}
-    at = e[TEXTS] + e[ID] + e[CLIENT] + e[OWNER] + e[RECORD]
-    if gone(e) > now then
+    at = step and at + step or e[TEXTS] + e[ID] + e[CLIENT] + e[OWNER] + e[RECORD]
+    if e[STATE] == EMPTY then
+      -- it left the long queue before
+    elseif gone(e) > now then
       queue[#queue + 1] = e
       if e[ID] == #id and text(e, ID) == id then
         mine = #queue
@@ -90,8 +101,36 @@ local function place(i)
   return standing(answer, 1, held)
 end
 
+-- spread writes the queue in the long form, out of its claims: the index, and slots that are all as long as the widest.
+local function spread(parts, widest, ends)
+  local n, size, stride = #queue, 64, math.ceil(widest / 64) * 64
+  while size < 4 * n do
+    size = 2 * size
+  end
+  local index, due, free, held = {}, math.huge, capacity, holding()
+  for i = 1, size do
+    index[i] = '\0\0\0\0'
+  end
+  for i, e in ipairs(queue) do
+    local part = parts[i + 1]
+    local entry = tonumber(string.sub(redis.sha1hex(string.sub(part, CLAIMSIZE + 1, CLAIMSIZE + e[ID])), 1, 7), 16) % size
+    while index[entry + 1] ~= '\0\0\0\0' do
+      entry = (entry + 1) % size
+    end
+    index[entry + 1], due = struct.pack('>I4', i), math.min(due, gone(e))
+    if i <= held then
+      free = free - e[WEIGHT]
+    end
+    parts[i + 1] = part .. string.rep('\0', stride - #part)
+  end
+  parts[1] = struct.pack(LONGHEAD, LONGMARK, capacity, last, due, size, stride, n, 0, held, n, free, ends)
+    .. table.concat(index)
+end
+
 -- commit stores the queue if it has changed, and then tells the clients whose claims hold because of it. The key lives
 -- as long as its last claim, and no shorter than until the clock has passed the last ticket, so that tickets rise.
+--
+-- A queue of some claims is stored in the long form, if all of them are of clients that know that form.
 local function commit()
   if not changed then
     return
@@ -105,6 +144,7 @@ local function commit()
     end
   end
   local ends, parts = last, {struct.pack(HEAD, MARK, capacity, last)}
+  local known, widest = #queue >= (long and LEAST or LONG), 0
   for i, e in ipairs(queue) do
     ends = math.max(ends, gone(e))
     local texts = e[TEXTS]
@@ -115,6 +155,10 @@ local function commit()
       texts = struct.pack(CLAIM, unpack(e, TICKET, RECORD)) .. texts
     end
     parts[i + 1] = texts
+    known, widest = known and e[SINCE] % 1 ~= 0, math.max(widest, #texts)
+  end
+  if known and widest <= WIDEST then
+    spread(parts, widest, ends)
   end
   if ends < now then
     redis.call('DEL', key)
@@ -122,9 +166,6 @@ local function commit()
     redis.call('SET', key, table.concat(parts), 'PX', math.ceil((ends - now) / 1000) + 1)
   end
   for _, e in ipairs(woken) do
-    -- A client that may not be told still finds out when it asks again.
-    local prefix, tag = string.match(key, '^(.-)({.*})$')
-    local channel = prefix .. 'inbox/' .. (SHARDED and tag .. '/' or '') .. text(e, CLIENT)
-    redis.pcall(PUBLISH, channel, string.format('%.0f', e[TICKET]) .. ' ' .. text(e, ID) .. ' ' .. key)
+    tell(text(e, CLIENT), e[TICKET], text(e, ID))
   end
 end

@@ -1,0 +1,107 @@
+package redis
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// BenchmarkLongQueue measures what a change of a queue costs the server, by how many claims wait in it: the time that the server
+// counts for scripts (INFO commandstats). Packed is the form of a short queue, at each length.
+//
+//	go test -run '^$' -bench LongQueue -benchtime 2000x .
+func BenchmarkLongQueue(b *testing.B) {
+	s := servertest.Redis(b)
+	for _, n := range []int{0, 8, 64, 256, 1000, 10_000} {
+		for name, form := range map[string]queueForm{"usual": usualForm, "packed": shortForm} {
+			if name == "packed" && n > 1000 {
+				continue // a herd of so many takes minutes
+			}
+			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
+				d := open(b, "redis://"+s.Addr)
+				d.scripts = newQueueScripts(d.conn.EvenIfFull(), d.conn.Sharded(), form)
+				q := fill(b, d, n)
+				b.Run("enter+leave", func(b *testing.B) {
+					from := scriptTime(b, s)
+					for b.Loop() {
+						q.add(b, d)
+						leave(b, d, q.claims[0])
+						q.claims = q.claims[1:]
+					}
+					b.ReportMetric(float64((scriptTime(b, s)-from).Nanoseconds())/1e3/float64(b.N), "server-µs/op")
+				})
+				if n > 0 {
+					b.Run("refresh", func(b *testing.B) {
+						from, i := scriptTime(b, s), 0
+						for b.Loop() {
+							i = (i + 7919) % len(q.claims)
+							enter(b, d, q.claims[i])
+						}
+						b.ReportMetric(float64((scriptTime(b, s)-from).Nanoseconds())/1e3/float64(b.N), "server-µs/op")
+					})
+				}
+				s.Redis([]string{"FLUSHALL"})
+			})
+		}
+	}
+}
+
+// BenchmarkHerd measures how long the server needs to let in claims that come at once.
+//
+//	go test -run '^$' -bench Herd -benchtime 1x .
+func BenchmarkHerd(b *testing.B) {
+	s := servertest.Redis(b)
+	d := open(b, "redis://"+s.Addr)
+	for b.Loop() {
+		from := scriptTime(b, s)
+		fill(b, d, 1000)
+		b.ReportMetric(float64((scriptTime(b, s) - from).Microseconds()), "server-µs/herd")
+		s.Redis([]string{"FLUSHALL"})
+	}
+}
+
+// A line is a queue whose claims are known, in its order.
+type line struct {
+	claims []*driver.Claim
+	drawn  int
+}
+
+func fill(b *testing.B, d *Driver, n int) *line {
+	b.Helper()
+	q := &line{}
+	for range n {
+		q.add(b, d)
+	}
+	return q
+}
+
+func (q *line) add(b *testing.B, d *Driver) {
+	b.Helper()
+	q.drawn++
+	c := claim("name", fmt.Sprintf("QZ3J5V7K2M4N6P8R-%d", q.drawn))
+	c.Record = `{"owner":"host-17","host":"host-17.example","pid":4711,"since":"2026-01-01T00:00:00Z"}`
+	c.TTL, c.Wait = time.Hour, time.Hour
+	enter(b, d, c)
+	q.claims = append(q.claims, c)
+}
+
+var evalTime = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)`)
+
+// scriptTime is what the server has spent on scripts.
+func scriptTime(b *testing.B, s *servertest.Server) (sum time.Duration) {
+	b.Helper()
+	text, _ := s.Redis([]string{"INFO", "commandstats"}).(string)
+	for _, found := range evalTime.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.ParseInt(found[1], 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(n) * time.Microsecond
+	}
+	return sum
+}
