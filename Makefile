@@ -38,7 +38,7 @@ help: ## list the targets
 
 # How the command is built: without what only a debugger reads, and without the pages of traces of etcd's client library, which
 # nobody can open in a command and for which the linker keeps half as much again. TAGS leaves stores out: no_redis, no_etcd ...
-BUILD = go build -trimpath -buildvcs=auto -ldflags '-s -w' -tags 'grpcnotrace,$(TAGS)'
+BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w' -tags 'grpcnotrace,$(TAGS)'
 STORED = consul etcd mysql postgres redis sqlite zookeeper
 
 build: bin ## build the command: bin/stile; TAGS=no_etcd,no_sqlite leaves stores out

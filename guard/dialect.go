@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // A Dialect is a kind of database.
@@ -16,7 +17,7 @@ const (
 	SQLite             // 3.35 or newer
 )
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`) })
 
 // quote makes an identifier, or two with a dot between them, fit to stand in a statement.
 func (d Dialect) quote(name string) (string, error) {
@@ -26,7 +27,7 @@ func (d Dialect) quote(name string) (string, error) {
 	}
 	parts := strings.Split(name, ".")
 	for i, part := range parts {
-		if !identifier.MatchString(part) || len(parts) > 2 {
+		if !identifier().MatchString(part) || len(parts) > 2 {
 			return "", fmt.Errorf("guard: %w identifier: %.80q is not made of letters, digits and _, with a schema and a dot before it at most", ErrInvalid, name)
 		}
 		parts[i] = mark + part + mark

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -28,13 +29,13 @@ const DefaultPrefix = "stile_"
 // A place is where in a database the tables are: what their names begin with. It has been checked.
 type place string
 
-var goodPrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+var goodPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`) })
 
 func newPlace(prefix string) (place, error) {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	if !goodPrefix.MatchString(prefix) {
+	if !goodPrefix().MatchString(prefix) {
 		return "", driver.Refused(errors.New("the prefix must be up to 32 letters, digits and _, and begin with no digit"))
 	}
 	return place(prefix), nil

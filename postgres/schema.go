@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,8 +44,8 @@ type tables struct{ schema, prefix string }
 
 // What may be in a name that is quoted: nothing that ends a quote or a function's body.
 var (
-	goodSchema = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`)
-	goodPrefix = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,31}$`)
+	goodSchema = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`) })
+	goodPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z_][a-z0-9_]{0,31}$`) })
 )
 
 func newTables(schema, prefix string) (tables, error) {
@@ -54,11 +55,11 @@ func newTables(schema, prefix string) (tables, error) {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	if !goodSchema.MatchString(schema) {
+	if !goodSchema().MatchString(schema) {
 		return tables{}, driver.Refused(errors.New("the schema must be up to 63 letters, digits, _ and -, " +
 			"and begin with a letter or _"))
 	}
-	if !goodPrefix.MatchString(prefix) {
+	if !goodPrefix().MatchString(prefix) {
 		return tables{}, driver.Refused(errors.New("the prefix must be up to 32 small letters, digits and _, " +
 			"and begin with no digit"))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -66,7 +67,7 @@ func thisBoot() string {
 	return boottime.ID()
 }
 
-var tablePrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+var tablePrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`) })
 
 // New returns a driver that keeps its locks in db, an SQLite database, and makes its tables there if they are missing.
 // The driver takes two connections out of the pool for as long as it is open, and leaves db open when it closes.
@@ -89,7 +90,7 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	if d.options.Label == "" {
 		d.options.Label = "the database"
 	}
-	if !tablePrefix.MatchString(d.options.Prefix) {
+	if !tablePrefix().MatchString(d.options.Prefix) {
 		return nil, driver.Refused(errors.New("the prefix must be up to 32 letters, digits and _, and begin with no digit"))
 	}
 	if n := db.Stats().MaxOpenConnections; n == 1 {

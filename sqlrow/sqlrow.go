@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -89,7 +90,9 @@ type rows interface {
 // waitingTicket is that of a claim that waits: nothing stands in the table for it. Real tickets are larger.
 const waitingTicket = 1
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+var identifier = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+})
 
 // New returns a driver over a database, which it leaves open when it closes. The error says that the table is missing or
 // is another one.
@@ -111,7 +114,7 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 	if table == "" {
 		table = map[Layout]string{ShedLock: "shedlock", MethodLock: "tb_distributed_lock"}[layout]
 	}
-	if table != "" && !identifier.MatchString(table) {
+	if table != "" && !identifier().MatchString(table) {
 		return nil, driver.Refused(fmt.Errorf("table %q: it must be letters, digits and _, "+
 			"with a schema before a dot if need be", table))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -110,7 +111,7 @@ func isAncestor(process int) bool {
 		}
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			return alive(process) // there is no /proc: it lives, at least
+			return guard.Alive(process) // there is no /proc: it lives, at least
 		}
 		_, rest, _ := strings.Cut(string(text), ") ")
 		fields := strings.Fields(rest)

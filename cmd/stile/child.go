@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"os"
@@ -9,16 +8,16 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/internal/boottime"
 )
 
 // A child is CMD and its process group, as stile sees them: through the guard.
 type child struct {
 	guard *exec.Cmd
-	in    *os.File // end of the pipe that nobody else has: closing it, in any way, is the end of CMD
-	out   *gob.Encoder
-	news  <-chan news // closed when the guard has ended
-	pgid  int         // 0 before CMD runs
+	in    *os.File          // for orders, and the end of the pipe that nobody else has: closing it, in any way, is the end of CMD
+	news  <-chan guard.News // closed when the guard has ended
+	pgid  int               // 0 before CMD runs
 }
 
 // newChild starts the guard, which takes a moment: best before the lock is held.
@@ -33,9 +32,9 @@ func newChild() (*child, error) {
 		return nil, errors.Join(err, ordersIn.Close())
 	}
 	defer newsIn.Close()
-	c := &child{in: ordersIn, out: gob.NewEncoder(ordersIn)}
+	c := &child{in: ordersIn}
 	c.guard = &exec.Cmd{
-		Path: self(), Args: []string{os.Args[0], guardArg},
+		Path: self(), Args: []string{os.Args[0], guard.Arg},
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, // for CMD
 		ExtraFiles:  []*os.File{ordersOut, newsIn},
 		Env:         []string{"GOMAXPROCS=1"},
@@ -44,7 +43,7 @@ func newChild() (*child, error) {
 	if err := c.guard.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("the guard does not start: %w", err), ordersIn.Close(), newsOut.Close())
 	}
-	c.news = read[news](newsOut)
+	c.news = guard.ReadNews(newsOut)
 	return c, nil
 }
 
@@ -61,11 +60,11 @@ var errGuard = &status{exitSignal + int(syscall.SIGKILL), errors.New("the guard 
 
 // run executes CMD. The error is a [*status] if it cannot be. A guard that does not answer until the time comes is killed,
 // and CMD with it.
-func (c *child) run(p *program, until time.Duration) error {
+func (c *child) run(p *guard.Program, until time.Duration) error {
 	// A guard that has ended does not read, but says so by its news.
-	_ = c.out.Encode(order{Run: p})
-	late := newAlarm()
-	late.set(until)
+	(&guard.Order{Run: p}).Send(c.in)
+	late := guard.NewAlarm()
+	late.Set(until)
 	for {
 		select {
 		case n, ok := <-c.news:
@@ -86,14 +85,14 @@ func (c *child) run(p *program, until time.Duration) error {
 
 // allow says until when CMD may run.
 func (c *child) allow(until time.Duration) {
-	_ = c.out.Encode(order{Until: until, Left: until - boottime.Now()})
+	(&guard.Order{Until: until, Left: until - boottime.Now()}).Send(c.in)
 }
 
 // signal sends a signal to the whole group. A process that is stopped takes SIGTERM when it goes on, so it goes on.
 func (c *child) signal(s syscall.Signal) {
-	_ = c.out.Encode(order{Signal: s})
+	(&guard.Order{Signal: s}).Send(c.in)
 	if s == syscall.SIGTERM {
-		_ = c.out.Encode(order{Signal: syscall.SIGCONT})
+		(&guard.Order{Signal: syscall.SIGCONT}).Send(c.in)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
@@ -72,7 +73,7 @@ func newDemo(s *store) *cobra.Command {
 }
 
 func (d *demo) run(ctx context.Context, s *store) error {
-	ctx, stop := untilSignal(ctx, listen(ending))
+	ctx, stop := untilSignal(ctx, listen(guard.Ending))
 	defer stop()
 	dir, err := os.MkdirTemp("", "stile-demo-")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -246,7 +247,7 @@ func TestStoreUnplugged(t *testing.T) {
 // The guard, started by hand, does nothing.
 func TestGuardAlone(t *testing.T) {
 	u := newAccount(t)
-	if r := u.run(guardArg); r.code != 0 || r.out != "" || r.err != "" {
+	if r := u.run(guard.Arg); r.code != 0 || r.out != "" || r.err != "" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,9 +51,13 @@ const (
 	tokenVariable = "STILE_TOKEN"
 )
 
-var numberedVariable = regexp.MustCompile(`^(` + nameVariable + `|` + tokenVariable + `)_[0-9]+=`)
-
-func numbered(entry string) bool { return numberedVariable.MatchString(entry) }
+// numbered reports whether an entry of the environment is one of the variables that end in a number.
+func numbered(entry string) bool {
+	variable, _, set := strings.Cut(entry, "=")
+	under := max(0, strings.LastIndexByte(variable, '_'))
+	name, number := variable[:under], strings.TrimPrefix(variable[under:], "_")
+	return set && (name == nameVariable || name == tokenVariable) && number != "" && strings.Trim(number, "0123456789") == ""
+}
 
 // tell returns the variables that tell CMD what it has.
 func (r *runner) tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/internal/boottime"
 )
@@ -50,11 +51,11 @@ func (k *keeper) update() {
 
 // watch returns when nothing is left of CMD's group.
 func (k *keeper) watch(events *events, signals <-chan os.Signal) {
-	wake := newAlarm()
+	wake := guard.NewAlarm()
 	lost := k.lease.Context().Done()
 	for {
 		k.update()
-		wake.set(k.look(events))
+		wake.Set(k.look(events))
 		select {
 		case n, ok := <-k.child.news:
 			if !ok {
@@ -108,7 +109,7 @@ func (k *keeper) look(events *events) time.Duration {
 }
 
 // heed takes what the guard tells.
-func (k *keeper) heed(n news, events *events) {
+func (k *keeper) heed(n guard.News, events *events) {
 	switch {
 	case n.Late:
 		k.fail(k.ending(events))
@@ -164,9 +165,9 @@ var errHeldLong = errors.New("it was held for as long as --max-hold allows")
 // unguarded ends the group after the guard has ended without saying that the group has.
 func (k *keeper) unguarded() {
 	k.fail(errGuard)
-	look := time.NewTicker(groupPoll)
+	look := time.NewTicker(guard.GroupPoll)
 	defer look.Stop()
-	for patience := boottime.Now() + orphanPatience; alive(k.child.pgid) && boottime.Now() < patience; <-look.C {
+	for patience := boottime.Now() + orphanPatience; guard.Alive(k.child.pgid) && boottime.Now() < patience; <-look.C {
 		k.child.killAll()
 	}
 }

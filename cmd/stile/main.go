@@ -13,17 +13,11 @@ package main
 
 import (
 	"os"
-	"runtime"
+
+	_ "github.com/stilelock/stile/cmd/stile/internal/early"
 )
 
-// A child that asks to die with its parent dies with the thread that started it. The main goroutine starts children,
-// and the main thread lives as long as the process.
-func init() { runtime.LockOSThread() }
-
+// main begins unless package early has done all there was to do.
 func main() {
-	if isGuard() {
-		runGuard()
-		return
-	}
 	os.Exit(exitCode(os.Stderr, execute(newRoot())))
 }

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 // hearSignals has what whoever started the tests had them ignore, as nohup and background jobs do, not be ignored by the
 // commands that they start: a shell cannot trap a signal that was ignored when it began.
 func hearSignals() {
-	for _, s := range passedOn {
+	for _, s := range guard.PassedOn {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/internal/boottime"
 )
@@ -125,7 +126,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 		return err
 	}
 	defer c.close()
-	signals := listen(passedOn)
+	signals := listen(guard.PassedOn)
 	events := newEvents()
 	ctx, stop := untilSignal(ctx, signals)
 	client, lease, err := r.acquire(ctx, s, events)
@@ -160,7 +161,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 		defer os.Remove(secret) // the guard has removed it, unless that was killed
 	}
 	env = append(env, r.tell(address, lease, deadline)...)
-	if err := c.run(&program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal != nil}, k.end); err != nil {
+	if err := c.run(&guard.Program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal != nil}, k.end); err != nil {
 		k.terminal.takeBack()
 		return errors.Join(err, lease.Unlock())
 	}

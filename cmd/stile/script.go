@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/record"
 )
@@ -163,7 +164,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	}
 	sc.leaves = true
 	record.OnBehalfOf(os.Getppid()) // this process is about to end; the shell that asked is who can be looked for
-	ctx, stop := untilSignal(ctx, listen(ending))
+	ctx, stop := untilSignal(ctx, listen(guard.Ending))
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write
 	c, err := w.open(ctx, sc.store, nil)

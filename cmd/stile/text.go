@@ -3,13 +3,14 @@ package main
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
 var (
 	// What stands between a scheme and the host of a URL may be a password, wherever the URL came from.
-	credentials = regexp.MustCompile(`://[^\s/]*@`)
+	credentials = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^\s/]*@`) })
 
 	secrets []string // parts of the store's URL that must not be shown
 )
@@ -30,7 +31,7 @@ func oneLine(text string) string {
 		text = strings.ReplaceAll(text, s, "…")
 	}
 	text = strings.ReplaceAll(text, ": stile: ", ": ") // an error of the library within one of ours
-	text = credentials.ReplaceAllString(text, "://…@")
+	text = credentials().ReplaceAllString(text, "://…@")
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
@@ -38,11 +39,11 @@ func oneLine(text string) string {
 	return page.Printable(strings.Join(lines, "; "))
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`)
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`) })
 
 // quoted returns a text as one word of the shell.
 func quoted(text string) string {
-	if plainWord.MatchString(text) && !strings.HasPrefix(text, "-") {
+	if plainWord().MatchString(text) && !strings.HasPrefix(text, "-") {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
@@ -55,7 +56,7 @@ func newTop(s *store) *cobra.Command {
 			if out := cmd.OutOrStdout(); t.json || !toStdout(out) || !tty.Owned(os.Stdout) {
 				return t.once(cmd, s, out)
 			}
-			ctx, stop := untilSignal(cmd.Context(), listen(ending))
+			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
 			defer stop()
 			return t.page(ctx, s)
 		},

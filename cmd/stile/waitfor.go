@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/driver"
 )
@@ -56,7 +57,7 @@ func newWait(s *store) *cobra.Command {
 				return err
 			}
 			d.store, s.tells = a, true
-			ctx, stop := untilSignal(cmd.Context(), listen(ending))
+			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
 			defer stop()
 			defer stderr.Erase()
 			return d.run(ctx, s)

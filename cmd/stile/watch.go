@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
@@ -37,7 +38,7 @@ func newWatch(s *store) *cobra.Command {
 		Args:              oneName,
 		ValidArgsFunction: completeNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := untilSignal(cmd.Context(), listen(ending))
+			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
 			defer stop()
 			out := cmd.OutOrStdout()
 			switch {

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package main
+package guard
 
 import "syscall"
 
@@ -10,5 +10,3 @@ func adoptOrphans() {}
 func ofGroup(terminal bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: terminal, Ctty: 0}
 }
-
-func ofParent() *syscall.SysProcAttr { return nil }

@@ -1,14 +1,13 @@
-package main
+package guard
 
-import (
-	"syscall"
+import "syscall"
 
-	"golang.org/x/sys/unix"
-)
+const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER
 
 // adoptOrphans makes the process the parent of its descendants whose own parents end.
 func adoptOrphans() {
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // without it they are the init process's, which reaps them too
+	// Without it they are the init process's, which reaps them too.
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, setChildSubreaper, 1, 0, 0, 0, 0)
 }
 
 // ofGroup puts a child into a process group of its own, in the foreground of the terminal on stdin if it has one, and
@@ -16,6 +15,3 @@ func adoptOrphans() {
 func ofGroup(terminal bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: terminal, Ctty: 0, Pdeathsig: syscall.SIGKILL}
 }
-
-// ofParent has a child die with the thread that starts it.
-func ofParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

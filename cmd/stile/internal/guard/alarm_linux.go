@@ -1,0 +1,60 @@
+package guard
+
+import (
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// What package syscall does not name. Package unix does, but is initialized after the libraries of the stores.
+const (
+	clockBoottime = 7                                      // CLOCK_BOOTTIME
+	timerAbsolute = 1                                      // TFD_TIMER_ABSTIME
+	timerFlags    = syscall.O_CLOEXEC | syscall.O_NONBLOCK // TFD_CLOEXEC | TFD_NONBLOCK
+)
+
+// An itimerspec is the kernel's struct of that name.
+type itimerspec struct{ interval, value syscall.Timespec }
+
+// An Alarm goes off at a time of the machine's clock, which goes on while the machine sleeps: at once after it wakes, if
+// the time came meanwhile. Timers of Go stand still then.
+type Alarm struct {
+	C    <-chan struct{} // has an event when it goes off
+	file *os.File
+}
+
+// NewAlarm returns an alarm that is not set.
+func NewAlarm() *Alarm {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, timerFlags, 0)
+	if errno != 0 {
+		panic("stile: no timer: " + errno.Error()) // no descriptors are left, at the start of the process
+	}
+	c := make(chan struct{}, 1)
+	a := &Alarm{C: c, file: os.NewFile(fd, "alarm")}
+	go func() {
+		var count [8]byte
+		for {
+			if _, err := a.file.Read(count[:]); err != nil {
+				return
+			}
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return a
+}
+
+// Set has the alarm go off then, and not at the time that was set before. A time that has passed is now.
+func (a *Alarm) Set(at time.Duration) {
+	spec := itimerspec{value: syscall.NsecToTimespec(max(1, at.Nanoseconds()))}
+	raw, err := a.file.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+		})
+	}
+	_ = err // the file is open as long as the process lives
+}

@@ -1,0 +1,32 @@
+//go:build unix && !linux
+
+package guard
+
+import (
+	"time"
+
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// An Alarm goes off at a time of the machine's clock.
+type Alarm struct {
+	C     <-chan struct{} // has an event when it goes off
+	timer *time.Timer
+}
+
+// NewAlarm returns an alarm that is not set.
+func NewAlarm() *Alarm {
+	c := make(chan struct{}, 1)
+	a := &Alarm{C: c}
+	a.timer = time.AfterFunc(time.Hour, func() {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	})
+	a.timer.Stop()
+	return a
+}
+
+// Set has the alarm go off then, and not at the time that was set before. A time that has passed is now.
+func (a *Alarm) Set(at time.Duration) { a.timer.Reset(at - boottime.Now()) }

@@ -1,0 +1,170 @@
+// Package guard is the second process of stile run, and the parent of CMD. The guard does one thing: it kills CMD's process
+// group with SIGKILL when the time until which CMD may run has come, or when stile is gone. So the group is gone before the
+// lease ends also if stile was stopped, hangs, or was killed with SIGKILL.
+//
+// Being CMD's parent, the guard knows the group from its first moment. CMD dies with the guard too, by the kernel's
+// doing. The guard talks with stile over two pipes that CMD does not inherit, and holds no lock and no URL. It is in a
+// process group of its own, so a signal that is sent to stile's group, or to CMD's, does not reach it.
+//
+// The package imports few others, so that package early can call [Main] before the libraries of the stores are initialized.
+package guard
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// Arg is the only argument of a program that is to be the guard.
+const Arg = "__guard"
+
+// The descriptors of the guard's pipes.
+const (
+	ordersFD = 3
+	newsFD   = 4
+)
+
+// A guard is the state of the process.
+type guard struct {
+	out    *os.File
+	pid    int // CMD and its group; 0 before it runs
+	exited bool
+	gone   bool
+	secret string // a file to remove at the end
+}
+
+// Main is the process. Its thread must be the one that lives as long as the process does: CMD dies with the thread that
+// started it.
+func Main() {
+	// What is caught, CMD gets afresh; what whoever started stile had it ignore, CMD ignores too.
+	signal.Notify(make(chan os.Signal, 1), Caught(append(slices.Clone(PassedOn), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU))...)
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	for _, fd := range []int{ordersFD, newsFD} {
+		syscall.CloseOnExec(fd)
+	}
+	adoptOrphans()
+	orders := Orders(os.NewFile(ordersFD, "orders"))
+	g := &guard{out: os.NewFile(newsFD, "news")}
+	g.tell(&News{Ready: true})
+	g.watch(orders, children)
+	if g.secret != "" {
+		_ = os.Remove(g.secret)
+	}
+}
+
+// watch serves stile until it is gone, and CMD's group with it.
+func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
+	end := NewAlarm()
+	look := time.NewTicker(GroupPoll)
+	look.Stop()
+	var until time.Duration
+	for !g.gone || orders != nil {
+		select {
+		case o, ok := <-orders:
+			if !ok {
+				orders = nil // stile is gone, or has no more use for us
+				if g.pid == 0 {
+					return
+				}
+				g.signal(syscall.SIGKILL)
+			}
+			if o.Until != 0 {
+				until = o.end()
+				end.Set(until)
+			}
+			g.obey(&o)
+		case <-end.C:
+			if until != 0 && boottime.Now() >= until && !g.gone {
+				g.signal(syscall.SIGKILL)
+				g.tell(&News{Late: true})
+			}
+		case <-children:
+		case <-look.C:
+		}
+		if g.reap(); g.exited && !g.gone {
+			look.Reset(GroupPoll)
+		}
+	}
+}
+
+// end is when the group is to be killed, on this process's clock.
+func (o *Order) end() time.Duration {
+	if boottime.ID() == "" {
+		return boottime.Now() + o.Left
+	}
+	return o.Until
+}
+
+// obey does what an order wants done to CMD.
+func (g *guard) obey(o *Order) {
+	switch {
+	case o.Signal != 0:
+		g.signal(o.Signal)
+	case o.Run != nil && g.pid == 0:
+		g.start(o.Run)
+	}
+}
+
+// start executes CMD in a process group of its own.
+func (g *guard) start(p *Program) {
+	var err error
+	g.secret = p.Secret
+	g.pid, err = syscall.ForkExec(p.Path, p.Args, &syscall.ProcAttr{
+		Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: ofGroup(p.Terminal),
+	})
+	if err != nil {
+		errno, ok := errors.AsType[syscall.Errno](err)
+		if !ok {
+			errno = syscall.EINVAL // of an argument with a zero byte
+		}
+		g.pid = 0
+		g.tell(&News{Errno: errno})
+		return
+	}
+	g.tell(&News{PID: g.pid})
+}
+
+// signal sends a signal to the group. Only the guard does so, unless it is too late: the number of a group that is gone
+// may be another's soon, and the guard knows.
+func (g *guard) signal(s syscall.Signal) {
+	if g.pid != 0 && !g.gone {
+		_ = syscall.Kill(-g.pid, s) // it fails if nothing is left of the group
+	}
+}
+
+// reap takes note of what became of CMD, and takes away the other members of the group whose parents have ended: as
+// long as one of them has not been taken away, the group exists.
+func (g *guard) reap() {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			break
+		}
+		switch {
+		case pid != g.pid:
+		case ws.Stopped():
+			g.tell(&News{Stopped: true})
+		default:
+			g.exited = true
+			g.gone = !Alive(g.pid)
+			g.tell(&News{Exited: true, Status: ws, Gone: g.gone})
+		}
+	}
+	if g.exited && !g.gone && !Alive(g.pid) {
+		g.gone = true
+		g.tell(&News{Gone: true})
+	}
+}
+
+// tell never blocks for long: stile reads all the time, and if it is stopped, the pipe has room for all there is.
+func (g *guard) tell(n *News) { _, _ = g.out.Write(n.encode()) }

@@ -1,0 +1,102 @@
+package guard
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+)
+
+// A message is one order or one piece of news as it goes over a pipe: fields in a fixed order, and before them their
+// length in four bytes. Both ends are the same program, so there are no versions. Package encoding/gob would do the same,
+// but getting it ready takes as long as the rest of the guard.
+type message struct {
+	rest []byte
+	bad  bool // a field was not what was asked for
+}
+
+// longest is more than any system executes: the arguments and the environment of a program together.
+const longest = 64 << 20
+
+var errTooLong = errors.New("the message is too long")
+
+// receive reads one message.
+func receive(r io.Reader) (*message, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n > longest {
+		return nil, errTooLong
+	}
+	m := &message{rest: make([]byte, n)}
+	_, err := io.ReadFull(r, m.rest)
+	return m, err
+}
+
+// framed returns the message with its length.
+func (m *message) framed() []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(m.rest))), m.rest...)
+}
+
+// whole reports whether all fields were there, and nothing else.
+func (m *message) whole() bool { return !m.bad && len(m.rest) == 0 }
+
+func (m *message) number(n int64) { m.rest = binary.AppendVarint(m.rest, n) }
+
+func (m *message) flag(b bool) {
+	n := int64(0)
+	if b {
+		n = 1
+	}
+	m.number(n)
+}
+
+func (m *message) text(s string) {
+	m.number(int64(len(s)))
+	m.rest = append(m.rest, s...)
+}
+
+func (m *message) texts(list []string) {
+	m.number(int64(len(list)))
+	for _, s := range list {
+		m.text(s)
+	}
+}
+
+func (m *message) takeNumber() int64 {
+	n, size := binary.Varint(m.rest)
+	if size <= 0 {
+		m.rest, m.bad = nil, true
+		return 0
+	}
+	m.rest = m.rest[size:]
+	return n
+}
+
+func (m *message) takeFlag() bool { return m.takeNumber() != 0 }
+
+// takeLength takes a number of things of which each is one byte at least.
+func (m *message) takeLength() int {
+	n := m.takeNumber()
+	if n < 0 || n > int64(len(m.rest)) {
+		m.rest, m.bad = nil, true
+		return 0
+	}
+	return int(n)
+}
+
+func (m *message) takeText() string {
+	n := m.takeLength()
+	s := string(m.rest[:n])
+	m.rest = m.rest[n:]
+	return s
+}
+
+func (m *message) takeTexts() []string {
+	list := make([]string, m.takeLength())
+	for i := range list {
+		list[i] = m.takeText()
+	}
+	return list
+}
