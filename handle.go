@@ -51,7 +51,7 @@ func (l *Lease) handle(ctx context.Context, op string, leave func() (*driver.Cla
 	if err := l.sole(ctx); err != nil {
 		return Handle{}, wrapped(op, l.Name(), err)
 	}
-	if t := &l.c.traits; t.InSession || t.OwnClient {
+	if t := l.share.Traits(); t.InSession || t.OwnClient {
 		return Handle{}, wrapped(op, l.Name(), fmt.Errorf("%w: on %s a claim ends with the session of its client", ErrUnsupported, t.Store))
 	}
 	maxHold := l.share.MaxHold()
@@ -90,5 +90,5 @@ func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	if err != nil {
 		return nil, wrapped("attach", h.Name, err)
 	}
-	return &Lease{c: c, share: share, parent: ctx}, nil
+	return &Lease{share: share, parent: ctx}, nil
 }

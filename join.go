@@ -46,15 +46,16 @@ func (l *Lock) acquireAll(ctx context.Context, op string, try bool) (*Lease, err
 	if l.err != nil {
 		return nil, &Error{Op: op, Name: l.Name(), Err: l.err}
 	}
-	lease := &Lease{parent: ctx}
+	var parts []*Lease
+	lease := &Lease{parent: ctx, joined: &parts}
 	for _, p := range l.parts {
 		part, err := p.acquire(ctx, op, try)
 		if err == nil {
-			lease.joined = append(lease.joined, part)
+			parts = append(parts, part)
 			err = lease.Check() // what was taken first may have been lost while we waited for the rest
 		}
 		if err != nil {
-			if len(lease.joined) > 0 {
+			if len(parts) > 0 {
 				if e := lease.Unlock(); e != nil && !errors.Is(err, ErrLost) {
 					err = errors.Join(err, e)
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,11 +15,10 @@ import (
 
 // A Lease is the holding of a lock, from its grant until it is released or lost. It may be used by many goroutines.
 type Lease struct {
-	c      *Client
 	share  *claims.Share   // nil for a joined lock
-	joined []*Lease        // the parts of a joined lock
+	joined *[]*Lease       // the parts of a joined lock; nil for any other
 	parent context.Context // what it was acquired with: carries the leases further out
-	leak   runtime.Cleanup
+	leak   *claims.Guard
 	ctx    atomic.Pointer[context.Context] // what Context returns; nil until it is asked for
 }
 
@@ -50,7 +48,10 @@ func (l *Lease) parts() []*Lease {
 	if l.share != nil {
 		return []*Lease{l}
 	}
-	return l.joined
+	if l.joined == nil {
+		return nil
+	}
+	return *l.joined
 }
 
 // sole tells why nothing can be done to the claim of a lease: there is none, or several, or it is over.
@@ -76,7 +77,7 @@ func (l *Lease) Name() string {
 	if l.none() {
 		return ""
 	}
-	return l.parts()[0].share.Claim().Name
+	return l.parts()[0].share.Name()
 }
 
 // Token returns the fencing token, a positive number. A token is larger than the token of every earlier grant of the
@@ -181,12 +182,13 @@ func (l *Lease) UnlockAfter(keep time.Duration) error {
 	if l.share != nil {
 		return wrapped("unlock", l.Name(), l.share.Release(keep))
 	}
-	shares := make([]*claims.Share, len(l.joined))
-	for i, p := range l.parts() {
+	parts := l.parts()
+	shares := make([]*claims.Share, len(parts))
+	for i, p := range parts {
 		shares[i] = p.share
 	}
 	failed, err := claims.Release(shares, keep)
-	return wrapped("unlock", l.joined[failed].Name(), err)
+	return wrapped("unlock", parts[failed].Name(), err)
 }
 
 type leaseKey struct{}
@@ -220,7 +222,7 @@ func Token(ctx context.Context) int64 {
 func carriedBy(ctx context.Context, c *Client, name string) *claims.Share {
 	for l := FromContext(ctx); l != nil; l = FromContext(l.parent) {
 		for _, p := range l.parts() {
-			if p.c == c && p.Name() == name && p.check() == nil {
+			if p.share.In(c.keeper) && p.Name() == name && p.check() == nil {
 				return p.share
 			}
 		}
@@ -231,7 +233,5 @@ func carriedBy(ctx context.Context, c *Client, name string) *claims.Share {
 // guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever
 // forgot it may still be at work, and could not be told. Of a joined lock, one part is enough to find the line by.
 func (l *Lease) guardLeak(skip int) {
-	if c := l.parts()[0].c; c.opts.Observer != nil {
-		l.leak = runtime.AddCleanup(l, claims.Leak.Report, claims.LeakOf(l.parts()[0].share, skip+1, engine.Kind(EventLeaked)))
-	}
+	l.leak = claims.GuardLeak(l, l.parts()[0].share, skip+1, engine.Kind(EventLeaked))
 }

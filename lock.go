@@ -9,6 +9,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
+	"github.com/stilelock/stile/internal/engine"
 	"github.com/stilelock/stile/internal/record"
 )
 
@@ -54,7 +55,7 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 		return &Lock{err: err}
 	}
 	l := &Lock{c: c, want: c.want, opts: c.opts.LockOptions, tight: c.tight}
-	l.want.Name, l.want.Weight, l.want.Capacity = name, weight, of
+	l.want.Name, l.want.Terms = name, l.want.Of(weight, of)
 	c.keeper.Place(&l.want)
 	if err := driver.CheckName(name); err != nil {
 		l.err = fmt.Errorf("%w name: %w", ErrInvalid, err)
@@ -83,10 +84,11 @@ func (l *Lock) set(o LockOptions) {
 	if l.opts = o; l.c != nil {
 		l.tight = claims.LeavesTime(o.TTL, l.c.opts.Margin, l.c.opts.Drift)
 	}
-	l.want.TTL, l.want.Delay, l.want.Owner, l.want.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
-	l.want.Linger, l.want.MaxHold = o.Linger, o.MaxHold
+	terms := *cmp.Or(l.want.Terms, &engine.Terms{Weight: driver.All, Capacity: driver.All})
+	terms.TTL, terms.Delay, terms.Owner, terms.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
+	l.want.Terms, l.want.Linger, l.want.MaxHold = &terms, o.Linger, o.MaxHold
 	text, err := record.Write(o.Owner, o.Reason, l.value)
-	if l.want.Record, l.wrong = text, nil; err != nil {
+	if terms.Record, l.wrong = text, nil; err != nil {
 		l.wrong = fmt.Errorf("%w holder: %w", ErrInvalid, err)
 	}
 }
@@ -171,7 +173,7 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	return &Lease{c: l.c, share: share, parent: ctx}, nil
+	return &Lease{share: share, parent: ctx}, nil
 }
 
 // check tells why the lock can never be held.
@@ -189,7 +191,7 @@ func (l *Lock) check(ctx context.Context) error {
 
 // reenter shares the hold that the context carries.
 func (l *Lock) reenter(outer *claims.Share) (*claims.Share, error) {
-	switch has := outer.Claim(); {
+	switch has := outer.Terms(); {
 	case has.Capacity != l.want.Capacity:
 		return nil, &driver.CapacityError{Have: has.Capacity, Want: l.want.Capacity}
 	case has.Capacity != driver.All:

@@ -43,7 +43,7 @@ func TestHeap(t *testing.T) {
 		run   func(*run) ([]figure, error)
 		limit float64
 	}{
-		{heldBytes, 1450}, {waiterBytes, 1024},
+		{heldBytes, 1024}, {waiterBytes, 1024},
 	} {
 		r := &run{url: "memory://heap", ttl: time.Minute, window: time.Second, name: "heap"}
 		figures, err := want.run(r)

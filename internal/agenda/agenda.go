@@ -9,36 +9,43 @@ import (
 )
 
 // An Agenda is which of many names want to be told the time, and when. It is a heap.
-type Agenda[T any] struct{ items []*Item[T] }
+type Agenda[T any, P Dated[T]] struct{ items []P }
 
-// An Item is one name on an agenda.
-type Item[T any] struct {
-	Value T
-	due   engine.Time
-	place int // in items, from 1; 0 if it is not there
+// Dated is a pointer to what may stand on an agenda.
+type Dated[T any] interface {
+	*T
+	Due() *Item
 }
 
-// Due is when the item is due, or Never if it is not on the agenda.
-func (i *Item[T]) Due() engine.Time {
+// An Item is when something is due, and where it stands on its agenda.
+type Item struct {
+	due   engine.Time
+	place int // from 1; 0 if it is not there
+}
+
+// At returns when it is due, or Never if it is not on the agenda.
+func (i *Item) At() engine.Time {
 	if i.place == 0 {
 		return engine.Never
 	}
 	return i.due
 }
 
-// Set puts an item where its due says.
-func (a *Agenda[T]) Set(i *Item[T], due engine.Time) {
+// Set has something due then.
+func (a *Agenda[T, P]) Set(p P, due engine.Time) {
+	i := p.Due()
 	i.due = due
 	if i.place == 0 {
-		a.items = append(a.items, i)
+		a.items = append(a.items, p)
 		i.place = len(a.items)
 	}
-	a.up(i)
-	a.down(i)
+	a.up(p)
+	a.down(p)
 }
 
-// Remove takes an item off the agenda, if it is there.
-func (a *Agenda[T]) Remove(i *Item[T]) {
+// Remove takes it off the agenda, if it is there.
+func (a *Agenda[T, P]) Remove(p P) {
+	i := p.Due()
 	if i.place == 0 {
 		return
 	}
@@ -47,57 +54,57 @@ func (a *Agenda[T]) Remove(i *Item[T]) {
 	a.items[len(a.items)-1] = nil
 	a.items = a.items[:len(a.items)-1]
 	i.place = 0
-	if last != i {
+	if last != p {
 		a.put(last, at)
 		a.up(last)
 		a.down(last)
 	}
 }
 
-// Next is when the first item is due, or Never.
-func (a *Agenda[T]) Next() engine.Time {
+// Next is when the first is due, or Never.
+func (a *Agenda[T, P]) Next() engine.Time {
 	if len(a.items) == 0 {
 		return engine.Never
 	}
-	return a.items[0].due
+	return a.items[0].Due().due
 }
 
-// First returns the item that is due first, or nil if the agenda is empty.
-func (a *Agenda[T]) First() *Item[T] {
+// First returns what is due first, or nil if the agenda is empty.
+func (a *Agenda[T, P]) First() P {
 	if len(a.items) == 0 {
 		return nil
 	}
 	return a.items[0]
 }
 
-func (a *Agenda[T]) put(i *Item[T], place int) {
-	a.items[place-1] = i
-	i.place = place
+func (a *Agenda[T, P]) put(p P, place int) {
+	a.items[place-1] = p
+	p.Due().place = place
 }
 
-func (a *Agenda[T]) up(i *Item[T]) {
-	for i.place > 1 {
+func (a *Agenda[T, P]) up(p P) {
+	for i := p.Due(); i.place > 1; {
 		above := a.items[i.place/2-1]
-		if above.due <= i.due {
+		if above.Due().due <= i.due {
 			return
 		}
 		at := i.place
-		a.put(i, above.place)
+		a.put(p, above.Due().place)
 		a.put(above, at)
 	}
 }
 
-func (a *Agenda[T]) down(i *Item[T]) {
-	for 2*i.place <= len(a.items) {
+func (a *Agenda[T, P]) down(p P) {
+	for i := p.Due(); 2*i.place <= len(a.items); {
 		below := a.items[2*i.place-1]
-		if 2*i.place < len(a.items) && a.items[2*i.place].due < below.due {
+		if 2*i.place < len(a.items) && a.items[2*i.place].Due().due < below.Due().due {
 			below = a.items[2*i.place]
 		}
-		if below.due >= i.due {
+		if below.Due().due >= i.due {
 			return
 		}
 		at := i.place
-		a.put(i, below.place)
+		a.put(p, below.Due().place)
 		a.put(below, at)
 	}
 }

@@ -8,6 +8,13 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
+type dated struct {
+	value int
+	item  Item
+}
+
+func (d *dated) Due() *Item { return &d.item }
+
 // TestAgendaInAllSmallWorlds does all sequences of setting, moving and removing three items, and compares the agenda with
 // a plain map after each step.
 func TestAgendaInAllSmallWorlds(t *testing.T) {
@@ -16,8 +23,8 @@ func TestAgendaInAllSmallWorlds(t *testing.T) {
 	var walk func(path []int)
 	walk = func(path []int) {
 		var (
-			a    Agenda[int]
-			all  [items]Item[int]
+			a    Agenda[dated, *dated]
+			all  [items]dated
 			want = map[int]engine.Time{}
 		)
 		for _, op := range path { // op is an item and a due, or a due of 0 to remove it
@@ -27,7 +34,7 @@ func TestAgendaInAllSmallWorlds(t *testing.T) {
 				delete(want, i)
 				continue
 			}
-			all[i].Value = i
+			all[i].value = i
 			a.Set(&all[i], due)
 			want[i] = due
 		}
@@ -35,11 +42,11 @@ func TestAgendaInAllSmallWorlds(t *testing.T) {
 		var got []engine.Time
 		for next := a.Next(); next != engine.Never; next = a.Next() {
 			first := a.First()
-			if first.due != next || want[first.Value] != next {
-				t.Fatalf("after %v: item %d is first, due %d; want %d", path, first.Value, first.due, want[first.Value])
+			if first.Due().At() != next || want[first.value] != next {
+				t.Fatalf("after %v: item %d is first, due %d; want %d", path, first.value, first.Due().At(), want[first.value])
 			}
 			got = append(got, next)
-			delete(want, first.Value)
+			delete(want, first.value)
 			a.Remove(first)
 		}
 		if !slices.IsSorted(got) || len(want) > 0 || a.First() != nil {

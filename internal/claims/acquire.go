@@ -9,7 +9,8 @@ import (
 
 // A Want is what one goroutine asks for.
 type Want struct {
-	engine.Terms
+	Name string
+	*engine.Terms
 	engine.Want
 	shard *shard
 }
@@ -48,14 +49,14 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 	now := n.enterEvent(k.clock.recent())
 	asks := want.Want
 	asks.Try = try
-	hold, at := n.engine.Want(now, &want.Terms, asks)
+	hold, at := n.engine.Want(now, want.Terms, asks)
 	if hold != engine.None {
 		share := n.begin(h, hold)
 		n.finishOwn(now)
 		return share, nil
 	}
 	h.answer = k.channel()
-	set(&n.turns, at, h)
+	n.at(at).turn = h
 	var t todo
 	n.finish(now, &t)
 	s.mu.Unlock()
@@ -97,7 +98,7 @@ func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) e
 	}
 	now := n.enterEvent(k.clock.recent())
 	v := n.engine.GiveUp(now, at)
-	n.turns[at] = nil
+	n.slots[at].turn = nil
 	var t todo
 	n.finish(now, &t)
 	n.shard.mu.Unlock()

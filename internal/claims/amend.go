@@ -17,18 +17,10 @@ type change struct {
 	settled   chan struct{}       // closed when it is answered
 }
 
-// is returns the claim as the store has it, as far as this process knows. It does not change.
-func (c *claim) is() *driver.Claim {
-	if amended := c.amended.Load(); amended != nil {
-		return amended
-	}
-	return &c.Claim
-}
-
 // Downgrade makes the claim of a writer a reader's. From the call on it counts as one here, whatever the error. If that is a
 // [*GaveUp], the store may be asked for the change after that, until it answers.
 func (s *Share) Downgrade(ctx context.Context) error {
-	return s.change(ctx, func(is *driver.Claim) (a driver.Amendment, err error) {
+	return s.change(ctx, func(is *engine.Terms) (a driver.Amendment, err error) {
 		switch {
 		case is.Capacity != driver.All:
 			return a, fmt.Errorf("%w: permits have no writer", driver.ErrUnsupported)
@@ -42,7 +34,7 @@ func (s *Share) Downgrade(ctx context.Context) error {
 // Proclaim puts another value into the record of a claim that holds alone. If the error is a [*GaveUp], the store may be
 // asked for the change after that, until it answers.
 func (s *Share) Proclaim(ctx context.Context, value string) error {
-	return s.change(ctx, func(is *driver.Claim) (a driver.Amendment, err error) {
+	return s.change(ctx, func(is *engine.Terms) (a driver.Amendment, err error) {
 		if is.Weight != driver.All {
 			return a, fmt.Errorf("%w: others hold it too; only one who holds alone leads", driver.ErrUnsupported)
 		}
@@ -54,7 +46,7 @@ func (s *Share) Proclaim(ctx context.Context, value string) error {
 }
 
 // change has the claim of the hold changed, by what the function makes of it.
-func (s *Share) change(ctx context.Context, what func(is *driver.Claim) (driver.Amendment, error)) error {
+func (s *Share) change(ctx context.Context, what func(is *engine.Terms) (driver.Amendment, error)) error {
 	if t := &s.hold.c.n.shard.k.traits; !t.Amends {
 		return fmt.Errorf("%w: %s cannot change a claim that holds", driver.ErrUnsupported, t.Store)
 	}
@@ -72,7 +64,7 @@ func (s *Share) change(ctx context.Context, what func(is *driver.Claim) (driver.
 }
 
 // amend has the claim changed once, after the change that is under way.
-func (s *Share) amend(ctx context.Context, what func(*driver.Claim) (driver.Amendment, error)) (engine.Verdict, error) {
+func (s *Share) amend(ctx context.Context, what func(*engine.Terms) (driver.Amendment, error)) (engine.Verdict, error) {
 	for {
 		ch, begun, v, err := s.begin(what)
 		if err != nil || ch == nil {
@@ -91,7 +83,7 @@ func (s *Share) amend(ctx context.Context, what func(*driver.Claim) (driver.Amen
 }
 
 // begin has the engine begin a change, or returns the one that is under way. There is none if the verdict says why.
-func (s *Share) begin(what func(*driver.Claim) (driver.Amendment, error)) (ch *change, begun bool, v engine.Verdict, err error) {
+func (s *Share) begin(what func(*engine.Terms) (driver.Amendment, error)) (ch *change, begun bool, v engine.Verdict, err error) {
 	h := s.hold
 	n := h.c.n
 	n.shard.mu.Lock()
@@ -99,12 +91,12 @@ func (s *Share) begin(what func(*driver.Claim) (driver.Amendment, error)) (ch *c
 		n.shard.mu.Unlock()
 		return nil, false, engine.Verdict{Code: engine.Lost}, nil
 	}
-	if h.rare != nil && h.rare.change != nil {
-		ch = h.rare.change
+	if r := h.rare.Load(); r != nil && r.change != nil {
+		ch = r.change
 		n.shard.mu.Unlock()
 		return ch, false, v, nil
 	}
-	is := s.Claim()
+	is := s.Terms()
 	a, err := what(is)
 	if err != nil || a.Weight == is.Weight && a.Weight != 0 { // a reader is one already
 		n.shard.mu.Unlock()
@@ -117,7 +109,7 @@ func (s *Share) begin(what func(*driver.Claim) (driver.Amendment, error)) (ch *c
 		h.c.lighter.Store(true)
 	}
 	if v.Code != engine.Pending {
-		h.rare.change = nil
+		h.more().change = nil
 		ch = nil
 	}
 	var t todo
@@ -144,17 +136,17 @@ func (s *Share) amended(v *engine.Verdict) error {
 
 // settle ends the change of a claim, which is what was asked for if the verdict is OK. The caller holds the shard's mu.
 func (h *Hold) settle(v engine.Verdict) {
-	ch := h.rare.change
-	h.rare.change = nil
+	ch := h.more().change
+	h.more().change = nil
 	if v.Code == engine.OK {
-		next := *h.c.is()
+		next := *h.c.terms.Load()
 		if ch.amendment.Weight != 0 {
 			next.Weight = min(next.Weight, ch.amendment.Weight)
 		}
 		if ch.amendment.Record != "" {
 			next.Record = ch.amendment.Record
 		}
-		h.c.amended.Store(&next)
+		h.c.terms.Store(&next)
 	}
 	ch.answer <- v
 	close(ch.settled)
@@ -164,15 +156,7 @@ func (h *Hold) settle(v engine.Verdict) {
 func (c *claim) note(record string) {
 	c.n.shard.mu.Lock()
 	defer c.n.shard.mu.Unlock()
-	next := *c.is()
+	next := *c.terms.Load()
 	next.Record = record
-	c.amended.Store(&next)
-}
-
-// carrying returns the claim as a renewal is to ask for it that carries a change. The caller holds the shard's mu.
-func (n *name) carrying(turn engine.Slot) *driver.Claim {
-	h := n.turns[turn]
-	next := *h.c.is()
-	next.Amend = h.rare.change.amendment
-	return &next
+	c.terms.Store(&next)
 }

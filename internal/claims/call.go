@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // A call is the context of one request to the driver. It is the keeper's own: it ends when the request may not last any
@@ -13,6 +15,8 @@ import (
 // It costs next to nothing until a driver waits for its end. A context of the standard library would start a timer and
 // register with its parent each time.
 type call struct {
+	asks   driver.Claim   // what is asked for
+	leaves driver.Release // the same, of Leave
 	clock  *clock
 	end    time.Duration   // by the clock
 	caller context.Context // nil if a worker runs it

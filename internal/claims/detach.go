@@ -28,19 +28,21 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	n.shard.mu.Unlock()
 	if v.Code == engine.Pending {
 		n.shard.k.first(&t, ctx)
-		v = <-h.rare.detached // the request ends with ctx, and what came of it is told
+		v = <-h.rare.Load().detached // the request ends with ctx, and what came of it is told
 	} else {
 		t.do()
 	}
 	switch {
 	case v.Code == engine.OK:
-		return h.c.is(), nil
+		claim := new(driver.Claim)
+		h.c.describe(claim)
+		return claim, nil
 	case v.Code == engine.Lost && s.over.Load() != nil:
 		return nil, s.over.Load().err
 	case v.Code == engine.Lost:
 		return nil, ErrShared // it is being detached already
 	}
-	return nil, n.shard.k.errorOnce(ctx, &v, h.c.TTL)
+	return nil, n.shard.k.errorOnce(ctx, &v, h.c.terms.Load().TTL)
 }
 
 // Pin returns the claim of the hold, which no other turn of this process will be on.
@@ -57,7 +59,9 @@ func (s *Share) Pin() (*driver.Claim, error) {
 	n.finishOwn(now)
 	switch {
 	case v.Code == engine.OK:
-		return h.c.is(), nil
+		claim := new(driver.Claim)
+		h.c.describe(claim)
+		return claim, nil
 	case v.Code == engine.Lost && s.over.Load() != nil:
 		return nil, s.over.Load().err
 	case v.Code == engine.Lost:
@@ -69,7 +73,7 @@ func (s *Share) Pin() (*driver.Claim, error) {
 // Attach takes a claim up that was detached, with the token that it had.
 func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, want engine.Want) (*Share, error) {
 	terms := &engine.Terms{
-		Name: claim.Name, Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
+		Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
 		Owner: claim.Owner, Record: claim.Record,
 	}
 	s := k.shard(claim.Name)
@@ -81,8 +85,7 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, w
 	n := s.name(claim.Name)
 	now := n.enterEvent(k.clock.now())
 	slot := n.engine.Attach(now, terms, token, want.MaxHold)
-	c := n.newClaim(slot, *claim)
-	c.Client, c.Wait = k.id, terms.Wait()
+	c := n.newClaim(slot, claim.ID, terms)
 	attached := make(chan attachment, 1)
 	s.attaching[c] = attached
 	var t todo

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -95,11 +96,13 @@ func (e *events) close(most time.Duration) {
 
 // asked has the observer told that somebody asks for what a claim holds, if the store counts more askings than in its last
 // answer. A count that falls is that of another store, which the name has moved to.
-func (n *name) asked(c *claim, asks int64) {
-	k := n.shard.k
-	if was := c.asks.Swap(asks); asks > was && k.events != nil {
-		k.events.add(Event{Event: engine.Event{Kind: Asked, Token: c.Ticket * engine.Turns}, Name: c.Name})
+// The caller holds the shard's mu.
+func (n *name) asked(c *claim, count int64) {
+	k, asks := n.shard.k, int32(min(count, math.MaxInt32))
+	if asks > c.asked && k.events != nil && n.slots[c.slot].claim == c {
+		k.events.add(Event{Event: engine.Event{Kind: Asked, Token: n.engine.Ticket(c.slot) * engine.Turns}, Name: c.name})
 	}
+	c.asked = asks
 }
 
 // tell has the observer told of an event of a name.

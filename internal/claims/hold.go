@@ -15,16 +15,16 @@ import (
 type Hold struct {
 	c      *claim
 	token  int64
-	until  engine.Time // MaxHold's end, or never
 	slot   engine.Slot
 	shares int32      // not given back
 	answer chan error // whoever waits for the hold waits here, and later who gives the last share back; nil in between
 	first  Share
-	rare   *rare // what few holds need; nil until then
+	rare   atomic.Pointer[rare] // what few holds need; nil until then
 }
 
 // A rare is what few holds need.
 type rare struct {
+	until    engine.Time         // MaxHold's end, or never; set once, before anybody has the hold
 	others   []*Share            // given out by Share, and not back yet
 	detached chan engine.Verdict // whoever detaches it waits here
 	change   *change             // of its claim, while one is under way
@@ -32,15 +32,18 @@ type rare struct {
 
 // A Share is one owner's part of a hold.
 type Share struct {
-	hold  *Hold
-	over  atomic.Pointer[ending] // set once; nil while the share can be trusted until its deadline
-	ends  *whenOver              // guarded by the shard's mu, as given is
-	given bool                   // back
+	hold *Hold
+	over atomic.Pointer[ending] // set once; nil while the share can be trusted until its deadline
+	ends *whenOver              // guarded by the shard's mu
 }
 
-type ending struct{ err error }
+// An ending is why a share is over.
+type ending struct {
+	err   error
+	given bool // the share was given back; guarded by the shard's mu
+}
 
-var released = &ending{ErrReleased}
+var released = &ending{ErrReleased, true}
 
 // A whenOver is a function that is called with the reason when a share is over, and those that were named before it.
 type whenOver struct {
@@ -51,22 +54,38 @@ type whenOver struct {
 // begin makes a hold what the engine granted. It was allocated before, since others wait for the shard's mutex now.
 func (n *name) begin(h *Hold, slot engine.Slot) *Share {
 	at, token, until := n.engine.Turn(slot)
-	h.c, h.slot, h.token, h.until, h.shares, h.first.hold = n.claimAt(at), slot, token, until, 1, h
-	set(&n.turns, slot, h)
+	h.c, h.slot, h.token, h.shares, h.first.hold = n.claimAt(at), slot, token, 1, h
+	if until != engine.Never {
+		h.rare.Store(&rare{until: until})
+	}
+	n.at(slot).turn = h
 	return &h.first
 }
 
-// more returns room for what few holds need.
+// more returns room for what few holds need. The caller holds the shard's mu.
 func (h *Hold) more() *rare {
-	if h.rare == nil {
-		h.rare = &rare{}
+	r := h.rare.Load()
+	if r == nil {
+		r = &rare{until: engine.Never}
+		h.rare.Store(r)
 	}
-	return h.rare
+	return r
 }
 
-// Claim is what the hold is a turn on. It must not be changed. A writer that is to become a reader counts as one.
-func (s *Share) Claim() *driver.Claim {
-	is := s.hold.c.is()
+// until is when MaxHold ends the hold, or never.
+func (h *Hold) until() engine.Time {
+	if r := h.rare.Load(); r != nil {
+		return r.until
+	}
+	return engine.Never
+}
+
+// Name is the name that is held.
+func (s *Share) Name() string { return s.hold.c.name }
+
+// Terms are those of the claim that the hold is a turn on. A writer that is to become a reader counts as one.
+func (s *Share) Terms() *engine.Terms {
+	is := s.hold.c.terms.Load()
 	if s.hold.c.lighter.Load() && is.Weight != 1 {
 		reader := *is
 		reader.Weight = 1
@@ -75,15 +94,22 @@ func (s *Share) Claim() *driver.Claim {
 	return is
 }
 
+// In reports whether the share is of a hold that this keeper keeps.
+func (s *Share) In(k *Keeper) bool { return s.hold.c.n.shard.k == k }
+
+// Traits are those of the store.
+func (s *Share) Traits() *driver.Traits { return &s.hold.c.n.shard.k.traits }
+
 // Token is its fencing token.
 func (s *Share) Token() int64 { return s.hold.token }
 
 // MaxHold returns for how long the hold may go on by its MaxHold, or 0 if it has none.
 func (s *Share) MaxHold() time.Duration {
-	if s.hold.until == engine.Never {
+	until := s.hold.until()
+	if until == engine.Never {
 		return 0
 	}
-	return max(1, s.hold.until-s.hold.c.n.shard.k.clock.now())
+	return max(1, until-s.hold.c.n.shard.k.clock.now())
 }
 
 // Check returns nil while the share can be trusted, by a look at the clock; else why it is over. It takes no lock unless
@@ -93,7 +119,7 @@ func (s *Share) Check() error {
 		return o.err
 	}
 	h := s.hold
-	if now := h.c.n.shard.k.clock.now(); now < engine.Time(h.c.deadline.Load()) && now < h.until {
+	if now := h.c.n.shard.k.clock.now(); now < engine.Time(h.c.deadline.Load()) && now < h.until() {
 		return nil
 	}
 	return s.look()
@@ -103,7 +129,7 @@ func (s *Share) Check() error {
 func (s *Share) look() error {
 	n := s.hold.c.n
 	n.shard.mu.Lock()
-	if s.over.Load() == nil && n.turns[s.hold.slot] == s.hold {
+	if s.over.Load() == nil && n.slots[s.hold.slot].turn == s.hold {
 		now := n.enterEvent(n.shard.k.clock.now())
 		n.engine.Tick(now)
 		var t todo
@@ -126,7 +152,7 @@ func (s *Share) Left() (left time.Duration, jeopardy bool) {
 		return 0, false
 	}
 	h := s.hold
-	end := min(engine.Time(h.c.deadline.Load()), h.until)
+	end := min(engine.Time(h.c.deadline.Load()), h.until())
 	return max(0, end-h.c.n.shard.k.clock.recent()), h.c.jeopardy.Load()
 }
 
@@ -173,8 +199,8 @@ func (s *Share) Share() (*Share, error) {
 // end makes all shares of a hold over that are not.
 func (h *Hold) end(err error, t *todo) {
 	h.first.end(err, t)
-	if h.rare != nil {
-		for _, s := range h.rare.others {
+	if r := h.rare.Load(); r != nil {
+		for _, s := range r.others {
 			s.end(err, t)
 		}
 	}
@@ -187,7 +213,7 @@ func (s *Share) end(err error, t *todo) {
 	if err == ErrReleased { //nolint:errorlint // the very one
 		s.over.Store(released)
 	} else {
-		s.over.Store(&ending{err})
+		s.over.Store(&ending{err: err})
 	}
 	// Nobody is told before.
 	if s.ends != nil {
@@ -203,18 +229,18 @@ func (s *Share) Release(keep time.Duration) error {
 	h := s.hold
 	n := h.c.n
 	n.shard.mu.Lock()
-	if s.given {
+	lost := s.over.Load()
+	if lost != nil && lost.given {
 		n.shard.mu.Unlock()
 		return ErrReleased
 	}
-	s.given = true
 	now := n.enterEvent(n.shard.k.clock.recent())
-	if n.turns[h.slot] != h { // it was detached
+	if n.slots[h.slot].turn != h { // it was detached
 		n.shard.mu.Unlock()
 		return s.over.Load().err
 	}
 	code := n.engine.Release(now, h.slot, keep)
-	if code == engine.OK && n.engine.Still() && s.ends == nil && h.rare == nil {
+	if code == engine.OK && n.engine.Still() && lost == nil && s.ends == nil && h.rare.Load() == nil {
 		// Mostly a turn just ends, and the claim lingers.
 		s.over.Store(released)
 		h.forget(s)
@@ -224,8 +250,9 @@ func (s *Share) Release(keep time.Duration) error {
 	}
 	var t todo
 	n.finish(now, &t)
-	lost := s.over.Load()
-	if lost == nil {
+	if lost = s.over.Load(); lost != nil {
+		lost.given = true
+	} else {
 		s.end(ErrReleased, &t)
 		if code == engine.Pending {
 			h.answer = n.shard.k.channel()
@@ -250,14 +277,15 @@ func (s *Share) Release(keep time.Duration) error {
 // forget drops a share that was given back.
 func (h *Hold) forget(s *Share) {
 	h.shares--
-	if n := h.c.n; h.shares == 0 && h.answer == nil && n.turns[h.slot] == h {
-		n.turns[h.slot] = nil
+	if n := h.c.n; h.shares == 0 && h.answer == nil && n.slots[h.slot].turn == h {
+		n.slots[h.slot].turn = nil
 	}
-	if h.rare == nil {
+	r := h.rare.Load()
+	if r == nil {
 		return
 	}
-	if i := slices.Index(h.rare.others, s); i >= 0 {
-		h.rare.others = slices.Delete(h.rare.others, i, i+1)
+	if i := slices.Index(r.others, s); i >= 0 {
+		r.others = slices.Delete(r.others, i, i+1)
 	}
 }
 

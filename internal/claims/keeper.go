@@ -11,6 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/agenda"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/table"
 )
 
 // A Keeper keeps the claims of one process in one store.
@@ -18,7 +19,6 @@ type Keeper struct {
 	d      driver.Driver
 	traits driver.Traits
 	conf   Config
-	engine engine.Config
 	clock  *clock
 	id     string
 	seed   maphash.Seed
@@ -57,11 +57,12 @@ type shard struct {
 
 	mu     sync.Mutex // guards what follows and the names, their engines, claims and holds; never held across I/O
 	closed bool
-	names  map[string]*name
-	agenda agenda.Agenda[*name]
+	names  table.Table[name, *name]
+	agenda agenda.Agenda[name, *name]
 	spare  []*name // idle ones, to be used again
 
 	attaching map[*claim]chan attachment // whoever attaches a claim waits there
+	clearing  map[*name]bool             // Close waits until their claims are out of the store; nil before that
 
 	common engine.Common // of the engines
 }
@@ -79,13 +80,13 @@ func New(d driver.Driver, conf Config) *Keeper {
 		conf.Slept = slept
 	}
 	k := &Keeper{d: d, traits: d.Traits(), conf: conf, clock: newClock(conf.Slept), id: rand.Text(), seed: maphash.MakeSeed()}
-	k.engine = engine.Config{
+	decides := &engine.Config{
 		Turn: conf.Turn, Patience: conf.Patience, Strays: maxStrays, Ordered: k.traits.Ordered, Observed: conf.Observe != nil,
 		Grain: time.Millisecond, Trusted: k.trusted, Jitter: jitter,
 	}
 	for i := range k.shards {
-		k.shards[i].k = k
-		k.shards[i].names, k.shards[i].attaching = map[string]*name{}, map[*claim]chan attachment{}
+		k.shards[i].k, k.shards[i].common = k, engine.NewCommon(decides)
+		k.shards[i].attaching = map[*claim]chan attachment{}
 		k.shards[i].next.Store(int64(engine.Never))
 	}
 	k.base, k.stop = context.WithCancel(context.Background())
@@ -129,12 +130,12 @@ func (k *Keeper) Close() error {
 func (k *Keeper) closeShard(s *shard) {
 	var t todo
 	s.mu.Lock()
-	s.closed = true
-	for _, n := range s.names {
+	s.closed, s.clearing = true, map[*name]bool{}
+	for _, n := range s.names.All() {
 		now := n.enterEvent(k.clock.now())
 		n.engine.Close(now)
 		if n.engine.Clearing() {
-			n.clears = true
+			s.clearing[n] = true
 			k.clears.Add(1)
 		}
 		n.finish(now, &t)
@@ -149,7 +150,7 @@ func (k *Keeper) Names() int {
 	for i := range k.shards {
 		s := &k.shards[i]
 		s.mu.Lock()
-		n += len(s.names)
+		n += s.names.Len()
 		s.mu.Unlock()
 	}
 	return n
@@ -185,9 +186,9 @@ func (k *Keeper) endangered(ids ...string) {
 		var t todo
 		s := &k.shards[i]
 		s.mu.Lock()
-		for _, n := range s.names {
-			for _, c := range n.claims {
-				if c != nil && in[c.ID] {
+		for _, n := range s.names.All() {
+			for _, at := range n.slots {
+				if c := at.claim; c != nil && in[c.id] {
 					now := n.enterEvent(k.clock.now())
 					n.engine.Alarm(now, c.slot)
 					n.finish(now, &t)

@@ -7,22 +7,36 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
-// A Leak is what is left of a lease that nobody can release any more.
-type Leak struct {
+// A Guard waits for a lease to be forgotten. A nil Guard waits for nothing.
+type Guard struct{ cleanup runtime.Cleanup }
+
+// GuardLeak has the observer told if a lease, which has this share, is forgotten before Stop: by an event of this kind,
+// that names the caller so many frames up. It returns nil if nobody observes.
+func GuardLeak[T any](lease *T, s *Share, skip int, kind engine.Kind) *Guard {
+	if s.hold.c.n.shard.k.events == nil {
+		return nil
+	}
+	var pc [1]uintptr
+	runtime.Callers(skip+1, pc[:])
+	return &Guard{runtime.AddCleanup(lease, leak.report, leak{s, pc[0], kind})}
+}
+
+// Stop ends the waiting, since the lease is released.
+func (g *Guard) Stop() {
+	if g != nil {
+		g.cleanup.Stop()
+	}
+}
+
+// A leak is what is left of a lease that nobody can release any more.
+type leak struct {
 	share *Share
 	taken uintptr
 	kind  engine.Kind
 }
 
-// LeakOf readies the report of a leak, as an event of this kind, that names the caller so many frames up.
-func LeakOf(s *Share, skip int, kind engine.Kind) Leak {
-	var pc [1]uintptr
-	runtime.Callers(skip+1, pc[:])
-	return Leak{s, pc[0], kind}
-}
-
-// Report has the observer told, unless the share is over.
-func (l Leak) Report() {
+// report has the observer told, unless the share is over.
+func (l leak) report() {
 	if l.share.Check() != nil {
 		return
 	}
@@ -30,7 +44,7 @@ func (l Leak) Report() {
 	k := l.share.hold.c.n.shard.k
 	if k.events != nil {
 		k.events.add(Event{
-			Event: engine.Event{Kind: l.kind, Token: l.share.Token()}, Name: l.share.Claim().Name,
+			Event: engine.Event{Kind: l.kind, Token: l.share.Token()}, Name: l.share.Name(),
 			Taken: fmt.Sprintf("%s:%d", frame.File, frame.Line),
 		})
 	}

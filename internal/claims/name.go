@@ -15,31 +15,50 @@ import (
 type name struct {
 	shard  *shard
 	text   string
-	engine *engine.Engine
+	engine engine.Engine
 
-	claims []*claim // by slot
-	turns  []*Hold  // and those who wait for one
-
-	due    agenda.Item[*name]
-	clears bool // Close waits until its claims are out of the store
+	slots []slot
+	due   agenda.Item
 }
 
-// A claim is one acquisition as the driver and its holders see it. It is new for each id.
+// A slot is what belongs to the engine's slots of one number, of claims and of turns. They have nothing to do with each other.
+type slot struct {
+	claim *claim
+	turn  *Hold // or who waits for one
+}
+
+// Name has names stand in a table.
+func (n *name) Name() string { return n.text }
+
+// Due has names stand on an agenda.
+func (n *name) Due() *agenda.Item { return &n.due }
+
+// A claim is one acquisition as its holders see it. It is new for each id. There are many of them: what a driver is to
+// know of one is put together for each request.
 type claim struct {
-	driver.Claim                              // its driver's while a request is out: only Ticket ever changes, before it holds
-	amended      atomic.Pointer[driver.Claim] // what it is since it was changed; nil before that
-	n            *name
-	out          *call        // the request that is out
-	deadline     atomic.Int64 // until when it is trusted; an End reaches its holds before it comes
-	asks         atomic.Int64 // how often somebody had asked for it by the last renewal
-	slot         engine.Slot
-	lighter      atomic.Bool // its holder has asked to be a reader
-	jeopardy     atomic.Bool // the last renewal failed
+	n        *name
+	name, id string
+	terms    atomic.Pointer[engine.Terms] // as the store has them, as far as this process knows
+	out      *call                        // the request that is out
+	deadline atomic.Int64                 // until when it is trusted; an End reaches its holds before it comes
+	slot     engine.Slot
+	asked    int32       // how often somebody had asked for it by the last renewal
+	lighter  atomic.Bool // its holder has asked to be a reader
+	jeopardy atomic.Bool // the last renewal failed
+}
+
+// describe tells a driver's claim what this one is, but for what changes with its requests.
+func (c *claim) describe(to *driver.Claim) {
+	t := c.terms.Load()
+	to.Name, to.ID, to.Client = c.name, c.id, c.n.shard.k.id
+	to.Weight, to.Capacity = t.Weight, t.Capacity
+	to.TTL, to.Wait, to.Delay = t.TTL, t.Wait(), t.Delay
+	to.Owner, to.Reclaim, to.Record = t.Owner, t.Reclaim, t.Record
 }
 
 // name returns the shard's name of that text, new if there is none.
 func (s *shard) name(text string) *name {
-	n := s.names[text]
+	n := s.names.Get(text)
 	if n != nil {
 		return n
 	}
@@ -47,21 +66,19 @@ func (s *shard) name(text string) *name {
 		n = s.spare[last]
 		s.spare = s.spare[:last]
 	} else {
-		n = &name{shard: s, engine: engine.New(&s.k.engine, &s.common)}
-		n.due.Value = n
+		n = &name{shard: s, engine: engine.New(&s.common)}
 	}
 	n.text = text
-	s.names[text] = n
+	s.names.Add(n)
 	return n
 }
 
-// set puts a value into a slot.
-func set[T any](all *[]T, at engine.Slot, v T) {
-	for int(at) >= len(*all) {
-		var zero T
-		*all = append(*all, zero)
+// at returns what belongs to a slot of the engine, with room for it if the slot is new.
+func (n *name) at(i engine.Slot) *slot {
+	for int(i) >= len(n.slots) {
+		n.slots = append(n.slots, slot{})
 	}
-	(*all)[at] = v
+	return &n.slots[i]
 }
 
 // enterEvent readies the engine for an event at that time.
@@ -127,7 +144,7 @@ func (n *name) apply(f *engine.Effect, t *todo) {
 	case engine.Send:
 		t.add(n.request(f))
 	case engine.Cut:
-		if c := n.claims[f.Claim]; c.out != nil {
+		if c := n.slots[f.Claim].claim; c.out != nil {
 			c.out.finish()
 		}
 	case engine.Trust:
@@ -135,22 +152,20 @@ func (n *name) apply(f *engine.Effect, t *todo) {
 		c.deadline.Store(int64(f.Until))
 		c.jeopardy.Store(f.Err != nil)
 	case engine.Grant:
-		h := n.turns[f.Turn]
+		h := n.slots[f.Turn].turn
 		n.begin(h, f.Turn)
 		h.answer <- nil
 	case engine.Fail:
-		h := n.turns[f.Turn]
-		n.turns[f.Turn] = nil
+		h := n.slots[f.Turn].turn
+		n.slots[f.Turn].turn = nil
 		h.answer <- n.shard.k.errorOf(&f.Verdict)
 	case engine.End:
-		n.turns[f.Turn].end(&Lost{Reason: f.Reason, Err: f.Err}, t)
+		n.slots[f.Turn].turn.end(&Lost{Reason: f.Reason, Err: f.Err}, t)
 		n.tell(f, &Lost{Reason: f.Reason, Err: f.Err})
 	case engine.Done:
 		n.done(f, t)
 	case engine.Gone:
-		if int(f.Claim) < len(n.claims) { // else nothing was ever asked for it
-			n.claims[f.Claim] = nil
-		}
+		n.at(f.Claim).claim = nil
 	case engine.Tell:
 		n.tell(f, f.Err)
 	}
@@ -159,32 +174,34 @@ func (n *name) apply(f *engine.Effect, t *todo) {
 // request readies a request of a claim.
 func (n *name) request(f *engine.Effect) send {
 	c := n.claimAt(f.Claim)
-	s := send{c: c, asks: c.is(), verb: f.Verb, number: f.Number, limit: f.Limit, keep: f.Keep}
-	if f.Amend {
-		s.asks = n.carrying(f.Turn)
-	}
-	if f.Verb != engine.Extend {
+	s := send{c: c, verb: f.Verb, number: f.Number, limit: f.Limit, keep: f.Keep}
+	if f.Verb == engine.Extend {
+		s.asks = new(driver.Claim)
+	} else {
 		s.call = &call{}
+		s.asks = &s.call.asks
 		c.out = s.call
+	}
+	c.describe(s.asks)
+	s.asks.Ticket, s.asks.Try = n.engine.Ticket(f.Claim), n.engine.Try(f.Claim)
+	if f.Amend {
+		s.asks.Amend = n.slots[f.Turn].turn.more().change.amendment
 	}
 	return s
 }
 
 // claimAt returns the claim in a slot, new if the engine has just begun it.
 func (n *name) claimAt(at engine.Slot) *claim {
-	if int(at) < len(n.claims) && n.claims[at] != nil {
-		return n.claims[at]
+	if c := n.at(at).claim; c != nil {
+		return c
 	}
-	t, try := n.engine.Asked(at)
-	return n.newClaim(at, driver.Claim{
-		Name: t.Name, ID: rand.Text(), Client: n.shard.k.id, Weight: t.Weight, Capacity: t.Capacity,
-		TTL: t.TTL, Wait: t.Wait(), Delay: t.Delay, Try: try, Owner: t.Owner, Reclaim: t.Reclaim, Record: t.Record,
-	})
+	return n.newClaim(at, rand.Text(), n.engine.TermsOf(at))
 }
 
-func (n *name) newClaim(at engine.Slot, asked driver.Claim) *claim {
-	c := &claim{n: n, slot: at, Claim: asked}
-	set(&n.claims, at, c)
+func (n *name) newClaim(at engine.Slot, id string, t *engine.Terms) *claim {
+	c := &claim{n: n, slot: at, name: n.text, id: id}
+	c.terms.Store(t)
+	n.at(at).claim = c
 	return c
 }
 
@@ -196,21 +213,21 @@ func (n *name) done(f *engine.Effect, t *todo) {
 		if f.Code == engine.OK {
 			a.share = n.begin(new(Hold), f.Turn)
 		}
-		n.shard.attaching[n.claims[f.Claim]] <- a
-		delete(n.shard.attaching, n.claims[f.Claim])
+		n.shard.attaching[n.slots[f.Claim].claim] <- a
+		delete(n.shard.attaching, n.slots[f.Claim].claim)
 	case engine.Renew:
-		h := n.turns[f.Turn]
+		h := n.slots[f.Turn].turn
 		if f.Code == engine.OK {
 			h.end(ErrReleased, t)
-			n.turns[f.Turn] = nil
+			n.slots[f.Turn].turn = nil
 		}
-		h.rare.detached <- f.Verdict
+		h.more().detached <- f.Verdict
 	case engine.Extend:
-		n.turns[f.Turn].settle(f.Verdict)
+		n.slots[f.Turn].turn.settle(f.Verdict)
 	case engine.Leave:
-		h := n.turns[f.Turn]
-		n.turns[f.Turn] = nil
-		err := n.shard.k.dated(n.shard.k.errorOf(&f.Verdict), h.c.TTL)
+		h := n.slots[f.Turn].turn
+		n.slots[f.Turn].turn = nil
+		err := n.shard.k.dated(n.shard.k.errorOf(&f.Verdict), h.c.terms.Load().TTL)
 		n.tell(f, err)
 		h.answer <- err
 	}
@@ -219,23 +236,23 @@ func (n *name) done(f *engine.Effect, t *todo) {
 // mind has the timekeeper come when the engine wants it, and forgets a name that has nothing to do.
 func (n *name) mind(now engine.Time) {
 	s := n.shard
-	if n.clears && !n.engine.Clearing() {
-		n.clears = false
+	if s.clearing[n] && !n.engine.Clearing() {
+		delete(s.clearing, n)
 		s.k.clears.Done()
 	}
 	if !n.engine.Idle() {
-		if due := n.engine.Due(); due != n.due.Due() {
-			s.agenda.Set(&n.due, due)
+		if due := n.engine.Due(); due != n.due.At() {
+			s.agenda.Set(n, due)
 			s.next.Store(int64(s.agenda.Next()))
 			s.k.time.wake(due, now)
 		}
 		return
 	}
-	if s.names[n.text] != n {
+	if s.names.Get(n.text) != n {
 		return // a late answer to a name that was forgotten
 	}
-	delete(s.names, n.text)
-	s.agenda.Remove(&n.due)
+	s.names.Remove(n.text)
+	s.agenda.Remove(n)
 	s.next.Store(int64(s.agenda.Next()))
 	n.engine.Reset()
 	if len(s.spare) < maxSpare {

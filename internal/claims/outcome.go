@@ -105,7 +105,7 @@ func (k *Keeper) dated(err error, ttl time.Duration) error {
 }
 
 func heldBy(v *engine.Verdict) *Held {
-	return &Held{By: v.Blocker.Record, Remaining: v.Blocker.Remaining}
+	return &Held{By: v.By, Remaining: v.Remaining}
 }
 
 // unreachable says that the store was asked in vain.

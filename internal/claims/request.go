@@ -21,56 +21,54 @@ func (k *Keeper) requests(s send) {
 // request runs one request and tells the engine of the answer. It is sent after that time. With a caller, it ends with that
 // caller's context too.
 func (k *Keeper) request(s *send, sent engine.Time, caller context.Context) (t todo) {
-	r := k.ask(s, sent, caller)
+	r, asks := k.ask(s, sent, caller)
 	n := s.c.n
 	n.shard.mu.Lock()
 	defer n.shard.mu.Unlock()
 	if s.c.out == s.call {
 		s.c.out = nil
 	}
-	if r.Place.Ticket != 0 && s.verb == engine.Enter {
-		s.c.Ticket = r.Place.Ticket
-	}
 	now := n.enterEvent(k.clock.recent())
 	n.engine.Answer(now, &r)
 	n.finish(now, &t)
+	if asks > 0 {
+		n.asked(s.c, asks)
+	}
 	return t
 }
 
-// ask runs one request.
-func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) engine.Reply {
+// ask runs one request. A renewal may tell that somebody asks for the lock.
+func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r engine.Reply, asks int64) {
 	c, ctx := s.c, s.call
 	ctx.begin(k.clock, engine.After(sent, s.limit), caller)
 	defer ctx.finish()
 	if s.verb == engine.Enter && !k.traits.Ordered {
 		sent += k.yields.give(ctx, k, s.asks)
 	}
-	r := engine.Reply{Claim: c.slot, Number: s.number, Sent: sent}
+	r = engine.Reply{Claim: c.slot, Number: s.number, Sent: sent}
 	var err error
 	switch s.verb {
 	case engine.Enter:
 		r.Place, err = k.d.Enter(ctx, s.asks)
 		if err == nil && !r.Place.Holds && !k.traits.Ordered {
-			k.yields.refused(c.Name, r.Sent)
+			k.yields.refused(c.name, r.Sent)
 		}
 	case engine.Await:
 		r.Place, err = k.d.Await(ctx, s.asks)
 	case engine.Renew:
 		answer := k.d.Renew(ctx, []*driver.Claim{s.asks})[0]
-		r.TTL, err = answer.TTL, answer.Err
-		if err == nil {
-			c.n.asked(c, answer.Asks)
-		}
+		r.TTL, err, asks = answer.TTL, answer.Err, answer.Asks
 	case engine.Leave:
-		err = k.d.Leave(ctx, &driver.Release{Claim: s.asks, Keep: s.keep})
+		s.call.leaves = driver.Release{Claim: s.asks, Keep: s.keep}
+		err = k.d.Leave(ctx, &s.call.leaves)
 		if !k.traits.Ordered {
-			k.yields.left(c.Name, r.Sent, k.clock.recent())
+			k.yields.left(c.name, r.Sent, k.clock.recent())
 		}
 	}
 	if err != nil {
-		r.Outcome, r.Err, r.Place = outcomeOf(err), failure(err), driver.Place{}
+		r.Outcome, r.Err, r.Place, asks = outcomeOf(err), failure(err), driver.Place{}, 0
 	}
-	return r
+	return r, asks
 }
 
 // renewBatch is how many claims are renewed by one call.
@@ -80,7 +78,7 @@ const renewBatch = 256
 func (k *Keeper) extend(all []send) {
 	kinds := make([]agenda.RenewalKind, len(all))
 	for i, s := range all {
-		kinds[i] = agenda.RenewalKind{TTL: s.c.TTL, Failing: s.c.jeopardy.Load()}
+		kinds[i] = agenda.RenewalKind{TTL: s.asks.TTL, Failing: s.c.jeopardy.Load()}
 	}
 	for _, indices := range agenda.Batches(kinds, renewBatch) {
 		batch := make([]send, len(indices))
@@ -93,7 +91,7 @@ func (k *Keeper) extend(all []send) {
 
 // renew has the store renew a batch.
 func (k *Keeper) renew(batch []send) {
-	limit := batch[0].c.TTL / 6
+	limit := batch[0].asks.TTL / 6
 	list := make([]*driver.Claim, len(batch))
 	for i, s := range batch {
 		list[i] = s.asks
@@ -115,10 +113,10 @@ func (k *Keeper) renew(batch []send) {
 		now := n.enterEvent(k.clock.recent())
 		n.engine.Answer(now, &r)
 		n.finish(now, &t)
-		n.shard.mu.Unlock()
 		if answers[i].Err == nil {
 			n.asked(s.c, answers[i].Asks)
 		}
+		n.shard.mu.Unlock()
 	}
 	t.do()
 }

@@ -107,16 +107,16 @@ func (s *shard) tick(now engine.Time, early bool, t *todo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for first := s.agenda.First(); first != nil; first = s.agenda.First() {
-		n := first.Value
-		soon := n.due.Due() > now
-		if soon && (!early || n.due.Due() > now+n.slack()) {
+		n := first
+		soon := n.due.At() > now
+		if soon && (!early || n.due.At() > now+n.slack()) {
 			break
 		}
 		before := len(t.extends)
 		n.enterEvent(now)
 		n.engine.Tick(now)
 		n.finish(now, t)
-		if n.due.Due() <= now {
+		if n.due.At() <= now {
 			break // an engine that is never content must not stop the others
 		}
 		if soon && len(t.extends) == before {
@@ -127,9 +127,9 @@ func (s *shard) tick(now engine.Time, early bool, t *todo) {
 
 // slack is by how much a renewal of the name may come early.
 func (n *name) slack() time.Duration {
-	for _, c := range n.claims {
-		if c != nil {
-			return c.TTL / 60
+	for _, at := range n.slots {
+		if c := at.claim; c != nil {
+			return c.terms.Load().TTL / 60
 		}
 	}
 	return 0

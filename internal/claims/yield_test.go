@@ -33,8 +33,8 @@ func TestYieldsOfUnusedNamesAreForgotten(t *testing.T) {
 		}
 		const names = 1000
 		for i := range names {
-			s, err := k.Acquire(context.Background(), &Want{Terms: engine.Terms{
-				Name: fmt.Sprint(i), Weight: driver.All, Capacity: driver.All, TTL: time.Minute,
+			s, err := k.Acquire(context.Background(), &Want{Name: fmt.Sprint(i), Terms: &engine.Terms{
+				Weight: driver.All, Capacity: driver.All, TTL: time.Minute,
 			}}, false)
 			if err != nil {
 				t.Fatal(err)

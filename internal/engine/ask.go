@@ -16,11 +16,11 @@ const (
 
 func (e *Engine) obstacle(l Slot) obstacle {
 	ln := e.lines.At(l)
-	if ln.strays >= e.conf.Strays {
+	if ln.strays >= e.common.Conf.Strays {
 		return clearing
 	}
 	try := e.first(l).try
-	lone := !e.conf.Ordered && ln.terms.exclusive()
+	lone := !e.common.Conf.Ordered && ln.terms.exclusive()
 	found := noObstacle
 	if !try && !lone {
 		return found
@@ -120,7 +120,7 @@ func (e *Engine) sendEnter(c Slot, now Time) {
 	if cl.silent == Never {
 		cl.silent = min(now, e.lines.At(cl.line).deaf)
 	}
-	e.send(c, Enter, e.conf.Patience, 0)
+	e.send(c, Enter, e.common.Conf.Patience, 0)
 	e.arm(e.patienceEnd(cl.line))
 }
 
@@ -150,7 +150,7 @@ func (e *Engine) entered(c Slot, now Time, r *Reply) {
 	case r.ok() && r.Place.Ticket == 0:
 		l := cl.line
 		e.quit(c, now) // an earlier Enter of the same try may have been applied
-		e.refuseTries(l, Verdict{Code: Held, Blocker: r.Place.Blocker})
+		e.refuseTries(l, heldBy(&r.Place.Blocker))
 	case r.ok():
 		e.waits(c, now, r)
 	case r.missing():
@@ -185,7 +185,7 @@ const (
 // backoff is from 10 ms up to 640 ms, with jitter.
 func (e *Engine) backoff(tries uint8) time.Duration {
 	d := firstPause << tries
-	return d/2 + e.conf.Jitter(d/2)
+	return d/2 + e.common.Conf.Jitter(d/2)
 }
 
 // waits notes that the claim stands in the store's queue, and waits for its turn.
@@ -195,7 +195,7 @@ func (e *Engine) waits(c Slot, now Time, r *Reply) {
 		e.enter(c, queued)
 		e.tell(Event{Kind: Waiting, Token: cl.ticket * Turns}, nil)
 		cl.tries = 0
-	} else if !e.conf.Ordered && r.Place.Blocker.Ticket != cl.place.blocker.Ticket {
+	} else if !e.common.Conf.Ordered && r.Place.Blocker.Ticket != cl.place.blocker.Ticket {
 		cl.tries = 0 // the lock was free in between
 	}
 	cl.silent, cl.err = Never, nil
@@ -203,9 +203,9 @@ func (e *Engine) waits(c Slot, now Time, r *Reply) {
 	wait := e.lines.At(cl.line).terms.Wait()
 	again := r.Sent + wait*2/3 // the place itself must be kept alive
 	if r.Place.Retry > 0 {
-		again = min(again, After(r.Sent, r.Place.Retry+e.conf.Grain))
+		again = min(again, After(r.Sent, r.Place.Retry+e.common.Conf.Grain))
 	}
-	e.send(c, Await, max(again-now, e.conf.Grain), 0)
+	e.send(c, Await, max(again-now, e.common.Conf.Grain), 0)
 	cl.due = again
 }
 
@@ -234,7 +234,7 @@ func (e *Engine) awaited(c Slot, now Time, r *Reply) {
 			return
 		}
 		cl.tries = 0 // Enter makes a full lease of it
-	case timely, r.ok() && !e.conf.Ordered && now-r.Sent > atOnce: // or the lock was free, and others were quicker
+	case timely, r.ok() && !e.common.Conf.Ordered && now-r.Sent > atOnce: // or the lock was free, and others were quicker
 		cl.tries = 0
 	case r.ok() && cl.tries < earlyAwaits:
 		cl.tries++
@@ -279,14 +279,14 @@ var errTooSlow = errors.New("the store takes longer to answer than the lease las
 // granted makes the claim one that turns can be had from. It returns false if too little of its lease is left to be of
 // use.
 func (e *Engine) granted(c Slot, now, sent Time, ttl time.Duration) bool {
-	if e.conf.Trusted(sent, ttl)-now < ttl/10 {
+	if e.common.Conf.Trusted(sent, ttl)-now < ttl/10 {
 		return false
 	}
 	e.enter(c, held)
 	cl := e.claims.At(c)
 	ln := e.lines.At(cl.line)
 	cl.silent, cl.err, cl.tries, cl.place = Never, nil, 0, noPlace
-	cl.turnEnd = After(now, e.conf.Turn)
+	cl.turnEnd = After(now, e.common.Conf.Turn)
 	if ln.waiters.First != None {
 		cl.turnEnd = After(cl.turnEnd, e.turns.At(ln.waiters.First).linger)
 	}

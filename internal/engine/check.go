@@ -7,7 +7,7 @@ import "fmt"
 func (e *Engine) Check(now Time) error {
 	var waiters, claims, holds int
 	for l := range e.lines.All {
-		if ln := &e.lines.All[l]; ln.terms.TTL != 0 {
+		if ln := &e.lines.All[l]; ln.terms != nil {
 			waiters += int(ln.waiters.Len)
 			claims += int(ln.claims)
 			if err := e.checkLine(Slot(l), now); err != nil {
@@ -96,7 +96,7 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 		return fmt.Errorf("%d wait, and no claim asks for them", length)
 	case ln.current != None && e.claims.At(ln.current).stage != held:
 		return fmt.Errorf("the line waits for the turns of claim %d, which is %v", ln.current, e.claims.At(ln.current).stage)
-	case strays > int(e.conf.Strays)+1 && !ln.terms.permits():
+	case strays > int(e.common.Conf.Strays)+1 && !ln.terms.permits():
 		return fmt.Errorf("%d claims are on their way out", strays)
 	}
 	return nil
@@ -176,15 +176,6 @@ func (e *Engine) Used(c Slot) bool { return e.claims.At(c).stage != nowhere }
 // ID is the number of a claim, which this engine gives to no other. For one that was attached it says nothing of the
 // claim's id in the store.
 func (e *Engine) ID(c Slot) uint64 { return e.claims.At(c).id }
-
-// Ticket is where the claim stands in the store, or 0 if that is not known.
-func (e *Engine) Ticket(c Slot) int64 { return e.claims.At(c).ticket }
-
-// Try reports whether the claim enters only if it holds at once.
-func (e *Engine) Try(c Slot) bool { return e.claims.At(c).try }
-
-// TermsOf are the terms of a claim.
-func (e *Engine) TermsOf(c Slot) *Terms { return &e.lines.At(e.claims.At(c).line).terms }
 
 // Peek is what [Engine.Effects] will return.
 func (e *Engine) Peek() []Effect { return e.common.effects }

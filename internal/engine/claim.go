@@ -58,9 +58,9 @@ type claim struct {
 	tries  uint8     // pauses since the store last answered; for an Await, answers that came early
 	unsure uint8     // Enters without ticket that were not answered: each may arrive at any later time
 	lost   uint8     // Leaves that were not answered
+	turns  int16     // given
 	holds  slab.List // not released
 	live   int32     // how many of them are not over
-	turns  int16     // given
 	number uint64    // of the request that is out
 	due    Time      // when the next request is sent: Never while one is out, but when its place wants keeping during an Await
 	err    error     // of the last request, if it failed
@@ -137,11 +137,14 @@ func (e *Engine) newClaim(l Slot, first Stage, try bool) Slot {
 	return c
 }
 
-// Asked returns what a claim asks for, and whether it enters only if it holds at once.
-func (e *Engine) Asked(c Slot) (t *Terms, try bool) {
-	cl := e.claims.At(c)
-	return &e.lines.At(cl.line).terms, cl.try
-}
+// TermsOf are the terms of a claim.
+func (e *Engine) TermsOf(c Slot) *Terms { return e.lines.At(e.claims.At(c).line).terms }
+
+// Try reports whether a claim enters only if it holds at once.
+func (e *Engine) Try(c Slot) bool { return e.claims.At(c).try }
+
+// Ticket is where the claim stands in the store, or 0 if that is not known.
+func (e *Engine) Ticket(c Slot) int64 { return e.claims.At(c).ticket }
 
 // send sends a request. The answer to one that was sent before is no longer read.
 func (e *Engine) send(c Slot, v Verb, limit time.Duration, keep time.Duration) {

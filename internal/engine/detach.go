@@ -25,7 +25,7 @@ func (e *Engine) Detach(now Time, h Slot) Verdict {
 		v = Verdict{Code: Refused, Err: errUnsettled}
 	default:
 		e.enter(c, parting) // no more turns, no more renewals but this
-		e.send(c, Renew, e.conf.Patience, 0)
+		e.send(c, Renew, e.common.Conf.Patience, 0)
 	}
 	e.settle(now)
 	return v
@@ -88,7 +88,7 @@ func (e *Engine) Attach(now Time, t *Terms, token int64, maxHold time.Duration) 
 	cl := e.claims.At(c)
 	cl.ticket, cl.turns = token/Turns, Turns // its turns are over: the token is the one that was given
 	e.addHold(c, e.turns.Take(turn{maxHold: maxHold, number: int16(token % Turns)}), now)
-	e.send(c, Renew, e.conf.Patience, 0)
+	e.send(c, Renew, e.common.Conf.Patience, 0)
 	return c
 }
 
@@ -100,7 +100,7 @@ func (e *Engine) attached(c Slot, now Time, r *Reply) {
 	switch {
 	case e.closing():
 		v = Verdict{Code: Closed}
-	case r.ok() && e.conf.Trusted(r.Sent, r.TTL) <= now:
+	case r.ok() && e.common.Conf.Trusted(r.Sent, r.TTL) <= now:
 		v = Verdict{Code: Doubtful, Err: errTooSlow}
 	}
 	if v.Code != OK {

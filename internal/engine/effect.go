@@ -7,7 +7,7 @@ import (
 )
 
 // A Do says what an [Effect] wants done.
-type Do int
+type Do uint8
 
 // What the shell does for the engine.
 const (
@@ -39,19 +39,19 @@ const (
 type Effect struct {
 	Do     Do
 	Verb   Verb
+	Amend  bool // of Extend: the claim is to be changed with it, as its hold Turn wants
 	Turn   Slot // a waiter or a hold
 	Claim  Slot
 	Number uint64        // of the request
 	Limit  time.Duration // how long the request may take; of Extend, until the deadline
 	Keep   time.Duration // of Leave
-	Amend  bool          // of Extend: the claim is to be changed with it, as its hold Turn wants
 	Until  Time          // of Trust
 	Verdict
 	Event Event
 }
 
 // A Code says how something ended.
-type Code int
+type Code uint8
 
 // How a wait or a release ends, or a hold.
 const (
@@ -68,14 +68,19 @@ const (
 
 // A Verdict is how something ended, and why.
 type Verdict struct {
-	Code    Code
-	Reason  Reason           // of Lost
-	Err     error            // the last failure, if there was one
-	Blocker driver.ClaimInfo // of Held: who is in the way, as far as the store told
+	Code      Code
+	Reason    Reason        // of Lost
+	Err       error         // the last failure, if there was one
+	By        string        // of Held: the record of who is in the way, if the store told
+	Remaining time.Duration // of Held: what is left of that one's lease, if the store told
+}
+
+func heldBy(who *driver.ClaimInfo) Verdict {
+	return Verdict{Code: Held, By: who.Record, Remaining: who.Remaining}
 }
 
 // A Reason says why a hold was lost.
-type Reason int
+type Reason uint8
 
 // The reasons.
 const (

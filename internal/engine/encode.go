@@ -25,7 +25,7 @@ type Field uint8
 // The fields of an encoding, each the field of a struct by its name.
 const (
 	NoField Field = iota
-	fieldEngineClosed
+	fieldCommonClosed
 	fieldLineTerms
 	fieldLineAsking
 	fieldLineCurrent
@@ -64,7 +64,7 @@ const (
 // String names the field as its struct does.
 func (f Field) String() string {
 	return [...]string{
-		"nothing", "Engine.closed",
+		"nothing", "Common.closed",
 		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "turn.try", "turn.linger", "turn.maxHold", "turn.since",
 		"claim.id", "claim.stage", "claim.verb", "claim.due", "claim.tries", "claim.try", "claim.ticket", "claim.unsure",
 		"claim.silent", "claim.place", "claim.turns", "claim.turnEnd",
@@ -140,7 +140,7 @@ func (e *Engine) AppendTickets(to []int64) []int64 {
 	for i := range e.claims.All {
 		if c := &e.claims.All[i]; c.stage != nowhere {
 			to = append(to, c.ticket)
-			if !e.conf.Ordered && (c.stage == queued || c.stage == quitting) {
+			if !e.common.Conf.Ordered && (c.stage == queued || c.stage == quitting) {
 				to = append(to, c.place.blocker.Ticket)
 			}
 		}
@@ -160,14 +160,14 @@ func (e *Engine) AppendIDs(to []uint64) []uint64 {
 
 // Encode writes the engine. What is only told, to observers or in errors, is left out: it decides nothing.
 func (e *Engine) Encode(x *Encoder) {
-	closed := e.closed
+	closed := e.common.closed
 	if e.closing() && !e.Clearing() {
 		closed = x.Now // when it was does not matter: nothing ends because of it any more
 	}
-	x.put(fieldEngineClosed, x.Ago(closed, e.conf.Patience))
+	x.put(fieldCommonClosed, x.Ago(closed, e.common.Conf.Patience))
 	x.Put(int64(e.lines.Used()))
 	for l := range e.lines.All {
-		if ln := &e.lines.All[l]; ln.terms.TTL != 0 {
+		if ln := &e.lines.All[l]; ln.terms != nil {
 			e.encodeLine(x, Slot(l))
 		}
 	}
@@ -191,7 +191,7 @@ func (e *Engine) encodeLine(x *Encoder, l Slot) {
 		x.put(fieldLineFree, index(c)+1)
 	}
 	x.put(fieldLineFree, 0)
-	x.put(fieldLineDeaf, x.Ago(max(ln.deaf, e.oldest(x.Now)), e.conf.Patience))
+	x.put(fieldLineDeaf, x.Ago(max(ln.deaf, e.oldest(x.Now)), e.common.Conf.Patience))
 	x.Put(int64(ln.waiters.Len))
 	for w := ln.waiters.First; w != None; w = e.turns.At(w).links.Next {
 		e.encodeWaiter(x, w)
@@ -207,7 +207,7 @@ func (e *Engine) encodeWaiter(x *Encoder, w Slot) {
 	x.put(fieldTurnTry, bit(wt.try))
 	x.put(fieldTurnLinger, int64(wt.linger))
 	x.put(fieldTurnMaxHold, int64(wt.maxHold))
-	since, most := wt.since, e.conf.Patience
+	since, most := wt.since, e.common.Conf.Patience
 	if !wt.try {
 		since = max(since, e.owed())
 	}
@@ -235,7 +235,7 @@ func (e *Engine) oldest(now Time) Time {
 func (e *Engine) owed() Time {
 	since := Never
 	for i := range e.lines.All {
-		if ln := &e.lines.All[i]; ln.terms.TTL != 0 {
+		if ln := &e.lines.All[i]; ln.terms != nil {
 			since = min(since, ln.deaf)
 		}
 	}
@@ -261,7 +261,7 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 	x.put(fieldClaimVerb, int64(cl.verb))
 	x.put(fieldClaimTicket, x.Rank(cl.ticket))
 	x.put(fieldClaimUnsure, int64(cl.unsure))
-	patience := e.conf.Patience
+	patience := e.common.Conf.Patience
 	switch cl.stage {
 	case asking, queued, quitting:
 		x.put(fieldClaimDue, x.Ahead(cl.due))
@@ -276,7 +276,7 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 			// A place that was kept so long ago is neither trusted nor missed.
 			x.put(fieldClaimPlace, x.Ago(cl.place.kept, e.lines.At(cl.line).terms.TTL))
 			x.put(fieldClaimPlace, int64(cl.place.lease))
-			if !e.conf.Ordered {
+			if !e.common.Conf.Ordered {
 				x.put(fieldClaimPlace, x.Rank(cl.place.blocker.Ticket))
 			}
 		}

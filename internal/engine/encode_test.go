@@ -8,7 +8,7 @@ import (
 // unencoded are the fields that an encoding leaves out, and why that does no harm.
 var unencoded = map[string]string{
 	"Common.Slept":   "compared with claim.slept, there",
-	"Engine.conf":    "the same for all states of a world",
+	"Common.Conf":    "the same for all states of a world",
 	"Engine.lines":   "each is encoded",
 	"Engine.claims":  "each is encoded, in its line",
 	"Engine.turns":   "each is encoded, in its line or claim",

@@ -22,7 +22,7 @@ type Slot = slab.Slot
 // None is no slot.
 const None = slab.None
 
-// A Config is what the engines of one client share.
+// A Config is how the engines of one client decide. It never changes.
 type Config struct {
 	Turn     time.Duration // how long waiters hand a claim on among themselves
 	Patience time.Duration // how long a store that does not answer is asked again
@@ -37,14 +37,24 @@ type Config struct {
 	Jitter func(most time.Duration) time.Duration
 }
 
-// Terms are what makes two claims alike: waiters that want the same on the same terms take turns on one claim.
+// Terms are what makes two claims of a name alike: waiters that want the same on the same terms take turns on one claim.
+// They never change, and many names share them.
 type Terms struct {
-	Name             string
 	Weight, Capacity int64
 	TTL, Delay       time.Duration
 	Owner            string
 	Reclaim          bool
 	Record           string
+}
+
+// Of returns the terms for another weight and capacity.
+func (t *Terms) Of(weight, capacity int64) *Terms {
+	if t.Weight == weight && t.Capacity == capacity {
+		return t // most locks of a client are of one kind, and share their terms
+	}
+	other := *t
+	other.Weight, other.Capacity = weight, capacity
+	return &other
 }
 
 // A waiter's lease is short, so that one that died delays those behind it only this long.
@@ -76,9 +86,7 @@ type Want struct {
 //   - A hold is live ⇒ its claim is Held or Parting and its deadline has not come.
 //   - An id is never asked for again once it left, was refused or was gone.
 type Engine struct {
-	conf   *Config
 	common *Common
-	closed Time // when Close was called: nothing new is asked for, and what nobody holds leaves; Never before that
 	lines  slab.Slab[line]
 	claims slab.Slab[claim]
 	turns  slab.Slab[turn]
@@ -87,22 +95,25 @@ type Engine struct {
 
 // A Common is what engines have in common that one goroutine at a time uses.
 type Common struct {
+	Conf  *Config
 	Slept Time // how long the machine has slept; the shell sets it before an event
 
+	closed  Time     // when Close was called: nothing new is asked for, and what nobody holds leaves; Never before that
 	moves   uint64   // how often a claim changed its stage
 	last    uint64   // number given to a claim or a request; never given twice
 	effects []Effect // of the event that is being dealt with
 }
 
+// NewCommon returns what engines that decide like this have in common.
+func NewCommon(conf *Config) Common { return Common{Conf: conf, closed: Never} }
+
 // New returns an engine that has nothing to do.
-func New(conf *Config, common *Common) *Engine {
-	return &Engine{conf: conf, common: common, closed: Never, due: Never}
-}
+func New(common *Common) Engine { return Engine{common: common, due: Never} }
 
 // Idle reports whether nobody waits, nothing is held, and nothing of ours may stand in the store.
 func (e *Engine) Idle() bool { return e.claims.Used() == 0 && e.turns.Used() == 0 }
 
-func (e *Engine) closing() bool { return e.closed != Never }
+func (e *Engine) closing() bool { return e.common.closed != Never }
 
 // Reset readies an idle engine for another name. The numbers that it gives go on, so that what is still on its way is
 // not taken for an answer.
@@ -127,7 +138,7 @@ func (e *Engine) emit(f Effect) { e.common.effects = append(e.common.effects, f)
 
 // tell has observers told, if there are any.
 func (e *Engine) tell(v Event, err error) {
-	if e.conf.Observed {
+	if e.common.Conf.Observed {
 		e.emit(Effect{Do: Tell, Event: v, Verdict: Verdict{Err: err}})
 	}
 }

@@ -21,13 +21,13 @@ func (e *Engine) sendLeave(c Slot, now Time) {
 		keep = max(0, cl.keep-now)
 	}
 	end := e.leaveEnd(c)
-	e.send(c, Leave, max(end-now, e.conf.Grain), keep)
+	e.send(c, Leave, max(end-now, e.common.Conf.Grain), keep)
 	e.arm(end)
 }
 
 // leaveEnd is when a claim that leaves is left to run out.
 func (e *Engine) leaveEnd(c Slot) Time {
-	return After(min(e.claims.At(c).since, e.closed), e.conf.Patience)
+	return After(min(e.claims.At(c).since, e.common.closed), e.common.Conf.Patience)
 }
 
 // left takes the answer to a Leave.

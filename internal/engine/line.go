@@ -9,7 +9,7 @@ import (
 
 // A line is where waiters on the same terms stand, in order of arrival.
 type line struct {
-	terms   Terms
+	terms   *Terms
 	waiters slab.List // of turns
 	free    slab.List // of claims that a turn can be had from at once, the last used first
 	tries   int32     // how many waiters do not wait
@@ -38,7 +38,7 @@ func (e *Engine) Want(now Time, t *Terms, want Want) (h, w Slot) {
 	slab.PushBack(&e.turns, &ln.waiters, w)
 	if want.Try {
 		ln.tries++
-		e.arm(After(now, e.conf.Patience))
+		e.arm(After(now, e.common.Conf.Patience))
 	}
 	e.settle(now)
 	return None, w
@@ -47,12 +47,12 @@ func (e *Engine) Want(now Time, t *Terms, want Want) (h, w Slot) {
 // lineOf returns the line for these terms, new if there is none.
 func (e *Engine) lineOf(t *Terms) Slot {
 	for i := range e.lines.All {
-		if e.lines.All[i].terms == *t {
+		if has := e.lines.All[i].terms; has == t || has != nil && *has == *t {
 			return Slot(i)
 		}
 	}
 	e.lines.LowestFirst() // the order in which lines are served follows from which there are
-	return e.lines.Take(line{terms: *t, waiters: slab.Empty, free: slab.Empty, asking: None, current: None, deaf: Never})
+	return e.lines.Take(line{terms: t, waiters: slab.Empty, free: slab.Empty, asking: None, current: None, deaf: Never})
 }
 
 // GiveUp takes a waiter out of its line, since its caller no longer waits. It returns what was in its way: the store, if
@@ -77,7 +77,7 @@ func (e *Engine) inTheWay(l Slot, now Time) Verdict {
 	}
 	a := e.claims.At(ln.asking)
 	if a.stage == queued {
-		return Verdict{Code: Held, Blocker: a.place.blocker}
+		return heldBy(&a.place.blocker)
 	}
 	return Verdict{Code: Unreachable, Err: a.err}
 }
@@ -85,10 +85,9 @@ func (e *Engine) inTheWay(l Slot, now Time) Verdict {
 // heldHere says that this client itself holds the name.
 func (e *Engine) heldHere(l Slot, now Time) Verdict {
 	ln := e.lines.At(l)
-	v := Verdict{Code: Held}
-	v.Blocker.Record = ln.terms.Record
+	v := Verdict{Code: Held, By: ln.terms.Record}
 	if ln.current != None {
-		v.Blocker.Remaining = max(0, e.claims.At(ln.current).deadline-now)
+		v.Remaining = max(0, e.claims.At(ln.current).deadline-now)
 	}
 	return v
 }
@@ -111,7 +110,7 @@ func (e *Engine) settle(now Time) {
 	for range 4 { // more than enough; the next event would go on
 		moves := e.common.moves
 		for l := range e.lines.All {
-			if ln := &e.lines.All[l]; ln.terms.TTL != 0 {
+			if ln := &e.lines.All[l]; ln.terms != nil {
 				e.serveLine(Slot(l), now)
 			}
 		}
@@ -208,7 +207,7 @@ func (e *Engine) loseHeart(l Slot, now Time) {
 	for w := ln.waiters.First; w != None && ln.tries > 0; {
 		x := e.turns.At(w)
 		next := x.links.Next
-		if end := After(x.since, e.conf.Patience); x.try && now >= end {
+		if end := After(x.since, e.common.Conf.Patience); x.try && now >= end {
 			e.fail(w, e.silence(l))
 		} else if x.try {
 			e.arm(end)
@@ -241,7 +240,7 @@ func (e *Engine) silence(l Slot) Verdict {
 // patienceEnd is when the first waiter of a line gives up on the store, which it does only while it waits for an answer.
 func (e *Engine) patienceEnd(l Slot) Time {
 	ln := e.lines.At(l)
-	since, patience := e.first(l).since, e.conf.Patience
+	since, patience := e.first(l).since, e.common.Conf.Patience
 	switch {
 	case ln.asking == None && ln.current == None && (ln.deaf != Never || e.obstacle(l) == clearing):
 		return After(max(since, e.deafSince(l)), patience)

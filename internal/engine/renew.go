@@ -8,10 +8,10 @@ const handOverRenewal = 20 * time.Millisecond
 // confirm notes that the store confirmed a lease of this length, by a request sent then.
 func (e *Engine) confirm(c Slot, now, sent Time, ttl time.Duration) {
 	cl := e.claims.At(c)
-	cl.deadline = max(cl.deadline, e.conf.Trusted(sent, ttl))
+	cl.deadline = max(cl.deadline, e.common.Conf.Trusted(sent, ttl))
 	cl.slept, cl.err = e.common.Slept, nil
 	third := min(e.lines.At(cl.line).terms.TTL, ttl) / 3
-	next := sent + third - e.conf.Jitter(third/10)
+	next := sent + third - e.common.Conf.Jitter(third/10)
 	if cl.alarm {
 		next = now // the answer may have come too early to see the danger
 	}
@@ -97,7 +97,7 @@ func (e *Engine) failed(c Slot, now Time, err error) {
 	first := cl.err == nil
 	cl.err = err
 	pause := e.lines.At(cl.line).terms.TTL / 24
-	e.schedule(c, now+pause+e.conf.Jitter(pause))
+	e.schedule(c, now+pause+e.common.Conf.Jitter(pause))
 	e.trust(c)
 	if !first {
 		return

@@ -71,13 +71,10 @@ func (e *Engine) attendLeaving(c Slot, now Time) {
 	}
 }
 
-// Close ends everything that waits, and every lease that is held. Unused and waiting claims leave the store; those under
+// Close is called once for each engine of a client. It ends everything that waits, and every lease that is held. Unused and waiting claims leave the store; those under
 // leases that were not released stay until they run out, since the work under them may not have ended.
 func (e *Engine) Close(now Time) {
-	if e.closing() {
-		return
-	}
-	e.closed = now
+	e.common.closed = min(e.common.closed, now)
 	for l := range e.lines.All {
 		if e.lines.All[l].waiters.Len > 0 {
 			e.failAll(Slot(l), Verdict{Code: Closed})

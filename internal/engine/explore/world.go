@@ -167,8 +167,9 @@ const start = 10 * time.Second
 func New(conf *Config) *World {
 	w := &World{conf: conf, terms: conf.terms(), now: start, faults: conf.Faults, mute: conf.Silent, enc: &coder{}}
 	for range conf.Clients {
-		common := &engine.Common{}
-		c := client{e: engine.New(conf.engine(), common), common: common, closed: engine.Never}
+		common := engine.NewCommon(conf.engine())
+		e := engine.New(&common)
+		c := client{e: &e, common: &common, closed: engine.Never}
 		for g := range conf.Goroutines {
 			left := int8(conf.Wants)
 			if left == 0 {
@@ -204,7 +205,8 @@ func (w *World) back(o *World) {
 	if clients == nil {
 		for range o.clients {
 			common := &engine.Common{}
-			clients = append(clients, client{e: engine.New(nil, common), common: common})
+			e := engine.New(common)
+			clients = append(clients, client{e: &e, common: common})
 		}
 	}
 	w.clients = clients

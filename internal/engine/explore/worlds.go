@@ -100,7 +100,7 @@ func (c *Config) engine() *engine.Config {
 // terms are what goroutine g wants.
 func (c *Config) terms() (all []engine.Terms) {
 	for g := range c.Goroutines {
-		t := engine.Terms{Name: "n", Weight: driver.All, Capacity: driver.All, TTL: ttl}
+		t := engine.Terms{Weight: driver.All, Capacity: driver.All, TTL: ttl}
 		if c.Permits {
 			t.Weight, t.Capacity = 1, 2
 		}
