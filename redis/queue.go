@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -19,6 +20,8 @@ type Driver struct {
 	form    queueForm
 	scripts *queueScripts
 	inboxes *inbox.Set
+
+	lastChannel atomic.Pointer[clientChannel]
 }
 
 var _ interface {
@@ -84,12 +87,11 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		flags += "r"
 	}
 	key := d.key(c.Name)
-	var channel, claim string
+	entry := d.inboxEntry(key, c)
 	if !c.Try {
-		channel, claim = d.channel(key, c), label(c.ID, key)
 		// The server may tell the claim that it holds before its answer to this request is here. So the claim is expected
 		// before the request is sent: a message to one that is not expected is dropped, and never sent again.
-		d.inboxes.Expect(channel, claim)
+		entry.expect()
 	}
 	a, err := d.conn.Run(ctx, s, key, c.ID,
 		c.Client, c.Owner, c.Record,
@@ -101,17 +103,29 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	p := driver.Place{}
 	if err == nil {
-		p = driver.Place{
-			Ticket: a.Number(0), Holds: a.Number(1) == 1, TTL: a.Span(2), Ahead: int(a.Number(3)), Retry: a.Span(4),
-		}
-		if blockers := a.Standings(5); len(blockers) > 0 {
-			p.Blocker = blockers[0]
-		}
+		p, err = placeOf(a, c)
 	}
 	if !c.Try && (err != nil || p.Holds) {
-		d.inboxes.Forget(channel, claim)
+		entry.forget()
 	}
 	return p, err
+}
+
+// placeOf is what the server says of a claim's place.
+func placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
+	if ticket, ok := quick(a); ok {
+		return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}, nil
+	}
+	if len(a) < 4 { // an answer to a Leave of the same claim
+		return driver.Place{}, conn.ErrOther
+	}
+	p := driver.Place{
+		Ticket: a.Number(0), Holds: a.Number(1) == 1, TTL: a.Span(2), Ahead: int(a.Number(3)), Retry: a.Span(4),
+	}
+	if blockers := a.Standings(5); len(blockers) > 0 {
+		p.Blocker = blockers[0]
+	}
+	return p, nil
 }
 
 // Renew sends all renewals in few pipelines.
@@ -165,8 +179,11 @@ func unamended(c *driver.Claim, a conn.Answer) error {
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)
-	d.inboxes.Forget(d.channel(key, c), label(c.ID, key))
-	_, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)))
+	d.inboxEntry(key, c).forget()
+	a, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)))
+	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
+		return conn.ErrOther
+	}
 	return err
 }
 

@@ -17,14 +17,46 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.inboxes.Await(ctx, d.channel(key, c), label(c.ID, key), c.Ticket)
 }
 
+// An inboxEntry is where a claim is told.
+type inboxEntry struct {
+	d       *Driver
+	key, id string
+	channel string
+}
+
+func (d *Driver) inboxEntry(key string, c *driver.Claim) inboxEntry {
+	return inboxEntry{d, key, c.ID, d.channel(key, c)}
+}
+
+// expect prepares for the claim's being told. Mostly nobody listens, and nobody is waited for; then there is nothing to do.
+func (e inboxEntry) expect() {
+	if e.d.inboxes.Stands(e.channel) {
+		e.d.inboxes.Expect(e.channel, label(e.id, e.key))
+	}
+}
+
+// forget is the reverse of expect.
+func (e inboxEntry) forget() {
+	if e.d.inboxes.Stands(e.channel) {
+		e.d.inboxes.Forget(e.channel, label(e.id, e.key))
+	}
+}
+
 // channel is where the client of a claim is told. In a cluster with sharded channels it has the key's hash tag, so that
 // message and key are on the same server.
 func (d *Driver) channel(key string, c *driver.Claim) string {
 	if d.conn.Sharded() {
 		return d.prefix + "inbox/" + key[len(d.prefix):] + "/" + c.Client
 	}
-	return d.prefix + "inbox/" + c.Client
+	last := d.lastChannel.Load()
+	if last == nil || last.client != c.Client { // a driver mostly has one client
+		last = &clientChannel{c.Client, d.prefix + "inbox/" + c.Client}
+		d.lastChannel.Store(last)
+	}
+	return last.channel
 }
+
+type clientChannel struct{ client, channel string }
 
 // label is what a message calls a claim. The id alone does not do: a client uses one for claims on several names.
 func label(id, key string) string { return id + " " + key }

@@ -93,7 +93,7 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		return longLua + verb
 	}
 	return &queueScripts{
-		enter:  make("", loadLua, enterLoneLua, restLua, long(longEnterLua), ruleLua, enterLua),
+		enter:  make("", enterLoneLua, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
 		stay:   make(evenIfFull, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
 		renew:  make(evenIfFull, loadLua, restLua, long(longRenewLua), ruleLua, renewLua),
 		leave:  make(evenIfFull, loadLua, leaveLoneLua, restLua, long(longLeaveLua), ruleLua, leaveLua),

@@ -66,7 +66,7 @@ func TestWatchIsPushed(t *testing.T) {
 	took := time.Duration(0)
 	const rounds = 20
 	for range rounds {
-		c := claim("name", "")
+		c := claim("name", "holder")
 		enter(t, a, c)
 		took += within(t, told, 5*time.Second)
 		leave(t, a, c)
@@ -75,7 +75,7 @@ func TestWatchIsPushed(t *testing.T) {
 	if mean := took / (2 * rounds); mean > watchPoll/4 {
 		t.Errorf("told after %v in the mean; want it at once", mean)
 	}
-	enter(t, a, claim("another", ""))
+	enter(t, a, claim("another", "holder"))
 	quiet(t, told, 4*watchPoll)
 	s.Redis([]string{"SET", b.key("name"), "x"}, []string{"DEL", b.key("name")}) // somebody does it by hand
 	within(t, told, 5*time.Second)
@@ -86,7 +86,7 @@ func TestWatchesOfOneClient(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
 	one, two := watching(t, d, "name"), watching(t, d, "name")
-	enter(t, d, claim("name", ""))
+	enter(t, d, claim("name", "holder"))
 	within(t, one, 5*time.Second)
 	within(t, two, 5*time.Second)
 }
@@ -126,7 +126,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 		t.Fatalf("%d connections were told of changes; want 1", killed)
 	}
 	within(t, told, 5*time.Second)
-	enter(t, open(t, "redis://"+s.Addr), claim("name", ""))
+	enter(t, open(t, "redis://"+s.Addr), claim("name", "holder"))
 	within(t, told, 5*time.Second)
 }
 

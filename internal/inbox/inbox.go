@@ -84,6 +84,14 @@ func (s *Set) Expect(channel, claim string) bool {
 	return true
 }
 
+// Stands reports whether a subscription stands. As long as it does not, no claim of it is expected.
+func (s *Set) Stands(channel string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.byChannel[channel]
+	return in != nil && in.stands
+}
+
 // Forget is the reverse of Expect.
 func (s *Set) Forget(channel, claim string) {
 	s.mu.Lock()

@@ -31,8 +31,11 @@ func (c *Conn) read(ctx context.Context, r rueidis.RedisResult, s *Script, q Req
 	if err != nil {
 		return nil, err
 	}
-	if text, err := m.ToString(); err == nil && q.ID != "" && strings.HasPrefix(text+"\n", q.ID+"\n") {
-		return Answer{m}, nil
+	// ToString of a list would make an error each time: 8 % of the client's time with 64 goroutines (bench -only apart).
+	if m.IsString() {
+		if text, _ := m.ToString(); q.ID != "" && begins(text, q.ID) {
+			return Answer{m}, nil
+		}
 	}
 	list, _ := m.ToArray()
 	a := Answer(list)
@@ -52,6 +55,11 @@ func (c *Conn) read(ctx context.Context, r rueidis.RedisResult, s *Script, q Req
 	default:
 		return nil, fmt.Errorf("redis answered with unknown status %q", status)
 	}
+}
+
+// begins reports whether a text has a line for its first.
+func begins(text, line string) bool {
+	return strings.HasPrefix(text, line) && (len(text) == len(line) || text[len(line)] == '\n')
 }
 
 // note remembers that a call found no connection, so that the next one makes sure of one before it sends its request.

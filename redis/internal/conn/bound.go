@@ -2,24 +2,35 @@ package conn
 
 import (
 	"context"
-	"time"
 
 	"github.com/stilelock/stile/driver"
 )
 
-// bound returns the context for a call of the client, which ends with ctx and with the Conn, and never lasts for ever.
-func (c *Conn) bound(ctx context.Context) (context.Context, func()) {
-	if c.dialer == nil {
-		joined, cancel := context.WithCancel(ctx)
-		stop := context.AfterFunc(c.ctx, cancel)
-		return joined, func() { stop(); cancel() }
+// A bounded is the context of a call of the client, which ends with its caller's and with the Conn, and never lasts for ever.
+type bounded struct {
+	context.Context
+	flight *flight // that it is; nil if the client is the caller's own
+	cancel context.CancelFunc
+	stop   func() bool
+}
+
+// bound returns the context for a call of the client. The caller releases it when the call has returned.
+func (c *Conn) bound(ctx context.Context) bounded {
+	if c.dialer != nil { // which ends the calls when the Conn is closed
+		f := c.dialer.calls.begin(ctx)
+		return bounded{Context: f, flight: f}
 	}
-	cancel := func() {}
-	if until, ok := ctx.Deadline(); !ok || time.Until(until) > patience {
-		ctx, cancel = context.WithTimeout(ctx, patience)
+	joined, cancel := context.WithCancel(ctx)
+	return bounded{joined, nil, cancel, context.AfterFunc(c.ctx, cancel)}
+}
+
+func (b bounded) release() {
+	if b.flight != nil {
+		b.flight.end()
+		return
 	}
-	stop := c.dialer.interruptWhenDone(ctx) // the dialer ends the calls when the Conn is closed
-	return ctx, func() { stop(); cancel() }
+	b.stop()
+	b.cancel()
 }
 
 // Doubt has the next call make sure of a connection first: a request that is sent on one that is lost has an unknown

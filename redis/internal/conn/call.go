@@ -23,12 +23,12 @@ func (c *Conn) Run(ctx context.Context, s *Script, key, id string, args ...strin
 	if err := c.connected(ctx, q.Key); err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	bounded, release := c.bound(ctx)
-	defer release()
+	bounded := c.bound(ctx)
+	defer bounded.release()
 	at := c.primary()
-	r := c.client.Do(bounded, c.evalsha(s, q))
+	r := c.client.Do(bounded.Context, c.evalsha(s, q))
 	if noScript(r) { // the server was started anew, or told to forget its scripts
-		r = c.client.Do(bounded, c.eval(s, q))
+		r = c.client.Do(bounded.Context, c.eval(s, q))
 	}
 	if err := c.deposed(at); err != nil {
 		return nil, err
@@ -41,10 +41,10 @@ func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool
 	if err := c.connected(ctx, key); err != nil {
 		return false, c.explain(ctx, err)
 	}
-	bounded, release := c.bound(ctx)
-	defer release()
+	bounded := c.bound(ctx)
+	defer bounded.release()
 	at := c.primary()
-	r := c.client.Do(bounded, c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build())
+	r := c.client.Do(bounded.Context, c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build())
 	if err := c.deposed(at); err != nil {
 		return false, err
 	}
@@ -79,18 +79,18 @@ func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each fun
 	if part = part[first:]; len(part) == 0 {
 		return
 	}
-	bounded, release := c.bound(ctx)
-	defer release()
+	bounded := c.bound(ctx)
+	defer bounded.release()
 	cmds := make([]rueidis.Completed, len(part))
 	for i, q := range part {
 		cmds[i] = c.evalsha(s, q)
 	}
 	at := c.primary()
-	answers := c.client.DoMulti(bounded, cmds...)
+	answers := c.client.DoMulti(bounded.Context, cmds...)
 	moved := c.deposed(at)
 	for i, r := range answers {
 		if noScript(r) {
-			r = c.client.Do(bounded, c.eval(s, part[i]))
+			r = c.client.Do(bounded.Context, c.eval(s, part[i]))
 		}
 		a, err := c.read(ctx, r, s, part[i])
 		if moved != nil {
@@ -122,6 +122,9 @@ func (c *Conn) deposed(at string) error {
 }
 
 func (c *Conn) evalsha(s *Script, q Request) rueidis.Completed {
+	if s.beside == nil {
+		return c.client.B().Evalsha().Sha1(s.sha).Numkeys(1).Key(q.Key).Arg(q.ID).Arg(q.Args...).Build()
+	}
 	keys := s.keys(q.Key)
 	return c.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(q.ID).Arg(q.Args...).Build()
 }

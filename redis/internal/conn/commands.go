@@ -32,13 +32,13 @@ func (c *Conn) compare(ctx context.Context, part []Comparison, each func(i int, 
 		}
 		return
 	}
-	bounded, release := c.bound(ctx)
-	defer release()
+	bounded := c.bound(ctx)
+	defer bounded.release()
 	cmds := make([]rueidis.Completed, len(part))
 	for i, q := range part {
 		cmds[i] = c.client.B().Arbitrary(q.Verb).Keys(q.Key).Args(q.Args...).Build()
 	}
-	for i, r := range c.client.DoMulti(bounded, cmds...) {
+	for i, r := range c.client.DoMulti(bounded.Context, cmds...) {
 		each(i, c.matched(ctx, r, part[i].Key))
 	}
 }

@@ -19,19 +19,18 @@ type dialer struct {
 	ctx     context.Context // ends all dialling
 	cancel  context.CancelFunc
 	made    atomic.Int64 // connections so far, each counted before its first use
-	flying  atomic.Int64 // calls under way
+	calls   flights
 
 	mu      sync.Mutex // guards what follows
 	open    map[*socket]bool
-	minding bool           // somebody looks which of them are silent
-	calls   map[*call]bool // those under way
-	looking bool           // they are looked at soon
-	last    time.Time      // when all connections were given up
+	minding bool      // somebody looks which of them are silent
+	last    time.Time // when all connections were given up
 }
 
 func newDialer(timeout, silence time.Duration) *dialer {
-	t := &dialer{timeout: timeout, silence: silence, open: map[*socket]bool{}, calls: map[*call]bool{}}
+	t := &dialer{timeout: timeout, silence: silence, open: map[*socket]bool{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.calls.dialer = t
 	return t
 }
 
@@ -49,58 +48,6 @@ func (d *dialer) mind() {
 	}
 	if d.minding = len(d.open) > 0 && d.ctx.Err() == nil; d.minding {
 		time.AfterFunc(d.silence/4, d.mind)
-	}
-}
-
-// grace is how long a call may still take when its context has ended: to end it costs the connection.
-const grace = 20 * time.Millisecond
-
-// interruptWhenDone ends a call that hangs when ctx has ended, until the function that it returns is called. The call is
-// known by the deadline of ctx, down to the nanosecond, so that the calls of others on other connections go on. Calls are
-// looked at every now and then while there are any, which costs each far less than to be told by its context.
-func (d *dialer) interruptWhenDone(ctx context.Context) (stop func()) {
-	c := &call{ctx: ctx}
-	c.deadline, _ = ctx.Deadline()
-	d.flying.Add(1)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.calls[c] = true
-	if !d.looking {
-		d.looking = true
-		time.AfterFunc(grace/2, d.look)
-	}
-	return func() {
-		d.flying.Add(-1)
-		d.mu.Lock()
-		delete(d.calls, c)
-		d.mu.Unlock()
-	}
-}
-
-// A call is one that interruptWhenDone is to end.
-type call struct {
-	ctx      context.Context
-	deadline time.Time
-	ended    time.Time // when it was seen that the context has ended; zero before
-}
-
-func (d *dialer) look() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	for c := range d.calls {
-		switch {
-		case c.ctx.Err() == nil:
-		case c.ended.IsZero():
-			c.ended = now
-		case now.Sub(c.ended) >= grace:
-			for open := range d.open {
-				open.interrupt(c.deadline)
-			}
-		}
-	}
-	if d.looking = len(d.calls) > 0 && d.ctx.Err() == nil; d.looking {
-		time.AfterFunc(grace/2, d.look)
 	}
 }
 

@@ -34,10 +34,10 @@ func TestInterruptEndsOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		stop := d.interruptWhenDone(ctx)
-		until, _ := ctx.Deadline()
+		f := d.calls.begin(ctx)
+		until, _ := f.Deadline()
 		c.SetDeadline(until) // as the library does
-		return c, cancel, stop
+		return c, cancel, f.end
 	}
 	innocent, _, stop := begin()
 	defer stop()
@@ -56,6 +56,39 @@ func TestInterruptEndsOneCall(t *testing.T) {
 	}
 	innocent.SetDeadline(time.Now())
 	<-over //nolint:errcheck // it ends
+}
+
+// The context of a call ends with its caller's, and one that has ended is not used again.
+func TestFlightEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	d := newDialer(time.Minute, time.Minute)
+	t.Cleanup(d.close)
+	brief, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	canceled, cancel2 := context.WithCancel(t.Context())
+	cancel2()
+	for want, caller := range map[error]context.Context{context.DeadlineExceeded: brief, context.Canceled: canceled} {
+		other, f := d.calls.begin(t.Context()), d.calls.begin(caller)
+		<-f.Done()
+		if err := f.Err(); !errors.Is(err, want) {
+			t.Errorf("the call ends with %v, want %v", err, want)
+		}
+		if err := other.Err(); err != nil {
+			t.Errorf("the call of another ends with %v", err)
+		}
+		f.end()
+		other.end()
+		for range 100 {
+			if next := d.calls.begin(t.Context()); next == f || next.Err() != nil {
+				t.Fatal("a call has the context of one that had ended")
+			} else {
+				next.end()
+			}
+		}
+	}
+	if n := d.calls.under.Load(); n != 0 || d.calls.first != nil {
+		t.Errorf("%d calls are under way, want none", n)
+	}
 }
 
 // A connection that owes an answer for long is given up; one that owes none is not.

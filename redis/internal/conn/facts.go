@@ -104,13 +104,13 @@ func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
 	if err := c.connected(ctx, key); err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	bounded, release := c.bound(ctx)
-	defer release()
-	f, err := ask(bounded, c.client)
+	bounded := c.bound(ctx)
+	defer bounded.release()
+	f, err := ask(bounded.Context, c.client)
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	now, err := c.client.Do(bounded, c.client.B().Time().Build()).AsIntSlice()
+	now, err := c.client.Do(bounded.Context, c.client.B().Time().Build()).AsIntSlice()
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}

@@ -47,11 +47,11 @@ type ear struct {
 // Look returns how many milliseconds are left of a key, NoKey if it is not there, or less than 0 otherwise if it never
 // expires; and a channel that is closed when the key has changed since, nil if the servers do not tell.
 func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan struct{}, err error) {
-	bounded, release := c.bound(ctx)
-	defer release()
-	r, bell, err := c.tracker.ask(bounded, key, c.client.B().Pttl().Key(key).Build().Pin())
+	bounded := c.bound(ctx)
+	defer bounded.release()
+	r, bell, err := c.tracker.ask(bounded.Context, key, c.client.B().Pttl().Key(key).Build().Pin())
 	if bell == nil && err == nil {
-		r = c.client.Do(bounded, c.client.B().Pttl().Key(key).Build())
+		r = c.client.Do(bounded.Context, c.client.B().Pttl().Key(key).Build())
 	}
 	if err == nil {
 		left, err = r.AsInt64()
@@ -61,9 +61,9 @@ func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan st
 
 // Bell returns a channel that is closed when a key has changed since; nil if the servers do not tell.
 func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
-	bounded, release := c.bound(ctx)
-	defer release()
-	r, bell, err := c.tracker.ask(bounded, key, c.client.B().Type().Key(key).Build().Pin())
+	bounded := c.bound(ctx)
+	defer bounded.release()
+	r, bell, err := c.tracker.ask(bounded.Context, key, c.client.B().Type().Key(key).Build().Pin())
 	if bell != nil && err == nil {
 		err = r.Error()
 	}

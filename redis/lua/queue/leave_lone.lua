@@ -5,6 +5,6 @@ if raw and not long and ARGV[2] == '0' and #raw > HEADSIZE then
   if texts + a + b + c + d == #raw + 1 and #raw < PAGE and string.sub(raw, texts, texts + a - 1) == id
     and now < ends and state ~= LEFT and last < now then
     redis.call('DEL', key)
-    return {key, id, 'ok'}
+    return id
   end
 end

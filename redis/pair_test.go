@@ -1,0 +1,99 @@
+//go:build unix
+
+package redis
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// BenchmarkPair measures a lock and unlock by so many goroutines on as many names: beside the time, which depends on what else
+// the machine has to do, the work that it is for the client and for the server, and its allocations.
+//
+//	go test -run '^$' -bench Pair -benchtime 20000x .
+func BenchmarkPair(b *testing.B) {
+	s := servertest.Redis(b)
+	for _, n := range []int{1, 2, 8, 64} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			c, err := stile.Open(b.Context(), "redis://"+s.Addr, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			b.ReportAllocs()
+			client, server := clientTime(b), serverTime(b, s)
+			var all sync.WaitGroup
+			for i := range n {
+				all.Go(func() {
+					for l := c.Mutex(fmt.Sprint("name", i)); i < b.N; i += n {
+						lease, err := l.Lock(b.Context())
+						if err == nil {
+							err = lease.Unlock()
+						}
+						if err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			b.ReportMetric(float64((clientTime(b)-client).Nanoseconds())/1e3/float64(b.N), "client-µs/op")
+			b.ReportMetric(float64((serverTime(b, s)-server).Nanoseconds())/1e3/float64(b.N), "server-µs/op")
+		})
+	}
+}
+
+// clientTime is how long the processor has worked for this process.
+func clientTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// serverTime is how long it has worked for a server.
+func serverTime(b *testing.B, s *servertest.Server) (sum time.Duration) {
+	b.Helper()
+	for _, of := range []string{"used_cpu_user", "used_cpu_sys"} {
+		seconds, err := strconv.ParseFloat(s.RedisInfo(of), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(seconds * float64(time.Second))
+	}
+	return sum
+}
+
+// TestAllocations has a lock and unlock of a name that nobody else wants allocate no more than it may, the client's part
+// included.
+func TestAllocations(t *testing.T) {
+	c, err := stile.Open(t.Context(), "redis://"+servertest.Redis(t).Addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	l := c.Mutex("name")
+	const most = 24 // 16 without the race detector, under which pools lose some of what they are given
+	got := testing.AllocsPerRun(1000, func() {
+		lease, err := l.Lock(t.Context())
+		if err == nil {
+			err = lease.Unlock()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > most {
+		t.Errorf("a lock and unlock make %v allocations, want %d at most", got, most)
+	}
+}
