@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 // explain turns an error of the client into one of the driver, which tells whether the request may have been applied.
@@ -57,9 +58,7 @@ func foreign(err error) error {
 // refused explains an answer that is an error, by the table of faults.
 func (d *Driver) refused(status int, text string) error {
 	text = strings.Join(strings.Fields(text), " ")
-	if d.token != "" {
-		text = strings.ReplaceAll(text, d.token, "…")
-	}
+	text = secure.Hide(text, d.token)
 	const most = 300
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -86,11 +87,7 @@ func (d *Driver) refused(refusal rpctypes.EtcdError) error {
 
 // clean makes a foreign message fit for one line that shows no password.
 func (d *Driver) clean(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if d.secret != "" {
-		text = strings.ReplaceAll(text, d.secret, "…")
-	}
-	return text
+	return secure.Hide(strings.Join(strings.Fields(text), " "), d.secret)
 }
 
 func (d *Driver) who() string {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 // number returns the server's number of an error, 0 if it is another's.
@@ -118,9 +119,7 @@ func (s *store) address() string {
 func (s *store) cause(err error) error {
 	text := err.Error()
 	clean := strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
-	if s.secret != "" {
-		clean = strings.ReplaceAll(clean, s.secret, "…")
-	}
+	clean = secure.Hide(clean, s.secret)
 	if clean == text {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 const (
@@ -64,7 +65,7 @@ func openPool(a *driver.Address) (db *sql.DB, addr string, err error) {
 	}
 	c, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, "", errors.New("the address cannot be used: " + hide(err.Error(), a.Password))
+		return nil, "", errors.New("the address cannot be used: " + secure.Hide(err.Error(), a.Password))
 	}
 	db = sql.OpenDB(connector{c})
 	db.SetMaxOpenConns(conns)
@@ -100,13 +101,6 @@ func poolConfig(a *driver.Address) (config *mysql.Config, conns int, err error) 
 	}
 	config.DialFunc = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
 	return config, int(size), a.Done()
-}
-
-func hide(text, secret string) string {
-	if secret == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, secret, "…")
 }
 
 // A connector makes the connections of a pool that is the store's own.

@@ -65,7 +65,9 @@ func exitCode(w io.Writer, err error) int {
 	if silent {
 		return code
 	}
-	say(w, "%v%s", err, hint)
+	text := err.Error() + hint
+	say(w, "%s", text)
+	refer(w, text)
 	return code
 }
 

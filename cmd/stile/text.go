@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 var (
@@ -15,21 +16,13 @@ var (
 	secrets []string // parts of the store's URL that must not be shown
 )
 
-// keepSecret has every later message leave a text out, unless it is so short that it stands in many words. The drivers
-// leave passwords out too; this is for what they pass on from others.
-func keepSecret(texts ...string) {
-	for _, t := range texts {
-		if len(t) >= 4 {
-			secrets = append(secrets, t)
-		}
-	}
-}
+// keepSecret has every later message leave texts out where secrets stand. The drivers leave passwords out too; this is for
+// what they pass on from others.
+func keepSecret(texts ...string) { secrets = append(secrets, texts...) }
 
 // oneLine returns a text without secrets, and fit for a terminal.
 func oneLine(text string) string {
-	for _, s := range secrets {
-		text = strings.ReplaceAll(text, s, "…")
-	}
+	text = secure.Hide(text, secrets...)
 	text = strings.ReplaceAll(text, ": stile: ", ": ") // an error of the library within one of ours
 	text = credentials().ReplaceAllString(text, "://…@")
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })

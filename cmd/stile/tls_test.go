@@ -76,3 +76,19 @@ func TestSilentServerIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// A password of one letter leaves messages as they are.
+func TestShortPasswordLeavesWords(t *testing.T) {
+	t.Parallel()
+	server := servertest.Redis(t, "--requirepass", "e")
+	u := newAccount(t).at("redis://:e@" + server.Addr)
+	u.must("lock", "needle", "--owner", "e", "--ttl", "1m")
+	got := u.run("run", "needle", "--try", "--", "true")
+	if want := `stile: try "needle": held by e on `; got.code != exitHeld || !strings.HasPrefix(got.err, want) || strings.Contains(got.err, "…") {
+		t.Errorf("status %d, %q; want %d, %q", got.code, got.err, exitHeld, want)
+	}
+	wrong := newAccount(t).at("redis://:o@" + server.Addr)
+	if got := wrong.run("ls"); !strings.Contains(got.err, "with this password") || strings.Contains(got.err, ":o@") {
+		t.Errorf("a wrong password: %q; want it said, without the password", got.err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 const (
@@ -64,9 +65,5 @@ func unquoted(err error, password string) string {
 	if e, ok := errors.AsType[*pgconn.ParseConfigError](err); ok && e.Unwrap() != nil {
 		err = e.Unwrap()
 	}
-	text := err.Error()
-	if password != "" {
-		text = strings.ReplaceAll(text, password, "…")
-	}
-	return fmt.Sprintf("the address cannot be used: %s", text)
+	return fmt.Sprintf("the address cannot be used: %s", secure.Hide(err.Error(), password))
 }

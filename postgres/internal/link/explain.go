@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 // A busyError says that no connection of the pool was free.
@@ -103,8 +104,5 @@ func (l *Link) Cause(err error) error {
 
 // Hide makes a text fit to be shown: without the password, and on one line.
 func (l *Link) Hide(text string) string {
-	if l.config.Password != "" {
-		text = strings.ReplaceAll(text, l.config.Password, "…")
-	}
-	return strings.Join(strings.Fields(text), " ")
+	return strings.Join(strings.Fields(secure.Hide(text, l.config.Password)), " ")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 // A fault is an error that the server answers, and what it means. The scripts write once and last, and the server looks
@@ -114,11 +115,7 @@ func (c *Conn) refused(text string) error {
 func (c *Conn) presentable(text string) string {
 	text, _, _ = strings.Cut(text, ", with args beginning with") // which may be a password
 	text, _, _ = strings.Cut(text, " script: ")                  // and a digest and a line
-	text = strings.Join(strings.Fields(text), " ")
-	for _, secret := range c.secret {
-		text = strings.ReplaceAll(text, secret, "…")
-	}
-	return text
+	return secure.Hide(strings.Join(strings.Fields(text), " "), c.secret...)
 }
 
 // forbids reports whether an error is the server's no that does not pass.
