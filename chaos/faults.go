@@ -79,7 +79,7 @@ var faults = []fault{
 		return l.connection("holds replies", d, func(p *servertest.Proxy) { p.Freeze(false, true) }, thaw)
 	}},
 	{delayRequests, func(l *lane, d time.Duration) string {
-		strand := func(p *servertest.Proxy) { p.Hold(); p.Pass() }
+		strand := func(p *servertest.Proxy) { p.Hold(0); p.Pass() }
 		return l.connection("delays what was sent, past newer requests", d, strand, (*servertest.Proxy).Arrive)
 	}},
 	{stopServer, func(l *lane, d time.Duration) string {

@@ -314,16 +314,18 @@ func amendBatch(r *run) {
 	}
 }
 
+// late makes an amendment of a claim.
+func late(on *Detour, a driver.Amendment) func(context.Context, *driver.Claim) error {
+	return func(ctx context.Context, c *driver.Claim) error {
+		claim := *c
+		claim.Amend = &a
+		return on.Renew(ctx, []*driver.Claim{&claim})[0].Err
+	}
+}
+
 func amendLateForNext(r *run) {
 	on := r.store.detour(r)
-	first := r.claim()
-	first.Ticket = r.holds(on, first).Ticket
-	late := *first
-	late.Amend = &driver.Amendment{Weight: 1, Record: "late"}
-	r.heldUp(on, "amendment", func(ctx context.Context) error {
-		return on.Renew(ctx, []*driver.Claim{&late})[0].Err
-	})
-	r.lateFor(on, first)
+	r.heldUp(on, "amendment", r.holder(on), late(on, driver.Amendment{Weight: 1, Record: "late"}), r.lateFor)
 }
 
 func amendLateRecord(r *run) {
@@ -332,23 +334,17 @@ func amendLateRecord(r *run) {
 		return
 	}
 	on := r.store.detour(r)
-	c := r.claim()
-	c.Record = "first"
-	c.Ticket = r.holds(on, c).Ticket
-	late := *c
-	late.Amend = &driver.Amendment{Record: "second"}
-	r.heldUp(on, "amendment", func(ctx context.Context) error {
-		return on.Renew(ctx, []*driver.Claim{&late})[0].Err
-	})
-	for _, record := range []string{"second", "third"} {
-		r.until(recovers, "the claim has record "+record, func() bool {
-			return r.amend(on, c, driver.Amendment{Record: record}) == nil
+	r.heldUp(on, "amendment", r.holder(on), late(on, driver.Amendment{Record: "second"}), func(on *Detour, c *driver.Claim) {
+		for _, record := range []string{"second", "third"} {
+			r.until(recovers, "the claim has record "+record, func() bool {
+				return r.amend(on, c, driver.Amendment{Record: record}) == nil
+			})
+			c.Record = record
+		}
+		on.Arrive()
+		r.during(afterward, "the record stays", func() bool {
+			return r.renew(on, c).Err == nil && r.listed(lister, c.Ticket).Record == "third"
 		})
-		c.Record = record
-	}
-	on.Arrive()
-	r.during(afterward, "the record stays", func() bool {
-		return r.renew(on, c).Err == nil && r.listed(lister, c.Ticket).Record == "third"
+		r.leave(on, c)
 	})
-	r.leave(on, c)
 }

@@ -17,9 +17,10 @@ type Detour struct {
 
 // A Way is what stands between a client and its store.
 type Way interface {
-	Hold()   // from now on, requests that change the store are held up
-	Pass()   // later requests arrive again; the held ones do not yet
-	Arrive() // the held ones arrive, and are answered to nobody
+	Hold(after int) // once so many more messages have passed, requests that change the store are held up
+	Pass()          // later requests arrive again; the held ones do not yet
+	Held() int      // how many messages are held up
+	Arrive()        // the held ones arrive, and are answered to nobody
 
 	Freeze(requests, answers bool) // from now on, requests do not arrive, or arrive and are not answered
 	Drop()                         // what Freeze kept back is lost; later requests arrive and are answered
@@ -52,6 +53,7 @@ func lateCalls(d driver.Driver) *Detour {
 type CallWay struct {
 	mu    sync.Mutex // guards what follows
 	state wayState
+	after int           // calls that pass before the first that is delayed
 	over  chan struct{} // closed when the state ends, unless it is passes
 	held  []func()
 }
@@ -74,7 +76,19 @@ const (
 )
 
 // Hold is [Way.Hold].
-func (w *CallWay) Hold() { w.set(delays) }
+func (w *CallWay) Hold(after int) {
+	w.set(delays)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.after = after
+}
+
+// Held is [Way.Held].
+func (w *CallWay) Held() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)
+}
 
 // Pass is [Way.Pass].
 func (w *CallWay) Pass() { w.set(passes) }
@@ -120,7 +134,11 @@ func (w *CallWay) Arrive() {
 func (w *CallWay) Meet(ctx context.Context, call func(context.Context)) error {
 	w.mu.Lock()
 	state, over := w.state, w.over
-	if state == delays {
+	switch {
+	case state == delays && w.after > 0:
+		w.after--
+		state = passes
+	case state == delays:
 		w.held = append(w.held, func() { call(context.WithoutCancel(ctx)) })
 	}
 	w.mu.Unlock()

@@ -27,76 +27,103 @@ const (
 
 func lateEnter(r *run) {
 	on := r.store.detour(r)
-	// Some drivers prepare what the next claim needs: then the request that is held up is the claim's own.
-	before := r.claim()
-	r.holds(on, before)
-	r.leave(on, before)
-
-	first := r.claim()
-	r.heldUp(on, "enter", func(ctx context.Context) error {
-		_, err := on.Enter(ctx, first)
+	r.heldUp(on, "enter", r.claim, func(ctx context.Context, c *driver.Claim) error {
+		_, err := on.Enter(ctx, c)
 		return err
-	})
-	r.lateFor(on, first)
+	}, r.lateFor)
 }
 
 func lateEnterLostLeave(r *run) {
 	on := r.store.detour(r)
-	first := r.claim()
-	r.heldUp(on, "enter", func(ctx context.Context) error {
-		_, err := on.Enter(ctx, first)
+	r.heldUp(on, "enter", r.claim, func(ctx context.Context, c *driver.Claim) error {
+		_, err := on.Enter(ctx, c)
 		return err
+	}, func(on *Detour, c *driver.Claim) {
+		on.Freeze(true, false)
+		ctx, cancel := context.WithTimeout(r.ctx, heldUp)
+		defer cancel()
+		// Whatever it says, and whatever the client does now about a claim of which it does not know what became.
+		_ = on.Leave(ctx, &driver.Release{Claim: c})
+		on.Drop()
+		if on.Held() == 0 {
+			r.Fatalf("no request is held up any more")
+		}
+		r.lateFor(on, c)
 	})
-	on.Freeze(true, false)
-	ctx, cancel := context.WithTimeout(r.ctx, heldUp)
-	defer cancel()
-	// Whatever it says, and whatever the client does now about a claim of which it does not know what became.
-	_ = on.Leave(ctx, &driver.Release{Claim: first})
-	on.Drop()
-	r.lateFor(on, first)
 }
 
 func lateLeave(r *run) {
 	on := r.store.detour(r)
-	first := r.claim()
-	first.Ticket = r.holds(on, first).Ticket
-	r.heldUp(on, "leave", func(ctx context.Context) error {
-		return on.Leave(ctx, &driver.Release{Claim: first})
-	})
-	r.lateFor(on, first)
+	r.heldUp(on, "leave", r.holder(on), func(ctx context.Context, c *driver.Claim) error {
+		return on.Leave(ctx, &driver.Release{Claim: c})
+	}, r.lateFor)
 }
 
 func lateRenew(r *run) {
 	on := r.store.detour(r)
-	first := r.claim()
-	first.Ticket = r.holds(on, first).Ticket
-	r.heldUp(on, "renewal", func(ctx context.Context) error {
-		return on.Renew(ctx, []*driver.Claim{first})[0].Err
-	})
-	r.lateFor(on, first)
+	r.heldUp(on, "renewal", r.holder(on), func(ctx context.Context, c *driver.Claim) error {
+		return on.Renew(ctx, []*driver.Claim{c})[0].Err
+	}, r.lateFor)
 }
 
-// heldUp makes a call whose request does not arrive before its caller gives up.
-func (r *run) heldUp(on *Detour, verb string, call func(context.Context) error) {
-	r.Helper()
-	on.Hold()
-	ctx, cancel := context.WithTimeout(r.ctx, heldUp)
-	defer cancel()
-	err := call(ctx)
-	on.Pass()
-	if err == nil {
-		r.Fatalf("%s, whose request is held up = nil; want an error", verb)
+// holder returns what makes a claim that holds.
+func (r *run) holder(on *Detour) func() *driver.Claim {
+	return func() *driver.Claim {
+		r.Helper()
+		c := r.claim()
+		c.Record = "first"
+		c.Ticket = r.holds(on, c).Ticket
+		return c
 	}
+}
+
+// mostMessages is how many messages a call may take, at the most.
+const mostMessages = 12
+
+// heldUp makes a call whose first message does not arrive before its caller gives up, and then sees what comes of it. Then it
+// does the same with another claim and the second message, and so on, until a call is through.
+func (r *run) heldUp(
+	on *Detour, verb string, claim func() *driver.Claim, call func(context.Context, *driver.Claim) error,
+	then func(*Detour, *driver.Claim),
+) {
+	r.Helper()
+	// Some drivers prepare a request once, and some what the next claim needs: then what is held up is the claim's own.
+	first := claim()
+	if err := call(r.ctx, first); err != nil {
+		r.Fatalf("%s = %v; want nil", verb, err)
+	}
+	r.until(recovers, "the claim is out", func() bool { return r.out(on, first) && r.free() })
+	for after := range mostMessages {
+		c := claim()
+		on.Hold(after)
+		ctx, cancel := context.WithTimeout(r.ctx, heldUp)
+		err := call(ctx, c)
+		cancel()
+		on.Pass()
+		switch {
+		case err == nil && after > 0:
+			on.Arrive() // another message of the client, if one was held up instead
+			r.until(recovers, "the claim is out", func() bool { return r.out(on, c) && r.free() })
+			return
+		case err == nil, on.Held() == 0:
+			r.Fatalf("%s, whose request is held up after %d messages = %v, and %d messages are held up; want an error, and one or more",
+				verb, after, err, on.Held())
+		}
+		then(on, c)
+	}
+	r.Fatalf("%s is not through after %d messages", verb, mostMessages)
+}
+
+// out has a claim leave, and reports that it is not there.
+func (r *run) out(on *Detour, c *driver.Claim) bool {
+	err := on.Leave(r.ctx, &driver.Release{Claim: c})
+	return err == nil || errors.Is(err, driver.ErrGone)
 }
 
 // lateFor takes a claim out that has a request on its way, and sees what that does to the client's next claim.
 func (r *run) lateFor(on *Detour, first *driver.Claim) {
 	r.Helper()
-	out := func() bool {
-		err := on.Leave(r.ctx, &driver.Release{Claim: first})
-		return err == nil || errors.Is(err, driver.ErrGone)
-	}
-	r.until(recovers, "the client knows that its claim is out", out)
+	r.until(recovers, "the client knows that its claim is out", func() bool { return r.out(on, first) })
 	next := r.claim()
 	r.until(recovers, "the client's next claim holds", func() bool {
 		p, err := on.Enter(r.ctx, next)
@@ -112,5 +139,5 @@ func (r *run) lateFor(on *Detour, first *driver.Claim) {
 	}
 	r.leave(on, next)
 	// An Enter that comes late leaves its claim behind. Its client looks for that, by the claim's own id.
-	r.until(r.store.Slack, "the name is free", func() bool { return out() && r.free() })
+	r.until(r.store.Slack, "the name is free", func() bool { return r.out(on, first) && r.free() })
 }

@@ -142,7 +142,7 @@ func (w *worker) troubled(
 	case answerLost:
 		w.member.Freeze(false, true)
 	case requestLate:
-		w.member.Hold()
+		w.member.Hold(0)
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, bound)
 	defer cancel()

@@ -23,7 +23,7 @@ func TestLostAnswerToLockDelay(t *testing.T) {
 		r, ok := req.(*pb.TxnRequest)
 		return ok && len(r.Success) == 1 && r.Success[0].GetRequestPut() != nil && len(r.Failure) == 0
 	}
-	h.revoking.Hold()
+	h.revoking.Hold(0)
 	h.mu.Unlock()
 	if _, err := d.Enter(drive.Timely(t), c); driver.NotApplied(err) {
 		t.Fatalf("enter whose answer is lost = %v; want that its outcome is unknown", err)

@@ -14,7 +14,9 @@ import (
 const slack = 4 * time.Second
 
 func store(t *testing.T, parameters string) drivertest.Store {
-	return drivertest.Store{Open: drive.Opener("memcached://" + servertest.Memcached(t).Addr + parameters), Slack: slack}
+	addr := servertest.Memcached(t).Addr
+	url := func(addrs ...string) string { return "memcached://" + addrs[0] + parameters }
+	return drivertest.Store{Open: drive.Opener(url(addr)), Slack: slack, Detour: drive.Detour(url, addr)}
 }
 
 func TestContract(t *testing.T) {
@@ -37,10 +39,7 @@ func TestConcurrent(t *testing.T) {
 	for _, parameters := range []string{"", "?layout=plain"} {
 		t.Run(parameters, func(t *testing.T) {
 			t.Parallel()
-			addr := servertest.Memcached(t).Addr
-			url := func(addrs ...string) string { return "memcached://" + addrs[0] + parameters }
-			s := drivertest.Store{Open: drive.Opener(url(addr)), Slack: slack, Detour: drive.Detour(url, addr)}
-			drivertest.Concurrent(t, s, 1, 6)
+			drivertest.Concurrent(t, store(t, parameters), 1, 6)
 		})
 	}
 }

@@ -14,10 +14,12 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
+	at := func(addrs ...string) string { return "mysql://root@" + addrs[0] + "/" + name }
 	drivertest.Run(t, drivertest.Store{
-		Open:  opener("mysql://root@" + server.Addr + "/" + name),
-		Stall: func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
-		Lease: 600 * time.Millisecond,
+		Open:   opener(at(server.Addr)),
+		Detour: drive.Detour(at, server.Addr),
+		Stall:  func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
+		Lease:  600 * time.Millisecond,
 	})
 }
 

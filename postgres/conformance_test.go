@@ -12,9 +12,10 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	s := schema()
-	at := func(addr string) string { return "postgres://postgres@" + addr + "/postgres?schema=" + s }
+	at := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s }
 	drivertest.Run(t, drivertest.Store{
-		Open: opener(at(server.Addr)),
+		Open:   opener(at(server.Addr)),
+		Detour: drive.Detour(at, server.Addr),
 		Stall: func(t testing.TB) *drivertest.Stalled {
 			s := servertest.NewStall(t, server.Addr)
 			return &drivertest.Stalled{Driver: opener(at(s.Addr))(t), After: s.After, Still: s.Still, Pass: s.Pass}

@@ -14,10 +14,7 @@ func TestConcurrent(t *testing.T) {
 	for _, parameters := range []string{"", "?layout=setnx"} {
 		t.Run(parameters, func(t *testing.T) {
 			t.Parallel()
-			addr := servertest.Redis(t).Addr
-			url := func(addrs ...string) string { return "redis://" + addrs[0] + parameters }
-			s := drivertest.Store{Open: opener(url(addr)), Detour: drive.Detour(url, addr)}
-			drivertest.Concurrent(t, s, 1, 8)
+			drivertest.Concurrent(t, store(t, parameters), 1, 8)
 		})
 	}
 }

@@ -4,13 +4,21 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	_ "github.com/stilelock/stile/redis"
 )
 
+// store is a new server of Redis.
+func store(t testing.TB, parameters string) drivertest.Store {
+	addr := servertest.Redis(t).Addr
+	url := func(addrs ...string) string { return "redis://" + addrs[0] + parameters }
+	return drivertest.Store{Open: opener(url(addr)), Detour: drive.Detour(url, addr)}
+}
+
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: opener("redis://" + servertest.Redis(t).Addr)})
+	drivertest.Run(t, store(t, ""))
 }
 
 func TestContractInCluster(t *testing.T) {
@@ -32,7 +40,7 @@ func TestModel(t *testing.T) {
 
 func TestContractOfSetNX(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: opener("redis://" + servertest.Redis(t).Addr + "?layout=setnx")})
+	drivertest.Run(t, store(t, "?layout=setnx"))
 }
 
 func TestContractOfSetNXInCluster(t *testing.T) {

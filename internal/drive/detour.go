@@ -34,10 +34,17 @@ func (w ways) each(do func(drivertest.Way)) {
 	}
 }
 
-func (w ways) Hold()   { w.each(drivertest.Way.Hold) }
 func (w ways) Pass()   { w.each(drivertest.Way.Pass) }
 func (w ways) Arrive() { w.each(drivertest.Way.Arrive) }
 func (w ways) Drop()   { w.each(drivertest.Way.Drop) }
+
+func (w ways) Hold(after int) { w.each(func(way drivertest.Way) { way.Hold(after) }) }
+
+func (w ways) Held() int {
+	n := 0
+	w.each(func(way drivertest.Way) { n += way.Held() })
+	return n
+}
 
 func (w ways) Freeze(requests, answers bool) {
 	w.each(func(way drivertest.Way) { way.Freeze(requests, answers) })

@@ -22,10 +22,13 @@ type Proxy struct {
 	replies  bool
 	cut      bool // connections are ended as soon as they come
 	closed   bool
-	held     int               // reads that wait to be passed on
-	open     map[net.Conn]bool // whether it is a client's
-	holdUp   bool              // new connections are stranded
-	stranded map[net.Conn]bool // clients' connections whose requests are held back
+	held     int                   // reads that wait to be passed on
+	open     map[net.Conn]bool     // whether it is a client's
+	holdUp   bool                  // new connections are stranded, once
+	after    int                   // so many requests have passed
+	late     int                   // requests that are held back on a stranded connection
+	stranded map[net.Conn]bool     // clients' connections whose requests are held back
+	server   map[net.Conn]net.Conn // by a client's connection: that to the server
 }
 
 // dialWithin is how long a proxy tries to connect to its server.
@@ -38,7 +41,8 @@ func NewProxy(t TB, target string) *Proxy {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, open: map[net.Conn]bool{}, stranded: map[net.Conn]bool{}}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, open: map[net.Conn]bool{}, stranded: map[net.Conn]bool{},
+		server: map[net.Conn]net.Conn{}}
 	p.changed = sync.NewCond(&p.mu)
 	var work sync.WaitGroup
 	work.Go(func() { p.accept(&work) })
@@ -69,17 +73,32 @@ func (p *Proxy) Holds() bool {
 	return p.held > 0
 }
 
-// Hold holds requests back on the connections that there are, and on those that come until Pass. A client that gives such a
-// connection up cannot take back what it sent on it: that arrives with Arrive.
-func (p *Proxy) Hold() {
+// Hold holds requests back on the connections that there are, and on those that come until Pass, once so many more have
+// passed. A client that gives such a connection up cannot take back what it sent on it: that arrives with Arrive. A request is
+// what arrives at once, so those of a client that does not wait for answers count as one.
+func (p *Proxy) Hold(after int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holdUp = true
+	p.holdUp, p.after = true, after
+	if after == 0 {
+		p.strand()
+	}
+}
+
+// strand has nothing pass on the clients' connections that there are. The caller holds mu.
+func (p *Proxy) strand() {
 	for c, client := range p.open {
 		if client {
 			p.stranded[c] = true
 		}
 	}
+}
+
+// Held tells how many requests Hold holds back now.
+func (p *Proxy) Held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.late
 }
 
 // Pass passes on what comes on connections made from now on.
@@ -113,21 +132,35 @@ func (p *Proxy) Mend() {
 	p.changed.Broadcast()
 }
 
-// Drop ends the connections that there are, with what was held back on them lost; new ones are passed on.
+// Drop ends the connections that there are, with what Freeze held back on them lost; new ones are passed on. Those on which
+// Hold holds requests back stay.
 func (p *Proxy) Drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests, p.replies = false, false
-	p.end()
+	for client, server := range p.server {
+		if !p.stranded[client] {
+			p.close(client, server)
+		}
+	}
+	p.changed.Broadcast()
+}
+
+// close ends a connection. The caller holds mu.
+func (p *Proxy) close(ends ...net.Conn) {
+	for _, c := range ends {
+		c.Close()
+		delete(p.open, c)
+		delete(p.stranded, c)
+		delete(p.server, c)
+	}
 }
 
 // end closes all connections. The caller holds mu.
 func (p *Proxy) end() {
-	for c := range p.open {
-		c.Close()
+	for client, server := range p.server {
+		p.close(client, server)
 	}
-	clear(p.open)
-	clear(p.stranded)
 	p.changed.Broadcast()
 }
 
@@ -150,8 +183,8 @@ func (p *Proxy) accept(work *sync.WaitGroup) {
 			server.Close()
 			continue
 		}
-		p.open[client], p.open[server] = true, false
-		if p.holdUp {
+		p.open[client], p.open[server], p.server[client] = true, false, server
+		if p.holdUp && p.after == 0 {
 			p.stranded[client] = true
 		}
 		p.mu.Unlock()
@@ -167,13 +200,20 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 		n, err := from.Read(buffer)
 		p.mu.Lock()
 		if n > 0 {
-			p.held++
+			p.came(from)
+		}
+		late := n > 0 && p.stranded[from]
+		if late {
+			p.late++
 		}
 		for (*frozen || p.stranded[from]) && p.has(from) {
 			p.changed.Wait()
 		}
 		if n > 0 {
 			p.held--
+		}
+		if late {
+			p.late--
 		}
 		open := p.has(from) && p.has(to)
 		p.mu.Unlock()
@@ -191,12 +231,20 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range []net.Conn{from, to} {
-		c.Close()
-		delete(p.open, c)
-		delete(p.stranded, c)
-	}
+	p.close(from, to)
 	p.changed.Broadcast()
+}
+
+// came counts something that came on a connection. The caller holds mu.
+func (p *Proxy) came(on net.Conn) {
+	p.held++
+	switch {
+	case !p.holdUp || !p.open[on]: // an answer, or nothing is to be held back
+	case p.after > 0:
+		p.after--
+	default:
+		p.strand()
+	}
 }
 
 // has reports whether a connection is open. The caller holds mu.

@@ -84,3 +84,40 @@ func TestProxy(t *testing.T) {
 		t.Errorf("set = %v after mending; want nil", err)
 	}
 }
+
+// What Hold lets pass is counted, and so is what it holds back.
+func TestProxyHolds(t *testing.T) {
+	t.Parallel()
+	p := NewProxy(t, Redis(t).Addr)
+	c, err := DialRedis(p.Addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p.Hold(2)
+	for i := range 2 {
+		if _, err := c.Do("INCR", "n"); err != nil || p.Held() != 0 {
+			t.Errorf("request %d = %v, and %d are held back; want it passed on", i, err, p.Held())
+		}
+	}
+	third := make(chan any, 1)
+	go func() {
+		n, _ := c.Do("INCR", "n")
+		third <- n
+	}()
+	Until(t, "the third request is held back", func() bool { return p.Held() == 1 })
+	p.Pass()
+	other, err := DialRedis(p.Addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if n, err := other.Do("GET", "n"); err != nil || n != "2" {
+		t.Errorf("n is %v, %v on another connection; want 2", n, err)
+	}
+	p.Arrive()
+	if n := <-third; n != int64(3) {
+		t.Errorf("the third request = %v; want 3", n)
+	}
+	Until(t, "nothing is held back", func() bool { return p.Held() == 0 })
+}
