@@ -16,7 +16,8 @@ import (
 // server less than a script. Entering is that of the SetNX.
 //
 // A command can neither tell how much of a lease is left nor whether only a lock-delay is. So a script renews what a command
-// could make shorter, and renews and releases claims with a lock-delay and those that another client entered.
+// could make shorter, and renews and releases claims with a lock-delay, those that another client entered and those that
+// were amended.
 type tairCAS struct {
 	*SetNX
 
@@ -41,7 +42,7 @@ func newTairCAS(s *SetNX) *tairCAS {
 // Enter is that of [SetNX].
 func (s *tairCAS) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := s.SetNX.Enter(ctx, c)
-	if err == nil && p.Holds && c.Delay == 0 {
+	if err == nil && p.Holds && c.Delay == 0 && c.Ticket <= waitingTicket { // one that held before may have been amended
 		s.keep(c, p.Ticket)
 	}
 	return p, err
@@ -99,9 +100,6 @@ func (s *tairCAS) forget(c *driver.Claim) {
 
 // Renew sends all renewals in few pipelines.
 func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, s.Renew)
-	}
 	var (
 		renewals = make([]driver.Renewal, len(cs))
 		others   []*driver.Claim
@@ -110,6 +108,9 @@ func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 		asked    []int
 	)
 	for i, c := range cs {
+		if c.Amend != nil {
+			s.forget(c) // its value is another from now on, or may be
+		}
 		p := s.known(c)
 		if p == nil || c.TTL < p.ttl {
 			others, at = append(others, c), append(at, i)
@@ -120,20 +121,24 @@ func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 		})
 		asked = append(asked, i)
 	}
-	for j, a := range s.SetNX.Renew(ctx, others) {
-		renewals[at[j]] = a
-	}
 	s.conn.Compare(ctx, commands, func(j int, err error) {
 		c := cs[asked[j]]
-		if err == nil {
+		switch {
+		case err == nil:
 			s.renewed(c)
 			renewals[asked[j]].TTL = time.Duration(millis(c.TTL)) * time.Millisecond
-		}
-		if errors.Is(err, driver.ErrForeign) {
+		case errors.Is(err, driver.ErrGone):
+			s.forget(c) // somebody may have amended it, and it stands with another value
+			others, at = append(others, c), append(at, asked[j])
+			return
+		case errors.Is(err, driver.ErrForeign):
 			err = fmt.Errorf("%w: %w", driver.ErrGone, err)
 		}
 		renewals[asked[j]].Err = err
 	})
+	for j, a := range s.SetNX.Renew(ctx, others) {
+		renewals[at[j]] = a
+	}
 	return renewals
 }
 
@@ -152,6 +157,10 @@ func (s *tairCAS) Leave(ctx context.Context, l *driver.Release) error {
 	}
 	var err error
 	s.conn.Compare(ctx, []conn.Comparison{q}, func(_ int, e error) { err = e })
+	if errors.Is(err, driver.ErrGone) {
+		s.forget(c)
+		return s.SetNX.Leave(ctx, l) // it may have been amended, and stand with another value
+	}
 	// After a lost answer the claim stays known: the next Leave must compare the same value again.
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		s.forget(c)

@@ -325,3 +325,31 @@ func TestTairByTLS(t *testing.T) {
 	enter(t, d, c)
 	leave(t, d, c)
 }
+
+// What one client amends is what another renews and releases, also by a command that compares the whole value.
+func TestTairAmendedByAnotherClient(t *testing.T) {
+	t.Parallel()
+	s := newTairServer(t)
+	for _, layout := range []string{layoutSetNX, layoutExSet} {
+		a, b := s.open(layout), s.open(layout)
+		for _, last := range []string{"renewal", "release"} {
+			c := claim("amended"+rand.Text(), "holder")
+			c.Record = "first"
+			c.Ticket = enter(t, a, c).Ticket
+			amended := *c
+			amended.Amend = &driver.Amendment{Record: "second"}
+			if err := renew(t, b, &amended); err != nil {
+				t.Fatalf("%s: amendment by another client = %v; want nil", layout, err)
+			}
+			if last == "renewal" {
+				if err := renew(t, a, c); err != nil {
+					t.Errorf("%s: renewal of what another client amended = %v; want nil", layout, err)
+				}
+			}
+			leave(t, a, c)
+			if got := s.do("EXISTS", c.Name); got != "0" {
+				t.Errorf("%s: the key stands after a %s and a release; want it gone", layout, last)
+			}
+		}
+	}
+}

@@ -41,7 +41,7 @@ func (s *valueLock) init(
 // Traits is [driver.Driver].
 func (s *valueLock) Traits() driver.Traits {
 	t := s.conn.Traits()
-	t.Wake = "poll"
+	t.Wake, t.Amends = "poll", true
 	if s.conn.Tells() {
 		t.Wake = "push"
 	}
@@ -120,21 +120,34 @@ func (s *valueLock) enter(ctx context.Context, c *driver.Claim, script *conn.Scr
 
 // Renew sends all renewals in few pipelines.
 func (s *valueLock) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, s.Renew)
-	}
 	requests := make([]conn.Request, len(cs))
 	for i, c := range cs {
 		requests[i] = conn.Request{Key: s.key(c.Name), ID: c.ID, Args: []string{number(millis(c.TTL))}}
+		if a := c.Amend; a != nil && a.Record != "" && s.possible(c) == nil {
+			requests[i].Args = append(requests[i].Args, c.Record, a.Record)
+		}
 	}
 	renewals := make([]driver.Renewal, len(cs))
 	s.conn.RunAll(ctx, s.scripts.renew, requests, func(i int, a conn.Answer, err error) {
-		if errors.Is(err, driver.ErrForeign) {
+		switch {
+		case errors.Is(err, driver.ErrForeign):
 			err = fmt.Errorf("%w: %w", driver.ErrGone, err) // somebody's data stands where the claim was
+		case err == nil && cs[i].Amend != nil:
+			if err = s.possible(cs[i]); err == nil {
+				err = unamended(cs[i], a)
+			}
 		}
 		renewals[i] = driver.Renewal{TTL: a.Span(0), Err: err}
 	})
 	return renewals
+}
+
+// possible tells why no claim can be amended so.
+func (s *valueLock) possible(c *driver.Claim) error {
+	if c.Amend.Weight != 0 && c.Amend.Weight < c.Weight {
+		return fmt.Errorf("%w: layout %s has no readers", driver.ErrUnsupported, s.layout)
+	}
+	return possible(c)
 }
 
 // Leave is one round trip.

@@ -173,8 +173,8 @@ func TestStoreTable(t *testing.T) {
 	t.Parallel()
 	var table, notes strings.Builder
 	traitsOf := map[string]driver.Traits{}
-	table.WriteString("| store | good for | claims survive a restart / a failover | tokens rise | locks | waiters hear by | leases end by the clock of the |\n")
-	table.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
+	table.WriteString("| store | good for | claims survive a restart / a failover | tokens rise | locks | changes while it is held | waiters hear by | leases end by the clock of the |\n")
+	table.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, row := range storeRows {
 		d, err := driver.Open(t.Context(), row.open(t))
 		if err != nil {
@@ -183,8 +183,8 @@ func TestStoreTable(t *testing.T) {
 		defer d.Close()
 		traits := d.Traits()
 		traitsOf[row.name] = traits
-		fmt.Fprintf(&table, "| %s | %s | %s / %s | %s | %s | %s | %s |\n", row.name, purpose(traits), yes(traits.Restart), yes(traits.Failover),
-			traits.Fencing, kinds(traits), traits.Wake, traits.Clock)
+		fmt.Fprintf(&table, "| %s | %s | %s / %s | %s | %s | %s | %s | %s |\n", row.name, purpose(traits), yes(traits.Restart), yes(traits.Failover),
+			traits.Fencing, kinds(traits), changes(traits), traits.Wake, traits.Clock)
 		fmt.Fprintf(&notes, "\n## %s\n\n`%s`\n\n", row.name, row.url)
 		for _, n := range traits.Notes {
 			fmt.Fprintf(&notes, "- %s.\n", strings.ToUpper(n[:1])+strings.TrimSuffix(n[1:], "."))
@@ -262,6 +262,17 @@ func kinds(t driver.Traits) string {
 		kinds = append(kinds, "in order")
 	}
 	return strings.Join(kinds, ", ")
+}
+
+// changes are what a lock can become without being given up.
+func changes(t driver.Traits) string {
+	switch {
+	case !t.Amends:
+		return "nothing"
+	case !t.Shared:
+		return "its value"
+	}
+	return "its value, writer to reader"
 }
 
 func yes(b bool) string {
