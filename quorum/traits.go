@@ -27,6 +27,11 @@ func (d *Driver) Traits() driver.Traits {
 	}
 	p.note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks only, in no order.",
 		d.need, len(d.nodes), len(d.nodes)-d.need)
+	// A node that missed a change cannot be told from one that has it and the others not: records have no order, and a node
+	// keeps nothing else of a claim that changes. So an observer who hears another majority than the holder could see the old record
+	// after the new one.
+	p.note("A claim that holds cannot be changed: of two records, on nodes that did not all hear of a change, nobody could tell " +
+		"which is the later one.")
 	for _, n := range d.nodes {
 		p.add(n)
 	}
