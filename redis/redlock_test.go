@@ -125,3 +125,36 @@ func on(servers []*servertest.Server, key string) (n int) {
 	}
 	return n
 }
+
+// A lock that is taken again within the hour and released costs each server two scripts of two commands each.
+func TestRedlockCommands(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3, durable...)
+	d := openRedlock(t, url)
+	pair := func(i int) {
+		c := redlockClaim("counted", fmt.Sprint("c", i))
+		holds(t, d, c)
+		leaves(t, d, c)
+		servertest.Until(t, "all servers have let it go", func() bool { return on(servers, "counted") == 0 })
+	}
+	pair(0)
+	for _, s := range servers {
+		s.Redis([]string{"CONFIG", "RESETSTAT"})
+	}
+	const pairs = 10
+	for i := range pairs {
+		pair(1 + i)
+	}
+	for _, s := range servers {
+		stats := s.Redis([]string{"INFO", "commandstats"}).(string)
+		for command, want := range map[string]int{"evalsha": 2 * pairs, "set": 2 * pairs, "get": pairs, "del": pairs} {
+			got := 0
+			if _, after, ok := strings.Cut(stats, "cmdstat_"+command+":calls="); ok {
+				_, _ = fmt.Sscan(strings.SplitN(after, ",", 2)[0], &got)
+			}
+			if got != want {
+				t.Errorf("%d calls of %s for %d pairs; want %d", got, command, pairs, want)
+			}
+		}
+	}
+}
