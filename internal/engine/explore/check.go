@@ -40,6 +40,9 @@ func (w *World) checkTokens() error {
 				continue
 			}
 			x.fresh = false
+			if w.clients[i].claims[x.claim].pinned {
+				return fmt.Errorf("token %s is given on a claim that had its last turn", tokenString(x.token))
+			}
 			exclusive := x.weight == driver.All
 			if exclusive && x.token <= w.token && !slices.Contains(w.broken, x.token/engine.Turns) {
 				return fmt.Errorf("token %s is given after %s", tokenString(x.token), tokenString(w.token))

@@ -201,6 +201,7 @@ func (k *coder) claim(s engine.Slot) {
 	y := &k.c.claims[s]
 	x.Flag(y.dead)
 	x.Flag(y.weak)
+	x.Flag(y.pinned)
 	stage := k.c.e.Stage(s)
 	if stage.Holds() {
 		x.Put(x.Ago(y.begun, k.w.conf.turn()+k.w.conf.Linger))

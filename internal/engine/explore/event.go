@@ -20,6 +20,7 @@ const (
 	doDetach
 	doAttach
 	doAmend
+	doPin
 	doAlarm
 	doClose
 	tick    // what is due is done
@@ -48,7 +49,7 @@ const (
 
 func (k Kind) String() string {
 	return [...]string{
-		"lock", "try", "give up", "release", "share", "detach", "attach", "amend", "alarm", "close", "tick", "time moves",
+		"lock", "try", "give up", "release", "share", "detach", "attach", "amend", "pin", "alarm", "close", "tick", "time moves",
 		"is delivered", "is applied", "is answered", "ends unknown", "goes on", "will be answered late", "is lost",
 		"is applied, its answer lost",
 		"is given up, and on its way", "hangs", "is delivered, and copied", "does not leave", "is rejected", "returns early",
@@ -164,6 +165,9 @@ func (w *World) goroutineEvents(to []Event, i int) []Event {
 			}
 			if acts&Amend != 0 && x.change == unchanged && w.terms[g].Weight == driver.All {
 				to = append(to, ev.of(doAmend))
+			}
+			if acts&Pin != 0 {
+				to = append(to, ev.of(doPin))
 			}
 			if acts&Detach != 0 && x.shares == 1 && w.baton.token == 0 {
 				to = append(to, ev.of(doDetach))

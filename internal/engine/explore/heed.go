@@ -82,6 +82,8 @@ func (w *World) returned(c *client) error {
 			x.state = idle
 		case x.state == parting && code == engine.Lost && !x.over:
 			return fmt.Errorf("goroutine %d could not detach what is not lost", g)
+		case x.state == holding && code == engine.Lost && !x.over:
+			return fmt.Errorf("goroutine %d could not pin what is not lost", g)
 		case x.state == parting && (code == engine.Lost || code == engine.Shared || code == engine.Refused):
 			x.state = holding
 		}

@@ -27,6 +27,7 @@ func TestSameStatesDoTheSame(t *testing.T) {
 		{Name: "downgrade", Clients: 1, Goroutines: 2, Readers: []int{1}, Wants: 1, Acts: Lock | Amend, Faults: 1,
 			Kinds: Requests},
 		{Name: "detach", Clients: 2, Goroutines: 1, Wants: 1, Acts: Lock | Detach | Alarm},
+		{Name: "pin", Clients: 1, Goroutines: 2, Wants: 2, Acts: Lock | Pin | Share},
 	} {
 		t.Run(conf.Name, func(t *testing.T) {
 			type kept struct {

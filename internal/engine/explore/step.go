@@ -126,6 +126,8 @@ func (w *World) act(ev Event) {
 		if x.change = asked; c.e.Amend(w.now, x.slot, true).Code != engine.Pending {
 			x.change = unwilling
 		}
+	case doPin:
+		w.pin(c, x)
 	case doDetach:
 		x.since, x.state = w.now, parting
 		x.answer = c.e.Detach(w.now, x.slot).Code
@@ -153,6 +155,14 @@ func (w *World) act(ev Event) {
 		c.e.Close(w.now)
 	case tick:
 		c.e.Tick(w.now)
+	}
+}
+
+// pin makes a hold the last turn of its claim.
+func (w *World) pin(c *client, x *goroutine) {
+	x.answer = c.e.Pin(w.now, x.slot).Code
+	if x.answer == engine.OK {
+		w.seat(c, x.claim).pinned = true
 	}
 }
 

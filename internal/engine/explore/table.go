@@ -52,7 +52,7 @@ func (t *Table) local(w *World, ev Event) {
 	}
 	c := &w.clients[ev.Client]
 	switch ev.Kind {
-	case doRelease, doShare, doDetach, doAmend:
+	case doRelease, doShare, doDetach, doAmend, doPin:
 		t[c.e.Stage(c.e.Claim(c.gs[ev.G].slot))][ev.Kind]++
 		return
 	case doAlarm:

@@ -21,7 +21,8 @@ func impossible(stage, event string) string {
 		verb == "Leave" && !among("leaving withdrawing sweeping"):
 		return "no such request is out in this stage"
 	case event == "release" && !among("held expiring over parting"), event == "share" && !among("held expiring over"),
-		event == "detach" && !among("held expiring over"), event == "amend" && !among("held expiring over"):
+		event == "detach" && !among("held expiring over"), event == "amend" && !among("held expiring over"),
+		event == "pin" && !among("held expiring over"):
 		return "nobody has a hold, or one waits for the answer to another call"
 	case strings.HasSuffix(event, "ok, waits") && verb != "Enter" && verb != "Await",
 		strings.HasSuffix(event, "ok, not entered") && verb != "Enter":

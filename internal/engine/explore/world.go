@@ -56,12 +56,13 @@ type client struct {
 
 // A seat is what the shell knows of a claim, by its slot.
 type seat struct {
-	id    uint64 // in the store; 0 means that the slot is free
-	trust engine.Time
-	begun engine.Time // when its first turn began
-	slept engine.Time // how long the machine had when it was last confirmed
-	weak  bool        // its last renewal failed
-	dead  bool        // the store was asked to forget the id, or did
+	id     uint64 // in the store; 0 means that the slot is free
+	trust  engine.Time
+	begun  engine.Time // when its first turn began
+	slept  engine.Time // how long the machine had when it was last confirmed
+	weak   bool        // its last renewal failed
+	dead   bool        // the store was asked to forget the id, or did
+	pinned bool        // a hold is its last turn
 }
 
 type state uint8

@@ -49,6 +49,7 @@ const (
 	Close
 	Cross // release a hold while it is being detached
 	Amend // a writer becomes a reader
+	Pin   // a hold becomes the last turn of its claim
 )
 
 // A Config is a world.
@@ -178,6 +179,11 @@ func Small() []Config {
 		{Name: "downgrade, 1x1, two faults", Clients: 1, Goroutines: 1, Wants: 1, Faults: 2,
 			Kinds: Requests | Unsent | Reject, Acts: Lock | Amend | Share | Alarm, MaxHold: 40 * ms},
 		{Name: "downgrade, 2x1", Clients: 2, Goroutines: 1, Acts: Lock | Try | Amend | Detach, Strays: 1, Wants: 1},
+		{Name: "pin, 1x2, one fault", Clients: 1, Goroutines: 2, Wants: 2, Faults: 1, Kinds: Lost | Late | Reject | Drift,
+			Acts: Lock | Pin | Share | Close, MaxHold: 40 * ms},
+		{Name: "pin, two readers", Clients: 1, Goroutines: 2, Readers: []int{0, 1}, Wants: 2, Linger: 20 * ms,
+			Acts: plain | Pin},
+		{Name: "pin and detach, 2x1", Clients: 2, Goroutines: 1, Wants: 2, Acts: Lock | Pin | Detach},
 		{Name: "no queue, 1x2, one fault", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: All,
 			Acts: plain | Close, Unordered: true},
 		{Name: "no queue, 2x1", Clients: 2, Goroutines: 1, Acts: plain, Strays: 1, Unordered: true},
