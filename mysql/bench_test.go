@@ -49,7 +49,7 @@ func BenchmarkEnterLeave(b *testing.B) {
 
 // A lock goes from one client to another, which has waited for so long that it polls least.
 func BenchmarkHandOver(b *testing.B) {
-	for _, held := range []time.Duration{0, 1500 * time.Millisecond} {
+	for _, held := range []time.Duration{0, 20 * time.Millisecond, 1500 * time.Millisecond} {
 		b.Run(fmt.Sprintf("held %v", held), func(b *testing.B) {
 			url := fresh(b, server)
 			from, to := open(b, url), open(b, url)
@@ -58,6 +58,7 @@ func BenchmarkHandOver(b *testing.B) {
 			for b.Loop() {
 				n++
 				a, c := claim("name", fmt.Sprint("a", n)), claim("name", fmt.Sprint("b", n))
+				a.Client, c.Client = "from", "to"
 				enter(b, from, a)
 				enter(b, to, c)
 				told := make(chan time.Time, 1)

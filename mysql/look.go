@@ -68,6 +68,7 @@ const (
 	pollFast  = 8 * time.Millisecond
 	pollSlow  = 30 * time.Millisecond
 	pollLeast = 250 * time.Millisecond
+	pollRung  = 400 * time.Millisecond // while the bell is heard
 	pollAgain = 500 * time.Millisecond // while the server cannot be asked
 )
 
@@ -77,6 +78,8 @@ func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	switch {
 	case s.failing:
 		return pollAgain
+	case s.bell.heard():
+		return pollRung
 	case ahead > 1 && quiet > time.Second:
 		return min(time.Duration(ahead)*pollSlow, pollLeast)
 	case ahead > 1:
@@ -118,6 +121,9 @@ func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error)
 	s.failing = driver.IsUnreachable(err)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(sight.States, func(state sqldb.State) bool { return state.Holds }) && !g.Fresh {
+		s.bell.found()
 	}
 	if seen := print(g, sight); seen != s.seen || g.Fresh {
 		s.seen = seen

@@ -9,7 +9,7 @@ import (
 
 // Await is [driver.Driver.Await].
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	w := &waiter{Waiting: Waiting{Name: c.Name, ID: c.ID, Ticket: c.Ticket}, told: make(chan outcome, 1)}
+	w := &waiter{Waiting: Waiting{Name: c.Name, ID: c.ID, Ticket: c.Ticket}, client: c.Client, told: make(chan outcome, 1)}
 	if w.Ticket == 0 {
 		ticket, err := d.find(ctx, c)
 		if err != nil || ticket == 0 {

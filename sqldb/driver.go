@@ -43,6 +43,19 @@ type Store interface {
 	Close() error
 }
 
+// A Ringer is a [Store] that can wake the waiters of other clients. Without it, and where a ring is lost, they poll.
+type Ringer interface {
+	Store
+
+	// Ring wakes the clients of these ids, by a change that was written: claims of theirs may hold. It does not wait for
+	// that.
+	Ring(clients []string)
+
+	// Hear calls rung when somebody rings for the client, at least until ctx ends or some seconds after wanted says no.
+	// It is called while somebody waits, and again when it has returned.
+	Hear(ctx context.Context, client string, wanted func() bool, rung func())
+}
+
 // A Step changes one queue.
 type Step struct {
 	Name string
@@ -110,8 +123,22 @@ func (d *Driver) change(ctx context.Context, steps ...Step) error {
 	if err := d.store.Change(ctx, steps); err != nil {
 		return err
 	}
-	d.poll.tell(slices.Concat(woken...))
+	d.ring(d.poll.tell(slices.Concat(woken...)))
 	return nil
+}
+
+// ring wakes the clients of claims, if the store can.
+func (d *Driver) ring(woken []driver.Entry) {
+	if len(woken) == 0 || d.poll.ringer == nil {
+		return
+	}
+	var clients []string
+	for _, e := range woken {
+		if !slices.Contains(clients, e.Client) {
+			clients = append(clients, e.Client)
+		}
+	}
+	d.poll.ringer.Ring(clients)
 }
 
 // Enter is [driver.Driver.Enter].

@@ -42,18 +42,21 @@ type poller struct {
 	kick    chan struct{} // somebody began to wait: look now
 	ctx     context.Context
 	cancel  context.CancelFunc
+	ringer  Ringer // the store, if it is one
 	running sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	waiters map[*waiter]bool
 	fresh   bool // one of them has not been looked at
 	on      bool // the goroutine runs
+	hears   bool // another one hears the store's rings
 	off     bool // the driver is closed
 }
 
 // A waiter waits for a claim to hold, or, if it watches, for the queue of a name to differ from a shape.
 type waiter struct {
 	Waiting
+	client  string // whose claim it is; empty if it watches
 	watches bool
 	seen    string
 	told    chan outcome // has room for one
@@ -68,6 +71,7 @@ type outcome struct {
 func newPoller(d *Driver) *poller {
 	p := &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.ringer, _ = d.store.(Ringer)
 	return p
 }
 
@@ -89,10 +93,7 @@ func (p *poller) wait(ctx context.Context, w *waiter) (driver.Place, error) {
 		delete(p.waiters, w)
 		p.mu.Unlock()
 	}()
-	select {
-	case p.kick <- struct{}{}:
-	default:
-	}
+	p.lookNow()
 	select {
 	case o := <-w.told:
 		return o.place, o.err
@@ -112,20 +113,57 @@ func (p *poller) stop() {
 	p.running.Wait()
 }
 
-// tell tells the waiters of this process which of their claims hold now, ahead of the next poll.
-func (p *poller) tell(woken []driver.Entry) {
-	if len(woken) == 0 {
+// lookNow ends the pause before the next look.
+func (p *poller) lookNow() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// hear has the store's rings end the pause, as long as somebody waits. The mutex must be held.
+func (p *poller) hear(claims []*waiter) {
+	if p.ringer == nil || p.hears || len(claims) == 0 {
 		return
+	}
+	p.hears = true
+	p.running.Go(func() {
+		p.ringer.Hear(p.ctx, claims[0].client, p.busy, p.lookNow)
+		p.mu.Lock()
+		p.hears = false
+		p.mu.Unlock()
+	})
+}
+
+// busy reports whether somebody waits.
+func (p *poller) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.on
+}
+
+// tell tells the waiters of this process which of their claims hold now, ahead of the next poll. It returns those for
+// which nobody waits here.
+func (p *poller) tell(woken []driver.Entry) (elsewhere []driver.Entry) {
+	if len(woken) == 0 {
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	waiting := make(map[string]*waiter, len(p.waiters))
 	for w := range p.waiters {
-		for _, e := range woken {
-			if !w.watches && w.ID == e.ID && w.Ticket == e.Ticket {
-				p.end(w, outcome{place: driver.Place{Ticket: e.Ticket, Holds: true}})
-			}
+		if !w.watches {
+			waiting[w.ID] = w
 		}
 	}
+	for _, e := range woken {
+		if w := waiting[e.ID]; w != nil && w.Ticket == e.Ticket {
+			p.end(w, outcome{place: driver.Place{Ticket: e.Ticket, Holds: true}})
+		} else {
+			elsewhere = append(elsewhere, e)
+		}
+	}
+	return elsewhere
 }
 
 // end tells a waiter, once. The mutex must be held.
@@ -196,6 +234,7 @@ func (p *poller) round() (claims, watches []*waiter, fresh bool) {
 		}
 	}
 	fresh, p.fresh = p.fresh, false
+	p.hear(claims)
 	return claims, watches, fresh
 }
 

@@ -1,0 +1,162 @@
+package mysql
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// until waits until ok says yes.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ctx := timely(t)
+	for tick := time.Tick(time.Millisecond); !ok(); <-tick {
+		if ctx.Err() != nil {
+			t.Fatalf("still waiting: %s", what)
+		}
+	}
+}
+
+// Each state is drawn, can be come to, and can be left.
+func TestBellMoves(t *testing.T) {
+	reached := map[hearing]bool{absent: true}
+	for from, moves := range bellMoves {
+		for event, to := range moves {
+			b := &bell{state: from}
+			if b.move(event); b.state != to {
+				t.Errorf("%v at event %v went to %v, want %v", from, event, b.state, to)
+			}
+			reached[to] = true
+		}
+	}
+	if got, want := len(reached), len(bellMoves); got != want {
+		t.Errorf("%d states can be come to, want %d: %v", got, want, slices.Collect(maps.Keys(reached)))
+	}
+	b := &bell{}
+	if b.move(bellRang); b.state != absent {
+		t.Errorf("a ring that nobody listens for led to %v", b.state)
+	}
+}
+
+// Somebody waits in the server, for a lock that another client has, and has heard its own ring.
+func listening(t *testing.T, to, from *Driver, toClient string) (held, waits *driver.Claim, told chan driver.Place) {
+	t.Helper()
+	name := rand.Text()
+	held, waits = claim(name, rand.Text()), claim(name, rand.Text())
+	held.Client, waits.Client = "from", toClient
+	enter(t, from, held)
+	enter(t, to, waits)
+	told = make(chan driver.Place, 1)
+	ctx := timely(t)
+	go func() {
+		defer close(told)
+		if p, err := to.Await(ctx, waits); err == nil {
+			told <- p
+		}
+	}()
+	until(t, "to hear one's own ring", to.store.bell.heard)
+	return held, waits, told
+}
+
+// Who releases rings for the client that is next.
+func TestRing(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	held, waits, told := listening(t, to, from, rand.Text())
+	released := time.Now()
+	leave(t, from, held)
+	if p := <-told; !p.Holds {
+		t.Fatalf("the waiter was told %+v", p)
+	}
+	until(t, "for the other's ring", func() bool {
+		to.store.bell.mu.Lock()
+		defer to.store.bell.mu.Unlock()
+		return to.store.bell.last.After(released)
+	})
+	leave(t, to, waits)
+}
+
+// A ring that does not come through delays a waiter by a poll, and from then on it polls as if there were no bell.
+func TestRingLost(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	held, waits, told := listening(t, to, from, rand.Text())
+	until(t, "for the ring to be long ago", func() bool {
+		to.store.bell.mu.Lock()
+		defer to.store.bell.mu.Unlock()
+		return time.Since(to.store.bell.last) > 2*pollRung
+	})
+	// An older client releases: it changes the queue, and does not ring.
+	mustExec(t, from.store.db, from.store.place.fill("UPDATE `{prefix}claim` SET `told` = 1 WHERE `id` = '"+waits.ID+"'"))
+	if p := <-told; !p.Holds {
+		t.Fatalf("the waiter was told %+v", p)
+	}
+	if to.store.bell.heard() {
+		t.Error("a bell that missed a ring is still relied on")
+	}
+	if got := to.store.Pause(0, 0); got != pollSoon {
+		t.Errorf("the pause is %v, want %v", got, pollSoon)
+	}
+	leave(t, from, held)
+}
+
+// Closing a driver ends its sleep in the server.
+func TestBellFalls(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	client := rand.Text()
+	held, _, told := listening(t, to, from, client)
+	to.Close()
+	for range told {
+	}
+	var holder sql.NullInt64
+	db := raw(t, server, "")
+	until(t, "for the lock of the bell to be free", func() bool {
+		if err := db.QueryRowContext(t.Context(), "SELECT IS_USED_LOCK("+bellName(client)+")").Scan(&holder); err != nil {
+			t.Fatal(err)
+		}
+		return !holder.Valid
+	})
+	leave(t, from, held)
+}
+
+// A small pool has no connection for the bell, and its waiters poll.
+func TestBellInSmallPool(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url+"&pool_max_conns=2")
+	name := rand.Text()
+	held, waits := claim(name, rand.Text()), claim(name, rand.Text())
+	held.Client, waits.Client = "from", "to"
+	enter(t, from, held)
+	enter(t, to, waits)
+	told := make(chan driver.Place, 1)
+	go func() { p, _ := to.Await(t.Context(), waits); told <- p }()
+	leave(t, from, held)
+	if p := <-told; !p.Holds {
+		t.Fatalf("the waiter was told %+v", p)
+	}
+	if to.store.bell.state != absent {
+		t.Errorf("the bell is %v, want %v", to.store.bell.state, absent)
+	}
+}
+
+// A user needs no right to end its own statements.
+func TestBellNeedsNoRights(t *testing.T) {
+	s := servertest.MySQL(t)
+	root := open(t, fresh(t, s))
+	var name string
+	if err := root.store.db.QueryRowContext(t.Context(), "SELECT DATABASE()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, s, name)
+	mustExec(t, db, "CREATE USER locks@'%' IDENTIFIED BY 'secret'")
+	mustExec(t, db, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+name+".* TO locks@'%'")
+	url := "mysql://locks:secret@" + s.Addr + "/" + name
+	listening(t, open(t, url), open(t, url), rand.Text())
+}
