@@ -8,7 +8,8 @@ import (
 )
 
 // Claims that wait are tried again after a pause that grows. One connection serves them all, however many there are:
-// pg_advisory_lock would need a connection for each, since it blocks the one that it is called on.
+// pg_advisory_lock would need a connection for each, since it blocks the one that it is called on. The [scout] has one
+// more, and waits for the first of them.
 const (
 	leastPause = 4 * time.Millisecond
 	mostPause  = 100 * time.Millisecond
@@ -27,10 +28,15 @@ func (s *session) run() {
 			}
 		case <-s.backend.ended:
 			s.backend.unwatched()
+		case err := <-s.scout.back:
+			if s.scout.home(err, time.Now()) {
+				s.tryKey(s.scout.key)
+			}
 		case <-timer.C:
 		case <-s.link.Context().Done():
 			s.backend.unwatch()
 			s.backend.hangUp()
+			s.scout.leave()
 			return
 		}
 		timer.Reset(time.Until(s.tend()))
@@ -44,7 +50,11 @@ func (s *session) tend() time.Time {
 	if len(s.claims.line) > 0 && !now.Before(s.look) {
 		s.poll()
 	}
-	next := s.backend.tend(now, now.Add(time.Hour))
+	never := now.Add(time.Hour)
+	next := s.backend.tend(now, never)
+	if again := s.scout.aim(s.claims, now, never); again.Before(next) {
+		next = again
+	}
 	if len(s.claims.byID) > 0 && s.claims.due.Before(next) {
 		next = s.claims.due
 	}
@@ -157,6 +167,15 @@ func (s *session) poll() {
 	}
 	end := time.Now()
 	s.look = end.Add(max(s.pause, 4*end.Sub(start))) // so that most of the time is left to others
+}
+
+// tryKey tries those that wait for a key that was free a moment ago.
+func (s *session) tryKey(key int64) {
+	for _, c := range slices.Clone(s.claims.line) {
+		if c.key == key && s.try(c) != nil {
+			return // a later poll tries again
+		}
+	}
 }
 
 // end ends a claim, and unlocks its key if no other of this client has it.

@@ -26,6 +26,7 @@ type session struct {
 
 	// What follows is the loop's own.
 	backend backend
+	scout   scout
 	claims  *claims
 	look    time.Time     // when those that wait are tried again
 	pause   time.Duration // how long that is after the last time
@@ -56,7 +57,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	}
 	s := &session{
 		link: l, backend: backend{link: l, timeout: timeout}, key: Key,
-		orders: make(chan *order), claims: newClaims(),
+		orders: make(chan *order), claims: newClaims(), scout: scout{link: l, back: make(chan error, 1)},
 	}
 	s.backend.over = s.over
 	err = s.backend.connect(ctx)
@@ -93,7 +94,6 @@ func promise(v *link.Server, timeout time.Duration) driver.Traits {
 	note("Waiters poll and come in no order: readers that come and go without a gap keep a writer out.")
 	note("Keys are 64 bits of a hash, in one space with all other advisory locks of the database: " +
 		"names with one key keep each other out.")
-	note("A claim that holds cannot be changed: an advisory lock has no record that could be.")
 	return t
 }
 

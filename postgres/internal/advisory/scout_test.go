@@ -1,0 +1,107 @@
+package advisory
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// waits has a client wait for a claim, and never poll for it.
+func waits(t *testing.T, s *session, c *driver.Claim) (told chan driver.Place) {
+	t.Helper()
+	enter(t, s, c, false)
+	if err := s.order(timely(t), func() { s.look = time.Now().Add(time.Hour) }); err != nil {
+		t.Fatal(err)
+	}
+	told = make(chan driver.Place, 1)
+	ctx := timely(t)
+	go func() {
+		defer close(told)
+		if p, err := s.Await(ctx, c); err == nil {
+			told <- p
+		}
+	}()
+	return told
+}
+
+// inServer counts the connections of an application that wait for an advisory lock in the server.
+func inServer(t *testing.T, application string) (n int) {
+	t.Helper()
+	conn, err := pgx.Connect(timely(t), at(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'advisory'"
+	if err := conn.QueryRow(timely(t), waiting, application).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A client that does not poll holds when the other has left, be it with a shared lock or an exclusive one.
+func TestScout(t *testing.T) {
+	t.Parallel()
+	for _, weight := range []int64{1, driver.All} {
+		one, two := open(t, at(server)), open(t, at(server))
+		name := rand.Text()
+		held, next := claim(name, rand.Text()), claim(name, rand.Text())
+		held.Weight, next.Weight = driver.All, weight
+		enter(t, one, held, true)
+		told := waits(t, two, next)
+		leave(t, one, held)
+		if p := <-told; !p.Holds {
+			t.Errorf("weight %d: the waiter was told %+v", weight, p)
+		}
+		reader := claim(name, rand.Text())
+		reader.Weight = 1
+		enter(t, one, reader, weight == 1) // the scout has nothing
+		leave(t, two, next)
+	}
+}
+
+// The scout goes for the next key when the first is not waited for any more, and nothing of it stays in the server.
+func TestScoutIsRecalled(t *testing.T) {
+	t.Parallel()
+	const application = "recalled"
+	one, two := open(t, at(server)), open(t, at(server, "application_name="+application))
+	var held, next [2]*driver.Claim
+	for i := range held {
+		name := rand.Text()
+		held[i], next[i] = claim(name, rand.Text()), claim(name, rand.Text())
+		enter(t, one, held[i], true)
+	}
+	first, second := waits(t, two, next[0]), waits(t, two, next[1])
+	servertest.Until(t, "the scout waits", func() bool { return inServer(t, application) == 1 })
+	leave(t, two, next[0])
+	if p := <-first; p.Holds {
+		t.Errorf("one that left was told %+v", p)
+	}
+	leave(t, one, held[1])
+	if p := <-second; !p.Holds {
+		t.Errorf("the second was told %+v", p)
+	}
+	servertest.Until(t, "nothing waits in the server", func() bool { return inServer(t, application) == 0 })
+}
+
+// A scout whose connection is ended leaves the waiting to the polls, and goes again.
+func TestScoutIsKilled(t *testing.T) {
+	t.Parallel()
+	one, two := open(t, at(server)), open(t, at(server, "application_name=killed-scout"))
+	name := rand.Text()
+	held, next := claim(name, rand.Text()), claim(name, rand.Text())
+	enter(t, one, held, true)
+	told := waits(t, two, next)
+	servertest.Until(t, "the scout waits", func() bool { return inServer(t, "killed-scout") == 1 })
+	kill(t, "killed-scout")
+	servertest.Until(t, "the scout waits again", func() bool { return inServer(t, "killed-scout") == 1 })
+	leave(t, one, held)
+	if p := <-told; !p.Holds {
+		t.Errorf("the waiter was told %+v", p)
+	}
+}
