@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,7 @@ func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
 	var all sync.WaitGroup
 	held := make(chan int, waiting)
 	claims := make([]*driver.Claim, waiting)
+	var looked atomic.Int64 // how many have looked again by themselves, as those do who wait long behind several
 	for i := range claims {
 		claims[i] = claim("herd")
 		shape(claims[i])
@@ -90,12 +92,18 @@ func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
 			continue
 		}
 		all.Go(func() {
+			if p.Blocker.Ticket == 0 {
+				woken(t, drivers[i%3], claims[i])
+				enter(t, drivers[i%3], claims[i], false)
+			}
+			looked.Add(1)
 			if _, err := turn(t.Context(), drivers[i%3], claims[i]); err != nil {
 				t.Errorf("claim %d: %v", i, err)
 			}
 			held <- i
 		})
 	}
+	servertest.Until(t, "those who wait have looked", func() bool { return looked.Load() == int64(waiting-len(held)) })
 	const first, hands = 3, 8
 	for range first { // what is begun is over
 		leaveNext(t, drivers, claims, held)

@@ -17,6 +17,9 @@ const (
 	// Most sections are over before their node would be worth a watch.
 	watchAfter = 50 * time.Millisecond
 
+	// And most waits, of a claim that has several before it, before it would be worth while to ask who holds.
+	watchWaiter = 250 * time.Millisecond
+
 	// How soon what failed is tried again, and how long a try may take.
 	tendAgain  = 200 * time.Millisecond
 	tendWithin = 5 * time.Second
@@ -177,6 +180,9 @@ func (d *Driver) guard(s *wire.Session, list []*localClaim) {
 		if err == nil && (d.inspected(lc, calls[i], false) != nil || lc.asks > lc.told) { // the renewal proves it, or not, and tells
 			d.alerts[lc.claim.ID] = true
 			d.wake()
+		}
+		if lc.state == claimWaiting && lc.head == nil && lc.signal != nil {
+			lc.signal.raise() // so that it looks once more, and tells who holds
 		}
 	}
 	d.look(wire.Now() + tendAgain)

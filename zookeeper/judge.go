@@ -68,6 +68,9 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 		lc.watchAt = wire.Now() + watchAfter
 		d.look(lc.watchAt)
 	}
+	if !holds && lc.own == nil && lc.watchAt == 0 {
+		lc.watchAt = wire.Now() + watchWaiter
+	}
 	if fresh {
 		lc.ends = 0 // until now it was not known whether it would hold
 	}
@@ -118,9 +121,10 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 
 // A watching is the requests by which a claim that waits watches what must go before it, and its own node.
 type watching struct {
-	inspect *wire.Call            // of its own node; nil if that is watched
+	inspect *wire.Call            // of its own node; nil if that is watched, or need not be yet
 	added   map[string]*wire.Call // of nodes before it that were not watched, by name
-	head    *wire.Call            // reads the first of the queue
+	head    *wire.Call            // reads the first of the queue; nil if nobody does
+	next    string                // the only node before it, if nothing can take that one's place; else ""
 	calls   []*wire.Call          // all that are to be sent
 }
 
@@ -150,7 +154,9 @@ func (d *Driver) wait(
 		return nil, err
 	}
 	if !d.watched(lc, w) {
-		p.Blocker = q.standings([]*wire.Call{w.head})[0]
+		if w.head != nil {
+			p.Blocker = q.standings([]*wire.Call{w.head})[0]
+		}
 		return nil, nil
 	}
 	for _, c := range calls {
@@ -167,6 +173,11 @@ func (d *Driver) wait(
 }
 
 // watchFor makes the requests for what is not watched yet. What need not be watched any more is let go.
+//
+// The claim right behind the head watches its own node from the first, for which it need not look when the head goes: see
+// follows. One further back asks for what is before it and nothing more, and the janitor for the rest if the wait is long:
+// its own node, and who holds, whom it would often not find there any more, and then have to look again. So a hand-over
+// takes 5.1 requests in place of 11.6, where go-zookeeper's takes 5.0, by the command that stands at follows.
 func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
 	w := &watching{added: map[string]*wire.Call{}}
 	d.mu.Lock()
@@ -175,9 +186,13 @@ func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
 		lc.unwatch() // the others would raise the old one
 		lc.signal = newSignal()
 	}
-	if !lc.own.Stands() {
+	lc.next = nil
+	if lc.unseen() || own == 1 && !lc.own.Stands() {
 		w.inspect = d.inspect(lc)
 		w.calls = append(w.calls, w.inspect)
+	}
+	if q.succeeds(own) {
+		w.next = q[0].name
 	}
 	kept := map[string]*wire.Watch{}
 	for _, g := range q.guards(own) {
@@ -197,7 +212,7 @@ func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
 	if w.head == nil && lc.head != nil && lc.head.Target() == lc.dir+"/"+q[0].name {
 		w.head = lc.head
 	}
-	if w.head == nil {
+	if w.head == nil && lc.own != nil {
 		w.head = wire.Get(lc.dir+"/"+q[0].name, nil)
 		w.calls = append(w.calls, w.head)
 	}
@@ -208,9 +223,8 @@ func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
 func (d *Driver) watched(lc *localClaim, w *watching) (went bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	went = w.head.Err != nil
-	if lc.head = w.head; went {
-		lc.head = nil
+	if lc.head = w.head; w.head != nil && w.head.Err != nil {
+		lc.head, w.head = nil, nil // it went meanwhile, which is no reason to look again
 	}
 	for name, c := range w.added {
 		switch {
@@ -222,6 +236,7 @@ func (d *Driver) watched(lc *localClaim, w *watching) (went bool) {
 			lc.guards[name] = c.Watch()
 		}
 	}
+	lc.next = lc.guards[w.next]
 	return went
 }
 

@@ -15,9 +15,15 @@ var errAnew = errors.New("the claim enters as if for the first time")
 func (d *Driver) again(ctx context.Context, c *driver.Claim, lc *localClaim) (driver.Place, error) {
 	d.mu.Lock()
 	err := d.verdict(lc)
+	follows := err == nil && lc.follows()
 	d.mu.Unlock()
-	if err == nil {
-		var p driver.Place
+	var p driver.Place
+	switch {
+	case follows:
+		if p, err = d.notePlace(c, lc, 0, true, false); err == nil {
+			return p, nil
+		}
+	case err == nil:
 		if p, err = d.find(ctx, c, lc); !errors.Is(err, driver.ErrGone) {
 			return p, err
 		}
@@ -74,7 +80,7 @@ func (d *Driver) stands(ctx context.Context, c *driver.Claim, lc *localClaim, pr
 	calls := []*wire.Call{list}
 	d.mu.Lock()
 	inspect := (*wire.Call)(nil)
-	if !lc.own.Stands() {
+	if lc.unseen() {
 		inspect = d.inspect(lc)
 		calls = append(calls, inspect)
 	}

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -202,6 +203,20 @@ func (q queue) holding() int {
 func (q queue) fits(weight, capacity int64) bool {
 	with := append(slices.Clip(q), node{weight: weight, capacity: capacity})
 	return with.holding() == len(with)
+}
+
+// plain reports whether a node is one of a mutex, or named like one, in whose place no client of others puts another node.
+func (n *node) plain() bool {
+	before := strings.TrimRight(n.name, "0123456789")
+	return strings.HasSuffix(before, lockWord) || strings.HasSuffix(before, latchWord)
+}
+
+// succeeds reports whether the claim at an index holds once the node before it is deleted. That is so for the second of
+// mutexes, whose numbers rise. It is not so for readers and writers: a reader of Curator's that held to write has the
+// writer's number, and goes on when the writer's node is deleted. A claim of stile's that is amended has another node in
+// its place, but is not heard to be deleted; see [wire.Replace].
+func (q queue) succeeds(own int) bool {
+	return own == 1 && q[0].plain() && q[1].plain() && q[0].seq < q[1].seq && q[1].seq < math.MaxInt32
 }
 
 // guards returns which claims the one at an index must watch: it cannot come to hold before one of them goes, since they

@@ -170,3 +170,38 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// The second of mutexes holds when the first is deleted. Where another node can come in its place, it looks.
+func TestSucceeds(t *testing.T) {
+	const id = "_c_00112233-4455-6677-8899-aabbccddeeff-"
+	for _, test := range []struct {
+		what   string
+		layout layout
+		names  []string
+		own    int
+		want   bool
+	}{
+		{"the second of two mutexes", mutexLayout, []string{id + "lock-0000000007", id + "lock-0000000008"}, 1, true},
+		{"behind go-zookeeper", mutexLayout, []string{"_c_00112233445566778899aabbccddeeff-lock-0000000007", id + "lock-0000000009"}, 1, true},
+		{"a reader behind a writer", mutexLayout, []string{id + "lock-0000000007", id + "r-lock-0000000008"}, 1, true},
+		{"a permit behind others", mutexLayout, []string{id + "p3of3-lock-0000000007", id + "p1of3-lock-0000000008"}, 1, true},
+		{"the second of two latches", latchLayout, []string{id + "latch-0000000007", id + "latch-0000000008"}, 1, true},
+		{"the third", mutexLayout, []string{id + "lock-0000000007", id + "lock-0000000008", id + "lock-0000000009"}, 2, false},
+		{"the first", mutexLayout, []string{id + "lock-0000000007"}, 0, false},
+		{"behind a writer of Curator's", mutexLayout, []string{id + "__WRIT__0000000007", id + "lock-0000000008"}, 1, false},
+		{"a writer behind a writer", rwLayout, []string{id + "__WRIT__0000000007", id + "__WRIT__0000000008"}, 1, false},
+		{"a permit of a semaphore", leasesLayout, []string{id + "1p3of3-lease-0000000007", id + "1p3of3-lease-0000000008"}, 1, false},
+		{"behind kazoo", mutexLayout, []string{"00112233445566778899aabbccddeeff__lock__0000000007", id + "lock-0000000008"}, 1, false},
+		{"the same number twice", mutexLayout, []string{id + "lock-2147483647", "_c_x-lock-2147483647"}, 1, false},
+		{"at the end of the numbers", mutexLayout, []string{id + "lock-2147483646", id + "lock-2147483647"}, 1, false},
+		{"past the end of the numbers", mutexLayout, []string{id + "lock-2147483647", id + "lock--2147483648"}, 1, false},
+	} {
+		q, odd := test.layout.newQueue(test.names)
+		if len(odd) > 0 || len(q) != len(test.names) {
+			t.Fatalf("%s: %q are no claims", test.what, odd)
+		}
+		if got := q.succeeds(test.own); got != test.want {
+			t.Errorf("%s: succeeds = %v; want %v", test.what, got, test.want)
+		}
+	}
+}

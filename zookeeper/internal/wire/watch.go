@@ -19,6 +19,7 @@ const (
 	unset watchState = iota
 	stands
 	over
+	gone // over, since the node was deleted while the watch stood
 )
 
 // NewWatch returns a watch that calls fire once, from the goroutine that reads the connection: it must return soon and
@@ -35,6 +36,17 @@ func (w *Watch) Stands() bool {
 	return w.state == stands
 }
 
+// Gone reports whether the watch was told that its node was deleted. A server tells a connection of changes in their order,
+// so a watch of the same connection that stands when this one is gone has not missed an earlier change.
+func (w *Watch) Gone() bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state == gone
+}
+
 // Drop makes the watch one that is told nothing more. A nil watch is dropped already.
 func (w *Watch) Drop() {
 	if w == nil {
@@ -49,10 +61,14 @@ func (w *Watch) Drop() {
 	}
 }
 
-func (w *Watch) told() {
+// told moves the watch to one of the states in which it is over.
+func (w *Watch) told(now watchState) {
 	w.mu.Lock()
 	tell := w.state == stands
-	w.state, w.on = over, nil
+	if tell {
+		w.state = now
+	}
+	w.on = nil
 	w.mu.Unlock()
 	if tell {
 		w.fire()
@@ -121,8 +137,12 @@ func (ws *watches) event(kind int32, path string) {
 		}
 	}
 	ws.mu.Unlock()
+	now := over
+	if kind == nodeDeleted {
+		now = gone
+	}
 	for _, w := range told {
-		w.told()
+		w.told(now)
 	}
 }
 
@@ -138,6 +158,6 @@ func (ws *watches) end() {
 	ws.by = nil
 	ws.mu.Unlock()
 	for _, w := range told {
-		w.told()
+		w.told(over)
 	}
 }
