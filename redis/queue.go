@@ -22,6 +22,7 @@ type Driver struct {
 	inboxes *inbox.Set
 
 	lastChannel atomic.Pointer[clientChannel]
+	renewals    turns
 }
 
 var _ interface {
@@ -36,7 +37,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	d := &Driver{conn: c, prefix: prefix, form: usualForm, inboxes: inbox.New(c, parseTold)}
+	d := &Driver{conn: c, prefix: prefix, form: usualForm, inboxes: inbox.New(c, parseTold), renewals: make(turns, renewing)}
 	if !c.InPlace(ctx, d.key("")) {
 		d.form = shortForm
 	}
@@ -126,53 +127,6 @@ func placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
 		p.Blocker = blockers[0]
 	}
 	return p, nil
-}
-
-// Renew sends all renewals in few pipelines.
-func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	requests := make([]conn.Request, len(cs))
-	for i, c := range cs {
-		requests[i] = conn.Request{
-			Key: d.key(c.Name), ID: c.ID, Args: []string{number(micros(c.TTL)), number(micros(c.Wait))},
-		}
-		if a := c.Amend; a != nil && possible(c) == nil {
-			requests[i].Args = append(requests[i].Args, number(a.Weight), c.Record, a.Record)
-		}
-	}
-	renewals := make([]driver.Renewal, len(cs))
-	d.conn.RunAll(ctx, d.scripts.renew, requests, func(i int, a conn.Answer, err error) {
-		if err == nil {
-			err = unamended(cs[i], a)
-		}
-		renewals[i] = driver.Renewal{TTL: a.Span(0), Err: err}
-	})
-	return renewals
-}
-
-// possible tells why no claim can be amended so.
-func possible(c *driver.Claim) error {
-	_, _, err := c.Amended(c.Weight, c.Record, true)
-	return err
-}
-
-// unamended tells why a claim that was renewed was not amended too.
-func unamended(c *driver.Claim, a conn.Answer) error {
-	if err := possible(c); err != nil {
-		return err
-	}
-	const (
-		waits   = 1
-		another = 2
-	)
-	record, holds := c.Record, true
-	switch a.Number(1) {
-	case waits:
-		holds = false
-	case another:
-		record = a.Text(2)
-	}
-	_, _, err := c.Amended(c.Weight, record, holds)
-	return err
 }
 
 // Leave is one round trip.

@@ -44,6 +44,9 @@ var enterLua string
 //go:embed lua/queue/renew.lua
 var renewLua string
 
+//go:embed lua/queue/renew_many.lua
+var renewManyLua string
+
 //go:embed lua/queue/leave.lua
 var leaveLua string
 
@@ -54,7 +57,7 @@ var breakLua string
 var listLua string
 
 // queueScripts are those of the queue. Stay is enter for a claim that is in it.
-type queueScripts struct{ enter, stay, renew, leave, remove, list *conn.Script }
+type queueScripts struct{ enter, stay, renew, leave, remove, list, renewMany *conn.Script }
 
 // A queueForm says how long a queue is that is stored in the long form: once it has up to so many claims, and as long as it
 // has down to so many.
@@ -99,6 +102,8 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		leave:  make(evenIfFull, loadLua, leaveLoneLua, restLua, long(longLeaveLua), ruleLua, leaveLua),
 		remove: make(evenIfFull, loadLua, restLua, ruleLua, breakLua),
 		list:   make("", loadLua, restLua, ruleLua, listLua),
+
+		renewMany: make(evenIfFull, renewManyLua),
 	}
 }
 
@@ -127,5 +132,5 @@ var constants = map[string]string{
 }
 
 func (s *queueScripts) all() []*conn.Script {
-	return []*conn.Script{s.enter, s.stay, s.renew, s.leave, s.remove, s.list}
+	return []*conn.Script{s.enter, s.stay, s.renew, s.leave, s.remove, s.list, s.renewMany}
 }

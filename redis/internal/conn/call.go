@@ -36,6 +36,27 @@ func (c *Conn) Run(ctx context.Context, s *Script, key, id string, args ...strin
 	return c.read(ctx, r, s, q)
 }
 
+// Spread reports whether keys may be on several servers.
+func (c *Conn) Spread() bool { return c.client.Mode() == rueidis.ClientModeCluster }
+
+// RunTogether runs a script on many keys of one server. The answer names the first key and the first argument.
+func (c *Conn) RunTogether(ctx context.Context, s *Script, keys, args []string) (Answer, error) {
+	if err := c.connected(ctx, keys[0]); err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	bounded := c.bound(ctx)
+	defer bounded.release()
+	at, b, n := c.primary(), c.client.B(), int64(len(keys))
+	r := c.client.Do(bounded.Context, b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build())
+	if noScript(r) {
+		r = c.client.Do(bounded.Context, b.Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(args...).Build())
+	}
+	if err := c.deposed(at); err != nil {
+		return nil, err
+	}
+	return c.read(ctx, r, s, Request{Key: keys[0], ID: args[0]})
+}
+
 // SetNX sets a key that is not there, for some milliseconds, and tells whether it did.
 func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool, error) {
 	if err := c.connected(ctx, key); err != nil {

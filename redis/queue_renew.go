@@ -1,0 +1,134 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/redis/internal/conn"
+)
+
+const (
+	// together is how many claims one script renews. It keeps the server from others for a quarter of a millisecond.
+	together = 64
+
+	// renewing is how many such scripts are under way at once, so that an unlock does not stand behind all renewals of a
+	// client with many leases.
+	renewing = 4
+)
+
+// Renew renews claims by a script for many. Those that are not alone on their names are left over by that, and renewed by a
+// script each, in few pipelines; so are all in a cluster, where the names may be on any server.
+func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	renewals, rest := make([]driver.Renewal, len(cs)), make([]int, 0, len(cs))
+	if len(cs) == 1 || d.conn.Spread() {
+		for i := range cs {
+			rest = append(rest, i)
+		}
+		d.renewEach(ctx, cs, rest, renewals)
+		return renewals
+	}
+	for begin := 0; begin < len(cs); begin += together {
+		end := min(begin+together, len(cs))
+		rest = d.renewTogether(ctx, cs, begin, end, rest, renewals)
+	}
+	d.renewEach(ctx, cs, rest, renewals)
+	return renewals
+}
+
+// renewTogether renews some of the claims by one script, and appends those to rest that it left over.
+func (d *Driver) renewTogether(
+	ctx context.Context, cs []*driver.Claim, begin, end int, rest []int, renewals []driver.Renewal,
+) []int {
+	keys, args, of := make([]string, 0, end-begin), make([]string, 0, 2*(end-begin)), make([]int, 0, end-begin)
+	for i := begin; i < end; i++ {
+		c := cs[i]
+		if c.Amend != nil {
+			rest = append(rest, i)
+			continue
+		}
+		keys, args, of = append(keys, d.key(c.Name)), append(args, c.ID, number(micros(c.TTL))), append(of, i)
+	}
+	if len(keys) == 0 {
+		return rest
+	}
+	var a conn.Answer
+	err := d.renewals.take(ctx)
+	if err == nil {
+		a, err = d.conn.RunTogether(ctx, d.scripts.renewMany, keys, args)
+		d.renewals.giveBack()
+	}
+	for n, i := range of {
+		switch {
+		case err != nil && driver.OutcomeOf(err) == driver.OutcomeRefused:
+			rest = append(rest, i) // by the server, which may take each by itself
+		case err != nil:
+			renewals[i].Err = err
+		case a.Span(n) > 0:
+			renewals[i].TTL = a.Span(n)
+		default:
+			rest = append(rest, i)
+		}
+	}
+	return rest
+}
+
+// renewEach renews some of the claims by a script each.
+func (d *Driver) renewEach(ctx context.Context, cs []*driver.Claim, of []int, renewals []driver.Renewal) {
+	requests := make([]conn.Request, len(of))
+	for n, i := range of {
+		c := cs[i]
+		requests[n] = conn.Request{
+			Key: d.key(c.Name), ID: c.ID, Args: []string{number(micros(c.TTL)), number(micros(c.Wait))},
+		}
+		if a := c.Amend; a != nil && possible(c) == nil {
+			requests[n].Args = append(requests[n].Args, number(a.Weight), c.Record, a.Record)
+		}
+	}
+	d.conn.RunAll(ctx, d.scripts.renew, requests, func(n int, a conn.Answer, err error) {
+		i := of[n]
+		if err == nil {
+			err = unamended(cs[i], a)
+		}
+		renewals[i] = driver.Renewal{TTL: a.Span(0), Err: err}
+	})
+}
+
+// turns are how many may do something at once.
+type turns chan struct{}
+
+func (t turns) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return driver.Ended(ctx, false)
+	}
+}
+
+func (t turns) giveBack() { <-t }
+
+// possible tells why no claim can be amended so.
+func possible(c *driver.Claim) error {
+	_, _, err := c.Amended(c.Weight, c.Record, true)
+	return err
+}
+
+// unamended tells why a claim that was renewed was not amended too.
+func unamended(c *driver.Claim, a conn.Answer) error {
+	if err := possible(c); err != nil {
+		return err
+	}
+	const (
+		waits   = 1
+		another = 2
+	)
+	record, holds := c.Record, true
+	switch a.Number(1) {
+	case waits:
+		holds = false
+	case another:
+		record = a.Text(2)
+	}
+	_, _, err := c.Amended(c.Weight, record, holds)
+	return err
+}
