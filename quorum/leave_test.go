@@ -4,8 +4,11 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
 	"github.com/stilelock/stile/quorum"
 )
 
@@ -65,4 +68,21 @@ func TestNothingIsKeptOfWhatIsOver(t *testing.T) {
 	if n := quorum.Known(d); n != 0 {
 		t.Errorf("%d claims that are over are remembered", n)
 	}
+}
+
+// A claim that one of three nodes never had is let go by the other two, although one of them is slow.
+func TestLeaveWaitsForTheNodeThatDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, nodes := faulty(t, nil)
+		defer d.Close()
+		other, c := claim("slow", "other"), claim("slow", "claim")
+		holds(t, nodes[2].Store().Driver(), other)
+		holds(t, d, c)
+		synctest.Wait()
+		nodes[1].Inject(memory.Fault{Verb: memory.Leave, Before: 500 * time.Millisecond})
+		leaves(t, d, c)
+		if on := standsOn(t, nodes, c.Name); len(on) != 1 || on[0] != 2 {
+			t.Errorf("the name is taken on nodes %v; want the last only, by another", on)
+		}
+	})
 }

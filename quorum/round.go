@@ -44,6 +44,7 @@ type round struct {
 	need    int
 	enough  func(votes []vote) bool
 	cancel  context.CancelFunc
+	patient bool // whoever waits for it does so until it is decided
 
 	mu    sync.Mutex // guards what follows
 	votes []vote     // by node
@@ -159,12 +160,16 @@ const (
 )
 
 // wait returns the votes once they decide, or when ctx ends or the driver is closed: what came until then, with an error.
-// When most nodes have answered and it is still open, the rest is not waited for much longer.
+// When most nodes have answered and it is still open, the rest is not waited for much longer, unless the round is patient.
 func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
 	var err error
+	most := r.most
+	if r.patient {
+		most = nil
+	}
 	select {
 	case <-r.decided:
-	case <-r.most:
+	case <-most:
 		err = r.straggle(ctx, d)
 	case <-ctx.Done():
 		err = driver.Ended(ctx, true)
