@@ -56,7 +56,7 @@ func passages(text string) (list []passage) {
 		}
 		terms := inline.FindAllString(bare[at[0]:end], -1)
 		for _, link := range linked.FindAllStringSubmatch(bare[at[0]:end], -1) {
-			terms = append(terms, strings.Replace(link[1], chinese, ".md", 1))
+			terms = append(terms, strings.Replace(link[1], ".zh-CN.", ".", 1)) // a page, or a picture with Chinese texts
 		}
 		slices.Sort(terms)
 		list[len(list)-1].terms = slices.Compact(terms)

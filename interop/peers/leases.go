@@ -91,9 +91,7 @@ func outlast(holder, contender kind, r *result) error {
 
 // leaseTable writes what was seen where locks are leases, for people, in Markdown.
 func leaseTable(out io.Writer, results []result) {
-	fmt.Fprintln(out, "| store | holder | contender | holds on for three leases "+
-		"| when it is stopped, the contender holds after | its late release |")
-	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- |")
+	var rows folded
 	for _, r := range results {
 		if r.expired == 0 {
 			continue
@@ -105,7 +103,8 @@ func leaseTable(out io.Writer, results []result) {
 		if r.told {
 			told += ", and is told"
 		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s |\n",
-			r.store, r.holder, r.contender, renewed, shown(r.expired, 100*time.Millisecond), told)
+		rows.add(r.store, fmt.Sprintf("| %s | %s | %s | %s | %s |",
+			r.holder, r.contender, renewed, shown(r.expired, 100*time.Millisecond), told))
 	}
+	rows.write(out, "| holder | contender | holds on for three leases | when it is stopped, the contender holds after | its late release |")
 }

@@ -91,7 +91,7 @@ func all(w *setting, only string) bool {
 	fmt.Printf("\n%d pairs of clients, %d wrong; %d plays of known bugs, %d surprises; %v\n",
 		len(results), wrong, len(seen), len(surprises), time.Since(start).Round(time.Second))
 	for _, row := range surprises {
-		fmt.Print(row) // once more: of a long log, the end is kept
+		fmt.Println(row) // once more: of a long log, the end is kept
 	}
 	return wrong+len(surprises) == 0
 }

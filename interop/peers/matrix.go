@@ -87,9 +87,7 @@ func run(stores []*store) []result {
 
 // table writes the results for people, in Markdown, and returns how many are wrong.
 func table(out io.Writer, results []result) (wrong int) {
-	fmt.Fprintln(out, "| store | holder | contender | | handed over after "+
-		"| after kill -9 of the holder | behind a killed waiter |")
-	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- |")
+	var rows folded
 	for _, r := range results {
 		verdict := "waits"
 		switch {
@@ -99,9 +97,10 @@ func table(out io.Writer, results []result) (wrong int) {
 		case r.shared:
 			verdict = "holds too"
 		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s |\n", r.store, r.holder, r.contender, verdict,
-			shown(r.handover, time.Millisecond), shown(r.killed, 100*time.Millisecond), shown(r.behind, 10*time.Millisecond))
+		rows.add(r.store, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", r.holder, r.contender, verdict,
+			shown(r.handover, time.Millisecond), shown(r.killed, 100*time.Millisecond), shown(r.behind, 10*time.Millisecond)))
 	}
+	rows.write(out, "| holder | contender | | handed over after | after kill -9 of the holder | behind a killed waiter |")
 	for _, r := range results {
 		if r.err != nil {
 			fmt.Fprintf(out, "\n%s, held by %s, wanted by %s: %v\n", r.store, r.holder, r.contender, r.err)

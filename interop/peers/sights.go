@@ -83,18 +83,19 @@ func (s *sight) row() string {
 	if len(s.earlier) > 0 {
 		seen += fmt.Sprintf("; played %d times, since before that: %s", len(s.earlier)+1, strings.Join(s.earlier, "; "))
 	}
-	return fmt.Sprintf("| %d | %s | %s | %s | %s |\n", s.number, s.flaw.what, s.who, seen, verdict)
+	return fmt.Sprintf("| %d | %s | %s | %s | %s |", s.number, s.flaw.what, s.who, seen, verdict)
 }
 
 // flawTable writes what was seen, in Markdown, and returns the rows of the plays that went otherwise than expected.
 func flawTable(out io.Writer, list []sight) (surprises []string) {
-	fmt.Fprintln(out, "| bug | what is done | with | seen | |\n| --- | --- | --- | --- | --- |")
+	var rows folded
 	for _, s := range list {
 		row := s.row()
 		if s.surprising() {
 			surprises = append(surprises, row)
 		}
-		fmt.Fprint(out, row)
+		rows.add(family(s.number), row)
 	}
+	rows.write(out, "| bug | what is done | with | seen | |")
 	return surprises
 }

@@ -1,0 +1,5 @@
+package net.javacrumbs.shedlock.spring.annotation;
+
+public @interface EnableSchedulerLock {
+  String defaultLockAtMostFor();
+}

@@ -1,0 +1,5 @@
+package org.redisson.api;
+
+import java.util.concurrent.locks.Lock;
+
+public interface RLock extends Lock {}

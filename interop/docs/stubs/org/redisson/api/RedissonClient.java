@@ -1,0 +1,5 @@
+package org.redisson.api;
+
+public interface RedissonClient {
+  RLock getLock(String name);
+}

@@ -1,0 +1,62 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A fold is a part of a long table that a reader of the page opens: all rows would take thirty screens of a phone.
+type fold struct {
+	title string
+	rows  []string // without the part that the title says
+}
+
+// folded groups rows by their title, in the order in which the titles come.
+type folded []fold
+
+func (f *folded) add(title, row string) {
+	for i := range *f {
+		if (*f)[i].title == title {
+			(*f)[i].rows = append((*f)[i].rows, row)
+			return
+		}
+	}
+	*f = append(*f, fold{title, []string{row}})
+}
+
+// write writes the parts in Markdown, each with the head of the table.
+func (f folded) write(out io.Writer, head string) {
+	rule := strings.Repeat("| --- ", strings.Count(head, "|")-1) + "|"
+	for i, part := range f {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "<details>\n<summary>%s, %d rows</summary>\n\n%s\n%s\n", part.title, len(part.rows), head, rule)
+		for _, row := range part.rows {
+			fmt.Fprintln(out, row)
+		}
+		fmt.Fprintln(out, "\n</details>")
+	}
+}
+
+// families are the parts of the table of flaws, each up to a number.
+var families = []struct {
+	last  int
+	title string
+}{
+	{3, "etcd, 1 to 3"}, {12, "ZooKeeper, 5 to 10"}, {17, "Redis, 13 to 17"}, {27, "ShedLock's table, 21 to 27"},
+	{31, "tb_distributed_lock, 28 to 31"},
+}
+
+// family is the part of the table of flaws that a number stands in.
+func family(number int) string {
+	for _, f := range families {
+		if number <= f.last {
+			return f.title
+		}
+	}
+	return "Curator's other requests, 32 and 33"
+}
