@@ -51,8 +51,8 @@ func (b *bench) few(size int, among ...string) *measure {
 func (b *bench) lingering() *measure {
 	return &measure{
 		key: "linger", title: "Linger, one goroutine",
-		about: "As the first, with a claim that stays in the store for " + linger.String() + " after an unlock, so that the next lock here " +
-			"needs no request. Nobody else wants the name; if somebody did, he would have it after the turn.",
+		about: "Like the first scenario, with a claim that stays in the store for " + linger.String() + " after an unlock, so that the next lock here " +
+			"needs no request. Nobody else wants the name; anybody who did would have it after the turn.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 1}, {"p99", "p99 µs", 1}},
 		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("linger", c, 1) }, lingers, b.arena.calm[1]),
 	}
@@ -172,8 +172,8 @@ func crossedColumns() []column {
 func (b *bench) fleet() *measure {
 	return &measure{
 		key: "fleet", title: "One hot name, 8 processes of 8 goroutines",
-		about: "As the last, in eight processes with one client each, which begin together. Who had the lock before stands in memory " +
-			"that all processes share. Most of stile's hand-overs are inside a process, for a turn of 2 ms at a time, and then comes the " +
+		about: "The same in eight processes with one client each, which begin together. A memory that all processes share says who " +
+			"had the lock before. Most of stile's hand-overs are inside a process, for a turn of 2 ms at a time, and then comes the " +
 			"next process: the waits for that are past its p99, so look at the columns after it too. Without turns, it shows what " +
 			"passing the lock through the store each time costs.",
 		columns: crossedColumns(),
@@ -190,8 +190,8 @@ const (
 func (b *bench) throng() *measure {
 	return &measure{
 		key: "throng", title: "One hot name, 16 processes of one goroutine",
-		about: "Sixteen processes with one client each begin together, and lock and unlock one name with nothing in between. Who had the " +
-			"lock before stands in memory that all of them share.",
+		about: "Sixteen processes with one client each begin together, and lock and unlock one name with nothing in between. A memory that " +
+			"all of them share says who had the lock before.",
 		columns: crowdColumns,
 		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("throng", c, throngSize, throngSize) },
 			b.arena.crowd...),

@@ -86,8 +86,8 @@ func enqueue(lib library, name string, n int) (stop func() error) {
 func (b *bench) queueing() *measure {
 	return &measure{
 		key: "queueing", title: "1,000 waiters of one process on a held name", slow: true,
-		about: "A process of its own, where one client holds the lock and goroutines that share another wait. Bytes as before, " +
-			"beyond what the process had with one waiter. The last row is what a goroutine takes up that waits for a channel and a " +
+		about: "A process of its own, where one client holds the lock and goroutines that share another wait. Bytes are counted as " +
+			"above, beyond what the process had with one waiter. The last row is what a goroutine takes up that waits for a channel and a " +
 			"context, with no library: part of each of the others.",
 		columns: []column{
 			{"heap", "heap bytes/waiter", 0}, {"stack", "stack bytes/waiter", 0}, {"goroutines", "goroutines/waiter", 3},
