@@ -230,15 +230,11 @@ func (s *Share) Release(keep time.Duration) error {
 	n := h.c.n
 	n.shard.mu.Lock()
 	lost := s.over.Load()
-	if lost != nil && lost.given {
+	if lost != nil && lost.given { // or detached
 		n.shard.mu.Unlock()
 		return ErrReleased
 	}
 	now := n.enterEvent(n.shard.k.clock.recent())
-	if n.slots[h.slot].turn != h { // it was detached
-		n.shard.mu.Unlock()
-		return s.over.Load().err
-	}
 	code := n.engine.Release(now, h.slot, keep)
 	if code == engine.OK && n.engine.Still() && lost == nil && s.ends == nil && h.rare.Load() == nil {
 		// Mostly a turn just ends, and the claim lingers.
