@@ -13,12 +13,13 @@ import (
 )
 
 const (
+	pgSession  = "stile, mode=session"
 	pgLock     = "pglock"
 	pgAdvisory = "advisory lock"
 	pgBare     = "bare rows"
 )
 
-var pgCrowd = []string{ours, pgLock, pgAdvisory}
+var pgCrowd = []string{ours, pgSession, pgLock, pgAdvisory}
 
 var postgresArena = &arena{
 	key: "postgres", page: "docs/bench/postgres.md", server: "PostgreSQL server", conditions: "which does not wait for its disk",
@@ -27,13 +28,16 @@ var postgresArena = &arena{
 	count:   pgCounts,
 	lag:     11 * time.Second, // of sessions that are idle
 	contenders: append(stilesAt(pgURL, nil),
+		contender{pgSession, "advisory locks of one connection, with a lease and turns", true, nil, func(addr string, ttl time.Duration) (library, error) {
+			return openStile(pgURL(addr)+"?mode=session", ttl, 0, 0)
+		}},
 		contender{pgLock, "a row with a lease for each lock, over lib/pq; lease as ours, renewed every third of it", true, nil, openPgLock},
 		contender{pgAdvisory, "pg_advisory_lock and pg_advisory_unlock on a connection of a pgx pool; no lease, and it goes with the connection", true, nil, openAdvisory},
 		contender{pgBare, "INSERT of a row and DELETE of it through pgx, and nothing else: no lock, but what two statements cost", true, nil, openBare},
 	),
 	peers: []string{"cirello.io/pglock", "github.com/jackc/pgx/v5", "github.com/lib/pq"},
 	note:  fmt.Sprintf("Pools have %d connections. A request is a transaction that the server counts.", crowdSize),
-	calm:  []string{ours, pgLock, pgAdvisory, pgBare},
+	calm:  []string{ours, pgSession, pgLock, pgAdvisory, pgBare},
 	crowd: pgCrowd,
 	measures: func(b *bench) []*measure {
 		return []*measure{b.alone(), b.apart(), b.hot(), b.fleet(), b.handOver(), b.waiting()}
@@ -42,9 +46,11 @@ var postgresArena = &arena{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.3× that of an INSERT and a DELETE",
 			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", pgBare), most: true, bound: 1.3},
 		{text: "one hot name, 64 goroutines of one process: at least 50× the best of them, in hand-overs",
-			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", pgCrowd[1:]...), bound: 50},
+			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", pgLock, pgAdvisory), bound: 50},
 		{text: "hand-over to one waiter in another process: p50 under 5 ms",
 			measure: "handover", row: ours, column: "p50", unit: "µs", fixed: 5000, most: true, bound: 1, strict: true},
+		{text: "the same with mode=session: p50 at most 1.5× that of an advisory lock",
+			measure: "handover", row: pgSession, column: "p50", unit: "µs", against: rivals("handover", pgAdvisory), most: true, bound: 1.5},
 		{text: "100 waiters of one process on a held name: under 2 statements/s",
 			measure: "waiting", row: ours, column: "requests", unit: "/s", fixed: 2, most: true, bound: 1, strict: true},
 	},
