@@ -1,6 +1,7 @@
 package stile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,8 +61,8 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	c.self = c
 	plain := &Lock{c: c}
 	plain.set(opts.LockOptions)
-	if plain.err != nil {
-		return nil, fmt.Errorf("stile: open: %w", plain.err)
+	if lacks := c.traits.Require(opts.Require...); lacks != nil || plain.err != nil {
+		return nil, fmt.Errorf("stile: open: %w", cmp.Or(lacks, plain.err))
 	}
 	c.want, c.tight = plain.want, plain.tight
 	c.keeper = claims.New(d, claims.Config{

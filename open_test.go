@@ -3,6 +3,7 @@ package stile_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,5 +77,24 @@ func TestOpenWaits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A client that requires what its store lacks is not made, and says what to set.
+func TestRequire(t *testing.T) {
+	for _, require := range [][]driver.Trait{nil, {driver.TraitFencing, driver.TraitOrder}} {
+		c, err := stile.New(memory.New(), &stile.Options{Require: require})
+		if err != nil {
+			t.Errorf("requiring %q: %v", require, err)
+			continue
+		}
+		c.Close()
+	}
+	want := "stile: open: the store cannot do this: memory lacks restart, failover, which is required"
+	if _, err := stile.New(memory.New(), &stile.Options{Require: []driver.Trait{driver.TraitFailover, driver.TraitRestart}}); !errors.Is(err, stile.ErrUnsupported) || err.Error() != want {
+		t.Errorf("requiring what memory lacks: %v; want %s", err, want)
+	}
+	if _, err := stile.New(memory.New(), &stile.Options{Require: []driver.Trait{"fenced"}}); err == nil || !strings.Contains(err.Error(), `there is no trait "fenced"`) {
+		t.Errorf("requiring what nobody knows: %v", err)
 	}
 }

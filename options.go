@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // Options are a client's settings. The zero value, and nil, mean the defaults.
 type Options struct {
 	LockOptions // what each lock has unless Lock.With says otherwise
 
-	Observer Observer // hears what happens; nil means nobody
+	Observer Observer       // hears what happens; nil means nobody
+	Require  []driver.Trait // Open and New fail if the store lacks one of these, with ErrUnsupported; nil means none
 
 	// Turn bounds how long goroutines of this client hand the lock on among themselves before other processes have
 	// their turn. 0 means 2 ms. A lease that is held longer than that ends the turn when it is released.
@@ -20,8 +23,7 @@ type Options struct {
 	// 0 means a tenth of the ttl, at most a second.
 	Margin time.Duration
 
-	// Drift bounds how much the rates of two clocks may differ, as a part of the time that passes. 0 means 0.005, ten
-	// times what NTP slews by; at most 0.1.
+	// Drift bounds how much the rates of two clocks may differ: 0.1 at most. 0 means 0.005, ten times what NTP slews by.
 	Drift float64
 
 	// Patience is how long a store that does not answer is asked before a call fails: from the call, or from the first

@@ -83,7 +83,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("list = %+v, %v; want one name", list, err)
 	}
 	leave(t, d, c)
-	if notes := strings.Join(d.Traits().Notes, "\n"); !strings.Contains(notes, "does not let the agent's settings be read") {
+	if notes := strings.Join(d.Traits().Remarks(), "\n"); !strings.Contains(notes, "does not let the agent's settings be read") {
 		t.Errorf("the notes are %s", notes)
 	}
 

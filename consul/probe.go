@@ -2,7 +2,6 @@ package consul
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -39,26 +38,28 @@ func (d *Driver) probe(ctx context.Context) error {
 		Fencing: driver.DurableFencing, Restart: true, Failover: len(servers) > 1, Clock: "session", Wake: "push",
 		MinTTL: d.floor, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
-	note := func(format string, args ...any) {
-		d.traits.Notes = append(d.traits.Notes, fmt.Sprintf(format, args...))
+	t := &d.traits
+	var self struct {
+		Config      struct{ Version string }
+		DebugConfig struct{ DevMode bool }
 	}
-	var self struct{ DebugConfig struct{ DevMode bool } }
 	r, err = d.call(ctx, request{method: http.MethodGet, path: "agent/self"})
 	if err == nil && r.status == http.StatusOK && r.decode(&self) == nil {
+		t.Server = "Consul " + self.Config.Version
 		if self.DebugConfig.DevMode {
-			note("The agent runs in dev mode: a restart forgets all claims.")
+			t.Warn("an agent without -dev", "The agent runs in dev mode: a restart forgets all claims.")
 			d.traits.Restart = false
 		}
 	} else {
-		note("The token does not let the agent's settings be read (agent_prefix), " +
+		t.Warn("agent_prefix \"\" { policy = \"read\" }", "The token does not let the agent's settings be read, "+
 			"so whether a restart forgets claims (-dev) is not known.")
 	}
 	if len(servers) < 2 {
-		note("There is one server: nothing takes over when it fails.")
+		t.Warn("three servers", "There is one server: nothing takes over when it fails.")
 	}
-	note("The shortest lease is %v (session_ttl_min).", d.floor)
-	note("A session has no checks: a client that dies keeps its claims for between their TTL and twice that.")
-	note("A lock-delay is for exclusive claims, a minute at most, and kept in the memory of the servers.")
+	t.Note("The shortest lease is %v (session_ttl_min).", d.floor)
+	t.Note("A session has no checks: a client that dies keeps its claims for between their TTL and twice that.")
+	t.Note("A lock-delay is for exclusive claims, a minute at most, and kept in the memory of the servers.")
 	return nil
 }
 

@@ -3,13 +3,12 @@ package driver
 import "slices"
 
 // Weakest returns what is true of every one of some stores: what a claim can count on that may be in any of them. The
-// notes are those of all, each once. Store is that of the first; without stores, the result is the zero Traits.
+// notes and warnings are those of all, each once. Store and Server are those of the first; without stores, the result is the zero Traits.
 func Weakest(all ...Traits) Traits {
 	if len(all) == 0 {
 		return Traits{}
 	}
 	t := all[0]
-	t.Notes = slices.Clone(t.Notes)
 	for _, o := range all[1:] {
 		t.Ordered, t.Shared, t.Permits, t.Delay = t.Ordered && o.Ordered, t.Shared && o.Shared, t.Permits && o.Permits, t.Delay && o.Delay
 		t.InSession, t.OwnClient, t.FullWait, t.ShortRecord = t.InSession || o.InSession, t.OwnClient || o.OwnClient, t.FullWait || o.FullWait, t.ShortRecord || o.ShortRecord
@@ -18,19 +17,19 @@ func Weakest(all ...Traits) Traits {
 		t.Fencing = min(t.Fencing, o.Fencing)
 		t.Clock, t.Wake = farther(clocks, t.Clock, o.Clock), farther(wakes, t.Wake, o.Wake)
 		t.MinTTL, t.MaxTTL, t.Granularity = max(t.MinTTL, o.MinTTL), min(t.MaxTTL, o.MaxTTL), max(t.Granularity, o.Granularity)
-		t.Notes = union(t.Notes, o.Notes)
+		t.remark(&o)
 	}
 	return t
 }
 
-// union adds to the notes those of another store that are not among them.
-func union(notes, others []string) []string {
-	for _, n := range others {
-		if !slices.Contains(notes, n) {
-			notes = append(notes, n)
-		}
+// remark adds the notes and warnings of another store.
+func (t *Traits) remark(o *Traits) {
+	for _, n := range o.Notes {
+		t.Note("%s", n)
 	}
-	return notes
+	for _, w := range o.Warnings {
+		t.warn(w)
+	}
 }
 
 // The words of Clock and Wake, those that promise the most first.

@@ -12,10 +12,12 @@ func TestWeakest(t *testing.T) {
 	strong := driver.Traits{
 		Store: "strong", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Asks: true, Fencing: driver.DurableFencing, Restart: true, Failover: true,
 		Clock: "process", Wake: "push", MinTTL: time.Millisecond, MaxTTL: time.Hour, Granularity: time.Millisecond, Notes: []string{"a", "b"},
+		Warnings: []driver.Warning{{Text: "it rains"}},
 	}
 	weak := driver.Traits{
 		Store: "weak", InSession: true, OwnClient: true, FullWait: true, ShortRecord: true, Fencing: driver.NoFencing,
 		Clock: "session", Wake: "poll", MinTTL: time.Second, MaxTTL: time.Minute, Granularity: 2 * time.Second, Notes: []string{"b", "c"},
+		Warnings: []driver.Warning{{Text: "it rains"}, {Text: "it snows", Unfit: true}},
 	}
 	want := weak
 	want.Store, want.Notes = "strong", []string{"a", "b", "c"}
@@ -39,7 +41,7 @@ func TestWeakest(t *testing.T) {
 
 // What is added to Traits must be thought of in Weakest.
 func TestWeakestKnowsAllTraits(t *testing.T) {
-	if got := reflect.TypeFor[driver.Traits]().NumField(); got != 20 {
-		t.Errorf("Traits has %d fields; want 20, or Weakest to be looked at again", got)
+	if got := reflect.TypeFor[driver.Traits]().NumField(); got != 22 {
+		t.Errorf("Traits has %d fields; want 22, or Weakest to be looked at again", got)
 	}
 }

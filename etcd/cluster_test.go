@@ -43,7 +43,7 @@ func TestMembersFail(t *testing.T) {
 	members := servertest.EtcdCluster(t, 3)
 	addrs := addresses(members)
 	c, other := lockers(t, nil, addrs...), lockers(t, nil, addrs...)
-	if traits := c.Traits(); !traits.Failover || len(traits.Notes) != 0 {
+	if traits := c.Traits(); !traits.Failover || len(traits.Remarks()) != 0 {
 		t.Errorf("traits of three members are %+v", traits)
 	}
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 6 * time.Second}))

@@ -186,7 +186,7 @@ func TestStale(t *testing.T) {
 			t.Errorf("stale(%q) = %v; want %v", version, got, want)
 		}
 	}
-	if notes := open(t, servertest.EtcdOld(t).Addr).Traits().Notes; len(notes) != 2 {
+	if notes := open(t, servertest.EtcdOld(t).Addr).Traits().Remarks(); len(notes) != 2 {
 		t.Errorf("notes of an old server are %q; want that it is alone, and its bug", notes)
 	}
 }

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,24 +85,22 @@ func promise(f facts) driver.Traits {
 		Store: "etcd", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, FullWait: true,
 		Fencing: driver.DurableFencing, Restart: true, Failover: f.members > 1, Clock: "session", Wake: "push", MaxTTL: driver.MaxTTL,
 	}
-	note := func(format string, args ...any) {
-		if text := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, text) {
-			t.Notes = append(t.Notes, text)
-		}
-	}
 	switch {
 	case f.members == 0:
-		note("The servers do not tell how many they are, so whether locks survive the loss of one is not known.")
+		t.Warn("the role root, or all endpoints in the URL", "The servers do not tell how many they are, so whether locks survive the loss of one is not known.")
 	case f.members == 1:
-		note("The cluster has one member: while it is down, no lock can be had or kept.")
+		t.Warn("three members", "The cluster has one member: while it is down, no lock can be had or kept.")
 	case f.members%2 == 0:
-		note("The cluster has %d members, and can lose no more of them than with one less.", f.members)
+		t.Note("The cluster has %d members, and can lose no more of them than with one less.", f.members)
 	}
 	slices.Sort(f.versions)
+	if len(f.versions) > 0 {
+		t.Server = "etcd " + strings.Join(slices.Compact(slices.Clone(f.versions)), ", ")
+	}
 	for _, v := range f.versions {
 		if stale(v) {
-			note("etcd %s has a bug by which a leader that is stuck ends leases too early "+
-				"(fixed in 3.4.31, 3.5.13 and 3.6): check the token where it matters.", v)
+			t.Warn("etcd 3.4.31, 3.5.13 or 3.6, or a later one", "etcd %s has a bug by which a leader that is stuck ends leases too early: "+
+				"check the token where it matters.", v)
 		}
 	}
 	return t

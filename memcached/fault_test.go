@@ -38,7 +38,7 @@ func fill(t *testing.T, s *servertest.Server, until func(answer string) bool) {
 func TestEviction(t *testing.T) {
 	eachLayout(t, []string{"-m", "4"}, func(t *testing.T, s *servertest.Server, parameters string) {
 		d := open(t, s.Addr, parameters)
-		if notes := strings.Join(d.Traits().Notes, " "); !strings.Contains(notes, "-M") {
+		if notes := strings.Join(d.Traits().Remarks(), " "); !strings.Contains(notes, "-M") {
 			t.Errorf("the notes are %q; want them to warn", notes)
 		}
 		c := claim("name", "a")
@@ -55,7 +55,7 @@ func TestFullWithoutEviction(t *testing.T) {
 	eachLayout(t, []string{"-m", "4", "-M"}, func(t *testing.T, s *servertest.Server, parameters string) {
 		d, other := open(t, s.Addr, parameters), open(t, s.Addr, parameters)
 		traits, queue := d.Traits(), d.Traits().Ordered
-		notes := strings.Join(traits.Notes, " ")
+		notes := strings.Join(traits.Remarks(), " ")
 		if strings.Contains(notes, "run it with -M") || strings.Contains(notes, "cannot be renewed is lost") != queue {
 			t.Errorf("the notes of a server with -M: %s", notes)
 		}
@@ -113,7 +113,7 @@ func TestQueueDoesNotFit(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
 	d := open(t, s.Addr, "")
-	if notes := strings.Join(d.Traits().Notes, " "); !strings.Contains(notes, "of 1048576 bytes at most") {
+	if notes := strings.Join(d.Traits().Remarks(), " "); !strings.Contains(notes, "of 1048576 bytes at most") {
 		t.Errorf("the notes do not say how large a queue can be: %s", notes)
 	}
 	first := claim("name", "first")

@@ -155,8 +155,8 @@ func TestNotes(t *testing.T) {
 	for args, want := range map[string]bool{"": true, "-M": false} {
 		for _, parameters := range layouts {
 			traits := open(t, servertest.Memcached(t, strings.Fields(args)...).Addr, parameters).Traits()
-			notes := strings.Join(traits.Notes, "\n")
-			if got := strings.Contains(notes, "run it with -M"); got != want {
+			notes := strings.Join(traits.Remarks(), "\n")
+			if got := strings.Contains(notes, "Better: -M"); got != want {
 				t.Errorf("%q%s: the notes are %q; want -M asked for: %v", args, parameters, notes, want)
 			}
 			promises := traits.Fencing != driver.NoFencing || traits.Restart || traits.Failover

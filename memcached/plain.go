@@ -41,7 +41,7 @@ var _ interface {
 // Traits is [driver.Driver].
 func (p *Plain) Traits() driver.Traits {
 	t := promise(p.link.latest().facts)
-	t.Notes = append(t.Notes, "Layout plain: exclusive locks only, in no order, and tokens that only tell claims apart: "+
+	t.Note("Layout plain: exclusive locks only, in no order, and tokens that only tell claims apart: " +
 		"a later one may be smaller.")
 	return t
 }

@@ -200,12 +200,12 @@ func (s *shelf) Traits() driver.Traits {
 	f := s.link.latest().facts
 	t := promise(f)
 	if !f.evicts {
-		t.Notes = append(t.Notes, "When memory is full the server refuses to store, renewals among the rest, and a lease that "+
+		t.Note("When memory is full the server refuses to store, renewals among the rest, and a lease that " +
 			"cannot be renewed is lost: give it more memory than it needs (-m).")
 	}
 	if f.largest > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("All claims of a name are one value, of %d bytes at most: a claim that "+
-			"does not fit is refused (option -I of memcached).", f.largest))
+		t.Note("All claims of a name are one value, of %d bytes at most: a claim that "+
+			"does not fit is refused (option -I of memcached).", f.largest)
 	}
 	return t
 }

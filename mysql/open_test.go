@@ -165,7 +165,7 @@ func TestClusterRefused(t *testing.T) {
 			return fresh(t, s)
 		}
 		marks(t, refuses(t, group("OFF"), "several primaries", "two clients could hold one lock"), true, false)
-		notes := strings.Join(open(t, group("ON")).Traits().Notes, "\n")
+		notes := strings.Join(open(t, group("ON")).Traits().Remarks(), "\n")
 		if !strings.Contains(notes, "Group Replication") {
 			t.Errorf("with one primary, the notes are %s; want one on Group Replication", notes)
 		}
@@ -294,7 +294,7 @@ func TestPromise(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got := good(tt.changes...).promise(true)
-		noted := strings.Contains(strings.Join(got.Notes, "\n"), tt.note)
+		noted := strings.Contains(strings.Join(got.Remarks(), "\n"), tt.note)
 		if got.Fencing != tt.fencing || got.Restart != tt.restart || got.Failover != tt.failover || !noted {
 			t.Errorf("%v: %+v; want fencing %v, restart %v, failover %v and a note %q",
 				tt.changes, got, tt.fencing, tt.restart, tt.failover, tt.note)

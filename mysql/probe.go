@@ -196,11 +196,10 @@ func (f facts) promise(batches bool) driver.Traits {
 		Restart: true, Clock: "server", Wake: "poll",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
-	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
-	note("The server is %s %d.%d.", f.product(), f.release()/100, f.release()%100)
+	t.Server = fmt.Sprintf("%s %d.%d", f.product(), f.release()/100, f.release()%100)
 	if f["innodb_flush_log_at_trx_commit"] != "1" || strings.EqualFold(f["innodb_doublewrite"], "OFF") ||
 		f.on("log_bin") && f["sync_binlog"] != "1" {
-		note("The server does not write each commit to the disk "+
+		t.Warn("innodb_flush_log_at_trx_commit 1, innodb_doublewrite ON, sync_binlog 1", "The server does not write each commit to the disk "+
 			"(innodb_flush_log_at_trx_commit %s, innodb_doublewrite %s, sync_binlog %s): "+
 			"a crash of its host can lose claims; tickets then rise while its clock is right.",
 			f["innodb_flush_log_at_trx_commit"], f["innodb_doublewrite"], f["sync_binlog"])
@@ -208,34 +207,34 @@ func (f facts) promise(batches bool) driver.Traits {
 	}
 	switch {
 	case !f.on("log_bin"):
-		note("There is no replica, since the server writes no binary log.")
+		t.Note("There is no replica, since the server writes no binary log.")
 	case f.maria() && f["slaves_connected"] == "0":
-		note("There is no replica now.")
+		t.Note("There is no replica now.")
 	case f.lossless():
-		note("Commits wait for a semi-synchronous replica, unless it is late " +
+		t.Note("Commits wait for a semi-synchronous replica, unless it is late " +
 			"(the time-out of semi-synchronous replication): only one of those may be promoted.")
 		t.Failover, t.Fencing = true, driver.ClockFencing
 	default:
-		note("A replica can follow late (there is a binary log), so a failover can lose the last claims " +
+		t.Warn("semi-synchronous replication with AFTER_SYNC", "A replica can follow late (there is a binary log), so a failover can lose the last claims "+
 			"and let two hold a lock; tickets then rise as long as the clocks agree.")
 		t.Fencing = driver.ClockFencing
 	}
 	if f.grouped() {
-		note("The server is in a group with one primary (Group Replication): " +
+		t.Note("The server is in a group with one primary (Group Replication): " +
 			"a primary that is new can answer before it has the last claims (group_replication_consistency), " +
 			"and nobody may make the others primaries too.")
 	}
 	if !batches {
-		note("The pool does not send several statements at once (multiStatements), so each verb takes more round trips.")
+		t.Warn("multiStatements=true", "The pool does not send several statements at once, so each verb takes more round trips.")
 	}
 	if !f.skips() {
-		note("The server has no SKIP LOCKED (MySQL 8.0 and MariaDB 10.6 have it): " +
-			"a client that stands still in the middle of a request on one name delays the renewal of other names " +
+		t.Warn("MySQL 8.0 or MariaDB 10.6", "The server has no SKIP LOCKED: "+
+			"a client that stands still in the middle of a request on one name delays the renewal of other names "+
 			"by up to 5 s, and rows of names that LockTx has locked stay.")
 	}
-	note("Waiters poll, the next one every 30 ms at most.")
-	note("Leases end by the server's wall clock in UTC: a step of it ends them early or late. Tickets rise all the same.")
-	note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
+	t.Note("Waiters poll, the next one every 30 ms at most.")
+	t.Note("Leases end by the server's wall clock in UTC: a step of it ends them early or late. Tickets rise all the same.")
+	t.Note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
 	return t
 }
 

@@ -70,8 +70,8 @@ func TestUpgradeBesideOldClients(t *testing.T) {
 	}
 	all.Wait()
 	d := open(t, p.url("postgres"))
-	if d.revision != schemaRevision || strings.Contains(strings.Join(d.Traits().Notes, "\n"), "older stile") {
-		t.Errorf("the revision is %d, with notes %q; want %d", d.revision, d.Traits().Notes, schemaRevision)
+	if d.revision != schemaRevision || strings.Contains(strings.Join(d.Traits().Remarks(), "\n"), "older stile") {
+		t.Errorf("the revision is %d, with notes %q; want %d", d.revision, d.Traits().Remarks(), schemaRevision)
 	}
 	c := claim("name", "new")
 	if got := enter(t, d, c); got.Holds || got.Ahead != 2 {
@@ -107,7 +107,7 @@ func TestOlderTablesWithoutRights(t *testing.T) {
 GRANT SELECT, INSERT, UPDATE, DELETE ON "{schema}".{prefix}name, "{schema}".{prefix}claim TO `+user+`;
 GRANT SELECT, UPDATE ON "{schema}".{prefix}meta TO `+user), asText)
 	d := open(t, p.url(user+":pw"))
-	notes := strings.Join(d.Traits().Notes, "\n")
+	notes := strings.Join(d.Traits().Remarks(), "\n")
 	if !strings.Contains(notes, "older stile") || !strings.Contains(notes, "migrate --print") {
 		t.Errorf("the notes are %q; want that the tables are older", notes)
 	}

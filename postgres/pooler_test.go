@@ -15,8 +15,8 @@ func TestContractThroughPooler(t *testing.T) {
 	t.Parallel()
 	url := fresh(servertest.PgBouncer(t, server, "transaction"))
 	traits := open(t, url).Traits()
-	if traits.Wake != "poll" || !strings.Contains(strings.Join(traits.Notes, "\n"), "pooler") {
-		t.Errorf("wake is %q, with notes %q; want polling, and why", traits.Wake, traits.Notes)
+	if traits.Wake != "poll" || !strings.Contains(strings.Join(traits.Remarks(), "\n"), "pooler") {
+		t.Errorf("wake is %q, with notes %q; want polling, and why", traits.Wake, traits.Remarks())
 	}
 	drivertest.Run(t, drivertest.Store{Open: opener(url), Lease: time.Second})
 }

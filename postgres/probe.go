@@ -56,13 +56,13 @@ func (d *Driver) probe(ctx context.Context) error {
 	}
 	d.traits = f.promise(d.deaf)
 	if f.standbys != "" && !d.link.Heeds() {
-		d.traits.Notes = append(d.traits.Notes, "A commit whose wait for that standby somebody cancels counts as done: "+
-			"set the pool's ConnConfig.OnNotice to postgres.OnNotice.")
+		d.traits.Warn("the pool's ConnConfig.OnNotice = postgres.OnNotice",
+			"A commit whose wait for the synchronous standby somebody cancels counts as done.")
 	}
 	d.traits.Amends = d.revision >= amendRevision
 	if d.revision < schemaRevision {
-		d.traits.Notes = append(d.traits.Notes, "The tables and functions are of an older stile: "+
-			"have their owner run what \"stile migrate --print\" prints.")
+		d.traits.Warn("what \"stile migrate --print\" prints, run by the owner of the tables",
+			"The tables and functions are of an older stile.")
 	}
 	return nil
 }
@@ -109,32 +109,30 @@ func (f *facts) check() error {
 // promise says what a server like this is good for.
 func (f *facts) promise(deaf string) driver.Traits {
 	t := driver.Traits{
-		Store: "postgres", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,
+		Store: "postgres", Server: f.Product(), Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,
 		Restart: true, Failover: f.standbys != "", Clock: "server", Wake: "push",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
-	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
-	note("The server is PostgreSQL %d.", f.Major())
 	if f.fsync != "on" || f.pages != "on" {
-		note("The server does not write safely (fsync %s, full_page_writes %s): "+
+		t.Warn("fsync on, full_page_writes on", "The server does not write safely (fsync %s, full_page_writes %s): "+
 			"a crash of its host can lose claims and the whole database.", f.fsync, f.pages)
 		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing
 	}
 	switch {
 	case f.standbys != "":
-		note("Commits wait for a synchronous standby: only one of those may be promoted.")
+		t.Note("Commits wait for a synchronous standby: only one of those may be promoted.")
 	case f.replicas > 0:
-		note("Standbys follow late (synchronous_standby_names is empty), so a failover can lose the last claims " +
+		t.Warn("synchronous_standby_names", "Standbys follow late, so a failover can lose the last claims "+
 			"and let two hold a lock; tickets then rise as long as the clocks agree.")
 		t.Fencing = driver.ClockFencing
 	default:
-		note("There is no standby.")
+		t.Note("There is no standby.")
 	}
 	if deaf != "" {
-		note("Waiters poll: %s.", deaf)
+		t.Warn("", "Waiters poll: %s.", deaf)
 		t.Wake = "poll"
 	}
-	note("Leases end by the server's wall clock: a step of it ends them early or late. Tickets rise all the same.")
-	note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
+	t.Note("Leases end by the server's wall clock: a step of it ends them early or late. Tickets rise all the same.")
+	t.Note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
 	return t
 }

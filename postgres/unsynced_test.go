@@ -21,7 +21,7 @@ func TestCancelledWhileWaitingForStandby(t *testing.T) {
 	config.ConnConfig.OnNotice = OnNotice
 	heeds := over(t, config)
 	for d, want := range map[*Driver]bool{deaf: true, heeds: false} {
-		if got := strings.Contains(strings.Join(d.Traits().Notes, " "), "postgres.OnNotice"); got != want {
+		if got := strings.Contains(strings.Join(d.Traits().Remarks(), " "), "postgres.OnNotice"); got != want {
 			t.Errorf("the traits advise OnNotice: %v; want %v", got, want)
 		}
 	}

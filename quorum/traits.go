@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,12 +24,12 @@ func (d *Driver) Traits() driver.Traits {
 	p.t = driver.Traits{
 		Store: d.o.Store, Delay: true, Asks: d.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
 	}
-	p.note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks only, in no order.",
+	p.t.Note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks only, in no order.",
 		d.need, len(d.nodes), len(d.nodes)-d.need)
 	// A node that missed a change cannot be told from one that has it and the others not: records have no order, and a node
 	// keeps nothing else of a claim that changes. So an observer who hears another majority than the holder could see the old record
 	// after the new one.
-	p.note("A claim that holds cannot be changed: of two records, on nodes that did not all hear of a change, nobody could tell " +
+	p.t.Note("A claim that holds cannot be changed: of two records, on nodes that did not all hear of a change, nobody could tell " +
 		"which is the later one.")
 	for _, n := range d.nodes {
 		p.add(n)
@@ -38,22 +37,21 @@ func (d *Driver) Traits() driver.Traits {
 	return p.all()
 }
 
-func (p *promise) note(format string, args ...any) {
-	p.t.Notes = append(p.t.Notes, fmt.Sprintf(format, args...))
-}
-
 // add takes one node into account.
 func (p *promise) add(n *node) {
 	store := n.driver.Load()
 	if store == nil {
 		p.t.Restart, p.t.Asks, p.keeps = false, false, false
-		p.note("Node %s is not connected, so what it promises is not known.", n.name)
+		p.t.Warn("", "Node %s is not connected, so what it promises is not known.", n.name)
 		return
 	}
 	own := (*store).Traits()
 	p.weaken(&own)
 	if _, member := (*store).(Member); !member {
-		p.t.Notes = append(p.t.Notes, own.Notes...)
+		for _, n := range own.Notes {
+			p.t.Note("%s", n)
+		}
+		p.t.Warnings = append(p.t.Warnings, own.Warnings...)
 		return
 	}
 	n.mu.Lock()
@@ -93,7 +91,7 @@ func (p *promise) all() driver.Traits {
 		if names := p.forgets[reason]; len(names) < len(p.d.nodes) {
 			who = strings.Join(names, ", ")
 		}
-		p.note("%s may forget what they granted (%s).", who, reason)
+		p.t.Warn("appendonly yes, appendfsync always, maxmemory-policy noeviction", "%s may forget what they granted (%s).", who, reason)
 	}
 	if p.push {
 		p.t.Wake = "push"
@@ -101,18 +99,17 @@ func (p *promise) all() driver.Traits {
 	p.t.Failover = p.t.Restart
 	switch {
 	case !p.d.ranked:
-		p.note("The nodes do not agree on tickets, so tokens only tell claims apart.")
-		p.note("A node that loses a claim while it holds can let two hold a lock.")
+		p.t.Note("The nodes do not agree on tickets, so tokens only tell claims apart.")
+		p.t.Note("A node that loses a claim while it holds can let two hold a lock.")
 	case p.keeps:
 		p.t.Fencing = driver.ClockFencing
 	default:
-		p.note("For efficiency only: not all nodes keep what they granted. One that was restarted does not vote for %v, but what is "+
+		p.t.Note("For efficiency only: not all nodes keep what they granted. One that was restarted does not vote for %v, but what is "+
 			"evicted from memory is not missed, and tokens rise only while no node forgets.", o.MaxTTL)
 	}
 	if p.d.ranked {
-		p.note("Leases end by the wall clocks of the nodes: one whose clock is moved by more than %v does not vote for %v, from "+
+		p.t.Note("Leases end by the wall clocks of the nodes: one whose clock is moved by more than %v does not vote for %v, from "+
 			"when that is noticed, within %v.", o.ClockStep, o.MaxTTL, o.CheckEvery)
 	}
-	p.t.Notes = slices.Compact(p.t.Notes)
 	return p.t
 }

@@ -20,7 +20,7 @@ func TestServerRestarts(t *testing.T) {
 	s := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
 	one, two := open(t, "redis://"+s.Addr), open(t, "redis://"+s.Addr)
 	if !one.Traits().Restart {
-		t.Errorf("the driver does not count on a restart: %q", one.Traits().Notes)
+		t.Errorf("the driver does not count on a restart: %q", one.Traits().Remarks())
 	}
 	a, b := claim("name", "a"), claim("name", "b")
 	enter(t, one, a)

@@ -92,8 +92,8 @@ func TestDocumentedRights(t *testing.T) {
 	}
 	user(s, rights...)
 	d := open(t, "redis://locks:secret@"+s.Addr)
-	if slices.ContainsFunc(d.Traits().Notes, func(n string) bool { return strings.Contains(n, "does not let") }) {
-		t.Errorf("the driver could not ask everything: %q", d.Traits().Notes)
+	if slices.ContainsFunc(d.Traits().Remarks(), func(n string) bool { return strings.Contains(n, "does not let") }) {
+		t.Errorf("the driver could not ask everything: %q", d.Traits().Remarks())
 	}
 	a, b := claim("name", "a"), claim("name", "b")
 	enter(t, d, a)
@@ -186,7 +186,7 @@ func TestTraits(t *testing.T) {
 			if got.Restart != test.restart || got.Failover {
 				t.Errorf("restart %v, failover %v; want %v, false", got.Restart, got.Failover, test.restart)
 			}
-			notes := strings.Join(got.Notes, "\n")
+			notes := strings.Join(got.Remarks(), "\n")
 			for _, want := range test.notes {
 				if !strings.Contains(notes, want) {
 					t.Errorf("notes %q do not say %q", notes, want)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -51,8 +50,8 @@ func (d *Driver) Traits() driver.Traits {
 	t := d.conn.Traits()
 	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing, t.Wake = true, true, true, true, driver.ClockFencing, "push"
 	if d.form == shortForm {
-		t.Notes = append(slices.Clip(t.Notes), "The server does not let "+d.conn.Who()+" use GETRANGE, SETRANGE and PEXPIRE, "+
-			"so each change of a queue costs as much as the queue is long.")
+		t.Warn("+getrange +setrange +pexpire in the ACL", "The server does not let %s use GETRANGE, SETRANGE and PEXPIRE, "+
+			"so each change of a queue costs as much as the queue is long.", d.conn.Who())
 	}
 	return t
 }

@@ -187,10 +187,10 @@ func TestWithoutRightsInPlace(t *testing.T) {
 			user(s, "~*", "&*", "+@all", "-"+command)
 			may, mayNot := open(t, "redis://"+s.Addr), open(t, "redis://locks:secret@"+s.Addr)
 			said := func(d *Driver) bool {
-				return slices.ContainsFunc(d.Traits().Notes, func(n string) bool { return strings.Contains(n, "SETRANGE") })
+				return slices.ContainsFunc(d.Traits().Remarks(), func(n string) bool { return strings.Contains(n, "SETRANGE") })
 			}
 			if said(may) || !said(mayNot) {
-				t.Errorf("the notes are %q and %q", may.Traits().Notes, mayNot.Traits().Notes)
+				t.Errorf("the notes are %q and %q", may.Traits().Remarks(), mayNot.Traits().Remarks())
 			}
 			cs := many("one", 20)
 			for i, c := range cs {

@@ -45,7 +45,7 @@ func user(s *servertest.Server, rights ...string) {
 // everything does what a driver can, as a user whose rights are tried.
 func everything(t *testing.T, d driver.Driver) {
 	t.Helper()
-	notes := d.Traits().Notes
+	notes := d.Traits().Remarks()
 	if slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "does not let") }) {
 		t.Errorf("the driver could not ask everything: %q", notes)
 	}

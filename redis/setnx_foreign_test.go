@@ -182,7 +182,7 @@ func TestSetNXDocumentedRights(t *testing.T) {
 	s := servertest.Redis(t)
 	s.Redis(append([]string{"ACL", "SETUSER", "locks", "on", ">secret"}, strings.Fields(rights)...))
 	d := openSetNX(t, "redis://locks:secret@"+s.Addr)
-	for _, note := range d.Traits().Notes {
+	for _, note := range d.Traits().Remarks() {
 		if strings.Contains(note, "does not let") {
 			t.Errorf("the driver could not ask everything: %q", note)
 		}

@@ -280,9 +280,9 @@ func TestTairOnRedis(t *testing.T) {
 		if traits.Store != "tair" {
 			t.Errorf("layout %s: the store is %q; want tair", layout, traits.Store)
 		}
-		noted := strings.Contains(strings.Join(traits.Notes, "\n"), "no commands CAS and CAD")
+		noted := strings.Contains(strings.Join(traits.Remarks(), "\n"), "no commands CAS and CAD")
 		if noted != (layout == layoutSetNX) {
-			t.Errorf("layout %s: the notes are %q", layout, traits.Notes)
+			t.Errorf("layout %s: the notes are %q", layout, traits.Remarks())
 		}
 		c := claim("name", layout)
 		enter(t, d, c)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,8 +44,10 @@ func (s *valueLock) Traits() driver.Traits {
 	if s.conn.Tells() {
 		t.Wake = "push"
 	}
-	t.Notes = append(slices.Concat(t.Notes, s.notes),
-		"Layout "+s.layout+": exclusive locks only, in no order, and tokens that are worth nothing to a resource.")
+	for _, n := range s.notes {
+		t.Note("%s", n)
+	}
+	t.Note("Layout %s: exclusive locks only, in no order, and tokens that are worth nothing to a resource.", s.layout)
 	return t
 }
 

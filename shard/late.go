@@ -117,6 +117,7 @@ func (l *late) known() (driver.Driver, error) {
 func weaker(t, than driver.Traits) bool {
 	both := driver.Weakest(than, t)
 	both.Notes, than.Notes = nil, nil
+	both.Warnings, than.Warnings = nil, nil
 	return !reflect.DeepEqual(both, than)
 }
 

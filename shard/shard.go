@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/stilelock/stile/driver"
@@ -136,18 +137,21 @@ func (s *shards) promise() driver.Traits {
 	all := make([]driver.Traits, len(s.stores))
 	for i, st := range s.stores {
 		all[i] = st.Traits()
-		notes := make([]string, len(all[i].Notes))
-		for j, n := range all[i].Notes {
-			notes[j] = "Store " + st.name + ": " + n
+		notes, warnings := all[i].Notes, all[i].Warnings
+		all[i].Notes, all[i].Warnings = nil, slices.Clone(warnings)
+		for _, n := range notes {
+			all[i].Note("Store %s: %s", st.name, n)
 		}
-		all[i].Notes = notes
+		for j := range warnings {
+			all[i].Warnings[j].Text = "Store " + st.name + ": " + warnings[j].Text
+		}
 	}
 	t := driver.Weakest(all...)
 	t.Store = "shard"
-	t.Notes = append(t.Notes, "Each name is in one store: while that store is down, its names cannot be had, and the others can.")
+	t.Note("Each name is in one store: while that store is down, its names cannot be had, and the others can.")
 	if len(s.lists) > 1 {
 		t.Ordered, t.Fencing = false, driver.NoFencing
-		t.Notes = append(t.Notes, "Stores are being added or removed: until that is over, names that move cost two requests, "+
+		t.Note("Stores are being added or removed: until that is over, names that move cost two requests, " +
 			"are had in no order, and their tokens can fall.")
 	}
 	return t

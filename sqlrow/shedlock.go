@@ -206,11 +206,10 @@ func (l *shedLock) standing(ctx context.Context, name string) (list []standingRo
 
 func (l *shedLock) traits(t *driver.Traits) {
 	t.Store, t.MinTTL, t.Granularity = "shedlock", 100*time.Millisecond, time.Millisecond
-	t.Notes = append(t.Notes, "ShedLock must use the time of the database (usingDbTime), "+
+	t.Note("ShedLock must use the time of the database (usingDbTime), " +
 		"and, on one host, a name of its own for each process (lockedBy)")
 	if l.zone {
-		t.Notes = append(t.Notes, "the times are columns of type TIMESTAMP: "+
-			"two programs whose sessions have different time zones can hold one lock "+
-			"(ALTER TABLE … MODIFY lock_until DATETIME(3) NOT NULL, MODIFY locked_at DATETIME(3) NOT NULL)")
+		t.Unfit("ALTER TABLE … MODIFY lock_until DATETIME(3) NOT NULL, MODIFY locked_at DATETIME(3) NOT NULL",
+			"the times are columns of type TIMESTAMP: two programs whose sessions have different time zones can hold one lock")
 	}
 }

@@ -71,7 +71,7 @@ func oneDown(t *testing.T, e ensemble) {
 	e.led(t)
 	leave(t, d, c)
 	if traits := d.Traits(); !traits.Failover || !strings.Contains(traits.Notes[0], "3 servers that vote: 1 of them may fail") {
-		t.Errorf("traits of three servers: failover %v, %q", traits.Failover, traits.Notes)
+		t.Errorf("traits of three servers: failover %v, %q", traits.Failover, traits.Remarks())
 	}
 }
 

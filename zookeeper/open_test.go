@@ -106,12 +106,12 @@ func TestLoneServer(t *testing.T) {
 	}
 
 	traits := d.Traits()
-	if traits.Failover || !slices.ContainsFunc(traits.Notes, func(n string) bool { return strings.Contains(n, "one server") }) {
+	if traits.Failover || !slices.ContainsFunc(traits.Remarks(), func(n string) bool { return strings.Contains(n, "one server") }) {
 		t.Errorf("traits of one server: %+v", traits)
 	}
 	long := open(t, url+"?session=5h").Traits()
-	if !slices.ContainsFunc(long.Notes, func(n string) bool { return strings.Contains(n, "session time is 1m0s") }) {
-		t.Errorf("traits after asking for five hours: %q; want the time that the server gave", long.Notes)
+	if !slices.ContainsFunc(long.Remarks(), func(n string) bool { return strings.Contains(n, "session time is 1m0s") }) {
+		t.Errorf("traits after asking for five hours: %q; want the time that the server gave", long.Remarks())
 	}
 }
 
@@ -131,7 +131,7 @@ func TestForeignNodes(t *testing.T) {
 	if _, err := turn(t.Context(), d, c); err != nil {
 		t.Errorf("once the other's lock is gone: %v", err)
 	}
-	notes := strings.Join(d.Traits().Notes, " ")
+	notes := strings.Join(d.Traits().Remarks(), " ")
 	if !strings.Contains(notes, dir+"/readme") || !strings.Contains(notes, dir+"/__lock__") {
 		t.Errorf("the notes do not name what is no claim: %q", notes)
 	}
@@ -141,7 +141,7 @@ func TestForeignNodes(t *testing.T) {
 	if err := lock(t, locks, "foreign").Unlock(); err != nil {
 		t.Errorf("unlock: %v", err)
 	}
-	if notes := strings.Join(locks.Traits().Notes, " "); !strings.Contains(notes, dir+"/readme") {
+	if notes := strings.Join(locks.Traits().Remarks(), " "); !strings.Contains(notes, dir+"/readme") {
 		t.Errorf("the notes of the client do not name what is no claim: %q", notes)
 	}
 }

@@ -55,28 +55,27 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 		Clock: "session", Wake: "push",
 		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
-	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
 	switch {
 	case !known:
-		note("The server does not let %s read %s, so how many servers there are is not known.", d.who(), wire.ConfigPath)
+		t.Warn("an ACL that lets the client read "+wire.ConfigPath, "The server does not let %s read %s, so how many servers there are is not known.", d.who(), wire.ConfigPath)
 	case voters <= 1:
-		note("There is one server: while it is away nobody gets a lock, and there is no failover.")
+		t.Warn("three servers", "There is one server: while it is away nobody gets a lock, and there is no failover.")
 	case voters == 2:
-		note("There are two servers that vote, and both are needed: there is no failover.")
+		t.Warn("three servers", "There are two servers that vote, and both are needed: there is no failover.")
 	default:
-		note("There are %d servers that vote: %d of them may fail.", voters, (voters-1)/2)
+		t.Note("There are %d servers that vote: %d of them may fail.", voters, (voters-1)/2)
 	}
-	note("The session time is %v: no lease is longer than what is left of it, and the locks of a process that died are free "+
+	t.Note("The session time is %v: no lease is longer than what is left of it, and the locks of a process that died are free "+
 		"after it, however short their leases were.", session)
 	if asked := d.conf.Timeout; session != asked {
-		note("The session time that was asked for, %v, is not within the bounds that the server sets.", asked)
+		t.Warn("minSessionTimeout and maxSessionTimeout around it", "The session time that was asked for, %v, is not within the bounds that the server sets.", asked)
 	}
-	note("A lock that stays taken after its release (UnlockAfter) is free earlier if its client's session ends.")
+	t.Note("A lock that stays taken after its release (UnlockAfter) is free earlier if its client's session ends.")
 	if d.layout == rwLayout {
-		note("In the layout of the read-write lock there are no permits.")
+		t.Note("In the layout of the read-write lock there are no permits.")
 	}
 	if d.layout == semaphoreLayout {
-		note("In the layout of the semaphore each permit is a node, and a claim has %d at most; it cannot be changed while it holds.", maxPermits)
+		t.Note("In the layout of the semaphore each permit is a node, and a claim has %d at most; it cannot be changed while it holds.", maxPermits)
 	}
 	return t
 }

@@ -188,15 +188,14 @@ var errUnproven = errors.New("the claim's node was not seen")
 // places for claims that are no claims.
 func (d *Driver) Traits() driver.Traits {
 	t := d.traits
-	t.Notes = slices.Clone(t.Notes)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.blind {
-		t.Notes = append(t.Notes, blindNote)
+		t.Warn("ZooKeeper 3.6 or later", blindNote)
 	}
 	if len(d.odd) > 0 {
 		odd := strings.Join(d.odd, ", ")
-		t.Notes = append(t.Notes, "Nodes that are no claims stand where claims do, and are ignored: "+odd+".")
+		t.Note("Nodes that are no claims stand where claims do, and are ignored: %s.", odd)
 	}
 	return t
 }

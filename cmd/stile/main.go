@@ -6,6 +6,7 @@
 //	stile ls | show | watch | top    who holds and who waits
 //	stile wait NAME             waits until nobody holds the lock
 //	stile break NAME            removes a claim by hand
+//	stile doctor                what the store can promise, and what to set
 //	stile demo tickets          what it is for, in ten seconds
 //
 // The store is --url, else STILE_URL, else an SQLite file in the user's state directory. docs/reference/command.md has the rest.

@@ -186,10 +186,10 @@ func TestStoreTable(t *testing.T) {
 		fmt.Fprintf(&table, "| %s | %s | %s / %s | %s | %s | %s | %s | %s |\n", row.name, purpose(traits), yes(traits.Restart), yes(traits.Failover),
 			traits.Fencing, kinds(traits), changes(traits), traits.Wake, traits.Clock)
 		fmt.Fprintf(&notes, "\n## %s\n\n`%s`\n\n", row.name, row.url)
-		for _, n := range traits.Notes {
+		for _, n := range traits.Remarks() {
 			fmt.Fprintf(&notes, "- %s.\n", strings.ToUpper(n[:1])+strings.TrimSuffix(n[1:], "."))
 		}
-		if len(traits.Notes) == 0 {
+		if len(traits.Remarks()) == 0 {
 			notes.WriteString("Nothing more.\n")
 		}
 	}
@@ -216,12 +216,6 @@ func TestStoreTable(t *testing.T) {
 	holds(t, promises, "remarks", notes.String())
 }
 
-// trusted reports whether the store keeps a lock that must be right: a restart keeps the claims, unless it ends their
-// holders too, and tokens rise.
-func trusted(t driver.Traits) bool {
-	return t.Fencing != driver.NoFencing && (t.Restart || t.Clock == "process")
-}
-
 // survival says in a few words what the claims live through.
 func survival(t driver.Traits) string {
 	switch {
@@ -235,35 +229,6 @@ func survival(t driver.Traits) string {
 	return "**are gone after a restart**"
 }
 
-// purpose is what a lock of the store may be trusted with.
-func purpose(t driver.Traits) string {
-	switch {
-	case t.Fencing == driver.NoFencing:
-		return "saving work"
-	case !trusted(t):
-		return "saving work; a restart frees all locks, and then only tokens keep the data right"
-	}
-	return "correctness, with tokens"
-}
-
-// kinds are the locks that the store has, and whether they are had in the order in which they were asked for.
-func kinds(t driver.Traits) string {
-	kinds := []string{"exclusive"}
-	if t.Shared {
-		kinds = append(kinds, "readers")
-	}
-	if t.Permits {
-		kinds = append(kinds, "permits")
-	}
-	if len(kinds) == 3 {
-		kinds = []string{"all"}
-	}
-	if t.Ordered {
-		kinds = append(kinds, "in order")
-	}
-	return strings.Join(kinds, ", ")
-}
-
 // changes are what a lock can become without being given up.
 func changes(t driver.Traits) string {
 	switch {
@@ -273,13 +238,6 @@ func changes(t driver.Traits) string {
 		return "its value"
 	}
 	return "its value, writer to reader"
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 // holds fails if a document does not have the text at the place of that name, or writes it there.

@@ -76,24 +76,23 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 // promise says what advisory locks are good for.
 func promise(v *link.Server, timeout time.Duration) driver.Traits {
 	t := driver.Traits{
-		Store: "postgres session", Shared: true, OwnClient: true, Clock: "session", Wake: "poll",
+		Store: "postgres session", Server: v.Product(), Shared: true, OwnClient: true, Clock: "session", Wake: "poll",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
-	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
-	note("The server is PostgreSQL %d.", v.Major())
-	note("All locks of a client live on one connection and are freed when it ends. " +
+	t.Note("All locks of a client live on one connection and are freed when it ends. " +
 		"Ending it (pg_terminate_backend, a restart, a failover) frees them at once, while their holder finds out " +
 		"when the end of the connection reaches it, or at the latest when its lease ends: for that time two may hold.")
 	if endsIdle(v) {
-		note("The server ends the session of a client that it has not heard for %v (idle_session_timeout), "+
+		t.Note("The server ends the session of a client that it has not heard for %v (idle_session_timeout), "+
 			"which frees its locks.", timeout)
 	} else {
-		note("The server has no idle_session_timeout (PostgreSQL 14 has it): " +
+		t.Warn("PostgreSQL 14 or later", "The server has no idle_session_timeout: "+
 			"it frees the locks of a client that froze when TCP ends the connection.")
 	}
-	note("Waiters poll and come in no order: readers that come and go without a gap keep a writer out.")
-	note("Keys are 64 bits of a hash, in one space with all other advisory locks of the database: " +
+	t.Note("Waiters come in no order: readers that come and go without a gap keep a writer out.")
+	t.Note("Keys are 64 bits of a hash, in one space with all other advisory locks of the database: " +
 		"names with one key keep each other out.")
+	t.Note("A claim that holds cannot be changed: an advisory lock has no record that could be.")
 	return t
 }
 

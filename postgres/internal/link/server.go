@@ -22,6 +22,11 @@ const AboutServer = "version(), current_setting('server_version_num')::int, pg_i
 // Major is the number of the version as people say it.
 func (s *Server) Major() int { return s.Number / 10000 }
 
+// Product is its name and version.
+func (s *Server) Product() string {
+	return fmt.Sprintf("PostgreSQL %d.%d", s.Number/10000, s.Number%10000)
+}
+
 // Check returns why no locks can be kept on a server like this.
 func (s *Server) Check() error {
 	switch {

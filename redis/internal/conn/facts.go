@@ -21,7 +21,8 @@ var ErrReplica = errors.New(notPrimary)
 
 // facts are what one server tells about itself.
 type facts struct {
-	version  int // the major one; 0 if the server does not tell
+	product  string // its name and version; "" if the server does not tell
+	version  int    // the major one; 0 if the server does not tell
 	role     string
 	info     map[string]string // empty if the server does not tell
 	fsync    string            // "" if the server does not tell
@@ -69,6 +70,11 @@ func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
 	if refusal, ok := rueidis.IsRedisErr(r[3].Error()); ok && strings.Contains(refusal.Error(), "syntax error") {
 		m, err := r[4].ToMessage()
 		f.tells = err == nil && m.IsFloat64()
+	}
+	if valkey := f.info["valkey_version"]; valkey != "" {
+		f.product = "Valkey " + valkey
+	} else if version != "" {
+		f.product = "Redis " + version
 	}
 	major, _, _ := strings.Cut(version, ".")
 	f.version, _ = strconv.Atoi(major)

@@ -2,8 +2,8 @@ package conn
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,39 +58,37 @@ func (c *Conn) promise(servers []*facts) {
 	t := &c.traits
 	t.Delay, t.Restart, t.Clock = true, true, "server"
 	t.MinTTL, t.MaxTTL, t.Granularity = MinLease, driver.MaxTTL, time.Millisecond
-	note := func(format string, args ...any) {
-		if text := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, text) {
-			t.Notes = append(t.Notes, text)
-		}
-	}
-	replicated := false
+	replicated, products := false, []string{}
 	for _, s := range servers {
+		if s.product != "" && !slices.Contains(products, s.product) {
+			products = append(products, s.product)
+		}
 		replicated = replicated || s.replicas > 0
 		if len(s.info) == 0 {
-			note("The server does not let %s run INFO, so its persistence, eviction and replicas are not known.", c.Who())
+			t.Warn("+info in the ACL", "The server does not let %s run INFO, so its persistence, eviction and replicas are not known.", c.Who())
 			t.Restart = false
 			continue
 		}
 		switch {
 		case s.info["aof_enabled"] != "1":
-			note("The server keeps no append-only file (appendonly no): a restart can lose claims and let two hold a lock.")
+			t.Warn("appendonly yes, appendfsync always", "The server keeps no append-only file: a restart can lose claims and let two hold a lock.")
 			t.Restart = false
 		case s.fsync == "":
-			note("The server does not let %s read appendfsync, so what a crash can lose is not known.", c.Who())
+			t.Warn("+config|get in the ACL", "The server does not let %s read appendfsync, so what a crash can lose is not known.", c.Who())
 			t.Restart = false
 		case s.fsync != "always":
-			note("The server writes its append-only file with appendfsync %s: a crash can lose the last claims; "+
-				"only always keeps all.", s.fsync)
+			t.Warn("appendfsync always", "The server writes its append-only file with appendfsync %s: a crash can lose the last claims.", s.fsync)
 			t.Restart = false
 		}
 		if policy := s.info["maxmemory_policy"]; policy != "noeviction" && s.info["maxmemory"] != "0" {
-			note("When memory is full the server evicts keys (maxmemory-policy %s), claims among them: use noeviction.",
-				policy)
+			t.Unfit("maxmemory-policy noeviction", "When memory is full the server evicts keys (maxmemory-policy %s), claims among them.", policy)
 		}
 	}
 	if replicated || c.client.Mode() != rueidis.ClientModeStandalone {
-		note("Replicas follow late, so a failover can lose the last claims and let two hold a lock: " +
+		t.Warn("", "Replicas follow late, so a failover can lose the last claims and let two hold a lock: "+
 			"check the token where it matters.")
 	}
-	note("Leases end by the server's wall clock: a step of it ends them early or late.")
+	slices.Sort(products)
+	t.Server = strings.Join(products, ", ")
+	t.Note("Leases end by the server's wall clock: a step of it ends them early or late.")
 }

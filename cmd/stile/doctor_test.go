@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func (u *account) examined(status int, args ...string) (v reportView) {
+	u.t.Helper()
+	r := u.run(append([]string{"doctor", "--json"}, args...)...)
+	if err := json.Unmarshal([]byte(r.out), &v); err != nil || r.code != status {
+		u.t.Fatalf("doctor %q: status %d, want %d; %v: %s%s", args, r.code, status, err, r.out, r.err)
+	}
+	return v
+}
+
+// UnmarshalJSON lets a test read what a report says.
+func (d *micros) UnmarshalJSON(text []byte) error {
+	var s float64
+	err := json.Unmarshal(text, &s)
+	*d = micros(s * float64(time.Second))
+	return err
+}
+
+// Each setting of a server that takes something away from its locks is named, with what to set.
+func TestDoctorNamesSettings(t *testing.T) {
+	t.Parallel()
+	redis := func(args ...string) func(*testing.T) string {
+		return func(t *testing.T) string { return "redis://" + servertest.Redis(t, args...).Addr }
+	}
+	memcached := func(args ...string) func(*testing.T) string {
+		return func(t *testing.T) string { return "memcached://" + servertest.Memcached(t, args...).Addr }
+	}
+	for _, test := range []struct {
+		name   string
+		url    func(*testing.T) string
+		status int
+		better []string
+	}{
+		{"redis that keeps all", redis("--appendonly", "yes", "--appendfsync", "always"), 0, nil},
+		{"redis that keeps nothing", redis("--appendonly", "no"), exitWarnings, []string{"appendonly yes, appendfsync always"}},
+		{"redis that keeps all but the last second", redis("--appendonly", "yes", "--appendfsync", "everysec"), exitWarnings, []string{"appendfsync always"}},
+		{
+			"redis that evicts", redis("--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"),
+			exitUnfit, []string{"maxmemory-policy noeviction"},
+		},
+		{"memcached that evicts", memcached(), exitUnfit, []string{"-M"}},
+		{"memcached that refuses", memcached("-M"), 0, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			v := newAccount(t).at(test.url(t)).examined(test.status)
+			better := []string(nil)
+			for _, w := range v.Warnings {
+				better = append(better, w.Better)
+			}
+			if !slices.Equal(better, test.better) {
+				t.Errorf("%s: what is better is %q; want %q", test.name, better, test.better)
+			}
+			if v.Server == "" || v.Read.Count == 0 || v.Read.P99 < v.Read.P50 || v.Lock != nil || len(v.NotTried) != 2 {
+				t.Errorf("%s: the report is %+v", test.name, v)
+			}
+		})
+	}
+}
+
+func TestDoctorProbes(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	u := newAccount(t).at("redis://" + s.Addr)
+	v := u.examined(0, "--probe")
+	if v.Lock == nil || v.Lock.Count == 0 || v.Drift == nil || v.Verdict != "fine" {
+		t.Errorf("the report is %+v; want a lock that was timed, and the store's clock", v)
+	}
+	if left := u.must("ls"); !strings.Contains(left, "no names are in use") {
+		t.Errorf("the probe left %s", left)
+	}
+	s.Redis([]string{"ACL", "SETUSER", "default", "-evalsha", "-eval"})
+	if r := u.run("doctor", "--probe"); r.code != exitUsage || !strings.Contains(r.err, "permission") && !strings.Contains(r.err, "right") {
+		t.Errorf("without the right to write: status %d, %s", r.code, r.err)
+	}
+}
+
+func TestDoctorRequires(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	u.must("lock", "backup") // makes the default store
+	have := u.examined(0, "--require", "fencing,order,restart", "--require", "readers")
+	if len(have.Lacking) != 0 || !slices.Contains(have.Traits, "restart") {
+		t.Errorf("the report is %+v; want restart among the traits, and nothing lacking", have)
+	}
+	lacking := u.examined(exitUnfit, "--require", "failover,fencing")
+	if !slices.Equal(lacking.Lacking, []string{"failover"}) || lacking.Verdict != "unfit" {
+		t.Errorf("the report is %+v; want failover lacking", lacking)
+	}
+	text := u.run("doctor", "--require", "failover")
+	for _, want := range []string{"verdict      unfit\n", "store        sqlite\n", "LACKING      failover, which is required\n"} {
+		if !strings.Contains(text.out, want) {
+			t.Errorf("doctor prints %s; want %q in it", text.out, want)
+		}
+	}
+}
+
+// A clock that was set, and tokens that fell, are found out.
+func TestReportOfProbe(t *testing.T) {
+	fine := driver.Traits{Store: "x", Fencing: driver.ClockFencing, Granularity: time.Millisecond}
+	for _, test := range []struct {
+		name  string
+		probe *probing
+		want  int
+	}{
+		{"all is well", &probing{rose: true, told: true, drift: 3 * time.Millisecond}, 0},
+		{"the clock went ahead", &probing{rose: true, told: true, drift: time.Second}, exitWarnings},
+		{"the clock went back", &probing{rose: true, told: true, drift: -time.Second}, exitWarnings},
+		{"the clock is not told", &probing{rose: true, drift: time.Second}, 0},
+		{"tokens fell", &probing{}, exitUnfit},
+	} {
+		r := &report{traits: fine, probe: test.probe}
+		if got := r.status(); got != test.want {
+			t.Errorf("%s: status %d; want %d", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// trusted reports whether the store keeps a lock that must be right: a restart keeps the claims, unless it ends their
+// holders too, and tokens rise.
+func trusted(t driver.Traits) bool {
+	return t.Fencing != driver.NoFencing && (t.Restart || t.Clock == "process")
+}
+
+// purpose is what a lock of the store may be trusted with.
+func purpose(t driver.Traits) string {
+	switch {
+	case t.Fencing == driver.NoFencing:
+		return "saving work"
+	case !trusted(t):
+		return "saving work; a restart frees all locks, and then only tokens keep the data right"
+	}
+	return "correctness, with tokens"
+}
+
+// kinds are the locks that the store has, and whether they are had in the order in which they were asked for.
+func kinds(t driver.Traits) string {
+	kinds := []string{"exclusive"}
+	if t.Shared {
+		kinds = append(kinds, "readers")
+	}
+	if t.Permits {
+		kinds = append(kinds, "permits")
+	}
+	if len(kinds) == 3 {
+		kinds = []string{"all"}
+	}
+	if t.Ordered {
+		kinds = append(kinds, "in order")
+	}
+	return strings.Join(kinds, ", ")
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
