@@ -31,7 +31,7 @@ import (
 // the server 5 statements a second, of 51: go test -run NONE -bench HandOver ., and go run . -store mysql -only waiting in the
 // folder bench.
 type bell struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows, and the end of the store's context
 	state hearing
 	last  time.Time // of the last ring
 }
@@ -103,6 +103,11 @@ func bellName(client string) string {
 // Ring is that of [sqldb.Ringer].
 func (s *store) Ring(clients []string) {
 	clients = clients[:min(len(clients), ringsMost)]
+	s.bell.mu.Lock()
+	defer s.bell.mu.Unlock()
+	if s.ctx.Err() != nil { // Close does not wait for what begins now
+		return
+	}
 	s.tasks.Go(func() {
 		ctx, cancel := s.bound(s.ctx)
 		defer cancel()
@@ -164,8 +169,11 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, r
 	}
 	s.bell.move(bellHung)
 	defer s.bell.move(bellFell)
-	own := time.AfterFunc(ownRing, func() { _ = s.ring(asleep, client) })
-	defer own.Stop()
+	s.tasks.Go(func() { // Close waits for this call, and then for the tasks
+		if s.pause(asleep, ownRing) == nil {
+			_ = s.ring(asleep, client)
+		}
+	})
 	for ctx.Err() == nil && wanted() {
 		rang, err := s.sleep(asleep, conn)
 		if err != nil {

@@ -103,7 +103,9 @@ func (s *store) Traits() driver.Traits { return s.traits }
 
 // Close is that of [sqldb.Store].
 func (s *store) Close() error {
+	s.bell.mu.Lock()
 	s.cancel()
+	s.bell.mu.Unlock()
 	s.tasks.Wait()
 	if s.owned {
 		return s.db.Close()
