@@ -216,10 +216,16 @@ func (q *Queue) Next() (at int64, ok bool) {
 // List returns the queue as an observer sees it, without changing it.
 func (q *Queue) List(now int64) []ClaimInfo {
 	var list []ClaimInfo
+	left, holds := q.Capacity, true
 	for i := range q.Entries {
-		if q.Entries[i].gone() > now {
-			list = append(list, q.standing(now, i))
+		if q.Entries[i].gone() <= now {
+			continue // and what ran out keeps nobody from holding
 		}
+		s := q.standing(now, i)
+		holds = holds && s.Weight <= left
+		left -= s.Weight
+		s.Holds = holds
+		list = append(list, s)
 	}
 	return list
 }

@@ -261,3 +261,16 @@ func TestBlockerInLockDelay(t *testing.T) {
 		t.Errorf("place = %+v, want to ask again in 8µs because of %+v", p, want)
 	}
 }
+
+// Between the end of a lease and the next change, a listing shows who holds by what is left.
+func TestListWithoutTheHolder(t *testing.T) {
+	var q Queue
+	holder := exclusive("1")
+	holder.TTL = 2 * time.Microsecond
+	mustEnter(t, &q, 0, holder)
+	mustEnter(t, &q, 0, exclusive("2"))
+	mustEnter(t, &q, 0, exclusive("3"))
+	if list := q.List(2); len(list) != 2 || !list[0].Holds || list[1].Holds {
+		t.Errorf("list = %+v; want the second claim to hold, and the third to wait", list)
+	}
+}

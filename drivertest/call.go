@@ -15,9 +15,10 @@ type call struct {
 	verb   string
 	fault  string // what befell it; empty means nothing
 	claim  driver.Claim
-	keep   time.Duration // of a leave
+	keep   time.Duration // of a leave, or of a claim that is kept and runs out
 	began  time.Duration // since the start of the run
 	ended  time.Duration
+	until  time.Duration // when a lease can no longer run out; 0 means that it always can
 
 	place driver.Place
 	list  []driver.ClaimInfo
@@ -43,7 +44,7 @@ func (c *call) matters() bool {
 	case driver.NotApplied(c.err):
 		return false
 	}
-	return c.verb == "enter" && c.claim.Ticket == 0 || c.verb == "leave"
+	return c.verb == "enter" && c.claim.Ticket == 0 || c.verb == "leave" || c.verb == "break"
 }
 
 func (c *call) String() string {
@@ -54,6 +55,9 @@ func (c *call) String() string {
 	}
 	if c.verb == "enter" {
 		fmt.Fprintf(&b, ", %d of %d, ticket %d, try %v", c.claim.Weight, c.claim.Capacity, c.claim.Ticket, c.claim.Try)
+	}
+	if c.verb == "break" {
+		fmt.Fprintf(&b, " ticket %d", c.claim.Ticket)
 	}
 	if c.keep > 0 {
 		fmt.Fprintf(&b, ", keep %v", c.keep)
@@ -68,7 +72,7 @@ func (c *call) String() string {
 		fmt.Fprintf(&b, " = %v (%v)", c.err, driver.OutcomeOf(c.err))
 	case c.verb == "enter" || c.verb == "await":
 		fmt.Fprintf(&b, " = ticket %d, holds %v, %d ahead", c.place.Ticket, c.place.Holds, c.place.Ahead)
-	case c.verb == "list":
+	case c.verb == "list" || c.verb == "break":
 		var all []string
 		for _, l := range c.list {
 			all = append(all, fmt.Sprintf("%s ticket %d holds %v left %v", l.Record, l.Ticket, l.Holds, l.Left))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
@@ -17,14 +16,16 @@ import (
 )
 
 // Concurrent drives several clients of one store at once, each with several claims, while requests and answers are lost, and
-// requests arrive late or twice. It then looks for an order of the calls on each name in which [driver.Queue] gives the same
+// requests arrive late, some of them after the claim's lease, or twice, and while claims run out, are kept, are removed by hand,
+// or by a later run of their job. It then looks for an order of the calls on each name in which [driver.Queue] gives the same
 // answers. A request whose outcome its caller does not know may have been applied at any time after it was sent, or never. It
 // fails if there is no such order, if claims are believed to hold that exclude each other, if tickets of holders fall, or if
 // a name is not free when all claims have left.
 //
 // The calls of one claim come one after the other. A round is a few dozen calls on two names. The same seed makes the same
 // clients and the same choices; which call is faster is the store's. The failure names the seed and has all calls on the
-// name until the answer that cannot be.
+// name until the answer that cannot be; then the same of fewer steps of the clients with which it fails too. It goes on for up to
+// three times the rounds until it has met all of that, and fails if it has not.
 //
 // Of a store without order, or one where claims are seen halfway, it compares no places.
 func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {
@@ -36,8 +37,12 @@ func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {
 	)
 	for i, c := range crowds {
 		work.Go(func() {
-			for round := i; round < rounds && faults[i] == ""; round += len(crowds) {
-				faults[i] = c.round(round)
+			for round := i; round < rounds || round < 3*rounds && len(missing(crowds)) > 0; round += len(crowds) {
+				c.lasting = c.brief <= time.Second || round < len(crowds) || round >= rounds
+				if faults[i] = c.round(round, nil); faults[i] != "" {
+					faults[i] += c.smaller(round, c.ends/2)
+					return
+				}
 			}
 		})
 	}
@@ -47,6 +52,21 @@ func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {
 			t.Fatalf("seed %d, %s", seed, fault)
 		}
 	}
+	t.Logf("met: %v and %v", crowds[0].hits, crowds[1].hits)
+	if list := missing(crowds); len(list) > 0 {
+		t.Errorf("seed %d: in %d rounds it did not happen that %s", seed, 3*rounds, strings.Join(list, ", nor that "))
+	}
+}
+
+// missing returns what some crowds have not met yet.
+func missing(crowds []*crowd) []string {
+	return slices.DeleteFunc(crowds[0].wanted(), func(what string) bool {
+		return slices.ContainsFunc(crowds, func(c *crowd) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.hits[what] > 0
+		})
+	})
 }
 
 // How many there are of what in a round.
@@ -66,11 +86,16 @@ type crowd struct {
 	clients []*member
 	witness driver.Driver
 	lister  driver.Lister
+	breaker driver.Breaker
+	brief   time.Duration // a lease that runs out, and how long a claim is kept
+	lasting bool          // there is time for those
 	unheard time.Duration // how long a caller waits for an answer that does not come
 	ends    time.Duration // when all is over after the last trouble, at the latest
 
-	mu    sync.Mutex // guards what follows
-	calls []*call
+	mu     sync.Mutex // guards what follows
+	calls  []*call
+	hits   map[string]int // how often it met what
+	rounds int            // that it began, some of them again
 }
 
 // A member is one client of a crowd. Its workers share its way.
@@ -83,14 +108,17 @@ type member struct {
 
 func newCrowd(t testing.TB, s Store, seed uint64, number int) *crowd {
 	t.Helper()
-	c := &crowd{store: s, seed: seed, tag: rand.Text(), start: time.Now(), unheard: heldUp / 2, ends: recovers}
+	c := &crowd{store: s, seed: seed, tag: rand.Text(), start: time.Now(), unheard: heldUp / 2, ends: recovers,
+		brief: heldUp / 2, hits: map[string]int{}}
 	if s.Detour == nil { // there is no network that a client would have to come back to
-		c.unheard, c.ends = time.Millisecond, 5*time.Second
+		c.unheard, c.ends, c.brief = time.Millisecond, 5*time.Second, 20*time.Millisecond
 	}
 	c.witness = s.Open(t)
 	t.Cleanup(func() { c.witness.Close() })
 	c.lister, _ = c.witness.(driver.Lister)
+	c.breaker, _ = c.witness.(driver.Breaker)
 	c.traits = c.witness.Traits()
+	c.brief = max(c.brief, c.traits.MinTTL)
 	for i := range crowdClients {
 		c.clients = append(c.clients, &member{Detour: s.detour(t), label: fmt.Sprintf("client %d.%d", number, i)})
 	}
@@ -104,13 +132,18 @@ type scene struct {
 	weights  []int64
 }
 
-// round has the clients do what they like with two names, ends all of it, and returns what is wrong; empty if nothing is.
-func (c *crowd) round(number int) string {
+// isBrief reports that the lease of a claim may run out.
+func (c *crowd) isBrief(claim *driver.Claim) bool { return claim.TTL == c.brief }
+
+// round has the clients do what they like with two names, or only some steps of that if they are named, ends all of it, and
+// returns what is wrong; empty if nothing is.
+func (c *crowd) round(number int, only []int) string {
 	c.calls = nil
+	c.rounds++
 	random := mathrand.New(mathrand.NewPCG(c.seed, uint64(number)))
 	var scenes []*scene
 	for i := range 2 {
-		s := &scene{name: fmt.Sprintf("drivertest/concurrent/%s/%d/%d", c.tag, number, i), capacity: driver.All}
+		s := &scene{name: fmt.Sprintf("drivertest/concurrent/%s/%d/%d", c.tag, c.rounds, i), capacity: driver.All}
 		s.weights = []int64{driver.All}
 		switch n := random.IntN(3); {
 		case n == 1 && c.traits.Shared:
@@ -129,7 +162,7 @@ func (c *crowd) round(number int) string {
 	for i, m := range c.clients {
 		for j := range crowdWorkers {
 			w := &worker{crowd: c, member: m, ctx: ctx, scenes: scenes, label: fmt.Sprintf("%d.%d.%d", number, i, j),
-				rand: mathrand.New(mathrand.NewPCG(c.seed, uint64(number)<<16|uint64(i)<<8|uint64(j)))}
+				round: number, number: i*crowdWorkers + j, only: only, keeps: map[string]time.Duration{}}
 			workers = append(workers, w)
 			work.Go(w.run)
 		}
@@ -137,6 +170,7 @@ func (c *crowd) round(number int) string {
 	work.Wait()
 	left := c.clear(ctx, scenes, workers)
 	for _, s := range scenes {
+		c.met(c.of(s.name))
 		if wrong := c.judge(s); wrong != "" {
 			return fmt.Sprintf("round %d: %s", number, wrong)
 		}
@@ -210,7 +244,7 @@ func (c *crowd) judge(s *scene) string {
 	if !c.traits.Ordered || c.store.Halfway {
 		return ""
 	}
-	impossible, before := explain(all)
+	impossible, before := explain(append(slices.Clone(all), lapses(all, c.traits.Granularity)...))
 	if impossible == nil {
 		return ""
 	}
@@ -233,68 +267,4 @@ func (c *crowd) trace(name string, last *call) string {
 		}
 	}
 	return b.String()
-}
-
-// goneBySelf tells which claim is said to be gone that had entered, and had not been asked to leave. In a store without
-// order a claim that waits need not be there.
-func (c *crowd) goneBySelf(all []*call) string {
-	entered, left := map[string]time.Duration{}, map[string]bool{}
-	for _, one := range all {
-		id := one.claim.ID
-		at, in := entered[id]
-		asked := left[id]
-		left[id] = asked || one.verb == "leave"
-		switch {
-		case one.err == nil && one.place.Ticket != 0 && (one.place.Holds || c.traits.Ordered) && !in:
-			entered[id] = one.ended
-		case errors.Is(one.err, driver.ErrGone) && in && at < one.began && !asked:
-			return fmt.Sprintf("a claim that was not asked to leave is said to be gone:\n\t%v", one)
-		}
-	}
-	return ""
-}
-
-// A belief is the time in which a client may believe that its claim holds: from the answer that says so until the client asks
-// to leave.
-type belief struct {
-	claim       *driver.Claim
-	ticket      int64
-	from, until time.Duration
-}
-
-// believed tells which claims were believed to hold at once that exclude each other, or followed each other with tickets
-// that fell.
-func (c *crowd) believed(s *scene, all []*call) string {
-	var list []*belief
-	known := map[string]*belief{}
-	for _, one := range all {
-		b := known[one.claim.ID]
-		switch {
-		case one.verb == "leave" && b != nil:
-			b.until = min(b.until, one.began)
-		case one.err == nil && one.place.Holds && b == nil:
-			b = &belief{&one.claim, one.place.Ticket, one.ended, 1 << 62}
-			known[one.claim.ID], list = b, append(list, b)
-		case one.err == nil && one.place.Holds:
-			b.from = min(b.from, one.ended)
-		}
-	}
-	for _, b := range list {
-		weight, with := int64(0), []string{}
-		for _, other := range list {
-			if other.from <= b.from && b.from < other.until {
-				weight, with = weight+other.claim.Weight, append(with, other.claim.Record)
-			}
-			fell := other.until <= b.from && other.claim.Weight == s.capacity && b.ticket <= other.ticket
-			if fell && c.traits.Fencing != driver.NoFencing {
-				return fmt.Sprintf("%s holds with ticket %d after %s, which held all with ticket %d", b.claim.Record, b.ticket,
-					other.claim.Record, other.ticket)
-			}
-		}
-		if weight > s.capacity {
-			return fmt.Sprintf("at %.3f ms these claims are believed to hold, with a weight of %d of %d: %s", millis(b.from),
-				weight, s.capacity, strings.Join(with, ", "))
-		}
-	}
-	return ""
 }

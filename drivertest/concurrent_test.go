@@ -2,10 +2,12 @@ package drivertest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/memory"
@@ -21,7 +23,7 @@ func TestConcurrentCatchesBugs(t *testing.T) {
 	}{
 		{"an id of unknown outcome is used for the next claim", "", sameID},
 		{"a late leave takes the client's next claim out", "", lateLeaver},
-		{"a leave answers from a read that is stale", "is said to be gone", staleReader},
+		{"a leave answers from a read that is stale", "", staleReader},
 		{"a renewal brings a claim back that has left", "", func() *buggy {
 			return &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
 				answers := d.Renew(ctx, cs)
@@ -66,6 +68,36 @@ func TestConcurrentCatchesBugs(t *testing.T) {
 					return nil
 				}
 				return d.Leave(ctx, l)
+			}}
+		}},
+		{"what is kept is let go at once", "", func() *buggy {
+			return &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+				return d.Leave(ctx, &driver.Release{Claim: l.Claim})
+			}}
+		}},
+		{"a break removes the head whatever was asked for", "", func() *buggy {
+			return &buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+				return d.Break(ctx, &driver.BreakRequest{Name: b.Name})
+			}}
+		}},
+		{"a job's earlier runs stay", "", func() *buggy {
+			return entering(func(c *driver.Claim) { c.Reclaim = false })
+		}},
+		{"a job's claim removes the same run's", "", func() *buggy {
+			return entering(func(c *driver.Claim) { c.Client += rand.Text() })
+		}},
+		{"a lease ends early", "", func() *buggy {
+			return entering(func(c *driver.Claim) { c.TTL, c.Wait = c.TTL/8, c.Wait/8 })
+		}},
+		{"a renewal that comes after the lease brings the claim back", "", func() *buggy {
+			return &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+				answers := d.Renew(ctx, cs)
+				if c := *cs[0]; answers[0].Err != nil && c.TTL < time.Second {
+					c.Ticket = 0
+					p, err := d.Enter(ctx, &c)
+					answers[0] = driver.Renewal{TTL: p.TTL, Err: err}
+				}
+				return answers
 			}}
 		}},
 	}

@@ -85,6 +85,14 @@ func (s seenSet) add(p *possibility, unknown *[4]uint64) bool {
 	return true
 }
 
+func (s seenSet) all() []*possibility {
+	var all []*possibility
+	for _, some := range s {
+		all = append(all, some...)
+	}
+	return all
+}
+
 func (p *possibility) String() string {
 	if len(p.queue.Entries) == 0 {
 		return "empty"
@@ -127,16 +135,22 @@ func explain(calls []*call) (*call, []*possibility) {
 		j.learn(c)
 	}
 	for _, m := range moments(calls) {
-		if m.begins {
-			j.begin(m.call)
+		slot := slices.Index(j.going[:], m.call)
+		switch {
+		case m.begins && !j.begin(m.call):
+			return nil, nil // too many are on their way
+		case m.begins:
+			continue
+		case m.call.verb == "expire":
+			j.withdraw(slot)
 			continue
 		}
+		before := j.possible
+		j.possible = j.until(slot)
 		if j.steps > mostSteps {
 			break
 		}
-		before := j.possible
-		slot := slices.Index(j.going[:], m.call)
-		if j.possible = j.until(slot); len(j.possible) == 0 {
+		if len(j.possible) == 0 {
 			return m.call, before
 		}
 		j.going[slot] = nil
@@ -144,13 +158,28 @@ func explain(calls []*call) (*call, []*possibility) {
 	return nil, nil
 }
 
-// begin has a call be on its way.
-func (j *judge) begin(c *call) {
+// begin has a call be on its way, and is false if there are too many of them.
+func (j *judge) begin(c *call) bool {
 	slot := slices.Index(j.going[:], nil)
+	if slot < 0 {
+		return false
+	}
 	j.going[slot] = c
 	if !c.answered() {
 		j.unknown[slot/32] |= 3 << (slot % 32 * 2)
 	}
+	return true
+}
+
+// withdraw takes a step back that has come to pass by now or will not.
+func (j *judge) withdraw(slot int) {
+	j.going[slot] = nil
+	j.unknown[slot/32] &^= 3 << (slot % 32 * 2)
+	left := seenSet{}
+	for _, p := range j.possible {
+		left.add(p.with(slot, stepNone), &j.unknown)
+	}
+	j.possible = left.all()
 }
 
 // A moment is the begin of a call, or its end.
@@ -170,6 +199,9 @@ func moments(calls []*call) []moment {
 		all = append(all, moment{int64(c.began), true, c})
 		if c.answered() {
 			all = append(all, moment{int64(c.ended), false, c})
+		}
+		if c.until > 0 {
+			all = append(all, moment{int64(c.until), false, c})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b moment) int {
@@ -201,7 +233,7 @@ func (j *judge) until(slot int) []*possibility {
 		ends, seen = seenSet{}, seenSet{}
 		next       = slices.Clone(j.possible)
 	)
-	for len(next) > 0 {
+	for len(next) > 0 && j.steps <= mostSteps {
 		p := next[len(next)-1]
 		next = next[:len(next)-1]
 		j.steps++
@@ -218,11 +250,7 @@ func (j *judge) until(slot int) []*possibility {
 			}
 		}
 	}
-	var all []*possibility
-	for _, some := range ends {
-		all = append(all, some...)
-	}
-	return all
+	return ends.all()
 }
 
 // waits reports that a call of unknown outcome has a twin, which may as well come to pass first.
@@ -230,7 +258,7 @@ func (j *judge) waits(p *possibility, slot int) bool {
 	c := j.going[slot]
 	for other, twin := range j.going[:slot] {
 		if twin != nil && p.step(other) == stepNone && !c.answered() && !twin.answered() && twin.verb == c.verb &&
-			twin.claim.ID == c.claim.ID && twin.keep == c.keep {
+			twin.claim.ID == c.claim.ID && twin.keep == c.keep && (c.verb != "break" || twin.claim.Ticket == c.claim.Ticket) {
 			return true
 		}
 	}
@@ -245,7 +273,7 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 		return j.entered(p, i, slot, c)
 	case "leave":
 		switch {
-		case i < 0 && c.err == nil && j.mayHaveLeft(c):
+		case (i < 0 || p.queue.Entries[i].Left) && c.err == nil && j.unheard("leave", c):
 			return []*possibility{p.with(slot, stepDone)}
 		case i < 0 && !errors.Is(c.err, driver.ErrGone):
 			return nil
@@ -260,11 +288,18 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 		}
 		return []*possibility{q}
 	case "expire":
-		if i < 0 {
+		if i < 0 || p.queue.Entries[i].Left != (c.keep > 0) {
 			return nil
 		}
 		q := p.changing(slot, stepDone)
 		q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
+		return []*possibility{q}
+	case "break":
+		q := p.changing(slot, stepDone)
+		was, err := q.queue.Break(0, c.claim.Ticket)
+		if !c.answered() && err != nil || c.answered() && (!same(c.err, err) || err == nil && !shows(&c.list[0], &was)) {
+			return nil
+		}
 		return []*possibility{q}
 	}
 	if !c.sees(&p.queue, i) {
@@ -273,11 +308,11 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 	return []*possibility{p.with(slot, stepDone)}
 }
 
-// mayHaveLeft reports that another Leave of the claim is of unknown outcome: then a driver that finds the claim gone may know
-// by what.
-func (j *judge) mayHaveLeft(c *call) bool {
+// unheard reports that another call of its claim, by a verb, is of unknown outcome: then a driver that finds the claim gone may
+// know by what.
+func (j *judge) unheard(verb string, c *call) bool {
 	return slices.ContainsFunc(j.going[:], func(other *call) bool {
-		return other != nil && other.verb == "leave" && !other.answered() && other.claim.ID == c.claim.ID
+		return other != nil && other.verb == verb && !other.answered() && other.claim.ID == c.claim.ID
 	})
 }
 
@@ -298,6 +333,8 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 	switch {
 	case !c.answered() && (i >= 0 || c.claim.Ticket != 0):
 		return nil
+	case i < 0 && errors.Is(c.err, driver.ErrGone) && j.unheard("enter", c):
+		return []*possibility{p.with(slot, stepDone)} // it was let in by the other Enter, and is gone by now
 	case !c.answered():
 		var all []*possibility
 		for _, ticket := range append(j.told[c.claim.Record], 0) {
@@ -327,9 +364,11 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 
 // lists reports that the listing which answered a call shows a queue.
 func (c *call) lists(q *driver.Queue) bool {
-	return slices.EqualFunc(c.list, q.List(0), func(a, b driver.ClaimInfo) bool {
-		return a.Ticket == b.Ticket && a.Record == b.Record && a.Weight == b.Weight && a.Holds == b.Holds && a.Left == b.Left
-	})
+	return slices.EqualFunc(c.list, q.List(0), func(a, b driver.ClaimInfo) bool { return shows(&a, &b) })
+}
+
+func shows(a, b *driver.ClaimInfo) bool {
+	return a.Ticket == b.Ticket && a.Record == b.Record && a.Weight == b.Weight && a.Holds == b.Holds && a.Left == b.Left
 }
 
 // same reports that two errors say the same of a claim.

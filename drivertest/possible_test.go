@@ -28,6 +28,12 @@ func TestExplain(t *testing.T) {
 		return c
 	}
 	unknown := context.DeadlineExceeded
+	leaving, kept := verb("leave", "a", nil), verb("expire", "a", nil)
+	leaving.keep, kept.keep = time.Minute, time.Minute
+	removed := func(ticket int64, err error) *call {
+		return &call{verb: "break", claim: driver.Claim{Ticket: ticket}, err: err,
+			list: []driver.ClaimInfo{{Ticket: 1, Weight: 1, Holds: true, Record: "a"}}}
+	}
 	tests := []struct {
 		name  string
 		calls []*call
@@ -83,6 +89,13 @@ func TestExplain(t *testing.T) {
 			claim: driver.Claim{ID: "b", Weight: 1, Capacity: 2}, err: &driver.CapacityError{Have: 1, Want: 2}}}, 0},
 		{"a lease ran out", []*call{enter("a", 1, true, 0), verb("expire", "a", nil), enter("b", 2, true, 0),
 			verb("renew", "a", driver.ErrGone)}, -1},
+		{"kept, and the time is over", []*call{enter("a", 1, true, 0), leaving, kept, enter("b", 2, true, 0)}, -1},
+		{"kept, and the next one holds", []*call{enter("a", 1, true, 0), leaving, enter("b", 2, true, 0)}, 2},
+		{"kept, and renewed", []*call{enter("a", 1, true, 0), leaving, verb("renew", "a", nil)}, 2},
+		{"removed by hand", []*call{enter("a", 1, true, 0), removed(1, nil), enter("b", 2, true, 0)}, -1},
+		{"removed by hand, and stays", []*call{enter("a", 1, true, 0), removed(1, nil), verb("renew", "a", nil)}, 2},
+		{"removed by hand, or not", []*call{enter("a", 1, true, 0), removed(1, unknown), enter("b", 2, true, 0)}, -1},
+		{"not there to be removed", []*call{enter("a", 1, true, 0), removed(1, driver.ErrGone)}, 1},
 		{"a lease ran out, and is renewed", []*call{enter("a", 1, true, 0), verb("expire", "a", nil), enter("b", 2, true, 0),
 			verb("renew", "a", nil)}, 3},
 	}

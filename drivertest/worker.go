@@ -17,10 +17,15 @@ type worker struct {
 	*crowd
 	member *member
 	ctx    context.Context
-	rand   *mathrand.Rand
+	rand   *mathrand.Rand // of the step
 	scenes []*scene
 	label  string
+	round  int
+	number int                      // among the workers of the round
+	only   []int                    // the steps that are made; nil means all
+	keeps  map[string]time.Duration // by claim: how long it is kept when it leaves
 	serial int
+	lapsed bool // a request of it has arrived after a lease
 
 	claim *driver.Claim // nil means that it has none
 	stand workerStand
@@ -51,10 +56,17 @@ const (
 	answerLost   = "its answer is lost"
 	requestLate  = "its request is late"
 	requestTwice = "its request comes once more"
+	requestPast  = "its request comes after the lease"
 )
 
 func (w *worker) run() {
-	for range crowdSteps {
+	for i := range crowdSteps {
+		step := w.number*crowdSteps + i
+		if w.only != nil && !slices.Contains(w.only, step) {
+			continue
+		}
+		// Each step has choices of its own, so that it is the same without those before it.
+		w.rand = mathrand.New(mathrand.NewPCG(w.seed, uint64(w.round)<<16|uint64(step)))
 		w.step()
 		w.arrive()
 	}
@@ -78,6 +90,8 @@ func (w *worker) step() {
 		w.list(w.scenes[w.rand.IntN(len(w.scenes))])
 	case n < 14 && len(w.past) > 0:
 		w.leave(w.past[w.rand.IntN(len(w.past))])
+	case n < 18 && w.breaker != nil:
+		w.breaks(w.scenes[w.rand.IntN(len(w.scenes))])
 	case w.claim == nil:
 		w.claim, w.stand = w.fresh(), asking
 		w.enter()
@@ -106,21 +120,40 @@ func (w *worker) out() {
 func (w *worker) fresh() *driver.Claim {
 	s := w.scenes[w.rand.IntN(len(w.scenes))]
 	w.serial++
-	return &driver.Claim{
+	c := &driver.Claim{
 		Name: s.name, ID: rand.Text(), Client: "drivertest-" + w.tag + w.member.label, Weight: s.weights[w.rand.IntN(len(s.weights))],
 		Capacity: s.capacity, TTL: 2 * time.Minute, Wait: 2 * time.Minute, Try: w.rand.IntN(4) == 0,
 		Record: fmt.Sprintf("%s-%d", w.label, w.serial),
 	}
+	if w.rand.IntN(3) == 0 {
+		c.Owner, c.Reclaim = "job", w.rand.IntN(2) == 0
+	}
+	if w.lasting && w.rand.IntN(4) == 0 {
+		c.TTL, c.Wait = w.brief, w.brief
+	}
+	if w.lasting && w.rand.IntN(5) == 0 {
+		w.keeps[c.ID] = w.brief
+	}
+	return c
+}
+
+// mayFail reports that trouble can befall a call of the client.
+func (w *worker) mayFail(verb string) bool {
+	_, whole := w.member.Driver.(*lateDriver)
+	return verb == "enter" || verb == "leave" || verb == "renew" || verb == "break" && !whole
 }
 
 // called makes a call, with or without trouble on its way, and keeps what came of it.
 func (w *worker) called(verb string, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *call)) *call {
 	fault := ""
-	if (verb == "enter" || verb == "leave" || verb == "renew") && w.rand.IntN(5) == 0 && w.ctx.Err() == nil {
+	if w.mayFail(verb) && w.rand.IntN(5) == 0 && w.ctx.Err() == nil {
 		fault = []string{requestLost, answerLost, requestLate, requestLate, requestTwice}[w.rand.IntN(5)]
 	}
 	if _, whole := w.member.Driver.(*lateDriver); !whole && fault == requestTwice {
 		fault = requestLate
+	}
+	if fault == requestLate && w.isBrief(c) && !w.lapsed {
+		fault, w.lapsed = requestPast, true
 	}
 	return w.troubled(verb, fault, 1+w.rand.IntN(6), c, do)
 }
@@ -129,6 +162,9 @@ func (w *worker) troubled(
 	verb, fault string, late int, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *call),
 ) *call {
 	one := &call{client: w.member.label, verb: verb, fault: fault, claim: *c}
+	if verb == "leave" {
+		one.keep = w.keeps[c.ID]
+	}
 	bound := time.Second
 	if fault != "" {
 		w.member.mu.Lock()
@@ -141,7 +177,7 @@ func (w *worker) troubled(
 		w.member.Freeze(true, false)
 	case answerLost:
 		w.member.Freeze(false, true)
-	case requestLate:
+	case requestLate, requestPast:
 		w.member.Hold(0)
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, bound)
@@ -153,12 +189,18 @@ func (w *worker) troubled(
 	one.began = time.Since(w.start)
 	do(ctx, &claim, one)
 	one.ended = time.Since(w.start)
+	w.hit(one)
 	switch fault {
 	case requestLost, answerLost:
 		w.member.Drop()
 	case requestLate:
 		w.member.Pass()
 		w.member.held = late
+	case requestPast:
+		w.member.Pass()
+		for time.Since(w.start) < one.ended+c.TTL && poll(w.ctx) { // the lease that it may have begun, too, is over
+		}
+		w.member.Arrive()
 	}
 	w.did(one)
 	if fault == requestTwice {
@@ -168,6 +210,19 @@ func (w *worker) troubled(
 		w.did(&again)
 	}
 	return one
+}
+
+// hit counts what befell a call, if it did.
+func (w *worker) hit(one *call) {
+	done := one.err != nil && !one.answered()
+	if one.fault == requestLate || one.fault == requestPast {
+		done = w.member.Held() > 0
+	}
+	if one.fault != "" && (done || one.fault == requestTwice) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.hits[one.fault]++
+	}
 }
 
 func (w *worker) enter() {
@@ -211,9 +266,35 @@ func (w *worker) renew() {
 // leave reports that the claim is out.
 func (w *worker) leave(c *driver.Claim) bool {
 	one := w.called("leave", c, func(ctx context.Context, c *driver.Claim, one *call) {
-		one.err = w.member.Leave(ctx, &driver.Release{Claim: c})
+		one.err = w.member.Leave(ctx, &driver.Release{Claim: c, Keep: one.keep})
 	})
 	return one.err == nil || errors.Is(one.err, driver.ErrGone)
+}
+
+// breaks removes a claim of anybody's by hand.
+func (w *worker) breaks(s *scene) {
+	breaker, own := w.member.Driver.(driver.Breaker)
+	if !own {
+		breaker = w.breaker
+	}
+	w.called("break", &driver.Claim{Name: s.name, Ticket: w.ticket(s)}, func(ctx context.Context, c *driver.Claim, one *call) {
+		var was driver.ClaimInfo
+		was, one.err = breaker.Break(ctx, &driver.BreakRequest{Name: c.Name, Ticket: c.Ticket})
+		one.list = []driver.ClaimInfo{was}
+	})
+}
+
+// ticket returns one of the latest tickets of a name, or 0.
+func (w *worker) ticket(s *scene) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tickets := []int64{0}
+	for _, one := range w.calls {
+		if one.claim.Name == s.name && one.place.Ticket != 0 {
+			tickets = append(tickets, one.place.Ticket)
+		}
+	}
+	return tickets[max(0, len(tickets)-1-w.rand.IntN(4))]
 }
 
 func (w *worker) list(s *scene) {
@@ -234,7 +315,7 @@ func (w *worker) leaveAll(ctx context.Context) bool {
 	out := true
 	for _, c := range slices.Backward(w.past) {
 		one := w.troubled("leave", "", 0, c, func(_ context.Context, c *driver.Claim, one *call) {
-			one.err = w.member.Leave(ctx, &driver.Release{Claim: c})
+			one.err = w.member.Leave(ctx, &driver.Release{Claim: c, Keep: one.keep})
 		})
 		out = out && (one.err == nil || errors.Is(one.err, driver.ErrGone))
 	}
