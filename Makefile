@@ -106,7 +106,7 @@ check: ## all that must pass before a change lands; what CI runs
 	if [ -n "$$failed" ]; then echo "check failed in:$$failed"; exit 1; fi; \
 	echo "check passed: $(CHECKS)"
 
-models: compiler ## visit all states of the protocols in models/, and see that each known mistake is found; about a minute and a half
+models: compiler ## visit all states of the protocols in models/, and see that each known mistake is found; about three minutes
 	@internal/repo/install.sh $(SPIN)
 	@models/run
 
