@@ -14,7 +14,7 @@ import (
 // The exit statuses. Scripts rely on them. Beside these, stile run and stile elect end as CMD did: with its status, or
 // with 128 and the number of the signal that killed it.
 const (
-	exitFailed        = 1   // the demonstration oversold with a lock
+	exitFailed        = 1   // a demonstration did not come out as it must
 	exitUsage         = 64  // what was asked for can never be done
 	exitStore         = 69  // the store cannot be reached, or did not answer
 	exitOutput        = 74  // what there is to say cannot be written

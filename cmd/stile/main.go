@@ -8,6 +8,7 @@
 //	stile break NAME            removes a claim by hand
 //	stile doctor                what the store can promise, and what to set
 //	stile demo tickets          what it is for, in ten seconds
+//	stile demo payment          what a lock cannot do, and what does
 //
 // The store is --url, else STILE_URL, else an SQLite file in the user's state directory. docs/reference/command.md has the rest.
 package main

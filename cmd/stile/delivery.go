@@ -1,0 +1,325 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A delivery brings the callbacks of the order processes to the payment processes, each to one that has nothing to do. The
+// callbacks of one order come one right after the other.
+// The first payment process that is about to charge a certain order is stopped there, until another process has charged
+// that order.
+//
+// A payment process moves so:
+//
+//	starting ──ready──> idle ──callback──> busy ──stop──> stopped
+//	                      ^───result─────── │ ^─────resume── │
+//
+// Whatever it does that is not in the drawing is an error. The state has one place that changes it, move.
+type delivery struct {
+	column   *column
+	ttl      time.Duration
+	heard    chan heard
+	clerks   []*clerk
+	cmds     []*exec.Cmd // of all processes
+	orderers int         // which still call back
+	waiting  []int       // the callbacks that nobody has got yet, in order
+	done     int
+	show     func(done int)
+
+	pause  pause
+	paused *clerk // who is stopped
+	late   <-chan time.Time
+	since  time.Time
+}
+
+// A pause is what became of the one stop of a delivery.
+type pause int
+
+const (
+	pauseAhead pause = iota // nobody was about to charge the order yet
+	pauseNow
+	pauseOver
+)
+
+// A clerk is a payment process, as the demonstration sees it.
+type clerk struct {
+	number int
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	state  clerkState
+	order  int // which it is busy with
+}
+
+type clerkState string
+
+const (
+	clerkStarting clerkState = "starting"
+	clerkIdle     clerkState = "idle"
+	clerkBusy     clerkState = "busy"
+	clerkStopped  clerkState = "stopped"
+)
+
+// move changes the state from one to another.
+func (c *clerk) move(from, to clerkState) error {
+	if c.state != from {
+		return fmt.Errorf("payment process %d is %s, and not %s", c.number, c.state, from)
+	}
+	c.state = to
+	return nil
+}
+
+// A heard is a notice and who sent it; nil stands for an order process.
+type heard struct {
+	notice
+	from *clerk
+}
+
+// hire starts a process of the demonstration, and hears its reports.
+func (d *delivery) hire(ctx context.Context, c *clerk, url string, args ...string) error {
+	cmd := exec.CommandContext(ctx, self(), append([]string{"demo"}, args...)...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), urlVariable+"="+url)
+	cmd.Stderr, cmd.SysProcAttr = os.Stderr, ofParent()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		c.cmd = cmd
+		if c.in, err = cmd.StdinPipe(); err != nil {
+			return err
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	d.cmds = append(d.cmds, cmd)
+	go d.listen(ctx, c, out)
+	return nil
+}
+
+func (d *delivery) listen(ctx context.Context, c *clerk, out io.Reader) {
+	for in := bufio.NewScanner(out); ; {
+		h := heard{from: c}
+		if !in.Scan() {
+			h.What = didEnd
+		} else if err := json.Unmarshal(in.Bytes(), &h.notice); err != nil {
+			h.What, h.Text, h.Code = didFail, err.Error(), exitFailed
+		}
+		select {
+		case d.heard <- h:
+		case <-ctx.Done():
+			return
+		}
+		if h.What == didEnd {
+			return
+		}
+	}
+}
+
+// run delivers all callbacks. No process is left when it returns.
+func (d *delivery) run(ctx context.Context, payers, orderers int, url, file string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel() // kills those that still run, also one that is stopped
+		for _, cmd := range d.cmds {
+			_ = cmd.Wait() // they were killed, or their reports have ended
+		}
+	}()
+	d.heard, d.orderers = make(chan heard), orderers
+	guarded := strconv.FormatBool(d.column.guarded)
+	for i := range payers {
+		c := &clerk{number: i + 1, state: clerkStarting}
+		if err := d.hire(ctx, c, url, payerName, file, d.column.names, d.ttl.String(), guarded); err != nil {
+			return err
+		}
+		d.clerks = append(d.clerks, c)
+	}
+	for range payers { // so that all begin at once
+		if err := d.step(ctx); err != nil {
+			return err
+		}
+	}
+	begun := time.Now()
+	for range orderers {
+		if err := d.hire(ctx, nil, url, ordererName, strconv.Itoa(d.column.orders)); err != nil {
+			return err
+		}
+	}
+	for !d.over() {
+		if err := d.step(ctx); err != nil {
+			return err
+		}
+		if err := d.hand(); err != nil {
+			return err
+		}
+	}
+	d.column.took = time.Since(begun)
+	return d.dismiss(ctx)
+}
+
+// over reports whether every callback was handled.
+func (d *delivery) over() bool {
+	for _, c := range d.clerks {
+		if c.state != clerkIdle {
+			return false
+		}
+	}
+	return d.orderers == 0 && len(d.waiting) == 0
+}
+
+// dismiss has the payment processes end, and waits until they have.
+func (d *delivery) dismiss(ctx context.Context) error {
+	for _, c := range d.clerks {
+		if err := c.in.Close(); err != nil {
+			return err
+		}
+	}
+	for range d.clerks {
+		select {
+		case h := <-d.heard:
+			if h.What != didEnd {
+				return h.failure()
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// step takes one notice, or goes on with who was stopped for too long.
+func (d *delivery) step(ctx context.Context) error {
+	select {
+	case h := <-d.heard:
+		return d.hear(h)
+	case <-d.late: // nobody else got the lock
+		return d.resume()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *delivery) hear(h heard) error {
+	switch {
+	case h.from == nil && h.What == didCall:
+		d.wait(h.Order)
+		d.column.callbacks++
+		return nil
+	case h.from == nil && h.What == didEnd:
+		d.orderers--
+		return nil
+	case h.from == nil || h.What == didFail || h.What == didEnd:
+		return h.failure()
+	case h.What == didBegin:
+		return h.from.move(clerkStarting, clerkIdle)
+	case h.What == didAsk:
+		return d.ask(h.from)
+	}
+	return d.result(h)
+}
+
+// wait puts a callback beside the others of the same order, so that two processes get them at once.
+func (d *delivery) wait(order int) {
+	i, _ := slices.BinarySearch(d.waiting, order)
+	d.waiting = slices.Insert(d.waiting, i, order)
+}
+
+// ask lets a process write, or stops it.
+func (d *delivery) ask(c *clerk) error {
+	if d.pause != pauseAhead || c.order != d.column.stopAt {
+		return c.tell("go")
+	}
+	if err := c.move(clerkBusy, clerkStopped); err != nil {
+		return err
+	}
+	// It waits for a line before it writes. So nothing depends on how soon the signal stops it.
+	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	d.pause, d.paused, d.since = pauseNow, c, time.Now()
+	d.late = time.After(2*d.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
+	return nil
+}
+
+// result notes what came of a callback.
+func (d *delivery) result(h heard) error {
+	if err := h.from.move(clerkBusy, clerkIdle); err != nil {
+		return err
+	}
+	switch h.What {
+	case didLose:
+		d.wait(h.Order)
+	case didHalt:
+		d.column.refused = append(d.column.refused, h.Text)
+	}
+	if h.Lost {
+		d.column.lost = append(d.column.lost, h.Order)
+	}
+	if h.What != didLose {
+		d.done++
+		d.show(d.done)
+	}
+	if d.pause == pauseNow && h.What == didPay && h.Order == d.column.stopAt {
+		return d.resume()
+	}
+	return nil
+}
+
+// resume has the process that is stopped go on with its write.
+func (d *delivery) resume() error {
+	c := d.paused
+	if err := c.move(clerkStopped, clerkBusy); err != nil {
+		return err
+	}
+	d.pause, d.paused, d.late = pauseOver, nil, nil
+	d.column.paused = time.Since(d.since)
+	return errors.Join(c.tell("go"), c.cmd.Process.Signal(syscall.SIGCONT))
+}
+
+// hand gives callbacks to those who have nothing to do, once all callbacks are there.
+func (d *delivery) hand() error {
+	if d.orderers > 0 {
+		return nil
+	}
+	for _, c := range d.clerks {
+		if c.state != clerkIdle || len(d.waiting) == 0 {
+			continue
+		}
+		c.order, d.waiting = d.waiting[0], d.waiting[1:]
+		if err := errors.Join(c.move(clerkIdle, clerkBusy), c.tell(strconv.Itoa(c.order))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *clerk) tell(line string) error {
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // its end is heard of
+		return err
+	}
+	return nil
+}
+
+// failure is the error of a process that failed, or ended too early.
+func (h *heard) failure() error {
+	who := "an order process"
+	if h.from != nil {
+		who = fmt.Sprintf("payment process %d", h.from.number)
+	}
+	if h.What == didFail {
+		return &status{h.Code, fmt.Errorf("%s: %s", who, h.Text)}
+	}
+	return &status{exitFailed, fmt.Errorf("%s has ended too early (%s)", who, h.What)}
+}

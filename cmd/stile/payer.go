@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/guard"
+)
+
+const (
+	payerName   = "payer"
+	ordererName = "orderer"
+)
+
+// A notice is a line that a process of the demonstration of payments writes to its stdout.
+type notice struct {
+	What  string `json:"what"`
+	Order int    `json:"order,omitempty"`
+	Lost  bool   `json:"lost,omitempty"` // the lease was lost meanwhile
+	Code  int    `json:"code,omitempty"` // the exit status, of a failure
+	Text  string `json:"text,omitempty"`
+}
+
+// What a process reports.
+const (
+	didCall  = "callback" // an order process says that an order was paid for
+	didBegin = "ready"
+	didAsk   = "write"   // a payment process has read that an order is open, and is about to charge it
+	didPay   = "paid"    // it charged the order
+	didKnow  = "known"   // the order was charged before
+	didHalt  = "refused" // the guard refused the charge
+	didLose  = "again"   // the lease was lost before the charge
+	didFail  = "failed"
+	didEnd   = "ended" // the process closed its stdout
+)
+
+func (r *notice) send() error { return json.NewEncoder(os.Stdout).Encode(r) }
+
+// newOrderer is one order process: it calls back for every order.
+func newOrderer() *cobra.Command {
+	return &cobra.Command{
+		Use: ordererName, Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			orders, err := strconv.Atoi(args[0])
+			if err != nil {
+				return usage("orders %q is not a number", args[0])
+			}
+			for i := range orders {
+				if err := (&notice{What: didCall, Order: i + 1}).send(); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// A payer is one payment process. It gets the numbers of orders by stdin, a line each, and reports what came of each.
+type payer struct {
+	data  *till
+	names string        // of the locks, without the order
+	locks *stile.Client // nil without a lock
+	ttl   time.Duration
+	in    *bufio.Scanner
+}
+
+// newPayer is one payment process, with the arguments FILE, NAMES, TTL and whether there is a guard.
+func newPayer(s *store) *cobra.Command {
+	return &cobra.Command{
+		Use: payerName, Hidden: true, Args: cobra.ExactArgs(4),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := beginPayer(cmd.Context(), s, args)
+			if err == nil {
+				return nil
+			}
+			code, hint := classify(err)
+			if known, ok := errors.AsType[*status](err); ok {
+				code = known.code
+			}
+			// Whoever started this process says it, once for all.
+			_ = (&notice{What: didFail, Code: code, Text: oneLine(err.Error() + hint)}).send()
+			return &status{code: code}
+		},
+	}
+}
+
+func beginPayer(ctx context.Context, s *store, args []string) error {
+	ttl, err := time.ParseDuration(args[2])
+	if err != nil {
+		return usage("TTL %q: %w", args[2], err)
+	}
+	p := &payer{names: args[1], ttl: ttl, in: bufio.NewScanner(os.Stdin)}
+	if p.data, err = openTill(args[0], args[3] == "true"); err != nil {
+		return err
+	}
+	defer p.data.close()
+	if p.names != "" {
+		s.ttl = ttl
+		if p.locks, err = s.open(ctx, nil); err != nil {
+			return err
+		}
+		defer p.locks.Close()
+	}
+	return p.work(ctx)
+}
+
+func (p *payer) work(ctx context.Context) error {
+	if err := (&notice{What: didBegin}).send(); err != nil {
+		return err
+	}
+	for p.in.Scan() {
+		order, err := strconv.Atoi(p.in.Text())
+		if err != nil {
+			return fmt.Errorf("%q is not the number of an order", p.in.Text())
+		}
+		r, err := p.pay(ctx, order)
+		if err != nil {
+			return err
+		}
+		if err := r.send(); err != nil {
+			return err
+		}
+	}
+	return p.in.Err()
+}
+
+// pay handles one callback, under the lock of its order.
+func (p *payer) pay(ctx context.Context, order int) (*notice, error) {
+	r := &notice{Order: order}
+	if p.locks == nil {
+		return r, p.charge(ctx, r)
+	}
+	lock := p.locks.Mutex(orderLock(p.names, order)).With(stile.LockOptions{TTL: p.ttl, Reason: "payment"})
+	most := 2*p.ttl + paymentPatience
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock of order %d within %v", order, most))
+	defer cancel()
+	err := lock.Do(ctx, func(ctx context.Context) error { return p.charge(ctx, r) })
+	if !errors.Is(err, stile.ErrLost) {
+		return r, err
+	}
+	if r.Lost = true; r.What == "" {
+		r.What = didLose
+	}
+	return r, nil
+}
+
+func orderLock(names string, order int) string { return names + "/order-" + strconv.Itoa(order) }
+
+// charge charges an order that is not paid yet, and puts into the notice what came of it.
+func (p *payer) charge(ctx context.Context, r *notice) error {
+	token := stile.Token(ctx)
+	price, paid, err := p.data.look(ctx, r.Order, token)
+	switch {
+	case errors.Is(err, guard.ErrStale):
+		r.What, r.Text = didHalt, err.Error()
+		return nil
+	case err != nil:
+		return err
+	case paid:
+		r.What = didKnow
+		return nil
+	}
+	time.Sleep(rand.N(thinking))
+	if ctx.Err() != nil { // the last look at the lease
+		return context.Cause(ctx)
+	}
+	if err := p.askToWrite(r.Order); err != nil {
+		return err
+	}
+	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
+	err = p.data.charge(context.WithoutCancel(ctx), r.Order, price, token)
+	switch {
+	case errors.Is(err, guard.ErrStale):
+		r.What, r.Text = didHalt, err.Error()
+		return nil
+	case err == nil:
+		r.What = didPay
+	}
+	return err
+}
+
+// askToWrite returns when whoever started this process lets it write. If this process is stopped meanwhile, it is stopped
+// exactly here.
+func (p *payer) askToWrite(order int) error {
+	if err := (&notice{What: didAsk, Order: order}).send(); err != nil {
+		return err
+	}
+	if !p.in.Scan() {
+		return errors.Join(errors.New("the demonstration has ended"), p.in.Err())
+	}
+	return nil
+}

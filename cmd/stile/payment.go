@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/driver"
+)
+
+const paymentLong = `Order processes call back for the same orders, and payment processes take the
+callbacks: each reads whether the order is paid, and if not, charges it. This is
+done without a lock, with a lock for each order, and with the lock and a guard.
+
+Each time one payment process is stopped between its read and its write until
+another has charged the order, which with a lock is when the lease has run out.
+Then it goes on and writes late. Only the guard refuses that.
+
+The orders are in a new SQLite file. The locks are in another, or in the store of
+--url or STILE_URL. Exits with 0 if each order was charged exactly once with lock
+and guard, and not without; otherwise with 1.`
+
+const (
+	orderProcesses = 2 // each calls back for every order
+
+	paymentLease = 2 * time.Second
+	quickLease   = time.Second
+	quickOrders  = 20
+	quickMost    = 5 * time.Second
+
+	paymentPatience = 6 * time.Second // with the store, beyond what two leases take
+)
+
+// A payment is one stile demo payment.
+type payment struct {
+	orders, processes int
+	quick, json       bool
+
+	out io.Writer
+	tty bool
+	ttl time.Duration
+}
+
+// A column is one way in which the payments are made, and what came of it.
+type column struct {
+	title   string
+	names   string // of the locks, without the order; empty without a lock
+	guarded bool
+	orders  int
+	stopAt  int // the order at whose write a process is stopped
+
+	tally
+	callbacks int
+	lost      []int    // the orders during whose payment a lease was lost
+	refused   []string // what the guard said
+	paused    time.Duration
+	took      time.Duration
+}
+
+func newPayment(s *store) *cobra.Command {
+	p := &payment{}
+	cmd := &cobra.Command{
+		Use: "payment", Short: "Charge orders once though they are paid for twice, with a lock and a guard", Long: paymentLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("stile demo payment takes flags only")
+			}
+			if p.quick && !cmd.Flags().Changed("orders") {
+				p.orders = quickOrders
+			}
+			if err := p.check(); err != nil {
+				return err
+			}
+			p.out, p.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !p.json
+			return p.run(cmd.Context(), s)
+		},
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.Flags().IntVar(&p.processes, "processes", 4, "how many take callbacks")
+	cmd.Flags().IntVar(&p.orders, "orders", 100, "how many there are")
+	cmd.Flags().BoolVar(&p.quick, "quick", false, "take at most 5s: 20 orders, and a lease of 1s")
+	cmd.Flags().BoolVar(&p.json, "json", false, "print JSON in place of the table")
+	return cmd
+}
+
+func (p *payment) check() error {
+	switch {
+	case p.processes < 2 || p.processes > 64:
+		return usage("--processes %d: it must be from 2 to 64", p.processes)
+	case p.orders < 1 || p.orders > 10000:
+		return usage("--orders %d: it must be from 1 to 10000", p.orders)
+	case p.quick && p.orders > 100:
+		return usage("--orders %d: with --quick it must be from 1 to 100", p.orders)
+	case p.quick && p.processes > 8:
+		return usage("--processes %d: with --quick it must be from 2 to 8", p.processes)
+	case !hasTills():
+		return usage("stile demo payment keeps its orders in SQLite, and this stile was built without (build tag no_sqlite)")
+	}
+	return nil
+}
+
+func (p *payment) run(ctx context.Context, s *store) error {
+	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	defer stop()
+	dir, err := os.MkdirTemp("", "stile-demo-")
+	if err != nil {
+		return &status{exitFailed, err}
+	}
+	defer os.RemoveAll(dir)
+	if url, err := s.choose(); err != nil {
+		return err
+	} else if url == defaultURL {
+		s.url = "sqlite://" + filepath.ToSlash(filepath.Join(dir, "locks.db"))
+	}
+	address, url, err := s.address()
+	if err != nil {
+		return err
+	}
+	if err := p.fits(ctx, s, address); err != nil {
+		return err
+	}
+	p.say("%d orders, called back by %d processes, %d times in all. %d processes charge them.", p.orders, orderProcesses,
+		orderProcesses*p.orders, p.processes)
+	p.say("At order %d one of them is stopped right before it writes. The locks are kept in %s, with leases of %v.",
+		p.stopAt(), address, p.ttl)
+	names := "demo/payment/" + rand.Text()[:8]
+	columns := []*column{{title: "without lock"}, {title: "with lock", names: names + "/plain"}, {title: "with lock and guard", names: names + "/guarded", guarded: true}}
+	for i, c := range columns {
+		c.orders, c.stopAt = p.orders, p.stopAt()
+		if err := p.fill(ctx, c, filepath.Join(dir, fmt.Sprintf("shop%d.db", i)), url); err != nil {
+			return err
+		}
+	}
+	if err := p.print(columns); err != nil {
+		return err
+	}
+	return judgePayments(columns[0], columns[1], columns[2])
+}
+
+func (p *payment) stopAt() int { return (p.orders + 1) / 2 }
+
+// fits opens the store, so that one that cannot be used is found out before anything is charged.
+func (p *payment) fits(ctx context.Context, s *store, address *driver.Address) error {
+	p.ttl = paymentLease
+	if p.quick {
+		p.ttl = quickLease
+	}
+	c, err := s.open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	traits := c.Traits()
+	if err := c.Close(); err != nil {
+		return err
+	}
+	switch {
+	case traits.Fencing == driver.NoFencing:
+		return usage("%s gives no tokens that a guard could compare, so stile demo payment cannot show one; leave --url out for a file on this machine", address)
+	case p.quick && traits.MinTTL > quickLease:
+		return usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, address, traits.MinTTL)
+	}
+	p.ttl = max(p.ttl, traits.MinTTL)
+	return nil
+}
+
+// fill makes the payments of one column.
+func (p *payment) fill(ctx context.Context, c *column, file, url string) error {
+	limit := demoLimit + 4*p.ttl
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the payments took longer than %v", limit))
+	defer cancel()
+	data, err := openTill(file, false)
+	if err != nil {
+		return &status{exitFailed, err}
+	}
+	defer data.close()
+	if err := data.stock(ctx, c.orders); err != nil {
+		return &status{exitFailed, err}
+	}
+	d := &delivery{column: c, ttl: p.ttl, show: func(done int) {
+		if p.tty {
+			fmt.Fprintf(p.out, "\r  %s: %d of %d callbacks ", c.title, done, orderProcesses*c.orders)
+		}
+	}}
+	failed := d.run(ctx, p.processes, orderProcesses, url, file)
+	if p.tty {
+		fmt.Fprint(p.out, "\r", strings.Repeat(" ", 60), "\r")
+	}
+	if c.tally, err = data.tally(context.WithoutCancel(ctx)); err != nil {
+		return &status{exitFailed, errors.Join(failed, err)}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		failed = cause
+	}
+	return p.halfDone(c, failed)
+}
+
+// halfDone adds to an error what is known of the payments, and what is not. A signal needs no words.
+func (p *payment) halfDone(c *column, err error) error {
+	if _, signalled := errors.AsType[*interrupted](err); err == nil || signalled {
+		return err
+	}
+	code := exitStore
+	if s, ok := errors.AsType[*status](err); ok {
+		code = s.code
+	}
+	text := fmt.Errorf("%s: %w; known: of %d orders %d were charged once, %d more often, and %d not", c.title, err, c.orders, c.once, len(c.twice), len(c.open))
+	if c.names != "" {
+		text = fmt.Errorf("%w; unknown: whether the store still has claims below %s, which end with their leases of %v", text, c.names, p.ttl)
+	}
+	return &status{code, text}
+}
+
+// judgePayments returns what should not have happened.
+func judgePayments(free, locked, guarded *column) error {
+	wrong := func(format string, args ...any) error { return &status{exitFailed, fmt.Errorf(format, args...)} }
+	for _, c := range []*column{free, locked, guarded} {
+		if len(c.open) > 0 {
+			return wrong("%s, %d orders were not charged, number %d first", c.title, len(c.open), c.open[0])
+		}
+	}
+	if n := len(guarded.twice); n > 0 || guarded.taken != guarded.price {
+		return wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", n, guarded.taken, guarded.price)
+	}
+	for _, order := range locked.twice {
+		if !slices.Contains(locked.lost, order) {
+			return wrong("with the lock, order %d was charged more than once, although no lease of it was lost", order)
+		}
+	}
+	switch {
+	case len(guarded.refused) == 0:
+		return wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", rounded(guarded.paused))
+	case len(locked.twice) == 0:
+		return wrong("the lock without a guard charged every order once: nobody got it while its holder was stopped for %v", rounded(locked.paused))
+	case len(free.twice) == 0:
+		return wrong("without a lock every order was charged once, so that this shows nothing")
+	}
+	return nil
+}
+
+func (p *payment) say(format string, args ...any) {
+	if !p.json {
+		fmt.Fprintf(p.out, format+"\n", args...)
+	}
+}

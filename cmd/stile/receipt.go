@@ -1,0 +1,95 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A paymentView is the outcome of stile demo payment in JSON. Programs rely on the keys, all of which are always there.
+type paymentView struct {
+	Orders    int          `json:"orders"`
+	Processes int          `json:"processes"`
+	Lease     seconds      `json:"lease"`
+	StoppedAt int          `json:"stopped_at"` // the order at whose write a process was stopped
+	Columns   []columnView `json:"columns"`
+}
+
+// A columnView is one column of the table.
+type columnView struct {
+	Column    string   `json:"column"`
+	Callbacks int      `json:"callbacks"`
+	Once      int      `json:"charged_once"`
+	Twice     []int    `json:"charged_twice"` // the orders that were charged more than once
+	Open      []int    `json:"not_charged"`
+	Price     int      `json:"price"` // of all orders
+	Taken     int      `json:"taken"`
+	Refused   []string `json:"refused"` // what the guard said of late writes
+	Stopped   seconds  `json:"stopped"` // for how long the process was stopped
+	Took      seconds  `json:"took"`
+}
+
+// print prints what came of the payments.
+func (p *payment) print(columns []*column) error {
+	if p.json {
+		return p.printJSON(columns)
+	}
+	head := "  "
+	for _, c := range columns {
+		head += "\t" + strings.ToUpper(c.title)
+	}
+	var rows [][]string
+	for _, row := range []struct {
+		name string
+		cell func(c *column) string
+	}{
+		{"callbacks", func(c *column) string { return strconv.Itoa(c.callbacks) }},
+		{"orders charged once", func(c *column) string { return strconv.Itoa(c.once) }},
+		{"orders charged more than once", func(c *column) string { return strconv.Itoa(len(c.twice)) }},
+		{"price of all orders", func(c *column) string { return strconv.Itoa(c.price) }},
+		{"money taken", func(c *column) string { return strconv.Itoa(c.taken) }},
+		{"taken too much", func(c *column) string { return strconv.Itoa(c.taken - c.price) }},
+		{"late writes refused", func(c *column) string { return strconv.Itoa(len(c.refused)) }},
+		{"one process was stopped for", func(c *column) string { return rounded(c.paused).String() }},
+		{"all took", func(c *column) string { return rounded(c.took).String() }},
+	} {
+		cells := []string{"  " + row.name}
+		for _, c := range columns {
+			cells = append(cells, row.cell(c))
+		}
+		rows = append(rows, cells)
+	}
+	p.say("")
+	if err := table(p.out, head, rows); err != nil {
+		return err
+	}
+	p.say("")
+	p.explain(columns[0], columns[1], columns[2])
+	return nil
+}
+
+// explain says in words what the table shows.
+func (p *payment) explain(free, locked, guarded *column) {
+	if n := len(free.twice); n > 0 {
+		p.say("Without a lock, %d of %d orders were charged more than once.", n, free.orders)
+	}
+	for _, order := range locked.twice {
+		p.say("With the lock, order %d was: its holder was stopped past the lease, and wrote after the next holder.", order)
+	}
+	for _, text := range guarded.refused {
+		p.say("With lock and guard, the late write was refused: %s.", strings.TrimPrefix(text, "guard: "))
+	}
+	if len(guarded.twice) == 0 && len(guarded.open) == 0 {
+		p.say("With lock and guard, each of %d orders was charged exactly once.", guarded.orders)
+	}
+}
+
+func (p *payment) printJSON(columns []*column) error {
+	v := paymentView{Orders: p.orders, Processes: p.processes, Lease: secondsOf(p.ttl), StoppedAt: p.stopAt()}
+	for _, c := range columns {
+		v.Columns = append(v.Columns, columnView{
+			Column: c.title, Callbacks: c.callbacks, Once: c.once, Twice: append([]int{}, c.twice...), Open: append([]int{}, c.open...),
+			Price: c.price, Taken: c.taken, Refused: append([]string{}, c.refused...), Stopped: secondsOf(c.paused), Took: secondsOf(c.took),
+		})
+	}
+	return writeJSON(p.out, v, "  ")
+}
