@@ -131,7 +131,7 @@ inline must(property, condition) {
 
 byte c; /* the client whose turn it is; and what a step works with */
 byte i, k, found, held, sum, upto;
-bool known, holds, heard, changed;
+bool known, holds, heard, changed, inplace;
 
 inline clear(s) {
 	q[s].there = false; q[s].told = false; q[s].who = 0; q[s].ends = 0
@@ -379,34 +379,46 @@ inline commit() {
 	fi
 }
 
-inline renew() {
-	holding();
-	holds = found < held;
-	q[found].told = q[found].told || holds;
-	q[found].ends = MAX(q[found].ends, time + (holds -> TTL : WAIT(c)));
-	commit();
-	answered()
-}
-
+/* whole is a script that reads and writes the whole queue; one that is refused writes only if a claim has run out. */
 inline whole() {
 	find();
 	if
-	:: asks[c] == enter && found == MANY ->
-		read();
-		last = MAX(last + 1, time);
-		found = n;
-		q[n].there = true; q[n].told = false; q[n].who = c; q[n].ends = 0;
-		n++;
-		entered();
-		renew()
-	:: asks[c] != leave && found < MANY && time < q[found].ends -> read(); find(); renew()
-	:: asks[c] == leave && found < MANY && time < q[found].ends -> clear(found); read(); commit()
-	:: else ->
+	:: found < MANY && time < q[found].ends ->
+		changed = true;
 		if
-		:: changed -> read(); commit()
+		:: asks[c] == leave -> clear(found)
+		:: else
+		fi
+	:: asks[c] == enter && found == MANY -> changed = true
+	:: else -> asks[c] = idle
+	fi;
+	if
+	:: changed ->
+		read();
+		if
+		:: asks[c] == enter && found == MANY ->
+			last = MAX(last + 1, time);
+			entered();
+			found = n;
+			q[n].there = true; q[n].told = false; q[n].who = c; q[n].ends = 0;
+			n++
+		:: else -> find()
+		fi;
+		holding();
+		holds = found < held;
+		if
+		:: asks[c] == enter || asks[c] == stay ->
+			q[found].told = q[found].told || holds;
+			q[found].ends = MAX(q[found].ends, time + (holds -> TTL : WAIT(c)))
 		:: else
 		fi;
-		refused()
+		commit()
+	:: else
+	fi;
+	if
+	:: asks[c] == enter || asks[c] == stay -> answered()
+	:: asks[c] == idle -> refused()
+	:: asks[c] == leave
 	fi
 }
 
@@ -444,24 +456,30 @@ inline serve() {
 	:: asks[c] == leave -> keeps[c] = 0
 	:: else
 	fi;
+	inplace = false;
 	if
 	:: form == spread && c == OLD ->
 #ifdef OLD_READS
-		forget();
-		whole()
+		forget()
 #else
-		refused()
+		refused();
+		inplace = true
 #endif
 	:: form == spread && c != OLD ->
 		sweep();
 		find();
+		inplace = true;
 		if
 		:: live >= LEAST && asks[c] != leave && found < MANY && time < q[found].ends -> prolong(); answered()
 		:: live >= LEAST && asks[c] == enter && found == MANY && n < MANY -> join(); answered()
 		:: live > LEAST && asks[c] == leave && found < MANY && time < q[found].ends -> depart()
-		:: else -> whole()
+		:: else -> inplace = false
 		fi
-	:: form != spread -> whole()
+	:: else
+	fi;
+	if
+	:: !inplace -> whole()
+	:: else
 	fi;
 	check();
 	asks[c] = idle; sent[c] = 0
@@ -498,7 +516,7 @@ init {
 			fi;
 			d_step {
 				serve();
-				i = 0; k = 0; found = 0; held = 0; sum = 0; upto = 0; known = false; holds = false; heard = false; changed = false
+				i = 0; k = 0; found = 0; held = 0; sum = 0; upto = 0; known = false; holds = false; heard = false; changed = false; inplace = false
 			}
 		:: asks[c] == idle ->
 			sent[c] = time;
