@@ -48,12 +48,12 @@ func documents(t *testing.T) map[string]string {
 const snippetFrame = `package snippets
 
 import ("context"; "errors"; "log"; "log/slog"; "testing"; "testing/synctest"; "time"
-"github.com/redis/go-redis/v9"; "github.com/stilelock/stile"; "github.com/stilelock/stile/memory"
+"github.com/redis/go-redis/v9"; "github.com/stilelock/stile"; "github.com/stilelock/stile/jobs"; "github.com/stilelock/stile/memory"
 "github.com/stilelock/stile/redis/goredis")
 
 var rdb *redis.Client // a program's own
 
-var (_ = goredis.Open; _ = errors.Is; _ = log.Print; _ = slog.Default; _ = synctest.Test; _ = time.Now; _ = memory.New; _ testing.TB)
+var (_ = goredis.Open; _ = jobs.New; _ = errors.Is; _ = log.Print; _ = slog.Default; _ = synctest.Test; _ = time.Now; _ = memory.New; _ testing.TB)
 `
 
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")

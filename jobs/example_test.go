@@ -1,0 +1,37 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/jobs"
+	_ "github.com/stilelock/stile/redis"
+)
+
+// Every machine runs this program, and the figures are made once a night.
+func Example() {
+	ctx := context.Background()
+	locks, err := stile.Open(ctx, "redis://localhost", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	figures := func(ctx context.Context) error {
+		fmt.Println("made under token", stile.Token(ctx))
+		return nil
+	}
+	nightly, err := jobs.New(locks, "nightly", "CRON_TZ=Europe/Berlin 0 3 * * *", figures, &jobs.Options{
+		AtLeast: 10 * time.Minute,
+		MaxHold: 6 * time.Hour,
+		Missed:  jobs.RunOnce,
+		Report:  func(r jobs.Result) { log.Print(r.Job, " ", r.Tick, " ", r.Outcome, " ", r.Err) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Print(nightly.Run(ctx))
+}

@@ -1,0 +1,116 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// A Job is work with a schedule. It is made by [New], and each program runs it once.
+type Job struct {
+	client   *stile.Client
+	name     string
+	text     string // of the schedule
+	schedule schedule
+	work     func(context.Context) error
+	o        Options
+	lock     *stile.Lock
+}
+
+// Options are a job's settings. The zero value, and nil, mean the defaults.
+type Options struct {
+	// Zone is where the hours of a cron expression are. Nil means UTC, as machines may have different zones of their own.
+	Zone *time.Location
+
+	// AtLeast keeps the job's lock for this long after a run began, if its machine lives: no run begins sooner after another.
+	// It must be shorter than the time between two ticks, and longer than the clocks of the machines differ.
+	AtLeast time.Duration
+
+	// MaxHold ends the context of a run after this long. A run that does not return then loses its lock, ten seconds later or
+	// after as long again if that is sooner, and the next one may begin elsewhere. 0 means never.
+	MaxHold time.Duration
+
+	// Missed says what happens to ticks that had no run. The zero value is [Skip].
+	Missed Missed
+
+	// Jitter delays each tick on each machine by a random time up to this one, so that not all ask the store at once. It must
+	// be shorter than the time between two ticks.
+	Jitter time.Duration
+
+	// Report hears of each tick, in turn. It must not block for long. Nil means nobody.
+	Report func(Result)
+}
+
+// Missed is what happens to ticks that had no run: the store was away, no machine was up, an earlier run took too long, or
+// the run was cut off because its machine died.
+type Missed int
+
+const (
+	Skip    Missed = iota // they have none
+	RunOnce               // the latest of them is run, as soon as that can be
+	RunAll                // each is run, in their order; of very many the last thousand
+)
+
+// New returns a job of a name, which is the name of its lock. The schedule is a cron expression of five fields, "@daily" and
+// the like, or "@every 10m", which ticks at the same moments everywhere. "CRON_TZ=Europe/Berlin " before an expression sets
+// its zone. The work must return when its context ends.
+//
+// The error names the place in the schedule that is wrong. It is [stile.ErrUnsupported] if the store keeps no record of the last
+// tick that another machine can replace.
+func New(client *stile.Client, name, schedule string, work func(context.Context) error, o *Options) (*Job, error) {
+	j := &Job{client: client, name: name, text: schedule, work: work}
+	if o != nil {
+		j.o = *o
+	}
+	if j.o.Zone == nil {
+		j.o.Zone = time.UTC
+	}
+	var err error
+	if j.schedule, err = parse(schedule, j.o.Zone); err == nil {
+		err = j.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jobs: job %q: %w", name, err)
+	}
+	j.lock = client.Mutex(name)
+	if j.o.MaxHold > 0 {
+		j.lock = j.lock.With(stile.LockOptions{MaxHold: j.o.MaxHold + min(j.o.MaxHold, 10*time.Second)})
+	}
+	return j, nil
+}
+
+// check finds what is wrong with the options.
+func (j *Job) check() error {
+	switch {
+	case j.work == nil:
+		return errors.New("it has nothing to do: the function is nil")
+	case j.o.AtLeast < 0 || j.o.MaxHold < 0 || j.o.Jitter < 0:
+		return errors.New("a time in its options is negative")
+	case j.o.MaxHold > 0 && j.o.MaxHold < j.o.AtLeast:
+		return fmt.Errorf("MaxHold %v is shorter than AtLeast %v", j.o.MaxHold, j.o.AtLeast)
+	case j.o.Missed < Skip || j.o.Missed > RunAll:
+		return fmt.Errorf("Missed is %d: want Skip, RunOnce or RunAll", j.o.Missed)
+	}
+	if t := j.client.Traits(); t.OwnClient || t.ShortRecord {
+		return fmt.Errorf("%w: %s keeps no record of the last tick that another machine can replace", stile.ErrUnsupported, t.Store)
+	}
+	tick := j.schedule.next(time.Now())
+	for range 200 { // a schedule that repeats itself later only than this is rare
+		after := j.schedule.next(tick)
+		if after.IsZero() {
+			return nil
+		}
+		if gap := after.Sub(tick); gap <= j.o.AtLeast || gap <= j.o.Jitter {
+			return fmt.Errorf("schedule %q has ticks %v apart, at %s: AtLeast (%v) and Jitter (%v) must be shorter",
+				j.text, gap, tick.In(j.o.Zone).Format(time.RFC3339), j.o.AtLeast, j.o.Jitter)
+		}
+		tick = after
+	}
+	return nil
+}
+
+// Next returns the first tick after a moment.
+func (j *Job) Next(after time.Time) time.Time { return j.schedule.next(after) }

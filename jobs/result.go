@@ -1,0 +1,101 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// An Outcome is what became of a tick on this machine.
+type Outcome string
+
+// The outcomes.
+const (
+	Done      Outcome = "done"      // it ran here, without an error
+	Failed    Outcome = "failed"    // it ran here, and returned Result.Err
+	Panicked  Outcome = "panicked"  // it ran here, and panicked: Result.Err is a *PanicError
+	CutOff    Outcome = "cut off"   // it ran here, and its context ended first: the lease was lost, or MaxHold was over
+	Stopped   Outcome = "stopped"   // it ran here until the context of Run ended
+	Elsewhere Outcome = "elsewhere" // another machine has the job, or had it since the tick
+	Late      Outcome = "late"      // this machine came too late to it, such as after a sleep, and Skip leaves it out
+	Trouble   Outcome = "trouble"   // the store did not let it be known whether it may run here: Result.Err says why
+)
+
+// A Result is what became of a tick on this machine.
+type Result struct {
+	Job     string
+	Tick    time.Time // zero of RunNow
+	Outcome Outcome
+	Token   int64         // of the run; 0 if it did not run here
+	Took    time.Duration // the run
+	Err     error
+}
+
+// A PanicError is the panic of a run.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error tells the value.
+func (e *PanicError) Error() string { return fmt.Sprintf("the job panicked: %v", e.Value) }
+
+// errMaxHold is the cause of the context of a run that took too long.
+var errMaxHold = fmt.Errorf("%w: the run took longer than MaxHold", context.DeadlineExceeded)
+
+// called runs the work under a lease.
+func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Result {
+	run, cancel := context.WithCancelCause(lease.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	begin := time.Now()
+	if j.o.MaxHold > 0 {
+		var end context.CancelFunc
+		run, end = context.WithDeadlineCause(run, begin.Add(j.o.MaxHold), errMaxHold)
+		defer end()
+	}
+	err := recovered(run, j.work)
+	r := Result{Job: j.name, Tick: tick, Token: lease.Token(), Took: time.Since(begin), Err: err}
+	cause := context.Cause(run)
+	switch {
+	case errors.As(err, new(*PanicError)):
+		r.Outcome = Panicked
+	case errors.Is(cause, stile.ErrLost) || errors.Is(cause, errMaxHold) && err != nil:
+		r.Outcome, r.Err = CutOff, cause
+	case err == nil:
+		r.Outcome = Done
+	case ctx.Err() != nil:
+		r.Outcome = Stopped
+	default:
+		r.Outcome = Failed
+	}
+	return r
+}
+
+// done releases the lock of a run, once AtLeast is over.
+func (j *Job) done(lease *stile.Lease, begin time.Time, r Result) Result {
+	err := lease.UnlockAfter(j.o.AtLeast - time.Since(begin))
+	if errors.Is(err, stile.ErrLost) && r.Outcome != CutOff {
+		r.Outcome, r.Err = CutOff, err
+	}
+	return r
+}
+
+func (j *Job) report(r Result) {
+	if j.o.Report != nil {
+		j.o.Report(r)
+	}
+}
+
+func recovered(ctx context.Context, work func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{v, debug.Stack()}
+		}
+	}()
+	return work(ctx)
+}

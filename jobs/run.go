@@ -1,0 +1,103 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// running are the jobs of this program, by client and name.
+var running sync.Map
+
+type key struct {
+	client *stile.Client
+	name   string
+}
+
+// Run runs the job at its ticks until ctx ends, and returns the cause of that once a run that is under way has returned. A
+// run that fails, panics or is cut off does not end it, nor does a store that is away; [Options.Report] hears of them. What
+// would be the same at the next tick ends it: a client that is closed, or a name that is not valid.
+//
+// A program runs a name once: a second Run of the same name and client, with whatever schedule, is an error.
+func (j *Job) Run(ctx context.Context) error {
+	if other, twice := running.LoadOrStore(key{j.client, j.name}, j); twice {
+		return fmt.Errorf("jobs: job %q runs in this program already, with schedule %q; this one has %q",
+			j.name, other.(*Job).text, j.text)
+	}
+	defer running.Delete(key{j.client, j.name})
+	seen := time.Now()
+	wake := seen // of ticks that were missed before
+	if j.o.Missed == Skip {
+		wake = j.schedule.next(seen).Add(j.jitter())
+	}
+	for {
+		if err := until(ctx, wake); err != nil {
+			return err
+		}
+		var err error
+		if seen, err = j.turn(ctx, seen); ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if permanent(err) {
+			return fmt.Errorf("jobs: job %q: %w", j.name, err)
+		}
+		if wake = j.schedule.next(seen); wake.IsZero() {
+			return fmt.Errorf("jobs: job %q: schedule %q has no more ticks", j.name, j.text)
+		}
+		wake = wake.Add(j.jitter())
+		if err != nil && j.o.Missed != Skip { // it is due still
+			wake = time.Now().Add(pause)
+		}
+	}
+}
+
+// pause is between two tries of a tick that is to be made up for.
+const pause = 5 * time.Second
+
+func permanent(err error) bool {
+	return errors.Is(err, stile.ErrClosed) || errors.Is(err, stile.ErrInvalid) || errors.Is(err, stile.ErrUnsupported)
+}
+
+func (j *Job) jitter() time.Duration {
+	if j.o.Jitter == 0 {
+		return 0
+	}
+	return rand.N(j.o.Jitter)
+}
+
+// glance bounds how long a sleep goes on unless it looks at the clock, which may be set, or the machine suspended.
+const glance = time.Minute
+
+// until returns at a time of the wall clock, or when ctx ends, with its cause.
+func until(ctx context.Context, at time.Time) error {
+	at = at.Round(0)
+	for {
+		left := at.Sub(time.Now().Round(0))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if left <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(left, glance)):
+		}
+	}
+}
+
+// RunNow runs the job once, now, beside its schedule: it waits until no run is under way and AtLeast is over, and changes
+// nothing in which ticks have run. It returns what the work returns, or why it could not run, or was cut off.
+func (j *Job) RunNow(ctx context.Context) error {
+	lease, err := j.lock.Lock(ctx)
+	if err != nil {
+		return fmt.Errorf("jobs: job %q: %w", j.name, err)
+	}
+	begin := time.Now()
+	r := j.done(lease, begin, j.called(ctx, lease, time.Time{}))
+	j.report(r)
+	return r.Err
+}

@@ -1,0 +1,153 @@
+package jobs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/servertest"
+	_ "github.com/stilelock/stile/redis"
+	_ "github.com/stilelock/stile/sqlite"
+)
+
+// victim is the URL of a process that is started to be killed in its first run.
+const victim = "STILE_JOBS_VICTIM"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(victim); url != "" {
+		die(url)
+	}
+	os.Exit(m.Run())
+}
+
+// die runs a job, prints its token, and waits to be killed.
+func die(url string) {
+	c, err := open(context.Background(), url)
+	if err == nil {
+		var j *Job
+		if j, err = New(c, "nightly", "@every 1s", func(ctx context.Context) error {
+			fmt.Println(stile.Token(ctx))
+			<-ctx.Done()
+			return ctx.Err()
+		}, nil); err == nil {
+			err = j.Run(context.Background())
+		}
+	}
+	fmt.Println(err)
+	os.Exit(1)
+}
+
+func open(ctx context.Context, url string) (*stile.Client, error) {
+	return stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: 2 * time.Second}})
+}
+
+// A process is killed in the middle of a run. Two others run its tick again, once, and then each tick once.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{
+		"sqlite": "sqlite://" + filepath.Join(t.TempDir(), "locks.db"),
+		"redis":  "redis://" + servertest.Redis(t).Addr,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			token := killed(ctx, t, url)
+			first := recalled(ctx, t, url)
+
+			var (
+				mu      sync.Mutex
+				results []Result
+			)
+			enough := make(chan bool)
+			var machines sync.WaitGroup
+			for range 2 {
+				c, err := open(ctx, url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				j, err := New(c, "nightly", "@every 1s", func(context.Context) error { return nil }, &Options{
+					Missed: RunAll,
+					Report: func(r Result) {
+						mu.Lock()
+						defer mu.Unlock()
+						if r.Outcome == Elsewhere {
+							return
+						}
+						if results = append(results, r); len(results) == 8 {
+							close(enough)
+						}
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				machines.Go(func() {
+					if err := j.Run(ctx); !errors.Is(err, context.Canceled) {
+						t.Errorf("Run: %v", err)
+					}
+				})
+			}
+			select {
+			case <-enough:
+			case <-ctx.Done():
+				t.Error("eight ticks were not run in 30 s")
+			}
+			cancel()
+			machines.Wait()
+			slices.SortFunc(results, func(a, b Result) int { return a.Tick.Compare(b.Tick) })
+			for i, r := range results[:min(len(results), 8)] {
+				if want := first.Add(time.Duration(i) * time.Second); !r.Tick.Equal(want) || r.Outcome != Done || r.Token <= token {
+					t.Errorf("tick %d: got %s %s %v with token %d, want %s done with more than %d", i, r.Tick, r.Outcome, r.Err, r.Token, want, token)
+				}
+				token = r.Token
+			}
+		})
+	}
+}
+
+// killed starts a process, kills it in its first run, and returns the token of that run.
+func killed(ctx context.Context, t *testing.T, url string) (token int64) {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), victim+"="+url)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	cmd.Process.Kill()
+	cmd.Wait()
+	if _, bad := fmt.Sscan(line, &token); bad != nil {
+		t.Fatalf("the process said %q (%v)", line, err)
+	}
+	return token
+}
+
+// recalled returns the tick that the store has as begun last.
+func recalled(ctx context.Context, t *testing.T, url string) time.Time {
+	t.Helper()
+	c, err := open(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r, err := (&Job{client: c, name: "nightly"}).recall(ctx)
+	if err != nil || r.stage != started {
+		t.Fatalf("the store has %v (%v), want a tick that is started", r, err)
+	}
+	return r.tick
+}

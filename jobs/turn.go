@@ -1,0 +1,125 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// most is how many ticks are made up for.
+const most = 1000
+
+// turn does what there is to do after the ticks that were seen: it runs one that is due, or finds that it has a run. It returns
+// the last tick that needs no further look, and an error if the store let nothing be known.
+func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
+	due := j.due(seen, time.Now())
+	if n := len(due); n > 0 && j.o.Missed == Skip {
+		if tick := due[n-1]; time.Since(tick) > j.late(tick) {
+			j.report(Result{Job: j.name, Tick: tick, Outcome: Late})
+			return tick, nil
+		}
+	}
+	r, err := j.attempt(ctx, seen)
+	switch {
+	case r.Outcome == "" && (ctx.Err() != nil || permanent(err)): // Run tells of it
+		return seen, err
+	case err != nil:
+		r = Result{Job: j.name, Outcome: Trouble, Err: err}
+	case r.Outcome == "":
+		r = Result{Job: j.name, Outcome: Elsewhere}
+	}
+	if !r.Tick.IsZero() {
+		j.report(r)
+		return r.Tick, nil
+	}
+	if due = j.due(seen, time.Now()); len(due) > 0 {
+		r.Tick = due[len(due)-1]
+		j.report(r)
+	}
+	if err != nil && j.o.Missed != Skip || r.Tick.IsZero() {
+		return seen, err
+	}
+	return r.Tick, err
+}
+
+// due returns the ticks after one moment, up to another: the last of them if there are very many.
+func (j *Job) due(after, now time.Time) (ticks []time.Time) {
+	for tick := j.schedule.next(after); !tick.IsZero() && !tick.After(now); tick = j.schedule.next(tick) {
+		if len(ticks) == 2*most {
+			ticks = append(ticks[:0], ticks[most:]...)
+		}
+		ticks = append(ticks, tick)
+	}
+	return ticks[max(0, len(ticks)-most):]
+}
+
+// late is how long after a tick Skip still runs it.
+func (j *Job) late(tick time.Time) time.Duration {
+	return j.o.Jitter + min(j.schedule.next(tick).Sub(tick)/2, time.Minute)
+}
+
+// attempt takes the job's lock and runs the tick that is due. The result is zero if none is, or if another has the lock and
+// it is not to be waited for.
+func (j *Job) attempt(ctx context.Context, seen time.Time) (Result, error) {
+	last, err := j.recall(ctx)
+	if err != nil || j.pick(last, seen).IsZero() {
+		return Result{}, err
+	}
+	take := j.lock.Lock
+	if j.o.Missed == Skip {
+		take = j.lock.TryLock
+	}
+	lease, err := take(ctx)
+	if errors.Is(err, stile.ErrHeld) {
+		return Result{}, nil
+	} else if err != nil {
+		return Result{}, err
+	}
+	begin := time.Now()
+	if last, err = j.recall(ctx); err == nil {
+		if tick := j.pick(last, seen); !tick.IsZero() {
+			if last, err = j.remember(ctx, last, record{tick: tick, stage: started}); err == nil {
+				return j.done(lease, begin, j.run(ctx, lease, last)), nil
+			}
+		}
+	}
+	return Result{}, errors.Join(err, known(lease.Unlock()))
+}
+
+// known leaves out that a lock is released later than it could be.
+func known(err error) error {
+	if errors.Is(err, stile.ErrUnknown) {
+		return nil
+	}
+	return err
+}
+
+// run runs the tick of the record, and writes down that it is over unless others may have the job.
+func (j *Job) run(ctx context.Context, lease *stile.Lease, last record) Result {
+	r := j.called(ctx, lease, last.tick)
+	if r.Outcome != Stopped && lease.Check() == nil {
+		// Whether it is written changes nothing here, and the store is asked also when ctx has ended.
+		_, _ = j.remember(context.WithoutCancel(ctx), last, record{tick: last.tick, stage: over})
+	}
+	return r
+}
+
+// pick returns the tick to run, given which one was begun last, or zero.
+func (j *Job) pick(last record, seen time.Time) time.Time {
+	if !last.tick.IsZero() {
+		seen = last.tick
+		if last.stage == started && j.o.Missed != Skip {
+			seen = seen.Add(-1) // under the job's lock: its run was cut off
+		}
+	}
+	due := j.due(seen, time.Now())
+	switch {
+	case len(due) == 0:
+		return time.Time{}
+	case j.o.Missed == RunAll:
+		return due[0]
+	}
+	return due[len(due)-1]
+}

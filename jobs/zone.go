@@ -1,0 +1,95 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// A wallClock ticks when the clock on a wall of its zone shows what a cron expression says. Twice a year in many zones that clock
+// jumps. What that means depends on the hours:
+//
+//   - An hour of * means every hour that passes: the clock's jump moves no tick. A time that the clock leaves out is not
+//     waited for, and of an hour that it shows twice both have their ticks.
+//   - Any other hour names times of the day, each of which has one tick a day: the first time that the clock shows it, or,
+//     if the clock leaves it out, the moment at which the clock jumps over it.
+type wallClock struct {
+	spec *cron.SpecSchedule // computes in UTC, as if the zone had no jumps
+	zone *time.Location
+}
+
+// star is the bit by which the parser says that a field is *.
+const star = 1 << 63
+
+func (w *wallClock) next(after time.Time) time.Time {
+	if w.spec.Hour&star != 0 {
+		return w.passing(after)
+	}
+	return w.named(after)
+}
+
+// passing goes from one offset of the zone to the next, and takes the first tick in one of them.
+func (w *wallClock) passing(after time.Time) time.Time {
+	for {
+		_, offset := after.In(w.zone).Zone()
+		shift := time.Duration(offset) * time.Second
+		shown := w.spec.Next(after.UTC().Add(shift))
+		if shown.IsZero() {
+			return shown
+		}
+		tick := shown.Add(-shift)
+		_, end := after.In(w.zone).ZoneBounds()
+		if end.IsZero() || tick.Before(end) {
+			return tick
+		}
+		if _, offset = end.Zone(); w.matches(end.UTC().Add(time.Duration(offset) * time.Second)) {
+			return end.UTC()
+		}
+		after = end
+	}
+}
+
+// matches reports whether the spec ticks at what the clock shows.
+func (w *wallClock) matches(shown time.Time) bool {
+	return w.spec.Next(shown.Add(-time.Second)).Equal(shown)
+}
+
+// longest is more than any clock has ever jumped, but for the date line.
+const longest = 3 * time.Hour
+
+// named begins before any time that the clock could show again, and takes the first that is after the moment.
+func (w *wallClock) named(after time.Time) time.Time {
+	_, offset := after.In(w.zone).Zone()
+	shown := after.UTC().Add(time.Duration(offset)*time.Second - longest)
+	for {
+		shown = w.spec.Next(shown)
+		if shown.IsZero() {
+			return shown
+		}
+		if tick := w.first(shown); tick.After(after) {
+			return tick
+		}
+	}
+}
+
+// first returns when the clock first shows a time, or jumps over it.
+func (w *wallClock) first(shown time.Time) time.Time {
+	y, m, d := shown.Date()
+	at := time.Date(y, m, d, shown.Hour(), shown.Minute(), 0, 0, w.zone)
+	start, end := at.ZoneBounds()
+	_, offset := at.Zone()
+	switch gap := at.UTC().Add(time.Duration(offset) * time.Second).Sub(shown); {
+	case gap > 0: // the clock never shows it, and at is after the jump
+		return start.UTC()
+	case gap < 0:
+		return end.UTC()
+	}
+	if start.IsZero() {
+		return at.UTC()
+	}
+	_, before := start.Add(-time.Second).Zone()
+	if earlier := shown.Add(-time.Duration(before) * time.Second); earlier.Before(start) {
+		return earlier
+	}
+	return at.UTC()
+}
