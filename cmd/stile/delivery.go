@@ -249,7 +249,7 @@ func (d *delivery) ask(c *clerk) error {
 		return err
 	}
 	d.pause, d.paused, d.since = pauseNow, c, time.Now()
-	d.late = time.After(2*d.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
+	d.late = time.After(3*d.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
 	return nil
 }
 

@@ -141,7 +141,7 @@ func (p *payer) pay(ctx context.Context, order int) (*notice, error) {
 		return r, p.charge(ctx, r)
 	}
 	lock := p.locks.Mutex(orderLock(p.names, order)).With(stile.LockOptions{TTL: p.ttl, Reason: "payment"})
-	most := 2*p.ttl + paymentPatience
+	most := 3*p.ttl + paymentPatience
 	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock of order %d within %v", order, most))
 	defer cancel()
 	err := lock.Do(ctx, func(ctx context.Context) error { return p.charge(ctx, r) })

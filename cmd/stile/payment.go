@@ -39,7 +39,7 @@ const (
 	quickOrders  = 20
 	quickMost    = 5 * time.Second
 
-	paymentPatience = 6 * time.Second // with the store, beyond what two leases take
+	paymentPatience = 6 * time.Second // with the store, beyond three leases: in Consul a session can last for two
 )
 
 // A payment is one stile demo payment.
