@@ -144,6 +144,30 @@ func TestLongQueueExpires(t *testing.T) {
 	}
 }
 
+// A renewal that lets the key of a long queue live longer is in its head, so that a shorter one after it takes nothing away.
+func TestLongQueueLivesOn(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	cs := many("one", 12)
+	for i, c := range cs {
+		c.TTL, c.Wait = time.Minute, time.Minute
+		enter(t, d, c)
+		c.TTL, c.Wait = 2*time.Minute, 2*time.Minute
+		if i == 0 {
+			c.TTL = time.Hour
+		}
+	}
+	for i, c := range cs[:2] {
+		if err := renew(t, d, c); err != nil {
+			t.Fatalf("%s renews: %v", c.ID, err)
+		}
+		if left := s.Redis([]string{"PTTL", d.key("name")}).(int64); left < (59 * time.Minute).Milliseconds() {
+			t.Errorf("after renewal %d the key expires in %d ms, and a claim in it has an hour", i+1, left)
+		}
+	}
+}
+
 // A long queue that is deleted, or evicted, is gone for all of its claims, and tickets rise all the same.
 func TestLongQueueIsDeleted(t *testing.T) {
 	t.Parallel()
