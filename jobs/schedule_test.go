@@ -23,6 +23,7 @@ func TestJumpsOfTheClock(t *testing.T) {
 		{"America, back", "CRON_TZ=America/New_York 30 1 * * *", "2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"},
 		{"half an hour", "CRON_TZ=Australia/Lord_Howe 15 2 * * *", "2026-10-03T12:00:00Z", "2026-10-03T15:30:00Z"},
 		{"half an hour, back", "CRON_TZ=Australia/Lord_Howe 45 1 * * *", "2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"},
+		{"each hour, half an hour", "CRON_TZ=Australia/Lord_Howe 0 * * * *", "2026-10-03T14:30:00Z", "2026-10-03T16:00:00Z"},
 		{"no jumps", "30 2 * * *", "2026-03-29T00:00:00Z", "2026-03-29T02:30:00Z"},
 		{"every", "@every 10m", "2026-03-29T00:59:59Z", "2026-03-29T01:00:00Z"},
 		{"every, at a tick", "@every 10m", "2026-03-29T01:00:00Z", "2026-03-29T01:10:00Z"},
