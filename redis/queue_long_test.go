@@ -119,6 +119,35 @@ func TestLongQueueRunsOut(t *testing.T) {
 	}
 }
 
+// A claim that held keeps others out by its lock-delay also if another runs out meanwhile, whose slot is emptied.
+func TestLongQueueKeepsLockDelays(t *testing.T) {
+	t.Parallel()
+	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	cs := many("one", 12)
+	for i, c := range cs {
+		switch i {
+		case 0:
+			c.TTL, c.Delay = 200*time.Millisecond, time.Hour
+		case 1:
+			c.Wait = 400 * time.Millisecond
+		default:
+			c.Wait = time.Minute
+		}
+		enter(t, d, c)
+	}
+	ahead := 11
+	servertest.Until(t, "the second has run out", func() bool {
+		ahead = enter(t, d, cs[11]).Ahead
+		return ahead < 11
+	})
+	if ahead != 10 {
+		t.Errorf("%d are ahead of the last, want 10: the one with a lock-delay and those that wait", ahead)
+	}
+	if p := enter(t, d, cs[2]); p.Holds {
+		t.Errorf("the next holds although a lock-delay has not passed: %+v", p)
+	}
+}
+
 // The key of a long queue lives as long as its claims and little more, also as one that waited holds and has a lock-delay.
 func TestLongQueueExpires(t *testing.T) {
 	t.Parallel()
