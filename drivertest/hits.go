@@ -15,6 +15,8 @@ const (
 
 // met counts what befell the calls of a round, and what their answers tell of.
 func (c *crowd) met(all []*call) {
+	c.mu.Lock() // the other crowd looks at them meanwhile
+	defer c.mu.Unlock()
 	for i, one := range all {
 		switch {
 		case one.verb == "leave" && one.keep > 0 && one.err == nil:
