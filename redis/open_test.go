@@ -165,7 +165,7 @@ func TestTraits(t *testing.T) {
 		notes   []string
 		absent  []string
 	}{
-		{"nothing on disk", nil, nil, false, []string{"append-only file (appendonly no)"}, []string{"evicts", "Replicas"}},
+		{"nothing on disk", nil, nil, false, []string{"keeps no append-only file"}, []string{"evicts", "Replicas"}},
 		{"every second", []string{"--appendonly", "yes"}, nil, false, []string{"appendfsync everysec"}, nil},
 		{"always", []string{"--appendonly", "yes", "--appendfsync", "always"}, nil, true, nil, []string{"appendfsync"}},
 		{"evicts", []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, nil, false,

@@ -3,7 +3,7 @@
 -- is forgotten an hour after this server's clock has passed it, so without one the ticket is not below the clock.
 local least = ARGV[11]
 if ARGV[2] == '0' and redis.call('SET', KEYS[1], ARGV[4] .. least .. ARGV[5], 'NX', 'PX', ARGV[3]) then
-  local last = redis.pcall('SET', KEYS[2], least, 'PXAT', string.format('%.0f', string.sub(least, 1, -4) + 3600000), 'GET')
+  local last = redis.pcall('SET', KEYS[2], least, 'PXAT', string.format('%.0f', (tonumber(string.sub(least, 1, -4)) or 0) + 3600000), 'GET')
   if last and #last == #least and last < least then
     return ARGV[1] .. '\n' .. least
   end
