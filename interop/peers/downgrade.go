@@ -31,7 +31,8 @@ func (l *line) rests(from int, since string) error {
 
 // downgraded has a writer become a reader, while a reader, a writer and another reader wait behind it in that order, and
 // then each release in the order in which they hold. Nobody but the first reader comes in beside the one that was a writer.
-func downgraded(writer, reader, second kind) (string, bool, error) {
+// Each comes when the node of the one before it stands: a slow program would else come behind those that asked later.
+func (s *zkStage) downgraded(writer, reader, second kind) (string, bool, error) {
 	l := line{scene: newScene(""), what: []string{"a reader", "a second writer", "a reader behind that"}}
 	defer l.end()
 	first, err := l.start(writer)
@@ -48,8 +49,11 @@ func downgraded(writer, reader, second kind) (string, bool, error) {
 	if err := l.takes(first, patience); err != nil {
 		return "", false, fmt.Errorf("the writer: %w", err)
 	}
-	for _, c := range l.clients {
+	for i, c := range l.clients {
 		if err := c.lock(l.name); err != nil {
+			return "", false, err
+		}
+		if err := s.size(l.name, i+2); err != nil {
 			return "", false, err
 		}
 		if err := waits(c); err != nil {

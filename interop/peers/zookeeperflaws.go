@@ -356,7 +356,7 @@ func (w *setting) zooKeeperFlaws(t servertest.TB) ([]flaw, error) {
 			{"Curator", mayFail, at(overflow, w.openCurator)},
 			{"stile", passes, at(overflow, stileZooKeeper)},
 		}},
-		w.zooKeeperAskings(s.Addr), w.zooKeeperDowngrades(s.Addr),
+		w.zooKeeperAskings(s.Addr), w.zooKeeperDowngrades(stage),
 	}, nil
 }
 
@@ -380,12 +380,13 @@ func (w *setting) zooKeeperAskings(addr string) flaw {
 }
 
 // zooKeeperDowngrades are writers that become readers, among those of the other.
-func (w *setting) zooKeeperDowngrades(addr string) flaw {
+func (w *setting) zooKeeperDowngrades(stage *zkStage) flaw {
+	addr := stage.addr
 	rw := "zk://" + addr + "?prefix=&layout=rw&session=" + session.String()
 	read, write := w.java("Curator read", "read", addr), w.java("Curator write", "write", addr)
 	reader, writer := w.own("stile reader", rw), w.own("stile writer", rw)
 	down := func(first, reader, second kind) func() (string, bool, error) {
-		return func() (string, bool, error) { return downgraded(first, reader, second) }
+		return func() (string, bool, error) { return stage.downgraded(first, reader, second) }
 	}
 	return flaw{number: 33, what: "a writer takes the read lock before it gives up the write lock", plays: []play{
 		{"stile, among Curator's readers and writers", passes, down(writer, read, write)},
