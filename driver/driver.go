@@ -29,7 +29,8 @@ type Driver interface {
 	Enter(ctx context.Context, c *Claim) (Place, error)
 
 	// Await returns when the place of a claim that waits may have changed, and may return early. A place that holds
-	// says that the claim holds, on the lease that its last Enter began; any other place says: enter again.
+	// says that the claim has come to hold since its last Enter, on the lease that this Enter began; the notification may have
+	// come before the call, and that lease may be over. Any other place says: enter again.
 	// It does not renew, and a lost notification costs no more than the time until the caller's context ends.
 	Await(ctx context.Context, c *Claim) (Place, error)
 

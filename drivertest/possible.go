@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -189,14 +190,25 @@ type moment struct {
 	call   *call
 }
 
-// moments returns when calls that matter began, and when those ended of which the outcome is known.
+// moments returns when calls that matter began, and when those ended of which the outcome is known. An Await may answer with
+// a notification that came before it was called, so what it says may have been true at any time since its claim's last Enter.
 func moments(calls []*call) []moment {
-	var all []moment
+	var (
+		all     []moment
+		entered = map[string]time.Duration{} // when the last Enter of a claim began that was answered
+	)
 	for _, c := range calls {
+		if c.verb == "enter" && c.answered() {
+			entered[c.claim.ID] = c.began
+		}
 		if !c.matters() {
 			continue
 		}
-		all = append(all, moment{int64(c.began), true, c})
+		began := c.began
+		if from, ok := entered[c.claim.ID]; ok && c.verb == "await" {
+			began = from
+		}
+		all = append(all, moment{int64(began), true, c})
 		if c.answered() {
 			all = append(all, moment{int64(c.ended), false, c})
 		}
