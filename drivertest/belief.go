@@ -72,6 +72,7 @@ func (c *crowd) beliefs(all []*call) []*belief {
 		list  []*belief
 		known = map[string]*knowledge{}
 		left  = map[string]bool{}
+		said  = said{}
 	)
 	for _, one := range all {
 		k := known[one.claim.ID]
@@ -80,6 +81,7 @@ func (c *crowd) beliefs(all []*call) []*belief {
 			known[one.claim.ID] = k
 		}
 		k.learn(one, c.traits.Granularity)
+		since := said.since(one)
 		b := &belief{&one.claim, k.ticket, one.ended, k.lease}
 		kept := one.verb == "leave" && one.keep > 0 && one.err == nil && k.holds && !left[one.claim.ID] && one.ended < k.lease
 		if kept {
@@ -92,7 +94,7 @@ func (c *crowd) beliefs(all []*call) []*belief {
 		tells := one.verb == "enter" || one.verb == "await"
 		for _, other := range all {
 			// Whose claim was taken out, and came back by a late request, hears from no renewal that it waits.
-			over := tells && other.verb != "leave" && other.answered() && other.ended <= one.began
+			over := tells && other.verb != "leave" && other.answered() && other.ended <= since
 			if !over && !(kept && other.verb == "leave") && other.mayEnd(b.claim, b.ticket) {
 				b.until = min(b.until, other.began)
 			}

@@ -190,23 +190,31 @@ type moment struct {
 	call   *call
 }
 
-// moments returns when calls that matter began, and when those ended of which the outcome is known. An Await may answer with
-// a notification that came before it was called, so what it says may have been true at any time since its claim's last Enter.
+// A said is when the last Enter of each claim began that was answered.
+type said map[string]time.Duration
+
+// since returns from when on the answer to a call may be true, of calls in the order in which they began. An Await may answer
+// with a notification that came before it was called, though not before its claim's last Enter.
+func (s said) since(c *call) time.Duration {
+	if c.verb == "enter" && c.answered() {
+		s[c.claim.ID] = c.began
+	}
+	if from, ok := s[c.claim.ID]; ok && c.verb == "await" {
+		return from
+	}
+	return c.began
+}
+
+// moments returns when calls that matter began, and when those ended of which the outcome is known.
 func moments(calls []*call) []moment {
 	var (
-		all     []moment
-		entered = map[string]time.Duration{} // when the last Enter of a claim began that was answered
+		all  []moment
+		said = said{}
 	)
 	for _, c := range calls {
-		if c.verb == "enter" && c.answered() {
-			entered[c.claim.ID] = c.began
-		}
+		began := said.since(c)
 		if !c.matters() {
 			continue
-		}
-		began := c.began
-		if from, ok := entered[c.claim.ID]; ok && c.verb == "await" {
-			began = from
 		}
 		all = append(all, moment{int64(began), true, c})
 		if c.answered() {

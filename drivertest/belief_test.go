@@ -1,0 +1,54 @@
+package drivertest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// TestBelieved is a table of short histories of one name. Times are the places of the calls in it, in seconds.
+func TestBelieved(t *testing.T) {
+	claim := func(id string, ttl time.Duration) driver.Claim {
+		return driver.Claim{ID: id, Record: id, Weight: 1, Capacity: 1, TTL: ttl}
+	}
+	enter := func(id string, ticket int64, holds bool) *call {
+		return &call{verb: "enter", claim: claim(id, time.Hour), place: driver.Place{Ticket: ticket, Holds: holds}}
+	}
+	told := func(id string, ticket int64) *call {
+		return &call{verb: "await", claim: claim(id, time.Hour), place: driver.Place{Ticket: ticket, Holds: true}}
+	}
+	leave := func(id string) *call { return &call{verb: "leave", claim: claim(id, time.Hour)} }
+	removed := func(ticket int64) *call { return &call{verb: "break", claim: driver.Claim{Ticket: ticket}} }
+	brief := enter("a", 1, true)
+	brief.claim.TTL = time.Second
+
+	tests := []struct {
+		name  string
+		calls []*call
+		wrong string // what is said; empty means nothing
+	}{
+		{"one after the other", []*call{enter("a", 1, true), leave("a"), enter("b", 2, true)}, ""},
+		{"both hold", []*call{enter("a", 1, true), enter("b", 2, true)}, "a, b"},
+		{"the lease of the first is over", []*call{brief, enter("b", 2, true), enter("c", 3, false)}, ""},
+		{"a ticket falls", []*call{enter("a", 2, true), leave("a"), enter("b", 1, true)}, "b holds with ticket 1 after a"},
+		{"removed by hand", []*call{enter("a", 1, true), removed(1), enter("b", 2, true)}, ""},
+		{"removed by hand, and told of its turn by then", []*call{enter("a", 1, false), removed(1), enter("b", 2, true),
+			told("a", 1)}, ""},
+		{"removed by hand, entered, and told that it holds", []*call{enter("a", 1, false), removed(1), enter("b", 2, true),
+			enter("a", 3, false), told("a", 3)}, "a, b"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for i, c := range test.calls {
+				c.began, c.ended = time.Duration(2*i)*time.Second, time.Duration(2*i+1)*time.Second
+			}
+			c := &crowd{traits: driver.Traits{Fencing: driver.DurableFencing}}
+			got := c.believed(&scene{capacity: 1}, test.calls)
+			if got != test.wrong && (test.wrong == "" || !strings.Contains(got, test.wrong)) {
+				t.Errorf("got %q; want %q", got, test.wrong)
+			}
+		})
+	}
+}
