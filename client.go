@@ -10,7 +10,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A Client takes locks in one store. A process needs one, used by all its goroutines. It is made by [Open] or [New], must
@@ -123,5 +123,5 @@ func (c *Client) patiently(ctx context.Context, ask func(context.Context) error)
 }
 
 func (c *Client) silence() error {
-	return driver.Unreachable(fmt.Errorf("tried for %v: %w", c.opts.Patience, engine.ErrSilent))
+	return driver.Unreachable(fmt.Errorf("tried for %v: %w", c.opts.Patience, protocol.ErrSilent))
 }

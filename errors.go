@@ -8,7 +8,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // What callers branch on, with errors.Is.
@@ -94,7 +94,7 @@ const (
 )
 
 // String says it in words.
-func (r Reason) String() string { return claims.ReasonText(engine.Reason(r)) }
+func (r Reason) String() string { return claims.ReasonText(protocol.Reason(r)) }
 
 // An UnknownError says that the store may or may not have applied a request: its answer never came. It is [ErrUnknown].
 // After a lock, a claim that nobody wants may stand in the store and keep others out; its removal was attempted. After
@@ -156,7 +156,7 @@ func (e gaveUpError) why() error {
 	if e.Held != nil {
 		return &HeldError{By: holderOf(e.Held.By), Remaining: e.Held.Remaining}
 	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, cmp.Or(e.Err, engine.ErrSilent))
+	return fmt.Errorf("%w: %w", ErrUnreachable, cmp.Or(e.Err, protocol.ErrSilent))
 }
 
 // wrapped is the error of an operation on a name, or nil.

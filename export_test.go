@@ -6,6 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // NewAsleep is New with a machine whose time asleep the test decides.
@@ -15,9 +16,9 @@ func NewAsleep(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 
 // Inner are the reasons and kinds as the keeper of claims has them, in the order of ours.
 var (
-	InnerReasons = []engine.Reason{engine.Expired, engine.Removed, engine.Suspended, engine.HeldLong, engine.Shutdown, engine.SessionOver}
-	InnerKinds   = []engine.Kind{
-		engine.Acquired, engine.Waiting, engine.Renewed, engine.Jeopardized, engine.Ended, engine.Released, claims.Asked,
+	InnerReasons = []protocol.Reason{protocol.Expired, protocol.Removed, protocol.Suspended, protocol.HeldLong, protocol.Shutdown, protocol.SessionOver}
+	InnerKinds   = []protocol.Kind{
+		protocol.Acquired, protocol.Waiting, protocol.Renewed, protocol.Jeopardized, protocol.Ended, protocol.Released, claims.Asked,
 	}
 )
 

@@ -86,7 +86,7 @@ func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	share, err := c.keeper.Attach(ctx, &driver.Claim{
 		Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity, TTL: h.TTL, Delay: h.LockDelay,
 		Ticket: h.Token / engine.Turns,
-	}, h.Token, engine.Want{MaxHold: h.MaxHold})
+	}, h.Token, h.MaxHold)
 	if err != nil {
 		return nil, wrapped("attach", h.Name, err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A Lease is the holding of a lock, from its grant until it is released or lost. It may be used by many goroutines.
@@ -233,5 +233,5 @@ func carriedBy(ctx context.Context, c *Client, name string) *claims.Share {
 // guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever
 // forgot it may still be at work, and could not be told. Of a joined lock, one part is enough to find the line by.
 func (l *Lease) guardLeak(skip int) {
-	l.leak = claims.GuardLeak(l, l.parts()[0].share, skip+1, engine.Kind(EventLeaked))
+	l.leak = claims.GuardLeak(l, l.parts()[0].share, skip+1, protocol.Kind(EventLeaked))
 }

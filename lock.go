@@ -9,7 +9,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/record"
 )
 
@@ -84,7 +84,7 @@ func (l *Lock) set(o LockOptions) {
 	if l.opts = o; l.c != nil {
 		l.tight = claims.LeavesTime(o.TTL, l.c.opts.Margin, l.c.opts.Drift)
 	}
-	terms := *cmp.Or(l.want.Terms, &engine.Terms{Weight: driver.All, Capacity: driver.All})
+	terms := *cmp.Or(l.want.Terms, &protocol.Terms{Weight: driver.All, Capacity: driver.All})
 	terms.TTL, terms.Delay, terms.Owner, terms.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
 	l.want.Terms, l.want.Linger, l.want.MaxHold = &terms, o.Linger, o.MaxHold
 	text, err := record.Write(o.Owner, o.Reason, l.value)

@@ -5,13 +5,14 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A Want is what one goroutine asks for.
 type Want struct {
 	Name string
-	*engine.Terms
-	engine.Want
+	*protocol.Terms
+	protocol.Want
 	shard *shard
 }
 
@@ -105,9 +106,9 @@ func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) e
 	k.answered(h)
 	t.do()
 	switch v.Code {
-	case engine.Held:
+	case protocol.Held:
 		gave.Held = heldBy(&v)
-	case engine.Unreachable:
+	case protocol.Unreachable:
 		gave.Err = v.Err
 	}
 	return gave

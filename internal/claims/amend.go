@@ -6,21 +6,21 @@ import (
 	"fmt"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/record"
 )
 
 // A change of a claim is under way until the store has answered a renewal with it, whether its caller still waits or not.
 type change struct {
 	amendment *driver.Amendment
-	answer    chan engine.Verdict // has room for one
-	settled   chan struct{}       // closed when it is answered
+	answer    chan protocol.Verdict // has room for one
+	settled   chan struct{}         // closed when it is answered
 }
 
 // Downgrade makes the claim of a writer a reader's. From the call on it counts as one here, whatever the error. If that is a
 // [*GaveUp], the store may be asked for the change after that, until it answers.
 func (s *Share) Downgrade(ctx context.Context) error {
-	return s.change(ctx, func(is *engine.Terms) (a driver.Amendment, err error) {
+	return s.change(ctx, func(is *protocol.Terms) (a driver.Amendment, err error) {
 		switch {
 		case is.Capacity != driver.All:
 			return a, fmt.Errorf("%w: permits have no writer", driver.ErrUnsupported)
@@ -34,7 +34,7 @@ func (s *Share) Downgrade(ctx context.Context) error {
 // Proclaim puts another value into the record of a claim that holds alone. If the error is a [*GaveUp], the store may be
 // asked for the change after that, until it answers.
 func (s *Share) Proclaim(ctx context.Context, value string) error {
-	return s.change(ctx, func(is *engine.Terms) (a driver.Amendment, err error) {
+	return s.change(ctx, func(is *protocol.Terms) (a driver.Amendment, err error) {
 		if is.Weight != driver.All {
 			return a, fmt.Errorf("%w: others hold it too; only one who holds alone leads", driver.ErrUnsupported)
 		}
@@ -46,7 +46,7 @@ func (s *Share) Proclaim(ctx context.Context, value string) error {
 }
 
 // change has the claim of the hold changed, by what the function makes of it.
-func (s *Share) change(ctx context.Context, what func(is *engine.Terms) (driver.Amendment, error)) error {
+func (s *Share) change(ctx context.Context, what func(is *protocol.Terms) (driver.Amendment, error)) error {
 	if t := &s.hold.c.n.shard.k.traits; !t.Amends {
 		return fmt.Errorf("%w: %s cannot change a claim that holds", driver.ErrUnsupported, t.Store)
 	}
@@ -56,7 +56,7 @@ func (s *Share) change(ctx context.Context, what func(is *engine.Terms) (driver.
 			return err
 		}
 		other, differs := errors.AsType[*driver.RecordError](v.Err)
-		if v.Code != engine.Refused || !differs || known {
+		if v.Code != protocol.Refused || !differs || known {
 			return s.amended(&v)
 		}
 		s.hold.c.note(other.Have) // it was attached, and what its record is was not known here
@@ -64,7 +64,7 @@ func (s *Share) change(ctx context.Context, what func(is *engine.Terms) (driver.
 }
 
 // amend has the claim changed once, after the change that is under way.
-func (s *Share) amend(ctx context.Context, what func(*engine.Terms) (driver.Amendment, error)) (engine.Verdict, error) {
+func (s *Share) amend(ctx context.Context, what func(*protocol.Terms) (driver.Amendment, error)) (protocol.Verdict, error) {
 	for {
 		ch, begun, v, err := s.begin(what)
 		if err != nil || ch == nil {
@@ -83,13 +83,13 @@ func (s *Share) amend(ctx context.Context, what func(*engine.Terms) (driver.Amen
 }
 
 // begin has the engine begin a change, or returns the one that is under way. There is none if the verdict says why.
-func (s *Share) begin(what func(*engine.Terms) (driver.Amendment, error)) (ch *change, begun bool, v engine.Verdict, err error) {
+func (s *Share) begin(what func(*protocol.Terms) (driver.Amendment, error)) (ch *change, begun bool, v protocol.Verdict, err error) {
 	h := s.hold
 	n := h.c.n
 	n.shard.mu.Lock()
 	if s.over.Load() != nil {
 		n.shard.mu.Unlock()
-		return nil, false, engine.Verdict{Code: engine.Lost}, nil
+		return nil, false, protocol.Verdict{Code: protocol.Lost}, nil
 	}
 	if r := h.rare.Load(); r != nil && r.change != nil {
 		ch = r.change
@@ -100,15 +100,15 @@ func (s *Share) begin(what func(*engine.Terms) (driver.Amendment, error)) (ch *c
 	a, err := what(is)
 	if err != nil || a.Weight == is.Weight && a.Weight != 0 { // a reader is one already
 		n.shard.mu.Unlock()
-		return nil, false, engine.Verdict{Code: engine.OK}, err
+		return nil, false, protocol.Verdict{Code: protocol.OK}, err
 	}
-	ch = &change{amendment: &a, answer: make(chan engine.Verdict, 1), settled: make(chan struct{})}
+	ch = &change{amendment: &a, answer: make(chan protocol.Verdict, 1), settled: make(chan struct{})}
 	h.more().change = ch // before the engine asks for the renewal that carries it
 	now := n.enterEvent(n.shard.k.clock.now())
-	if v = n.engine.Amend(now, h.slot, a.Weight != 0); v.Code == engine.Pending && a.Weight != 0 {
+	if v = n.engine.Amend(now, h.slot, a.Weight != 0); v.Code == protocol.Pending && a.Weight != 0 {
 		h.c.lighter.Store(true)
 	}
-	if v.Code != engine.Pending {
+	if v.Code != protocol.Pending {
 		h.more().change = nil
 		ch = nil
 	}
@@ -120,13 +120,13 @@ func (s *Share) begin(what func(*engine.Terms) (driver.Amendment, error)) (ch *c
 }
 
 // amended is the error of a verdict on a change.
-func (s *Share) amended(v *engine.Verdict) error {
+func (s *Share) amended(v *protocol.Verdict) error {
 	n := s.hold.c.n
 	n.shard.mu.Lock() // whatever ended the hold is told by then
 	over := s.over.Load()
 	n.shard.mu.Unlock()
 	switch {
-	case v.Code != engine.Lost:
+	case v.Code != protocol.Lost:
 		return n.shard.k.errorOf(v)
 	case over != nil:
 		return over.err
@@ -135,10 +135,10 @@ func (s *Share) amended(v *engine.Verdict) error {
 }
 
 // settle ends the change of a claim, which is what was asked for if the verdict is OK. The caller holds the shard's mu.
-func (h *Hold) settle(v engine.Verdict) {
+func (h *Hold) settle(v protocol.Verdict) {
 	ch := h.more().change
 	h.more().change = nil
-	if v.Code == engine.OK {
+	if v.Code == protocol.OK {
 		next := *h.c.terms.Load()
 		if ch.amendment.Weight != 0 {
 			next.Weight = min(next.Weight, ch.amendment.Weight)

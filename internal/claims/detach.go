@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // Detach ends the hold here but leaves its claim in the store, with its whole ttl from now on, and returns it.
@@ -20,26 +20,26 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	}
 	now := n.enterEvent(n.shard.k.clock.now())
 	v := n.engine.Detach(now, h.slot)
-	if v.Code == engine.Pending {
-		h.more().detached = make(chan engine.Verdict, 1)
+	if v.Code == protocol.Pending {
+		h.more().detached = make(chan protocol.Verdict, 1)
 	}
 	var t todo
 	n.finish(now, &t)
 	n.shard.mu.Unlock()
-	if v.Code == engine.Pending {
+	if v.Code == protocol.Pending {
 		n.shard.k.first(&t, ctx)
 		v = <-h.rare.Load().detached // the request ends with ctx, and what came of it is told
 	} else {
 		t.do()
 	}
 	switch {
-	case v.Code == engine.OK:
+	case v.Code == protocol.OK:
 		claim := new(driver.Claim)
 		h.c.describe(claim)
 		return claim, nil
-	case v.Code == engine.Lost && s.over.Load() != nil:
+	case v.Code == protocol.Lost && s.over.Load() != nil:
 		return nil, s.over.Load().err
-	case v.Code == engine.Lost:
+	case v.Code == protocol.Lost:
 		return nil, ErrShared // it is being detached already
 	}
 	return nil, n.shard.k.errorOnce(ctx, &v, h.c.terms.Load().TTL)
@@ -58,21 +58,21 @@ func (s *Share) Pin() (*driver.Claim, error) {
 	v := n.engine.Pin(now, h.slot)
 	n.finishOwn(now)
 	switch {
-	case v.Code == engine.OK:
+	case v.Code == protocol.OK:
 		claim := new(driver.Claim)
 		h.c.describe(claim)
 		return claim, nil
-	case v.Code == engine.Lost && s.over.Load() != nil:
+	case v.Code == protocol.Lost && s.over.Load() != nil:
 		return nil, s.over.Load().err
-	case v.Code == engine.Lost:
+	case v.Code == protocol.Lost:
 		return nil, ErrShared // it is being detached
 	}
 	return nil, n.shard.k.errorOf(&v)
 }
 
 // Attach takes a claim up that was detached, with the token that it had.
-func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, want engine.Want) (*Share, error) {
-	terms := &engine.Terms{
+func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, maxHold time.Duration) (*Share, error) {
+	terms := &protocol.Terms{
 		Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
 		Owner: claim.Owner, Record: claim.Record,
 	}
@@ -84,7 +84,7 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, w
 	}
 	n := s.name(claim.Name)
 	now := n.enterEvent(k.clock.now())
-	slot := n.engine.Attach(now, terms, token, want.MaxHold)
+	slot := n.engine.Attach(now, terms, token, maxHold)
 	c := n.newClaim(slot, claim.ID, terms)
 	attached := make(chan attachment, 1)
 	s.attaching[c] = attached
@@ -100,12 +100,12 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, w
 }
 
 // errorOnce is errorOf for a request that is sent once, and ends with its caller's context.
-func (k *Keeper) errorOnce(ctx context.Context, v *engine.Verdict, ttl time.Duration) error {
+func (k *Keeper) errorOnce(ctx context.Context, v *protocol.Verdict, ttl time.Duration) error {
 	switch {
-	case v.Code != engine.Unreachable:
+	case v.Code != protocol.Unreachable:
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case v.Err != nil && !errors.Is(v.Err, engine.ErrSilent):
+	case v.Err != nil && !errors.Is(v.Err, protocol.ErrSilent):
 		return driver.Unreachable(v.Err)
 	}
 	return k.dated(k.errorOf(v), ttl)
@@ -114,5 +114,5 @@ func (k *Keeper) errorOnce(ctx context.Context, v *engine.Verdict, ttl time.Dura
 // An attachment is what came of taking a claim up.
 type attachment struct {
 	share   *Share // nil if it could not be
-	verdict engine.Verdict
+	verdict protocol.Verdict
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // An Event is one thing that happened. Not all fields go with every kind.
 type Event struct {
-	engine.Event
+	protocol.Event
 	Name    string
 	Err     error
 	Taken   string // of a lease that was forgotten: file and line of the call that acquired it
@@ -19,7 +20,7 @@ type Event struct {
 
 // Asked is the kind of an event that the engine has no part in: somebody asks the holder for the lock. The number is that of
 // package stile, whose kinds go on after those of the engine.
-const Asked = engine.Released + 2
+const Asked = protocol.Released + 2
 
 // maxEvents is how many events may wait for the observer.
 const maxEvents = 4096
@@ -100,13 +101,13 @@ func (e *events) close(most time.Duration) {
 func (n *name) asked(c *claim, count int64) {
 	k, asks := n.shard.k, int32(min(count, math.MaxInt32))
 	if asks > c.asked && k.events != nil && n.slots[c.slot].claim == c {
-		k.events.add(Event{Event: engine.Event{Kind: Asked, Token: n.engine.Ticket(c.slot) * engine.Turns}, Name: c.name})
+		k.events.add(Event{Event: protocol.Event{Kind: Asked, Token: n.engine.Ticket(c.slot) * engine.Turns}, Name: c.name})
 	}
 	c.asked = asks
 }
 
 // tell has the observer told of an event of a name.
-func (n *name) tell(f *engine.Effect, err error) {
+func (n *name) tell(f *protocol.Effect, err error) {
 	if n.shard.k.events != nil {
 		n.shard.k.events.add(Event{Event: f.Event, Name: n.text, Err: err})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A Hold is one turn on a claim, or room for one that a goroutine waits for. It has one share or more, and is over when
@@ -24,10 +25,10 @@ type Hold struct {
 
 // A rare is what few holds need.
 type rare struct {
-	until    engine.Time         // MaxHold's end, or never; set once, before anybody has the hold
-	others   []*Share            // given out by Share, and not back yet
-	detached chan engine.Verdict // whoever detaches it waits here
-	change   *change             // of its claim, while one is under way
+	until    engine.Time           // MaxHold's end, or never; set once, before anybody has the hold
+	others   []*Share              // given out by Share, and not back yet
+	detached chan protocol.Verdict // whoever detaches it waits here
+	change   *change               // of its claim, while one is under way
 }
 
 // A Share is one owner's part of a hold.
@@ -84,7 +85,7 @@ func (h *Hold) until() engine.Time {
 func (s *Share) Name() string { return s.hold.c.name }
 
 // Terms are those of the claim that the hold is a turn on. A writer that is to become a reader counts as one.
-func (s *Share) Terms() *engine.Terms {
+func (s *Share) Terms() *protocol.Terms {
 	is := s.hold.c.terms.Load()
 	if s.hold.c.lighter.Load() && is.Weight != 1 {
 		reader := *is
@@ -236,7 +237,7 @@ func (s *Share) Release(keep time.Duration) error {
 	}
 	now := n.enterEvent(n.shard.k.clock.recent())
 	code := n.engine.Release(now, h.slot, keep)
-	if code == engine.OK && n.engine.Still() && lost == nil && s.ends == nil && h.rare.Load() == nil {
+	if code == protocol.OK && n.engine.Still() && lost == nil && s.ends == nil && h.rare.Load() == nil {
 		// Mostly a turn just ends, and the claim lingers.
 		s.over.Store(released)
 		h.forget(s)
@@ -250,7 +251,7 @@ func (s *Share) Release(keep time.Duration) error {
 		lost.given = true
 	} else {
 		s.end(ErrReleased, &t)
-		if code == engine.Pending {
+		if code == protocol.Pending {
 			h.answer = n.shard.k.channel()
 		}
 	}
@@ -260,7 +261,7 @@ func (s *Share) Release(keep time.Duration) error {
 		t.do()
 		return lost.err
 	}
-	if code != engine.Pending {
+	if code != protocol.Pending {
 		t.do()
 		return nil
 	}

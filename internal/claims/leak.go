@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A Guard waits for a lease to be forgotten. A nil Guard waits for nothing.
@@ -12,7 +12,7 @@ type Guard struct{ cleanup runtime.Cleanup }
 
 // GuardLeak has the observer told if a lease, which has this share, is forgotten before Stop: by an event of this kind,
 // that names the caller so many frames up. It returns nil if nobody observes.
-func GuardLeak[T any](lease *T, s *Share, skip int, kind engine.Kind) *Guard {
+func GuardLeak[T any](lease *T, s *Share, skip int, kind protocol.Kind) *Guard {
 	if s.hold.c.n.shard.k.events == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (g *Guard) Stop() {
 type leak struct {
 	share *Share
 	taken uintptr
-	kind  engine.Kind
+	kind  protocol.Kind
 }
 
 // report has the observer told, unless the share is over.
@@ -44,7 +44,7 @@ func (l leak) report() {
 	k := l.share.hold.c.n.shard.k
 	if k.events != nil {
 		k.events.add(Event{
-			Event: engine.Event{Kind: l.kind, Token: l.share.Token()}, Name: l.share.Name(),
+			Event: protocol.Event{Kind: l.kind, Token: l.share.Token()}, Name: l.share.Name(),
 			Taken: fmt.Sprintf("%s:%d", frame.File, frame.Line),
 		})
 	}

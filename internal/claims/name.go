@@ -9,6 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/agenda"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A name is an engine, and what belongs to its slots. The shard's mu guards it.
@@ -38,9 +39,9 @@ func (n *name) Due() *agenda.Item { return &n.due }
 type claim struct {
 	n        *name
 	name, id string
-	terms    atomic.Pointer[engine.Terms] // as the store has them, as far as this process knows
-	out      *call                        // the request that is out
-	deadline atomic.Int64                 // until when it is trusted; an End reaches its holds before it comes
+	terms    atomic.Pointer[protocol.Terms] // as the store has them, as far as this process knows
+	out      *call                          // the request that is out
+	deadline atomic.Int64                   // until when it is trusted; an End reaches its holds before it comes
 	slot     engine.Slot
 	asked    int32       // how often somebody had asked for it by the last renewal
 	lighter  atomic.Bool // its holder has asked to be a reader
@@ -108,7 +109,7 @@ type send struct {
 	c      *claim
 	asks   *driver.Claim // what the driver is given
 	call   *call         // its context; nil for a renewal that goes in a batch
-	verb   engine.Verb
+	verb   protocol.Verb
 	number uint64
 	limit  time.Duration
 	keep   time.Duration // of Leave
@@ -139,43 +140,43 @@ func (n *name) finish(now engine.Time, t *todo) {
 	n.mind(now)
 }
 
-func (n *name) apply(f *engine.Effect, t *todo) {
+func (n *name) apply(f *protocol.Effect, t *todo) {
 	switch f.Do {
-	case engine.Send:
+	case protocol.Send:
 		t.add(n.request(f))
-	case engine.Cut:
+	case protocol.Cut:
 		if c := n.slots[f.Claim].claim; c.out != nil {
 			c.out.finish()
 		}
-	case engine.Trust:
+	case protocol.Trust:
 		c := n.claimAt(f.Claim)
 		c.deadline.Store(int64(f.Until))
 		c.jeopardy.Store(f.Err != nil)
-	case engine.Grant:
+	case protocol.Grant:
 		h := n.slots[f.Turn].turn
 		n.begin(h, f.Turn)
 		h.answer <- nil
-	case engine.Fail:
+	case protocol.Fail:
 		h := n.slots[f.Turn].turn
 		n.slots[f.Turn].turn = nil
 		h.answer <- n.shard.k.errorOf(&f.Verdict)
-	case engine.End:
+	case protocol.End:
 		n.slots[f.Turn].turn.end(&Lost{Reason: f.Reason, Err: f.Err}, t)
 		n.tell(f, &Lost{Reason: f.Reason, Err: f.Err})
-	case engine.Done:
+	case protocol.Done:
 		n.done(f, t)
-	case engine.Gone:
+	case protocol.Gone:
 		n.at(f.Claim).claim = nil
-	case engine.Tell:
+	case protocol.Tell:
 		n.tell(f, f.Err)
 	}
 }
 
 // request readies a request of a claim.
-func (n *name) request(f *engine.Effect) send {
+func (n *name) request(f *protocol.Effect) send {
 	c := n.claimAt(f.Claim)
 	s := send{c: c, verb: f.Verb, number: f.Number, limit: f.Limit, keep: f.Keep}
-	if f.Verb == engine.Extend {
+	if f.Verb == protocol.Extend {
 		s.asks = new(driver.Claim)
 	} else {
 		s.call = &call{}
@@ -198,7 +199,7 @@ func (n *name) claimAt(at engine.Slot) *claim {
 	return n.newClaim(at, rand.Text(), n.engine.TermsOf(at))
 }
 
-func (n *name) newClaim(at engine.Slot, id string, t *engine.Terms) *claim {
+func (n *name) newClaim(at engine.Slot, id string, t *protocol.Terms) *claim {
 	c := &claim{n: n, slot: at, name: n.text, id: id}
 	c.terms.Store(t)
 	n.at(at).claim = c
@@ -206,25 +207,25 @@ func (n *name) newClaim(at engine.Slot, id string, t *engine.Terms) *claim {
 }
 
 // done answers whoever released, detached, amended or attached.
-func (n *name) done(f *engine.Effect, t *todo) {
+func (n *name) done(f *protocol.Effect, t *todo) {
 	switch f.Verb {
-	case engine.Enter:
+	case protocol.Enter:
 		a := attachment{verdict: f.Verdict}
-		if f.Code == engine.OK {
+		if f.Code == protocol.OK {
 			a.share = n.begin(new(Hold), f.Turn)
 		}
 		n.shard.attaching[n.slots[f.Claim].claim] <- a
 		delete(n.shard.attaching, n.slots[f.Claim].claim)
-	case engine.Renew:
+	case protocol.Renew:
 		h := n.slots[f.Turn].turn
-		if f.Code == engine.OK {
+		if f.Code == protocol.OK {
 			h.end(ErrReleased, t)
 			n.slots[f.Turn].turn = nil
 		}
 		h.more().detached <- f.Verdict
-	case engine.Extend:
+	case protocol.Extend:
 		n.slots[f.Turn].turn.settle(f.Verdict)
-	case engine.Leave:
+	case protocol.Leave:
 		h := n.slots[f.Turn].turn
 		n.slots[f.Turn].turn = nil
 		err := n.shard.k.dated(n.shard.k.errorOf(&f.Verdict), h.c.terms.Load().TTL)
@@ -262,7 +263,7 @@ func (n *name) mind(now engine.Time) {
 
 func (t *todo) add(s send) {
 	switch {
-	case s.verb == engine.Extend:
+	case s.verb == protocol.Extend:
 		t.extends = append(t.extends, s)
 	case t.send.c == nil:
 		t.send = s

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // ErrInvalid is the error of what cannot be asked for.
@@ -29,7 +29,7 @@ func (e *Held) Error() string { return "held" }
 
 // A Lost says why a hold ended before it was released, or why a claim lost its place.
 type Lost struct {
-	Reason engine.Reason
+	Reason protocol.Reason
 	Err    error // the last failure to renew, if there was one
 }
 
@@ -57,40 +57,40 @@ func (e *GaveUp) Error() string { return e.Cause.Error() }
 func (e *GaveUp) Unwrap() error { return e.Cause }
 
 // ReasonText says a reason in words.
-func ReasonText(r engine.Reason) string {
+func ReasonText(r protocol.Reason) string {
 	switch r {
-	case engine.Expired:
+	case protocol.Expired:
 		return "it could not be renewed in time"
-	case engine.Removed:
+	case protocol.Removed:
 		return "the store no longer has it"
-	case engine.Suspended:
+	case protocol.Suspended:
 		return "the machine was suspended past its deadline"
-	case engine.HeldLong:
+	case protocol.HeldLong:
 		return "it was held as long as it may be"
-	case engine.Shutdown:
+	case protocol.Shutdown:
 		return "its client was closed"
-	case engine.SessionOver:
+	case protocol.SessionOver:
 		return "the session that it lived in is over"
 	}
 	return fmt.Sprintf("reason %d", int(r))
 }
 
 // errorOf is the error of a verdict, or nil.
-func (k *Keeper) errorOf(v *engine.Verdict) error {
+func (k *Keeper) errorOf(v *protocol.Verdict) error {
 	switch v.Code {
-	case engine.Held:
+	case protocol.Held:
 		return heldBy(v)
-	case engine.Lost:
+	case protocol.Lost:
 		return &Lost{Reason: v.Reason, Err: v.Err}
-	case engine.Refused:
+	case protocol.Refused:
 		return v.Err
-	case engine.Unreachable:
+	case protocol.Unreachable:
 		return k.unreachable(v.Err)
-	case engine.Doubtful:
+	case protocol.Doubtful:
 		return &Unknown{Err: k.unreachable(v.Err)}
-	case engine.Closed:
+	case protocol.Closed:
 		return driver.ErrClosed
-	case engine.Shared:
+	case protocol.Shared:
 		return ErrShared
 	}
 	return nil
@@ -104,44 +104,44 @@ func (k *Keeper) dated(err error, ttl time.Duration) error {
 	return err
 }
 
-func heldBy(v *engine.Verdict) *Held {
+func heldBy(v *protocol.Verdict) *Held {
 	return &Held{By: v.By, Remaining: v.Remaining}
 }
 
 // unreachable says that the store was asked in vain.
 func (k *Keeper) unreachable(err error) error {
 	if err == nil {
-		err = engine.ErrSilent
+		err = protocol.ErrSilent
 	}
 	return driver.Unreachable(fmt.Errorf("tried for %v: %w", k.conf.Patience, err))
 }
 
 // outcomeOf translates a driver's error.
-func outcomeOf(err error) engine.Outcome {
+func outcomeOf(err error) protocol.Outcome {
 	if err == nil {
-		return engine.Answered
+		return protocol.Answered
 	}
 	switch driver.OutcomeOf(err) {
 	case driver.OutcomeUnsent:
-		return engine.Unsent
+		return protocol.Unsent
 	case driver.OutcomeRefused:
 		switch {
 		case driver.IsUnreachable(err):
-			return engine.Unsent
+			return protocol.Unsent
 		case errors.Is(err, driver.ErrSession):
-			return engine.Adrift
+			return protocol.Adrift
 		case errors.Is(err, driver.ErrGone):
-			return engine.Absent
+			return protocol.Absent
 		}
-		return engine.Rejected
+		return protocol.Rejected
 	}
-	return engine.Unknown
+	return protocol.Unknown
 }
 
 // failure is a driver's error as people are to see it. The end of a request's own context is the store's silence.
 func failure(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return engine.ErrSilent
+		return protocol.ErrSilent
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/agenda"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // requests runs a request and what follows from it, one after the other, in a worker.
@@ -38,27 +39,27 @@ func (k *Keeper) request(s *send, sent engine.Time, caller context.Context) (t t
 }
 
 // ask runs one request. A renewal may tell that somebody asks for the lock.
-func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r engine.Reply, asks int64) {
+func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r protocol.Reply, asks int64) {
 	c, ctx := s.c, s.call
 	ctx.begin(k.clock, engine.After(sent, s.limit), caller)
 	defer ctx.finish()
-	if s.verb == engine.Enter && !k.traits.Ordered {
+	if s.verb == protocol.Enter && !k.traits.Ordered {
 		sent += k.yields.give(ctx, k, s.asks)
 	}
-	r = engine.Reply{Claim: c.slot, Number: s.number, Sent: sent}
+	r = protocol.Reply{Claim: c.slot, Number: s.number, Sent: sent}
 	var err error
 	switch s.verb {
-	case engine.Enter:
+	case protocol.Enter:
 		r.Place, err = k.d.Enter(ctx, s.asks)
 		if err == nil && !r.Place.Holds && !k.traits.Ordered {
 			k.yields.refused(c.name, r.Sent)
 		}
-	case engine.Await:
+	case protocol.Await:
 		r.Place, err = k.d.Await(ctx, s.asks)
-	case engine.Renew:
+	case protocol.Renew:
 		answer := k.d.Renew(ctx, []*driver.Claim{s.asks})[0]
 		r.TTL, err, asks = answer.TTL, answer.Err, answer.Asks
-	case engine.Leave:
+	case protocol.Leave:
 		s.call.leaves = driver.Release{Claim: s.asks, Keep: s.keep}
 		err = k.d.Leave(ctx, &s.call.leaves)
 		if !k.traits.Ordered {
@@ -104,7 +105,7 @@ func (k *Keeper) renew(batch []send) {
 	k.clock.now() // a suspension is seen before the answers are
 	var t todo
 	for i, s := range batch {
-		r := engine.Reply{Claim: s.c.slot, Number: s.number, Sent: sent, TTL: answers[i].TTL}
+		r := protocol.Reply{Claim: s.c.slot, Number: s.number, Sent: sent, TTL: answers[i].TTL}
 		if err := answers[i].Err; err != nil {
 			r.Outcome, r.Err = outcomeOf(err), failure(err)
 		}

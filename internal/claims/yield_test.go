@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/memory"
 )
 
@@ -33,7 +33,7 @@ func TestYieldsOfUnusedNamesAreForgotten(t *testing.T) {
 		}
 		const names = 1000
 		for i := range names {
-			s, err := k.Acquire(context.Background(), &Want{Name: fmt.Sprint(i), Terms: &engine.Terms{
+			s, err := k.Acquire(context.Background(), &Want{Name: fmt.Sprint(i), Terms: &protocol.Terms{
 				Weight: driver.All, Capacity: driver.All, TTL: time.Minute,
 			}}, false)
 			if err != nil {

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/stilelock/stile/internal/engine/protocol"
+
 // An amending is how far a change of a claim has come that holds. The change goes with renewals until one of them is
 // answered, since one that was not answered may have made it.
 //
@@ -19,16 +21,16 @@ const (
 // Amend has the claim of a hold changed in the store; the shell knows how. The verdict is Pending if a Done follows. It is
 // Shared if the claim is not this hold's alone, and a change that others have to know of makes it lighter. From now on the
 // claim has no more turns: whoever comes next wants what it was before.
-func (e *Engine) Amend(now Time, h Slot, lighter bool) Verdict {
+func (e *Engine) Amend(now Time, h Slot, lighter bool) protocol.Verdict {
 	x := e.turns.At(h)
 	c := x.in
 	e.look(c, now)
-	v := Verdict{Code: Pending}
+	v := protocol.Verdict{Code: protocol.Pending}
 	switch cl := e.claims.At(c); {
 	case x.state != live, cl.stage != held, cl.amend != settled: // the shell knows why
-		v = Verdict{Code: Lost}
+		v = protocol.Verdict{Code: protocol.Lost}
 	case cl.holds.Len > 1, lighter && x.shares > 1:
-		v = Verdict{Code: Shared}
+		v = protocol.Verdict{Code: protocol.Shared}
 	default:
 		cl.turns, cl.amend = Turns, wanted
 		e.schedule(c, now)
@@ -39,11 +41,11 @@ func (e *Engine) Amend(now Time, h Slot, lighter bool) Verdict {
 }
 
 // amended ends a change with a verdict, if there is one under way.
-func (e *Engine) amended(c Slot, v Verdict) {
+func (e *Engine) amended(c Slot, v protocol.Verdict) {
 	cl := e.claims.At(c)
 	if cl.amend == settled {
 		return
 	}
 	cl.amend = settled
-	e.emit(Effect{Do: Done, Verb: Extend, Turn: cl.holds.First, Verdict: v})
+	e.emit(protocol.Effect{Do: protocol.Done, Verb: protocol.Extend, Turn: cl.holds.First, Verdict: v})
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"time"
+
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // An obstacle is what keeps a line from asking.
@@ -20,7 +22,7 @@ func (e *Engine) obstacle(l Slot) obstacle {
 		return clearing
 	}
 	try := e.first(l).try
-	lone := !e.common.Conf.Ordered && ln.terms.exclusive()
+	lone := !e.common.Conf.Ordered && ln.terms.Exclusive()
 	found := noObstacle
 	if !try && !lone {
 		return found
@@ -46,33 +48,33 @@ func (e *Engine) obstacle(l Slot) obstacle {
 }
 
 // adoptable reports whether a line may take up a claim that is quitting. An Await was cut, and tells nothing.
-func (c *claim) adoptable(l Slot) bool { return c.line == l && c.verb == Enter }
+func (c *claim) adoptable(l Slot) bool { return c.line == l && c.verb == protocol.Enter }
 
 // ask has a claim enter for a line, or says why not: Pending if claims of our own are to be out of the store first.
-func (e *Engine) ask(l Slot, now Time) Verdict {
+func (e *Engine) ask(l Slot, now Time) protocol.Verdict {
 	e.makeWay(l, now)
 	ln := e.lines.At(l)
 	found := e.obstacle(l)
 	if try := e.first(l).try; try && found == clearing {
 		e.arm(e.patienceEnd(l))
-		return Verdict{Code: Pending} // what is on its way may stand behind a claim of our own
+		return protocol.Verdict{Code: protocol.Pending} // what is on its way may stand behind a claim of our own
 	}
 	for i := range e.claims.All {
 		if c := &e.claims.All[i]; ln.strays > 0 && c.stage == quitting && c.adoptable(l) {
 			e.enter(Slot(i), asking) // whoever comes now adopts what is on its way
 			e.arm(e.patienceEnd(l))
-			return Verdict{}
+			return protocol.Verdict{}
 		}
 	}
 	switch found {
 	case clearing:
 		e.arm(e.patienceEnd(l))
-		return Verdict{Code: Pending}
+		return protocol.Verdict{Code: protocol.Pending}
 	case holding:
 		return e.heldHere(l, now)
 	}
 	e.sendEnter(e.newClaim(l, asking, e.first(l).try), now)
-	return Verdict{}
+	return protocol.Verdict{}
 }
 
 // makeWay has claims leave that linger for other terms and are in the way of a line.
@@ -88,18 +90,18 @@ func (e *Engine) makeWay(l Slot, now Time) {
 
 // exclude reports whether the claims of one line keep those of the other out.
 func (e *Engine) exclude(l, other Slot) bool {
-	return l != other && (!e.lines.At(l).terms.shared() || !e.lines.At(other).terms.shared())
+	return l != other && (!e.lines.At(l).terms.Shared() || !e.lines.At(other).terms.Shared())
 }
 
 // abandon ends the asking, since nobody in the line wants the claim any more.
 func (e *Engine) abandon(c Slot, now Time) {
 	cl := e.claims.At(c)
-	if cl.verb == Nothing {
+	if cl.verb == protocol.Nothing {
 		e.quit(c, now)
 		return
 	}
-	if cl.verb == Await {
-		e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
+	if cl.verb == protocol.Await {
+		e.emit(protocol.Effect{Do: protocol.Cut, Claim: c, Number: cl.number})
 	}
 	e.enter(c, quitting) // Leave must not overtake an Enter
 	cl.since = now
@@ -120,7 +122,7 @@ func (e *Engine) sendEnter(c Slot, now Time) {
 	if cl.silent == Never {
 		cl.silent = min(now, e.lines.At(cl.line).deaf)
 	}
-	e.send(c, Enter, e.common.Conf.Patience, 0)
+	e.send(c, protocol.Enter, e.common.Conf.Patience, 0)
 	e.arm(e.patienceEnd(cl.line))
 }
 
@@ -128,35 +130,35 @@ func (e *Engine) sendEnter(c Slot, now Time) {
 const maxUnsure = 3
 
 // entered takes the answer to an Enter.
-func (e *Engine) entered(c Slot, now Time, r *Reply) {
+func (e *Engine) entered(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
-	if r.Outcome == Unknown && cl.ticket == 0 {
+	if r.Outcome == protocol.Unknown && cl.ticket == 0 {
 		cl.unsure = min(cl.unsure+1, maxUnsure)
 	}
-	if r.ok() && r.Place.Ticket != 0 {
+	if r.OK() && r.Place.Ticket != 0 {
 		cl.ticket = r.Place.Ticket
 	}
 	switch {
 	case cl.stage == quitting:
-		if ln := e.lines.At(cl.line); !r.answered() {
+		if ln := e.lines.At(cl.line); !r.Answered() {
 			ln.deaf = min(ln.deaf, cl.silent)
 		}
 		e.quit(c, now)
-	case r.ok() && r.Place.Holds:
+	case r.OK() && r.Place.Holds:
 		if !e.granted(c, now, r.Sent, r.Place.TTL) {
 			cl.err = errTooSlow
 			e.pauseAsking(c, now)
 		}
-	case r.ok() && r.Place.Ticket == 0:
+	case r.OK() && r.Place.Ticket == 0:
 		l := cl.line
 		e.quit(c, now) // an earlier Enter of the same try may have been applied
-		e.refuseTries(l, heldBy(&r.Place.Blocker))
-	case r.ok():
+		e.refuseTries(l, protocol.HeldBy(&r.Place.Blocker))
+	case r.OK():
 		e.waits(c, now, r)
-	case r.missing():
+	case r.Missing():
 		e.unseated(c, now, r)
-	case r.Outcome == Rejected:
-		e.failAll(cl.line, r.verdict())
+	case r.Outcome == protocol.Rejected:
+		e.failAll(cl.line, r.Verdict())
 		e.quit(c, now)
 	default:
 		cl.err = r.Err
@@ -189,11 +191,11 @@ func (e *Engine) backoff(tries uint8) time.Duration {
 }
 
 // waits notes that the claim stands in the store's queue, and waits for its turn.
-func (e *Engine) waits(c Slot, now Time, r *Reply) {
+func (e *Engine) waits(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	if cl.stage == asking {
 		e.enter(c, queued)
-		e.tell(Event{Kind: Waiting, Token: cl.ticket * Turns}, nil)
+		e.tell(protocol.Event{Kind: protocol.Waiting, Token: cl.ticket * Turns}, nil)
 		cl.tries = 0
 	} else if !e.common.Conf.Ordered && r.Place.Blocker.Ticket != cl.place.blocker.Ticket {
 		cl.tries = 0 // the lock was free in between
@@ -205,7 +207,7 @@ func (e *Engine) waits(c Slot, now Time, r *Reply) {
 	if r.Place.Retry > 0 {
 		again = min(again, After(r.Sent, r.Place.Retry+e.common.Conf.Grain))
 	}
-	e.send(c, Await, max(again-now, e.common.Conf.Grain), 0)
+	e.send(c, protocol.Await, max(again-now, e.common.Conf.Grain), 0)
 	cl.due = again
 }
 
@@ -216,14 +218,14 @@ const atOnce = 200 * time.Microsecond
 const earlyAwaits = 3
 
 // awaited takes the answer to an Await.
-func (e *Engine) awaited(c Slot, now Time, r *Reply) {
+func (e *Engine) awaited(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	timely := now >= cl.due
 	switch {
 	case cl.stage == quitting:
 		e.quit(c, now)
 		return
-	case r.ok() && r.Place.Holds:
+	case r.OK() && r.Place.Holds:
 		// It holds on the lease that its last Enter began: trust that much, and have it renewed at once.
 		if e.granted(c, now, cl.place.kept, cl.place.lease) {
 			soon := now
@@ -234,9 +236,9 @@ func (e *Engine) awaited(c Slot, now Time, r *Reply) {
 			return
 		}
 		cl.tries = 0 // Enter makes a full lease of it
-	case timely, r.ok() && !e.common.Conf.Ordered && now-r.Sent > atOnce: // or the lock was free, and others were quicker
+	case timely, r.OK() && !e.common.Conf.Ordered && now-r.Sent > atOnce: // or the lock was free, and others were quicker
 		cl.tries = 0
-	case r.ok() && cl.tries < earlyAwaits:
+	case r.OK() && cl.tries < earlyAwaits:
 		cl.tries++
 	default:
 		e.schedule(c, now+e.backoff(max(cl.tries, earlyAwaits)-earlyAwaits))
@@ -247,11 +249,11 @@ func (e *Engine) awaited(c Slot, now Time, r *Reply) {
 }
 
 // unseated deals with a claim that is not in the store although it asked.
-func (e *Engine) unseated(c Slot, now Time, r *Reply) {
+func (e *Engine) unseated(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	l := cl.line
 	if cl.stage == queued && now < cl.place.kept+e.lines.At(l).terms.Wait() {
-		e.failAll(l, r.verdict()) // somebody removed it
+		e.failAll(l, r.Verdict()) // somebody removed it
 		e.forget(c, now)
 		return
 	}
@@ -290,7 +292,7 @@ func (e *Engine) granted(c Slot, now, sent Time, ttl time.Duration) bool {
 	if ln.waiters.First != None {
 		cl.turnEnd = After(cl.turnEnd, e.turns.At(ln.waiters.First).linger)
 	}
-	if !ln.terms.permits() {
+	if !ln.terms.Permits() {
 		ln.current = c
 	}
 	e.stack(c)

@@ -1,6 +1,10 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/stilelock/stile/internal/engine/protocol"
+)
 
 // Check returns what is wrong with the engine's state: an invariant that does not hold, or a count that is not what it
 // counts. It is for tests; nothing else can make one fail.
@@ -96,18 +100,18 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 		return fmt.Errorf("%d wait, and no claim asks for them", length)
 	case ln.current != None && e.claims.At(ln.current).stage != held:
 		return fmt.Errorf("the line waits for the turns of claim %d, which is %v", ln.current, e.claims.At(ln.current).stage)
-	case strays > int(e.common.Conf.Strays)+1 && !ln.terms.permits():
+	case strays > int(e.common.Conf.Strays)+1 && !ln.terms.Permits():
 		return fmt.Errorf("%d claims are on their way out", strays)
 	}
 	return nil
 }
 
 // outstanding is what may be out for a claim in each stage.
-var outstanding = [stages][]Verb{
-	asking: {Enter, Nothing}, queued: {Enter, Await, Nothing}, quitting: {Enter, Await},
-	held: {Extend, Renew, Nothing}, expiring: {Extend, Renew, Nothing}, over: {Extend, Renew, Nothing},
-	parting: {Renew}, attaching: {Renew},
-	leaving: {Leave, Nothing}, withdrawing: {Leave, Nothing}, sweeping: {Leave, Nothing},
+var outstanding = [stages][]protocol.Verb{
+	asking: {protocol.Enter, protocol.Nothing}, queued: {protocol.Enter, protocol.Await, protocol.Nothing}, quitting: {protocol.Enter, protocol.Await},
+	held: {protocol.Extend, protocol.Renew, protocol.Nothing}, expiring: {protocol.Extend, protocol.Renew, protocol.Nothing}, over: {protocol.Extend, protocol.Renew, protocol.Nothing},
+	parting: {protocol.Renew}, attaching: {protocol.Renew},
+	leaving: {protocol.Leave, protocol.Nothing}, withdrawing: {protocol.Leave, protocol.Nothing}, sweeping: {protocol.Leave, protocol.Nothing},
 }
 
 func (e *Engine) checkClaim(c Slot, now Time) error {
@@ -148,7 +152,7 @@ func (e *Engine) checkClaim(c Slot, now Time) error {
 		return fmt.Errorf("it has no hold")
 	case cl.holds.Len == 0 && cl.stage == held && cl.linger == Never && e.due > now:
 		return fmt.Errorf("nobody holds it, and it does not linger")
-	case cl.verb == Nothing && cl.due == Never && !lives && cl.stage != over:
+	case cl.verb == protocol.Nothing && cl.due == Never && !lives && cl.stage != over:
 		return fmt.Errorf("no request is out, and none is due")
 	case lives && cl.ticket == 0:
 		return fmt.Errorf("it holds, and has no ticket")
@@ -178,7 +182,7 @@ func (e *Engine) Used(c Slot) bool { return e.claims.At(c).stage != nowhere }
 func (e *Engine) ID(c Slot) uint64 { return e.claims.At(c).id }
 
 // Peek is what [Engine.Effects] will return.
-func (e *Engine) Peek() []Effect { return e.common.effects }
+func (e *Engine) Peek() []protocol.Effect { return e.common.effects }
 
 // Until is when a hold ends by its MaxHold, or Never.
 func (e *Engine) Until(h Slot) Time { return e.turns.At(h).until() }

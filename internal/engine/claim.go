@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/slab"
 )
 
@@ -49,11 +50,11 @@ type claim struct {
 	id    uint64 // never given twice
 	line  Slot
 	stage Stage
-	verb  Verb     // the request that is out, or Nothing; the answer to any other is not read
-	try   bool     // it enters only if it holds at once
-	free  bool     // a turn can be had from it at once
-	amend amending // a change that is to go with its renewals
-	alarm bool     // the driver said that it is in danger, after the request was sent that is out
+	verb  protocol.Verb // the request that is out, or Nothing; the answer to any other is not read
+	try   bool          // it enters only if it holds at once
+	free  bool          // a turn can be had from it at once
+	amend amending      // a change that is to go with its renewals
+	alarm bool          // the driver said that it is in danger, after the request was sent that is out
 
 	tries  uint8     // pauses since the store last answered; for an Await, answers that came early
 	unsure uint8     // Enters without ticket that were not answered: each may arrive at any later time
@@ -112,7 +113,7 @@ func (e *Engine) enter(c Slot, to Stage) {
 		ln.asking = c
 	}
 	if to != held {
-		e.amended(c, Verdict{Code: Lost}) // the shell knows why
+		e.amended(c, protocol.Verdict{Code: protocol.Lost}) // the shell knows why
 		e.unstack(c)
 		if ln.current == c {
 			ln.current = None
@@ -123,7 +124,7 @@ func (e *Engine) enter(c Slot, to Stage) {
 	if to == nowhere {
 		ln.claims--
 		e.claims.Drop(c)
-		e.emit(Effect{Do: Gone, Claim: c})
+		e.emit(protocol.Effect{Do: protocol.Gone, Claim: c})
 	}
 }
 
@@ -138,7 +139,7 @@ func (e *Engine) newClaim(l Slot, first Stage, try bool) Slot {
 }
 
 // TermsOf are the terms of a claim.
-func (e *Engine) TermsOf(c Slot) *Terms { return e.lines.At(e.claims.At(c).line).terms }
+func (e *Engine) TermsOf(c Slot) *protocol.Terms { return e.lines.At(e.claims.At(c).line).terms }
 
 // Try reports whether a claim enters only if it holds at once.
 func (e *Engine) Try(c Slot) bool { return e.claims.At(c).try }
@@ -147,11 +148,11 @@ func (e *Engine) Try(c Slot) bool { return e.claims.At(c).try }
 func (e *Engine) Ticket(c Slot) int64 { return e.claims.At(c).ticket }
 
 // send sends a request. The answer to one that was sent before is no longer read.
-func (e *Engine) send(c Slot, v Verb, limit time.Duration, keep time.Duration) {
+func (e *Engine) send(c Slot, v protocol.Verb, limit time.Duration, keep time.Duration) {
 	cl := e.claims.At(c)
 	cl.verb, cl.number, cl.due, cl.alarm = v, e.number(), Never, false
-	e.emit(Effect{
-		Do: Send, Verb: v, Claim: c, Turn: cl.holds.First, Number: cl.number, Limit: limit, Keep: keep, Amend: cl.amend == carried,
+	e.emit(protocol.Effect{
+		Do: protocol.Send, Verb: v, Claim: c, Turn: cl.holds.First, Number: cl.number, Limit: limit, Keep: keep, Amend: cl.amend == carried,
 	})
 }
 
@@ -162,25 +163,25 @@ func (e *Engine) schedule(c Slot, t Time) {
 }
 
 // Answer takes what became of a request.
-func (e *Engine) Answer(now Time, r *Reply) {
-	if int(r.Claim) >= len(e.claims.All) || e.claims.At(r.Claim).number != r.Number || e.claims.At(r.Claim).verb == Nothing {
+func (e *Engine) Answer(now Time, r *protocol.Reply) {
+	if int(r.Claim) >= len(e.claims.All) || e.claims.At(r.Claim).number != r.Number || e.claims.At(r.Claim).verb == protocol.Nothing {
 		return // it was superseded: a renewal, by a Leave that did not wait for it
 	}
 	cl := e.claims.At(r.Claim)
 	verb := cl.verb
-	cl.verb = Nothing
-	if r.answered() {
+	cl.verb = protocol.Nothing
+	if r.Answered() {
 		e.lines.At(cl.line).deaf = Never
 	}
 	e.look(r.Claim, now) // an answer that comes too late changes nothing
 	switch verb {
-	case Enter:
+	case protocol.Enter:
 		e.entered(r.Claim, now, r)
-	case Await:
+	case protocol.Await:
 		e.awaited(r.Claim, now, r)
-	case Renew, Extend:
+	case protocol.Renew, protocol.Extend:
 		e.renewed(r.Claim, now, r)
-	case Leave:
+	case protocol.Leave:
 		e.left(r.Claim, now, r)
 	}
 	e.settle(now)

@@ -3,15 +3,15 @@ package engine
 import (
 	"time"
 
-	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/slab"
 )
 
 // Turns is how many tokens a ticket is good for. With tickets below 1<<53, tokens stay below 1<<63.
 const Turns = 1 << 10
 
-// A Time is one moment of the client's clock, which counts on while the machine sleeps.
-type Time = time.Duration
+// A Time is one moment of the client's clock.
+type Time = protocol.Time
 
 // Never is a time that does not come.
 const Never = Time(1<<63 - 1)
@@ -35,43 +35,6 @@ type Config struct {
 	Trusted func(sent Time, ttl time.Duration) Time
 	// Jitter returns a duration from 0 to most, so that clients do not ask in step.
 	Jitter func(most time.Duration) time.Duration
-}
-
-// Terms are what makes two claims of a name alike: waiters that want the same on the same terms take turns on one claim.
-// They never change, and many names share them.
-type Terms struct {
-	Weight, Capacity int64
-	TTL, Delay       time.Duration
-	Owner            string
-	Reclaim          bool
-	Record           string
-}
-
-// Of returns the terms for another weight and capacity.
-func (t *Terms) Of(weight, capacity int64) *Terms {
-	if t.Weight == weight && t.Capacity == capacity {
-		return t // most locks of a client are of one kind, and share their terms
-	}
-	other := *t
-	other.Weight, other.Capacity = weight, capacity
-	return &other
-}
-
-// A waiter's lease is short, so that one that died delays those behind it only this long.
-const waiterTTL = 6 * time.Second
-
-// Wait is the lease of a claim that waits.
-func (t *Terms) Wait() time.Duration { return min(t.TTL, waiterTTL) }
-
-func (t *Terms) permits() bool   { return t.Capacity != driver.All }
-func (t *Terms) shared() bool    { return !t.permits() && t.Weight != driver.All }
-func (t *Terms) exclusive() bool { return !t.permits() && t.Weight == driver.All }
-
-// A Want is what one waiter asks for, beside its terms.
-type Want struct {
-	Try     bool          // it does not wait
-	Linger  time.Duration // how long the claim stays after the last turn, for the next
-	MaxHold time.Duration // the hold ends after this; 0 means never
 }
 
 // An Engine decides what becomes of one name in one client. It is used by one goroutine at a time.
@@ -98,10 +61,10 @@ type Common struct {
 	Conf  *Config
 	Slept Time // how long the machine has slept; the shell sets it before an event
 
-	closed  Time     // when Close was called: nothing new is asked for, and what nobody holds leaves; Never before that
-	moves   uint64   // how often a claim changed its stage
-	last    uint64   // number given to a claim or a request; never given twice
-	effects []Effect // of the event that is being dealt with
+	closed  Time              // when Close was called: nothing new is asked for, and what nobody holds leaves; Never before that
+	moves   uint64            // how often a claim changed its stage
+	last    uint64            // number given to a claim or a request; never given twice
+	effects []protocol.Effect // of the event that is being dealt with
 }
 
 // NewCommon returns what engines that decide like this have in common.
@@ -128,18 +91,18 @@ func (e *Engine) arm(t Time) { e.due = min(e.due, t) }
 func (e *Engine) Still() bool { return len(e.common.effects) == 0 }
 
 // Effects returns what the events since the last call want done, in order. They stay until the next event.
-func (e *Engine) Effects() []Effect {
+func (e *Engine) Effects() []protocol.Effect {
 	effects := e.common.effects
 	e.common.effects = effects[:0]
 	return effects
 }
 
-func (e *Engine) emit(f Effect) { e.common.effects = append(e.common.effects, f) }
+func (e *Engine) emit(f protocol.Effect) { e.common.effects = append(e.common.effects, f) }
 
 // tell has observers told, if there are any.
-func (e *Engine) tell(v Event, err error) {
+func (e *Engine) tell(v protocol.Event, err error) {
 	if e.common.Conf.Observed {
-		e.emit(Effect{Do: Tell, Event: v, Verdict: Verdict{Err: err}})
+		e.emit(protocol.Effect{Do: protocol.Tell, Event: v, Verdict: protocol.Verdict{Err: err}})
 	}
 }
 

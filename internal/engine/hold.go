@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/slab"
 )
 
@@ -88,11 +89,11 @@ func (e *Engine) grant(c, h Slot, now Time) {
 	waited := now - x.since
 	x.number = cl.turns
 	cl.turns++
-	if !e.lines.At(cl.line).terms.shared() {
+	if !e.lines.At(cl.line).terms.Shared() {
 		e.unstack(c)
 	}
 	e.addHold(c, h, now)
-	e.tell(Event{Kind: Acquired, Token: e.Token(h), Waited: waited, Local: x.number > 0}, nil)
+	e.tell(protocol.Event{Kind: protocol.Acquired, Token: e.Token(h), Waited: waited, Local: x.number > 0}, nil)
 }
 
 func (e *Engine) addHold(c, h Slot, now Time) {
@@ -124,7 +125,7 @@ func (e *Engine) Share(now Time, h Slot) bool {
 
 // Release gives one share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the store,
 // which keeps the lock taken for so long after. The code is OK, or Pending if a Done follows or the hold had ended before.
-func (e *Engine) Release(now Time, h Slot, keep time.Duration) Code {
+func (e *Engine) Release(now Time, h Slot, keep time.Duration) protocol.Code {
 	x := e.turns.At(h)
 	c := x.in
 	cl := e.claims.At(c)
@@ -133,13 +134,13 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) Code {
 		cl.keep = max(cl.keep, After(now, keep))
 	}
 	x.shares--
-	code := OK
+	code := protocol.OK
 	switch {
 	case x.shares > 0:
 	case x.state == ended:
 		e.removeHold(h)
 		e.abandonLost(c, now)
-		code = Pending
+		code = protocol.Pending
 	default:
 		code = e.released(h, now)
 	}
@@ -150,12 +151,12 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) Code {
 }
 
 // released ends a live hold that its last owner gave back.
-func (e *Engine) released(h Slot, now Time) Code {
+func (e *Engine) released(h Slot, now Time) protocol.Code {
 	x := e.turns.At(h)
 	c, linger := x.in, x.linger
 	cl := e.claims.At(c)
 	if cl.stage == parting {
-		e.leaveParting(c, Verdict{Code: Lost}) // whoever detaches it comes too late
+		e.leaveParting(c, protocol.Verdict{Code: protocol.Lost}) // whoever detaches it comes too late
 		e.enter(c, held)
 	}
 	cl.live--
@@ -164,7 +165,7 @@ func (e *Engine) released(h Slot, now Time) Code {
 		if cl.live == 0 {
 			e.enter(c, expiring)
 		}
-		return OK
+		return protocol.OK
 	}
 	if e.usable(c, now) {
 		// The turn goes to the next in line, if there is one; if not, the claim lingers.
@@ -176,13 +177,13 @@ func (e *Engine) released(h Slot, now Time) Code {
 				cl.linger = After(now, linger)
 				e.arm(cl.linger)
 			}
-			return OK
+			return protocol.OK
 		}
 	}
 	x.state = parted
 	e.enter(c, leaving)
 	e.beginLeave(c, now)
-	return Pending
+	return protocol.Pending
 }
 
 // contended reports whether anybody waits for a turn.
@@ -210,7 +211,7 @@ func (e *Engine) wanted(l Slot) bool {
 
 // giveBack removes a hold that is over because it was released.
 func (e *Engine) giveBack(h Slot, now Time) {
-	e.tell(Event{Kind: Released, Token: e.Token(h), Held: now - e.turns.At(h).since}, nil)
+	e.tell(protocol.Event{Kind: protocol.Released, Token: e.Token(h), Held: now - e.turns.At(h).since}, nil)
 	e.removeHold(h)
 }
 
@@ -239,14 +240,14 @@ func (e *Engine) look(c Slot, now Time) {
 		return
 	}
 	if now >= cl.deadline {
-		e.lose(c, now, Expired)
+		e.lose(c, now, protocol.Expired)
 		return
 	}
 	if now >= cl.ripe { // many readers may share a claim
 		cl.ripe = Never
 		for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
 			if x := e.turns.At(h); x.state == live && now >= x.until() {
-				e.endHold(h, now, Verdict{Code: Lost, Reason: HeldLong})
+				e.endHold(h, now, protocol.Verdict{Code: protocol.Lost, Reason: protocol.HeldLong})
 			} else if x.state == live {
 				cl.ripe = min(cl.ripe, x.until())
 			}
@@ -254,26 +255,26 @@ func (e *Engine) look(c Slot, now Time) {
 	}
 	if cl.live == 0 && cl.holds.Len > 0 && cl.stage != expiring {
 		// The work under it may not have stopped, so it stays until it is released or runs out.
-		e.leaveParting(c, Verdict{Code: Lost, Reason: HeldLong})
+		e.leaveParting(c, protocol.Verdict{Code: protocol.Lost, Reason: protocol.HeldLong})
 		e.enter(c, expiring)
 	}
 }
 
 // endHold ends a live hold before it was released.
-func (e *Engine) endHold(h Slot, now Time, v Verdict) {
+func (e *Engine) endHold(h Slot, now Time, v protocol.Verdict) {
 	x := e.turns.At(h)
 	x.state = ended
 	e.claims.At(x.in).live--
-	e.emit(Effect{Do: End, Turn: h, Verdict: v, Event: Event{Kind: Ended, Token: e.Token(h), Held: now - x.since}})
+	e.emit(protocol.Effect{Do: protocol.End, Turn: h, Verdict: v, Event: protocol.Event{Kind: protocol.Ended, Token: e.Token(h), Held: now - x.since}})
 }
 
 // lose ends the lease of a claim: others may hold the lock from now on.
-func (e *Engine) lose(c Slot, now Time, reason Reason) {
+func (e *Engine) lose(c Slot, now Time, reason protocol.Reason) {
 	cl := e.claims.At(c)
-	if reason == Expired && e.common.Slept > cl.slept {
-		reason = Suspended
+	if reason == protocol.Expired && e.common.Slept > cl.slept {
+		reason = protocol.Suspended
 	}
-	v := Verdict{Code: Lost, Reason: reason, Err: cl.err}
+	v := protocol.Verdict{Code: protocol.Lost, Reason: reason, Err: cl.err}
 	e.leaveParting(c, v)
 	e.enter(c, over)
 	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
@@ -283,7 +284,7 @@ func (e *Engine) lose(c Slot, now Time, reason Reason) {
 	}
 	switch {
 	case cl.holds.Len > 0: // stays over until they are released
-	case reason == Removed || reason == SessionOver:
+	case reason == protocol.Removed || reason == protocol.SessionOver:
 		e.forget(c, now)
 	default:
 		e.abandonLost(c, now)

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/stilelock/stile/internal/engine/protocol"
+)
 
 // withdraw has a claim leave that nobody holds. Nobody waits for the outcome.
 func (e *Engine) withdraw(c Slot, now Time) {
@@ -21,7 +25,7 @@ func (e *Engine) sendLeave(c Slot, now Time) {
 		keep = max(0, cl.keep-now)
 	}
 	end := e.leaveEnd(c)
-	e.send(c, Leave, max(end-now, e.common.Conf.Grain), keep)
+	e.send(c, protocol.Leave, max(end-now, e.common.Conf.Grain), keep)
 	e.arm(end)
 }
 
@@ -31,29 +35,29 @@ func (e *Engine) leaveEnd(c Slot) Time {
 }
 
 // left takes the answer to a Leave.
-func (e *Engine) left(c Slot, now Time, r *Reply) {
+func (e *Engine) left(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	if cl.stage == sweeping {
 		e.swept(c, now, r)
 		return
 	}
-	v := r.verdict()
+	v := r.Verdict()
 	switch v.Code {
-	case OK:
+	case protocol.OK:
 		e.found(c)
-	case Lost:
+	case protocol.Lost:
 		if cl.lost > 0 { // an earlier Leave was the one that did it
-			v = Verdict{Code: OK}
+			v = protocol.Verdict{Code: protocol.OK}
 		}
-	case Unreachable:
-		if cl.err = r.Err; r.Outcome == Unknown {
+	case protocol.Unreachable:
+		if cl.err = r.Err; r.Outcome == protocol.Unknown {
 			cl.lost = min(cl.lost+1, maxUnsure)
 		}
 		if now < e.leaveEnd(c) {
 			e.pause(c, now)
 			return
 		}
-		v.Code = Doubtful
+		v.Code = protocol.Doubtful
 	}
 	e.gone(c, now, v)
 }
@@ -67,19 +71,19 @@ func (e *Engine) found(c Slot) {
 }
 
 // gone answers whoever released a claim, which has left the store, or is left to run out there.
-func (e *Engine) gone(c Slot, now Time, v Verdict) {
+func (e *Engine) gone(c Slot, now Time, v protocol.Verdict) {
 	cl := e.claims.At(c)
 	if cl.stage == leaving {
 		h := cl.holds.First
-		kind := Released
-		if v.Code == Lost {
-			kind = Ended
+		kind := protocol.Released
+		if v.Code == protocol.Lost {
+			kind = protocol.Ended
 		}
 		held := now - e.turns.At(h).since
-		e.emit(Effect{Do: Done, Turn: h, Verb: Leave, Verdict: v, Event: Event{Kind: kind, Token: e.Token(h), Held: held}})
+		e.emit(protocol.Effect{Do: protocol.Done, Turn: h, Verb: protocol.Leave, Verdict: v, Event: protocol.Event{Kind: kind, Token: e.Token(h), Held: held}})
 		e.removeHold(h)
 	}
-	if v.Code == Doubtful {
+	if v.Code == protocol.Doubtful {
 		ln := e.lines.At(cl.line)
 		ln.deaf = min(ln.deaf, cl.since) // whoever came meanwhile has been patient since then
 		e.enter(c, nowhere)              // the store has had Patience; what is left there runs out
@@ -99,12 +103,12 @@ func (e *Engine) pauseSweeping(c Slot, now Time) {
 }
 
 // swept takes the answer to a Leave that looked for what an Enter of unknown outcome may have left.
-func (e *Engine) swept(c Slot, now Time, r *Reply) {
+func (e *Engine) swept(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
-	if r.ok() {
+	if r.OK() {
 		cl.unsure--
 	}
-	if cl.unsure == 0 || r.Outcome == Rejected || e.closing() {
+	if cl.unsure == 0 || r.Outcome == protocol.Rejected || e.closing() {
 		e.enter(c, nowhere)
 		return
 	}

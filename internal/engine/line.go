@@ -2,14 +2,14 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/slab"
 )
 
 // A line is where waiters on the same terms stand, in order of arrival.
 type line struct {
-	terms   *Terms
+	terms   *protocol.Terms
 	waiters slab.List // of turns
 	free    slab.List // of claims that a turn can be had from at once, the last used first
 	tries   int32     // how many waiters do not wait
@@ -22,7 +22,7 @@ type line struct {
 
 // Want adds a goroutine that wants a turn. If the turn begins at once, it returns the hold; else it returns the waiter,
 // which a Grant or a Fail answers. An engine that is closing returns neither.
-func (e *Engine) Want(now Time, t *Terms, want Want) (h, w Slot) {
+func (e *Engine) Want(now Time, t *protocol.Terms, want protocol.Want) (h, w Slot) {
 	if e.closing() {
 		return None, None
 	}
@@ -45,7 +45,7 @@ func (e *Engine) Want(now Time, t *Terms, want Want) (h, w Slot) {
 }
 
 // lineOf returns the line for these terms, new if there is none.
-func (e *Engine) lineOf(t *Terms) Slot {
+func (e *Engine) lineOf(t *protocol.Terms) Slot {
 	for i := range e.lines.All {
 		if has := e.lines.All[i].terms; has == t || has != nil && *has == *t {
 			return Slot(i)
@@ -57,11 +57,11 @@ func (e *Engine) lineOf(t *Terms) Slot {
 
 // GiveUp takes a waiter out of its line, since its caller no longer waits. It returns what was in its way: the store, if
 // that has not answered since it told of somebody.
-func (e *Engine) GiveUp(now Time, w Slot) Verdict {
+func (e *Engine) GiveUp(now Time, w Slot) protocol.Verdict {
 	l := e.turns.At(w).in
 	v := e.inTheWay(l, now)
 	if a := e.lines.At(l).asking; a != None && e.claims.At(a).err != nil {
-		v = Verdict{Code: Unreachable, Err: e.claims.At(a).err}
+		v = protocol.Verdict{Code: protocol.Unreachable, Err: e.claims.At(a).err}
 	}
 	e.leaveLine(w)
 	e.turns.Drop(w)
@@ -70,22 +70,22 @@ func (e *Engine) GiveUp(now Time, w Slot) Verdict {
 }
 
 // inTheWay says what a line waits for, as far as this client knows.
-func (e *Engine) inTheWay(l Slot, now Time) Verdict {
+func (e *Engine) inTheWay(l Slot, now Time) protocol.Verdict {
 	ln := e.lines.At(l)
 	if ln.asking == None {
 		return e.heldHere(l, now)
 	}
 	a := e.claims.At(ln.asking)
 	if a.stage == queued {
-		return heldBy(&a.place.blocker)
+		return protocol.HeldBy(&a.place.blocker)
 	}
-	return Verdict{Code: Unreachable, Err: a.err}
+	return protocol.Verdict{Code: protocol.Unreachable, Err: a.err}
 }
 
 // heldHere says that this client itself holds the name.
-func (e *Engine) heldHere(l Slot, now Time) Verdict {
+func (e *Engine) heldHere(l Slot, now Time) protocol.Verdict {
 	ln := e.lines.At(l)
-	v := Verdict{Code: Held, By: ln.terms.Record}
+	v := protocol.Verdict{Code: protocol.Held, By: ln.terms.Record}
 	if ln.current != None {
 		v.Remaining = max(0, e.claims.At(ln.current).deadline-now)
 	}
@@ -126,7 +126,7 @@ func (e *Engine) serveLine(l Slot, now Time) {
 	e.handOver(l, now)
 	ln := e.lines.At(l)
 	if ln.waiters.Len > 0 {
-		if v := e.pursue(l, now); v.Code == Held && ln.tries > 0 {
+		if v := e.pursue(l, now); v.Code == protocol.Held && ln.tries > 0 {
 			e.refuseTries(l, v)
 		}
 	}
@@ -149,7 +149,7 @@ func (e *Engine) handOver(l Slot, now Time) {
 		w := ln.waiters.First
 		e.leaveLine(w)
 		e.grant(c, w, now)
-		e.emit(Effect{Do: Grant, Turn: w})
+		e.emit(protocol.Effect{Do: protocol.Grant, Turn: w})
 	}
 	if ln.current != None && !e.usable(ln.current, now) {
 		ln.current = None // its turns are over; it goes on until its holds are released
@@ -157,7 +157,7 @@ func (e *Engine) handOver(l Slot, now Time) {
 }
 
 // pursue sees to it that a claim comes for those in line, and says what is in the way; Pending if that is not known yet.
-func (e *Engine) pursue(l Slot, now Time) Verdict {
+func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 	switch ln := e.lines.At(l); {
 	case ln.asking == None && ln.current == None:
 		return e.ask(l, now)
@@ -167,11 +167,11 @@ func (e *Engine) pursue(l Slot, now Time) Verdict {
 	case ln.tries > 0 && e.claims.At(ln.asking).stage == queued:
 		return e.inTheWay(l, now)
 	}
-	return Verdict{}
+	return protocol.Verdict{}
 }
 
 // refuseTries answers the tries in a line, once it is known that they would have to wait.
-func (e *Engine) refuseTries(l Slot, v Verdict) {
+func (e *Engine) refuseTries(l Slot, v protocol.Verdict) {
 	ln := e.lines.At(l)
 	for w := ln.waiters.First; w != None && ln.tries > 0; {
 		x := e.turns.At(w)
@@ -184,20 +184,17 @@ func (e *Engine) refuseTries(l Slot, v Verdict) {
 }
 
 // failAll answers everybody in a line.
-func (e *Engine) failAll(l Slot, v Verdict) {
+func (e *Engine) failAll(l Slot, v protocol.Verdict) {
 	for ln := e.lines.At(l); ln.waiters.First != None; {
 		e.fail(ln.waiters.First, v)
 	}
 }
 
-func (e *Engine) fail(w Slot, v Verdict) {
+func (e *Engine) fail(w Slot, v protocol.Verdict) {
 	e.leaveLine(w)
 	e.turns.Drop(w)
-	e.emit(Effect{Do: Fail, Turn: w, Verdict: v})
+	e.emit(protocol.Effect{Do: protocol.Fail, Turn: w, Verdict: v})
 }
-
-// ErrSilent is the failure of a store that has said nothing at all.
-var ErrSilent = errors.New("the store does not answer")
 
 // loseHeart answers the waiters of a line whose patience is over. Each has its own, counted from when it came or, if
 // that is later, from the first request that was not answered. A try waits for nothing but the store, first for claims
@@ -225,13 +222,13 @@ func (e *Engine) loseHeart(l Slot, now Time) {
 }
 
 // silence is what a waiter gets whose patience is over.
-func (e *Engine) silence(l Slot) Verdict {
-	v := Verdict{Code: Unreachable, Err: ErrSilent}
+func (e *Engine) silence(l Slot) protocol.Verdict {
+	v := protocol.Verdict{Code: protocol.Unreachable, Err: protocol.ErrSilent}
 	if a := e.lines.At(l).asking; a != None {
 		c := e.claims.At(a)
-		v.Err = cmp.Or(c.err, ErrSilent)
-		if c.unsure > 0 || c.verb == Enter {
-			v.Code = Doubtful
+		v.Err = cmp.Or(c.err, protocol.ErrSilent)
+		if c.unsure > 0 || c.verb == protocol.Enter {
+			v.Code = protocol.Doubtful
 		}
 	}
 	return v

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/stilelock/stile/internal/engine/protocol"
+)
 
 // A claim that came to hold by another's leaving has a waiter's short lease. Most sections are over before this.
 const handOverRenewal = 20 * time.Millisecond
@@ -23,14 +27,14 @@ func (e *Engine) confirm(c Slot, now, sent Time, ttl time.Duration) {
 
 func (e *Engine) trust(c Slot) {
 	cl := e.claims.At(c)
-	e.emit(Effect{Do: Trust, Claim: c, Until: cl.deadline, Verdict: Verdict{Err: cl.err}})
+	e.emit(protocol.Effect{Do: protocol.Trust, Claim: c, Until: cl.deadline, Verdict: protocol.Verdict{Err: cl.err}})
 }
 
 // Alarm has a claim renewed at once, since its driver sees it in danger.
 func (e *Engine) Alarm(now Time, c Slot) {
 	cl := e.claims.At(c)
 	switch {
-	case cl.stage == held && cl.verb == Nothing:
+	case cl.stage == held && cl.verb == protocol.Nothing:
 		e.schedule(c, now)
 	case cl.stage == held, cl.stage == asking, cl.stage == queued:
 		cl.alarm = true // the request that is out may have come too early to see it
@@ -40,7 +44,7 @@ func (e *Engine) Alarm(now Time, c Slot) {
 // extend has a claim renewed that wants it about now. What wants it a moment later goes along.
 func (e *Engine) extend(c Slot, now Time) {
 	cl := e.claims.At(c)
-	if cl.stage != held || cl.verb != Nothing {
+	if cl.stage != held || cl.verb != protocol.Nothing {
 		return
 	}
 	if slack := e.lines.At(cl.line).terms.TTL / 60; cl.due > After(now, slack) {
@@ -50,11 +54,11 @@ func (e *Engine) extend(c Slot, now Time) {
 	if cl.amend == wanted {
 		cl.amend = carried
 	}
-	e.send(c, Extend, cl.deadline-now, 0)
+	e.send(c, protocol.Extend, cl.deadline-now, 0)
 }
 
 // renewed takes the answer to a renewal. An answer that never came changes nothing but what we know.
-func (e *Engine) renewed(c Slot, now Time, r *Reply) {
+func (e *Engine) renewed(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	switch cl.stage {
 	case parting:
@@ -68,20 +72,20 @@ func (e *Engine) renewed(c Slot, now Time, r *Reply) {
 		return
 	}
 	switch {
-	case r.ok():
+	case r.OK():
 		margin := cl.deadline - now
 		e.confirm(c, now, r.Sent, r.TTL)
 		if cl.amend == wanted { // since the renewal was sent
 			e.schedule(c, now)
 		}
 		if cl.amend == carried {
-			e.amended(c, Verdict{Code: OK})
+			e.amended(c, protocol.Verdict{Code: protocol.OK})
 		}
-		e.tell(Event{Kind: Renewed, Token: cl.ticket * Turns, Margin: margin}, nil)
-	case r.missing():
-		e.lose(c, now, r.verdict().Reason)
-	case r.Outcome == Rejected && cl.amend == carried:
-		e.amended(c, Verdict{Code: Refused, Err: r.Err})
+		e.tell(protocol.Event{Kind: protocol.Renewed, Token: cl.ticket * Turns, Margin: margin}, nil)
+	case r.Missing():
+		e.lose(c, now, r.Verdict().Reason)
+	case r.Outcome == protocol.Rejected && cl.amend == carried:
+		e.amended(c, protocol.Verdict{Code: protocol.Refused, Err: r.Err})
 		e.schedule(c, now) // it was the change that was refused, or the next renewal is refused too
 	default:
 		if cl.amend == carried {
@@ -104,7 +108,7 @@ func (e *Engine) failed(c Slot, now Time, err error) {
 	}
 	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
 		if e.turns.At(h).state == live {
-			e.tell(Event{Kind: Jeopardized, Token: e.Token(h), Margin: cl.deadline - now}, cl.err)
+			e.tell(protocol.Event{Kind: protocol.Jeopardized, Token: e.Token(h), Margin: cl.deadline - now}, cl.err)
 		}
 	}
 }

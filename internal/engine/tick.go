@@ -1,6 +1,10 @@
 package engine
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/stilelock/stile/internal/engine/protocol"
+)
 
 // Tick does what is due: it ends what is over, sends what was put off, renews, and answers waiters whose patience is
 // over. It may be called at any time, also late.
@@ -35,7 +39,7 @@ func (e *Engine) attend(c Slot, now Time) {
 		e.armHeld(c)
 	case asking, queued:
 		switch {
-		case cl.verb != Nothing:
+		case cl.verb != protocol.Nothing:
 		case now >= cl.due:
 			e.sendEnter(c, now)
 		default:
@@ -63,8 +67,8 @@ func (e *Engine) attendLeaving(c Slot, now Time) {
 	case now >= end && cl.stage == sweeping:
 		e.enter(c, nowhere)
 	case now >= end:
-		e.gone(c, now, Verdict{Code: Doubtful, Err: cmp.Or(cl.err, ErrSilent)})
-	case cl.verb == Nothing && now >= cl.due:
+		e.gone(c, now, protocol.Verdict{Code: protocol.Doubtful, Err: cmp.Or(cl.err, protocol.ErrSilent)})
+	case cl.verb == protocol.Nothing && now >= cl.due:
 		e.sendLeave(c, now)
 	default:
 		e.arm(min(cl.due, end))
@@ -77,24 +81,24 @@ func (e *Engine) Close(now Time) {
 	e.common.closed = min(e.common.closed, now)
 	for l := range e.lines.All {
 		if e.lines.All[l].waiters.Len > 0 {
-			e.failAll(Slot(l), Verdict{Code: Closed})
+			e.failAll(Slot(l), protocol.Verdict{Code: protocol.Closed})
 		}
 	}
 	for i := range e.claims.All {
 		c := Slot(i)
 		switch cl := &e.claims.All[i]; cl.stage {
 		case asking, queued, quitting, attaching:
-			if cl.verb != Nothing {
-				e.emit(Effect{Do: Cut, Claim: c, Number: cl.number})
+			if cl.verb != protocol.Nothing {
+				e.emit(protocol.Effect{Do: protocol.Cut, Claim: c, Number: cl.number})
 			}
 		case held, expiring, parting:
 			if cl.holds.Len == 0 {
 				e.withdraw(c, now)
 			} else {
-				e.lose(c, now, Shutdown)
+				e.lose(c, now, protocol.Shutdown)
 			}
 		case sweeping:
-			if cl.verb == Nothing {
+			if cl.verb == protocol.Nothing {
 				e.enter(c, nowhere) // its Leave was answered before; what comes so late runs out
 			}
 		case leaving, withdrawing:

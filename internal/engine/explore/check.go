@@ -6,6 +6,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // check returns what is wrong with the world after an event.
@@ -136,41 +137,41 @@ func (w *World) known(name string) bool {
 }
 
 // checkFail sees that a wait fails for a reason that there is.
-func (w *World) checkFail(x *goroutine, f *engine.Effect) error {
+func (w *World) checkFail(x *goroutine, f *protocol.Effect) error {
 	switch {
-	case f.Code == engine.Held && !x.try:
+	case f.Code == protocol.Held && !x.try:
 		return fmt.Errorf("one who waits is told that others hold")
-	case f.Code == engine.Held && !x.company && w.faults == w.conf.Faults:
+	case f.Code == protocol.Held && !x.company && w.faults == w.conf.Faults:
 		return fmt.Errorf("a try is refused, and nobody else was there while it waited")
-	case (f.Code == engine.Unreachable || f.Code == engine.Doubtful) && w.now < x.since+patience:
+	case (f.Code == protocol.Unreachable || f.Code == protocol.Doubtful) && w.now < x.since+patience:
 		return fmt.Errorf("one who has waited for %v is told that the store does not answer", w.now-x.since)
-	case f.Code == engine.Pending || f.Code == engine.OK:
+	case f.Code == protocol.Pending || f.Code == protocol.OK:
 		return fmt.Errorf("a wait fails with code %v", codes[f.Code])
-	case f.Code == engine.Refused && w.conf.Kinds&Reject != 0:
-	case (f.Code == engine.Lost || f.Code == engine.Refused || f.Code == engine.Unreachable ||
-		f.Code == engine.Doubtful) && !w.shaken && !w.mute:
+	case f.Code == protocol.Refused && w.conf.Kinds&Reject != 0:
+	case (f.Code == protocol.Lost || f.Code == protocol.Refused || f.Code == protocol.Unreachable ||
+		f.Code == protocol.Doubtful) && !w.shaken && !w.mute:
 		return fmt.Errorf("a wait fails without a reason: %v", codes[f.Code])
 	}
 	return nil
 }
 
 // checkEnd sees that no lease is lost without a reason.
-func (w *World) checkEnd(c *client, x *goroutine, f *engine.Effect) error {
+func (w *World) checkEnd(c *client, x *goroutine, f *protocol.Effect) error {
 	switch f.Reason {
-	case engine.HeldLong:
+	case protocol.HeldLong:
 		if w.conf.MaxHold == 0 || w.now < x.until && !w.shaken {
 			return fmt.Errorf("a hold ends too soon, as if it had been held for too long")
 		}
-	case engine.Shutdown:
+	case protocol.Shutdown:
 		if c.closed == engine.Never {
 			return fmt.Errorf("a hold ends as by Close")
 		}
 	default:
 		slept := c.slept > w.seat(c, x.claim).slept
 		switch {
-		case (f.Reason == engine.SessionOver) != w.adrift:
+		case (f.Reason == protocol.SessionOver) != w.adrift:
 			return fmt.Errorf("a hold ends for the reason %v, and its session is over: %v", reasons[f.Reason], w.adrift)
-		case f.Reason == engine.Suspended && !slept || f.Reason == engine.Expired && slept:
+		case f.Reason == protocol.Suspended && !slept || f.Reason == protocol.Expired && slept:
 			return fmt.Errorf("a hold ends for the reason %v, and the machine has slept since it was confirmed: %v",
 				reasons[f.Reason], slept)
 		case !w.shaken && !w.mute:
@@ -181,8 +182,8 @@ func (w *World) checkEnd(c *client, x *goroutine, f *engine.Effect) error {
 }
 
 // checkDone sees that a release fails for a reason that there is.
-func (w *World) checkDone(f *engine.Effect) error {
-	if f.Code != engine.OK && f.Code != engine.Refused && !w.shaken && !w.mute {
+func (w *World) checkDone(f *protocol.Effect) error {
+	if f.Code != protocol.OK && f.Code != protocol.Refused && !w.shaken && !w.mute {
 		return fmt.Errorf("a release fails without a reason: %v", codes[f.Code])
 	}
 	return nil
@@ -250,14 +251,14 @@ func (w *World) checkChanges() error {
 }
 
 // checkChange sees that a change is answered by what the store did.
-func (w *World) checkChange(c *client, x *goroutine, f *engine.Effect) error {
+func (w *World) checkChange(c *client, x *goroutine, f *protocol.Effect) error {
 	at := w.entry(c.claims[x.claim].id)
 	switch {
-	case f.Code == engine.OK && at >= 0 && w.store.Entries[at].Weight != 1:
+	case f.Code == protocol.OK && at >= 0 && w.store.Entries[at].Weight != 1:
 		return fmt.Errorf("a change is confirmed that the store has not made: %s", w.storeString())
-	case f.Code == engine.OK, f.Code == engine.Refused && w.conf.Kinds&Reject != 0:
+	case f.Code == protocol.OK, f.Code == protocol.Refused && w.conf.Kinds&Reject != 0:
 		return nil
-	case f.Code == engine.Lost && !c.e.Stage(x.claim).Holds():
+	case f.Code == protocol.Lost && !c.e.Stage(x.claim).Holds():
 		return nil
 	}
 	return fmt.Errorf("a change ends without a reason: %v", codes[f.Code])
@@ -276,7 +277,7 @@ func (w *World) checkGone(c *client, id uint64) error {
 	}
 	for j := range c.reqs {
 		r := &c.reqs[j]
-		if r.id == id && r.doubted && r.verb == engine.Enter && r.ticket == 0 && c.closed == engine.Never &&
+		if r.id == id && r.doubted && r.verb == protocol.Enter && r.ticket == 0 && c.closed == engine.Never &&
 			w.now < r.sent+patience {
 			return fmt.Errorf("a claim is forgotten, and request %d for it may arrive", r.number)
 		}
@@ -285,8 +286,8 @@ func (w *World) checkGone(c *client, id uint64) error {
 }
 
 // checkAbsent sees that who holds is told when the store does not have the claim.
-func (w *World) checkAbsent(c *client, v engine.Verb, s engine.Slot, r *engine.Reply) error {
-	if v != engine.Extend || r.Outcome != engine.Absent && r.Outcome != engine.Adrift {
+func (w *World) checkAbsent(c *client, v protocol.Verb, s engine.Slot, r *protocol.Reply) error {
+	if v != protocol.Extend || r.Outcome != protocol.Absent && r.Outcome != protocol.Adrift {
 		return nil
 	}
 	for g := range c.gs {

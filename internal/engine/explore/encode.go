@@ -6,6 +6,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A coder is the memory in which a world is encoded.
@@ -115,11 +116,11 @@ func (w *World) left(c *client, e *driver.Entry, id uint64) int64 {
 }
 
 // sure reports whether a request that is on its way will be applied. Close may cut one that asks for something.
-func (w *World) sure(v engine.Verb) bool {
+func (w *World) sure(v protocol.Verb) bool {
 	switch v {
-	case engine.Extend, engine.Leave:
+	case protocol.Extend, protocol.Leave:
 		return true
-	case engine.Enter:
+	case protocol.Enter:
 		return w.conf.Acts&Close == 0
 	default:
 		return false
@@ -150,7 +151,7 @@ func (w *World) encodeRequest(r *request, i uint64) {
 	x.Put(int64(r.keep))
 	if r.live {
 		x.Put(x.Ahead(r.limit))
-		if r.verb != engine.Leave {
+		if r.verb != protocol.Leave {
 			x.Put(x.Ago(r.sent, ttl))
 		}
 	} else if w.conf.Readers != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A Kind is what sort of event something is.
@@ -190,7 +191,7 @@ func (w *World) goroutineEvents(to []Event, i int) []Event {
 }
 
 // differs reports whether an idle goroutine is not like those before it: it would do other things.
-func differs(terms []engine.Terms, c *client, g int) bool {
+func differs(terms []protocol.Terms, c *client, g int) bool {
 	for f := range g {
 		x, y := &c.gs[f], &c.gs[g]
 		if x.state == idle && x.left == y.left && terms[f].Weight == terms[g].Weight {
@@ -215,7 +216,7 @@ func (w *World) requestEvents(to []Event, i int, r *request) (all []Event, promp
 	}
 	switch {
 	case w.mute && !r.applied:
-	case r.verb == engine.Await:
+	case r.verb == protocol.Await:
 		if c.paused || r.slow {
 			return to, prompt
 		}
@@ -240,7 +241,7 @@ func (w *World) requestEvents(to []Event, i int, r *request) (all []Event, promp
 	default:
 		to, prompt = append(to, ev.of(deliver)), true
 	}
-	if r.verb != engine.Await && !r.applied && !r.slow && !c.paused && !w.mute {
+	if r.verb != protocol.Await && !r.applied && !r.slow && !c.paused && !w.mute {
 		to = w.requestFaults(to, ev, r)
 	}
 	return to, prompt

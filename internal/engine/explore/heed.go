@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // heed does what the engine of a client wants done, and returns what is wrong with it.
@@ -12,20 +13,20 @@ func (w *World) heed(i int) error {
 	effects := c.e.Effects() // no method of the engine is called before they are heeded
 	for j := range effects {
 		f := &effects[j]
-		if w.trace != nil && f.Do != engine.Tell {
+		if w.trace != nil && f.Do != protocol.Tell {
 			w.say("    → %v", effectString(f))
 		}
 		var err error
 		switch f.Do {
-		case engine.Send:
+		case protocol.Send:
 			err = w.send(i, f)
-		case engine.Cut:
+		case protocol.Cut:
 			if r := c.out(f.Number); r != nil {
 				r.cut = true
 			} else {
 				err = fmt.Errorf("request %d is cut that is not out", f.Number)
 			}
-		case engine.Trust:
+		case protocol.Trust:
 			s := w.seat(c, f.Claim)
 			switch {
 			case f.Until < s.trust:
@@ -36,30 +37,30 @@ func (w *World) heed(i int) error {
 			if s.trust, s.weak = f.Until, f.Err != nil; !s.weak {
 				s.slept = c.slept
 			}
-		case engine.Grant:
+		case protocol.Grant:
 			if x := c.find(waiting, f.Turn); x == nil {
 				err = fmt.Errorf("waiter %d is granted a turn, and nobody waits as it", f.Turn)
 			} else {
 				w.hold(c, x, f.Turn)
 				err = w.checkTurn(c, x)
 			}
-		case engine.Fail:
+		case protocol.Fail:
 			if x := c.find(waiting, f.Turn); x == nil {
 				err = fmt.Errorf("waiter %d is answered, and nobody waits as it", f.Turn)
 			} else {
 				x.state = idle
 				err = w.checkFail(x, f)
 			}
-		case engine.End:
+		case protocol.End:
 			if x := c.holder(f.Turn); x == nil {
 				err = fmt.Errorf("hold %d ends, and nobody has it", f.Turn)
 			} else {
 				x.over = true
 				err = w.checkEnd(c, x, f)
 			}
-		case engine.Done:
+		case protocol.Done:
 			err = w.done(c, f)
-		case engine.Gone:
+		case protocol.Gone:
 			err = w.checkGone(c, w.seat(c, f.Claim).id)
 			c.supersede(f.Claim)
 			*w.seat(c, f.Claim) = seat{}
@@ -76,15 +77,15 @@ func (w *World) returned(c *client) error {
 	for g := range c.gs {
 		x := &c.gs[g]
 		code := x.answer
-		x.answer = engine.Pending
+		x.answer = protocol.Pending
 		switch {
-		case x.state == releasing && (code == engine.OK || x.over):
+		case x.state == releasing && (code == protocol.OK || x.over):
 			x.state = idle
-		case x.state == parting && code == engine.Lost && !x.over:
+		case x.state == parting && code == protocol.Lost && !x.over:
 			return fmt.Errorf("goroutine %d could not detach what is not lost", g)
-		case x.state == holding && code == engine.Lost && !x.over:
+		case x.state == holding && code == protocol.Lost && !x.over:
 			return fmt.Errorf("goroutine %d could not pin what is not lost", g)
-		case x.state == parting && (code == engine.Lost || code == engine.Shared || code == engine.Refused):
+		case x.state == parting && (code == protocol.Lost || code == protocol.Shared || code == protocol.Refused):
 			x.state = holding
 		}
 	}
@@ -127,18 +128,18 @@ func (c *client) supersede(s engine.Slot) {
 		if !r.live || r.claim != s {
 			continue
 		}
-		if r.live = false; r.applied || r.verb == engine.Await {
+		if r.live = false; r.applied || r.verb == protocol.Await {
 			c.drop(r)
 			k--
 		}
 	}
 }
 
-func (w *World) send(i int, f *engine.Effect) error {
+func (w *World) send(i int, f *protocol.Effect) error {
 	c := &w.clients[i]
 	for k := range c.reqs {
 		r := &c.reqs[k]
-		if r.live && r.claim == f.Claim && (r.verb == engine.Enter || r.verb == engine.Leave || f.Verb == engine.Enter) {
+		if r.live && r.claim == f.Claim && (r.verb == protocol.Enter || r.verb == protocol.Leave || f.Verb == protocol.Enter) {
 			return fmt.Errorf("%v overtakes %v", verbs[f.Verb], verbs[r.verb])
 		}
 	}
@@ -147,7 +148,7 @@ func (w *World) send(i int, f *engine.Effect) error {
 	if s.id == 0 {
 		s.id = uint64(i)<<clientBits | c.e.ID(f.Claim)
 	}
-	if s.dead && f.Verb == engine.Enter {
+	if s.dead && f.Verb == protocol.Enter {
 		return fmt.Errorf("an id is asked for that left")
 	}
 	limit := engine.Never
@@ -161,7 +162,7 @@ func (w *World) send(i int, f *engine.Effect) error {
 		verb: f.Verb, claim: f.Claim, number: f.Number, id: s.id, weight: c.e.TermsOf(f.Claim).Weight,
 		sent: w.now, limit: limit, keep: f.Keep, amend: f.Amend, live: true,
 	}
-	if f.Verb == engine.Enter {
+	if f.Verb == protocol.Enter {
 		r.ticket, r.try = c.e.Ticket(f.Claim), c.e.Try(f.Claim) // no other request reads these
 	}
 	c.reqs = append(c.reqs, r)
@@ -169,18 +170,18 @@ func (w *World) send(i int, f *engine.Effect) error {
 }
 
 // done answers whoever released or detached a hold, or attached a claim.
-func (w *World) done(c *client, f *engine.Effect) error {
-	if f.Verb == engine.Extend {
+func (w *World) done(c *client, f *protocol.Effect) error {
+	if f.Verb == protocol.Extend {
 		x := c.holder(f.Turn)
 		if x == nil || x.change != asked {
 			return fmt.Errorf("a change of hold %d is answered, and nobody waits for it", f.Turn)
 		}
-		if x.change = changed; f.Code != engine.OK {
+		if x.change = changed; f.Code != protocol.OK {
 			x.change = unwilling
 		}
 		return w.checkChange(c, x, f)
 	}
-	if f.Verb == engine.Leave {
+	if f.Verb == protocol.Leave {
 		x := c.find(releasing, f.Turn)
 		if x == nil {
 			return fmt.Errorf("the release of hold %d is answered, and nobody waits for it", f.Turn)
@@ -188,12 +189,12 @@ func (w *World) done(c *client, f *engine.Effect) error {
 		x.state = idle
 		return w.checkDone(f)
 	}
-	if x := c.find(releasing, f.Turn); x != nil && f.Code == engine.Lost {
+	if x := c.find(releasing, f.Turn); x != nil && f.Code == protocol.Lost {
 		return nil // it was released while it was being detached
 	}
 	if x := c.find(parting, f.Turn); x != nil {
 		x.state = holding
-		if f.Code == engine.OK {
+		if f.Code == protocol.OK {
 			x.state = idle
 			w.baton = baton{token: x.token, id: c.claims[x.claim].id, weight: x.takes()}
 		}
@@ -203,7 +204,7 @@ func (w *World) done(c *client, f *engine.Effect) error {
 	if x == nil {
 		return fmt.Errorf("an answer to a renewal of claim %d, hold %d, and nobody waits for it", f.Claim, f.Turn)
 	}
-	if x.state = idle; f.Code == engine.OK {
+	if x.state = idle; f.Code == protocol.OK {
 		x.state, x.slot, x.shares, x.claim, x.token = holding, f.Turn, 1, f.Claim, c.e.Token(f.Turn)
 		x.change = unchanged
 		x.until = c.e.Until(f.Turn)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // Step makes an event happen, and returns what is wrong after it.
@@ -89,7 +90,7 @@ func (w *World) act(ev Event) {
 	x := &c.gs[min(int(ev.G), len(c.gs)-1)]
 	switch ev.Kind {
 	case doLock, doTry:
-		want := engine.Want{Try: ev.Kind == doTry, Linger: w.conf.Linger, MaxHold: w.conf.MaxHold}
+		want := protocol.Want{Try: ev.Kind == doTry, Linger: w.conf.Linger, MaxHold: w.conf.MaxHold}
 		if x.left > 0 {
 			x.left--
 		}
@@ -123,7 +124,7 @@ func (w *World) act(ev Event) {
 			x.shares++
 		}
 	case doAmend:
-		if x.change = asked; c.e.Amend(w.now, x.slot, true).Code != engine.Pending {
+		if x.change = asked; c.e.Amend(w.now, x.slot, true).Code != protocol.Pending {
 			x.change = unwilling
 		}
 	case doPin:
@@ -161,7 +162,7 @@ func (w *World) act(ev Event) {
 // pin makes a hold the last turn of its claim.
 func (w *World) pin(c *client, x *goroutine) {
 	x.answer = c.e.Pin(w.now, x.slot).Code
-	if x.answer == engine.OK {
+	if x.answer == protocol.OK {
 		w.seat(c, x.claim).pinned = true
 	}
 }
@@ -191,7 +192,7 @@ func (w *World) find(ev Event) *request {
 func (w *World) request(ev Event) error {
 	r := w.find(ev)
 	c := &w.clients[ev.Client]
-	outcome := engine.Unknown
+	outcome := protocol.Unknown
 	switch ev.Kind {
 	case deliver:
 		w.apply(r)
@@ -223,7 +224,7 @@ func (w *World) request(ev Event) error {
 		w.apply(r)
 		return w.reply(ev, r)
 	case goDumb:
-		if r.verb != engine.Await {
+		if r.verb != protocol.Await {
 			w.apply(r)
 		}
 	case goLate:
@@ -232,20 +233,20 @@ func (w *World) request(ev Event) error {
 		c.reqs = append(c.reqs, again)
 		r = w.find(ev)
 	case limit:
-		if r.slow && !r.applied && r.verb != engine.Await && !w.mute {
+		if r.slow && !r.applied && r.verb != protocol.Await && !w.mute {
 			again := *r
 			again.live, again.doubted = false, true
 			c.reqs = append(c.reqs, again)
 			r = w.find(ev)
 		}
 	case goUnsent:
-		outcome = engine.Unsent
+		outcome = protocol.Unsent
 	case goReject:
-		outcome = engine.Rejected
+		outcome = protocol.Rejected
 	case goEarly:
-		outcome = engine.Answered
+		outcome = protocol.Answered
 	case goDrift:
-		outcome = engine.Adrift
+		outcome = protocol.Adrift
 		w.remove(r.id)
 	}
 	r.reply = reply{outcome: outcome}
@@ -260,16 +261,16 @@ func (w *World) reply(ev Event, r *request) error {
 		w.say("    %v", replyString(r.verb, answer))
 	}
 	w.table.answered(c, r.verb, answer)
-	if s := w.seat(c, r.claim); r.verb != engine.Await &&
-		(answer.Outcome == engine.Absent || answer.Outcome == engine.Adrift ||
-			r.verb == engine.Leave && answer.Outcome == engine.Answered) ||
-		r.verb == engine.Enter && answer.Outcome == engine.Answered && answer.Place.Ticket == 0 {
+	if s := w.seat(c, r.claim); r.verb != protocol.Await &&
+		(answer.Outcome == protocol.Absent || answer.Outcome == protocol.Adrift ||
+			r.verb == protocol.Leave && answer.Outcome == protocol.Answered) ||
+		r.verb == protocol.Enter && answer.Outcome == protocol.Answered && answer.Place.Ticket == 0 {
 		s.dead = true
 	}
 	verb, claim := r.verb, r.claim
 	c.drop(r)
 	c.e.Answer(w.now, answer)
-	w.adrift = answer.Outcome == engine.Adrift
+	w.adrift = answer.Outcome == protocol.Adrift
 	err := w.heed(int(ev.Client))
 	if w.adrift = false; err != nil {
 		return err
@@ -279,7 +280,7 @@ func (w *World) reply(ev Event, r *request) error {
 
 // unread gives an engine an answer that it must not read, since the request was superseded or ended before, and returns
 // what comes of it.
-func (w *World) unread(c *client, late *engine.Reply) error {
+func (w *World) unread(c *client, late *protocol.Reply) error {
 	due := c.e.Due()
 	c.e.Answer(w.now, late)
 	if !c.e.Still() || c.e.Due() != due {
@@ -321,7 +322,7 @@ func (w *World) rearm(i int) error {
 	if len(f) == 0 {
 		return nil
 	}
-	other := func(f engine.Effect) bool { return f.Do != engine.Send || f.Verb != engine.Extend }
+	other := func(f protocol.Effect) bool { return f.Do != protocol.Send || f.Verb != protocol.Extend }
 	if due > w.now+ttl/60 || slices.ContainsFunc(f, other) {
 		return fmt.Errorf("a tick that was not armed: %v", effectString(&f[0]))
 	}
@@ -334,7 +335,7 @@ func (w *World) forgetOrphans() {
 		c := &w.clients[i]
 		n := len(c.reqs)
 		c.reqs = slices.DeleteFunc(c.reqs, func(r request) bool {
-			return !r.live && (r.verb != engine.Enter || r.ticket != 0) && w.entry(r.id) < 0 && !w.entering(r.id)
+			return !r.live && (r.verb != protocol.Enter || r.ticket != 0) && w.entry(r.id) < 0 && !w.entering(r.id)
 		})
 		if len(c.reqs) < n {
 			w.touch(i)
@@ -347,7 +348,7 @@ func (w *World) entering(id uint64) bool {
 	for i := range w.clients {
 		c := &w.clients[i]
 		for j := range c.reqs {
-			if r := &c.reqs[j]; r.id == id && r.verb == engine.Enter && r.ticket == 0 {
+			if r := &c.reqs[j]; r.id == id && r.verb == protocol.Enter && r.ticket == 0 {
 				return true
 			}
 		}

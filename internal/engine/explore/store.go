@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 const us = time.Microsecond
@@ -62,27 +62,27 @@ func (w *World) apply(r *request) {
 	var err error
 	var p driver.Place
 	switch r.verb {
-	case engine.Enter:
+	case protocol.Enter:
 		p, err = w.store.Enter(w.micros(), 0, &cl)
-	case engine.Await:
+	case protocol.Await:
 		p, err = w.store.Look(w.micros(), cl.ID)
-	case engine.Renew, engine.Extend:
+	case protocol.Renew, protocol.Extend:
 		if r.amend {
 			cl.Amend = &driver.Amendment{Weight: 1}
 		}
 		p.TTL, err = w.store.Renew(w.micros(), &cl)
-	case engine.Leave:
+	case protocol.Leave:
 		err = w.store.Leave(w.micros(), &driver.Release{Claim: &cl, Keep: r.keep})
 	}
 	r.reply = reply{holds: p.Holds, ticket: p.Ticket, lease: p.TTL, retry: p.Retry, blocker: p.Blocker.Ticket}
 	switch {
 	case errors.Is(err, driver.ErrGone):
-		r.reply.outcome = engine.Absent
+		r.reply.outcome = protocol.Absent
 	case err != nil:
-		r.reply.outcome = engine.Rejected
+		r.reply.outcome = protocol.Rejected
 	}
 	r.applied = true
-	if r.verb != engine.Await {
+	if r.verb != protocol.Await {
 		w.store.Wake(w.micros())
 	}
 }

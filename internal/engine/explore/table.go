@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A Table counts how often each event came to a claim in each stage. A row is a stage; that of free slots stands for a
@@ -31,7 +32,7 @@ func Columns() (names [columns]string) {
 	for k := range Kind(acts) {
 		names[k] = k.String()
 	}
-	for v := engine.Enter; v <= engine.Leave; v++ {
+	for v := protocol.Enter; v <= protocol.Leave; v++ {
 		for o, name := range outcomes {
 			if name != "adrift" {
 				names[column(v, o)] = verbs[v] + " " + name
@@ -41,7 +42,7 @@ func Columns() (names [columns]string) {
 	return names
 }
 
-func column(v engine.Verb, outcome int) int {
+func column(v protocol.Verb, outcome int) int {
 	return acts + (int(v)-1)*perVerb + answerColumns[outcome]
 }
 
@@ -72,17 +73,17 @@ func (t *Table) local(w *World, ev Event) {
 }
 
 // answered counts an answer.
-func (t *Table) answered(c *client, v engine.Verb, r *engine.Reply) {
+func (t *Table) answered(c *client, v protocol.Verb, r *protocol.Reply) {
 	if t == nil {
 		return
 	}
 	t[c.e.Stage(r.Claim)][column(v, outcomeOf(v, r))]++
 }
 
-func outcomeOf(v engine.Verb, r *engine.Reply) int {
+func outcomeOf(v protocol.Verb, r *protocol.Reply) int {
 	o := int(r.Outcome)
-	if r.Outcome == engine.Answered && (v == engine.Enter || v == engine.Await) && !r.Place.Holds {
-		if o = 6; v == engine.Enter && r.Place.Ticket == 0 {
+	if r.Outcome == protocol.Answered && (v == protocol.Enter || v == protocol.Await) && !r.Place.Holds {
+		if o = 6; v == protocol.Enter && r.Place.Ticket == 0 {
 			o = 7
 		}
 	}

@@ -5,30 +5,31 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // effectString tells what an engine wants done.
-func effectString(f *engine.Effect) string {
+func effectString(f *protocol.Effect) string {
 	switch f.Do {
-	case engine.Send:
+	case protocol.Send:
 		s := fmt.Sprintf("send %s for claim %d as request %d, within %v", verbs[f.Verb], f.Claim, f.Number, f.Limit)
 		if f.Keep > 0 {
 			s += fmt.Sprintf(", kept for %v", f.Keep)
 		}
 		return s
-	case engine.Cut:
+	case protocol.Cut:
 		return fmt.Sprintf("cut request %d", f.Number)
-	case engine.Trust:
+	case protocol.Trust:
 		return fmt.Sprintf("trust claim %d until %v", f.Claim, f.Until-start)
-	case engine.Grant:
+	case protocol.Grant:
 		return fmt.Sprintf("grant hold %d to waiter %d", f.Turn, f.Turn)
-	case engine.Fail:
+	case protocol.Fail:
 		return fmt.Sprintf("fail waiter %d: %s", f.Turn, codes[f.Code])
-	case engine.End:
+	case protocol.End:
 		return fmt.Sprintf("end hold %d: %s", f.Turn, reasons[f.Reason])
-	case engine.Done:
+	case protocol.Done:
 		return fmt.Sprintf("answer the %s of hold %d, claim %d: %s", verbs[f.Verb], f.Turn, f.Claim, codes[f.Code])
-	case engine.Gone:
+	case protocol.Gone:
 		return fmt.Sprintf("free claim %d", f.Claim)
 	default:
 		return fmt.Sprintf("tell observers %d", f.Event.Kind)
@@ -37,13 +38,13 @@ func effectString(f *engine.Effect) string {
 
 var reasons = [...]string{"no reason", "expired", "removed", "suspended", "held long", "shutdown", "session over"}
 
-func replyString(v engine.Verb, r *engine.Reply) string {
+func replyString(v protocol.Verb, r *protocol.Reply) string {
 	s := fmt.Sprintf("%s for claim %d sent at %v: %s", verbs[v], r.Claim, r.Sent-start, outcomes[outcomeOf(v, r)])
-	if r.Outcome == engine.Answered {
+	if r.Outcome == protocol.Answered {
 		switch v {
-		case engine.Enter, engine.Await:
+		case protocol.Enter, protocol.Await:
 			s += fmt.Sprintf(", ticket %d, lease %v, retry %v", r.Place.Ticket, r.Place.TTL, r.Place.Retry)
-		case engine.Renew, engine.Extend:
+		case protocol.Renew, protocol.Extend:
 			s += fmt.Sprintf(", lease %v", r.TTL)
 		}
 	}

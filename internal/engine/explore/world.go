@@ -5,12 +5,13 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A World is a few clients and their store at one moment.
 type World struct {
 	conf    *Config
-	terms   []engine.Terms
+	terms   []protocol.Terms
 	now     engine.Time
 	clients []client
 	store   driver.Queue
@@ -97,7 +98,7 @@ type goroutine struct {
 	slot    engine.Slot
 	since   engine.Time // when it began to wait
 	weight  int64
-	answer  engine.Code // what the engine's method returned, until its effects are heeded
+	answer  protocol.Code // what the engine's method returned, until its effects are heeded
 
 	// What its handle remembers of the hold.
 	claim engine.Slot
@@ -116,7 +117,7 @@ func (x *goroutine) takes() int64 {
 
 // A request is one that is on its way to the store or back.
 type request struct {
-	verb    engine.Verb
+	verb    protocol.Verb
 	claim   engine.Slot
 	number  uint64
 	id      uint64
@@ -137,7 +138,7 @@ type request struct {
 
 // A reply is what the store said, in short.
 type reply struct {
-	outcome engine.Outcome
+	outcome protocol.Outcome
 	holds   bool
 	ticket  int64
 	lease   time.Duration
@@ -145,18 +146,18 @@ type reply struct {
 	blocker int64
 }
 
-func (r *request) answer() *engine.Reply {
+func (r *request) answer() *protocol.Reply {
 	a := &r.reply
-	e := &engine.Reply{
+	e := &protocol.Reply{
 		Claim: r.claim, Number: r.number, Sent: r.sent, Outcome: a.outcome,
 		Place: driver.Place{
 			Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.ClaimInfo{Ticket: a.blocker},
 		},
 	}
-	if r.verb == engine.Renew || r.verb == engine.Extend {
+	if r.verb == protocol.Renew || r.verb == protocol.Extend {
 		e.TTL, e.Place = a.lease, driver.Place{}
 	}
-	if a.outcome > engine.Adrift {
+	if a.outcome > protocol.Adrift {
 		e.Err = errFault
 	}
 	return e

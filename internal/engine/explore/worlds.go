@@ -6,6 +6,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // A Fault is a kind of fault that a world may have.
@@ -99,9 +100,9 @@ func (c *Config) engine() *engine.Config {
 }
 
 // terms are what goroutine g wants.
-func (c *Config) terms() (all []engine.Terms) {
+func (c *Config) terms() (all []protocol.Terms) {
 	for g := range c.Goroutines {
-		t := engine.Terms{Weight: driver.All, Capacity: driver.All, TTL: ttl}
+		t := protocol.Terms{Weight: driver.All, Capacity: driver.All, TTL: ttl}
 		if c.Permits {
 			t.Weight, t.Capacity = 1, 2
 		}

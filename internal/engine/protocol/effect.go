@@ -1,10 +1,15 @@
-package engine
+package protocol
 
 import (
+	"errors"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/slab"
 )
+
+// A Time is one moment of the client's clock, which counts on while the machine sleeps.
+type Time = time.Duration
 
 // A Do says what an [Effect] wants done.
 type Do uint8
@@ -39,9 +44,9 @@ const (
 type Effect struct {
 	Do     Do
 	Verb   Verb
-	Amend  bool // of Extend: the claim is to be changed with it, as its hold Turn wants
-	Turn   Slot // a waiter or a hold
-	Claim  Slot
+	Amend  bool      // of Extend: the claim is to be changed with it, as its hold Turn wants
+	Turn   slab.Slot // a waiter or a hold
+	Claim  slab.Slot
 	Number uint64        // of the request
 	Limit  time.Duration // how long the request may take; of Extend, until the deadline
 	Keep   time.Duration // of Leave
@@ -66,6 +71,9 @@ const (
 	Shared                  // others share the claim, so it cannot be detached or amended
 )
 
+// ErrSilent is the failure of a store that has said nothing at all.
+var ErrSilent = errors.New("the store does not answer")
+
 // A Verdict is how something ended, and why.
 type Verdict struct {
 	Code      Code
@@ -75,7 +83,8 @@ type Verdict struct {
 	Remaining time.Duration // of Held: what is left of that one's lease, if the store told
 }
 
-func heldBy(who *driver.ClaimInfo) Verdict {
+// HeldBy is the verdict that somebody is in the way.
+func HeldBy(who *driver.ClaimInfo) Verdict {
 	return Verdict{Code: Held, By: who.Record, Remaining: who.Remaining}
 }
 
@@ -112,50 +121,3 @@ const (
 	Ended                       // a hold ended before it was released
 	Released                    // a hold was released
 )
-
-// An Outcome is what became of a request.
-type Outcome int
-
-// The outcomes. The first four are the store's answers.
-const (
-	Answered Outcome = iota
-	Absent           // the claim is not there
-	Adrift           // the claim went with the session that it lived in
-	Rejected         // the store said no, and will again
-	Unsent           // the request never left, or the store cannot say yes or no now
-	Unknown          // it may have been applied, or may be applied yet
-)
-
-// A Reply is what became of a request.
-type Reply struct {
-	Claim   Slot
-	Number  uint64
-	Sent    Time // a moment before the request was sent
-	Outcome Outcome
-	Place   driver.Place  // of Enter and Await
-	TTL     time.Duration // of Renew and Extend: the lease that the store confirmed
-	Err     error         // of all outcomes after Adrift
-}
-
-func (r *Reply) ok() bool { return r.Outcome == Answered }
-
-// answered reports whether the store said anything.
-func (r *Reply) answered() bool { return r.Outcome < Unsent }
-
-// missing reports whether the store does not have the claim.
-func (r *Reply) missing() bool { return r.Outcome == Absent || r.Outcome == Adrift }
-
-// verdict is what the request came to, for whoever waits for it.
-func (r *Reply) verdict() Verdict {
-	switch r.Outcome {
-	case Answered:
-		return Verdict{Code: OK}
-	case Absent:
-		return Verdict{Code: Lost, Reason: Removed}
-	case Adrift:
-		return Verdict{Code: Lost, Reason: SessionOver}
-	case Rejected:
-		return Verdict{Code: Refused, Err: r.Err}
-	}
-	return Verdict{Code: Unreachable, Err: r.Err}
-}

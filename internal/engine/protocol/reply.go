@@ -1,0 +1,56 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/slab"
+)
+
+// An Outcome is what became of a request.
+type Outcome int
+
+// The outcomes. The first four are the store's answers.
+const (
+	Answered Outcome = iota
+	Absent           // the claim is not there
+	Adrift           // the claim went with the session that it lived in
+	Rejected         // the store said no, and will again
+	Unsent           // the request never left, or the store cannot say yes or no now
+	Unknown          // it may have been applied, or may be applied yet
+)
+
+// A Reply is what became of a request.
+type Reply struct {
+	Claim   slab.Slot
+	Number  uint64
+	Sent    Time // a moment before the request was sent
+	Outcome Outcome
+	Place   driver.Place  // of Enter and Await
+	TTL     time.Duration // of Renew and Extend: the lease that the store confirmed
+	Err     error         // of all outcomes after Adrift
+}
+
+// OK reports whether the store did what it was asked for.
+func (r *Reply) OK() bool { return r.Outcome == Answered }
+
+// Answered reports whether the store said anything.
+func (r *Reply) Answered() bool { return r.Outcome < Unsent }
+
+// Missing reports whether the store does not have the claim.
+func (r *Reply) Missing() bool { return r.Outcome == Absent || r.Outcome == Adrift }
+
+// Verdict is what the request came to, for whoever waits for it.
+func (r *Reply) Verdict() Verdict {
+	switch r.Outcome {
+	case Answered:
+		return Verdict{Code: OK}
+	case Absent:
+		return Verdict{Code: Lost, Reason: Removed}
+	case Adrift:
+		return Verdict{Code: Lost, Reason: SessionOver}
+	case Rejected:
+		return Verdict{Code: Refused, Err: r.Err}
+	}
+	return Verdict{Code: Unreachable, Err: r.Err}
+}
