@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -51,6 +52,8 @@ var scenarios = []scenario{
 	{"readers", true, readers},
 	{"linger", true, lingering},
 	{"linger-apart", true, lingeringApart},
+	{"parallel", true, parallel},
+	{"bare", true, bareHandOver},
 	{"check", true, check},
 	{"allocations", true, allocations},
 	{"renewing", true, renewing},
@@ -65,6 +68,7 @@ type run struct {
 	window time.Duration // that is measured
 	name   string        // of a lock that was not used before
 
+	did     atomic.Int64 // turns in all, those before the window too
 	clients []*stile.Client
 }
 

@@ -51,20 +51,27 @@ func (r *run) p50(once func() (time.Duration, error)) (float64, error) {
 
 // rate has goroutines take and free a lock each, and returns how often all of them did in a second of the window.
 func (r *run) rate(locks []*stile.Lock) (float64, error) {
+	return r.turns(len(locks), func(i int) error { return lockAndUnlock(locks[i]) })
+}
+
+// turns has so many goroutines take a turn again and again, and returns how often all of them did in a second of the window.
+func (r *run) turns(goroutines int, turn func(i int) error) (float64, error) {
 	begin := time.Now().Add(r.window / 4)
 	end := begin.Add(r.window)
 	var all sync.WaitGroup
-	counts, errs := make([]int, len(locks)), make([]error, len(locks))
-	for i, l := range locks {
+	counts, errs := make([]int, goroutines), make([]error, goroutines)
+	for i := range goroutines {
 		all.Go(func() {
-			n := 0
+			n, did := 0, 0
 			for now := time.Now(); now.Before(end) && errs[i] == nil; now = time.Now() {
-				errs[i] = lockAndUnlock(l)
+				errs[i] = turn(i)
+				did++
 				if now.After(begin) {
 					n++
 				}
 			}
 			counts[i] = n
+			r.did.Add(int64(did))
 		})
 	}
 	all.Wait()
@@ -115,21 +122,24 @@ func (r *run) rated(name string, clients int, lock func(c *stile.Client, i int) 
 }
 
 func apart(r *run) ([]figure, error) {
-	return r.rated("64 goroutines on 64 names, /s", 1, func(c *stile.Client, i int) *stile.Lock {
-		return c.Mutex(r.name + "/" + strconv.Itoa(i))
-	})
+	return r.rated("64 goroutines on 64 names, /s", 1, r.own)
 }
+
+// own is the lock of one goroutine's own name.
+func (r *run) own(c *stile.Client, i int) *stile.Lock { return c.Mutex(r.name + "/" + strconv.Itoa(i)) }
 
 func lingeringApart(r *run) ([]figure, error) {
-	return r.rated("64 goroutines on 64 names, Linger, /s", 1, func(c *stile.Client, i int) *stile.Lock {
-		return c.Mutex(r.name + "/" + strconv.Itoa(i)).With(stile.LockOptions{Linger: linger})
-	})
+	return r.rated("64 goroutines on 64 names, Linger, /s", 1, r.lingering)
 }
 
+// hot also measures the processor time, which tells more than the rate when others use the machine.
 func hot(r *run) ([]figure, error) {
-	return r.rated("hot name, 64 goroutines of one client, /s", 1, func(c *stile.Client, _ int) *stile.Lock {
+	before := used()
+	figures, err := r.rated("hot name, 64 goroutines of one client, /s", 1, func(c *stile.Client, _ int) *stile.Lock {
 		return c.Mutex(r.name)
 	})
+	each := float64(used()-before) / float64(max(1, r.did.Load()))
+	return append(figures, figure{Name: "hot name, processor ns a turn", Value: each}), err
 }
 
 func fleet(r *run) ([]figure, error) {
@@ -208,20 +218,6 @@ func lingering(r *run) ([]figure, error) {
 	l := c.Mutex(r.name).With(stile.LockOptions{Linger: linger})
 	ns, err := r.nanoseconds(func() error { return lockAndUnlock(l) })
 	return []figure{{Name: "linger, ns", Value: ns}}, err
-}
-
-// check measures a look at a lease that is held.
-func check(r *run) ([]figure, error) {
-	c, err := r.client()
-	if err != nil {
-		return nil, err
-	}
-	lease, err := c.Mutex(r.name).Lock(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	ns, err := r.nanoseconds(lease.Check)
-	return []figure{{Name: "check, ns", Value: ns}}, errors.Join(err, lease.Unlock())
 }
 
 // nanoseconds does something in batches for the window and returns what it takes once.

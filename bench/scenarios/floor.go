@@ -1,0 +1,147 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// What locks cost beside what Go itself costs, or the same locks on one processor: measured in turn in one run, so that
+// whatever else the machine does meets both.
+
+// parts is in how many parts the window is divided, for a median.
+const parts = 5
+
+// beside measures two rates in turn, and returns the medians of both and of the ratio of the first to the second.
+func (r *run) beside(rate, floor func(part *run) (float64, error)) (a, b, ratio float64, err error) {
+	part := run{window: r.window / parts}
+	var as, bs, ratios []float64
+	for range parts {
+		a, err := rate(&part)
+		b, failed := floor(&part)
+		if err := errors.Join(err, failed); err != nil {
+			return 0, 0, 0, err
+		}
+		as, bs, ratios = append(as, a), append(bs, b), append(ratios, a/b)
+	}
+	return median(as), median(bs), median(ratios), nil
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// A bare lock hands on among goroutines and does nothing else: first come, first served, until a context ends.
+type bare struct {
+	mu      sync.Mutex // guards what follows
+	held    bool
+	waiters []chan error // the first is had next
+	spare   sync.Pool    // of such channels
+}
+
+func (b *bare) lock(ctx context.Context) error {
+	b.mu.Lock()
+	if !b.held {
+		b.held = true
+		b.mu.Unlock()
+		return nil
+	}
+	turn, ok := b.spare.Get().(chan error)
+	if !ok {
+		turn = make(chan error, 1)
+	}
+	b.waiters = append(b.waiters, turn)
+	b.mu.Unlock()
+	select {
+	case err := <-turn:
+		b.spare.Put(turn)
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx) // nobody's does here, so nobody need leave the line
+	}
+}
+
+func (b *bare) unlock() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiters) == 0 {
+		b.held = false
+		return
+	}
+	b.waiters[0] <- nil
+	b.waiters = b.waiters[1:]
+}
+
+// bareHandOver measures a hot name beside the hand-over that any lock of goroutines must make.
+func bareHandOver(r *run) ([]figure, error) {
+	c, err := r.client()
+	if err != nil {
+		return nil, err
+	}
+	l := c.Mutex(r.name)
+	var b bare
+	_, floor, ratio, err := r.beside(
+		func(part *run) (float64, error) {
+			return part.turns(crowd, func(int) error { return lockAndUnlock(l) })
+		},
+		func(part *run) (float64, error) {
+			return part.turns(crowd, func(int) error {
+				err := b.lock(context.Background())
+				b.unlock()
+				return err
+			})
+		})
+	return []figure{
+		{Name: "bare hand-over, 64 goroutines, /s", Value: floor, Higher: true},
+		{Name: "hot name, of bare hand-overs", Value: ratio, Higher: true},
+	}, err
+}
+
+// parallel measures names that do not wait for each other beside the same on one processor.
+func parallel(r *run) ([]figure, error) {
+	locks, err := r.each(1, r.lingering)
+	if err != nil {
+		return nil, err
+	}
+	rate := func(part *run) (float64, error) { return part.rate(locks) }
+	_, one, ratio, err := r.beside(rate, func(part *run) (float64, error) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		return rate(part)
+	})
+	return []figure{
+		{Name: "64 goroutines on 64 names, Linger, one processor, /s", Value: one, Higher: true},
+		{Name: "64 goroutines on 64 names, Linger, to one processor", Value: ratio, Higher: true},
+	}, err
+}
+
+// check measures a look at a lease that is held, and at Go's clock.
+func check(r *run) ([]figure, error) {
+	c, err := r.client()
+	if err != nil {
+		return nil, err
+	}
+	lease, err := c.Mutex(r.name).Lock(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	var last time.Time
+	look := func(part *run) (float64, error) { return part.nanoseconds(lease.Check) }
+	ns, clock, _, err := r.beside(look, func(part *run) (float64, error) {
+		return part.nanoseconds(func() error { last = time.Now(); return nil })
+	})
+	runtime.KeepAlive(last)
+	return []figure{{Name: "check, ns", Value: ns}, {Name: "clock, ns", Value: clock}}, errors.Join(err, lease.Unlock())
+}
+
+// lingering is the lock of one goroutine's own name, which lingers.
+func (r *run) lingering(c *stile.Client, i int) *stile.Lock {
+	return r.own(c, i).With(stile.LockOptions{Linger: linger})
+}
