@@ -118,36 +118,24 @@ func TestServersThatCannotKeepLocks(t *testing.T) {
 // impostor serves connections that ask what it is, and returns its address.
 func impostor(t *testing.T, version, time, evictions string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
 	answers := map[string]string{
 		"version\r\n":        "VERSION " + version + "\r\n",
 		"stats\r\n":          "STAT pid 1\r\nSTAT uptime 2\r\nSTAT time " + time + "\r\nEND\r\n",
 		"stats settings\r\n": "STAT evictions " + evictions + "\r\nSTAT cas_enabled yes\r\nEND\r\n",
 	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
+	return servertest.Impostor(t, func(c net.Conn) {
+		defer c.Close()
+		for in := bufio.NewReader(c); ; {
+			line, err := in.ReadString('\n')
+			answer := answers[line]
+			if version == "" {
+				answer = "HTTP/1.1 400 Bad Request\r\n"
+			}
+			if _, e := c.Write([]byte(answer)); err != nil || e != nil {
 				return
 			}
-			for in := bufio.NewReader(c); ; {
-				line, err := in.ReadString('\n')
-				answer := answers[line]
-				if version == "" {
-					answer = "HTTP/1.1 400 Bad Request\r\n"
-				}
-				if _, e := c.Write([]byte(answer)); err != nil || e != nil {
-					break
-				}
-			}
-			c.Close()
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 func TestNotes(t *testing.T) {

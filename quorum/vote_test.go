@@ -219,21 +219,9 @@ func TestTicketOfTheMajority(t *testing.T) {
 // A request to leave after an attempt that failed, which arrives late, does not take out what a later attempt has won.
 func TestLateDepartureHitsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var (
-			drivers []*memory.Driver
-			nodes   []quorum.Node
-			c       = claim("late", "waiter")
-		)
-		for i := range 3 {
-			drivers = append(drivers, memory.New())
-			nodes = append(nodes, quorum.Node{Name: fmt.Sprint("m", i), Driver: drivers[i]})
-		}
-		d, err := quorum.New(t.Context(), nodes, &quorum.Options{Timeout: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d, drivers := faulty(t, &quorum.Options{Timeout: 100 * time.Millisecond})
 		defer d.Close()
-		inTheWay := claim("late", "other")
+		c, inTheWay := claim("late", "waiter"), claim("late", "other")
 		for _, n := range drivers[1:] {
 			inTheWay.Ticket = 0
 			holds(t, n.Store().Driver(), inTheWay)
@@ -335,18 +323,7 @@ func drained(t *testing.T, list []*server, name string) {
 // A node that refuses connections is not asked for each request, and soon again.
 func TestUnreachableNodeRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var (
-			drivers []*memory.Driver
-			nodes   []quorum.Node
-		)
-		for i := range 3 {
-			drivers = append(drivers, memory.New())
-			nodes = append(nodes, quorum.Node{Name: fmt.Sprint("m", i), Driver: drivers[i]})
-		}
-		d, err := quorum.New(t.Context(), nodes, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d, drivers := faulty(t, nil)
 		defer d.Close()
 		drivers[0].Inject(memory.Fault{Times: -1, Err: driver.Refused(driver.Unreachable(errors.New("nobody listens")))})
 		for i := range 20 {

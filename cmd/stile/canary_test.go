@@ -90,23 +90,11 @@ func TestGoodPasswordIsNeverShown(t *testing.T) {
 	}
 }
 
-// liar listens and answers everything with the wrong thing, which may not even arrive.
+// liar answers everything with the wrong thing, which may not even arrive.
 func liar(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(c, "-ERR bad password '"+canary+"' for redis://user:"+canary+"@host\r\n")
-			c.Close()
-		}
-	}()
-	return l.Addr().String()
+	return servertest.Impostor(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "-ERR bad password '"+canary+"' for redis://user:"+canary+"@host\r\n")
+		c.Close()
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -75,34 +74,18 @@ func newDemo(s *store) *cobra.Command {
 func (d *demo) run(ctx context.Context, s *store) error {
 	ctx, stop := untilSignal(ctx, listen(guard.Ending))
 	defer stop()
-	dir, err := os.MkdirTemp("", "stile-demo-")
-	if err != nil {
-		return &status{exitFailed, err}
-	}
-	defer os.RemoveAll(dir)
-	if url, err := s.choose(); err != nil {
-		return err
-	} else if url == defaultURL {
-		s.url = "sqlite://" + filepath.ToSlash(filepath.Join(dir, "locks.db"))
-	}
-	address, url, err := s.address()
+	stage, err := newStage(ctx, s)
 	if err != nil {
 		return err
 	}
-	c, err := s.open(ctx, nil) // a store that cannot be used is found out before anything is sold
-	if err != nil {
-		return err
-	}
-	d.tokenless = c.Traits().Fencing == driver.NoFencing
-	if err := c.Close(); err != nil {
-		return err
-	}
+	defer stage.close()
+	d.tokenless = stage.traits.Fencing == driver.NoFencing
 	d.say("%d processes sell %d tickets from one file.\n", d.processes, d.tickets)
-	if err := d.without(ctx, dir, url); err != nil {
+	if err := d.without(ctx, stage); err != nil {
 		return err
 	}
-	d.say("\nWith a lock, kept in %s:", address)
-	box, err := d.sell(ctx, filepath.Join(dir, "locked"), url, "demo/tickets/"+rand.Text()[:8])
+	d.say("\nWith a lock, kept in %s:", stage.address)
+	box, err := d.sell(ctx, stage.path("locked"), stage.url, "demo/tickets/"+rand.Text()[:8])
 	if err != nil {
 		return err
 	}
@@ -110,10 +93,10 @@ func (d *demo) run(ctx context.Context, s *store) error {
 }
 
 // without sells without a lock, until tickets are sold twice.
-func (d *demo) without(ctx context.Context, dir, url string) error {
+func (d *demo) without(ctx context.Context, stage *stage) error {
 	d.say("Without a lock:")
 	for try := range demoTries {
-		box, err := d.sell(ctx, filepath.Join(dir, "free"+strconv.Itoa(try)), url, "")
+		box, err := d.sell(ctx, stage.path("free"+strconv.Itoa(try)), stage.url, "")
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -113,32 +112,23 @@ func (p *payment) check() error {
 func (p *payment) run(ctx context.Context, s *store) error {
 	ctx, stop := untilSignal(ctx, listen(guard.Ending))
 	defer stop()
-	dir, err := os.MkdirTemp("", "stile-demo-")
-	if err != nil {
-		return &status{exitFailed, err}
-	}
-	defer os.RemoveAll(dir)
-	if url, err := s.choose(); err != nil {
-		return err
-	} else if url == defaultURL {
-		s.url = "sqlite://" + filepath.ToSlash(filepath.Join(dir, "locks.db"))
-	}
-	address, url, err := s.address()
+	stage, err := newStage(ctx, s)
 	if err != nil {
 		return err
 	}
-	if err := p.fits(ctx, s, address); err != nil {
+	defer stage.close()
+	if err := p.fits(stage); err != nil {
 		return err
 	}
 	p.say("%d orders, called back by %d processes, %d times in all. %d processes charge them.", p.orders, orderProcesses,
 		orderProcesses*p.orders, p.processes)
 	p.say("At order %d one of them is stopped right before it writes. The locks are kept in %s, with leases of %v.",
-		p.stopAt(), address, p.ttl)
+		p.stopAt(), stage.address, p.ttl)
 	names := "demo/payment/" + rand.Text()[:8]
 	columns := []*column{{title: "without lock"}, {title: "with lock", names: names + "/plain"}, {title: "with lock and guard", names: names + "/guarded", guarded: true}}
 	for i, c := range columns {
 		c.orders, c.stopAt = p.orders, p.stopAt()
-		if err := p.fill(ctx, c, filepath.Join(dir, fmt.Sprintf("shop%d.db", i)), url); err != nil {
+		if err := p.fill(ctx, c, stage.path(fmt.Sprintf("shop%d.db", i)), stage.url); err != nil {
 			return err
 		}
 	}
@@ -150,25 +140,18 @@ func (p *payment) run(ctx context.Context, s *store) error {
 
 func (p *payment) stopAt() int { return (p.orders + 1) / 2 }
 
-// fits opens the store, so that one that cannot be used is found out before anything is charged.
-func (p *payment) fits(ctx context.Context, s *store, address *driver.Address) error {
+// fits chooses the lease, and refuses a store that cannot show what is to be shown.
+func (p *payment) fits(stage *stage) error {
 	p.ttl = paymentLease
 	if p.quick {
 		p.ttl = quickLease
 	}
-	c, err := s.open(ctx, nil)
-	if err != nil {
-		return err
-	}
-	traits := c.Traits()
-	if err := c.Close(); err != nil {
-		return err
-	}
+	traits := &stage.traits
 	switch {
 	case traits.Fencing == driver.NoFencing:
-		return usage("%s gives no tokens that a guard could compare, so stile demo payment cannot show one; leave --url out for a file on this machine", address)
+		return usage("%s gives no tokens that a guard could compare, so stile demo payment cannot show one; leave --url out for a file on this machine", stage.address)
 	case p.quick && traits.MinTTL > quickLease:
-		return usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, address, traits.MinTTL)
+		return usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, stage.address, traits.MinTTL)
 	}
 	p.ttl = max(p.ttl, traits.MinTTL)
 	return nil

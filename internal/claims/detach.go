@@ -32,17 +32,7 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	} else {
 		t.do()
 	}
-	switch {
-	case v.Code == protocol.OK:
-		claim := new(driver.Claim)
-		h.c.describe(claim)
-		return claim, nil
-	case v.Code == protocol.Lost && s.over.Load() != nil:
-		return nil, s.over.Load().err
-	case v.Code == protocol.Lost:
-		return nil, ErrShared // it is being detached already
-	}
-	return nil, n.shard.k.errorOnce(ctx, &v, h.c.terms.Load().TTL)
+	return s.given(&v, func(v *protocol.Verdict) error { return n.shard.k.errorOnce(ctx, v, h.c.terms.Load().TTL) })
 }
 
 // Pin returns the claim of the hold, which no other turn of this process will be on.
@@ -57,17 +47,22 @@ func (s *Share) Pin() (*driver.Claim, error) {
 	now := n.enterEvent(n.shard.k.clock.now())
 	v := n.engine.Pin(now, h.slot)
 	n.finishOwn(now)
+	return s.given(&v, n.shard.k.errorOf)
+}
+
+// given returns the claim of a hold that its caller was given, or why it was not; errorOf explains what is not about the hold.
+func (s *Share) given(v *protocol.Verdict, errorOf func(*protocol.Verdict) error) (*driver.Claim, error) {
 	switch {
 	case v.Code == protocol.OK:
 		claim := new(driver.Claim)
-		h.c.describe(claim)
+		s.hold.c.describe(claim)
 		return claim, nil
 	case v.Code == protocol.Lost && s.over.Load() != nil:
 		return nil, s.over.Load().err
 	case v.Code == protocol.Lost:
 		return nil, ErrShared // it is being detached
 	}
-	return nil, n.shard.k.errorOf(&v)
+	return nil, errorOf(v)
 }
 
 // Attach takes a claim up that was detached, with the token that it had.

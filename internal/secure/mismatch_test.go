@@ -10,27 +10,8 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/secure"
+	"github.com/stilelock/stile/internal/servertest"
 )
-
-// listen answers each connection, and returns where.
-func listen(t *testing.T, answer func(net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go answer(c)
-		}
-	}()
-	return l.Addr().String()
-}
 
 // Only what a server said tells that it does not speak as the URL says; silence and a closed connection do not.
 func TestOpenNamesTheTransport(t *testing.T) {
@@ -38,13 +19,13 @@ func TestOpenNamesTheTransport(t *testing.T) {
 	secured := httptest.NewTLSServer(nil)
 	t.Cleanup(secured.Close)
 	tls := strings.TrimPrefix(secured.URL, "https://")
-	talks := listen(t, func(c net.Conn) {
+	talks := servertest.Impostor(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 8))
 		_, _ = c.Write([]byte("-ERR who are you?\r\n"))
 		c.Close()
 	})
-	silent := listen(t, func(c net.Conn) { t.Cleanup(func() { c.Close() }) })
-	closes := listen(t, func(c net.Conn) { c.Close() })
+	silent := servertest.Impostor(t, func(c net.Conn) { t.Cleanup(func() { c.Close() }) })
+	closes := servertest.Impostor(t, func(c net.Conn) { c.Close() })
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return driver.Ended(ctx, false) }
 	fails := func(context.Context) error { return driver.Unreachable(errors.New("broken pipe")) }
 	denies := func(context.Context) error { return driver.Refused(errors.New("wrong password")) }
