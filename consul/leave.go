@@ -187,8 +187,8 @@ func (d *Driver) endAfter(s *session, length time.Duration) {
 
 // Break is [driver.Breaker]. It leaves the lock to the next in the queue without a lock-delay.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if b.Ask {
-		return driver.ClaimInfo{}, driver.ErrUnsupported
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
 	}
 	for range rounds {
 		q, err := d.look(ctx, b.Name)

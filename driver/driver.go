@@ -63,7 +63,7 @@ type Claim struct {
 	ID       string        // 128 random bits as text, chosen before the first Enter, never used for a second acquisition
 	Client   string        // who is to be woken; the same for all claims of one driver's user
 	Weight   int64         // from 1 to Capacity
-	Capacity int64         // from 1 to All
+	Capacity int64         // from 1 to All; or 0 for the name's own count, which only a store with Traits.Counts keeps
 	TTL      time.Duration // lease while it holds
 	Wait     time.Duration // lease while it waits, at most TTL; unless Traits.FullWait says that it is TTL then too
 	Delay    time.Duration // how long a lease that ran out while it held keeps the lock from others; 0 means not at all
@@ -126,6 +126,8 @@ type ClaimInfo struct {
 type Listing struct {
 	Name     string
 	Capacity int64
+	Counted  bool        // the capacity is the name's own count, as the store has it now
+	Record   string      // of a count: the Record of the request that changed it last; "" if that had none, or is not known
 	Claims   []ClaimInfo // in ticket order
 }
 
@@ -133,6 +135,7 @@ type Listing struct {
 type Query struct {
 	Name   string // exactly this one
 	Prefix string // or, if Name is empty, all that begin with this
+	Count  bool   // with Name: a name that has a count of its own is not left out for want of claims
 }
 
 // A Lister is a driver that can show its queues. Names come in order of their bytes; a name without claims is left out.
@@ -157,19 +160,24 @@ type Alerter interface {
 	Alert(endangered func(ids ...string))
 }
 
-// A Breaker is a driver that can remove another's claim, or ask for it.
+// A Breaker is a driver that can remove another's claim, or ask for it, or change what the name has of its own.
 type Breaker interface {
 	// Break removes the claim with this ticket, or the one at the head if ticket is 0, and returns it as it stood.
 	// The error is [ErrGone] if there is none.
 	//
 	// With Ask, the claim stays as it is, and its renewals tell from then on that somebody has asked once more: see
 	// [Renewal.Asks]. Only a claim that holds can be asked for: one that waits, has left, or ran out, is [ErrGone].
+	//
+	// With Count, the name's own count of permits is changed, or made, and the answer is no claim. A request whose outcome
+	// is unknown does not undo a change that another makes after it.
 	Break(ctx context.Context, b *BreakRequest) (ClaimInfo, error)
 }
 
-// A BreakRequest names the claim that is to be removed by hand, or asked for.
+// A BreakRequest names what is done by hand: the claim that is to be removed, or asked for, or the count that is to be changed.
 type BreakRequest struct {
 	Name   string
-	Ticket int64 // 0 means the claim at the head
-	Ask    bool  // the claim's client is asked to release it, and nothing is removed; needs Traits.Asks
+	Ticket int64  // 0 means the claim at the head
+	Ask    bool   // the claim's client is asked to release it, and nothing is removed; needs Traits.Asks
+	Count  *int64 // the name's own count becomes this, from 0 to MaxCount, and nothing is removed; needs Traits.Counts
+	Record string // with Count: who changes it and why, for people; at most MaxRecord bytes
 }

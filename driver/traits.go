@@ -20,6 +20,7 @@ type Traits struct {
 	FullWait    bool   // a claim that waits has the lease of one that holds, its TTL
 	Amends      bool   // a claim that holds can be changed where it stands; see [Amendment]
 	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters
+	Counts      bool   // a name can have a count of permits of its own, for claims of capacity 0; see [Claim.Uncounted]
 	Asks        bool   // a holder can be asked for its lock: see [BreakRequest.Ask]
 	Fencing     Grade  // what a ticket is worth
 	Restart     bool   // claims survive a restart of the store

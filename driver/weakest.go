@@ -12,7 +12,7 @@ func Weakest(all ...Traits) Traits {
 	for _, o := range all[1:] {
 		t.Ordered, t.Shared, t.Permits, t.Delay = t.Ordered && o.Ordered, t.Shared && o.Shared, t.Permits && o.Permits, t.Delay && o.Delay
 		t.InSession, t.OwnClient, t.FullWait, t.ShortRecord = t.InSession || o.InSession, t.OwnClient || o.OwnClient, t.FullWait || o.FullWait, t.ShortRecord || o.ShortRecord
-		t.Amends, t.Asks = t.Amends && o.Amends, t.Asks && o.Asks
+		t.lackWith(&o)
 		t.Restart, t.Failover = t.Restart && o.Restart, t.Failover && o.Failover
 		t.Fencing = min(t.Fencing, o.Fencing)
 		t.Clock, t.Wake = farther(clocks, t.Clock, o.Clock), farther(wakes, t.Wake, o.Wake)
@@ -20,6 +20,11 @@ func Weakest(all ...Traits) Traits {
 		t.remark(&o)
 	}
 	return t
+}
+
+// lackWith takes away what another store cannot do to a claim, or a name, that is there.
+func (t *Traits) lackWith(o *Traits) {
+	t.Amends, t.Asks, t.Counts = t.Amends && o.Amends, t.Asks && o.Asks, t.Counts && o.Counts
 }
 
 // remark adds the notes and warnings of another store.

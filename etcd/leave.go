@@ -151,8 +151,8 @@ func (d *Driver) removed(k *localClaim, err error) error {
 
 // Break removes a claim, whoever made it.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if b.Ask {
-		return driver.ClaimInfo{}, driver.ErrUnsupported
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
 	}
 	bounded, done, err := d.begin(ctx)
 	if err != nil {

@@ -34,6 +34,9 @@ type attempt struct {
 // Enter is one transaction, or a part of one, where nobody stands in line, and two for a claim that comes to stand behind
 // others. For a claim that waits it is one read, and a keep-alive at the same time.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := c.Uncounted(); err != nil {
+		return driver.Place{}, err
+	}
 	bounded, done, err := d.begin(ctx)
 	if err != nil {
 		return driver.Place{}, err

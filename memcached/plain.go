@@ -272,8 +272,8 @@ func (p *Plain) Alert(endangered func(ids ...string)) { p.link.alarm.set(endange
 
 // Break is [driver.Breaker]. It also removes a lock that another program holds.
 func (p *Plain) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if b.Ask {
-		return driver.ClaimInfo{}, driver.ErrUnsupported
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
 	}
 	key := p.key(b.Name)
 	for {

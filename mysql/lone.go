@@ -12,6 +12,9 @@ import (
 
 // Enter is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := c.Uncounted(); err != nil {
+		return driver.Place{}, err
+	}
 	if c.Ticket == 0 {
 		ticket, err := d.store.enterLone(ctx, c)
 		if err != nil {

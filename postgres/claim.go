@@ -70,6 +70,9 @@ var errShort = errors.New("postgres answered for fewer claims than it was asked 
 
 // Enter is one round trip.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := c.Uncounted(); err != nil {
+		return driver.Place{}, err
+	}
 	channel := ""
 	if !c.Try && d.inboxes.Expect(d.channel, c.ID) {
 		// From here on the claim may be told that it holds, even before the answer is here.
@@ -100,8 +103,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if b.Ask {
-		return driver.ClaimInfo{}, driver.ErrUnsupported
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
 	}
 	a, err := d.act(ctx, &call{verb: "break", claim: &driver.Claim{Name: b.Name, Ticket: b.Ticket}})
 	if err != nil {

@@ -103,6 +103,9 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 // Break removes a claim from all nodes. It is there if a majority has it; what fewer have is removed, and is not there. To
 // be asked for, a claim needs a majority of nodes that say so: one of them is in the majority by which it is renewed.
 func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	if err := b.Uncounted(); err != nil {
+		return driver.ClaimInfo{}, err
+	}
 	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.ClaimInfo, error) { return m.Break(ctx, b) })
 	if err != nil {
 		return driver.ClaimInfo{}, err

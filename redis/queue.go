@@ -72,6 +72,9 @@ const maxText = 1<<16 - 1
 
 // Enter is one round trip.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := c.Uncounted(); err != nil {
+		return driver.Place{}, err
+	}
 	if max(len(c.ID), len(c.Client), len(c.Owner), len(c.Record)) > maxText {
 		return driver.Place{}, driver.Refused(fmt.Errorf("the claim's owner or record is longer than %d bytes", maxText))
 	}
@@ -142,8 +145,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if b.Ask {
-		return driver.ClaimInfo{}, driver.ErrUnsupported
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
 	}
 	key := d.key(b.Name)
 	a, err := d.conn.Run(ctx, d.scripts.remove, key, "", number(b.Ticket))

@@ -168,8 +168,8 @@ func (s *valueLock) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker]. It also removes a lock that another library holds.
 func (s *valueLock) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if b.Ask {
-		return driver.ClaimInfo{}, driver.ErrUnsupported
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
 	}
 	a, err := s.conn.Run(ctx, s.scripts.remove, s.key(b.Name), "", number(b.Ticket))
 	if err != nil {

@@ -9,6 +9,9 @@ import (
 
 // Enter is [driver.Driver].
 func (s *shards) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := c.Uncounted(); err != nil {
+		return driver.Place{}, err
+	}
 	if err := s.members.check(ctx, s.spawn); err != nil {
 		return driver.Place{}, err
 	}

@@ -143,6 +143,9 @@ func (d *Driver) ring(woken []driver.Entry) {
 
 // Enter is [driver.Driver.Enter].
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
+	if err := c.Uncounted(); err != nil {
+		return driver.Place{}, err
+	}
 	failed := d.change(ctx, Step{Name: c.Name, Do: func(now, stamp int64, q *driver.Queue) { p, err = q.Enter(now, stamp, c) }})
 	if failed != nil {
 		return driver.Place{}, failed
@@ -187,8 +190,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
 
 // Break is [driver.Breaker.Break].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
-	if b.Ask {
-		return driver.ClaimInfo{}, driver.ErrUnsupported
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
 	}
 	failed := d.change(ctx, Step{Name: b.Name, Do: func(now, _ int64, q *driver.Queue) { s, err = q.Break(now, b.Ticket) }})
 	if failed != nil {

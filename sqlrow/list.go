@@ -41,8 +41,8 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 
 // Break is [driver.Breaker]. It frees a lock of another program's too, which that program does not notice.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
-	if b.Ask {
-		return driver.ClaimInfo{}, driver.ErrUnsupported
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
 	}
 	err = d.call(ctx, func(ctx context.Context) error {
 		rows, err := d.rows.standing(ctx, b.Name)

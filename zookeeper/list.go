@@ -152,6 +152,9 @@ func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call)
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	if err := b.Uncounted(); err != nil {
+		return driver.ClaimInfo{}, err
+	}
 	s, err := d.live()
 	if err != nil {
 		return driver.ClaimInfo{}, err
