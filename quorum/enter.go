@@ -100,7 +100,9 @@ func (d *Driver) admit(ctx context.Context, c *driver.Claim) (*driver.Claim, err
 	if claim.Ticket <= waitingTicket {
 		claim.Ticket = 0
 	}
-	if !d.ranked {
+	if d.ranked {
+		claim.Record = WithVersion(c.Record, 0)
+	} else {
 		claim.Try = true // a member keeps nothing unless it holds
 	}
 	switch {

@@ -11,7 +11,11 @@ import (
 type holding struct {
 	claim driver.Claim // with the ticket that it has; does not change
 
-	missing []int        // nodes to repair; guarded by the driver's mu, as the rest
+	record string // that it is to have on all nodes, with its version; guarded by the driver's mu, as the rest
+	before string // that most nodes have which do not have it
+	own    bool   // the claim was changed here
+
+	missing []int        // nodes to repair
 	absent  map[int]bool // nodes that certainly do not have it: they need not be asked to let it go
 	repair  *time.Timer  // nil if none is due
 	asks    int64        // how often somebody has asked for it
@@ -19,8 +23,11 @@ type holding struct {
 
 // hold notes that a claim holds. The caller holds mu.
 func (d *Driver) hold(c *driver.Claim, ticket int64) *holding {
+	h := &holding{claim: *c, record: c.Record, before: c.Record, absent: map[int]bool{}}
+	if was := d.held[c.ID]; was != nil && was.claim.Ticket == ticket { // it was entered once more
+		h.record, h.before, h.own = was.record, was.before, was.own
+	}
 	d.release(c.ID)
-	h := &holding{claim: *c, absent: map[int]bool{}}
 	h.claim.Ticket = ticket
 	d.held[c.ID] = h
 	return h
@@ -42,6 +49,7 @@ func (d *Driver) release(id string) {
 		delete(d.held, id)
 	}
 	delete(d.told, id)
+	delete(d.resuming, id)
 }
 
 // over forgets claims that came to their end in another way than by leaving.
@@ -103,7 +111,7 @@ func (d *Driver) repair(h *holding) {
 		delete(h.absent, i)
 	}
 	claim := h.claim
-	claim.Try, claim.Reclaim, claim.Ticket = true, false, 0
+	claim.Try, claim.Reclaim, claim.Ticket, claim.Record = true, false, 0, h.record
 	_, _ = d.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		p, err := n.enter(ctx, &claim, h.claim.Ticket)
 		if err == nil && p.Holds && d.ranked && p.Ticket != h.claim.Ticket {

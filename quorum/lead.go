@@ -114,7 +114,7 @@ func (d *Driver) late(c *driver.Claim, to next, v *vote) driver.Place {
 		d.told[c.ID] = next{lead: to.lead, waits: true, late: true}
 	}
 	d.mu.Unlock()
-	return driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: v.place.Blocker, Retry: v.place.Retry}
+	return driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: d.shown(v.place.Blocker), Retry: v.place.Retry}
 }
 
 // awaitLead waits until a node may be free, or it alone is not. It reports false if the node cannot tell.

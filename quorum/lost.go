@@ -112,7 +112,9 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 			free = append(free, v.place.Retry)
 			// Of two that stand on as many nodes, the older one has left most likely, and is about to leave the rest.
 			same := d.standing(votes, v.place.Blocker)
-			if same > most || same == most && v.place.Blocker.Ticket > p.Blocker.Ticket {
+			// Of two records of one, the later one is shown.
+			b := &v.place.Blocker
+			if same > most || same == most && (b.Ticket > p.Blocker.Ticket || d.same(*b, p.Blocker) && later(b.Record, p.Blocker.Record)) {
 				p.Blocker, most = v.place.Blocker, same
 			}
 		}
@@ -120,6 +122,7 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 	if !d.ranked {
 		p.Blocker.Ticket = 0 // it has another on each node
 	}
+	p.Blocker = d.shown(p.Blocker)
 	slices.Sort(free)
 	if len(free) >= d.need {
 		p.Retry = free[d.need-1]
@@ -130,8 +133,7 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 // standing counts the nodes where a claim stands in the way.
 func (d *Driver) standing(votes []vote, b driver.ClaimInfo) (n int) {
 	for _, v := range votes {
-		other := v.place.Blocker
-		if v.came && v.err == nil && !v.place.Holds && other.Record == b.Record && (other.Ticket == b.Ticket || !d.ranked) {
+		if v.came && v.err == nil && !v.place.Holds && d.same(v.place.Blocker, b) {
 			n++
 		}
 	}

@@ -126,6 +126,28 @@ func (m *member) Raise(ctx context.Context, c *driver.Claim, ticket int64) error
 	return nil
 }
 
+// Find asks by the ids that votes were given to, of which one has the ticket.
+func (m *member) Find(ctx context.Context, c *driver.Claim) (*driver.Claim, error) {
+	m.s.mu.Lock()
+	found := *c
+	found.ID = ""
+	for id, ticket := range m.s.tickets {
+		if ticket == c.Ticket && (id == c.ID || strings.HasPrefix(id, c.ID+"-")) {
+			found.ID = id
+		}
+	}
+	m.s.mu.Unlock()
+	list, err := m.now().List(ctx, &driver.Query{Name: c.Name})
+	if err == nil && (found.ID == "" || len(list) == 0) {
+		err = driver.ErrGone
+	}
+	if err == nil {
+		found.Record = list[0].Claims[0].Record
+		err = m.now().Renew(ctx, []*driver.Claim{&found})[0].Err
+	}
+	return &found, err
+}
+
 func (m *member) Free(ctx context.Context, name string) (bool, error) {
 	list, err := m.now().List(ctx, &driver.Query{Name: name})
 	return len(list) == 0, err

@@ -20,7 +20,9 @@ type Node struct {
 	Open func(ctx context.Context) (driver.Driver, error)
 }
 
-// A Member is a store that can say who it is, and takes part in the choice of tickets.
+// A Member is a store that can say who it is, and takes part in the choice of tickets. The records that it gets, to keep or to
+// replace, and those that it shows, may have a version: see [WithVersion]. With that, one may be longer than
+// [driver.MaxRecord].
 type Member interface {
 	driver.Driver
 	driver.Lister
@@ -41,6 +43,10 @@ type Member interface {
 	// Raise gives a claim that holds another ticket, and sees to it that all later ones under its name are larger than
 	// that. The error is [driver.ErrGone] if the claim is not there.
 	Raise(ctx context.Context, c *driver.Claim, ticket int64) error
+
+	// Find returns a claim as it stands, with its client, owner, record and id, which is the claim's or that with a dash and
+	// a number behind it. The error is [driver.ErrGone] if no such claim has its ticket.
+	Find(ctx context.Context, c *driver.Claim) (*driver.Claim, error)
 
 	// Free reports whether a name has no claim.
 	Free(ctx context.Context, name string) (bool, error)

@@ -75,22 +75,16 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 	if len(lists) < o.need {
 		return nil, driver.Unreachable(errs[0])
 	}
-	type same struct {
-		name   string
-		ticket int64
-		left   bool
-		record string
-	}
 	var (
-		votes = map[same]int{}
+		shown = map[string][]driver.ClaimInfo{} // by name, what the nodes show
 		found = map[string]driver.Listing{}
 	)
 	for _, list := range lists {
 		for _, l := range list {
 			for _, s := range l.Claims {
-				k := same{l.Name, s.Ticket, s.Left, s.Record}
-				if votes[k]++; votes[k] == o.need {
-					found[l.Name] = driver.Listing{Name: l.Name, Capacity: l.Capacity, Claims: []driver.ClaimInfo{s}}
+				shown[l.Name] = append(shown[l.Name], s)
+				if c, ok := o.agreed(shown[l.Name]); ok {
+					found[l.Name] = driver.Listing{Name: l.Name, Capacity: l.Capacity, Claims: []driver.ClaimInfo{c}}
 				}
 			}
 		}
@@ -98,6 +92,25 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 	all := slices.Collect(maps.Values(found))
 	slices.SortFunc(all, func(a, b driver.Listing) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// agreed returns the claim that a majority shows, with the latest of its records.
+func (o *observed) agreed(shown []driver.ClaimInfo) (c driver.ClaimInfo, ok bool) {
+	for _, a := range shown {
+		latest, votes := a, 0
+		for _, b := range shown {
+			if o.same(a, b) && a.Left == b.Left {
+				votes++
+				if later(b.Record, latest.Record) {
+					latest = b
+				}
+			}
+		}
+		if votes >= o.need {
+			return o.shown(latest), true
+		}
+	}
+	return driver.ClaimInfo{}, false
 }
 
 // Break removes a claim from all nodes. It is there if a majority has it; what fewer have is removed, and is not there. To
@@ -118,7 +131,13 @@ func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.Cl
 	}
 	switch {
 	case len(removed) >= o.need:
-		return removed[0], nil
+		latest := removed[0]
+		for _, c := range removed {
+			if later(c.Record, latest.Record) {
+				latest = c
+			}
+		}
+		return o.shown(latest), nil
 	case gone > len(o.nodes)-o.need:
 		return driver.ClaimInfo{}, driver.ErrGone
 	}

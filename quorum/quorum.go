@@ -19,6 +19,11 @@
 // T, and that all later tickets are higher. Any two majorities have a node in common, and there the later claim got its
 // ticket after the earlier one was confirmed. Clients propose a ticket with their request, slightly ahead of all nodes'
 // clocks, so that nodes mostly answer with the same T at once, which is the confirmation as well.
+//
+// # Changes
+//
+// A claim that holds can get another record, where all nodes are members: with a version, so that it is known which of two
+// records is the later one (record.go). A claim that another process entered is taken up by its ticket (resume.go).
 package quorum
 
 import (
@@ -88,6 +93,7 @@ type Driver struct {
 	contention map[string]int              // how many seem to want a name, as the power of two of the time within which they try
 	skipped    map[string]skippedLead      // by name
 	told       map[string]next             // what a claim that has waited is to ask
+	resuming   map[string]*resumption      // claims that are being taken up, by id
 }
 
 // New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
@@ -102,6 +108,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
 		queues: map[nodeQueue]chan struct{}{}, drawn: map[string]*claimIDs{}, held: map[string]*holding{},
 		contention: map[string]int{}, skipped: map[string]skippedLead{}, told: map[string]next{},
+		resuming: map[string]*resumption{},
 	}
 	d.o.fill()
 	d.base, d.cancel = context.WithCancel(context.Background())

@@ -35,27 +35,49 @@ type tally struct {
 }
 
 // Renew needs a majority for each claim, and that many nodes without it for the word that it is gone. A node that a
-// renewed claim lacks is asked again.
+// renewed claim lacks is asked again. Of a claim that was changed, a node has to have the last record.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
+	if !d.ranked && driver.Amending(cs) {
 		return driver.Unamended(ctx, cs, d.Renew)
 	}
+	answers := make([]driver.Renewal, len(cs))
+	var (
+		claims []*driver.Claim
+		index  []int
+	)
+	errs := d.resume(ctx, cs)
+	for i, c := range cs {
+		var own *driver.Claim
+		if errs != nil {
+			answers[i].Err = errs[i]
+		}
+		if answers[i].Err == nil {
+			own, answers[i].Err = d.proposed(c)
+		}
+		if answers[i].Err == nil {
+			claims, index = append(claims, own), append(index, i)
+		}
+	}
+	for j, a := range d.renewAll(ctx, claims) {
+		answers[index[j]] = a
+	}
+	return answers
+}
+
+// renewAll has the nodes renew claims, as they are to get them.
+func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	if len(cs) == 0 {
 		return answers
 	}
 	r := &renewing{d: d, decided: make(chan struct{}), open: len(cs), left: len(d.nodes), tally: make([]tally, len(cs))}
-	claims := make([]*driver.Claim, len(cs))
 	within := d.timeout(cs[0].TTL)
-	for i, c := range cs {
-		own := *c
-		own.Wait = c.TTL
-		claims[i] = &own
+	for _, c := range cs {
 		within = min(within, d.timeout(c.TTL))
 	}
 	err := driver.Ended(ctx, false)
 	if err == nil {
-		err = d.renew(r, within, claims)
+		err = d.renew(r, within, cs)
 	}
 	if err == nil {
 		select {
@@ -110,16 +132,23 @@ func (d *Driver) renew(r *renewing, within time.Duration, claims []*driver.Claim
 			for j, c := range claims {
 				own[j] = d.as(c, i)
 			}
-			r.cast(i, n.renew(ctx, own), claims)
+			r.cast(i, n.renew(ctx, own, claims), claims)
 		})
 	}
 	return nil
 }
 
-func (n *node) renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+// renew renews claims on a node, which knows them by ids that may be other than their own.
+func (n *node) renew(ctx context.Context, cs, known []*driver.Claim) []driver.Renewal {
 	store, err := n.store()
 	if err == nil {
-		return store.Renew(ctx, cs)
+		answers := store.Renew(ctx, cs)
+		for i, c := range cs {
+			if c.Amend != nil {
+				answers[i] = n.lagging(ctx, store, c, known[i].ID, answers[i])
+			}
+		}
+		return answers
 	}
 	answers := make([]driver.Renewal, len(cs))
 	for i := range answers {

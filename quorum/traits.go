@@ -22,15 +22,10 @@ type promise struct {
 func (d *Driver) Traits() driver.Traits {
 	p := &promise{d: d, keeps: d.ranked, push: d.ranked, forgets: map[string][]string{}}
 	p.t = driver.Traits{
-		Store: d.o.Store, Delay: true, Asks: d.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
+		Store: d.o.Store, Delay: true, Asks: d.ranked, Amends: d.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
 	}
 	p.t.Note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks only, in no order.",
 		d.need, len(d.nodes), len(d.nodes)-d.need)
-	// A node that missed a change cannot be told from one that has it and the others not: records have no order, and a node
-	// keeps nothing else of a claim that changes. So an observer who hears another majority than the holder could see the old record
-	// after the new one.
-	p.t.Note("A claim that holds cannot be changed: of two records, on nodes that did not all hear of a change, nobody could tell " +
-		"which is the later one.")
 	for _, n := range d.nodes {
 		p.add(n)
 	}
@@ -70,6 +65,7 @@ func (p *promise) weaken(own *driver.Traits) {
 	t := &p.t
 	t.Delay = t.Delay && own.Delay
 	t.Asks = t.Asks && own.Asks
+	t.Amends = t.Amends && own.Amends
 	t.Restart = t.Restart && own.Restart
 	t.InSession = t.InSession || own.InSession
 	t.OwnClient = t.OwnClient || own.OwnClient

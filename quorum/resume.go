@@ -1,0 +1,155 @@
+package quorum
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A claim that another process entered is known by its own id and its ticket. On each node it may stand by an id that was drawn
+// there (see late.go), of which nothing is known here. So all nodes are asked for what stands of it: the ticket is that of the
+// attempt that won, and by the ids of other attempts it stands with other tickets. On a node that does not show it with its
+// ticket, it is entered anew by an id that nobody has used, since a late request may be about any other.
+
+// freshIDs is above the number of ids that a process draws for one claim.
+const freshIDs = 1 << 20
+
+// A resumption is a claim that is being taken up.
+type resumption struct {
+	d     *Driver
+	claim *driver.Claim
+	round *round
+
+	mu    sync.Mutex      // guards what follows
+	found []*driver.Claim // by node, as it stands there
+}
+
+// strange reports whether what is known here of a claim is not what its caller knows. If the caller does not know its record, it
+// has taken the claim up, and has not changed it since. The caller holds mu.
+func (d *Driver) strange(c *driver.Claim) bool {
+	h := d.held[c.ID]
+	if h == nil {
+		return c.Ticket > waitingTicket || c.Ticket == 0 && c.Amend != nil // the latter is nowhere
+	}
+	is, _ := CutVersion(h.record)
+	return c.Amend == nil && c.Record != is && (c.Record != "" || h.own)
+}
+
+// resume takes up those of some claims that another process entered, or had in between. The errors are by claim; nil if there
+// are no such claims.
+func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
+	if !d.ranked {
+		return nil
+	}
+	var errs []error
+	all := map[int]*resumption{}
+	d.mu.Lock()
+	for i, c := range cs {
+		if !d.strange(c) {
+			continue
+		}
+		if errs == nil {
+			errs = make([]error, len(cs))
+		}
+		d.release(c.ID)
+		all[i], errs[i] = d.find(c)
+	}
+	d.mu.Unlock()
+	for i, r := range all {
+		if errs[i] == nil {
+			errs[i] = r.finish(ctx)
+		}
+	}
+	return errs
+}
+
+// find asks all nodes for what stands of a claim, after what they were asked before about it. The caller holds mu.
+func (d *Driver) find(c *driver.Claim) (*resumption, error) {
+	r := &resumption{d: d, claim: c, found: make([]*driver.Claim, len(d.nodes))}
+	var err error
+	r.round, err = d.askLocked(d.timeout(c.TTL), c.ID, nil, never, func(ctx context.Context, n *node) (driver.Place, error) {
+		store, err := n.store()
+		if err != nil {
+			return driver.Place{}, err
+		}
+		found, err := store.(Member).Find(ctx, c)
+		if err == nil {
+			r.mu.Lock()
+			r.found[n.index] = found
+			r.mu.Unlock()
+		}
+		return driver.Place{}, err
+	})
+	if err == nil {
+		d.resuming[c.ID] = r
+	}
+	return r, err
+}
+
+// finish waits for the answers, and has the claim held here if a majority shows it, and it has not left meanwhile.
+func (r *resumption) finish(ctx context.Context) error {
+	d := r.d
+	votes, err := r.round.wait(ctx, d)
+	r.mu.Lock()
+	found := append([]*driver.Claim(nil), r.found...)
+	r.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.resuming[r.claim.ID] != r {
+		return driver.ErrGone
+	}
+	delete(d.resuming, r.claim.ID)
+	if err != nil {
+		return err
+	}
+	stands := 0
+	for _, c := range found {
+		if c != nil {
+			stands++
+		}
+	}
+	count := d.count(votes)
+	switch {
+	case count.gone+count.foreign > len(d.nodes)-d.need:
+		return driver.ErrGone
+	case stands < d.need:
+		return d.short(votes, count)
+	}
+	d.takeUp(r.claim, found)
+	return nil
+}
+
+// takeUp has a claim held here that stands on a majority of the nodes. The caller holds mu.
+func (d *Driver) takeUp(c *driver.Claim, found []*driver.Claim) {
+	claim := *c
+	claim.Wait, claim.Record = c.TTL, ""
+	ids := &claimIDs{nodes: map[int]*nodeIDs{}, used: time.Now()}
+	for i, f := range found {
+		switch {
+		case f == nil:
+			ids.nodes[i] = &nodeIDs{drawn: freshIDs + rand.IntN(1<<30), earlier: []string{c.ID}}
+			continue
+		case f.ID != c.ID:
+			ids.nodes[i] = &nodeIDs{drawn: numberOf(f.ID, c.ID), earlier: []string{c.ID}}
+		}
+		if claim.Record == "" || later(f.Record, claim.Record) {
+			claim.Client, claim.Owner, claim.Record = f.Client, f.Owner, f.Record
+		}
+	}
+	delete(d.drawn, c.ID)
+	if len(ids.nodes) > 0 {
+		d.drawn[c.ID] = ids
+	}
+	d.hold(&claim, c.Ticket)
+}
+
+// numberOf returns how many ids were drawn when a claim had an id, after its own.
+func numberOf(id, own string) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(id, own+"-"))
+	return n
+}

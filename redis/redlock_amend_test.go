@@ -1,0 +1,219 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// amended has a claim get another record, which must be done, and notes it.
+func amended(t testing.TB, d driver.Driver, c *driver.Claim, record string) {
+	t.Helper()
+	changed := *c
+	changed.Amend = &driver.Amendment{Record: record}
+	if a := d.Renew(soon(t), []*driver.Claim{&changed})[0]; a.Err != nil {
+		t.Fatalf("amendment of %q to %q = %v; want nil", c.Record, record, a.Err)
+	}
+	c.Record = record
+}
+
+func renewed(t testing.TB, d driver.Driver, c *driver.Claim) {
+	t.Helper()
+	if a := d.Renew(soon(t), []*driver.Claim{c})[0]; a.Err != nil || a.TTL <= 0 {
+		t.Fatalf("renewal of %s = %+v; want a lease", c.ID, a)
+	}
+}
+
+// recordOf returns the record that a client shows of a name, or what came instead.
+func recordOf(t testing.TB, d driver.Driver, name string) string {
+	t.Helper()
+	list, err := d.(driver.Lister).List(soon(t), &driver.Query{Name: name})
+	if err != nil || len(list) != 1 || len(list[0].Claims) != 1 {
+		return fmt.Sprintf("%+v, %v", list, err)
+	}
+	return list[0].Claims[0].Record
+}
+
+// value is what a server has at a key.
+func value(s *servertest.Server, key string) string {
+	text, _ := s.Redis([]string{"GET", key}).(string)
+	return text
+}
+
+// A server that missed a change shows the record before. Whichever majority an observer hears, it shows the later one; and
+// the next renewal brings the server up to it.
+func TestRedlockAmendmentMissed(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 3, durable...)
+	proxies, url := proxied(t, servers)
+	d := openRedlock(t, url)
+	c := redlockClaim("missed", "x")
+	holds(t, d, c)
+	servertest.Until(t, "all servers have the claim", func() bool { return on(servers, c.Name) == 3 })
+	proxies[2].Cut()
+	amended(t, d, c, "second")
+	amended(t, d, c, "last")
+	for down := range 3 {
+		watched, seen := proxied(t, servers)
+		observer := openRedlock(t, seen)
+		watched[down].Cut()
+		if got := recordOf(t, observer, c.Name); got != "last" {
+			t.Errorf("without server %d the record is %s; want %q", down, got, "last")
+		}
+		try := redlockClaim(c.Name, "try")
+		try.Try = true
+		if p, err := observer.Enter(soon(t), try); err != nil || p.Blocker.Record != "last" {
+			t.Errorf("without server %d a try is told of %+v, %v; want record %q", down, p.Blocker, err, "last")
+		}
+	}
+	if text := value(servers[2], c.Name); !strings.HasSuffix(text, "\nrecord-of-x") {
+		t.Fatalf("the server that is cut off has %q; want the record before", text)
+	}
+	proxies[2].Mend()
+	servertest.Until(t, "renewals bring the server up to it", func() bool {
+		renewed(t, d, c)
+		return strings.HasSuffix(value(servers[2], c.Name), "\nlast")
+	})
+	leaves(t, d, c)
+}
+
+// A change that a process asked for before it died arrives after the one in its place has changed the value: it is not applied,
+// on the servers that have the later one, and those that do not show it to nobody who hears a majority.
+func TestRedlockLateAmendmentOfTheDead(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3, durable...)
+	proxies, through := proxied(t, servers)
+	parts, own := proxied(t, servers)
+	dead, next, observer := openRedlock(t, through), openRedlock(t, own), openRedlock(t, url)
+	c := redlockClaim("dead", "x")
+	holds(t, dead, c)
+	servertest.Until(t, "all servers have the claim", func() bool { return on(servers, c.Name) == 3 })
+	amended(t, dead, c, "first")
+	for _, p := range proxies {
+		p.Hold(0)
+	}
+	changed := *c
+	changed.Amend = &driver.Amendment{Record: "too late"}
+	if a := dead.Renew(soon(t), []*driver.Claim{&changed})[0]; a.Err == nil || driver.NotApplied(a.Err) {
+		t.Fatalf("an amendment that is held up = %+v; want its outcome unknown", a)
+	}
+	for _, p := range proxies {
+		if p.Held() == 0 {
+			t.Fatal("a server has heard of the amendment; want it held up")
+		}
+	}
+	resumed := *c
+	resumed.Record = "" // which a handle does not have
+	renewed(t, next, &resumed)
+	changed = resumed
+	changed.Amend = &driver.Amendment{Record: "third"}
+	is, ok := errors.AsType[*driver.RecordError](next.Renew(soon(t), []*driver.Claim{&changed})[0].Err)
+	if !ok || is.Have != "first" {
+		t.Fatalf("amendment of an unknown record = %+v; want to be told %q", is, "first")
+	}
+	resumed.Record = is.Have
+	parts[1].Cut() // so that the server has the record before, and the late one is applied there
+	amended(t, next, &resumed, "third")
+	for _, p := range proxies {
+		p.Arrive()
+	}
+	has := func(i int, record string) bool { return strings.HasSuffix(value(servers[i], c.Name), "\n"+record) }
+	servertest.Until(t, "the late one is applied", func() bool { return has(1, "too late") })
+	if got := recordOf(t, observer, c.Name); got != "third" || !has(0, "third") || !has(2, "third") {
+		t.Errorf("the record is %s; want %q on both servers that had heard of it", got, "third")
+	}
+	parts[1].Mend()
+	servertest.Until(t, "renewals bring the server up to it", func() bool {
+		renewed(t, next, &resumed)
+		return has(1, "third")
+	})
+	leaves(t, next, &resumed)
+}
+
+// A claim that changes its value is what it was for clients that know of no versions: they show its value, keep it, and take it
+// out. The scripts of layout setnx are the ones that Redlock had before.
+func TestRedlockAmendedBesideOlderClients(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3, durable...)
+	d := openRedlock(t, url)
+	c := redlockClaim("older", "x")
+	c.Owner = "nightly"
+	holds(t, d, c)
+	amended(t, d, c, "second")
+	servertest.Until(t, "all servers have the record", func() bool {
+		renewed(t, d, c)
+		return strings.HasSuffix(value(servers[0], c.Name), "\nsecond") && strings.HasSuffix(value(servers[2], c.Name), "\nsecond")
+	})
+	older := openRedlock(t, "redis://"+servers[0].Addr+"?layout=setnx")
+	if got := recordOf(t, older, c.Name); got != "second" {
+		t.Errorf("an older client shows %s; want %q", got, "second")
+	}
+	renewed(t, older, c)
+	amended(t, d, c, "third")
+	before := value(servers[0], c.Name)
+	if p, err := older.Enter(soon(t), c); err != nil || !p.Holds || value(servers[0], c.Name) != before {
+		t.Errorf("enter by an older client = %+v, %v, and the value %q; want it unchanged", p, err, value(servers[0], c.Name))
+	}
+	reclaiming := redlockClaim(c.Name, "again")
+	reclaiming.Client, reclaiming.Owner, reclaiming.Reclaim, reclaiming.Try = c.Client, c.Owner, true, true
+	if p, err := d.Enter(soon(t), reclaiming); err != nil || p.Holds {
+		t.Errorf("enter that reclaims = %+v, %v; want it to leave a claim of its own client alone", p, err)
+	}
+	leaves(t, older, c)
+	if on(servers[:1], c.Name) != 0 {
+		t.Error("an older client could not take the claim out")
+	}
+	if got := recordOf(t, d, c.Name); got != "third" {
+		t.Errorf("the record is %s; want %q", got, "third")
+	}
+	leaves(t, d, c)
+}
+
+// Another ticket is another claim, whatever its id.
+func TestRedlockResumesByTicket(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3, durable...)
+	first, next := openRedlock(t, url), openRedlock(t, url)
+	c := redlockClaim("ticket", "x")
+	holds(t, first, c)
+	stranger := *c
+	stranger.Ticket++
+	if a := next.Renew(soon(t), []*driver.Claim{&stranger})[0]; !errors.Is(a.Err, driver.ErrGone) {
+		t.Errorf("renewal with another ticket = %+v; want ErrGone", a)
+	}
+	renewed(t, next, c)
+	leaves(t, next, c)
+	servertest.Until(t, "no server has the claim", func() bool { return on(servers, c.Name) == 0 })
+	if a := next.Renew(soon(t), []*driver.Claim{c})[0]; !errors.Is(a.Err, driver.ErrGone) {
+		t.Errorf("renewal after it left = %+v; want ErrGone", a)
+	}
+}
+
+// A claim that is taken up has its lease for the whole ttl from then on, also where one server lacks it, which gets it back.
+func TestRedlockResumedIsRepaired(t *testing.T) {
+	t.Parallel()
+	servers, url := redlockOf(t, 3, durable...)
+	first, next := openRedlock(t, url), openRedlock(t, url)
+	c := redlockClaim("repaired", "x")
+	holds(t, first, c)
+	servertest.Until(t, "all servers have the claim", func() bool { return on(servers, c.Name) == 3 })
+	amended(t, first, c, "second")
+	servers[2].Redis([]string{"DEL", c.Name})
+	renewed(t, first, c)
+	servertest.Until(t, "the server has it again", func() bool { return strings.HasSuffix(value(servers[2], c.Name), "\nsecond") })
+	first.Close()
+	servers[1].Redis([]string{"DEL", c.Name})
+	resumed := *c
+	resumed.Client, resumed.Record = "another", ""
+	if a := next.Renew(soon(t), []*driver.Claim{&resumed})[0]; a.Err != nil || a.TTL <= 9*time.Second {
+		t.Fatalf("renewal = %+v; want the whole lease", a)
+	}
+	servertest.Until(t, "the server has it again", func() bool { return strings.HasSuffix(value(servers[1], c.Name), "\nsecond") })
+	leaves(t, next, &resumed)
+	servertest.Until(t, "no server has the claim", func() bool { return on(servers, c.Name) == 0 })
+}
