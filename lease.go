@@ -70,7 +70,7 @@ func (l *Lease) sole(ctx context.Context) error {
 var errNoLease = fmt.Errorf("%w lease: acquire one with Lock.Lock or its siblings", ErrInvalid)
 
 // none reports whether the lease was never acquired. It counts as lost.
-func (l *Lease) none() bool { return l == nil || len(l.parts()) == 0 }
+func (l *Lease) none() bool { return l == nil || l.share == nil && l.joined == nil }
 
 // Name returns the lock's name; for a joined lock, that of its first part.
 func (l *Lease) Name() string {
@@ -180,7 +180,7 @@ func (l *Lease) UnlockAfter(keep time.Duration) error {
 	l.leak.Stop()
 	keep = min(max(keep, 0), driver.MaxTTL)
 	if l.share != nil {
-		return wrapped("unlock", l.Name(), l.share.Release(keep))
+		return wrapped("unlock", l.share.Name(), l.share.Release(keep))
 	}
 	parts := l.parts()
 	shares := make([]*claims.Share, len(parts))

@@ -160,8 +160,8 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 	if err := l.check(ctx); err != nil {
 		return nil, wrap(err)
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, wrap(err)
+	if ctx.Err() != nil {
+		return nil, wrap(context.Cause(ctx))
 	}
 	var share *claims.Share
 	var err error

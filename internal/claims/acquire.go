@@ -13,11 +13,11 @@ type Want struct {
 	Name string
 	*protocol.Terms
 	protocol.Want
-	shard *shard
+	place place
 }
 
 // Place finds out once where a name is kept that will be wanted again and again.
-func (k *Keeper) Place(w *Want) { w.shard = k.shard(w.Name) }
+func (k *Keeper) Place(w *Want) { w.place = k.place(w.Name) }
 
 // channel returns one on which a goroutine waits for the answer to what it asked of the engine.
 func (k *Keeper) channel() chan error {
@@ -36,28 +36,29 @@ func (k *Keeper) answered(h *Hold) {
 // Acquire takes a turn, or waits for one until ctx ends; the error is a [*GaveUp] then. A try does not wait: the error is
 // a [*Held] if it would have to.
 func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, error) {
-	s := want.shard
-	if s == nil {
-		s = k.shard(want.Name)
+	at := want.place
+	if at.shard == nil {
+		at = k.place(want.Name)
 	}
+	s := at.shard
 	h := new(Hold)
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return nil, driver.ErrClosed
 	}
-	n := s.name(want.Name)
+	n := at.name(want.Name)
 	now := n.enterEvent(k.clock.recent())
 	asks := want.Want
 	asks.Try = try
-	hold, at := n.engine.Want(now, want.Terms, asks)
+	hold, slot := n.engine.Want(now, want.Terms, asks)
 	if hold != engine.None {
 		share := n.begin(h, hold)
 		n.finishOwn(now)
 		return share, nil
 	}
 	h.answer = k.channel()
-	n.at(at).turn = h
+	n.at(slot).turn = h
 	var t todo
 	n.finish(now, &t)
 	s.mu.Unlock()
@@ -65,15 +66,9 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 	// Mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip: so the first
 	// request runs here.
 	k.first(&t, ctx)
-	var err error
-	select {
-	case err = <-h.answer:
-	default:
-		select {
-		case err = <-h.answer:
-		case <-ctx.Done():
-			return nil, k.giveUp(ctx, n, at, h)
-		}
+	err, ok := h.await(ctx)
+	if !ok {
+		return nil, k.giveUp(ctx, n, slot, h)
 	}
 	k.answered(h)
 	if err != nil {
@@ -82,20 +77,38 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 	return &h.first, nil
 }
 
+// await waits for the answer to whoever waits for the hold, and reports false if ctx ended before it came.
+func (h *Hold) await(ctx context.Context) (err error, answered bool) {
+	ends := ctx.Done()
+	if ends == nil {
+		return <-h.answer, true
+	}
+	select {
+	case err = <-h.answer:
+		return err, true
+	default:
+	}
+	select {
+	case err = <-h.answer:
+		return err, true
+	case <-ends:
+		return nil, false
+	}
+}
+
 // giveUp takes a waiter out of the line. If it was answered meanwhile, the turn is given back.
 func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) error {
 	gave := &GaveUp{Cause: context.Cause(ctx)}
 	n.shard.mu.Lock()
-	select {
-	case err := <-h.answer:
+	if h.c != nil || n.slots[at].turn != h { // the answer is on its way
 		n.shard.mu.Unlock()
+		err := <-h.answer
 		k.answered(h)
 		if err == nil {
 			// The caller learns of its context's end at once, and a worker tells the store.
 			k.work.run(func() { _ = h.first.Release(0) })
 		}
 		return gave
-	default:
 	}
 	now := n.enterEvent(k.clock.recent())
 	v := n.engine.GiveUp(now, at)

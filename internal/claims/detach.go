@@ -71,13 +71,14 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, m
 		Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
 		Owner: claim.Owner, Record: claim.Record,
 	}
-	s := k.shard(claim.Name)
+	at := k.place(claim.Name)
+	s := at.shard
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return nil, driver.ErrClosed
 	}
-	n := s.name(claim.Name)
+	n := at.name(claim.Name)
 	now := n.enterEvent(k.clock.now())
 	slot := n.engine.Attach(now, terms, token, maxHold)
 	c := n.newClaim(slot, claim.ID, terms)

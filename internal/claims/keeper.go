@@ -102,9 +102,16 @@ func New(d driver.Driver, conf Config) *Keeper {
 	return k
 }
 
-// shard returns the shard of a name.
-func (k *Keeper) shard(text string) *shard {
-	return &k.shards[maphash.String(k.seed, text)%shards]
+// A place is where a name is kept.
+type place struct {
+	shard *shard
+	hash  uint64 // of the name, in the shard
+}
+
+// place returns the place of a name.
+func (k *Keeper) place(text string) place {
+	hash := maphash.String(k.seed, text)
+	return place{&k.shards[hash%shards], hash / shards}
 }
 
 // Close ends everything that waits, and every lease that is held; it takes unused and waiting claims out of the store,
@@ -202,7 +209,7 @@ func (k *Keeper) endangered(ids ...string) {
 
 // HoldStill runs f with the lock of a name taken, for tests of what waits for nobody.
 func (k *Keeper) HoldStill(text string, f func()) {
-	s := k.shard(text)
+	s := k.place(text).shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()

@@ -16,6 +16,7 @@ import (
 type name struct {
 	shard  *shard
 	text   string
+	hash   uint64 // of the text
 	engine engine.Engine
 
 	slots []slot
@@ -30,6 +31,9 @@ type slot struct {
 
 // Name has names stand in a table.
 func (n *name) Name() string { return n.text }
+
+// Hash has names stand in a table.
+func (n *name) Hash() uint64 { return n.hash }
 
 // Due has names stand on an agenda.
 func (n *name) Due() *agenda.Item { return &n.due }
@@ -57,9 +61,10 @@ func (c *claim) describe(to *driver.Claim) {
 	to.Owner, to.Reclaim, to.Record = t.Owner, t.Reclaim, t.Record
 }
 
-// name returns the shard's name of that text, new if there is none.
-func (s *shard) name(text string) *name {
-	n := s.names.Get(text)
+// name returns the name of that text, new if there is none.
+func (p *place) name(text string) *name {
+	s := p.shard
+	n := s.names.Get(text, p.hash)
 	if n != nil {
 		return n
 	}
@@ -69,7 +74,7 @@ func (s *shard) name(text string) *name {
 	} else {
 		n = &name{shard: s, engine: engine.New(&s.common)}
 	}
-	n.text = text
+	n.text, n.hash = text, p.hash
 	s.names.Add(n)
 	return n
 }
@@ -96,6 +101,15 @@ type todo struct {
 	more    []send
 	extends []send // renewals, which go in batches
 	ended   []ended
+	answer  answer // the first, since there is mostly one at most
+	answers []answer
+}
+
+// An answer is for a goroutine that waits. It is given when the shard's mu is free: waking a goroutine takes longer than
+// all else that is done under it.
+type answer struct {
+	to  chan<- error
+	err error
 }
 
 // An ended is a share that is over, and why.
@@ -155,11 +169,11 @@ func (n *name) apply(f *protocol.Effect, t *todo) {
 	case protocol.Grant:
 		h := n.slots[f.Turn].turn
 		n.begin(h, f.Turn)
-		h.answer <- nil
+		t.tell(h, nil)
 	case protocol.Fail:
 		h := n.slots[f.Turn].turn
 		n.slots[f.Turn].turn = nil
-		h.answer <- n.shard.k.errorOf(&f.Verdict)
+		t.tell(h, n.shard.k.errorOf(&f.Verdict))
 	case protocol.End:
 		n.slots[f.Turn].turn.end(&Lost{Reason: f.Reason, Err: f.Err}, t)
 		n.tell(f, &Lost{Reason: f.Reason, Err: f.Err})
@@ -230,14 +244,14 @@ func (n *name) done(f *protocol.Effect, t *todo) {
 		n.slots[f.Turn].turn = nil
 		err := n.shard.k.dated(n.shard.k.errorOf(&f.Verdict), h.c.terms.Load().TTL)
 		n.tell(f, err)
-		h.answer <- err
+		t.tell(h, err)
 	}
 }
 
 // mind has the timekeeper come when the engine wants it, and forgets a name that has nothing to do.
 func (n *name) mind(now engine.Time) {
 	s := n.shard
-	if s.clearing[n] && !n.engine.Clearing() {
+	if s.clearing != nil && s.clearing[n] && !n.engine.Clearing() {
 		delete(s.clearing, n)
 		s.k.clears.Done()
 	}
@@ -249,10 +263,10 @@ func (n *name) mind(now engine.Time) {
 		}
 		return
 	}
-	if s.names.Get(n.text) != n {
+	if s.names.Get(n.text, n.hash) != n {
 		return // a late answer to a name that was forgotten
 	}
-	s.names.Remove(n.text)
+	s.names.Remove(n)
 	s.agenda.Remove(n)
 	s.next.Store(int64(s.agenda.Next()))
 	n.engine.Reset()
@@ -272,8 +286,18 @@ func (t *todo) add(s send) {
 	}
 }
 
-// do runs the requests in workers, and ends contexts. The shard's mu must be free.
+// tell has whoever waits for a hold answered.
+func (t *todo) tell(h *Hold, err error) {
+	if t.answer.to == nil {
+		t.answer = answer{h.answer, err}
+		return
+	}
+	t.answers = append(t.answers, answer{h.answer, err})
+}
+
+// do answers, runs the requests in workers, and ends contexts. The shard's mu must be free.
 func (t *todo) do() {
+	t.tellAll()
 	if t.send.c != nil {
 		t.k.run(t.send)
 		t.send.c = nil
@@ -281,8 +305,20 @@ func (t *todo) do() {
 	t.rest()
 }
 
+func (t *todo) tellAll() {
+	if t.answer.to == nil {
+		return
+	}
+	t.answer.to <- t.answer.err
+	for _, a := range t.answers {
+		a.to <- a.err
+	}
+	t.answer, t.answers = answer{}, nil
+}
+
 // rest does all but the first request.
 func (t *todo) rest() {
+	t.tellAll()
 	for _, s := range t.more {
 		t.k.run(s)
 	}

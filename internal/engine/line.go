@@ -163,7 +163,9 @@ func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 		return e.ask(l, now)
 	case ln.asking == None:
 		e.arm(e.claims.At(ln.current).turnEnd)
-		return e.heldHere(l, now)
+		if ln.tries > 0 {
+			return e.heldHere(l, now)
+		}
 	case ln.tries > 0 && e.claims.At(ln.asking).stage == queued:
 		return e.inTheWay(l, now)
 	}

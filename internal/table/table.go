@@ -1,20 +1,18 @@
 // Package table finds values by the names that they know themselves. A map would keep each name a second time, which
-// counts where there are many values and little else is known of them.
+// counts where there are many values and little else is known of them. Whoever uses a name again and again hashes it once.
 package table
 
-import "hash/maphash"
-
-// Named is a pointer to a value that knows its name. The name does not change while the value is in a table.
+// Named is a pointer to a value that knows its name and the name's hash. They do not change while the value is in a table.
 type Named[T any] interface {
 	*T
 	Name() string
+	Hash() uint64
 }
 
 // A Table is values by name: open addressing with linear probing, at most three quarters full. The zero Table is empty.
 //
 // Invariant: between the slot that a value's name hashes to and the slot that it is in, no slot is empty.
 type Table[T any, P Named[T]] struct {
-	seed  maphash.Seed
 	slots []P // a power of two of them; nil where there is none
 	used  int
 }
@@ -24,12 +22,12 @@ const least = 8
 // Len is how many values there are.
 func (t *Table[T, P]) Len() int { return t.used }
 
-// Get returns the value of a name, or nil.
-func (t *Table[T, P]) Get(name string) P {
+// Get returns the value of a name with this hash, or nil.
+func (t *Table[T, P]) Get(name string, hash uint64) P {
 	if t.used == 0 {
 		return nil
 	}
-	return t.slots[t.find(name)]
+	return t.slots[t.find(name, hash)]
 }
 
 // Add adds a value whose name is not in the table.
@@ -37,20 +35,22 @@ func (t *Table[T, P]) Add(value P) {
 	if 4*(t.used+1) > 3*len(t.slots) {
 		t.resize(max(least, 2*len(t.slots)))
 	}
-	t.slots[t.find(value.Name())] = value
+	t.put(value)
 	t.used++
 }
 
-// Remove removes the value of a name that is in the table.
-func (t *Table[T, P]) Remove(name string) {
-	hole := t.find(name)
+func (t *Table[T, P]) put(value P) { t.slots[t.find(value.Name(), value.Hash())] = value }
+
+// Remove removes a value that is in the table.
+func (t *Table[T, P]) Remove(value P) {
+	hole := t.find(value.Name(), value.Hash())
 	t.slots[hole] = nil
 	t.used--
 	// What stands behind it without a gap may belong before it.
 	for i := t.next(hole); t.slots[i] != nil; i = t.next(i) {
 		value := t.slots[i]
 		t.slots[i] = nil
-		t.slots[t.find(value.Name())] = value
+		t.put(value)
 	}
 	if len(t.slots) > least && 8*t.used < len(t.slots) {
 		t.resize(len(t.slots) / 2)
@@ -69,8 +69,8 @@ func (t *Table[T, P]) All() []P {
 }
 
 // find returns the slot of a name, or the empty slot that a value of that name belongs in.
-func (t *Table[T, P]) find(name string) int {
-	i := int(maphash.String(t.seed, name) & uint64(len(t.slots)-1))
+func (t *Table[T, P]) find(name string, hash uint64) int {
+	i := int(hash & uint64(len(t.slots)-1))
 	for t.slots[i] != nil && t.slots[i].Name() != name {
 		i = t.next(i)
 	}
@@ -81,13 +81,10 @@ func (t *Table[T, P]) next(i int) int { return (i + 1) & (len(t.slots) - 1) }
 
 func (t *Table[T, P]) resize(size int) {
 	old := t.slots
-	if old == nil {
-		t.seed = maphash.MakeSeed()
-	}
 	t.slots = make([]P, size)
 	for _, value := range old {
 		if value != nil {
-			t.slots[t.find(value.Name())] = value
+			t.put(value)
 		}
 	}
 }

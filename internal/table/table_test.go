@@ -1,6 +1,7 @@
 package table
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -9,6 +10,12 @@ import (
 type item struct{ name string }
 
 func (i *item) Name() string { return i.name }
+
+func (i *item) Hash() uint64 { return hash(i.name) }
+
+var seed = maphash.MakeSeed()
+
+func hash(name string) uint64 { return maphash.String(seed, name) }
 
 // TestTableIsAMap does the same to a table and to a map, at random, and compares them after each step. Few names make
 // many collisions, and the number of values goes up and down.
@@ -24,10 +31,10 @@ func TestTableIsAMap(t *testing.T) {
 			table.Add(want[name])
 		} else if r.IntN(2) == 0 || len(want) > names {
 			delete(want, name)
-			table.Remove(name)
+			table.Remove(has)
 		}
 		for _, look := range []string{name, strconv.Itoa(r.IntN(1000))} {
-			if got := table.Get(look); got != want[look] {
+			if got := table.Get(look, hash(look)); got != want[look] {
 				t.Fatalf("step %d: Get(%q) = %v, want %v", step, look, got, want[look])
 			}
 		}
