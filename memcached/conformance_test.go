@@ -10,8 +10,8 @@ import (
 	_ "github.com/stilelock/stile/memcached"
 )
 
-// slack is for leases of whole seconds, which end up to three seconds late.
-const slack = 4 * time.Second
+// slack is for leases of whole seconds, which end up to four seconds late.
+const slack = 6 * time.Second
 
 func store(t *testing.T, parameters string) drivertest.Store {
 	addr := servertest.Memcached(t).Addr

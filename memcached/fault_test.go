@@ -178,6 +178,17 @@ func TestFlush(t *testing.T) {
 	})
 }
 
+// The server ends no lease early, so the shortest one is trusted for most of its time: there is time for a renewal that is late.
+func TestShortLeaseIsTrusted(t *testing.T) {
+	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		before := time.Now()
+		lease := take(t, s, parameters, 3*time.Second)
+		if got, want := lease.Deadline().Sub(before), 2600*time.Millisecond; got < want {
+			t.Errorf("a lease of 3s is trusted for %v; want %v or more", got, want)
+		}
+	})
+}
+
 // A flush is noticed by the next renewal, and the lease's context ends.
 func TestFlushEndsLease(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {

@@ -74,14 +74,14 @@ func (d *Driver) Alert(endangered func(ids ...string)) { d.alarm.set(endangered)
 func promise(f *facts) driver.Traits {
 	t := driver.Traits{
 		Store: "memcached", Server: "memcached " + f.version, Clock: "server", Wake: "poll",
-		MinTTL: 3 * time.Second, MaxTTL: driver.MaxTTL, Granularity: time.Second,
+		MinTTL: 3 * time.Second, MaxTTL: driver.MaxTTL,
 	}
 	if f.evicts {
 		t.Unfit("-M", "When memory is full the server drops what was not used for long, claims among them, and another can hold the lock.")
 	}
 	t.Note("A restart or a flush of the server ends all leases at once, and their holders find out at their next renewal: " +
 		"use these locks to save work, not for correctness.")
-	t.Note("Leases are whole seconds: what a holder left without a word is free up to three seconds late.")
+	t.Note("Leases are whole seconds: what a holder left without a word is free up to four seconds late.")
 	return t
 }
 

@@ -258,7 +258,7 @@ func (p *Plain) own(ctx context.Context, c *driver.Claim, do func(is *sight, key
 // extend gives a claim's own value a lease as long as the claim's, unless it has a longer one.
 func (p *Plain) extend(ctx context.Context, is *sight, key string, c *driver.Claim) (time.Duration, bool, error) {
 	if is.left > expiry(c.TTL) {
-		return time.Duration(is.left-1) * time.Second, true, nil
+		return time.Duration(is.left-roundings) * time.Second, true, nil
 	}
 	if c.TTL > longest {
 		return 0, false, errTooLong
@@ -332,6 +332,9 @@ const longest = 30*24*time.Hour - time.Second
 
 var errTooLong = driver.Refused(fmt.Errorf("memcached reads a lease of 30 days or more as a date; the limit is %v", longest))
 
-// expiry returns the seconds to live after which a value is there for at least so long. The server's clock shows whole
-// seconds, so it may drop a value up to one early.
-func expiry(d time.Duration) int64 { return int64((d+time.Second-1)/time.Second) + 1 }
+// roundings is how many seconds early the server may drop a value. Its clock shows whole seconds; and it looks at the time
+// once a second, a little late, so that now and then it leaves a second out.
+const roundings = 2
+
+// expiry returns the seconds to live with which a value is there for at least so long.
+func expiry(d time.Duration) int64 { return int64((d+time.Second-1)/time.Second) + roundings }

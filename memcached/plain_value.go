@@ -65,7 +65,7 @@ func (s *sight) standing() driver.ClaimInfo {
 		out.Since = time.Duration(max(0, s.conn.clock.micros()-s.mark.Since)) * time.Microsecond
 	}
 	if s.left >= 0 {
-		out.Remaining = max(time.Duration(s.left-1)*time.Second, time.Millisecond)
+		out.Remaining = max(time.Duration(s.left-roundings)*time.Second, time.Millisecond)
 	}
 	return out
 }

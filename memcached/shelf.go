@@ -199,6 +199,7 @@ func (s *shelf) names(ctx context.Context, keys []string) ([]string, error) {
 func (s *shelf) Traits() driver.Traits {
 	f := s.link.latest().facts
 	t := promise(f)
+	t.Granularity = time.Second // of the clock; [casqueue.Driver] makes up for it
 	if !f.evicts {
 		t.Note("When memory is full the server refuses to store, renewals among the rest, and a lease that " +
 			"cannot be renewed is lost: give it more memory than it needs (-m).")

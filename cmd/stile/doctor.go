@@ -172,6 +172,7 @@ type probing struct {
 	rose  bool            // each token was larger than the one before
 	drift time.Duration   // how much farther the store's clock went than this machine's; 0 if the store does not tell
 	told  bool            // the store tells how much of a lease remains
+	step  time.Duration   // a second, if the store tells that in whole seconds
 }
 
 // tryLocks takes a lock that nobody else wants, and releases it.
@@ -225,6 +226,9 @@ func (p *probing) watch(ctx context.Context, c *stile.Client, lock *stile.Lock) 
 	second, ended, err := remaining()
 	if err != nil || second <= 0 {
 		return err
+	}
+	if first%time.Second == 0 && second%time.Second == 0 {
+		p.step = time.Second
 	}
 	p.told, p.drift = true, (first-second)-ended.Sub(begun)
 	return nil

@@ -118,6 +118,7 @@ func TestReportOfProbe(t *testing.T) {
 		{"all is well", &probing{rose: true, told: true, drift: 3 * time.Millisecond}, 0},
 		{"the clock went ahead", &probing{rose: true, told: true, drift: time.Second}, exitWarnings},
 		{"the clock went back", &probing{rose: true, told: true, drift: -time.Second}, exitWarnings},
+		{"the clock shows whole seconds", &probing{rose: true, told: true, drift: time.Second, step: time.Second}, 0},
 		{"the clock is not told", &probing{rose: true, drift: time.Second}, 0},
 		{"tokens fell", &probing{}, exitUnfit},
 	} {

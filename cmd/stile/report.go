@@ -19,13 +19,13 @@ type report struct {
 	probe   *probing        // nil without --probe
 }
 
-// stepMost is how far the store's clock may go beside this machine's while it is watched, beside its granularity.
+// stepMost is how far the store's clock may go beside this machine's while it is watched, beside the steps in which it shows.
 const stepMost = 50 * time.Millisecond
 
 // warnings are those of the store, and what the probe came to.
 func (r *report) warnings() []driver.Warning {
 	t := r.traits
-	if p := r.probe; p != nil && p.told && p.drift.Abs() > stepMost+2*t.Granularity {
+	if p := r.probe; p != nil && p.told && p.drift.Abs() > stepMost+2*max(t.Granularity, p.step) {
 		t.Warn("a clock that is slewed, and not set", "The store's clock went %v farther than this machine's within %v.",
 			p.drift.Round(time.Millisecond), clockFor)
 	}

@@ -38,8 +38,8 @@ type Store interface {
 	Names(ctx context.Context, prefix string) ([]string, error)
 
 	// Traits tells what the store can promise. Those of the queue are filled in: Ordered, Shared, Permits, Delay, Amends, Asks and Wake.
-	// Granularity is the time between two readings of the store's clock. Leases are asked for longer by it, and trusted
-	// for less.
+	// Granularity is the time between two readings of the store's clock. Leases are made longer, by up to four times as
+	// long, so that none ends early, and the driver's own Granularity is 0.
 	Traits() driver.Traits
 
 	// Close ends every call, and frees what the store took. It is called once.
@@ -216,6 +216,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.Cl
 func (d *Driver) Traits() driver.Traits {
 	t := d.store.Traits()
 	t.Ordered, t.Shared, t.Permits, t.Delay, t.Amends, t.Asks, t.Wake = true, true, true, true, true, true, "poll"
+	t.Granularity = 0 // no lease ends early, since each is made longer than it was asked for
 	return t
 }
 

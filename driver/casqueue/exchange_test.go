@@ -69,8 +69,8 @@ func (s *telling) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Val
 
 func (s *telling) Clock() time.Duration { return time.Duration(s.shown.Load()) }
 
-// slack is for leases of whole seconds, which end up to three seconds late.
-const slack = 4 * time.Second
+// slack is for leases of whole seconds, which end up to four seconds late.
+const slack = 6 * time.Second
 
 func TestContractOfCoarseClock(t *testing.T) {
 	t.Parallel()
@@ -86,6 +86,37 @@ func TestContractOfExchanger(t *testing.T) {
 		s.coarse = folder
 		return casqueue.NewExchanging(s)
 	}, Slack: slack})
+}
+
+// drafting keeps for how long beyond what the clock showed the last draft has a claim.
+type drafting struct {
+	*telling
+	ends time.Duration
+}
+
+func (s *drafting) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value, bool, error) {
+	s.ends = d.Ends - s.Clock()
+	return s.telling.Exchange(ctx, d)
+}
+
+// Of what a clock of whole seconds showed last, it may show one more by now, be almost at the next, and leave one out later: no
+// lease ends early for all that, and so the driver's traits say.
+func TestNoLeaseEndsEarly(t *testing.T) {
+	t.Parallel()
+	s := &drafting{telling: newTelling(t)}
+	d := casqueue.NewExchanging(s)
+	defer d.Close()
+	c := claim("name", 1)
+	c.TTL = 3 * time.Second
+	if p, err := d.Enter(t.Context(), c); err != nil || !p.Holds || p.TTL != c.TTL {
+		t.Fatalf("enter = %+v, %v; want a lease of %v", p, err, c.TTL)
+	}
+	if want := c.TTL + 3*time.Second; s.ends < want {
+		t.Errorf("the lease is %v longer than what the clock showed; want %v", s.ends, want)
+	}
+	if got := d.Traits().Granularity; got != 0 {
+		t.Errorf("leases end up to %v early; want none to", got)
+	}
 }
 
 // TestRequests counts what an exchanger is asked.

@@ -27,11 +27,12 @@ func (d *Driver) moment(s *sight) moment {
 func (d *Driver) clock(s *sight) int64 { return max(s.now, d.store.Clock().Microseconds()) }
 
 // lease returns what to ask for so that a lease of this length, at least, is left when the change is made. The clock
-// shows whole steps, so a lease is longer by one.
+// shows whole steps, so a lease is longer by one; and by another, since a clock that looks at the time once in a step, and a
+// little late, leaves a step out now and then.
 func (m *moment) lease(length time.Duration) time.Duration {
 	micros := length.Microseconds()
 	if m.step > 0 {
-		micros = (micros+m.step-1)/m.step*m.step + m.step
+		micros = (micros+m.step-1)/m.step*m.step + 2*m.step
 	}
 	return time.Duration(micros+m.ahead) * time.Microsecond
 }
@@ -77,7 +78,7 @@ func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, to
 // shown returns a claim as it is shown to people: with the lease that was asked for, not the longer one that was given.
 func (d *Driver) shown(s driver.ClaimInfo) driver.ClaimInfo {
 	if s.Remaining > 0 {
-		given := time.Duration(2*d.step) * time.Microsecond
+		given := time.Duration(3*d.step) * time.Microsecond
 		s.Remaining = max(s.Remaining-given, min(s.Remaining, time.Millisecond))
 	}
 	s.Since = max(s.Since, 0)
