@@ -15,7 +15,7 @@ var chineseBook = map[string]drawing{"queue.zh-CN": &queue, "fence.zh-CN": &fenc
 // inChinese are the texts of those drawings. A line break stands where Chinese, which has no spaces, may break.
 var inChinese = map[string]string{
 	// queue
-	"One queue per name, a number per grant": "每个名称一个队列，每次授予一个号码",
+	"One queue per name, a number per grant": "每个名字一个队列，每次授予一个编号",
 	queue.Desc: "三个进程排在锁 orders/42 的队列里。第一个 web1 以令牌 33 持有锁。后面两个 web2 和 web3 在等待，将得到令牌 34 和 35。" +
 		"令牌 32 属于 web0，它被暂停，直到租约到期。web1 带着令牌 33 写入数据库，被接受。web0 带着令牌 32 迟到地写入，被拒绝，因为数据库已经见过令牌 33。",
 	"the queue of the lock “orders/42”":      "锁 “orders/42” 的队列",
