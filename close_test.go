@@ -42,6 +42,43 @@ func TestCloseEndsWhoEnters(t *testing.T) {
 	}
 }
 
+// Close ends an Attach and a Detach whose request is out, at once.
+func TestCloseEndsWhoAttachesOrDetaches(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		handle, err := w.lock(b.Mutex("left")).Detach(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		lease := w.lock(a.Mutex("x"))
+		a.d.Inject(memory.Fault{Verb: memory.Renew, Times: -1, Hang: true})
+		ended := make(chan error, 2)
+		go func() { _, err := a.Attach(w.Context(), handle); ended <- err }()
+		go func() { _, err := lease.Detach(w.Context()); ended <- err }()
+		pass(time.Second)
+		if len(ended) > 0 {
+			w.Fatalf("one ended before Close: %v", <-ended)
+		}
+		if d := took(func() { _ = a.Close() }); d != 0 {
+			w.Errorf("Close lasted %v; want it done at once", d)
+		}
+		var closed, lost int
+		for range cap(ended) {
+			switch err := <-ended; {
+			case errors.Is(err, stile.ErrClosed):
+				closed++
+			case errors.Is(err, stile.ErrLost):
+				lost++
+			default:
+				w.Errorf("got %v", err)
+			}
+		}
+		if closed != 1 || lost != 1 {
+			w.Errorf("%d ended with ErrClosed and %d with ErrLost; want Attach and Detach", closed, lost)
+		}
+	})
+}
+
 // Close spends Patience at most, though each of several claims that leave, and the observer, could take all of it.
 func TestCloseSpendsPatienceOnce(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -125,13 +125,10 @@ func (s *Share) amended(v *protocol.Verdict) error {
 	n.shard.mu.Lock() // whatever ended the hold is told by then
 	over := s.over.Load()
 	n.shard.mu.Unlock()
-	switch {
-	case v.Code != protocol.Lost:
-		return n.shard.k.errorOf(v)
-	case over != nil:
+	if v.Code == protocol.Lost && over != nil {
 		return over.err
 	}
-	return ErrShared // it is being detached
+	return n.shard.k.errorOf(v)
 }
 
 // settle ends the change of a claim, which is what was asked for if the verdict is OK. The caller holds the shard's mu.

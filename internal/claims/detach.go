@@ -6,33 +6,38 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine"
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // Detach ends the hold here but leaves its claim in the store, with its whole ttl from now on, and returns it.
 func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
+	claim, err := s.Pin() // what another process takes up has no more turns here
+	if err != nil {
+		return nil, err
+	}
 	h := s.hold
 	n := h.c.n
+	r, err := n.shard.renewApart(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
 	n.shard.mu.Lock()
 	if o := s.over.Load(); o != nil {
 		n.shard.mu.Unlock()
 		return nil, o.err
 	}
-	now := n.enterEvent(n.shard.k.clock.now())
-	v := n.engine.Detach(now, h.slot)
-	if v.Code == protocol.Pending {
-		h.more().detached = make(chan protocol.Verdict, 1)
-	}
+	now := n.enterEvent(n.shard.k.clock.recent())
+	v := n.engine.Detach(now, h.slot, &r)
 	var t todo
+	if v.Code == protocol.OK {
+		h.end(ErrReleased, &t)
+		n.slots[h.slot].turn = nil
+	}
 	n.finish(now, &t)
 	n.shard.mu.Unlock()
-	if v.Code == protocol.Pending {
-		n.shard.k.first(&t, ctx)
-		v = <-h.rare.Load().detached // the request ends with ctx, and what came of it is told
-	} else {
-		t.do()
-	}
-	return s.given(&v, func(v *protocol.Verdict) error { return n.shard.k.errorOnce(ctx, v, h.c.terms.Load().TTL) })
+	t.do()
+	return claim, s.parted(ctx, &v)
 }
 
 // Pin returns the claim of the hold, which no other turn of this process will be on.
@@ -47,22 +52,17 @@ func (s *Share) Pin() (*driver.Claim, error) {
 	now := n.enterEvent(n.shard.k.clock.now())
 	v := n.engine.Pin(now, h.slot)
 	n.finishOwn(now)
-	return s.given(&v, n.shard.k.errorOf)
+	claim := &driver.Claim{Ticket: h.token / engine.Turns}
+	h.c.describe(claim)
+	return claim, s.parted(context.Background(), &v)
 }
 
-// given returns the claim of a hold that its caller was given, or why it was not; errorOf explains what is not about the hold.
-func (s *Share) given(v *protocol.Verdict, errorOf func(*protocol.Verdict) error) (*driver.Claim, error) {
-	switch {
-	case v.Code == protocol.OK:
-		claim := new(driver.Claim)
-		s.hold.c.describe(claim)
-		return claim, nil
-	case v.Code == protocol.Lost && s.over.Load() != nil:
-		return nil, s.over.Load().err
-	case v.Code == protocol.Lost:
-		return nil, ErrShared // it is being detached
+// parted is the error of a verdict on a claim that is to be left to another process.
+func (s *Share) parted(ctx context.Context, v *protocol.Verdict) error {
+	if o := s.over.Load(); v.Code == protocol.Lost && o != nil {
+		return o.err
 	}
-	return nil, errorOf(v)
+	return s.hold.c.n.shard.k.errorOnce(ctx, v, s.hold.c.terms.Load().TTL)
 }
 
 // Attach takes a claim up that was detached, with the token that it had.
@@ -71,28 +71,60 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, m
 		Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
 		Owner: claim.Owner, Record: claim.Record,
 	}
+	claim.Client, claim.Wait = k.id, terms.Wait()
 	at := k.place(claim.Name)
 	s := at.shard
+	r, err := s.renewApart(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return nil, driver.ErrClosed
 	}
 	n := at.name(claim.Name)
-	now := n.enterEvent(k.clock.now())
-	slot := n.engine.Attach(now, terms, token, maxHold)
-	c := n.newClaim(slot, claim.ID, terms)
-	attached := make(chan attachment, 1)
-	s.attaching[c] = attached
+	now := n.enterEvent(k.clock.recent())
+	slot, v := n.engine.Attach(now, terms, token, maxHold, &r)
+	var share *Share
+	if v.Code == protocol.OK {
+		in, _, _ := n.engine.Turn(slot)
+		n.newClaim(in, claim.ID, terms)
+		share = n.begin(new(Hold), slot)
+	}
 	var t todo
 	n.finish(now, &t)
 	s.mu.Unlock()
-	k.first(&t, ctx)
-	a := <-attached
-	if a.share != nil {
-		return a.share, nil
+	t.do()
+	return share, k.errorOnce(ctx, &v, claim.TTL)
+}
+
+// renewApart has the store renew a claim, by a request that the engines have no part in. It ends with ctx, by Close, and
+// after Patience.
+func (s *shard) renewApart(ctx context.Context, claim *driver.Claim) (r protocol.Reply, err error) {
+	k := s.k
+	r.Sent = k.clock.now()
+	c := new(call)
+	c.begin(k.clock, engine.After(r.Sent, k.conf.Patience), ctx)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return r, driver.ErrClosed
 	}
-	return nil, k.errorOnce(ctx, &a.verdict, claim.TTL)
+	s.apart[c] = true
+	k.clears.Add(1)
+	s.mu.Unlock()
+	answer := k.d.Renew(c, []*driver.Claim{claim})[0]
+	c.finish()
+	if r.TTL = answer.TTL; answer.Err != nil {
+		r.Outcome, r.Err = outcomeOf(answer.Err), failure(answer.Err)
+	}
+	k.clock.now() // a suspension is seen before the answer is
+	s.mu.Lock()
+	delete(s.apart, c)
+	k.clears.Done()
+	s.mu.Unlock()
+	return r, nil
 }
 
 // errorOnce is errorOf for a request that is sent once, and ends with its caller's context.
@@ -105,10 +137,4 @@ func (k *Keeper) errorOnce(ctx context.Context, v *protocol.Verdict, ttl time.Du
 		return driver.Unreachable(v.Err)
 	}
 	return k.dated(k.errorOf(v), ttl)
-}
-
-// An attachment is what came of taking a claim up.
-type attachment struct {
-	share   *Share // nil if it could not be
-	verdict protocol.Verdict
 }

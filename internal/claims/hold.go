@@ -25,10 +25,9 @@ type Hold struct {
 
 // A rare is what few holds need.
 type rare struct {
-	until    engine.Time           // MaxHold's end, or never; set once, before anybody has the hold
-	others   []*Share              // given out by Share, and not back yet
-	detached chan protocol.Verdict // whoever detaches it waits here
-	change   *change               // of its claim, while one is under way
+	until  engine.Time // MaxHold's end, or never; set once, before anybody has the hold
+	others []*Share    // given out by Share, and not back yet
+	change *change     // of its claim, while one is under way
 }
 
 // A Share is one owner's part of a hold.

@@ -34,7 +34,7 @@ type Keeper struct {
 	base    context.Context // ends when the keeper is closed and nothing is on its way out any more
 	stop    context.CancelFunc
 	closing sync.Once
-	clears  sync.WaitGroup // names whose claims are on their way out, once the keeper is closed
+	clears  sync.WaitGroup // names whose claims are on their way out, once the keeper is closed, and requests apart
 	failed  error          // of the driver's Close
 }
 
@@ -61,8 +61,8 @@ type shard struct {
 	agenda agenda.Agenda[name, *name]
 	spare  []*name // idle ones, to be used again
 
-	attaching map[*claim]chan attachment // whoever attaches a claim waits there
-	clearing  map[*name]bool             // Close waits until their claims are out of the store; nil before that
+	apart    map[*call]bool // requests that the engines have no part in; Close cuts them, and waits until they are back
+	clearing map[*name]bool // Close waits until their claims are out of the store; nil before that
 
 	common engine.Common // of the engines
 }
@@ -86,7 +86,7 @@ func New(d driver.Driver, conf Config) *Keeper {
 	}
 	for i := range k.shards {
 		k.shards[i].k, k.shards[i].common = k, engine.NewCommon(decides)
-		k.shards[i].attaching = map[*claim]chan attachment{}
+		k.shards[i].apart = map[*call]bool{}
 		k.shards[i].next.Store(int64(engine.Never))
 	}
 	k.base, k.stop = context.WithCancel(context.Background())
@@ -146,6 +146,9 @@ func (k *Keeper) closeShard(s *shard) {
 			k.clears.Add(1)
 		}
 		n.finish(now, &t)
+	}
+	for c := range s.apart {
+		c.finish()
 	}
 	s.mu.Unlock()
 	t.do()

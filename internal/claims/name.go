@@ -190,7 +190,7 @@ func (n *name) apply(f *protocol.Effect, t *todo) {
 func (n *name) request(f *protocol.Effect) send {
 	c := n.claimAt(f.Claim)
 	s := send{c: c, verb: f.Verb, number: f.Number, limit: f.Limit, keep: f.Keep}
-	if f.Verb == protocol.Extend {
+	if f.Verb == protocol.Renew {
 		s.asks = new(driver.Claim)
 	} else {
 		s.call = &call{}
@@ -220,24 +220,10 @@ func (n *name) newClaim(at engine.Slot, id string, t *protocol.Terms) *claim {
 	return c
 }
 
-// done answers whoever released, detached, amended or attached.
+// done answers whoever released or amended.
 func (n *name) done(f *protocol.Effect, t *todo) {
 	switch f.Verb {
-	case protocol.Enter:
-		a := attachment{verdict: f.Verdict}
-		if f.Code == protocol.OK {
-			a.share = n.begin(new(Hold), f.Turn)
-		}
-		n.shard.attaching[n.slots[f.Claim].claim] <- a
-		delete(n.shard.attaching, n.slots[f.Claim].claim)
 	case protocol.Renew:
-		h := n.slots[f.Turn].turn
-		if f.Code == protocol.OK {
-			h.end(ErrReleased, t)
-			n.slots[f.Turn].turn = nil
-		}
-		h.more().detached <- f.Verdict
-	case protocol.Extend:
 		n.slots[f.Turn].turn.settle(f.Verdict)
 	case protocol.Leave:
 		h := n.slots[f.Turn].turn
@@ -277,7 +263,7 @@ func (n *name) mind(now engine.Time) {
 
 func (t *todo) add(s send) {
 	switch {
-	case s.verb == protocol.Extend:
+	case s.verb == protocol.Renew:
 		t.extends = append(t.extends, s)
 	case t.send.c == nil:
 		t.send = s

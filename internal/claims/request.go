@@ -22,7 +22,7 @@ func (k *Keeper) requests(s send) {
 // request runs one request and tells the engine of the answer. It is sent after that time. With a caller, it ends with that
 // caller's context too.
 func (k *Keeper) request(s *send, sent engine.Time, caller context.Context) (t todo) {
-	r, asks := k.ask(s, sent, caller)
+	r := k.ask(s, sent, caller)
 	n := s.c.n
 	n.shard.mu.Lock()
 	defer n.shard.mu.Unlock()
@@ -32,14 +32,11 @@ func (k *Keeper) request(s *send, sent engine.Time, caller context.Context) (t t
 	now := n.enterEvent(k.clock.recent())
 	n.engine.Answer(now, &r)
 	n.finish(now, &t)
-	if asks > 0 {
-		n.asked(s.c, asks)
-	}
 	return t
 }
 
-// ask runs one request. A renewal may tell that somebody asks for the lock.
-func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r protocol.Reply, asks int64) {
+// ask runs one request.
+func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r protocol.Reply) {
 	c, ctx := s.c, s.call
 	ctx.begin(k.clock, engine.After(sent, s.limit), caller)
 	defer ctx.finish()
@@ -56,9 +53,6 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r proto
 		}
 	case protocol.Await:
 		r.Place, err = k.d.Await(ctx, s.asks)
-	case protocol.Renew:
-		answer := k.d.Renew(ctx, []*driver.Claim{s.asks})[0]
-		r.TTL, err, asks = answer.TTL, answer.Err, answer.Asks
 	case protocol.Leave:
 		s.call.leaves = driver.Release{Claim: s.asks, Keep: s.keep}
 		err = k.d.Leave(ctx, &s.call.leaves)
@@ -67,9 +61,9 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r proto
 		}
 	}
 	if err != nil {
-		r.Outcome, r.Err, r.Place, asks = outcomeOf(err), failure(err), driver.Place{}, 0
+		r.Outcome, r.Err, r.Place = outcomeOf(err), failure(err), driver.Place{}
 	}
-	return r, asks
+	return r
 }
 
 // renewBatch is how many claims are renewed by one call.

@@ -47,5 +47,5 @@ func (e *Engine) amended(c Slot, v protocol.Verdict) {
 		return
 	}
 	cl.amend = settled
-	e.emit(protocol.Effect{Do: protocol.Done, Verb: protocol.Extend, Turn: cl.holds.First, Verdict: v})
+	e.emit(protocol.Effect{Do: protocol.Done, Verb: protocol.Renew, Turn: cl.holds.First, Verdict: v})
 }

@@ -30,7 +30,7 @@ func (e *Engine) obstacle(l Slot) obstacle {
 	for i := range e.claims.All {
 		c := &e.claims.All[i]
 		switch c.stage {
-		case held, expiring, parting, leaving:
+		case held, expiring, leaving:
 			if lone && c.line == l {
 				return holding
 			}

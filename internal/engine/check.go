@@ -109,8 +109,7 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 // outstanding is what may be out for a claim in each stage.
 var outstanding = [stages][]protocol.Verb{
 	asking: {protocol.Enter, protocol.Nothing}, queued: {protocol.Enter, protocol.Await, protocol.Nothing}, quitting: {protocol.Enter, protocol.Await},
-	held: {protocol.Extend, protocol.Renew, protocol.Nothing}, expiring: {protocol.Extend, protocol.Renew, protocol.Nothing}, over: {protocol.Extend, protocol.Renew, protocol.Nothing},
-	parting: {protocol.Renew}, attaching: {protocol.Renew},
+	held: {protocol.Renew, protocol.Nothing}, expiring: {protocol.Renew, protocol.Nothing}, over: {protocol.Renew, protocol.Nothing},
 	leaving: {protocol.Leave, protocol.Nothing}, withdrawing: {protocol.Leave, protocol.Nothing}, sweeping: {protocol.Leave, protocol.Nothing},
 }
 
@@ -142,13 +141,13 @@ func (e *Engine) checkClaim(c Slot, now Time) error {
 	switch {
 	case !fits:
 		return fmt.Errorf("request %v is out", cl.verb)
-	case alive > 0 && !lives && cl.stage != attaching:
+	case alive > 0 && !lives:
 		return fmt.Errorf("%d holds are live", alive)
 	case lives && now >= cl.deadline && e.due > now:
 		return fmt.Errorf("its deadline has come")
-	case cl.holds.Len > 0 && !lives && cl.stage != attaching && cl.stage != over && cl.stage != leaving:
+	case cl.holds.Len > 0 && !lives && cl.stage != over && cl.stage != leaving:
 		return fmt.Errorf("it has %d holds", cl.holds.Len)
-	case cl.holds.Len == 0 && (cl.stage == expiring || cl.stage == parting || cl.stage == over || cl.stage == leaving):
+	case cl.holds.Len == 0 && (cl.stage == expiring || cl.stage == over || cl.stage == leaving):
 		return fmt.Errorf("it has no hold")
 	case cl.holds.Len == 0 && cl.stage == held && cl.linger == Never && e.due > now:
 		return fmt.Errorf("nobody holds it, and it does not linger")
@@ -171,7 +170,7 @@ func (s Stage) Holds() bool { return s == held }
 
 // Leased reports whether a claim in this stage has a deadline, or its holders had one that it has outlived.
 func (s Stage) Leased() bool {
-	return s == held || s == expiring || s == parting || s == attaching || s == over
+	return s == held || s == expiring || s == over
 }
 
 // Used reports whether there is a claim in the slot.
@@ -183,9 +182,6 @@ func (e *Engine) ID(c Slot) uint64 { return e.claims.At(c).id }
 
 // Peek is what [Engine.Effects] will return.
 func (e *Engine) Peek() []protocol.Effect { return e.common.effects }
-
-// Until is when a hold ends by its MaxHold, or Never.
-func (e *Engine) Until(h Slot) Time { return e.turns.At(h).until() }
 
 // Claim is the claim that a hold is a turn on.
 func (e *Engine) Claim(h Slot) Slot { return e.turns.At(h).in }

@@ -20,8 +20,6 @@ const (
 	quitting                 // nobody wants it any more; its Enter or Await is still out, and Leave follows the answer
 	held                     // it holds, and is renewed
 	expiring                 // it holds, but all its holds were held for too long: it is not renewed
-	parting                  // it holds, and the renewal is out that comes before it is left to another process
-	attaching                // it was left by another process, and the renewal is out that takes it up
 	over                     // its lease is lost; its holds are not released yet
 	leaving                  // its last hold was released, by one who waits for the answer: a Leave is out, or a pause
 	withdrawing              // nobody holds it and nobody waits for the answer: a Leave is out, or a pause before the next
@@ -32,7 +30,7 @@ const (
 // String names the stage in a word.
 func (s Stage) String() string {
 	return [...]string{
-		"nowhere", "asking", "queued", "quitting", "held", "expiring", "parting", "attaching", "over", "leaving", "withdrawing", "sweeping",
+		"nowhere", "asking", "queued", "quitting", "held", "expiring", "over", "leaving", "withdrawing", "sweeping",
 	}[s]
 }
 
@@ -43,7 +41,7 @@ const Stages = int(stages)
 func (s Stage) stray() bool { return s == quitting || s == withdrawing || s == sweeping }
 
 // lives reports whether a claim in this stage holds, and ends at its deadline.
-func (s Stage) lives() bool { return s == held || s == expiring || s == parting }
+func (s Stage) lives() bool { return s == held || s == expiring }
 
 // A claim is one acquisition in the store. There are many of them, so what is small stands together.
 type claim struct {
@@ -179,7 +177,7 @@ func (e *Engine) Answer(now Time, r *protocol.Reply) {
 		e.entered(r.Claim, now, r)
 	case protocol.Await:
 		e.awaited(r.Claim, now, r)
-	case protocol.Renew, protocol.Extend:
+	case protocol.Renew:
 		e.renewed(r.Claim, now, r)
 	case protocol.Leave:
 		e.left(r.Claim, now, r)

@@ -19,7 +19,7 @@
 //	    ┌──────────┼────────────────┐  held too long   ┌──────────┐
 //	    │   held   │                ├─────────────────►│ expiring │
 //	    └─┬────┬───┼────────┬───────┘                  └──┬────┬──┘
-//	      │    │   │        │ Detach: parting ──► nowhere │    │
+//	      │    │   │        │ Detach ──► nowhere          │    │
 //	      │    │   │        │                             │    │ released
 //	lease │    │   │ unused │ released                    │    │
 //	lost  │    │   ▼        ▼                             │    │

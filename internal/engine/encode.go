@@ -281,7 +281,7 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 			}
 		}
 		x.put(fieldClaimAlarm, bit(cl.alarm))
-	case held, expiring, parting, attaching:
+	case held, expiring:
 		x.put(fieldClaimTurnEnd, x.Ahead(cl.turnEnd))
 		x.put(fieldClaimLinger, x.Ahead(cl.linger))
 		x.put(fieldClaimDeadline, x.Ahead(cl.deadline))

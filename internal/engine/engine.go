@@ -46,7 +46,7 @@ type Config struct {
 //     way and on their way out.
 //   - What may stand in the store is asked for, held, kept for its holders, or on its way out.
 //   - A claim has at most one request out whose answer is read.
-//   - A hold is live ⇒ its claim is Held or Parting and its deadline has not come.
+//   - A hold is live ⇒ its claim is Held or Expiring and its deadline has not come.
 //   - An id is never asked for again once it left, was refused or was gone.
 type Engine struct {
 	common *Common

@@ -155,10 +155,6 @@ func (e *Engine) released(h Slot, now Time) protocol.Code {
 	x := e.turns.At(h)
 	c, linger := x.in, x.linger
 	cl := e.claims.At(c)
-	if cl.stage == parting {
-		e.leaveParting(c, protocol.Verdict{Code: protocol.Lost}) // whoever detaches it comes too late
-		e.enter(c, held)
-	}
 	cl.live--
 	if cl.holds.Len > 1 {
 		e.giveBack(h, now)
@@ -255,7 +251,6 @@ func (e *Engine) look(c Slot, now Time) {
 	}
 	if cl.live == 0 && cl.holds.Len > 0 && cl.stage != expiring {
 		// The work under it may not have stopped, so it stays until it is released or runs out.
-		e.leaveParting(c, protocol.Verdict{Code: protocol.Lost, Reason: protocol.HeldLong})
 		e.enter(c, expiring)
 	}
 }
@@ -275,7 +270,6 @@ func (e *Engine) lose(c Slot, now Time, reason protocol.Reason) {
 		reason = protocol.Suspended
 	}
 	v := protocol.Verdict{Code: protocol.Lost, Reason: reason, Err: cl.err}
-	e.leaveParting(c, v)
 	e.enter(c, over)
 	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
 		if e.turns.At(h).state == live {

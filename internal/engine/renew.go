@@ -54,24 +54,14 @@ func (e *Engine) extend(c Slot, now Time) {
 	if cl.amend == wanted {
 		cl.amend = carried
 	}
-	e.send(c, protocol.Extend, cl.deadline-now, 0)
+	e.send(c, protocol.Renew, cl.deadline-now, 0)
 }
 
 // renewed takes the answer to a renewal. An answer that never came changes nothing but what we know.
 func (e *Engine) renewed(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
-	switch cl.stage {
-	case parting:
-		e.detached(c, now, r)
-		return
-	case attaching:
-		e.attached(c, now, r)
-		return
-	case held:
-	default:
-		return
-	}
 	switch {
+	case cl.stage != held:
 	case r.OK():
 		margin := cl.deadline - now
 		e.confirm(c, now, r.Sent, r.TTL)

@@ -35,7 +35,7 @@ func (e *Engine) attend(c Slot, now Time) {
 		}
 		e.extend(c, now)
 		e.armHeld(c)
-	case expiring, parting:
+	case expiring:
 		e.armHeld(c)
 	case asking, queued:
 		switch {
@@ -87,11 +87,11 @@ func (e *Engine) Close(now Time) {
 	for i := range e.claims.All {
 		c := Slot(i)
 		switch cl := &e.claims.All[i]; cl.stage {
-		case asking, queued, quitting, attaching:
+		case asking, queued, quitting:
 			if cl.verb != protocol.Nothing {
 				e.emit(protocol.Effect{Do: protocol.Cut, Claim: c, Number: cl.number})
 			}
-		case held, expiring, parting:
+		case held, expiring:
 			if cl.holds.Len == 0 {
 				e.withdraw(c, now)
 			} else {

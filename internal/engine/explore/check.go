@@ -66,7 +66,7 @@ func tokenString(t int64) string { return fmt.Sprintf("%d:%d", t/engine.Turns, t
 
 // believes reports whether a goroutine believes that it holds.
 func (w *World) believes(c *client, x *goroutine) bool {
-	return x.state == holding && !x.over && w.now < min(c.claims[x.claim].trust, x.until)
+	return (x.state == holding || x.state == parting) && !x.over && w.now < min(c.claims[x.claim].trust, x.until)
 }
 
 // checkHolders sees that those who believe that they hold do so by the store, and fit into its capacity.
@@ -287,7 +287,7 @@ func (w *World) checkGone(c *client, id uint64) error {
 
 // checkAbsent sees that who holds is told when the store does not have the claim.
 func (w *World) checkAbsent(c *client, v protocol.Verb, s engine.Slot, r *protocol.Reply) error {
-	if v != protocol.Extend || r.Outcome != protocol.Absent && r.Outcome != protocol.Adrift {
+	if v != protocol.Renew || r.Outcome != protocol.Absent && r.Outcome != protocol.Adrift {
 		return nil
 	}
 	for g := range c.gs {

@@ -108,7 +108,7 @@ func (w *World) left(c *client, e *driver.Entry, id uint64) int64 {
 	}
 	for j := range c.reqs {
 		r := &c.reqs[j]
-		if r.id == id && !r.applied && !r.slow && w.sure(r.verb) {
+		if r.id == id && !r.applied && !r.slow && w.sure(r) {
 			return min(left, int64((ttl*2/3-grain)/us))
 		}
 	}
@@ -116,10 +116,12 @@ func (w *World) left(c *client, e *driver.Entry, id uint64) int64 {
 }
 
 // sure reports whether a request that is on its way will be applied. Close may cut one that asks for something.
-func (w *World) sure(v protocol.Verb) bool {
-	switch v {
-	case protocol.Extend, protocol.Leave:
+func (w *World) sure(r *request) bool {
+	switch r.verb {
+	case protocol.Leave:
 		return true
+	case protocol.Renew:
+		return !r.apart
 	case protocol.Enter:
 		return w.conf.Acts&Close == 0
 	default:
@@ -142,7 +144,7 @@ func (w *World) encodeRequest(r *request, i uint64) {
 	x.Put(w.enc.id(r.id, i))
 	x.Put(x.Rank(r.ticket))
 	flags := int64(0)
-	for b, f := range [...]bool{r.try, r.live, r.cut, r.applied, r.slow, r.doubted, r.amend} {
+	for b, f := range [...]bool{r.try, r.live, r.cut, r.applied, r.slow, r.doubted, r.amend, r.apart} {
 		if f {
 			flags |= 1 << b
 		}

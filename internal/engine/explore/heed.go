@@ -81,12 +81,8 @@ func (w *World) returned(c *client) error {
 		switch {
 		case x.state == releasing && (code == protocol.OK || x.over):
 			x.state = idle
-		case x.state == parting && code == protocol.Lost && !x.over:
-			return fmt.Errorf("goroutine %d could not detach what is not lost", g)
 		case x.state == holding && code == protocol.Lost && !x.over:
-			return fmt.Errorf("goroutine %d could not pin what is not lost", g)
-		case x.state == parting && (code == protocol.Lost || code == protocol.Shared || code == protocol.Refused):
-			x.state = holding
+			return fmt.Errorf("goroutine %d could not pin or detach what is not lost", g)
 		}
 	}
 	return nil
@@ -121,11 +117,16 @@ func (c *client) out(number uint64) *request {
 	return nil
 }
 
-// supersede notes that the engine no longer reads the answer to what is out for a claim.
+// supersede notes that the engine no longer reads the answer to what it sent for a claim.
 func (c *client) supersede(s engine.Slot) {
+	c.unhear(func(r *request) bool { return !r.apart && r.claim == s })
+}
+
+// unhear notes that nobody reads the answers to such requests any more.
+func (c *client) unhear(such func(r *request) bool) {
 	for k := 0; k < len(c.reqs); k++ { // the answers to those that are dropped are not read, as unread sees for the others
 		r := &c.reqs[k]
-		if !r.live || r.claim != s {
+		if !r.live || !such(r) {
 			continue
 		}
 		if r.live = false; r.applied || r.verb == protocol.Await {
@@ -169,9 +170,9 @@ func (w *World) send(i int, f *protocol.Effect) error {
 	return nil
 }
 
-// done answers whoever released or detached a hold, or attached a claim.
+// done answers whoever released a hold, or changed its claim.
 func (w *World) done(c *client, f *protocol.Effect) error {
-	if f.Verb == protocol.Extend {
+	if f.Verb == protocol.Renew {
 		x := c.holder(f.Turn)
 		if x == nil || x.change != asked {
 			return fmt.Errorf("a change of hold %d is answered, and nobody waits for it", f.Turn)
@@ -181,33 +182,10 @@ func (w *World) done(c *client, f *protocol.Effect) error {
 		}
 		return w.checkChange(c, x, f)
 	}
-	if f.Verb == protocol.Leave {
-		x := c.find(releasing, f.Turn)
-		if x == nil {
-			return fmt.Errorf("the release of hold %d is answered, and nobody waits for it", f.Turn)
-		}
-		x.state = idle
-		return w.checkDone(f)
-	}
-	if x := c.find(releasing, f.Turn); x != nil && f.Code == protocol.Lost {
-		return nil // it was released while it was being detached
-	}
-	if x := c.find(parting, f.Turn); x != nil {
-		x.state = holding
-		if f.Code == protocol.OK {
-			x.state = idle
-			w.baton = baton{token: x.token, id: c.claims[x.claim].id, weight: x.takes()}
-		}
-		return nil
-	}
-	x := c.find(attaching, f.Claim)
+	x := c.find(releasing, f.Turn)
 	if x == nil {
-		return fmt.Errorf("an answer to a renewal of claim %d, hold %d, and nobody waits for it", f.Claim, f.Turn)
+		return fmt.Errorf("the release of hold %d is answered, and nobody waits for it", f.Turn)
 	}
-	if x.state = idle; f.Code == protocol.OK {
-		x.state, x.slot, x.shares, x.claim, x.token = holding, f.Turn, 1, f.Claim, c.e.Token(f.Turn)
-		x.change = unchanged
-		x.until = c.e.Until(f.Turn)
-	}
-	return nil
+	x.state = idle
+	return w.checkDone(f)
 }

@@ -53,7 +53,9 @@ func (w *World) Step(ev Event) error {
 		}
 		c.paused, c.asleep = false, false
 	case ev.Kind <= tick:
-		w.table.local(w, ev)
+		if ev.Kind != doDetach && ev.Kind != doAttach { // the engine hears of these by the answer to a renewal
+			w.table.local(w, ev)
+		}
 		w.act(ev)
 		w.meet()
 		err = w.heed(int(ev.Client))
@@ -116,6 +118,7 @@ func (w *World) act(ev Event) {
 		h := x.slot
 		if x.shares == 0 {
 			x.state = releasing
+			c.unhear(func(r *request) bool { return r.apart && r.by == ev.G })
 		}
 		code := c.e.Release(w.now, h, w.conf.Keep)
 		x.answer = code
@@ -130,28 +133,20 @@ func (w *World) act(ev Event) {
 	case doPin:
 		w.pin(c, x)
 	case doDetach:
-		x.since, x.state = w.now, parting
-		x.answer = c.e.Detach(w.now, x.slot).Code
+		w.beginDetach(c, x, ev.G)
 	case doAttach:
-		if x.left > 0 {
-			x.left--
-		}
-		x.over, x.since, x.state = false, w.now, attaching
-		x.slot = c.e.Attach(w.now, &w.terms[ev.G], w.baton.token, w.conf.MaxHold)
-		if x.slot == engine.None {
-			x.state = idle
-			return
-		}
-		w.seat(c, x.slot).id = w.baton.id
-		w.baton = baton{}
+		w.beginAttach(c, x, ev.G)
 	case doAlarm:
 		c.e.Alarm(w.now, engine.Slot(ev.G))
 	case doClose:
 		c.closed = w.now
 		for g := range c.gs {
-			if y := &c.gs[g]; y.state == holding {
+			if y := &c.gs[g]; y.state == holding || y.state == parting {
 				w.broken = append(w.broken, y.token/engine.Turns) // the work under it may not have ended
 			}
+		}
+		for j := range c.reqs {
+			c.reqs[j].cut = c.reqs[j].cut || c.reqs[j].apart
 		}
 		c.e.Close(w.now)
 	case tick:
@@ -203,8 +198,11 @@ func (w *World) request(ev Event) error {
 		w.apply(r)
 		r.slow = r.slow || ev.Kind == goSlow
 		if !r.live {
-			late := r.answer()
+			late, apart := r.answer(), r.apart
 			c.drop(r)
+			if apart {
+				return nil
+			}
 			if err := w.unread(c, late); err != nil {
 				return err
 			}
@@ -259,6 +257,9 @@ func (w *World) reply(ev Event, r *request) error {
 	answer := r.answer()
 	if w.trace != nil {
 		w.say("    %v", replyString(r.verb, answer))
+	}
+	if r.apart {
+		return w.part(ev, r, answer)
 	}
 	w.table.answered(c, r.verb, answer)
 	if s := w.seat(c, r.claim); r.verb != protocol.Await &&
@@ -322,7 +323,7 @@ func (w *World) rearm(i int) error {
 	if len(f) == 0 {
 		return nil
 	}
-	other := func(f protocol.Effect) bool { return f.Do != protocol.Send || f.Verb != protocol.Extend }
+	other := func(f protocol.Effect) bool { return f.Do != protocol.Send || f.Verb != protocol.Renew }
 	if due > w.now+ttl/60 || slices.ContainsFunc(f, other) {
 		return fmt.Errorf("a tick that was not armed: %v", effectString(&f[0]))
 	}

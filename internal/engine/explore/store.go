@@ -66,7 +66,7 @@ func (w *World) apply(r *request) {
 		p, err = w.store.Enter(w.micros(), 0, &cl)
 	case protocol.Await:
 		p, err = w.store.Look(w.micros(), cl.ID)
-	case protocol.Renew, protocol.Extend:
+	case protocol.Renew:
 		if r.amend {
 			cl.Amend = &driver.Amendment{Weight: 1}
 		}

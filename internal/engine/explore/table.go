@@ -15,11 +15,11 @@ type Table [engine.Stages][columns]uint64
 const (
 	acts    = int(tick) + 1
 	perVerb = 7
-	columns = acts + 5*perVerb
+	columns = acts + 4*perVerb
 )
 
 var (
-	verbs    = [...]string{"no request", "Enter", "Await", "Renew", "Extend", "Leave"}
+	verbs    = [...]string{"no request", "Enter", "Await", "Renew", "Leave"}
 	outcomes = [...]string{"ok", "absent", "adrift", "rejected", "unsent", "unknown", "ok, waits", "ok, not entered"}
 	codes    = [...]string{"pending", "ok", "held", "lost", "refused", "unreachable", "doubtful", "closed", "shared"}
 )

@@ -44,7 +44,7 @@ func replyString(v protocol.Verb, r *protocol.Reply) string {
 		switch v {
 		case protocol.Enter, protocol.Await:
 			s += fmt.Sprintf(", ticket %d, lease %v, retry %v", r.Place.Ticket, r.Place.TTL, r.Place.Retry)
-		case protocol.Renew, protocol.Extend:
+		case protocol.Renew:
 			s += fmt.Sprintf(", lease %v", r.TTL)
 		}
 	}

@@ -53,6 +53,7 @@ type client struct {
 	asleep bool        // with its machine
 	slept  engine.Time // for how long its machine has
 	closed engine.Time
+	apart  uint64 // how many requests it has sent that are none of the engine's
 }
 
 // A seat is what the shell knows of a claim, by its slot.
@@ -73,8 +74,8 @@ const (
 	waiting         // for a Grant or a Fail
 	holding         // and believes that it holds, unless over
 	releasing       // waits for the answer to the Leave
-	parting         // waits for the answer to its Detach
-	attaching       // waits for the answer to its Attach
+	parting         // as holding, and waits for the renewal after which it detaches
+	attaching       // waits for the renewal by which it attaches
 )
 
 // A change is how far a writer has come that becomes a reader. It counts as a reader from the moment in which it asks.
@@ -122,13 +123,16 @@ type request struct {
 	number  uint64
 	id      uint64
 	ticket  int64
+	token   int64 // of the claim that is to be attached
 	weight  int64
 	try     bool
 	sent    engine.Time
 	limit   engine.Time
 	keep    time.Duration
 	amend   bool
-	live    bool // the engine reads its answer
+	apart   bool // it is no request of the engine's, but of goroutine by
+	by      uint8
+	live    bool // its answer is read
 	cut     bool
 	applied bool
 	slow    bool  // nothing happens to it by itself
@@ -154,7 +158,7 @@ func (r *request) answer() *protocol.Reply {
 			Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.ClaimInfo{Ticket: a.blocker},
 		},
 	}
-	if r.verb == protocol.Renew || r.verb == protocol.Extend {
+	if r.verb == protocol.Renew {
 		e.TTL, e.Place = a.lease, driver.Place{}
 	}
 	if a.outcome > protocol.Adrift {

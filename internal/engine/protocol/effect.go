@@ -22,7 +22,7 @@ const (
 	Grant               // the waiter has the hold
 	Fail                // the waiter gets the verdict
 	End                 // the hold is over, for the verdict's reason
-	Done                // whoever releases, detaches or amends the hold, or attaches the claim, gets the verdict
+	Done                // whoever releases or amends the hold gets the verdict
 	Gone                // the slot of the claim is free; nothing of it is asked for any more
 	Tell                // observers are told the event
 )
@@ -35,8 +35,7 @@ const (
 	Nothing Verb = iota
 	Enter
 	Await
-	Renew  // of one claim, for Detach and Attach
-	Extend // a renewal that may go in a batch with others
+	Renew // it may go in a batch with others
 	Leave
 )
 
@@ -44,11 +43,11 @@ const (
 type Effect struct {
 	Do     Do
 	Verb   Verb
-	Amend  bool      // of Extend: the claim is to be changed with it, as its hold Turn wants
+	Amend  bool      // of Renew: the claim is to be changed with it, as its hold Turn wants
 	Turn   slab.Slot // a waiter or a hold
 	Claim  slab.Slot
 	Number uint64        // of the request
-	Limit  time.Duration // how long the request may take; of Extend, until the deadline
+	Limit  time.Duration // how long the request may take; of Renew, until the deadline
 	Keep   time.Duration // of Leave
 	Until  Time          // of Trust
 	Verdict

@@ -27,7 +27,7 @@ type Reply struct {
 	Sent    Time // a moment before the request was sent
 	Outcome Outcome
 	Place   driver.Place  // of Enter and Await
-	TTL     time.Duration // of Renew and Extend: the lease that the store confirmed
+	TTL     time.Duration // of Renew: the lease that the store confirmed
 	Err     error         // of all outcomes after Adrift
 }
 
