@@ -41,6 +41,7 @@ var _ interface {
 // Traits is [driver.Driver].
 func (p *Plain) Traits() driver.Traits {
 	t := promise(p.link.latest().facts)
+	t.Amends = true
 	t.Note("Layout plain: exclusive locks only, in no order, and tokens that only tell claims apart: " +
 		"a later one may be smaller.")
 	return t
@@ -170,9 +171,6 @@ const renewAtOnce = 256
 
 // Renew sends renewals at the same time, some of them.
 func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if driver.Amending(cs) {
-		return driver.Unamended(ctx, cs, p.Renew)
-	}
 	renewals := make([]driver.Renewal, len(cs))
 	var (
 		work sync.WaitGroup
@@ -255,16 +253,28 @@ func (p *Plain) own(ctx context.Context, c *driver.Claim, do func(is *sight, key
 	}
 }
 
-// extend gives a claim's own value a lease as long as the claim's, unless it has a longer one.
+// extend gives a claim's own value a lease as long as the claim's, unless it has a longer one, and the record that it is to have.
 func (p *Plain) extend(ctx context.Context, is *sight, key string, c *driver.Claim) (time.Duration, bool, error) {
-	if is.left > expiry(c.TTL) {
-		return time.Duration(is.left-roundings) * time.Second, true, nil
+	had := is.standing().Record
+	weight, record, err := c.Amended(c.Weight, had, true)
+	ttl, longer := c.TTL, is.left > expiry(c.TTL)
+	if longer {
+		ttl = time.Duration(is.left-roundings) * time.Second
 	}
-	if c.TTL > longest {
+	switch {
+	case err != nil:
+		return 0, false, err
+	case weight != c.Weight:
+		return 0, false, fmt.Errorf("%w: layout plain has no readers", driver.ErrUnsupported)
+	case longer && record == had:
+		return ttl, true, nil
+	case ttl > longest:
 		return 0, false, errTooLong
 	}
-	done, err := p.swap(ctx, is, key, c.TTL, is.mark)
-	return c.TTL, done, err
+	next := *is.mark
+	next.set(record)
+	done, err := p.swap(ctx, is, key, ttl, &next)
+	return ttl, done, err
 }
 
 // Alert is [driver.Alerter]: claims are in danger when the server was restarted.

@@ -28,7 +28,7 @@ type mark struct {
 }
 
 func (m *mark) set(record string) {
-	if m.Record = record; !utf8.ValidString(record) {
+	if m.Record, m.Bytes = record, nil; !utf8.ValidString(record) {
 		m.Record, m.Bytes = "", []byte(record)
 	}
 }
