@@ -42,8 +42,12 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 		d.weigh(lc, e)
 		s := q.spotOf(lc, e.Capacity)
 		weight, record, err := c.Amended(e.Weight, e.Record, d.holds(lc, s))
-		if err != nil || weight == e.Weight && record == e.Record {
+		if err != nil {
 			return err
+		}
+		if weight == e.Weight && record == e.Record {
+			d.move(lc, claimHolding) // an earlier request whose answer was lost did it: renewals look for the lock's key again
+			return nil
 		}
 		ops, err := rewrite(s, weight, record)
 		if err != nil {
@@ -54,6 +58,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 			return uncertain(err)
 		}
 		if bad == nil {
+			d.move(lc, claimHolding) // what was lost before finds another index now
 			return nil
 		}
 	}

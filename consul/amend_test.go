@@ -1,6 +1,8 @@
 package consul
 
 import (
+	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -61,6 +63,37 @@ func TestAmendTheLockKey(t *testing.T) {
 	}
 	if q, err := d.look(t.Context(), "name"); err != nil || len(q.entries) != 0 || q.lockKey != nil {
 		t.Errorf("when all have left there is %+v, %v; want nothing", q, err)
+	}
+}
+
+// The answer to an amendment is lost, and the claim is amended again. From then on a renewal finds out as before that the lock's
+// key is gone, which a client of Consul's own could take.
+func TestAmendmentOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for name, applied := range map[string]bool{"applied": true, "not applied": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := servertest.Consul(t, nil)
+			d, way := delayed(t, s)
+			c := claimOn("name")
+			holds(t, d, c)
+			way.text = `"Verb":"check-index"`
+			c.Amend = &driver.Amendment{Record: "second"}
+			if err := renew(t, d, c); err == nil || driver.NotApplied(err) {
+				t.Fatalf("amendment = %v; want an unknown outcome", err)
+			}
+			if applied {
+				way.arrive(t)
+			}
+			if err := renew(t, d, c); err != nil {
+				t.Fatalf("the amendment again = %v; want nil", err)
+			}
+			c.Record, c.Amend = "second", nil
+			operator{t, "http://" + s.Addr}.must(http.MethodDelete, "kv/stile/name/.lock", "")
+			if err := renew(t, d, c); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("renewal without the lock's key = %v; want ErrGone", err)
+			}
+		})
 	}
 }
 
