@@ -137,8 +137,8 @@ func (l *Lease) Check() error {
 		return wrapped("check", "", errNoLease)
 	}
 	for _, p := range l.parts() {
-		if err := p.check(); err != nil {
-			return &Error{Op: "check", Name: p.Name(), Err: err}
+		if err := p.share.Check(); err != nil {
+			return wrapped("check", p.Name(), err)
 		}
 	}
 	return nil

@@ -8,48 +8,87 @@ import (
 // A clock tells how long its keeper has existed, the time that the machine slept included. Go's monotonic clock stands
 // still while a machine is suspended, and a lease in the store does not.
 //
-// Wall clocks decide nothing. Under testing/synctest the time is the bubble's, and the machine never sleeps.
+// Wall clocks decide nothing, but one tells when to ask the kernel, which takes ten times as long as to read it: the
+// kernel moves the wall clock on by what the machine slept. As long as the wall clock keeps its distance from the
+// monotonic clock, nothing was slept, unless somebody set it back by just as much in the same millisecond; after that
+// the kernel is asked anyway. Under testing/synctest the time is the bubble's, and the machine never sleeps.
 type clock struct {
 	base   time.Time
-	slept  func() time.Duration // how long the machine has been suspended since it booted, never too small
-	before time.Duration        // what slept said at base
-	asleep atomic.Int64         // what it has grown by since
-	asked  atomic.Int64         // when that was found out
+	wall   func(now time.Time) time.Duration // how far the wall clock has moved since base
+	slept  func() time.Duration              // how long the machine has been suspended since it booted, never too small
+	before time.Duration                     // what slept said at base
+	sleep  atomic.Pointer[sleep]             // what was found out last
+	asked  atomic.Int64                      // when that was, awake
 }
 
-func newClock(slept func() time.Duration) *clock {
-	return &clock{base: time.Now(), slept: slept, before: least(slept)}
+// A sleep is what a clock knows of its machine's sleep. It never changes.
+type sleep struct {
+	total time.Duration // since base
+	ahead time.Duration // by which the wall clock was before the monotonic clock, right before that was asked
 }
+
+// init starts the clock. With a slept of their own, tests are the kernel, and move the wall clock too.
+func (c *clock) init(fake func() time.Duration) {
+	c.base, c.slept = time.Now(), slept
+	wall := c.base.UnixNano()
+	c.wall = func(now time.Time) time.Duration { return time.Duration(now.UnixNano() - wall) }
+	if fake != nil {
+		c.slept, c.wall = fake, func(now time.Time) time.Duration { return now.Sub(c.base) + fake() }
+	}
+	c.sleep.Store(&sleep{ahead: c.wall(c.base)})
+	c.before = least(c.slept)
+}
+
+// noise is what the difference of two clocks may be off, since they are read one after the other.
+const noise = time.Millisecond
 
 // now returns the time exactly.
 func (c *clock) now() time.Duration {
-	awake := time.Since(c.base)
-	asleep := c.slept() - c.before
-	if asleep >= time.Millisecond { // below that it is the noise of reading two clocks
-		asleep = least(c.slept) - c.before
+	now := time.Now()
+	awake := now.Sub(c.base)
+	known := c.sleep.Load()
+	if same(c.wall(now)-awake, known.ahead, noise) && awake-time.Duration(c.asked.Load()) < noise {
+		return awake + known.total
 	}
-	if asleep < time.Millisecond {
-		asleep = 0
+	return awake + c.ask(now, awake)
+}
+
+// ask asks the kernel for how long the machine has slept.
+func (c *clock) ask(now time.Time, awake time.Duration) time.Duration {
+	known := c.sleep.Load()
+	ahead := c.wall(now) - awake // before the kernel is asked: a sleep that begins in between is seen by the next look
+	total := c.slept() - c.before
+	if total-known.total >= noise {
+		total = least(c.slept) - c.before
+	}
+	if same(total, known.total, noise) {
+		total = known.total
 	}
 	// Many look at once: they share a cache line as long as nobody writes to it.
-	if c.asleep.Load() != int64(asleep) {
-		c.asleep.Store(int64(asleep))
+	if total != known.total || !same(ahead, known.ahead, noise/2) {
+		c.sleep.CompareAndSwap(known, &sleep{total, ahead}) // if another was quicker, what it found is as good
 	}
-	if awake-time.Duration(c.asked.Load()) > 100*time.Microsecond {
+	if awake-time.Duration(c.asked.Load()) > noise/10 {
 		c.asked.Store(int64(awake))
 	}
-	return awake + asleep
+	return total
 }
+
+// same reports whether two readings differ by no more than noise.
+func same(a, b, noise time.Duration) bool { return a-b < noise && b-a < noise }
 
 // recent returns the time, or a little less: it may miss a suspension that began within the last millisecond awake. For whoever decides
 // by it, that is the same as a suspension in the millisecond after.
 func (c *clock) recent() time.Duration {
 	awake := time.Since(c.base)
-	if awake-time.Duration(c.asked.Load()) > time.Millisecond {
+	if awake-time.Duration(c.asked.Load()) > noise {
 		return c.now()
 	}
-	return awake + time.Duration(c.asleep.Load())
+	return awake + c.asleep()
 }
+
+// asleep is how long the machine has slept, as far as is known.
+func (c *clock) asleep() time.Duration { return c.sleep.Load().total }
 
 // least reads a few times: a thread that loses its processor between two clocks reads too much, never too little.
 func least(read func() time.Duration) time.Duration {

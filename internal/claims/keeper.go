@@ -19,7 +19,7 @@ type Keeper struct {
 	d      driver.Driver
 	traits driver.Traits
 	conf   Config
-	clock  *clock
+	clock  clock
 	id     string
 	seed   maphash.Seed
 
@@ -76,10 +76,8 @@ const maxStrays = 64
 
 // New returns a keeper of claims in a store, which it closes when it is closed.
 func New(d driver.Driver, conf Config) *Keeper {
-	if conf.Slept == nil {
-		conf.Slept = slept
-	}
-	k := &Keeper{d: d, traits: d.Traits(), conf: conf, clock: newClock(conf.Slept), id: rand.Text(), seed: maphash.MakeSeed()}
+	k := &Keeper{d: d, traits: d.Traits(), conf: conf, id: rand.Text(), seed: maphash.MakeSeed()}
+	k.clock.init(conf.Slept)
 	decides := &engine.Config{
 		Turn: conf.Turn, Patience: conf.Patience, Strays: maxStrays, Ordered: k.traits.Ordered, Observed: conf.Observe != nil,
 		Grain: time.Millisecond, Trusted: k.trusted, Jitter: jitter,

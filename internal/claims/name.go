@@ -89,7 +89,7 @@ func (n *name) at(i engine.Slot) *slot {
 
 // enterEvent readies the engine for an event at that time.
 func (n *name) enterEvent(now engine.Time) engine.Time {
-	n.shard.common.Slept = engine.Time(n.shard.k.clock.asleep.Load())
+	n.shard.common.Slept = n.shard.k.clock.asleep()
 	return now
 }
 
