@@ -232,7 +232,7 @@ func (f facts) promise(batches bool) driver.Traits {
 			"a client that stands still in the middle of a request on one name delays the renewal of other names "+
 			"by up to 5 s, and rows of names that LockTx has locked stay.")
 	}
-	t.Note("Waiters poll, the next one every 30 ms at most.")
+	t.Note("The client that releases wakes the next one by KILL QUERY. Where no wake-up arrives, the next one polls, every 30 ms at most.")
 	t.Note("Leases end by the server's wall clock in UTC: a step of it ends them early or late. Tickets rise all the same.")
 	t.Note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
 	return t

@@ -229,5 +229,5 @@ func (l *methodLock) standing(ctx context.Context, name string) (list []standing
 func (l *methodLock) traits(t *driver.Traits) {
 	t.Store, t.MinTTL, t.MaxTTL, t.Granularity = "tb_distributed_lock", 2*time.Second, stale, time.Second
 	t.Note("the table has whole seconds, so a lease may end one early")
-	t.Note("other users take a lock whose holder died for left behind after five minutes, however short its ttl")
+	t.Note("other users regard the lock of a dead holder as left behind after five minutes, however short its ttl")
 }

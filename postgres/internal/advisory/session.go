@@ -92,7 +92,7 @@ func promise(v *link.Server, timeout time.Duration) driver.Traits {
 	t.Note("Waiters come in no order: readers that come and go without a gap keep a writer out.")
 	t.Note("Keys are 64 bits of a hash, in one space with all other advisory locks of the database: " +
 		"names with one key keep each other out.")
-	t.Note("A claim that holds cannot be changed: an advisory lock has no record that could be.")
+	t.Note("A claim that holds cannot be changed: an advisory lock has no record.")
 	return t
 }
 
