@@ -11,6 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/agenda"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/table"
 )
 
@@ -78,7 +79,7 @@ const maxStrays = 64
 func New(d driver.Driver, conf Config) *Keeper {
 	k := &Keeper{d: d, traits: d.Traits(), conf: conf, id: rand.Text(), seed: maphash.MakeSeed()}
 	k.clock.init(conf.Slept)
-	decides := &engine.Config{
+	decides := &protocol.Config{
 		Turn: conf.Turn, Patience: conf.Patience, Strays: maxStrays, Ordered: k.traits.Ordered, Observed: conf.Observe != nil,
 		Grain: time.Millisecond, Trusted: k.trusted, Jitter: jitter,
 	}

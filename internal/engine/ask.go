@@ -35,7 +35,7 @@ func (e *Engine) obstacle(l Slot) obstacle {
 				return holding
 			}
 		case quitting:
-			if try && !c.adoptable(l) {
+			if try && !c.adoptableBy(l) {
 				found = clearing
 			}
 		case withdrawing:
@@ -47,34 +47,39 @@ func (e *Engine) obstacle(l Slot) obstacle {
 	return found
 }
 
-// adoptable reports whether a line may take up a claim that is quitting. An Await was cut, and tells nothing.
-func (c *claim) adoptable(l Slot) bool { return c.line == l && c.verb == protocol.Enter }
+// adoptableBy reports whether a line may take up a claim that is quitting. An Await was cut, and tells nothing.
+func (c *claim) adoptableBy(l Slot) bool {
+	return c.stage == quitting && c.line == l && c.verb == protocol.Enter
+}
 
-// ask has a claim enter for a line, or says why not: Pending if claims of our own are to be out of the store first.
+// ask has a claim enter for a line, unless claims of our own are to be out of the store first: what is on its way may stand
+// behind one of them. It returns what is in the way for long.
 func (e *Engine) ask(l Slot, now Time) protocol.Verdict {
 	e.makeWay(l, now)
-	ln := e.lines.At(l)
-	found := e.obstacle(l)
-	if try := e.first(l).try; try && found == clearing {
-		e.arm(e.patienceEnd(l))
-		return protocol.Verdict{Code: protocol.Pending} // what is on its way may stand behind a claim of our own
+	found, try := e.obstacle(l), e.first(l).try
+	switch c := e.adoptable(l); {
+	case try && found == clearing:
+	case c != None:
+		e.enter(c, asking)
+	case found == holding:
+		return e.heldHere(l, now)
+	case found == noObstacle:
+		e.sendEnter(e.newClaim(l, asking, try), now)
 	}
-	for i := range e.claims.All {
-		if c := &e.claims.All[i]; ln.strays > 0 && c.stage == quitting && c.adoptable(l) {
-			e.enter(Slot(i), asking) // whoever comes now adopts what is on its way
-			e.arm(e.patienceEnd(l))
-			return protocol.Verdict{}
+	e.arm(e.patienceEnd(e.first(l)))
+	return protocol.Verdict{}
+}
+
+// adoptable returns a claim of a line that is quitting, for a waiter that comes now to adopt, or None.
+func (e *Engine) adoptable(l Slot) Slot {
+	if e.lines.At(l).strays > 0 {
+		for i := range e.claims.All {
+			if e.claims.All[i].adoptableBy(l) {
+				return Slot(i)
+			}
 		}
 	}
-	switch found {
-	case clearing:
-		e.arm(e.patienceEnd(l))
-		return protocol.Verdict{Code: protocol.Pending}
-	case holding:
-		return e.heldHere(l, now)
-	}
-	e.sendEnter(e.newClaim(l, asking, e.first(l).try), now)
-	return protocol.Verdict{}
+	return None
 }
 
 // makeWay has claims leave that linger for other terms and are in the way of a line.
@@ -123,7 +128,7 @@ func (e *Engine) sendEnter(c Slot, now Time) {
 		cl.silent = min(now, e.lines.At(cl.line).deaf)
 	}
 	e.send(c, protocol.Enter, e.common.Conf.Patience, 0)
-	e.arm(e.patienceEnd(cl.line))
+	e.arm(e.patienceEnd(e.first(cl.line)))
 }
 
 // maxUnsure bounds a count that grows with each Enter that is not answered.

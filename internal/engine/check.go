@@ -159,6 +159,16 @@ func (e *Engine) checkClaim(c Slot, now Time) error {
 	return nil
 }
 
+// String names the stage in a word.
+func (s Stage) String() string {
+	return [...]string{
+		"nowhere", "asking", "queued", "quitting", "held", "expiring", "over", "leaving", "withdrawing", "sweeping",
+	}[s]
+}
+
+// Stages is how many stages there are.
+const Stages = int(stages)
+
 // Slots is how many slots of claims there are, free ones among them.
 func (e *Engine) Slots() int { return len(e.claims.All) }
 

@@ -27,16 +27,6 @@ const (
 	stages
 )
 
-// String names the stage in a word.
-func (s Stage) String() string {
-	return [...]string{
-		"nowhere", "asking", "queued", "quitting", "held", "expiring", "over", "leaving", "withdrawing", "sweeping",
-	}[s]
-}
-
-// Stages is how many stages there are.
-const Stages = int(stages)
-
 // stray reports whether nobody wants a claim in this stage.
 func (s Stage) stray() bool { return s == quitting || s == withdrawing || s == sweeping }
 

@@ -22,21 +22,6 @@ type Slot = slab.Slot
 // None is no slot.
 const None = slab.None
 
-// A Config is how the engines of one client decide. It never changes.
-type Config struct {
-	Turn     time.Duration // how long waiters hand a claim on among themselves
-	Patience time.Duration // how long a store that does not answer is asked again
-	Strays   int32         // how many claims of a line that nobody wants may be on their way out before it asks for another
-	Observed bool          // somebody is told of events
-	Ordered  bool          // the store grants in the order in which claims entered
-	Grain    time.Duration // the shortest time that a request is given or a claim ahead is late
-
-	// Trusted returns until when a lease is trusted that the store confirmed by a request sent then.
-	Trusted func(sent Time, ttl time.Duration) Time
-	// Jitter returns a duration from 0 to most, so that clients do not ask in step.
-	Jitter func(most time.Duration) time.Duration
-}
-
 // An Engine decides what becomes of one name in one client. It is used by one goroutine at a time.
 //
 // Invariants, which hold after every event (see check in package explore):
@@ -58,7 +43,7 @@ type Engine struct {
 
 // A Common is what engines have in common that one goroutine at a time uses.
 type Common struct {
-	Conf  *Config
+	Conf  *protocol.Config
 	Slept Time // how long the machine has slept; the shell sets it before an event
 
 	closed  Time              // when Close was called: nothing new is asked for, and what nobody holds leaves; Never before that
@@ -68,7 +53,7 @@ type Common struct {
 }
 
 // NewCommon returns what engines that decide like this have in common.
-func NewCommon(conf *Config) Common { return Common{Conf: conf, closed: Never} }
+func NewCommon(conf *protocol.Config) Common { return Common{Conf: conf, closed: Never} }
 
 // New returns an engine that has nothing to do.
 func New(common *Common) Engine { return Engine{common: common, due: Never} }

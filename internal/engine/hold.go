@@ -156,30 +156,28 @@ func (e *Engine) released(h Slot, now Time) protocol.Code {
 	c, linger := x.in, x.linger
 	cl := e.claims.At(c)
 	cl.live--
-	if cl.holds.Len > 1 {
+	waited := e.lines.At(cl.line).waiters.Len > 0
+	switch {
+	case cl.holds.Len > 1:
 		e.giveBack(h, now)
 		if cl.live == 0 {
 			e.enter(c, expiring)
 		}
-		return protocol.OK
-	}
-	if e.usable(c, now) {
+	case e.usable(c, now) && (waited || linger > 0 && !e.closing() && !e.wanted(cl.line)):
 		// The turn goes to the next in line, if there is one; if not, the claim lingers.
-		line := e.lines.At(cl.line)
-		if line.waiters.Len > 0 || linger > 0 && !e.closing() && !e.wanted(cl.line) {
-			e.giveBack(h, now)
-			e.stack(c)
-			if line.waiters.Len == 0 {
-				cl.linger = After(now, linger)
-				e.arm(cl.linger)
-			}
-			return protocol.OK
+		e.giveBack(h, now)
+		e.stack(c)
+		if !waited {
+			cl.linger = After(now, linger)
+			e.arm(cl.linger)
 		}
+	default:
+		x.state = parted
+		e.enter(c, leaving)
+		e.beginLeave(c, now)
+		return protocol.Pending
 	}
-	x.state = parted
-	e.enter(c, leaving)
-	e.beginLeave(c, now)
-	return protocol.Pending
+	return protocol.OK
 }
 
 // contended reports whether anybody waits for a turn.

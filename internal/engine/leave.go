@@ -20,12 +20,8 @@ func (e *Engine) beginLeave(c Slot, now Time) {
 
 func (e *Engine) sendLeave(c Slot, now Time) {
 	cl := e.claims.At(c)
-	keep := time.Duration(0)
-	if cl.keep > 0 {
-		keep = max(0, cl.keep-now)
-	}
 	end := e.leaveEnd(c)
-	e.send(c, protocol.Leave, max(end-now, e.common.Conf.Grain), keep)
+	e.send(c, protocol.Leave, max(end-now, e.common.Conf.Grain), max(0, cl.keep-now))
 	e.arm(end)
 }
 
@@ -44,7 +40,9 @@ func (e *Engine) left(c Slot, now Time, r *protocol.Reply) {
 	v := r.Verdict()
 	switch v.Code {
 	case protocol.OK:
-		e.found(c)
+		if cl.ticket == 0 && cl.unsure > 0 {
+			cl.unsure-- // one of the Enters that were not answered put it there, and will not arrive again
+		}
 	case protocol.Lost:
 		if cl.lost > 0 { // an earlier Leave was the one that did it
 			v = protocol.Verdict{Code: protocol.OK}
@@ -60,14 +58,6 @@ func (e *Engine) left(c Slot, now Time, r *protocol.Reply) {
 		v.Code = protocol.Doubtful
 	}
 	e.gone(c, now, v)
-}
-
-// found notes that a Leave found the claim there. If it never had a ticket, one of the Enters that were not answered is
-// the one that put it there, and will not arrive again.
-func (e *Engine) found(c Slot) {
-	if cl := e.claims.At(c); cl.ticket == 0 && cl.unsure > 0 {
-		cl.unsure--
-	}
 }
 
 // gone answers whoever released a claim, which has left the store, or is left to run out there.

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"cmp"
-
 	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/slab"
 )
@@ -197,76 +195,3 @@ func (e *Engine) fail(w Slot, v protocol.Verdict) {
 	e.turns.Drop(w)
 	e.emit(protocol.Effect{Do: protocol.Fail, Turn: w, Verdict: v})
 }
-
-// loseHeart answers the waiters of a line whose patience is over. Each has its own, counted from when it came or, if
-// that is later, from the first request that was not answered. A try waits for nothing but the store, first for claims
-// of our own to be out of it and then for its own: all of that is one patience, wherever in the line it stands.
-func (e *Engine) loseHeart(l Slot, now Time) {
-	ln := e.lines.At(l)
-	for w := ln.waiters.First; w != None && ln.tries > 0; {
-		x := e.turns.At(w)
-		next := x.links.Next
-		if end := After(x.since, e.common.Conf.Patience); x.try && now >= end {
-			e.fail(w, e.silence(l))
-		} else if x.try {
-			e.arm(end)
-		}
-		w = next
-	}
-	for ln.waiters.First != None {
-		end := e.patienceEnd(l)
-		if now < end {
-			e.arm(end)
-			return
-		}
-		e.fail(ln.waiters.First, e.silence(l))
-	}
-}
-
-// silence is what a waiter gets whose patience is over.
-func (e *Engine) silence(l Slot) protocol.Verdict {
-	v := protocol.Verdict{Code: protocol.Unreachable, Err: protocol.ErrSilent}
-	if a := e.lines.At(l).asking; a != None {
-		c := e.claims.At(a)
-		v.Err = cmp.Or(c.err, protocol.ErrSilent)
-		if c.unsure > 0 || c.verb == protocol.Enter {
-			v.Code = protocol.Doubtful
-		}
-	}
-	return v
-}
-
-// patienceEnd is when the first waiter of a line gives up on the store, which it does only while it waits for an answer.
-func (e *Engine) patienceEnd(l Slot) Time {
-	ln := e.lines.At(l)
-	since, patience := e.first(l).since, e.common.Conf.Patience
-	switch {
-	case ln.asking == None && ln.current == None && (ln.deaf != Never || e.obstacle(l) == clearing):
-		return After(max(since, e.deafSince(l)), patience)
-	case ln.asking == None:
-		return Never
-	}
-	c := e.claims.At(ln.asking)
-	if c.silent == Never {
-		return Never
-	}
-	if c.stage == queued {
-		// It has waited, and does not give up for a restart or a failover.
-		patience = min(patience, Never/queuedPatience)
-		patience *= queuedPatience
-	}
-	return After(max(since, c.silent), patience)
-}
-
-// deafSince is since when the store owes an answer to a line whose own claims are in its way.
-func (e *Engine) deafSince(l Slot) Time {
-	since := e.lines.At(l).deaf
-	for i := range e.claims.All {
-		if c := &e.claims.All[i]; c.stage.stray() {
-			since = min(since, c.since)
-		}
-	}
-	return since
-}
-
-const queuedPatience = 12

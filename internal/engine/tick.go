@@ -28,14 +28,12 @@ func (e *Engine) attend(c Slot, now Time) {
 	e.look(c, now)
 	cl := e.claims.At(c)
 	switch cl.stage {
-	case held:
+	case held, expiring:
 		if cl.holds.Len == 0 && now >= cl.linger {
 			e.withdraw(c, now)
 			return
 		}
 		e.extend(c, now)
-		e.armHeld(c)
-	case expiring:
 		e.armHeld(c)
 	case asking, queued:
 		switch {

@@ -91,8 +91,8 @@ const (
 
 func (c *Config) turn() time.Duration { return cmp.Or(c.Turn, 20*ms) }
 
-func (c *Config) engine() *engine.Config {
-	return &engine.Config{
+func (c *Config) engine() *protocol.Config {
+	return &protocol.Config{
 		Turn: c.turn(), Patience: patience, Strays: int32(cmp.Or(c.Strays, 2)), Ordered: !c.Unordered, Grain: grain,
 		Jitter:  func(most time.Duration) time.Duration { return most.Truncate(5 * ms) },
 		Trusted: func(sent engine.Time, lease time.Duration) engine.Time { return sent + lease - margin },

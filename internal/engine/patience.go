@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"cmp"
+
+	"github.com/stilelock/stile/internal/engine/protocol"
+)
+
+// queuedPatience is how many times as patient a waiter is whose claim stands in the store's queue: it has waited, and does not
+// give up for a restart or a failover.
+const queuedPatience = 12
+
+// loseHeart answers the waiters of a line whose patience is over.
+func (e *Engine) loseHeart(l Slot, now Time) {
+	ln := e.lines.At(l)
+	for w := ln.waiters.First; w != None; {
+		x := e.turns.At(w)
+		next := x.links.Next
+		if end := e.patienceEnd(x); now >= end {
+			e.fail(w, e.silence(l))
+		} else if e.arm(end); ln.tries == 0 {
+			return // who came later is patient for longer
+		}
+		w = next
+	}
+}
+
+// patienceEnd is when a waiter gives up on the store, which it does only while it waits for an answer. Each has a patience of
+// its own, counted from when it came or, if that is later, from the first request that was not answered. A try waits for
+// nothing but the store, first for claims of our own to be out of it and then for its own: all of that is one patience,
+// wherever in the line it stands.
+func (e *Engine) patienceEnd(x *turn) Time {
+	ln, patience := e.lines.At(x.in), e.common.Conf.Patience
+	switch {
+	case x.try:
+		return After(x.since, patience)
+	case ln.asking != None:
+		c := e.claims.At(ln.asking)
+		if c.silent == Never {
+			return Never
+		}
+		if c.stage == queued {
+			patience = min(patience, Never/queuedPatience) * queuedPatience
+		}
+		return After(max(x.since, c.silent), patience)
+	case ln.current == None && (ln.deaf != Never || e.obstacle(x.in) == clearing):
+		return After(max(x.since, e.deafSince(x.in)), patience)
+	}
+	return Never
+}
+
+// deafSince is since when the store owes an answer to a line whose own claims are in its way.
+func (e *Engine) deafSince(l Slot) Time {
+	since := e.lines.At(l).deaf
+	for i := range e.claims.All {
+		if c := &e.claims.All[i]; c.stage.stray() {
+			since = min(since, c.since)
+		}
+	}
+	return since
+}
+
+// silence is what a waiter gets whose patience is over.
+func (e *Engine) silence(l Slot) protocol.Verdict {
+	v := protocol.Verdict{Code: protocol.Unreachable, Err: protocol.ErrSilent}
+	if a := e.lines.At(l).asking; a != None {
+		c := e.claims.At(a)
+		v.Err = cmp.Or(c.err, protocol.ErrSilent)
+		if c.unsure > 0 || c.verb == protocol.Enter {
+			v.Code = protocol.Doubtful
+		}
+	}
+	return v
+}
