@@ -23,6 +23,10 @@ type Driver interface {
 	// Enter puts the claim at the tail of its queue, or finds it where it stands, and starts its lease anew: TTL if it
 	// holds, else Wait. So it is also how a waiting claim stays alive, and it may be repeated after a lost reply.
 	//
+	// A caller enters a claim again once the Enter before has returned, or its context has ended. A driver may rely on this: two
+	// at the same time may come to two places in some stores. But it has to expect that a request of the earlier one arrives late,
+	// also after the later one was answered.
+	//
 	// A claim with Try enters only if it holds at once; if not, nothing is kept and the place says so.
 	// A claim with a Ticket has entered before: it is found, or the error is [ErrGone], and nothing is put back.
 	// The error is a [*CapacityError] if the queue has another capacity.
