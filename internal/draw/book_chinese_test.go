@@ -46,7 +46,7 @@ var inChinese = map[string]string{
 	"33: refused":     "33：拒绝",
 
 	// partition
-	"Redis with a replica: two hold, one writes": "带副本的 Redis：两个持有，一个写入",
+	"Redis with a replica: two hold, one writes": "带副本的 Redis：两个持有者，一个写入",
 	partition.Desc: "A 在旧的主节点上以令牌 33 持有锁。旧的主节点与副本断开，副本还不知道这次申请，就被提升为主节点。B 在新的主节点上加锁，" +
 		"得到令牌 34，而 A 仍然持有。B 向数据库出示 34，数据库于是拒绝 A 带着 33 的写入。",
 	"the old primary":                   "旧的主节点",
