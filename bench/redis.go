@@ -38,7 +38,8 @@ var redisArena = &arena{
 	crowd: redisCrowd,
 	measures: func(b *bench) []*measure {
 		return []*measure{
-			b.alone(), b.few(2, redisFew...), b.few(4, redisFew...), b.few(8, redisFew...), b.few(16, redisFew...), b.apart(), b.lingering(), b.hot(), b.fleet(), b.pingedHandOver(), b.waiting(), b.holding(), b.queueing(),
+			b.alone(), b.few(2, redisFew...), b.few(4, redisFew...), b.few(8, redisFew...), b.few(16, redisFew...),
+			b.apart(), b.lingering(), b.hot(), b.fleet(), b.pingedHandOver(), b.waiting(), b.holding(), b.queueing(),
 		}
 	},
 	targets: redisTargets,

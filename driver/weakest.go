@@ -3,15 +3,18 @@ package driver
 import "slices"
 
 // Weakest returns what is true of every one of some stores: what a claim can count on that may be in any of them. The
-// notes and warnings are those of all, each once. Store and Server are those of the first; without stores, the result is the zero Traits.
+// notes and warnings are those of all, each once. Store and Server are those of the first; without stores, the result is
+// the zero Traits.
 func Weakest(all ...Traits) Traits {
 	if len(all) == 0 {
 		return Traits{}
 	}
 	t := all[0]
 	for _, o := range all[1:] {
-		t.Ordered, t.Shared, t.Permits, t.Delay = t.Ordered && o.Ordered, t.Shared && o.Shared, t.Permits && o.Permits, t.Delay && o.Delay
-		t.InSession, t.OwnClient, t.FullWait, t.ShortRecord = t.InSession || o.InSession, t.OwnClient || o.OwnClient, t.FullWait || o.FullWait, t.ShortRecord || o.ShortRecord
+		t.Ordered, t.Shared = t.Ordered && o.Ordered, t.Shared && o.Shared
+		t.Permits, t.Delay = t.Permits && o.Permits, t.Delay && o.Delay
+		t.InSession, t.OwnClient = t.InSession || o.InSession, t.OwnClient || o.OwnClient
+		t.FullWait, t.ShortRecord = t.FullWait || o.FullWait, t.ShortRecord || o.ShortRecord
 		t.lackWith(&o)
 		t.Restart, t.Failover = t.Restart && o.Restart, t.Failover && o.Failover
 		t.Fencing = min(t.Fencing, o.Fencing)

@@ -130,8 +130,8 @@ func (c *crowd) believed(s *scene, all []*call) string {
 	return ""
 }
 
-// goneBySelf tells which claim is said to be gone that had entered, whose lease had not ended, and that nobody took out. In a
-// store without order a claim that waits need not be there.
+// goneBySelf tells which claim is said to be gone that had entered, whose lease had not ended, and that nobody took out. In
+// a store without order a claim that waits need not be there.
 func (c *crowd) goneBySelf(all []*call) string {
 	known := map[string]*knowledge{}
 	for _, one := range all {

@@ -16,16 +16,16 @@ import (
 )
 
 // Concurrent drives several clients of one store at once, each with several claims, while requests and answers are lost, and
-// requests arrive late, some of them after the claim's lease, or twice, and while claims run out, are kept, are removed by hand,
-// or by a later run of their job. It then looks for an order of the calls on each name in which [driver.Queue] gives the same
-// answers. A request whose outcome its caller does not know may have been applied at any time after it was sent, or never. It
-// fails if there is no such order, if claims are believed to hold that exclude each other, if tickets of holders fall, or if
-// a name is not free when all claims have left.
+// requests arrive late, some of them after the claim's lease, or twice, and while claims run out, are kept, are removed by
+// hand, or by a later run of their job. It then looks for an order of the calls on each name in which [driver.Queue] gives
+// the same answers. A request whose outcome its caller does not know may have been applied at any time after it was sent,
+// or never. It fails if there is no such order, if claims are believed to hold that exclude each other, if tickets of
+// holders fall, or if a name is not free when all claims have left.
 //
 // The calls of one claim come one after the other. A round is a few dozen calls on two names. The same seed makes the same
 // clients and the same choices; which call is faster is the store's. The failure names the seed and has all calls on the
-// name until the answer that cannot be; then the same of fewer steps of the clients with which it fails too. It goes on for up to
-// three times the rounds until it has met all of that, and fails if it has not.
+// name until the answer that cannot be; then the same of fewer steps of the clients with which it fails too. It goes on for
+// up to three times the rounds until it has met all of that, and fails if it has not.
 //
 // Of a store without order, or one where claims are seen halfway, it compares no places.
 func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {

@@ -33,7 +33,8 @@ func (c *crowd) met(all []*call) {
 	}
 }
 
-// ranOut reports that calls went on after the lease that a call began, and that nobody took the claim out before or renewed it.
+// ranOut reports that calls went on after the lease that a call began, and that nobody took the claim out before or renewed
+// it.
 func ranOut(all []*call, one *call) bool {
 	over, on := one.ended+one.claim.TTL, false
 	for _, other := range all {

@@ -6,9 +6,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// lapses returns the steps by which leases may have run out in the course of some calls on one name, each in the time in which
-// it may have come. A lease that a call began anew lasts until its time after the begin of that call, at the least; so once
-// the call is answered, the claim did not run out by a lease from before.
+// lapses returns the steps by which leases may have run out in the course of some calls on one name, each in the time in
+// which it may have come. A lease that a call began anew lasts until its time after the begin of that call, at the least;
+// so once the call is answered, the claim did not run out by a lease from before.
 func lapses(all []*call, early time.Duration) []*call {
 	var (
 		list  []*call

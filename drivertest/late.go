@@ -80,8 +80,8 @@ func (r *run) holder(on *Detour) func() *driver.Claim {
 // mostMessages is how many messages a call may take, at the most.
 const mostMessages = 12
 
-// heldUp makes a call whose first message does not arrive before its caller gives up, and then sees what comes of it. Then it
-// does the same with another claim and the second message, and so on, until a call is through.
+// heldUp makes a call whose first message does not arrive before its caller gives up, and then sees what comes of it. Then
+// it does the same with another claim and the second message, and so on, until a call is through.
 func (r *run) heldUp(
 	on *Detour, verb string, claim func() *driver.Claim, call func(context.Context, *driver.Claim) error,
 	then func(*Detour, *driver.Claim),

@@ -193,8 +193,8 @@ type moment struct {
 // A said is when the last Enter of each claim began that was answered.
 type said map[string]time.Duration
 
-// since returns from when on the answer to a call may be true, of calls in the order in which they began. An Await may answer
-// with a notification that came before it was called, though not before its claim's last Enter.
+// since returns from when on the answer to a call may be true, of calls in the order in which they began. An Await may
+// answer with a notification that came before it was called, though not before its claim's last Enter.
 func (s said) since(c *call) time.Duration {
 	if c.verb == "enter" && c.answered() {
 		s[c.claim.ID] = c.began
@@ -328,8 +328,8 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 	return []*possibility{p.with(slot, stepDone)}
 }
 
-// unheard reports that another call of its claim, by a verb, is of unknown outcome: then a driver that finds the claim gone may
-// know by what.
+// unheard reports that another call of its claim, by a verb, is of unknown outcome: then a driver that finds the claim gone
+// may know by what.
 func (j *judge) unheard(verb string, c *call) bool {
 	return slices.ContainsFunc(j.going[:], func(other *call) bool {
 		return other != nil && other.verb == verb && !other.answered() && other.claim.ID == c.claim.ID

@@ -87,7 +87,8 @@ func promise(f facts) driver.Traits {
 	}
 	switch {
 	case f.members == 0:
-		t.Warn("the role root, or all endpoints in the URL", "The servers do not tell how many they are, so whether locks survive the loss of one is not known.")
+		t.Warn("the role root, or all endpoints in the URL",
+			"The servers do not tell how many they are, so whether locks survive the loss of one is not known.")
 	case f.members == 1:
 		t.Warn("three members", "The cluster has one member: while it is down, no lock can be had or kept.")
 	case f.members%2 == 0:

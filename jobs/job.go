@@ -25,19 +25,19 @@ type Options struct {
 	// Zone is where the hours of a cron expression are. Nil means UTC, as machines may have different zones of their own.
 	Zone *time.Location
 
-	// AtLeast keeps the job's lock for this long after a run began, if its machine lives: no run begins sooner after another.
-	// It must be shorter than the time between two ticks, and longer than the clocks of the machines differ.
+	// AtLeast keeps the job's lock for this long after a run began, if its machine lives: no run begins sooner after
+	// another. It must be shorter than the time between two ticks, and longer than the clocks of the machines differ.
 	AtLeast time.Duration
 
-	// MaxHold ends the context of a run after this long. A run that does not return then loses its lock, ten seconds later or
-	// after as long again if that is sooner, and the next one may begin elsewhere. 0 means never.
+	// MaxHold ends the context of a run after this long. A run that does not return then loses its lock, ten seconds later
+	// or after as long again if that is sooner, and the next one may begin elsewhere. 0 means never.
 	MaxHold time.Duration
 
 	// Missed says what happens to ticks that had no run. The zero value is [Skip].
 	Missed Missed
 
-	// Jitter delays each tick on each machine by a random time up to this one, so that not all ask the store at once. It must
-	// be shorter than the time between two ticks.
+	// Jitter delays each tick on each machine by a random time up to this one, so that not all ask the store at once. It
+	// must be shorter than the time between two ticks.
 	Jitter time.Duration
 
 	// Report hears of each tick, in turn. It must not block for long. Nil means nobody.
@@ -58,8 +58,8 @@ const (
 // the like, or "@every 10m", which ticks at the same moments everywhere. "CRON_TZ=Europe/Berlin " before an expression sets
 // its zone. The work must return when its context ends.
 //
-// The error names the place in the schedule that is wrong. It is [stile.ErrUnsupported] if the store keeps no record of the last
-// tick that another machine can replace.
+// The error names the place in the schedule that is wrong. It is [stile.ErrUnsupported] if the store keeps no record of the
+// last tick that another machine can replace.
 func New(client *stile.Client, name, schedule string, work func(context.Context) error, o *Options) (*Job, error) {
 	j := &Job{client: client, name: name, text: schedule, work: work}
 	if o != nil {
@@ -95,7 +95,8 @@ func (j *Job) check() error {
 		return fmt.Errorf("Missed is %d: want Skip, RunOnce or RunAll", j.o.Missed)
 	}
 	if t := j.client.Traits(); t.OwnClient || t.ShortRecord {
-		return fmt.Errorf("%w: %s keeps no record of the last tick that another machine can replace", stile.ErrUnsupported, t.Store)
+		return fmt.Errorf("%w: %s keeps no record of the last tick that another machine can replace",
+			stile.ErrUnsupported, t.Store)
 	}
 	tick := j.schedule.next(time.Now())
 	for range 200 { // a schedule that repeats itself later only than this is rare

@@ -21,8 +21,8 @@ func (e every) next(after time.Time) time.Time {
 	return after.Truncate(time.Duration(e)).Add(time.Duration(e))
 }
 
-// parse reads a cron expression of five fields, @hourly and its siblings, or @every with a duration. A zone stands before it,
-// as CRON_TZ=Europe/Berlin, or is the one given.
+// parse reads a cron expression of five fields, @hourly and its siblings, or @every with a duration. A zone stands before
+// it, as CRON_TZ=Europe/Berlin, or is the one given.
 func parse(text string, zone *time.Location) (schedule, error) {
 	s, err := parsed(text, zone)
 	if err != nil {
@@ -43,7 +43,8 @@ func parsed(text string, zone *time.Location) (schedule, error) {
 			}
 			var err error
 			if zone, err = time.LoadLocation(name); err != nil || name == "" || name == "Local" {
-				return nil, fmt.Errorf("column %d: no time zone %q is known here: want a name like Europe/Berlin", at[0]+len(key)+1, name)
+				return nil, fmt.Errorf("column %d: no time zone %q is known here: want a name like Europe/Berlin",
+					at[0]+len(key)+1, name)
 			}
 			fields, at = fields[1:], at[1:]
 		}

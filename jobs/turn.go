@@ -11,8 +11,8 @@ import (
 // most is how many ticks are made up for.
 const most = 1000
 
-// turn does what there is to do after the ticks that were seen: it runs one that is due, or finds that it has a run. It returns
-// the last tick that needs no further look, and an error if the store let nothing be known.
+// turn does what there is to do after the ticks that were seen: it runs one that is due, or finds that it has a run. It
+// returns the last tick that needs no further look, and an error if the store let nothing be known.
 func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 	due := j.due(seen, time.Now())
 	if n := len(due); n > 0 && j.o.Missed == Skip {

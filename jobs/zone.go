@@ -6,8 +6,8 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// A wallClock ticks when the clock on a wall of its zone shows what a cron expression says. Twice a year in many zones that clock
-// jumps. What that means depends on the hours:
+// A wallClock ticks when the clock on a wall of its zone shows what a cron expression says. Twice a year in many zones that
+// clock jumps. What that means depends on the hours:
 //
 //   - An hour of * means every hour that passes: the clock's jump moves no tick. A time that the clock leaves out is not
 //     waited for, and of an hour that it shows twice both have their ticks.

@@ -77,7 +77,8 @@ func promise(f *facts) driver.Traits {
 		MinTTL: 3 * time.Second, MaxTTL: driver.MaxTTL,
 	}
 	if f.evicts {
-		t.Unfit("-M", "When memory is full the server drops what was not used for long, claims among them, and another can hold the lock.")
+		t.Unfit("-M", "When memory is full the server drops what was not used for long, "+
+			"claims among them, and another can hold the lock.")
 	}
 	t.Note("A restart or a flush of the server ends all leases at once, and their holders find out at their next renewal: " +
 		"use these locks to save work, not for correctness.")

@@ -253,7 +253,8 @@ func (p *Plain) own(ctx context.Context, c *driver.Claim, do func(is *sight, key
 	}
 }
 
-// extend gives a claim's own value a lease as long as the claim's, unless it has a longer one, and the record that it is to have.
+// extend gives a claim's own value a lease as long as the claim's, unless it has a longer one, and the record that it is to
+// have.
 func (p *Plain) extend(ctx context.Context, is *sight, key string, c *driver.Claim) (time.Duration, bool, error) {
 	had := is.standing().Record
 	weight, record, err := c.Amended(c.Weight, had, true)

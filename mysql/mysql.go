@@ -3,7 +3,8 @@
 // A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one transaction of two
 // round trips, which [driver.Queue] decides between them; entering an empty queue, and leaving it if nobody came
 // meanwhile, is one statement each. Times are the server's. A waiter sleeps in the server, on one connection for all of its
-// client, until the client that lets it hold ends the sleep, and polls in case nobody does. Importing the package registers the schemes mysql and mariadb.
+// client, until the client that lets it hold ends the sleep, and polls in case nobody does. Importing the package registers
+// the schemes mysql and mariadb.
 //
 // The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
 // only locks then needs these rights:
@@ -50,8 +51,8 @@ var _ interface {
 //
 // With multiStatements=true in the pool's address, each verb takes two round trips; else a few more. A client that
 // stands still in the middle of a verb keeps others from that one name until the server ends its connection, so a
-// pool for locks had better set idle_transaction_timeout (MariaDB) or a short wait_timeout. While somebody waits, and for some
-// seconds after, the driver keeps one connection of a pool that may open four or more.
+// pool for locks had better set idle_transaction_timeout (MariaDB) or a short wait_timeout. While somebody waits, and for
+// some seconds after, the driver keeps one connection of a pool that may open four or more.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	if o == nil {
 		o = &Options{}

@@ -128,9 +128,11 @@ func (d *lite) Traits() driver.Traits {
 	}
 	switch d.boot {
 	case unknownBoot:
-		t.Warn("", "a mount hides the kernel's boot id here, so after a boot the claims of the earlier one may stand until their leases end")
+		t.Warn("", "a mount hides the kernel's boot id here, "+
+			"so after a boot the claims of the earlier one may stand until their leases end")
 	case "":
-		t.Note("this system does not tell a clock that all processes share, so leases are timed by the wall clock, and a step of it moves their ends")
+		t.Note("this system does not tell a clock that all processes share, " +
+			"so leases are timed by the wall clock, and a step of it moves their ends")
 	}
 	return t
 }

@@ -312,7 +312,8 @@ func (d *Driver) Traits() driver.Traits {
 		Delay: true, ShortRecord: true, Fencing: driver.NoFencing, Restart: true,
 		Clock: "server", Wake: "poll", MaxTTL: driver.MaxTTL,
 		Notes: []string{"exclusive locks only, in no order, and without tokens that a resource could compare",
-			"a claim that holds cannot be changed: the column of its holder has no room for a record, which is cut to a few words there"},
+			"a claim that holds cannot be changed: " +
+				"the column of its holder has no room for a record, which is cut to a few words there"},
 	}
 	d.rows.traits(&t)
 	return t

@@ -57,7 +57,8 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 	}
 	switch {
 	case !known:
-		t.Warn("an ACL that lets the client read "+wire.ConfigPath, "The server does not let %s read %s, so how many servers there are is not known.", d.who(), wire.ConfigPath)
+		t.Warn("an ACL that lets the client read "+wire.ConfigPath,
+			"The server does not let %s read %s, so how many servers there are is not known.", d.who(), wire.ConfigPath)
 	case voters <= 1:
 		t.Warn("three servers", "There is one server: while it is away nobody gets a lock, and there is no failover.")
 	case voters == 2:
@@ -68,14 +69,16 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 	t.Note("The session time is %v: no lease is longer than what is left of it, and the locks of a process that died are free "+
 		"after it, however short their leases were.", session)
 	if asked := d.conf.Timeout; session != asked {
-		t.Warn("minSessionTimeout and maxSessionTimeout around it", "The session time that was asked for, %v, is not within the bounds that the server sets.", asked)
+		t.Warn("minSessionTimeout and maxSessionTimeout around it",
+			"The session time that was asked for, %v, is not within the bounds that the server sets.", asked)
 	}
 	t.Note("A lock that stays taken after its release (UnlockAfter) is free earlier if its client's session ends.")
 	if d.layout == rwLayout {
 		t.Note("In the layout of the read-write lock there are no permits.")
 	}
 	if d.layout == semaphoreLayout {
-		t.Note("In the layout of the semaphore each permit is a node, and a claim has %d at most; it cannot be changed while it holds.", maxPermits)
+		t.Note("In the layout of the semaphore each permit is a node, and a claim has %d at most; "+
+			"it cannot be changed while it holds.", maxPermits)
 	}
 	return t
 }

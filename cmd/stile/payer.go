@@ -142,7 +142,8 @@ func (p *payer) pay(ctx context.Context, order int) (*notice, error) {
 	}
 	lock := p.locks.Mutex(orderLock(p.names, order)).With(stile.LockOptions{TTL: p.ttl, Reason: "payment"})
 	most := 3*p.ttl + paymentPatience
-	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock of order %d within %v", order, most))
+	ctx, cancel := context.WithTimeoutCause(ctx, most,
+		fmt.Errorf("the store did not give the lock of order %d within %v", order, most))
 	defer cancel()
 	err := lock.Do(ctx, func(ctx context.Context) error { return p.charge(ctx, r) })
 	if !errors.Is(err, stile.ErrLost) {

@@ -125,7 +125,11 @@ func (p *payment) run(ctx context.Context, s *store) error {
 	p.say("At order %d one of them is stopped right before it writes. The locks are kept in %s, with leases of %v.",
 		p.stopAt(), stage.address, p.ttl)
 	names := "demo/payment/" + rand.Text()[:8]
-	columns := []*column{{title: "without lock"}, {title: "with lock", names: names + "/plain"}, {title: "with lock and guard", names: names + "/guarded", guarded: true}}
+	columns := []*column{
+		{title: "without lock"},
+		{title: "with lock", names: names + "/plain"},
+		{title: "with lock and guard", names: names + "/guarded", guarded: true},
+	}
 	for i, c := range columns {
 		c.orders, c.stopAt = p.orders, p.stopAt()
 		if err := p.fill(ctx, c, stage.path(fmt.Sprintf("shop%d.db", i)), stage.url); err != nil {
@@ -149,9 +153,11 @@ func (p *payment) fits(stage *stage) error {
 	traits := &stage.traits
 	switch {
 	case traits.Fencing == driver.NoFencing:
-		return usage("%s gives no tokens that a guard could compare, so stile demo payment cannot show one; leave --url out for a file on this machine", stage.address)
+		return usage("%s gives no tokens that a guard could compare, so stile demo payment cannot show one; "+
+			"leave --url out for a file on this machine", stage.address)
 	case p.quick && traits.MinTTL > quickLease:
-		return usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, stage.address, traits.MinTTL)
+		return usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out",
+			quickMost, stage.address, traits.MinTTL)
 	}
 	p.ttl = max(p.ttl, traits.MinTTL)
 	return nil
@@ -197,9 +203,11 @@ func (p *payment) halfDone(c *column, err error) error {
 	if s, ok := errors.AsType[*status](err); ok {
 		code = s.code
 	}
-	text := fmt.Errorf("%s: %w; known: of %d orders %d were charged once, %d more often, and %d not", c.title, err, c.orders, c.once, len(c.twice), len(c.open))
+	text := fmt.Errorf("%s: %w; known: of %d orders %d were charged once, %d more often, and %d not",
+		c.title, err, c.orders, c.once, len(c.twice), len(c.open))
 	if c.names != "" {
-		text = fmt.Errorf("%w; unknown: whether the store still has claims below %s, which end with their leases of %v", text, c.names, p.ttl)
+		text = fmt.Errorf("%w; unknown: whether the store still has claims below %s, which end with their leases of %v",
+			text, c.names, p.ttl)
 	}
 	return &status{code, text}
 }
@@ -213,7 +221,8 @@ func judgePayments(free, locked, guarded *column) error {
 		}
 	}
 	if n := len(guarded.twice); n > 0 || guarded.taken != guarded.price {
-		return wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", n, guarded.taken, guarded.price)
+		return wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d",
+			n, guarded.taken, guarded.price)
 	}
 	for _, order := range locked.twice {
 		if !slices.Contains(locked.lost, order) {
@@ -222,9 +231,11 @@ func judgePayments(free, locked, guarded *column) error {
 	}
 	switch {
 	case len(guarded.refused) == 0:
-		return wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", rounded(guarded.paused))
+		return wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v",
+			rounded(guarded.paused))
 	case len(locked.twice) == 0:
-		return wrong("the lock without a guard charged every order once: nobody got it while its holder was stopped for %v", rounded(locked.paused))
+		return wrong("the lock without a guard charged every order once: nobody got it while its holder was stopped for %v",
+			rounded(locked.paused))
 	case len(free.twice) == 0:
 		return wrong("without a lock every order was charged once, so that this shows nothing")
 	}

@@ -87,8 +87,10 @@ func (p *payment) printJSON(columns []*column) error {
 	v := paymentView{Orders: p.orders, Processes: p.processes, Lease: secondsOf(p.ttl), StoppedAt: p.stopAt()}
 	for _, c := range columns {
 		v.Columns = append(v.Columns, columnView{
-			Column: c.title, Callbacks: c.callbacks, Once: c.once, Twice: append([]int{}, c.twice...), Open: append([]int{}, c.open...),
-			Price: c.price, Taken: c.taken, Refused: append([]string{}, c.refused...), Stopped: secondsOf(c.paused), Took: secondsOf(c.took),
+			Column: c.title, Callbacks: c.callbacks, Once: c.once,
+			Twice: append([]int{}, c.twice...), Open: append([]int{}, c.open...),
+			Price: c.price, Taken: c.taken, Refused: append([]string{}, c.refused...),
+			Stopped: secondsOf(c.paused), Took: secondsOf(c.took),
 		})
 	}
 	return writeJSON(p.out, v, "  ")

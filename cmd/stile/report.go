@@ -19,7 +19,8 @@ type report struct {
 	probe   *probing        // nil without --probe
 }
 
-// stepMost is how far the store's clock may go beside this machine's while it is watched, beside the steps in which it shows.
+// stepMost is how far the store's clock may go beside this machine's while it is watched, beside the steps in which it
+// shows.
 const stepMost = 50 * time.Millisecond
 
 // warnings are those of the store, and what the probe came to.

@@ -43,7 +43,9 @@ func newRoot() *cobra.Command {
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return told.set() }
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
-		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s), newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newBreak(s), newDoctor(s), newMigrate(s), newDemo(s), newVersion(),
+		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s),
+		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newBreak(s),
+		newDoctor(s), newMigrate(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {

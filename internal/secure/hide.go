@@ -9,9 +9,9 @@ import (
 const hidden = "…"
 
 // Hide returns a message of a server or a library without secrets. One that no sentence has, since it mixes
-// letters with digits or signs, or is a long number, goes wherever it stands. Another goes only where a secret would stand: in a URL between the colon and
-// the at sign, behind "password=", and, if it has at least four characters, in quotes. Elsewhere it is a word: a message is
-// not made unreadable since a password is "a", or "timeout".
+// letters with digits or signs, or is a long number, goes wherever it stands. Another goes only where a secret would stand:
+// in a URL between the colon and the at sign, behind "password=", and, if it has at least four characters, in quotes.
+// Elsewhere it is a word: a message is not made unreadable since a password is "a", or "timeout".
 func Hide(text string, secrets ...string) string {
 	for _, secret := range secrets {
 		switch {

@@ -74,8 +74,8 @@ func (p *Proxy) Holds() bool {
 }
 
 // Hold holds requests back on the connections that there are, and on those that come until Pass, once so many more have
-// passed. A client that gives such a connection up cannot take back what it sent on it: that arrives with Arrive. A request is
-// what arrives at once, so those of a client that does not wait for answers count as one.
+// passed. A client that gives such a connection up cannot take back what it sent on it: that arrives with Arrive. A request
+// is what arrives at once, so those of a client that does not wait for answers count as one.
 func (p *Proxy) Hold(after int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,23 +65,28 @@ func (c *Conn) promise(servers []*facts) {
 		}
 		replicated = replicated || s.replicas > 0
 		if len(s.info) == 0 {
-			t.Warn("+info in the ACL", "The server does not let %s run INFO, so its persistence, eviction and replicas are not known.", c.Who())
+			t.Warn("+info in the ACL",
+				"The server does not let %s run INFO, so its persistence, eviction and replicas are not known.", c.Who())
 			t.Restart = false
 			continue
 		}
 		switch {
 		case s.info["aof_enabled"] != "1":
-			t.Warn("appendonly yes, appendfsync always", "The server keeps no append-only file: a restart can lose claims and let two hold a lock.")
+			t.Warn("appendonly yes, appendfsync always",
+				"The server keeps no append-only file: a restart can lose claims and let two hold a lock.")
 			t.Restart = false
 		case s.fsync == "":
-			t.Warn("+config|get in the ACL", "The server does not let %s read appendfsync, so what a crash can lose is not known.", c.Who())
+			t.Warn("+config|get in the ACL",
+				"The server does not let %s read appendfsync, so what a crash can lose is not known.", c.Who())
 			t.Restart = false
 		case s.fsync != "always":
-			t.Warn("appendfsync always", "The server writes its append-only file with appendfsync %s: a crash can lose the last claims.", s.fsync)
+			t.Warn("appendfsync always",
+				"The server writes its append-only file with appendfsync %s: a crash can lose the last claims.", s.fsync)
 			t.Restart = false
 		}
 		if policy := s.info["maxmemory_policy"]; policy != "noeviction" && s.info["maxmemory"] != "0" {
-			t.Unfit("maxmemory-policy noeviction", "When memory is full the server evicts keys (maxmemory-policy %s), claims among them.", policy)
+			t.Unfit("maxmemory-policy noeviction",
+				"When memory is full the server evicts keys (maxmemory-policy %s), claims among them.", policy)
 		}
 	}
 	if replicated || c.client.Mode() != rueidis.ClientModeStandalone {

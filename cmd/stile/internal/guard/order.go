@@ -81,7 +81,9 @@ func (o *Order) encode() []byte {
 
 func decodeOrder(m *message) (o Order) {
 	if m.takeFlag() {
-		o.Run = &Program{Path: m.takeText(), Args: m.takeTexts(), Env: m.takeTexts(), Secret: m.takeText(), Terminal: m.takeFlag()}
+		o.Run = &Program{
+			Path: m.takeText(), Args: m.takeTexts(), Env: m.takeTexts(), Secret: m.takeText(), Terminal: m.takeFlag(),
+		}
 	}
 	o.Signal = syscall.Signal(m.takeNumber())
 	o.Until = time.Duration(m.takeNumber())
