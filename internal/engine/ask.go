@@ -21,7 +21,7 @@ func (e *Engine) obstacle(l Slot) obstacle {
 	if ln.strays >= e.common.Conf.Strays {
 		return clearing
 	}
-	try := e.first(l).try
+	try := e.first(l).state == trying
 	lone := !e.common.Conf.Ordered && ln.terms.Exclusive()
 	found := noObstacle
 	if !try && !lone {
@@ -56,7 +56,7 @@ func (c *claim) adoptableBy(l Slot) bool {
 // behind one of them. It returns what is in the way for long.
 func (e *Engine) ask(l Slot, now Time) protocol.Verdict {
 	e.makeWay(l, now)
-	found, try := e.obstacle(l), e.first(l).try
+	found, try := e.obstacle(l), e.first(l).state == trying
 	switch c := e.adoptable(l); {
 	case try && found == clearing:
 	case c != None:
@@ -269,7 +269,7 @@ func (e *Engine) unseated(c Slot, now Time, r *protocol.Reply) {
 		silent, tries = now, 0 // it lost its place, not its patience
 	}
 	e.forget(c, now)
-	c = e.newClaim(l, asking, e.first(l).try)
+	c = e.newClaim(l, asking, e.first(l).state == trying)
 	cl = e.claims.At(c)
 	cl.silent, cl.tries, cl.err = silent, tries, errUnseated
 	if r.Err != nil {

@@ -46,11 +46,11 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 	length, tries, last := 0, 0, None
 	for w := ln.waiters.First; w != None; w = e.turns.At(w).links.Next {
 		x := e.turns.At(w)
-		if x.links.Prev != last || x.in != l || x.state != waiting {
+		if x.links.Prev != last || x.in != l || x.state > trying {
 			return fmt.Errorf("waiter %d is not linked to waiter %d", w, last)
 		}
 		length, last = length+1, w
-		tries += int(bit(x.try))
+		tries += int(bit(x.state == trying))
 	}
 	claims, strays, asks := 0, 0, None
 	for i := range e.claims.All {
@@ -118,7 +118,7 @@ func (e *Engine) checkClaim(c Slot, now Time) error {
 	holds, alive, last := 0, 0, None
 	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
 		x := e.turns.At(h)
-		if x.links.Prev != last || x.in != c || x.state == waiting {
+		if x.links.Prev != last || x.in != c || x.state <= trying {
 			return fmt.Errorf("hold %d is not linked to hold %d", h, last)
 		}
 		if x.shares < 1 && x.state != parted {

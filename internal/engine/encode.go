@@ -31,7 +31,6 @@ const (
 	fieldLineCurrent
 	fieldLineFree
 	fieldLineDeaf
-	fieldTurnTry
 	fieldTurnLinger
 	fieldTurnMaxHold
 	fieldTurnSince
@@ -65,7 +64,7 @@ const (
 func (f Field) String() string {
 	return [...]string{
 		"nothing", "Common.closed",
-		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "turn.try", "turn.linger", "turn.maxHold", "turn.since",
+		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "turn.linger", "turn.maxHold", "turn.since",
 		"claim.id", "claim.stage", "claim.verb", "claim.due", "claim.tries", "claim.try", "claim.ticket", "claim.unsure",
 		"claim.silent", "claim.place", "claim.turns", "claim.turnEnd",
 		"claim.linger", "claim.deadline", "claim.alarm", "claim.err", "claim.slept", "claim.keep",
@@ -204,11 +203,11 @@ func (e *Engine) encodeLine(x *Encoder, l Slot) {
 
 func (e *Engine) encodeWaiter(x *Encoder, w Slot) {
 	wt := e.turns.At(w)
-	x.put(fieldTurnTry, bit(wt.try))
+	x.put(fieldTurnState, int64(wt.state))
 	x.put(fieldTurnLinger, int64(wt.linger))
 	x.put(fieldTurnMaxHold, int64(wt.maxHold))
 	since, most := wt.since, e.common.Conf.Patience
-	if !wt.try {
+	if wt.state != trying {
 		since = max(since, e.owed())
 	}
 	if a := e.lines.At(wt.in).asking; a != None && e.claims.At(a).silent != Never {

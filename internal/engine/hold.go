@@ -17,14 +17,17 @@ type turn struct {
 	links  slab.Links // among its waiters, or its holds
 	shares int32
 	number int16 // of the claim's turns; its token follows from that
-	try    bool  // it does not wait
 	state  turnState
 }
 
+// A turnState is what a turn is in. A waiter becomes a hold, and no hold becomes live again.
+//
+//	waiting, trying ──► live ──► ended, or parted
 type turnState uint8
 
 const (
-	waiting turnState = iota // it stands in a line
+	waiting turnState = iota // it stands in a line, for as long as it takes
+	trying                   // it stands in a line until it is known that it would have to wait
 	live                     // it can be trusted until the claim's deadline
 	ended                    // it was lost, and is not released yet
 	parted                   // it was released, and whoever did so waits for the store's answer
@@ -160,9 +163,7 @@ func (e *Engine) released(h Slot, now Time) protocol.Code {
 	switch {
 	case cl.holds.Len > 1:
 		e.giveBack(h, now)
-		if cl.live == 0 {
-			e.enter(c, expiring)
-		}
+		e.look(c, now) // those that are left may all be over
 	case e.usable(c, now) && (waited || linger > 0 && !e.closing() && !e.wanted(cl.line)):
 		// The turn goes to the next in line, if there is one; if not, the claim lingers.
 		e.giveBack(h, now)
@@ -192,9 +193,6 @@ func (e *Engine) contended() bool {
 
 // wanted reports whether waiters of other lines want what the claims of this line keep from them.
 func (e *Engine) wanted(l Slot) bool {
-	if e.lines.Used() == 1 {
-		return false
-	}
 	for i := range e.lines.All {
 		if e.lines.All[i].waiters.Len > 0 && e.exclude(l, Slot(i)) {
 			return true

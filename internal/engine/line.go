@@ -26,7 +26,7 @@ func (e *Engine) Want(now Time, t *protocol.Terms, want protocol.Want) (h, w Slo
 	}
 	l := e.lineOf(t)
 	ln := e.lines.At(l)
-	w = e.turns.Take(turn{linger: want.Linger, maxHold: want.MaxHold, try: want.Try, in: l, since: now})
+	w = e.turns.Take(turn{linger: want.Linger, maxHold: want.MaxHold, in: l, since: now})
 	if ln.waiters.Len == 0 {
 		if c := e.usableClaim(l, now); c != None {
 			e.grant(c, w, now)
@@ -35,6 +35,7 @@ func (e *Engine) Want(now Time, t *protocol.Terms, want protocol.Want) (h, w Slo
 	}
 	slab.PushBack(&e.turns, &ln.waiters, w)
 	if want.Try {
+		e.turns.At(w).state = trying
 		ln.tries++
 		e.arm(After(now, e.common.Conf.Patience))
 	}
@@ -98,7 +99,7 @@ func (e *Engine) leaveLine(w Slot) {
 	x := e.turns.At(w)
 	ln := e.lines.At(x.in)
 	slab.Remove(&e.turns, &ln.waiters, w)
-	if x.try {
+	if x.state == trying {
 		ln.tries--
 	}
 }
@@ -176,7 +177,7 @@ func (e *Engine) refuseTries(l Slot, v protocol.Verdict) {
 	for w := ln.waiters.First; w != None && ln.tries > 0; {
 		x := e.turns.At(w)
 		next := x.links.Next
-		if x.try {
+		if x.state == trying {
 			e.fail(w, v)
 		}
 		w = next

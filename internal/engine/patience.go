@@ -32,7 +32,7 @@ func (e *Engine) loseHeart(l Slot, now Time) {
 func (e *Engine) patienceEnd(x *turn) Time {
 	ln, patience := e.lines.At(x.in), e.common.Conf.Patience
 	switch {
-	case x.try:
+	case x.state == trying:
 		return After(x.since, patience)
 	case ln.asking != None:
 		c := e.claims.At(ln.asking)

@@ -22,10 +22,9 @@ var implied = map[string]string{
 	"claim.slept":    "no machine sleeps in these worlds",
 	"claim.amend":    "the explorer writes how far a goroutine's change has come",
 	"claim.keep":     "the request, which has the same time",
-	"turn.try":       "the explorer writes of a try whether it has met anybody",
 	"turn.linger":    "everybody in a world lingers for as long",
 	"turn.shares":    "the explorer writes the shares that a goroutine has",
-	"turn.state":     "the explorer writes what a goroutine knows of its hold",
+	"turn.state":     "the explorer writes what a goroutine knows of its hold, and of a try whether it has met anybody",
 }
 
 // TestEveryFieldMatters takes each field out of the encoding, and sees the walk change.
