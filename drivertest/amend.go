@@ -25,6 +25,8 @@ var amendCases = []Case{
 	{"AmendRecord", "An amended record is what observers see.", amends, amendRecord},
 	{"AmendAnotherRecord", "A record is replaced if it is the one that the caller knows; if not, the error says which it is.",
 		amends, amendAnotherRecord},
+	{"AmendResumed", "Who knows a claim's id and ticket renews and amends it in another process, and is told its record.",
+		amends, amendResumed},
 	{"AmendBatch", "One claim's amendment, or its refusal, does not touch another's lease.", amends, amendBatch},
 	{"AmendLateForNext", "An amendment that arrives after the client's own next claim of that name does not touch that claim.",
 		amends | shared, amendLateForNext},
@@ -284,6 +286,34 @@ func amendAnotherRecord(r *run) {
 	r.rejected("amendment of another record", err)
 	unknown.Record = is.Have
 	r.leave(r.a, r.amended(r.a, &unknown, driver.Amendment{Record: "second"}))
+}
+
+func amendResumed(r *run) {
+	c := r.claim()
+	c.Record = "first"
+	c.Ticket = r.holds(r.a, c).Ticket
+	c = r.amended(r.a, c, driver.Amendment{Record: "second"})
+	resumed := *c
+	resumed.Record, resumed.Wait = "", c.TTL // as one has it who attaches a claim
+	for range 2 {
+		if err := r.renew(r.b, &resumed).Err; err != nil {
+			r.Fatalf("renewal by another client = %v; want nil", err)
+		}
+	}
+	err := r.amend(r.b, &resumed, driver.Amendment{Record: "third"})
+	is, ok := errors.AsType[*driver.RecordError](err)
+	if !ok || is.Have != "second" {
+		r.Fatalf("amendment of an unknown record = %v (%+v); want a RecordError with %q", err, is, "second")
+	}
+	resumed.Record = is.Have
+	resumed = *r.amended(r.b, &resumed, driver.Amendment{Record: "third"})
+	try := r.claim()
+	try.Try = true
+	if b := r.waits(r.a, try).Blocker; b.Ticket != 0 && b.Record != "third" {
+		r.Errorf("the blocker's record is %q; want %q", b.Record, "third")
+	}
+	r.leave(r.b, &resumed)
+	r.gone("renewal after leave", r.renew(r.b, &resumed).Err)
 }
 
 func amendBatch(r *run) {

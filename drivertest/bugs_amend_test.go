@@ -31,6 +31,14 @@ var amendBugs = []bug{
 	{"AmendRecord", "amendments are lacking, and made", &buggy{traits: func(t *driver.Traits) { t.Amends = false }}},
 	{"AmendAnotherRecord", "any record is replaced", replacing()},
 	{"AmendLateRecord", "any record is replaced", replacing()},
+	{"AmendResumed", "any record is replaced", replacing()},
+	{"AmendResumed", "only who knows the record renews",
+		&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			if cs[0].Record == "" {
+				return slices.Repeat([]driver.Renewal{{Err: driver.ErrGone}}, len(cs))
+			}
+			return d.Renew(ctx, cs)
+		}}},
 	{"AmendBatch", "one refusal is everybody's",
 		&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
 			answers := d.Renew(ctx, cs)

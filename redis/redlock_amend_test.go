@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -216,4 +217,54 @@ func TestRedlockResumedIsRepaired(t *testing.T) {
 	servertest.Until(t, "the server has it again", func() bool { return strings.HasSuffix(value(servers[1], c.Name), "\nsecond") })
 	leaves(t, next, &resumed)
 	servertest.Until(t, "no server has the claim", func() bool { return on(servers, c.Name) == 0 })
+}
+
+// A leader changes its value, crashes, and the process in its place goes on with its term, and changes it again.
+func TestRedlockTermIsResumed(t *testing.T) {
+	t.Parallel()
+	_, url := redlockOf(t, 3, durable...)
+	client := func() *stile.Client {
+		c, err := stile.Open(soon(t), url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	first, second, observer := client(), client(), client()
+	leads := func(value string, token int64) {
+		t.Helper()
+		leader, err := observer.Leader(soon(t), "term")
+		if err != nil || leader.Value != value || !leader.Issued(token) {
+			t.Errorf("leader = %+v, %v; want %q with token %d", leader, err, value, token)
+		}
+	}
+	lease, err := first.Candidate("term", "starting").Lock(soon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leads("starting", lease.Token())
+	if err := lease.Proclaim(soon(t), "ready"); err != nil {
+		t.Fatalf("proclaim = %v; want nil", err)
+	}
+	leads("ready", lease.Token())
+	if err := lease.Downgrade(soon(t)); !errors.Is(err, stile.ErrUnsupported) {
+		t.Errorf("downgrade = %v; want ErrUnsupported", err)
+	}
+	handle, err := lease.Handle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resumed, err := second.Attach(soon(t), handle)
+	if err != nil || resumed.Token() != lease.Token() {
+		t.Fatalf("attach = %v; want the lease with token %d", err, lease.Token())
+	}
+	leads("ready", lease.Token())
+	if err := resumed.Proclaim(soon(t), "resumed"); err != nil {
+		t.Fatalf("proclaim by the process that goes on = %v; want nil", err)
+	}
+	leads("resumed", lease.Token())
+	if err := resumed.Unlock(); err != nil {
+		t.Errorf("unlock = %v; want nil", err)
+	}
 }
