@@ -17,7 +17,7 @@ var (
 	ErrLost        = errors.New("the lease is lost")                     // see LostError
 	ErrUnknown     = errors.New("the store's answer never came")         // see UnknownError
 	ErrReleased    = claims.ErrReleased                                  // Unlock was called before
-	ErrReentrant   = errors.New("the context already holds this lock")   // and the lock is not opened as re-entrant
+	ErrReentrant   = claims.ErrReentrant                                 // and the lock is not opened as re-entrant
 	ErrCapacity    = errors.New("the name is in use with other permits") // see driver.CapacityError
 	ErrUnreachable = errors.New("the store cannot be reached")           // after Options.Patience; a refused Open says it at once
 	ErrInvalid     = claims.ErrInvalid                                   // a name, a time or a number is out of range; reported by Lock

@@ -1,18 +1,22 @@
 package stile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/record"
 )
 
 // A Queue is who holds a name and who waits for it, as seen at some moment.
 type Queue struct {
 	Name    string
 	Permits int64   // how many the name has; 0 for a mutex, or readers and writers
+	Counted bool    // that is the name's own count, as it is now; see Client.SetPermits
+	Setter  Holder  // who made the count what it is, and why; zero if that is not known
 	Claims  []Claim // in the order in which they hold
 }
 
@@ -43,7 +47,7 @@ func (c *Client) shown(ctx context.Context, op, name string) (Queue, error) {
 }
 
 func (c *Client) show(ctx context.Context, name string) (Queue, error) {
-	list, err := c.list(ctx, &driver.Query{Name: name})
+	list, err := c.list(ctx, &driver.Query{Name: name, Count: true})
 	if err != nil || len(list) == 0 {
 		return Queue{Name: name}, err
 	}
@@ -80,7 +84,7 @@ func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
 	}
 	list := make([]Queue, len(listings))
 	for i, l := range listings {
-		list[i] = Queue{Name: l.Name, Permits: unlessAll(l.Capacity)}
+		list[i] = Queue{Name: l.Name, Permits: unlessAll(l.Capacity), Counted: l.Counted, Setter: holderOf(l.Record)}
 		for _, s := range l.Claims {
 			list[i].Claims = append(list[i].Claims, claimOf(s))
 		}
@@ -113,6 +117,23 @@ func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, e
 // renewal or, in ZooKeeper, at once. The claim is chosen as by Break. The error is [ErrUnsupported] if the store cannot.
 func (c *Client) Ask(ctx context.Context, name string, ticket int64) (Claim, error) {
 	return c.breaks(ctx, "ask for", &driver.BreakRequest{Name: name, Ticket: ticket, Ask: true})
+}
+
+// SetPermits changes the name's own count of permits, or makes it; see [Client.Permit]. With 0, nobody gets one. The holders
+// go on to hold, and the waiters learn of it at once. The reason is kept for people to read, with who gave it. The error is
+// [ErrUnsupported] if the store keeps no counts. If the store was not reached, or ctx has ended, the count may have changed.
+func (c *Client) SetPermits(ctx context.Context, name string, n int, reason string) error {
+	const op = "set permits of"
+	if err := c.checked(ctx, op, name); err != nil {
+		return err
+	}
+	count := int64(n)
+	text, err := record.Write(c.opts.Owner, reason, "")
+	if bad := cmp.Or(driver.CheckCount(count), err); bad != nil {
+		return wrapped(op, name, fmt.Errorf("%w permits: %w", ErrInvalid, bad))
+	}
+	_, err = c.breaks(ctx, op, &driver.BreakRequest{Name: name, Count: &count, Record: text})
+	return err
 }
 
 func (c *Client) breaks(ctx context.Context, op string, b *driver.BreakRequest) (Claim, error) {

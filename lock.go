@@ -37,15 +37,16 @@ func (c *Client) Writer(name string) *Lock { return c.lock(name, driver.All, dri
 func (c *Client) Reader(name string) *Lock { return c.lock(name, 1, driver.All) }
 
 // Permit takes n of a name's permits, all or none; of is how many the name has. Everyone who uses the name must say the
-// same number; it is forgotten when nobody uses the name any more.
+// same number; it is forgotten when nobody uses the name any more. If of is 0, there are as many as the name's own count says,
+// which the store keeps and [Client.SetPermits] changes; see driver.Traits.Counts.
 func (c *Client) Permit(name string, n, of int) *Lock {
 	l := c.lock(name, int64(n), int64(of))
 	switch {
 	case l.err != nil:
-	case of < 1 || int64(of) >= driver.All:
-		l.err = fmt.Errorf("%w number of permits %d: it must be from 1 to %d", ErrInvalid, of, driver.All-1)
-	case n < 1 || n > of:
-		l.err = fmt.Errorf("%w permits %d: it must be from 1 to %d", ErrInvalid, n, of)
+	case of < 0 || int64(of) > driver.MaxCount:
+		l.err = fmt.Errorf("%w number of permits %d: it must be from 1 to %d, or 0 for the name's own count", ErrInvalid, of, driver.MaxCount)
+	case n < 1 || int64(n) > cmp.Or(int64(of), driver.MaxCount):
+		l.err = fmt.Errorf("%w permits %d: it must be from 1 to %d", ErrInvalid, n, cmp.Or(int64(of), driver.MaxCount))
 	}
 	return l
 }
@@ -166,7 +167,7 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 	var share *claims.Share
 	var err error
 	if outer := carriedBy(ctx, l.c, l.want.Name); outer != nil {
-		share, err = l.reenter(outer)
+		share, err = outer.Reenter(&l.want, l.opts.Reentrant)
 	} else {
 		share, err = l.c.keeper.Acquire(ctx, &l.want, try)
 	}
@@ -187,21 +188,6 @@ func (l *Lock) check(ctx context.Context) error {
 		return errNoContext
 	}
 	return cmp.Or(l.wrong, l.want.Check(&l.c.traits), l.tight)
-}
-
-// reenter shares the hold that the context carries.
-func (l *Lock) reenter(outer *claims.Share) (*claims.Share, error) {
-	switch has := outer.Terms(); {
-	case has.Capacity != l.want.Capacity:
-		return nil, &driver.CapacityError{Have: has.Capacity, Want: l.want.Capacity}
-	case has.Capacity != driver.All:
-		return nil, fmt.Errorf("%w: taking more permits while holding some can wait for ever; take them all at once", ErrReentrant)
-	case has.Weight < l.want.Weight:
-		return nil, fmt.Errorf("%w: a reader that waits to write waits for itself; release the read lock first", ErrReentrant)
-	case !l.opts.Reentrant:
-		return nil, fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease", ErrReentrant)
-	}
-	return outer.Share()
 }
 
 // LockWithin waits for at most the given time, then fails with ErrHeld, which names the holder.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/claims"
 )
 
 // Options are a client's settings. The zero value, and nil, mean the defaults.
@@ -77,16 +78,8 @@ func (o *Options) withDefaults() (Options, error) {
 	pick(&o.Turn, defaultTurn)
 	pick(&o.Patience, defaultPatience)
 	pick(&o.Drift, defaultDrift)
-	if !(o.Drift > 0 && o.Drift <= 0.1) { // which NaN is not either
-		return all, fmt.Errorf("stile: open: %w drift %v: it must be above 0 and at most 0.1", ErrInvalid, o.Drift)
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"turn", o.Turn}, {"margin", o.Margin}, {"patience", o.Patience}} {
-		if d.value < 0 {
-			return all, fmt.Errorf("stile: open: %w %s %v: it must not be negative", ErrInvalid, d.name, d.value)
-		}
+	if err := claims.CheckTimes(o.Drift, o.Turn, o.Margin, o.Patience); err != nil {
+		return all, fmt.Errorf("stile: open: %w", err)
 	}
 	return all, nil
 }

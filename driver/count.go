@@ -23,7 +23,7 @@ func (c *Claim) Uncounted() error {
 	if c.Capacity != 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: it keeps no count of permits of the name's own (capacity 0), as ZooKeeper does with layout=semaphore",
+	return fmt.Errorf("%w: it keeps no count of permits of the name's own, as ZooKeeper does with layout=semaphore; say how many there are",
 		ErrUnsupported)
 }
 

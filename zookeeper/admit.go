@@ -27,7 +27,7 @@ func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *d
 	if err != nil {
 		return nil, err
 	}
-	if have := rest.capacity(); have != 0 && have != c.Capacity {
+	if have := rest.capacity(); have > 0 && c.Capacity > 0 && have != c.Capacity {
 		return nil, &driver.CapacityError{Have: have, Want: c.Capacity}
 	}
 	if c.Try && !rest.fits(c.Weight, c.Capacity) {

@@ -16,9 +16,6 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if d.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
 	}
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	dir, err := d.path(c.Name)
 	if err == nil {
 		err = d.shape(c)

@@ -50,7 +50,7 @@ func (d *Driver) noChroot() error {
 func (d *Driver) promise(known bool, voters int, session time.Duration) driver.Traits {
 	t := driver.Traits{
 		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != rwLayout, InSession: true, Asks: true,
-		Amends:  d.layout != semaphoreLayout,
+		Amends: d.layout != semaphoreLayout, Counts: d.layout == semaphoreLayout,
 		Fencing: driver.DurableFencing, Restart: true, Failover: voters > 2,
 		Clock: "session", Wake: "push",
 		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,

@@ -119,10 +119,11 @@ func (d *Driver) part(ctx context.Context, l *driver.Release, p *parted) (parts 
 	defer d.mu.Unlock()
 	parts, keep = p.parts(l.Claim), l.Keep
 	if p.phase == partsHolding && keep > 0 {
-		p.phase = partsKeeping
+		p.move(partsKeeping)
 	}
 	if p.phase != partsKeeping {
-		p.phase, keep = partsLeaving, 0
+		p.move(partsLeaving)
+		keep = 0
 	}
 	return parts, keep
 }
@@ -137,7 +138,7 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 	if err != nil {
 		return err
 	}
-	line, err := d.readLine(ctx, s, dir, true)
+	line, err := d.readLine(ctx, s, dir, true, nil)
 	if err != nil {
 		return err
 	}
@@ -145,10 +146,13 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 	if i < 0 {
 		return driver.ErrGone
 	}
-	left := driver.ErrGone
+	left, keep := driver.ErrGone, l.Keep
+	if line[i].capacity == byCount && line[i].enters {
+		keep = 0 // it does not hold
+	}
 	for _, path := range line[i].nodes {
 		parent, name := splitNode(dir + path)
-		err := d.leaveNode(ctx, s, parent, name, l.Keep)
+		err := d.leaveNode(ctx, s, parent, name, keep)
 		switch {
 		case err == nil:
 			left = nil
@@ -161,7 +165,7 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 
 // breakParted removes all nodes of a claim by hand, or asks for it at the first of its permits.
 func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	l, err := d.readLine(ctx, s, dir, true)
+	l, err := d.readLine(ctx, s, dir, true, nil)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}

@@ -12,7 +12,7 @@ func TestSemaphoreNames(t *testing.T) {
 	const all = driver.All
 	for _, shape := range [][2]int64{{all, all}, {1, all}, {3, 10}, {1, 1}, {maxPermits, maxPermits}} {
 		c := &driver.Claim{ID: "some id", Weight: shape[0], Capacity: shape[1], TTL: 1, Wait: 1}
-		p := newParted("/stile/n", c)
+		p := newParted("/stile/n", "/stile/n/permits", c)
 		locks := locksLayout.stem(p.entrance(c)) + "0000000042"
 		leases := leasesLayout.stem(p.permit(c, 0)) + "0000000007"
 		for word, name := range map[string]string{lockWord: locks, leaseWord: leases} {
@@ -46,7 +46,7 @@ func TestSemaphoreNames(t *testing.T) {
 func TestLine(t *testing.T) {
 	nodes := func(id string, weight, capacity int64, number string) (lock string, leases []string) {
 		c := &driver.Claim{ID: id, Weight: weight, Capacity: capacity, TTL: 1, Wait: 1}
-		p := newParted("/stile/n", c)
+		p := newParted("/stile/n", "/stile/n/permits", c)
 		for i := range p.size {
 			leases = append(leases, leasesLayout.stem(p.permit(c, i))+number)
 		}

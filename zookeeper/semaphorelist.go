@@ -16,19 +16,24 @@ func splitNode(path string) (parent, name string) {
 	return path[:i], path[i+1:]
 }
 
-// lineOf reads the line of a name on the present session.
-func (d *Driver) lineOf(ctx context.Context, dir string) (line, error) {
+// lineOf reads the line of a name on the present session, and the count by which a claim goes that is in it, unless that
+// is nil.
+func (d *Driver) lineOf(ctx context.Context, dir string, count *wire.Call) (line, error) {
 	s, err := d.live()
 	if err != nil {
 		return nil, err
 	}
-	return d.readLine(ctx, s, dir, false)
+	return d.readLine(ctx, s, dir, false, count)
 }
 
-// readLine reads the line of a name: first who waits, then who has permits.
-func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, proven bool) (line, error) {
+// readLine reads the line of a name: first who waits, then who has permits. A count that is not asked for is read where
+// the line has claims that go by it.
+func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, proven bool, count *wire.Call) (line, error) {
 	locks, leases := wire.List(dir+locksDir, nil), wire.List(dir+leasesDir, nil)
 	calls := []*wire.Call{locks, leases}
+	if count != nil {
+		calls = append(calls, count)
+	}
 	if proven {
 		calls = d.proven(calls...)
 	}
@@ -42,6 +47,17 @@ func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, prov
 	}
 	l, odd := newLine(locks.Children, leases.Children)
 	d.strange(dir, odd)
+	if l.capacity() != byCount {
+		return l, nil
+	}
+	if count == nil {
+		count = wire.Get(d.countAt(dir), nil)
+		if err := d.do(ctx, s, count); err != nil {
+			return nil, err
+		}
+	}
+	n, _ := d.countIn(count) // if there is none, nobody comes to hold who does not
+	l.countBy(n)
 	return l, nil
 }
 
@@ -107,7 +123,7 @@ func (d *Driver) placeIn(ctx context.Context, dir string, l line, own int) (driv
 }
 
 // semaphoreListings are listings of semaphores.
-func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
+func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names []string, count bool) ([]driver.Listing, error) {
 	if err := d.do(ctx, s, wire.Sync(d.conf.Path)); err != nil {
 		return nil, err
 	}
@@ -117,7 +133,7 @@ func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names [
 		if err != nil {
 			return nil, err
 		}
-		l, err := d.readLine(ctx, s, dir, false)
+		l, err := d.readLine(ctx, s, dir, false, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -125,14 +141,15 @@ func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names [
 		if err != nil {
 			return nil, err
 		}
-		if len(l) == 0 {
-			continue
+		listing := driver.Listing{Name: name, Capacity: l.capacity(), Claims: standings}
+		if listing.Capacity <= 0 && (count || len(l) > 0) {
+			if err := d.listCount(ctx, s, dir, &listing); err != nil {
+				return nil, err
+			}
 		}
-		capacity := l.capacity()
-		if capacity == 0 {
-			capacity = int64(len(l)) // as many as that there are, at least
+		if len(l) > 0 || listing.Counted {
+			all = append(all, listing)
 		}
-		all = append(all, driver.Listing{Name: name, Capacity: capacity, Claims: standings})
 	}
 	return all, nil
 }

@@ -117,8 +117,8 @@ func (b *breaking) sure(cmd *cobra.Command, claim stile.Claim) bool {
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }
 
-// record prints the line for the record, as key=value with the time.
-func (b *breaking) record(cmd *cobra.Command, claim stile.Claim) {
+// operator names who does something by hand.
+func operator() string {
 	by := "uid " + strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {
 		by = u.Username
@@ -130,13 +130,18 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim) {
 	if err == nil {
 		by += " on " + host
 	}
+	return by
+}
+
+// record prints the line for the record, as key=value with the time.
+func (b *breaking) record(cmd *cobra.Command, claim stile.Claim) {
 	did := "claim removed by hand"
 	if b.ask {
 		did = "claim asked for by hand"
 	}
 	slog.New(slog.NewTextHandler(cmd.OutOrStdout(), nil)).Info(did,
 		"name", b.name, "ticket", strconv.FormatInt(claim.Ticket, 10), "state", stateOf(claim), "holder", claim.Holder.String(),
-		"by", by, "reason", b.reason)
+		"by", operator(), "reason", b.reason)
 }
 
 // claimTokens is how many tokens belong to one claim. Its ticket is the first.

@@ -46,7 +46,7 @@ func (w *wish) flags(f *pflag.FlagSet) {
 	}
 	f.BoolVar(&w.read, "read", false, "share the lock with others that read")
 	f.IntVar(&w.permits, "permits", 1, "how many permits of --of to take, all at once")
-	f.IntVar(&w.of, "of", 0, "how many permits the name has; all who use it must say the same")
+	f.IntVar(&w.of, "of", 0, "how many permits the name has; all who use it must say the same. 0 means its own count: see stile permits")
 }
 
 // check tells which flags do not go together.

@@ -44,7 +44,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s),
-		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newBreak(s),
+		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newPermits(s), newBreak(s),
 		newDoctor(s), newMigrate(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs

@@ -18,11 +18,29 @@ func LeavesTime(ttl, margin time.Duration, drift float64) error {
 	return nil
 }
 
+// CheckTimes tells why a client cannot have these settings.
+func CheckTimes(drift float64, turn, margin, patience time.Duration) error {
+	if !(drift > 0 && drift <= 0.1) { // which NaN is not either
+		return fmt.Errorf("%w drift %v: it must be above 0 and at most 0.1", ErrInvalid, drift)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"turn", turn}, {"margin", margin}, {"patience", patience}} {
+		if d.value < 0 {
+			return fmt.Errorf("%w %s %v: it must not be negative", ErrInvalid, d.name, d.value)
+		}
+	}
+	return nil
+}
+
 // Check tells what a store with these traits cannot do for a want.
 func (w *Want) Check(t *driver.Traits) error {
 	switch {
 	case w.Capacity != driver.All && !t.Permits:
 		return fmt.Errorf("%w: %s has no permits", driver.ErrUnsupported, t.Store)
+	case w.Capacity == 0 && !t.Counts:
+		return fmt.Errorf("%s: %w", t.Store, (&driver.Claim{}).Uncounted())
 	case w.Capacity == driver.All && w.Weight != driver.All && !t.Shared:
 		return fmt.Errorf("%w: %s has no readers", driver.ErrUnsupported, t.Store)
 	}

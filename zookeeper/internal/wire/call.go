@@ -70,6 +70,7 @@ const (
 
 // Kinds of nodes, by the protocol's numbers.
 const (
+	persistent          int32 = 0
 	EphemeralSequential int32 = 3
 	container           int32 = 4
 )
@@ -108,6 +109,14 @@ func Create(path, data string, acl ACL) *Call {
 func CreateContainer(path string, acl ACL) *Call {
 	body := putInt(acl.put(putText(putText(nil, path), "")), container)
 	c := newCall(opCreateContainer, path, body, func(c *Call, r *reader) { c.Path, c.Stat = r.text(), r.stat() })
+	c.agreed = true
+	return c
+}
+
+// CreatePersistent makes a node that stays.
+func CreatePersistent(path, data string, acl ACL) *Call {
+	body := putInt(acl.put(putText(putText(nil, path), data)), persistent)
+	c := newCall(opCreate2, path, body, func(c *Call, r *reader) { c.Path, c.Stat = r.text(), r.stat() })
 	c.agreed = true
 	return c
 }
@@ -191,8 +200,12 @@ func (c *Call) answered(code Code, body []byte) {
 // Watch returns the call's watch.
 func (c *Call) Watch() *Watch { return c.watch }
 
-// Unwatch drops the call's watch.
-func (c *Call) Unwatch() { c.watch.Drop() }
+// Unwatch drops the call's watch, if there is a call.
+func (c *Call) Unwatch() {
+	if c != nil {
+		c.watch.Drop()
+	}
+}
 
 // Target returns the path that the call is about.
 func (c *Call) Target() string { return c.path }
