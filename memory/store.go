@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/table"
 )
 
 // A Store keeps queues in this process. Its drivers share it, as several processes would share a server.
@@ -18,13 +19,15 @@ type Store struct {
 	base   time.Time // its monotonic reading is 0 on the store's clock
 	epoch  int64     // its wall reading in microseconds, which tickets add
 	seed   maphash.Seed
-	shards [16]shard // by the hash of the name, so that different names seldom wait for one mutex
+	shards [shards]shard // by the hash of the name, so that different names seldom wait for one mutex
 }
+
+const shards = 16
 
 // A shard is a part of the names.
 type shard struct {
 	mu      sync.Mutex // guards what follows; nothing blocks under it
-	queues  map[string]*queue
+	queues  table.Table[queue, *queue]
 	sweepAt int      // how many queues there may be before those that can be forgotten are looked for
 	spare   []*queue // forgotten, and empty, for names to come
 }
@@ -33,7 +36,16 @@ type shard struct {
 type queue struct {
 	driver.Queue
 	*audience // nil before anybody waits, as for most names
+
+	name string
+	hash uint64 // of the name, in its shard
 }
+
+// Name has queues stand in a table.
+func (q *queue) Name() string { return q.name }
+
+// Hash has queues stand in a table.
+func (q *queue) Hash() uint64 { return q.hash }
 
 // An audience is those who wait for a change of a queue.
 type audience struct {
@@ -74,20 +86,21 @@ func (s *Store) stamp(now int64) int64 { return s.epoch + now }
 
 // do runs f on the queue of a name, then tells everyone whom the change concerns.
 func (s *Store) do(name string, f func(q *queue, now int64)) {
-	part := &s.shards[maphash.String(s.seed, name)%uint64(len(s.shards))]
+	hash := maphash.String(s.seed, name)
+	part := &s.shards[hash%shards]
 	part.mu.Lock()
 	defer part.mu.Unlock()
 	now := s.now()
-	q := part.queues[name]
+	q := part.queues.Get(name, hash/shards)
 	if q == nil {
-		q = part.add(name, s, now)
+		q = part.add(name, hash/shards, s, now)
 	}
 	f(q, now)
 	q.Wake(now)
 	q.tell(now)
 	q.arm(now, s, name)
 	if s.idle(q, now) {
-		part.forget(name, q)
+		part.forget(q)
 	}
 }
 
@@ -103,7 +116,7 @@ const (
 )
 
 // add makes a queue for a name that has none.
-func (p *shard) add(name string, s *Store, now int64) *queue {
+func (p *shard) add(name string, hash uint64, s *Store, now int64) *queue {
 	p.sweep(s, now)
 	var q *queue
 	if last := len(p.spare) - 1; last >= 0 {
@@ -111,16 +124,14 @@ func (p *shard) add(name string, s *Store, now int64) *queue {
 	} else {
 		q = &queue{}
 	}
-	if p.queues == nil {
-		p.queues = map[string]*queue{}
-	}
-	p.queues[name] = q
+	q.name, q.hash = name, hash
+	p.queues.Add(q, hash)
 	return q
 }
 
 // forget removes an idle queue. A lock that is taken and freed again and again would else be garbage each time.
-func (p *shard) forget(name string, q *queue) {
-	delete(p.queues, name)
+func (p *shard) forget(q *queue) {
+	p.queues.Remove(q)
 	if len(p.spare) == maxSpare || cap(q.Entries) > longSpare {
 		return
 	}
@@ -131,18 +142,18 @@ func (p *shard) forget(name string, q *queue) {
 // sweep forgets idle queues that no call has touched since they ran empty. It looks whenever their number has doubled,
 // so its cost is spread over the calls that made them.
 func (p *shard) sweep(s *Store, now int64) {
-	if len(p.queues) < max(minSweep, p.sweepAt) {
+	if p.queues.Len() < max(minSweep, p.sweepAt) {
 		return
 	}
-	for name, q := range p.queues {
+	for _, q := range p.queues.All() {
 		if q.unheard() {
 			q.Expire(now)
 		}
 		if s.idle(q, now) {
-			p.forget(name, q)
+			p.forget(q)
 		}
 	}
-	p.sweepAt = 2 * len(p.queues)
+	p.sweepAt = 2 * p.queues.Len()
 }
 
 // list returns the queues that a query selects, all as they are at one moment.
@@ -154,12 +165,12 @@ func (s *Store) list(query *driver.Query) []driver.Listing {
 	now := s.now()
 	var all []driver.Listing
 	for i := range s.shards {
-		for name, q := range s.shards[i].queues {
-			if query.Name != "" && name != query.Name || query.Name == "" && !strings.HasPrefix(name, query.Prefix) {
+		for _, q := range s.shards[i].queues.All() {
+			if query.Name != "" && q.name != query.Name || query.Name == "" && !strings.HasPrefix(q.name, query.Prefix) {
 				continue
 			}
 			if claims := q.List(now); len(claims) > 0 {
-				all = append(all, driver.Listing{Name: name, Capacity: q.Capacity, Claims: claims})
+				all = append(all, driver.Listing{Name: q.name, Capacity: q.Capacity, Claims: claims})
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func brief(name string) *driver.Claim {
 // size is how many names have a queue.
 func (s *Store) size() (n int) {
 	for i := range s.shards {
-		n += len(s.shards[i].queues)
+		n += s.shards[i].queues.Len()
 	}
 	return n
 }

@@ -59,15 +59,13 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 	}
 	h.answer = k.channel()
 	n.at(slot).turn = h
-	var t todo
-	n.finish(now, &t)
-	s.mu.Unlock()
-
 	// Mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip: so the first
 	// request runs here.
-	k.first(&t, ctx)
-	err, ok := h.await(ctx)
-	if !ok {
+	answered, err := n.finishFirst(now, h, ctx)
+	if !answered {
+		answered, err = h.await(ctx)
+	}
+	if !answered {
 		return nil, k.giveUp(ctx, n, slot, h)
 	}
 	k.answered(h)
@@ -78,21 +76,21 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 }
 
 // await waits for the answer to whoever waits for the hold, and reports false if ctx ended before it came.
-func (h *Hold) await(ctx context.Context) (err error, answered bool) {
+func (h *Hold) await(ctx context.Context) (answered bool, err error) {
 	ends := ctx.Done()
 	if ends == nil {
-		return <-h.answer, true
+		return true, <-h.answer
 	}
 	select {
 	case err = <-h.answer:
-		return err, true
+		return true, err
 	default:
 	}
 	select {
 	case err = <-h.answer:
-		return err, true
+		return true, err
 	case <-ends:
-		return nil, false
+		return false, nil
 	}
 }
 

@@ -264,8 +264,10 @@ func (s *Share) Release(keep time.Duration) error {
 		t.do()
 		return nil
 	}
-	n.shard.k.first(&t, nil) // the first request is Leave: the line's next claim is asked for after it
-	err := <-h.answer
+	answered, err := n.shard.k.first(&t, h, nil) // the first request is Leave: the line's next claim is asked for after it
+	if !answered {
+		err = <-h.answer
+	}
 	n.shard.k.answered(h)
 	return err
 }

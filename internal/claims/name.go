@@ -15,8 +15,7 @@ import (
 // A name is an engine, and what belongs to its slots. The shard's mu guards it.
 type name struct {
 	shard  *shard
-	text   string
-	hash   uint64 // of the text
+	text   string // empty when it was forgotten
 	engine engine.Engine
 
 	slots []slot
@@ -32,8 +31,8 @@ type slot struct {
 // Name has names stand in a table.
 func (n *name) Name() string { return n.text }
 
-// Hash has names stand in a table.
-func (n *name) Hash() uint64 { return n.hash }
+// Hash has names stand in a table. There may be many, so they do not keep it.
+func (n *name) Hash() uint64 { return n.shard.k.place(n.text).hash }
 
 // Due has names stand on an agenda.
 func (n *name) Due() *agenda.Item { return &n.due }
@@ -74,8 +73,8 @@ func (p *place) name(text string) *name {
 	} else {
 		n = &name{shard: s, engine: engine.New(&s.common)}
 	}
-	n.text, n.hash = text, p.hash
-	s.names.Add(n)
+	n.text = text
+	s.names.Add(n, p.hash)
 	return n
 }
 
@@ -140,6 +139,19 @@ func (n *name) finishOwn(now engine.Time) {
 	n.finish(now, &t)
 	n.shard.mu.Unlock()
 	t.do()
+}
+
+// finishFirst is finishOwn that runs the first request in this goroutine, which waits for a hold.
+func (n *name) finishFirst(now engine.Time, h *Hold, caller context.Context) (answered bool, err error) {
+	if n.engine.Still() { // it waits with others
+		n.mind(now)
+		n.shard.mu.Unlock()
+		return false, nil
+	}
+	var t todo
+	n.finish(now, &t)
+	n.shard.mu.Unlock()
+	return n.shard.k.first(&t, h, caller)
 }
 
 // finish applies the effects of an event. The caller holds the shard's mu, and calls do on the todo when it is free. A
@@ -249,10 +261,11 @@ func (n *name) mind(now engine.Time) {
 		}
 		return
 	}
-	if s.names.Get(n.text, n.hash) != n {
+	if n.text == "" {
 		return // a late answer to a name that was forgotten
 	}
 	s.names.Remove(n)
+	n.text = ""
 	s.agenda.Remove(n)
 	s.next.Store(int64(s.agenda.Next()))
 	n.engine.Reset()
@@ -279,6 +292,18 @@ func (t *todo) tell(h *Hold, err error) {
 		return
 	}
 	t.answers = append(t.answers, answer{h.answer, err})
+}
+
+// own takes the answer out of a todo that is for whoever waits for a hold, if there is one.
+func (t *todo) own(h *Hold) (answered bool, err error) {
+	if t.answer.to == nil || t.answer.to != h.answer {
+		return false, nil
+	}
+	err = t.answer.err
+	if t.answer = (answer{}); len(t.answers) > 0 {
+		t.answer, t.answers = t.answers[0], t.answers[1:]
+	}
+	return true, err
 }
 
 // do answers, runs the requests in workers, and ends contexts. The shard's mu must be free.
@@ -324,13 +349,18 @@ func (k *Keeper) run(s send) {
 }
 
 // first runs the first request of a todo in this goroutine, whose caller's context may be nil, and has workers run the
-// rest.
-func (k *Keeper) first(t *todo, caller context.Context) {
+// rest. The goroutine waits for a hold: if what was done answers it, it need not be woken.
+func (k *Keeper) first(t *todo, h *Hold, caller context.Context) (answered bool, err error) {
+	answered, err = t.own(h)
 	s := t.send
 	t.send = send{}
 	t.rest()
 	if s.c != nil {
 		next := k.request(&s, t.now, caller)
+		if !answered {
+			answered, err = next.own(h)
+		}
 		next.do()
 	}
+	return answered, err
 }

@@ -2,7 +2,8 @@
 // counts where there are many values and little else is known of them. Whoever uses a name again and again hashes it once.
 package table
 
-// Named is a pointer to a value that knows its name and the name's hash. They do not change while the value is in a table.
+// Named is a pointer to a value that knows its name, and can tell the name's hash. They do not change while the value is in
+// a table.
 type Named[T any] interface {
 	*T
 	Name() string
@@ -30,12 +31,12 @@ func (t *Table[T, P]) Get(name string, hash uint64) P {
 	return t.slots[t.find(name, hash)]
 }
 
-// Add adds a value whose name is not in the table.
-func (t *Table[T, P]) Add(value P) {
+// Add adds a value whose name, with this hash, is not in the table.
+func (t *Table[T, P]) Add(value P, hash uint64) {
 	if 4*(t.used+1) > 3*len(t.slots) {
 		t.resize(max(least, 2*len(t.slots)))
 	}
-	t.put(value)
+	t.slots[t.find(value.Name(), hash)] = value
 	t.used++
 }
 

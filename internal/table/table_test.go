@@ -28,7 +28,7 @@ func TestTableIsAMap(t *testing.T) {
 		name := strconv.Itoa(r.IntN(names))
 		if has := want[name]; has == nil {
 			want[name] = &item{name}
-			table.Add(want[name])
+			table.Add(want[name], hash(name))
 		} else if r.IntN(2) == 0 || len(want) > names {
 			delete(want, name)
 			table.Remove(has)
