@@ -66,6 +66,8 @@ type shard struct {
 	clearing map[*name]bool // Close waits until their claims are out of the store; nil before that
 
 	common engine.Common // of the engines
+
+	_ [64]byte // the next shard is on another cache line: what is written here must not slow it down
 }
 
 // maxSpare is how many idle names a shard keeps for use by others.
