@@ -56,6 +56,7 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 	"stile candidate": openStile(candidate, session),
 	"stile 1 of 2":    openStile(permits(1), session),
 	"stile 2 of 2":    openStile(permits(2), session),
+	"stile by count":  openStile(func(c *stile.Client, name string) *stile.Lock { return c.Permit(name, 1, 0) }, session),
 }
 
 // serve is the process of a client: it is told on its standard input what to do, one line each.

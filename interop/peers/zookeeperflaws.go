@@ -356,7 +356,7 @@ func (w *setting) zooKeeperFlaws(t servertest.TB) ([]flaw, error) {
 			{"Curator", mayFail, at(overflow, w.openCurator)},
 			{"stile", passes, at(overflow, stileZooKeeper)},
 		}},
-		w.zooKeeperAskings(s.Addr), w.zooKeeperDowngrades(stage),
+		w.zooKeeperAskings(s.Addr), w.zooKeeperDowngrades(stage), w.zooKeeperCounts(s.Addr),
 	}, nil
 }
 
