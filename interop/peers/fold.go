@@ -58,5 +58,5 @@ func family(number int) string {
 			return f.title
 		}
 	}
-	return "Curator's other requests, 32 and 33"
+	return "Curator's other requests, 32 to 34"
 }
