@@ -20,9 +20,9 @@ func (b *bench) waiting() *measure {
 	return &measure{
 		key: "waiting", title: "100 waiters of one process on a held name", slow: true,
 		about: "For " + b.idle.String() + ", one client holds the lock, and 100 goroutines that share another wait. Requests are what clients send; commands are " +
-			"what the server counts (INFO commandstats), those inside scripts included; both are compared with the target. What " +
-			"keeps the holder's lease and the connections alive is counted. redsync and redislock do not renew; their lock is held " +
-			"for a minute from the beginning.",
+			"what the server counts, in Redis by INFO commandstats, those inside scripts included; both are compared with the target. " +
+			"What keeps the holder's lease and the connections alive is counted. A library that does not renew, such as redsync, holds " +
+			"its lock for a minute from the beginning.",
 		columns: []column{{"commands", "commands/s", 1}, {"requests", "requests/s", 1}},
 		rows:    b.arena.among(b.waitingOne, b.arena.crowd...),
 	}

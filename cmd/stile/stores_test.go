@@ -31,9 +31,11 @@ var choices = []struct{ have, row, url string }{
 	{"memcached", "memcached with `-M`", "memcached://host"},
 }
 
-// chineseWords are the words of the choice in README.zh-CN.md.
+// chineseWords are the words of the choice in README.zh-CN.md. Chinese can be broken after every character, so on a phone a
+// column would be one character wide: a title that is not broken keeps it wider.
 var chineseWords = map[string]string{
-	"you have": "你有", "you need a lock": "你要锁来", "the locks": "锁", "take": "选用",
+	"you have": "你有", "you need a lock": "你&NoBreak;要&NoBreak;锁&NoBreak;来",
+	"the locks": "锁&NoBreak;会&NoBreak;怎&NoBreak;样", "take": "选用",
 	"one machine":                                                  "一台机器",
 	"PostgreSQL with a synchronous standby":                        "PostgreSQL，有同步备库",
 	"MySQL or MariaDB":                                             "MySQL 或 MariaDB",
