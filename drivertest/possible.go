@@ -322,10 +322,10 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 		}
 		return []*possibility{q}
 	}
-	if !c.sees(&p.queue, i) {
-		return nil
+	if c.verb == "list" && j.lists(p, c) || c.verb != "list" && c.sees(&p.queue, i) {
+		return []*possibility{p.with(slot, stepDone)}
 	}
-	return []*possibility{p.with(slot, stepDone)}
+	return nil
 }
 
 // unheard reports that another call of its claim, by a verb, is of unknown outcome: then a driver that finds the claim gone
@@ -345,7 +345,7 @@ func (c *call) sees(q *driver.Queue, i int) bool {
 		_, err := q.Look(0, c.claim.ID)
 		return same(c.err, err)
 	}
-	return c.lists(q)
+	return false
 }
 
 // entered does the next step of an Enter whose claim has an index in the queue, or -1.
@@ -382,9 +382,35 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 	return []*possibility{q}
 }
 
-// lists reports that the listing which answered a call shows a queue.
-func (c *call) lists(q *driver.Queue) bool {
-	return slices.EqualFunc(c.list, q.List(0), func(a, b driver.ClaimInfo) bool { return shows(&a, &b) })
+// lists reports that the listing which answered a call shows the queue of a possibility. A listing takes no lock, so it may read
+// the clock later than an Enter that it does not see: it may leave out claims whose lease has run out by then, and for which that
+// Enter waits.
+func (j *judge) lists(p *possibility, c *call) bool {
+	var ended []int // of its entries, from the last to the first
+	for i := len(p.queue.Entries) - 1; i >= 0; i-- {
+		if e := &p.queue.Entries[i]; j.mayBeOver(e) {
+			ended = append(ended, i)
+		}
+	}
+	for some := range 1 << min(len(ended), 8) {
+		q := driver.Queue{Capacity: p.queue.Capacity, Entries: slices.Clone(p.queue.Entries)}
+		for k, i := range ended {
+			if some>>k&1 == 1 {
+				q.Entries = slices.Delete(q.Entries, i, i+1)
+			}
+		}
+		if slices.EqualFunc(c.list, q.List(0), func(a, b driver.ClaimInfo) bool { return shows(&a, &b) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeOver reports that the lease of an entry may have run out by now.
+func (j *judge) mayBeOver(e *driver.Entry) bool {
+	return slices.ContainsFunc(j.going[:], func(c *call) bool {
+		return c != nil && c.verb == "expire" && c.claim.ID == e.ID && c.keep > 0 == e.Left
+	})
 }
 
 func shows(a, b *driver.ClaimInfo) bool {
