@@ -20,11 +20,11 @@ type Want struct {
 func (k *Keeper) Place(w *Want) { w.place = k.place(w.Name) }
 
 // channel returns one on which a goroutine waits for the answer to what it asked of the engine.
-func (k *Keeper) channel() chan error {
-	if c, ok := k.channels.Get().(chan error); ok {
+func (k *Keeper) channel() chan struct{} {
+	if c, ok := k.channels.Get().(chan struct{}); ok {
 		return c
 	}
-	return make(chan error, 1)
+	return make(chan struct{}, 1)
 }
 
 // answered takes a hold's channel back, on which the answer came, or on which none will come.
@@ -79,16 +79,17 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 func (h *Hold) await(ctx context.Context) (answered bool, err error) {
 	ends := ctx.Done()
 	if ends == nil {
-		return true, <-h.answer
+		<-h.answer
+		return true, h.failure()
 	}
 	select {
-	case err = <-h.answer:
-		return true, err
+	case <-h.answer:
+		return true, h.failure()
 	default:
 	}
 	select {
-	case err = <-h.answer:
-		return true, err
+	case <-h.answer:
+		return true, h.failure()
 	case <-ends:
 		return false, nil
 	}
@@ -100,9 +101,9 @@ func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) e
 	n.shard.mu.Lock()
 	if h.c != nil || n.slots[at].turn != h { // the answer is on its way
 		n.shard.mu.Unlock()
-		err := <-h.answer
+		<-h.answer
 		k.answered(h)
-		if err == nil {
+		if h.failure() == nil {
 			// The caller learns of its context's end at once, and a worker tells the store.
 			k.work.run(func() { _ = h.first.Release(0) })
 		}

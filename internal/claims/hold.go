@@ -17,8 +17,8 @@ type Hold struct {
 	c      *claim
 	token  int64
 	slot   engine.Slot
-	shares int32      // not given back
-	answer chan error // whoever waits for the hold waits here, and later who gives the last share back; nil in between
+	shares int32         // not given back
+	answer chan struct{} // whoever waits for the hold waits here, and later who gives the last share back; nil in between
 	first  Share
 	rare   atomic.Pointer[rare] // what few holds need; nil until then
 }
@@ -28,6 +28,7 @@ type rare struct {
 	until  engine.Time // MaxHold's end, or never; set once, before anybody has the hold
 	others []*Share    // given out by Share, and not back yet
 	change *change     // of its claim, while one is under way
+	failed error       // the answer to whoever waits for it, or gives the last share back, if that is no good one
 }
 
 // A Share is one owner's part of a hold.
@@ -70,6 +71,14 @@ func (h *Hold) more() *rare {
 		h.rare.Store(r)
 	}
 	return r
+}
+
+// failure is the answer to whoever waits for the hold, or gave its last share back. It is read once the answer has come.
+func (h *Hold) failure() error {
+	if r := h.rare.Load(); r != nil {
+		return r.failed
+	}
+	return nil
 }
 
 // until is when MaxHold ends the hold, or never.
@@ -266,7 +275,8 @@ func (s *Share) Release(keep time.Duration) error {
 	}
 	answered, err := n.shard.k.first(&t, h, nil) // the first request is Leave: the line's next claim is asked for after it
 	if !answered {
-		err = <-h.answer
+		<-h.answer
+		err = h.failure()
 	}
 	n.shard.k.answered(h)
 	return err

@@ -30,7 +30,7 @@ type Keeper struct {
 	events *events // nil if nobody observes
 	yields yields
 
-	channels sync.Pool // of chan error with room for one; the keeper's own, since channels must not leave a test's bubble
+	channels sync.Pool // of chan struct{} with room for one; the keeper's own, since channels must not leave a test's bubble
 
 	base    context.Context // ends when the keeper is closed and nothing is on its way out any more
 	stop    context.CancelFunc

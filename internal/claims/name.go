@@ -100,15 +100,10 @@ type todo struct {
 	more    []send
 	extends []send // renewals, which go in batches
 	ended   []ended
-	answer  answer // the first, since there is mostly one at most
-	answers []answer
-}
 
-// An answer is for a goroutine that waits. It is given when the shard's mu is free: waking a goroutine takes longer than
-// all else that is done under it.
-type answer struct {
-	to  chan<- error
-	err error
+	// Goroutines that wait are woken when the shard's mu is free: that takes longer than all else that is done under it.
+	wake  *Hold // the first, since there is mostly one at most
+	wakes []*Hold
 }
 
 // An ended is a share that is over, and why.
@@ -287,23 +282,25 @@ func (t *todo) add(s send) {
 
 // tell has whoever waits for a hold answered.
 func (t *todo) tell(h *Hold, err error) {
-	if t.answer.to == nil {
-		t.answer = answer{h.answer, err}
+	if err != nil {
+		h.more().failed = err
+	}
+	if t.wake == nil {
+		t.wake = h
 		return
 	}
-	t.answers = append(t.answers, answer{h.answer, err})
+	t.wakes = append(t.wakes, h)
 }
 
 // own takes the answer out of a todo that is for whoever waits for a hold, if there is one.
 func (t *todo) own(h *Hold) (answered bool, err error) {
-	if t.answer.to == nil || t.answer.to != h.answer {
+	if t.wake == nil || t.wake != h {
 		return false, nil
 	}
-	err = t.answer.err
-	if t.answer = (answer{}); len(t.answers) > 0 {
-		t.answer, t.answers = t.answers[0], t.answers[1:]
+	if t.wake = nil; len(t.wakes) > 0 {
+		t.wake, t.wakes = t.wakes[0], t.wakes[1:]
 	}
-	return true, err
+	return true, h.failure()
 }
 
 // do answers, runs the requests in workers, and ends contexts. The shard's mu must be free.
@@ -317,14 +314,14 @@ func (t *todo) do() {
 }
 
 func (t *todo) tellAll() {
-	if t.answer.to == nil {
+	if t.wake == nil {
 		return
 	}
-	t.answer.to <- t.answer.err
-	for _, a := range t.answers {
-		a.to <- a.err
+	t.wake.answer <- struct{}{}
+	for _, h := range t.wakes {
+		h.answer <- struct{}{}
 	}
-	t.answer, t.answers = answer{}, nil
+	t.wake, t.wakes = nil, nil
 }
 
 // rest does all but the first request.
