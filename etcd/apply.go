@@ -69,7 +69,7 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 			then = append(then, clientv3.OpDelete(e.key))
 		}
 	}
-	if a.c.Try || len(then) > 0 {
+	if a.c.Try || a.c.Reclaim && a.c.Owner != "" {
 		conditions = append(conditions, nobodySince)
 	}
 	return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {

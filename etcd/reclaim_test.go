@@ -1,0 +1,38 @@
+package etcd
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A claim that reclaims removes also what came between its read, which showed nothing to remove, and its write.
+func TestReclaimOfWhatCameMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d, other := open(t, s.Addr), open(t, s.Addr)
+	holder, earlier, run := claimOn("name"), claimOn("name"), claimOn("name")
+	earlier.Client, earlier.Owner = "earlier", "job"
+	run.Client, run.Owner, run.Reclaim = "later", "job", true
+	enter(t, other, holder)
+	a := &attempt{c: run, began: boottime.Now()}
+	step := func(when string) {
+		t.Helper()
+		if p, err := d.admit(timely(t), a); p != nil || err != nil {
+			t.Fatalf("%s, admit = %v, %v; want nothing in the way", when, p, err)
+		}
+		if in, err := d.apply(timely(t), a); in || err != nil {
+			t.Errorf("%s, apply = %v, %v; want it to find another queue", when, in, err)
+		}
+	}
+	step("before anything was read")
+	enter(t, other, earlier)
+	step("after an earlier run has come")
+	if p, err := d.enter(timely(t), a); err != nil || p.Ahead != 1 {
+		t.Errorf("enter = %+v, %v; want it behind the holder only", p, err)
+	}
+	if e, err := d.find(timely(t), earlier); e != nil {
+		t.Errorf("the earlier run stands as %+v, %v; want it gone", e, err)
+	}
+}
