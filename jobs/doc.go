@@ -1,4 +1,4 @@
-// Package jobs runs a job by a schedule, at most once a tick over all machines that have it:
+// Package jobs runs a job by a schedule, at most once a tick over all machines that have it, and work once for a key:
 //
 //	nightly, err := jobs.New(locks, "nightly", "CRON_TZ=Europe/Berlin 0 3 * * *", figures, &jobs.Options{MaxHold: 6 * time.Hour})
 //	...
@@ -18,4 +18,7 @@
 //
 // It is started before the run begins, so a run that dies is not repeated, unless [Options.Missed] says that it is to be made
 // up for.
+//
+// What is started from outside, such as by a callback that may come twice, has no ticks: [Once] runs it once for a key, and
+// gives its answer to all who ask.
 package jobs

@@ -35,3 +35,21 @@ func Example() {
 	}
 	log.Print(nightly.Run(ctx))
 }
+
+// A payment service is called back twice for one order, on two machines. One of them charges, and both answer the same.
+func ExampleOnce() {
+	ctx := context.Background()
+	locks, err := stile.Open(ctx, "redis://localhost", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
+
+	answer, err := jobs.Once(locks, "orders/42/paid", 24*time.Hour).Do(ctx, func(ctx context.Context) (string, error) {
+		return fmt.Sprint("receipt ", stile.Token(ctx)), nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Text, answer.Here)
+}

@@ -49,9 +49,8 @@ var errMaxHold = fmt.Errorf("%w: the run took longer than MaxHold", context.Dead
 
 // called runs the work under a lease.
 func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Result {
-	run, cancel := context.WithCancelCause(lease.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	run, cancel := underBoth(ctx, lease)
+	defer cancel()
 	begin := time.Now()
 	if j.o.MaxHold > 0 {
 		var end context.CancelFunc

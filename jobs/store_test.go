@@ -24,21 +24,26 @@ const victim = "STILE_JOBS_VICTIM"
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(victim); url != "" {
-		die(url)
+		die(url, os.Args[len(os.Args)-1])
 	}
 	os.Exit(m.Run())
 }
 
-// die runs a job, prints its token, and waits to be killed.
-func die(url string) {
+// die runs a job, or a call that is made once, prints its token, and waits to be killed.
+func die(url, what string) {
+	stuck := func(ctx context.Context) (string, error) {
+		fmt.Println(stile.Token(ctx))
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
 	c, err := open(context.Background(), url)
-	if err == nil {
-		var j *Job
-		if j, err = New(c, "nightly", "@every 1s", func(ctx context.Context) error {
-			fmt.Println(stile.Token(ctx))
-			<-ctx.Done()
-			return ctx.Err()
-		}, nil); err == nil {
+	var j *Job
+	switch {
+	case err != nil:
+	case what == "once":
+		_, err = Once(c, "paid", time.Hour).Do(context.Background(), stuck)
+	default:
+		if j, err = New(c, "nightly", "@every 1s", func(ctx context.Context) error { _, err := stuck(ctx); return err }, nil); err == nil {
 			err = j.Run(context.Background())
 		}
 	}
@@ -61,7 +66,7 @@ func TestKill(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			token := killed(ctx, t, url)
+			token := killed(ctx, t, url, "job")
 			first := recalled(ctx, t, url)
 
 			var (
@@ -117,9 +122,9 @@ func TestKill(t *testing.T) {
 }
 
 // killed starts a process, kills it in its first run, and returns the token of that run.
-func killed(ctx context.Context, t *testing.T, url string) (token int64) {
+func killed(ctx context.Context, t *testing.T, url, what string) (token int64) {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd := exec.CommandContext(ctx, os.Args[0], what)
 	cmd.Env = append(os.Environ(), victim+"="+url)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -150,4 +155,83 @@ func recalled(ctx context.Context, t *testing.T, url string) time.Time {
 		t.Fatalf("the store has %v (%v), want a tick that is started", r, err)
 	}
 	return r.tick
+}
+
+// A process is killed in the middle of a call that is made once. Of three others one runs it again, with a higher token,
+// and all have its answer. A store that forgets the answer has it run once more, again with a higher token.
+func TestOnceKill(t *testing.T) {
+	t.Parallel()
+	server := servertest.Redis(t)
+	for _, tt := range []struct {
+		name, url string
+		forget    func()
+	}{
+		{"sqlite", "sqlite://" + filepath.Join(t.TempDir(), "locks.db"), nil},
+		{"redis", "redis://" + server.Addr, func() { server.Redis([]string{"FLUSHALL"}) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			token := killed(ctx, t, tt.url, "once")
+			a := calledBy(ctx, t, tt.url, 3)
+			if a.Token <= token {
+				t.Errorf("the next run has token %d after %d", a.Token, token)
+			}
+			again := calledBy(ctx, t, tt.url, 0)
+			if again != a {
+				t.Errorf("kept: %v, want %v", again, a)
+			}
+			if tt.forget == nil {
+				return
+			}
+			tt.forget()
+			if again = calledBy(ctx, t, tt.url, 3); again.Token <= a.Token {
+				t.Errorf("after the loss: token %d after %d", again.Token, a.Token)
+			}
+		})
+	}
+}
+
+// calledBy has so many clients make the call at once, of which one runs, and returns the answer that all got; with 0
+// clients, the answer that is kept.
+func calledBy(ctx context.Context, t *testing.T, url string, clients int) Answer {
+	t.Helper()
+	var (
+		mu      sync.Mutex
+		answers []Answer
+		here    int
+		calls   sync.WaitGroup
+	)
+	for i := range max(1, clients) {
+		c, err := open(ctx, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		call := Once(c, "paid", time.Hour)
+		calls.Go(func() {
+			var a Answer
+			var err error
+			if clients == 0 {
+				a, err = call.Answer(ctx)
+			} else {
+				a, err = call.Do(ctx, func(context.Context) (string, error) { return fmt.Sprint("by client ", i), nil })
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if a.Here {
+				here++
+			}
+			a.Here = false
+			if answers = append(answers, a); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	if all := slices.Compact(answers); len(all) != 1 || here != min(1, clients) {
+		t.Errorf("%d runs, answers %v", here, answers)
+	}
+	return answers[0]
 }

@@ -1,0 +1,189 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+)
+
+// A Call is work that runs once for its key, however many processes are asked to do it, and whose answer all of them get. It
+// is made by [Once], costs nothing to make, and may be used by many goroutines.
+//
+//	none ──► runs ──► answered ──► none, when the answer is no longer kept
+//	 ▲         │
+//	 └─────────┘ the run fails or dies
+type Call struct {
+	client *stile.Client
+	key    string
+	keep   time.Duration
+	lock   *stile.Lock
+}
+
+// An Answer is what a run returned.
+type Answer struct {
+	Text  string
+	Token int64 // of the run; 0 if there is no answer
+	Here  bool  // the run was in this call
+}
+
+// ErrNotKept says that the work was done here, and that the store may not have its answer: another call would run it again.
+var ErrNotKept = errors.New("the work was done, and its answer may not be kept")
+
+// MaxAnswer is the length in bytes that the text of an answer can have, as JSON writes it.
+const MaxAnswer = 2048
+
+// Once returns the call of a key, such as "orders/42/paid". The key is the name of a lock, which a run holds; its answer is
+// the value of a claim on the name KEY/done, which stays for as long as keep says, 24 hours at most. What is wrong with the
+// arguments is reported by [Call.Do].
+//
+// A store that loses claims loses answers, and a call that comes after that runs again; docs/howto/once.md says for each
+// store when that can be. So the work checks its token where money is at stake.
+func Once(client *stile.Client, key string, keep time.Duration) *Call {
+	return &Call{client: client, key: key, keep: keep, lock: client.Mutex(key)}
+}
+
+// Do returns the answer of the key. If there is none it runs the work, under the lock of the key and with a context that
+// carries the lease and ends with it. If the work runs elsewhere, Do waits until ctx ends; if that run dies, this call runs
+// the work again, with a higher token.
+//
+// An error of the work is returned, and not kept: the next call runs the work again. The error is [ErrNotKept], beside the
+// answer, if the answer could not be kept, and [stile.ErrLost] if another run may have begun before this one was over.
+func (c *Call) Do(ctx context.Context, work func(context.Context) (string, error)) (Answer, error) {
+	return c.do(ctx, c.lock.Lock, work)
+}
+
+// Try is Do that does not wait: the error is [stile.ErrHeld] if the work runs elsewhere.
+func (c *Call) Try(ctx context.Context, work func(context.Context) (string, error)) (Answer, error) {
+	return c.do(ctx, c.lock.TryLock, work)
+}
+
+// Answer returns the answer of the key, if there is one, and runs nothing.
+func (c *Call) Answer(ctx context.Context) (Answer, error) {
+	a, err := c.recall(ctx)
+	return a, c.wrapped(err)
+}
+
+func (c *Call) do(
+	ctx context.Context, take func(context.Context) (*stile.Lease, error), work func(context.Context) (string, error),
+) (Answer, error) {
+	a, err := c.recall(ctx)
+	if err == nil {
+		err = c.check(work)
+	}
+	if err != nil || a.Token != 0 {
+		return a, c.wrapped(err)
+	}
+	lease, err := take(ctx)
+	if err != nil {
+		return Answer{}, c.wrapped(err)
+	}
+	defer lease.Unlock() //nolint:errcheck // only for a panic of the work: the second call is harmless
+	if a, err = c.recall(ctx); err == nil && a.Token == 0 {
+		a, err = c.run(ctx, lease, work)
+	}
+	over := lease.Unlock()
+	if a.Here || a.Token == 0 { // an answer from elsewhere needs no lock
+		if errors.Is(over, stile.ErrLost) && !errors.Is(err, stile.ErrLost) {
+			err = errors.Join(err, over)
+		}
+	}
+	return a, c.wrapped(err)
+}
+
+// check tells why the call can never run.
+func (c *Call) check(work func(context.Context) (string, error)) error {
+	switch {
+	case work == nil:
+		return fmt.Errorf("%w function: it is nil", stile.ErrInvalid)
+	case c.keep <= 0 || c.keep > driver.MaxTTL:
+		return fmt.Errorf("%w time to keep an answer %v: it must be more than 0, and 24h at most", stile.ErrInvalid, c.keep)
+	}
+	if t := c.client.Traits(); t.OwnClient || t.ShortRecord {
+		return fmt.Errorf("%w: %s keeps no answer that another process can read", stile.ErrUnsupported, t.Store)
+	}
+	return nil
+}
+
+// run runs the work under a lease. A run that has lost its lease keeps nothing, since another may be under way.
+func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Context) (string, error)) (Answer, error) {
+	held, cancel := underBoth(ctx, lease)
+	text, err := work(held)
+	cancel()
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Text: text, Token: lease.Token(), Here: true}
+	if err := lease.Check(); err != nil {
+		return a, err
+	}
+	return c.remember(context.WithoutCancel(ctx), a) // the work is done, whether or not anybody still asks
+}
+
+// underBoth returns a context that ends with the lease or with ctx, whichever is first.
+func underBoth(ctx context.Context, lease *stile.Lease) (context.Context, context.CancelFunc) {
+	held, cancel := context.WithCancelCause(lease.Context())
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return held, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+func (c *Call) doneName() string { return c.key + "/done" }
+
+// recall reads the answer.
+func (c *Call) recall(ctx context.Context) (Answer, error) {
+	q, err := c.client.Show(ctx, c.doneName())
+	if err != nil {
+		return Answer{}, err
+	}
+	for _, claim := range q.Claims {
+		if !claim.Holds {
+			continue
+		}
+		number, text, _ := strings.Cut(claim.Holder.Value, " ")
+		token, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || token <= 0 {
+			return Answer{}, fmt.Errorf("%w: %q holds %q, which is no answer: it is used for something else",
+				stile.ErrForeign, c.doneName(), claim.Holder.Value)
+		}
+		return Answer{Text: text, Token: token}, nil
+	}
+	return Answer{}, nil
+}
+
+// remember keeps the answer. The first that is kept counts for all: a run that has lost its lock without knowing may have
+// been quicker.
+func (c *Call) remember(ctx context.Context, a Answer) (Answer, error) {
+	if quoted, err := json.Marshal(a.Text); err != nil || len(quoted) > MaxAnswer+2 || !utf8.ValidString(a.Text) {
+		return a, fmt.Errorf("%w: its %d bytes are %d in JSON; want UTF-8 of %d at most", ErrNotKept, len(a.Text), len(quoted)-2, MaxAnswer)
+	}
+	lease, err := c.client.Candidate(c.doneName(), strconv.FormatInt(a.Token, 10)+" "+a.Text).TryLock(ctx)
+	if errors.Is(err, stile.ErrHeld) {
+		if first, err := c.recall(ctx); err == nil && first.Token != 0 {
+			return first, fmt.Errorf("%w: the run with token %d has left its answer meanwhile", stile.ErrLost, first.Token)
+		}
+	}
+	if err == nil {
+		err = lease.UnlockAfter(c.keep)
+	}
+	if err != nil {
+		return a, fmt.Errorf("%w: %w", ErrNotKept, err)
+	}
+	return a, nil
+}
+
+func (c *Call) wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("jobs: once %q: %w", c.key, err)
+}

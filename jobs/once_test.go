@@ -1,0 +1,305 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// answers is work that takes a time and answers with its token.
+func answers(after time.Duration) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		return fmt.Sprint("paid under ", stile.Token(ctx)), takes(after)(ctx)
+	}
+}
+
+// Of many callers on several machines one runs, and all get its answer, while the work runs and after.
+func TestOnce(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		var (
+			mu    sync.Mutex
+			texts = map[string]int{}
+			here  int
+			calls sync.WaitGroup
+		)
+		for range 3 {
+			call := Once(f.machine(), "orders/42/paid", time.Hour)
+			for i := range 4 {
+				calls.Go(func() {
+					f.pass(time.Duration(i) * 20 * time.Second) // the last come after the run
+					a, err := call.Do(f.ctx, answers(50*time.Second))
+					mu.Lock()
+					defer mu.Unlock()
+					if texts[a.Text]++; a.Here {
+						here++
+					}
+					if err != nil || a.Text != fmt.Sprint("paid under ", a.Token) {
+						t.Errorf("got %q under %d, %v", a.Text, a.Token, err)
+					}
+				})
+			}
+		}
+		calls.Wait()
+		if len(texts) != 1 || here != 1 {
+			t.Errorf("%d runs, answers %v", here, texts)
+		}
+	})
+}
+
+// An answer is kept for the time that was asked for, and then the work runs again.
+func TestOnceKeeps(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		call := Once(f.machine(), "k", time.Hour)
+		if a, err := call.Answer(f.ctx); a != (Answer{}) || err != nil {
+			t.Fatalf("before: %v, %v", a, err)
+		}
+		first, err := call.Do(f.ctx, answers(0))
+		if err != nil || !first.Here {
+			t.Fatalf("first: %v, %v", first, err)
+		}
+		f.pass(59 * time.Minute)
+		kept, err := Once(f.machine(), "k", time.Hour).Answer(f.ctx)
+		if kept.Text != first.Text || kept.Token != first.Token || kept.Here || err != nil {
+			t.Errorf("after 59 minutes: %v, %v; want %v", kept, err, first)
+		}
+		f.pass(2 * time.Minute)
+		again, err := call.Do(f.ctx, answers(0))
+		if !again.Here || again.Token <= first.Token || err != nil {
+			t.Errorf("after 61 minutes: %v, %v; want a run with a token above %d", again, err, first.Token)
+		}
+	})
+}
+
+// A run that fails, panics or dies leaves the work to the next one, with a higher token.
+func TestOnceAfterFailure(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fail func(f *fleet, c *stile.Client) (token int64)
+	}{
+		{"error", func(f *fleet, c *stile.Client) (token int64) {
+			broke := errors.New("the bank is away")
+			a, err := Once(c, "k", time.Hour).Do(f.ctx, func(ctx context.Context) (string, error) {
+				token = stile.Token(ctx)
+				return "never seen", broke
+			})
+			if !errors.Is(err, broke) || a != (Answer{}) {
+				f.Errorf("got %v, %v", a, err)
+			}
+			return token
+		}},
+		{"panic", func(f *fleet, c *stile.Client) (token int64) {
+			defer func() {
+				if recover() == nil {
+					f.Error("the panic did not reach the caller")
+				}
+			}()
+			Once(c, "k", time.Hour).Do(f.ctx, func(ctx context.Context) (string, error) { //nolint:errcheck // it panics
+				token = stile.Token(ctx)
+				panic("no bank")
+			})
+			return token
+		}},
+		{"death", func(f *fleet, c *stile.Client) (token int64) {
+			tokens := make(chan int64)
+			go Once(c, "k", time.Hour).Do(f.ctx, func(ctx context.Context) (string, error) { //nolint:errcheck // it dies
+				tokens <- stile.Token(ctx)
+				c.Close() // its claim stays until it runs out
+				return "never seen", nil
+			})
+			return <-tokens
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				token := tt.fail(f, f.machine())
+				a, err := Once(f.machine(), "k", time.Hour).Do(f.ctx, answers(0))
+				if err != nil || !a.Here || a.Token <= token {
+					t.Errorf("next: %v, %v; want a run with a token above %d", a, err, token)
+				}
+			})
+		})
+	}
+}
+
+func TestOnceTry(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		go Once(f.machine(), "k", time.Hour).Do(f.ctx, answers(time.Minute)) //nolint:errcheck // looked at by Try
+		f.pass(time.Second)
+		call := Once(f.machine(), "k", time.Hour)
+		if _, err := call.Try(f.ctx, answers(0)); !errors.Is(err, stile.ErrHeld) {
+			t.Errorf("during the run: got %v, want ErrHeld", err)
+		}
+		f.pass(time.Minute)
+		if a, err := call.Try(f.ctx, answers(0)); err != nil || a.Here || a.Token == 0 {
+			t.Errorf("after the run: %v, %v", a, err)
+		}
+	})
+}
+
+// What a store loses runs again: it is for the token to refuse the second.
+func TestOnceForgotten(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		call := Once(f.machine(), "k", time.Hour)
+		first, err := call.Do(f.ctx, answers(0))
+		if err == nil {
+			_, err = call.client.Break(f.ctx, "k/done", 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := call.Do(f.ctx, answers(0))
+		if err != nil || !second.Here || second.Token <= first.Token {
+			t.Errorf("got %v, %v; want a run with a token above %d", second, err, first.Token)
+		}
+	})
+}
+
+// A run whose lock is taken from it keeps no answer, and says that it may have overlapped.
+func TestOnceLost(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		broken := Once(f.machine(), "k", time.Hour)
+		a, err := broken.Do(f.ctx, func(ctx context.Context) (string, error) {
+			if _, err := broken.client.Break(f.ctx, "k", 0); err != nil {
+				t.Error(err)
+			}
+			<-ctx.Done()
+			return "too late", nil
+		})
+		if !errors.Is(err, stile.ErrLost) || !a.Here || a.Text != "too late" {
+			t.Errorf("got %v, %v; want the answer beside ErrLost", a, err)
+		}
+		if a, err := broken.Answer(f.ctx); a != (Answer{}) || err != nil {
+			t.Errorf("kept: %v, %v", a, err)
+		}
+	})
+}
+
+// A run that fails after its lock was taken from it says both.
+func TestOnceFailsAndLost(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		call, broke := Once(f.machine(), "k", time.Hour), errors.New("the bank is away")
+		_, err := call.Do(f.ctx, func(context.Context) (string, error) {
+			_, err := call.client.Break(f.ctx, "k", 0)
+			return "", errors.Join(broke, err)
+		})
+		if !errors.Is(err, broke) || !errors.Is(err, stile.ErrLost) {
+			t.Errorf("got %v, want both", err)
+		}
+	})
+}
+
+// The first answer that is kept counts, also for a run that overlapped without knowing.
+func TestOnceFirstAnswerCounts(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		slow, quick := Once(f.machine(), "k", time.Hour), Once(f.machine(), "k", time.Hour)
+		var first Answer
+		a, err := slow.Do(f.ctx, func(context.Context) (string, error) {
+			_, err := slow.client.Break(f.ctx, "k", 0)
+			if err == nil {
+				first, err = quick.Do(f.ctx, answers(0))
+			}
+			return "second", err
+		})
+		if !errors.Is(err, stile.ErrLost) || a.Here || a.Text != first.Text || a.Token != first.Token {
+			t.Errorf("got %v, %v; want %v beside ErrLost", a, err, first)
+		}
+	})
+}
+
+// Work whose answer cannot be kept is done all the same, and the error says so.
+func TestOnceNotKept(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"long", strings.Repeat("x", MaxAnswer+1), "its 2049 bytes are 2049 in JSON; want UTF-8 of 2048 at most"},
+		{"bytes", "\xff", "its 1 bytes are 6 in JSON; want UTF-8 of 2048 at most"},
+	} {
+		inFleet(t, func(f *fleet) {
+			a, err := Once(f.machine(), "k", time.Hour).Do(f.ctx, func(context.Context) (string, error) { return tt.text, nil })
+			want := `jobs: once "k": the work was done, and its answer may not be kept: ` + tt.want
+			if !errors.Is(err, ErrNotKept) || err.Error() != want || a.Text != tt.text || !a.Here {
+				t.Errorf("%s: got %v\nwant %s", tt.name, err, want)
+			}
+		})
+	}
+	inFleet(t, func(f *fleet) {
+		d := f.store.Driver()
+		c, err := stile.New(d, &stile.Options{Patience: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		a, err := Once(c, "k", time.Hour).Do(f.ctx, func(context.Context) (string, error) {
+			d.SetLink(memory.Refused)
+			return "paid", nil
+		})
+		if !errors.Is(err, ErrNotKept) || !errors.Is(err, stile.ErrUnreachable) || a.Text != "paid" {
+			t.Errorf("away: got %v, %v", a, err)
+		}
+	})
+}
+
+// A caller that stops to ask does not undo what is done: the answer is kept for the next.
+func TestOnceAnswerOutlivesItsCaller(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		ctx, cancel := context.WithCancel(f.ctx)
+		call := Once(f.machine(), "k", time.Hour)
+		if a, err := call.Do(ctx, func(context.Context) (string, error) { cancel(); return "paid", nil }); err != nil || a.Text != "paid" {
+			t.Errorf("got %v, %v", a, err)
+		}
+		if a, err := call.Answer(f.ctx); err != nil || a.Text != "paid" {
+			t.Errorf("kept: got %v, %v", a, err)
+		}
+	})
+}
+
+// own is a store whose claims belong to their clients only.
+type own struct{ *memory.Driver }
+
+func (o own) Traits() driver.Traits {
+	t := o.Driver.Traits()
+	t.Store, t.OwnClient = "own", true
+	return t
+}
+
+func TestBadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.NewStore()
+		open := func(d driver.Driver) *stile.Client {
+			c, err := stile.New(d, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			return c
+		}
+		c := open(s.Driver())
+		if _, err := c.Candidate("used/done", "by others").Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			call   *Call
+			work   func(context.Context) (string, error)
+			reason error
+			want   string
+		}{
+			{Once(nil, "k", time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k": stile: show "k/done": invalid client: make one with Open or New`},
+			{Once(c, "", time.Hour), nil, stile.ErrInvalid, `jobs: once "": invalid function: it is nil`},
+			{Once(c, "k", 0), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 0s: it must be more than 0, and 24h at most`},
+			{Once(c, "k", 25*time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 25h0m0s: it must be more than 0, and 24h at most`},
+			{Once(open(own{s.Driver()}), "k", time.Hour), answers(0), stile.ErrUnsupported, ``},
+			{Once(c, "used", time.Hour), answers(0), stile.ErrForeign, ``},
+		} {
+			if _, err := tt.call.Do(t.Context(), tt.work); !errors.Is(err, tt.reason) || tt.want != "" && err.Error() != tt.want {
+				t.Errorf("%q: got %v, want %v: %s", tt.call.key, err, tt.reason, tt.want)
+			}
+		}
+	})
+}
