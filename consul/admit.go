@@ -47,11 +47,17 @@ func (q *queue) earlierThan(c *driver.Claim) (list []*entry) {
 		return nil
 	}
 	for _, e := range q.entries {
-		if e.Owner == c.Owner && e.Client != c.Client && !e.Left && len(list) < maxReclaim {
+		if e.Owner == c.Owner && e.Client != c.Client && !e.Left {
 			list = append(list, e)
 		}
 	}
 	return list
+}
+
+// ahead returns the part of a queue before a claim; nobody, if the claim is not there.
+func (q *queue) ahead(id string) *queue {
+	own := q.find(id)
+	return q.except(func(e *entry) bool { return own == nil || e.ticket() >= own.ticket() })
 }
 
 // hasRoom reports whether a claim would hold at once.

@@ -23,6 +23,7 @@ func (d *Driver) apply(
 	}
 	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
 	lc = d.newLocalClaim(c, s, claimAsking)
+	earlier = earlier[:min(len(earlier), maxReclaim)] // judge removes the others
 	takes := takeLockKeyAtOnce(lc, q, earlier)
 	d.keep(lc)
 	key := op{Verb: lock, Key: lc.key, Value: text, Flags: claimFlags, Session: s.id, about: ownKey}

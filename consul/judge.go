@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,6 +34,10 @@ func (q *queue) spotOf(lc *localClaim, capacity int64) *spot {
 // one whose turn it is. A claim that may not stay is taken out.
 func (d *Driver) judge(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) (driver.Place, error) {
 	d.deleteDead(ctx, q)
+	q, err := d.evictEarlier(ctx, c, lc, q)
+	if err != nil {
+		return driver.Place{}, err
+	}
 	for range rounds {
 		if why := unwelcome(c, q); why != nil {
 			return driver.Place{}, d.withdraw(ctx, c, lc, q, why)
@@ -65,8 +70,31 @@ func (d *Driver) judge(ctx context.Context, c *driver.Claim, lc *localClaim, q *
 			return driver.Place{}, err
 		}
 	}
-	err := fmt.Errorf("the queue changed %d times while a claim took its turn", rounds)
+	err = fmt.Errorf("the queue changed %d times while a claim took its turn", rounds)
 	return driver.Place{}, driver.Unreachable(err)
+}
+
+// evictEarlier removes what earlier runs of a claim's job have before it, and returns the queue after that. They may have
+// come between precheck and apply, or be more than one transaction removes. Nobody comes in before a claim that stands in
+// its queue, so a claim that knows its ticket has none to remove.
+func (d *Driver) evictEarlier(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) (*queue, error) {
+	for conflicts := 0; conflicts < rounds; {
+		earlier := q.ahead(c.ID).earlierThan(c)
+		if len(earlier) == 0 || c.Ticket != 0 {
+			return q, nil
+		}
+		ops := slices.Concat(d.check(lc), evict(q, earlier[:min(len(earlier), maxReclaim)]))
+		next, bad, err := d.try(ctx, lc, ops)
+		if err == nil && bad != nil {
+			conflicts++
+			next, err = d.look(ctx, c.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		q = next
+	}
+	return nil, driver.Unreachable(errors.New("the queue changed each time while a claim removed those of an earlier run"))
 }
 
 // unwelcome is misfit for a claim that has entered. One that knows its ticket was let in: then it is the claim of another

@@ -1,0 +1,75 @@
+package consul
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A claim that reclaims removes also what came between its read, which showed nothing to remove, and its transaction.
+func TestReclaimOfWhatCameMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	d, other := open(t, "consul://"+s.Addr), open(t, "consul://"+s.Addr)
+	for _, test := range []struct {
+		name  string
+		try   bool
+		ahead bool // somebody else holds
+	}{{"free", false, false}, {"held", false, true}, {"try", true, false}} {
+		t.Run(test.name, func(t *testing.T) {
+			earlier, run := claimOn(test.name), claimOn(test.name)
+			earlier.Owner = "job"
+			run.Owner, run.Reclaim, run.Try = "job", true, test.try
+			want := 0
+			if test.ahead {
+				enter(t, other, claimOn(test.name))
+				want = 1
+			}
+			q, err := d.precheck(timely(t), run)
+			if err != nil || len(q.entries) != want {
+				t.Fatalf("precheck = %+v, %v; want %d claims", q, err, want)
+			}
+			enter(t, other, earlier)
+			lc, after, bad, err := d.apply(timely(t), run, q, nil)
+			for range rounds {
+				if err != nil || bad == nil {
+					break
+				}
+				if q, err = d.look(timely(t), run.Name); err == nil { // as enterNew does
+					lc, after, bad, err = d.apply(timely(t), run, q, q.earlierThan(run))
+				}
+			}
+			if err != nil || bad != nil {
+				t.Fatalf("apply = %v, %v", bad, err)
+			}
+			p, err := d.judge(timely(t), run, lc, after)
+			if err != nil || p.Ahead != want || p.Holds != (want == 0) {
+				t.Errorf("judge = %+v, %v; want %d ahead", p, err, want)
+			}
+			if q, err := d.look(timely(t), run.Name); err != nil || q.find(earlier.ID) != nil {
+				t.Errorf("the earlier run stands in %+v, %v; want it gone", q, err)
+			}
+		})
+	}
+}
+
+// An earlier run may have left more claims than one transaction can remove.
+func TestReclaimOfMany(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	d, other := open(t, "consul://"+s.Addr), open(t, "consul://"+s.Addr)
+	for _, try := range []bool{false, true} {
+		name := fmt.Sprint("try ", try)
+		for range maxReclaim*2 + 1 {
+			earlier := shared(name)
+			earlier.Owner = "job"
+			enter(t, other, earlier)
+		}
+		run := claimOn(name)
+		run.Owner, run.Reclaim, run.Try = "job", true, try
+		if p := enter(t, d, run); !p.Holds {
+			t.Errorf("enter with try %v = %+v; want a claim that holds", try, p)
+		}
+	}
+}
