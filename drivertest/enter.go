@@ -28,6 +28,10 @@ var enterCases = []Case{
 		0, reclaim},
 	{"ReclaimOthers", "Reclaim removes claims of the same Owner alone.", 0, reclaimOthers},
 	{"ReclaimKept", "Reclaim does not remove a claim that left and is kept.", 0, reclaimKept},
+	{"ReclaimMany", "Entering with Reclaim removes the claims that an earlier run of the same Owner left in this queue.",
+		ordered | shared, reclaimMany},
+	{"ReclaimMeanwhile", "Entering with Reclaim removes also a claim of an earlier run that enters at the same time, and first.",
+		ordered, reclaimMeanwhile},
 	{"ReclaimOwn", "Reclaim removes what other clients left, not what this run holds.", 0, reclaimOwn},
 }
 

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/stilelock/stile/driver"
@@ -72,7 +73,7 @@ func inBackground(f func() error) func() error {
 
 // refuse tells a claim its place, or the error, if it cannot join a queue.
 func refuse(c *driver.Claim, q queue) (*driver.Place, error) {
-	rest := q.without(c)
+	rest := slices.DeleteFunc(slices.Clone(q), func(e entry) bool { return reclaims(c, &e) })
 	switch {
 	case len(rest) == 0:
 		return nil, nil
@@ -85,15 +86,12 @@ func refuse(c *driver.Claim, q queue) (*driver.Place, error) {
 	return nil, nil
 }
 
-// without returns the queue without what the claim reclaims.
-func (q queue) without(c *driver.Claim) queue {
-	var rest queue
-	for i := range q {
-		if !reclaims(c, &q[i]) {
-			rest = append(rest, q[i])
-		}
+// reclaimedBy returns the entries of a queue that a claim reclaims.
+func (q queue) reclaimedBy(c *driver.Claim) queue {
+	if !c.Reclaim {
+		return nil
 	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(q), func(e entry) bool { return !reclaims(c, &e) })
 }
 
 // reclaims reports whether the entry is of an earlier run of the claim's job, and not kept.

@@ -15,6 +15,9 @@ const mostReclaimed = 64
 // apply puts the key of a claim, unless the queue is not as admit saw it. It reports whether it did; the attempt has the
 // queue as it is now.
 func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
+	if earlier := a.q.reclaimedBy(a.c); len(earlier) > mostReclaimed {
+		return false, d.makeRoom(ctx, a, earlier[:mostReclaimed])
+	}
 	r, err := d.join(ctx, a)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) && !a.granted {
 		// It ran out, or somebody revoked it, so that no earlier request for it can be applied any more either.
@@ -61,20 +64,38 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	}
 	// A key that is there would be overwritten, and its place in the queue be taken: the create revision stays.
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(a.k.key), "=", 0)}
-	var then []clientv3.Op
-	for i := range a.q {
-		if e := &a.q[i]; reclaims(a.c, e) && len(then) < mostReclaimed {
-			// If it was kept meanwhile, it is not to be removed.
-			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified))
-			then = append(then, clientv3.OpDelete(e.key))
-		}
-	}
+	unchanged, then := deletes(a.q.reclaimedBy(a.c))
+	conditions = append(conditions, unchanged...)
 	if a.c.Try || a.c.Reclaim && a.c.Owner != "" {
 		conditions = append(conditions, nobodySince)
 	}
 	return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
 	})
+}
+
+// makeRoom removes claims of earlier runs that are too many for the transaction that puts the key, and has the attempt look
+// at the queue as it is then.
+func (d *Driver) makeRoom(ctx context.Context, a *attempt, earlier queue) error {
+	whole := []clientv3.Op{wholeQueue(d.folder(a.c.Name))}
+	unchanged, removes := deletes(earlier)
+	r, err := d.commit(ctx, unchanged, append(removes, whole...), whole)
+	if err != nil {
+		return &unsent{err} // nothing was asked for the claim itself
+	}
+	a.seen = r.Header.Revision
+	a.q = queueOf(r.Responses[len(r.Responses)-1].GetResponseRange().Kvs)
+	return nil
+}
+
+// deletes returns the operations that delete the keys of claims. If one was kept meanwhile, it is not to be removed.
+func deletes(claims queue) (conditions []clientv3.Cmp, then []clientv3.Op) {
+	for i := range claims {
+		e := &claims[i]
+		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified))
+		then = append(then, clientv3.OpDelete(e.key))
+	}
+	return conditions, then
 }
 
 // change sends a transaction that puts, moves or deletes the key of a claim; to are the leases that it hangs the key on,

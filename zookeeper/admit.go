@@ -34,17 +34,20 @@ func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *d
 		p, err := d.behind(ctx, s, dir, q)
 		return &p, err
 	}
-	if len(earlier) == 0 {
-		return nil, nil
+	again, err := d.evict(ctx, s, earlier)
+	if again {
+		return d.precheck(ctx, s, dir, c)
 	}
-	return d.evict(ctx, s, dir, c, earlier)
+	return nil, err
 }
+
+func reclaims(c *driver.Claim) bool { return c.Reclaim && c.Owner != "" }
 
 // reclaimed parts a queue into the claims that a claim reclaims, with calls that remove them, and the rest.
 func (d *Driver) reclaimed(
 	ctx context.Context, s *wire.Session, dir string, c *driver.Claim, q queue,
 ) (rest queue, earlier []*wire.Call, err error) {
-	if !c.Reclaim || c.Owner == "" {
+	if !reclaims(c) || len(q) == 0 {
 		return q, nil, nil
 	}
 	gets, err := d.read(ctx, s, dir, q)
@@ -61,22 +64,50 @@ func (d *Driver) reclaimed(
 	return rest, earlier, nil
 }
 
-// evict removes the claims that are reclaimed. If one of them left just now, and is kept, all is looked at again.
-func (d *Driver) evict(
-	ctx context.Context, s *wire.Session, dir string, c *driver.Claim, earlier []*wire.Call,
-) (*driver.Place, error) {
+// evict removes the claims that are reclaimed. If one of them left just now, and is kept, all is to be looked at again.
+func (d *Driver) evict(ctx context.Context, s *wire.Session, earlier []*wire.Call) (again bool, err error) {
+	if len(earlier) == 0 {
+		return false, nil
+	}
 	if err := d.do(ctx, s, earlier...); err != nil {
-		return nil, err
+		return false, err
 	}
 	for _, del := range earlier {
 		if errors.Is(del.Err, wire.BadVersion) {
-			return d.precheck(ctx, s, dir, c)
+			return true, nil
 		}
 		if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
-			return nil, d.refused(del.Target(), del.Err)
+			return false, d.refused(del.Target(), del.Err)
 		}
 	}
-	return nil, nil
+	return false, nil
+}
+
+// evictSince removes what earlier runs made before the claim's own node, after precheck had looked. It returns the list of
+// the children as it is then. Nobody comes in before a claim that has a place, so one that knows its ticket has none to
+// remove.
+func (d *Driver) evictSince(
+	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, proven bool,
+) (*wire.Call, error) {
+	for c.Ticket == 0 && list.Err == nil {
+		q, _ := d.layoutOf(lc.dir).newQueue(list.Children)
+		_, earlier, err := d.reclaimed(ctx, lc.session, lc.dir, c, q[:max(0, q.find(lc.name))])
+		if err != nil || len(earlier) == 0 {
+			return list, err
+		}
+		if _, err := d.evict(ctx, lc.session, earlier); err != nil {
+			return list, err
+		}
+		list = wire.List(lc.dir, nil)
+		calls := []*wire.Call{list}
+		if proven {
+			calls = d.proven(list)
+		}
+		if err := d.do(ctx, lc.session, calls...); err != nil {
+			return list, err
+		}
+	}
+	return list, nil
 }
 
 // behind is the place of a try that did not enter a queue.

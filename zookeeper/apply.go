@@ -10,7 +10,7 @@ import (
 
 // fresh has a claim enter that is not in the store.
 func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (driver.Place, error) {
-	if c.Try || c.Reclaim && c.Owner != "" {
+	if c.Try || reclaims(c) {
 		p, err := d.precheck(ctx, s, dir, c)
 		if err != nil || p != nil {
 			return *orZero(p), err

@@ -13,6 +13,10 @@ import (
 func (d *Driver) judge(
 	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, fresh, proven bool,
 ) (driver.Place, error) {
+	list, err := d.evictSince(ctx, c, lc, list, proven)
+	if err != nil {
+		return driver.Place{}, err
+	}
 	for {
 		q, own, err := d.order(ctx, c, lc, list, fresh || proven)
 		if err != nil {

@@ -26,11 +26,6 @@ func (d *Driver) enterSemaphore(ctx context.Context, dir string, c *driver.Claim
 			return place, err
 		}
 	}
-	if c.Reclaim && c.Owner != "" {
-		if err := d.reclaimPermits(ctx, dir, c); err != nil {
-			return driver.Place{}, err
-		}
-	}
 	p = newParted(dir, d.countAt(dir), c)
 	d.mu.Lock()
 	d.parted[c.ID] = p
@@ -38,16 +33,18 @@ func (d *Driver) enterSemaphore(ctx context.Context, dir string, c *driver.Claim
 	return d.advance(ctx, c, p)
 }
 
-// reclaimPermits removes the permits of earlier runs. Their entrances go when the claim's own comes.
-func (d *Driver) reclaimPermits(ctx context.Context, dir string, c *driver.Claim) error {
+// reclaimPermits removes the permits of earlier runs. The claim's entrance stands, and the entrances of earlier runs before it
+// went when it came, so no earlier run gets a permit after this.
+func (d *Driver) reclaimPermits(ctx context.Context, c *driver.Claim, p *parted) error {
+	if !reclaims(c) {
+		return nil
+	}
 	for range attempts {
 		s, err := d.live()
 		if err != nil {
 			return err
 		}
-		_, err = d.precheck(ctx, s, dir+leasesDir, &driver.Claim{
-			Client: c.Client, Owner: c.Owner, Reclaim: true, Weight: c.Weight, Capacity: c.Capacity,
-		})
+		_, err = d.precheck(ctx, s, p.dir+leasesDir, &driver.Claim{Client: c.Client, Owner: c.Owner, Reclaim: true})
 		if !errors.Is(err, driver.ErrSession) {
 			return err
 		}
@@ -75,6 +72,9 @@ func (d *Driver) advance(ctx context.Context, c *driver.Claim, p *parted) (drive
 	d.parted[p.id] = p // it may have been forgotten when its entrance had to be asked for anew
 	d.mu.Unlock()
 	if phase == partsAsking {
+		if err := d.reclaimPermits(ctx, c, p); err != nil {
+			return driver.Place{}, d.failed(c, p, err, true)
+		}
 		in, place, err := d.admit(ctx, c, p, &e)
 		if err != nil || !in {
 			return place, err
