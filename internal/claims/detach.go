@@ -105,7 +105,7 @@ func (s *shard) renewApart(ctx context.Context, claim *driver.Claim) (r protocol
 	k := s.k
 	r.Sent = k.clock.now()
 	c := new(call)
-	c.begin(&k.clock, engine.After(r.Sent, k.conf.Patience), ctx)
+	c.begin(&k.clock, protocol.After(r.Sent, k.conf.Patience), ctx)
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()

@@ -107,8 +107,8 @@ func (n *name) asked(c *claim, count int64) {
 }
 
 // tell has the observer told of an event of a name.
-func (n *name) tell(f *protocol.Effect, err error) {
+func (n *name) tell(v protocol.Event, err error) {
 	if n.shard.k.events != nil {
-		n.shard.k.events.add(Event{Event: f.Event, Name: n.text, Err: err})
+		n.shard.k.events.add(Event{Event: v, Name: n.text, Err: err})
 	}
 }

@@ -205,6 +205,15 @@ func (s *Share) Share() (*Share, error) {
 	return other, nil
 }
 
+// live reports whether a share of the hold is not over. The caller holds the shard's mu.
+func (h *Hold) live() bool {
+	if h.first.over.Load() == nil {
+		return true
+	}
+	r := h.rare.Load()
+	return r != nil && slices.ContainsFunc(r.others, func(s *Share) bool { return s.over.Load() == nil })
+}
+
 // end makes all shares of a hold over that are not.
 func (h *Hold) end(err error, t *todo) {
 	h.first.end(err, t)

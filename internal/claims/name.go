@@ -170,9 +170,7 @@ func (n *name) apply(f *protocol.Effect, t *todo) {
 			c.out.finish()
 		}
 	case protocol.Trust:
-		c := n.claimAt(f.Claim)
-		c.deadline.Store(int64(f.Until))
-		c.jeopardy.Store(f.Err != nil)
+		n.trust(n.claimAt(f.Claim), f, t.now)
 	case protocol.Grant:
 		h := n.slots[f.Turn].turn
 		n.begin(h, f.Turn)
@@ -182,14 +180,32 @@ func (n *name) apply(f *protocol.Effect, t *todo) {
 		n.slots[f.Turn].turn = nil
 		t.tell(h, n.shard.k.errorOf(&f.Verdict))
 	case protocol.End:
-		n.slots[f.Turn].turn.end(&Lost{Reason: f.Reason, Err: f.Err}, t)
-		n.tell(f, &Lost{Reason: f.Reason, Err: f.Err})
+		h := n.slots[f.Turn].turn
+		h.end(&Lost{Reason: f.Reason, Err: f.Err}, t)
+		n.tell(protocol.Event{Kind: protocol.Ended, Token: h.token, Held: f.Held}, &Lost{Reason: f.Reason, Err: f.Err})
 	case protocol.Done:
 		n.done(f, t)
 	case protocol.Gone:
 		n.at(f.Claim).claim = nil
 	case protocol.Tell:
-		n.tell(f, f.Err)
+		n.tell(f.Event, nil)
+	}
+}
+
+// trust has the holders of a claim trust it for as long as the engine says, and observers told of the renewal.
+func (n *name) trust(c *claim, f *protocol.Effect, now engine.Time) {
+	before := engine.Time(c.deadline.Swap(int64(f.Until)))
+	failing := c.jeopardy.Swap(f.Err != nil)
+	switch {
+	case n.shard.k.events == nil:
+	case f.Err == nil && before != 0: // else it was renewed for the first time, by its Enter
+		n.tell(protocol.Event{Kind: protocol.Renewed, Token: n.engine.Ticket(c.slot) * engine.Turns, Margin: before - now}, nil)
+	case f.Err != nil && !failing:
+		for _, at := range n.slots {
+			if h := at.turn; h != nil && h.c == c && h.live() {
+				n.tell(protocol.Event{Kind: protocol.Jeopardized, Token: h.token, Margin: f.Until - now}, f.Err)
+			}
+		}
 	}
 }
 
@@ -236,7 +252,11 @@ func (n *name) done(f *protocol.Effect, t *todo) {
 		h := n.slots[f.Turn].turn
 		n.slots[f.Turn].turn = nil
 		err := n.shard.k.dated(n.shard.k.errorOf(&f.Verdict), h.c.terms.Load().TTL)
-		n.tell(f, err)
+		kind := protocol.Released
+		if f.Code == protocol.Lost {
+			kind = protocol.Ended
+		}
+		n.tell(protocol.Event{Kind: kind, Token: h.token, Held: f.Held}, err)
 		t.tell(h, err)
 	}
 }

@@ -38,7 +38,7 @@ func (k *Keeper) request(s *send, sent engine.Time, caller context.Context) (t t
 // ask runs one request.
 func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r protocol.Reply) {
 	c, ctx := s.c, s.call
-	ctx.begin(&k.clock, engine.After(sent, s.limit), caller)
+	ctx.begin(&k.clock, protocol.After(sent, s.limit), caller)
 	defer ctx.finish()
 	if s.verb == protocol.Enter && !k.traits.Ordered {
 		sent += k.yields.give(ctx, k, s.asks)

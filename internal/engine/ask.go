@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -24,9 +25,6 @@ func (e *Engine) obstacle(l Slot) obstacle {
 	try := e.first(l).state == trying
 	lone := !e.common.Conf.Ordered && ln.terms.Exclusive()
 	found := noObstacle
-	if !try && !lone {
-		return found
-	}
 	for i := range e.claims.All {
 		c := &e.claims.All[i]
 		switch c.stage {
@@ -39,7 +37,7 @@ func (e *Engine) obstacle(l Slot) obstacle {
 				found = clearing
 			}
 		case withdrawing:
-			if try || c.line == l {
+			if try || lone && c.line == l {
 				found = clearing // refusing a try because of what nobody holds would be wrong
 			}
 		}
@@ -72,14 +70,7 @@ func (e *Engine) ask(l Slot, now Time) protocol.Verdict {
 
 // adoptable returns a claim of a line that is quitting, for a waiter that comes now to adopt, or None.
 func (e *Engine) adoptable(l Slot) Slot {
-	if e.lines.At(l).strays > 0 {
-		for i := range e.claims.All {
-			if e.claims.All[i].adoptableBy(l) {
-				return Slot(i)
-			}
-		}
-	}
-	return None
+	return e.claims.Find(func(_ Slot, c *claim) bool { return c.adoptableBy(l) })
 }
 
 // makeWay has claims leave that linger for other terms and are in the way of a line.
@@ -200,7 +191,7 @@ func (e *Engine) waits(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	if cl.stage == asking {
 		e.enter(c, queued)
-		e.tell(protocol.Event{Kind: protocol.Waiting, Token: cl.ticket * Turns}, nil)
+		e.tell(protocol.Event{Kind: protocol.Waiting, Token: cl.ticket * Turns})
 		cl.tries = 0
 	} else if !e.common.Conf.Ordered && r.Place.Blocker.Ticket != cl.place.blocker.Ticket {
 		cl.tries = 0 // the lock was free in between
@@ -210,7 +201,7 @@ func (e *Engine) waits(c Slot, now Time, r *protocol.Reply) {
 	wait := e.lines.At(cl.line).terms.Wait()
 	again := r.Sent + wait*2/3 // the place itself must be kept alive
 	if r.Place.Retry > 0 {
-		again = min(again, After(r.Sent, r.Place.Retry+e.common.Conf.Grain))
+		again = min(again, protocol.After(r.Sent, r.Place.Retry+e.common.Conf.Grain))
 	}
 	e.send(c, protocol.Await, max(again-now, e.common.Conf.Grain), 0)
 	cl.due = again
@@ -271,10 +262,7 @@ func (e *Engine) unseated(c Slot, now Time, r *protocol.Reply) {
 	e.forget(c, now)
 	c = e.newClaim(l, asking, e.first(l).state == trying)
 	cl = e.claims.At(c)
-	cl.silent, cl.tries, cl.err = silent, tries, errUnseated
-	if r.Err != nil {
-		cl.err = r.Err
-	}
+	cl.silent, cl.tries, cl.err = silent, tries, cmp.Or(r.Err, errUnseated)
 	e.pauseAsking(c, now)
 }
 
@@ -293,9 +281,9 @@ func (e *Engine) granted(c Slot, now, sent Time, ttl time.Duration) bool {
 	cl := e.claims.At(c)
 	ln := e.lines.At(cl.line)
 	cl.silent, cl.err, cl.tries, cl.place = Never, nil, 0, noPlace
-	cl.turnEnd = After(now, e.common.Conf.Turn)
+	cl.turnEnd = protocol.After(now, e.common.Conf.Turn)
 	if ln.waiters.First != None {
-		cl.turnEnd = After(cl.turnEnd, e.turns.At(ln.waiters.First).linger)
+		cl.turnEnd = protocol.After(cl.turnEnd, e.turns.At(ln.waiters.First).linger)
 	}
 	if !ln.terms.Permits() {
 		ln.current = c

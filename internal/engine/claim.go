@@ -118,8 +118,9 @@ func (e *Engine) enter(c Slot, to Stage) {
 
 // newClaim makes a claim in its first stage. Its first request is not sent yet.
 func (e *Engine) newClaim(l Slot, first Stage, try bool) Slot {
+	e.common.last++
 	c := e.claims.Take(claim{
-		id: e.number(), line: l, try: try, silent: Never, linger: Never, due: Never, ripe: Never, holds: slab.Empty, place: noPlace,
+		id: e.common.last, line: l, try: try, silent: Never, linger: Never, due: Never, ripe: Never, holds: slab.Empty, place: noPlace,
 	})
 	e.lines.At(l).claims++
 	e.enter(c, first)
@@ -138,7 +139,8 @@ func (e *Engine) Ticket(c Slot) int64 { return e.claims.At(c).ticket }
 // send sends a request. The answer to one that was sent before is no longer read.
 func (e *Engine) send(c Slot, v protocol.Verb, limit time.Duration, keep time.Duration) {
 	cl := e.claims.At(c)
-	cl.verb, cl.number, cl.due, cl.alarm = v, e.number(), Never, false
+	e.common.last++
+	cl.verb, cl.number, cl.due, cl.alarm = v, e.common.last, Never, false
 	e.emit(protocol.Effect{
 		Do: protocol.Send, Verb: v, Claim: c, Turn: cl.holds.First, Number: cl.number, Limit: limit, Keep: keep, Amend: cl.amend == carried,
 	})

@@ -17,8 +17,7 @@ var errUnsettled = errors.New("a request of this claim was never answered, and m
 // Pin makes a hold the last turn of its claim, so that a process that takes the claim up when this one is gone gives out no
 // token that is smaller than one of before. The code is OK, Lost, Refused, or Shared if the claim is not this hold's alone.
 func (e *Engine) Pin(now Time, h Slot) protocol.Verdict {
-	e.look(e.turns.At(h).in, now)
-	v := e.mayPart(h)
+	v := e.mayPart(h, now)
 	if v.Code == protocol.OK {
 		e.claims.At(e.turns.At(h).in).turns = Turns
 	}
@@ -27,8 +26,9 @@ func (e *Engine) Pin(now Time, h Slot) protocol.Verdict {
 }
 
 // mayPart says whether the claim of a hold may be left to another process.
-func (e *Engine) mayPart(h Slot) protocol.Verdict {
+func (e *Engine) mayPart(h Slot, now Time) protocol.Verdict {
 	x := e.turns.At(h)
+	e.look(x.in, now)
 	switch cl := e.claims.At(x.in); {
 	case x.state != live, cl.stage != held: // the shell knows why
 		return protocol.Verdict{Code: protocol.Lost}
@@ -44,8 +44,7 @@ func (e *Engine) mayPart(h Slot) protocol.Verdict {
 // unless the store does not have the claim any more.
 func (e *Engine) Detach(now Time, h Slot, r *protocol.Reply) protocol.Verdict {
 	c := e.turns.At(h).in
-	e.look(c, now)
-	v := e.mayPart(h)
+	v := e.mayPart(h, now)
 	if v.Code == protocol.OK {
 		v = r.Verdict()
 		switch v.Code {

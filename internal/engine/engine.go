@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/internal/slab"
 )
@@ -14,7 +12,7 @@ const Turns = 1 << 10
 type Time = protocol.Time
 
 // Never is a time that does not come.
-const Never = Time(1<<63 - 1)
+const Never = protocol.Never
 
 // A Slot names a waiter, a claim or a hold of one engine. A waiter keeps its slot as a hold.
 type Slot = slab.Slot
@@ -85,21 +83,8 @@ func (e *Engine) Effects() []protocol.Effect {
 func (e *Engine) emit(f protocol.Effect) { e.common.effects = append(e.common.effects, f) }
 
 // tell has observers told, if there are any.
-func (e *Engine) tell(v protocol.Event, err error) {
+func (e *Engine) tell(v protocol.Event) {
 	if e.common.Conf.Observed {
-		e.emit(protocol.Effect{Do: protocol.Tell, Event: v, Verdict: protocol.Verdict{Err: err}})
+		e.emit(protocol.Effect{Do: protocol.Tell, Event: v})
 	}
-}
-
-func (e *Engine) number() uint64 {
-	e.common.last++
-	return e.common.last
-}
-
-// After returns t and d more, or Never if that is too far off to be a time.
-func After(t Time, d time.Duration) Time {
-	if d > Never-max(t, 0) {
-		return Never
-	}
-	return t + d
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stilelock/stile/internal/engine/protocol"
@@ -37,12 +38,7 @@ const (
 func (x *turn) Links() *slab.Links { return &x.links }
 
 // until is when a hold ends by its MaxHold.
-func (x *turn) until() Time {
-	if x.maxHold <= 0 {
-		return Never
-	}
-	return After(x.since, x.maxHold)
-}
+func (x *turn) until() Time { return protocol.After(x.since, cmp.Or(x.maxHold, Never)) }
 
 // Token is the fencing token of a hold.
 func (e *Engine) Token(h Slot) int64 {
@@ -96,7 +92,7 @@ func (e *Engine) grant(c, h Slot, now Time) {
 		e.unstack(c)
 	}
 	e.addHold(c, h, now)
-	e.tell(protocol.Event{Kind: protocol.Acquired, Token: e.Token(h), Waited: waited, Local: x.number > 0}, nil)
+	e.tell(protocol.Event{Kind: protocol.Acquired, Token: e.Token(h), Waited: waited, Local: x.number > 0})
 }
 
 func (e *Engine) addHold(c, h Slot, now Time) {
@@ -134,7 +130,7 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) protocol.Code {
 	cl := e.claims.At(c)
 	e.look(c, now)
 	if keep > 0 {
-		cl.keep = max(cl.keep, After(now, keep))
+		cl.keep = max(cl.keep, protocol.After(now, keep))
 	}
 	x.shares--
 	code := protocol.OK
@@ -147,9 +143,7 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) protocol.Code {
 	default:
 		code = e.released(h, now)
 	}
-	if e.contended() || e.claims.At(c).stage != held {
-		e.settle(now) // else the claim stands as it stood, and nobody waits for anything
-	}
+	e.settle(now)
 	return code
 }
 
@@ -169,41 +163,25 @@ func (e *Engine) released(h Slot, now Time) protocol.Code {
 		e.giveBack(h, now)
 		e.stack(c)
 		if !waited {
-			cl.linger = After(now, linger)
+			cl.linger = protocol.After(now, linger)
 			e.arm(cl.linger)
 		}
 	default:
 		x.state = parted
-		e.enter(c, leaving)
-		e.beginLeave(c, now)
+		e.leave(c, leaving, now)
 		return protocol.Pending
 	}
 	return protocol.OK
 }
 
-// contended reports whether anybody waits for a turn.
-func (e *Engine) contended() bool {
-	for i := range e.lines.All {
-		if e.lines.All[i].waiters.Len > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // wanted reports whether waiters of other lines want what the claims of this line keep from them.
 func (e *Engine) wanted(l Slot) bool {
-	for i := range e.lines.All {
-		if e.lines.All[i].waiters.Len > 0 && e.exclude(l, Slot(i)) {
-			return true
-		}
-	}
-	return false
+	return e.lines.Find(func(other Slot, ln *line) bool { return ln.waiters.Len > 0 && e.exclude(l, other) }) != None
 }
 
 // giveBack removes a hold that is over because it was released.
 func (e *Engine) giveBack(h Slot, now Time) {
-	e.tell(protocol.Event{Kind: protocol.Released, Token: e.Token(h), Held: now - e.turns.At(h).since}, nil)
+	e.tell(protocol.Event{Kind: protocol.Released, Token: e.Token(h), Held: now - e.turns.At(h).since})
 	e.removeHold(h)
 }
 
@@ -237,8 +215,8 @@ func (e *Engine) look(c Slot, now Time) {
 	}
 	if now >= cl.ripe { // many readers may share a claim
 		cl.ripe = Never
-		for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
-			if x := e.turns.At(h); x.state == live && now >= x.until() {
+		for h, x := range slab.Each(&e.turns, &cl.holds) {
+			if x.state == live && now >= x.until() {
 				e.endHold(h, now, protocol.Verdict{Code: protocol.Lost, Reason: protocol.HeldLong})
 			} else if x.state == live {
 				cl.ripe = min(cl.ripe, x.until())
@@ -256,7 +234,7 @@ func (e *Engine) endHold(h Slot, now Time, v protocol.Verdict) {
 	x := e.turns.At(h)
 	x.state = ended
 	e.claims.At(x.in).live--
-	e.emit(protocol.Effect{Do: protocol.End, Turn: h, Verdict: v, Event: protocol.Event{Kind: protocol.Ended, Token: e.Token(h), Held: now - x.since}})
+	e.emit(protocol.Effect{Do: protocol.End, Turn: h, Verdict: v, Held: now - x.since})
 }
 
 // lose ends the lease of a claim: others may hold the lock from now on.
@@ -267,8 +245,8 @@ func (e *Engine) lose(c Slot, now Time, reason protocol.Reason) {
 	}
 	v := protocol.Verdict{Code: protocol.Lost, Reason: reason, Err: cl.err}
 	e.enter(c, over)
-	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
-		if e.turns.At(h).state == live {
+	for h, x := range slab.Each(&e.turns, &cl.holds) {
+		if x.state == live {
 			e.endHold(h, now, v)
 		}
 	}

@@ -7,12 +7,11 @@ import (
 )
 
 // withdraw has a claim leave that nobody holds. Nobody waits for the outcome.
-func (e *Engine) withdraw(c Slot, now Time) {
-	e.enter(c, withdrawing)
-	e.beginLeave(c, now)
-}
+func (e *Engine) withdraw(c Slot, now Time) { e.leave(c, withdrawing, now) }
 
-func (e *Engine) beginLeave(c Slot, now Time) {
+// leave has a claim leave, in one of the stages for that.
+func (e *Engine) leave(c Slot, as Stage, now Time) {
+	e.enter(c, as)
 	cl := e.claims.At(c)
 	cl.since, cl.tries, cl.linger = now, 0, Never
 	e.sendLeave(c, now)
@@ -27,7 +26,7 @@ func (e *Engine) sendLeave(c Slot, now Time) {
 
 // leaveEnd is when a claim that leaves is left to run out.
 func (e *Engine) leaveEnd(c Slot) Time {
-	return After(min(e.claims.At(c).since, e.common.closed), e.common.Conf.Patience)
+	return protocol.After(min(e.claims.At(c).since, e.common.closed), e.common.Conf.Patience)
 }
 
 // left takes the answer to a Leave.
@@ -65,12 +64,7 @@ func (e *Engine) gone(c Slot, now Time, v protocol.Verdict) {
 	cl := e.claims.At(c)
 	if cl.stage == leaving {
 		h := cl.holds.First
-		kind := protocol.Released
-		if v.Code == protocol.Lost {
-			kind = protocol.Ended
-		}
-		held := now - e.turns.At(h).since
-		e.emit(protocol.Effect{Do: protocol.Done, Turn: h, Verb: protocol.Leave, Verdict: v, Event: protocol.Event{Kind: kind, Token: e.Token(h), Held: held}})
+		e.emit(protocol.Effect{Do: protocol.Done, Turn: h, Verb: protocol.Leave, Verdict: v, Held: now - e.turns.At(h).since})
 		e.removeHold(h)
 	}
 	if v.Code == protocol.Doubtful {

@@ -37,7 +37,7 @@ func (e *Engine) Want(now Time, t *protocol.Terms, want protocol.Want) (h, w Slo
 	if want.Try {
 		e.turns.At(w).state = trying
 		ln.tries++
-		e.arm(After(now, e.common.Conf.Patience))
+		e.arm(protocol.After(now, e.common.Conf.Patience))
 	}
 	e.settle(now)
 	return None, w
@@ -59,9 +59,6 @@ func (e *Engine) lineOf(t *protocol.Terms) Slot {
 func (e *Engine) GiveUp(now Time, w Slot) protocol.Verdict {
 	l := e.turns.At(w).in
 	v := e.inTheWay(l, now)
-	if a := e.lines.At(l).asking; a != None && e.claims.At(a).err != nil {
-		v = protocol.Verdict{Code: protocol.Unreachable, Err: e.claims.At(a).err}
-	}
 	e.leaveLine(w)
 	e.turns.Drop(w)
 	e.settle(now)
@@ -75,7 +72,7 @@ func (e *Engine) inTheWay(l Slot, now Time) protocol.Verdict {
 		return e.heldHere(l, now)
 	}
 	a := e.claims.At(ln.asking)
-	if a.stage == queued {
+	if a.stage == queued && a.err == nil {
 		return protocol.HeldBy(&a.place.blocker)
 	}
 	return protocol.Verdict{Code: protocol.Unreachable, Err: a.err}
@@ -125,7 +122,7 @@ func (e *Engine) serveLine(l Slot, now Time) {
 	e.handOver(l, now)
 	ln := e.lines.At(l)
 	if ln.waiters.Len > 0 {
-		if v := e.pursue(l, now); v.Code == protocol.Held && ln.tries > 0 {
+		if v := e.pursue(l, now); v.Code == protocol.Held {
 			e.refuseTries(l, v)
 		}
 	}
@@ -162,11 +159,9 @@ func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 		return e.ask(l, now)
 	case ln.asking == None:
 		e.arm(e.claims.At(ln.current).turnEnd)
-		if ln.tries > 0 {
-			return e.heldHere(l, now)
-		}
-	case ln.tries > 0 && e.claims.At(ln.asking).stage == queued:
-		return e.inTheWay(l, now)
+		return e.heldHere(l, now)
+	case e.claims.At(ln.asking).stage == queued:
+		return protocol.HeldBy(&e.claims.At(ln.asking).place.blocker)
 	}
 	return protocol.Verdict{}
 }
@@ -174,20 +169,20 @@ func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 // refuseTries answers the tries in a line, once it is known that they would have to wait.
 func (e *Engine) refuseTries(l Slot, v protocol.Verdict) {
 	ln := e.lines.At(l)
-	for w := ln.waiters.First; w != None && ln.tries > 0; {
-		x := e.turns.At(w)
-		next := x.links.Next
+	for w, x := range slab.Each(&e.turns, &ln.waiters) {
+		if ln.tries == 0 {
+			return
+		}
 		if x.state == trying {
 			e.fail(w, v)
 		}
-		w = next
 	}
 }
 
 // failAll answers everybody in a line.
 func (e *Engine) failAll(l Slot, v protocol.Verdict) {
-	for ln := e.lines.At(l); ln.waiters.First != None; {
-		e.fail(ln.waiters.First, v)
+	for w := range slab.Each(&e.turns, &e.lines.At(l).waiters) {
+		e.fail(w, v)
 	}
 }
 

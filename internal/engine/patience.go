@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/stilelock/stile/internal/engine/protocol"
+	"github.com/stilelock/stile/internal/slab"
 )
 
 // queuedPatience is how many times as patient a waiter is whose claim stands in the store's queue: it has waited, and does not
@@ -13,15 +14,12 @@ const queuedPatience = 12
 // loseHeart answers the waiters of a line whose patience is over.
 func (e *Engine) loseHeart(l Slot, now Time) {
 	ln := e.lines.At(l)
-	for w := ln.waiters.First; w != None; {
-		x := e.turns.At(w)
-		next := x.links.Next
+	for w, x := range slab.Each(&e.turns, &ln.waiters) {
 		if end := e.patienceEnd(x); now >= end {
 			e.fail(w, e.silence(l))
 		} else if e.arm(end); ln.tries == 0 {
 			return // who came later is patient for longer
 		}
-		w = next
 	}
 }
 
@@ -33,18 +31,15 @@ func (e *Engine) patienceEnd(x *turn) Time {
 	ln, patience := e.lines.At(x.in), e.common.Conf.Patience
 	switch {
 	case x.state == trying:
-		return After(x.since, patience)
+		return protocol.After(x.since, patience)
 	case ln.asking != None:
 		c := e.claims.At(ln.asking)
-		if c.silent == Never {
-			return Never
-		}
 		if c.stage == queued {
 			patience = min(patience, Never/queuedPatience) * queuedPatience
 		}
-		return After(max(x.since, c.silent), patience)
+		return protocol.After(max(x.since, c.silent), patience)
 	case ln.current == None && (ln.deaf != Never || e.obstacle(x.in) == clearing):
-		return After(max(x.since, e.deafSince(x.in)), patience)
+		return protocol.After(max(x.since, e.deafSince(x.in)), patience)
 	}
 	return Never
 }

@@ -47,7 +47,7 @@ func (e *Engine) extend(c Slot, now Time) {
 	if cl.stage != held || cl.verb != protocol.Nothing {
 		return
 	}
-	if slack := e.lines.At(cl.line).terms.TTL / 60; cl.due > After(now, slack) {
+	if slack := e.lines.At(cl.line).terms.TTL / 60; cl.due > protocol.After(now, slack) {
 		e.arm(cl.due)
 		return
 	}
@@ -63,7 +63,6 @@ func (e *Engine) renewed(c Slot, now Time, r *protocol.Reply) {
 	switch {
 	case cl.stage != held:
 	case r.OK():
-		margin := cl.deadline - now
 		e.confirm(c, now, r.Sent, r.TTL)
 		if cl.amend == wanted { // since the renewal was sent
 			e.schedule(c, now)
@@ -71,7 +70,6 @@ func (e *Engine) renewed(c Slot, now Time, r *protocol.Reply) {
 		if cl.amend == carried {
 			e.amended(c, protocol.Verdict{Code: protocol.OK})
 		}
-		e.tell(protocol.Event{Kind: protocol.Renewed, Token: cl.ticket * Turns, Margin: margin}, nil)
 	case r.Missing():
 		e.lose(c, now, r.Verdict().Reason)
 	case r.Outcome == protocol.Rejected && cl.amend == carried:
@@ -81,24 +79,9 @@ func (e *Engine) renewed(c Slot, now Time, r *protocol.Reply) {
 		if cl.amend == carried {
 			cl.amend = wanted
 		}
-		e.failed(c, now, r.Err)
-	}
-}
-
-// failed notes that a renewal failed. It is tried again, a little later, until the deadline.
-func (e *Engine) failed(c Slot, now Time, err error) {
-	cl := e.claims.At(c)
-	first := cl.err == nil
-	cl.err = err
-	pause := e.lines.At(cl.line).terms.TTL / 24
-	e.schedule(c, now+pause+e.common.Conf.Jitter(pause))
-	e.trust(c)
-	if !first {
-		return
-	}
-	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
-		if e.turns.At(h).state == live {
-			e.tell(protocol.Event{Kind: protocol.Jeopardized, Token: e.Token(h), Margin: cl.deadline - now}, cl.err)
-		}
+		cl.err = r.Err
+		pause := e.lines.At(cl.line).terms.TTL / 24
+		e.schedule(c, now+pause+e.common.Conf.Jitter(pause)) // again and again, until the deadline
+		e.trust(c)
 	}
 }

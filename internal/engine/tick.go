@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/stilelock/stile/internal/engine/protocol"
+	"github.com/stilelock/stile/internal/slab"
 )
 
 // Tick does what is due: it ends what is over, sends what was put off, renews, and answers waiters whose patience is
@@ -11,14 +12,10 @@ import (
 func (e *Engine) Tick(now Time) {
 	e.due = Never
 	for i := range e.claims.All {
-		if e.claims.All[i].stage != nowhere {
-			e.attend(Slot(i), now)
-		}
+		e.attend(Slot(i), now)
 	}
 	for l := range e.lines.All {
-		if e.lines.All[l].waiters.Len > 0 {
-			e.loseHeart(Slot(l), now)
-		}
+		e.loseHeart(Slot(l), now)
 	}
 	e.settle(now)
 }
@@ -51,8 +48,8 @@ func (e *Engine) attend(c Slot, now Time) {
 func (e *Engine) armHeld(c Slot) {
 	cl := e.claims.At(c)
 	e.arm(min(cl.deadline, cl.linger))
-	for h := cl.holds.First; h != None; h = e.turns.At(h).links.Next {
-		if x := e.turns.At(h); x.state == live {
+	for _, x := range slab.Each(&e.turns, &cl.holds) {
+		if x.state == live {
 			e.arm(x.until())
 		}
 	}
@@ -73,14 +70,13 @@ func (e *Engine) attendLeaving(c Slot, now Time) {
 	}
 }
 
-// Close is called once for each engine of a client. It ends everything that waits, and every lease that is held. Unused and waiting claims leave the store; those under
-// leases that were not released stay until they run out, since the work under them may not have ended.
+// Close is called once for each engine of a client. It ends everything that waits, and every lease that is held. Unused
+// and waiting claims leave the store; those under leases that were not released stay until they run out, since the work
+// under them may not have ended.
 func (e *Engine) Close(now Time) {
 	e.common.closed = min(e.common.closed, now)
 	for l := range e.lines.All {
-		if e.lines.All[l].waiters.Len > 0 {
-			e.failAll(Slot(l), protocol.Verdict{Code: protocol.Closed})
-		}
+		e.failAll(Slot(l), protocol.Verdict{Code: protocol.Closed})
 	}
 	for i := range e.claims.All {
 		c := Slot(i)
@@ -108,10 +104,5 @@ func (e *Engine) Close(now Time) {
 
 // Clearing reports whether claims that nobody holds may still be in the store, and are on their way out.
 func (e *Engine) Clearing() bool {
-	for i := range e.claims.All {
-		if s := e.claims.All[i].stage; s != nowhere && s != over && !s.lives() {
-			return true
-		}
-	}
-	return false
+	return e.claims.Find(func(_ Slot, c *claim) bool { return c.stage != nowhere && c.stage != over && !c.stage.lives() }) != None
 }

@@ -1,5 +1,7 @@
 package slab
 
+import "iter"
+
 // Links are where a value stands in a list. A value in none must have [Unlinked].
 type Links struct{ Prev, Next Slot }
 
@@ -19,6 +21,20 @@ var Empty = List{None, None, 0}
 type Linked[T any] interface {
 	*T
 	Links() *Links
+}
+
+// Each returns the values of a list, from the first to the last. Whoever ranges over them may remove the one at hand.
+func Each[T any, P Linked[T]](s *Slab[T], l *List) iter.Seq2[Slot, *T] {
+	return func(yield func(Slot, *T) bool) {
+		for i, left := l.First, l.Len; left > 0; left-- {
+			at := s.At(i)
+			next := P(at).Links().Next
+			if !yield(i, at) {
+				return
+			}
+			i = next
+		}
+	}
 }
 
 // PushBack puts a value at the end of a list.

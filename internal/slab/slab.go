@@ -27,6 +27,16 @@ func (s *Slab[T]) freed() []Slot {
 // At returns the value in a slot, where it stays until the next Take.
 func (s *Slab[T]) At(i Slot) *T { return &s.All[i] }
 
+// Find returns the first slot whose value is such a one, or None. The values of free slots are zero.
+func (s *Slab[T]) Find(such func(Slot, *T) bool) Slot {
+	for i := range s.All {
+		if such(Slot(i), &s.All[i]) {
+			return Slot(i)
+		}
+	}
+	return None
+}
+
 // Take puts a value into a free slot.
 func (s *Slab[T]) Take(v T) Slot {
 	if n := len(s.freed()); n > 0 {

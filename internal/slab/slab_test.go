@@ -78,3 +78,43 @@ func TestLowestFirst(t *testing.T) {
 		}
 	}
 }
+
+func TestEachWhileItIsRemoved(t *testing.T) {
+	for name, removed := range map[string]func(value int) bool{
+		"none":  func(int) bool { return false },
+		"first": func(v int) bool { return v == 0 },
+		"last":  func(v int) bool { return v == 3 },
+		"odd":   func(v int) bool { return v%2 == 1 },
+		"all":   func(int) bool { return true },
+	} {
+		var s Slab[item]
+		l := Empty
+		for v := range 4 {
+			PushBack(&s, &l, s.Take(item{value: v}))
+		}
+		var got, left []int
+		for i, x := range Each(&s, &l) {
+			got = append(got, x.value)
+			if removed(x.value) {
+				Remove(&s, &l, i)
+				s.Drop(i)
+			}
+		}
+		if want := []int{0, 1, 2, 3}; !slices.Equal(got, want) {
+			t.Errorf("%s removed: ranged over %v; want %v", name, got, want)
+		}
+		for i, x := range Each(&s, &l) {
+			if found := s.Find(func(_ Slot, y *item) bool { return y == x }); found != i {
+				t.Errorf("%s removed: %d is found in slot %d; want %d", name, x.value, found, i)
+			}
+			left = append(left, x.value)
+		}
+		if want := slices.DeleteFunc([]int{0, 1, 2, 3}, removed); !slices.Equal(left, want) {
+			t.Errorf("%s removed: %v are left; want %v", name, left, want)
+		}
+	}
+	var free List // of a freed slot
+	for i := range Each(&Slab[item]{}, &free) {
+		t.Errorf("slot %d is in the list of a freed slot", i)
+	}
+}

@@ -8,9 +8,6 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// A Time is one moment of the client's clock, which counts on while the machine sleeps.
-type Time = time.Duration
-
 // A Do says what an [Effect] wants done.
 type Do uint8
 
@@ -18,13 +15,13 @@ type Do uint8
 const (
 	Send  Do = iota + 1 // send a request; Answered is to be called with its number
 	Cut                 // end the request that is out for the claim; its answer is still awaited
-	Trust               // the claim is trusted until Until; Err is why the last renewal failed, or nil
+	Trust               // the claim is trusted until Until; Err is why the last renewal failed, or nil; observers learn of renewals by it
 	Grant               // the waiter has the hold
 	Fail                // the waiter gets the verdict
 	End                 // the hold is over, for the verdict's reason
 	Done                // whoever releases or amends the hold gets the verdict
 	Gone                // the slot of the claim is free; nothing of it is asked for any more
-	Tell                // observers are told the event
+	Tell                // observers are told the event, which no other effect says
 )
 
 // A Verb is a request to the store.
@@ -49,6 +46,7 @@ type Effect struct {
 	Number uint64        // of the request
 	Limit  time.Duration // how long the request may take; of Renew, until the deadline
 	Keep   time.Duration // of Leave
+	Held   time.Duration // of End and Done: how long the turn lasted
 	Until  Time          // of Trust
 	Verdict
 	Event Event
