@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,22 +27,82 @@ const (
 	over    stage = "over"    // its run has returned
 )
 
+// A Past is what the store has of a job: the tick that any machine has begun last.
+type Past struct {
+	Tick    time.Time     // zero if nothing is remembered
+	Over    bool          // its run has returned; if not, it is under way or was cut off
+	Outcome Outcome       // of a run that is over
+	Err     string        // what that failed with, up to 2 KiB of it
+	Took    time.Duration // a run that is over
+	Token   int64         // of the run
+	Next    time.Time     // the tick after it, by the schedule of the machine that ran; zero if there is none
+	By      stile.Holder  // that machine
+}
+
+// Last returns what the store has of the job of a name, for 24 hours at most. If that is nothing, Past.Tick is zero.
+func Last(ctx context.Context, client *stile.Client, name string) (Past, error) {
+	r, err := recall(ctx, client, name)
+	return Past{
+		Tick: r.Tick, Over: r.Stage == over, Outcome: r.Outcome, Err: r.Err, Took: time.Duration(r.Took * float64(time.Second)),
+		Token: r.Token, Next: r.Next, By: r.by,
+	}, err
+}
+
 // A record is the last tick that any machine has begun. It is the value of a claim that nobody looks after: the name's
 // second lock, name/last, taken and kept.
 type record struct {
-	tick   time.Time
-	stage  stage
-	ticket int64 // of the claim that has it
+	memo
+	ticket int64        // of the claim that has it
+	by     stile.Holder // who wrote it
+}
+
+// A memo is a record as the store has it, in JSON.
+type memo struct {
+	Tick    time.Time `json:"tick"`
+	Stage   stage     `json:"stage"`
+	Next    time.Time `json:"next,omitzero"`
+	Token   int64     `json:"token,string"`
+	Outcome Outcome   `json:"outcome,omitempty"`
+	Took    float64   `json:"took,omitempty"` // seconds
+	Err     string    `json:"error,omitempty"`
+}
+
+// begun is the record of a tick whose run begins.
+func (j *Job) begun(tick time.Time, token int64) record {
+	return record{memo: memo{Tick: tick.UTC(), Stage: started, Next: j.schedule.next(tick), Token: token}}
+}
+
+// ended is the record of a tick whose run has returned.
+func (r record) ended(by Result) record {
+	r.Stage, r.Outcome, r.Took = over, by.Outcome, by.Took.Seconds()
+	if by.Err != nil {
+		r.Err = cut(by.Err.Error(), mostText)
+	}
+	return r
+}
+
+// mostText is how much of an error is kept, in bytes.
+const mostText = 2048
+
+// cut returns a text that takes so many bytes in JSON at most.
+func cut(text string, most int) string {
+	text = strings.ToValidUTF8(text[:min(len(text), most)], "")
+	for quoted, err := json.Marshal(text); err == nil && len(quoted) > most+2; quoted, err = json.Marshal(text) {
+		text = strings.ToValidUTF8(text[:len(text)-(len(quoted)-most)/6-1], "")
+	}
+	return text
 }
 
 // errOutrun says that another machine has the job meanwhile.
 var errOutrun = fmt.Errorf("%w: another machine has gone on with the job", stile.ErrLost)
 
-func (j *Job) lastName() string { return j.name + "/last" }
+func lastName(job string) string { return job + "/last" }
+
+func (j *Job) recall(ctx context.Context) (record, error) { return recall(ctx, j.client, j.name) }
 
 // recall reads the record.
-func (j *Job) recall(ctx context.Context) (record, error) {
-	q, err := j.client.Show(ctx, j.lastName())
+func recall(ctx context.Context, client *stile.Client, job string) (record, error) {
+	q, err := client.Show(ctx, lastName(job))
 	if err != nil {
 		return record{}, err
 	}
@@ -49,13 +110,12 @@ func (j *Job) recall(ctx context.Context) (record, error) {
 		if !c.Holds {
 			continue
 		}
-		text, word, _ := strings.Cut(c.Holder.Value, " ")
-		tick, err := time.Parse(time.RFC3339, text)
-		if err != nil || stage(word) != started && stage(word) != over {
+		r := record{ticket: c.Ticket, by: c.Holder}
+		if err := json.Unmarshal([]byte(c.Holder.Value), &r.memo); err != nil || r.Tick.IsZero() || r.Stage != started && r.Stage != over {
 			return record{}, fmt.Errorf("%w: %q holds %q, which is no tick of a job: it is used for something else",
-				stile.ErrForeign, j.lastName(), c.Holder.Value)
+				stile.ErrForeign, lastName(job), c.Holder.Value)
 		}
-		return record{tick, stage(word), c.Ticket}, nil
+		return r, nil
 	}
 	return record{}, nil
 }
@@ -66,12 +126,15 @@ func (j *Job) recall(ctx context.Context) (record, error) {
 func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
 	if old.ticket != 0 {
 		// One that is gone has run out, or was replaced, which the next step finds out.
-		if _, err := j.client.Break(ctx, j.lastName(), old.ticket); err != nil && !errors.Is(err, stile.ErrGone) {
+		if _, err := j.client.Break(ctx, lastName(j.name), old.ticket); err != nil && !errors.Is(err, stile.ErrGone) {
 			return record{}, err
 		}
 	}
-	value := next.tick.UTC().Format(time.RFC3339) + " " + string(next.stage)
-	lease, err := j.client.Candidate(j.lastName(), value).TryLock(ctx)
+	value, err := json.Marshal(next.memo)
+	if err != nil {
+		return record{}, err
+	}
+	lease, err := j.client.Candidate(lastName(j.name), string(value)).TryLock(ctx)
 	if errors.Is(err, stile.ErrHeld) {
 		return record{}, errOutrun
 	} else if err != nil {

@@ -35,7 +35,7 @@ func (j *Job) Run(ctx context.Context) error {
 	if j.o.Missed == Skip {
 		wake = j.schedule.next(seen).Add(j.jitter())
 	}
-	for {
+	for failures := 0; ; {
 		if err := until(ctx, wake); err != nil {
 			return err
 		}
@@ -49,14 +49,20 @@ func (j *Job) Run(ctx context.Context) error {
 			return fmt.Errorf("jobs: job %q: schedule %q has no more ticks", j.name, j.text)
 		}
 		wake = wake.Add(j.jitter())
-		if err != nil && j.o.Missed != Skip { // it is due still
-			wake = time.Now().Add(pause)
+		if failures++; err == nil || j.o.Missed == Skip {
+			failures = 0
+		} else { // it is due still
+			wake = time.Now().Add(min(pause<<min(failures-1, 8), longPause))
 		}
 	}
 }
 
-// pause is between two tries of a tick that is to be made up for.
-const pause = 5 * time.Second
+// Between two tries of a tick that is to be made up for there is a pause, which doubles up to a long one: what cut a run off
+// or kept the store away may do so again.
+const (
+	pause     = 5 * time.Second
+	longPause = time.Minute
+)
 
 func permanent(err error) bool {
 	return errors.Is(err, stile.ErrClosed) || errors.Is(err, stile.ErrInvalid) || errors.Is(err, stile.ErrUnsupported)

@@ -150,11 +150,11 @@ func recalled(ctx context.Context, t *testing.T, url string) time.Time {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	r, err := (&Job{client: c, name: "nightly"}).recall(ctx)
-	if err != nil || r.stage != started {
+	r, err := recall(ctx, c, "nightly")
+	if err != nil || r.Stage != started {
 		t.Fatalf("the store has %v (%v), want a tick that is started", r, err)
 	}
-	return r.tick
+	return r.Tick
 }
 
 // A process is killed in the middle of a call that is made once. Of three others one runs it again, with a higher token,

@@ -12,7 +12,8 @@ import (
 const most = 1000
 
 // turn does what there is to do after the ticks that were seen: it runs one that is due, or finds that it has a run. It
-// returns the last tick that needs no further look, and an error if the store let nothing be known.
+// returns the last tick that needs no further look, and an error if the store let nothing be known, or if the run was cut off
+// and is to be made up for.
 func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 	due := j.due(seen, time.Now())
 	if n := len(due); n > 0 && j.o.Missed == Skip {
@@ -32,7 +33,7 @@ func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 	}
 	if !r.Tick.IsZero() {
 		j.report(r)
-		return r.Tick, nil
+		return r.Tick, j.owing(r)
 	}
 	if due = j.due(seen, time.Now()); len(due) > 0 {
 		r.Tick = due[len(due)-1]
@@ -42,6 +43,16 @@ func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 		return seen, err
 	}
 	return r.Tick, err
+}
+
+var errCutOff = errors.New("the run was cut off")
+
+// owing says that a run is to be made up for.
+func (j *Job) owing(r Result) error {
+	if r.Outcome == CutOff && j.o.Missed != Skip {
+		return errCutOff
+	}
+	return nil
 }
 
 // due returns the ticks after one moment, up to another: the last of them if there are very many.
@@ -80,7 +91,7 @@ func (j *Job) attempt(ctx context.Context, seen time.Time) (Result, error) {
 	begin := time.Now()
 	if last, err = j.recall(ctx); err == nil {
 		if tick := j.pick(last, seen); !tick.IsZero() {
-			if last, err = j.remember(ctx, last, record{tick: tick, stage: started}); err == nil {
+			if last, err = j.remember(ctx, last, j.begun(tick, lease.Token())); err == nil {
 				return j.done(lease, begin, j.run(ctx, lease, last)), nil
 			}
 		}
@@ -98,19 +109,19 @@ func known(err error) error {
 
 // run runs the tick of the record, and writes down that it is over unless others may have the job.
 func (j *Job) run(ctx context.Context, lease *stile.Lease, last record) Result {
-	r := j.called(ctx, lease, last.tick)
+	r := j.called(ctx, lease, last.Tick)
 	if r.Outcome != Stopped && lease.Check() == nil {
 		// Whether it is written changes nothing here, and the store is asked also when ctx has ended.
-		_, _ = j.remember(context.WithoutCancel(ctx), last, record{tick: last.tick, stage: over})
+		_, _ = j.remember(context.WithoutCancel(ctx), last, last.ended(r))
 	}
 	return r
 }
 
 // pick returns the tick to run, given which one was begun last, or zero.
 func (j *Job) pick(last record, seen time.Time) time.Time {
-	if !last.tick.IsZero() {
-		seen = last.tick
-		if last.stage == started && j.o.Missed != Skip {
+	if !last.Tick.IsZero() {
+		seen = last.Tick
+		if last.Stage == started && j.o.Missed != Skip {
 			seen = seen.Add(-1) // under the job's lock: its run was cut off
 		}
 	}

@@ -105,12 +105,16 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 	return table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)
 }
 
-const showLong = `Shows who holds NAME and who waits for it, in the order in which they hold.
+const showLong = `Shows who holds NAME and who waits for it, in the order in which they hold. Of a job
+(stile cron, or package jobs) it also shows the last tick, what became of it, and
+the next one.
 
 --json prints one object with name, permits (0 unless the name has permits) and
 claims, each with ticket (a string), kind (exclusive, shared, permits), weight,
 state (holds, waits, released), since and remaining (in seconds), owner, program,
-host, pid, reason and value. All keys are always there.`
+host, pid, reason and value. It also has job, which is null, or an object with tick,
+state (started, over), outcome, error, took (in seconds), token (a string), next,
+owner, program, host and pid. All keys are always there.`
 
 func newShow(s *store) *cobra.Command {
 	var asJSON bool
@@ -121,13 +125,20 @@ func newShow(s *store) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
 				q, err := c.Show(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				past, err := pastOf(ctx, c, args[0])
 				switch {
 				case err != nil:
 					return err
 				case asJSON:
-					return writeJSON(cmd.OutOrStdout(), viewOf(q), "  ")
+					return writeJSON(cmd.OutOrStdout(), shownView{viewOf(q), jobViewOf(past)}, "  ")
 				}
-				return show(cmd.OutOrStdout(), q)
+				if err := show(cmd.OutOrStdout(), q); err != nil {
+					return err
+				}
+				return showPast(cmd.OutOrStdout(), past, q)
 			})
 		},
 	}

@@ -1,0 +1,104 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// A run that is cut off again and again is made up for with pauses that grow, and no tick behind it is lost.
+func TestCutOffPauses(t *testing.T) {
+	for _, missed := range []Missed{RunOnce, RunAll} {
+		inFleet(t, func(f *fleet) {
+			c := f.machine()
+			var begun []time.Duration
+			start := time.Now()
+			work := func(ctx context.Context) error {
+				begun = append(begun, time.Since(start)-time.Hour)
+				if len(begun) == 6 {
+					return nil
+				}
+				if _, err := c.Break(f.ctx, "nightly", 0); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			go f.runs(f.ctx, f.job(c, "@every 1h", work, Options{Missed: missed}))
+			f.pass(time.Hour + 30*time.Minute)
+			if len(begun) != 6 {
+				t.Fatalf("Missed %d: %d runs in half an hour, want 6: %v", missed, len(begun), begun)
+			}
+			last := time.Duration(0)
+			for i, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute} {
+				if gap := begun[i+1] - begun[i]; gap < want || gap > want+15*time.Second || gap < last {
+					t.Errorf("Missed %d: pause %d is %v, want %v and what it takes to find the loss out", missed, i+1, gap, want)
+				}
+				last = begun[i+1] - begun[i]
+			}
+		})
+	}
+}
+
+// What became of the last tick can be read by anybody, during the run and after.
+func TestLast(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		c, looks := f.machine(), f.machine()
+		broke := errors.New(strings.Repeat("no figures ", 500))
+		work := func(ctx context.Context) error {
+			<-time.After(2 * time.Minute)
+			return broke
+		}
+		go f.runs(f.ctx, f.job(c, "@every 10m", work, Options{}))
+		tick := time.Now().Add(10 * time.Minute).UTC()
+		f.pass(9 * time.Minute)
+		if p, err := Last(f.ctx, looks, "nightly"); err != nil || p != (Past{}) {
+			t.Errorf("before: %v, %v", p, err)
+		}
+		f.pass(2 * time.Minute)
+		p, err := Last(f.ctx, looks, "nightly")
+		if err != nil || !p.Tick.Equal(tick) || p.Over || !p.Next.Equal(tick.Add(10*time.Minute)) || p.Token == 0 || p.By.PID == 0 {
+			t.Errorf("during: %+v, %v", p, err)
+		}
+		f.pass(2 * time.Minute)
+		after, err := Last(f.ctx, looks, "nightly")
+		if err != nil || !after.Tick.Equal(tick) || !after.Over || after.Outcome != Failed || after.Took != 2*time.Minute || after.Token != p.Token {
+			t.Errorf("after: %+v, %v", after, err)
+		}
+		if len(after.Err) != mostText || !strings.HasPrefix(broke.Error(), after.Err) {
+			t.Errorf("%d bytes are kept of an error of %d, want %d", len(after.Err), len(broke.Error()), mostText)
+		}
+	})
+}
+
+func TestLastOfSomethingElse(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		for name, value := range map[string]string{"text": "hello", "json": `{"hello":1}`, "stage": `{"tick":"2026-01-01T00:00:00Z","stage":"x","token":"1"}`} {
+			c := f.machine()
+			if _, err := c.Candidate(name+"/last", value).Lock(f.ctx); err != nil {
+				t.Fatal(err)
+			}
+			if p, err := Last(f.ctx, c, name); !errors.Is(err, stile.ErrForeign) {
+				t.Errorf("%s: %v, %v; want ErrForeign", name, p, err)
+			}
+		}
+	})
+}
+
+func TestCut(t *testing.T) {
+	for _, text := range []string{"", "short", strings.Repeat("x", 3000), strings.Repeat("é", 2000), strings.Repeat("\x00", 2048), strings.Repeat("\xff", 3000)} {
+		got := cut(text, mostText)
+		quoted, err := json.Marshal(got)
+		if err != nil || len(quoted) > mostText+2 || !strings.HasPrefix(text, got) {
+			t.Errorf("%.10q: %d bytes, %d in JSON (%v)", text, len(got), len(quoted), err)
+		}
+		if len(text) < 100 && got != text || len(text) >= 3000 && text[0] == 'x' && len(got) != mostText {
+			t.Errorf("%.10q is cut to %d bytes", text, len(got))
+		}
+	}
+}
