@@ -283,8 +283,10 @@ func checkEntered(before, q *Queue, now, stamp int64, c Claim, stood bool, p Pla
 		return errors.New("the claim entered as another one")
 	case p.TTL != time.Duration(e.Ends-now)*time.Microsecond || p.TTL < before.remaining(c.ID, now):
 		return errors.New("the confirmed lease is not the claim's, or is shorter than it was")
-	case !p.Holds && (p.Retry <= 0 || p.Retry > firstEnd(q.Entries[:i])-time.Duration(now)*time.Microsecond || p.Blocker.Ticket != q.Entries[0].Ticket):
-		return errors.New("a claim that waits is not told what for, or until when")
+	case !p.Holds && p.Blocker.Ticket != q.Entries[0].Ticket:
+		return errors.New("a claim that waits is not told what for")
+	case !p.Holds && (p.Retry <= 0 || !holdsAt(q, i, now+p.Retry.Microseconds()) || holdsAt(q, i, now+p.Retry.Microseconds()-1)):
+		return fmt.Errorf("a claim that waits is to ask again in %v, which is not when those ahead have run out", p.Retry)
 	}
 	others := before.Entries
 	if !stood {
@@ -298,12 +300,15 @@ func (c *Claim) reclaims(e Entry) bool {
 	return c.Reclaim && c.Owner != "" && e.Owner == c.Owner && e.Client != c.Client
 }
 
-func firstEnd(ahead []Entry) time.Duration {
-	first := ends(ahead[0])
-	for _, e := range ahead {
-		first = min(first, ends(e))
+// holdsAt reports whether entry i holds at a time if nothing happens until then but that those ahead of it run out.
+func holdsAt(q *Queue, i int, at int64) bool {
+	left := q.Capacity - q.Entries[i].Weight
+	for _, e := range q.Entries[:i] {
+		if ends(e) > at {
+			left -= e.Weight
+		}
 	}
-	return time.Duration(first) * time.Microsecond
+	return left >= 0
 }
 
 // remaining is the lease that a claim has left, or 0.

@@ -1,7 +1,9 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -10,6 +12,12 @@ import (
 var enterCases = []Case{
 	{"EnterAtTail", "Enter puts the claim at the tail of its queue and starts its lease: TTL if it holds, else Wait.",
 		ordered, enterAtTail},
+	{"RetryWhenItWouldHold", "A place says when the claim would hold if those ahead of it only ran out.",
+		ordered, retryWhenItWouldHold},
+	{"RetryOfPermits", "A place says when the claim would hold if those ahead of it only ran out.",
+		ordered | permits, retryOfPermits},
+	{"RetryOfReaders", "A place says when the claim would hold if those ahead of it only ran out.",
+		ordered | shared, retryOfReaders},
 	{"EnterAgain", "Enter finds the claim where it stands, so it may be repeated after a lost reply.", 0, enterAgain},
 	{"EnterAgainCountsOnce", "Enter finds the claim where it stands, so it may be repeated after a lost reply.",
 		permits, enterAgainCountsOnce},
@@ -63,6 +71,73 @@ func enterAtTail(r *run) {
 	if q := r.waits(r.a, third); q.Ahead != 2 {
 		r.Errorf("the third claim has %d ahead; want 2", q.Ahead)
 	}
+}
+
+// sooner is a lease that is shorter than those of the other claims.
+const sooner = time.Minute
+
+// retries has a claim of some weight wait behind others, of which one has a shorter lease, and fails unless it is to ask
+// again when that one runs out, or only later. A store that tells its clients when a lease ends need not say when.
+func (r *run) retries(early bool, weight, capacity int64, short int, ahead ...int64) {
+	r.Helper()
+	var cs []*driver.Claim
+	for i, w := range append(ahead, weight) {
+		c := r.permit(w, capacity)
+		if i == short {
+			c.TTL, c.Wait = sooner, sooner
+		}
+		p := r.enter(r.a, c)
+		cs = append(cs, c)
+		switch {
+		case i < len(ahead):
+		case p.Holds:
+			r.Errorf("%d of %d behind %v holds", w, capacity, ahead)
+		case p.Retry != 0 && early != (p.Retry <= sooner):
+			r.Errorf("%d of %d behind %v, of which claim %d runs out first, in %v, is to ask again in %v; want before that: %v",
+				w, capacity, ahead, short, sooner, p.Retry, early)
+		}
+	}
+	for _, c := range cs {
+		r.leave(r.a, c)
+	}
+}
+
+func retryWhenItWouldHold(r *run) {
+	const all = driver.All
+	r.retries(true, all, all, 0, all)
+	r.retries(false, all, all, 0, all, all)
+	r.retries(false, all, all, 1, all, all)
+	r.retries(false, all, all, 0, slices.Repeat([]int64{all}, 12)...)
+	// Nobody else asks when the first of them runs out.
+	first, second, third := r.brief(), r.brief(), r.claim()
+	r.holds(r.a, first)
+	r.waits(r.a, second)
+	ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
+	defer cancel()
+	if _, err := r.turnOnly(ctx, r.b, third, r.waits(r.b, third)); err != nil {
+		r.Fatalf("a claim behind two that ran out = %v; want its turn", err)
+	}
+	r.leave(r.b, third)
+}
+
+func retryOfPermits(r *run) {
+	for _, n := range []int{2, 12} {
+		ones := slices.Repeat([]int64{1}, n)
+		for _, short := range []int{0, n - 1} {
+			r.retries(true, 1, int64(n), short, ones...)
+			r.retries(false, 2, int64(n), short, ones...)
+			r.retries(false, 1, int64(n), short, append(ones, 1)...)
+		}
+	}
+}
+
+func retryOfReaders(r *run) {
+	const all = driver.All
+	r.retries(true, 1, all, 0, all)
+	r.retries(true, 1, all, 0, all, 1, 1)
+	r.retries(false, 1, all, 1, all, 1)
+	r.retries(true, 1, all, 3, 1, 1, 1, all)
+	r.retries(false, all, all, 0, 1, 1)
 }
 
 func enterAgain(r *run) {

@@ -149,7 +149,7 @@ func TestSchemaTwice(t *testing.T) {
 	enter(t, d, claim("name", "c"))
 	exec(t, pool, text, asText)
 	for change, want := range map[string]string{
-		"UPDATE {meta} SET revision = 4": "made by another version",
+		"UPDATE {meta} SET revision = 5": "made by another version",
 		"UPDATE {meta} SET version = 2":  "made by another version",
 		"DELETE FROM {meta}":             "was emptied",
 	} {
@@ -158,6 +158,6 @@ func TestSchemaTwice(t *testing.T) {
 			t.Errorf("after %s: %v; want %q", change, err, want)
 		}
 		exec(t, pool, p.fill(`DELETE FROM "{schema}".{prefix}meta;
-INSERT INTO "{schema}".{prefix}meta (one, version, floor, revision) VALUES (1, 1, 0, 3)`), asText)
+INSERT INTO "{schema}".{prefix}meta (one, version, floor, revision) VALUES (1, 1, 0, 4)`), asText)
 	}
 }
