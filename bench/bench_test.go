@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -102,42 +101,6 @@ func TestOnly(t *testing.T) {
 	}
 	if !strings.Contains(page.String(), "## Uncontended, one goroutine") || strings.Contains(page.String(), "64 goroutines on 64") {
 		t.Errorf("the page is not about the one measure that was asked for:\n%s", &page)
-	}
-}
-
-func TestHistogram(t *testing.T) {
-	var a, b histogram
-	for n := 1; n <= 1000; n++ {
-		h := &a
-		if n%2 == 0 {
-			h = &b
-		}
-		h.add(time.Duration(n) * time.Millisecond)
-	}
-	a.merge(&b)
-	if a.N != 1000 || a.Most != time.Second {
-		t.Errorf("%d durations, the longest %v; want 1000 and 1s", a.N, a.Most)
-	}
-	for _, test := range []struct {
-		part float64
-		want time.Duration
-	}{{0.001, time.Millisecond}, {0.5, 500 * time.Millisecond}, {0.99, 990 * time.Millisecond}, {1, time.Second}} {
-		got := a.quantile(test.part)
-		if off := math.Abs(float64(got-test.want)) / float64(test.want); off > 0.03 {
-			t.Errorf("quantile %v is %v, want %v", test.part, got, test.want)
-		}
-	}
-	var none histogram
-	if got := none.quantile(0.5); got != 0 {
-		t.Errorf("the median of nothing is %v, want 0", got)
-	}
-}
-
-func TestBuckets(t *testing.T) {
-	for _, d := range []time.Duration{0, 1, 31, 32, 63, 64, 65, 1000, 123456789, time.Hour} {
-		if off := math.Abs(float64(middle(bucket(d)) - d)); off > float64(d)/32 {
-			t.Errorf("%d is counted as %d", d, middle(bucket(d)))
-		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stilelock/stile/internal/histogram"
 )
 
 // crowdSize is how many goroutines want one lock.
@@ -36,7 +38,7 @@ type tally struct {
 	Passed   int64   // acquisitions by another goroutine than the one that had the lock before
 	Crossed  int64   // of those, by another process
 	Overlaps int64   // acquisitions while somebody else was inside
-	Waits    histogram
+	Waits    histogram.Histogram
 	Hunger   time.Duration // longest time that one of them went without the lock
 }
 
@@ -45,7 +47,7 @@ func (t *tally) merge(other *tally) {
 	t.Passed += other.Passed
 	t.Crossed += other.Crossed
 	t.Overlaps += other.Overlaps
-	t.Waits.merge(&other.Waits)
+	t.Waits.Merge(&other.Waits)
 	t.Hunger = max(t.Hunger, other.Hunger)
 }
 
@@ -105,7 +107,7 @@ func (c *crowd) one(ctx context.Context, i int, t *tally, begin, end time.Time) 
 				_ = h.Unlock() // the time is over
 			}
 			if since.Before(end) {
-				t.Waits.add(end.Sub(since))
+				t.Waits.Add(end.Sub(since))
 			}
 			t.Each = []int64{got}
 			t.Hunger = max(t.Hunger, end.Sub(fed))
@@ -118,7 +120,7 @@ func (c *crowd) one(ctx context.Context, i int, t *tally, begin, end time.Time) 
 		alone := c.field.inside.CompareAndSwap(0, me)
 		if now.After(begin) {
 			got++
-			t.Waits.add(now.Sub(since))
+			t.Waits.Add(now.Sub(since))
 			if before != me {
 				t.Passed++
 			}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stilelock/stile/internal/histogram"
 )
 
 // A waiter is let wait for between these times before the lock is released, so that one that polls is at any point of
@@ -38,7 +40,7 @@ func (b *bench) handOverOne(c contender) (sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	var times histogram
+	var times histogram.Histogram
 	err = profiled(b.profileFile("handover", c), func() error {
 		m := lib.mutex(name)
 		for end := time.Now().Add(b.window); time.Now().Before(end); {
@@ -46,18 +48,18 @@ func (b *bench) handOverOne(c contender) (sample, error) {
 			if err != nil {
 				return err
 			}
-			times.add(d)
+			times.Add(d)
 		}
 		return p.say(false)
 	})
 	if err := errors.Join(err, p.end(err == nil)); err != nil {
 		return nil, err
 	}
-	return times.sample(), nil
+	return sampleOf(&times), nil
 }
 
-func (h *histogram) sample() sample {
-	return sample{"p50": micros(h.quantile(0.5)), "p99": micros(h.quantile(0.99)), "n": float64(h.N)}
+func sampleOf(h *histogram.Histogram) sample {
+	return sample{"p50": micros(h.Quantile(0.5)), "p99": micros(h.Quantile(0.99)), "n": float64(h.N)}
 }
 
 // pass passes a lock to another process and returns how long that took.

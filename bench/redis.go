@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/internal/histogram"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -175,7 +176,7 @@ func (b *bench) ping(least, most time.Duration) (sample, error) {
 		return nil, err
 	}
 	defer client.Close()
-	var times histogram
+	var times histogram.Histogram
 	ctx := context.Background()
 	for end := time.Now().Add(b.window); time.Now().Before(end); {
 		if most > 0 {
@@ -185,7 +186,7 @@ func (b *bench) ping(least, most time.Duration) (sample, error) {
 		if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
 			return nil, err
 		}
-		times.add(time.Since(begin))
+		times.Add(time.Since(begin))
 	}
-	return times.sample(), nil
+	return sampleOf(&times), nil
 }

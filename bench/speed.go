@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stilelock/stile/internal/histogram"
 )
 
 // How fast a lock is taken that nobody else wants, that 64 goroutines of one process want, or 64 of eight processes.
@@ -70,7 +72,7 @@ func (b *bench) uncontended(measure string, c contender, size int) (sample, erro
 	end := begin.Add(b.window)
 	ctx, cancel := context.WithDeadline(context.Background(), end.Add(b.window/4))
 	defer cancel()
-	waits, errs := make([]histogram, size), make([]error, size)
+	waits, errs := make([]histogram.Histogram, size), make([]error, size)
 	var stuck atomic.Int64
 	err = profiled(b.profileFile(measure, c), func() error {
 		var done sync.WaitGroup
@@ -89,18 +91,18 @@ func (b *bench) uncontended(measure string, c contender, size int) (sample, erro
 	if err != nil {
 		return nil, err
 	}
-	var all histogram
+	var all histogram.Histogram
 	for i := range waits {
-		all.merge(&waits[i])
+		all.Merge(&waits[i])
 	}
 	return sample{
 		"rate": float64(all.N) / b.window.Seconds(),
-		"p50":  micros(all.quantile(0.5)), "p99": micros(all.quantile(0.99)), "stuck": float64(stuck.Load()),
+		"p50":  micros(all.Quantile(0.5)), "p99": micros(all.Quantile(0.99)), "stuck": float64(stuck.Load()),
 	}, nil
 }
 
 // cycle locks and unlocks until the end.
-func cycle(ctx context.Context, m mutex, waits *histogram, begin, end time.Time) error {
+func cycle(ctx context.Context, m mutex, waits *histogram.Histogram, begin, end time.Time) error {
 	for since := time.Now(); since.Before(end); {
 		h, err := m.lock(ctx)
 		if err != nil {
@@ -111,7 +113,7 @@ func cycle(ctx context.Context, m mutex, waits *histogram, begin, end time.Time)
 		}
 		now := time.Now()
 		if since.After(begin) {
-			waits.add(now.Sub(since))
+			waits.Add(now.Sub(since))
 		}
 		since = now
 	}
@@ -158,8 +160,8 @@ func (b *bench) hotOne(c contender) (sample, error) {
 func (t *tally) sample(span time.Duration) sample {
 	return sample{
 		"passed": float64(t.Passed) / span.Seconds(), "acquired": float64(t.acquired()) / span.Seconds(),
-		"crossed": float64(t.Crossed) / span.Seconds(), "p50": millis(t.Waits.quantile(0.5)),
-		"p99": millis(t.Waits.quantile(0.99)), "p999": millis(t.Waits.quantile(0.999)), "max": millis(t.Waits.Most), "hunger": millis(t.Hunger),
+		"crossed": float64(t.Crossed) / span.Seconds(), "p50": millis(t.Waits.Quantile(0.5)),
+		"p99": millis(t.Waits.Quantile(0.99)), "p999": millis(t.Waits.Quantile(0.999)), "max": millis(t.Waits.Most), "hunger": millis(t.Hunger),
 		"jain": jain(t.Each), "zero": float64(t.starved()), "overlaps": float64(t.Overlaps),
 	}
 }

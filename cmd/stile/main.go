@@ -8,6 +8,7 @@
 //	stile permits NAME          shows or changes a count of permits
 //	stile break NAME            removes a claim by hand
 //	stile doctor                what the store can promise, and what to set
+//	stile bench                 how long locks take in a store, or in two
 //	stile demo tickets          what it is for, in ten seconds
 //	stile demo payment          what a lock cannot do, and what does
 //

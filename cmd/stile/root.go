@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(
 		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s),
 		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newPermits(s), newBreak(s),
-		newDoctor(s), newMigrate(s), newDemo(s), newVersion(),
+		newDoctor(s), newBench(s), newMigrate(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {

@@ -1,0 +1,231 @@
+// Package bench measures how long locks take in a store, or in two stores beside each other.
+//
+// Its scenarios are those of the folder bench/scenarios that any store has, with a histogram in place of a median. Each is
+// measured for a window, in rounds. Two stores are measured in turn, and the one that goes first changes from round to
+// round, so that whatever else the machine does meets both.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/histogram"
+)
+
+// A Target is a store that is measured.
+type Target struct {
+	Prefix string // the names that are locked begin with it and a slash; nobody else uses such names
+	Open   func(ctx context.Context) (*stile.Client, error)
+}
+
+// A Plan is what is measured.
+type Plan struct {
+	Targets   []Target
+	Scenarios []*Scenario
+	Window    time.Duration // that each scenario is measured, in each round
+	Rounds    int
+	Progress  func(Step) // called before each window
+}
+
+// A Step is a window that begins.
+type Step struct {
+	Number, Of int
+	Round      int // the first is 1
+	Target     int
+	Scenario   *Scenario
+}
+
+// A Result is what was measured.
+type Result struct {
+	Traits []driver.Traits // of each target that was opened
+	Rows   []Row           // one for each scenario
+	Left   []string        // names that are still in use at the end, or why that is not known
+}
+
+// A Row is what a scenario came to.
+type Row struct {
+	*Scenario
+	Sides []*Side // one for each target; nil for a store that does not have such locks
+}
+
+// A Side is what a scenario came to in one store.
+type Side struct {
+	Times  histogram.Histogram // of all rounds
+	Rounds []Round
+}
+
+// A Round is one window.
+type Round struct {
+	Rate float64       // how often a second; 0 for a scenario that makes pauses
+	P50  time.Duration // the median
+}
+
+// ErrInUse says that somebody else uses names with the prefix.
+var ErrInUse = errors.New("the prefix is in use")
+
+// patience is how much longer than its window a scenario may take before it is given up.
+const patience = 30 * time.Second
+
+// tidying is how long the look at what is left may take.
+const tidying = 5 * time.Second
+
+// A runner is a plan that is carried out.
+type runner struct {
+	*Plan
+	clients [][]*stile.Client // of each target
+	result  *Result
+}
+
+// Run measures. If it fails, or ctx ends, the result is what is known by then.
+func Run(ctx context.Context, p *Plan) (*Result, error) {
+	r := &runner{Plan: p, clients: make([][]*stile.Client, len(p.Targets)), result: &Result{}}
+	err := r.begin(ctx)
+	if err == nil {
+		err = r.rounds(ctx)
+		r.result.Left = r.left(ctx)
+	}
+	return r.result, errors.Join(err, r.close())
+}
+
+// begin opens the stores, and sees that nobody uses the names.
+func (r *runner) begin(ctx context.Context) error {
+	for i := range r.Targets {
+		c, err := r.client(ctx, i, 0)
+		if err != nil {
+			return err
+		}
+		if err := unused(ctx, c, r.Targets[i].Prefix+"/"); err != nil {
+			return err
+		}
+		r.result.Traits = append(r.result.Traits, c.Traits())
+	}
+	for _, s := range r.Scenarios {
+		row := Row{Scenario: s}
+		for _, t := range r.result.Traits {
+			var side *Side
+			if !s.shared || t.Shared {
+				side = &Side{}
+			}
+			row.Sides = append(row.Sides, side)
+		}
+		r.result.Rows = append(r.result.Rows, row)
+	}
+	return nil
+}
+
+// unused fails if there are names with the prefix.
+func unused(ctx context.Context, c *stile.Client, prefix string) error {
+	list, err := c.List(ctx, prefix)
+	switch {
+	case errors.Is(err, stile.ErrUnsupported):
+		return nil // whoever chose the prefix has to know
+	case err != nil:
+		return err
+	case len(list) > 0:
+		return fmt.Errorf("%w: %q is locked or waited for", ErrInUse, list[0].Name)
+	}
+	return nil
+}
+
+// client returns a client of a target, which is opened if it is not yet.
+func (r *runner) client(ctx context.Context, target, number int) (*stile.Client, error) {
+	for len(r.clients[target]) <= number {
+		c, err := r.Targets[target].Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.clients[target] = append(r.clients[target], c)
+	}
+	return r.clients[target][number], nil
+}
+
+// rounds measures everything.
+func (r *runner) rounds(ctx context.Context) error {
+	step := Step{}
+	for _, row := range r.result.Rows {
+		for _, side := range row.Sides {
+			if side != nil {
+				step.Of += r.Rounds
+			}
+		}
+	}
+	for round := range r.Rounds {
+		for _, row := range r.result.Rows {
+			for i := range row.Sides {
+				target := (i + round) % len(row.Sides)
+				side := row.Sides[target]
+				if side == nil {
+					continue
+				}
+				step.Number, step.Round, step.Target, step.Scenario = step.Number+1, round+1, target, row.Scenario
+				r.Progress(step)
+				if err := r.measure(ctx, side, &step); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// measure takes one window.
+func (r *runner) measure(ctx context.Context, side *Side, step *Step) error {
+	w := &window{
+		name:   fmt.Sprintf("%s/%d/%s-%d", r.Targets[step.Target].Prefix, step.Target+1, step.Scenario.Key, step.Round),
+		traits: r.result.Traits[step.Target], length: r.Window,
+	}
+	for i := range step.Scenario.clients {
+		c, err := r.client(ctx, step.Target, i)
+		if err != nil {
+			return err
+		}
+		w.clients = append(w.clients, c)
+	}
+	limit := r.Window + patience
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %v", step.Scenario.Key, limit))
+	defer cancel()
+	err := step.Scenario.run(ctx, w)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if err != nil {
+		return err
+	}
+	round := Round{P50: w.times.Quantile(0.5)}
+	if !step.Scenario.pauses {
+		round.Rate = float64(w.times.N) / w.span.Seconds()
+	}
+	side.Rounds = append(side.Rounds, round)
+	side.Times.Merge(&w.times)
+	return nil
+}
+
+// left returns which names are still in use.
+func (r *runner) left(ctx context.Context) (left []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidying)
+	defer cancel()
+	for i, t := range r.Targets {
+		list, err := r.clients[i][0].List(ctx, t.Prefix+"/")
+		if err != nil && !errors.Is(err, stile.ErrUnsupported) {
+			left = append(left, fmt.Sprintf("what begins with %q could not be looked for: %v", t.Prefix+"/", err))
+		}
+		for _, q := range list {
+			left = append(left, fmt.Sprintf("%q is still in use", q.Name))
+		}
+	}
+	return left
+}
+
+func (r *runner) close() error {
+	var errs []error
+	for _, list := range r.clients {
+		for _, c := range list {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
