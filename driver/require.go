@@ -19,6 +19,9 @@ const (
 	TraitReaders   Trait = "readers"         // readers share a lock
 	TraitPermits   Trait = "permits"         // a name can have several permits
 	TraitLockDelay Trait = "lock-delay"      // a lease that ran out can keep the lock from others for a while
+	TraitAmend     Trait = "amend"           // a holder can change its claim: the value of a leader, a writer that becomes a reader
+	TraitAsk       Trait = "ask"             // a holder can be asked for its lock
+	TraitCounts    Trait = "counts"          // a name can have a count of permits of its own, which can be changed
 	TraitPush      Trait = "push"            // the store tells a waiter when it holds
 	TraitFit       Trait = "fit"             // no setting lets two hold a lock while nothing fails
 )
@@ -36,6 +39,9 @@ var requirable = []struct {
 	{TraitReaders, func(t *Traits) bool { return t.Shared }},
 	{TraitPermits, func(t *Traits) bool { return t.Permits }},
 	{TraitLockDelay, func(t *Traits) bool { return t.Delay }},
+	{TraitAmend, func(t *Traits) bool { return t.Amends }},
+	{TraitAsk, func(t *Traits) bool { return t.Asks }},
+	{TraitCounts, func(t *Traits) bool { return t.Counts }},
 	{TraitPush, func(t *Traits) bool { return t.Wake == "push" }},
 	{TraitFit, func(t *Traits) bool { return !slices.ContainsFunc(t.Warnings, func(w Warning) bool { return w.Unfit }) }},
 }
