@@ -8,7 +8,7 @@ type Holder struct {
 	Program string `json:"program,omitempty"` // the command's name
 	Host    string `json:"host,omitempty"`
 	PID     int    `json:"pid,omitempty"`
-	Reason  string `json:"reason,omitempty"` // LockOptions.Reason
+	Reason  string `json:"reason,omitempty"` // LockOptions.Reason; with no Program, why nobody can hold: a count of permits is too low
 	Value   string `json:"value,omitempty"`  // what a candidate stands for; of a claim that is not stile's, all that it says
 }
 

@@ -99,7 +99,7 @@ type Place struct {
 	TTL     time.Duration // lease that the store confirmed, from some moment after the request was sent; 0 from Await
 	Retry   time.Duration // when it would hold if those ahead only ran out: ask again by then; 0 means not known
 	Ahead   int           // how many claims stand before it
-	Blocker ClaimInfo     // the claim at the head, for one that does not hold; zero if the store does not tell
+	Blocker ClaimInfo     // the claim at the head, for one that does not hold; zero if the store does not tell, or only a Record, which says what else is in the way
 }
 
 // A Release is a claim that leaves.

@@ -154,7 +154,7 @@ func (d *Driver) turnAway(ctx context.Context, p *parted, l line, own int) (bool
 	if err := d.withdrawParts(ctx, p); err != nil {
 		return false, driver.Place{}, err
 	}
-	place, err := d.placeIn(ctx, p.dir, l, own)
+	place, err := d.placeIn(ctx, p, l, own)
 	return false, place, err
 }
 
@@ -311,7 +311,7 @@ func (d *Driver) queued(ctx context.Context, c *driver.Claim, p *parted) (driver
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}
-	place, err := d.placeIn(ctx, p.dir, l, l.find(p.id))
+	place, err := d.placeIn(ctx, p, l, l.find(p.id))
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}

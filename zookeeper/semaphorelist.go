@@ -3,11 +3,13 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/record"
 	"github.com/stilelock/stile/zookeeper/internal/wire"
 )
 
@@ -103,23 +105,43 @@ func (b *bundle) standing(get *wire.Call, holds bool) driver.ClaimInfo {
 }
 
 // placeIn is the place behind others in a line.
-func (d *Driver) placeIn(ctx context.Context, dir string, l line, own int) (driver.Place, error) {
+func (d *Driver) placeIn(ctx context.Context, parted *parted, l line, own int) (driver.Place, error) {
 	if own < 0 {
 		own = len(l)
 	}
 	p := driver.Place{Ahead: own}
-	if own == 0 {
+	if own == 0 && parted.counted == "" {
 		return p, nil
 	}
 	s, err := d.live()
 	if err != nil {
 		return p, err
 	}
-	_, standings, err := d.inLine(ctx, s, dir, l[:1])
+	if own == 0 {
+		p.Blocker.Record, err = d.tooFew(ctx, s, parted)
+		return p, err
+	}
+	_, standings, err := d.inLine(ctx, s, parted.dir, l[:1])
 	if err == nil && len(standings) > 0 {
 		p.Blocker = standings[0]
 	}
 	return p, err
+}
+
+// tooFew returns the record that says in the place of a holder's that the count is too low for a claim, and who set it.
+func (d *Driver) tooFew(ctx context.Context, s *wire.Session, p *parted) (string, error) {
+	l := driver.Listing{Capacity: byCount}
+	if err := d.listCount(ctx, s, p.dir, &l); err != nil || l.Capacity >= int64(p.size) {
+		return "", err // it has become higher meanwhile
+	}
+	why := fmt.Sprintf("the name's count is %d", l.Capacity)
+	if p.size > 1 {
+		why += fmt.Sprintf(", and %d permits are asked for", p.size)
+	}
+	if l.Record != "" {
+		why += fmt.Sprintf("; it was set by %v", record.Read(l.Record))
+	}
+	return record.Nobody(why), nil
 }
 
 // semaphoreListings are listings of semaphores.

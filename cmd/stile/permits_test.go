@@ -30,7 +30,15 @@ func TestCountOfPermits(t *testing.T) {
 	if out := u.must("permits", "a", "--count", "0", "--reason", "a pause"); !strings.Contains(out, "was=2 permits=0 ") {
 		t.Errorf("the line for the record is %q; want 2 and then 0", out)
 	}
-	if r := u.run("run", "a", "--of", "0", "--try", "--", "true"); r.code != exitHeld {
-		t.Errorf("run --try without permits: %d %q; want %d", r.code, r.err, exitHeld)
+	says := regexp.MustCompile(`^stile: .* "a": .*held by nobody: the name's count is 0; it was set by stile on .+, pid \d+ \(a pause\); `)
+	for _, wait := range []string{"--try", "--wait=100ms"} {
+		if r := u.run("run", "a", "--of", "0", wait, "--", "true"); r.code != exitHeld || !says.MatchString(r.err) {
+			t.Errorf("run %s without permits: %d %q; want %d and %v", wait, r.code, r.err, exitHeld, says)
+		}
+	}
+	u.must("permits", "a", "--count", "1", "--reason", "one again")
+	says = regexp.MustCompile(`held by nobody: the name's count is 1, and 2 permits are asked for; it was set by .+ \(one again\)`)
+	if r := u.run("run", "a", "--of", "0", "--permits", "2", "--try", "--", "true"); r.code != exitHeld || !says.MatchString(r.err) {
+		t.Errorf("run of 2 permits of 1: %d %q; want %d and %v", r.code, r.err, exitHeld, says)
 	}
 }
