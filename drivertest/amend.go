@@ -114,9 +114,13 @@ func amendNobodyBetween(r *run) {
 		first, stop, tried := r.claim(), make(chan struct{}), make(chan int)
 		first.Ticket = r.holds(r.a, first).Ticket
 		ctx, cancel := context.WithCancel(r.ctx)
+		tries := make(chan struct{})
 		go func() {
 			held := 0
-			for {
+			for n := 0; ; n++ {
+				if n == 1 {
+					close(tries)
+				}
 				select {
 				case <-stop:
 					tried <- held
@@ -131,7 +135,7 @@ func amendNobodyBetween(r *run) {
 				}
 			}
 		}()
-		poll(r.ctx)
+		<-tries
 		first = r.amended(r.a, first, reader)
 		poll(r.ctx)
 		close(stop)

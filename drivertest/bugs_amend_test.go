@@ -3,7 +3,6 @@ package drivertest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 
 	"github.com/stilelock/stile/driver"
@@ -91,9 +90,7 @@ func amending(change func(*driver.Amendment)) *buggy {
 func reentering() *buggy {
 	return amendingOne(func(ctx context.Context, d *memory.Driver, c *driver.Claim) driver.Renewal {
 		_ = d.Leave(ctx, &driver.Release{Claim: c})
-		for range 20 {
-			runtime.Gosched()
-		}
+		poll(ctx) // the gap that the bug is about
 		again := *c
 		again.Ticket, again.Record = 0, c.Amend.Record
 		if c.Amend.Weight != 0 {
