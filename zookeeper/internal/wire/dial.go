@@ -9,13 +9,26 @@ import (
 	"time"
 )
 
-// connect makes a connection and takes the session up on it, or begins it.
-func (s *Session) connect(addr string) (*conn, error) {
+// answerWithin is how long a new connection's first answer is waited for, at first: a server that starts may leave a
+// handshake without an answer for ever, and half of a session would be lost with it. A server that is slow is given twice
+// as long each time.
+const answerWithin = 2 * time.Second
+
+var errSilent = errors.New("no answer in time")
+
+// within returns how long a connection may take to be made, if so many before it had no answer in time. The
+// caller holds mu.
+func (s *Session) within(silent int) time.Duration {
+	most := max(s.me.timeout/time.Duration(2*len(s.conf.Hosts)), 500*time.Millisecond)
+	return min(most, answerWithin<<min(silent, 20))
+}
+
+// connect makes a connection and takes the session up on it, or begins it. So many before it had no answer in time.
+func (s *Session) connect(addr string, silent int) (*conn, error) {
 	s.mu.Lock()
-	want, zxid, timeout := s.me, s.zxid, s.me.timeout
+	want, zxid, within := s.me, s.zxid, s.within(silent)
 	s.mu.Unlock()
 	start := Now()
-	within := max(timeout/time.Duration(2*len(s.conf.Hosts)), 500*time.Millisecond)
 	ctx, cancel := context.WithTimeout(s.ctx, within)
 	defer cancel()
 	fail := func(err error) error {
@@ -26,7 +39,7 @@ func (s *Session) connect(addr string) (*conn, error) {
 			err = op.Err // the rest says the address again
 		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			err = errors.New("no answer in time")
+			err = errSilent
 		}
 		return &DialError{addr, Now() - start, err}
 	}

@@ -233,9 +233,14 @@ func (s *Session) run() {
 	defer close(s.ran)
 	hosts := slices.Clone(s.conf.Hosts)
 	rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
-	delay, failed := retryMin, 0
+	delay, failed, silent := retryMin, 0, 0
 	for i := 0; s.ctx.Err() == nil; i++ {
-		c, err := s.connect(hosts[i%len(hosts)])
+		c, err := s.connect(hosts[i%len(hosts)], silent)
+		if errors.Is(err, errSilent) {
+			silent++
+		} else {
+			silent = 0
+		}
 		if errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused) {
 			s.lose(err)
 			return

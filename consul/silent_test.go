@@ -1,0 +1,14 @@
+package consul_test
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/internal/drive"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A server that starts may leave a request without an answer: the client turns to another connection.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	drive.Silent(t, servertest.Consul(t, nil).Addr, func(addrs ...string) string { return "consul://" + addrs[0] })
+}

@@ -1,0 +1,14 @@
+package mysql
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/internal/drive"
+)
+
+// A server that starts may leave a request without an answer: the client turns to another connection.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	drive.Silent(t, server.Addr, func(addrs ...string) string { return "mysql://root@" + addrs[0] + "/" + name })
+}

@@ -1,0 +1,16 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/internal/drive"
+)
+
+// A server that starts may leave a request without an answer: the client turns to another connection.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	s := schema()
+	drive.Silent(t, server.Addr, func(addrs ...string) string {
+		return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s
+	})
+}
