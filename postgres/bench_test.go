@@ -31,12 +31,18 @@ func BenchmarkLock(b *testing.B) {
 	}
 	must(pool.Exec(ctx, "CREATE TABLE public.bare (name bytea PRIMARY KEY, last bigint);"+
 		"CREATE TABLE public.queue (name bytea, ticket bigint, id bytea, PRIMARY KEY (name, ticket))", asText))
-	b.Run("driver", func(b *testing.B) {
+	lock := func(b *testing.B) {
 		for range b.N {
 			c := claim("name", rand.Text())
 			must(d.Enter(ctx, c))
 			must(nil, d.Leave(ctx, &driver.Release{Claim: c}))
 		}
+	}
+	b.Run("driver", lock)
+	b.Run("function", func(b *testing.B) { // as where a pooler is in between
+		d.deaf = "deaf"
+		defer func() { d.deaf = "" }()
+		lock(b)
 	})
 	b.Run("insert and delete", func(b *testing.B) {
 		for range b.N {

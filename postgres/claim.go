@@ -42,19 +42,41 @@ func (a *answer) finish() {
 	a.blocker.Since, a.blocker.Remaining, a.blocker.Record = span(a.since), span(a.remains), string(a.record)
 }
 
-// act calls the function. An error that it answers is one of the contract's.
+// columns are where what the function answers goes.
+func (a *answer) columns() []any {
+	b := &a.blocker
+	return []any{
+		&a.status, &a.ticket, &a.holds, &a.lease, &a.ahead, &a.retry, &a.have,
+		&b.Ticket, &b.Weight, &b.Holds, &b.Left, &a.since, &a.remains, &a.record,
+	}
+}
+
+// ScanIndex is [pgtype.CompositeIndexScanner]: the function's answer as one column.
+func (a *answer) ScanIndex(i int) any { return a.columns()[i] }
+
+// ScanNull is [pgtype.CompositeIndexScanner]: the function was not called.
+func (a *answer) ScanNull() error { return nil }
+
+// act does a call, by the function unless the claim is alone. An error that it answers is one of the contract's.
 func (d *Driver) act(ctx context.Context, what *call) (*answer, error) {
 	c := what.claim
 	a := &answer{}
-	err := d.link.Query(ctx, d.statements.do, []any{
+	statement, scan := d.statements.do, func(rows pgx.Rows) error { return rows.Scan(a.columns()...) }
+	if alone := d.alone(what); alone != "" {
+		statement, scan = alone, func(rows pgx.Rows) error {
+			var ticket *int64
+			if err := rows.Scan(&ticket, a); err != nil || ticket == nil {
+				return err
+			}
+			a.status, a.ticket, a.holds, a.lease = "ok", *ticket, true, micros(c.TTL)
+			return nil
+		}
+	}
+	err := d.link.Query(ctx, statement, []any{
 		what.verb, []byte(c.Name), []byte(c.ID), []byte(c.Client), what.channel, []byte(c.Owner), []byte(c.Record),
 		c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay), micros(what.keep),
 		c.Ticket, c.Try, c.Reclaim && c.Owner != "",
-	}, func(rows pgx.Rows) error {
-		b := &a.blocker
-		return rows.Scan(&a.status, &a.ticket, &a.holds, &a.lease, &a.ahead, &a.retry, &a.have,
-			&b.Ticket, &b.Weight, &b.Holds, &b.Left, &a.since, &a.remains, &a.record)
-	})
+	}, scan)
 	switch {
 	case err != nil:
 		return nil, err
@@ -64,6 +86,19 @@ func (d *Driver) act(ctx context.Context, what *call) (*answer, error) {
 		return nil, &driver.CapacityError{Have: a.have, Want: c.Capacity}
 	}
 	return a, nil
+}
+
+// alone returns the statement that does a call without the function if the claim is or comes to be alone; empty if there is
+// none. Behind a pooler answers come as text, and the one column that has the function's could not be read.
+func (d *Driver) alone(what *call) string {
+	switch {
+	case d.deaf != "":
+	case what.verb == "enter" && what.claim.Ticket == 0:
+		return d.statements.enter
+	case what.verb == "leave" && what.keep == 0:
+		return d.statements.leave
+	}
+	return ""
 }
 
 var errShort = errors.New("postgres answered for fewer claims than it was asked for")

@@ -463,10 +463,16 @@ func TestSynchronousStandby(t *testing.T) {
 	}
 	var claims []*driver.Claim
 	for i := range 20 {
-		c := claim("name", fmt.Sprint(i))
+		before := claim(fmt.Sprint("alone/", i), "before") // after which the name is known, and empty
+		enter(t, d, before)
+		leave(t, d, before)
+	}
+	for i := range 20 {
+		c, alone := claim("name", fmt.Sprint(i)), claim(fmt.Sprint("alone/", i), "now")
 		c.Weight = 1
 		enter(t, d, c)
-		claims = append(claims, c)
+		enter(t, d, alone)
+		claims = append(claims, c, alone)
 	}
 	servertest.KillPostgres(primary)
 	var done bool

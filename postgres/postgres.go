@@ -1,8 +1,8 @@
 // Package postgres keeps locks in PostgreSQL, as rows of two tables.
 //
 // A claim is a row, or, while it is alone, part of the row of its name, which serialises all that happens to the queue.
-// Each verb is one call of a function in the database, so one round trip and one transaction. A client that lets others hold
-// notifies exactly their clients, each of which listens on one connection. Times are the server's. Importing the package
+// Each verb is one statement, so one round trip and one transaction: it changes the row of a name whose claim is alone, or
+// calls a function in the database. A client that lets others hold notifies exactly their clients, each of which listens on one connection. Times are the server's. Importing the package
 // registers the schemes postgres and postgresql.
 //
 // The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
