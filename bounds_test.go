@@ -3,6 +3,7 @@ package stile_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"os"
 	"runtime"
 	"strings"
@@ -23,7 +24,7 @@ const longest = 20 * patience
 // The lengths that stand in docs/reference/bounds.md.
 var lengths = map[string]time.Duration{
 	"at once": 0, "P": patience, "¾ P": patience * 3 / 4, "1½ P": patience * 3 / 2,
-	"12 P + 4 s": 12*patience + 4*time.Second, "1 s": time.Second, "its turn + 2 P": 2 * patience,
+	"6 P": 6 * patience, "7 P": 7 * patience, "12 P + 4 s": 12*patience + 4*time.Second, "1 s": time.Second, "its turn + 2 P": 2 * patience,
 }
 
 var sentinels = map[string]error{
@@ -40,6 +41,8 @@ type scene struct {
 	left  stile.Handle  // of "left"
 	line  <-chan result // who waits for "taken"
 	took  *stile.Lease  // another client's, of "taken"
+
+	next func() error // the next yield of what was followed before
 }
 
 // A measure makes a call. What it has returned before it may begin is not measured.
@@ -99,10 +102,26 @@ var measures = map[string]measure{
 		}
 		return errEnough
 	},
-	"`Break`":  func(s *scene, ctx context.Context) error { _, err := s.a.Break(ctx, "taken", 0); return err },
-	"`Detach`": func(s *scene, ctx context.Context) error { _, err := s.lease.Detach(ctx); return err },
-	"`Attach`": func(s *scene, ctx context.Context) error { _, err := s.a.Attach(ctx, s.left); return err },
-	"`Close`":  func(s *scene, ctx context.Context) error { return s.a.Close() },
+	"`Watch`, from one yield to the next":   func(s *scene, ctx context.Context) error { return s.next() },
+	"`Observe`, from one yield to the next": func(s *scene, ctx context.Context) error { return s.next() },
+	"`Break`":                               func(s *scene, ctx context.Context) error { _, err := s.a.Break(ctx, "taken", 0); return err },
+	"`Detach`":                              func(s *scene, ctx context.Context) error { _, err := s.lease.Detach(ctx); return err },
+	"`Attach`":                              func(s *scene, ctx context.Context) error { _, err := s.a.Attach(ctx, s.left); return err },
+	"`Close`":                               func(s *scene, ctx context.Context) error { return s.a.Close() },
+}
+
+// followed has yielded once, and returns what waits for the error of the next yield.
+func followed[T any](s *scene, all iter.Seq2[T, error]) func() error {
+	next, stop := iter.Pull2(all)
+	s.Cleanup(stop)
+	if _, err, ok := next(); err != nil || !ok {
+		s.Fatalf("it first yields %v, %v; want what is there", err, ok)
+	}
+	return func() error {
+		_, err, _ := next()
+		stop()
+		return err
+	}
 }
 
 // The columns of docs/reference/bounds.md, and what becomes of the store.
@@ -188,6 +207,12 @@ func bounded(t *testing.T, row, column, cell string) {
 			columns[column](&scene{a: &peer{d: d}})
 		}), longest)
 		defer cancel()
+		switch row {
+		case "`Watch`, from one yield to the next":
+			s.next = followed(s, s.a.Watch(ctx, "x"))
+		case "`Observe`, from one yield to the next":
+			s.next = followed(s, s.a.Observe(ctx, "x"))
+		}
 		spoil(s)
 		turn := strings.HasPrefix(text, "its turn")
 		if turn {

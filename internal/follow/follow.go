@@ -12,8 +12,11 @@ import (
 // Every is how often a store is asked that cannot tell of changes, or that could not be asked a moment ago.
 const Every = 250 * time.Millisecond
 
-// Name calls look, now and whenever the queue of a name may have changed, until it fails or returns false; then the
-// error is nil. It also fails if changes can no longer be told, and, with the error silence, if the store has not begun to
+// quietFor is after how many times its patience a watch that hears nothing looks again.
+const quietFor = 6
+
+// Name calls look, now and whenever the queue of a name may have changed, and after a while without changes, until it fails or
+// returns false; then the error is nil. It also fails if changes can no longer be told, and, with the error silence, if the store has not begun to
 // tell them within patience.
 func Name(
 	ctx context.Context, d driver.Driver, name string, patience time.Duration, silence error,
@@ -35,20 +38,25 @@ func Name(
 		for range ended { //nolint:revive // waits for the goroutine
 		}
 	}()
-	silent := time.NewTimer(patience)
-	defer silent.Stop()
+	stands := false
+	quiet := time.NewTimer(patience)
+	defer quiet.Stop()
 	for {
 		select {
 		case <-told:
-			silent.Stop() // it stands: from now on quiet means that nothing changes
+			stands = true
 		case err := <-ended:
 			return err
-		case <-silent.C:
-			return silence
+		case <-quiet.C:
+			if !stands {
+				return silence
+			}
+			// Nothing has changed for a while, or the store tells nothing any more: the look shows which.
 		}
 		if more, err := look(ctx); err != nil || !more {
 			return err
 		}
+		quiet.Reset(quietFor * patience)
 	}
 }
 
