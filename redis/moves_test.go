@@ -33,7 +33,6 @@ func TestAddressMoves(t *testing.T) {
 			t.Cleanup(func() { d.Close() })
 			holder, waiter := claim("name", "holder"), claim("name", "waiter")
 			enter(t, d, holder)
-			held := make(chan driver.Place, 1)
 			if p := enter(t, d, waiter); p.Holds {
 				t.Fatalf("the waiter's place is %+v", p)
 			}
@@ -60,7 +59,7 @@ func TestAddressMoves(t *testing.T) {
 					return two.RedisInfo("master_link_status") == "up"
 				})
 			}
-			go func() { held <- await(t, d, waiter) }()
+			held := awaiting(t, d, waiter)
 			leave(t, d, holder)
 			if p := <-held; !p.Holds {
 				t.Errorf("the waiter's place is %+v", p)

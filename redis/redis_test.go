@@ -48,6 +48,16 @@ func claim(name, id string) *driver.Claim {
 }
 
 // await enters a claim that waits, again and again, until it is told that it holds.
+// awaiting is await beside the test. If the claim does not come to hold in time, what comes is a place that does not.
+func awaiting(t testing.TB, d driver.Driver, c *driver.Claim) <-chan driver.Place {
+	held := make(chan driver.Place, 1)
+	go func() {
+		defer close(held)
+		held <- await(t, d, c)
+	}()
+	return held
+}
+
 func await(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
 	t.Helper()
 	ctx := timely(t)

@@ -43,8 +43,7 @@ func TestWithoutPushes(t *testing.T) {
 			enter(t, d, holder)
 			enter(t, d, waiter)
 			looks := calls(t, c, "pttl")
-			held := make(chan driver.Place, 1)
-			go func() { held <- await(t, d, waiter) }()
+			held := awaiting(t, d, waiter)
 			servertest.Until(t, "the waiter looks again and again", func() bool { return calls(t, c, "pttl") > looks+5 })
 			leave(t, d, holder)
 			if p := <-held; !p.Holds {
@@ -62,7 +61,11 @@ func TestWithoutPushes(t *testing.T) {
 			enter(t, q, waits)
 			listens(t, q, waits)
 			servertest.Until(t, "the watch sees both", func() bool {
-				<-changed
+				select {
+				case <-changed:
+				case <-timely(t).Done():
+					t.Fatal("the watch sees nothing")
+				}
 				list, err := q.List(timely(t), &driver.Query{Name: "name"})
 				return err == nil && len(list) == 1 && len(list[0].Claims) == 2
 			})

@@ -108,8 +108,7 @@ func TestSetNXWaiterFollowsThePrimary(t *testing.T) {
 	b, _ := following(t, set)
 	set.Primary.Redis([]string{"SET", "name", "theirs", "PX", "60000"})
 	set.Settle(t)
-	held := make(chan driver.Place, 1)
-	go func() { held <- await(t, b, claim("name", "b")) }()
+	held := awaiting(t, b, claim("name", "b"))
 	tells(t, set.Primary)
 	set.Primary.Pause()
 	t.Cleanup(set.Primary.Resume)
@@ -143,8 +142,7 @@ func TestSetNXHearsAgainAfterAnOutage(t *testing.T) {
 		_, err := d.Enter(timely(t), waiter)
 		return err == nil
 	})
-	held := make(chan driver.Place, 1)
-	go func() { held <- await(t, d, waiter) }()
+	held := awaiting(t, d, waiter)
 	tells(t, s)
 	s.Redis([]string{"DEL", "name"})
 	if p := <-held; !p.Holds {

@@ -194,11 +194,12 @@ func TestSetNXDocumentedRights(t *testing.T) {
 		t.Error(r.Err)
 	}
 	enter(t, d, b)
-	told := make(chan driver.Place, 1)
-	go func() { told <- await(t, d, b) }()
+	told := awaiting(t, d, b)
 	tells(t, s)
 	leave(t, d, a)
-	<-told
+	if p := <-told; !p.Holds {
+		t.Fatalf("the waiter = %+v; want it to hold", p)
+	}
 	if list, err := d.List(timely(t), &driver.Query{}); err != nil || len(list) != 1 {
 		t.Errorf("list: %+v, %v", list, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -42,8 +41,7 @@ func TestSetNXBehindSentinel(t *testing.T) {
 	set := servertest.RedisSentinel(t)
 	d := openSetNX(t, "redis+sentinel://"+set.Sentinel.Addr+"/"+set.Name)
 	set.Primary.Redis(foreignLock("name", "theirs"))
-	told := make(chan driver.Place, 1)
-	go func() { told <- await(t, d, claim("name", "ours")) }()
+	told := awaiting(t, d, claim("name", "ours"))
 	tells(t, set.Primary)
 	start := time.Now()
 	set.Primary.Redis(foreignUnlock("name", "theirs"))

@@ -60,13 +60,12 @@ func TestSetNXExcludesOthers(t *testing.T) {
 		t.Errorf("the key is %q; want the other library's", got)
 	}
 
-	told := make(chan driver.Place, 1)
-	go func() { told <- await(t, d, claim("order {42}", "next")) }()
+	told := awaiting(t, d, claim("order {42}", "next"))
 	tells(t, s)
 	start := time.Now()
 	s.Redis(foreignUnlock("order {42}", "\x00theirs"))
-	if <-told; time.Since(start) > lookSafely/2 {
-		t.Errorf("the waiter held %v after another library's release; want it told at once", time.Since(start))
+	if p := <-told; !p.Holds || time.Since(start) > lookSafely/2 {
+		t.Errorf("the waiter = %+v, %v after another library's release; want it told at once", p, time.Since(start))
 	}
 }
 
@@ -170,8 +169,7 @@ func TestSetNXWithoutTracking(t *testing.T) {
 	s.Redis([]string{"ACL", "SETUSER", "plain", "-client|tracking"}) // where it is so from the first, it is not asked
 	holder := claim("deaf", "holder")
 	enter(t, d, holder)
-	told := make(chan driver.Place, 1)
-	go func() { told <- await(t, d, claim("deaf", "waiter")) }()
+	told := awaiting(t, d, claim("deaf", "waiter"))
 	servertest.Until(t, "the server was asked to tell, and refused", func() bool {
 		denied, _ := s.Redis([]string{"ACL", "LOG"}).([]any)
 		return len(denied) > 0

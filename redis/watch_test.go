@@ -31,7 +31,11 @@ func watching(t *testing.T, d *Driver, name string) <-chan struct{} {
 			t.Errorf("watch = %v; want the context's error", err)
 		}
 	})
-	<-told
+	select {
+	case <-told:
+	case <-timely(t).Done():
+		t.Fatal("the watch does not stand")
+	}
 	return told
 }
 

@@ -105,13 +105,22 @@ func TestSilentConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	over := make(chan error, 1)
-	go func() { _, err := idle.Read(make([]byte, 1)); over <- err }()
+	reads := func(c net.Conn) <-chan error {
+		over := make(chan error, 1)
+		go func() { _, err := c.Read(make([]byte, 1)); over <- err }()
+		return over
+	}
+	over := reads(idle)
 	if _, err := owing.Write([]byte("PING")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := owing.Read(make([]byte, 1)); err == nil {
-		t.Error("an answer came")
+	select {
+	case err := <-reads(owing):
+		if err == nil {
+			t.Error("an answer came")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the connection that owes an answer is not given up")
 	}
 	select {
 	case err := <-over:
