@@ -258,6 +258,31 @@ func TestLateMachine(t *testing.T) {
 	}
 }
 
+// A program that takes no more ticks can have a run go on to its end.
+func TestFinish(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		ctx, stop := context.WithCancelCause(f.ctx)
+		ended := make(chan error)
+		begin := time.Now()
+		work := func(ctx context.Context) error {
+			if got, want := Tick(ctx), begin.Add(10*time.Minute); !got.Equal(want) {
+				t.Errorf("Tick: got %v, want %v", got, want)
+			}
+			return takes(5 * time.Minute)(ctx)
+		}
+		go func() { ended <- f.job(f.machine(), "@every 10m", work, Options{}).Run(ctx) }()
+		f.pass(11 * time.Minute)
+		stop(ErrFinish)
+		if err := <-ended; !errors.Is(err, ErrFinish) {
+			t.Errorf("Run: got %v, want ErrFinish", err)
+		}
+		if took := time.Since(begin); took != 15*time.Minute {
+			t.Errorf("Run returned after %v, want 15m", took)
+		}
+		f.became("00:10 done")
+	})
+}
+
 func TestRunNow(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		var runs atomic.Int64

@@ -47,10 +47,24 @@ func (e *PanicError) Error() string { return fmt.Sprintf("the job panicked: %v",
 // errMaxHold is the cause of the context of a run that took too long.
 var errMaxHold = fmt.Errorf("%w: the run took longer than MaxHold", context.DeadlineExceeded)
 
+// ErrFinish is the cause to end the context of [Job.Run] with if a run that is under way is to go on to its end.
+var ErrFinish = errors.New("no more ticks are run here")
+
+type tickKey struct{}
+
+// Tick returns the tick that the run with this context is for. It is zero in a run of [Job.RunNow], and elsewhere.
+func Tick(ctx context.Context) time.Time {
+	tick, _ := ctx.Value(tickKey{}).(time.Time)
+	return tick
+}
+
 // called runs the work under a lease.
 func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Result {
+	ctx, over := unlessFinishing(ctx)
+	defer over()
 	run, cancel := underBoth(ctx, lease)
 	defer cancel()
+	run = context.WithValue(run, tickKey{}, tick)
 	begin := time.Now()
 	if j.o.MaxHold > 0 {
 		var end context.CancelFunc
@@ -73,6 +87,20 @@ func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Re
 		r.Outcome = Failed
 	}
 	return r
+}
+
+// unlessFinishing returns a context that ends with ctx, unless that ends with [ErrFinish].
+func unlessFinishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); !errors.Is(cause, ErrFinish) {
+			cancel(cause)
+		}
+	})
+	return until, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // done releases the lock of a run, once AtLeast is over.

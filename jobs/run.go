@@ -19,7 +19,8 @@ type key struct {
 	name   string
 }
 
-// Run runs the job at its ticks until ctx ends, and returns the cause of that once a run that is under way has returned. A
+// Run runs the job at its ticks until ctx ends, and returns the cause of that once a run that is under way has returned. The
+// context of that run ends too, unless the cause is [ErrFinish]. A
 // run that fails, panics or is cut off does not end it, nor does a store that is away; [Options.Report] hears of them. What
 // would be the same at the next tick ends it: a client that is closed, or a name that is not valid.
 //

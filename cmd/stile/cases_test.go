@@ -99,6 +99,7 @@ var differing = []struct {
 	{regexp.MustCompile(`renewed \d+s ago`), "renewed TIME ago"},
 	{regexp.MustCompile(`take \d+ bytes`), "take SIZE bytes"},
 	{regexp.MustCompile(`tried for [\d.]+(s|ms)`), "tried for TIME"},
+	{regexp.MustCompile(`\bat \d{4}-\d\d-\d\dT[\d:]+Z`), "at TIME"},
 	{regexp.MustCompile(`-[0-9a-f]{12}\.handle`), "-ID.handle"},
 }
 

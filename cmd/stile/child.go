@@ -20,8 +20,8 @@ type child struct {
 	pgid  int               // 0 before CMD runs
 }
 
-// newChild starts the guard, which takes a moment: best before the lock is held.
-func newChild() (*child, error) {
+// newChild starts the guard, which takes a moment: best before the lock is held. Without a stdin, that of CMD is empty.
+func newChild(stdin *os.File) (*child, error) {
 	ordersOut, ordersIn, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -35,10 +35,13 @@ func newChild() (*child, error) {
 	c := &child{in: ordersIn}
 	c.guard = &exec.Cmd{
 		Path: self(), Args: []string{os.Args[0], guard.Arg},
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, // for CMD
+		Stdout: os.Stdout, Stderr: os.Stderr, // for CMD
 		ExtraFiles:  []*os.File{ordersOut, newsIn},
 		Env:         []string{"GOMAXPROCS=1"},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	if stdin != nil {
+		c.guard.Stdin = stdin
 	}
 	if err := c.guard.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("the guard does not start: %w", err), ordersIn.Close(), newsOut.Close())

@@ -24,8 +24,9 @@ type keeper struct {
 	child    *child
 	terminal *terminal // nil if CMD does not get one
 	grace    time.Duration
-	lead     time.Duration // what killing takes, with room to spare
-	limit    time.Duration // when --max-hold is over and CMD gets SIGTERM; 0 if there is none
+	lead     time.Duration   // what killing takes, with room to spare
+	stop     <-chan struct{} // closed when CMD is to be ended; nil if signals say so
+	limit    time.Duration   // when --max-hold is over and CMD gets SIGTERM; 0 if there is none
 
 	end    time.Duration // when the group is to be killed
 	killAt time.Duration // when SIGTERM has had its time; 0 before that was sent
@@ -71,6 +72,10 @@ func (k *keeper) watch(events *events, signals <-chan os.Signal) {
 			k.kill()
 		case s := <-signals:
 			k.child.signal(s.(syscall.Signal))
+		case <-k.stop:
+			k.stop = nil
+			k.fail(errStopped)
+			k.term(boottime.Now())
 		case <-events.changed:
 		case <-wake.C:
 		}

@@ -2,6 +2,7 @@
 //
 //	stile run NAME… -- CMD…     holds the lock, or several, while CMD runs
 //	stile elect NAME -- CMD…    runs CMD while it leads; with --watch, shows who leads
+//	stile cron FILE             runs the jobs of a crontab, once over many machines
 //	stile lock | renew | unlock for shell scripts, with a handle file
 //	stile ls | show | watch | top    who holds and who waits
 //	stile wait NAME             waits until nobody holds the lock

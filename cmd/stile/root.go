@@ -43,7 +43,7 @@ func newRoot() *cobra.Command {
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return told.set() }
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
-		newRun(s), newElect(s), newLock(s), newRenew(s), newUnlock(s),
+		newRun(s), newElect(s), newCron(s), newLock(s), newRenew(s), newUnlock(s),
 		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newPermits(s), newBreak(s),
 		newDoctor(s), newBench(s), newMigrate(s), newDemo(s), newVersion(),
 	)

@@ -121,7 +121,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	if err := r.conflict(address); err != nil {
 		return err
 	}
-	c, err := newChild()
+	c, err := newChild(os.Stdin)
 	if err != nil {
 		return err
 	}
@@ -191,16 +191,13 @@ func (r *runner) acquire(ctx context.Context, s *store, e *events) (*stile.Clien
 		r.drop(client)
 		return nil, nil, err
 	}
-	for time.Until(lease.Deadline()) < time.Duration(r.grace+r.ttl/10) {
-		select {
-		case <-e.changed:
-		case <-lease.Context().Done():
-			return client, nil, &status{exitStore, errors.Join(lease.Check(), lease.Unlock())}
-		case <-ctx.Done():
-			return client, nil, errors.Join(context.Cause(ctx), lease.Unlock())
-		}
+	if err = settled(ctx, lease, e, time.Duration(r.grace+r.ttl/10)); err == nil {
+		return client, lease, nil
 	}
-	return client, lease, nil
+	if ctx.Err() == nil {
+		return client, nil, &status{exitStore, errors.Join(err, lease.Unlock())}
+	}
+	return client, nil, errors.Join(err, lease.Unlock())
 }
 
 // ended says how it ended: by the loss of the lock, or as CMD did.

@@ -38,6 +38,8 @@ type store struct {
 
 	ttl time.Duration // of the one lock that is wanted; 0 if that is not known
 
+	every stile.LockOptions // what each lock has that does not say otherwise
+
 	within time.Duration // how long a store may take to open for a look; 0 for no limit but the library's
 	tells  bool          // a person is told when it takes long to open for a look
 }
@@ -112,7 +114,9 @@ func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Clien
 		return nil, err
 	}
 	begun, stop := time.Now(), whileOpening(a)
-	c, err := connect(ctx, a, withSession(a, url, s.ttl), aloud(observer, s.leaves))
+	c, err := connect(ctx, a, withSession(a, url, s.ttl), &stile.Options{
+		Observer: aloud(observer, s.leaves), LockOptions: s.every,
+	})
 	stop()
 	if err == nil && url == defaultURL && !s.chosen() {
 		noteLocal()
@@ -175,8 +179,8 @@ func (s *store) look(ctx context.Context) (*stile.Client, error) {
 // nothing is a store in which no names are in use.
 func nothing(ctx context.Context) (*stile.Client, error) { return stile.Open(ctx, "memory://", nil) }
 
-func connect(ctx context.Context, a *driver.Address, url string, observer stile.Observer) (*stile.Client, error) {
-	c, err := stile.Open(ctx, url, &stile.Options{Observer: observer})
+func connect(ctx context.Context, a *driver.Address, url string, o *stile.Options) (*stile.Client, error) {
+	c, err := stile.Open(ctx, url, o)
 	missing, without := errors.AsType[*driver.MissingError](err)
 	switch {
 	case err == nil:

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/jobs"
+)
+
+const cronLong = `Runs the jobs of FILE at their ticks, each tick once over all machines that do
+this with the same FILE and the same store. It goes on until it gets SIGTERM,
+SIGINT or SIGQUIT. A line of FILE is a comment, a variable for the commands, or
+
+  SCHEDULE NAME [flags] -- CMD
+
+  CRON_TZ=Europe/Berlin
+  0 3 * * *   nightly --at-least 10m --max-hold 6h --missed once -- figures --all
+  @every 5m   poll -- poll-orders | tee -a /var/log/orders
+
+SCHEDULE is a cron expression of five fields, @daily and the like, or @every with
+a duration. Its hours are those of CRON_TZ, else UTC. NAME is the name of the lock
+that a run holds. CMD is the rest of the line, and runs under /bin/sh or the SHELL
+that FILE sets, as under stile run: it ends before another machine can hold the lock.
+It gets STILE_NAME, STILE_TOKEN, STILE_DEADLINE, and STILE_TICK, the time it is for.
+
+  --at-least D   keep the lock this long, against clocks that differ
+  --max-hold D   end CMD after this long
+  --jitter D     delay each tick by a random time up to D
+  --missed W     ticks without a run: skip them, run the last once, or all
+
+SIGHUP has it read FILE again. A FILE that is wrong changes nothing, and is told.
+A job that is gone or changed finishes the run that is under way. SIGTERM ends the
+runs too: CMD gets SIGTERM, and SIGKILL 5s later or after a third of --ttl. Then stile exits with 0.`
+
+// A cron is one stile cron.
+type cron struct {
+	path    string
+	ttl     duration
+	store   *store
+	address *driver.Address
+	client  *stile.Client
+	events  *switchboard
+	log     *slog.Logger
+
+	ctx   context.Context
+	fail  context.CancelCauseFunc // of a job that cannot go on
+	tasks map[string]*task
+	all   sync.WaitGroup
+}
+
+// A task is a job that runs here.
+type task struct {
+	entry  *entry
+	finish context.CancelCauseFunc
+	done   chan struct{}
+}
+
+func newCron(s *store) *cobra.Command {
+	var check bool
+	c := &cron{store: s, tasks: map[string]*task{}, ttl: duration(defaultTTL)}
+	cmd := &cobra.Command{
+		Use: "cron FILE", Short: "Run the jobs of a crontab, each tick once over many machines", Long: cronLong,
+		Example: "  stile cron /etc/stile/crontab --url redis://locks.internal\n  stile cron crontab --check",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("stile cron needs one FILE, and got %d; as in: stile cron /etc/stile/crontab", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.ttl < duration(100*time.Millisecond) || c.ttl > duration(driver.MaxTTL) {
+				return usage("--ttl %v: it must be from 100ms to 24h", time.Duration(c.ttl))
+			}
+			c.path = args[0]
+			entries, err := readCrontab(c.path)
+			switch {
+			case err != nil:
+				return err
+			case check:
+				return printNext(cmd.OutOrStdout(), entries)
+			}
+			return c.run(cmd.Context(), entries)
+		},
+	}
+	cmd.Flags().Var(&c.ttl, "ttl", "how long the lock of a run outlives this process if it dies")
+	cmd.Flags().BoolVar(&check, "check", false, "only read FILE, and print when the next tick of each job is")
+	return cmd
+}
+
+// printNext prints the next tick of each job.
+func printNext(w io.Writer, entries []*entry) error {
+	c, err := nothing(context.Background())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var rows [][]string
+	for _, e := range entries {
+		j, err := e.job(c, func(context.Context) error { return nil }, nil)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []string{e.name, j.Next(time.Now()).UTC().Format(time.RFC3339), e.schedule, e.command})
+	}
+	return table(w, "NAME\tNEXT\tSCHEDULE\tCMD", rows)
+}
+
+func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
+	least := slog.LevelInfo
+	switch speech {
+	case verbose:
+		least = slog.LevelDebug
+	case quiet:
+		least = slog.LevelWarn
+	}
+	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: least}))
+	signals := listen(guard.Ending)
+	c.events = &switchboard{lines: map[string]*events{}}
+	if c.address, _, err = c.store.address(); err != nil {
+		return err
+	}
+	c.store.ttl, c.store.every.TTL = time.Duration(c.ttl), time.Duration(c.ttl)
+	opening, stop := untilSignal(ctx, signals)
+	c.client, err = c.store.open(opening, c.events.observe)
+	stop()
+	if err != nil {
+		return err
+	}
+	defer c.client.Close()
+	if t := c.client.Traits(); time.Duration(c.ttl) < t.MinTTL || time.Duration(c.ttl) > t.MaxTTL {
+		return usage("--ttl %v: in %s it must be from %v to %v", time.Duration(c.ttl), c.address, t.MinTTL, t.MaxTTL)
+	}
+	ctx, c.fail = context.WithCancelCause(ctx)
+	defer c.fail(nil)
+	c.ctx = ctx
+	if err := c.apply(entries); err != nil {
+		return err
+	}
+	defer c.all.Wait()
+	defer c.fail(nil)
+	c.log.Info("jobs wait for their ticks", "file", c.path, "jobs", len(entries), "store", oneLine(c.address.String()))
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case s := <-signals:
+			if s != syscall.SIGHUP {
+				c.log.Info("ends, as it was asked to", "signal", s.String())
+				return nil
+			}
+			c.reload()
+		}
+	}
+}
+
+// reload reads the file again. One that is wrong changes nothing.
+func (c *cron) reload() {
+	entries, err := readCrontab(c.path)
+	if err == nil {
+		err = c.apply(entries)
+	}
+	if err != nil {
+		c.log.Error("the file is wrong, and the jobs go on as before", "err", oneLine(err.Error()))
+		return
+	}
+	c.log.Info("read the file again", "file", c.path, "jobs", len(entries))
+}
+
+// apply has these jobs run and no others. One that is gone or changed has its run that is under way come to its end.
+func (c *cron) apply(entries []*entry) error {
+	made := map[string]*jobs.Job{}
+	for _, e := range entries {
+		j, err := e.job(c.client, (&cronRun{cron: c, entry: e}).work, c.report)
+		if err != nil {
+			return usage("%s:%d: %w", c.path, e.line, err)
+		}
+		made[e.name] = j
+	}
+	before := map[string]chan struct{}{}
+	for name, t := range c.tasks {
+		if i := indexOf(entries, name); i >= 0 && entries[i].same(t.entry) {
+			continue
+		}
+		t.finish(jobs.ErrFinish)
+		before[name] = t.done
+		delete(c.tasks, name)
+	}
+	for _, e := range entries {
+		if c.tasks[e.name] == nil {
+			c.begin(e, made[e.name], before[e.name])
+		}
+	}
+	return nil
+}
+
+func indexOf(entries []*entry, name string) int {
+	for i, e := range entries {
+		if e.name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// begin runs a job at its ticks, once its predecessor has ended.
+func (c *cron) begin(e *entry, j *jobs.Job, before <-chan struct{}) {
+	ctx, finish := context.WithCancelCause(c.ctx)
+	t := &task{entry: e, finish: finish, done: make(chan struct{})}
+	c.tasks[e.name] = t
+	c.all.Go(func() {
+		defer close(t.done)
+		if before != nil {
+			<-before
+		}
+		if err := j.Run(ctx); ctx.Err() == nil {
+			c.fail(err) // it would be the same at each tick
+		}
+	})
+}
+
+// report logs what became of a tick.
+func (c *cron) report(r jobs.Result) {
+	level, text := slog.LevelInfo, "run "+string(r.Outcome)
+	attributes := []any{"job", r.Job}
+	if !r.Tick.IsZero() {
+		attributes = append(attributes, "tick", r.Tick.UTC().Format(time.RFC3339))
+	}
+	switch r.Outcome {
+	case jobs.Elsewhere:
+		level, text = slog.LevelDebug, "another machine has it"
+	case jobs.Late:
+		level, text = slog.LevelWarn, "too late for the tick, which is left out"
+	case jobs.Trouble:
+		level, text = slog.LevelError, "the store does not let it be known whether it may run"
+	case jobs.Failed, jobs.Panicked, jobs.CutOff:
+		level = slog.LevelError
+	case jobs.Done, jobs.Stopped:
+	}
+	if r.Token != 0 {
+		attributes = append(attributes, "token", r.Token, "took", rounded(r.Took))
+	}
+	if r.Err != nil {
+		attributes = append(attributes, "err", oneLine(r.Err.Error()))
+	}
+	c.log.Log(c.ctx, level, text, attributes...)
+}
+
+// A switchboard passes on what the client tells of its leases to whoever looks after each.
+type switchboard struct {
+	mu    sync.Mutex
+	lines map[string]*events // by name
+}
+
+func (b *switchboard) observe(event stile.Event) {
+	b.mu.Lock()
+	line := b.lines[event.Name]
+	b.mu.Unlock()
+	if line != nil {
+		line.observe(event)
+	}
+}
+
+// line returns the events of a name, until closed.
+func (b *switchboard) line(name string) (e *events, close func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e = newEvents()
+	b.lines[name] = e
+	return e, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.lines, name)
+	}
+}
+
+var errStopped = errors.New("stile cron was asked to end")
+
+// exitText is the end of a CMD as an error, or nil.
+func exitText(w syscall.WaitStatus) error {
+	switch {
+	case w.Signaled():
+		return fmt.Errorf("CMD was killed by signal %d (%v)", w.Signal(), w.Signal())
+	case w.ExitStatus() != 0:
+		return fmt.Errorf("CMD ended with status %d", w.ExitStatus())
+	}
+	return nil
+}
