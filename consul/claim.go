@@ -100,11 +100,26 @@ func (d *Driver) newLocalClaim(c *driver.Claim, s *session, is state) *localClai
 func (d *Driver) keep(lc *localClaim) *localClaim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.limit.Reached(len(d.known)) {
+		d.forgetOver()
+	}
 	if old := d.known[lc.id]; old != nil {
 		old.unwatch()
 	}
 	d.known[lc.id] = lc
 	return lc
+}
+
+// forgetOver forgets claims whose sessions were not renewed here for long. One that was detached may live on by another
+// client, so its session is left alone. The caller holds mu.
+func (d *Driver) forgetOver() {
+	for id, lc := range d.known {
+		if lc.session.left() < -lc.session.ttl {
+			lc.unwatch()
+			delete(d.known, id)
+		}
+	}
+	d.limit.Swept(len(d.known))
 }
 
 // move is become for those who do not hold mu.

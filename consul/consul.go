@@ -52,6 +52,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/known"
 )
 
 // DefaultPrefix is what keys begin with.
@@ -88,6 +89,7 @@ type Driver struct {
 
 	mu         sync.Mutex // guards what follows, the claims and the sessions, and orders spawn before the wait in Close
 	known      map[string]*localClaim
+	limit      known.Limit
 	idle       map[kind][]*session
 	endangered func(ids ...string)
 }

@@ -16,6 +16,8 @@ var clientCases = []Case{
 		"Claims stay in the store when a driver is closed, unless they are pinned to it: then they end.", 0,
 		closeKeepsClaims},
 	{"CloseEndsAwait", "Close ends every call.", ordered, closeEndsAwait},
+	{"Forgets", "A claim may be left to another client without a word to the driver: what it remembers of a claim ends some time after the lease.",
+		0, forgets},
 	{"Context", "All methods end when their context ends.", 0, contextEnds},
 }
 

@@ -44,6 +44,7 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/known"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -77,7 +78,7 @@ type Driver struct {
 
 	mu         sync.Mutex // guards what follows, the claims and the watches, and orders spawn before the wait in Close
 	known      map[string]*localClaim
-	swept      int // how many claims were known when those that ran out were last forgotten
+	limit      known.Limit
 	watches    map[string]*queueWatch
 	endangered func(ids ...string)
 }

@@ -90,7 +90,7 @@ func (d *Driver) remember(k *localClaim) *localClaim {
 	if old := d.known[k.id]; old != nil {
 		return old
 	}
-	if len(d.known) >= 2*d.swept+64 {
+	if d.limit.Reached(len(d.known)) {
 		d.sweepLocked()
 	}
 	d.known[k.id] = k
@@ -105,7 +105,7 @@ func (d *Driver) sweepLocked() {
 			d.endLocked(k, claimLost)
 		}
 	}
-	d.swept = len(d.known)
+	d.limit.Swept(len(d.known))
 }
 
 // end ends a claim, and what the driver does for it. Only the first end counts: a claim that leaves while it is renewed is

@@ -46,7 +46,7 @@ func newDriver(l *link, prefix string) *Driver {
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := d.Driver.Enter(ctx, c)
 	if err != nil || p.Ticket != 0 {
-		d.alarm.note(c.ID, err)
+		d.alarm.note(c, err)
 	}
 	return p, err
 }
@@ -55,7 +55,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	renewals := d.Driver.Renew(ctx, cs)
 	for i, c := range cs {
-		d.alarm.note(c.ID, renewals[i].Err)
+		d.alarm.note(c, renewals[i].Err)
 	}
 	return renewals
 }

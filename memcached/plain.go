@@ -76,7 +76,7 @@ func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	}
 	place, err := p.enter(ctx, c)
 	if place.Holds {
-		p.link.alarm.note(c.ID, nil)
+		p.link.alarm.note(c, nil)
 	}
 	if err == nil && !place.Holds && place.Blocker.Remaining == 0 && !c.Try {
 		if p.waits(c, true) > max(c.TTL, c.Wait) {
@@ -185,7 +185,7 @@ func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 				return done, err
 			})
 			p.remember(c, nil) // it has another version now
-			p.link.alarm.note(c.ID, renewals[i].Err)
+			p.link.alarm.note(c, renewals[i].Err)
 		})
 	}
 	work.Wait()

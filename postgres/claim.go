@@ -121,7 +121,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		return driver.Place{}, err
 	}
 	if a.ticket != 0 {
-		d.failover.add(c.ID)
+		d.failover.add(c)
 	}
 	return a.place(), nil
 }
@@ -215,6 +215,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 		_, _, err = c.Amended(c.Weight, string(have), status != "waits")
 		return driver.Renewal{Err: err}
 	}
+	d.failover.add(c)
 	return driver.Renewal{TTL: span(lease)}
 }
 
@@ -240,6 +241,8 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		if status != "ok" || d.failover.fell(cs[part[i]].ID) {
 			d.failover.remove(cs[part[i]].ID)
 			answers[part[i]] = driver.Renewal{Err: d.failover.gone()}
+		} else {
+			d.failover.add(cs[part[i]])
 		}
 		i++
 		return err

@@ -2,12 +2,11 @@ package postgres
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/known"
 )
 
 // A failoverWatch notices that another server answers than before. A standby that was promoted may lack the last claims,
@@ -19,7 +18,7 @@ type failoverWatch struct {
 	mu         sync.Mutex // guards what follows
 	first, now string     // ids of the server when the driver was made, and now; empty if it does not tell
 	tell       func(ids ...string)
-	claims     map[string]bool // that this driver has entered, while anybody is to be told
+	claims     known.IDs       // that this driver has entered, while anybody is to be told
 	fallen     map[string]bool // those of them that another cluster has, if it has them
 }
 
@@ -35,7 +34,7 @@ var serverIDs = []string{
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.failover.mu.Lock()
 	defer d.failover.mu.Unlock()
-	d.failover.tell, d.failover.claims = endangered, map[string]bool{}
+	d.failover.tell, d.failover.claims = endangered, known.IDs{}
 }
 
 // begin says what the server's id is at first.
@@ -54,29 +53,33 @@ func (w *failoverWatch) heard(id string) {
 	}
 	_, was, _ := strings.Cut(w.now, " ")
 	_, is, _ := strings.Cut(id, " ")
+	tell, ids := w.tell, w.claims.All()
 	if was != is {
-		w.fallen = maps.Clone(w.claims)
+		w.fallen = map[string]bool{}
+		for _, claim := range ids {
+			w.fallen[claim] = true
+		}
 	}
 	w.now = id
-	tell, ids := w.tell, slices.Collect(maps.Keys(w.claims))
 	w.mu.Unlock()
 	if tell != nil && len(ids) > 0 {
 		tell(ids...)
 	}
 }
 
-func (w *failoverWatch) add(id string) {
+// add notes that a claim is in the store, and that its lease begins now.
+func (w *failoverWatch) add(c *driver.Claim) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.claims != nil {
-		w.claims[id] = true
+	if w.tell != nil {
+		w.claims.Add(c)
 	}
 }
 
 func (w *failoverWatch) remove(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.claims, id)
+	w.claims.Drop(id)
 	delete(w.fallen, id)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/known"
 )
 
 // A holding is a claim that holds, as this client knows it, from its entering to its leaving.
@@ -14,6 +15,8 @@ type holding struct {
 	record string // that it is to have on all nodes, with its version; guarded by the driver's mu, as the rest
 	before string // that most nodes have which do not have it
 	own    bool   // the claim was changed here
+
+	until time.Duration // when it is over, unless it is renewed; by boottime
 
 	missing []int        // nodes to repair
 	absent  map[int]bool // nodes that certainly do not have it: they need not be asked to let it go
@@ -28,7 +31,10 @@ func (d *Driver) hold(c *driver.Claim, ticket int64) *holding {
 		h.record, h.before, h.own = was.record, was.before, was.own
 	}
 	d.release(c.ID)
-	h.claim.Ticket = ticket
+	if d.limit.Reached(len(d.held)) {
+		d.forgetOver()
+	}
+	h.claim.Ticket, h.until = ticket, known.Until(c.TTL)
 	d.held[c.ID] = h
 	return h
 }
@@ -50,6 +56,17 @@ func (d *Driver) release(id string) {
 	}
 	delete(d.told, id)
 	delete(d.resuming, id)
+}
+
+// forgetOver forgets claims that were not renewed here for longer than their leases: they may have been left to another
+// client. The caller holds mu.
+func (d *Driver) forgetOver() {
+	for id, h := range d.held {
+		if known.Over(h.until) {
+			d.release(id)
+		}
+	}
+	d.limit.Swept(len(d.held))
 }
 
 // over forgets claims that came to their end in another way than by leaving.

@@ -36,6 +36,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/known"
 )
 
 // Options change how a quorum works. Nil means the defaults, and so does the zero of each field.
@@ -89,6 +90,7 @@ type Driver struct {
 	queues     map[nodeQueue]chan struct{} // closed when the last call in the queue is over
 	drawn      map[string]*claimIDs        // by the claim's own id
 	held       map[string]*holding         // claims that hold, by id
+	limit      known.Limit                 // of those
 	idle       int                         // goroutines that wait for another call to make
 	contention map[string]int              // how many seem to want a name, as the power of two of the time within which they try
 	skipped    map[string]skippedLead      // by name

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/known"
 )
 
 // A renewing is a batch of claims that all nodes are asked to renew at once.
@@ -100,21 +101,25 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 		if errors.Is(answers[i].Err, driver.ErrGone) {
 			gone = append(gone, cs[i])
 		}
-		answers[i].Asks = d.counted(cs[i].ID, answers[i].Asks)
+		d.renewed(cs[i], &answers[i])
 	}
 	return answers
 }
 
-// counted returns how often somebody has asked for a claim that holds. Which nodes answered first is chance, so the count
-// never falls.
-func (d *Driver) counted(id string, asks int64) int64 {
+// renewed notes the answer of a claim that holds, and has it tell how often somebody has asked for the claim. Which nodes
+// answered first is chance, so that count never falls.
+func (d *Driver) renewed(c *driver.Claim, answer *driver.Renewal) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if h := d.held[id]; h != nil {
-		h.asks = max(h.asks, asks)
-		return h.asks
+	h := d.held[c.ID]
+	if h == nil {
+		return
 	}
-	return asks
+	if answer.Err == nil {
+		h.until = known.Until(c.TTL)
+	}
+	h.asks = max(h.asks, answer.Asks)
+	answer.Asks = h.asks
 }
 
 // renew asks the nodes. The calls go on when the caller does not, until the time is over.

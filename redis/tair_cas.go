@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/known"
 	"github.com/stilelock/stile/redis/internal/conn"
 )
 
@@ -21,22 +23,20 @@ import (
 type tairCAS struct {
 	*SetNX
 
-	mu   sync.Mutex // guards what follows
-	held map[string]*heldClaim
-	most int // how many there may be until those that are over are cleared away
+	mu    sync.Mutex // guards what follows
+	held  map[string]*heldClaim
+	limit known.Limit
 }
 
 // A heldClaim is a claim that holds, as this client knows it.
 type heldClaim struct {
 	value string        // of the key
 	ttl   time.Duration // longest lease that was asked for
-	until time.Time     // when it is surely over, if nothing else is heard
+	until time.Duration // when it is surely over, if nothing else is heard; by boottime
 }
 
-const fewHeld = 64
-
 func newTairCAS(s *SetNX) *tairCAS {
-	return &tairCAS{SetNX: s, held: map[string]*heldClaim{}, most: fewHeld}
+	return &tairCAS{SetNX: s, held: map[string]*heldClaim{}}
 }
 
 // Enter is that of [SetNX].
@@ -53,14 +53,9 @@ func (s *tairCAS) keep(c *driver.Claim, ticket int64) {
 	begin, end := valueOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.held) >= s.most {
-		now := time.Now()
-		for id, p := range s.held {
-			if now.After(p.until) {
-				delete(s.held, id)
-			}
-		}
-		s.most = max(fewHeld, 2*len(s.held))
+	if s.limit.Reached(len(s.held)) {
+		maps.DeleteFunc(s.held, func(_ string, p *heldClaim) bool { return known.Over(p.until) })
+		s.limit.Swept(len(s.held))
 	}
 	p := s.held[c.ID]
 	if p == nil {
@@ -68,7 +63,7 @@ func (s *tairCAS) keep(c *driver.Claim, ticket int64) {
 		s.held[c.ID] = p
 	}
 	p.value, p.ttl = begin+number(ticket)+end, max(p.ttl, c.TTL)
-	p.until = time.Now().Add(2 * p.ttl)
+	p.until = known.Until(p.ttl)
 }
 
 // known returns what is known of a claim, or nil.
@@ -88,7 +83,7 @@ func (s *tairCAS) renewed(c *driver.Claim) {
 	defer s.mu.Unlock()
 	if p := s.held[c.ID]; p != nil {
 		p.ttl = max(p.ttl, c.TTL)
-		p.until = time.Now().Add(2 * p.ttl)
+		p.until = known.Until(p.ttl)
 	}
 }
 

@@ -255,13 +255,13 @@ func TestTairCompares(t *testing.T) {
 // What is remembered of claims that nobody took out does not pile up.
 func TestHeldClaimsAreClearedAway(t *testing.T) {
 	t.Parallel()
-	s := &tairCAS{held: map[string]*heldClaim{}, most: fewHeld}
-	for i := range 10 * fewHeld {
+	s := &tairCAS{held: map[string]*heldClaim{}}
+	for i := range 640 {
 		c := claim("x", fmt.Sprint(i))
 		c.TTL = -time.Second // over at once
 		s.keep(c, 1)
-		if n := len(s.held); n > 2*fewHeld {
-			t.Fatalf("%d are remembered after %d; want at most %d", n, i+1, 2*fewHeld)
+		if n := len(s.held); n > 128 {
+			t.Fatalf("%d are remembered after %d; want at most 128", n, i+1)
 		}
 	}
 }

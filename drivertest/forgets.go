@@ -1,0 +1,52 @@
+package drivertest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A rememberer is a driver that can tell how many claims it remembers, most likely by a method that only its tests have.
+type rememberer interface{ Remembered() int }
+
+// forgets has claims renewed once more, as when they are detached, and asks no more for them. The next claims come when the
+// leases of those before are over.
+func forgets(r *run) {
+	d := r.store.Open(r)
+	defer d.Close()
+	tells, ok := d.(rememberer)
+	if !ok || r.traits.InSession || r.traits.OwnClient {
+		return
+	}
+	if a, ok := d.(driver.Alerter); ok {
+		a.Alert(func(...string) {})
+	}
+	const rounds, each = 3, 100
+	for round := range rounds {
+		if round > 0 {
+			r.pass(2*r.store.Lease + r.store.Slack)
+		}
+		for i := range each {
+			c := r.brief()
+			c.Name = fmt.Sprint(r.name, "/", round, "/", i)
+			r.enter(d, c)
+			_ = d.Renew(r.ctx, []*driver.Claim{c})
+		}
+	}
+	if n, most := tells.Remembered(), rounds*each*5/6; n > most {
+		r.Errorf("%d of %d claims are remembered; want %d at most, since the leases of the first %d are over", n, rounds*each, most, (rounds-1)*each)
+	}
+}
+
+// pass waits.
+func (r *run) pass(length time.Duration) {
+	r.Helper()
+	over := time.NewTimer(length)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-r.ctx.Done():
+		r.Fatalf("the case did not end in time")
+	}
+}

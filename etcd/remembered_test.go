@@ -1,0 +1,8 @@
+package etcd
+
+// Remembered is for drivertest.
+func (d *Driver) Remembered() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.known)
+}
