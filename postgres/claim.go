@@ -57,24 +57,35 @@ func (a *answer) ScanIndex(i int) any { return a.columns()[i] }
 // ScanNull is [pgtype.CompositeIndexScanner]: the function was not called.
 func (a *answer) ScanNull() error { return nil }
 
+// scanAlone reads what a statement answers that calls the function only if the claim is not alone.
+func (a *answer) scanAlone(rows pgx.Rows, what *call) error {
+	var (
+		ticket    *int64
+		otherwise any = a
+	)
+	if what.verb == "leave" {
+		otherwise = &a.status
+	}
+	if err := rows.Scan(&ticket, otherwise); err != nil || ticket == nil {
+		return err
+	}
+	a.status, a.ticket, a.holds, a.lease = "ok", *ticket, true, micros(what.claim.TTL)
+	return nil
+}
+
 // act does a call, by the function unless the claim is alone. An error that it answers is one of the contract's.
 func (d *Driver) act(ctx context.Context, what *call) (*answer, error) {
 	c := what.claim
 	a := &answer{}
 	statement, scan := d.statements.do, func(rows pgx.Rows) error { return rows.Scan(a.columns()...) }
+	keep := micros(what.keep)
 	if alone := d.alone(what); alone != "" {
-		statement, scan = alone, func(rows pgx.Rows) error {
-			var ticket *int64
-			if err := rows.Scan(&ticket, a); err != nil || ticket == nil {
-				return err
-			}
-			a.status, a.ticket, a.holds, a.lease = "ok", *ticket, true, micros(c.TTL)
-			return nil
-		}
+		keep = triedAlone
+		statement, scan = alone, func(rows pgx.Rows) error { return a.scanAlone(rows, what) }
 	}
 	err := d.link.Query(ctx, statement, []any{
 		what.verb, []byte(c.Name), []byte(c.ID), []byte(c.Client), what.channel, []byte(c.Owner), []byte(c.Record),
-		c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay), micros(what.keep),
+		c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay), keep,
 		c.Ticket, c.Try, c.Reclaim && c.Owner != "",
 	}, scan)
 	switch {
@@ -87,6 +98,9 @@ func (d *Driver) act(ctx context.Context, what *call) (*answer, error) {
 	}
 	return a, nil
 }
+
+// triedAlone is a time to keep by which the function knows that the statement that calls it has tried to do without it.
+const triedAlone = -1
 
 // alone returns the statement that does a call without the function if the claim is or comes to be alone; empty if there is
 // none. Behind a pooler answers come as text, and the one column that has the function's could not be read.

@@ -28,7 +28,7 @@ const (
 	amendRevision = 3 // the first that can change a claim where it stands
 
 	schemaVersion  = 1
-	schemaRevision = 4
+	schemaRevision = 5
 )
 
 const (

@@ -31,7 +31,8 @@ WHERE n.ends > excluded.since AND n.id = $3::bytea AND n.watched <= excluded.sin
 AND current_setting('transaction_isolation') = 'read committed'
 RETURNING n.last, set_config('synchronous_commit', 'off', true)`
 	aloneElse = `)
-SELECT lone.last, CASE WHEN lone.last IS NULL THEN ` + do + ` END FROM (VALUES (1)) one LEFT JOIN lone ON lone.last > 0`
+SELECT lone.last, CASE WHEN lone.last IS NULL THEN `
+	aloneFrom = ` FROM (VALUES (1)) one LEFT JOIN lone ON lone.last > 0`
 )
 
 // newStatements returns the statements for some tables. Renewing tells the server's id too, by an expression.
@@ -50,8 +51,8 @@ WITH ORDINALITY c (name, id, ttl, wait, i), LATERAL "{schema}".{prefix}do('renew
 	)
 	return statements{
 		do:    t.fill(`SELECT ` + answer + ` FROM ` + do),
-		enter: t.fill(aloneFirst + aloneEnters + aloneElse),
-		leave: t.fill(aloneFirst + aloneLeaves + aloneElse),
+		enter: t.fill(aloneFirst + aloneEnters + aloneElse + do + ` END` + aloneFrom),
+		leave: t.fill(aloneFirst + aloneLeaves + aloneElse + `(` + do + `).status ELSE 'ok' END` + aloneFrom),
 		renew: t.fill(`SELECT r.status, r.lease, ` + serverID + renew),
 		amend: t.fill(`SELECT status, lease, have, ` + serverID + ` FROM "{schema}".{prefix}amend(
 $1::bytea, $2::bytea, $3::bigint, $4::bigint, $5::bigint, $6::bytea, $7::bytea)`),
