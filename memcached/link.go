@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,6 +77,33 @@ func (l *link) get(ctx context.Context) (*conn, error) {
 			return nil, failure
 		}
 	}
+}
+
+// getsAtOnce is how many values are read with one request.
+const getsAtOnce = 64
+
+// gets reads the values of some keys, many with one request, and calls each with what the server says of them, in order.
+func (l *link) gets(ctx context.Context, keys []string, each func(i int, c *conn, r *reply)) error {
+	i := 0
+	for part := range slices.Chunk(keys, getsAtOnce) {
+		c, err := l.get(ctx)
+		if err != nil {
+			return err
+		}
+		var request []byte
+		for _, key := range part {
+			request = appendGet(request, key)
+		}
+		replies, err := c.do(ctx, request, len(part))
+		if err != nil {
+			return l.explain(err)
+		}
+		for j := range replies {
+			each(i, c, &replies[j])
+			i++
+		}
+	}
+	return nil
 }
 
 // alive reports whether there is a connection that is not broken. The mutex must be held.

@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -316,23 +317,23 @@ func (p *Plain) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 			return nil, err
 		}
 	}
-	var all []driver.Listing
-	for _, key := range keys {
-		conn, err := p.link.get(ctx)
+	var (
+		all    []driver.Listing
+		failed error
+	)
+	err := p.link.gets(ctx, keys, func(i int, c *conn, r *reply) {
+		is, err := p.see(c, keys[i], r)
 		if err != nil {
-			return nil, err
+			failed = p.link.explain(err)
+			return
 		}
-		is, _, err := p.ask(ctx, conn, nil, key)
-		if err != nil {
-			return nil, err
-		}
-		name := q.Name
-		if name == "" && is.mark != nil {
-			name = is.mark.Name
-		}
-		if is.cas != 0 && name != "" && strings.HasPrefix(name, q.Prefix) && p.key(name) == key {
+		name := cmp.Or(q.Name, is.mark.Name)
+		if is.cas != 0 && name != "" && strings.HasPrefix(name, q.Prefix) && p.key(name) == keys[i] {
 			all = append(all, driver.Listing{Name: name, Capacity: driver.All, Claims: []driver.ClaimInfo{is.standing()}})
 		}
+	})
+	if err := cmp.Or(err, failed); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b driver.Listing) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil

@@ -86,24 +86,32 @@ func (p *Plain) ask(ctx context.Context, c *conn, store []byte, key string) (*si
 			return nil, false, p.link.explain(err)
 		}
 	}
-	is, got := &sight{conn: c, mark: &mark{}}, &r[want-1]
-	switch {
-	case got.status == "EN":
-		return is, stored, nil
-	case got.status != "VA":
-		return nil, false, p.link.explain(got.unexpected())
+	is, err := p.see(c, key, &r[want-1])
+	return is, stored, p.link.explain(err)
+}
+
+// see returns what an answer says is under a key.
+func (p *Plain) see(c *conn, key string, got *reply) (*sight, error) {
+	is := &sight{conn: c, mark: &mark{}}
+	switch got.status {
+	case "EN":
+		return is, nil
+	case "VA":
+	default:
+		return nil, got.unexpected()
 	}
+	var err error
 	if is.cas, err = got.version(key); err == nil {
 		is.left, err = got.number('t')
 	}
 	if err != nil {
-		return nil, false, p.link.explain(err)
+		return nil, err
 	}
 	var m mark
 	if json.Unmarshal(got.data, &m) == nil && m.Stile == layout && p.key(m.Name) == key {
 		is.mark = &m
 	}
-	return is, stored, nil
+	return is, nil
 }
 
 // swap puts a value in place of the one that was seen, to live at least so long, unless it has changed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -139,9 +138,6 @@ func (s *shelf) value(c *conn, key string, r *reply) (casqueue.Value, error) {
 // Clock is that of the server, or what is known of it.
 func (s *shelf) Clock() time.Duration { return seconds(s.link.latest().clock.least()) }
 
-// listAtOnce is how many values are read in one request.
-const listAtOnce = 64
-
 // Names has the server list its keys, all that it has, on a connection of its own; the error is [driver.ErrUnsupported]
 // where it does not. A long name is in its value.
 func (s *shelf) Names(ctx context.Context, prefix string) (names []string, err error) {
@@ -158,41 +154,28 @@ func (s *shelf) Names(ctx context.Context, prefix string) (names []string, err e
 			names = append(names, name)
 		}
 	}
-	for part := range slices.Chunk(long, listAtOnce) {
-		found, err := s.names(ctx, part)
-		if err != nil {
-			return nil, err
+	err = s.link.gets(ctx, long, func(i int, _ *conn, r *reply) {
+		if name := nameIn(r.data); r.status == "VA" && strings.HasPrefix(name, prefix) && s.key(name) == long[i] {
+			names = append(names, name)
 		}
-		for i, name := range found {
-			if strings.HasPrefix(name, prefix) && s.key(name) == part[i] {
-				names = append(names, name)
-			}
-		}
-	}
-	return names, nil
+	})
+	return names, err
 }
 
-// names returns the names that the values under some keys have; empty where there is none.
-func (s *shelf) names(ctx context.Context, keys []string) ([]string, error) {
-	c, err := s.link.get(ctx)
+// GetMany is [casqueue.Many].
+func (s *shelf) GetMany(ctx context.Context, names []string) ([]casqueue.Value, []error) {
+	values, errs, keys := make([]casqueue.Value, len(names)), make([]error, len(names)), make([]string, len(names))
+	for i, name := range names {
+		keys[i] = s.key(name)
+	}
+	err := s.link.gets(ctx, keys, func(i int, c *conn, r *reply) {
+		values[i], errs[i] = s.value(c, keys[i], r)
+		errs[i] = s.link.explain(errs[i])
+	})
 	if err != nil {
-		return nil, err
+		errs[0] = err // a listing is of all names or of none
 	}
-	var request []byte
-	for _, key := range keys {
-		request = appendGet(request, key)
-	}
-	replies, err := c.do(ctx, request, len(keys))
-	if err != nil {
-		return nil, s.link.explain(err)
-	}
-	names := make([]string, len(keys))
-	for i := range replies {
-		if replies[i].status == "VA" {
-			names[i] = nameIn(replies[i].data)
-		}
-	}
-	return names, nil
+	return values, errs
 }
 
 // Traits is [driver.Driver].

@@ -61,6 +61,7 @@ type Value struct {
 // [driver.Breaker].
 type Driver struct {
 	store Exchanger
+	many  Many  // nil unless the store is one
 	tells bool  // an exchange tells what is there then, and Clock what time it is
 	step  int64 // microseconds between two readings of the store's clock
 	pace  *pace
@@ -86,12 +87,14 @@ var _ interface {
 func New(s Store) *Driver {
 	d := NewExchanging(plain{s})
 	d.tells, d.pace, d.atOnce = false, &calm, calmAtOnce
+	d.many, _ = s.(Many)
 	return d
 }
 
 // NewExchanging returns a driver that keeps its locks in a store that tells more, which is closed with it.
 func NewExchanging(s Exchanger) *Driver {
 	d := &Driver{store: s, tells: true, pace: &brisk, atOnce: briskAtOnce, step: s.Traits().Granularity.Microseconds()}
+	d.many, _ = s.(Many)
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d
 }

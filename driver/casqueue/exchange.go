@@ -38,6 +38,12 @@ type Draft struct {
 	Ends time.Duration // when the last claim in it is over, by the store's clock; 0 if there is no claim
 }
 
+// A Many is a [Store] or an [Exchanger] that can get the values of many names with few requests, as a listing does.
+type Many interface {
+	// GetMany returns the value of each name at the same index, as Get does, or why it could not be had.
+	GetMany(ctx context.Context, names []string) ([]Value, []error)
+}
+
 // plain is a [Store] as an [Exchanger] that tells no more than it has to.
 type plain struct{ Store }
 

@@ -22,8 +22,7 @@ func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listin
 	if err != nil {
 		return nil, err
 	}
-	seen, errs := make([]*sight, len(names)), make([]error, len(names))
-	d.each(len(names), func(i int) { seen[i], errs[i] = d.look(ctx, names[i], nil) })
+	seen, errs := d.lookAll(ctx, names)
 	var list []driver.Listing
 	for i, name := range names {
 		switch err := errs[i]; {
@@ -35,6 +34,22 @@ func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listin
 		}
 	}
 	return list, nil
+}
+
+// lookAll is look for many names.
+func (d *Driver) lookAll(ctx context.Context, names []string) ([]*sight, []error) {
+	seen, errs := make([]*sight, len(names)), make([]error, len(names))
+	if d.many == nil {
+		d.each(len(names), func(i int) { seen[i], errs[i] = d.look(ctx, names[i], nil) })
+		return seen, errs
+	}
+	values, errs := d.many.GetMany(ctx, names)
+	for i := range names {
+		if errs[i] = driver.NotYet(errs[i]); errs[i] == nil {
+			seen[i], errs[i] = sightOf(names[i], &values[i], nil)
+		}
+	}
+	return seen, errs
 }
 
 // sorted returns the names with a prefix, in order.
