@@ -4,6 +4,7 @@ package redis
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -20,7 +21,7 @@ import (
 //	go test -run '^$' -bench Pair -benchtime 20000x .
 func BenchmarkPair(b *testing.B) {
 	s := servertest.Redis(b)
-	for _, n := range []int{1, 2, 8, 64} {
+	for _, n := range []int{1, 2, 8, 64, 1024} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			c, err := stile.Open(b.Context(), "redis://"+s.Addr, nil)
 			if err != nil {
@@ -49,6 +50,45 @@ func BenchmarkPair(b *testing.B) {
 			b.ReportMetric(float64((serverTime(b, s)-server).Nanoseconds())/1e3/float64(b.N), "server-µs/op")
 		})
 	}
+}
+
+// BenchmarkClientBytes measures what a client takes on the heap that has taken and released a lock.
+//
+//	go test -run '^$' -bench ClientBytes -benchtime 100x .
+func BenchmarkClientBytes(b *testing.B) {
+	s := servertest.Redis(b)
+	var clients []*stile.Client
+	more := func() {
+		c, err := stile.Open(b.Context(), "redis://"+s.Addr, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		clients = append(clients, c)
+		lease, err := c.Mutex("name").Lock(b.Context())
+		if err == nil {
+			err = lease.Unlock()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	more() // what the first one makes is not counted
+	before := heapBytes()
+	for b.Loop() {
+		more()
+	}
+	b.ReportMetric(float64(heapBytes()-before)/1024/float64(b.N), "KiB/client")
+	for _, c := range clients {
+		c.Close()
+	}
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	runtime.GC() // the first may leave what finalizers and pools held
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // it is not as large
 }
 
 // clientTime is how long the processor has worked for this process.

@@ -40,7 +40,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	if !c.InPlace(ctx, d.key("")) {
 		d.form = shortForm
 	}
-	d.scripts = newQueueScripts(c.EvenIfFull(), c.Sharded(), d.form)
+	d.scripts = queueScriptsOf(c.EvenIfFull(), c.Sharded(), d.form)
 	c.Load(ctx, d.scripts.all()...)
 	return d
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/stilelock/stile/redis/internal/conn"
 )
@@ -67,6 +68,24 @@ var (
 	usualForm = queueForm{up: 9, down: 5}
 	shortForm = queueForm{up: math.MaxInt32, down: math.MaxInt32} // of a user without the rights to change a string in place
 )
+
+// queueScriptsOf returns the scripts for a server. Clients share them: those of each would be 90 KiB.
+func queueScriptsOf(evenIfFull string, sharded bool, form queueForm) *queueScripts {
+	kind := scriptKind{evenIfFull, sharded, form}
+	if made, ok := sharedScripts.Load(kind); ok {
+		return made.(*queueScripts)
+	}
+	made, _ := sharedScripts.LoadOrStore(kind, newQueueScripts(evenIfFull, sharded, form))
+	return made.(*queueScripts)
+}
+
+type scriptKind struct {
+	evenIfFull string
+	sharded    bool
+	form       queueForm
+}
+
+var sharedScripts sync.Map // of *queueScripts, by scriptKind
 
 // newQueueScripts returns the scripts for a server. All but enter begin with what lets them run when its memory is full: a
 // claim that is in a queue can stay alive and leave. With sharded channels, clients are told by SPUBLISH.

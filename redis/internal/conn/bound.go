@@ -14,14 +14,15 @@ type bounded struct {
 	stop   func() bool
 }
 
-// bound returns the context for a call of the client. The caller releases it when the call has returned.
-func (c *Conn) bound(ctx context.Context) bounded {
+// bound returns the context for a call of the client. The caller releases it when the call has returned. The error, if the
+// caller's context or the Conn ends first, is that nothing was sent.
+func (c *Conn) bound(ctx context.Context) (bounded, error) {
 	if c.dialer != nil { // which ends the calls when the Conn is closed
-		f := c.dialer.calls.begin(ctx)
-		return bounded{Context: f, flight: f}
+		f, err := c.dialer.calls.begin(ctx)
+		return bounded{Context: f, flight: f}, err
 	}
 	joined, cancel := context.WithCancel(ctx)
-	return bounded{joined, nil, cancel, context.AfterFunc(c.ctx, cancel)}
+	return bounded{joined, nil, cancel, context.AfterFunc(c.ctx, cancel)}, nil
 }
 
 func (b bounded) release() {

@@ -23,7 +23,10 @@ func (c *Conn) Run(ctx context.Context, s *Script, key, id string, args ...strin
 	if err := c.connected(ctx, q.Key); err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	bounded := c.bound(ctx)
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
 	defer bounded.release()
 	at := c.primary()
 	r := c.client.Do(bounded.Context, c.evalsha(s, q))
@@ -44,7 +47,10 @@ func (c *Conn) RunTogether(ctx context.Context, s *Script, keys, args []string) 
 	if err := c.connected(ctx, keys[0]); err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	bounded := c.bound(ctx)
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
 	defer bounded.release()
 	at, b, n := c.primary(), c.client.B(), int64(len(keys))
 	r := c.client.Do(bounded.Context, b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build())
@@ -62,14 +68,17 @@ func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool
 	if err := c.connected(ctx, key); err != nil {
 		return false, c.explain(ctx, err)
 	}
-	bounded := c.bound(ctx)
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		return false, c.explain(ctx, err)
+	}
 	defer bounded.release()
 	at := c.primary()
 	r := c.client.Do(bounded.Context, c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build())
 	if err := c.deposed(at); err != nil {
 		return false, err
 	}
-	err := r.Error()
+	err = r.Error()
 	if rueidis.IsRedisNil(err) {
 		return false, nil
 	}
@@ -100,7 +109,13 @@ func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each fun
 	if part = part[first:]; len(part) == 0 {
 		return
 	}
-	bounded := c.bound(ctx)
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		for i := range part {
+			each(first+i, nil, c.explain(ctx, err))
+		}
+		return
+	}
 	defer bounded.release()
 	cmds := make([]rueidis.Completed, len(part))
 	for i, q := range part {

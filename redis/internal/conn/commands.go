@@ -26,13 +26,17 @@ func (c *Conn) Compare(ctx context.Context, all []Comparison, each func(i int, e
 }
 
 func (c *Conn) compare(ctx context.Context, part []Comparison, each func(i int, err error)) {
-	if err := c.connected(ctx, part[0].Key); err != nil {
+	err := c.connected(ctx, part[0].Key)
+	var bounded bounded
+	if err == nil {
+		bounded, err = c.bound(ctx)
+	}
+	if err != nil {
 		for i := range part {
 			each(i, c.explain(ctx, err))
 		}
 		return
 	}
-	bounded := c.bound(ctx)
 	defer bounded.release()
 	cmds := make([]rueidis.Completed, len(part))
 	for i, q := range part {

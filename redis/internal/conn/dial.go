@@ -30,7 +30,7 @@ type dialer struct {
 func newDialer(timeout, silence time.Duration) *dialer {
 	t := &dialer{timeout: timeout, silence: silence, open: map[*socket]bool{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	t.calls.dialer = t
+	t.calls.dialer, t.calls.under = t, make(chan struct{}, mostCalls)
 	return t
 }
 

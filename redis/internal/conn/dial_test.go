@@ -34,7 +34,7 @@ func TestInterruptEndsOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		f := d.calls.begin(ctx)
+		f := begun(t, d, ctx)
 		until, _ := f.Deadline()
 		c.SetDeadline(until) // as the library does
 		return c, cancel, f.end
@@ -68,7 +68,7 @@ func TestFlightEndsWithItsCaller(t *testing.T) {
 	canceled, cancel2 := context.WithCancel(t.Context())
 	cancel2()
 	for want, caller := range map[error]context.Context{context.DeadlineExceeded: brief, context.Canceled: canceled} {
-		other, f := d.calls.begin(t.Context()), d.calls.begin(caller)
+		other, f := begun(t, d, t.Context()), begun(t, d, caller)
 		<-f.Done()
 		if err := f.Err(); !errors.Is(err, want) {
 			t.Errorf("the call ends with %v, want %v", err, want)
@@ -79,16 +79,64 @@ func TestFlightEndsWithItsCaller(t *testing.T) {
 		f.end()
 		other.end()
 		for range 100 {
-			if next := d.calls.begin(t.Context()); next == f || next.Err() != nil {
+			if next := begun(t, d, t.Context()); next == f || next.Err() != nil {
 				t.Fatal("a call has the context of one that had ended")
 			} else {
 				next.end()
 			}
 		}
 	}
-	if n := d.calls.under.Load(); n != 0 || d.calls.first != nil {
+	if n := len(d.calls.under); n != 0 || d.calls.first != nil {
 		t.Errorf("%d calls are under way, want none", n)
 	}
+}
+
+// A call for which there is no room waits for it, or ends with its caller or with the dialer, and was not sent.
+func TestCallsWaitForRoom(t *testing.T) {
+	t.Parallel()
+	d := newDialer(time.Minute, time.Minute)
+	all := make([]*flight, mostCalls)
+	for i := range all {
+		all[i] = begun(t, d, t.Context())
+	}
+	brief, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := d.calls.begin(brief)
+	if err = (&Conn{ctx: t.Context()}).explain(brief, err); !errors.Is(err, context.DeadlineExceeded) || !driver.NotApplied(err) {
+		t.Errorf("a call without room = %v; want its caller's end, and that it was not sent", err)
+	}
+	late := make(chan error)
+	begin := func() {
+		f, err := d.calls.begin(t.Context())
+		if err == nil {
+			f.end()
+		}
+		late <- err
+	}
+	go begin()
+	all[0].end()
+	if err := <-late; err != nil {
+		t.Errorf("a call for which there is room = %v", err)
+	}
+	all[0] = begun(t, d, t.Context())
+	go begin()
+	d.close()
+	if err := <-late; !errors.Is(err, driver.ErrClosed) {
+		t.Errorf("a call of a dialer that is closed = %v; want ErrClosed", err)
+	}
+	for _, f := range all {
+		f.end()
+	}
+}
+
+// begun is a call that is under way.
+func begun(t *testing.T, d *dialer, caller context.Context) *flight { //nolint:revive // the context is the caller's
+	t.Helper()
+	f, err := d.calls.begin(caller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // A connection that owes an answer for long is given up; one that owes none is not.

@@ -110,7 +110,10 @@ func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
 	if err := c.connected(ctx, key); err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	bounded := c.bound(ctx)
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
 	defer bounded.release()
 	f, err := ask(bounded.Context, c.client)
 	if err != nil {

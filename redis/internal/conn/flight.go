@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // grace is how long a call may still take when its context has ended: to end it costs the connection.
@@ -49,7 +51,7 @@ func (f *flight) Value(any) any { return nil }
 // flights are those over the connections of a dialer.
 type flights struct {
 	dialer *dialer
-	under  atomic.Int64 // way
+	under  chan struct{} // has one element for each call that is under way, and room for mostCalls
 
 	mu      sync.Mutex // guards what follows
 	first   *flight
@@ -58,14 +60,37 @@ type flights struct {
 
 var idleFlights = sync.Pool{New: func() any { return &flight{done: make(chan struct{})} }}
 
-// begin begins a flight for a caller. It ends by the function end.
-func (all *flights) begin(caller context.Context) *flight {
+// ringScale is the size of the library's ring of requests on a connection, as a power of two, and mostCalls is how many calls
+// are under way at once at the most; the rest of the ring is for what the library sends by itself. A call that finds the
+// ring full waits in the library until the server answers others, although its caller's context may end. Here it ends too.
+//
+// A client takes 173 KiB of heap with this ring, and 427 with the library's own of 1,024. With 1,024 goroutines on as many names
+// a lock and unlock takes 57 µs (49 to 72), and took 82 (62 to 84); of the client's processor it takes 28 µs and took 24; with
+// fewer goroutines than calls nothing changes (cd redis && go test -run '^$' -bench 'Pair|ClientBytes' .).
+const (
+	ringScale = 8
+	mostCalls = 224
+)
+
+// begin begins a flight for a caller, when there is room for it. It ends by the function end. The error is that of a call
+// that was not made.
+func (all *flights) begin(caller context.Context) (*flight, error) {
+	select {
+	case all.under <- struct{}{}:
+	default:
+		select {
+		case all.under <- struct{}{}:
+		case <-caller.Done():
+			return nil, &unsent{caller.Err()}
+		case <-all.dialer.ctx.Done():
+			return nil, driver.ErrClosed
+		}
+	}
 	f := idleFlights.Get().(*flight)
 	f.caller, f.all, f.deadline = caller, all, time.Now().Add(patience)
 	if until, ok := caller.Deadline(); ok && until.Before(f.deadline) {
 		f.deadline = until
 	}
-	all.under.Add(1)
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if f.next = all.first; f.next != nil {
@@ -76,13 +101,13 @@ func (all *flights) begin(caller context.Context) *flight {
 		all.looking = true
 		time.AfterFunc(grace/2, all.look)
 	}
-	return f
+	return f, nil
 }
 
 // end ends a flight whose call has returned.
 func (f *flight) end() {
 	all := f.all
-	all.under.Add(-1)
+	<-all.under
 	all.mu.Lock()
 	if f.prev != nil {
 		f.prev.next = f.next

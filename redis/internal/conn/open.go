@@ -162,7 +162,7 @@ func ordinary() rueidis.ClientOption {
 		DisableCache: true, DisableRetry: true,
 		PipelineMultiplex:  -1, // one connection: what many goroutines send at once travels together
 		ConnWriteTimeout:   patience,
-		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer,
+		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer, RingScaleEachConn: ringScale,
 		Dialer: net.Dialer{KeepAlive: keepAlive},
 	}
 }

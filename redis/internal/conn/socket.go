@@ -34,7 +34,7 @@ const (
 func (s *socket) Write(b []byte) (int, error) {
 	s.owes.CompareAndSwap(0, time.Now().UnixNano())
 	n, err := s.Conn.Write(b)
-	if s.from.calls.under.Load() >= manyCalls {
+	if len(s.from.calls.under) >= manyCalls {
 		time.Sleep(gatherFor)
 	}
 	return n, err

@@ -47,7 +47,10 @@ type ear struct {
 // Look returns how many milliseconds are left of a key, NoKey if it is not there, or less than 0 otherwise if it never
 // expires; and a channel that is closed when the key has changed since, nil if the servers do not tell.
 func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan struct{}, err error) {
-	bounded := c.bound(ctx)
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		return 0, nil, c.explain(ctx, err)
+	}
 	defer bounded.release()
 	r, bell, err := c.tracker.ask(bounded.Context, key, c.client.B().Pttl().Key(key).Build().Pin())
 	if bell == nil && err == nil {
@@ -61,7 +64,10 @@ func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan st
 
 // Bell returns a channel that is closed when a key has changed since; nil if the servers do not tell.
 func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
-	bounded := c.bound(ctx)
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
 	defer bounded.release()
 	r, bell, err := c.tracker.ask(bounded.Context, key, c.client.B().Type().Key(key).Build().Pin())
 	if bell != nil && err == nil {

@@ -1,0 +1,195 @@
+//go:build unix
+
+package redis
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// What many locks and many clients cost. Each of these takes some seconds once:
+//
+//	go test -run '^$' -bench 'Held|Unlock|Crowd' -benchtime 1x .
+
+func client(b *testing.B, s *servertest.Server, ttl time.Duration) *stile.Client {
+	b.Helper()
+	c, err := stile.Open(b.Context(), "redis://"+s.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// window lets the time pass in which something is measured.
+func window(d time.Duration) { <-time.After(d) }
+
+// hold takes so many names, by 64 goroutines.
+func hold(b *testing.B, c *stile.Client, n int) []*stile.Lease {
+	b.Helper()
+	leases := make([]*stile.Lease, n)
+	const goroutines = 64
+	var all sync.WaitGroup
+	for g := range goroutines {
+		all.Go(func() {
+			for i := g; i < n; i += goroutines {
+				lease, err := c.Mutex(fmt.Sprint("held-", i)).Lock(b.Context())
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				leases[i] = lease
+			}
+		})
+	}
+	all.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	return leases
+}
+
+// release gives leases back by 64 goroutines, and returns how long that takes.
+func release(b *testing.B, leases []*stile.Lease) time.Duration {
+	b.Helper()
+	const goroutines = 64
+	begin := time.Now()
+	var all sync.WaitGroup
+	for g := range goroutines {
+		all.Go(func() {
+			for i := g; i < len(leases); i += goroutines {
+				if err := leases[i].Unlock(); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(begin)
+}
+
+// BenchmarkHeld measures what 1,000 held locks are for the server: commands, those inside scripts too, and its time.
+func BenchmarkHeld(b *testing.B) {
+	for _, ttl := range []time.Duration{3 * time.Second, 15 * time.Second} {
+		b.Run(ttl.String(), func(b *testing.B) {
+			s := servertest.Redis(b)
+			c := client(b, s, ttl)
+			leases := hold(b, c, 1000)
+			for b.Loop() {
+				from, worked, begin := commands(b, s), serverTime(b, s), time.Now()
+				window(2 * ttl / 3)
+				passed := time.Since(begin).Seconds()
+				b.ReportMetric(float64(commands(b, s)-from)/passed, "commands/s")
+				b.ReportMetric((serverTime(b, s)-worked).Seconds()*1e3/passed, "server-ms/s")
+			}
+			release(b, leases)
+			c.Close()
+		})
+	}
+}
+
+// BenchmarkUnlockBesideRenewals measures unlocks of a client that renews 100,000 leases meanwhile, and how long it takes to
+// release 60,000 of them.
+func BenchmarkUnlockBesideRenewals(b *testing.B) {
+	s := servertest.Redis(b)
+	c := client(b, s, 15*time.Second)
+	leases := hold(b, c, 100_000)
+	for b.Loop() {
+		var times []time.Duration
+		for begin := time.Now(); time.Since(begin) < 10*time.Second; window(time.Millisecond) {
+			lease, err := c.Mutex("one more").Lock(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			begin := time.Now()
+			if err := lease.Unlock(); err != nil {
+				b.Fatal(err)
+			}
+			times = append(times, time.Since(begin))
+		}
+		slices.Sort(times)
+		b.ReportMetric(times[len(times)/2].Seconds()*1e3, "p50-ms")
+		b.ReportMetric(times[len(times)*99/100].Seconds()*1e3, "p99-ms")
+		b.ReportMetric(times[len(times)-1].Seconds()*1e3, "max-ms")
+		b.ReportMetric(release(b, leases[:60_000]).Seconds(), "s/60000-released")
+	}
+	release(b, leases[60_000:])
+	c.Close()
+}
+
+// BenchmarkCrowd measures 1,000 clients, with a connection each, that want one lock which another has: how long it takes until
+// all of them wait when they come at once, and what share of a processor they are for the server while they wait.
+func BenchmarkCrowd(b *testing.B) {
+	const clients = 1000
+	s := servertest.Redis(b)
+	holder := client(b, s, 15*time.Second)
+	lease, err := holder.Mutex("name").Lock(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	all := make([]*stile.Client, clients)
+	for i := range all {
+		all[i] = client(b, s, 15*time.Second)
+	}
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context())
+		var waiting sync.WaitGroup
+		begin, worked := time.Now(), serverTime(b, s)
+		for _, c := range all {
+			waiting.Go(func() {
+				if lease, err := c.Mutex("name").Lock(ctx); err == nil {
+					b.Error("a lock is had by two")
+					_ = lease.Unlock()
+				}
+			})
+		}
+		for {
+			q, err := holder.Show(b.Context(), "name")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if len(q.Claims) > clients {
+				break
+			}
+			window(5 * time.Millisecond)
+		}
+		b.ReportMetric(time.Since(begin).Seconds()*1e3, "ms-until-all-wait")
+		b.ReportMetric((serverTime(b, s)-worked).Seconds()*1e3, "server-ms-until-then")
+		window(5 * time.Second) // until all have subscribed and asked again
+		begin, worked = time.Now(), serverTime(b, s)
+		window(12 * time.Second)
+		b.ReportMetric(100*(serverTime(b, s)-worked).Seconds()/time.Since(begin).Seconds(), "%-of-a-core-idle")
+		cancel()
+		waiting.Wait()
+	}
+	if err := lease.Unlock(); err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range append(all, holder) {
+		c.Close()
+	}
+}
+
+var commandCalls = regexp.MustCompile(`cmdstat_[^:]+:calls=(\d+)`)
+
+// commands is how many the server has run, those inside scripts included.
+func commands(b *testing.B, s *servertest.Server) (sum int64) {
+	b.Helper()
+	text, _ := s.Redis([]string{"INFO", "commandstats"}).(string)
+	for _, found := range commandCalls.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.ParseInt(found[1], 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
