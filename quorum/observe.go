@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -113,8 +114,10 @@ func (o *observed) agreed(shown []driver.ClaimInfo) (c driver.ClaimInfo, ok bool
 	return driver.ClaimInfo{}, false
 }
 
-// Break removes a claim from all nodes. It is there if a majority has it; what fewer have is removed, and is not there. To
-// be asked for, a claim needs a majority of nodes that say so: one of them is in the majority by which it is renewed.
+// Break removes a claim from all nodes. It is there if a majority has it, and not if none has. What fewer have is removed,
+// and the outcome is unknown: a claim that is just entering may have been told so by one node already, lose that node's
+// vote here, be told so by others, and take itself for one that a majority has. To be asked for, a claim needs a majority
+// of nodes that say so: one of them is in the majority by which it is renewed.
 func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	if err := b.Uncounted(); err != nil {
 		return driver.ClaimInfo{}, err
@@ -138,6 +141,9 @@ func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.Cl
 			}
 		}
 		return o.shown(latest), nil
+	case len(removed) > 0 && !b.Ask:
+		return driver.ClaimInfo{}, driver.Unknown(fmt.Errorf("%d of %d servers had a claim, which is removed there: whether "+
+			"that claim was coming, leaving or left over is not known; ask again to be certain", len(removed), len(o.nodes)))
 	case gone > len(o.nodes)-o.need:
 		return driver.ClaimInfo{}, driver.ErrGone
 	}
