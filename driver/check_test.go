@@ -285,8 +285,8 @@ func checkEntered(before, q *Queue, now, stamp int64, c Claim, stood bool, p Pla
 		return errors.New("the confirmed lease is not the claim's, or is shorter than it was")
 	case !p.Holds && p.Blocker.Ticket != q.Entries[0].Ticket:
 		return errors.New("a claim that waits is not told what for")
-	case !p.Holds && (p.Retry <= 0 || !holdsAt(q, i, now+p.Retry.Microseconds()) || holdsAt(q, i, now+p.Retry.Microseconds()-1)):
-		return fmt.Errorf("a claim that waits is to ask again in %v, which is not when those ahead have run out", p.Retry)
+	case !p.Holds && (p.Retry <= 0 || p.Retry != noticed(q, i)-time.Duration(now)*time.Microsecond):
+		return fmt.Errorf("a claim that waits is to ask again in %v, which is not when what it has to notice may run out", p.Retry)
 	}
 	others := before.Entries
 	if !stood {
@@ -300,15 +300,16 @@ func (c *Claim) reclaims(e Entry) bool {
 	return c.Reclaim && c.Owner != "" && e.Owner == c.Owner && e.Client != c.Client
 }
 
-// holdsAt reports whether entry i holds at a time if nothing happens until then but that those ahead of it run out.
-func holdsAt(q *Queue, i int, at int64) bool {
-	left := q.Capacity - q.Entries[i].Weight
+// noticed is when a claim may run out that entry i, which waits, has to notice: the one before it that waits, too, or else
+// any that holds.
+func noticed(q *Queue, i int) time.Duration {
+	first := ends(q.Entries[i-1])
 	for _, e := range q.Entries[:i] {
-		if ends(e) > at {
-			left -= e.Weight
+		if q.Holding() == i {
+			first = min(first, ends(e))
 		}
 	}
-	return left >= 0
+	return time.Duration(first) * time.Microsecond
 }
 
 // remaining is the lease that a claim has left, or 0.

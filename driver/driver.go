@@ -97,7 +97,7 @@ type Place struct {
 	Ticket  int64         // rises with every claim that enters the name, from 1 to below 1<<53; 0 if a try did not enter
 	Holds   bool          // the claim holds the lock
 	TTL     time.Duration // lease that the store confirmed, from some moment after the request was sent; 0 from Await
-	Retry   time.Duration // when it would hold if those ahead only ran out: ask again by then; 0 means not known
+	Retry   time.Duration // when a claim may run out that only this one has to notice: ask again by then; 0 means not known
 	Ahead   int           // how many claims stand before it
 	Blocker ClaimInfo     // the claim at the head, for one that does not hold; zero if the store does not tell, or only a Record, which says what else is in the way
 }

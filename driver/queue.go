@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -89,7 +88,7 @@ func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
 		return Place{}, &CapacityError{Have: rest.Capacity, Want: c.Capacity}
 	}
 	if c.Try && !rest.fits(c.Weight) {
-		return q.place(now, len(q.Entries), c.Weight, 0), nil
+		return q.place(now, len(q.Entries), 0), nil
 	}
 	q.Capacity, q.Entries = rest.Capacity, rest.Entries
 	q.Last = max(q.Last+1, stamp)
@@ -108,7 +107,7 @@ func (q *Queue) stay(now int64, i int, c *Claim) Place {
 		ttl, e.Notified = c.TTL, true
 	}
 	e.Ends = max(e.Ends, now+micros(ttl))
-	return q.place(now, i, e.Weight, e.Ends-now)
+	return q.place(now, i, e.Ends-now)
 }
 
 // Look tells where a claim stands and starts no lease: it is how [Driver.Await] checks again. The error is [ErrGone] if
@@ -119,7 +118,7 @@ func (q *Queue) Look(now int64, id string) (Place, error) {
 	if i < 0 || !q.Entries[i].live(now) {
 		return Place{}, ErrGone
 	}
-	return q.place(now, i, q.Entries[i].Weight, 0), nil
+	return q.place(now, i, 0), nil
 }
 
 // Renew is [Driver.Renew] for one claim.
@@ -261,8 +260,8 @@ func (q *Queue) find(id string) int {
 	return -1
 }
 
-// place tells where entry i stands, or, if i is one past the tail, where a claim of such a weight would.
-func (q *Queue) place(now int64, i int, weight, ttl int64) Place {
+// place tells where entry i stands, or, if i is one past the tail, where it would.
+func (q *Queue) place(now int64, i int, ttl int64) Place {
 	p := Place{Ahead: i, TTL: time.Duration(ttl) * time.Microsecond}
 	if i < len(q.Entries) {
 		p.Ticket, p.Holds = q.Entries[i].Ticket, i < q.Holding()
@@ -270,33 +269,26 @@ func (q *Queue) place(now int64, i int, weight, ttl int64) Place {
 	if p.Holds || i == 0 {
 		return p
 	}
-	p.Retry = time.Duration(q.turn(i, weight)-now) * time.Microsecond
+	p.Retry = time.Duration(q.alarm(i)-now) * time.Microsecond
 	p.Blocker = q.standing(now, 0)
 	return p
 }
 
-// turn reports when a claim of such a weight behind the first i would hold if nothing but time passed: when enough of
-// those have gone that the rest leave it room.
+// alarm reports when a claim may run out that nobody but the one behind the first i has to notice. The first that waits
+// notices those that hold, and every other the one right before it.
 //
-// The claim has no reason to ask before that. Whoever comes to hold by another's doing is told, and of claims that only
-// run out, each one makes those ask whom it was the last to keep out. So of 200 clients that wait for a holder that has
-// died, one asks when its lease ends, where 199 did when each was to ask at the first end ahead of it (TestLeaseEndsForOne).
-func (q *Queue) turn(i int, weight int64) int64 {
-	room, last := q.Capacity-weight, int64(0)
-	if room <= 0 { // the usual case, which need not be sorted: all of them
-		for j := range q.Entries[:i] {
-			last = max(last, q.Entries[j].gone())
-		}
-		return last
+// So each end has somebody who asks then, whoever else has left, died or come to hold meanwhile: a claim that is told of
+// its turn and is dead is noticed by the next. And of 200 clients that wait for a holder that has died, one asks when its
+// lease ends, where 199 did when each was to notice everybody ahead (TestLeaseEndsForOne).
+func (q *Queue) alarm(i int) int64 {
+	if i > q.Holding() {
+		return q.Entries[i-1].gone()
 	}
-	ahead := slices.Clone(q.Entries[:i])
-	slices.SortFunc(ahead, func(a, b Entry) int { return cmp.Compare(b.gone(), a.gone()) })
-	for j := range ahead { // the last to go comes first
-		if room -= ahead[j].Weight; room < 0 {
-			return ahead[j].gone()
-		}
+	first := q.Entries[0].gone()
+	for j := range q.Entries[1:i] {
+		first = min(first, q.Entries[1+j].gone())
 	}
-	return 0
+	return first
 }
 
 func (q *Queue) standing(now int64, i int) ClaimInfo {

@@ -23,12 +23,13 @@ func enterBugs() []bug {
 		{"EnterAtTail", "the lease of a waiter is that of a holder", entering(func(c *driver.Claim) { c.Wait = c.TTL })},
 		{"EnterAtTail", "nobody is said to be ahead", placed(func(p *driver.Place) { p.Ahead = 0 })},
 		{"EnterAtTail", "the blocker is another claim", placed(func(p *driver.Place) { p.Blocker.Ticket++ })},
-		{"RetryWhenItWouldHold", "all ask when the first lease ends", placed(func(p *driver.Place) { p.Retry = min(p.Retry, sooner) })},
-		{"RetryWhenItWouldHold", "nobody asks when a lease has ended", placed(func(p *driver.Place) { p.Retry += time.Hour })},
+		{"RetryOfTheNext", "all ask when the first lease ends", placed(func(p *driver.Place) { p.Retry = min(p.Retry, sooner) })},
+		{"RetryOfTheNext", "one asks when the last lease has ended", placed(func(p *driver.Place) { p.Retry = max(p.Retry, 2*sooner) })},
 		{"RetryOfPermits", "all ask when the first lease ends", placed(func(p *driver.Place) { p.Retry = min(p.Retry, sooner) })},
 		{"RetryOfPermits", "one asks when the last lease has ended", placed(func(p *driver.Place) { p.Retry = max(p.Retry, 2*sooner) })},
 		{"RetryOfReaders", "all ask when the first lease ends", placed(func(p *driver.Place) { p.Retry = min(p.Retry, sooner) })},
 		{"RetryOfReaders", "one asks when the last lease has ended", placed(func(p *driver.Place) { p.Retry = max(p.Retry, 2*sooner) })},
+		{"RetryAfterDeadNext", "a dead waiter stays for an hour", entering(func(c *driver.Claim) { c.Wait = time.Hour })},
 		{"EnterKeepsWaiting", "entering again does not renew a waiter",
 			&buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
 				if c.Ticket != 0 {

@@ -12,12 +12,14 @@ import (
 var enterCases = []Case{
 	{"EnterAtTail", "Enter puts the claim at the tail of its queue and starts its lease: TTL if it holds, else Wait.",
 		ordered, enterAtTail},
-	{"RetryWhenItWouldHold", "A place says when the claim would hold if those ahead of it only ran out.",
-		ordered, retryWhenItWouldHold},
-	{"RetryOfPermits", "A place says when the claim would hold if those ahead of it only ran out.",
+	{"RetryOfTheNext", "A claim that waits notices the end of the one before it that waits, or else of any that holds.",
+		ordered, retryOfTheNext},
+	{"RetryOfPermits", "A claim that waits notices the end of the one before it that waits, or else of any that holds.",
 		ordered | permits, retryOfPermits},
-	{"RetryOfReaders", "A place says when the claim would hold if those ahead of it only ran out.",
+	{"RetryOfReaders", "A claim that waits notices the end of the one before it that waits, or else of any that holds.",
 		ordered | shared, retryOfReaders},
+	{"RetryAfterDeadNext", "A claim that is told of its turn and is dead delays nobody beyond its lease.",
+		ordered, retryAfterDeadNext},
 	{"EnterAgain", "Enter finds the claim where it stands, so it may be repeated after a lost reply.", 0, enterAgain},
 	{"EnterAgainCountsOnce", "Enter finds the claim where it stands, so it may be repeated after a lost reply.",
 		permits, enterAgainCountsOnce},
@@ -102,22 +104,14 @@ func (r *run) retries(early bool, weight, capacity int64, short int, ahead ...in
 	}
 }
 
-func retryWhenItWouldHold(r *run) {
+func retryOfTheNext(r *run) {
 	const all = driver.All
 	r.retries(true, all, all, 0, all)
 	r.retries(false, all, all, 0, all, all)
-	r.retries(false, all, all, 1, all, all)
+	r.retries(true, all, all, 1, all, all)
 	r.retries(false, all, all, 0, slices.Repeat([]int64{all}, 12)...)
-	// Nobody else asks when the first of them runs out.
-	first, second, third := r.brief(), r.brief(), r.claim()
-	r.holds(r.a, first)
-	r.waits(r.a, second)
-	ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
-	defer cancel()
-	if _, err := r.turnOnly(ctx, r.b, third, r.waits(r.b, third)); err != nil {
-		r.Fatalf("a claim behind two that ran out = %v; want its turn", err)
-	}
-	r.leave(r.b, third)
+	r.retries(false, all, all, 10, slices.Repeat([]int64{all}, 12)...)
+	r.retries(true, all, all, 11, slices.Repeat([]int64{all}, 12)...)
 }
 
 func retryOfPermits(r *run) {
@@ -125,19 +119,43 @@ func retryOfPermits(r *run) {
 		ones := slices.Repeat([]int64{1}, n)
 		for _, short := range []int{0, n - 1} {
 			r.retries(true, 1, int64(n), short, ones...)
-			r.retries(false, 2, int64(n), short, ones...)
+			r.retries(true, 2, int64(n), short, ones...)
 			r.retries(false, 1, int64(n), short, append(ones, 1)...)
 		}
+		r.retries(true, 1, int64(n), n, append(ones, 1)...)
 	}
 }
 
 func retryOfReaders(r *run) {
 	const all = driver.All
 	r.retries(true, 1, all, 0, all)
-	r.retries(true, 1, all, 0, all, 1, 1)
-	r.retries(false, 1, all, 1, all, 1)
+	r.retries(false, 1, all, 0, all, 1, 1)
+	r.retries(true, 1, all, 1, all, 1)
 	r.retries(true, 1, all, 3, 1, 1, 1, all)
-	r.retries(false, all, all, 0, 1, 1)
+	r.retries(false, 1, all, 0, 1, 1, 1, all)
+	r.retries(true, all, all, 0, 1, 1)
+}
+
+func retryAfterDeadNext(r *run) {
+	for _, leaves := range []bool{true, false} {
+		first, dead, last := r.claim(), r.brief(), r.claim()
+		if !leaves {
+			first = r.brief()
+		}
+		r.holds(r.a, first)
+		r.waits(r.a, dead)
+		p := r.waits(r.b, last)
+		if leaves {
+			r.leave(r.a, first) // which tells the dead one
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
+		_, err := r.turnOnly(ctx, r.b, last, p)
+		cancel()
+		if err != nil {
+			r.Fatalf("a claim behind one that is dead = %v; want its turn", err)
+		}
+		r.leave(r.b, last)
+	}
 }
 
 func enterAgain(r *run) {

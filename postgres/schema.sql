@@ -91,8 +91,8 @@ DECLARE
     v_now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     e record; v_gone bigint; v_live boolean; v_fits boolean; -- the claim that is looked at
     v_open boolean; v_room bigint;    -- whether all claims so far hold, and what they leave of the capacity
-    v_count bigint; v_all bigint;     -- claims so far, and when the last of them has gone
-    v_turn bigint; v_weight bigint;   -- the same for those ahead of the claim that is asked for, and what that one takes
+    v_count bigint; v_next bigint;    -- claims so far, and the end that the next one has to notice if it waits
+    v_alarm bigint;                   -- the same for the claim that is asked for
     b record; v_b_holds boolean;      -- the claim at the head, or the one that is broken
     v_front bigint;                   -- ticket of the claim at the head
     v_rest_weight bigint; v_rest_capacity bigint; -- what a new claim would join
@@ -210,7 +210,7 @@ BEGIN
     v_now := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint; -- not before the row is ours: that takes time
 
     <<scan>> LOOP
-        v_open := true; v_room := NULL; v_count := 0; v_all := NULL; v_front := NULL; v_rest_weight := 0;
+        v_open := true; v_room := NULL; v_count := 0; v_next := NULL; v_front := NULL; v_rest_weight := 0;
         v_rest_capacity := p_capacity; v_found := false; v_dead := false; v_removed := NULL; v_kept := NULL;
         v_expired := '{}'; v_woken := '{}'; v_reclaimed := '{}';
         FOR e IN
@@ -236,7 +236,7 @@ BEGIN
                     v_dead := true;
                 ELSIF p_verb <> 'leave' THEN
                     v_found := true; ticket := e.ticket; holds := v_fits; ahead := v_count; v_ends := e.ends;
-                    v_turn := v_all; v_weight := e.weight;
+                    v_alarm := v_next;
                 ELSIF p_keep > 0 AND v_fits THEN
                     v_kept := e.ticket;
                 ELSE
@@ -251,11 +251,11 @@ BEGIN
                 b := e; v_b_holds := v_fits; v_front := e.ticket;
             END IF;
             v_count := v_count + 1;
-            v_all := greatest(v_all, v_gone);
+            -- The first that waits is to notice the end of each that holds, every other that of the one before it.
             IF v_fits THEN
-                v_room := v_room - e.weight;
+                v_room := v_room - e.weight; v_next := least(v_next, v_gone);
             ELSE
-                v_open := false;
+                v_open := false; v_next := v_gone;
             END IF;
             IF p_reclaim AND e.owner = p_owner AND e.client <> p_client AND NOT e.departed THEN
                 v_reclaimed := v_reclaimed || e.ticket;
@@ -269,7 +269,7 @@ BEGIN
         IF v_rest_capacity <> p_capacity THEN
             status := 'capacity'; have := v_rest_capacity;
         ELSIF p_try AND v_rest_weight + p_weight > p_capacity THEN
-            status := 'ok'; ahead := v_count; v_turn := v_all; v_weight := p_weight;
+            status := 'ok'; ahead := v_count; v_alarm := v_next;
         ELSIF v_reclaimed <> '{}' THEN
             DELETE FROM "{schema}".{prefix}claim c WHERE c.name = p_name AND c.ticket = ANY (v_reclaimed);
             p_reclaim := false; v_changed := true;
@@ -277,7 +277,7 @@ BEGIN
         ELSE
             -- The clock makes tickets rise even where the counter was lost: a standby that was behind, an old copy.
             ticket := greatest(v_last + 1, CASE WHEN v_now < 1::bigint << 52 THEN v_now ELSE 0 END);
-            holds := v_rest_weight + p_weight <= p_capacity; ahead := v_count; v_ends := v_now; v_turn := v_all; v_weight := p_weight;
+            holds := v_rest_weight + p_weight <= p_capacity; ahead := v_count; v_ends := v_now; v_alarm := v_next;
             v_found := true; v_new := true;
         END IF;
         EXIT;
@@ -305,18 +305,7 @@ BEGIN
     END IF;
     IF p_verb = 'break' AND v_removed IS NOT NULL OR status = 'ok' AND NOT holds AND ahead > 0 THEN
         b_ticket := b.ticket; b_weight := b.weight; b_holds := v_b_holds; b_left := b.departed;
-        b_since := v_now - b.since; b_remaining := b.ends - v_now;
-        -- It would hold if nothing but time passed: once those that are left leave it room. For an exclusive claim none is left.
-        IF p_verb = 'enter' AND v_weight < b.capacity THEN
-            SELECT max(a.gone) INTO v_turn FROM (
-                SELECT c.gone, sum(c.weight) OVER (ORDER BY c.gone DESC, c.ticket) AS taken FROM (
-                    SELECT c.ticket, c.weight, c.ends + CASE WHEN c.told AND NOT c.departed THEN c.delay ELSE 0 END AS gone
-                    FROM "{schema}".{prefix}claim c WHERE c.name = p_name AND c.ticket >= v_head
-                        AND ({prefix}do.ticket = 0 OR c.ticket < {prefix}do.ticket)
-                ) c WHERE c.gone > v_now
-            ) a WHERE a.taken > b.capacity - v_weight;
-        END IF;
-        retry := coalesce(v_turn - v_now, 0);
+        b_since := v_now - b.since; b_remaining := b.ends - v_now; retry := coalesce(v_alarm - v_now, 0);
         SELECT c.record INTO b_record FROM "{schema}".{prefix}claim c WHERE c.name = p_name AND c.ticket = b.ticket;
     END IF;
     IF v_removed IS NOT NULL OR v_expired <> '{}' THEN

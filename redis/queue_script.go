@@ -139,8 +139,8 @@ var constants = map[string]string{
 	"ATWEIGHT": "8", "ATENDS": "20", "ATSTATE": "36",
 	"WIDEST":  "1024", // bytes of a claim in it: what one claim has, all slots have
 	"PAGE":    "2048", // bytes that are read at first; more than most short queues have
-	"NEAR":    "8",    // slots from the head that are looked at for when an exclusive claim would hold
-	"COUNTED": "256",  // the same for another claim, and slots in which empty ones are counted for a waiter
+	"NEAR":    "8",    // slots before a waiter in which the claim before it is looked for
+	"COUNTED": "256",  // slots from the head that are looked at for the first waiter, and in which empty ones are counted
 	// SINCE is this much less than the time, in claims of clients that know the long form. Others keep it as it is.
 	"MODERN": "0.5",
 	// the fields of a claim

@@ -2,7 +2,7 @@
 local ttl, wait = tonumber(ARGV[7]), tonumber(ARGV[8])
 if mine and live(queue[mine]) then
   stay(mine, ttl, wait)
-  local answer = place(mine, queue[mine][WEIGHT])
+  local answer = place(mine)
   commit()
   return answer
 end
@@ -31,7 +31,7 @@ if string.find(ARGV[11], 't', 1, true) then
     left = left - e[WEIGHT]
   end
   if left < 0 then
-    local answer = place(#queue + 1, weight)
+    local answer = place(#queue + 1)
     commit()
     return answer
   end
@@ -43,6 +43,6 @@ mine = #queue + 1
 queue[mine] = {false, last, weight, now - MODERN, now, tonumber(ARGV[9]), WAITS,
   #id, #client, #owner, #record, id .. client .. owner .. record}
 stay(mine, ttl, wait)
-local answer = place(mine, weight)
+local answer = place(mine)
 commit()
 return answer

@@ -85,35 +85,22 @@ local function standing(answer, i, held)
   return answer
 end
 
--- place tells where claim i, of such a weight, stands, or, if i is one past the tail, where it would.
-local function place(i, weight)
+-- place tells where claim i stands, or, if i is one past the tail, where it would.
+local function place(i)
   local e, held = queue[i], holding()
   local holds = e ~= nil and i <= held
   local answer = {key, id, 'ok', e and e[TICKET] or 0, holds and 1 or 0, e and e[ENDS] - now or 0, i - 1}
   if holds or i == 1 then
     return answer
   end
-  -- It would hold if nothing but time passed: once those that are left leave it room. For an exclusive claim none is left.
-  local room, turn = capacity - weight, 0
-  if room > 0 then
-    local ahead = {}
-    for n = 1, i - 1 do
-      ahead[n] = queue[n]
-    end
-    table.sort(ahead, function(a, b) return gone(a) > gone(b) end)
-    for n = 1, i - 1 do
-      room = room - ahead[n][WEIGHT]
-      if room < 0 then
-        turn = gone(ahead[n])
-        break
-      end
-    end
-  else
-    for n = 1, i - 1 do
-      turn = math.max(turn, gone(queue[n]))
+  -- The first that waits is to notice the end of each that holds, every other that of the one before it.
+  local alarm = gone(queue[i - 1])
+  if i == held + 1 then
+    for n = 1, held do
+      alarm = math.min(alarm, gone(queue[n]))
     end
   end
-  answer[8] = turn - now
+  answer[8] = alarm - now
   return standing(answer, 1, held)
 end
 
