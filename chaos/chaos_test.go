@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/history"
 	"github.com/stilelock/stile/internal/servertest"
 	_ "github.com/stilelock/stile/memory"
 )
@@ -77,58 +77,8 @@ func TestBlindWorkers(t *testing.T) {
 	t.Error("no run found that two hold at once")
 }
 
-func TestOverlaps(t *testing.T) {
-	const n = "x"
-	h := func(weight int64, begin, end time.Duration) *hold {
-		return &hold{name: n, weight: weight, begin: begin, end: end}
-	}
-	for _, tt := range []struct {
-		name     string
-		capacity int64
-		holds    []*hold
-		want     int
-	}{
-		{"one after the other", driver.All, []*hold{h(driver.All, 1, 2), h(driver.All, 3, 4)}, 0},
-		{"out of order", driver.All, []*hold{h(driver.All, 3, 4), h(driver.All, 1, 2)}, 0},
-		{"two writers", driver.All, []*hold{h(driver.All, 1, 3), h(driver.All, 2, 4)}, 1},
-		{"at one moment", driver.All, []*hold{h(driver.All, 1, 2), h(driver.All, 2, 3)}, 1},
-		{"one inside another", driver.All, []*hold{h(driver.All, 1, 9), h(driver.All, 2, 3), h(driver.All, 4, 5)}, 2},
-		{"readers", driver.All, []*hold{h(1, 1, 9), h(1, 2, 3), h(1, 4, 5)}, 0},
-		{"a writer among readers", driver.All, []*hold{h(1, 1, 9), h(1, 2, 3), h(driver.All, 4, 5)}, 1},
-		{"permits", 2, []*hold{h(1, 1, 9), h(1, 2, 3), h(1, 4, 5)}, 0},
-		{"one permit too many", 2, []*hold{h(1, 1, 9), h(1, 2, 5), h(1, 4, 5)}, 1},
-		{"another name", driver.All, []*hold{h(driver.All, 1, 3), {name: "y", weight: driver.All, begin: 2, end: 4}}, 0},
-	} {
-		if got := overlaps(tt.holds, map[string]int64{n: tt.capacity}); len(got) != tt.want {
-			t.Errorf("%s: %d overlaps, want %d: %v", tt.name, len(got), tt.want, got)
-		}
-	}
-}
-
-func TestFalls(t *testing.T) {
-	h := func(weight, token int64, begin, end time.Duration) *hold {
-		return &hold{name: "x", weight: weight, token: token, begin: begin, end: end}
-	}
-	for _, tt := range []struct {
-		name  string
-		holds []*hold
-		want  int
-	}{
-		{"rising", []*hold{h(driver.All, 1, 1, 2), h(driver.All, 2, 3, 4)}, 0},
-		{"falling", []*hold{h(driver.All, 2, 1, 2), h(driver.All, 1, 3, 4)}, 1},
-		{"the same twice", []*hold{h(driver.All, 2, 1, 2), h(driver.All, 2, 3, 4)}, 1},
-		{"readers among themselves", []*hold{h(1, 2, 1, 2), h(1, 1, 3, 4)}, 0},
-		{"a writer after a reader", []*hold{h(1, 2, 1, 2), h(driver.All, 1, 3, 4)}, 1},
-		{"a reader after a writer", []*hold{h(driver.All, 2, 1, 2), h(1, 1, 3, 4)}, 1},
-	} {
-		if got := falls(tt.holds, map[string]int64{"x": driver.All}); len(got) != tt.want {
-			t.Errorf("%s: %d falls, want %d: %v", tt.name, len(got), tt.want, got)
-		}
-	}
-}
-
 func TestPromised(t *testing.T) {
-	found := []finding{{at: 1, text: "before"}, {at: 4, text: "within"}, {at: 9, text: "after"}}
+	found := []history.Finding{{At: 1, Text: "before"}, {At: 4, Text: "within"}, {At: 9, Text: "after"}}
 	lax := []span{{3, 5}, {4, 6}, {20, 21}}
 	wrong, excused := promised(found, lax)
 	if !slices.Equal(wrong, []string{"before", "after"}) || !slices.Equal(excused, []string{"within"}) {

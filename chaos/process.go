@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stilelock/stile/internal/history"
 )
 
 // A process is a worker, and what it has said.
@@ -21,7 +23,7 @@ type process struct {
 	end chan struct{} // closed when it has said all
 
 	mu     sync.Mutex // guards what follows
-	holds  map[int]*hold
+	holds  map[int]*history.Hold
 	errors []string
 }
 
@@ -42,7 +44,7 @@ func start(number int, b *brief) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, in: in, end: make(chan struct{}), holds: map[int]*hold{}}
+	p := &process{cmd: cmd, in: in, end: make(chan struct{}), holds: map[int]*history.Hold{}}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -68,16 +70,16 @@ func (p *process) listen(number int, out io.Reader) {
 func (p *process) heard(number int, line string) {
 	var (
 		id int
-		h  = hold{worker: number}
+		h  = history.Hold{Worker: number}
 		at time.Duration
 	)
 	if text, ok := strings.CutPrefix(line, "error "); ok {
 		p.errors = append(p.errors, text)
-	} else if n, _ := fmt.Sscanf(line, "begin %d %s %d %d %d", &id, &h.name, &h.weight, &h.token, &h.begin); n == 5 {
-		h.end = h.begin
+	} else if n, _ := fmt.Sscanf(line, "begin %d %s %d %d %d", &id, &h.Name, &h.Weight, &h.Token, &h.Begin); n == 5 {
+		h.End = h.Begin
 		p.holds[id] = &h
 	} else if n, _ := fmt.Sscanf(line, "still %d %d", &id, &at); n == 2 && p.holds[id] != nil {
-		p.holds[id].end = max(p.holds[id].end, at)
+		p.holds[id].End = max(p.holds[id].End, at)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/history"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -124,7 +125,7 @@ func (r *run) loosen(begin time.Duration) {
 
 // judge looks at what the workers believed.
 func (o *outcome) judge(r *run, traits driver.Traits) {
-	var holds []*hold
+	var holds []*history.Hold
 	for _, w := range slices.Concat(r.past, r.workers) {
 		for _, text := range w.errors {
 			o.wrong = append(o.wrong, "an error that no fault explains: "+text)
@@ -132,7 +133,7 @@ func (o *outcome) judge(r *run, traits driver.Traits) {
 		holds = slices.AppendSeq(holds, maps.Values(w.holds))
 	}
 	for _, h := range holds {
-		o.grants[h.name]++
+		o.grants[h.Name]++
 	}
 	names := capacities(traits)
 	for name := range names {
@@ -140,9 +141,9 @@ func (o *outcome) judge(r *run, traits driver.Traits) {
 			o.wrong = append(o.wrong, name+": nobody ever held it, so the run proves nothing")
 		}
 	}
-	found := overlaps(holds, names)
+	found := history.Overlaps(holds, names)
 	if o.fences = fences(traits); o.fences {
-		found = append(found, falls(holds, names)...)
+		found = append(found, history.Falls(holds, names)...)
 	}
 	wrong, excused := promised(found, r.lax)
 	for _, text := range excused {

@@ -14,6 +14,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/bench"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/reserve"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -130,6 +131,7 @@ func (b *benchmark) run(ctx context.Context, cmd *cobra.Command, stores []*store
 		}
 	}
 	for _, s := range stores {
+		s.silent = true
 		a, _, err := s.address()
 		if err != nil {
 			return err
@@ -158,7 +160,7 @@ func benchFailure(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, bench.ErrInUse) {
+	if errors.Is(err, reserve.ErrInUse) {
 		return usage("%w; choose another with --prefix", err)
 	}
 	if i, ok := errors.AsType[*interrupted](err); ok {

@@ -10,6 +10,7 @@
 //	stile break NAME            removes a claim by hand
 //	stile doctor                what the store can promise, and what to set
 //	stile bench                 how long locks take in a store, or in two
+//	stile prove                 a store under clients that fail
 //	stile demo tickets          what it is for, in ten seconds
 //	stile demo payment          what a lock cannot do, and what does
 //

@@ -222,7 +222,7 @@ func TestCommandReference(t *testing.T) {
 // TestNamedTests finds the tests that the documents name as behind a claim and that are not there.
 func TestNamedTests(t *testing.T) {
 	var tests strings.Builder
-	for _, pattern := range []string{"../../*_test.go", "../../*/*_test.go", "../../*/*/*_test.go", "../../*/*/*/*_test.go"} {
+	for _, pattern := range []string{"../../*_test.go", "../../*/*_test.go", "../../*/*/*_test.go", "../../*/*/*/*_test.go", "../../*/*/*/*/*_test.go"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(
 		newRun(s), newElect(s), newCron(s), newLock(s), newRenew(s), newUnlock(s),
 		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newPermits(s), newBreak(s),
-		newDoctor(s), newBench(s), newMigrate(s), newDemo(s), newVersion(),
+		newDoctor(s), newBench(s), newProve(s), newMigrate(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -92,6 +92,8 @@ func newHelp(root *cobra.Command) *cobra.Command {
 var allowed = map[string]string{
 	"bool": "it is true or false, and true if nothing follows",
 	"int":  "it is a whole number of at most 18 digits",
+
+	"uint64": "it is a whole number from 0 on, of at most 19 digits",
 }
 
 // wrongFlag explains what is wrong with the flags.

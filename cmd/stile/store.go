@@ -35,6 +35,7 @@ type store struct {
 	warned bool // that the password can be read
 
 	leaves bool // what is locked stays locked when this process ends
+	silent bool // nobody wants to hear what happens to each of so many locks
 
 	ttl time.Duration // of the one lock that is wanted; 0 if that is not known
 
@@ -114,9 +115,10 @@ func (s *store) open(ctx context.Context, observer stile.Observer) (*stile.Clien
 		return nil, err
 	}
 	begun, stop := time.Now(), whileOpening(a)
-	c, err := connect(ctx, a, withSession(a, url, s.ttl), &stile.Options{
-		Observer: aloud(observer, s.leaves), LockOptions: s.every,
-	})
+	if !s.silent {
+		observer = aloud(observer, s.leaves)
+	}
+	c, err := connect(ctx, a, withSession(a, url, s.ttl), &stile.Options{Observer: observer, LockOptions: s.every})
 	stop()
 	if err == nil && url == defaultURL && !s.chosen() {
 		noteLocal()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/reserve"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/histogram"
 )
@@ -64,9 +65,6 @@ type Round struct {
 	P50  time.Duration // the median
 }
 
-// ErrInUse says that somebody else uses names with the prefix.
-var ErrInUse = errors.New("the prefix is in use")
-
 // patience is how much longer than its window a scenario may take before it is given up.
 const patience = 30 * time.Second
 
@@ -98,7 +96,7 @@ func (r *runner) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := unused(ctx, c, r.Targets[i].Prefix+"/"); err != nil {
+		if err := reserve.Unused(ctx, c, r.Targets[i].Prefix); err != nil {
 			return err
 		}
 		r.result.Traits = append(r.result.Traits, c.Traits())
@@ -113,20 +111,6 @@ func (r *runner) begin(ctx context.Context) error {
 			row.Sides = append(row.Sides, side)
 		}
 		r.result.Rows = append(r.result.Rows, row)
-	}
-	return nil
-}
-
-// unused fails if there are names with the prefix.
-func unused(ctx context.Context, c *stile.Client, prefix string) error {
-	list, err := c.List(ctx, prefix)
-	switch {
-	case errors.Is(err, stile.ErrUnsupported):
-		return nil // whoever chose the prefix has to know
-	case err != nil:
-		return err
-	case len(list) > 0:
-		return fmt.Errorf("%w: %q is locked or waited for", ErrInUse, list[0].Name)
 	}
 	return nil
 }
@@ -209,12 +193,12 @@ func (r *runner) left(ctx context.Context) (left []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidying)
 	defer cancel()
 	for i, t := range r.Targets {
-		list, err := r.clients[i][0].List(ctx, t.Prefix+"/")
+		names, err := reserve.Names(ctx, r.clients[i][0], t.Prefix)
 		if err != nil && !errors.Is(err, stile.ErrUnsupported) {
 			left = append(left, fmt.Sprintf("what begins with %q could not be looked for: %v", t.Prefix+"/", err))
 		}
-		for _, q := range list {
-			left = append(left, fmt.Sprintf("%q is still in use", q.Name))
+		for _, name := range names {
+			left = append(left, fmt.Sprintf("%q is still in use", name))
 		}
 	}
 	return left

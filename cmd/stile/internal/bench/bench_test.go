@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/reserve"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/memory"
 )
@@ -68,7 +69,7 @@ func TestPrefixInUse(t *testing.T) {
 	}
 	defer lease.Unlock() //nolint:errcheck // the store ends with the test
 	_, err = Run(t.Context(), &Plan{Targets: []Target{target(t.Name())}, Scenarios: Scenarios, Window: time.Second, Rounds: 1})
-	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), `"bench/theirs"`) {
+	if !errors.Is(err, reserve.ErrInUse) || !strings.Contains(err.Error(), `"bench/theirs"`) {
 		t.Errorf("the error is %v; want the name that is in use", err)
 	}
 }

@@ -1,0 +1,134 @@
+package prove
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile/internal/history"
+)
+
+// A process is a worker, as the run sees it. What it has said is guarded by the run's mutex.
+type process struct {
+	run    *run
+	slot   int // of the process that it is, or follows
+	number int // of all that were started
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	end    chan struct{} // closed when it has said all
+
+	holds map[int]*held // by their ids
+	cuts  []int         // how many connections each cut ended
+}
+
+// A held is one hold of a process.
+type held struct {
+	history.Hold
+	process *process
+	waited  time.Duration
+	freed   time.Duration // when the process was about to give it back; 0 if it did not
+	over    bool          // given back or lost
+}
+
+// start starts a worker. The thread that does it has to live as long as the worker.
+func (r *run) start(slot int) (*process, error) {
+	r.started++
+	cmd, err := r.Worker(&Brief{r.Prefix, r.ttl, r.Seed*1000 + uint64(r.started), r.dir, r.report.tokens})
+	if err != nil {
+		return nil, err
+	}
+	p := &process{run: r, slot: slot, number: r.started, cmd: cmd, end: make(chan struct{}), holds: map[int]*held{}}
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go p.listen(out)
+	return p, nil
+}
+
+// listen takes down what the worker says. A last line that was cut off by its death is left out.
+func (p *process) listen(out io.Reader) {
+	defer close(p.end)
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		p.run.mu.Lock()
+		p.heard(strings.TrimSuffix(line, "\n"))
+		close(p.run.news)
+		p.run.news = make(chan struct{})
+		p.run.mu.Unlock()
+	}
+}
+
+// heard notes one line.
+func (p *process) heard(line string) {
+	word, rest, _ := strings.Cut(line, " ")
+	var id int
+	var at time.Duration
+	switch word {
+	case "begin":
+		h := &held{process: p}
+		h.Worker = p.slot
+		if n, _ := fmt.Sscanf(rest, "%d %s %d %d %d %d", &id, &h.Name, &h.Weight, &h.Token, &h.Begin, &h.waited); n == 6 {
+			h.End = h.Begin
+			p.holds[id] = h
+			p.run.holds = append(p.run.holds, h)
+		}
+	case "still", "free", "lost":
+		n, _ := fmt.Sscanf(rest, "%d %d", &id, &at)
+		h := p.holds[id]
+		if n != 2 || h == nil {
+			return
+		}
+		if word != "lost" {
+			h.End = max(h.End, at)
+		}
+		if h.over = word != "still"; word == "free" {
+			h.freed = at
+		}
+	case "refused":
+		p.run.refused++
+	case "cut":
+		if n, _ := fmt.Sscanf(rest, "%d", &id); n == 1 {
+			p.cuts = append(p.cuts, id)
+		}
+	case "error":
+		p.run.errors = append(p.run.errors, fmt.Sprintf("worker %d: %s", p.slot+1, rest))
+	}
+}
+
+func (p *process) stop()   { p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.end
+	p.cmd.Wait()
+}
+
+// leave has the worker end by itself. It reports false if the worker does not, and kills it then.
+func (p *process) leave(within time.Duration) bool {
+	p.in.Close()
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	select {
+	case <-p.end:
+		return p.cmd.Wait() == nil
+	case <-timeout.C:
+		p.kill()
+		return false
+	}
+}

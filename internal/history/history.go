@@ -1,0 +1,93 @@
+// Package history looks at what holders of locks believed, and finds what must not have come about.
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A Hold is one holding of a lock, as its holder believed it. Times are those of one clock of the machine, which never
+// steps: each was read before a Check that found the lease trusted.
+type Hold struct {
+	Worker     int
+	Name       string
+	Weight     int64
+	Token      int64
+	Begin, End time.Duration
+}
+
+func (h *Hold) String() string {
+	return fmt.Sprintf("worker %d, weight %d, token %d, from %v to %v", h.Worker, h.Weight, h.Token, h.Begin, h.End)
+}
+
+// A Finding is something in a history that a store must not let come about, and when it did.
+type Finding struct {
+	At   time.Duration
+	Text string
+}
+
+// Overlaps returns where more believed that they hold a name than fit its capacity.
+func Overlaps(holds []*Hold, capacity map[string]int64) (found []Finding) {
+	for name, most := range capacity {
+		var inside []*Hold
+		for _, h := range in(holds, name) {
+			inside = slices.DeleteFunc(inside, func(o *Hold) bool { return o.End < h.Begin })
+			inside = append(inside, h)
+			sum := int64(0)
+			for _, o := range inside {
+				sum += o.Weight
+			}
+			if sum > most {
+				text := name + ": two hold that exclude each other:"
+				for _, o := range inside {
+					text += "\n    " + o.String()
+				}
+				found = append(found, Finding{h.Begin, text})
+			}
+		}
+	}
+	return found
+}
+
+// Falls returns where a token is not larger than that of a grant before it that it excluded.
+func Falls(holds []*Hold, capacity map[string]int64) (found []Finding) {
+	for name, most := range capacity {
+		if most != driver.All {
+			continue
+		}
+		var all, writer *Hold // those with the largest token so far, of all and of writers
+		for _, h := range in(holds, name) {
+			before := writer
+			if h.Weight == driver.All {
+				before = all
+			}
+			if before != nil && before.End < h.Begin && h.Token <= before.Token {
+				text := fmt.Sprintf("%s: a token falls:\n    %v\n    %v", name, before, h)
+				found = append(found, Finding{h.Begin, text})
+			}
+			if all == nil || h.Token > all.Token {
+				all = h
+			}
+			if h.Weight == driver.All && (writer == nil || h.Token > writer.Token) {
+				writer = h
+			}
+		}
+	}
+	return found
+}
+
+// in returns the holds of a name, in the order in which they began.
+func in(holds []*Hold, name string) []*Hold {
+	var list []*Hold
+	for _, h := range holds {
+		if h.Name == name {
+			list = append(list, h)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *Hold) int { return cmp.Compare(a.Begin, b.Begin) })
+	return list
+}
