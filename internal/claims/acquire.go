@@ -27,9 +27,25 @@ func (k *Keeper) channel() chan struct{} {
 	return make(chan struct{}, 1)
 }
 
+// told is the channel of a hold that was answered before its goroutine waited: mostly that goroutine ran the request itself.
+var told = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// expect has the answer to a hold come on a channel, if it has not come yet. The caller holds the shard's mu.
+func (k *Keeper) expect(h *Hold) {
+	if h.answer == nil {
+		h.answer = k.channel()
+	}
+}
+
 // answered takes a hold's channel back, on which the answer came, or on which none will come.
 func (k *Keeper) answered(h *Hold) {
-	k.channels.Put(h.answer)
+	if h.answer != told {
+		k.channels.Put(h.answer)
+	}
 	h.answer = nil
 }
 
@@ -57,41 +73,36 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 		n.finishOwn(now)
 		return share, nil
 	}
-	h.answer = k.channel()
 	n.at(slot).turn = h
 	// Mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip: so the first
 	// request runs here.
-	answered, err := n.finishFirst(now, h, ctx)
-	if !answered {
-		answered, err = h.await(ctx)
-	}
-	if !answered {
+	if !n.finishFirst(now, h, ctx) && !h.await(ctx) {
 		return nil, k.giveUp(ctx, n, slot, h)
 	}
 	k.answered(h)
-	if err != nil {
+	if err := h.failure(); err != nil {
 		return nil, k.dated(err, want.TTL)
 	}
 	return &h.first, nil
 }
 
 // await waits for the answer to whoever waits for the hold, and reports false if ctx ended before it came.
-func (h *Hold) await(ctx context.Context) (answered bool, err error) {
+func (h *Hold) await(ctx context.Context) (answered bool) {
 	ends := ctx.Done()
 	if ends == nil {
 		<-h.answer
-		return true, h.failure()
+		return true
 	}
 	select {
 	case <-h.answer:
-		return true, h.failure()
+		return true
 	default:
 	}
 	select {
 	case <-h.answer:
-		return true, h.failure()
+		return true
 	case <-ends:
-		return false, nil
+		return false
 	}
 }
 

@@ -18,7 +18,7 @@ type Hold struct {
 	token  int64
 	slot   engine.Slot
 	shares int32         // not given back
-	answer chan struct{} // whoever waits for the hold waits here, and later who gives the last share back; nil in between
+	answer chan struct{} // whoever waits for the hold waits here, and later who gives the last share back; nil if nobody waits
 	first  Share
 	rare   atomic.Pointer[rare] // what few holds need; nil until then
 }
@@ -257,22 +257,19 @@ func (s *Share) Release(keep time.Duration) error {
 	if code == protocol.OK && n.engine.Still() && lost == nil && s.ends == nil && h.rare.Load() == nil {
 		// Mostly a turn just ends, and the claim lingers.
 		s.over.Store(released)
-		h.forget(s)
+		h.forget(s, false)
 		n.mind(now)
 		n.shard.mu.Unlock()
 		return nil
 	}
-	var t todo
+	t := todo{of: h}
 	n.finish(now, &t)
 	if lost = s.over.Load(); lost != nil {
 		lost.given = true
 	} else {
 		s.end(ErrReleased, &t)
-		if code == protocol.Pending {
-			h.answer = n.shard.k.channel()
-		}
 	}
-	h.forget(s)
+	h.forget(s, code == protocol.Pending && lost == nil)
 	n.shard.mu.Unlock()
 	if lost != nil {
 		t.do()
@@ -282,19 +279,17 @@ func (s *Share) Release(keep time.Duration) error {
 		t.do()
 		return nil
 	}
-	answered, err := n.shard.k.first(&t, h, nil) // the first request is Leave: the line's next claim is asked for after it
-	if !answered {
+	if !n.first(&t, nil) { // the first request is Leave: the line's next claim is asked for after it
 		<-h.answer
-		err = h.failure()
 	}
 	n.shard.k.answered(h)
-	return err
+	return h.failure()
 }
 
-// forget drops a share that was given back.
-func (h *Hold) forget(s *Share) {
+// forget drops a share that was given back. With pending, the answer to whoever gave it back is still to come.
+func (h *Hold) forget(s *Share, pending bool) {
 	h.shares--
-	if n := h.c.n; h.shares == 0 && h.answer == nil && n.slots[h.slot].turn == h {
+	if n := h.c.n; h.shares == 0 && !pending && n.slots[h.slot].turn == h {
 		n.slots[h.slot].turn = nil
 	}
 	r := h.rare.Load()

@@ -96,6 +96,8 @@ func (n *name) enterEvent(now engine.Time) engine.Time {
 type todo struct {
 	k       *Keeper
 	now     engine.Time // of the event
+	of      *Hold       // of the goroutine that does it and waits for the hold's answer; nil if there is none
+	told    bool        // the answer has come
 	send    send        // the first request, which the goroutine may run that caused it
 	more    []send
 	extends []send // renewals, which go in batches
@@ -137,16 +139,17 @@ func (n *name) finishOwn(now engine.Time) {
 }
 
 // finishFirst is finishOwn that runs the first request in this goroutine, which waits for a hold.
-func (n *name) finishFirst(now engine.Time, h *Hold, caller context.Context) (answered bool, err error) {
+func (n *name) finishFirst(now engine.Time, h *Hold, caller context.Context) (answered bool) {
 	if n.engine.Still() { // it waits with others
 		n.mind(now)
+		n.shard.k.expect(h)
 		n.shard.mu.Unlock()
-		return false, nil
+		return false
 	}
-	var t todo
+	t := todo{of: h}
 	n.finish(now, &t)
 	n.shard.mu.Unlock()
-	return n.shard.k.first(&t, h, caller)
+	return n.first(&t, caller)
 }
 
 // finish applies the effects of an event. The caller holds the shard's mu, and calls do on the todo when it is free. A
@@ -158,6 +161,7 @@ func (n *name) finish(now engine.Time, t *todo) {
 		n.apply(&effects[i], t)
 	}
 	clear(effects) // they hold on to what they name
+	t.told = t.of != nil && t.of.answer != nil
 	n.mind(now)
 }
 
@@ -305,22 +309,15 @@ func (t *todo) tell(h *Hold, err error) {
 	if err != nil {
 		h.more().failed = err
 	}
+	if h.answer == nil {
+		h.answer = told
+		return
+	}
 	if t.wake == nil {
 		t.wake = h
 		return
 	}
 	t.wakes = append(t.wakes, h)
-}
-
-// own takes the answer out of a todo that is for whoever waits for a hold, if there is one.
-func (t *todo) own(h *Hold) (answered bool, err error) {
-	if t.wake == nil || t.wake != h {
-		return false, nil
-	}
-	if t.wake = nil; len(t.wakes) > 0 {
-		t.wake, t.wakes = t.wakes[0], t.wakes[1:]
-	}
-	return true, h.failure()
 }
 
 // do answers, runs the requests in workers, and ends contexts. The shard's mu must be free.
@@ -366,18 +363,22 @@ func (k *Keeper) run(s send) {
 }
 
 // first runs the first request of a todo in this goroutine, whose caller's context may be nil, and has workers run the
-// rest. The goroutine waits for a hold: if what was done answers it, it need not be woken.
-func (k *Keeper) first(t *todo, h *Hold, caller context.Context) (answered bool, err error) {
-	answered, err = t.own(h)
+// rest. It reports whether the goroutine was answered meanwhile. If not, the answer comes on the hold's channel.
+func (n *name) first(t *todo, caller context.Context) (answered bool) {
 	s := t.send
 	t.send = send{}
 	t.rest()
+	answered = t.told
 	if s.c != nil {
-		next := k.request(&s, t.now, caller)
-		if !answered {
-			answered, err = next.own(h)
-		}
+		next := todo{of: t.of}
+		n.shard.k.request(&s, t.now, caller, &next)
 		next.do()
+		answered = next.told
 	}
-	return answered, err
+	if !answered {
+		n.shard.mu.Lock()
+		n.shard.k.expect(t.of)
+		n.shard.mu.Unlock()
+	}
+	return answered
 }

@@ -13,7 +13,8 @@ import (
 // requests runs a request and what follows from it, one after the other, in a worker.
 func (k *Keeper) requests(s send) {
 	for s.c != nil {
-		t := k.request(&s, k.clock.recent(), nil)
+		var t todo
+		k.request(&s, k.clock.recent(), nil, &t)
 		s, t.send = t.send, send{}
 		t.rest()
 	}
@@ -21,7 +22,7 @@ func (k *Keeper) requests(s send) {
 
 // request runs one request and tells the engine of the answer. It is sent after that time. With a caller, it ends with that
 // caller's context too.
-func (k *Keeper) request(s *send, sent engine.Time, caller context.Context) (t todo) {
+func (k *Keeper) request(s *send, sent engine.Time, caller context.Context, t *todo) {
 	r := k.ask(s, sent, caller)
 	n := s.c.n
 	n.shard.mu.Lock()
@@ -31,8 +32,7 @@ func (k *Keeper) request(s *send, sent engine.Time, caller context.Context) (t t
 	}
 	now := n.enterEvent(k.clock.recent())
 	n.engine.Answer(now, &r)
-	n.finish(now, &t)
-	return t
+	n.finish(now, t)
 }
 
 // ask runs one request.
