@@ -115,8 +115,11 @@ func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 // Unwrap returns the failure.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// explain makes an error from further in one that callers can branch on.
+// explain makes an error from further in one that callers can branch on, or nil.
 func explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	var (
 		capacity *driver.CapacityError
 		lost     *claims.Lost

@@ -133,8 +133,11 @@ func (l *Lease) State() State {
 // write. Otherwise the error is [ErrLost] or [ErrReleased]. A context tells the same, but late: nothing runs between a
 // pause and the next line.
 func (l *Lease) Check() error {
-	if l.none() {
+	switch {
+	case l.none():
 		return wrapped("check", "", errNoLease)
+	case l.share != nil:
+		return wrapped("check", l.share.Name(), l.share.Check())
 	}
 	for _, p := range l.parts() {
 		if err := p.share.Check(); err != nil {
@@ -144,12 +147,7 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-func (l *Lease) check() error {
-	if err := l.share.Check(); err != nil {
-		return explain(err)
-	}
-	return nil
-}
+func (l *Lease) check() error { return explain(l.share.Check()) }
 
 // Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the values
 // of the context that the lease was acquired with, but does not end with that one, as the one that [Lock.Do] passes does. Work

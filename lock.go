@@ -157,12 +157,11 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 	if len(l.parts) > 0 {
 		return l.acquireAll(ctx, op, try)
 	}
-	wrap := func(err error) error { return &Error{Op: op, Name: l.want.Name, Err: explain(err)} }
 	if err := l.check(ctx); err != nil {
-		return nil, wrap(err)
+		return nil, wrapped(op, l.want.Name, err)
 	}
 	if ctx.Err() != nil {
-		return nil, wrap(context.Cause(ctx))
+		return nil, wrapped(op, l.want.Name, context.Cause(ctx))
 	}
 	var share *claims.Share
 	var err error
@@ -172,7 +171,7 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 		share, err = l.c.keeper.Acquire(ctx, &l.want, try)
 	}
 	if err != nil {
-		return nil, wrap(err)
+		return nil, wrapped(op, l.want.Name, err)
 	}
 	return &Lease{share: share, parent: ctx}, nil
 }

@@ -14,11 +14,12 @@ import (
 // the kernel is asked anyway. Under testing/synctest the time is the bubble's, and the machine never sleeps.
 type clock struct {
 	base   time.Time
-	wall   func(now time.Time) time.Duration // how far the wall clock has moved since base
-	slept  func() time.Duration              // how long the machine has been suspended since it booted, never too small
-	before time.Duration                     // what slept said at base
-	sleep  atomic.Pointer[sleep]             // what was found out last
-	asked  atomic.Int64                      // when that was, awake
+	wall   int64                 // what the wall clock said at base
+	moved  func() time.Duration  // how far the wall clock has moved on beside the monotonic clock; nil means to read it
+	slept  func() time.Duration  // how long the machine has been suspended since it booted, never too small
+	before time.Duration         // what slept said at base
+	sleep  atomic.Pointer[sleep] // what was found out last
+	asked  atomic.Int64          // when that was, awake
 }
 
 // A sleep is what a clock knows of its machine's sleep. It never changes.
@@ -30,12 +31,12 @@ type sleep struct {
 // init starts the clock. With a slept of their own, tests are the kernel, and move the wall clock too.
 func (c *clock) init(fake func() time.Duration) {
 	c.base, c.slept = time.Now(), slept
-	wall := c.base.UnixNano()
-	c.wall = func(now time.Time) time.Duration { return time.Duration(now.UnixNano() - wall) }
+	c.wall = c.base.UnixNano()
+	var ahead time.Duration
 	if fake != nil {
-		c.slept, c.wall = fake, func(now time.Time) time.Duration { return now.Sub(c.base) + fake() }
+		c.slept, c.moved, ahead = fake, fake, fake()
 	}
-	c.sleep.Store(&sleep{ahead: c.wall(c.base)})
+	c.sleep.Store(&sleep{ahead: ahead})
 	c.before = least(c.slept)
 }
 
@@ -46,17 +47,21 @@ const noise = time.Millisecond
 func (c *clock) now() time.Duration {
 	now := time.Now()
 	awake := now.Sub(c.base)
+	ahead := time.Duration(now.UnixNano()-c.wall) - awake // here, not in a function: callers look before each write
+	if c.moved != nil {
+		ahead = c.moved()
+	}
 	known := c.sleep.Load()
-	if same(c.wall(now)-awake, known.ahead, noise) && awake-time.Duration(c.asked.Load()) < noise {
+	if same(ahead, known.ahead, noise) && awake-time.Duration(c.asked.Load()) < noise {
 		return awake + known.total
 	}
-	return awake + c.ask(now, awake)
+	return awake + c.ask(ahead, awake)
 }
 
-// ask asks the kernel for how long the machine has slept.
-func (c *clock) ask(now time.Time, awake time.Duration) time.Duration {
+// ask asks the kernel for how long the machine has slept. The wall clock was so far ahead before: a sleep that begins in
+// between is seen by the next look.
+func (c *clock) ask(ahead, awake time.Duration) time.Duration {
 	known := c.sleep.Load()
-	ahead := c.wall(now) - awake // before the kernel is asked: a sleep that begins in between is seen by the next look
 	total := c.slept() - c.before
 	if total-known.total >= noise {
 		total = least(c.slept) - c.before
