@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -19,6 +20,7 @@ import (
 // What many locks and many clients cost. Each of these takes some seconds once:
 //
 //	go test -run '^$' -bench 'Held|Unlock|Crowd' -benchtime 1x .
+//	go test -run '^$' -bench PassedOn -benchtime 20000x .
 
 func client(b *testing.B, s *servertest.Server, ttl time.Duration) *stile.Client {
 	b.Helper()
@@ -175,6 +177,73 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 	for _, c := range append(all, holder) {
 		c.Close()
+	}
+}
+
+// BenchmarkPassedOn measures how fast a lock goes round among clients with a goroutine and a connection each, beside a list
+// that an element is taken from and put back to, which is the quickest that Redis can wake one of many.
+func BenchmarkPassedOn(b *testing.B) {
+	s := servertest.Redis(b)
+	for _, n := range []int{2, 8, 64} {
+		b.Run(fmt.Sprint("lock/", n), func(b *testing.B) {
+			b.StopTimer()
+			goRound(b, n, func() (take func(), end func()) {
+				c := client(b, s, 15*time.Second)
+				m := c.Mutex("name")
+				return func() {
+					lease, err := m.Lock(b.Context())
+					if err == nil {
+						err = lease.Unlock()
+					}
+					if err != nil {
+						b.Error(err)
+					}
+				}, func() { c.Close() }
+			})
+		})
+		b.Run(fmt.Sprint("list/", n), func(b *testing.B) {
+			b.StopTimer()
+			s.Redis([]string{"DEL", "list"})
+			s.Redis([]string{"RPUSH", "list", "element"})
+			goRound(b, n, func() (take func(), end func()) {
+				c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true, PipelineMultiplex: -1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				return func() {
+					if err := c.Do(b.Context(), c.B().Blpop().Key("list").Timeout(0).Build()).Error(); err != nil {
+						b.Error(err)
+					}
+					if err := c.Do(b.Context(), c.B().Rpush().Key("list").Element("element").Build()).Error(); err != nil {
+						b.Error(err)
+					}
+				}, c.Close
+			})
+		})
+	}
+}
+
+// goRound has so many take what there is one of, b.N times together.
+func goRound(b *testing.B, n int, open func() (take func(), end func())) {
+	b.Helper()
+	takes, ends := make([]func(), n), make([]func(), n)
+	for i := range takes {
+		takes[i], ends[i] = open()
+		takes[i]()
+	}
+	var all sync.WaitGroup
+	b.StartTimer()
+	for i := range n {
+		all.Go(func() {
+			for n := i; n < b.N; n += len(takes) {
+				takes[i]()
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	for _, end := range ends {
+		end()
 	}
 }
 

@@ -21,7 +21,7 @@ type Driver struct {
 	inboxes *inbox.Set
 
 	lastChannel atomic.Pointer[clientChannel]
-	renewals    turns
+	renewals    *renewals
 }
 
 var _ interface {
@@ -36,7 +36,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	d := &Driver{conn: c, prefix: prefix, form: usualForm, inboxes: inbox.New(c, parseTold), renewals: make(turns, renewing)}
+	d := &Driver{conn: c, prefix: prefix, form: usualForm, inboxes: inbox.New(c, parseTold), renewals: newRenewals()}
 	if !c.InPlace(ctx, d.key("")) {
 		d.form = shortForm
 	}

@@ -3,11 +3,15 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -97,9 +101,42 @@ func TestRenewMany(t *testing.T) {
 	}
 }
 
+// Few renewals are under way at once, and more while the server takes long to answer.
+func TestRenewalsAtOnce(t *testing.T) {
+	for took, want := range map[time.Duration]int64{0: renewingNear, far: renewingFar} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRenewals()
+			r.took.Store(int64(took))
+			ctx, cancel := context.WithCancel(t.Context())
+			var (
+				under atomic.Int64
+				all   sync.WaitGroup
+			)
+			for range renewingFar + 4 {
+				all.Go(func() {
+					_ = r.take(ctx, func() error { // or it ends with ctx
+						under.Add(1)
+						<-ctx.Done()
+						return nil
+					})
+				})
+			}
+			synctest.Wait()
+			if got := under.Load(); got != want {
+				t.Errorf("after one that took %v, %d renewals are under way at once; want %d", took, got, want)
+			}
+			cancel()
+			all.Wait()
+			if len(r.near) != 0 || len(r.all) != 0 {
+				t.Errorf("%d and %d turns are not given back", len(r.near), len(r.all))
+			}
+		})
+	}
+}
+
 // BenchmarkRenewals measures what a renewal is for the server, of claims that are alone on their names.
 //
-//	go test -run '^$' -bench Renewals -benchtime 200x .
+//	go test -run '^$' -bench '^BenchmarkRenewals$' -benchtime 200x .
 func BenchmarkRenewals(b *testing.B) {
 	s := servertest.Redis(b)
 	d := open(b, "redis://"+s.Addr)

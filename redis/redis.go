@@ -2,7 +2,7 @@
 //
 // A name is one key, which holds the whole queue and expires with its last claim. A long queue is changed in place, so that
 // a change costs the same however many wait. Each verb is one script, so one round trip; renewals of many names are one
-// script for 64 of them, except in a cluster. The script that changes a queue wakes exactly the clients whose claims hold
+// script for 32 of them, except in a cluster. The script that changes a queue wakes exactly the clients whose claims hold
 // because of it. Times are the server's. Importing the package registers the schemes redis, rediss, redis+sentinel,
 // rediss+sentinel, redis+cluster and rediss+cluster; redlock and redlocks, for a quorum of independent servers; and tair
 // and tairs.
