@@ -31,7 +31,7 @@ SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
 
-.PHONY: help build sizes build-without install uninstall release packages demo servers test race check newer newest models explore mutants chaos interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help build sizes build-without install uninstall release packages demo demos servers test race check newer newest models explore mutants chaos interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,11 @@ packages: ## make Debian packages and tar files for amd64 and arm64 in dist/: VE
 
 demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one
 	@bin/stile demo tickets
+
+demos: build ## run all demos, each in a few seconds, on SQLite or on the store of URL=redis://localhost
+	@for demo in tickets "payment --quick" "cron --quick"; do \
+		echo "== stile demo $$demo"; bin/stile demo $$demo $(if $(URL),--url '$(URL)'); \
+	done
 
 servers: bin/etcd bin/consul ## install the servers that the tests start, where they are missing
 	@internal/repo/install.sh $(SERVERS)

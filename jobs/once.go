@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/driver"
 )
 
 // A Call is work that runs once for its key, however many processes are asked to do it, and whose answer all of them get. It
@@ -41,7 +40,8 @@ var ErrNotKept = errors.New("the work was done, and its answer may not be kept")
 const MaxAnswer = 2048
 
 // Once returns the call of a key, such as "orders/42/paid". The key is the name of a lock, which a run holds; its answer is
-// the value of a claim on the name KEY/done, which stays for as long as keep says, 24 hours at most. What is wrong with the
+// the value of a claim on the name KEY/done, which stays for as long as keep says: 24 hours at most, and on
+// Redlock a minute. What is wrong with the
 // arguments is reported by [Call.Do].
 //
 // A store that loses claims loses answers, and a call that comes after that runs again; docs/howto/once.md says for each
@@ -100,13 +100,14 @@ func (c *Call) do(
 
 // check tells why the call can never run.
 func (c *Call) check(work func(context.Context) (string, error)) error {
-	switch {
-	case work == nil:
+	if work == nil {
 		return fmt.Errorf("%w function: it is nil", stile.ErrInvalid)
-	case c.keep <= 0 || c.keep > driver.MaxTTL:
-		return fmt.Errorf("%w time to keep an answer %v: it must be more than 0, and 24h at most", stile.ErrInvalid, c.keep)
 	}
-	if t := c.client.Traits(); t.OwnClient || t.ShortRecord {
+	t := c.client.Traits()
+	if most := longest(t); c.keep <= 0 || c.keep > most {
+		return fmt.Errorf("%w time to keep an answer %v: in %s it must be more than 0, and %v at most", stile.ErrInvalid, c.keep, t.Store, most)
+	}
+	if t.OwnClient || t.ShortRecord {
 		return fmt.Errorf("%w: %s keeps no answer that another process can read", stile.ErrUnsupported, t.Store)
 	}
 	return nil

@@ -269,6 +269,43 @@ func (o own) Traits() driver.Traits {
 	return t
 }
 
+// brief is a store that keeps a claim for a minute only, as Redlock does.
+type brief struct{ *memory.Driver }
+
+func (b brief) Traits() driver.Traits {
+	t := b.Driver.Traits()
+	t.Store, t.MaxTTL = "brief", time.Minute
+	return t
+}
+
+func (b brief) Leave(ctx context.Context, d *driver.Release) error {
+	if d.Keep > time.Minute {
+		return driver.Refused(errors.New("too long"))
+	}
+	return b.Driver.Leave(ctx, d)
+}
+
+// A store that keeps no claim for a day runs jobs too, and forgets their ticks sooner.
+func TestBriefStore(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		c, err := stile.New(brief{f.store.Driver()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		context.AfterFunc(f.ctx, func() { c.Close() })
+		go f.runs(f.ctx, f.job(c, "@every 10m", takes(0), Options{}))
+		f.pass(10*time.Minute + 30*time.Second)
+		if p, err := Last(f.ctx, c, "nightly"); err != nil || !p.Over {
+			t.Errorf("after half a minute: %+v, %v", p, err)
+		}
+		f.pass(time.Minute)
+		if p, err := Last(f.ctx, c, "nightly"); err != nil || p != (Past{}) {
+			t.Errorf("after a minute and a half: %+v, %v", p, err)
+		}
+		f.became("00:10 done")
+	})
+}
+
 func TestBadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.NewStore()
@@ -292,9 +329,10 @@ func TestBadOnce(t *testing.T) {
 		}{
 			{Once(nil, "k", time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k": stile: show "k/done": invalid client: make one with Open or New`},
 			{Once(c, "", time.Hour), nil, stile.ErrInvalid, `jobs: once "": invalid function: it is nil`},
-			{Once(c, "k", 0), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 0s: it must be more than 0, and 24h at most`},
-			{Once(c, "k", 25*time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 25h0m0s: it must be more than 0, and 24h at most`},
+			{Once(c, "k", 0), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 0s: in memory it must be more than 0, and 24h0m0s at most`},
+			{Once(c, "k", 25*time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 25h0m0s: in memory it must be more than 0, and 24h0m0s at most`},
 			{Once(open(own{s.Driver()}), "k", time.Hour), answers(0), stile.ErrUnsupported, ``},
+			{Once(open(brief{s.Driver()}), "k", time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 1h0m0s: in brief it must be more than 0, and 1m0s at most`},
 			{Once(c, "used", time.Hour), answers(0), stile.ErrForeign, ``},
 		} {
 			if _, err := tt.call.Do(t.Context(), tt.work); !errors.Is(err, tt.reason) || tt.want != "" && err.Error() != tt.want {

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +10,15 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 )
 
-// keep is how long a job remembers its last tick: as long as a claim can be kept.
-const keep = 24 * time.Hour
+// keep returns how long a job remembers its last tick: as long as the store can keep a claim, which is 24 hours in most.
+func keep(c *stile.Client) time.Duration { return longest(c.Traits()) }
+
+func longest(t driver.Traits) time.Duration {
+	return min(cmp.Or(t.MaxTTL, driver.MaxTTL), driver.MaxTTL)
+}
 
 // A stage is what is known of a tick:
 //
@@ -39,7 +45,7 @@ type Past struct {
 	By      stile.Holder  // that machine
 }
 
-// Last returns what the store has of the job of a name, for 24 hours at most. If that is nothing, Past.Tick is zero.
+// Last returns what the store has of the job of a name, for 24 hours at most, and on Redlock for a minute. If that is nothing, Past.Tick is zero.
 func Last(ctx context.Context, client *stile.Client, name string) (Past, error) {
 	r, err := recall(ctx, client, name)
 	return Past{
@@ -141,5 +147,5 @@ func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
 		return record{}, err
 	}
 	next.ticket = lease.Token()
-	return next, lease.UnlockAfter(keep)
+	return next, lease.UnlockAfter(keep(j.client))
 }

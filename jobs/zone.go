@@ -54,13 +54,13 @@ func (w *wallClock) matches(shown time.Time) bool {
 	return w.spec.Next(shown.Add(-time.Second)).Equal(shown)
 }
 
-// longest is more than any clock has ever jumped, but for the date line.
-const longest = 3 * time.Hour
+// farthest is more than any clock has ever jumped, but for the date line.
+const farthest = 3 * time.Hour
 
 // named begins before any time that the clock could show again, and takes the first that is after the moment.
 func (w *wallClock) named(after time.Time) time.Time {
 	_, offset := after.In(w.zone).Zone()
-	shown := after.UTC().Add(time.Duration(offset)*time.Second - longest)
+	shown := after.UTC().Add(time.Duration(offset)*time.Second - farthest)
 	for {
 		shown = w.spec.Next(shown)
 		if shown.IsZero() {

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/driver"
+)
+
+const cronDemoLong = `Machines, which are processes here, have the same job, due each second. Half of
+them have a schedule of their own, as cron has: each runs each tick. The others
+share the job's lock and its last tick, so that one of them runs a tick.
+
+One machine with the lock is killed in the middle of a run: another runs that tick
+again, with a higher token, when the lease has run out. Another run is stuck: it is
+cut off after --max-hold, and the ticks that it held up are made up for.
+
+The lock is in a new SQLite file, or in the store of --url or STILE_URL. Exits with
+0 if with the lock each tick came to its end once, but for the stuck one, and
+without it some tick did so more than once; otherwise with 1.`
+
+const (
+	cronLease   = 2 * time.Second
+	cronMaxHold = 1500 * time.Millisecond
+)
+
+// A cronDemo is one stile demo cron.
+type cronDemo struct {
+	machines    int
+	quick, json bool
+
+	out io.Writer
+	tty bool
+	ttl time.Duration
+}
+
+func newCronDemo(s *store) *cobra.Command {
+	d := &cronDemo{}
+	cmd := &cobra.Command{
+		Use: "cron", Short: "Run a job on many machines, each for itself and then once for all", Long: cronDemoLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return usage("stile demo cron takes flags only")
+			case d.machines < 3 || d.machines > 16:
+				return usage("--machines %d: it must be from 3 to 16, since one is killed and one is stuck", d.machines)
+			}
+			d.out, d.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !d.json
+			return d.run(cmd.Context(), s)
+		},
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.Flags().IntVar(&d.machines, "machines", 3, "how many have the job, without the lock and with it")
+	cmd.Flags().BoolVar(&d.quick, "quick", false, "take at most 5s: three ticks, and a lease of 1s")
+	cmd.Flags().BoolVar(&d.json, "json", false, "print JSON in place of the table")
+	return cmd
+}
+
+func (d *cronDemo) run(ctx context.Context, s *store) error {
+	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	defer stop()
+	stage, err := newStage(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer stage.close()
+	if err := d.fits(stage); err != nil {
+		return err
+	}
+	free := &hall{title: "without lock", machines: d.machines}
+	locked := &hall{title: "with lock", machines: d.machines, name: "demo/cron/" + rand.Text()[:8], killAt: 1, stickAt: 3}
+	locked.tokenless = stage.traits.Fencing == driver.NoFencing
+	ticks := 6
+	if d.quick {
+		ticks, locked.killAt, locked.stickAt = 3, 0, 1
+	}
+	d.say("%d machines have a job that is due each second, and so have %d others with a lock, kept in %s.", d.machines, d.machines, stage.address)
+	d.say("One of those is killed in the run of tick %d, and the run of tick %d is stuck. A lease lasts %v.", locked.killAt+1, locked.stickAt+1, d.ttl)
+	defer forget(s, locked.name)
+	if err := d.play(ctx, free, locked, stage.url, ticks); err != nil {
+		return d.halfDone(locked, err)
+	}
+	if err := d.print(free, locked); err != nil {
+		return err
+	}
+	return judgeTicks(free, locked)
+}
+
+// fits chooses the lease, and refuses a store that cannot show what is to be shown.
+func (d *cronDemo) fits(stage *stage) error {
+	d.ttl = cronLease
+	if d.quick {
+		d.ttl = quickLease
+	}
+	t := &stage.traits
+	switch {
+	case t.OwnClient || t.ShortRecord:
+		return usage("%s keeps no record of the last tick that another machine can replace, so stile demo cron cannot show one; "+
+			"leave --url out for a file on this machine", stage.address)
+	case d.quick && t.MinTTL > quickLease:
+		return usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, stage.address, t.MinTTL)
+	}
+	d.ttl = max(d.ttl, t.MinTTL)
+	return nil
+}
+
+// play runs both parts side by side, from the same moment on.
+func (d *cronDemo) play(ctx context.Context, free, locked *hall, url string, ticks int) error {
+	limit := demoLimit + 4*d.ttl
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the ticks took longer than %v", limit))
+	defer cancel()
+	halls := []*hall{free, locked}
+	for _, h := range halls {
+		within, end := context.WithCancel(ctx)
+		defer h.close(within, end)
+		if err := h.open(within, url, d.ttl, cronMaxHold); err != nil {
+			return fmt.Errorf("%s: %w", h.title, err)
+		}
+	}
+	both, stopBoth := context.WithCancelCause(ctx)
+	defer stopBoth(nil)
+	var (
+		parts sync.WaitGroup
+		errs  [2]error
+	)
+	for i, h := range halls {
+		parts.Go(func() {
+			// Without a lock nothing is held up, so that two ticks are enough.
+			if errs[i] = h.run(both, []int{2, ticks}[i], func(over int) { d.progress(h, over, ticks) }); errs[i] != nil {
+				errs[i] = fmt.Errorf("%s: %w", h.title, errs[i])
+				stopBoth(errs[i])
+			}
+		})
+	}
+	parts.Wait()
+	if d.tty {
+		fmt.Fprint(d.out, "\r", strings.Repeat(" ", 60), "\r")
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if cause := context.Cause(both); cause != nil { // the first failure: the other part only ended with it
+		return cause
+	}
+	return errors.Join(errs[:]...)
+}
+
+func (d *cronDemo) progress(h *hall, over, ticks int) {
+	if d.tty && h.name != "" {
+		fmt.Fprintf(d.out, "\r  %d of %d ticks are over ", over, ticks)
+	}
+}
+
+// forget removes the last tick, which would stay for a day.
+func forget(s *store, name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	c, err := s.look(ctx)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	_, _ = c.Break(ctx, name+"/last", 0) // there may be none
+}
+
+// halfDone adds to an error what is known of the ticks, and what is not. A signal needs no words.
+func (d *cronDemo) halfDone(h *hall, err error) error {
+	if _, signalled := errors.AsType[*interrupted](err); signalled {
+		return err
+	}
+	code := exitStore
+	if s, ok := errors.AsType[*status](err); ok {
+		code = s.code
+	}
+	once, more, none := h.count()
+	return &status{code, fmt.Errorf("%w; known: with the lock %d ticks came to their end once, %d more often, and %d not; "+
+		"unknown: whether the store still has claims below %s, which end with their leases of %v, or after 24h", err, once, more, none, h.name, d.ttl)}
+}
+
+// count tells how many ticks came to their end once, more often, and not.
+func (h *hall) count() (once, more, none int) {
+	for _, t := range h.ticks {
+		switch t.Done {
+		case 0:
+			none++
+		case 1:
+			once++
+		default:
+			more++
+		}
+	}
+	return once, more, none
+}
+
+func (h *hall) runs() (n int) {
+	for _, t := range h.ticks {
+		n += len(t.Runs)
+	}
+	return n
+}
+
+// judgeTicks returns what should not have happened.
+func judgeTicks(free, locked *hall) error {
+	wrong := func(format string, args ...any) error { return &status{exitFailed, fmt.Errorf(format, args...)} }
+	last := int64(0)
+	for i, t := range locked.ticks {
+		for _, r := range t.Runs {
+			if r.token <= last && !locked.tokenless {
+				return wrong("with the lock, the run of %s has token %d after %d", t.at(), r.token, last)
+			}
+			last = r.token
+		}
+		if i > 0 && t.Tick.Sub(locked.ticks[i-1].Tick) != time.Second {
+			return wrong("with the lock, tick %s came after %s", t.at(), locked.ticks[i-1].at())
+		}
+		if text := locked.wrong(i, t); text != "" {
+			return wrong("with the lock, %s", text)
+		}
+	}
+	if _, more, _ := free.count(); more == 0 {
+		return wrong("without a lock every tick was run once, so that this shows nothing")
+	}
+	return nil
+}
+
+func (t *tickPast) at() string { return t.Tick.UTC().Format(time.TimeOnly) }
+
+// wrong tells what should not have happened to one tick with the lock.
+func (h *hall) wrong(i int, t *tickPast) string {
+	complete := i < len(h.ticks)-1 || t.Done+t.CutOff > 0 // the last may be under way still
+	switch {
+	case t.Done > 1:
+		return fmt.Sprintf("tick %s came to its end %d times", t.at(), t.Done)
+	case i == h.killAt && len(t.Runs) < 2:
+		return fmt.Sprintf("tick %s was not run again after its machine was killed", t.at())
+	case i == h.stickAt && (t.CutOff != 1 || t.Done > 0):
+		return fmt.Sprintf("the stuck run of %s was not cut off", t.at())
+	case i != h.stickAt && complete && t.Done != 1:
+		return fmt.Sprintf("tick %s did not come to its end", t.at())
+	}
+	return ""
+}
+
+func (d *cronDemo) say(format string, args ...any) {
+	if !d.json {
+		fmt.Fprintf(d.out, format+"\n", args...)
+	}
+}
+
+// A cronDemoView is the outcome of stile demo cron in JSON. Programs rely on the keys, all of which are always there.
+type cronDemoView struct {
+	Machines int            `json:"machines"`
+	Lease    seconds        `json:"lease"`
+	KilledAt int            `json:"killed_at"` // the number of the tick in whose run a machine was killed
+	StuckAt  int            `json:"stuck_at"`
+	Columns  []cronHallView `json:"columns"`
+}
+
+// A cronHallView is one column of the table.
+type cronHallView struct {
+	Column string  `json:"column"`
+	Ticks  int     `json:"ticks"`
+	Runs   int     `json:"runs"`
+	Once   int     `json:"ran_once"`
+	More   int     `json:"ran_more_than_once"`
+	None   int     `json:"not_ended"`
+	CutOff int     `json:"cut_off"`
+	Over   seconds `json:"taken_over_after"`
+	Took   seconds `json:"took"`
+}
+
+func (d *cronDemo) print(free, locked *hall) error {
+	v := cronDemoView{Machines: d.machines, Lease: secondsOf(d.ttl), KilledAt: locked.killAt + 1, StuckAt: locked.stickAt + 1}
+	for _, h := range []*hall{free, locked} {
+		c := cronHallView{Column: h.title, Ticks: len(h.ticks), Runs: h.runs(), Over: secondsOf(h.over), Took: secondsOf(h.took)}
+		c.Once, c.More, c.None = h.count()
+		for _, t := range h.ticks {
+			c.CutOff += t.CutOff
+		}
+		v.Columns = append(v.Columns, c)
+	}
+	if d.json {
+		return writeJSON(d.out, v, "  ")
+	}
+	var rows [][]string
+	for _, row := range []struct {
+		name string
+		cell func(c cronHallView) string
+	}{
+		{"ticks", func(c cronHallView) string { return strconv.Itoa(c.Ticks) }},
+		{"runs that began", func(c cronHallView) string { return strconv.Itoa(c.Runs) }},
+		{"ticks that came to their end once", func(c cronHallView) string { return strconv.Itoa(c.Once) }},
+		{"more than once", func(c cronHallView) string { return strconv.Itoa(c.More) }},
+		{"runs that were cut off", func(c cronHallView) string { return strconv.Itoa(c.CutOff) }},
+	} {
+		rows = append(rows, []string{"  " + row.name, row.cell(v.Columns[0]), row.cell(v.Columns[1])})
+	}
+	d.say("")
+	if err := table(d.out, "  \tWITHOUT LOCK\tWITH LOCK", rows); err != nil {
+		return err
+	}
+	d.say("")
+	if n := v.Columns[0].More; n > 0 {
+		d.say("Without a lock, %d of %d ticks ran more than once.", n, v.Columns[0].Ticks)
+	}
+	if t := locked.ticks[locked.killAt]; len(t.Runs) > 1 {
+		again := t.Runs[len(t.Runs)-1]
+		d.say("With the lock, machine %d was killed in its run, and machine %d ran that tick %v later, with token %d after %d.",
+			t.Runs[0].machine, again.machine, rounded(locked.over), again.token, t.Runs[0].token)
+	}
+	if i := slices.IndexFunc(locked.ticks, func(t *tickPast) bool { return t.CutOff > 0 }); i >= 0 {
+		d.say("The stuck run of machine %d was cut off after %v, and the ticks behind it ran.", locked.ticks[i].Runs[0].machine, cronMaxHold)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/jobs"
+)
+
+const machineName = "machine"
+
+// A machineNotice is a line that a machine of the demonstration of jobs writes to its stdout.
+type machineNotice struct {
+	What    string       `json:"what"`
+	Tick    time.Time    `json:"tick,omitzero"`
+	Token   int64        `json:"token,omitempty"`
+	Outcome jobs.Outcome `json:"outcome,omitempty"`
+	Code    int          `json:"code,omitempty"` // the exit status, of a failure
+	Text    string       `json:"text,omitempty"`
+}
+
+func (n *machineNotice) send() error { return json.NewEncoder(os.Stdout).Encode(n) }
+
+// What a machine reports, beside didBegin, didFail and didEnd.
+const (
+	didTake = "took" // a run has begun, and waits to hear what to do
+	didOver = "over" // a tick is over for this machine
+)
+
+// What a machine hears.
+const (
+	orderStart = "start"
+	orderDone  = "done"  // the run returns
+	orderStick = "stick" // the run is stuck until its context ends
+)
+
+// newMachine is one machine of the demonstration of jobs, with the arguments NAME, TTL and MAXHOLD. Without a NAME it has a
+// schedule of its own, which no other machine knows of.
+func newMachine(s *store) *cobra.Command {
+	return &cobra.Command{
+		Use: machineName, Hidden: true, Args: cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := beginMachine(cmd.Context(), s, args)
+			if err == nil {
+				return nil
+			}
+			code, hint := classify(err)
+			if known, ok := errors.AsType[*status](err); ok {
+				code = known.code
+			}
+			// Whoever started this process says it, once for all.
+			_ = (&machineNotice{What: didFail, Code: code, Text: oneLine(err.Error() + hint)}).send()
+			return &status{code: code}
+		},
+	}
+}
+
+func beginMachine(ctx context.Context, s *store, args []string) error {
+	name := args[0]
+	ttl, err := time.ParseDuration(args[1])
+	maxHold, bad := time.ParseDuration(args[2])
+	if err := errors.Join(err, bad); err != nil {
+		return usage("TTL %q, MAXHOLD %q: %w", args[1], args[2], err)
+	}
+	s.ttl, s.every.TTL = ttl, ttl
+	open := func() (*stile.Client, error) { return s.open(ctx, nil) }
+	if name == "" {
+		name, open = "alone", func() (*stile.Client, error) { return nothing(ctx) }
+	}
+	c, err := open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := &machineRun{orders: make(chan string)}
+	j, err := jobs.New(c, name, "@every 1s", m.work, &jobs.Options{Missed: jobs.RunAll, MaxHold: maxHold, Report: m.report})
+	if err != nil {
+		return err
+	}
+	go func() { // until stdin ends, and the process with it
+		defer cancel()
+		defer close(m.orders)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			m.orders <- in.Text()
+		}
+	}()
+	if err := (&machineNotice{What: didBegin}).send(); err != nil {
+		return err
+	}
+	if <-m.orders != orderStart {
+		return nil
+	}
+	if err := j.Run(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// A machineRun is the job of a machine.
+type machineRun struct {
+	orders chan string
+}
+
+// work is one run. It tells that it has begun, and does as it hears. A process that is killed meanwhile is killed here.
+func (m *machineRun) work(ctx context.Context) error {
+	if err := (&machineNotice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.Token(ctx)}).send(); err != nil {
+		return err
+	}
+	switch order, ok := <-m.orders; {
+	case !ok:
+		return errors.New("the demonstration has ended")
+	case order == orderStick:
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (m *machineRun) report(r jobs.Result) {
+	n := &machineNotice{What: didOver, Tick: r.Tick, Token: r.Token, Outcome: r.Outcome}
+	if r.Err != nil {
+		n.Text = oneLine(r.Err.Error())
+	}
+	_ = n.send() // if nobody hears, stdin has ended too
+}
