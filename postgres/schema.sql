@@ -98,7 +98,7 @@ DECLARE
     v_rest_weight bigint; v_rest_capacity bigint; -- what a new claim would join
     v_found boolean; v_dead boolean; v_ends bigint; v_removed bigint; v_kept bigint;
     v_expired bigint[]; v_woken bigint[]; v_reclaimed bigint[];
-    v_next bigint; v_channel text; v_told text; -- the claim that comes next, and what its client is told
+    v_heir bigint; v_channel text; v_told text; -- the claim that comes next, and what its client is told
     v_new boolean := false; v_changed boolean := false; v_commit text;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -120,7 +120,7 @@ BEGIN
                 EXIT WHEN NOT (e.own AND e.whole);
                 v_front := e.ticket;
             ELSIF e.whole AND NOT e.told THEN
-                v_next := e.ticket; v_channel := e.channel; v_told := e.ticket || ' ' || e.hex;
+                v_heir := e.ticket; v_channel := e.channel; v_told := e.ticket || ' ' || e.hex;
             ELSE
                 v_front := NULL;
             END IF;
@@ -128,12 +128,12 @@ BEGIN
         IF v_front IS NOT NULL THEN
             status := 'ok';
             DELETE FROM "{schema}".{prefix}claim c WHERE c.name = p_name AND c.ticket = v_front;
-            IF v_next IS NULL THEN
+            IF v_heir IS NULL THEN
                 UPDATE "{schema}".{prefix}name n SET queued = false, last = greatest(n.last, v_front) WHERE n.name = p_name;
                 v_commit := set_config('synchronous_commit', 'off', true); -- see the end
                 RETURN;
             END IF;
-            UPDATE "{schema}".{prefix}claim c SET told = true WHERE c.name = p_name AND c.ticket = v_next;
+            UPDATE "{schema}".{prefix}claim c SET told = true WHERE c.name = p_name AND c.ticket = v_heir;
             IF v_channel <> '' THEN
                 PERFORM pg_notify(v_channel, v_told);
             END IF;
