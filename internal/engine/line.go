@@ -122,7 +122,7 @@ func (e *Engine) serveLine(l Slot, now Time) {
 	e.handOver(l, now)
 	ln := e.lines.At(l)
 	if ln.waiters.Len > 0 {
-		if v := e.pursue(l, now); v.Code == protocol.Held {
+		if v := e.pursue(l, now); v.Code == protocol.Held && ln.tries > 0 {
 			e.refuseTries(l, v)
 		}
 	}
@@ -159,8 +159,10 @@ func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 		return e.ask(l, now)
 	case ln.asking == None:
 		e.arm(e.claims.At(ln.current).turnEnd)
-		return e.heldHere(l, now)
-	case e.claims.At(ln.asking).stage == queued:
+		if ln.tries > 0 {
+			return e.heldHere(l, now)
+		}
+	case ln.tries > 0 && e.claims.At(ln.asking).stage == queued:
 		return protocol.HeldBy(&e.claims.At(ln.asking).place.blocker)
 	}
 	return protocol.Verdict{}
@@ -168,11 +170,7 @@ func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 
 // refuseTries answers the tries in a line, once it is known that they would have to wait.
 func (e *Engine) refuseTries(l Slot, v protocol.Verdict) {
-	ln := e.lines.At(l)
-	for w, x := range slab.Each(&e.turns, &ln.waiters) {
-		if ln.tries == 0 {
-			return
-		}
+	for w, x := range slab.Each(&e.turns, &e.lines.At(l).waiters) {
 		if x.state == trying {
 			e.fail(w, v)
 		}
