@@ -53,6 +53,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/known"
+	"github.com/stilelock/stile/internal/work"
 )
 
 // DefaultPrefix is what keys begin with.
@@ -83,11 +84,10 @@ type Driver struct {
 	floor   time.Duration // the shortest session that the servers give
 	queries chan struct{} // has room for one of each blocking query that may be open
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
+	life *work.Life
+	ctx  context.Context // of the life
 
-	mu         sync.Mutex // guards what follows, the claims and the sessions, and orders spawn before the wait in Close
+	mu         sync.Mutex // guards what follows, the claims and the sessions
 	known      map[string]*localClaim
 	limit      known.Limit
 	idle       map[kind][]*session
@@ -132,7 +132,7 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 // Close ends every call. Sessions that no claim uses are given back, if Consul answers soon.
 func (d *Driver) Close() error {
 	d.mu.Lock()
-	d.cancel()
+	d.life.End()
 	var unused []*session
 	for _, list := range d.idle {
 		unused = append(unused, list...)
@@ -145,21 +145,10 @@ func (d *Driver) Close() error {
 		s.unwatch()
 	}
 	d.mu.Unlock()
-	d.tasks.Wait()
+	d.life.Wait()
 	d.returnAll(unused)
 	if d.owned {
 		d.client.CloseIdleConnections()
 	}
 	return nil
-}
-
-// spawn runs f in a goroutine that Close waits for; f must end soon after d.ctx does. It reports false if d is closed.
-func (d *Driver) spawn(f func()) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx.Err() != nil {
-		return false
-	}
-	d.tasks.Go(f)
-	return true
 }

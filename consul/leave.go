@@ -174,7 +174,7 @@ func handOver(lc *localClaim, s *spot, to *session) ([]op, error) {
 
 // endAfter ends a session after a while, unless the driver is closed before.
 func (d *Driver) endAfter(s *session, length time.Duration) {
-	d.spawn(func() {
+	d.life.Go(func() {
 		timer := time.NewTimer(length)
 		defer timer.Stop()
 		select {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/secure"
+	"github.com/stilelock/stile/internal/work"
 )
 
 const (
@@ -129,6 +130,7 @@ func newDriver(o *Options) (*Driver, error) {
 	if d.client == nil {
 		d.client, d.owned = &http.Client{Transport: transport(defaultDialTimeout, nil)}, true
 	}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.life = work.Begin()
+	d.ctx = d.life.Context()
 	return d, nil
 }

@@ -3,9 +3,9 @@ package consul
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 )
 
 const (
@@ -17,16 +17,7 @@ const (
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	locals := make([]*localClaim, len(cs))
-	var work sync.WaitGroup
-	room := make(chan struct{}, atOnce)
-	for i, c := range cs {
-		room <- struct{}{}
-		work.Go(func() {
-			defer func() { <-room }()
-			locals[i], answers[i] = d.renew(ctx, c)
-		})
-	}
-	work.Wait()
+	work.Each(len(cs), atOnce, func(i int) { locals[i], answers[i] = d.renew(ctx, cs[i]) })
 	d.confirm(ctx, locals, answers)
 	for i, lc := range locals {
 		if lc == nil || !errors.Is(answers[i].Err, driver.ErrGone) {

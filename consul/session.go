@@ -171,7 +171,7 @@ func (d *Driver) recycle(s *session) {
 	}
 	left := s.left()
 	if s.spoiled || left <= 0 {
-		d.tasks.Go(func() { d.returnAll([]*session{s}) })
+		d.life.Go(func() { d.returnAll([]*session{s}) })
 		return
 	}
 	if d.idle == nil {
@@ -193,7 +193,7 @@ func (d *Driver) retire(s *session) {
 	}
 	d.mu.Unlock()
 	if i >= 0 {
-		d.spawn(func() { d.returnAll([]*session{s}) })
+		d.life.Go(func() { d.returnAll([]*session{s}) })
 	}
 }
 

@@ -27,7 +27,7 @@ func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	ctx, stop := context.WithCancel(d.ctx)
 	lc.stop = stop
 	tell, key, session := d.endangered, lc.key, lc.session.id
-	d.tasks.Go(func() {
+	d.life.Go(func() {
 		defer func() { <-d.queries }()
 		defer stop()
 		t := &target{key: key, index: index}

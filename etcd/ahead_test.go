@@ -68,7 +68,7 @@ func TestReady(t *testing.T) {
 func TestDeletionBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDriver("")
-	d.cancel()
+	d.life.End()
 	var told []string
 	d.Alert(func(ids ...string) { told = append(told, ids...) })
 	c := &driver.Claim{Name: "n", ID: "a", Weight: 1, Capacity: 1}

@@ -78,7 +78,7 @@ func (b *batcher) withdraw(p *part) bool {
 
 // done ends a transaction, or begins the next one in its stead.
 func (b *batcher) done() {
-	if parts := b.next(); parts != nil && !b.d.spawn(func() { b.send(parts) }) {
+	if parts := b.next(); parts != nil && !b.d.life.Go(func() { b.send(parts) }) {
 		for _, p := range parts {
 			p.err = driver.ErrClosed
 			close(p.done)

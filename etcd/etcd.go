@@ -45,6 +45,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/known"
+	"github.com/stilelock/stile/internal/work"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -71,12 +72,11 @@ type Driver struct {
 	pool       *pool
 	batch      *batcher
 
-	ctx     context.Context
-	cancel  context.CancelFunc
-	tasks   sync.WaitGroup
+	life    *work.Life
+	ctx     context.Context // of the life
 	closing sync.Once
 
-	mu         sync.Mutex // guards what follows, the claims and the watches, and orders spawn before the wait in Close
+	mu         sync.Mutex // guards what follows, the claims and the watches
 	known      map[string]*localClaim
 	limit      known.Limit
 	watches    map[string]*queueWatch
@@ -118,7 +118,8 @@ func newDriver(prefix string) *Driver {
 	d := &Driver{
 		prefix: prefix, known: map[string]*localClaim{}, watches: map[string]*queueWatch{}, endangered: func(...string) {},
 	}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.life = work.Begin()
+	d.ctx = d.life.Context()
 	d.pool = newPool(d)
 	d.batch = &batcher{d: d}
 	return d
@@ -143,29 +144,14 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 // back, if etcd answers soon.
 func (d *Driver) Close() error {
 	d.mu.Lock()
-	d.cancel()
+	d.life.End() // not while a claim's queue begins to be watched
 	d.mu.Unlock()
 	d.closing.Do(func() {
 		d.pool.close()
-		d.tasks.Wait()
+		d.life.Wait()
 		for _, c := range d.owned {
 			_ = c.Close() // it says that it was closed, or that its connections were broken: neither matters any more
 		}
 	})
 	return nil
-}
-
-// spawn runs f in a goroutine that Close waits for; f must end soon after d.ctx does. It reports false if d is closed.
-func (d *Driver) spawn(f func()) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.spawnLocked(f)
-}
-
-func (d *Driver) spawnLocked(f func()) bool {
-	if d.ctx.Err() != nil {
-		return false
-	}
-	d.tasks.Go(f)
-	return true
 }

@@ -152,7 +152,7 @@ func (a *keepAliver) stream() *stream {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(a.d.ctx))
 	a.now = s
-	if !a.d.spawn(func() { a.run(ctx, s) }) {
+	if !a.d.life.Go(func() { a.run(ctx, s) }) {
 		s.cancel()
 		close(s.over)
 		a.now = nil

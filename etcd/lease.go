@@ -207,7 +207,7 @@ func (p *pool) sweep() {
 func (p *pool) discard(leases ...*lease) {
 	leases = slices.DeleteFunc(slices.Clone(leases), func(l *lease) bool { return !l.become(leaseOver) })
 	if len(leases) > 0 {
-		p.d.spawn(func() { p.revoke(p.d.ctx, leases) })
+		p.d.life.Go(func() { p.revoke(p.d.ctx, leases) })
 	}
 }
 

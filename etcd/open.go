@@ -63,7 +63,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		client, login, err := connect(ctx, config)
 		if err != nil {
 			err = d.explain(ctx, err)
-			d.cancel()
+			d.life.End()
 			return nil, err
 		}
 		d.owned = []*clientv3.Client{client, login}

@@ -64,7 +64,7 @@ func (d *Driver) joinLocked(k *localClaim) *queueWatch {
 		w.idle = time.AfterFunc(time.Hour, func() { d.retire(w) })
 		w.idle.Stop()
 		from := k.seen + 1
-		if !d.spawnLocked(func() { d.listen(ctx, w, from) }) {
+		if !d.life.Go(func() { d.listen(ctx, w, from) }) {
 			stop()
 		}
 		d.watches[k.name] = w

@@ -65,7 +65,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{d: newDriver(""), revision: 10}
-	w.d.cancel() // what is revoked is noted, and not asked for
+	w.d.life.End() // what is revoked is noted, and not asked for
 	c := &driver.Claim{Name: "n", ID: "a"}
 	w.k = w.d.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
 	return w

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 )
 
 // waitingTicket is that of a claim that waits: nothing stands in the server for it. Real tickets are larger.
@@ -173,23 +174,15 @@ const renewAtOnce = 256
 // Renew sends renewals at the same time, some of them.
 func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	renewals := make([]driver.Renewal, len(cs))
-	var (
-		work sync.WaitGroup
-		room = make(chan struct{}, renewAtOnce)
-	)
-	for i, c := range cs {
-		room <- struct{}{}
-		work.Go(func() {
-			defer func() { <-room }()
-			renewals[i].Err = p.own(ctx, c, func(is *sight, key string) (done bool, err error) {
-				renewals[i].TTL, done, err = p.extend(ctx, is, key, c)
-				return done, err
-			})
-			p.remember(c, nil) // it has another version now
-			p.link.alarm.note(c, renewals[i].Err)
+	work.Each(len(cs), renewAtOnce, func(i int) {
+		c := cs[i]
+		renewals[i].Err = p.own(ctx, c, func(is *sight, key string) (done bool, err error) {
+			renewals[i].TTL, done, err = p.extend(ctx, is, key, c)
+			return done, err
 		})
-	}
-	work.Wait()
+		p.remember(c, nil) // it has another version now
+		p.link.alarm.note(c, renewals[i].Err)
+	})
 	return renewals
 }
 

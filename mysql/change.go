@@ -9,10 +9,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 	"github.com/stilelock/stile/sqldb"
 )
 
@@ -36,20 +36,11 @@ func (s *store) Change(ctx context.Context, steps []sqldb.Step) error {
 		return err
 	}
 	const atOnce = 2 // so that connections are left for others
-	var (
-		waits sync.WaitGroup
-		slots = make(chan struct{}, atOnce)
-	)
-	for _, step := range locked {
-		slots <- struct{}{}
-		waits.Go(func() {
-			if _, err := s.change(ctx, []sqldb.Step{step}, false); err != nil {
-				step.Fail(err)
-			}
-			<-slots
-		})
-	}
-	waits.Wait()
+	work.Each(len(locked), atOnce, func(i int) {
+		if _, err := s.change(ctx, []sqldb.Step{locked[i]}, false); err != nil {
+			locked[i].Fail(err)
+		}
+	})
 	return nil
 }
 

@@ -12,7 +12,7 @@ func (s *shards) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
 	}
-	if err := s.members.check(ctx, s.spawn); err != nil {
+	if err := s.members.check(ctx, s.life.Go); err != nil {
 		return driver.Place{}, err
 	}
 	from, to := s.homes(c.Name)

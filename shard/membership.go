@@ -56,7 +56,7 @@ type page struct {
 }
 
 func newMembership(s *shards) *membership {
-	r := &membership{ctx: s.ctx, first: make(chan struct{}), record: memberRecord{Reason: "names are spread over stores"}}
+	r := &membership{ctx: s.life.Context(), first: make(chan struct{}), record: memberRecord{Reason: "names are spread over stores"}}
 	for _, l := range s.lists {
 		r.record.Lists = append(r.record.Lists, l.identity())
 	}

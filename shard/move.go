@@ -203,7 +203,7 @@ func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second dri
 	case errors.Is(lost, driver.ErrGone):
 		if x != nil && !x.leaving {
 			s.dualHolds.forget(c)
-			s.spawn(func() { _ = s.withdraw(s.ctx, stands, left) }) // or it runs out
+			s.life.Go(func() { _ = s.withdraw(s.life.Context(), stands, left) }) // or it runs out
 		}
 		return driver.Renewal{Err: lost}
 	case first.Err == nil && second.Err == nil:

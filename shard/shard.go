@@ -13,9 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 )
 
 // MaxWeight is the largest share that a store can have.
@@ -68,10 +68,7 @@ type shards struct {
 	members *membership
 
 	dualHolds dualHolds
-	ctx       context.Context // ends with Close
-	cancel    context.CancelFunc
-	mu        sync.Mutex // orders spawn before the wait in Close
-	tasks     sync.WaitGroup
+	life      *work.Life
 }
 
 // A store is one store, and what it is called.
@@ -81,8 +78,7 @@ type store struct {
 }
 
 func newShards(lists [][]Store) (*shards, error) {
-	s := &shards{dualHolds: dualHolds{of: map[string]*dualHold{}}}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s := &shards{dualHolds: dualHolds{of: map[string]*dualHold{}}, life: work.Begin()}
 	known := map[string]*store{}
 	for _, given := range lists {
 		if err := s.know(known, given); err != nil {
@@ -163,10 +159,8 @@ func (s *shards) Traits() driver.Traits { return s.traits }
 
 // Close is [driver.Driver].
 func (s *shards) Close() error {
-	s.mu.Lock()
-	s.cancel()
-	s.mu.Unlock()
-	s.tasks.Wait()
+	s.life.End()
+	s.life.Wait()
 	var first error
 	for _, st := range s.stores {
 		if err := st.Close(); err != nil && first == nil {
@@ -183,17 +177,6 @@ func (s *shards) Alert(endangered func(ids ...string)) {
 			a.Alert(endangered)
 		}
 	}
-}
-
-// spawn runs f in a goroutine that Close waits for; f must end soon after s.ctx. It reports false if s is closed.
-func (s *shards) spawn(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
-		return false
-	}
-	s.tasks.Go(f)
-	return true
 }
 
 // says names the store in an error, unless the error is the contract's own, which is the same from all.

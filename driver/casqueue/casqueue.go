@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 )
 
 // A Store gets values and swaps them. Its methods may be called at once from many goroutines, and end when their context
@@ -151,7 +152,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		}
 		byName[c.Name] = append(byName[c.Name], i)
 	}
-	d.each(len(names), func(i int) { d.renew(ctx, names[i], cs, byName[names[i]], renewals) })
+	work.Each(len(names), d.atOnce, func(i int) { d.renew(ctx, names[i], cs, byName[names[i]], renewals) })
 	return renewals
 }
 

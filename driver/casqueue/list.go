@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 )
 
 // List is [driver.Lister.List]. Among many names, those whose values are not stile's are left out.
@@ -40,7 +40,7 @@ func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listin
 func (d *Driver) lookAll(ctx context.Context, names []string) ([]*sight, []error) {
 	seen, errs := make([]*sight, len(names)), make([]error, len(names))
 	if d.many == nil {
-		d.each(len(names), func(i int) { seen[i], errs[i] = d.look(ctx, names[i], nil) })
+		work.Each(len(names), d.atOnce, func(i int) { seen[i], errs[i] = d.look(ctx, names[i], nil) })
 		return seen, errs
 	}
 	values, errs := d.many.GetMany(ctx, names)
@@ -82,19 +82,3 @@ const (
 	calmAtOnce  = 16
 	briskAtOnce = 256
 )
-
-// each does something for each of n names, for some at the same time.
-func (d *Driver) each(n int, do func(i int)) {
-	var (
-		work sync.WaitGroup
-		room = make(chan struct{}, d.atOnce)
-	)
-	for i := range n {
-		room <- struct{}{}
-		work.Go(func() {
-			defer func() { <-room }()
-			do(i)
-		})
-	}
-	work.Wait()
-}

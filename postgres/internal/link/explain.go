@@ -72,7 +72,7 @@ func (l *Link) Explain(ctx context.Context, err error) error {
 		return driver.Refused(fmt.Errorf("postgres at %s does not speak TLS: use sslmode=disable, or prefer", l.address()))
 	case connecting:
 		return driver.Unsent(driver.Unreachable(&connectError{address: l.address(), cause: l.Cause(err)}))
-	case l.ctx.Err() != nil:
+	case l.Context().Err() != nil:
 		return errors.New("the client was closed while postgres had the request")
 	case ctx.Err() != nil:
 		return driver.Ended(ctx, !pgconn.SafeToRetry(err))

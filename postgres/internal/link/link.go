@@ -5,12 +5,12 @@ package link
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 )
 
 // A Link is a way to a server. Its methods may be called at once.
@@ -20,17 +20,12 @@ type Link struct {
 	dialer  *dialer         // makes the connections of a pool that the link owns; nil if the pool is the user's
 	prepare atomic.Bool     // statements are prepared
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	mu     sync.Mutex // orders Go before the wait in Close
-	tasks  sync.WaitGroup
+	*work.Life // ends when the link is closed
 }
 
 // New returns a link by the user's own pool, which it does not close.
 func New(pool *pgxpool.Pool) *Link {
-	l := &Link{pool: pool, config: pool.Config().ConnConfig}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	return l
+	return &Link{pool: pool, config: pool.Config().ConnConfig, Life: work.Begin()}
 }
 
 // Open returns a link by a pool of its own, for what is left of an address: all other parameters have been taken. It
@@ -53,31 +48,14 @@ func Open(ctx context.Context, a *driver.Address) (*Link, error) {
 
 // Close ends all that uses the link, and waits for it. It closes the pool too, unless that is the user's own.
 func (l *Link) Close() {
-	l.mu.Lock()
-	l.cancel()
-	l.mu.Unlock()
+	l.End()
 	if l.dialer != nil {
 		l.dialer.close()
 	}
-	l.tasks.Wait()
+	l.Wait()
 	if l.dialer != nil {
 		l.pool.Close()
 	}
-}
-
-// Context ends when the link is closed.
-func (l *Link) Context() context.Context { return l.ctx }
-
-// Go runs f in a goroutine that Close waits for; f must end when the link's context does. It reports false if the link is
-// closed.
-func (l *Link) Go(f func()) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx.Err() != nil {
-		return false
-	}
-	l.tasks.Go(f)
-	return true
 }
 
 // Pool is what the connections come from.

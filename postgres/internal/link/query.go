@@ -24,12 +24,12 @@ const Plain = pgx.QueryExecModeExec
 
 // Query runs a statement and hands each of its rows over. An error says whether the statement may have been done.
 func (l *Link) Query(caller context.Context, sql string, args []any, each func(rows pgx.Rows) error) error {
-	if l.ctx.Err() != nil {
+	if l.Context().Err() != nil {
 		return driver.ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)()
+	defer context.AfterFunc(l.Context(), cancel)()
 	conn, err := l.acquire(ctx)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (l *Link) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	switch {
 	case err == nil:
 		return conn, nil
-	case l.ctx.Err() != nil:
+	case l.Context().Err() != nil:
 		return nil, driver.ErrClosed
 	case bound.Err() == nil:
 		return nil, driver.NotYet(l.Explain(ctx, err))

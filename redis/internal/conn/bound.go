@@ -22,7 +22,7 @@ func (c *Conn) bound(ctx context.Context) (bounded, error) {
 		return bounded{Context: f, flight: f}, err
 	}
 	joined, cancel := context.WithCancel(ctx)
-	return bounded{joined, nil, cancel, context.AfterFunc(c.ctx, cancel)}, nil
+	return bounded{joined, nil, cancel, context.AfterFunc(c.Context(), cancel)}, nil
 }
 
 func (b bounded) release() {
@@ -41,7 +41,7 @@ func (c *Conn) Doubt() { c.down.Store(true) }
 // connected waits until the server that has a key answers, if the last call found no connection. The client waits for
 // a connection longer than its caller may want to: it is made for whoever comes next.
 func (c *Conn) connected(ctx context.Context, key string) error {
-	if err := c.ctx.Err(); err != nil {
+	if err := c.Context().Err(); err != nil {
 		return driver.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
@@ -57,7 +57,7 @@ func (c *Conn) connected(ctx context.Context, key string) error {
 	select {
 	case <-ctx.Done():
 		return &unsent{ctx.Err()}
-	case <-c.ctx.Done():
+	case <-c.Context().Done():
 		return driver.ErrClosed
 	case err := <-answered:
 		if err != nil {
@@ -69,7 +69,7 @@ func (c *Conn) connected(ctx context.Context, key string) error {
 
 // answers asks the server that has a key for something. Any answer will do, also a refusal.
 func (c *Conn) answers(key string) (err error) {
-	ask, cancel := context.WithTimeout(c.ctx, probeWithin)
+	ask, cancel := context.WithTimeout(c.Context(), probeWithin)
 	defer cancel()
 	for range 2 { // the first may only find out that the old connection is gone
 		if err = c.client.Do(ask, c.client.B().Type().Key(key).Build()).NonRedisError(); err == nil {

@@ -4,11 +4,11 @@ package conn
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 )
 
 // A Conn is the connection to one server, to the primary behind Sentinel, or to a cluster. Its methods may be called at
@@ -28,10 +28,7 @@ type Conn struct {
 	tracker *tracker
 	down    atomic.Bool // the last call found no connection
 
-	ctx    context.Context // ends when the Conn is closed
-	cancel context.CancelFunc
-	mu     sync.Mutex // orders Go before the wait in Close
-	tasks  sync.WaitGroup
+	*work.Life // ends when the Conn is closed
 }
 
 // New returns a Conn over the caller's client, and asks the servers for what they can promise. Closing the Conn does not
@@ -47,14 +44,10 @@ func New(ctx context.Context, client rueidis.Client) (*Conn, error) {
 }
 
 func newConn() *Conn {
-	c := &Conn{}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c := &Conn{Life: work.Begin()}
 	c.tracker = &tracker{c: c}
 	return c
 }
-
-// Context ends when the Conn is closed.
-func (c *Conn) Context() context.Context { return c.ctx }
 
 // Traits returns what the servers promise to every layout, the weakest server deciding.
 func (c *Conn) Traits() driver.Traits { return c.traits }
@@ -67,26 +60,12 @@ func (c *Conn) Tells() bool { return !c.mute && c.client.Mode() != rueidis.Clien
 
 // Close ends every call. It closes the client too, unless that is the caller's own. Twice is harmless.
 func (c *Conn) Close() {
-	// After this no goroutine is begun: Go looks under the same lock. So the wait below misses none.
-	c.mu.Lock()
-	c.cancel()
-	c.mu.Unlock()
+	c.End()
 	if c.dialer != nil {
 		c.dialer.close()
 		if c.client != nil {
 			c.client.Close()
 		}
 	}
-	c.tasks.Wait()
-}
-
-// Go runs f in a goroutine that Close waits for; f must end when Context does. It reports false if the Conn is closed.
-func (c *Conn) Go(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return false
-	}
-	c.tasks.Go(f)
-	return true
+	c.Wait()
 }

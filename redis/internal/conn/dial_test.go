@@ -102,7 +102,7 @@ func TestCallsWaitForRoom(t *testing.T) {
 	brief, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err := d.calls.begin(brief)
-	if err = (&Conn{ctx: t.Context()}).explain(brief, err); !errors.Is(err, context.DeadlineExceeded) || !driver.NotApplied(err) {
+	if err = newConn().explain(brief, err); !errors.Is(err, context.DeadlineExceeded) || !driver.NotApplied(err) {
 		t.Errorf("a call without room = %v; want its caller's end, and that it was not sent", err)
 	}
 	late := make(chan error)

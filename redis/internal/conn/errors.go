@@ -31,7 +31,7 @@ func (c *Conn) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*dialError](err); ok {
 		return driver.Unsent(driver.Unreachable(err))
 	}
-	if c.ctx.Err() != nil {
+	if c.Context().Err() != nil {
 		return errors.New("the client was closed while redis had the request")
 	}
 	_, unsent := errors.AsType[*unsent](err)

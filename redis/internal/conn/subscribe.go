@@ -37,8 +37,8 @@ func (c *Conn) subscribeSharded(ctx context.Context, channel string, stands func
 	b := c.client.B()
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) { stands(s.Kind == "ssubscribe") })
 	hooked = rueidis.WithOnReceiveReturnHook(hooked, func(err error, node rueidis.CommandClient) error {
-		if ctx.Err() != nil && c.ctx.Err() == nil { // the client would leave the connection subscribed
-			leave, cancel := context.WithTimeout(c.ctx, probeWithin)
+		if ctx.Err() != nil && c.Context().Err() == nil { // the client would leave the connection subscribed
+			leave, cancel := context.WithTimeout(c.Context(), probeWithin)
 			defer cancel()
 			node.Do(leave, b.Sunsubscribe().Channel(channel).Build())
 		}

@@ -136,7 +136,7 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	e = &ear{bells: map[string]chan struct{}{}, primary: t.c.primary()}
 	conn, release := t.c.client.Dedicate()
 	e.conn = conn
-	e.ctx, e.giveUp = context.WithCancel(t.c.ctx)
+	e.ctx, e.giveUp = context.WithCancel(t.c.Context())
 	lost := conn.SetOnInvalidations(func(keys []rueidis.RedisMessage) { t.changed(e, keys) })
 	err := conn.Do(ctx, conn.B().ClientTracking().On().Build()).Error()
 	t.mu.Lock()
