@@ -43,6 +43,7 @@ type Driver struct {
 	revision int // of the tables
 
 	statements statements
+	contended  *contended
 	channel    string // where this driver listens, its own
 	inboxes    *inbox.Set
 	deaf       string // why notifications do not come through, if they do not; then waiters poll
@@ -81,7 +82,7 @@ func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
 
 // start makes a driver, which closes the link when it is closed, also if it cannot be made.
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
-	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''")}
+	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: newContended()}
 	d.inboxes, d.poller = inbox.New(&listener{d}, parseTold), newPoller(d)
 	d.watch = newWatch(d)
 	if err := d.probe(ctx); err != nil {
