@@ -89,11 +89,12 @@ func (r *run) latest(after time.Duration, not *process) *held {
 }
 
 // taken waits until another process has begun to hold the data after a time.
-func (r *run) taken(ctx context.Context, after time.Duration, not *process) bool {
-	return r.await(ctx, r.bound, func() bool { return r.latest(after, not) != nil })
+func (r *run) taken(ctx context.Context, within, after time.Duration, not *process) bool {
+	return r.await(ctx, within, func() bool { return r.latest(after, not) != nil })
 }
 
-// pause has the client go on as soon as another holds: if the client still trusted its lease then, both would.
+// pause has the client go on as soon as another holds: if the client still trusted its lease then, both would. Where a
+// claim lasts as long as the connection, nobody else holds while the client stands still.
 func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 	r.still()
 	h.process.stop()
@@ -104,11 +105,15 @@ func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 		f.Why = "the client stood still in the middle of a transaction, and so did the store, for all others"
 		return
 	}
-	taken := r.taken(ctx, f.Begin, h.process)
+	within, keeps := r.bound, r.report.Traits.OwnClient
+	if keeps {
+		within = r.ttl * 13 / 10
+	}
+	taken := r.taken(ctx, within, f.Begin, h.process)
 	switch over := r.has(func() bool { return h.over }); { // what it had said when it stood still has been read by now
 	case over:
 		f.Why = "the client had given the lock back when it stood still"
-	case taken:
+	case taken, keeps:
 		f.Hit = true
 	default:
 		f.Why, f.Final = r.notTaken(ctx, "a client that held stood still"), true
@@ -122,7 +127,7 @@ func (r *run) kill(ctx context.Context, f *Fault, h *held) {
 	f.Begin = boottime.Now()
 	h.process.kill()
 	held := !r.has(func() bool { return h.over })
-	taken := r.taken(ctx, f.Begin, h.process)
+	taken := r.taken(ctx, r.bound, f.Begin, h.process)
 	r.replace(h.process.slot)
 	switch {
 	case !held:

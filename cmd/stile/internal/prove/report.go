@@ -75,6 +75,9 @@ func (o *Report) promised(t driver.Traits, ttl, during time.Duration) {
 	if !o.tokens {
 		o.untested("tokens, and a file that refuses late writes: the store gives no tokens that a resource could compare")
 	}
+	if t.OwnClient {
+		o.untested("that others hold after a client stands still: in this store it keeps its locks while its connection stands")
+	}
 	if !t.Shared {
 		o.untested("readers: the store has none")
 	}
@@ -241,7 +244,7 @@ func (o *Report) files(r *run) {
 		}
 		return Writes{s.writes, s.writes - s.value}
 	}
-	if o.Control = lost(controlFile); o.Control.Lost == 0 {
+	if o.Control = lost(controlFile); o.Control.Lost == 0 && o.tokens {
 		o.because("the file without a guard lost no update, so that the run does not show what a late write does")
 	}
 	if !o.tokens {
