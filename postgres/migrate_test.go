@@ -149,9 +149,9 @@ func TestSchemaTwice(t *testing.T) {
 	enter(t, d, claim("name", "c"))
 	exec(t, pool, text, asText)
 	for change, want := range map[string]string{
-		"UPDATE {meta} SET revision = 5": "made by another version",
-		"UPDATE {meta} SET version = 2":  "made by another version",
-		"DELETE FROM {meta}":             "was emptied",
+		fmt.Sprint("UPDATE {meta} SET revision = ", schemaRevision+1): "made by another version",
+		fmt.Sprint("UPDATE {meta} SET version = ", schemaVersion+1):   "made by another version",
+		"DELETE FROM {meta}": "was emptied",
 	} {
 		exec(t, pool, strings.ReplaceAll(change, "{meta}", p.fill(`"{schema}".{prefix}meta`)))
 		if _, err := pool.Exec(t.Context(), text, asText); err == nil || !strings.Contains(err.Error(), want) {
