@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/internal/engine"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // Timers stand still while the machine sleeps. Looking at the clock this often, awake, bounds how late a lease that ran
@@ -129,7 +130,7 @@ func (s *shard) tick(now engine.Time, early bool, t *todo) {
 func (n *name) slack() time.Duration {
 	for _, at := range n.slots {
 		if c := at.claim; c != nil {
-			return c.terms.Load().TTL / 60
+			return protocol.Slack(c.terms.Load().TTL)
 		}
 	}
 	return 0

@@ -47,7 +47,7 @@ func (e *Engine) extend(c Slot, now Time) {
 	if cl.stage != held || cl.verb != protocol.Nothing {
 		return
 	}
-	if slack := e.lines.At(cl.line).terms.TTL / 60; cl.due > protocol.After(now, slack) {
+	if slack := protocol.Slack(e.lines.At(cl.line).terms.TTL); cl.due > protocol.After(now, slack) {
 		e.arm(cl.due)
 		return
 	}

@@ -324,7 +324,7 @@ func (w *World) rearm(i int) error {
 		return nil
 	}
 	other := func(f protocol.Effect) bool { return f.Do != protocol.Send || f.Verb != protocol.Renew }
-	if due > w.now+ttl/60 || slices.ContainsFunc(f, other) {
+	if due > w.now+protocol.Slack(ttl) || slices.ContainsFunc(f, other) {
 		return fmt.Errorf("a tick that was not armed: %v", effectString(&f[0]))
 	}
 	return w.heed(i)
