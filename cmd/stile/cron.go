@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -117,6 +118,10 @@ func printNext(w io.Writer, entries []*entry) error {
 	return table(w, "NAME\tNEXT\tSCHEDULE\tCMD", rows)
 }
 
+// cronEnding are the signals that end a stile cron. SIGHUP has it read its file, also if the signal comes while the store is
+// still being opened.
+var cronEnding = slices.DeleteFunc(slices.Clone(guard.Ending), func(s syscall.Signal) bool { return s == syscall.SIGHUP })
+
 func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
 	least := slog.LevelInfo
 	switch speech {
@@ -126,7 +131,7 @@ func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
 		least = slog.LevelWarn
 	}
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: least}))
-	signals := listen(guard.Ending)
+	signals, reloads := listen(cronEnding), listen([]syscall.Signal{syscall.SIGHUP})
 	c.events = &switchboard{lines: map[string]*events{}}
 	if c.address, _, err = c.store.address(); err != nil {
 		return err
@@ -156,10 +161,9 @@ func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case s := <-signals:
-			if s != syscall.SIGHUP {
-				c.log.Info("ends, as it was asked to", "signal", s.String())
-				return nil
-			}
+			c.log.Info("ends, as it was asked to", "signal", s.String())
+			return nil
+		case <-reloads:
 			c.reload()
 		}
 	}
@@ -184,7 +188,7 @@ func (c *cron) apply(entries []*entry) error {
 	for _, e := range entries {
 		j, err := e.job(c.client, (&cronRun{cron: c, entry: e}).work, c.report)
 		if err != nil {
-			return usage("%s:%d: %w", c.path, e.line, err)
+			return e.wrong(c.path, err)
 		}
 		made[e.name] = j
 	}

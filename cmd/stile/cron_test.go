@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -103,6 +104,27 @@ func TestCronOnTwoMachines(t *testing.T) {
 		tick, token = at, number
 	}
 	machines[1-killed].ends(syscall.SIGTERM)
+}
+
+// A SIGHUP that comes before the store is open does not end stile cron: a supervisor may send one at any time.
+func TestCronReloadBeforeStore(t *testing.T) {
+	u := newAccount(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	m := u.start("cron", u.crontab("@every 1s poll -- true"), "--url", "redis://"+silent.Addr().String())
+	connection, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	m.signal(syscall.SIGHUP)
+	m.signal(syscall.SIGTERM)
+	if got, want := m.wait(), 128+int(syscall.SIGTERM); got != want {
+		t.Errorf("status %d, want %d: %s", got, want, m.stderr)
+	}
 }
 
 // The file is read again on SIGHUP. A wrong one changes nothing; a job that changed finishes its run, and then runs as it

@@ -214,8 +214,17 @@ func checkEntries(path string, entries []*entry) error {
 	defer c.Close()
 	for _, e := range entries {
 		if _, err := e.job(c, func(context.Context) error { return nil }, nil); err != nil {
-			return usage("%s:%d: %s", path, e.line, strings.TrimPrefix(err.Error(), "jobs: "))
+			return e.wrong(path, err)
 		}
 	}
 	return nil
+}
+
+// flagWords has the names of flags where jobs has those of its options.
+var flagWords = strings.NewReplacer("AtLeast", "--at-least", "MaxHold", "--max-hold", "Jitter", "--jitter")
+
+// wrong is what jobs has against an entry, said as the file says it.
+func (e *entry) wrong(path string, err error) error {
+	job := fmt.Sprintf("job %q: ", e.name)
+	return usage("%s:%d: %s%s", path, e.line, job, flagWords.Replace(strings.TrimPrefix(err.Error(), "jobs: "+job)))
 }
