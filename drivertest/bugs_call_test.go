@@ -68,6 +68,33 @@ var callBugs = []bug{
 			_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name})
 			return err
 		}}},
+	{"LostEnter", "a claim that is entered again gets a second one", func() *buggy {
+		var entered sync.Map
+		return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			p, err := d.Enter(ctx, c)
+			if _, again := entered.LoadOrStore(c.ID, true); again {
+				second := *c
+				second.ID, second.Ticket = "again", 0
+				_, _ = d.Enter(ctx, &second)
+			}
+			return p, err
+		}}
+	}()},
+	{"LostRenew", "a renewal that is repeated ends its claim", func() *buggy {
+		var renewed sync.Map
+		return &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			answers := d.Renew(ctx, cs)
+			if _, again := renewed.LoadOrStore(cs[0].ID, true); again {
+				_ = d.Leave(ctx, &driver.Release{Claim: cs[0]})
+			}
+			return answers
+		}}
+	}()},
+	{"LostLeave", "whoever holds leaves",
+		&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+			_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name})
+			return err
+		}}},
 	{"LateRenew", "a renewal brings its claim back",
 		&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
 			answers := d.Renew(ctx, cs)

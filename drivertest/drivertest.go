@@ -71,7 +71,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
-		endedCases, lateCases, handoverCases, amendCases, countCases, stallCases, stressCases,
+		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, stressCases,
 	} {
 		all = append(all, part...)
 	}

@@ -1,0 +1,84 @@
+package drivertest
+
+import (
+	"context"
+
+	"github.com/stilelock/stile/driver"
+)
+
+var lostCases = []Case{
+	{"LostEnter", "An Enter whose answer is lost has an unknown outcome, and the claim is found once by the next Enter.", 0, lostEnter},
+	{"LostRenew", "A renewal whose answer is lost has an unknown outcome, and may be repeated.", 0, lostRenew},
+	{"LostLeave", "A Leave whose answer is lost has an unknown outcome, and repeating it touches nobody else's claim.", 0, lostLeave},
+}
+
+// lost makes a call whose answers are lost with their connection, and checks that nobody takes it for a refusal.
+func (r *run) lost(on *Detour, verb string, call func(context.Context) error) {
+	r.Helper()
+	on.Freeze(false, true)
+	ctx, cancel := context.WithTimeout(r.ctx, heldUp)
+	err := call(ctx)
+	cancel()
+	on.Drop()
+	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused {
+		r.Errorf("%s whose answer is lost = %v (%v); want an outcome that is unknown, or unsent", verb, err, driver.OutcomeOf(err))
+	}
+}
+
+// warmed opens a client with a way of trouble that has prepared what its first request needs.
+func (r *run) warmed() *Detour {
+	r.Helper()
+	on := r.store.detour(r)
+	first := r.claim()
+	first.Ticket = r.holds(on, first).Ticket
+	r.until(recovers, "the claim is out", func() bool { return r.out(on, first) && r.free() })
+	return on
+}
+
+func lostEnter(r *run) {
+	on, c := r.warmed(), r.claim()
+	r.lost(on, "enter", func(ctx context.Context) error { _, err := on.Enter(ctx, c); return err })
+	r.until(recovers, "the claim holds", func() bool {
+		p, err := on.Enter(r.ctx, c)
+		c.Ticket = p.Ticket
+		return err == nil && p.Holds
+	})
+	if lister, ok := r.b.(driver.Lister); ok {
+		r.until(r.store.Slack, "the name has one claim", func() bool {
+			list, err := lister.List(r.ctx, &driver.Query{Name: r.name})
+			return err == nil && len(list) == 1 && len(list[0].Claims) == 1
+		})
+	}
+	r.leave(on, c)
+	r.until(r.store.Slack, "the name is free", r.free)
+}
+
+func lostRenew(r *run) {
+	on := r.warmed()
+	c := r.holder(on)()
+	r.lost(on, "renewal", func(ctx context.Context) error { return on.Renew(ctx, []*driver.Claim{c})[0].Err })
+	r.until(recovers, "the claim is renewed", func() bool { return r.renew(on, c).Err == nil })
+	if r.free() {
+		r.Errorf("the name is free; want the claim to hold")
+	}
+	r.leave(on, c)
+}
+
+func lostLeave(r *run) {
+	on := r.warmed()
+	c, next := r.holder(on)(), r.claim()
+	r.lost(on, "leave", func(ctx context.Context) error { return on.Leave(ctx, &driver.Release{Claim: c}) })
+	r.until(recovers, "the claim is out", func() bool { return r.out(on, c) })
+	r.until(recovers, "the next claim holds", func() bool {
+		p, err := r.b.Enter(r.ctx, next)
+		next.Ticket = p.Ticket
+		return err == nil && p.Holds
+	})
+	if !r.out(on, c) {
+		r.Errorf("the third leave failed; want nil or ErrGone")
+	}
+	if err := r.renew(r.b, next).Err; err != nil || r.free() {
+		r.Errorf("the next claim does not stand any more: %v", err)
+	}
+	r.leave(r.b, next)
+}
