@@ -9,7 +9,7 @@
 // context of a run carries the lease, with the token that a late write is refused by, and ends when another machine may run.
 //
 // What was begun last is remembered in the store, as the value of a claim on the name NAME/last that is kept for 24 hours
-// (see [stile.Lease.UnlockAfter]). Its loss is harmless while the machines' clocks agree to within [Options.AtLeast], and
+// (see [stile.Lease.UnlockAfter]), and that the machines which wait for a tick write again. Its loss is harmless while the machines' clocks agree to within [Options.AtLeast], and
 // otherwise lets a late machine run a tick again; docs/howto/jobs.md says for each store when that can be.
 //
 // A tick is in one of these stages, as the store has it:

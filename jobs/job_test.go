@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,14 @@ type fleet struct {
 	ctx   context.Context
 
 	mu    sync.Mutex
-	lines []string // what became of ticks, but for those that others ran
-	last  int64    // token
+	lines []line // what became of ticks, but for those that others ran
+	last  int64  // token
+}
+
+// A line is what became of a tick, with the token of its run, or if it had none, of one that was reported before.
+type line struct {
+	token int64
+	text  string
 }
 
 func inFleet(t *testing.T, f func(f *fleet)) {
@@ -58,11 +65,11 @@ func (f *fleet) job(c *stile.Client, schedule string, work func(context.Context)
 		if r.Outcome == Elsewhere {
 			return
 		}
-		f.lines = append(f.lines, r.Tick.UTC().Format("15:04")+" "+string(r.Outcome))
-		if r.Token != 0 && r.Token <= f.last {
-			f.Errorf("token %d after %d", r.Token, f.last)
+		if r.Token != 0 && slices.ContainsFunc(f.lines, func(l line) bool { return l.token == r.Token }) {
+			f.Errorf("two runs have token %d", r.Token)
 		}
 		f.last = max(f.last, r.Token)
+		f.lines = append(f.lines, line{cmp.Or(r.Token, f.last), r.Tick.UTC().Format("15:04") + " " + string(r.Outcome)})
 	}
 	j, err := New(c, "nightly", schedule, work, &o)
 	if err != nil {
@@ -81,14 +88,19 @@ func (f *fleet) runs(ctx context.Context, j *Job) {
 	}
 }
 
-// became fails unless this is what became of ticks.
+// became fails unless this is what became of ticks, in the order of their tokens: two machines may report in any order.
 func (f *fleet) became(want ...string) {
 	f.Helper()
 	synctest.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !slices.Equal(f.lines, want) {
-		f.Errorf("got  %q\nwant %q", f.lines, want)
+	slices.SortStableFunc(f.lines, func(a, b line) int { return cmp.Compare(a.token, b.token) })
+	var got []string
+	for _, l := range f.lines {
+		got = append(got, l.text)
+	}
+	if !slices.Equal(got, want) {
+		f.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 
@@ -143,7 +155,7 @@ func TestMissed(t *testing.T) {
 			f.pass(55 * time.Minute)
 			// The machine that ran finds the ticks that it missed, and says so.
 			f.mu.Lock()
-			f.lines = slices.DeleteFunc(f.lines, func(s string) bool { return strings.HasSuffix(s, string(Late)) })
+			f.lines = slices.DeleteFunc(f.lines, func(l line) bool { return strings.HasSuffix(l.text, string(Late)) })
 			f.mu.Unlock()
 			f.became(tt.want...)
 		})

@@ -13,9 +13,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// keep returns how long a job remembers its last tick: as long as the store can keep a claim, which is 24 hours in most.
-func keep(c *stile.Client) time.Duration { return longest(c.Traits()) }
-
+// longest is how long a store can keep a claim.
 func longest(t driver.Traits) time.Duration {
 	return min(cmp.Or(t.MaxTTL, driver.MaxTTL), driver.MaxTTL)
 }
@@ -45,7 +43,8 @@ type Past struct {
 	By      stile.Holder  // that machine
 }
 
-// Last returns what the store has of the job of a name, for 24 hours at most, and on Redlock for a minute. If that is nothing, Past.Tick is zero.
+// Last returns what the store has of the job of a name. If that is nothing, Past.Tick is zero. The store has it as long as a
+// program runs the job, and then for 24 hours, or on Redlock for a minute.
 func Last(ctx context.Context, client *stile.Client, name string) (Past, error) {
 	r, err := recall(ctx, client, name)
 	return Past{
@@ -58,8 +57,9 @@ func Last(ctx context.Context, client *stile.Client, name string) (Past, error) 
 // second lock, name/last, taken and kept.
 type record struct {
 	memo
-	ticket int64        // of the claim that has it
-	by     stile.Holder // who wrote it
+	ticket int64         // of the claim that has it
+	age    time.Duration // of that claim
+	by     stile.Holder  // the machine that ran
 }
 
 // A memo is a record as the store has it, in JSON.
@@ -71,6 +71,8 @@ type memo struct {
 	Outcome Outcome   `json:"outcome,omitempty"`
 	Took    float64   `json:"took,omitempty"` // seconds
 	Err     string    `json:"error,omitempty"`
+
+	By *stile.Holder `json:"by,omitempty"` // the machine that ran, if another wrote this again
 }
 
 // begun is the record of a tick whose run begins.
@@ -80,6 +82,7 @@ func (j *Job) begun(tick time.Time, token int64) record {
 
 // ended is the record of a tick whose run has returned.
 func (r record) ended(by Result) record {
+	r.By = nil
 	r.Stage, r.Outcome, r.Took = over, by.Outcome, by.Took.Seconds()
 	if by.Err != nil {
 		r.Err = cut(by.Err.Error(), mostText)
@@ -116,11 +119,15 @@ func recall(ctx context.Context, client *stile.Client, job string) (record, erro
 		if !c.Holds {
 			continue
 		}
-		r := record{ticket: c.Ticket, by: c.Holder}
+		r := record{ticket: c.Ticket, age: c.Since, by: c.Holder}
 		if err := json.Unmarshal([]byte(c.Holder.Value), &r.memo); err != nil || r.Tick.IsZero() || r.Stage != started && r.Stage != over {
 			return record{}, fmt.Errorf("%w: %q holds %q, which is no tick of a job: it is used for something else",
 				stile.ErrForeign, lastName(job), c.Holder.Value)
 		}
+		if r.By != nil {
+			r.by = *r.By
+		}
+		r.by.Value = ""
 		return r, nil
 	}
 	return record{}, nil

@@ -76,6 +76,39 @@ func TestLast(t *testing.T) {
 	})
 }
 
+// Of a weekly job the store has the last tick all week, with the machine that ran, as long as any machine lives; and a machine
+// that comes after days makes up for nothing that was run.
+func TestLastOfWeeklyJob(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		looks := f.machine()
+		start := func() (stop func()) {
+			ctx, stop := context.WithCancel(f.ctx)
+			go f.runs(ctx, f.job(f.machine(), "0 3 * * 1", takes(time.Minute), Options{Missed: RunAll}))
+			return stop
+		}
+		leaves := start()
+		f.pass(52 * time.Hour) // it was Saturday, and is Monday at 4 h
+		f.became("03:00 done")
+		first, err := Last(f.ctx, looks, "nightly")
+		if err != nil || first.Outcome != Done {
+			t.Fatalf("after the tick: %+v, %v", first, err)
+		}
+		for round := range 6 {
+			leave := start()
+			f.pass(25 * time.Hour) // not a time at which the record is being written again
+			leaves()
+			leaves = leave
+			if p, err := Last(f.ctx, looks, "nightly"); err != nil || p != first {
+				t.Errorf("in round %d: %+v, %v; want %+v", round, p, err, first)
+			}
+		}
+		f.became("03:00 done")
+		f.pass(24 * time.Hour)
+		f.became("03:00 done", "03:00 done")
+		leaves()
+	})
+}
+
 func TestLastOfSomethingElse(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		for name, value := range map[string]string{"text": "hello", "json": `{"hello":1}`, "stage": `{"tick":"2026-01-01T00:00:00Z","stage":"x","token":"1"}`} {

@@ -37,7 +37,7 @@ func (j *Job) Run(ctx context.Context) error {
 		wake = j.schedule.next(seen).Add(j.jitter())
 	}
 	for failures := 0; ; {
-		if err := until(ctx, wake); err != nil {
+		if err := j.rest(ctx, wake); err != nil {
 			return err
 		}
 		var err error

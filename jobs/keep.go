@@ -1,0 +1,57 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// keep returns how long the store keeps what a job remembers, if nobody writes it again: 24 hours in most.
+func keep(c *stile.Client) time.Duration {
+	return longest(c.Traits())
+}
+
+// rest waits for a time of the wall clock, or until ctx ends, and returns its cause. Of a tick that is far off the machines
+// see meanwhile that the last one is not forgotten: each looks at once, and then four times in as long as the store keeps the
+// record, and whoever finds it half gone writes it again. That takes the job's lock, and so nobody does it shortly before a
+// tick, which might find the lock taken.
+func (j *Job) rest(ctx context.Context, at time.Time) error {
+	long := keep(j.client)
+	for time.Until(at) > long/8 {
+		// A machine that cannot, as the store is away or another has the job, looks again later.
+		_ = j.refresh(ctx)
+		look := time.Now().Add(long / 4)
+		if look.After(at) {
+			break
+		}
+		if err := until(ctx, look); err != nil {
+			return err
+		}
+	}
+	return until(ctx, at)
+}
+
+// refresh writes the record again as it is, if half of its time is over.
+func (j *Job) refresh(ctx context.Context) error {
+	if last, err := j.recall(ctx); err != nil || !j.fades(last) {
+		return err
+	}
+	lease, err := j.lock.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := j.recall(ctx)
+	if err == nil && j.fades(last) {
+		next := last
+		next.By = &last.by
+		// Between taking away the old claim and making the new one, an end of ctx would lose the record.
+		_, err = j.remember(context.WithoutCancel(ctx), last, next)
+	}
+	if unlock := lease.Unlock(); err == nil {
+		err = unlock
+	}
+	return err
+}
+
+func (j *Job) fades(r record) bool { return r.ticket != 0 && r.age > keep(j.client)/2 }
