@@ -21,7 +21,7 @@ TEST = -p $(PARALLEL) -count=1 -timeout 8m
 # The race detector makes the walk of the engine twenty times as slow; make explore tests it without.
 RACED = $$(go list $(PACKAGES) | grep -v /internal/engine/explore)
 
-CHECKS = gofmt vet fix lint tidy-check build release-dry models explore mutants interop newer race
+CHECKS = gofmt vet fix lint tidy-check build release-dry models explore mutants interop newer adapters-two race
 FUZZTIME = 20s
 SOME = 12
 
@@ -31,7 +31,10 @@ SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
 
-.PHONY: help build sizes build-without install uninstall release packages demo demos servers test race check newer newest models explore mutants chaos interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+# The adapters, whose workspace is their own, and the two whose turn it is at this commit.
+ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
+
+.PHONY: help build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +141,16 @@ newer: ## run the cases of the contract and of faults on PostgreSQL 17 and 18 an
 newest: ## run all tests of these modules on these servers, and on MariaDB 11.8 and MySQL 9.7; about five minutes
 	@internal/repo/install.sh $(DATABASES)
 	@internal/servers/newest/run postgres17 postgres18 mariadb11 mariadb118 mysql9
+
+adapters: servers bin/golangci-lint ## lint and test the adapters to libraries of others; ONLY=gocronlock takes one
+	@cd adapters && for adapter in $(if $(ONLY),$(ONLY),$(ADAPTERS)); do \
+		../bin/golangci-lint run "./$$adapter/..."; \
+		go test $(TEST) "./$$adapter/..."; \
+	done
+
+adapters-two:
+	@all=($(ADAPTERS)); n=$${#all[@]}; at=$$(git rev-list --count HEAD); \
+	$(MAKE) --no-print-directory adapters ONLY="$${all[$$((2 * at % n))]} $${all[$$(((2 * at + 1) % n))]}"
 
 bench: servers ## measure beside other libraries, into docs/bench
 	@mkdir -p docs/bench

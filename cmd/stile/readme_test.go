@@ -63,6 +63,9 @@ func TestGoInDocuments(t *testing.T) {
 	fragments := snippetFrame
 	var files []string
 	for path, text := range documents(t) {
+		if strings.HasSuffix(path, "/howto/adapters.md") {
+			continue // the command has not the libraries; the adapters' own tests compile it
+		}
 		for _, at := range goBlock.FindAllStringSubmatchIndex(text, -1) {
 			code := fmt.Sprintf("//line %s:%d\n%s", strings.TrimPrefix(path, "../../"), 1+strings.Count(text[:at[2]], "\n"), text[at[2]:at[3]])
 			if strings.Contains(code, "\npackage ") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,7 +16,10 @@ import (
 // core is the path of the module that requires nothing, and the beginning of all the others' paths.
 const core = "github.com/stilelock/stile"
 
-// A module is one go.mod of the workspace, or go.work itself, as go mod edit -json prints it.
+// workspaces are the folders of go.work files. Adapters have one of their own.
+var workspaces = []string{".", "adapters"}
+
+// A module is one go.mod of a workspace, or go.work itself, as go mod edit -json prints it.
 type module struct {
 	Module  struct{ Path string }
 	Go      string
@@ -30,10 +34,10 @@ type requirement struct{ Path, Version string }
 // own reports whether a path is that of a module of this repository.
 func own(path string) bool { return path == core || strings.HasPrefix(path, core+"/") }
 
-// modules reads every go.mod of the workspace, and go.work.
-func modules(t *testing.T) (list []*module, work *module) {
+// modules reads every go.mod of a workspace, and its go.work.
+func modules(t *testing.T, workspace string) (list []*module, work *module) {
 	t.Helper()
-	for dir := range strings.Lines(run(t, nil, "go", "list", "-m", "-f", "{{.Dir}}")) {
+	for dir := range strings.Lines(run(t, nil, "go", "-C", workspace, "list", "-m", "-f", "{{.Dir}}")) {
 		dir = strings.TrimSpace(dir)
 		m := decode[*module](t, run(t, nil, "go", "mod", "edit", "-json", filepath.Join(dir, "go.mod")))[0]
 		rel, err := filepath.Rel(root(t), dir)
@@ -43,12 +47,33 @@ func modules(t *testing.T) (list []*module, work *module) {
 		m.dir = filepath.ToSlash(rel)
 		list = append(list, m)
 	}
-	return list, decode[*module](t, run(t, nil, "go", "work", "edit", "-json"))[0]
+	work = decode[*module](t, run(t, nil, "go", "-C", workspace, "work", "edit", "-json"))[0]
+	work.dir = path.Join(workspace, "go.work")
+	return list, work
+}
+
+// allModules reads every go.mod of all workspaces.
+func allModules(t *testing.T) (all []*module) {
+	t.Helper()
+	for _, workspace := range workspaces {
+		list, _ := modules(t, workspace)
+		all = append(all, list...)
+	}
+	return all
 }
 
 func TestModulesAgree(t *testing.T) {
-	list, work := modules(t)
-	report(t, disagreements(list, work))
+	var first *module
+	for _, workspace := range workspaces {
+		list, work := modules(t, workspace)
+		report(t, disagreements(list, work))
+		if first == nil {
+			first = work
+		}
+		if a, b := first.Replace[0].Old.Version, work.Replace[0].Old.Version; a != b || first.Go != work.Go {
+			t.Errorf("%s: version %s and go %s beside %s and go %s in %s", work.dir, b, work.Go, a, first.Go, first.dir)
+		}
+	}
 }
 
 // disagreements finds modules that do not fit each other. A workspace hides that: it builds all of them with the
@@ -57,18 +82,18 @@ func disagreements(list []*module, work *module) (problems []string) {
 	version := map[string]string{} // by path, as the first module to require it has it
 	first := map[string]string{}   // the folder of that module
 	for _, r := range work.Replace {
-		version[r.Old.Path], first[r.Old.Path] = r.Old.Version, "go.work"
+		version[r.Old.Path], first[r.Old.Path] = r.Old.Version, work.dir
 	}
 	for _, m := range list {
 		if m.Go != work.Go {
-			problems = append(problems, fmt.Sprintf("%s: go %s, but go.work says go %s", m.dir, m.Go, work.Go))
+			problems = append(problems, fmt.Sprintf("%s: go %s, but %s says go %s", m.dir, m.Go, work.dir, work.Go))
 		}
 		for _, r := range m.Replace {
 			problems = append(problems, fmt.Sprintf("%s: replaces %s; only go.work may", m.dir, r.Old.Path))
 		}
 		for _, r := range m.Require {
 			if v, ok := version[r.Path]; !ok && own(r.Path) {
-				problems = append(problems, fmt.Sprintf("%s: requires %s, which go.work does not replace", m.dir, r.Path))
+				problems = append(problems, fmt.Sprintf("%s: requires %s, which %s does not replace", m.dir, r.Path, work.dir))
 			} else if !ok {
 				version[r.Path], first[r.Path] = r.Version, m.dir
 			} else if v != r.Version {
@@ -79,15 +104,15 @@ func disagreements(list []*module, work *module) (problems []string) {
 	}
 	for _, r := range work.Replace {
 		if r.Old.Version != work.Replace[0].Old.Version {
-			problems = append(problems, fmt.Sprintf("go.work: %s %s beside %s %s; the repository has one version",
-				r.Old.Path, r.Old.Version, work.Replace[0].Old.Path, work.Replace[0].Old.Version))
+			problems = append(problems, fmt.Sprintf("%s: %s %s beside %s %s; the repository has one version",
+				work.dir, r.Old.Path, r.Old.Version, work.Replace[0].Old.Path, work.Replace[0].Old.Version))
 		}
 	}
 	return problems
 }
 
 func TestCoreRequiresNothing(t *testing.T) {
-	list, _ := modules(t)
+	list := allModules(t)
 	i := slices.IndexFunc(list, func(m *module) bool { return m.dir == "." })
 	if i < 0 {
 		t.Fatal("go.work does not use the root")
@@ -101,8 +126,7 @@ func TestCoreRequiresNothing(t *testing.T) {
 }
 
 func TestCoreImports(t *testing.T) {
-	list, _ := modules(t)
-	report(t, foreign(golang(load(t)), list))
+	report(t, foreign(golang(load(t)), allModules(t)))
 }
 
 // foreign finds imports of the core, its tests included, that are neither of the standard library nor of the core.
@@ -143,7 +167,7 @@ func TestDisagreementsCheck(t *testing.T) {
 		return list
 	}
 	type replace = struct{ Old, New requirement }
-	work := &module{Go: "1.26.0", Replace: []replace{{Old: requirement{core, "v1.0.0"}}}}
+	work := &module{dir: "go.work", Go: "1.26.0", Replace: []replace{{Old: requirement{core, "v1.0.0"}}}}
 	for _, tt := range []struct {
 		name string
 		a, b *module
@@ -168,7 +192,7 @@ func TestDisagreementsCheck(t *testing.T) {
 			}
 		})
 	}
-	two := &module{Replace: []replace{{Old: requirement{core, "v1.0.0"}}, {Old: requirement{core + "/a", "v1.1.0"}}}}
+	two := &module{dir: "go.work", Replace: []replace{{Old: requirement{core, "v1.0.0"}}, {Old: requirement{core + "/a", "v1.1.0"}}}}
 	want := []string{"go.work: " + core + "/a v1.1.0 beside " + core + " v1.0.0; the repository has one version"}
 	if got := disagreements(nil, two); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -136,8 +137,9 @@ func author(dir, clone string) error {
 
 // A module is one that programs may require.
 type module struct {
-	Path string
-	dir  string // from the root
+	Path    string
+	dir     string // from the root
+	adapter bool   // it has a workspace of its own
 }
 
 // tagged is the name of the module's tag.
@@ -148,17 +150,29 @@ func (m module) tagged(version string) string {
 	return m.dir + "/" + version
 }
 
-// published lists the core, the stores and the command: the modules that go.work replaces, and the command, which nobody
-// requires.
+// A workspace is a go.work, as go work edit -json prints it.
+type workspace struct {
+	Use     []struct{ DiskPath string }
+	Replace []struct{ Old struct{ Path string } }
+}
+
+func readWorkspace(dir string) (work workspace, err error) {
+	text, err := run(dir, nil, "go", "work", "edit", "-json")
+	if err != nil {
+		return work, err
+	}
+	return work, json.Unmarshal(text, &work)
+}
+
+// published lists the core, the stores, the adapters and the command: the modules that go.work replaces, those that
+// adapters/go.work uses, and the command, which nobody requires.
 func published(clone string) ([]module, error) {
-	text, err := run(clone, nil, "go", "work", "edit", "-json")
+	work, err := readWorkspace(clone)
 	if err != nil {
 		return nil, err
 	}
-	var work struct {
-		Replace []struct{ Old struct{ Path string } }
-	}
-	if err := json.Unmarshal(text, &work); err != nil {
+	adapters, err := readWorkspace(filepath.Join(clone, "adapters"))
+	if err != nil {
 		return nil, err
 	}
 	var modules []module
@@ -168,12 +182,16 @@ func published(clone string) ([]module, error) {
 	if len(modules) == 0 || modules[0].Path != root {
 		return nil, fmt.Errorf("go.work replaces %v; want the core first", modules)
 	}
+	for _, use := range adapters.Use {
+		dir := path.Join("adapters", use.DiskPath)
+		modules = append(modules, module{Path: root + "/" + dir, dir: dir, adapter: true})
+	}
 	return append(modules, module{Path: root + "/cmd/stile", dir: "cmd/stile"}), nil
 }
 
 // tag commits the version and tags it, for each module.
 func tag(clone string, modules []module, version string, now time.Time) (tags []string, err error) {
-	files, err := run(clone, nil, "git", "ls-files", "go.mod", "**/go.mod", "go.work")
+	files, err := run(clone, nil, "git", "ls-files", "go.mod", "**/go.mod", "go.work", "**/go.work")
 	if err != nil {
 		return nil, err
 	}

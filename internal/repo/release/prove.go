@@ -40,7 +40,8 @@ func main() {
 }
 `
 
-// prove uses the tags of the clone as a stranger would.
+// prove uses the tags of the clone as a stranger would. The adapters are only downloaded: they have no schemes, and what they
+// require is much.
 func prove(clone, tmp string, modules []module, version string, out io.Writer) error {
 	env, err := served(clone, tmp, modules, version)
 	if err != nil {
@@ -52,6 +53,9 @@ func prove(clone, tmp string, modules []module, version string, out io.Writer) e
 	}
 	get, imports := []string{"get"}, ""
 	for _, m := range modules {
+		if m.adapter {
+			continue
+		}
 		if m.dir != "cmd/stile" {
 			get = append(get, m.Path+"@"+version)
 		}

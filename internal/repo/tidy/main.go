@@ -1,5 +1,6 @@
-// Tidy does for every module of the workspace what go mod tidy does for one. The modules require each other in versions
-// that need not be published, which go mod tidy cannot find; so it runs on a copy that says where they stand.
+// Tidy does for every module of the two workspaces, the root's and that of adapters, what go mod tidy does for one. The modules
+// require each other in versions that need not be published, which go mod tidy cannot find; so it runs on a copy that says
+// where they stand.
 //
 // It prints the files that are not tidy and exits with status 1, or with -w writes them.
 package main
@@ -21,10 +22,14 @@ import (
 func main() {
 	write := flag.Bool("w", false, "write the files instead of naming them")
 	flag.Parse()
-	stale, err := tidyAll(".", *write)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "tidy:", err)
-		os.Exit(1)
+	var stale []string
+	for _, root := range []string{".", "adapters"} {
+		more, err := tidyAll(root, *write)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "tidy:", err)
+			os.Exit(1)
+		}
+		stale = append(stale, more...)
 	}
 	for _, name := range stale {
 		if *write {
@@ -38,10 +43,11 @@ func main() {
 	}
 }
 
-// A module is one of the workspace.
+// A module is one of the workspace, or one that it replaces.
 type module struct {
 	Path, Dir string
 	version   string // in which the others require it, from go.work; empty if go.work has none
+	uses      bool   // it is one of the workspace, and is tidied
 }
 
 // tidyAll tidies the modules of the workspace at root and returns the files that were not tidy.
@@ -68,6 +74,9 @@ func tidyAll(root string, write bool) (stale []string, err error) {
 // pass tidies each module once.
 func pass(modules []module, write bool) (stale []string, err error) {
 	for _, m := range modules {
+		if !m.uses {
+			continue
+		}
 		tidied, err := tidy(m, modules)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Path, err)
@@ -92,7 +101,7 @@ func pass(modules []module, write bool) (stale []string, err error) {
 	return stale, nil
 }
 
-// workspace lists the modules of the workspace at root.
+// workspace lists the modules of the workspace at root, and the others that it says the place of.
 func workspace(root string) ([]module, error) {
 	out, err := run(root, nil, "go", "list", "-m", "-json=Path,Dir")
 	if err != nil {
@@ -105,6 +114,7 @@ func workspace(root string) ([]module, error) {
 	var work struct {
 		Replace []struct {
 			Old struct{ Path, Version string }
+			New struct{ Path string }
 		}
 	}
 	if err := json.Unmarshal(text, &work); err != nil {
@@ -112,16 +122,22 @@ func workspace(root string) ([]module, error) {
 	}
 	var modules []module
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
-		var m module
+		m := module{uses: true}
 		if err := d.Decode(&m); err != nil {
 			return nil, err
 		}
-		for _, r := range work.Replace {
-			if r.Old.Path == m.Path {
-				m.version = r.Old.Version
-			}
-		}
 		modules = append(modules, m)
+	}
+	for _, r := range work.Replace {
+		i := slices.IndexFunc(modules, func(m module) bool { return m.Path == r.Old.Path })
+		if i < 0 {
+			dir, err := filepath.Abs(filepath.Join(root, r.New.Path))
+			if err != nil {
+				return nil, err
+			}
+			i, modules = len(modules), append(modules, module{Path: r.Old.Path, Dir: dir})
+		}
+		modules[i].version = r.Old.Version
 	}
 	return modules, nil
 }
