@@ -82,13 +82,6 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if c.Ticket != 0 {
 		s = d.scripts.stay
 	}
-	flags := ""
-	if c.Try {
-		flags = "t"
-	}
-	if c.Reclaim {
-		flags += "r"
-	}
 	key := d.key(c.Name)
 	entry := d.inboxEntry(key, c)
 	if !c.Try {
@@ -96,10 +89,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		// before the request is sent: a message to one that is not expected is dropped, and never sent again.
 		entry.expect()
 	}
-	a, err := d.conn.Run(ctx, s, key, c.ID,
-		c.Client, c.Owner, c.Record,
-		number(c.Weight), number(c.Capacity), number(micros(c.TTL)), number(micros(c.Wait)), number(micros(c.Delay)),
-		number(c.Ticket), flags)
+	args, n := enterArgs(c)
+	a, err := d.conn.Run(ctx, s, key, c.ID, args[:n]...)
 	var other *driver.CapacityError
 	if errors.As(err, &other) {
 		other.Want = c.Capacity
@@ -136,7 +127,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)
 	d.inboxEntry(key, c).forget()
-	a, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)))
+	a, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
 	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
 		return conn.ErrOther
 	}

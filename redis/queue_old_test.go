@@ -27,7 +27,9 @@ func oldClient(t *testing.T, url string) *Driver {
 			}
 			text.Write(part)
 		}
-		own := map[string]string{"PUBLISH": "'PUBLISH'", "SHARDED": strconv.FormatBool(false)}
+		own := map[string]string{
+			"PUBLISH": "'PUBLISH'", "SHARDED": strconv.FormatBool(false), "HEADCLAIM": "'>c6I4ddI4dddBI2I2I2I2'",
+		}
 		return conn.NewScript(words.ReplaceAllStringFunc(text.String(), func(word string) string {
 			switch {
 			case own[word] != "":
@@ -40,8 +42,8 @@ func oldClient(t *testing.T, url string) *Driver {
 	}
 	d := open(t, url)
 	d.scripts = &queueScripts{
-		enter:  script("load", "enter_lone", "rule", "enter"),
-		stay:   script("load", "rule", "enter"),
+		enter:  script("args", "load", "enter_lone", "rule", "enter"),
+		stay:   script("args", "load", "rule", "enter"),
 		renew:  script("load", "rule", "renew"),
 		leave:  script("load", "leave_lone", "rule", "leave"),
 		remove: script("load", "rule", "break"),

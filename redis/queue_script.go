@@ -12,6 +12,9 @@ import (
 	"github.com/stilelock/stile/redis/internal/conn"
 )
 
+//go:embed lua/queue/read.lua
+var readLua string
+
 //go:embed lua/queue/load.lua
 var loadLua string
 
@@ -115,12 +118,12 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		return longLua + verb
 	}
 	return &queueScripts{
-		enter:  make("", enterLoneLua, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
-		stay:   make(evenIfFull, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
-		renew:  make(evenIfFull, loadLua, restLua, long(longRenewLua), ruleLua, renewLua),
-		leave:  make(evenIfFull, loadLua, leaveLoneLua, restLua, long(longLeaveLua), ruleLua, leaveLua),
-		remove: make(evenIfFull, loadLua, restLua, ruleLua, breakLua),
-		list:   make("", loadLua, restLua, ruleLua, listLua),
+		enter:  make("", enterLoneLua, readLua, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
+		stay:   make(evenIfFull, readLua, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
+		renew:  make(evenIfFull, readLua, loadLua, restLua, long(longRenewLua), ruleLua, renewLua),
+		leave:  make(evenIfFull, readLua, leaveLoneLua, loadLua, restLua, long(longLeaveLua), ruleLua, leaveLua),
+		remove: make(evenIfFull, readLua, loadLua, restLua, ruleLua, breakLua),
+		list:   make("", readLua, loadLua, restLua, ruleLua, listLua),
 
 		renewMany: make(evenIfFull, renewManyLua),
 	}
@@ -132,7 +135,11 @@ var words = regexp.MustCompile(`\b[A-Z]+\b`)
 // variable around it whenever it is made, and the functions are made on every call: it came to a third of the time.
 var constants = map[string]string{
 	"MARK": "'stile1'", "HEAD": "'>c6I4d'", "HEADSIZE": "18",
-	"CLAIM": "'>dI4dddBI2I2I2I2'", "CLAIMSIZE": "45", "HEADCLAIM": "'>c6I4ddI4dddBI2I2I2I2'",
+	"CLAIM": "'>dI4dddBI2I2I2I2'", "CLAIMSIZE": "45", "SIZES": "'>I2I2I2I2'", "BEFORESIZES": "37",
+	// of strings that a client has packed: a claim, and HEAD with a claim
+	"PARTS": "'>dc0ddc0Bc0'", "HEADCLAIM": "'>c0ddc0ddc0Bc0'",
+	// of a queue of one claim: from the last ticket to the claim's state, where that begins, and where the rest does
+	"LONE": "'>ddI4dddB'", "LONEFROM": "11", "LONEREST": "56",
 	// the long form: its head, the part from the last ticket on, and where that begins; where fields of a slot are
 	"LONGMARK": "'stile2'", "LONGHEAD": "'>c6I4ddI4I4I4I4I4I4I4d'", "LONGHEADSIZE": "62",
 	"LONGHEADREST": "'>ddI4I4I4I4I4I4I4d'", "LONGHEADLAST": "10",

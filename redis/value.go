@@ -191,7 +191,13 @@ func quick(a conn.Answer) (ticket int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	ticket, err := strconv.ParseInt(after, 10, 64)
+	whole, part, split := strings.Cut(after, ".") // seconds and microseconds, as TIME tells them
+	ticket, err := strconv.ParseInt(whole, 10, 64)
+	if split && err == nil {
+		var micros int64
+		micros, err = strconv.ParseInt(part, 10, 64)
+		ticket = ticket*1e6 + micros
+	}
 	return ticket, err == nil && ticket > waitingTicket
 }
 

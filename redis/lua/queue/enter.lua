@@ -1,19 +1,21 @@
--- driver.Enter. ARGV: id, client, owner, record, weight, capacity, ttl, wait, delay, ticket, flags (t: try, r: reclaim).
-local ttl, wait = tonumber(ARGV[7]), tonumber(ARGV[8])
+-- driver.Enter. ARGV is told of in enter_lone.lua.
+local ttl, wait = tonumber(ARGV[2]), tonumber(ARGV[8])
 if mine and live(queue[mine]) then
   stay(mine, ttl, wait)
   local answer = place(mine)
   commit()
   return answer
 end
-if mine or ARGV[10] ~= '0' then
+if mine or ARGV[10] then
   commit()
   return {key, id, 'gone'}
 end
 
-local client, owner, record, weight, want = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local a, b, c, d, at = struct.unpack(SIZES, ARGV[7])
+local weight, want = struct.unpack('>I4', ARGV[5]), struct.unpack('>I4', ARGV[4], #MARK + 1)
 local rest = queue -- what the claim would join
-if string.find(ARGV[11], 'r', 1, true) and owner ~= '' then
+if c > 0 and string.find(ARGV[9], 'r', 1, true) then
+  local client, owner = string.sub(ARGV[7], at + a, at + a + b - 1), string.sub(ARGV[7], at + a + b, at + a + b + c - 1)
   rest = {}
   for _, e in ipairs(queue) do
     if e[STATE] == LEFT or text(e, OWNER) ~= owner or text(e, CLIENT) == client then
@@ -25,7 +27,7 @@ if #rest > 0 and capacity ~= want then
   commit()
   return {key, id, 'capacity', capacity}
 end
-if string.find(ARGV[11], 't', 1, true) then
+if string.find(ARGV[9], 't', 1, true) then
   local left = want - weight
   for _, e in ipairs(rest) do
     left = left - e[WEIGHT]
@@ -40,8 +42,7 @@ end
 capacity, queue = want, rest
 last = math.max(last + 1, now)
 mine = #queue + 1
-queue[mine] = {false, last, weight, now - MODERN, now, tonumber(ARGV[9]), WAITS,
-  #id, #client, #owner, #record, id .. client .. owner .. record}
+queue[mine] = {false, last, weight, now - MODERN, now, struct.unpack('>d', ARGV[6]), WAITS, a, b, c, d, string.sub(ARGV[7], at)}
 stay(mine, ttl, wait)
 local answer = place(mine)
 commit()

@@ -50,7 +50,7 @@ if long and live >= LEAST then
   end
 
   local i, e = find()
-  local ttl, wait, flags = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[11]
+  local ttl, wait, flags = tonumber(ARGV[2]), tonumber(ARGV[8]), ARGV[9]
   if i and now < e[ENDS] and e[STATE] ~= LEFT then
     prolong(i, e, ttl, wait)
     if i < waiter then
@@ -58,14 +58,14 @@ if long and live >= LEAST then
     end
     return waits(i, e[TICKET], e[ENDS] - now, ahead(i))
   end
-  local texts, weight = id .. ARGV[2] .. ARGV[3] .. ARGV[4], tonumber(ARGV[5])
-  if not i and e and ARGV[10] == '0' and tonumber(ARGV[6]) == total and 2 * slots < size and CLAIMSIZE + #texts <= stride
-    and not (ARGV[3] ~= '' and string.find(flags, 'r', 1, true)) then
+  if not i and e and not ARGV[10] and struct.unpack('>I4', ARGV[4], #MARK + 1) == total and 2 * slots < size
+    and BEFORESIZES + #ARGV[7] <= stride and not string.find(flags, 'r', 1, true) then
+    local weight = struct.unpack('>I4', ARGV[5])
     local holds = waiter == slots and weight <= free
     if not holds and string.find(flags, 't', 1, true) then
       return waits(slots, 0, 0, live)
     end
-    local delay, ends, state = tonumber(ARGV[9]), now + wait, WAITS
+    local delay, ends, state = struct.unpack('>d', ARGV[6]), now + wait, WAITS
     local gone = ends
     if holds then
       ends, state = now + ttl, TOLD
@@ -74,8 +74,7 @@ if long and live >= LEAST then
     newest = math.max(newest + 1, now)
     extend(gone)
     local mine = slots
-    redis.call('SETRANGE', key, slot(mine), struct.pack(CLAIM, newest, weight, now - MODERN, ends, delay, state,
-      #id, #ARGV[2], #ARGV[3], #ARGV[4]) .. texts)
+    redis.call('SETRANGE', key, slot(mine), struct.pack(PARTS, newest, ARGV[5], now - MODERN, ends, ARGV[6], state, ARGV[7]))
     redis.call('SETRANGE', key, e, struct.pack('>I4', mine + 1))
     slots, live, due = slots + 1, live + 1, math.min(due, gone)
     if holds then

@@ -1,0 +1,69 @@
+package redis
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// What a client packs of a claim, so that the scripts need not: HEAD before the last ticket, the weight, the lock-delay, and
+// what is stored of a claim after its state.
+const (
+	mark = "stile1"
+
+	claimWeight     = len(mark) + 4
+	claimDelay      = claimWeight + 4
+	claimAfterState = claimDelay + 8
+)
+
+// packClaim returns these parts, one after the other.
+func packClaim(c *driver.Claim) string {
+	texts := [...]string{c.ID, c.Client, c.Owner, c.Record}
+	size := claimAfterState + 2*len(texts)
+	for _, text := range texts {
+		size += len(text)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	var room [claimAfterState - len(mark) + 2*len(texts)]byte
+	fields := binary.BigEndian.AppendUint32(room[:0], uint32(c.Capacity)) //nolint:gosec // the portable layer bounds it
+	fields = binary.BigEndian.AppendUint32(fields, uint32(c.Weight))      //nolint:gosec // no more than the capacity
+	fields = binary.BigEndian.AppendUint64(fields, math.Float64bits(float64(micros(c.Delay))))
+	for _, text := range texts {
+		fields = binary.BigEndian.AppendUint16(fields, uint16(len(text))) //nolint:gosec // Enter looks
+	}
+	b.WriteString(mark)
+	b.Write(fields)
+	for _, text := range texts {
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// enterArgs returns what the scripts enter and stay are given beside the id, and how many they are.
+func enterArgs(c *driver.Claim) (args [9]string, n int) {
+	packed, flags := packClaim(c), ""
+	if c.Try {
+		flags = "t"
+	}
+	if c.Reclaim && c.Owner != "" {
+		flags += "r"
+	}
+	args = [9]string{
+		number(micros(c.TTL)), number(lives(c.TTL + c.Delay)),
+		packed[:claimWeight], packed[claimWeight:claimDelay], packed[claimDelay:claimAfterState], packed[claimAfterState:],
+		number(micros(c.Wait)), flags, number(c.Ticket),
+	}
+	if c.Ticket == 0 {
+		return args, len(args) - 1
+	}
+	return args, len(args)
+}
+
+// lives is for how many milliseconds the key of a claim is there that runs out after that time.
+func lives(d time.Duration) int64 {
+	return (micros(d)+999)/1000 + 1
+}
