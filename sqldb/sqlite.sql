@@ -37,12 +37,15 @@ INSERT INTO {prefix}meta (one, version, incarnation, boot, last, seen) VALUES (1
 -- name: schema
 SELECT version FROM {prefix}meta
 
+-- name: from 1: state
+SELECT m.boot, coalesce(max(max(c.since, c.ends - ?1)), 0), coalesce(sum(c.ends > ?2), 0)
+FROM {prefix}meta AS m LEFT JOIN {prefix}claim AS c ON true
+
 -- name: from 1: add
 ALTER TABLE {prefix}meta ADD COLUMN seen INTEGER NOT NULL DEFAULT 0
 
 -- name: from 1: fill
-UPDATE {prefix}meta SET version = 2,
-    seen = (SELECT coalesce(max(max(since, ends - ?)), 0) FROM {prefix}claim)
+UPDATE {prefix}meta SET version = 2, seen = ?
 
 -- name: check meta
 PRAGMA integrity_check({prefix}meta)

@@ -120,18 +120,30 @@ func (d *lite) create(s *session) (meta, error) {
 
 // migrate makes tables of version 1, which lack the column seen, into those of version 2. No claim was renewed later than
 // seen says, since a lease has a longest length.
+//
+// A stile that knows version 1 only refuses tables of version 2, and could not renew its claims there. So the tables stay
+// as they are until those claims are gone.
 func (d *lite) migrate(s *session) error {
-	var version int
+	var version, claims int
 	if err := s.row("schema", nil, &version); err != nil || version != 1 {
 		return nil //nolint:nilerr // readMeta says what is wrong with a table that is not ours
 	}
 	if err := d.tables(s); err != nil {
 		return err
 	}
+	var m meta
+	now := d.now()
+	if err := s.row("from 1: state", []any{driver.MaxTTL.Microseconds(), now}, &m.boot, &m.seen, &claims); err != nil {
+		return err
+	}
+	if claims > 0 && !d.rebooted(m, now) {
+		return fmt.Errorf("%s is in use by an older stile, whose locks and waiters (%d) this one would end: open it when they are gone",
+			d.options.Label, claims)
+	}
 	if err := s.exec("from 1: add"); err != nil {
 		return err
 	}
-	return s.exec("from 1: fill", driver.MaxTTL.Microseconds())
+	return s.exec("from 1: fill", m.seen)
 }
 
 // check returns an error for tables that cannot be used, so that this is found out before the first lock.

@@ -18,7 +18,8 @@ func earlier(t testing.TB, db *sql.DB) {
 	mustExec(t, db, "UPDATE stile_meta SET version = 1")
 }
 
-// A file of an earlier version is made into one of this version where it is, with its claims and its tickets.
+// A file of an earlier version is made into one of this version where it is, with its tickets, once no claim of an earlier
+// version is in it: such a claim could not be renewed any more.
 func TestSchemaOfVersionOne(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
@@ -26,14 +27,22 @@ func TestSchemaOfVersionOne(t *testing.T) {
 	enter(t, d, held, true)
 	db := raw(t, path)
 	earlier(t, db)
-	next := open(t, path)
-	waits := claim("x", time.Hour)
-	enter(t, next, waits, false)
-	if waits.Ticket <= held.Ticket {
-		t.Errorf("the ticket is %d; want above %d", waits.Ticket, held.Ticket)
+	for _, existing := range []bool{false, true} {
+		refused, err := Open(t.Context(), path, &Options{Existing: existing})
+		if err == nil {
+			refused.Close()
+		}
+		says(t, "open", err, path, "older stile", "(1)")
+		if !driver.NotApplied(err) {
+			t.Errorf("open = %v; want a definite error", err)
+		}
 	}
-	if got := next.Renew(t.Context(), []*driver.Claim{held})[0].Err; got != nil {
-		t.Errorf("renewal of a claim in a file of version 1 = %v; want nil", got)
+	mustExec(t, db, "UPDATE stile_claim SET ends = since")
+	next := open(t, path)
+	takes := claim("x", time.Hour)
+	enter(t, next, takes, true)
+	if takes.Ticket <= held.Ticket {
+		t.Errorf("the ticket is %d; want above %d", takes.Ticket, held.Ticket)
 	}
 	var version int
 	var seen, since int64

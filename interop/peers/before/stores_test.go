@@ -1,0 +1,109 @@
+//go:build unix
+
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// ttl is the lease of most stores: long enough for a busy machine, and short enough to be waited for.
+const ttl = 5 * time.Second
+
+// A store is where both versions meet.
+type store struct {
+	name  string
+	start func(t *testing.T) (url func(space string) string)
+	ttl   time.Duration // 0 means ttl
+	dies  time.Duration // how long a name is taken after its holder was killed, at most; 0 means two leases
+
+	readers, permits bool // it has them
+	tokens           bool // they rise
+	line             bool // who waits is shown
+	forward          bool // this version changes the tables so that the earlier one refuses them
+
+	url func(space string) string // each scene has tables of its own, if the store has tables
+}
+
+func (s *store) lease() time.Duration {
+	if s.ttl != 0 {
+		return s.ttl
+	}
+	return ttl
+}
+
+func (s *store) gone() time.Duration {
+	if s.dies != 0 {
+		return s.dies + patience
+	}
+	return 2*s.lease() + patience
+}
+
+// durable are the arguments of a Redis server that keeps all that it has acknowledged, so that Redlock asks it at once.
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// at is the URL of a store without tables.
+func at(parts ...string) func(string) string {
+	return func(string) string { return strings.Join(parts, "") }
+}
+
+func stores() []*store {
+	redis := func(layout string) func(*testing.T) func(string) string {
+		return func(t *testing.T) func(string) string { return at("redis://", servertest.Redis(t).Addr, layout) }
+	}
+	tair := func(layout string) func(*testing.T) func(string) string {
+		return func(t *testing.T) func(string) string { return at("tair://", servertest.Tair(t).Addr, layout) }
+	}
+	zookeeper := func(layout string) func(*testing.T) func(string) string {
+		return func(t *testing.T) func(string) string {
+			return at("zk://", servertest.ZooKeeper(t).Addr, "?session=5s", layout)
+		}
+	}
+	memcached := func(layout string) func(*testing.T) func(string) string {
+		return func(t *testing.T) func(string) string {
+			return at("memcached://", servertest.Memcached(t, "-M").Addr, layout)
+		}
+	}
+	return []*store{
+		{name: "redis", start: redis(""), readers: true, permits: true, tokens: true, line: true},
+		{name: "redis setnx", start: redis("?layout=setnx"), tokens: true},
+		{name: "redlock", tokens: true, start: func(t *testing.T) func(string) string {
+			var addrs []string
+			for range 3 {
+				addrs = append(addrs, servertest.Redis(t, durable...).Addr)
+			}
+			return at("redlock://", strings.Join(addrs, ","), "?max_ttl=10s")
+		}},
+		{name: "tair", start: tair(""), readers: true, permits: true, tokens: true, line: true},
+		{name: "tair setnx", start: tair("?layout=setnx"), tokens: true},
+		{name: "tair exset", start: tair("?layout=exset"), tokens: true},
+		{name: "memcached", ttl: 10 * time.Second, start: memcached(""), readers: true, permits: true, tokens: true, line: true},
+		{name: "memcached plain", ttl: 10 * time.Second, start: memcached("?layout=plain")},
+		{name: "etcd", readers: true, permits: true, tokens: true, line: true, start: func(t *testing.T) func(string) string {
+			return at("etcd://", servertest.Etcd(t).Addr)
+		}},
+		{name: "zookeeper", start: zookeeper(""), readers: true, permits: true, tokens: true, line: true},
+		{name: "zookeeper rw", start: zookeeper("&layout=rw"), readers: true, tokens: true, line: true},
+		{name: "consul", ttl: 10 * time.Second, readers: true, permits: true, tokens: true, line: true, dies: 30 * time.Second,
+			start: func(t *testing.T) func(string) string { return at("consul://", servertest.Consul(t, nil).Addr) }},
+		{name: "postgres", readers: true, permits: true, tokens: true, line: true, start: func(t *testing.T) func(string) string {
+			addr := servertest.Postgres(t, "max_connections = 400").Addr
+			return func(space string) string { return "postgres://postgres@" + addr + "/postgres?schema=" + space }
+		}},
+		{name: "postgres session", readers: true, start: func(t *testing.T) func(string) string {
+			return at("postgres://postgres@", servertest.Postgres(t, "max_connections = 400").Addr, "/postgres?mode=session")
+		}},
+		{name: "mysql", readers: true, permits: true, tokens: true, line: true, start: func(t *testing.T) func(string) string {
+			addr := servertest.MySQL(t, "max_connections=400").Addr
+			return func(space string) string { return "mysql://root@" + addr + "/mysql?prefix=" + space + "_" }
+		}},
+		{name: "sqlite", forward: true, readers: true, permits: true, tokens: true, line: true, start: func(t *testing.T) func(string) string {
+			dir := t.TempDir()
+			return func(space string) string { return "sqlite://" + filepath.Join(dir, space+".db") }
+		}},
+	}
+}
