@@ -74,12 +74,14 @@ func TestRing(t *testing.T) {
 	if p := <-told; !p.Holds {
 		t.Fatalf("the waiter was told %+v", p)
 	}
-	until(t, "for the other's ring", func() bool {
-		to.store.bell.mu.Lock()
-		defer to.store.bell.mu.Unlock()
-		return to.store.bell.last.After(released)
-	})
+	until(t, "for the other's ring", func() bool { return lastRing(to).After(released) })
 	leave(t, to, waits)
+}
+
+func lastRing(d *Driver) time.Time {
+	d.store.bell.mu.Lock()
+	defer d.store.bell.mu.Unlock()
+	return d.store.bell.last
 }
 
 // A ring that does not come through delays a waiter by a poll, and from then on it polls as if there were no bell.
@@ -87,11 +89,7 @@ func TestRingLost(t *testing.T) {
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
 	held, waits, told := listening(t, to, from, rand.Text())
-	until(t, "for the ring to be long ago", func() bool {
-		to.store.bell.mu.Lock()
-		defer to.store.bell.mu.Unlock()
-		return time.Since(to.store.bell.last) > 2*pollRung
-	})
+	until(t, "for the ring to be long ago", func() bool { return time.Since(lastRing(to)) > 2*pollRung })
 	// An older client releases: it changes the queue, and does not ring.
 	mustExec(t, from.store.db, from.store.place.fill("UPDATE `{prefix}claim` SET `told` = 1 WHERE `id` = '"+waits.ID+"'"))
 	if p := <-told; !p.Holds {

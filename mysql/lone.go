@@ -15,7 +15,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
 	}
-	if c.Ticket == 0 {
+	if c.Ticket == 0 && !d.store.contended.of(c.Name).Load() {
 		ticket, err := d.store.enterLone(ctx, c)
 		if err != nil {
 			return driver.Place{}, err
@@ -27,13 +27,29 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.Driver.Enter(ctx, c)
 }
 
-// Leave is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue.
+// Leave is that of [driver.Driver]: one round trip if nobody else is in the queue, or if the claim holds and all in the
+// queue are exclusive.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
-	if l.Keep == 0 {
-		left, err := d.store.leaveLone(ctx, l.Claim)
-		if err != nil || left {
+	if l.Keep != 0 {
+		return d.Driver.Leave(ctx, l)
+	}
+	if contended := d.store.contended.of(l.Claim.Name); contended.Load() {
+		p, err := d.store.pass(ctx, l.Claim)
+		if err != nil {
 			return err
 		}
+		if p.next != nil {
+			d.Woke(*p.next)
+			return nil
+		}
+		if p.queued {
+			return d.Driver.Leave(ctx, l)
+		}
+		contended.Store(false)
+	}
+	left, err := d.store.leaveLone(ctx, l.Claim)
+	if err != nil || left {
+		return err
 	}
 	return d.Driver.Leave(ctx, l)
 }

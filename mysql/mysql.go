@@ -2,7 +2,7 @@
 //
 // A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one transaction of two
 // round trips, which [driver.Queue] decides between them; entering an empty queue, and leaving it if nobody came
-// meanwhile, is one statement each. Times are the server's. A waiter sleeps in the server, on one connection for all of its
+// meanwhile, is one statement each, and passing an exclusive lock on to the next claim is one round trip. Times are the server's. A waiter sleeps in the server, on one connection for all of its
 // client, until the client that lets it hold ends the sleep, and polls in case nobody does. Importing the package registers
 // the schemes mysql and mariadb.
 //
@@ -67,7 +67,8 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 // start makes a driver of a store whose pool and place are set, and closes it if that fails.
 func start(ctx context.Context, s *store) (*Driver, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.loneEnters, s.loneLeaves = s.place.fill(loneEnters), s.place.fill(loneLeaves)
+	s.loneEnters, s.loneLeaves, s.passes = s.place.fill(loneEnters), s.place.fill(loneLeaves), s.place.passing(s.owned)
+	s.contended = newContended()
 	if err := s.probe(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -84,15 +85,16 @@ type store struct {
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
 
-	loneEnters, loneLeaves string // statements
+	loneEnters, loneLeaves, passes string // statements
 
-	batches bool // several statements may be sent as one text
-	limit   int  // bytes that a text may have
-	skips   bool // the server has SKIP LOCKED
-	traits  driver.Traits
-	seen    string // what the last look saw
-	failing bool   // the last look failed
-	bell    bell
+	batches   bool // several statements may be sent as one text
+	limit     int  // bytes that a text may have
+	skips     bool // the server has SKIP LOCKED
+	traits    driver.Traits
+	seen      string // what the last look saw
+	failing   bool   // the last look failed
+	bell      bell
+	contended *contended
 
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -17,6 +17,7 @@ const (
 func (t *transaction) save(before map[key][]driver.Entry) error {
 	for k, n := range t.rows {
 		was, is := before[k], n.queue.Entries
+		t.s.contended.of(n.name).Store(max(len(was), len(is)) > 1)
 		if n.lone && len(is) == 1 && is[0].Ticket == was[0].Ticket && !is[0].Left {
 			t.saveLone(k, &was[0], &is[0])
 			continue

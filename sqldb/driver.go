@@ -127,6 +127,10 @@ func (d *Driver) change(ctx context.Context, steps ...Step) error {
 	return nil
 }
 
+// Woke tells the waiters of this driver which of their claims hold, because of a change that the store made by itself. It
+// rings for nobody.
+func (d *Driver) Woke(woken ...driver.Entry) { d.poll.tell(woken) }
+
 // ring wakes the clients of claims, if the store can.
 func (d *Driver) ring(woken []driver.Entry) {
 	if len(woken) == 0 || d.poll.ringer == nil {

@@ -1,0 +1,125 @@
+package mysql
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// What the claims of a queue may be, as the columns id, weight, capacity, ends, told and departed.
+const (
+	ownWhole   = "'own', 2147483647, 2147483647, 9e18, 1, 0"
+	ownShared  = "'own', 1, 2147483647, 9e18, 1, 0"
+	ownRunOut  = "'own', 2147483647, 2147483647, 5, 1, 0"
+	ownWaits   = "'own', 2147483647, 2147483647, 9e18, 0, 0"
+	otherWhole = "'other', 2147483647, 2147483647, 9e18, 1, 0"
+	permit     = "'own', 1, 1, 9e18, 1, 0"
+	waits      = "'waits', 2147483647, 2147483647, 9e18, 0, 0"
+	waitsRead  = "'waits', 1, 2147483647, 9e18, 0, 0"
+	told       = "'told', 2147483647, 2147483647, 9e18, 1, 0"
+	departed   = "'departed', 2147483647, 2147483647, 9e18, 1, 1"
+	runOut     = "'over', 2147483647, 2147483647, 5, 0, 0"
+	nobody     = ""
+)
+
+// A leaver may take the short way. What it leaves behind is what the long way leaves.
+func TestShortWay(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(t, server))
+	db := d.store.db
+	// leaves makes a queue, whose last ticket is too high for the cleaning, has "own" leave, and returns what came of it.
+	leaves := func(name string, claims []string, short bool) (found []string, took bool) {
+		t.Helper()
+		mustExec(t, db, d.store.place.fill(fmt.Sprintf("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) VALUES (%v, '%s', 9e15, 1)",
+			keyOf(name), name)))
+		for i, c := range slices.DeleteFunc(slices.Clone(claims), func(c string) bool { return c == nobody }) {
+			mustExec(t, db, d.store.place.fill(fmt.Sprintf("INSERT INTO `{prefix}claim` (`hash`, `ticket`, `client`, `owner`, `record`, `since`, `delay`, "+
+				"`id`, `weight`, `capacity`, `ends`, `told`, `departed`) VALUES (%v, %d, '', '', '', 1, 0, %s)", keyOf(name), i+1, c)))
+		}
+		var err error
+		c := claim(name, "own")
+		if short {
+			var p passed
+			if p, err = d.store.pass(timely(t), c); p.next != nil {
+				took = true
+				found = append(found, "woke "+p.next.ID)
+			}
+		}
+		if !took {
+			err = errors.Join(err, d.Driver.Leave(timely(t), &driver.Release{Claim: c}))
+		}
+		switch {
+		case errors.Is(err, driver.ErrGone):
+			found = append(found, "gone")
+		case err != nil:
+			t.Fatal(err)
+		}
+		rows, err := db.QueryContext(timely(t), d.store.place.fill("SELECT c.`id`, c.`told`, n.`queued` FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c "+
+			"ON c.`hash` = n.`hash` AND c.`ends` > 5 WHERE n.`name` = '"+name+"' ORDER BY c.`ticket`"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id sql.NullString
+			var told, queued sql.NullBool
+			if err := rows.Scan(&id, &told, &queued); err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, fmt.Sprintf("%s told %v queued %v", id.String, told.Bool, queued.Bool))
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return found, took
+	}
+	i, ways := 0, map[bool]int{}
+	for _, first := range []string{ownWhole, ownShared, ownRunOut, ownWaits, otherWhole, permit} {
+		for _, second := range []string{nobody, waits, waitsRead, told, departed, runOut} {
+			thirds := []string{nobody, waits, waitsRead, ownWaits}
+			if first != otherWhole {
+				thirds = thirds[:3] // a claim stands in the queue once
+			}
+			for _, third := range thirds {
+				queue := []string{first, second, third}
+				short, took := leaves(fmt.Sprint("short", i), queue, true)
+				long, _ := leaves(fmt.Sprint("long", i), queue, false)
+				short = slices.DeleteFunc(short, func(s string) bool { return strings.HasPrefix(s, "woke ") })
+				if !slices.Equal(short, long) {
+					t.Errorf("of %q, the short way leaves %q; want %q", queue, short, long)
+				}
+				i++
+				ways[took]++
+			}
+		}
+	}
+	if ways[true] == 0 || ways[false] == 0 {
+		t.Errorf("%d queues were left by the short way, %d were not: one of them proves nothing", ways[true], ways[false])
+	}
+}
+
+// Who leaves by the short way tells the waiters of its own client, and rings for those of others.
+func TestShortWayRings(t *testing.T) {
+	t.Parallel()
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	held, waits, told := listening(t, to, from, "to")
+	if err := renew(t, from, held); err != nil { // which tells that somebody waits
+		t.Fatal(err)
+	}
+	was := lastRing(to)
+	p, err := from.store.pass(timely(t), held)
+	if err != nil || p.next == nil || p.next.ID != waits.ID {
+		t.Fatalf("the short way = %+v, %v; want that %s holds", p.next, err, waits.ID)
+	}
+	if p := <-told; !p.Holds {
+		t.Fatalf("the waiter was told %+v", p)
+	}
+	until(t, "for the ring", func() bool { return lastRing(to).After(was) })
+	leave(t, to, waits)
+}
