@@ -91,7 +91,7 @@ demo: build ## sell 100 tickets from 8 processes, first without a lock, then wit
 	@bin/stile demo tickets
 
 demos: build ## run all demos, each in a few seconds, on SQLite or on the store of URL=redis://localhost
-	@for demo in tickets "payment --quick" "cron --quick"; do \
+	@for demo in tickets "payment --quick" "cron --quick" "leader --quick"; do \
 		echo "== stile demo $$demo"; bin/stile demo $$demo $(if $(URL),--url '$(URL)'); \
 	done
 

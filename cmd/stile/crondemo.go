@@ -32,10 +32,7 @@ The lock is in a new SQLite file, or in the store of --url or STILE_URL. Exits w
 0 if with the lock each tick came to its end once, but for the stuck one, and
 without it some tick did so more than once; otherwise with 1.`
 
-const (
-	cronLease   = 2 * time.Second
-	cronMaxHold = 1500 * time.Millisecond
-)
+const cronMaxHold = 1500 * time.Millisecond
 
 // A cronDemo is one stile demo cron.
 type cronDemo struct {
@@ -100,21 +97,13 @@ func (d *cronDemo) run(ctx context.Context, s *store) error {
 }
 
 // fits chooses the lease, and refuses a store that cannot show what is to be shown.
-func (d *cronDemo) fits(stage *stage) error {
-	d.ttl = cronLease
-	if d.quick {
-		d.ttl = quickLease
-	}
-	t := &stage.traits
-	switch {
-	case t.OwnClient || t.ShortRecord:
+func (d *cronDemo) fits(stage *stage) (err error) {
+	if t := &stage.traits; t.OwnClient || t.ShortRecord {
 		return usage("%s keeps no record of the last tick that another machine can replace, so stile demo cron cannot show one; "+
 			"leave --url out for a file on this machine", stage.address)
-	case d.quick && t.MinTTL > quickLease:
-		return usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, stage.address, t.MinTTL)
 	}
-	d.ttl = max(d.ttl, t.MinTTL)
-	return nil
+	d.ttl, err = stage.lease(d.quick)
+	return err
 }
 
 // play runs both parts side by side, from the same moment on.
@@ -125,8 +114,9 @@ func (d *cronDemo) play(ctx context.Context, free, locked *hall, url string, tic
 	halls := []*hall{free, locked}
 	for _, h := range halls {
 		within, end := context.WithCancel(ctx)
+		h.cast = newCast(url)
 		defer h.close(within, end)
-		if err := h.open(within, url, d.ttl, cronMaxHold); err != nil {
+		if err := h.open(within, d.ttl, cronMaxHold); err != nil {
 			return fmt.Errorf("%s: %w", h.title, err)
 		}
 	}
@@ -176,18 +166,11 @@ func forget(s *store, name string) {
 	_, _ = c.Break(ctx, name+"/last", 0) // there may be none
 }
 
-// halfDone adds to an error what is known of the ticks, and what is not. A signal needs no words.
+// halfDone adds to an error what is known of the ticks, and what is not.
 func (d *cronDemo) halfDone(h *hall, err error) error {
-	if _, signalled := errors.AsType[*interrupted](err); signalled {
-		return err
-	}
-	code := exitStore
-	if s, ok := errors.AsType[*status](err); ok {
-		code = s.code
-	}
 	once, more, none := h.count()
-	return &status{code, fmt.Errorf("%w; known: with the lock %d ticks came to their end once, %d more often, and %d not; "+
-		"unknown: whether the store still has claims below %s, which end with their leases of %v, or after 24h", err, once, more, none, h.name, d.ttl)}
+	return halfDone(err, fmt.Sprintf("with the lock %d ticks came to their end once, %d more often, and %d not", once, more, none),
+		claimsLeft(h.name, d.ttl)+", or after 24h")
 }
 
 // count tells how many ticks came to their end once, more often, and not.
@@ -214,7 +197,6 @@ func (h *hall) runs() (n int) {
 
 // judgeTicks returns what should not have happened.
 func judgeTicks(free, locked *hall) error {
-	wrong := func(format string, args ...any) error { return &status{exitFailed, fmt.Errorf(format, args...)} }
 	last := int64(0)
 	for i, t := range locked.ticks {
 		for _, r := range t.Runs {

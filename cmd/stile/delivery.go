@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"syscall"
@@ -27,13 +22,12 @@ import (
 //
 // Whatever it does that is not in the drawing is an error. The state has one place that changes it, move.
 type delivery struct {
+	*cast
 	column   *column
 	ttl      time.Duration
-	heard    chan heard
 	clerks   []*clerk
-	cmds     []*exec.Cmd // of all processes
-	orderers int         // which still call back
-	waiting  []int       // the callbacks that nobody has got yet, in order
+	orderers int   // which still call back
+	waiting  []int // the callbacks that nobody has got yet, in order
 	done     int
 	show     func(done int)
 
@@ -52,13 +46,14 @@ const (
 	pauseOver
 )
 
+// orderRole is what an order process is called.
+const orderRole = "order process"
+
 // A clerk is a payment process, as the demonstration sees it.
 type clerk struct {
-	number int
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	state  clerkState
-	order  int // which it is busy with
+	*actor
+	state clerkState
+	order int // which it is busy with
 }
 
 type clerkState string
@@ -79,72 +74,23 @@ func (c *clerk) move(from, to clerkState) error {
 	return nil
 }
 
-// A heard is a notice and who sent it; nil stands for an order process.
-type heard struct {
-	notice
-	from *clerk
-}
-
-// hire starts a process of the demonstration, and hears its reports.
-func (d *delivery) hire(ctx context.Context, c *clerk, url string, args ...string) error {
-	cmd := exec.CommandContext(ctx, self(), append([]string{"demo"}, args...)...)
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), urlVariable+"="+url)
-	cmd.Stderr, cmd.SysProcAttr = os.Stderr, ofParent()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if c != nil {
-		c.cmd = cmd
-		if c.in, err = cmd.StdinPipe(); err != nil {
-			return err
-		}
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	d.cmds = append(d.cmds, cmd)
-	go d.listen(ctx, c, out)
-	return nil
-}
-
-func (d *delivery) listen(ctx context.Context, c *clerk, out io.Reader) {
-	for in := bufio.NewScanner(out); ; {
-		h := heard{from: c}
-		if !in.Scan() {
-			h.What = didEnd
-		} else if err := json.Unmarshal(in.Bytes(), &h.notice); err != nil {
-			h.What, h.Text, h.Code = didFail, err.Error(), exitFailed
-		}
-		select {
-		case d.heard <- h:
-		case <-ctx.Done():
-			return
-		}
-		if h.What == didEnd {
-			return
-		}
-	}
-}
-
 // run delivers all callbacks. No process is left when it returns.
 func (d *delivery) run(ctx context.Context, payers, orderers int, url, file string) error {
 	ctx, cancel := context.WithCancel(ctx)
+	d.cast, d.orderers = newCast(url), orderers
 	defer func() {
-		cancel() // kills those that still run, also one that is stopped
-		for _, cmd := range d.cmds {
-			_ = cmd.Wait() // they were killed, or their reports have ended
+		if d.pause == pauseNow {
+			cancel() // kills all: one that is stopped would not end
 		}
+		d.close(ctx, cancel)
 	}()
-	d.heard, d.orderers = make(chan heard), orderers
 	guarded := strconv.FormatBool(d.column.guarded)
-	for i := range payers {
-		c := &clerk{number: i + 1, state: clerkStarting}
-		if err := d.hire(ctx, c, url, payerName, file, d.column.names, d.ttl.String(), guarded); err != nil {
+	for range payers {
+		a, err := d.hire(ctx, "payment process", payerName, file, d.column.names, d.ttl.String(), guarded)
+		if err != nil {
 			return err
 		}
-		d.clerks = append(d.clerks, c)
+		d.clerks = append(d.clerks, &clerk{actor: a, state: clerkStarting})
 	}
 	for range payers { // so that all begin at once
 		if err := d.step(ctx); err != nil {
@@ -153,7 +99,7 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, file stri
 	}
 	begun := time.Now()
 	for range orderers {
-		if err := d.hire(ctx, nil, url, ordererName, strconv.Itoa(d.column.orders)); err != nil {
+		if _, err := d.hire(ctx, orderRole, ordererName, strconv.Itoa(d.column.orders)); err != nil {
 			return err
 		}
 	}
@@ -166,7 +112,7 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, file stri
 		}
 	}
 	d.column.took = time.Since(begun)
-	return d.dismiss(ctx)
+	return nil
 }
 
 // over reports whether every callback was handled.
@@ -177,26 +123,6 @@ func (d *delivery) over() bool {
 		}
 	}
 	return d.orderers == 0 && len(d.waiting) == 0
-}
-
-// dismiss has the payment processes end, and waits until they have.
-func (d *delivery) dismiss(ctx context.Context) error {
-	for _, c := range d.clerks {
-		if err := c.in.Close(); err != nil {
-			return err
-		}
-	}
-	for range d.clerks {
-		select {
-		case h := <-d.heard:
-			if h.What != didEnd {
-				return h.failure()
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }
 
 // step takes one notice, or goes on with who was stopped for too long.
@@ -212,22 +138,27 @@ func (d *delivery) step(ctx context.Context) error {
 }
 
 func (d *delivery) hear(h heard) error {
+	h.from.ended = h.What == didEnd
+	order := h.from.role == orderRole
 	switch {
-	case h.from == nil && h.What == didCall:
+	case order && h.What == didCall:
 		d.wait(h.Order)
 		d.column.callbacks++
 		return nil
-	case h.from == nil && h.What == didEnd:
+	case order && h.What == didEnd:
 		d.orderers--
 		return nil
-	case h.from == nil || h.What == didFail || h.What == didEnd:
+	case order || h.What == didFail || h.What == didEnd:
 		return h.failure()
-	case h.What == didBegin:
-		return h.from.move(clerkStarting, clerkIdle)
-	case h.What == didAsk:
-		return d.ask(h.from)
 	}
-	return d.result(h)
+	c := d.clerks[h.from.number-1]
+	switch h.What {
+	case didBegin:
+		return c.move(clerkStarting, clerkIdle)
+	case didAsk:
+		return d.ask(c)
+	}
+	return d.result(c, h)
 }
 
 // wait puts a callback beside the others of the same order, so that two processes get them at once.
@@ -254,8 +185,8 @@ func (d *delivery) ask(c *clerk) error {
 }
 
 // result notes what came of a callback.
-func (d *delivery) result(h heard) error {
-	if err := h.from.move(clerkBusy, clerkIdle); err != nil {
+func (d *delivery) result(c *clerk, h heard) error {
+	if err := c.move(clerkBusy, clerkIdle); err != nil {
 		return err
 	}
 	switch h.What {
@@ -303,23 +234,4 @@ func (d *delivery) hand() error {
 		}
 	}
 	return nil
-}
-
-func (c *clerk) tell(line string) error {
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // its end is heard of
-		return err
-	}
-	return nil
-}
-
-// failure is the error of a process that failed, or ended too early.
-func (h *heard) failure() error {
-	who := "an order process"
-	if h.from != nil {
-		who = fmt.Sprintf("payment process %d", h.from.number)
-	}
-	if h.What == didFail {
-		return &status{h.Code, fmt.Errorf("%s: %s", who, h.Text)}
-	}
-	return &status{exitFailed, fmt.Errorf("%s has ended too early (%s)", who, h.What)}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"time"
@@ -15,18 +14,6 @@ import (
 )
 
 const machineName = "machine"
-
-// A machineNotice is a line that a machine of the demonstration of jobs writes to its stdout.
-type machineNotice struct {
-	What    string       `json:"what"`
-	Tick    time.Time    `json:"tick,omitzero"`
-	Token   int64        `json:"token,omitempty"`
-	Outcome jobs.Outcome `json:"outcome,omitempty"`
-	Code    int          `json:"code,omitempty"` // the exit status, of a failure
-	Text    string       `json:"text,omitempty"`
-}
-
-func (n *machineNotice) send() error { return json.NewEncoder(os.Stdout).Encode(n) }
 
 // What a machine reports, beside didBegin, didFail and didEnd.
 const (
@@ -44,22 +31,7 @@ const (
 // newMachine is one machine of the demonstration of jobs, with the arguments NAME, TTL and MAXHOLD. Without a NAME it has a
 // schedule of its own, which no other machine knows of.
 func newMachine(s *store) *cobra.Command {
-	return &cobra.Command{
-		Use: machineName, Hidden: true, Args: cobra.ExactArgs(3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := beginMachine(cmd.Context(), s, args)
-			if err == nil {
-				return nil
-			}
-			code, hint := classify(err)
-			if known, ok := errors.AsType[*status](err); ok {
-				code = known.code
-			}
-			// Whoever started this process says it, once for all.
-			_ = (&machineNotice{What: didFail, Code: code, Text: oneLine(err.Error() + hint)}).send()
-			return &status{code: code}
-		},
-	}
+	return newActor(machineName, 3, func(ctx context.Context, args []string) error { return beginMachine(ctx, s, args) })
 }
 
 func beginMachine(ctx context.Context, s *store, args []string) error {
@@ -93,7 +65,7 @@ func beginMachine(ctx context.Context, s *store, args []string) error {
 			m.orders <- in.Text()
 		}
 	}()
-	if err := (&machineNotice{What: didBegin}).send(); err != nil {
+	if err := (&notice{What: didBegin}).send(); err != nil {
 		return err
 	}
 	if <-m.orders != orderStart {
@@ -112,7 +84,7 @@ type machineRun struct {
 
 // work is one run. It tells that it has begun, and does as it hears. A process that is killed meanwhile is killed here.
 func (m *machineRun) work(ctx context.Context) error {
-	if err := (&machineNotice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.Token(ctx)}).send(); err != nil {
+	if err := (&notice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.Token(ctx)}).send(); err != nil {
 		return err
 	}
 	switch order, ok := <-m.orders; {
@@ -126,7 +98,7 @@ func (m *machineRun) work(ctx context.Context) error {
 }
 
 func (m *machineRun) report(r jobs.Result) {
-	n := &machineNotice{What: didOver, Tick: r.Tick, Token: r.Token, Outcome: r.Outcome}
+	n := &notice{What: didOver, Tick: r.Tick, Token: r.Token, Outcome: r.Outcome}
 	if r.Err != nil {
 		n.Text = oneLine(r.Err.Error())
 	}

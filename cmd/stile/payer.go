@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,47 +21,30 @@ const (
 	ordererName = "orderer"
 )
 
-// A notice is a line that a process of the demonstration of payments writes to its stdout.
-type notice struct {
-	What  string `json:"what"`
-	Order int    `json:"order,omitempty"`
-	Lost  bool   `json:"lost,omitempty"` // the lease was lost meanwhile
-	Code  int    `json:"code,omitempty"` // the exit status, of a failure
-	Text  string `json:"text,omitempty"`
-}
-
 // What a process reports.
 const (
-	didCall  = "callback" // an order process says that an order was paid for
-	didBegin = "ready"
-	didAsk   = "write"   // a payment process has read that an order is open, and is about to charge it
-	didPay   = "paid"    // it charged the order
-	didKnow  = "known"   // the order was charged before
-	didHalt  = "refused" // the guard refused the charge
-	didLose  = "again"   // the lease was lost before the charge
-	didFail  = "failed"
-	didEnd   = "ended" // the process closed its stdout
+	didCall = "callback" // an order process says that an order was paid for
+	didAsk  = "write"    // a payment process has read that an order is open, and is about to charge it
+	didPay  = "paid"     // it charged the order
+	didKnow = "known"    // the order was charged before
+	didHalt = "refused"  // the guard refused the charge
+	didLose = "again"    // the lease was lost before the charge
 )
-
-func (r *notice) send() error { return json.NewEncoder(os.Stdout).Encode(r) }
 
 // newOrderer is one order process: it calls back for every order.
 func newOrderer() *cobra.Command {
-	return &cobra.Command{
-		Use: ordererName, Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			orders, err := strconv.Atoi(args[0])
-			if err != nil {
-				return usage("orders %q is not a number", args[0])
+	return newActor(ordererName, 1, func(_ context.Context, args []string) error {
+		orders, err := strconv.Atoi(args[0])
+		if err != nil {
+			return usage("orders %q is not a number", args[0])
+		}
+		for i := range orders {
+			if err := (&notice{What: didCall, Order: i + 1}).send(); err != nil {
+				return err
 			}
-			for i := range orders {
-				if err := (&notice{What: didCall, Order: i + 1}).send(); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
+		}
+		return nil
+	})
 }
 
 // A payer is one payment process. It gets the numbers of orders by stdin, a line each, and reports what came of each.
@@ -76,22 +58,7 @@ type payer struct {
 
 // newPayer is one payment process, with the arguments FILE, NAMES, TTL and whether there is a guard.
 func newPayer(s *store) *cobra.Command {
-	return &cobra.Command{
-		Use: payerName, Hidden: true, Args: cobra.ExactArgs(4),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := beginPayer(cmd.Context(), s, args)
-			if err == nil {
-				return nil
-			}
-			code, hint := classify(err)
-			if known, ok := errors.AsType[*status](err); ok {
-				code = known.code
-			}
-			// Whoever started this process says it, once for all.
-			_ = (&notice{What: didFail, Code: code, Text: oneLine(err.Error() + hint)}).send()
-			return &status{code: code}
-		},
-	}
+	return newActor(payerName, 4, func(ctx context.Context, args []string) error { return beginPayer(ctx, s, args) })
 }
 
 func beginPayer(ctx context.Context, s *store, args []string) error {

@@ -33,10 +33,7 @@ and guard, and not without; otherwise with 1.`
 const (
 	orderProcesses = 2 // each calls back for every order
 
-	paymentLease = 2 * time.Second
-	quickLease   = time.Second
-	quickOrders  = 20
-	quickMost    = 5 * time.Second
+	quickOrders = 20
 
 	paymentPatience = 6 * time.Second // with the store, beyond three leases: in Consul a session can last for two
 )
@@ -145,22 +142,13 @@ func (p *payment) run(ctx context.Context, s *store) error {
 func (p *payment) stopAt() int { return (p.orders + 1) / 2 }
 
 // fits chooses the lease, and refuses a store that cannot show what is to be shown.
-func (p *payment) fits(stage *stage) error {
-	p.ttl = paymentLease
-	if p.quick {
-		p.ttl = quickLease
-	}
-	traits := &stage.traits
-	switch {
-	case traits.Fencing == driver.NoFencing:
+func (p *payment) fits(stage *stage) (err error) {
+	if stage.traits.Fencing == driver.NoFencing {
 		return usage("%s gives no tokens that a guard could compare, so stile demo payment cannot show one; "+
 			"leave --url out for a file on this machine", stage.address)
-	case p.quick && traits.MinTTL > quickLease:
-		return usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out",
-			quickMost, stage.address, traits.MinTTL)
 	}
-	p.ttl = max(p.ttl, traits.MinTTL)
-	return nil
+	p.ttl, err = stage.lease(p.quick)
+	return err
 }
 
 // fill makes the payments of one column.
@@ -194,27 +182,21 @@ func (p *payment) fill(ctx context.Context, c *column, file, url string) error {
 	return p.halfDone(c, failed)
 }
 
-// halfDone adds to an error what is known of the payments, and what is not. A signal needs no words.
+// halfDone adds to an error what is known of the payments, and what is not.
 func (p *payment) halfDone(c *column, err error) error {
-	if _, signalled := errors.AsType[*interrupted](err); err == nil || signalled {
-		return err
+	if err == nil {
+		return nil
 	}
-	code := exitStore
-	if s, ok := errors.AsType[*status](err); ok {
-		code = s.code
-	}
-	text := fmt.Errorf("%s: %w; known: of %d orders %d were charged once, %d more often, and %d not",
-		c.title, err, c.orders, c.once, len(c.twice), len(c.open))
+	unknown := ""
 	if c.names != "" {
-		text = fmt.Errorf("%w; unknown: whether the store still has claims below %s, which end with their leases of %v",
-			text, c.names, p.ttl)
+		unknown = claimsLeft(c.names, p.ttl)
 	}
-	return &status{code, text}
+	known := fmt.Sprintf("of %d orders %d were charged once, %d more often, and %d not", c.orders, c.once, len(c.twice), len(c.open))
+	return halfDone(fmt.Errorf("%s: %w", c.title, err), known, unknown)
 }
 
 // judgePayments returns what should not have happened.
 func judgePayments(free, locked, guarded *column) error {
-	wrong := func(format string, args ...any) error { return &status{exitFailed, fmt.Errorf(format, args...)} }
 	for _, c := range []*column{free, locked, guarded} {
 		if len(c.open) > 0 {
 			return wrong("%s, %d orders were not charged, number %d first", c.title, len(c.open), c.open[0])

@@ -102,11 +102,17 @@ func children(t *testing.T, pid int) (all []int, stopped int) {
 // stopping starts the demonstration, and returns it while a holder of a lock is stopped.
 func (u *account) stopping() (p *process, pids []int) {
 	u.t.Helper()
-	p = u.start("demo", "payment", "--orders", "5", "--processes", "3")
+	return u.stoppingIn("payment", "--orders", "5", "--processes", "3")
+}
+
+// stoppingIn starts a demo, and returns it while a holder of a lock is stopped.
+func (u *account) stoppingIn(demo string, args ...string) (p *process, pids []int) {
+	u.t.Helper()
+	p = u.start(append([]string{"demo", demo}, args...)...)
 	until(u.t, "a process is stopped while it holds", func() bool {
 		var stopped int
 		pids, stopped = children(u.t, p.cmd.Process.Pid)
-		return stopped != 0 && strings.Contains(u.must("ls"), "demo/payment/")
+		return stopped != 0 && strings.Contains(u.must("ls"), "demo/"+demo+"/")
 	})
 	return p, pids
 }
@@ -203,7 +209,7 @@ func TestPaymentJudges(t *testing.T) {
 }
 
 func TestClerkMovesAsDrawn(t *testing.T) {
-	c := &clerk{number: 3, state: clerkIdle}
+	c := &clerk{actor: &actor{number: 3}, state: clerkIdle}
 	if err := c.move(clerkIdle, clerkBusy); err != nil || c.state != clerkBusy {
 		t.Errorf("idle to busy: %v, %s", err, c.state)
 	}

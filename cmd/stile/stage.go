@@ -4,8 +4,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/stilelock/stile/driver"
+)
+
+const (
+	demoLease  = 2 * time.Second
+	quickLease = time.Second
+	quickMost  = 5 * time.Second
 )
 
 // A stage is where a demo plays.
@@ -46,6 +53,17 @@ func (g *stage) open(ctx context.Context, s *store) error {
 	}
 	g.traits = c.Traits()
 	return c.Close()
+}
+
+// lease returns how long a lease of the demo lasts, and refuses --quick where the store has no lease so short.
+func (g *stage) lease(quick bool) (time.Duration, error) {
+	if !quick {
+		return max(demoLease, g.traits.MinTTL), nil
+	}
+	if g.traits.MinTTL > quickLease {
+		return 0, usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, g.address, g.traits.MinTTL)
+	}
+	return quickLease, nil
 }
 
 // path returns the path of a file of the demo.

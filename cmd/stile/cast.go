@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/jobs"
+)
+
+// A cast is the processes of a demo. Each is this program with a hidden command. It is told what to do by lines on its stdin,
+// and reports by notices on its stdout. So a fault hits a process where it waits to be told, whatever the machine's speed is.
+type cast struct {
+	url    string // of the store
+	heard  chan heard
+	actors []*actor
+}
+
+// An actor is a process of a demo, as the demo sees it.
+type actor struct {
+	role   string // what the reader of an error knows it as
+	number int    // from 1 on, in its role
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	dead   bool // killed, so that what it said before counts no more
+	ended  bool // its stdout is closed
+}
+
+// A notice is a line that an actor writes to its stdout.
+type notice struct {
+	What    string       `json:"what"`
+	Order   int          `json:"order,omitempty"`
+	Lost    bool         `json:"lost,omitempty"` // the lease was lost meanwhile
+	Tick    time.Time    `json:"tick,omitzero"`
+	Outcome jobs.Outcome `json:"outcome,omitempty"`
+	Token   int64        `json:"token,omitempty"`
+	Code    int          `json:"code,omitempty"` // the exit status, of a failure
+	Text    string       `json:"text,omitempty"`
+}
+
+// What every actor reports.
+const (
+	didBegin = "ready"
+	didFail  = "failed"
+	didEnd   = "ended" // it closed its stdout
+)
+
+func (n *notice) send() error { return json.NewEncoder(os.Stdout).Encode(n) }
+
+// A heard is a notice and who sent it.
+type heard struct {
+	notice
+	from *actor
+}
+
+// newActor is the hidden command of an actor. Its failure is a notice: whoever started the process says it, once for all.
+func newActor(name string, count int, play func(ctx context.Context, args []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, Args: cobra.ExactArgs(count),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := play(cmd.Context(), args)
+			if err == nil {
+				return nil
+			}
+			code, hint := classify(err)
+			if known, ok := errors.AsType[*status](err); ok {
+				code = known.code
+			}
+			_ = (&notice{What: didFail, Code: code, Text: oneLine(err.Error() + hint)}).send()
+			return &status{code: code}
+		},
+	}
+}
+
+func newCast(url string) *cast { return &cast{url: url, heard: make(chan heard)} }
+
+// hire starts an actor.
+func (c *cast) hire(ctx context.Context, role string, args ...string) (*actor, error) {
+	a := &actor{role: role, number: 1, cmd: exec.CommandContext(ctx, self(), append([]string{"demo"}, args...)...)}
+	for _, other := range c.actors {
+		if other.role == role {
+			a.number++
+		}
+	}
+	a.cmd.Args[0] = os.Args[0]
+	a.cmd.Env = append(os.Environ(), urlVariable+"="+c.url)
+	a.cmd.Stderr, a.cmd.SysProcAttr = os.Stderr, ofParent()
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if a.in, err = a.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := a.cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.actors = append(c.actors, a)
+	go c.listen(ctx, a, out)
+	return a, nil
+}
+
+func (c *cast) listen(ctx context.Context, a *actor, out io.Reader) {
+	for in := bufio.NewScanner(out); ; {
+		h := heard{from: a}
+		if !in.Scan() {
+			h.What = didEnd
+		} else if err := json.Unmarshal(in.Bytes(), &h.notice); err != nil {
+			h.What, h.Text, h.Code = didFail, err.Error(), exitFailed
+		}
+		select {
+		case c.heard <- h:
+		case <-ctx.Done():
+			return
+		}
+		if h.What == didEnd {
+			return
+		}
+	}
+}
+
+// next returns the next notice.
+func (c *cast) next(ctx context.Context) (heard, error) {
+	select {
+	case h := <-c.heard:
+		h.from.ended = h.from.ended || h.What == didEnd
+		return h, nil
+	case <-ctx.Done():
+		return heard{}, context.Cause(ctx)
+	}
+}
+
+// gather returns when all actors are ready.
+func (c *cast) gather(ctx context.Context) error {
+	for range c.actors {
+		h, err := c.next(ctx)
+		if err != nil {
+			return err
+		} else if h.What != didBegin {
+			return h.failure()
+		}
+	}
+	return nil
+}
+
+// close has the actors end, and waits until they have, but not for long.
+func (c *cast) close(ctx context.Context, cancel context.CancelFunc) {
+	late := time.AfterFunc(2*time.Second, cancel) // kills those that still run, also one that is stopped
+	defer late.Stop()
+	for _, a := range c.actors {
+		_ = a.in.Close()
+	}
+	for slices.ContainsFunc(c.actors, func(a *actor) bool { return !a.ended }) {
+		if _, err := c.next(ctx); err != nil {
+			break
+		}
+	}
+	cancel()
+	for _, a := range c.actors {
+		_ = a.cmd.Wait() // it was killed, or its reports have ended
+	}
+}
+
+func (a *actor) tell(line string) error {
+	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // its end is heard of
+		return err
+	}
+	return nil
+}
+
+// kill ends an actor, whose earlier notices count no more.
+func (a *actor) kill() error {
+	a.dead = true
+	return a.cmd.Process.Signal(syscall.SIGKILL)
+}
+
+// failure is the error of an actor that failed, or ended too early.
+func (h *heard) failure() error {
+	if h.What == didFail {
+		return &status{h.Code, fmt.Errorf("%s %d: %s", h.from.role, h.from.number, h.Text)}
+	}
+	return wrong("%s %d has ended too early (%s)", h.from.role, h.from.number, h.What)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/driver"
+)
+
+const leaderLong = `Three candidates, which are processes, stand for one leadership. The leader adds one
+to a number in two files, again and again: one file takes every write, the other is
+guarded by the token of the term.
+
+The first leader is killed. The second is stopped past its lease, and the third is
+deposed by hand: each right before a write, which it makes when the next leader has
+written too. The file without a guard takes that write, and loses what the next
+leader did; the guard refuses it. Beside it all, an observer tells who leads.
+
+The leadership is in a new SQLite file, or in the store of --url or STILE_URL. Exits
+with 0 if one led after the other and the guarded file lost nothing, and the file
+without a guard did; otherwise with 1.`
+
+const candidates = 3
+
+// A leaderDemo is one stile demo leader.
+type leaderDemo struct {
+	showing
+	ttl     time.Duration
+	guarded bool // there is a guarded file, since the store has tokens
+}
+
+func newLeaderDemo(s *store) *cobra.Command {
+	d := &leaderDemo{}
+	cmd := &cobra.Command{
+		Use: "leader", Short: "Kill, stop and depose leaders, and see whose writes come through", Long: leaderLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := d.begin(cmd, args); err != nil {
+				return err
+			}
+			return d.run(cmd.Context(), s)
+		},
+	}
+	d.flags(cmd, "a lease of 1s")
+	return cmd
+}
+
+func (d *leaderDemo) run(ctx context.Context, s *store) error {
+	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	defer stop()
+	stage, err := newStage(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer stage.close()
+	if d.ttl, err = stage.lease(d.quick); err != nil {
+		return err
+	}
+	d.guarded = stage.traits.Fencing != driver.NoFencing
+	d.say("%d candidates stand for one leadership, kept in %s, with leases of %v.", candidates, stage.address, d.ttl)
+	d.say("One leader is killed, one is stopped past its lease, and one is deposed: each right before it writes.")
+	if !d.guarded {
+		d.say("%s", noTokens)
+	}
+	files := []string{plainFile}
+	if d.guarded {
+		files = append(files, guardedFile)
+	}
+	for _, file := range files {
+		if err := os.WriteFile(stage.path(file), []byte(countText(0)), 0o600); err != nil {
+			return &status{exitFailed, err}
+		}
+	}
+	r, err := d.play(ctx, s, stage)
+	if err != nil {
+		return err
+	}
+	return d.finish(r)
+}
+
+// noTokens is said of a store such as memcached.
+const noTokens = "Caveat: this store gives no tokens that a guard could compare, so there is no part with a guard."
+
+// play has the candidates stand.
+func (d *leaderDemo) play(ctx context.Context, s *store, stage *stage) (*leaderResult, error) {
+	limit := demoLimit + 12*d.ttl
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the terms took longer than %v", limit))
+	defer cancel()
+	client, err := s.open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	r := &succession{
+		cast: newCast(stage.url), name: "demo/leader/" + rand.Text()[:8], client: client, ttl: d.ttl, tokenless: !d.guarded,
+		faults: []fault{faultKill, faultStop, faultDepose}, show: d.progress,
+	}
+	within, end := context.WithCancel(ctx)
+	defer func() {
+		if r.late != nil {
+			end() // kills all: one that is stopped would not end
+		}
+		r.close(within, end)
+	}()
+	for i := range candidates {
+		args := []string{candidateName, strconv.Itoa(i + 1), r.name, stage.dir, d.ttl.String(), strconv.FormatBool(d.guarded)}
+		if _, err := r.hire(within, "candidate", args...); err != nil {
+			return nil, &status{exitFailed, err}
+		}
+	}
+	err = r.gather(ctx)
+	if err == nil {
+		err = r.run(ctx)
+	}
+	d.erase()
+	result, bad := d.result(r, stage.dir)
+	if err == nil && bad != nil {
+		err = &status{exitFailed, bad}
+	}
+	known := fmt.Sprintf("%d terms began, in which %d writes were made and %d refused", len(result.Terms), result.Plain.Writes, result.Guarded.Refused)
+	return result, halfDone(err, known, claimsLeft(r.name, d.ttl))
+}
+
+// finish prints the result, and judges it.
+func (d *leaderDemo) finish(r *leaderResult) error {
+	if err := d.draw(r.timeline()); err != nil {
+		return err
+	}
+	if err := d.print(r); err != nil {
+		return err
+	}
+	return r.judge()
+}
+
+// judge returns what should not have happened.
+func (r *leaderResult) judge() error {
+	if r.fail != nil {
+		return r.fail
+	}
+	last := int64(0)
+	for i, t := range r.terms {
+		if t.token <= last && !r.tokenless {
+			return wrong("term %d has token %d after %d", i+1, t.token, last)
+		}
+		last = t.token
+	}
+	late := 0
+	for _, w := range r.writes() {
+		if w.late {
+			late++
+		}
+		if w.late && w.refused == "" && !r.tokenless {
+			return wrong("the guard took a late write")
+		}
+	}
+	switch {
+	case len(r.terms) <= r.struck():
+		return wrong("of %d leaders that a fault hit, not all had a successor", r.struck())
+	case late == 0:
+		return wrong("nobody wrote late, so that this shows nothing")
+	case r.Guarded.Lost > 0:
+		return wrong("the guarded file lost %d of %d writes", r.Guarded.Lost, r.Guarded.Writes)
+	case r.Plain.Lost == 0:
+		return wrong("the file without a guard lost nothing, so that this shows nothing")
+	}
+	return nil
+}

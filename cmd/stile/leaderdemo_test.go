@@ -1,0 +1,210 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// One leads after the other, whatever is done to them; late writes come through where nothing guards against them, and only there.
+func TestLeaderDemo(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"sqlite", "redis"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			u := newAccount(t)
+			if store == "redis" {
+				u.at("redis://" + servertest.Redis(t).Addr)
+			}
+			picture := filepath.Join(u.home, "leader.svg")
+			var v leaderResult
+			if err := json.Unmarshal([]byte(u.must("demo", "leader", "--quick", "--json", "--svg", picture)), &v); err != nil {
+				t.Fatal(err)
+			}
+			faults := []fault{faultKill, faultStop, faultDepose, ""}
+			if len(v.Terms) != len(faults) || v.Lease != 1 {
+				t.Fatalf("got %+v", v)
+			}
+			last := int64(0)
+			for i, term := range v.Terms {
+				token, err := strconv.ParseInt(term.Token, 10, 64)
+				if err != nil || token <= last || term.Fault != faults[i] || (term.Next == nil) != (i == len(faults)-1) {
+					t.Errorf("term %d: %+v after token %d, %v; want a larger token and fault %q", i+1, term, last, err, faults[i])
+				}
+				last = token
+			}
+			if next := v.Terms[0].Next; next != nil && *next < 0.5 {
+				t.Errorf("somebody led %v s after the leader was killed, before its lease was over", *next)
+			}
+			if p := v.Plain; p.Late != 2 || p.Refused != 0 || p.Lost < 2 || p.Value != p.Writes-p.Lost {
+				t.Errorf("without guard: %+v; want two late writes, which lose others", p)
+			}
+			if g := v.Guarded; g.Late != 0 || g.Refused != 2 || g.Lost != 0 || g.Value != g.Writes || g.Writes != v.Plain.Writes-2 {
+				t.Errorf("with guard: %+v; want two late writes refused, and nothing lost", g)
+			}
+			if v.Misnamed < 1 || v.Nobody < 1 {
+				t.Errorf("nobody led for %v s, and observers named one who did not lead for %v s; want both for a lease at least", v.Nobody, v.Misnamed)
+			}
+			wantPicture(t, picture, "candidate 1", "candidate 3", "killed", "stopped", "refused", "late write")
+			if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// wantPicture wants a picture with these texts in it.
+func wantPicture(t *testing.T, path string, texts ...string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := xml.Unmarshal(text, new(struct{ XMLName xml.Name })); err != nil {
+		t.Error(err)
+	}
+	for _, want := range texts {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in the picture", want)
+		}
+	}
+}
+
+func TestLeaderDemoSays(t *testing.T) {
+	t.Parallel()
+	out := newAccount(t).must("demo", "leader", "--quick")
+	for _, want := range []string{
+		"3 candidates stand for one leadership, kept in sqlite://",
+		"NEXT LED AFTER  OBSERVERS KNEW AFTER\n",
+		" stopped past its lease ", " deposed by hand ", " still leads ",
+		"WITHOUT GUARD  WITH GUARD\n",
+		"The file without a guard took 2 late writes, and lost ",
+		`With the guard 2 late writes were refused, and nothing was lost. What it said: "guarded": token `,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// Without tokens there is no guard, and the demo says so.
+func TestLeaderDemoWithoutTokens(t *testing.T) {
+	t.Parallel()
+	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).must("demo", "leader")
+	for _, want := range []string{noTokens, "The file without a guard took 2 late writes, and lost "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "WITH GUARD") {
+		t.Errorf("there is a guard in\n%s", out)
+	}
+}
+
+// The candidates end with the demo, also the one that is stopped.
+func TestLeaderDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		signal syscall.Signal
+		want   int
+	}{{syscall.SIGTERM, 143}, {syscall.SIGKILL, 137}} {
+		t.Run(tt.signal.String(), func(t *testing.T) {
+			t.Parallel()
+			p, pids := newAccount(t).at("redis://" + servertest.Redis(t).Addr).stoppingIn("leader")
+			p.signal(tt.signal)
+			if got := p.wait(); got != tt.want || p.stderr.String() != "" {
+				t.Errorf("status %d, %q; want %d and nothing", got, p.stderr, tt.want)
+			}
+			until(t, "no process is left", func() bool { return living(pids) == nil })
+		})
+	}
+}
+
+// A store that vanishes in the middle: what is known and unknown is said.
+func TestLeaderDemoStoreVanishes(t *testing.T) {
+	t.Parallel()
+	server := servertest.Redis(t)
+	p, pids := newAccount(t).at("redis://" + server.Addr).stoppingIn("leader")
+	server.Kill()
+	got := p.wait()
+	for _, want := range []string{
+		"; known: 2 terms began, in which ", " writes were made and 0 refused",
+		"; unknown: whether the store still has claims below demo/leader/", ", which end with their leases of 2s\n",
+	} {
+		if !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("no %q in %s", want, p.stderr)
+		}
+	}
+	if got != exitStore || strings.Count(p.stderr.String(), "\n") != 1 {
+		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exitStore)
+	}
+	if left := living(pids); left != nil {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// The judge must see what goes wrong, or the demo proves nothing.
+func TestLeaderDemoJudges(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(r *leaderResult)
+		want string // in the error; none if empty
+	}{
+		{"good", func(*leaderResult) {}, ""},
+		{"token stays", func(r *leaderResult) { r.terms[1].token = 5 }, "term 2 has token 5 after 5"},
+		{"token stays where tokens mean nothing", func(r *leaderResult) { r.terms[1].token, r.tokenless = 5, true }, ""},
+		{"late write taken", func(r *leaderResult) { r.terms[0].writes[1].refused = "" }, "the guard took a late write"},
+		{"no late write", func(r *leaderResult) { r.terms[0].writes = nil }, "nobody wrote late"},
+		{"no successor", func(r *leaderResult) { r.terms[1].fault = faultKill }, "of 2 leaders that a fault hit, not all had a successor"},
+		{"lost with guard", func(r *leaderResult) { r.Guarded.Lost = 1 }, "the guarded file lost 1 of 3 writes"},
+		{"nothing lost without", func(r *leaderResult) { r.Plain.Lost = 0 }, "the file without a guard lost nothing"},
+		{"two at once", func(r *leaderResult) { r.fail = wrong("candidates 1 and 2 led at once") }, "candidates 1 and 2 led at once"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &leaderResult{succession: &succession{terms: []*term{
+				{leader: &actor{number: 1}, token: 5, fault: faultStop, writes: []write{{}, {late: true, refused: "stale"}}},
+				{leader: &actor{number: 2}, token: 6, writes: []write{{}, {}}},
+			}}}
+			r.Plain, r.Guarded = leaderFileView{Writes: 4, Late: 1, Value: 2, Lost: 2}, leaderFileView{Writes: 3, Value: 3, Refused: 1}
+			tt.edit(r)
+			err := r.judge()
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want %q", err, tt.want)
+			}
+			if err != nil && exitCode(&strings.Builder{}, err) != exitFailed {
+				t.Errorf("not status %d", exitFailed)
+			}
+		})
+	}
+}
+
+// Two leaders at once, to whom nothing was done, are noticed.
+func TestSuccessionSeesTwoLeaders(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(first *term)
+		want bool
+	}{
+		{"both lead", func(*term) {}, true},
+		{"the first is over", func(t *term) { t.over = time.Second }, false},
+		{"the first is deposed, and does not know", func(t *term) { t.fault = faultDepose }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first := &term{leader: &actor{number: 1}, token: 1}
+			tt.edit(first)
+			s := &succession{terms: []*term{first}, show: func(string, ...any) {}}
+			s.lead(heard{notice{What: didLead, Token: 2}, &actor{number: 2}})
+			if (s.fail != nil) != tt.want || len(s.terms) != 2 {
+				t.Errorf("got %v and %d terms; want an error: %v", s.fail, len(s.terms), tt.want)
+			}
+		})
+	}
+}

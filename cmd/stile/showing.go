@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/draw"
+)
+
+// A showing is how a demo is shown: what all demos have in common.
+type showing struct {
+	quick, json bool
+	svg         outfile
+
+	out io.Writer
+	tty bool
+}
+
+// flags adds those that all demos have. quick says what --quick leaves out.
+func (s *showing) flags(cmd *cobra.Command, quick string) {
+	s.svg.flag = "svg"
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.Flags().BoolVar(&s.quick, "quick", false, "take at most 5s: "+quick)
+	cmd.Flags().BoolVar(&s.json, "json", false, "print JSON in place of the table")
+	cmd.Flags().StringVar(&s.svg.path, "svg", "", "write a picture to this file: who held when, which fault, what was refused")
+}
+
+// begin looks at the command line.
+func (s *showing) begin(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("stile demo %s takes flags only", cmd.Name())
+	}
+	s.out, s.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !s.json
+	return s.svg.check(cmd.Flags().Changed("svg"))
+}
+
+// say prints a line for a person.
+func (s *showing) say(format string, args ...any) {
+	if !s.json {
+		fmt.Fprintf(s.out, format+"\n", args...)
+	}
+}
+
+// progress shows how far the demo is, on a terminal, until erase.
+func (s *showing) progress(format string, args ...any) {
+	if s.tty {
+		fmt.Fprintf(s.out, "\r  %-58s", fmt.Sprintf(format, args...))
+	}
+}
+
+func (s *showing) erase() {
+	if s.tty {
+		fmt.Fprint(s.out, "\r", strings.Repeat(" ", 60), "\r")
+	}
+}
+
+// draw writes the picture, if one is wanted.
+func (s *showing) draw(t *draw.Timeline) error {
+	if s.svg.path == "" {
+		return nil
+	}
+	text, err := t.SVG()
+	if err != nil {
+		return err
+	}
+	return s.svg.write(text)
+}
+
+// halfDone adds to an error what is known of a demo that did not come to its end, and what is not. A signal needs no words.
+func halfDone(err error, known, unknown string) error {
+	if _, signalled := errors.AsType[*interrupted](err); err == nil || signalled {
+		return err
+	}
+	code := exitStore
+	if s, ok := errors.AsType[*status](err); ok {
+		code = s.code
+	}
+	text := fmt.Errorf("%w; known: %s", err, known)
+	if unknown != "" {
+		text = fmt.Errorf("%w; unknown: %s", text, unknown)
+	}
+	return &status{code, text}
+}
+
+// claimsLeft says what nobody knows of the store after a demo that did not come to its end.
+func claimsLeft(names string, ttl time.Duration) string {
+	return fmt.Sprintf("whether the store still has claims below %s, which end with their leases of %v", names, ttl)
+}
+
+// wrong is the error of a demo that did not come out as it must.
+func wrong(format string, args ...any) error { return &status{exitFailed, fmt.Errorf(format, args...)} }
