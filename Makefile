@@ -90,10 +90,8 @@ packages: ## make Debian packages and tar files for amd64 and arm64 in dist/: VE
 demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one
 	@bin/stile demo tickets
 
-demos: build ## run all demos, each in a few seconds, on SQLite or on the store of URL=redis://localhost
-	@for demo in tickets "payment --quick" "cron --quick" "leader --quick"; do \
-		echo "== stile demo $$demo"; bin/stile demo $$demo $(if $(URL),--url '$(URL)'); \
-	done
+demos: build ## run all demos, each in a few seconds, on SQLite or on the store of URL=redis://localhost; the market in DATA=
+	@internal/repo/demos bin/stile '$(DATA)' $(if $(URL),--url '$(URL)')
 
 servers: bin/etcd bin/consul ## install the servers that the tests start, where they are missing
 	@internal/repo/install.sh $(SERVERS)

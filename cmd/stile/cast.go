@@ -21,7 +21,8 @@ import (
 // A cast is the processes of a demo. Each is this program with a hidden command. It is told what to do by lines on its stdin,
 // and reports by notices on its stdout. So a fault hits a process where it waits to be told, whatever the machine's speed is.
 type cast struct {
-	url    string // of the store
+	url    string   // of the store
+	env    []string // what else stands in the environment of the actors
 	heard  chan heard
 	actors []*actor
 }
@@ -47,6 +48,9 @@ type notice struct {
 	Code    int          `json:"code,omitempty"` // the exit status, of a failure
 	Text    string       `json:"text,omitempty"`
 }
+
+// mostNotice is how long a notice may be.
+const mostNotice = 1 << 20
 
 // What every actor reports.
 const (
@@ -93,7 +97,7 @@ func (c *cast) hire(ctx context.Context, role string, args ...string) (*actor, e
 		}
 	}
 	a.cmd.Args[0] = os.Args[0]
-	a.cmd.Env = append(os.Environ(), urlVariable+"="+c.url)
+	a.cmd.Env = slices.Concat(os.Environ(), []string{urlVariable + "=" + c.url}, c.env)
 	a.cmd.Stderr, a.cmd.SysProcAttr = os.Stderr, ofParent()
 	out, err := a.cmd.StdoutPipe()
 	if err != nil {
@@ -111,7 +115,8 @@ func (c *cast) hire(ctx context.Context, role string, args ...string) (*actor, e
 }
 
 func (c *cast) listen(ctx context.Context, a *actor, out io.Reader) {
-	for in := bufio.NewScanner(out); ; {
+	in := bufio.NewScanner(out)
+	for in.Buffer(nil, mostNotice); ; {
 		h := heard{from: a}
 		if !in.Scan() {
 			h.What = didEnd

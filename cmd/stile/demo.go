@@ -46,7 +46,7 @@ func newDemo(s *store) *cobra.Command {
 		Use: "demo", Short: "See what a lock is for",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return usage("stile demo needs to know what to show; there are: tickets, payment, cron, leader")
+			return usage("stile demo needs to know what to show; there are: tickets, payment, market, cron, leader")
 		},
 	}
 	tickets := &cobra.Command{
@@ -67,8 +67,8 @@ func newDemo(s *store) *cobra.Command {
 	tickets.Args = cobra.ArbitraryArgs
 	tickets.Flags().IntVar(&d.processes, "processes", 8, "how many sell")
 	tickets.Flags().IntVar(&d.tickets, "tickets", 100, "how many there are")
-	parent.AddCommand(tickets, newPayment(s), newCronDemo(s), newLeaderDemo(s),
-		newSeller(s), newPayer(s), newOrderer(), newMachine(s), newCandidate(s))
+	parent.AddCommand(tickets, newPayment(s), newMarketDemo(s), newCronDemo(s), newLeaderDemo(s),
+		newSeller(s), newPayer(s), newOrderer(), newTrader(s), newMachine(s), newCandidate(s))
 	return parent
 }
 

@@ -135,7 +135,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"break", "held", "--reason", "x", "--yes", "--ticket", "x"}, 64, `stile: --ticket "x" is not a ticket`},
 		{[]string{"break", "held", "--reason", "x", "--yes", "--ticket", "1"}, 64, `stile: there is no such claim on "held"`},
 		{[]string{"break", "free", "--reason", "x", "--yes"}, 64, `stile: there is no such claim on "free"`},
-		{[]string{"demo"}, 64, "stile: stile demo needs to know what to show; there are: tickets, payment, cron, leader"},
+		{[]string{"demo"}, 64, "stile: stile demo needs to know what to show; there are: tickets, payment, market, cron, leader"},
 		{[]string{"demo", "tickets", "--processes", "1"}, 64, "stile: --processes 1: it must be from 2 to 64"},
 		{[]string{"demo", "tickets", "--url", "memory://"}, 64, "stile: memory:// keeps locks within one process"},
 		{[]string{"version", "x"}, 64, "stile: stile version takes no arguments"},

@@ -1,0 +1,244 @@
+//go:build !no_redis
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// With locks no trade has to be tried again, money and items are conserved, and every buyer buys, wherever the locks are.
+func TestMarketDemo(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"redis", "sqlite"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			data, u := servertest.Redis(t), newAccount(t)
+			if store == "sqlite" {
+				u.at("sqlite://" + u.home + "/locks.db")
+			}
+			picture := u.home + "/market.svg"
+			var v marketView
+			if err := json.Unmarshal([]byte(u.must("demo", "market", "--quick", "--json", "--data", "redis://"+data.Addr, "--svg", picture)), &v); err != nil {
+				t.Fatal(err)
+			}
+			if len(v.Rows) != len(mixes)*len(ways) || v.For != 0.2 {
+				t.Fatalf("got %+v", v)
+			}
+			retries := int64(0)
+			for i, r := range v.Rows {
+				if m := mixes[i/len(ways)]; r.Listers != m.listers || r.Buyers != m.buyers || r.Way != ways[i%len(ways)] {
+					t.Errorf("row %d is %+v; want %s, %s", i, r, m, ways[i%len(ways)])
+				}
+				if r.Listed == 0 || r.Lost != 0 || r.Made != 0 {
+					t.Errorf("%+v: want something listed, and nothing missing or from nowhere", r)
+				}
+				if r.Way == wayWatch {
+					retries += r.Retries
+				} else if r.Retries != 0 || r.Idle != 0 || r.Bought < int64(r.Buyers) || r.Mean == 0 || r.P99 == 0 {
+					t.Errorf("%+v: want no retries, and something bought by each buyer", r)
+				}
+			}
+			if retries == 0 {
+				t.Error("nothing was tried again without a lock")
+			}
+			if keys := data.Redis([]string{"KEYS", "stile-demo:*"}); fmt.Sprint(keys) != "[]" {
+				t.Errorf("left behind: %v", keys)
+			}
+			wantPicture(t, picture, "lister1", "buyer5", "with one lock for all")
+		})
+	}
+}
+
+func TestMarketDemoSays(t *testing.T) {
+	t.Parallel()
+	data := "redis://" + servertest.Redis(t).Addr
+	out := newAccount(t).must("demo", "market", "--quick", "--for", "50ms", "--data", data)
+	for _, want := range []string{
+		"Each row of the table trades for 50ms.\n", "The locks are kept in " + data + "/.\n",
+		"  LISTERS/BUYERS  WAY                    LISTED  BOUGHT  RETRIES  MEAN WAIT  P99 WAIT\n",
+		"  5/5             optimistic, WATCH ",
+		"With locks no trade had to be tried again, every buyer bought, and all money and items are there.\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// The traders end with the demo.
+func TestMarketDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	p, pids := newAccount(t).trading(servertest.Redis(t))
+	p.signal(syscall.SIGTERM)
+	if got := p.wait(); got != 143 || p.stderr.String() != "" {
+		t.Errorf("status %d, %q; want 143 and nothing", got, p.stderr)
+	}
+	until(t, "no process is left", func() bool { return living(pids) == nil })
+}
+
+// A Redis that vanishes in the middle: what is known and unknown is said.
+func TestMarketDemoStoreVanishes(t *testing.T) {
+	t.Parallel()
+	server, u := servertest.Redis(t), newAccount(t)
+	p, _ := u.at("sqlite://" + u.home + "/locks.db").trading(server)
+	server.Kill()
+	got := p.wait()
+	for _, want := range []string{
+		"stile: 1/1, optimistic, WATCH: ", "; known: 0 of 12 rows of the table came to their end, with 0 purchases",
+		"; unknown: whether Redis still has keys that begin with stile-demo:{",
+	} {
+		if !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("no %q in %s", want, p.stderr)
+		}
+	}
+	if got != exitStore || strings.Count(p.stderr.String(), "\n") != 1 {
+		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exitStore)
+	}
+}
+
+// trading starts the demo, and returns it while it trades.
+func (u *account) trading(data *servertest.Server) (p *process, pids []int) {
+	p = u.start("demo", "market", "--for", "1m", "--data", "redis://"+data.Addr)
+	until(u.t, "something is listed", func() bool { return fmt.Sprint(data.Redis([]string{"KEYS", "stile-demo:*market:"})) != "[]" })
+	pids, _ = children(u.t, p.cmd.Process.Pid)
+	return p, pids
+}
+
+// The judge must see what goes wrong, or the demo proves nothing.
+func TestMarketDemoJudges(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(free, locked *cell)
+		want string // in the error; none if empty
+	}{
+		{"good", func(_, _ *cell) {}, ""},
+		{"money is missing", func(_, l *cell) { l.lost = 3 }, "5/5, one lock for all: 3 of money and items are missing, and 0 came from nowhere"},
+		{"items from nowhere", func(f, _ *cell) { f.made = 1 }, "and 1 came from nowhere"},
+		{"tried again with a lock", func(_, l *cell) { l.Retries = 2 }, "2 trades had to be tried again, though the lock was held"},
+		{"idle buyers", func(_, l *cell) { l.idle = 2 }, "2 buyers of 5 bought nothing"},
+		{"nothing listed", func(_, l *cell) { l.Listed = 0 }, "nothing was listed"},
+		{"never tried again without a lock", func(f, _ *cell) { f.Retries = 0 }, "this shows nothing"},
+		{"idle buyers without a lock", func(f, _ *cell) { f.idle = 5 }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			free, locked := &cell{mix: mix{5, 5}, way: wayWatch}, &cell{mix: mix{5, 5}, way: wayCoarse}
+			free.Listed, free.Retries, locked.Listed = 9, 7, 9
+			tt.edit(free, locked)
+			err := judgeCells([]*cell{free, locked})
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want %q", err, tt.want)
+			}
+			if err != nil && exitCode(&strings.Builder{}, err) != exitFailed {
+				t.Errorf("not status %d", exitFailed)
+			}
+		})
+	}
+}
+
+// The audit sees money and items that are missing, and purchases that nobody made.
+func TestMarketAudit(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		edit       func(s *stocktaking)
+		lost, made int64
+		idle       int
+	}{
+		{"all there", func(*stocktaking) {}, 0, 0, 0},
+		{"money missing", func(s *stocktaking) { s.funds -= 5 }, 5, 0, 0},
+		{"money made", func(s *stocktaking) { s.funds += 5 }, 0, 5, 0},
+		{"item missing", func(s *stocktaking) { s.items-- }, 1, 0, 0},
+		{"item twice", func(s *stocktaking) { s.items++ }, 0, 1, 0},
+		{"a purchase without an item", func(s *stocktaking) { s.bought["buyer1"] = 0 }, 0, 2, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &cell{mix: mix{1, 1}}
+			c.Minted, c.Bought = 9, 2
+			s := stocktaking{funds: 2 * startFunds, items: 9, bought: map[string]int64{"buyer1": 2}}
+			tt.edit(&s)
+			c.audit(s, users("buyer", 1))
+			if c.lost != tt.lost || c.made != tt.made || c.idle != tt.idle {
+				t.Errorf("missing %d, from nowhere %d, idle %d; want %d, %d, %d", c.lost, c.made, c.idle, tt.lost, tt.made, tt.idle)
+			}
+		})
+	}
+}
+
+// A trade that read what somebody changed meanwhile is aborted, and leaves everything as it was.
+func TestMarketAborts(t *testing.T) {
+	t.Parallel()
+	ctx, all := t.Context(), []string{"lister1", "buyer1", "buyer2"}
+	data, err := openMarket("redis://" + servertest.Redis(t).Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	open := func() *market {
+		db, release := data.Dedicate()
+		t.Cleanup(release)
+		return &market{db, "test:{1}:"}
+	}
+	m, other := open(), open()
+	for _, step := range []func() error{
+		func() error { return m.stock(ctx, all) },
+		func() error { return m.mint(ctx, "lister1", "hat") },
+		func() error { return m.list(ctx, "lister1", "hat", 30) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := m.browse(ctx)
+	if err != nil || o != (offer{"hat.lister1", "hat", "lister1", 30}) {
+		t.Fatalf("got %+v, %v", o, err)
+	}
+	b := m.db.B
+	if err := m.db.Do(ctx, b().Watch().Key(m.offers()).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.buyThis(ctx, "buyer2", &o); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.exec(ctx, m.sale("buyer1", &o)); !errors.Is(err, errAborted) {
+		t.Errorf("bought what was sold meanwhile: %v; want %v", err, errAborted)
+	}
+	if err := m.buyThis(ctx, "buyer1", &o); !errors.Is(err, errSold) {
+		t.Errorf("bought what is not offered: %v; want %v", err, errSold)
+	}
+	if err := m.buyAny(ctx, "buyer1"); !errors.Is(err, errNothing) {
+		t.Errorf("bought from an empty market: %v; want %v", err, errNothing)
+	}
+	if err := m.list(ctx, "lister1", "hat", 30); !errors.Is(err, errSold) {
+		t.Errorf("listed what the lister has not: %v; want %v", err, errSold)
+	}
+	s, err := m.count(ctx, all[:1], all[1:])
+	if err != nil || s.funds != 3*startFunds || s.items != 1 || s.bought["buyer1"] != 0 || s.bought["buyer2"] != 1 {
+		t.Errorf("got %+v, %v; want all money, and the hat with buyer2", s, err)
+	}
+}
+
+// Each user has one errand in a process of their own, or all are of one process.
+func TestErrands(t *testing.T) {
+	for _, tt := range []struct {
+		way  way
+		want int
+	}{{wayWatch, 3}, {wayCoarse, 3}, {wayItem, 3}, {wayTurns, 1}} {
+		c := &cell{mix: mix{2, 1}, way: tt.way}
+		list := c.errands(&errand{Way: tt.way, For: time.Second}, users("lister", 2), users("buyer", 1))
+		var listers, buyers []string
+		for _, e := range list {
+			listers, buyers = append(listers, e.Listers...), append(buyers, e.Buyers...)
+		}
+		if len(list) != tt.want || !slices.Equal(listers, users("lister", 2)) || !slices.Equal(buyers, users("buyer", 1)) {
+			t.Errorf("%s: %d errands, for %v and %v; want %d", tt.way, len(list), listers, buyers, tt.want)
+		}
+	}
+}

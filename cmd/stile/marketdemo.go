@@ -1,0 +1,322 @@
+//go:build !no_redis
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/driver"
+)
+
+const marketLong = `A market in Redis, as in chapter 6.2 of the book Redis in Action: a sorted set of
+offers, hashes of funds, and sets of inventories. Listers offer items and buyers buy
+them, as often as they can for a fixed time, in four ways:
+
+  optimistic, WATCH       a transaction is tried again if anybody changed the market
+  one lock for all        each trade is made under one lock
+  a lock for each item    only who wants the same item excludes each other
+  one process, in turns   one lock for all, and all trade in one process
+
+The market is in the Redis of --data. The locks are there too, or in the store of --url
+or STILE_URL. Exits with 0 if with locks no trade had to be tried again, money and items
+are all there and every buyer bought, and without locks trades were tried again;
+otherwise with 1.`
+
+const (
+	marketFor   = 2 * time.Second
+	marketQuick = 200 * time.Millisecond
+	marketLeast = 50 * time.Millisecond
+	marketMost  = time.Minute
+)
+
+// A marketDemo is one stile demo market.
+type marketDemo struct {
+	showing
+	data string
+	each duration // for how long each cell trades
+	ttl  time.Duration
+}
+
+// The mixes and ways of the table, as the book has them.
+var (
+	mixes = []mix{{1, 1}, {5, 1}, {5, 5}}
+	ways  = []way{wayWatch, wayCoarse, wayItem, wayTurns}
+)
+
+// A mix is how many list and buy.
+type mix struct{ listers, buyers int }
+
+func (m mix) String() string { return fmt.Sprintf("%d/%d", m.listers, m.buyers) }
+
+// A cell is one row of the table: one mix that trades in one way.
+type cell struct {
+	mix
+	way
+	dealing
+	lost, made int64 // money and items that are missing, and that came from nowhere
+	idle       int   // buyers who bought nothing
+}
+
+func newMarketDemo(s *store) *cobra.Command {
+	d := &marketDemo{each: duration(marketFor)}
+	cmd := &cobra.Command{
+		Use: "market", Short: "Trade in Redis, optimistically and with locks, coarse and fine", Long: marketLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := d.begin(cmd, args); err != nil {
+				return err
+			}
+			if d.quick && !cmd.Flags().Changed("for") {
+				d.each = duration(marketQuick)
+			}
+			if err := d.check(cmd.Flags().Changed("data")); err != nil {
+				return err
+			}
+			return d.run(cmd.Context(), s)
+		},
+	}
+	d.flags(cmd, "each row of the table for 200ms")
+	cmd.Flags().StringVar(&d.data, "data", "", "the Redis that the market is in, such as redis://localhost")
+	cmd.Flags().Var(&d.each, "for", "how long each row of the table trades, from 50ms to 1m")
+	return cmd
+}
+
+func (d *marketDemo) check(given bool) error {
+	each := time.Duration(d.each)
+	switch {
+	case !given || d.data == "":
+		return usage("stile demo market needs --data, the Redis that the market is in; as in: stile demo market --data redis://localhost")
+	case each < marketLeast || each > marketMost:
+		return usage("--for %v: it must be from %v to %v", each, marketLeast, marketMost)
+	case d.quick && each > marketQuick:
+		return usage("--for %v: with --quick it must be from %v to %v", each, marketLeast, marketQuick)
+	}
+	a, err := driver.ParseAddress(d.data)
+	if err != nil {
+		return usage("--data: %w", err)
+	}
+	if hide(a, d.data) {
+		warn("warning: everybody on this machine can read the password in --data")
+	}
+	if a.Scheme != "redis" && a.Scheme != "rediss" {
+		return usage("--data %s: the market is kept in Redis, so it must begin with redis:// or rediss://", a)
+	}
+	if _, err := rueidis.ParseURL(d.data); err != nil {
+		return usage("--data %s: %w", a, err)
+	}
+	return nil
+}
+
+func (d *marketDemo) run(ctx context.Context, s *store) error {
+	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	defer stop()
+	if !s.chosen() {
+		s.url, s.warned = d.data, true // the locks are where the data is, as in the book
+	}
+	stage, err := newStage(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer stage.close()
+	data, err := openMarket(d.data)
+	if err != nil {
+		return dataError(err)
+	}
+	defer data.Close()
+	if d.ttl, err = stage.lease(false); err != nil {
+		return err
+	}
+	d.say("Listers offer items in a market in Redis, and buyers buy them. Each row of the table trades for %v.", time.Duration(d.each))
+	d.say("The locks are kept in %s.", stage.address)
+	if stage.traits.Fencing == driver.NoFencing {
+		d.say("Caveat: this store gives no tokens, so a guard could not refuse a late write; here nobody writes late.")
+	}
+	cells, err := d.play(ctx, stage, data)
+	d.erase()
+	if err != nil {
+		return err
+	}
+	if err := d.draw(d.timeline(cells)); err != nil {
+		return err
+	}
+	if err := d.print(cells); err != nil {
+		return err
+	}
+	return judgeCells(cells)
+}
+
+// play trades in every mix and way.
+func (d *marketDemo) play(ctx context.Context, stage *stage, data rueidis.Client) (cells []*cell, err error) {
+	limit := demoLimit + time.Duration(len(mixes)*len(ways))*2*time.Duration(d.each)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the trades took longer than %v", limit))
+	defer cancel()
+	within, end := context.WithCancel(ctx)
+	c := newCast(stage.url)
+	c.env = []string{dataVariable + "=" + d.data}
+	defer func() { c.close(within, end) }()
+	most := mixes[len(mixes)-1]
+	for range most.listers + most.buyers {
+		if _, err := c.hire(within, traderName, traderName, d.ttl.String()); err != nil {
+			return nil, &status{exitFailed, err}
+		}
+	}
+	id := rand.Text()[:8]
+	if err = c.gather(ctx); err == nil {
+		cells, err = d.trade(ctx, c, data, id)
+	}
+	bought := int64(0)
+	for _, cell := range cells {
+		bought += cell.Bought
+	}
+	known := fmt.Sprintf("%d of %d rows of the table came to their end, with %s", len(cells), len(mixes)*len(ways), plural(int(bought), "purchase"))
+	unknown := fmt.Sprintf("whether Redis still has keys that begin with %s, and %s", marketPrefix(id, ""), claimsLeft(marketLock(id, 0), d.ttl))
+	return cells, halfDone(err, known, unknown)
+}
+
+func marketPrefix(id, cell string) string { return "stile-demo:{" + id + cell + "}:" }
+func marketLock(id string, n int) string {
+	if n == 0 {
+		return "demo/market/" + id
+	}
+	return "demo/market/" + id + "/" + strconv.Itoa(n)
+}
+
+func (d *marketDemo) trade(ctx context.Context, c *cast, data rueidis.Client, id string) (cells []*cell, err error) {
+	db, release := data.Dedicate()
+	defer release()
+	for _, m := range mixes {
+		for _, w := range ways {
+			cell := &cell{mix: m, way: w}
+			d.progress("%s %s", m, w)
+			n := len(cells) + 1
+			market := &market{db, marketPrefix(id, "-"+strconv.Itoa(n))}
+			e := &errand{Prefix: market.prefix, Lock: marketLock(id, n), Way: w, For: time.Duration(d.each)}
+			if err := cell.run(ctx, c, market, e); err != nil {
+				return cells, fmt.Errorf("%s, %s: %w", m, w, err)
+			}
+			cells = append(cells, cell)
+		}
+	}
+	return cells, nil
+}
+
+// run has the traders trade, and takes stock before and after.
+func (c *cell) run(ctx context.Context, troupe *cast, m *market, e *errand) error {
+	listers, buyers := users("lister", c.listers), users("buyer", c.buyers)
+	all := slices.Concat(listers, buyers)
+	if err := m.stock(ctx, all); err != nil {
+		return dataError(err)
+	}
+	errands := c.errands(e, listers, buyers)
+	for i, e := range errands {
+		text, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if err := troupe.actors[i].tell(string(text)); err != nil {
+			return err
+		}
+	}
+	for range errands {
+		h, err := troupe.next(ctx)
+		if err != nil {
+			return err
+		}
+		if h.What != didTrade {
+			return h.failure()
+		}
+		var part dealing
+		if err := json.Unmarshal([]byte(h.Text), &part); err != nil {
+			return err
+		}
+		c.merge(&part)
+	}
+	stock, err := m.count(ctx, listers, buyers)
+	if err != nil {
+		return dataError(err)
+	}
+	c.audit(stock, buyers)
+	if err := m.clear(ctx, all); err != nil {
+		return dataError(err)
+	}
+	return nil
+}
+
+// errands are those of the processes: of one for each user, or of one for all.
+func (c *cell) errands(e *errand, listers, buyers []string) (list []errand) {
+	one := *e
+	if c.way == wayTurns {
+		one.Listers, one.Buyers = listers, buyers
+		return []errand{one}
+	}
+	for _, user := range listers {
+		one.Listers, one.Buyers = []string{user}, nil
+		list = append(list, one)
+	}
+	for _, user := range buyers {
+		one.Listers, one.Buyers = nil, []string{user}
+		list = append(list, one)
+	}
+	return list
+}
+
+// audit compares what there is with what there must be.
+func (c *cell) audit(s stocktaking, buyers []string) {
+	money := s.funds - int64(c.listers+c.buyers)*startFunds
+	items := s.items - c.Minted
+	for _, off := range []int64{money, items} {
+		c.lost += max(0, -off)
+		c.made += max(0, off)
+	}
+	sum := int64(0)
+	for _, name := range buyers {
+		sum += s.bought[name]
+		if s.bought[name] == 0 {
+			c.idle++
+		}
+	}
+	if sum != c.Bought {
+		c.made += max(0, c.Bought-sum)
+		c.lost += max(0, sum-c.Bought)
+	}
+}
+
+func users(role string, n int) (names []string) {
+	for i := range n {
+		names = append(names, role+strconv.Itoa(i+1))
+	}
+	return names
+}
+
+// judgeCells returns what should not have happened.
+func judgeCells(cells []*cell) error {
+	retried := false
+	for _, c := range cells {
+		where := fmt.Sprintf("%s, %s", c.mix, c.way)
+		switch {
+		case c.lost > 0 || c.made > 0:
+			return wrong("%s: %d of money and items are missing, and %d came from nowhere", where, c.lost, c.made)
+		case c.Listed == 0:
+			return wrong("%s: nothing was listed", where)
+		case c.way == wayWatch:
+			retried = retried || c.Retries > 0
+		case c.Retries > 0:
+			return wrong("%s: %s had to be tried again, though the lock was held", where, plural(int(c.Retries), "trade"))
+		case c.idle > 0:
+			return wrong("%s: %s of %d bought nothing", where, plural(c.idle, "buyer"), c.buyers)
+		}
+	}
+	if !retried {
+		return wrong("without locks no trade had to be tried again, so that this shows nothing")
+	}
+	return nil
+}
