@@ -68,6 +68,15 @@ var callBugs = []bug{
 			_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name})
 			return err
 		}}},
+	{"LateTry", "a try that is made again waits", func() *buggy {
+		var entered sync.Map
+		return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			patient := *c
+			_, again := entered.LoadOrStore(c.ID, true)
+			patient.Try = c.Try && !again
+			return d.Enter(ctx, &patient)
+		}}
+	}()},
 	{"LostEnter", "a claim that is entered again gets a second one", func() *buggy {
 		var entered sync.Map
 		return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {

@@ -13,6 +13,7 @@ var lateCases = []Case{
 		0, lateEnter},
 	{"LateEnterLostLeave", "An Enter that arrives after a Leave that got no answer is taken out by the client's next Leave.", 0,
 		lateEnterLostLeave},
+	{"LateTry", "A try that arrives when the name is taken does not wait for it, also if it is made again.", 0, lateTry},
 	{"LateLeave", "A Leave that arrives after the client's own next claim of that name does not touch that claim.", 0,
 		lateLeave},
 	{"LateRenew", "A renewal that arrives after the client's own next claim of that name does not touch that claim.",
@@ -49,6 +50,34 @@ func lateEnterLostLeave(r *run) {
 			r.Fatalf("no request is held up any more")
 		}
 		r.lateFor(on, c)
+	})
+}
+
+func lateTry(r *run) {
+	on := r.store.detour(r)
+	try := func() *driver.Claim {
+		c := r.claim()
+		c.Try = true
+		return c
+	}
+	r.heldUp(on, "try", try, func(ctx context.Context, c *driver.Claim) error {
+		_, err := on.Enter(ctx, c)
+		return err
+	}, func(on *Detour, c *driver.Claim) {
+		holder := r.claim()
+		came := r.enter(r.b, holder) // which waits if enough of the try has arrived
+		holder.Ticket = came.Ticket
+		on.Arrive()
+		r.until(recovers, "the try is made again", func() bool {
+			p, err := on.Enter(r.ctx, c)
+			if err == nil && p.Holds == came.Holds || err == nil && !p.Holds && p.Ticket != 0 {
+				r.Fatalf("a try that began before a claim entered as %+v = %+v; want one of them to hold, and no try that waits", came, p)
+			}
+			return err == nil
+		})
+		r.until(recovers, "the try is out", func() bool { return r.out(on, c) })
+		r.leave(r.b, holder)
+		r.until(r.store.Slack, "the name is free", func() bool { return r.out(on, c) && r.free() })
 	})
 }
 

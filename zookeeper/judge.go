@@ -22,7 +22,7 @@ func (d *Driver) judge(
 		if err != nil {
 			return driver.Place{}, err
 		}
-		if fresh {
+		if fresh || c.Ticket == 0 { // the answer to an earlier Enter may have been lost
 			if p, away, err := d.sendAway(ctx, c, lc, q, own); away {
 				return p, err
 			}
@@ -40,7 +40,7 @@ func (d *Driver) judge(
 	}
 }
 
-// sendAway takes a claim out that entered just now and may not stay: it says another capacity, or is a try that would wait.
+// sendAway takes a claim out that its client does not know to have been let in, and that may not stay: it says another capacity, or is a try that would wait.
 func (d *Driver) sendAway(
 	ctx context.Context, c *driver.Claim, lc *localClaim, q queue, own int,
 ) (p driver.Place, away bool, err error) {
