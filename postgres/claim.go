@@ -107,7 +107,7 @@ const triedAlone = -1
 func (d *Driver) alone(what *call) string {
 	switch {
 	case d.deaf != "":
-	case what.verb == "enter" && what.claim.Ticket == 0 && !d.contended.of(what.claim.Name).Load():
+	case what.verb == "enter" && what.claim.Ticket == 0 && !d.contended.Of(what.claim.Name).Load():
 		return d.statements.enter
 	case what.verb == "leave" && what.keep == 0:
 		return d.statements.leave
@@ -134,7 +134,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err != nil {
 		return driver.Place{}, err
 	}
-	d.contended.of(c.Name).Store(!a.holds || a.ahead > 0)
+	d.contended.Of(c.Name).Store(!a.holds || a.ahead > 0)
 	if a.ticket != 0 {
 		d.failover.add(c)
 	}

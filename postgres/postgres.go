@@ -26,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/contention"
 	"github.com/stilelock/stile/internal/inbox"
 	"github.com/stilelock/stile/postgres/internal/link"
 )
@@ -43,7 +44,7 @@ type Driver struct {
 	revision int // of the tables
 
 	statements statements
-	contended  *contended
+	contended  *contention.Names
 	channel    string // where this driver listens, its own
 	inboxes    *inbox.Set
 	deaf       string // why notifications do not come through, if they do not; then waiters poll
@@ -82,7 +83,7 @@ func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
 
 // start makes a driver, which closes the link when it is closed, also if it cannot be made.
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
-	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: newContended()}
+	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: contention.New()}
 	d.inboxes, d.poller = inbox.New(&listener{d}, parseTold), newPoller(d)
 	d.watch = newWatch(d)
 	if err := d.probe(ctx); err != nil {

@@ -187,7 +187,7 @@ func BenchmarkPassedOn(b *testing.B) {
 	for _, n := range []int{2, 8, 64} {
 		b.Run(fmt.Sprint("lock/", n), func(b *testing.B) {
 			b.StopTimer()
-			goRound(b, n, func() (take func(), end func()) {
+			goRound(b, s, n, func() (take func(), end func()) {
 				c := client(b, s, 15*time.Second)
 				m := c.Mutex("name")
 				return func() {
@@ -205,7 +205,7 @@ func BenchmarkPassedOn(b *testing.B) {
 			b.StopTimer()
 			s.Redis([]string{"DEL", "list"})
 			s.Redis([]string{"RPUSH", "list", "element"})
-			goRound(b, n, func() (take func(), end func()) {
+			goRound(b, s, n, func() (take func(), end func()) {
 				c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true, PipelineMultiplex: -1})
 				if err != nil {
 					b.Fatal(err)
@@ -224,7 +224,7 @@ func BenchmarkPassedOn(b *testing.B) {
 }
 
 // goRound has so many take what there is one of, b.N times together.
-func goRound(b *testing.B, n int, open func() (take func(), end func())) {
+func goRound(b *testing.B, s *servertest.Server, n int, open func() (take func(), end func())) {
 	b.Helper()
 	takes, ends := make([]func(), n), make([]func(), n)
 	for i := range takes {
@@ -232,6 +232,7 @@ func goRound(b *testing.B, n int, open func() (take func(), end func())) {
 		takes[i]()
 	}
 	var all sync.WaitGroup
+	client, server, scripts := clientTime(b), serverTime(b, s), scriptTime(b, s)
 	b.StartTimer()
 	for i := range n {
 		all.Go(func() {
@@ -242,6 +243,11 @@ func goRound(b *testing.B, n int, open func() (take func(), end func())) {
 	}
 	all.Wait()
 	b.StopTimer()
+	for unit, took := range map[string]time.Duration{
+		"client-µs/op": clientTime(b) - client, "server-µs/op": serverTime(b, s) - server, "script-µs/op": scriptTime(b, s) - scripts,
+	} {
+		b.ReportMetric(float64(took.Nanoseconds())/1e3/float64(b.N), unit)
+	}
 	for _, end := range ends {
 		end()
 	}

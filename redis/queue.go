@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/contention"
 	"github.com/stilelock/stile/internal/inbox"
 	"github.com/stilelock/stile/redis/internal/conn"
 )
@@ -20,6 +21,7 @@ type Driver struct {
 	scripts *queueScripts
 	inboxes *inbox.Set
 
+	contended   *contention.Names
 	lastChannel atomic.Pointer[clientChannel]
 	renewals    *renewals
 }
@@ -36,7 +38,10 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	d := &Driver{conn: c, prefix: prefix, form: usualForm, inboxes: inbox.New(c, parseTold), renewals: newRenewals()}
+	d := &Driver{
+		conn: c, prefix: prefix, form: usualForm,
+		inboxes: inbox.New(c, parseTold), contended: contention.New(), renewals: newRenewals(),
+	}
 	if !c.InPlace(ctx, d.key("")) {
 		d.form = shortForm
 	}
@@ -78,9 +83,12 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if max(len(c.ID), len(c.Client), len(c.Owner), len(c.Record)) > maxText {
 		return driver.Place{}, driver.Refused(fmt.Errorf("the claim's owner or record is longer than %d bytes", maxText))
 	}
-	s := d.scripts.enter
-	if c.Ticket != 0 {
+	contended, s := d.contended.Of(c.Name), d.scripts.enter
+	switch {
+	case c.Ticket != 0:
 		s = d.scripts.stay
+	case contended.Load():
+		s = d.scripts.join
 	}
 	key := d.key(c.Name)
 	entry := d.inboxEntry(key, c)
@@ -98,6 +106,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	p := driver.Place{}
 	if err == nil {
 		p, err = placeOf(a, c)
+		if was := !p.Holds || p.Ahead > 0; was != contended.Load() {
+			contended.Store(was)
+		}
 	}
 	if !c.Try && (err != nil || p.Holds) {
 		entry.forget()

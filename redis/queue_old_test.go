@@ -43,6 +43,7 @@ func oldClient(t *testing.T, url string) *Driver {
 	d := open(t, url)
 	d.scripts = &queueScripts{
 		enter:  script("args", "load", "enter_lone", "rule", "enter"),
+		join:   script("args", "load", "enter_lone", "rule", "enter"),
 		stay:   script("args", "load", "rule", "enter"),
 		renew:  script("load", "rule", "renew"),
 		leave:  script("load", "leave_lone", "rule", "leave"),

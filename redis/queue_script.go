@@ -60,8 +60,10 @@ var breakLua string
 //go:embed lua/queue/list.lua
 var listLua string
 
-// queueScripts are those of the queue. Stay is enter for a claim that is in it.
-type queueScripts struct{ enter, stay, renew, leave, remove, list, renewMany *conn.Script }
+// queueScripts are those of the queue. Join is enter where somebody most likely is in the queue, and stay is for a claim that
+// is in it itself. With 64 claims in the queue, join and leave take the server 50 µs, and enter and leave 54 (the
+// least of many times, go test -run '^$' -bench LongQueue -benchtime 40x .).
+type queueScripts struct{ enter, join, stay, renew, leave, remove, list, renewMany *conn.Script }
 
 // A queueForm says how long a queue is that is stored in the long form: once it has up to so many claims, and as long as it
 // has down to so many.
@@ -119,6 +121,7 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 	}
 	return &queueScripts{
 		enter:  make("", enterLoneLua, readLua, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
+		join:   make("", readLua, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
 		stay:   make(evenIfFull, readLua, loadLua, restLua, long(longEnterLua), ruleLua, enterLua),
 		renew:  make(evenIfFull, readLua, loadLua, restLua, long(longRenewLua), ruleLua, renewLua),
 		leave:  make(evenIfFull, readLua, leaveLoneLua, loadLua, restLua, long(longLeaveLua), ruleLua, leaveLua),
@@ -158,5 +161,5 @@ var constants = map[string]string{
 }
 
 func (s *queueScripts) all() []*conn.Script {
-	return []*conn.Script{s.enter, s.stay, s.renew, s.leave, s.remove, s.list, s.renewMany}
+	return []*conn.Script{s.enter, s.join, s.stay, s.renew, s.leave, s.remove, s.list, s.renewMany}
 }

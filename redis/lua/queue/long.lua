@@ -8,12 +8,8 @@
 --
 -- Slots before the first that waits hold, or are empty; no others hold. A queue is written anew, without its empty slots,
 -- when the index is half full, and by whatever is not written out here: rule.lua reads and writes both forms.
-local newest, due, size, stride, slots, first, waiter, live, free, till, total
 local slot, find, extend, save, settle, prolong
 if long then
-  local _
-  _, total, newest, due, size, stride, slots, first, waiter, live, free, till = struct.unpack(LONGHEAD, raw)
-
   -- slot is where one begins in the string.
   slot = function(i)
     return LONGHEADSIZE + 4 * size + i * stride
@@ -24,8 +20,12 @@ if long then
   find = function()
     local entry = tonumber(string.sub(redis.sha1hex(id), 1, 7), 16) % size
     for _ = 1, size do
-      local at = LONGHEADSIZE + 4 * entry
-      local i = struct.unpack('>I4', redis.call('GETRANGE', key, at, at + 3)) - 1
+      local at, i = LONGHEADSIZE + 4 * entry, nil
+      if at + 4 <= #raw then -- mostly it was read with the head
+        i = struct.unpack('>I4', raw, at + 1) - 1
+      else
+        i = struct.unpack('>I4', redis.call('GETRANGE', key, at, at + 3)) - 1
+      end
       if i < 0 then
         return nil, at
       end
@@ -56,14 +56,23 @@ if long then
 
   -- settle goes on to the first slot that is not empty, and tells those that hold because somebody left.
   settle = function()
-    while first < slots and string.byte(redis.call('GETRANGE', key, slot(first) + ATSTATE, slot(first) + ATSTATE)) == EMPTY do
+    local text
+    while first < slots do
+      text = redis.call('GETRANGE', key, slot(first), slot(first + 1) - 1)
+      if string.byte(text, ATSTATE + 1) ~= EMPTY then
+        break
+      end
       first = first + 1
     end
-    waiter = math.max(waiter, first)
+    if first < waiter then
+      text = nil -- of one that holds
+    else
+      waiter = first
+    end
     local woken = {}
     while waiter < slots do
       local from = slot(waiter)
-      local text = redis.call('GETRANGE', key, from, from + stride - 1)
+      text = text or redis.call('GETRANGE', key, from, from + stride - 1)
       local e = {from, struct.unpack(CLAIM, text)}
       if e[STATE] ~= EMPTY then
         if e[WEIGHT] > free then
@@ -74,7 +83,7 @@ if long then
         woken[#woken + 1] = e
         extend(e[ENDS] + e[DELAY])
       end
-      waiter = waiter + 1
+      waiter, text = waiter + 1, nil
     end
     for _, e in ipairs(woken) do
       redis.call('SETRANGE', key, e[FROM] + ATSTATE, string.char(TOLD))

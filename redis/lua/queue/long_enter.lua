@@ -21,20 +21,21 @@ if long and live >= LEAST then
   -- holds, every other that of the one before it. Where more slots than are looked at hold, or are empty, it is the first
   -- of all ends.
   local function alarm(i)
-    local from, least, last = i > waiter and math.max(waiter, i - NEAR) or first, math.huge, math.huge
+    local from, least = i > waiter and math.max(waiter, i - NEAR) or first, math.huge
     if i - from > COUNTED then
       return due
     end
     local list = redis.call('GETRANGE', key, slot(from), slot(i) - 1)
-    for at = 1, #list, stride do
+    for at = #list - stride + 1, 1, -stride do
       local ends, delay, state = struct.unpack('>ddB', list, at + ATENDS)
       if state ~= EMPTY then
-        last = state == TOLD and ends + delay or ends
-        least = math.min(least, last)
+        least = math.min(least, state == TOLD and ends + delay or ends)
+        if i > waiter then
+          break
+        end
       end
     end
-    last = i > waiter and last or least
-    return last < math.huge and last or due
+    return least < math.huge and least or due
   end
 
   -- waits is the answer to a claim in slot i, which may be one past the tail, that does not hold.

@@ -104,10 +104,11 @@ local function place(i)
   return standing(answer, 1, held)
 end
 
--- spread writes the queue in the long form, out of its claims: the index, and slots that are all as long as the widest.
+-- spread writes the queue in the long form, out of its claims: the index, and slots that are all as long as the widest. The index
+-- is so large that as many claims as are there enter twice, and 100 at least, before the queue is written anew.
 local function spread(parts, widest, ends)
-  local n, size, stride = #queue, 64, math.ceil(widest / 64) * 64
-  while size < 4 * n do
+  local n, size, stride = #queue, 256, math.ceil(widest / 64) * 64
+  while size < 6 * n do
     size = 2 * size
   end
   local index, due, free, held = {}, math.huge, capacity, holding()
