@@ -67,18 +67,20 @@ func serverTimes(b *testing.B, s *servertest.Server, once func()) {
 	b.ReportMetric(least, "least-server-µs/op")
 }
 
-// BenchmarkHerd measures how long the server needs to let in claims that come at once.
+// BenchmarkHerd measures how long the server needs to let in claims that come at once: the least of some herds.
 //
-//	go test -run '^$' -bench Herd -benchtime 1x .
+//	go test -run '^$' -bench Herd -benchtime 9x .
 func BenchmarkHerd(b *testing.B) {
 	s := servertest.Redis(b)
 	d := open(b, "redis://"+s.Addr)
+	least := time.Hour
 	for b.Loop() {
 		from := scriptTime(b, s)
 		fill(b, d, 1000)
-		b.ReportMetric(float64((scriptTime(b, s) - from).Microseconds()), "server-µs/herd")
+		least = min(least, scriptTime(b, s)-from)
 		s.Redis([]string{"FLUSHALL"})
 	}
+	b.ReportMetric(least.Seconds()*1e3, "least-server-ms/herd")
 }
 
 // A line is a queue whose claims are known, in its order.

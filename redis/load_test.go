@@ -21,6 +21,8 @@ import (
 //
 //	go test -run '^$' -bench 'Held|Unlock|Crowd' -benchtime 1x .
 //	go test -run '^$' -bench PassedOn -benchtime 20000x .
+//
+// Floors, in floor_test.go, are what locks by the same requests cannot be cheaper than.
 
 func client(b *testing.B, s *servertest.Server, ttl time.Duration) *stile.Client {
 	b.Helper()
@@ -78,7 +80,8 @@ func release(b *testing.B, leases []*stile.Lease) time.Duration {
 	return time.Since(begin)
 }
 
-// BenchmarkHeld measures what 1,000 held locks are for the server: commands, those inside scripts too, and its time.
+// BenchmarkHeld measures what 1,000 held locks are for the server, beside a floor: commands, those inside scripts too, and its
+// time.
 func BenchmarkHeld(b *testing.B) {
 	for _, ttl := range []time.Duration{3 * time.Second, 15 * time.Second} {
 		b.Run(ttl.String(), func(b *testing.B) {
@@ -88,14 +91,26 @@ func BenchmarkHeld(b *testing.B) {
 			for b.Loop() {
 				from, worked, begin := commands(b, s), serverTime(b, s), time.Now()
 				window(2 * ttl / 3)
-				passed := time.Since(begin).Seconds()
-				b.ReportMetric(float64(commands(b, s)-from)/passed, "commands/s")
-				b.ReportMetric((serverTime(b, s)-worked).Seconds()*1e3/passed, "server-ms/s")
+				reportHeld(b, s, from, worked, begin)
 			}
 			release(b, leases)
 			c.Close()
 		})
+		b.Run(fmt.Sprint(ttl, "/floor"), func(b *testing.B) {
+			s := servertest.Redis(b)
+			for b.Loop() {
+				heldFloor(b, s, 1000, ttl)
+			}
+		})
 	}
+}
+
+// reportHeld reports what the server did since then, a second.
+func reportHeld(b *testing.B, s *servertest.Server, from int64, worked time.Duration, begin time.Time) {
+	b.Helper()
+	passed := time.Since(begin).Seconds()
+	b.ReportMetric(float64(commands(b, s)-from)/passed, "commands/s")
+	b.ReportMetric((serverTime(b, s)-worked).Seconds()*1e3/passed, "server-ms/s")
 }
 
 // BenchmarkUnlockBesideRenewals measures unlocks of a client that renews 100,000 leases meanwhile, and how long it takes to
@@ -166,9 +181,7 @@ func BenchmarkCrowd(b *testing.B) {
 		b.ReportMetric(time.Since(begin).Seconds()*1e3, "ms-until-all-wait")
 		b.ReportMetric((serverTime(b, s)-worked).Seconds()*1e3, "server-ms-until-then")
 		window(5 * time.Second) // until all have subscribed and asked again
-		begin, worked = time.Now(), serverTime(b, s)
-		window(12 * time.Second)
-		b.ReportMetric(100*(serverTime(b, s)-worked).Seconds()/time.Since(begin).Seconds(), "%-of-a-core-idle")
+		b.ReportMetric(idleShare(b, s), "%-of-a-core-idle")
 		cancel()
 		waiting.Wait()
 	}
@@ -180,8 +193,25 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// BenchmarkPassedOn measures how fast a lock goes round among clients with a goroutine and a connection each, beside a list
-// that an element is taken from and put back to, which is the quickest that Redis can wake one of many.
+// BenchmarkCrowdFloor measures what 1,000 clients are for the server that only listen, and ask for something as often as those of
+// BenchmarkCrowd that wait.
+func BenchmarkCrowdFloor(b *testing.B) {
+	s := servertest.Redis(b)
+	for b.Loop() {
+		idleFloor(b, s, 1000)
+	}
+}
+
+// idleShare is what percentage of a core a server works while nothing happens.
+func idleShare(b *testing.B, s *servertest.Server) float64 {
+	b.Helper()
+	begin, worked := time.Now(), serverTime(b, s)
+	window(12 * time.Second)
+	return 100 * (serverTime(b, s) - worked).Seconds() / time.Since(begin).Seconds()
+}
+
+// BenchmarkPassedOn measures how fast a lock goes round among clients with a goroutine and a connection each. Beside it are a
+// list that an element is taken from and put back to, which is the quickest that Redis can wake one of many; and a floor.
 func BenchmarkPassedOn(b *testing.B) {
 	s := servertest.Redis(b)
 	for _, n := range []int{2, 8, 64} {
@@ -199,6 +229,14 @@ func BenchmarkPassedOn(b *testing.B) {
 						b.Error(err)
 					}
 				}, func() { c.Close() }
+			})
+		})
+		b.Run(fmt.Sprint("floor/", n), func(b *testing.B) {
+			b.StopTimer()
+			f, drawn := newToldFloor(), 0
+			goRound(b, s, n, func() (take func(), end func()) {
+				drawn++
+				return f.open(b, s, fmt.Sprint(n, "-", b.N, "-", drawn))
 			})
 		})
 		b.Run(fmt.Sprint("list/", n), func(b *testing.B) {
