@@ -14,6 +14,9 @@
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON shop.stile_tx TO locks;
 //	GRANT SELECT, UPDATE ON shop.stile_meta TO locks;
 //
+// A URL with mode=session keeps locks as user-level locks of the server (GET_LOCK) instead: without tables, and gone with
+// their connection. They have no tokens, no readers, no permits and no order.
+//
 // [LockTx] is a lock that lives in the caller's own transaction. It needs no lease and no token.
 package mysql
 

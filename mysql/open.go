@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -31,6 +32,13 @@ func init() {
 func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	if word := a.Param("layout", "queue"); word != "queue" {
 		return openRows(ctx, a, word)
+	}
+	switch mode := a.Param("mode", "rows"); mode {
+	case "rows":
+	case "session":
+		return openSession(ctx, a)
+	default:
+		return nil, driver.Refused(fmt.Errorf("parameter mode: %q is neither rows nor session", mode))
 	}
 	d, err := Open(ctx, a)
 	if err != nil {

@@ -180,7 +180,9 @@ func TestClusterRefused(t *testing.T) {
 	s := servertest.MySQL(t, "wsrep_on=ON", "wsrep_provider=/usr/lib/galera/libgalera_smm.so",
 		"wsrep_cluster_address=gcomm://", "wsrep_node_address=127.0.0.1", "binlog_format=ROW",
 		fmt.Sprintf("wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:%d;gcache.size=1M", port))
-	marks(t, refuses(t, fresh(t, s), "Galera", "two clients could hold one lock"), true, false)
+	url := fresh(t, s)
+	marks(t, refuses(t, url, "Galera", "two clients could hold one lock"), true, false)
+	marks(t, refuses(t, url+"mode=session", "Galera", "two clients could hold one lock"), true, false)
 }
 
 // A server whose every default differs keeps the contract all the same.

@@ -141,8 +141,16 @@ func (s *store) several(ctx context.Context) (ok bool, err error) {
 // grouped reports whether the server is set up to be in a group (Group Replication of MySQL).
 func (f facts) grouped() bool { return f["group_replication_group_name"] != "" }
 
-// check returns why locks cannot be kept on a server like this.
+// check returns why locks cannot be kept in tables of a server like this.
 func (f facts) check() error {
+	if err := f.fit(); err != nil {
+		return err
+	}
+	return f.mayWrite()
+}
+
+// fit returns why locks cannot be kept on a server like this, be it in tables or not.
+func (f facts) fit() error {
 	oldest := oldestMySQL
 	if f.maria() {
 		oldest = oldestMaria
@@ -165,16 +173,21 @@ func (f facts) check() error {
 			"which do not lock rows on each other: two clients could hold one lock; " +
 			"set group_replication_single_primary_mode = ON and use the address of the primary")
 	}
-	return f.mayWrite()
+	return nil
+}
+
+var errReadOnly = errors.New("the server is read-only (read_only), as a replica is: use the address of the primary")
+
+func (f facts) readOnly() bool {
+	return f.on("read_only") || f.on("super_read_only") || f.on("innodb_read_only") || strings.HasPrefix(f["read_only"], "NO_LOCK")
 }
 
 // mayWrite returns why the server does not let locks be written, or not as they are.
 func (f facts) mayWrite() error {
 	packet, _ := strconv.Atoi(f["max_allowed_packet"])
 	switch {
-	case f.on("read_only") || f.on("super_read_only") || f.on("innodb_read_only"),
-		strings.HasPrefix(f["read_only"], "NO_LOCK"):
-		return errors.New("the server is read-only (read_only), as a replica is: use the address of the primary")
+	case f.readOnly():
+		return errReadOnly
 	case f.on("transaction_read_only") || f.on("tx_read_only"):
 		return errors.New("transactions are read-only here (transaction_read_only)")
 	case !f.on("autocommit"):

@@ -1,0 +1,219 @@
+package mysql
+
+import (
+	"context"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// begin asks the server for the first time, and reports whether it has given the lock.
+func (s *session) begin(own *sessionClaim, try bool) (held bool) {
+	defer close(own.answered)
+	fail := func(err error) {
+		own.failed = err
+		s.claims.move(own, claimOver)
+	}
+	ctx, cancel := s.bound(0)
+	defer cancel()
+	conn, got, sent, err := s.try(ctx, own)
+	switch {
+	case err != nil:
+		fail(err)
+	case got:
+		if held = s.hold(own, conn, sent); !held {
+			s.unlock(own, conn)
+		}
+	case try:
+		s.claims.move(own, claimOver)
+	default:
+		s.life.Go(func() { s.wait(own) })
+	}
+	return held
+}
+
+// try asks for the lock of a claim once, and returns the connection that has it now and when it was asked. What it does not
+// know is gone when it returns, unless the error says that this is not known.
+func (s *session) try(ctx context.Context, own *sessionClaim) (conn *sessionConn, got bool, sent time.Time, err error) {
+	for {
+		if conn, err = s.take(ctx, own); err != nil || conn == nil {
+			return nil, false, sent, err
+		}
+		sent = time.Now()
+		answer, err := conn.ask(ctx, getLock(own, 0))
+		switch {
+		case errors.Is(err, sqldriver.ErrBadConn): // it was not sent
+			s.condemn(conn)
+		case err != nil:
+			proven := s.end(ctx, conn)
+			if err = s.explain(ctx, err); proven {
+				err = driver.Unsent(driver.Unreachable(err))
+			}
+			return nil, false, sent, err
+		case answer[0] == 1:
+			return conn, true, sent, nil
+		case answer[0] == 0:
+			s.free(conn, own)
+			return nil, false, sent, nil
+		default:
+			s.condemn(conn)
+			return nil, false, sent, driver.Refused(errors.New("the server could not tell whether the lock is free (GET_LOCK is NULL)"))
+		}
+	}
+}
+
+func getLock(c *sessionClaim, wait time.Duration) string {
+	return fmt.Sprintf("SELECT GET_LOCK('%s', %d), CONNECTION_ID()", c.lock, int(wait/time.Second))
+}
+
+// hold has a claim hold on a connection that has got its lock. It is false if the claim is over.
+func (s *session) hold(own *sessionClaim, conn *sessionConn, then time.Time) bool {
+	for {
+		holds, over := s.claims.hold(own, conn, then)
+		if over {
+			return false
+		}
+		if holds {
+			break
+		}
+		// The lease begins with what the server hears after the claim has entered.
+		ctx, cancel := s.bound(0)
+		then = time.Now()
+		_, err := conn.ask(ctx, "SELECT CONNECTION_ID()")
+		cancel()
+		if err != nil {
+			s.condemn(conn)
+			s.life.Go(func() { s.wait(own) })
+			return true
+		}
+	}
+	s.carries(conn)
+	s.life.Go(func() { s.keep(own, conn) })
+	return true
+}
+
+const (
+	leastPause = 4 * time.Millisecond // between two tries of a claim for which no connection is left to wait on
+	mostPause  = 100 * time.Millisecond
+)
+
+// wait has a claim wait until it has its lock, or is over.
+func (s *session) wait(own *sessionClaim) {
+	for pause := leastPause; !s.waitOnce(own); pause = min(2*pause, mostPause) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-own.over:
+		case <-s.life.Context().Done():
+		}
+		timer.Stop()
+		if s.expired(own) {
+			s.claims.giveUp(own)
+		}
+		if state, _ := s.claims.of(own); state != claimWaiting || s.life.Context().Err() != nil {
+			return
+		}
+	}
+}
+
+// waitOnce waits on a connection until the claim holds or is over, or tries once. It is false if it was in vain.
+func (s *session) waitOnce(own *sessionClaim) (done bool) {
+	ctx, cancel := s.bound(0)
+	defer cancel()
+	conn, err := s.takeAlone(ctx, own)
+	if err != nil {
+		return false
+	}
+	if conn != nil {
+		return s.waitOn(own, conn)
+	}
+	return s.tryAgain(own)
+}
+
+// tryAgain tries to get the lock of a claim that waits, and reports whether the claim holds now or is over.
+func (s *session) tryAgain(own *sessionClaim) bool {
+	own.busy.Lock()
+	defer own.busy.Unlock()
+	if state, _ := s.claims.of(own); state != claimWaiting {
+		return true
+	}
+	ctx, cancel := s.bound(0)
+	defer cancel()
+	conn, got, sent, err := s.try(ctx, own)
+	if err != nil || !got {
+		return false
+	}
+	if !s.hold(own, conn, sent) {
+		s.unlock(own, conn)
+	}
+	return true
+}
+
+// waitOn waits on one connection, until the claim holds, is over, or the connection fails: then it returns false.
+func (s *session) waitOn(own *sessionClaim, conn *sessionConn) (done bool) {
+	for {
+		if !s.claims.waitsOn(own, conn) {
+			s.free(conn, own)
+			return true
+		}
+		sent := time.Now()
+		ctx, cancel := s.bound(waitStep)
+		got, err := conn.ask(ctx, getLock(own, waitStep))
+		cancel()
+		switch {
+		case err != nil || got[0] < 0:
+			s.condemn(conn)
+			return false
+		case got[0] == 1:
+			if !s.hold(own, conn, sent) {
+				s.unlock(own, conn)
+			}
+			return true
+		}
+		if s.expired(own) {
+			s.claims.giveUp(own)
+		}
+	}
+}
+
+func (s *session) expired(own *sessionClaim) bool {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	return !time.Now().Before(own.ends)
+}
+
+// look finds out whether a claim that waits can have its lock now: by a try, or, if it waits in the server, by asking whether
+// that has given it the lock already, of which the news is under way.
+func (s *session) look(own *sessionClaim) {
+	state, waits := s.claims.of(own)
+	if state != claimWaiting {
+		return
+	}
+	if !s.waitsOn(waits, own) {
+		s.tryAgain(own)
+		return
+	}
+	conn := s.least()
+	if conn == nil {
+		return
+	}
+	ctx, cancel := s.bound(0)
+	defer cancel()
+	got, err := conn.ask(ctx, "SELECT IS_USED_LOCK('"+own.lock+"'), CONNECTION_ID()")
+	if err != nil {
+		s.condemn(conn)
+		return
+	}
+	if got[0] != waits.id {
+		return
+	}
+	ctx, cancel = context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	select {
+	case <-own.settled:
+	case <-ctx.Done():
+	}
+}
