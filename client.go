@@ -67,7 +67,7 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	c.want, c.tight = plain.want, plain.tight
 	c.keeper = claims.New(d, claims.Config{
 		Turn: opts.Turn, Margin: opts.Margin, Drift: opts.Drift, Patience: opts.Patience, Slept: slept,
-		Observe: opts.Observer.inner(),
+		Observe: opts.Observer.inner(), Require: opts.Require,
 	})
 	return c, nil
 }

@@ -91,6 +91,7 @@ const (
 	ReasonHeldLong                      // it was held for LockOptions.MaxHold
 	ReasonShutdown                      // its client was closed
 	ReasonSessionOver                   // the session that the store kept the claim in is over; of stores that have sessions
+	ReasonUnfit                         // the store was connected to again, and no longer has what Options.Require wants
 )
 
 // String says it in words.
@@ -121,10 +122,9 @@ func explain(err error) error {
 		return nil
 	}
 	var (
-		capacity *driver.CapacityError
-		lost     *claims.Lost
-		held     *claims.Held
-		unknown  *claims.Unknown
+		lost    *claims.Lost
+		held    *claims.Held
+		unknown *claims.Unknown
 	)
 	if gave, ok := err.(*claims.GaveUp); ok { //nolint:errorlint // the keeper's own answer, not what a caller's cause wraps
 		return gaveUpError{gave}
@@ -136,7 +136,7 @@ func explain(err error) error {
 		return &HeldError{By: holderOf(held.By), Remaining: held.Remaining}
 	case errors.As(err, &unknown):
 		return &UnknownError{Until: unknown.Until, Err: explain(unknown.Err)}
-	case errors.As(err, &capacity):
+	case errors.As(err, new(*driver.CapacityError)):
 		return fmt.Errorf("%w: %w", ErrCapacity, err)
 	case driver.IsUnreachable(err):
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)

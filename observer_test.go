@@ -64,7 +64,7 @@ func TestLogTo(t *testing.T) {
 }
 
 func TestKindsAndReasonsAgreeWithTheInnerOnes(t *testing.T) {
-	for i, r := range []stile.Reason{stile.ReasonExpired, stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonSessionOver} {
+	for i, r := range []stile.Reason{stile.ReasonExpired, stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonSessionOver, stile.ReasonUnfit} {
 		if stile.Reason(stile.InnerReasons[i]) != r || strings.HasPrefix(r.String(), "reason") {
 			t.Errorf("reason %d: %v", i, r)
 		}

@@ -14,7 +14,7 @@ type Options struct {
 	LockOptions // what each lock has unless Lock.With says otherwise
 
 	Observer Observer       // hears what happens; nil means nobody
-	Require  []driver.Trait // Open and New fail if the store lacks one of these, with ErrUnsupported; nil means none
+	Require  []driver.Trait // without these Open and Lock fail, with ErrUnsupported, and leases end, with ReasonUnfit; nil means none
 
 	// Turn bounds how long goroutines of this client hand the lock on among themselves before other processes have
 	// their turn. 0 means 2 ms. A lease that is held longer than that ends the turn when it is released.

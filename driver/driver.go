@@ -53,7 +53,8 @@ type Driver interface {
 	// first, the claim is gone, and the renewal does not bring it back.
 	Leave(ctx context.Context, l *Release) error
 
-	// Traits tells what the store can promise.
+	// Traits tells what the store can promise, as far as the driver knows by now. A driver that is connected to its store
+	// anew may ask it again, so that what it promises may become less; it does not wait for that here.
 	Traits() Traits
 
 	// Close ends every call and frees what the driver took. Claims stay in the store, unless Traits.OwnClient. Closing twice is

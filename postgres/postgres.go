@@ -28,6 +28,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/contention"
 	"github.com/stilelock/stile/internal/inbox"
+	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/postgres/internal/link"
 )
 
@@ -51,7 +52,7 @@ type Driver struct {
 	poller     *poller
 	watch      *watch
 	failover   failoverWatch
-	traits     driver.Traits
+	promised   promise.Promise
 }
 
 var _ interface {
@@ -86,6 +87,8 @@ func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: contention.New()}
 	d.inboxes, d.poller = inbox.New(&listener{d}, parseTold), newPoller(d)
 	d.watch = newWatch(d)
+	d.promised.Life, d.promised.Ask = l.Life, d.promises
+	d.promised.Connections = func() int64 { return l.Pool().Stat().NewConnsCount() }
 	if err := d.probe(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -94,8 +97,8 @@ func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	return d, nil
 }
 
-// Traits tells what the server can promise, as it answered when the driver was made.
-func (d *Driver) Traits() driver.Traits { return d.traits }
+// Traits tells what the server can promise. It is asked for again after a connection was made anew.
+func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 
 // Close ends every call. It closes the pool too, unless that is the caller's own.
 func (d *Driver) Close() error {

@@ -54,17 +54,37 @@ func (d *Driver) probe(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return driver.Ended(ctx, true)
 	}
-	d.traits = f.promise(d.deaf)
+	d.promised.Set(d.promise(f))
+	return nil
+}
+
+// promises asks the server anew what it can promise.
+func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	f, err := d.ask(ctx)
+	if err == nil {
+		err = f.check()
+	}
+	if err != nil {
+		return driver.Traits{}, err
+	}
+	return d.promise(f), nil
+}
+
+// promise says what the server is good for, with these tables and by this pool.
+func (d *Driver) promise(f *facts) driver.Traits {
+	t := f.promise(d.deaf)
 	if f.standbys != "" && !d.link.Heeds() {
-		d.traits.Warn("the pool's ConnConfig.OnNotice = postgres.OnNotice",
+		t.Warn("the pool's ConnConfig.OnNotice = postgres.OnNotice",
 			"A commit whose wait for the synchronous standby somebody cancels counts as done.")
 	}
-	d.traits.Amends = d.revision >= amendRevision
+	t.Amends = d.revision >= amendRevision
 	if d.revision < schemaRevision {
-		d.traits.Warn("what \"stile migrate --print\" prints, run by the owner of the tables",
+		t.Warn("what \"stile migrate --print\" prints, run by the owner of the tables",
 			"The tables and functions are of an older stile.")
 	}
-	return nil
+	return t
 }
 
 // serverID asks the server for its id.

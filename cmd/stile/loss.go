@@ -35,7 +35,7 @@ func whyLost(err error) string {
 		why += ": it was removed by hand, ran out there, or the store lost it"
 	case stile.ReasonSessionOver:
 		why += ": the store had not heard from this process for too long, or the session was ended by hand"
-	case stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown: // they say it
+	case stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit: // they say it
 	}
 	if lost.Err != nil {
 		why += fmt.Sprintf(": %v", lost.Err)

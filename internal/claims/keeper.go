@@ -45,6 +45,7 @@ type Config struct {
 	Margin   time.Duration        // how long before its end a lease is no longer trusted; 0 means a tenth, at most a second
 	Drift    float64              // how much the rates of two clocks may differ
 	Patience time.Duration        // how long a store that does not answer is asked again
+	Require  []driver.Trait       // what the store must promise at each grant and renewal; nil means nothing
 	Observe  func(Event)          // is told what happens, by a goroutine of its own
 	Slept    func() time.Duration // how long the machine has slept since it booted; nil means to ask it
 }

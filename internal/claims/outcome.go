@@ -71,6 +71,8 @@ func ReasonText(r protocol.Reason) string {
 		return "its client was closed"
 	case protocol.SessionOver:
 		return "the session that it lived in is over"
+	case protocol.Unfit:
+		return "the store no longer promises what is required"
 	}
 	return fmt.Sprintf("reason %d", int(r))
 }

@@ -47,7 +47,7 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r proto
 	var err error
 	switch s.verb {
 	case protocol.Enter:
-		r.Place, err = k.d.Enter(ctx, s.asks)
+		r.Place, err = k.enter(s)
 		if err == nil && !r.Place.Holds && !k.traits.Ordered {
 			k.yields.refused(c.name, r.Sent)
 		}
@@ -63,6 +63,7 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r proto
 	if err != nil {
 		r.Outcome, r.Err, r.Place = outcomeOf(err), failure(err), driver.Place{}
 	}
+	k.doubt(&r)
 	return r
 }
 
@@ -97,11 +98,14 @@ func (k *Keeper) renew(batch []send) {
 	sent := k.clock.now()
 	answers := k.d.Renew(ctx, list)
 	k.clock.now() // a suspension is seen before the answers are
+	lacks := k.lacks()
 	var t todo
 	for i, s := range batch {
 		r := protocol.Reply{Claim: s.c.slot, Number: s.number, Sent: sent, TTL: answers[i].TTL}
 		if err := answers[i].Err; err != nil {
 			r.Outcome, r.Err = outcomeOf(err), failure(err)
+		} else if lacks != nil {
+			r.Outcome, r.Err = protocol.Lacking, lacks
 		}
 		n := s.c.n
 		n.shard.mu.Lock()

@@ -72,6 +72,9 @@ func (e *Engine) renewed(c Slot, now Time, r *protocol.Reply) {
 		}
 	case r.Missing():
 		e.lose(c, now, r.Verdict().Reason)
+	case r.Outcome == protocol.Lacking:
+		cl.err = r.Err
+		e.lose(c, now, protocol.Unfit)
 	case r.Outcome == protocol.Rejected && cl.amend == carried:
 		e.amended(c, protocol.Verdict{Code: protocol.Refused, Err: r.Err})
 		e.schedule(c, now) // it was the change that was refused, or the next renewal is refused too

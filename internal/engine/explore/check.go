@@ -171,6 +171,8 @@ func (w *World) checkEnd(c *client, x *goroutine, f *protocol.Effect) error {
 		switch {
 		case (f.Reason == protocol.SessionOver) != w.adrift:
 			return fmt.Errorf("a hold ends for the reason %v, and its session is over: %v", reasons[f.Reason], w.adrift)
+		case (f.Reason == protocol.Unfit) != w.lacks:
+			return fmt.Errorf("a hold ends for the reason %v, and the store lacks what is required: %v", reasons[f.Reason], w.lacks)
 		case f.Reason == protocol.Suspended && !slept || f.Reason == protocol.Expired && slept:
 			return fmt.Errorf("a hold ends for the reason %v, and the machine has slept since it was confirmed: %v",
 				reasons[f.Reason], slept)
@@ -287,7 +289,7 @@ func (w *World) checkGone(c *client, id uint64) error {
 
 // checkAbsent sees that who holds is told when the store does not have the claim.
 func (w *World) checkAbsent(c *client, v protocol.Verb, s engine.Slot, r *protocol.Reply) error {
-	if v != protocol.Renew || r.Outcome != protocol.Absent && r.Outcome != protocol.Adrift {
+	if v != protocol.Renew || r.Outcome != protocol.Absent && r.Outcome != protocol.Adrift && r.Outcome != protocol.Lacking {
 		return nil
 	}
 	for g := range c.gs {

@@ -41,6 +41,7 @@ const (
 	goReject
 	goEarly
 	goDrift
+	goLack
 	goPause
 	goSleep
 	goBreak
@@ -54,7 +55,7 @@ func (k Kind) String() string {
 		"is delivered", "is applied", "is answered", "ends unknown", "goes on", "will be answered late", "is lost",
 		"is applied, its answer lost",
 		"is given up, and on its way", "hangs", "is delivered, and copied", "does not leave", "is rejected", "returns early",
-		"finds its session over", "pauses", "falls asleep", "is removed", "the store falls silent",
+		"finds its session over", "is applied, and lacks what is required", "pauses", "falls asleep", "is removed", "the store falls silent",
 	}[k]
 }
 
@@ -285,9 +286,9 @@ func (w *World) requestFaults(to []Event, ev Event, r *request) []Event {
 		kind  Kind
 	}{
 		{Slow, goSlow}, {Lost, goLost}, {Dumb, goDumb}, {Late, goLate}, {Late, goStall}, {Twice, goTwice},
-		{Unsent, goUnsent}, {Reject, goReject}, {Drift, goDrift},
+		{Unsent, goUnsent}, {Reject, goReject}, {Drift, goDrift}, {Lack, goLack},
 	} {
-		if w.may(f.fault) {
+		if w.may(f.fault) && (f.fault != Lack || r.verb == protocol.Renew) {
 			to = append(to, ev.of(f.kind))
 		}
 	}

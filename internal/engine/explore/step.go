@@ -246,6 +246,11 @@ func (w *World) request(ev Event) error {
 	case goDrift:
 		outcome = protocol.Adrift
 		w.remove(r.id)
+	case goLack:
+		if w.apply(r); r.reply.outcome == protocol.Answered {
+			r.reply.outcome = protocol.Lacking
+		}
+		return w.reply(ev, r)
 	}
 	r.reply = reply{outcome: outcome}
 	return w.reply(ev, r)
@@ -271,9 +276,9 @@ func (w *World) reply(ev Event, r *request) error {
 	verb, claim := r.verb, r.claim
 	c.drop(r)
 	c.e.Answer(w.now, answer)
-	w.adrift = answer.Outcome == protocol.Adrift
+	w.adrift, w.lacks = answer.Outcome == protocol.Adrift, answer.Outcome == protocol.Lacking
 	err := w.heed(int(ev.Client))
-	if w.adrift = false; err != nil {
+	if w.adrift, w.lacks = false, false; err != nil {
 		return err
 	}
 	return w.checkAbsent(c, verb, claim, answer)

@@ -21,6 +21,7 @@ type World struct {
 	token   int64   // the highest that was given
 	baton   baton
 	adrift  bool // a request is being answered that found its session over
+	lacks   bool // one that found that the store lacks what is required
 	mute    bool
 	muted   engine.Time // since when
 

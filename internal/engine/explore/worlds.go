@@ -27,6 +27,7 @@ const (
 	Drift                    // a claim is gone with its session, as a request finds
 	Break                    // somebody removes a claim from the store
 	Mute                     // the store answers nothing any more
+	Lack                     // the store renews a claim, and lacks what is required
 )
 
 // Faults of requests, and all.
@@ -165,7 +166,7 @@ func Small() []Config {
 			MaxHold: 40 * ms},
 		{Name: "alarm, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Acts: Lock | GiveUp | Alarm},
 		{Name: "keep, 2x1", Clients: 2, Goroutines: 1, Keep: 20 * ms, Acts: Lock | GiveUp, Strays: 1},
-		{Name: "session over, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Drift, Acts: plain | Close},
+		{Name: "session over, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Drift | Lack, Acts: plain | Close},
 		{Name: "session over, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Drift | Lost,
 			Acts: Lock | GiveUp},
 		{Name: "asleep, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Sleep, Acts: Lock | Close},

@@ -96,6 +96,7 @@ const (
 	HeldLong                      // it was held for Want.MaxHold
 	Shutdown                      // the client was closed
 	SessionOver                   // the session that the claim lived in is over
+	Unfit                         // the store no longer promises what is required
 )
 
 // An Event is one thing that observers are told. Not all fields go with every kind.

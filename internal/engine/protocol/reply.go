@@ -10,12 +10,13 @@ import (
 // An Outcome is what became of a request.
 type Outcome int
 
-// The outcomes. The first four are the store's answers.
+// The outcomes. The first five are the store's answers.
 const (
 	Answered Outcome = iota
 	Absent           // the claim is not there
 	Adrift           // the claim went with the session that it lived in
 	Rejected         // the store said no, and will again
+	Lacking          // the claim is renewed, and the store no longer promises what is required; of Renew only
 	Unsent           // the request never left, or the store cannot say yes or no now
 	Unknown          // it may have been applied, or may be applied yet
 )
@@ -49,6 +50,8 @@ func (r *Reply) Verdict() Verdict {
 		return Verdict{Code: Lost, Reason: Removed}
 	case Adrift:
 		return Verdict{Code: Lost, Reason: SessionOver}
+	case Lacking:
+		return Verdict{Code: Lost, Reason: Unfit, Err: r.Err}
 	case Rejected:
 		return Verdict{Code: Refused, Err: r.Err}
 	}

@@ -2,7 +2,7 @@
 // one mistake. It builds the explorer with that patch and walks until something is found, or, if the patch's head says
 // so, runs the one test that is there for it.
 //
-//	go run ./internal/repo/mutants [-some 12] [-for 60s] [NAME...]
+//	go run ./internal/repo/mutants [-some 12] [-for 60s] [-matrix] [NAME...]
 //
 // Every patch must apply and compile. With -some, so many are looked for, which the commit's hash chooses; without, all
 // are. It fails if one is not found. The head of a patch says what is wrong in words, and then may have the lines
@@ -34,6 +34,7 @@ var (
 	limit = flag.Duration("for", time.Minute, "how long one may take to be found")
 	set   = flag.String("set", "small", "the worlds that are walked")
 	jobs  = flag.Int("jobs", min(2, runtime.NumCPU()), "how many are looked for at once")
+	table = flag.Bool("matrix", false, "print what finds each mutant beside its own test, as rows of docs/explain/mutants.md")
 )
 
 func main() {
@@ -91,16 +92,20 @@ type finding struct {
 	at          string // the world or the test
 	transitions string
 	seconds     float64
+	seeds       int    // how many of some have found it
 	as          string // what was said of it
 	err         error
 }
 
 // all deals with the mutants, a few at once, prints what came of each in their order, and returns those that failed.
 func all(top, dir string, files, sought []string) (failed []string) {
-	fmt.Printf("%-32s %-17s %-50s %11s %7s  %s\n", "mutant", "stands for", "found by", "transitions", "seconds", "as")
+	if !*table {
+		fmt.Printf("%-32s %-17s %-50s %11s %7s  %s\n", "mutant", "stands for", "found by", "transitions", "seconds", "as")
+	}
 	type done struct {
 		mutant
 		finding
+		by found
 	}
 	results := make([]chan done, len(files))
 	room := make(chan struct{}, max(1, *jobs))
@@ -113,11 +118,16 @@ func all(top, dir string, files, sought []string) (failed []string) {
 			go func() {
 				m := mutant{name: nameOf(file), patch: filepath.Join(top, file), dir: filepath.Join(dir, nameOf(file))}
 				var f finding
-				if f.err = m.prepare(top); f.err == nil && slices.Contains(sought, file) {
+				var by found
+				switch f.err = m.prepare(top); {
+				case f.err != nil || !slices.Contains(sought, file):
+				case *table:
+					by = m.matrix()
+				default:
 					f = m.find()
 				}
 				<-room
-				results[i] <- done{m, f}
+				results[i] <- done{m, f, by}
 			}()
 		}
 	}()
@@ -126,6 +136,11 @@ func all(top, dir string, files, sought []string) (failed []string) {
 		case d.err != nil:
 			failed = append(failed, d.name)
 			fmt.Printf("%-32s %-17s %v\n", d.name, d.numbers, d.err)
+		case d.by != nil:
+			fmt.Println(d.by.row(&d.mutant))
+			if len(d.by) == 0 {
+				failed = append(failed, d.name)
+			}
 		case d.at != "":
 			fmt.Printf("%-32s %-17s %-50s %11s %7.1f  %s\n", d.name, d.numbers, d.at, d.transitions, d.seconds, d.as)
 		}
@@ -152,8 +167,9 @@ func choose(files []string) ([]string, error) {
 
 type mutant struct {
 	name, patch, dir string
-	numbers          string // that it stands for
-	pkg, test        string // that finds it; empty if the explorer does
+	numbers          string   // that it stands for
+	files            []string // that it changes
+	pkg, test        string   // that finds it; empty if the explorer does
 	overlay          string
 }
 
@@ -179,6 +195,7 @@ func (m *mutant) prepare(top string) error {
 	build := []string{"build", "-overlay", filepath.Join(m.dir, "overlay.json")}
 	for _, found := range changed.FindAllSubmatch(text, -1) {
 		name := string(found[1])
+		m.files = append(m.files, name)
 		source, err := os.ReadFile(name)
 		if err != nil {
 			return err

@@ -5,9 +5,11 @@ package conn
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/internal/work"
 )
 
@@ -20,10 +22,11 @@ type Conn struct {
 	secret []string
 
 	// What the servers can do, as they answered when the Conn was made.
-	sharded  bool // a cluster whose channels are on one server each
-	mute     bool // they cannot tell of changes of keys
-	allowOOM bool // a script can ask to run although the memory is full
-	traits   driver.Traits
+	sharded  bool   // a cluster whose channels are on one server each
+	mute     bool   // they cannot tell of changes of keys
+	allowOOM bool   // a script can ask to run although the memory is full
+	store    string // what they are, in a word
+	promised promise.Promise
 
 	tracker *tracker
 	down    atomic.Bool // the last call found no connection
@@ -35,7 +38,7 @@ type Conn struct {
 // close the client.
 func New(ctx context.Context, client rueidis.Client) (*Conn, error) {
 	c := newConn()
-	c.client, c.traits.Store = client, "redis"
+	c.client, c.store = client, "redis"
 	if err := c.probe(ctx); err != nil {
 		c.Close()
 		return nil, err
@@ -46,11 +49,27 @@ func New(ctx context.Context, client rueidis.Client) (*Conn, error) {
 func newConn() *Conn {
 	c := &Conn{Life: work.Begin()}
 	c.tracker = &tracker{c: c}
+	c.promised.Life, c.promised.Connections, c.promised.Ask = c.Life, c.connections(), c.ask
 	return c
 }
 
-// Traits returns what the servers promise to every layout, the weakest server deciding.
-func (c *Conn) Traits() driver.Traits { return c.traits }
+// Traits returns what the servers promise to every layout, the weakest server deciding. It is asked for again after a
+// connection was made anew.
+func (c *Conn) Traits() driver.Traits { return c.promised.Traits() }
+
+// reaskEvery is how often servers are asked again behind the caller's own client, whose connections are not seen.
+const reaskEvery = 10 * time.Second
+
+// connections returns what counts how often the servers were connected to.
+func (c *Conn) connections() func() int64 {
+	begin := time.Now()
+	return func() int64 {
+		if c.dialer != nil {
+			return c.dialer.made.Load()
+		}
+		return int64(time.Since(begin) / reaskEvery)
+	}
+}
 
 // Sharded reports whether the servers are a cluster whose channels are on one server each.
 func (c *Conn) Sharded() bool { return c.sharded }

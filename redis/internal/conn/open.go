@@ -60,9 +60,9 @@ func servers(a *driver.Address, o *rueidis.ClientOption) *secure.Servers {
 // open connects as the options say, which a scheme sums up.
 func open(ctx context.Context, scheme string, o rueidis.ClientOption) (*Conn, error) {
 	c := newConn()
-	c.user, c.traits.Store = o.Username, "redis"
+	c.user, c.store = o.Username, "redis"
 	if strings.HasPrefix(scheme, "tair") {
-		c.traits.Store = "tair"
+		c.store = "tair"
 	}
 	for _, secret := range []string{o.Password, o.Sentinel.Password} {
 		if secret != "" {

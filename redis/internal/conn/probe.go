@@ -19,6 +19,29 @@ const probeWithin = 5 * time.Second
 
 // probe asks every server what it can promise, and settles how to talk to it. The error says that no server answered.
 func (c *Conn) probe(ctx context.Context) error {
+	found, err := c.examine(ctx)
+	if err != nil {
+		return err
+	}
+	oldest := slices.MinFunc(found, func(a, b *facts) int { return a.version - b.version }).version
+	c.sharded = oldest >= 7 && c.client.Mode() == rueidis.ClientModeCluster
+	c.mute = slices.ContainsFunc(found, func(f *facts) bool { return !f.tells })
+	c.allowOOM = oldest >= 7
+	c.promised.Set(c.promise(found))
+	return nil
+}
+
+// ask asks every server anew what it can promise. How to talk to the servers stays as it was settled.
+func (c *Conn) ask(ctx context.Context) (driver.Traits, error) {
+	found, err := c.examine(ctx)
+	if err != nil {
+		return driver.Traits{}, err
+	}
+	return c.promise(found), nil
+}
+
+// examine asks every server for its facts. The error says that no primary answered.
+func (c *Conn) examine(ctx context.Context) ([]*facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
 	nodes := c.client.Nodes()
@@ -40,23 +63,17 @@ func (c *Conn) probe(ctx context.Context) error {
 	}
 	asked.Wait()
 	if len(found) == 0 && len(errs) > 0 {
-		return c.explain(ctx, errs[0])
+		return nil, c.explain(ctx, errs[0])
 	}
 	if len(found) == 0 {
-		return driver.Refused(driver.Unreachable(ErrReplica))
+		return nil, driver.Refused(driver.Unreachable(ErrReplica))
 	}
-	oldest := slices.MinFunc(found, func(a, b *facts) int { return a.version - b.version }).version
-	c.sharded = oldest >= 7 && c.client.Mode() == rueidis.ClientModeCluster
-	c.mute = slices.ContainsFunc(found, func(f *facts) bool { return !f.tells })
-	c.allowOOM = oldest >= 7
-	c.promise(found)
-	return nil
+	return found, nil
 }
 
 // promise says what servers like these are good for, the weakest deciding.
-func (c *Conn) promise(servers []*facts) {
-	t := &c.traits
-	t.Delay, t.Restart, t.Clock = true, true, "server"
+func (c *Conn) promise(servers []*facts) (t driver.Traits) {
+	t.Store, t.Delay, t.Restart, t.Clock = c.store, true, true, "server"
 	t.MinTTL, t.MaxTTL, t.Granularity = MinLease, driver.MaxTTL, time.Millisecond
 	replicated, products := false, []string{}
 	for _, s := range servers {
@@ -96,4 +113,5 @@ func (c *Conn) promise(servers []*facts) {
 	slices.Sort(products)
 	t.Server = strings.Join(products, ", ")
 	t.Note("Leases end by the server's wall clock: a step of it ends them early or late.")
+	return t
 }

@@ -1,0 +1,43 @@
+package claims
+
+import (
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine/protocol"
+)
+
+// What is required of a store is looked at whenever the store lets a claim hold. A driver asks its servers anew when it is
+// connected to them again, as after a restart or a failover, so the store may come to promise less:
+//
+//	        the client is opened
+//	                 │
+//	                 ▼  grants and renewals count
+//	fit ◄───────────────────────────────────────────► unfit
+//	      Traits has what is required, or lacks it
+//
+// While it is unfit, no claim enters, a claim that is granted leaves, and a claim that is renewed is lost.
+
+// lacks tells why the store is unfit, or nothing.
+func (k *Keeper) lacks() error {
+	if len(k.conf.Require) == 0 {
+		return nil
+	}
+	return k.d.Traits().Require(k.conf.Require...)
+}
+
+// enter enters a claim, unless the store is unfit.
+func (k *Keeper) enter(s *send) (driver.Place, error) {
+	if lacks := k.lacks(); lacks != nil {
+		return driver.Place{}, driver.Refused(lacks)
+	}
+	return k.d.Enter(s.call, s.asks)
+}
+
+// doubt has the grant of an unfit store be no answer: the claim enters again, which is refused, and leaves.
+func (k *Keeper) doubt(r *protocol.Reply) {
+	if !r.OK() || !r.Place.Holds {
+		return
+	}
+	if lacks := k.lacks(); lacks != nil {
+		r.Outcome, r.Err, r.Place = protocol.Unknown, lacks, driver.Place{}
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A finder looks for a mutant without knowing what is wrong with it. A mutant's own test, which was written for it, is
+// none.
+type finder struct {
+	name  string
+	from  []string // the folders whose mistakes it can see
+	try   func(m *mutant) finding
+	seeds bool // it counts the seeds that found it
+}
+
+var finders = []finder{
+	{name: "exploration", from: []string{"internal/engine", "internal/agenda"}, try: (*mutant).walk},
+	{name: "seeds", from: []string{".", "internal/engine", "internal/claims", "internal/agenda", "driver", "memory"},
+		try: func(m *mutant) finding {
+			return m.suite(".", "^(TestSimulation|TestStorm|TestTokensRiseWhereGrantsExclude)$")
+		}, seeds: true},
+	{name: "contract", from: []string{"driver", "memory", "internal/slab", "internal/table"},
+		try: func(m *mutant) finding { return m.suite("./memory", "^(TestConformance|TestModel|TestConcurrent)$") }},
+	{name: "contract", from: []string{"quorum"},
+		try: func(m *mutant) finding {
+			return m.suite("./quorum", "^(TestContract|TestContractOfMembers|TestConcurrent)$")
+		}},
+}
+
+// found is what the finders came to, by their names.
+type found map[string]finding
+
+// matrix has every finder that can see a mutant look for it, and its own test if none has found it.
+func (m *mutant) matrix() found {
+	all := found{}
+	for _, f := range finders {
+		if !m.changes(f.from) {
+			continue
+		}
+		if r := f.try(m); r.err == nil {
+			all[f.name] = r
+		}
+	}
+	if m.test != "" && len(all) == 0 {
+		if r := m.try(); r.err == nil {
+			all["own test"] = r
+		}
+	}
+	return all
+}
+
+// changes reports whether the mutant changes a file below one of some folders; "." means the root only.
+func (m *mutant) changes(folders []string) bool {
+	return slices.ContainsFunc(m.files, func(file string) bool {
+		return slices.ContainsFunc(folders, func(folder string) bool {
+			return folder == "." && !strings.Contains(file, "/") || strings.HasPrefix(file, folder+"/")
+		})
+	})
+}
+
+var (
+	failedSeed = regexp.MustCompile(`--- FAIL: TestSimulation/(\d+)|seed (\d+):`)
+	failedTest = regexp.MustCompile(`--- FAIL: ([^ ]+)`)
+)
+
+// suite runs the tests of a package that match, and tells the deepest that failed first.
+func (m *mutant) suite(pkg, tests string) (f finding) {
+	binary := filepath.Join(m.dir, "suite.test")
+	if out, err := output("go", "test", "-c", "-vet=off", "-overlay", m.overlay, "-o", binary, pkg); err != nil {
+		f.err = fmt.Errorf("%s does not build: %w: %s", pkg, err, out)
+		return f
+	}
+	defer os.Remove(binary)
+	cmd := exec.Command(binary, "-test.run", tests, "-test.timeout", limit.String())
+	cmd.Dir = pkg
+	start := time.Now()
+	out, err := cmd.CombinedOutput()
+	f.seconds = time.Since(start).Seconds()
+	if err == nil {
+		f.err = fmt.Errorf("%s of %s pass", tests, pkg)
+		return f
+	}
+	seeds := map[string]bool{}
+	for _, found := range failedSeed.FindAllSubmatch(out, -1) {
+		seeds[string(found[1])+"/"+string(found[2])] = true
+	}
+	f.seeds = len(seeds)
+	for _, found := range failedTest.FindAllSubmatch(out, -1) {
+		if name := string(found[1]); len(name) > len(f.at) {
+			f.at = name
+		}
+	}
+	if f.at == "" {
+		f.at = "a panic or a timeout"
+	}
+	return f
+}
+
+// cell is a finding in a word.
+func (f finding) cell() string {
+	switch {
+	case f.seeds > 1:
+		return fmt.Sprintf("%d seeds, %.1f s", f.seeds, f.seconds)
+	case f.transitions != "":
+		return fmt.Sprintf("%s transitions, %.1f s", f.transitions, f.seconds)
+	}
+	return fmt.Sprintf("`%s`, %.1f s", f.at, f.seconds)
+}
+
+// row is a mutant's line of the table. It is marked if nothing but its own test has found it.
+func (f found) row(m *mutant) string {
+	cell := func(name string) string {
+		if r, ok := f[name]; ok {
+			return r.cell()
+		}
+		return ""
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |", m.name, m.numbers, cell("exploration"), cell("seeds"), cell("contract"), cell("own test"))
+}

@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A client that requires claims which survive a restart loses its leases when the server comes back with fsync off, and goes
+// on with synchronous_commit off, which its own transactions do not heed.
+func TestRequiredAfterRestart(t *testing.T) {
+	t.Parallel()
+	for setting, fit := range map[string]bool{"fsync": false, "synchronous_commit": true} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			s := servertest.Postgres(t, "work_mem = 4MB")
+			renewed := make(chan struct{}, 100)
+			o := &stile.Options{
+				Require: []driver.Trait{driver.TraitRestart}, LockOptions: stile.LockOptions{TTL: 6 * time.Second},
+				Observer: func(e stile.Event) {
+					if e.Kind == stile.EventRenewed {
+						renewed <- struct{}{}
+					}
+				},
+			}
+			c, err := stile.Open(t.Context(), "postgres://postgres@"+s.Addr+"/postgres", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			lease, err := c.Mutex("name").Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			admin, err := pgx.Connect(t.Context(), "postgres://postgres@"+s.Addr+"/postgres")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := admin.Exec(t.Context(), "ALTER SYSTEM SET "+setting+" = off"); err != nil {
+				t.Fatal(err)
+			}
+			if err := admin.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.Stop()
+			for len(renewed) > 0 {
+				<-renewed
+			}
+			s.Restart()
+			servertest.Until(t, "the lease ends, or is renewed again and again", func() bool {
+				return lease.Context().Err() != nil || len(renewed) > 3
+			})
+			cause := context.Cause(lease.Context())
+			lost, ok := errors.AsType[*stile.LostError](cause)
+			switch {
+			case fit && cause != nil:
+				t.Errorf("the lease ended as %v; want it to go on", cause)
+			case !fit && (!ok || lost.Reason != stile.ReasonUnfit || !strings.Contains(cause.Error(), "fsync on")):
+				t.Errorf("the lease ended as %v; want the reason that the store is unfit, and what to set", cause)
+			}
+		})
+	}
+}
