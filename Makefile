@@ -120,8 +120,8 @@ explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes 
 	@go test -count=1 ./internal/engine/explore/...
 	@go run ./internal/engine/explore/cmd $(if $(FOR),-set long -for $(FOR))
 
-mutants: ## see that known mistakes, put back into the code, are found: SOME=12 of them, or 0 for all
-	@go run ./internal/repo/mutants -some $(SOME)
+mutants: ## see that known mistakes, put back into the code, are found: SOME=12 of them, or 0 for all, with the matrix
+	@go run ./internal/repo/mutants -some $(SOME) $(if $(filter 0,$(SOME)),-matrix)
 
 chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7 PAIRS=1; without STORE each store
 	@go run ./chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)

@@ -72,5 +72,17 @@ func TestRequiredIsLookedAtAgain(t *testing.T) {
 
 		d.unfit.Store(false)
 		w.unlock(w.lock(a.Mutex("first")))
+
+		behind = w.lock(easy.Mutex("behind"))
+		go func() {
+			_, err := a.Mutex("behind").Lock(w.Context())
+			waited <- err
+		}()
+		pass(time.Second)
+		d.unfit.Store(true) // its turn comes before it asks for its place again
+		w.unlock(behind)
+		if err := <-waited; !errors.Is(err, stile.ErrUnsupported) {
+			t.Errorf("a waiter whose turn comes at once = %v; want ErrUnsupported", err)
+		}
 	})
 }
