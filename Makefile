@@ -34,7 +34,7 @@ ONLY =
 # The adapters, whose workspace is their own, and the two whose turn it is at this commit.
 ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
 
-.PHONY: help build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ mutants: ## see that known mistakes, put back into the code, are found: SOME=12 
 
 chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7 PAIRS=1; without STORE each store
 	@go run ./chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
+
+soak: servers ## a bounded run under faults, with a line for each store in docs/soak.log: FOR=10m STORE=etcd SEED=7 PAIRS=1
+	@go run ./chaos -log docs/soak.log $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
 
 interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
 	@n=0; for run in interop/*/run; do \

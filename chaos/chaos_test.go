@@ -103,3 +103,69 @@ func TestScheduleIsItsSeeds(t *testing.T) {
 		t.Error("a schedule does not follow from its seed alone")
 	}
 }
+
+// TestPlans refuses what cannot be run.
+func TestPlans(t *testing.T) {
+	good := plan{during: time.Minute, workers: 2, only: []string{killServer}}
+	if err := good.check(true); err != nil {
+		t.Errorf("a good plan: %v", err)
+	}
+	for want, p := range map[string]plan{
+		"at most 1h0m0s":            {during: 2 * time.Hour, workers: 4},
+		"for more than 0s":          {workers: 4},
+		"two processes":             {during: time.Minute, workers: 1},
+		`-faults "kill" is none of`: {during: time.Minute, workers: 4, only: []string{"kill"}},
+	} {
+		if err := p.check(true); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; want %q", p, err, want)
+		}
+	}
+	if err := good.check(false); err == nil || !strings.Contains(err.Error(), "a soak needs a bound") {
+		t.Errorf("a soak without a bound: %v", err)
+	}
+}
+
+// TestFewer leaves out what a failure does not need, within its bound.
+func TestFewer(t *testing.T) {
+	runs := 0
+	needs := func(list ...string) func([]string) bool {
+		return func(only []string) bool {
+			runs++
+			return !slices.ContainsFunc(list, func(k string) bool { return !slices.Contains(only, k) })
+		}
+	}
+	if got := fewer([]string{"a", "b", "c", "d"}, 10, needs("b", "d")); !slices.Equal(got, []string{"b", "d"}) || runs != 4 {
+		t.Errorf("what is left is %q after %d runs; want b and d after 4", got, runs)
+	}
+	if got := fewer([]string{"a", "b", "c", "d"}, 1, needs("d")); !slices.Equal(got, []string{"b", "c", "d"}) {
+		t.Errorf("after one run %q is left; want b, c and d", got)
+	}
+}
+
+// TestKept sees that a run is appended to a log and its history saved.
+func TestKept(t *testing.T) {
+	o := &outcome{plan: plan{store: "redis", seed: 7, during: time.Minute, workers: 4}, grants: map[string]int{"a": 2, "b": 3},
+		faults: map[string]int{killServer: 4}, wrong: []string{"two hold"},
+		holds: []*history.Hold{{Worker: 2, Name: "a", Begin: 5}, {Worker: 1, Name: "a", Begin: 3}}}
+	log := t.TempDir() + "/soak.log"
+	for range 2 {
+		if err := o.note(log); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "redis seed=7 for=1m0s pairs=false workers=4 faults=4 holds=5 lax=0s excused=0 findings=1\n"
+	if got, err := os.ReadFile(log); err != nil || string(got) != want+want {
+		t.Errorf("the log has %q (%v); want %q twice", got, err, want)
+	}
+	path, err := o.save(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := os.ReadFile(path)
+	if one, two := strings.Index(string(got), "worker 1"), strings.Index(string(got), "worker 2"); !strings.Contains(string(got), "WRONG: two hold") || one < 0 || two < one {
+		t.Errorf("the history is %q", got)
+	}
+	if err := o.note(t.TempDir() + "/none/soak.log"); err == nil {
+		t.Error("a log that cannot be written is no error")
+	}
+}

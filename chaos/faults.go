@@ -159,11 +159,15 @@ func (r *run) lanes() []*lane {
 	if !r.pairs {
 		return []*lane{r.newLane(r.seed, r.only)}
 	}
-	var others []string
-	for _, f := range faults {
-		if !slices.Contains(ofWorkers, f.kind) {
-			others = append(others, f.kind)
+	workers, others := []string{}, []string{}
+	for _, kind := range kinds() {
+		switch {
+		case r.only != nil && !slices.Contains(r.only, kind):
+		case slices.Contains(ofWorkers, kind):
+			workers = append(workers, kind)
+		default:
+			others = append(others, kind)
 		}
 	}
-	return []*lane{r.newLane(r.seed, others), r.newLane(^r.seed, ofWorkers)}
+	return []*lane{r.newLane(r.seed, others), r.newLane(^r.seed, workers)}
 }

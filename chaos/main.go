@@ -68,6 +68,9 @@ func main() {
 		seed    = flag.Uint64("seed", uint64(time.Now().Unix()), "what the faults are drawn from")
 		pairs   = flag.Bool("pairs", false, "hit processes at the same time as servers, not one after the other")
 		workers = flag.Int("workers", 4, "how many processes lock")
+		only    = flag.String("faults", "", "some of "+strings.Join(kinds(), ", ")+", with commas; empty means all")
+		log     = flag.String("log", "", "append a line for each run to this file; needs -for")
+		tries   = flag.Int("shrink", 8, "how often a run that failed is made again with fewer kinds of faults")
 	)
 	flag.Parse()
 	if *which != "" {
@@ -77,15 +80,54 @@ func main() {
 		}
 		names = []string{*which}
 	}
+	p := plan{during: *during, seed: *seed, workers: *workers, pairs: *pairs}
+	if *only != "" {
+		p.only = strings.Split(*only, ",")
+	}
+	bounded := *log == ""
+	flag.Visit(func(f *flag.Flag) { bounded = bounded || f.Name == "for" })
+	if err := p.check(bounded); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(64)
+	}
 	wrong := 0
 	for _, name := range names {
-		host := &servertest.Host{Program: "chaos"}
-		o := play(host, &plan{store: name, during: *during, seed: *seed, workers: *workers, pairs: *pairs})
-		host.End()
+		p.store = name
+		o := once(&p)
 		o.print(os.Stdout)
-		wrong += len(o.wrong)
+		if *log != "" {
+			if err := o.note(*log); err != nil {
+				fmt.Fprintln(os.Stderr, "-log:", err)
+				os.Exit(1)
+			}
+		}
+		if wrong += len(o.wrong); len(o.wrong) > 0 {
+			o.explain(*tries)
+		}
 	}
 	if wrong > 0 {
 		os.Exit(1)
 	}
+}
+
+// once carries out a plan, with servers of its own.
+func once(p *plan) *outcome {
+	host := &servertest.Host{Program: "chaos"}
+	defer host.End()
+	return play(host, p)
+}
+
+// explain saves a run that failed, and makes it again with fewer kinds of faults.
+func (o *outcome) explain(tries int) {
+	if path, err := o.save(os.TempDir()); err != nil {
+		fmt.Fprintln(os.Stderr, "the history is not saved:", err)
+	} else {
+		fmt.Printf("  the history is in %s\n", path)
+	}
+	few := fewer(o.hit(), tries, func(only []string) bool {
+		again := o.plan
+		again.only = only
+		return len(once(&again).wrong) > 0
+	})
+	fmt.Printf("  it fails with: -store %s -seed %d -for %v -faults '%s'\n", o.store, o.seed, o.during, strings.Join(few, ","))
 }

@@ -40,6 +40,7 @@ type outcome struct {
 	grants map[string]int
 	faults map[string]int // that were made, by kind
 	wrong  []string
+	holds  []*history.Hold // what the workers believed
 
 	fences  bool          // whether the tokens of the store rise, and were looked at
 	took    time.Duration // from the first fault to the last
@@ -132,6 +133,7 @@ func (o *outcome) judge(r *run, traits driver.Traits) {
 		}
 		holds = slices.AppendSeq(holds, maps.Values(w.holds))
 	}
+	o.holds = holds
 	for _, h := range holds {
 		o.grants[h.Name]++
 	}

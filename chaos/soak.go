@@ -1,0 +1,106 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/internal/history"
+)
+
+// longest is the longest run of one store: a soak is many runs, each of which can be made again.
+const longest = time.Hour
+
+// check tells why a run cannot be made.
+func (p *plan) check(bounded bool) error {
+	switch {
+	case p.during <= 0 || p.during > longest:
+		return fmt.Errorf("-for %v: a run lasts for more than 0s and at most %v", p.during, longest)
+	case p.workers < 2:
+		return fmt.Errorf("-workers %d: two processes at least exclude each other", p.workers)
+	case !bounded:
+		return errors.New("-log: a soak needs a bound: say -for, such as -for 10m")
+	}
+	for _, kind := range p.only {
+		if !slices.ContainsFunc(faults, func(f fault) bool { return f.kind == kind }) {
+			return fmt.Errorf("-faults %q is none of %s", kind, strings.Join(kinds(), ", "))
+		}
+	}
+	return nil
+}
+
+// kinds are the names of all faults.
+func kinds() (names []string) {
+	for _, f := range faults {
+		names = append(names, f.kind)
+	}
+	return names
+}
+
+// line is a run in a line of the log.
+func (o *outcome) line() string {
+	grants, made := 0, 0
+	for _, n := range o.grants {
+		grants += n
+	}
+	for _, n := range o.faults {
+		made += n
+	}
+	result := "none"
+	if len(o.wrong) > 0 {
+		result = fmt.Sprint(len(o.wrong))
+	}
+	return fmt.Sprintf("%s seed=%d for=%v pairs=%v workers=%d faults=%d holds=%d lax=%v excused=%d findings=%s\n", o.store, o.seed,
+		o.during, o.pairs, o.workers, made, grants, o.lax.Round(time.Second), len(o.excused), result)
+}
+
+// note appends a run to a log.
+func (o *outcome) note(path string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, o.line())
+	return errors.Join(err, f.Close())
+}
+
+// save writes what is wrong with a run, and what each worker believed, into a new file of a folder, and returns its name.
+func (o *outcome) save(folder string) (string, error) {
+	var text strings.Builder
+	o.print(&text)
+	slices.SortFunc(o.holds, func(a, b *history.Hold) int { return int(a.Begin - b.Begin) })
+	for _, h := range o.holds {
+		fmt.Fprintf(&text, "%s: %v\n", h.Name, h)
+	}
+	f, err := os.CreateTemp(folder, fmt.Sprintf("chaos-%s-%d-*.txt", o.store, o.seed))
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(text.String())
+	return filepath.Clean(f.Name()), errors.Join(err, f.Close())
+}
+
+// fewer returns the kinds of faults without which a run that failed still fails, by leaving out one after the other. Faults
+// meet requests by chance, so a run that does not fail proves little: a kind is left out only if the run fails without it.
+func fewer(kinds []string, most int, fails func(only []string) bool) []string {
+	for i := 0; i < len(kinds) && len(kinds) > 1 && most > 0; most-- {
+		rest := slices.Delete(slices.Clone(kinds), i, i+1)
+		if fails(rest) {
+			kinds = rest
+		} else {
+			i++
+		}
+	}
+	return kinds
+}
+
+// hit returns the kinds of faults that a run had.
+func (o *outcome) hit() []string { return slices.Sorted(maps.Keys(o.faults)) }
