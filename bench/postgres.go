@@ -51,6 +51,8 @@ var postgresArena = &arena{
 			measure: "handover", row: ours, column: "p50", unit: "µs", fixed: 5000, most: true, bound: 1, strict: true},
 		{text: "the same with mode=session: p50 at most 1.5× that of an advisory lock",
 			measure: "handover", row: pgSession, column: "p50", unit: "µs", against: rivals("handover", pgAdvisory), most: true, bound: 1.5},
+		{text: "one hot name, 8 processes, mode=session: longest wait at most 2× that of an advisory lock",
+			measure: "fleet", row: pgSession, column: "max", unit: "ms", against: rivals("fleet", pgAdvisory), most: true, bound: 2},
 		{text: "100 waiters of one process on a held name: under 2 statements/s",
 			measure: "waiting", row: ours, column: "requests", unit: "/s", fixed: 2, most: true, bound: 1, strict: true},
 	},

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/postgres/internal/link"
 )
 
-// A backend is the server's end of the one connection that a session's locks live on. One goroutine owns it.
+// A backend is the server's end of a connection that a session's locks live on. One goroutine owns it.
 type backend struct {
 	link    *link.Link
 	timeout time.Duration // the server ends a session from which it hears nothing for so long
@@ -37,6 +37,9 @@ const (
 
 	// answerWithin is how long a statement may take. Then the connection is given up.
 	answerWithin = 10 * time.Second
+
+	// departWithin is how long a connection that is given up may take to cancel its statement. Then it is closed.
+	departWithin = time.Second
 
 	// atEase is how long the connection is idle before its end is watched for.
 	atEase = time.Millisecond
@@ -78,17 +81,20 @@ func (b *backend) greet(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	seconds := strconv.Itoa(max(1, int(b.timeout/time.Second)/4))
-	settings := [][2]string{
-		{"statement_timeout", "0"}, {"tcp_keepalives_idle", seconds}, {"tcp_keepalives_interval", seconds},
-		{"tcp_keepalives_count", "3"}, {"tcp_user_timeout", strconv.FormatInt(b.timeout.Milliseconds(), 10)},
+	timeout := strconv.FormatInt(b.timeout.Milliseconds(), 10)
+	names := []string{
+		"statement_timeout", "lock_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout",
 	}
+	values := []string{"0", "0", seconds, seconds, "3", timeout}
 	if endsIdle(v) {
-		settings = append(settings, [2]string{"idle_session_timeout", strconv.FormatInt(b.timeout.Milliseconds(), 10)})
+		names, values = append(names, "idle_session_timeout"), append(values, timeout)
 	}
-	for _, set := range settings {
-		if _, err := conn.Exec(ctx, "SELECT set_config($1::text, $2::text, false)", link.Plain, set[0], set[1]); err != nil {
-			return b.explain(err)
-		}
+	if v.Number >= 170000 {
+		names, values = append(names, "transaction_timeout"), append(values, "0")
+	}
+	const set = "SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) settings (name, value)"
+	if _, err := conn.Exec(ctx, set, link.Plain, names, values); err != nil {
+		return b.explain(err)
 	}
 	return nil
 }
@@ -153,6 +159,37 @@ func (b *backend) ask(sql string, args []any, out ...any) error {
 		b.end()
 	}
 	return b.explain(err)
+}
+
+// wait waits in the server until a key can be locked, for as long as that takes. If ctx ends, the connection ends with it:
+// the key may have been locked, and is free when the server has heard of the end. What ended so is never used again.
+func (b *backend) wait(ctx context.Context, sql string, key int64) error {
+	if b.conn == nil {
+		if err := b.connect(ctx); err != nil {
+			return err
+		}
+	}
+	var pid uint32
+	err := b.conn.QueryRow(ctx, sql, named, key).Scan(&pid)
+	b.spoke = time.Now()
+	if err == nil && pid != b.pid {
+		return errMoved
+	}
+	if ctx.Err() != nil && b.conn.IsClosed() {
+		b.depart()
+	}
+	return err
+}
+
+// depart waits until the server has been told of the end of a connection that was cut short, but not for long.
+func (b *backend) depart() {
+	timer := time.NewTimer(departWithin)
+	defer timer.Stop()
+	select {
+	case <-b.conn.PgConn().CleanupDone():
+	case <-timer.C:
+		b.conn.PgConn().Conn().Close()
+	}
 }
 
 // beat shows that the session lives.
@@ -220,6 +257,7 @@ func (b *backend) end() {
 }
 
 func (b *backend) hangUp() {
+	b.unwatch()
 	if b.conn != nil {
 		link.HangUp(b.conn)
 		b.conn = nil

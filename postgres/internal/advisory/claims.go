@@ -39,9 +39,10 @@ type heldClaim struct {
 	key     int64
 	ticket  int64
 	shared  bool
-	state   state // moved by move
+	state   state    // moved by move
+	home    *backend // where its key is locked; set before it moves to claimHolding, unless its key is locked already
 	ends    time.Time
-	changed chan struct{} // has room for one
+	changed chan state // its last state, if nobody has seen it yet; has room for one
 }
 
 // An advisoryKey is one that the session has locked, once on the server for however many share it. Names with one key
@@ -49,30 +50,33 @@ type heldClaim struct {
 type advisoryKey struct {
 	shared  bool
 	holders int
+	home    *backend // the connection that it is locked on
 }
 
 // claims are those of this client, and the keys that its session has locked for them. It decides, and does no I/O.
 // After each call,
 //
 //   - byID has the claims that are not over, and line has those of them that wait, as they came;
-//   - keys has the keys of those that hold or are kept, with their number, which is 1 unless all of them share the key.
+//   - keys has the keys of those that hold or are kept, with their number, which is 1 unless all of them share the key;
+//   - locked has the number of the keys of each connection.
 type claims struct {
 	byID   map[string]*heldClaim
 	line   []*heldClaim
 	keys   map[int64]*advisoryKey
+	locked map[*backend]int
 	fallen map[string]bool // ids of claims that the last session took with it
 	serial int64           // the last ticket
 	due    time.Time       // no claim's time is over before
 }
 
 func newClaims() *claims {
-	return &claims{byID: map[string]*heldClaim{}, keys: map[int64]*advisoryKey{}}
+	return &claims{byID: map[string]*heldClaim{}, keys: map[int64]*advisoryKey{}, locked: map[*backend]int{}}
 }
 
 // add makes a claim that waits.
 func (cs *claims) add(id string, key int64, shared bool) *heldClaim {
 	cs.serial++
-	c := &heldClaim{id: id, key: key, ticket: cs.serial, shared: shared, changed: make(chan struct{}, 1)}
+	c := &heldClaim{id: id, key: key, ticket: cs.serial, shared: shared, changed: make(chan state, 1)}
 	cs.byID[id], cs.line = c, append(cs.line, c)
 	return c
 }
@@ -102,8 +106,10 @@ func (cs *claims) move(c *heldClaim, next state) (unlock bool) {
 	k := cs.keys[c.key]
 	switch {
 	case next == claimHolding && k == nil:
-		cs.keys[c.key] = &advisoryKey{c.shared, 1}
+		cs.keys[c.key] = &advisoryKey{c.shared, 1, c.home}
+		cs.locked[c.home]++
 	case next == claimHolding:
+		c.home = k.home
 		k.holders++
 	case next == claimOver:
 		delete(cs.byID, c.id)
@@ -111,20 +117,22 @@ func (cs *claims) move(c *heldClaim, next state) (unlock bool) {
 			k.holders--
 			if unlock = k.holders == 0; unlock {
 				delete(cs.keys, c.key)
+				cs.locked[k.home]--
 			}
 		}
 	}
 	select {
-	case c.changed <- struct{}{}:
-	default: // it has not seen the last time yet
+	case <-c.changed:
+	default:
 	}
+	c.changed <- next // only moves send
 	return unlock
 }
 
-// sessionOver ends all claims that had something in the session, and returns their ids. Nothing is left to be unlocked.
-func (cs *claims) sessionOver() (ids []string) {
+// sessionOver ends all claims that had something on a connection, and returns their ids. Nothing is left there to be unlocked.
+func (cs *claims) sessionOver(home *backend) (ids []string) {
 	for id, c := range cs.byID {
-		if c.state != claimWaiting {
+		if c.state != claimWaiting && c.home == home {
 			cs.move(c, claimOver)
 			ids = append(ids, id)
 		}
@@ -136,6 +144,15 @@ func (cs *claims) sessionOver() (ids []string) {
 		}
 	}
 	return ids
+}
+
+// first returns the claim that has waited longest for a key, in one way; nil if none does.
+func (cs *claims) first(key int64, shared bool) *heldClaim {
+	i := slices.IndexFunc(cs.line, func(c *heldClaim) bool { return c.key == key && c.shared == shared })
+	if i < 0 {
+		return nil
+	}
+	return cs.line[i]
 }
 
 // gone is the error for a claim that is not there.

@@ -14,7 +14,10 @@ import (
 type world struct {
 	claims  *claims
 	entered [4]*heldClaim
+	homes   [2]*backend // the connections: the claims' keys are tried on one and the other in turn
 }
+
+func newWorld() *world { return &world{claims: newClaims(), homes: [2]*backend{{}, {}}} }
 
 // The claims of a world: two that share a key, one that wants it alone, and one with another key.
 var wants = [4]struct {
@@ -23,16 +26,16 @@ var wants = [4]struct {
 	shared bool
 }{{"reader", 1, true}, {"other reader", 1, true}, {"writer", 1, false}, {"elsewhere", 2, false}}
 
-// An event is that a claim moves, or enters if it has not, or, without a claim, that the session ends.
+// An event is that a claim moves, or enters if it has not, or, without a claim, that the session on a connection ends.
 type event struct {
 	claim int
 	next  state
 }
 
-var sessionEnds = event{claim: -1}
+var sessionEnds = []event{{claim: -1}, {claim: -2}}
 
 func events() []event {
-	list := []event{sessionEnds}
+	list := slices.Clone(sessionEnds)
 	for i := range wants {
 		for next := claimWaiting; next <= claimOver; next++ {
 			list = append(list, event{i, next})
@@ -43,12 +46,13 @@ func events() []event {
 
 // happen makes an event happen, and returns what of it is wrong.
 func (w *world) happen(e event) error {
-	if e == sessionEnds {
-		return w.end()
+	if e.claim < 0 {
+		return w.end(w.homes[-1-e.claim])
 	}
 	if w.entered[e.claim] == nil {
 		want := wants[e.claim]
 		w.entered[e.claim] = w.claims.add(want.id, want.key, want.shared)
+		w.entered[e.claim].home = w.homes[e.claim%2]
 		return w.check()
 	}
 	if err := w.move(w.entered[e.claim], e.next); err != nil {
@@ -86,16 +90,18 @@ func (w *world) beside(c *heldClaim) (n int) {
 	return n
 }
 
-func (w *world) end() error {
+func (w *world) end(home *backend) error {
 	var had, waited []string
+	keys := len(w.claims.keys)
 	for _, c := range w.entered {
-		if c != nil && c.locks() {
+		if c != nil && c.locks() && c.home == home {
 			had = append(had, c.id)
 		} else if c != nil && c.state == claimWaiting {
 			waited = append(waited, c.id)
 		}
 	}
-	ids := w.claims.sessionOver()
+	keys -= w.claims.locked[home]
+	ids := w.claims.sessionOver(home)
 	if slices.Sort(ids); !slices.Equal(ids, slices.Sorted(slices.Values(had))) {
 		return fmt.Errorf("the session took %q with it; want %q", ids, had)
 	}
@@ -109,8 +115,9 @@ func (w *world) end() error {
 			return fmt.Errorf("%s waited, and was lost with the session", id)
 		}
 	}
-	if len(w.claims.keys) > 0 {
-		return fmt.Errorf("the keys %v outlast the session", w.claims.keys)
+	if len(w.claims.keys) != keys || w.claims.locked[home] != 0 {
+		return fmt.Errorf("the keys are %v after the session, and %d of them its own; want %d and 0",
+			w.claims.keys, w.claims.locked[home], keys)
 	}
 	return w.check()
 }
@@ -141,12 +148,22 @@ func (w *world) check() error {
 	case len(w.claims.keys) != len(locked):
 		return fmt.Errorf("%d keys are locked; want %d", len(w.claims.keys), len(locked))
 	}
+	homes := map[*backend]int{}
 	for key, holders := range locked {
+		homes[holders[0].home]++
+		if slices.ContainsFunc(holders, func(c *heldClaim) bool { return c.home != holders[0].home }) {
+			return fmt.Errorf("key %d is held on two connections", key)
+		}
 		if k := w.claims.keys[key]; k == nil || k.holders != len(holders) {
 			return fmt.Errorf("key %d is %+v; want %d holders", key, k, len(holders))
 		}
 		if len(holders) > 1 && slices.ContainsFunc(holders, func(c *heldClaim) bool { return !c.shared }) {
 			return fmt.Errorf("%d hold key %d, and one of them wants it alone", len(holders), key)
+		}
+	}
+	for _, home := range w.homes {
+		if homes[home] != w.claims.locked[home] {
+			return fmt.Errorf("a connection has %d keys; want %d", w.claims.locked[home], homes[home])
 		}
 	}
 	return nil
@@ -158,7 +175,7 @@ func (w *world) String() (text string) {
 		if c == nil {
 			text += "- "
 		} else {
-			text += fmt.Sprint(c.state, " ")
+			text += fmt.Sprint(c.state, c.locks() && c.home == w.homes[0], " ")
 		}
 	}
 	for _, c := range w.claims.line {
@@ -172,7 +189,7 @@ func (w *world) String() (text string) {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	replay := func(path []event) (w *world, err error) {
-		w = &world{claims: newClaims()}
+		w = newWorld()
 		for _, e := range path {
 			if err = w.happen(e); err != nil {
 				return nil, fmt.Errorf("after %v: %w", path, err)

@@ -9,10 +9,11 @@ import (
 
 // Claims that wait are tried again after a pause that grows. One connection serves them all, however many there are:
 // pg_advisory_lock would need a connection for each, since it blocks the one that it is called on. The [scout] has one
-// more, and waits for the first of them.
+// more, and waits for the first of them, which is tried as rarely as one that may have been forgotten in there.
 const (
 	leastPause = 4 * time.Millisecond
 	mostPause  = 100 * time.Millisecond
+	rarely     = time.Second
 )
 
 // run does what is ordered, and tends the claims in between.
@@ -26,17 +27,19 @@ func (s *session) run() {
 				o.do()
 				close(o.done)
 			}
-		case <-s.backend.ended:
-			s.backend.unwatched()
+		case <-s.crew.main.ended:
+			s.crew.main.unwatched()
+		case <-s.crew.second.ended:
+			s.crew.second.unwatched()
 		case err := <-s.scout.back:
-			if s.scout.home(err, time.Now()) {
-				s.tryKey(s.scout.key)
-			}
+			s.returned(err)
 		case <-timer.C:
 		case <-s.link.Context().Done():
-			s.backend.unwatch()
-			s.backend.hangUp()
 			s.scout.leave()
+			for _, b := range s.crew.all() {
+				b.unwatch()
+				b.hangUp()
+			}
 			return
 		}
 		timer.Reset(time.Until(s.tend()))
@@ -51,8 +54,12 @@ func (s *session) tend() time.Time {
 		s.poll()
 	}
 	never := now.Add(time.Hour)
-	next := s.backend.tend(now, never)
-	if again := s.scout.aim(s.claims, now, never); again.Before(next) {
+	next := s.crew.main.tend(now, never)
+	if again := s.crew.second.tend(now, never); again.Before(next) {
+		next = again
+	}
+	s.crew.tidy(s.claims.locked, s.scout.state == scoutHome)
+	if again := s.scout.aim(s.claims, &s.crew, now, never); again.Before(next) {
 		next = again
 	}
 	if len(s.claims.byID) > 0 && s.claims.due.Before(next) {
@@ -73,7 +80,10 @@ func (s *session) expire(now time.Time) {
 
 // lease returns how long a claim is good for. The server frees what it has not heard of for the session's timeout.
 func (s *session) lease(c *heldClaim, now time.Time) time.Duration {
-	return min(c.ends.Sub(now), s.backend.timeout)
+	if c.state == claimWaiting {
+		return min(c.ends.Sub(now), s.timeout/2) // see [session.take]
+	}
+	return min(c.ends.Sub(now), s.timeout)
 }
 
 func (s *session) enter(c *driver.Claim) (driver.Place, error) {
@@ -86,7 +96,7 @@ func (s *session) enter(c *driver.Claim) (driver.Place, error) {
 	case own == nil || own.state == claimKept:
 		return driver.Place{}, s.claims.gone(c.ID)
 	case own.state == claimHolding:
-		if err := s.backend.beat(); err != nil {
+		if err := own.home.beat(); err != nil {
 			return driver.Place{}, err
 		}
 		if own.state != claimHolding { // it went with the session before this one
@@ -129,7 +139,7 @@ func (s *session) place(own *heldClaim, c *driver.Claim, now time.Time) driver.P
 // try locks a claim's key for it, unless somebody else has it.
 func (s *session) try(c *heldClaim) error {
 	if k := s.claims.keys[c.key]; k != nil && s.claims.fits(c) {
-		if err := s.backend.beat(); err != nil {
+		if err := k.home.beat(); err != nil {
 			return err
 		}
 		if s.claims.keys[c.key] == k { // else it has gone with the session
@@ -141,18 +151,52 @@ func (s *session) try(c *heldClaim) error {
 		return nil
 	}
 	var got bool
-	if err := s.backend.ask(tryLock[c.shared], []any{c.key}, &got); err != nil {
-		// The server may have refused when it had locked already. Nobody else of this session has the key, so unlocking
+	b := s.crew.main
+	if err := b.ask(tryLock[c.shared], []any{c.key}, &got); err != nil {
+		// The server may have refused when it had locked already. Nobody else on this connection has the key, so unlocking
 		// it is harmless.
-		if s.backend.conn != nil && s.backend.ask(unlock[c.shared], []any{c.key}, &got) != nil && s.backend.conn != nil {
-			s.backend.end()
+		if b.conn != nil && b.ask(unlock[c.shared], []any{c.key}, &got) != nil && b.conn != nil {
+			b.end()
 		}
 		return err
 	}
 	if got {
+		c.home = b
 		s.claims.move(c, claimHolding)
 	}
 	return nil
+}
+
+// returned does what is to be done when the scout is back.
+func (s *session) returned(err error) {
+	now := time.Now()
+	found := s.scout.home(err, now)
+	if err != nil {
+		s.pause, s.look = leastPause, now // nobody waits in the server for what the scout was sent for
+	}
+	if found && s.scout.keeps {
+		s.take(now)
+	}
+	if found {
+		s.tryKey(s.scout.key)
+	}
+}
+
+// take gives the key that the scout has locked to the claim that has waited longest for it, where it is locked.
+//
+// The server has ended that connection already if its answer came later than the timeout. A claim that waits is trusted for
+// no more than half of the timeout from now, so an answer that took no more than the other half needs no confirmation.
+func (s *session) take(now time.Time) {
+	b := s.crew.spare
+	c := s.claims.first(s.scout.key, s.scout.shared)
+	late := now.Sub(s.scout.sent) > s.timeout/2
+	if c == nil || s.claims.keys[c.key] != nil || late && b.beat() != nil {
+		b.hangUp() // which unlocks the key
+		return
+	}
+	c.home = b
+	s.claims.move(c, claimHolding)
+	s.crew.granted(s.claims.locked)
 }
 
 // poll tries all that wait.
@@ -166,7 +210,11 @@ func (s *session) poll() {
 		}
 	}
 	end := time.Now()
-	s.look = end.Add(max(s.pause, 4*end.Sub(start))) // so that most of the time is left to others
+	pause := s.pause
+	if s.scout.keeps && !slices.ContainsFunc(s.claims.line, func(c *heldClaim) bool { return !s.scout.covers(c) }) {
+		pause = rarely
+	}
+	s.look = end.Add(max(pause, 4*end.Sub(start))) // so that most of the time is left to others
 }
 
 // tryKey tries those that wait for a key that was free a moment ago.
@@ -187,10 +235,10 @@ func (s *session) end(c *heldClaim) error {
 		return nil
 	}
 	had := false
-	err := s.backend.ask(unlock[c.shared], []any{c.key}, &had)
+	err := c.home.ask(unlock[c.shared], []any{c.key}, &had)
 	switch {
-	case err != nil && s.backend.conn != nil:
-		s.backend.end() // the end of the session unlocks what the server would not
+	case err != nil && c.home.conn != nil:
+		c.home.end() // the end of the session unlocks what the server would not
 	case err == nil && !had:
 		err = driver.ErrSession
 	}
@@ -216,27 +264,30 @@ func (s *session) leave(id string, keep time.Duration) error {
 func (s *session) renew(cs []driver.Claim, answers []driver.Renewal) {
 	now := time.Now()
 	s.expire(now)
-	var failure error
-	if slices.ContainsFunc(cs, func(c driver.Claim) bool { return s.claims.holds(c.ID) }) {
-		failure = s.backend.beat()
-	}
+	failures := map[*backend]error{} // of the connections that have been asked
 	for i, c := range cs {
 		own := s.claims.byID[c.ID]
+		if own != nil && own.state == claimHolding {
+			if _, asked := failures[own.home]; !asked {
+				failures[own.home] = own.home.beat()
+			}
+			own = s.claims.byID[c.ID] // which may have gone with its connection
+		}
 		switch {
 		case own == nil || own.state == claimKept:
 			answers[i].Err = s.claims.gone(c.ID)
-		case own.state == claimHolding && failure != nil:
-			answers[i].Err = failure
+		case own.state == claimHolding && failures[own.home] != nil:
+			answers[i].Err = failures[own.home]
 		default:
 			answers[i].TTL = s.place(own, &c, now).TTL
 		}
 	}
 }
 
-// over says that the session is over. Whoever had a lock in it is told; those that wait are tried again soon.
-func (s *session) over() {
+// over says that the session on a connection is over. Whoever had a lock in it is told; those that wait are tried again soon.
+func (s *session) over(b *backend) {
 	s.pause, s.look = leastPause, time.Now().Add(leastPause)
-	ids := s.claims.sessionOver()
+	ids := s.claims.sessionOver(b)
 	if f := s.endangered.Load(); f != nil && len(ids) > 0 {
 		(*f)(ids...)
 	}

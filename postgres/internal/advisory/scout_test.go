@@ -1,12 +1,10 @@
 package advisory
 
 import (
-	"context"
 	"crypto/rand"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -30,18 +28,9 @@ func waits(t *testing.T, s *session, c *driver.Claim) (told chan driver.Place) {
 }
 
 // inServer counts the connections of an application that wait for an advisory lock in the server.
-func inServer(t *testing.T, application string) (n int) {
+func inServer(t *testing.T, application string) int {
 	t.Helper()
-	conn, err := pgx.Connect(timely(t), at(server))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'advisory'"
-	if err := conn.QueryRow(timely(t), waiting, application).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return count(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'advisory'", application)
 }
 
 // A client that does not poll holds when the other has left, be it with a shared lock or an exclusive one.

@@ -1,5 +1,20 @@
 // Package advisory keeps locks as PostgreSQL's advisory locks, all of one client on one connection. They need no tables and
 // no disk, and are gone with the connection. They have no tokens, no permits and no order.
+//
+// A claim that waits does so in the server, on a second connection, and holds there what it has come to hold:
+//
+//	            main has no keys: it takes the place of main, and main its place
+//	        ┌──────────────────────────────────────────────────────────────────┐
+//	┌───────┴──────┐    its key was free     ┌─────────────────┐               │
+//	│ spare: waits │────────────────────────►│ a key is locked │───────────────┘
+//	│ in the server│                         └────────┬────────┘
+//	└──────────────┘                                  │ main has keys
+//	        ▲         it has no keys any more         ▼
+//	        └────────────────────────────── second: holds beside main ──► main, once that has no keys
+//
+// A connection that waits has no key, so PostgreSQL sees no circle of waiting sessions where there is none. There are three
+// at most; while two have keys, what waits in the server locks its key for a moment only, and the claim is tried on main.
+// [crew] moves the connections, [scout] has the states of waiting, and [state] those of a claim.
 package advisory
 
 import (
@@ -13,23 +28,24 @@ import (
 	"github.com/stilelock/stile/postgres/internal/link"
 )
 
-// A session keeps locks as PostgreSQL's advisory locks, all on one connection. It has no tables.
+// A session keeps locks as PostgreSQL's advisory locks. It has no tables.
 //
-// One goroutine owns the connection and all that is known of claims; the verbs are orders to it. A statement is never
+// One goroutine owns the connections and all that is known of claims; the verbs are orders to it. A statement is never
 // cut short by a caller's context, since that would end the connection and with it every claim.
 type session struct {
 	link       *link.Link
 	key        func(name string) int64
+	timeout    time.Duration // the server ends a connection from which it hears nothing for so long
 	traits     driver.Traits
 	orders     chan *order
 	endangered atomic.Pointer[func(ids ...string)]
 
 	// What follows is the loop's own.
-	backend backend
-	scout   scout
-	claims  *claims
-	look    time.Time     // when those that wait are tried again
-	pause   time.Duration // how long that is after the last time
+	crew   crew
+	scout  scout
+	claims *claims
+	look   time.Time     // when those that wait are tried again
+	pause  time.Duration // how long that is after the last time
 }
 
 var _ interface {
@@ -56,11 +72,15 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		return nil, err
 	}
 	s := &session{
-		link: l, backend: backend{link: l, timeout: timeout}, key: Key,
+		link: l, key: Key, timeout: timeout,
 		orders: make(chan *order), claims: newClaims(), scout: scout{link: l, back: make(chan error, 1)},
 	}
-	s.backend.over = s.over
-	err = s.backend.connect(ctx)
+	s.crew = newCrew(func() *backend {
+		b := &backend{link: l, timeout: timeout}
+		b.over = func() { s.over(b) }
+		return b
+	})
+	err = s.crew.main.connect(ctx)
 	if ended := driver.Ended(ctx, false); ended != nil {
 		err = ended
 	}
@@ -68,7 +88,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		s.Close()
 		return nil, err
 	}
-	s.traits = promise(&s.backend.server, timeout)
+	s.traits = promise(&s.crew.main.server, timeout)
 	l.Go(s.run)
 	return s, nil
 }
@@ -79,7 +99,7 @@ func promise(v *link.Server, timeout time.Duration) driver.Traits {
 		Store: "postgres session", Server: v.Product(), Shared: true, OwnClient: true, Clock: "session", Wake: "poll",
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
-	t.Note("All locks of a client live on one connection and are freed when it ends. " +
+	t.Note("All locks of a client live on one connection, or on two if it has waited, and are freed when it ends. " +
 		"Ending it (pg_terminate_backend, a restart, a failover) frees them at once, while their holder finds out " +
 		"when the end of the connection reaches it, or at the latest when its lease ends: for that time two may hold.")
 	if endsIdle(v) {
@@ -178,7 +198,10 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Place, err
 			return driver.Place{Ticket: c.Ticket, Holds: holds}, err
 		}
 		select {
-		case <-own.changed:
+		case next := <-own.changed:
+			if next == claimHolding {
+				return driver.Place{Ticket: c.Ticket, Holds: true}, nil
+			}
 		case <-ctx.Done():
 			return driver.Place{}, driver.Ended(ctx, true)
 		case <-s.link.Context().Done():

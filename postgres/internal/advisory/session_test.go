@@ -233,7 +233,7 @@ func TestMoved(t *testing.T) {
 	d := open(t, at(server))
 	a := claim("moved", "a")
 	enter(t, d, a, true)
-	if err := d.order(timely(t), func() { d.backend.pid++ }); err != nil {
+	if err := d.order(timely(t), func() { d.crew.main.pid++ }); err != nil {
 		t.Fatal(err)
 	}
 	if err := renew(t, d, a); !errors.Is(err, driver.ErrSession) {
