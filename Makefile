@@ -155,7 +155,7 @@ adapters-two:
 
 bench: servers ## measure beside other libraries, into docs/bench
 	@mkdir -p docs/bench
-	@cd bench && for store in redis etcd zookeeper consul postgres mysql setnx redlock memcached; do \
+	@cd bench && for store in redis etcd zookeeper consul postgres mysql sqlite setnx redlock memcached; do \
 		go run . -store "$$store" -out "../docs/bench/$$store.md"; \
 	done
 

@@ -19,6 +19,7 @@ type arena struct {
 	server     string // what it is, as in "one real Redis server"
 	servers    string // how many there are, in a word; "" means one
 	conditions string // how it runs
+	serverless bool   // it is no server but something on this machine
 	start      func(t servertest.TB) *servertest.Server
 	others     func(t servertest.TB) []string // starts further servers; nil means there are none
 	version    func(s *servertest.Server) string
@@ -34,7 +35,7 @@ type arena struct {
 	targets  []target
 }
 
-var arenas = []*arena{redisArena, setNXArena, redlockArena, memcachedArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena}
+var arenas = []*arena{redisArena, setNXArena, redlockArena, memcachedArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena, sqliteArena}
 
 // arenaOf returns the arena with a key.
 func arenaOf(key string) (*arena, error) {
@@ -48,8 +49,10 @@ func arenaOf(key string) (*arena, error) {
 	return nil, fmt.Errorf("no store is called %q; there are %s", key, strings.Join(keys, ", "))
 }
 
-// name is what people call the server.
-func (a *arena) name() string { return strings.TrimSuffix(a.server, " server") }
+// name is what people call the server, or the file.
+func (a *arena) name() string {
+	return strings.TrimSuffix(strings.TrimSuffix(a.server, " server"), " file")
+}
 
 // heading is what the page is about.
 func (a *arena) heading() string {

@@ -40,7 +40,7 @@ func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error 
 	out := flags.String("out", "", "write the page into this `file`, and its charts into ../images/bench beside the file's folder; without it, the page is printed")
 	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
 	only := flags.String("only", "", "take only the measures whose key matches this `regexp`, as in ^alone$")
-	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, memcached, etcd, zookeeper, consul, postgres, mysql")
+	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, memcached, etcd, zookeeper, consul, postgres, mysql, sqlite")
 	rounds := flags.Int("rounds", 5, "how often to take each measure")
 	seconds := flags.Float64("seconds", 2, "length of a window")
 	profile := flags.String("profile", "", "write profiles of stile's side into this `folder`")

@@ -91,8 +91,12 @@ func (b *bench) report(w io.Writer, f *facts) error {
 	p.line("## How it was measured")
 	p.line("")
 	p.line("- %s, %d cores, %s, %s", f.cpu, f.cores, f.system, f.golang)
-	p.line("- %s, %s on loopback, %s, nothing else on it; server, client and benchmark share the cores",
-		f.server, b.arena.setting("", "server"), b.arena.conditions)
+	if b.arena.serverless {
+		p.line("- %s, %s", f.server, b.arena.conditions)
+	} else {
+		p.line("- %s, %s on loopback, %s, nothing else on it; server, client and benchmark share the cores",
+			f.server, b.arena.setting("", "server"), b.arena.conditions)
+	}
 	p.line("- %s", strings.Join(f.versions, ", "))
 	p.line("- %s; load average %.1f when it began and %.1f when it ended", f.when.UTC().Format("2 January 2006, 15:04 UTC"), f.load[0], f.load[1])
 	p.line("- windows of %v after a quarter of that to warm up; the same ttl (%v) for all where nothing else is said", b.window, defaultTTL)

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
-	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -67,8 +65,6 @@ func thisBoot() string {
 	return boottime.ID()
 }
 
-var tablePrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`) })
-
 // New returns a driver that keeps its locks in db, an SQLite database, and makes its tables there if they are missing.
 // The driver takes two connections out of the pool for as long as it is open, and leaves db open when it closes.
 //
@@ -77,6 +73,15 @@ var tablePrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // machine sleeps; claims end when it boots. New does not see whether the file, or the log that SQLite keeps beside it, is
 // mounted without its folder or is removed later: package sqlite does.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
+	if n := db.Stats().MaxOpenConnections; n == 1 {
+		return nil, driver.Refused(errors.New("the pool may open one connection; locks take two"))
+	}
+	return Connect(ctx, connecting(db), o)
+}
+
+// Connect is [New] with connections that are no pool's: the driver opens two with connect, and further ones in place of
+// those that failed.
+func Connect(ctx context.Context, connect func(context.Context) (Conn, error), o *Options) (*Driver, error) {
 	d := &lite{boot: thisBoot(), closed: make(chan struct{})}
 	if o != nil {
 		d.options = *o
@@ -90,19 +95,27 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	if d.options.Label == "" {
 		d.options.Label = "the database"
 	}
-	if !tablePrefix().MatchString(d.options.Prefix) {
+	if !isPrefix(d.options.Prefix) {
 		return nil, driver.Refused(errors.New("the prefix must be up to 32 letters, digits and _, and begin with no digit"))
 	}
-	if n := db.Stats().MaxOpenConnections; n == 1 {
-		return nil, driver.Refused(errors.New("the pool may open one connection; locks take two"))
-	}
 	text := statements(sqliteText, d.options.Prefix)
-	d.write, d.read = newSession(db, text), newSession(db, text)
+	d.write, d.read = newSession(connect, text), newSession(connect, text)
 	if err := d.prepare(ctx); err != nil {
 		d.Close()
 		return nil, err
 	}
 	return Over(d), nil
+}
+
+// isPrefix reports whether tables may have names that begin so.
+func isPrefix(prefix string) bool {
+	for i, c := range []byte(prefix) {
+		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || c < '0' || '9' < c) {
+			return false
+		}
+	}
+	return 0 < len(prefix) && len(prefix) <= 32
 }
 
 // now is the lease clock in microseconds. All processes of the host read the same.

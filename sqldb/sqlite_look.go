@@ -77,16 +77,21 @@ func (d *lite) Look(ctx context.Context, g *Glance) (s *Sight, err error) {
 		}
 	}
 	var version int64
-	err = d.reading(ctx, func() error { return d.read.row("version", nil, &version) })
-	if err != nil || version == d.version && !g.Fresh {
-		return nil, err
-	}
-	err = d.reading(ctx, func() (err error) {
+	err = d.reading(ctx, func() error {
+		err := d.read.row("version", nil, &version)
+		if err != nil || version == d.version && !g.Fresh {
+			return err
+		}
 		s, err = d.look(g)
 		return err
 	})
-	if err == nil {
+	switch {
+	case err == nil && s != nil:
 		d.version = version
+	case err != nil && !driver.IsUnreachable(err) && ctx.Err() == nil:
+		if lost := d.moved(); lost != nil {
+			return nil, lost // which says more than what SQLite makes of a file that goes while it is opened
+		}
 	}
 	return s, err
 }

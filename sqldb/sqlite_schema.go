@@ -73,7 +73,8 @@ func (d *lite) prepare(ctx context.Context) error {
 // useWAL lets readers and the writer leave each other alone, and makes a commit one write to one file.
 func useWAL(s *session) error {
 	var mode string
-	if err := s.conn.QueryRowContext(context.Background(), "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+	err := s.conn.Query("PRAGMA journal_mode = WAL", nil, func(scan func(...any) error) (bool, error) { return true, scan(&mode) })
+	if err != nil {
 		return err
 	}
 	if mode != "wal" {
@@ -161,7 +162,7 @@ func (d *lite) check(s *session) error {
 		}
 	}
 	for _, name := range []string{"queues", "insert", "update"} { // they name all columns
-		if _, err := s.stmt(name); code(err) == codeError {
+		if err := s.prepare(name); code(err) == codeError {
 			return d.damaged(err.Error())
 		} else if err != nil {
 			return err

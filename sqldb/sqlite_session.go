@@ -3,7 +3,6 @@ package sqldb
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -17,15 +16,14 @@ import (
 // Its statements run without the caller's context: each takes microseconds, and one that is never interrupted has either
 // been done or not. What can take long, the wait for another process, is done by [lite.patiently].
 type session struct {
-	db    *sql.DB
-	text  map[string]string
-	turn  chan struct{} // holds a value while the session is in use
-	conn  *sql.Conn
-	stmts map[string]*sql.Stmt
+	connect func(context.Context) (Conn, error)
+	text    map[string]string
+	turn    chan struct{} // holds a value while the session is in use
+	conn    Conn
 }
 
-func newSession(db *sql.DB, text map[string]string) *session {
-	return &session{db: db, text: text, turn: make(chan struct{}, 1)}
+func newSession(connect func(context.Context) (Conn, error), text map[string]string) *session {
+	return &session{connect: connect, text: text, turn: make(chan struct{}, 1)}
 }
 
 // take waits for the session's turn.
@@ -64,13 +62,13 @@ var pragmas = []string{"PRAGMA busy_timeout = 0", "PRAGMA synchronous = NORMAL"}
 func (s *session) give() { <-s.turn }
 
 func (s *session) open(ctx context.Context) error {
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
-	s.conn, s.stmts = conn, map[string]*sql.Stmt{}
+	s.conn = conn
 	for _, text := range pragmas {
-		if _, err := conn.ExecContext(context.Background(), text); err != nil {
+		if err := conn.Exec(text); err != nil {
 			s.drop()
 			return err
 		}
@@ -80,67 +78,48 @@ func (s *session) open(ctx context.Context) error {
 
 // drop closes the connection for good, which undoes a transaction that is open on it.
 func (s *session) drop() {
-	if s.conn == nil {
-		return
+	if s.conn != nil {
+		s.conn.Close()
+		s.conn = nil
 	}
-	for _, stmt := range s.stmts {
-		stmt.Close()
-	}
-	_ = s.conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // the pool does not take it back: its pragmas are ours
-	s.conn.Close()
-	s.conn, s.stmts = nil, nil
 }
 
-// stmt returns the statement of that name.
-func (s *session) stmt(name string) (*sql.Stmt, error) {
-	if stmt := s.stmts[name]; stmt != nil {
-		return stmt, nil
-	}
+var errDropped = errors.New("the connection was lost")
+
+// prepare prepares the statement of that name.
+func (s *session) prepare(name string) error {
 	if s.conn == nil {
-		return nil, errors.New("the connection was lost")
+		return errDropped
 	}
-	stmt, err := s.conn.PrepareContext(context.Background(), s.text[name])
-	if err != nil {
-		return nil, err
-	}
-	s.stmts[name] = stmt
-	return stmt, nil
+	return s.conn.Prepare(s.text[name])
 }
 
 func (s *session) exec(name string, args ...any) error {
-	stmt, err := s.stmt(name)
-	if err == nil {
-		_, err = stmt.ExecContext(context.Background(), args...)
+	if s.conn == nil {
+		return errDropped
 	}
-	return err
+	return s.conn.Exec(s.text[name], args...)
 }
 
 // row reads a statement's one row; [sql.ErrNoRows] if there is none.
 func (s *session) row(name string, args []any, into ...any) error {
-	stmt, err := s.stmt(name)
-	if err != nil {
-		return err
+	found := false
+	err := s.rows(name, args, func(scan func(...any) error) (bool, error) {
+		found = true
+		return false, scan(into...)
+	})
+	if err == nil && !found {
+		return sql.ErrNoRows
 	}
-	return stmt.QueryRowContext(context.Background(), args...).Scan(into...)
+	return err
 }
 
 // rows reads a statement's rows as long as each returns true.
 func (s *session) rows(name string, args []any, each func(scan func(...any) error) (bool, error)) error {
-	stmt, err := s.stmt(name)
-	if err != nil {
-		return err
+	if s.conn == nil {
+		return errDropped
 	}
-	rows, err := stmt.QueryContext(context.Background(), args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if more, err := each(rows.Scan); err != nil || !more {
-			return err
-		}
-	}
-	return rows.Err()
+	return s.conn.Query(s.text[name], args, each)
 }
 
 const (

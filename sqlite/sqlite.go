@@ -12,15 +12,8 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
-	"net/url"
-	"path/filepath"
-	"sync"
 	"time"
-
-	"modernc.org/sqlite"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/sqldb"
@@ -86,36 +79,8 @@ func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	if f.patience == 0 {
 		f.patience = 5 * time.Second
 	}
-	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=rw"}
-	connector, err := sqlite.NewConnector(dsn.String())
-	if err != nil {
-		return nil, driver.Refused(fmt.Errorf("lock file %s: %w", path, err))
-	}
-	db := sql.OpenDB(connector)
-	d, err := sqldb.New(ctx, db, &sqldb.Options{
+	return sqldb.Connect(ctx, func(context.Context) (sqldb.Conn, error) { return connect(path) }, &sqldb.Options{
 		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path, Existing: o.Existing,
 		Opened: f.opened, Moved: f.moved,
 	})
-	if err != nil {
-		if d != nil {
-			d.Close()
-		}
-		db.Close()
-		return nil, err
-	}
-	return &store{Driver: d, db: db}, nil
-}
-
-// A store is a driver that owns its database.
-type store struct {
-	*sqldb.Driver
-	db   *sql.DB
-	once sync.Once
-	err  error
-}
-
-// Close closes the driver and the file.
-func (s *store) Close() error {
-	s.once.Do(func() { s.err = errors.Join(s.Driver.Close(), s.db.Close()) })
-	return s.err
 }

@@ -1,0 +1,86 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/internal/histogram"
+)
+
+// own is how processes get on that share nothing but the store.
+func (b *bench) own() *measure {
+	return &measure{
+		key: "own", title: fmt.Sprintf("Uncontended, %d processes on %d names", processes, processes),
+		about:   "Each of eight processes, with a client of its own, locks and unlocks a name of its own.",
+		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
+		rows:    b.arena.among(b.ownOne, b.arena.calm...),
+	}
+}
+
+func (b *bench) ownOne(c contender) (s sample, err error) {
+	t := task{
+		Role: "own", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: defaultTTL,
+		Warm: max(b.window/4, 200*time.Millisecond), Span: b.window, Profile: b.profileFile("own", c),
+	}
+	var all []*child
+	defer func() {
+		for _, p := range all {
+			if ended := p.end(err == nil); err == nil {
+				err = ended
+			}
+		}
+	}()
+	for range processes {
+		t.Name = b.name()
+		p, err := startChild(&t)
+		if err != nil {
+			return nil, err
+		}
+		all, t.Profile = append(all, p), ""
+	}
+	for _, p := range all {
+		if err := p.hearWord("ready"); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range all {
+		if err := p.say("go"); err != nil {
+			return nil, err
+		}
+	}
+	var sum histogram.Histogram
+	for _, p := range all {
+		var times histogram.Histogram
+		if err := p.hear(&times); err != nil {
+			return nil, err
+		}
+		sum.Merge(&times)
+	}
+	s = sampleOf(&sum)
+	s["rate"] = float64(sum.N) / b.window.Seconds()
+	return s, nil
+}
+
+// ownRole is a child that has a name for itself.
+func ownRole(t *task, parent *lines) error {
+	lib, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer lib.close()
+	if err := parent.say("ready"); err != nil {
+		return err
+	}
+	if err := parent.hearWord("go"); err != nil {
+		return err
+	}
+	var times histogram.Histogram
+	begin := time.Now().Add(t.Warm)
+	if err := cycle(context.Background(), lib.mutex(t.Name), &times, begin, begin.Add(t.Span)); err != nil {
+		return err
+	}
+	return parent.say(&times)
+}
