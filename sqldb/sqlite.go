@@ -32,6 +32,25 @@ type Options struct {
 	// Moved returns an error when the database is no longer the one that was opened, such as for a file that was
 	// replaced. It is called before each use and must be quick. Nil means that nobody looks.
 	Moved func() error
+
+	// Bell returns what wakes the waiters of other processes, or nil. It is called once, after Opened. Without it, and where
+	// a ring is lost, waiters poll.
+	Bell func() Bell
+}
+
+// A Bell wakes processes that have the same database open.
+type Bell interface {
+	// Ring is [Ringer.Ring].
+	Ring(clients []string)
+
+	// Hear is [Ringer.Hear].
+	Hear(ctx context.Context, client string, wanted func() bool, rung func())
+}
+
+// A rung is a [lite] with a bell.
+type rung struct {
+	*lite
+	Bell
 }
 
 // ErrMissing says that a database has no tables of stile, so nobody has taken a lock there.
@@ -103,6 +122,11 @@ func Connect(ctx context.Context, connect func(context.Context) (Conn, error), o
 	if err := d.prepare(ctx); err != nil {
 		d.Close()
 		return nil, err
+	}
+	if d.options.Bell != nil {
+		if b := d.options.Bell(); b != nil {
+			return Over(rung{d, b}), nil
+		}
 	}
 	return Over(d), nil
 }

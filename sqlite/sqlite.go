@@ -13,6 +13,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -79,8 +80,37 @@ func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	if f.patience == 0 {
 		f.patience = 5 * time.Second
 	}
-	return sqldb.Connect(ctx, func(context.Context) (sqldb.Conn, error) { return connect(path) }, &sqldb.Options{
+	s := &store{}
+	s.Driver, err = sqldb.Connect(ctx, func(context.Context) (sqldb.Conn, error) { return connect(path) }, &sqldb.Options{
 		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path, Existing: o.Existing,
 		Opened: f.opened, Moved: f.moved,
+		Bell: func() sqldb.Bell {
+			if s.bell = f.hang(); s.bell == nil {
+				return nil
+			}
+			return s.bell
+		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// A store is a driver with its bell.
+type store struct {
+	*sqldb.Driver
+	bell *bell // nil if there is none
+	once sync.Once
+	err  error
+}
+
+// Close closes the driver, and takes its bell down.
+func (s *store) Close() error {
+	s.once.Do(func() {
+		if s.err = s.Driver.Close(); s.bell != nil {
+			s.err = errors.Join(s.err, s.bell.take())
+		}
+	})
+	return s.err
 }

@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"hash/fnv"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// A bell wakes the waiters of other processes. It is a place in the index of the log, which all processes that have the file
+// open share: one sleeps there, and another has the kernel wake it (a futex). The place is SQLite's count of changes, which a
+// bell only reads. A ring that is lost delays a waiter until its next poll, and does no more.
+//
+// With it, a hand-over to another process takes 0.66 ms where it took 1.04, on a machine that had much else to do (medians of
+// three interleaved rounds of: go run . -store sqlite -only '^handover$', in bench).
+type bell struct {
+	memory []byte         // of the index
+	place  unsafe.Pointer // in it
+}
+
+// changesAt is where the index counts changes: see the WAL-index header in the description of SQLite's file format.
+const changesAt = 8
+
+// sleepsFor is how long one sleep at the bell lasts at the most.
+const sleepsFor = 100 * time.Millisecond
+
+const (
+	futexWait = 9 // FUTEX_WAIT_BITSET
+	futexWake = 10
+	everybody = 1<<31 - 1
+)
+
+// hang returns the bell of files that were opened; nil if the system does not tell where SQLite has its index.
+func (f *files) hang() *bell {
+	h, err := f.handles()
+	if err != nil || h == nil {
+		return nil
+	}
+	return bellIn(h[theIndex])
+}
+
+// bellIn returns the bell in an open index.
+func bellIn(index int) *bell {
+	memory, err := syscall.Mmap(index, 0, syscall.Getpagesize(), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return nil
+	}
+	return &bell{memory, unsafe.Pointer(&memory[changesAt])}
+}
+
+// take takes the bell down, when nobody hears it any more.
+func (b *bell) take() error { return syscall.Munmap(b.memory) }
+
+// bits are those that clients sleep under, so that a ring wakes few others.
+func bits(clients ...string) (mask uintptr) {
+	for _, c := range clients {
+		h := fnv.New32a()
+		h.Write([]byte(c)) //nolint:errcheck // it has none
+		mask |= 1 << (h.Sum32() % 32)
+	}
+	return mask
+}
+
+// Ring wakes those who hear for these clients.
+func (b *bell) Ring(clients []string) {
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWake, everybody, 0, 0, bits(clients...))
+}
+
+// Hear calls rung when somebody rings for the client, until ctx ends or nobody wants that any more.
+func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung func()) {
+	ended := context.AfterFunc(ctx, func() { b.Ring([]string{client}) })
+	defer ended()
+	for ctx.Err() == nil && wanted() {
+		if b.sleep(bits(client)) {
+			rung()
+		}
+	}
+}
+
+// sleep returns true when somebody has rung, and false after some time.
+func (b *bell) sleep(mask uintptr) bool {
+	until := syscall.NsecToTimespec(monotonic() + int64(sleepsFor))
+	for {
+		count, ok := b.count()
+		if !ok {
+			time.Sleep(sleepsFor)
+			return false
+		}
+		_, _, errno := syscall.Syscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWait, uintptr(count),
+			uintptr(unsafe.Pointer(&until)), 0, mask)
+		if errno != syscall.EAGAIN && errno != syscall.EINTR { // there was a change since the count was read
+			return errno == 0
+		}
+	}
+}
+
+// count reads SQLite's count of changes. It is false if the index was cut off, which SQLite does when it opens one that no
+// process had open any more.
+func (b *bell) count() (n uint32, ok bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { ok = recover() == nil }()
+	return atomic.LoadUint32((*uint32)(b.place)), true
+}
+
+// monotonic is the clock by which the kernel ends a sleep.
+func monotonic() int64 {
+	const clockMonotonic = 1
+	var ts syscall.Timespec
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&ts)), 0)
+	return ts.Nano()
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package sqlite
+
+import "context"
+
+// A bell wakes the waiters of other processes. Only Linux has what it needs.
+type bell struct{}
+
+func (*files) hang() *bell { return nil }
+
+func (*bell) Ring([]string) {}
+
+func (*bell) Hear(context.Context, string, func() bool, func()) {}
+
+func (*bell) take() error { return nil }
