@@ -139,9 +139,10 @@ newer: ## run the cases of the contract and of faults on PostgreSQL 17 and 18 an
 	@internal/repo/install.sh $(DATABASES)
 	@internal/servers/newest/run -cases mariadb11 postgres18 postgres17
 
-newest: ## run all tests of these modules on these servers, and on MariaDB 11.8 and MySQL 9.7; about five minutes
+newest: ## run all tests of these modules on these servers, on MariaDB 11.8 and MySQL 9.7, and the cases of redis on Redis 6.2 and 8 and Valkey 9; about eight minutes
 	@internal/repo/install.sh $(DATABASES)
 	@internal/servers/newest/run postgres17 postgres18 mariadb11 mariadb118 mysql9
+	@internal/servers/newest/run -cases redis62 redis8 valkey9
 
 adapters: servers bin/golangci-lint ## lint and test the adapters to libraries of others; ONLY=gocronlock takes one
 	@cd adapters && for adapter in $(if $(ONLY),$(ONLY),$(ADAPTERS)); do \

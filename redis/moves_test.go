@@ -11,8 +11,8 @@ import (
 func pair(t testing.TB) (primary, replica *servertest.Server) {
 	t.Helper()
 	primary = servertest.Redis(t, "--repl-diskless-sync-delay", "0")
-	of := "127.0.0.1 " + number(int64(primary.Ports[0]))
-	replica = servertest.Redis(t, "--repl-diskless-sync-delay", "0", "--replicaof", of)
+	port := number(int64(primary.Ports[0]))
+	replica = servertest.Redis(t, "--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", port)
 	servertest.Until(t, "the replica is in step", func() bool { return replica.RedisInfo("master_link_status") == "up" })
 	return primary, replica
 }

@@ -15,7 +15,7 @@ func TestRedlockRefuses(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)
 	again := servertest.NewProxy(t, servers[0].Addr)
-	replica := servertest.Redis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(servers[0].Ports[0]))
+	replica := servertest.Redis(t, "--replicaof", "127.0.0.1", fmt.Sprint(servers[0].Ports[0]))
 	a, b, c := servers[0].Addr, servers[1].Addr, servers[2].Addr
 	for _, test := range []struct{ hosts, want string }{
 		{"", "needs its hosts"},

@@ -85,7 +85,7 @@ func RedisSentinelBehind(t TB, config ...string) (*Sentinels, []*Proxy) {
 func (f *front) start(args []string, lines ...string) *Server {
 	const name = "redis.conf"
 	return Start(f.t, Process{
-		Binary: "redis-server", Package: "redis-server",
+		Binary: redisBinary(f.t), Package: "redis-server",
 		Files: func(s *Server) error {
 			port, path := f.port(s), filepath.Join(s.Dir, name)
 			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

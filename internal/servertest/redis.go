@@ -15,7 +15,7 @@ import (
 // Redis starts a Redis server that keeps nothing on disk, with the arguments added to its command line.
 func Redis(t TB, args ...string) *Server {
 	t.Helper()
-	return Start(t, redisServer(1, func(s *Server) []string {
+	return Start(t, redisServer(t, 1, func(s *Server) []string {
 		return append([]string{"--port", strconv.Itoa(s.Ports[0])}, args...)
 	}, nil))
 }
@@ -29,7 +29,7 @@ func RedisTLS(t TB, args ...string) (s *Server, authority string) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return Start(t, redisServer(1, func(s *Server) []string {
+	return Start(t, redisServer(t, 1, func(s *Server) []string {
 		return append([]string{
 			"--port", "0", "--tls-port", strconv.Itoa(s.Ports[0]), "--tls-auth-clients", "optional",
 			"--tls-cert-file", files.cert, "--tls-key-file", files.key, "--tls-ca-cert-file", files.authority,
@@ -37,9 +37,27 @@ func RedisTLS(t TB, args ...string) (s *Server, authority string) {
 	}, trust)), files.authority
 }
 
-func redisServer(ports int, args func(s *Server) []string, trust *tls.Config) Process {
+// RedisFolder is the variable of the environment that names the folder of the Redis or Valkey to start: its bin has
+// redis-server or valkey-server. Without it, that is the one of the system.
+const RedisFolder = "STILE_REDIS"
+
+func redisBinary(t TB) string {
+	t.Helper()
+	folder := folderOf(t, RedisFolder)
+	if folder == "" {
+		return "redis-server"
+	}
+	valkey := filepath.Join(folder, "bin", "valkey-server")
+	if _, err := os.Stat(valkey); err == nil {
+		return valkey
+	}
+	return filepath.Join(folder, "bin", "redis-server")
+}
+
+func redisServer(t TB, ports int, args func(s *Server) []string, trust *tls.Config) Process {
+	t.Helper()
 	return Process{
-		Binary: "redis-server", Package: "redis-server", Ports: ports,
+		Binary: redisBinary(t), Package: "redis-server", Ports: ports,
 		Args: func(s *Server) []string {
 			return append([]string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, args(s)...)
 		},
@@ -108,10 +126,10 @@ func RedisSentinel(t TB) *Sentinels {
 	t.Helper()
 	set := &Sentinels{Name: "main", Primary: Redis(t, "--repl-diskless-sync-delay", "0")}
 	host, port, _ := strings.Cut(set.Primary.Addr, ":")
-	set.Replica = Redis(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	set.Replica = Redis(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
 	Until(t, "the replica is in step", func() bool { return set.Replica.RedisInfo("master_link_status") == "up" })
 	set.Sentinel = Start(t, Process{
-		Binary: "redis-server", Package: "redis-server",
+		Binary: redisBinary(t), Package: "redis-server",
 		Files: func(s *Server) error {
 			lines := []string{
 				fmt.Sprintf("port %d", s.Ports[0]), "bind 127.0.0.1", "dir " + s.Dir,
@@ -161,13 +179,22 @@ func RedisCluster(t TB, args ...string) []*Server {
 	return redisCluster(t, func(*Server) []string { return args })
 }
 
+// slotsOf is the command that gives a node some slots. One that names a range is newer than Redis 6.2.
+func slotsOf(first, last int) []string {
+	command := []string{"CLUSTER", "ADDSLOTS"}
+	for slot := first; slot <= last; slot++ {
+		command = append(command, strconv.Itoa(slot))
+	}
+	return command
+}
+
 // redisCluster starts the cluster; args are those that are added to the command line of a server.
 func redisCluster(t TB, args func(s *Server) []string) []*Server {
 	t.Helper()
 	const nodes, slots = 3, 16384
 	var list []*Server
 	for range nodes {
-		list = append(list, Start(t, redisServer(2, func(s *Server) []string {
+		list = append(list, Start(t, redisServer(t, 2, func(s *Server) []string {
 			return append([]string{
 				"--port", strconv.Itoa(s.Ports[0]), "--cluster-port", strconv.Itoa(s.Ports[1]),
 				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
@@ -178,7 +205,7 @@ func redisCluster(t TB, args func(s *Server) []string) []*Server {
 		first, last := slots*i/nodes, slots*(i+1)/nodes-1
 		s.Redis(
 			[]string{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)},
-			[]string{"CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)},
+			slotsOf(first, last),
 			[]string{"CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(list[0].Ports[0]), strconv.Itoa(list[0].Ports[1])},
 		)
 	}

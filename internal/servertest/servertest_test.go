@@ -111,6 +111,8 @@ func TestFolderOfServer(t *testing.T) {
 		{PostgresFolder, empty, func(t TB) { Postgres(t) }, "bin/postgres"},
 		{MySQLFolder, "/no/such/folder", func(t TB) { MySQL(t) }, "STILE_MYSQL must be the absolute path"},
 		{MySQLFolder, empty, func(t TB) { MySQL(t) }, "bin/mariadbd"},
+		{RedisFolder, "bin", func(t TB) { Redis(t) }, "STILE_REDIS must be the absolute path"},
+		{RedisFolder, empty, func(t TB) { Redis(t) }, "bin/redis-server"},
 	}
 	for _, tt := range tests {
 		t.Setenv(tt.variable, tt.folder)

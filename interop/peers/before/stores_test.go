@@ -70,7 +70,7 @@ func stores() []*store {
 	}
 	return []*store{
 		{name: "redis", start: redis(""), readers: true, permits: true, tokens: true, line: true},
-		{name: "redis setnx", start: redis("?layout=setnx"), tokens: true},
+		{name: "redis setnx", start: redis("?layout=setnx")},
 		{name: "redlock", tokens: true, start: func(t *testing.T) func(string) string {
 			var addrs []string
 			for range 3 {
@@ -79,8 +79,8 @@ func stores() []*store {
 			return at("redlock://", strings.Join(addrs, ","), "?max_ttl=10s")
 		}},
 		{name: "tair", start: tair(""), readers: true, permits: true, tokens: true, line: true},
-		{name: "tair setnx", start: tair("?layout=setnx"), tokens: true},
-		{name: "tair exset", start: tair("?layout=exset"), tokens: true},
+		{name: "tair setnx", start: tair("?layout=setnx")},
+		{name: "tair exset", start: tair("?layout=exset")},
 		{name: "memcached", ttl: 10 * time.Second, start: memcached(""), readers: true, permits: true, tokens: true, line: true},
 		{name: "memcached plain", ttl: 10 * time.Second, start: memcached("?layout=plain")},
 		{name: "etcd", readers: true, permits: true, tokens: true, line: true, start: func(t *testing.T) func(string) string {

@@ -71,7 +71,7 @@ func (c *Conn) note(r rueidis.RedisResult) {
 
 func wrongType(r rueidis.RedisResult) bool {
 	refusal, ok := rueidis.IsRedisErr(r.Error())
-	return ok && strings.HasPrefix(refusal.Error(), "WRONGTYPE")
+	return ok && strings.HasPrefix(bare(refusal.Error()), "WRONGTYPE")
 }
 
 func foreignKey(key, kind string) error {

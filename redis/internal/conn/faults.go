@@ -78,6 +78,7 @@ const noRight = "redis does not let %s do this; the package documentation of red
 
 // faultOf returns the fault that a text is, which always is one.
 func faultOf(text string) *fault {
+	text = bare(text)
 	code, _, _ := strings.Cut(text, " ")
 	for i := range faults {
 		f := &faults[i]
@@ -86,6 +87,19 @@ func faultOf(text string) *fault {
 		}
 	}
 	return &faults[len(faults)-1]
+}
+
+// bare returns what a command in a script was answered, which Redis before 7 puts behind where in the script that was.
+func bare(text string) string {
+	if !strings.HasPrefix(text, "Error running script") { // the client library leaves out that this is an ERR
+		return text
+	}
+	_, line, _ := strings.Cut(text, "@user_script: ")
+	_, answer, ok := strings.Cut(line, ": ")
+	if !ok {
+		return text
+	}
+	return strings.TrimPrefix(answer, "-")
 }
 
 // refused explains an error that the server answered.
@@ -113,7 +127,7 @@ func (c *Conn) refused(text string) error {
 
 // presentable leaves out of a server's error what is secret, or helps nobody.
 func (c *Conn) presentable(text string) string {
-	text, _, _ = strings.Cut(text, ", with args beginning with") // which may be a password
+	text, _, _ = strings.Cut(bare(text), ", with args beginning with") // which may be a password
 	text, _, _ = strings.Cut(text, " script: ")                  // and a digest and a line
 	return secure.Hide(strings.Join(strings.Fields(text), " "), c.secret...)
 }

@@ -79,6 +79,8 @@ func TestRefusedTexts(t *testing.T) {
 		rejected, unreachable bool
 	}{
 		{"TRYAGAIN Multiple keys request during rehashing of slot", "moving this name", true, true},
+		{"Error running script (call to f_57e5): @user_script:9: @user_script: 9: -READONLY You can't write", "is a replica here", true, true},
+		{"Error running script (call to f_57e5): @user_script:9: @user_script: 9: no number", "refused the request (no number)", true, false},
 		{"MISCONF Redis is configured to save RDB snapshots", "cannot save its data", true, false},
 		{"ERR unknown command 'AUTH', with args beginning with: 'hunter2-canary'",
 			"refused the request (ERR unknown command 'AUTH')", true, false},

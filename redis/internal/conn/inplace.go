@@ -18,7 +18,7 @@ func (c *Conn) InPlace(ctx context.Context, key string) bool {
 		b.Setrange().Key(key).Offset(0).Value("").Build(),
 		b.Pexpire().Key(key).Milliseconds(MinLease.Milliseconds()).Build(),
 	) {
-		if refusal, ok := rueidis.IsRedisErr(r.Error()); ok && strings.HasPrefix(refusal.Error(), "NOPERM") {
+		if refusal, ok := rueidis.IsRedisErr(r.Error()); ok && strings.HasPrefix(bare(refusal.Error()), "NOPERM") {
 			return false
 		}
 	}
