@@ -128,7 +128,7 @@ func (c *Conn) refused(text string) error {
 // presentable leaves out of a server's error what is secret, or helps nobody.
 func (c *Conn) presentable(text string) string {
 	text, _, _ = strings.Cut(bare(text), ", with args beginning with") // which may be a password
-	text, _, _ = strings.Cut(text, " script: ")                  // and a digest and a line
+	text, _, _ = strings.Cut(text, " script: ")                        // and a digest and a line
 	return secure.Hide(strings.Join(strings.Fields(text), " "), c.secret...)
 }
 
