@@ -5,17 +5,35 @@ import (
 	"sync/atomic"
 )
 
-// contended remembers of which names this client met others in the queue when it last entered, renewed or left. The next time
-// it most likely does again, and then does not try what works only alone. Names of one hash share what is remembered: to be
-// wrong costs a round trip, and nothing else.
+// contended remembers of which names this client met others in the queue: before it when it last entered, and behind it when
+// it last renewed or left. The next time it most likely does again, and then does not try what works only alone. Names of one
+// hash share what is remembered: to be wrong costs a round trip, and nothing else.
 type contended struct {
-	seed  maphash.Seed
-	names [1024]atomic.Bool
+	seed            maphash.Seed
+	entered, leaves [1024]atomic.Bool
 }
 
 func newContended() *contended { return &contended{seed: maphash.MakeSeed()} }
 
-// of returns what is remembered of a name.
-func (q *contended) of(name string) *atomic.Bool {
-	return &q.names[maphash.String(q.seed, name)%uint64(len(q.names))]
+// entering returns whether the client met others when it entered.
+func (c *contended) entering(name string) *atomic.Bool { return &c.entered[c.of(name)] }
+
+// leaving returns whether it met others behind it.
+func (c *contended) leaving(name string) *atomic.Bool { return &c.leaves[c.of(name)] }
+
+func (c *contended) of(name string) uint64 {
+	return maphash.String(c.seed, name) % uint64(len(c.entered))
+}
+
+// changed takes note of how many claims were in a queue before and after a change by this client.
+func (c *contended) changed(name string, before, after int) {
+	switch {
+	case after == 0:
+		c.entering(name).Store(false)
+		c.leaving(name).Store(false)
+	case after > before:
+		c.entering(name).Store(before > 0)
+	case after < before || after > 1:
+		c.leaving(name).Store(true)
+	}
 }

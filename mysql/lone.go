@@ -15,7 +15,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
 	}
-	if c.Ticket == 0 && !d.store.contended.of(c.Name).Load() {
+	if c.Ticket == 0 && !d.store.contended.entering(c.Name).Load() {
 		ticket, err := d.store.enterLone(ctx, c)
 		if err != nil {
 			return driver.Place{}, err
@@ -33,7 +33,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if l.Keep != 0 {
 		return d.Driver.Leave(ctx, l)
 	}
-	if contended := d.store.contended.of(l.Claim.Name); contended.Load() {
+	behind := d.store.contended.leaving(l.Claim.Name)
+	if behind.Load() {
 		p, err := d.store.pass(ctx, l.Claim)
 		if err != nil {
 			return err
@@ -45,7 +46,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 		if p.queued {
 			return d.Driver.Leave(ctx, l)
 		}
-		contended.Store(false)
+		behind.Store(false)
 	}
 	left, err := d.store.leaveLone(ctx, l.Claim)
 	if err != nil || left {

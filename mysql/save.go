@@ -17,7 +17,7 @@ const (
 func (t *transaction) save(before map[key][]driver.Entry) error {
 	for k, n := range t.rows {
 		was, is := before[k], n.queue.Entries
-		t.s.contended.of(n.name).Store(max(len(was), len(is)) > 1)
+		t.s.contended.changed(n.name, len(was), len(is))
 		if n.lone && len(is) == 1 && is[0].Ticket == was[0].Ticket && !is[0].Left {
 			t.saveLone(k, &was[0], &is[0])
 			continue
