@@ -47,13 +47,13 @@ func documents(t *testing.T) map[string]string {
 // snippetFrame is what a block of Go without a package clause stands in.
 const snippetFrame = `package snippets
 
-import ("context"; "errors"; "log"; "log/slog"; "testing"; "testing/synctest"; "time"
+import ("context"; "errors"; "log"; "log/slog"; "testing"; "net/http"; "testing/synctest"; "time"
 "github.com/redis/go-redis/v9"; "github.com/stilelock/stile"; "github.com/stilelock/stile/jobs"; "github.com/stilelock/stile/memory"
-"github.com/stilelock/stile/redis/goredis")
+"github.com/stilelock/stile/redis/goredis"; "github.com/stilelock/stile/stilehttp")
 
 var rdb *redis.Client // a program's own
 
-var (_ = goredis.Open; _ = jobs.New; _ = errors.Is; _ = log.Print; _ = slog.Default; _ = synctest.Test; _ = time.Now; _ = memory.New; _ testing.TB)
+var (_ = goredis.Open; _ = jobs.New; _ = errors.Is; _ = http.Get; _ = stilehttp.Limit; _ = log.Print; _ = slog.Default; _ = synctest.Test; _ = time.Now; _ = memory.New; _ testing.TB)
 `
 
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")

@@ -1,0 +1,106 @@
+package stilehttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// A Transport is an [http.RoundTripper] whose requests each hold a permit, so that all machines together have no more requests
+// under way than the permit's name has permits. It may be used by many goroutines.
+//
+// A request holds its permit until its answer's body is read to the end or closed, and ends if the permit is lost.
+type Transport struct {
+	// Permit is what a request takes, such as Client.Permit("vendor", 1, 5).
+	Permit *stile.Lock
+
+	// Base makes the requests. Nil means [http.DefaultTransport].
+	Base http.RoundTripper
+
+	// Wait is how long a request waits for its permit at most, before it fails with [stile.ErrHeld]. 0 means until the
+	// request's context ends.
+	Wait time.Duration
+
+	// AtLeast keeps a permit for this long after it was taken, for a limit of so many calls a second. 0 means not.
+	AtLeast time.Duration
+}
+
+// RoundTrip waits for a permit, makes the request, and releases the permit with the answer's body. Without a permit nothing
+// is sent, and the error says why.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	lease, err := t.take(r.Context())
+	if err != nil {
+		if r.Body != nil {
+			err = errors.Join(err, r.Body.Close()) // as a RoundTripper has to, whatever happens
+		}
+		return nil, err
+	}
+	begin := time.Now()
+	ctx, cancel := within(r.Context(), lease)
+	over := sync.OnceFunc(func() {
+		cancel()
+		_ = lease.UnlockAfter(t.AtLeast - time.Since(begin)) // the answer is there, whatever becomes of the permit
+	})
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	answer, err := base.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		if lost := lease.Check(); errors.Is(lost, stile.ErrLost) {
+			err = errors.Join(lost, err)
+		}
+		over()
+		return nil, err
+	}
+	answer.Body = held(answer.Body, over)
+	return answer, nil
+}
+
+func (t *Transport) take(ctx context.Context) (*stile.Lease, error) {
+	if t.Wait > 0 {
+		return t.Permit.LockWithin(ctx, t.Wait)
+	}
+	return t.Permit.Lock(ctx)
+}
+
+// within returns a context that ends with either, and carries the lease.
+func within(ctx context.Context, lease *stile.Lease) (context.Context, func()) {
+	both, cancel := context.WithCancelCause(lease.Context())
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return both, func() { stop(); cancel(nil) }
+}
+
+// held returns a body that ends the hold on a permit. One that can be written to, as after a switch of protocols, still can.
+func held(body io.ReadCloser, over func()) io.ReadCloser {
+	if w, ok := body.(io.Writer); ok {
+		return struct {
+			*heldBody
+			io.Writer
+		}{&heldBody{body, over}, w}
+	}
+	return &heldBody{body, over}
+}
+
+type heldBody struct {
+	io.ReadCloser
+	over func()
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.over()
+	}
+	return n, err
+}
+
+func (b *heldBody) Close() error {
+	defer b.over()
+	return b.ReadCloser.Close()
+}
