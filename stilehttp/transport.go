@@ -26,7 +26,7 @@ type Transport struct {
 	// request's context ends.
 	Wait time.Duration
 
-	// AtLeast keeps a permit for this long after it was taken, for a limit of so many calls a second. 0 means not.
+	// AtLeast keeps a permit for this long after it was taken, for a limit of calls in a second. 0 means not.
 	AtLeast time.Duration
 }
 
