@@ -36,7 +36,9 @@ func TestTransport(t *testing.T) {
 				break
 			}
 		}
-		io.Copy(w, r.Body)
+		if _, err := io.Copy(w, r.Body); err != nil {
+			t.Error(err)
+		}
 		now.Add(-1)
 	}))
 	defer vendor.Close()
@@ -96,7 +98,7 @@ func TestTransportHolds(t *testing.T) {
 			if lease, err := permit.TryLock(t.Context()); !errors.Is(err, tt.want) {
 				t.Errorf("after it: %v, want %v", err, tt.want)
 			} else if err == nil {
-				lease.Unlock()
+				release(t, lease)
 			}
 		})
 	}
@@ -237,7 +239,7 @@ func TestHandlerLoses(t *testing.T) {
 	}
 	func() {
 		defer func() {
-			if p := recover(); p != http.ErrAbortHandler {
+			if p, _ := recover().(error); !errors.Is(p, http.ErrAbortHandler) {
 				t.Errorf("panic %v", p)
 			}
 		}()
@@ -247,7 +249,14 @@ func TestHandlerLoses(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after a panic: %v", err)
 	}
-	lease.Unlock()
+	release(t, lease)
+}
+
+func release(t *testing.T, lease *stile.Lease) {
+	t.Helper()
+	if err := lease.Unlock(); err != nil {
+		t.Error(err)
+	}
 }
 
 func hold(t *testing.T, _ *memory.Driver, c *stile.Client) {
