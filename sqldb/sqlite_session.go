@@ -127,7 +127,7 @@ const (
 
 	// maxBackoff is short, so that one process among many gets its turn. With 1 ms, 8 processes on names of their own did
 	// 6,000/s with a p99 of 26 ms, where they did 2,700/s and 60 ms with 4 ms, beside 10,000/s for bare rows on a machine that
-	// had much else to do (medians of three interleaved rounds of: go run . -store sqlite -only '^own$', in bench).
+	// had much else to do (medians of three interleaved rounds of: scenario own of the bench on SQLite).
 	maxBackoff = time.Millisecond
 )
 

@@ -15,7 +15,7 @@ import (
 // bell only reads. A ring that is lost delays a waiter until its next poll, and does no more.
 //
 // With it, a hand-over to another process takes 0.66 ms where it took 1.04, on a machine that had much else to do (medians of
-// three interleaved rounds of: go run . -store sqlite -only '^handover$', in bench).
+// three interleaved rounds of: scenario handover of the bench on SQLite).
 type bell struct {
 	memory []byte         // of the index
 	place  unsafe.Pointer // in it

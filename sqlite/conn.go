@@ -14,7 +14,7 @@ import (
 //
 // A lock and unlock takes 9 statements. For each call, package database/sql and its driver make a name and a type of each
 // column, and copy each text several times. Without them, a lock and unlock takes 61 µs where it took 75, beside 34 for a bare
-// INSERT and DELETE through them (medians of three interleaved rounds of: go run . -store sqlite -only '^alone$', in bench).
+// INSERT and DELETE through them (medians of three interleaved rounds of: scenario alone of the bench on SQLite).
 type conn struct {
 	tls   *libc.TLS
 	db    uintptr
