@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +32,7 @@ type sale struct {
 	ticket, seller int
 	token          int64 // 0 without a lock
 	waited         time.Duration
+	from, to       time.Time // from the look at how many are left until the sale is noted
 }
 
 // openBox makes a folder with so many tickets to sell.
@@ -51,7 +54,7 @@ func (b *box) ledger() string { return filepath.Join(b.dir, "ledger") }
 func countText(n int) string { return fmt.Sprintf("%8d\n", n) }
 
 // sell runs the sellers, all beginning at once, until nothing is left. Without a name they use no lock.
-func (b *box) sell(ctx context.Context, processes int, url, name string, show func(sold int)) error {
+func (b *box) sell(ctx context.Context, processes int, url, name string, ttl time.Duration, show func(sold int)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var sellers []*salesman
 	defer func() {
@@ -62,7 +65,7 @@ func (b *box) sell(ctx context.Context, processes int, url, name string, show fu
 	}()
 	steps := make(chan byte) // what sellers write, and 0 when one has ended
 	for i := range processes {
-		s, err := b.hire(ctx, i+1, url, name)
+		s, err := b.hire(ctx, i+1, url, name, ttl)
 		if err != nil {
 			return err
 		}
@@ -83,7 +86,8 @@ func (b *box) sell(ctx context.Context, processes int, url, name string, show fu
 	b.took = time.Since(begin)
 	for i, s := range sellers {
 		if err := s.cmd.Wait(); err != nil {
-			return fmt.Errorf("seller %d: %w", i+1, err)
+			said := strings.TrimPrefix(strings.TrimSpace(s.said.String()), "stile: ")
+			return &status{s.cmd.ProcessState.ExitCode(), fmt.Errorf("seller %d: %s", i+1, cmp.Or(said, err.Error()))}
 		}
 	}
 	sellers = nil
@@ -93,16 +97,18 @@ func (b *box) sell(ctx context.Context, processes int, url, name string, show fu
 // A salesman is a seller's process, as the demonstration sees it.
 type salesman struct {
 	cmd  *exec.Cmd
-	gate io.Closer // it begins to sell when this is closed
-	out  io.Reader // a byte when it is ready, and one for each sale
+	gate io.Closer     // it begins to sell when this is closed
+	out  io.Reader     // a byte when it is ready, and one for each sale
+	said *bytes.Buffer // on stderr: why it failed
 }
 
 // hire starts a seller.
-func (b *box) hire(ctx context.Context, number int, url, name string) (*salesman, error) {
-	cmd := exec.CommandContext(ctx, self(), "demo", sellerName, b.dir, strconv.Itoa(number), name)
+func (b *box) hire(ctx context.Context, number int, url, name string, ttl time.Duration) (*salesman, error) {
+	cmd := exec.CommandContext(ctx, self(), "demo", sellerName, b.dir, strconv.Itoa(number), name, ttl.String())
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), urlVariable+"="+url)
-	cmd.Stderr, cmd.SysProcAttr = os.Stderr, ofParent()
+	said := &bytes.Buffer{}
+	cmd.Stderr, cmd.SysProcAttr = said, ofParent()
 	gate, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -111,7 +117,7 @@ func (b *box) hire(ctx context.Context, number int, url, name string) (*salesman
 	if err != nil {
 		return nil, err
 	}
-	return &salesman{cmd, gate, out}, cmd.Start()
+	return &salesman{cmd, gate, out, said}, cmd.Start()
 }
 
 // report passes on what the seller writes, and 0 when it has ended.
@@ -168,13 +174,14 @@ func (b *box) read() error {
 	if err != nil {
 		return err
 	}
+	b.sales = nil
 	for line := range strings.Lines(string(text)) {
 		var s sale
-		var micros int64
-		if n, err := fmt.Sscan(line, &s.ticket, &s.seller, &s.token, &micros); n != 4 {
+		var micros, from, to int64
+		if n, err := fmt.Sscan(line, &s.ticket, &s.seller, &s.token, &micros, &from, &to); n != 6 {
 			return errors.Join(errors.New("a line of the ledger is torn"), err)
 		}
-		s.waited = time.Duration(micros) * time.Microsecond
+		s.waited, s.from, s.to = time.Duration(micros)*time.Microsecond, time.UnixMicro(from), time.UnixMicro(to)
 		b.sales = append(b.sales, s)
 	}
 	return nil

@@ -5,18 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
-	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -36,12 +30,9 @@ const cronMaxHold = 1500 * time.Millisecond
 
 // A cronDemo is one stile demo cron.
 type cronDemo struct {
-	machines    int
-	quick, json bool
-
-	out io.Writer
-	tty bool
-	ttl time.Duration
+	showing
+	machines int
+	ttl      time.Duration
 }
 
 func newCronDemo(s *store) *cobra.Command {
@@ -49,20 +40,17 @@ func newCronDemo(s *store) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cron", Short: "Run a job on many machines, each for itself and then once for all", Long: cronDemoLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 0:
-				return usage("stile demo cron takes flags only")
-			case d.machines < 3 || d.machines > 16:
+			if err := d.begin(cmd, args); err != nil {
+				return err
+			}
+			if d.machines < 3 || d.machines > 16 {
 				return usage("--machines %d: it must be from 3 to 16, since one is killed and one is stuck", d.machines)
 			}
-			d.out, d.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !d.json
 			return d.run(cmd.Context(), s)
 		},
-		Args: cobra.ArbitraryArgs,
 	}
+	d.flags(cmd, "three ticks, and a lease of 1s")
 	cmd.Flags().IntVar(&d.machines, "machines", 3, "how many have the job, without the lock and with it")
-	cmd.Flags().BoolVar(&d.quick, "quick", false, "take at most 5s: three ticks, and a lease of 1s")
-	cmd.Flags().BoolVar(&d.json, "json", false, "print JSON in place of the table")
 	return cmd
 }
 
@@ -89,6 +77,9 @@ func (d *cronDemo) run(ctx context.Context, s *store) error {
 	defer forget(s, locked.name)
 	if err := d.play(ctx, free, locked, stage.url, ticks); err != nil {
 		return d.halfDone(locked, err)
+	}
+	if err := d.draw(cronTimeline(free, locked)); err != nil {
+		return err
 	}
 	if err := d.print(free, locked); err != nil {
 		return err
@@ -129,16 +120,14 @@ func (d *cronDemo) play(ctx context.Context, free, locked *hall, url string, tic
 	for i, h := range halls {
 		parts.Go(func() {
 			// Without a lock nothing is held up, so that two ticks are enough.
-			if errs[i] = h.run(both, []int{2, ticks}[i], func(over int) { d.progress(h, over, ticks) }); errs[i] != nil {
+			if errs[i] = h.run(both, []int{2, ticks}[i], func(over int) { d.over(h, over, ticks) }); errs[i] != nil {
 				errs[i] = fmt.Errorf("%s: %w", h.title, errs[i])
 				stopBoth(errs[i])
 			}
 		})
 	}
 	parts.Wait()
-	if d.tty {
-		fmt.Fprint(d.out, "\r", strings.Repeat(" ", 60), "\r")
-	}
+	d.erase()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -148,9 +137,9 @@ func (d *cronDemo) play(ctx context.Context, free, locked *hall, url string, tic
 	return errors.Join(errs[:]...)
 }
 
-func (d *cronDemo) progress(h *hall, over, ticks int) {
-	if d.tty && h.name != "" {
-		fmt.Fprintf(d.out, "\r  %d of %d ticks are over ", over, ticks)
+func (d *cronDemo) over(h *hall, over, ticks int) {
+	if h.name != "" {
+		d.progress("%d of %d ticks are over", over, ticks)
 	}
 }
 
@@ -234,77 +223,4 @@ func (h *hall) wrong(i int, t *tickPast) string {
 		return fmt.Sprintf("tick %s did not come to its end", t.at())
 	}
 	return ""
-}
-
-func (d *cronDemo) say(format string, args ...any) {
-	if !d.json {
-		fmt.Fprintf(d.out, format+"\n", args...)
-	}
-}
-
-// A cronDemoView is the outcome of stile demo cron in JSON. Programs rely on the keys, all of which are always there.
-type cronDemoView struct {
-	Machines int            `json:"machines"`
-	Lease    seconds        `json:"lease"`
-	KilledAt int            `json:"killed_at"` // the number of the tick in whose run a machine was killed
-	StuckAt  int            `json:"stuck_at"`
-	Columns  []cronHallView `json:"columns"`
-}
-
-// A cronHallView is one column of the table.
-type cronHallView struct {
-	Column string  `json:"column"`
-	Ticks  int     `json:"ticks"`
-	Runs   int     `json:"runs"`
-	Once   int     `json:"ran_once"`
-	More   int     `json:"ran_more_than_once"`
-	None   int     `json:"not_ended"`
-	CutOff int     `json:"cut_off"`
-	Over   seconds `json:"taken_over_after"`
-	Took   seconds `json:"took"`
-}
-
-func (d *cronDemo) print(free, locked *hall) error {
-	v := cronDemoView{Machines: d.machines, Lease: secondsOf(d.ttl), KilledAt: locked.killAt + 1, StuckAt: locked.stickAt + 1}
-	for _, h := range []*hall{free, locked} {
-		c := cronHallView{Column: h.title, Ticks: len(h.ticks), Runs: h.runs(), Over: secondsOf(h.over), Took: secondsOf(h.took)}
-		c.Once, c.More, c.None = h.count()
-		for _, t := range h.ticks {
-			c.CutOff += t.CutOff
-		}
-		v.Columns = append(v.Columns, c)
-	}
-	if d.json {
-		return writeJSON(d.out, v, "  ")
-	}
-	var rows [][]string
-	for _, row := range []struct {
-		name string
-		cell func(c cronHallView) string
-	}{
-		{"ticks", func(c cronHallView) string { return strconv.Itoa(c.Ticks) }},
-		{"runs that began", func(c cronHallView) string { return strconv.Itoa(c.Runs) }},
-		{"ticks that came to their end once", func(c cronHallView) string { return strconv.Itoa(c.Once) }},
-		{"more than once", func(c cronHallView) string { return strconv.Itoa(c.More) }},
-		{"runs that were cut off", func(c cronHallView) string { return strconv.Itoa(c.CutOff) }},
-	} {
-		rows = append(rows, []string{"  " + row.name, row.cell(v.Columns[0]), row.cell(v.Columns[1])})
-	}
-	d.say("")
-	if err := table(d.out, "  \tWITHOUT LOCK\tWITH LOCK", rows); err != nil {
-		return err
-	}
-	d.say("")
-	if n := v.Columns[0].More; n > 0 {
-		d.say("Without a lock, %d of %d ticks ran more than once.", n, v.Columns[0].Ticks)
-	}
-	if t := locked.ticks[locked.killAt]; len(t.Runs) > 1 {
-		again := t.Runs[len(t.Runs)-1]
-		d.say("With the lock, machine %d was killed in its run, and machine %d ran that tick %v later, with token %d after %d.",
-			t.Runs[0].machine, again.machine, rounded(locked.over), again.token, t.Runs[0].token)
-	}
-	if i := slices.IndexFunc(locked.ticks, func(t *tickPast) bool { return t.CutOff > 0 }); i >= 0 {
-		d.say("The stuck run of machine %d was cut off after %v, and the ticks behind it ran.", locked.ticks[i].Runs[0].machine, cronMaxHold)
-	}
-	return nil
 }

@@ -24,9 +24,10 @@ func TestCronDemo(t *testing.T) {
 			}
 			u.at(url)
 			var v cronDemoView
-			if err := json.Unmarshal([]byte(u.must("demo", "cron", "--quick", "--json")), &v); err != nil {
+			if err := json.Unmarshal([]byte(u.must("demo", "cron", "--quick", "--json", "--svg", u.home+"/cron.svg")), &v); err != nil {
 				t.Fatal(err)
 			}
+			wantPicture(t, u.home+"/cron.svg", "without lock: machine 1", "with lock: machine 3", "killed", "stuck")
 			if len(v.Columns) != 2 || v.Machines != 3 || v.Lease != 1 || v.KilledAt != 1 || v.StuckAt != 2 {
 				t.Fatalf("got %+v", v)
 			}
@@ -93,9 +94,9 @@ func TestJudgeTicks(t *testing.T) {
 	free := func() *hall { return &hall{ticks: []*tickPast{{Tick: at(0), Done: 3}}} }
 	locked := func() *hall {
 		return &hall{name: "x", killAt: 0, stickAt: 1, ticks: []*tickPast{
-			{Tick: at(0), Runs: []tickRun{{1, 10}, {2, 20}}, Done: 1},
-			{Tick: at(1), Runs: []tickRun{{2, 30}}, CutOff: 1},
-			{Tick: at(2), Runs: []tickRun{{3, 40}}, Done: 1},
+			{Tick: at(0), Runs: []tickRun{{machine: 1, token: 10}, {machine: 2, token: 20}}, Done: 1},
+			{Tick: at(1), Runs: []tickRun{{machine: 2, token: 30}}, CutOff: 1},
+			{Tick: at(2), Runs: []tickRun{{machine: 3, token: 40}}, Done: 1},
 		}}
 	}
 	for _, tt := range []struct {

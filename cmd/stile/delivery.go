@@ -35,6 +35,7 @@ type delivery struct {
 	paused *clerk // who is stopped
 	late   <-chan time.Time
 	since  time.Time
+	begun  time.Time
 }
 
 // A pause is what became of the one stop of a delivery.
@@ -54,6 +55,8 @@ type clerk struct {
 	*actor
 	state clerkState
 	order int // which it is busy with
+	since time.Duration
+	late  bool // it was stopped, and is writing now
 }
 
 type clerkState string
@@ -97,7 +100,7 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, file stri
 			return err
 		}
 	}
-	begun := time.Now()
+	d.begun = time.Now()
 	for range orderers {
 		if _, err := d.hire(ctx, orderRole, ordererName, strconv.Itoa(d.column.orders)); err != nil {
 			return err
@@ -111,7 +114,7 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, file stri
 			return err
 		}
 	}
-	d.column.took = time.Since(begun)
+	d.column.took = time.Since(d.begun)
 	return nil
 }
 
@@ -180,6 +183,7 @@ func (d *delivery) ask(c *clerk) error {
 		return err
 	}
 	d.pause, d.paused, d.since = pauseNow, c, time.Now()
+	d.note(c, didAsk)
 	d.late = time.After(3*d.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
 	return nil
 }
@@ -189,6 +193,12 @@ func (d *delivery) result(c *clerk, h heard) error {
 	if err := c.move(clerkBusy, clerkIdle); err != nil {
 		return err
 	}
+	what := h.What
+	if c.late && what == didPay {
+		what = didLate
+	}
+	c.late = false
+	d.note(c, what)
 	switch h.What {
 	case didLose:
 		d.wait(h.Order)
@@ -208,13 +218,21 @@ func (d *delivery) result(c *clerk, h heard) error {
 	return nil
 }
 
+// note keeps what a process was busy with until now.
+func (d *delivery) note(c *clerk, what string) {
+	now := time.Since(d.begun)
+	d.column.past = append(d.column.past, busy{c.number, c.since, now, what})
+	c.since = now
+}
+
 // resume has the process that is stopped go on with its write.
 func (d *delivery) resume() error {
 	c := d.paused
 	if err := c.move(clerkStopped, clerkBusy); err != nil {
 		return err
 	}
-	d.pause, d.paused, d.late = pauseOver, nil, nil
+	d.pause, d.paused, d.late, c.late = pauseOver, nil, nil, true
+	d.note(c, string(clerkStopped))
 	d.column.paused = time.Since(d.since)
 	return errors.Join(c.tell("go"), c.cmd.Process.Signal(syscall.SIGCONT))
 }
@@ -228,7 +246,7 @@ func (d *delivery) hand() error {
 		if c.state != clerkIdle || len(d.waiting) == 0 {
 			continue
 		}
-		c.order, d.waiting = d.waiting[0], d.waiting[1:]
+		c.order, d.waiting, c.since = d.waiting[0], d.waiting[1:], time.Since(d.begun)
 		if err := errors.Join(c.move(clerkIdle, clerkBusy), c.tell(strconv.Itoa(c.order))); err != nil {
 			return err
 		}

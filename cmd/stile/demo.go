@@ -5,16 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
-	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -23,19 +19,22 @@ for a moment, writes one less, and notes the sale in the ledger: first without a
 lock, so that tickets are sold twice, then with one.
 
 The locks are kept in a new SQLite file, or in the store of --url or STILE_URL.
-Exits with 1 if tickets were sold twice with the lock.`
+Exits with 0 if with the lock each ticket was sold once, and without it some were
+sold twice; otherwise with 1.`
 
 // A demo is one stile demo tickets.
 type demo struct {
+	showing
 	processes, tickets int
-	out                io.Writer
-	tty                bool
+	ttl                time.Duration
 	tokenless          bool // the store's tokens need not rise
 }
 
 const (
 	// Without a lock the tickets are almost sure to be sold twice. If not, it is tried again.
 	demoTries = 5
+
+	quickTickets = 20
 
 	demoLimit = 50 * time.Second // for each sale
 )
@@ -52,19 +51,26 @@ func newDemo(s *store) *cobra.Command {
 	tickets := &cobra.Command{
 		Use: "tickets", Short: "Sell tickets from many processes, without a lock and with one", Long: demoLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := d.begin(cmd, args); err != nil {
+				return err
+			}
+			if d.quick && !cmd.Flags().Changed("tickets") {
+				d.tickets = quickTickets
+			}
 			switch {
-			case len(args) > 0:
-				return usage("stile demo tickets takes flags only")
 			case d.processes < 2 || d.processes > 64:
 				return usage("--processes %d: it must be from 2 to 64", d.processes)
 			case d.tickets < 1 || d.tickets > 10000:
 				return usage("--tickets %d: it must be from 1 to 10000", d.tickets)
+			case d.quick && d.tickets > 100:
+				return usage("--tickets %d: with --quick it must be from 1 to 100", d.tickets)
+			case d.quick && d.processes > 8:
+				return usage("--processes %d: with --quick it must be from 2 to 8", d.processes)
 			}
-			d.out, d.tty = cmd.OutOrStdout(), tty.Is(os.Stdout)
 			return d.run(cmd.Context(), s)
 		},
 	}
-	tickets.Args = cobra.ArbitraryArgs
+	d.flags(tickets, "20 tickets")
 	tickets.Flags().IntVar(&d.processes, "processes", 8, "how many sell")
 	tickets.Flags().IntVar(&d.tickets, "tickets", 100, "how many there are")
 	parent.AddCommand(tickets, newPayment(s), newMarketDemo(s), newCronDemo(s), newLeaderDemo(s),
@@ -80,67 +86,92 @@ func (d *demo) run(ctx context.Context, s *store) error {
 		return err
 	}
 	defer stage.close()
-	d.tokenless = stage.traits.Fencing == driver.NoFencing
-	d.say("%d processes sell %d tickets from one file.\n", d.processes, d.tickets)
-	if err := d.without(ctx, stage); err != nil {
+	if d.ttl, err = stage.lease(false); err != nil {
 		return err
 	}
-	d.say("\nWith a lock, kept in %s:", stage.address)
-	box, err := d.sell(ctx, stage.path("locked"), stage.url, "demo/tickets/"+rand.Text()[:8])
+	d.tokenless = stage.traits.Fencing == driver.NoFencing
+	d.say("%d processes sell %d tickets from one file.\n", d.processes, d.tickets)
+	free, err := d.without(ctx, stage)
 	if err != nil {
 		return err
 	}
-	return d.judge(box)
+	d.say("\nWith a lock, kept in %s:", stage.address)
+	name := "demo/tickets/" + rand.Text()[:8]
+	box, err := d.sell(ctx, stage.path("locked"), stage.url, name)
+	if err != nil {
+		return d.halfDone(box, name, err)
+	}
+	if err := d.draw(ticketsTimeline(free, box)); err != nil {
+		return err
+	}
+	if d.json {
+		if err := writeJSON(d.out, d.view(free, box), "  "); err != nil {
+			return err
+		}
+	}
+	if err := d.judge(box); err != nil {
+		return err
+	}
+	if twice, _, _ := free.twice(); twice == 0 {
+		return wrong("without a lock no ticket was sold twice in %d tries, so that this shows nothing; more --processes would help", demoTries)
+	}
+	return nil
 }
 
-// without sells without a lock, until tickets are sold twice.
-func (d *demo) without(ctx context.Context, stage *stage) error {
+// without sells without a lock, until tickets are sold twice, and returns the last sale.
+func (d *demo) without(ctx context.Context, stage *stage) (box *box, err error) {
 	d.say("Without a lock:")
 	for try := range demoTries {
-		box, err := d.sell(ctx, stage.path("free"+strconv.Itoa(try)), stage.url, "")
-		if err != nil {
-			return err
+		if try > 0 {
+			d.say("  By luck no ticket was sold twice. Once more:")
+		}
+		if box, err = d.sell(ctx, stage.path("free"+strconv.Itoa(try)), stage.url, ""); err != nil {
+			return nil, err
 		}
 		if twice, worst, times := box.twice(); twice > 0 {
 			d.say("  %d tickets were sold %d times in %v: %d of them more than once, number %d to %d customers.",
 				d.tickets, len(box.sales), box.took.Round(time.Millisecond), twice, worst, times)
-			return nil
+			break
 		}
-		d.say("  By luck no ticket was sold twice. Once more:")
 	}
-	d.say("  By luck no ticket was sold twice in %d tries; more --processes would help.", demoTries)
-	return nil
+	return box, nil
+}
+
+// halfDone adds to an error what is known of the sale with the lock, and what is not.
+func (d *demo) halfDone(b *box, name string, err error) error {
+	if b == nil || b.read() != nil {
+		return err
+	}
+	twice, _, _ := b.twice()
+	return halfDone(err, fmt.Sprintf("with the lock %d of %d tickets were sold, %d of them more than once", len(b.sales), d.tickets, twice),
+		claimsLeft(name, d.ttl))
 }
 
 // sell runs one sale, with the progress on a terminal.
 func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, demoLimit, fmt.Errorf("the sale took longer than %v", demoLimit))
 	defer cancel()
-	show := func(sold int) {
-		if d.tty {
-			fmt.Fprintf(d.out, "\r  %d sold ", sold)
-		}
-	}
+	show := func(sold int) { d.progress("%d sold", sold) }
 	b, err := openBox(dir, d.tickets)
 	if err == nil {
-		err = b.sell(ctx, d.processes, url, name, show)
+		err = b.sell(ctx, d.processes, url, name, d.ttl, show)
 	}
-	if d.tty {
-		fmt.Fprint(d.out, "\r", strings.Repeat(" ", 20), "\r")
-	}
+	d.erase()
 	if cause := context.Cause(ctx); cause != nil {
-		return nil, cause
+		return b, cause
 	}
 	if _, told := errors.AsType[*status](err); err != nil && !told {
-		return nil, &status{exitFailed, err}
+		return b, &status{exitFailed, err}
 	}
 	return b, err
 }
 
 // judge prints what came of the sale with the lock. The error says what should not have happened.
 func (d *demo) judge(b *box) error {
-	if err := table(d.out, "  SELLER\tPROCESS\tSOLD\tWAIT p50\tWAIT p99", b.sellers()); err != nil {
-		return err
+	if !d.json {
+		if err := table(d.out, "  SELLER\tPROCESS\tSOLD\tWAIT p50\tWAIT p99", b.sellers()); err != nil {
+			return err
+		}
 	}
 	waits := b.waits(0)
 	d.say("  %d tickets sold in %v; waits p50 %v, p99 %v.", len(b.sales), b.took.Round(time.Millisecond),
@@ -162,5 +193,3 @@ func (d *demo) judge(b *box) error {
 		d.tickets, b.sales[0].token, b.sales[len(b.sales)-1].token)
 	return nil
 }
-
-func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n", args...) }

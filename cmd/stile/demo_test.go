@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 func TestDemo(t *testing.T) {
@@ -28,6 +31,35 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// On each store no ticket is sold twice with the lock, and without it some are.
+func TestDemoTickets(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"sqlite", "redis"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			u := newAccount(t)
+			if store == "redis" {
+				u.at("redis://" + servertest.Redis(t).Addr)
+			}
+			picture := filepath.Join(u.home, "tickets.svg")
+			var v ticketsView
+			if err := json.Unmarshal([]byte(u.must("demo", "tickets", "--quick", "--json", "--svg", picture)), &v); err != nil {
+				t.Fatal(err)
+			}
+			if v.Processes != 8 || v.Tickets != 20 || len(v.With.Each) != 8 {
+				t.Errorf("got %+v; want 20 tickets and 8 processes", v)
+			}
+			if f := v.Without; f.Twice == 0 || f.Sales <= 20 {
+				t.Errorf("without lock: %+v; want tickets sold twice", f)
+			}
+			if l := v.With; l.Twice != 0 || l.Sales != 20 || !l.Rising || l.First == l.Last {
+				t.Errorf("with lock: %+v; want 20 sales, none twice, and rising tokens", l)
+			}
+			wantPicture(t, picture, "without lock: seller 1", "with lock: seller 6")
+		})
+	}
+}
+
 // The judge must see what goes wrong, or the demonstration proves nothing.
 func TestDemoJudges(t *testing.T) {
 	good := []sale{{ticket: 3, seller: 1, token: 1}, {ticket: 2, seller: 2, token: 2}, {ticket: 1, seller: 1, token: 5}}
@@ -43,7 +75,7 @@ func TestDemoJudges(t *testing.T) {
 		{"token falls", []sale{good[2], good[1], good[0]}, "the tokens did not rise"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &demo{processes: 2, tickets: 3, out: &strings.Builder{}}
+			d := &demo{processes: 2, tickets: 3, showing: showing{out: &strings.Builder{}}}
 			err := d.judge(&box{tickets: 3, pids: []int{1, 2}, sales: tt.sales})
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -60,7 +92,7 @@ func TestDemoJudges(t *testing.T) {
 // Tokens that mean nothing in the store need not rise.
 func TestDemoWithoutTokens(t *testing.T) {
 	var out strings.Builder
-	d := &demo{processes: 2, tickets: 2, out: &out, tokenless: true}
+	d := &demo{processes: 2, tickets: 2, showing: showing{out: &out}, tokenless: true}
 	if err := d.judge(&box{tickets: 2, pids: []int{1, 2}, sales: []sale{{ticket: 2, token: 1}, {ticket: 1, token: 1}}}); err != nil {
 		t.Error(err)
 	}
@@ -74,10 +106,10 @@ func TestBoxReadsLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := appendTo(b.ledger(), "2 1 77 1500\n"); err != nil {
+	if err := appendTo(b.ledger(), "2 1 77 1500 1000000 2000000\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.read(); err != nil || len(b.sales) != 1 || b.sales[0] != (sale{2, 1, 77, 1500 * time.Microsecond}) {
+	if err := b.read(); err != nil || len(b.sales) != 1 || b.sales[0] != (sale{2, 1, 77, 1500 * time.Microsecond, time.Unix(1, 0), time.Unix(2, 0)}) {
 		t.Errorf("%+v, %v", b.sales, err)
 	}
 	if err := appendTo(b.ledger(), "1 1\n"); err != nil {

@@ -21,6 +21,7 @@ type hall struct {
 
 	*cast
 	ticks  []*tickPast // in the order in which they were begun first
+	begun  time.Time
 	took   time.Duration
 	killed time.Time
 	over   time.Duration // from the kill until the tick was begun again
@@ -37,8 +38,11 @@ type tickPast struct {
 
 // A tickRun is one run that began.
 type tickRun struct {
-	machine int
-	token   int64
+	machine      int
+	token        int64
+	begun, ended time.Duration // since the hall began
+	killed       bool
+	outcome      jobs.Outcome
 }
 
 // open starts the machines, and returns when all are ready.
@@ -53,7 +57,7 @@ func (h *hall) open(ctx context.Context, ttl, maxHold time.Duration) error {
 
 // run has the machines run until so many ticks are over.
 func (h *hall) run(ctx context.Context, ticks int, show func(over int)) error {
-	begun := time.Now()
+	h.begun = time.Now()
 	for _, c := range h.actors {
 		if err := c.tell(orderStart); err != nil {
 			return err
@@ -69,7 +73,7 @@ func (h *hall) run(ctx context.Context, ticks int, show func(over int)) error {
 		}
 		show(h.settled())
 	}
-	h.took = time.Since(begun)
+	h.took = time.Since(h.begun)
 	return nil
 }
 
@@ -98,6 +102,7 @@ func (h *hall) hear(n heard) error {
 		return &status{exitStore, fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.from.number, n.Text)}
 	case n.What == didOver && n.Token != 0:
 		t := h.tick(n.Tick)
+		t.over(n, time.Since(h.begun))
 		switch n.Outcome {
 		case jobs.Done:
 			t.Done++
@@ -113,17 +118,26 @@ func (h *hall) hear(n heard) error {
 	return n.failure()
 }
 
+// over notes the end of a run.
+func (t *tickPast) over(n heard, at time.Duration) {
+	for i := range t.Runs {
+		if r := &t.Runs[i]; r.machine == n.from.number && r.token == n.Token {
+			r.ended, r.outcome = at, n.Outcome
+		}
+	}
+}
+
 // take notes that a run has begun, and has it killed, stuck, or done.
 func (h *hall) take(n heard) error {
 	t := h.tick(n.Tick)
-	t.Runs = append(t.Runs, tickRun{n.from.number, n.Token})
+	t.Runs = append(t.Runs, tickRun{machine: n.from.number, token: n.Token, begun: time.Since(h.begun)})
 	if h.name == "" {
 		return n.from.tell(orderDone)
 	}
 	number := slices.Index(h.ticks, t)
 	switch {
 	case number == h.killAt && len(t.Runs) == 1:
-		h.killed = time.Now()
+		h.killed, t.Runs[0].killed = time.Now(), true
 		return n.from.kill()
 	case number == h.killAt && h.over == 0:
 		h.over = time.Since(h.killed)

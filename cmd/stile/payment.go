@@ -5,17 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
-	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/draw"
 )
 
 const paymentLong = `Order processes call back for the same orders, and payment processes take the
@@ -40,12 +37,9 @@ const (
 
 // A payment is one stile demo payment.
 type payment struct {
+	showing
 	orders, processes int
-	quick, json       bool
-
-	out io.Writer
-	tty bool
-	ttl time.Duration
+	ttl               time.Duration
 }
 
 // A column is one way in which the payments are made, and what came of it.
@@ -62,6 +56,14 @@ type column struct {
 	refused   []string // what the guard said
 	paused    time.Duration
 	took      time.Duration
+	past      []busy
+}
+
+// A busy is what a payment process was busy with, from one time to another.
+type busy struct {
+	clerk    int
+	from, to time.Duration
+	what     string // of a notice, or clerkStopped
 }
 
 func newPayment(s *store) *cobra.Command {
@@ -69,8 +71,8 @@ func newPayment(s *store) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "payment", Short: "Charge orders once though they are paid for twice, with a lock and a guard", Long: paymentLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("stile demo payment takes flags only")
+			if err := p.begin(cmd, args); err != nil {
+				return err
 			}
 			if p.quick && !cmd.Flags().Changed("orders") {
 				p.orders = quickOrders
@@ -78,15 +80,12 @@ func newPayment(s *store) *cobra.Command {
 			if err := p.check(); err != nil {
 				return err
 			}
-			p.out, p.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !p.json
 			return p.run(cmd.Context(), s)
 		},
-		Args: cobra.ArbitraryArgs,
 	}
+	p.flags(cmd, "20 orders, and a lease of 1s")
 	cmd.Flags().IntVar(&p.processes, "processes", 4, "how many take callbacks")
 	cmd.Flags().IntVar(&p.orders, "orders", 100, "how many there are")
-	cmd.Flags().BoolVar(&p.quick, "quick", false, "take at most 5s: 20 orders, and a lease of 1s")
-	cmd.Flags().BoolVar(&p.json, "json", false, "print JSON in place of the table")
 	return cmd
 }
 
@@ -133,6 +132,9 @@ func (p *payment) run(ctx context.Context, s *store) error {
 			return err
 		}
 	}
+	if err := p.draw(p.timeline(columns[1:])); err != nil {
+		return err
+	}
 	if err := p.print(columns); err != nil {
 		return err
 	}
@@ -165,14 +167,10 @@ func (p *payment) fill(ctx context.Context, c *column, file, url string) error {
 		return &status{exitFailed, err}
 	}
 	d := &delivery{column: c, ttl: p.ttl, show: func(done int) {
-		if p.tty {
-			fmt.Fprintf(p.out, "\r  %s: %d of %d callbacks ", c.title, done, orderProcesses*c.orders)
-		}
+		p.progress("%s: %d of %d callbacks", c.title, done, orderProcesses*c.orders)
 	}}
 	failed := d.run(ctx, p.processes, orderProcesses, url, file)
-	if p.tty {
-		fmt.Fprint(p.out, "\r", strings.Repeat(" ", 60), "\r")
-	}
+	p.erase()
 	if c.tally, err = data.tally(context.WithoutCancel(ctx)); err != nil {
 		return &status{exitFailed, errors.Join(failed, err)}
 	}
@@ -224,8 +222,40 @@ func judgePayments(free, locked, guarded *column) error {
 	return nil
 }
 
-func (p *payment) say(format string, args ...any) {
-	if !p.json {
-		fmt.Fprintf(p.out, format+"\n", args...)
+// timeline is which process took callbacks when, under the lock, in each of the columns: the one that was stopped wrote late.
+func (p *payment) timeline(columns []*column) *draw.Timeline {
+	t := &draw.Timeline{
+		Title: "Who took callbacks when, and who wrote late", Unit: "s",
+		Desc: fmt.Sprintf("The work of %d payment processes, with a lock and then with lock and guard. One is stopped past its lease right "+
+			"before it writes: without a guard it charges the order again, and with one its write is refused.", p.processes),
 	}
+	for _, c := range columns {
+		t.To = max(t.To, c.took.Seconds())
+		for number := range p.processes {
+			lane := draw.Lane{Name: fmt.Sprintf("%s: process %d", c.title, number+1)}
+			for _, b := range c.past {
+				if b.clerk == number+1 {
+					b.mark(&lane)
+				}
+			}
+			t.Lanes = append(t.Lanes, lane)
+		}
+	}
+	return t
 }
+
+func (b *busy) mark(lane *draw.Lane) {
+	span := draw.Span{From: b.from.Seconds(), To: b.to.Seconds(), Kind: draw.Held}
+	switch b.what {
+	case string(clerkStopped):
+		span.Kind, span.Text = draw.Paused, "stopped"
+	case didHalt:
+		lane.Points = append(lane.Points, draw.Point{At: b.to.Seconds(), Kind: draw.Failed, Text: "refused"})
+	case didLate:
+		lane.Points = append(lane.Points, draw.Point{At: b.to.Seconds(), Kind: draw.Failed, Text: "charged again"})
+	}
+	lane.Spans = append(lane.Spans, span)
+}
+
+// didLate stands for a charge of the process that was stopped, after another's.
+const didLate = "late"

@@ -24,9 +24,10 @@ func TestPayment(t *testing.T) {
 				u.at("redis://" + servertest.Redis(t).Addr)
 			}
 			var v paymentView
-			if err := json.Unmarshal([]byte(u.must("demo", "payment", "--quick", "--json", "--orders", "7", "--processes", "3")), &v); err != nil {
+			if err := json.Unmarshal([]byte(u.must("demo", "payment", "--quick", "--json", "--orders", "7", "--processes", "3", "--svg", u.home+"/payment.svg")), &v); err != nil {
 				t.Fatal(err)
 			}
+			wantPicture(t, u.home+"/payment.svg", "with lock: process 1", "stopped", "charged again", "refused")
 			if len(v.Columns) != 3 || v.Orders != 7 || v.Processes != 3 || v.Lease != 1 || v.StoppedAt != 4 {
 				t.Fatalf("got %+v", v)
 			}

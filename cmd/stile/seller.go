@@ -29,13 +29,18 @@ const (
 // writes a byte for each sale.
 func newSeller(s *store) *cobra.Command {
 	return &cobra.Command{
-		Use: sellerName, Hidden: true, Args: cobra.ExactArgs(3),
+		Use: sellerName, Hidden: true, Args: cobra.ExactArgs(4),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := strconv.Atoi(args[1])
 			if err != nil {
 				return usage("seller %q is not a number", args[1])
 			}
-			seller := &seller{box: &box{dir: args[0]}, number: number}
+			ttl, err := time.ParseDuration(args[3])
+			if err != nil {
+				return usage("TTL %q: %w", args[3], err)
+			}
+			s.ttl, s.every.TTL = ttl, ttl
+			seller := &seller{ttl: ttl, box: &box{dir: args[0]}, number: number}
 			if name := args[2]; name != "" {
 				c, err := s.open(cmd.Context(), nil)
 				if err != nil {
@@ -52,6 +57,7 @@ func newSeller(s *store) *cobra.Command {
 type seller struct {
 	*box
 	number int
+	ttl    time.Duration
 	lock   *stile.Lock // nil without a lock
 }
 
@@ -67,11 +73,7 @@ func (s *seller) work(ctx context.Context) error {
 		if s.lock == nil {
 			more, err = s.one(0, 0)
 		} else {
-			begin := time.Now()
-			err = s.lock.Do(ctx, func(ctx context.Context) (err error) {
-				more, err = s.one(stile.Token(ctx), time.Since(begin))
-				return err
-			})
+			more, err = s.locked(ctx)
 		}
 		if err != nil {
 			return err
@@ -80,8 +82,22 @@ func (s *seller) work(ctx context.Context) error {
 	return nil
 }
 
+// locked sells one ticket under the lock.
+func (s *seller) locked(ctx context.Context) (more bool, err error) {
+	most := 3*s.ttl + paymentPatience
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock within %v", most))
+	defer cancel()
+	begin := time.Now()
+	err = s.lock.Do(ctx, func(ctx context.Context) (err error) {
+		more, err = s.one(stile.Token(ctx), time.Since(begin))
+		return err
+	})
+	return more, err
+}
+
 // one sells one ticket, if any is left.
 func (s *seller) one(token int64, waited time.Duration) (bool, error) {
+	from := time.Now()
 	text, err := os.ReadFile(s.left())
 	if err != nil {
 		return false, err
@@ -94,7 +110,7 @@ func (s *seller) one(token int64, waited time.Duration) (bool, error) {
 	if err := patch(s.left(), countText(left-1)); err != nil {
 		return false, err
 	}
-	line := fmt.Sprintf("%d %d %d %d\n", left, s.number, token, waited.Microseconds())
+	line := fmt.Sprintf("%d %d %d %d %d %d\n", left, s.number, token, waited.Microseconds(), from.UnixMicro(), time.Now().UnixMicro())
 	if err := appendTo(s.ledger(), line); err != nil {
 		return false, err
 	}
