@@ -227,7 +227,7 @@ func TestMixedUpAnswers(t *testing.T) {
 	} {
 		s := *d.scripts
 		s.enter = conn.NewScript(text, nil)
-		other := &Driver{conn: d.conn, prefix: d.prefix, scripts: &s, inboxes: d.inboxes}
+		other := &Driver{conn: d.conn, prefix: d.prefix, scripts: &s, inboxes: d.inboxes, contended: d.contended}
 		_, err := other.Enter(timely(t), claim("name", "id"))
 		if err == nil || driver.NotApplied(err) {
 			t.Errorf("answer of %q: %v; want an unknown outcome", text, err)
