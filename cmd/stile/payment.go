@@ -24,8 +24,9 @@ another has charged the order, which with a lock is when the lease has run out.
 Then it goes on and writes late. Only the guard refuses that.
 
 The orders are in a new SQLite file. The locks are in another, or in the store of
---url or STILE_URL. Exits with 0 if each order was charged exactly once with lock
-and guard, and not without; otherwise with 1.`
+--url or STILE_URL. A store without tokens, such as memcached, shows no guard. Exits
+with 0 if each order was charged exactly once with lock and guard, and not without;
+otherwise with 1.`
 
 const (
 	orderProcesses = 2 // each calls back for every order
@@ -40,6 +41,7 @@ type payment struct {
 	showing
 	orders, processes int
 	ttl               time.Duration
+	guarded           bool // there is a column with a guard, since the store has tokens
 }
 
 // A column is one way in which the payments are made, and what came of it.
@@ -113,7 +115,7 @@ func (p *payment) run(ctx context.Context, s *store) error {
 		return err
 	}
 	defer stage.close()
-	if err := p.fits(stage); err != nil {
+	if p.ttl, err = stage.lease(p.quick); err != nil {
 		return err
 	}
 	p.say("%d orders, called back by %d processes, %d times in all. %d processes charge them.", p.orders, orderProcesses,
@@ -124,7 +126,11 @@ func (p *payment) run(ctx context.Context, s *store) error {
 	columns := []*column{
 		{title: "without lock"},
 		{title: "with lock", names: names + "/plain"},
-		{title: "with lock and guard", names: names + "/guarded", guarded: true},
+	}
+	if p.guarded = stage.traits.Fencing != driver.NoFencing; p.guarded {
+		columns = append(columns, &column{title: "with lock and guard", names: names + "/guarded", guarded: true})
+	} else {
+		p.say("%s", noTokens)
 	}
 	for i, c := range columns {
 		c.orders, c.stopAt = p.orders, p.stopAt()
@@ -138,20 +144,10 @@ func (p *payment) run(ctx context.Context, s *store) error {
 	if err := p.print(columns); err != nil {
 		return err
 	}
-	return judgePayments(columns[0], columns[1], columns[2])
+	return judgePayments(columns)
 }
 
 func (p *payment) stopAt() int { return (p.orders + 1) / 2 }
-
-// fits chooses the lease, and refuses a store that cannot show what is to be shown.
-func (p *payment) fits(stage *stage) (err error) {
-	if stage.traits.Fencing == driver.NoFencing {
-		return usage("%s gives no tokens that a guard could compare, so stile demo payment cannot show one; "+
-			"leave --url out for a file on this machine", stage.address)
-	}
-	p.ttl, err = stage.lease(p.quick)
-	return err
-}
 
 // fill makes the payments of one column.
 func (p *payment) fill(ctx context.Context, c *column, file, url string) error {
@@ -193,31 +189,40 @@ func (p *payment) halfDone(c *column, err error) error {
 	return halfDone(fmt.Errorf("%s: %w", c.title, err), known, unknown)
 }
 
-// judgePayments returns what should not have happened.
-func judgePayments(free, locked, guarded *column) error {
-	for _, c := range []*column{free, locked, guarded} {
+// judgePayments returns what should not have happened: without a lock, with one, and with lock and guard if there is a guard.
+func judgePayments(columns []*column) error {
+	for _, c := range columns {
 		if len(c.open) > 0 {
 			return wrong("%s, %d orders were not charged, number %d first", c.title, len(c.open), c.open[0])
 		}
 	}
-	if n := len(guarded.twice); n > 0 || guarded.taken != guarded.price {
-		return wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d",
-			n, guarded.taken, guarded.price)
+	for _, c := range columns[2:] {
+		if err := judgeGuard(c); err != nil {
+			return err
+		}
 	}
+	free, locked := columns[0], columns[1]
 	for _, order := range locked.twice {
 		if !slices.Contains(locked.lost, order) {
 			return wrong("with the lock, order %d was charged more than once, although no lease of it was lost", order)
 		}
 	}
 	switch {
-	case len(guarded.refused) == 0:
-		return wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v",
-			rounded(guarded.paused))
 	case len(locked.twice) == 0:
 		return wrong("the lock without a guard charged every order once: nobody got it while its holder was stopped for %v",
 			rounded(locked.paused))
 	case len(free.twice) == 0:
 		return wrong("without a lock every order was charged once, so that this shows nothing")
+	}
+	return nil
+}
+
+func judgeGuard(c *column) error {
+	switch {
+	case len(c.twice) > 0 || c.taken != c.price:
+		return wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", len(c.twice), c.taken, c.price)
+	case len(c.refused) == 0:
+		return wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", rounded(c.paused))
 	}
 	return nil
 }

@@ -160,13 +160,23 @@ func TestPaymentStoreVanishes(t *testing.T) {
 	}
 }
 
-// A store without tokens is refused, and with --quick one whose shortest lease is too long.
-func TestPaymentNeedsTokens(t *testing.T) {
+// A store without tokens shows no guard, and says so.
+func TestPaymentWithoutTokens(t *testing.T) {
 	t.Parallel()
-	cache := "memcached://" + servertest.Memcached(t, "-M").Addr
-	if r := newAccount(t).at(cache).run("demo", "payment"); r.code != exitUsage || !strings.Contains(r.err, "gives no tokens that a guard could compare") {
-		t.Errorf("memcached: %+v", r)
+	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).must("demo", "payment", "--orders", "5")
+	for _, want := range []string{noTokens, "With the lock, order 3 was: its holder was stopped past the lease"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
+	if strings.Contains(out, "WITH LOCK AND GUARD") {
+		t.Errorf("there is a guard in\n%s", out)
+	}
+}
+
+// With --quick, a store whose shortest lease is too long is refused.
+func TestPaymentNeedsShortLeases(t *testing.T) {
+	t.Parallel()
 	slow := "consul://" + servertest.Consul(t, map[string]any{"session_ttl_min": "10s"}).Addr
 	if r := newAccount(t).at(slow).run("demo", "payment", "--quick"); r.code != exitUsage || !strings.Contains(r.err, "--quick takes at most 5s, and the shortest lease in ") {
 		t.Errorf("Consul: %+v", r)
@@ -196,7 +206,7 @@ func TestPaymentJudges(t *testing.T) {
 			guarded := &column{title: "with lock and guard", tally: sum, refused: []string{"stale"}}
 			free.twice, locked.twice = []int{1, 2}, []int{2}
 			tt.edit(free, locked, guarded)
-			err := judgePayments(free, locked, guarded)
+			err := judgePayments([]*column{free, locked, guarded})
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}

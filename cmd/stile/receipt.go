@@ -11,7 +11,8 @@ type paymentView struct {
 	Processes int          `json:"processes"`
 	Lease     seconds      `json:"lease"`
 	StoppedAt int          `json:"stopped_at"` // the order at whose write a process was stopped
-	Columns   []columnView `json:"columns"`
+	Columns   []columnView `json:"columns"`    // two if the store gives no tokens, and else three
+	Notes     []string     `json:"notes"`
 }
 
 // A columnView is one column of the table.
@@ -63,28 +64,34 @@ func (p *payment) print(columns []*column) error {
 		return err
 	}
 	p.say("")
-	p.explain(columns[0], columns[1], columns[2])
+	p.explain(columns)
 	return nil
 }
 
 // explain says in words what the table shows.
-func (p *payment) explain(free, locked, guarded *column) {
+func (p *payment) explain(columns []*column) {
+	free, locked := columns[0], columns[1]
 	if n := len(free.twice); n > 0 {
 		p.say("Without a lock, %d of %d orders were charged more than once.", n, free.orders)
 	}
 	for _, order := range locked.twice {
 		p.say("With the lock, order %d was: its holder was stopped past the lease, and wrote after the next holder.", order)
 	}
-	for _, text := range guarded.refused {
-		p.say("With lock and guard, the late write was refused: %s.", strings.TrimPrefix(text, "guard: "))
-	}
-	if len(guarded.twice) == 0 && len(guarded.open) == 0 {
-		p.say("With lock and guard, each of %d orders was charged exactly once.", guarded.orders)
+	for _, c := range columns[2:] {
+		for _, text := range c.refused {
+			p.say("With lock and guard, the late write was refused: %s.", strings.TrimPrefix(text, "guard: "))
+		}
+		if len(c.twice) == 0 && len(c.open) == 0 {
+			p.say("With lock and guard, each of %d orders was charged exactly once.", c.orders)
+		}
 	}
 }
 
 func (p *payment) printJSON(columns []*column) error {
-	v := paymentView{Orders: p.orders, Processes: p.processes, Lease: secondsOf(p.ttl), StoppedAt: p.stopAt()}
+	v := paymentView{Orders: p.orders, Processes: p.processes, Lease: secondsOf(p.ttl), StoppedAt: p.stopAt(), Notes: []string{}}
+	if !p.guarded {
+		v.Notes = append(v.Notes, noTokens)
+	}
 	for _, c := range columns {
 		v.Columns = append(v.Columns, columnView{
 			Column: c.title, Callbacks: c.callbacks, Once: c.once,
