@@ -31,8 +31,11 @@ SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
 
-# The adapters, whose workspace is their own, and the two whose turn it is at this commit.
+# The adapters, whose workspace is their own. adapters-two tests two of them, others with each commit, but none of HEAVY: their
+# libraries take minutes to compile. One of those comes to the two at each 32nd commit; make adapters tests all.
 ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
+HEAVY = kubelock
+LIGHT = $$(for adapter in $(ADAPTERS); do case " $(HEAVY) " in *" $$adapter "*) ;; *) echo "$$adapter" ;; esac; done)
 
 .PHONY: help build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
@@ -151,8 +154,11 @@ adapters: servers bin/golangci-lint ## lint and test the adapters to libraries o
 	done
 
 adapters-two:
-	@all=($(ADAPTERS)); n=$${#all[@]}; at=$$(git rev-list --count HEAD); \
-	$(MAKE) --no-print-directory adapters ONLY="$${all[$$((2 * at % n))]} $${all[$$(((2 * at + 1) % n))]}"
+	@all=($(LIGHT)); n=$${#all[@]}; at=$$(git rev-list --count HEAD); \
+	some="$${all[$$((2 * at % n))]} $${all[$$(((2 * at + 1) % n))]}"; \
+	heavy=($(HEAVY)); \
+	if [ $$((at % 32)) = 0 ]; then some+=" $${heavy[$$((at / 32 % $${#heavy[@]}))]}"; fi; \
+	$(MAKE) --no-print-directory adapters ONLY="$$some"
 
 bench: servers ## measure beside other libraries, into docs/bench
 	@mkdir -p docs/bench

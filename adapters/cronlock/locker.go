@@ -1,0 +1,109 @@
+package cronlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/stilelock/stile"
+)
+
+// Options are a locker's settings. The zero value, and nil, mean the defaults.
+type Options struct {
+	// Prefix stands before the names of jobs in the names of their locks.
+	Prefix string
+
+	// AtLeast keeps the lock of a job that was taken by SkipIfHeld for this long after a run began, at most 24 h, so that a machine
+	// whose clock is late does not run the same tick again. It must be shorter than the time between two ticks. 0 means not.
+	AtLeast time.Duration
+
+	// Logger hears why a run was left out, and that a lease was lost in a run. nil means cron.DefaultLogger.
+	Logger cron.Logger
+}
+
+// A Locker makes wrappers for the chains of jobs. It is made by [New], and serves one schedule or several.
+type Locker struct {
+	client *stile.Client
+	o      Options
+
+	mu   sync.Mutex
+	runs map[string]*stile.Lease // by the job's name
+}
+
+// New returns a locker by a client. The caller closes the client after the context of cron's Stop has ended.
+func New(client *stile.Client, o *Options) (*Locker, error) {
+	l := &Locker{client: client, runs: map[string]*stile.Lease{}}
+	if o != nil {
+		l.o = *o
+	}
+	if l.o.AtLeast < 0 {
+		return nil, fmt.Errorf("cronlock: AtLeast is %v: it must not be negative", l.o.AtLeast)
+	}
+	if l.o.Logger == nil {
+		l.o.Logger = cron.DefaultLogger
+	}
+	return l, nil
+}
+
+// SkipIfHeld returns a wrapper by which a tick runs on one machine: it takes the lock of the job's name without waiting. If another
+// machine has the lock, or an earlier run of this one, the tick is left out, which the logger hears of as information. If the
+// lock cannot be had for another reason, the tick is left out too, and the logger hears of an error.
+func (l *Locker) SkipIfHeld(job string) cron.JobWrapper {
+	return l.wrap(job, l.o.AtLeast, func(ctx context.Context, lock *stile.Lock) (*stile.Lease, error) { return lock.TryLock(ctx) })
+}
+
+// DelayIfHeld returns a wrapper by which runs of a job come one after the other over all machines. A run waits for the lock for atMost
+// and is then left out, as by SkipIfHeld. cron's Stop waits for runs that wait.
+func (l *Locker) DelayIfHeld(job string, atMost time.Duration) cron.JobWrapper {
+	return l.wrap(job, 0, func(ctx context.Context, lock *stile.Lock) (*stile.Lease, error) { return lock.LockWithin(ctx, atMost) })
+}
+
+func (l *Locker) wrap(job string, atLeast time.Duration, take func(context.Context, *stile.Lock) (*stile.Lease, error)) cron.JobWrapper {
+	return func(inner cron.Job) cron.Job {
+		return cron.FuncJob(func() {
+			begin := time.Now()
+			lease, err := take(context.Background(), l.client.Mutex(l.o.Prefix+job))
+			if held, ok := errors.AsType[*stile.HeldError](err); ok {
+				l.o.Logger.Info("cronlock: left out", "job", job, "because", held)
+				return
+			} else if err != nil {
+				l.o.Logger.Error(fmt.Errorf("cronlock: job %q: %w", job, err), "cronlock: left out", "job", job)
+				return
+			}
+			l.begin(job, lease)
+			defer func() { // also if the job panics
+				l.end(job, lease)
+				if err := lease.UnlockAfter(atLeast - time.Since(begin)); err != nil {
+					l.o.Logger.Error(fmt.Errorf("cronlock: job %q: %w", job, err), "cronlock: ran", "job", job)
+				}
+			}()
+			inner.Run()
+		})
+	}
+}
+
+// Lease returns the lease under which a job runs here, or nil. A run asks for it to send the lease's token with its writes,
+// and to end with the lease's context, as cron gives jobs no context.
+func (l *Locker) Lease(job string) *stile.Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.runs[job]
+}
+
+func (l *Locker) begin(job string, lease *stile.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs[job] = lease
+}
+
+// end forgets a run, but not one that began after its lease was lost.
+func (l *Locker) end(job string, lease *stile.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.runs[job] == lease {
+		delete(l.runs, job)
+	}
+}
