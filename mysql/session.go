@@ -264,16 +264,15 @@ func (s *session) leave(id string, keep time.Duration) error {
 func (s *session) giveUp(own *sessionClaim) (waited bool, err error) {
 	own.busy.Lock()
 	defer own.busy.Unlock()
-	conn, waited := s.claims.giveUp(own)
-	if !waited || !s.waitsOn(conn, own) {
-		return waited, nil
+	conn, waited := s.claims.doubt(own)
+	switch {
+	case !waited:
+		return false, nil
+	case !s.waitsOn(conn, own) && !s.isCondemned(conn):
+		s.claims.move(own, claimOver)
+		return true, nil
 	}
-	ctx, cancel := s.bound(0)
-	defer cancel()
-	if !s.end(ctx, conn) {
-		return true, driver.Unknown(errDoubtful)
-	}
-	return true, nil
+	return true, s.prove(own, conn, errDoubtful)
 }
 
 // Alert is [driver.Alerter].

@@ -15,29 +15,33 @@ import (
 //
 //	     ┌─────────┐ GET_LOCK says 1 ┌─────────┐ Leave with Keep ┌──────┐
 //	────►│ waiting │────────────────►│ holding │────────────────►│ kept │
-//	     └────┬────┘                 └────┬────┘                 └──┬───┘
-//	          │ Leave, or its time        │ the same, or the end    │ its time is over, or the
-//	          │ is over                   │ of its connection       │ end of its connection
-//	          └────────────────────────►  over  ◄───────────────────┤
-//	                                        ▲                       │ RELEASE_LOCK has no answer,
-//	     its connection is proven to be gone│        ┌──────────┐   │ also of one that holds
-//	                                        └────────│ doubtful │◄──┘
-//	                                                 └──────────┘
+//	     └──┬───┬──┘                 └──┬───┬──┘                 └─┬──┬─┘
+//	        │   │ Leave, or its time    │   │ RELEASE_LOCK says 1, │  │
+//	        │   │ is over, and nothing  │   │ or the end of its    │  │
+//	        │   │ of it is in the server│   │ connection           │  │
+//	        │   └──────────────────────►over◄──────────────────────┘  │
+//	        │                            ▲                            │
+//	        │ Leave, or GET_LOCK has     │ its connection is          │ RELEASE_LOCK has no answer,
+//	        │ no answer, and a connection│ proven to be gone          │ also of one that holds
+//	        │ could have its lock   ┌────┴─────┐                      │
+//	        └──────────────────────►│ doubtful │◄─────────────────────┘
+//	                                └──────────┘
 //
-// A claim that waits has nothing in the server that could be lost, and waits on when its connection ends.
+// A claim that waits has nothing in the server that could be lost, and waits on when its connection ends. One that is doubtful
+// has left, or never entered, and nobody is told that it is gone before that is proven.
 type claimState int
 
 const (
 	claimWaiting claimState = iota
 	claimHolding
 	claimKept     // it has left, and its lock stays until its time is over
-	claimDoubtful // it has left, and its lock may not be free yet
+	claimDoubtful // it is to be gone, and its lock may not be free yet
 	claimOver
 )
 
 // claimMoves are the ways that a claim can go.
 var claimMoves = map[claimState][]claimState{
-	claimWaiting:  {claimHolding, claimOver},
+	claimWaiting:  {claimHolding, claimDoubtful, claimOver},
 	claimHolding:  {claimKept, claimDoubtful, claimOver},
 	claimKept:     {claimDoubtful, claimOver},
 	claimDoubtful: {claimOver},
@@ -48,10 +52,10 @@ type sessionClaim struct {
 	id, lock string
 	key      string // of the lock: MySQL takes names that differ only in case for one
 	ticket   int64
-	state    claimState // moved by move
-	entered  time.Time  // when it last entered
-	ends     time.Time  // when its time is over
-	conn     *sessionConn
+	state    claimState    // moved by move
+	entered  time.Time     // when it last entered
+	ends     time.Time     // when its time is over
+	conn     *sessionConn  // that has its lock, or may have it
 	answered chan struct{} // closed when the server has said for the first time whether it holds
 	failed   error         // why it never entered; set before answered is closed
 	changed  chan struct{} // has room for one; told after each move, for who awaits it
@@ -78,6 +82,9 @@ func (cs *sessionClaims) add(c *driver.Claim, now time.Time) (own *sessionClaim,
 	own = cs.byID[c.ID]
 	if own != nil && own.state < claimKept {
 		return own, false, nil
+	}
+	if own != nil && own.state == claimDoubtful {
+		return nil, false, driver.Unknown(errDoubtful)
 	}
 	if _, fell := cs.fallen[c.ID]; own != nil || fell || c.Ticket != 0 {
 		return nil, false, cs.gone(c.ID)
@@ -215,11 +222,20 @@ func (cs *sessionClaims) waitsOn(c *sessionClaim, conn *sessionConn) bool {
 	return c.state == claimWaiting
 }
 
-// giveUp ends a claim that waits, and returns the connection on which it does. It is false if the claim does not wait.
-func (cs *sessionClaims) giveUp(c *sessionClaim) (conn *sessionConn, waited bool) {
+// lapse ends a claim that waits, and of which nothing is in the server.
+func (cs *sessionClaims) lapse(c *sessionClaim) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return c.conn, c.state == claimWaiting && cs.moveLocked(c, claimOver)
+	if c.state == claimWaiting {
+		cs.moveLocked(c, claimOver)
+	}
+}
+
+// doubt makes a claim doubtful that waits, and returns the connection on which it does. It is false if the claim does not wait.
+func (cs *sessionClaims) doubt(c *sessionClaim) (conn *sessionConn, waited bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return c.conn, c.state == claimWaiting && cs.moveLocked(c, claimDoubtful)
 }
 
 // keep has a claim that holds leave at some later time.

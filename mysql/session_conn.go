@@ -348,6 +348,13 @@ func (s *session) end(ctx context.Context, c *sessionConn) bool {
 	return s.bury(ctx, c) == nil
 }
 
+// isCondemned reports whether a connection is condemned, and not proven to be gone.
+func (s *session) isCondemned(c *sessionConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return c != nil && c.state == connCondemned
+}
+
 func (s *session) isGone(c *sessionConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -115,9 +115,25 @@ func (s *session) prove(own *sessionClaim, conn *sessionConn, err error) error {
 		s.claims.move(own, claimOver)
 		return nil
 	}
-	s.life.Go(func() {
-		_ = s.bury(s.life.Context(), conn)
-		s.claims.move(own, claimOver) // by now the server has ended it, since it is silent
-	})
+	s.proveLater(own, conn)
 	return driver.Unknown(err)
+}
+
+// proveLater has a claim that is doubtful be over once its condemned connection is proven to be gone.
+func (s *session) proveLater(own *sessionClaim, conn *sessionConn) {
+	s.life.Go(func() {
+		for s.bury(s.life.Context(), conn) != nil {
+			timer := time.NewTimer(mostPause)
+			select {
+			case <-timer.C:
+			case <-own.over: // somebody else has proven it
+				timer.Stop()
+				return
+			case <-s.life.Context().Done():
+				timer.Stop()
+				return
+			}
+		}
+		s.claims.move(own, claimOver)
+	})
 }

@@ -227,6 +227,57 @@ func TestSessionReleaseAnswerLost(t *testing.T) {
 	}
 }
 
+// A claim is not said to be gone before that is proven: one that waits and whose connection hears nothing more, and one whose
+// Enter got no answer.
+func TestSessionGoneIsProven(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{true, false} {
+		t.Run(map[bool]string{true: "waits", false: "enters"}[waits], func(t *testing.T) {
+			t.Parallel()
+			proxy := servertest.NewProxy(t, server.Addr)
+			d, other := openSessionAt(t, sessionAt(proxy.Addr, "session_timeout=2s")), openSessionAt(t, sessionAt(server.Addr))
+			a, b := claim("", rand.Text()), claim(rand.Text(), rand.Text())
+			a.Name = b.Name
+			warm := claim(rand.Text(), rand.Text()) // so that there is a connection
+			mustEnter(t, d, warm, true)
+			leave(t, d, warm)
+			if waits {
+				mustEnter(t, other, b, true)
+				mustEnter(t, d, a, false)
+				servertest.Until(t, "a connection waits", func() bool { return holder(t, d, a) != nil })
+				proxy.Freeze(true, true)
+			} else {
+				proxy.Freeze(false, true)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := d.Enter(ctx, a); driver.OutcomeOf(err) != driver.OutcomeUnknown {
+					t.Fatalf("enter = %v, %v; want an unknown outcome", err, driver.OutcomeOf(err))
+				}
+			}
+			for range 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				err := d.Leave(ctx, &driver.Release{Claim: a})
+				cancel()
+				if driver.OutcomeOf(err) != driver.OutcomeUnknown || errors.Is(err, driver.ErrGone) {
+					t.Errorf("leave = %v, %v; want an unknown outcome", err, driver.OutcomeOf(err))
+				}
+			}
+			proxy.Cut()
+			proxy.Mend()
+			servertest.Until(t, "the claim is proven to be gone", func() bool {
+				err := d.Leave(t.Context(), &driver.Release{Claim: a})
+				return err == nil || errors.Is(err, driver.ErrGone)
+			})
+			if waits {
+				leave(t, other, b)
+			}
+			try := claim(a.Name, rand.Text())
+			try.Try = true
+			mustEnter(t, other, try, true)
+		})
+	}
+}
+
 // mustEnterSoon enters a claim that comes to hold.
 func mustEnterSoon(t testing.TB, d *session, c *driver.Claim) {
 	t.Helper()

@@ -13,16 +13,18 @@ import (
 // begin asks the server for the first time, and reports whether it has given the lock.
 func (s *session) begin(own *sessionClaim, try bool) (held bool) {
 	defer close(own.answered)
-	fail := func(err error) {
-		own.failed = err
-		s.claims.move(own, claimOver)
-	}
 	ctx, cancel := s.bound(0)
 	defer cancel()
 	conn, got, sent, err := s.try(ctx, own)
 	switch {
+	case err != nil && conn != nil:
+		s.claims.waitsOn(own, conn)
+		s.claims.move(own, claimDoubtful)
+		own.failed = err
+		s.proveLater(own, conn)
 	case err != nil:
-		fail(err)
+		own.failed = err
+		s.claims.move(own, claimOver)
 	case got:
 		if held = s.hold(own, conn, sent); !held {
 			s.unlock(own, conn)
@@ -35,8 +37,8 @@ func (s *session) begin(own *sessionClaim, try bool) (held bool) {
 	return held
 }
 
-// try asks for the lock of a claim once, and returns the connection that has it now and when it was asked. What it does not
-// know is gone when it returns, unless the error says that this is not known.
+// try asks for the lock of a claim once, and returns the connection that has it now and when it was asked. With an error it
+// returns a connection that may have the lock, and is not proven to be gone; nil if nothing is left.
 func (s *session) try(ctx context.Context, own *sessionClaim) (conn *sessionConn, got bool, sent time.Time, err error) {
 	for {
 		if conn, err = s.take(ctx, own); err != nil || conn == nil {
@@ -50,9 +52,9 @@ func (s *session) try(ctx context.Context, own *sessionClaim) (conn *sessionConn
 		case err != nil:
 			proven := s.end(ctx, conn)
 			if err = s.explain(ctx, err); proven {
-				err = driver.Unsent(driver.Unreachable(err))
+				return nil, false, sent, driver.Unsent(driver.Unreachable(err))
 			}
-			return nil, false, sent, err
+			return conn, false, sent, err
 		case answer[0] == 1:
 			return conn, true, sent, nil
 		case answer[0] == 0:
@@ -85,6 +87,7 @@ func (s *session) hold(own *sessionClaim, conn *sessionConn, then time.Time) boo
 		_, err := conn.ask(ctx, "SELECT CONNECTION_ID()")
 		cancel()
 		if err != nil {
+			s.claims.waitsOn(own, conn)
 			s.condemn(conn)
 			s.life.Go(func() { s.wait(own) })
 			return true
@@ -110,8 +113,8 @@ func (s *session) wait(own *sessionClaim) {
 		case <-s.life.Context().Done():
 		}
 		timer.Stop()
-		if s.expired(own) {
-			s.claims.giveUp(own)
+		if s.expired(own) && !s.doubtful(own) {
+			s.claims.lapse(own)
 		}
 		if state, _ := s.claims.of(own); state != claimWaiting || s.life.Context().Err() != nil {
 			return
@@ -123,6 +126,9 @@ func (s *session) wait(own *sessionClaim) {
 func (s *session) waitOnce(own *sessionClaim) (done bool) {
 	ctx, cancel := s.bound(0)
 	defer cancel()
+	if !s.clean(ctx, own) {
+		return false
+	}
 	conn, err := s.takeAlone(ctx, own)
 	if err != nil {
 		return false
@@ -142,7 +148,13 @@ func (s *session) tryAgain(own *sessionClaim) bool {
 	}
 	ctx, cancel := s.bound(0)
 	defer cancel()
+	if !s.clean(ctx, own) {
+		return false
+	}
 	conn, got, sent, err := s.try(ctx, own)
+	if err != nil && conn != nil {
+		s.claims.waitsOn(own, conn)
+	}
 	if err != nil || !got {
 		return false
 	}
@@ -150,6 +162,22 @@ func (s *session) tryAgain(own *sessionClaim) bool {
 		s.unlock(own, conn)
 	}
 	return true
+}
+
+// doubtful reports whether a connection that is condemned may have the lock of a claim that waits.
+func (s *session) doubtful(own *sessionClaim) bool {
+	_, conn := s.claims.of(own)
+	return s.isCondemned(conn)
+}
+
+// clean has no connection that is condemned have the lock of a claim that waits, and reports whether that is proven. Only then
+// the claim asks for it again.
+func (s *session) clean(ctx context.Context, own *sessionClaim) bool {
+	if !s.doubtful(own) {
+		return true
+	}
+	_, conn := s.claims.of(own)
+	return s.bury(ctx, conn) == nil
 }
 
 // waitOn waits on one connection, until the claim holds, is over, or the connection fails: then it returns false.
@@ -174,7 +202,7 @@ func (s *session) waitOn(own *sessionClaim, conn *sessionConn) (done bool) {
 			return true
 		}
 		if s.expired(own) {
-			s.claims.giveUp(own)
+			s.claims.lapse(own)
 		}
 	}
 }
