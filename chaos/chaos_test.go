@@ -60,6 +60,9 @@ func TestControl(t *testing.T) {
 	if err := o.err(); err == nil || !strings.Contains(err.Error(), "two hold that exclude each other") {
 		t.Errorf("the run came to %v; want that two hold at once", err)
 	}
+	if err := o.err(); err == nil || !strings.Contains(err.Error(), "are in no order") {
+		t.Errorf("the run came to %v; want that the operations are in no order", err)
+	}
 }
 
 // TestBlindWorkers sees that the faults and the check find workers that trust their leases for too long: one that stands
@@ -145,7 +148,7 @@ func TestFewer(t *testing.T) {
 // TestKept sees that a run is appended to a log and its history saved.
 func TestKept(t *testing.T) {
 	o := &outcome{plan: plan{store: "redis", seed: 7, during: time.Minute, workers: 4}, grants: map[string]int{"a": 2, "b": 3},
-		faults: map[string]int{killServer: 4}, wrong: []string{"two hold"},
+		faults: map[string]int{killServer: 4}, checked: 9, wrong: []string{"two hold"},
 		holds: []*history.Hold{{Worker: 2, Name: "a", Begin: 5}, {Worker: 1, Name: "a", Begin: 3}}}
 	log := t.TempDir() + "/soak.log"
 	for range 2 {
@@ -153,7 +156,7 @@ func TestKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const want = "redis seed=7 for=1m0s pairs=false workers=4 faults=4 holds=5 lax=0s excused=0 findings=1\n"
+	const want = "redis seed=7 for=1m0s pairs=false workers=4 faults=4 holds=5 checked=9 lax=0s excused=0 findings=1\n"
 	if got, err := os.ReadFile(log); err != nil || string(got) != want+want {
 		t.Errorf("the log has %q (%v); want %q twice", got, err, want)
 	}

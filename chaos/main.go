@@ -101,6 +101,7 @@ func main() {
 				os.Exit(1)
 			}
 		}
+		wrong += len(o.inconclusive)
 		if wrong += len(o.wrong); len(o.wrong) > 0 {
 			o.explain(*tries)
 		}

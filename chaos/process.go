@@ -23,7 +23,7 @@ type process struct {
 	end chan struct{} // closed when it has said all
 
 	mu     sync.Mutex // guards what follows
-	holds  map[int]*history.Hold
+	holds  map[int]*grant
 	errors []string
 }
 
@@ -44,7 +44,7 @@ func start(number int, b *brief) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, in: in, end: make(chan struct{}), holds: map[int]*history.Hold{}}
+	p := &process{cmd: cmd, in: in, end: make(chan struct{}), holds: map[int]*grant{}}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -69,17 +69,22 @@ func (p *process) listen(number int, out io.Reader) {
 
 func (p *process) heard(number int, line string) {
 	var (
-		id int
-		h  = history.Hold{Worker: number}
-		at time.Duration
+		id        int
+		at, until time.Duration
+		end       fate
+		g         = grant{Hold: history.Hold{Worker: number}}
 	)
 	if text, ok := strings.CutPrefix(line, "error "); ok {
 		p.errors = append(p.errors, text)
-	} else if n, _ := fmt.Sscanf(line, "begin %d %s %d %d %d", &id, &h.Name, &h.Weight, &h.Token, &h.Begin); n == 5 {
-		h.End = h.Begin
-		p.holds[id] = &h
-	} else if n, _ := fmt.Sscanf(line, "still %d %d", &id, &at); n == 2 && p.holds[id] != nil {
-		p.holds[id].End = max(p.holds[id].End, at)
+	} else if n, _ := fmt.Sscanf(line, "begin %d %s %d %d %d %d %d", &id, &g.Name, &g.Weight, &g.Token, &g.call, &g.Begin, &g.until); n == 7 {
+		g.End = g.Begin
+		p.holds[id] = &g
+	} else if n, _ := fmt.Sscanf(line, "still %d %d %d", &id, &at, &until); n == 3 && p.holds[id] != nil {
+		p.holds[id].still(at, until)
+	} else if n, _ := fmt.Sscanf(line, "leave %d %d", &id, &at); n == 2 && p.holds[id] != nil {
+		p.holds[id].leave(at)
+	} else if n, _ := fmt.Sscanf(line, "over %d %d %d", &id, &end, &at); n == 3 && p.holds[id] != nil {
+		p.holds[id].over(end, at)
 	}
 }
 

@@ -42,6 +42,9 @@ type outcome struct {
 	wrong  []string
 	holds  []*history.Hold // what the workers believed
 
+	checked      int      // operations that were held to the models of the names
+	inconclusive []string // names whose check took too long
+
 	fences  bool          // whether the tokens of the store rise, and were looked at
 	took    time.Duration // from the first fault to the last
 	lax     time.Duration // of it, in which the store did not promise that only one holds
@@ -126,17 +129,19 @@ func (r *run) loosen(begin time.Duration) {
 
 // judge looks at what the workers believed.
 func (o *outcome) judge(r *run, traits driver.Traits) {
-	var holds []*history.Hold
+	var grants []*grant
 	for _, w := range slices.Concat(r.past, r.workers) {
 		for _, text := range w.errors {
 			o.wrong = append(o.wrong, "an error that no fault explains: "+text)
 		}
-		holds = slices.AppendSeq(holds, maps.Values(w.holds))
+		grants = slices.AppendSeq(grants, maps.Values(w.holds))
+	}
+	holds := make([]*history.Hold, 0, len(grants))
+	for _, g := range grants {
+		holds = append(holds, &g.Hold)
+		o.grants[g.Name]++
 	}
 	o.holds = holds
-	for _, h := range holds {
-		o.grants[h.Name]++
-	}
 	names := capacities(traits)
 	for name := range names {
 		if o.grants[name] == 0 {
@@ -152,6 +157,7 @@ func (o *outcome) judge(r *run, traits driver.Traits) {
 		r.t.Logf("does not count: %s", text)
 	}
 	o.wrong, o.excused, o.lax = append(o.wrong, wrong...), excused, covered(r.lax)
+	o.order(grants, names, r.lax)
 }
 
 // replace starts a worker in the place of one that is gone.
@@ -254,12 +260,12 @@ func fences(t driver.Traits) bool {
 	return t.Fencing == driver.DurableFencing || t.Fencing == driver.ClockFencing && t.Restart
 }
 
-// err is what is wrong with the run, or nil.
+// err is what is wrong with the run, or was not found out, or nil.
 func (o *outcome) err() error {
-	if len(o.wrong) == 0 {
+	if len(o.wrong)+len(o.inconclusive) == 0 {
 		return nil
 	}
-	return errors.New(strings.Join(o.wrong, "\n"))
+	return errors.New(strings.Join(slices.Concat(o.wrong, o.inconclusive), "\n"))
 }
 
 // print tells what a run came to.
@@ -277,6 +283,10 @@ func (o *outcome) print(out io.Writer) {
 	if o.lax > 0 {
 		fmt.Fprintf(out, "  for %v of %v claims may have been lost, and %d findings of that time do not count\n",
 			o.lax.Round(time.Second), o.took.Round(time.Second), len(o.excused))
+	}
+	fmt.Fprintf(out, "  %d operations were held to the models of the names\n", o.checked)
+	for _, w := range o.inconclusive {
+		fmt.Fprintf(out, "  INCONCLUSIVE: %s\n", w)
 	}
 	for _, w := range o.wrong {
 		fmt.Fprintf(out, "  WRONG: %s\n", w)

@@ -55,11 +55,14 @@ func (o *outcome) line() string {
 		made += n
 	}
 	result := "none"
+	if len(o.inconclusive) > 0 {
+		result = "inconclusive"
+	}
 	if len(o.wrong) > 0 {
 		result = fmt.Sprint(len(o.wrong))
 	}
-	return fmt.Sprintf("%s seed=%d for=%v pairs=%v workers=%d faults=%d holds=%d lax=%v excused=%d findings=%s\n", o.store, o.seed,
-		o.during, o.pairs, o.workers, made, grants, o.lax.Round(time.Second), len(o.excused), result)
+	return fmt.Sprintf("%s seed=%d for=%v pairs=%v workers=%d faults=%d holds=%d checked=%d lax=%v excused=%d findings=%s\n", o.store, o.seed,
+		o.during, o.pairs, o.workers, made, grants, o.checked, o.lax.Round(time.Second), len(o.excused), result)
 }
 
 // note appends a run to a log.

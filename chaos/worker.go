@@ -66,8 +66,10 @@ const ttl = 3 * time.Second
 
 // A worker is a process that locks and unlocks until its input ends. It says what it believes, a line each:
 //
-//	begin HOLD NAME WEIGHT TOKEN TIME
-//	still HOLD TIME
+//	begin HOLD NAME WEIGHT TOKEN CALL TIME UNTIL   asked for at CALL, held at TIME, for as long as UNTIL if it is not renewed
+//	still HOLD TIME UNTIL                          held at TIME
+//	leave HOLD TIME                                not given back before TIME
+//	over HOLD FATE TIME                            not trusted any more at TIME, or given back before it
 //	error TEXT
 type worker struct {
 	blind bool // it believes that it holds although its lease is over
@@ -126,10 +128,11 @@ func (w *worker) loop(ctx context.Context, c *stile.Client, r *rand.Rand) {
 		if r.IntN(4) == 0 {
 			take = k.lock.TryLock
 		}
+		call := boottime.Now()
 		lease, err := take(patient)
 		cancel()
 		if err == nil {
-			w.hold(ctx, lease, k.weight, length(r))
+			w.hold(ctx, lease, k.weight, call, length(r))
 			continue
 		}
 		if !expected(err) && ctx.Err() == nil {
@@ -158,23 +161,47 @@ func length(r *rand.Rand) time.Duration {
 	return time.Duration(r.IntN(30)) * time.Millisecond
 }
 
-// hold says that the lock is held for as long as its lease can be trusted, and then gives it back.
-func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, length time.Duration) {
+// hold says that the lock, which was asked for at call, is held for as long as its lease can be trusted, and then gives it
+// back.
+func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, call, length time.Duration) {
 	w.mu.Lock()
 	w.holds++
 	id := w.holds
 	w.mu.Unlock()
 	begin := boottime.Now()
+	until := begin + time.Until(lease.Deadline())
 	if lease.Check() == nil {
-		w.say("begin %d %s %d %d %d", id, lease.Name(), weight, lease.Token(), begin)
+		w.say("begin %d %s %d %d %d %d %d", id, lease.Name(), weight, lease.Token(), call, begin, until)
 	}
 	for w.trusts(lease) && boottime.Now() < begin+length {
 		pause(ctx, 5*time.Millisecond)
-		if now := boottime.Now(); w.trusts(lease) {
-			w.say("still %d %d", id, now)
+		now := boottime.Now()
+		until := now + time.Until(lease.Deadline())
+		if w.trusts(lease) {
+			w.say("still %d %d %d", id, now, until)
 		}
 	}
-	_ = lease.Unlock() // the error says what became of the lease, and the history says what was believed of it
+	if err := lease.Check(); err != nil {
+		w.say("over %d %d %d", id, fateOf(err), boottime.Now())
+	} else {
+		w.say("leave %d %d", id, boottime.Now())
+	}
+	end := fateOf(lease.Unlock())
+	w.say("over %d %d %d", id, end, boottime.Now())
+}
+
+// fateOf is what became of a hold whose lease said so, or which was given back with this error.
+func fateOf(err error) fate {
+	var lost *stile.LostError
+	switch {
+	case err == nil:
+		return freed
+	case errors.As(err, &lost) && lost.Reason == stile.ReasonExpired:
+		return expired
+	case errors.Is(err, stile.ErrLost):
+		return gone
+	}
+	return leaving
 }
 
 func (w *worker) trusts(lease *stile.Lease) bool { return w.blind || lease.Check() == nil }
