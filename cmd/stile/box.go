@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -52,121 +46,6 @@ func (b *box) ledger() string { return filepath.Join(b.dir, "ledger") }
 
 // countText writes all numbers with the same length: one that replaces another leaves nothing of it.
 func countText(n int) string { return fmt.Sprintf("%8d\n", n) }
-
-// sell runs the sellers, all beginning at once, until nothing is left. Without a name they use no lock.
-func (b *box) sell(ctx context.Context, processes int, url, name string, ttl time.Duration, show func(sold int)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var sellers []*salesman
-	defer func() {
-		cancel() // kills those that still run
-		for _, s := range sellers {
-			s.cmd.Wait()
-		}
-	}()
-	steps := make(chan byte) // what sellers write, and 0 when one has ended
-	for i := range processes {
-		s, err := b.hire(ctx, i+1, url, name, ttl)
-		if err != nil {
-			return err
-		}
-		sellers = append(sellers, s)
-		b.pids = append(b.pids, s.cmd.Process.Pid)
-		go s.report(ctx, steps)
-	}
-	if err := ready(ctx, steps, processes); err != nil {
-		return err
-	}
-	begin := time.Now()
-	for _, s := range sellers {
-		s.gate.Close()
-	}
-	if err := count(ctx, steps, processes, show); err != nil {
-		return err
-	}
-	b.took = time.Since(begin)
-	for i, s := range sellers {
-		if err := s.cmd.Wait(); err != nil {
-			said := strings.TrimPrefix(strings.TrimSpace(s.said.String()), "stile: ")
-			return &status{s.cmd.ProcessState.ExitCode(), fmt.Errorf("seller %d: %s", i+1, cmp.Or(said, err.Error()))}
-		}
-	}
-	sellers = nil
-	return b.read()
-}
-
-// A salesman is a seller's process, as the demonstration sees it.
-type salesman struct {
-	cmd  *exec.Cmd
-	gate io.Closer     // it begins to sell when this is closed
-	out  io.Reader     // a byte when it is ready, and one for each sale
-	said *bytes.Buffer // on stderr: why it failed
-}
-
-// hire starts a seller.
-func (b *box) hire(ctx context.Context, number int, url, name string, ttl time.Duration) (*salesman, error) {
-	cmd := exec.CommandContext(ctx, self(), "demo", sellerName, b.dir, strconv.Itoa(number), name, ttl.String())
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), urlVariable+"="+url)
-	said := &bytes.Buffer{}
-	cmd.Stderr, cmd.SysProcAttr = said, ofParent()
-	gate, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	return &salesman{cmd, gate, out, said}, cmd.Start()
-}
-
-// report passes on what the seller writes, and 0 when it has ended.
-func (s *salesman) report(ctx context.Context, steps chan<- byte) {
-	for in := bufio.NewReader(s.out); ; {
-		c, err := in.ReadByte()
-		select {
-		case steps <- c:
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// ready waits until all sellers are.
-func ready(ctx context.Context, steps <-chan byte, sellers int) error {
-	for range sellers {
-		select {
-		case c := <-steps:
-			if c != readyByte {
-				return errors.New("a seller did not get ready")
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// count counts sales until all sellers have ended.
-func count(ctx context.Context, steps <-chan byte, sellers int, show func(sold int)) error {
-	for sold := 0; sellers > 0; {
-		select {
-		case c := <-steps:
-			if c == 0 {
-				sellers--
-			} else {
-				sold++
-				show(sold)
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
 
 // read takes the sales from the ledger.
 func (b *box) read() error {

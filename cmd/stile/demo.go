@@ -18,14 +18,20 @@ const demoLong = `Several processes sell tickets from one file. Each reads how m
 for a moment, writes one less, and notes the sale in the ledger: first without a
 lock, so that tickets are sold twice, then with one.
 
+With --chaos one seller is killed while it holds, and one is stopped past its lease
+right before it writes, which it does when others have sold. Then a third part has
+a guard too, which refuses the late write; the lock alone sells tickets again.
+
 The locks are kept in a new SQLite file, or in the store of --url or STILE_URL.
 Exits with 0 if with the lock each ticket was sold once, and without it some were
-sold twice; otherwise with 1.`
+sold twice; otherwise with 1. With --chaos that is so with lock and guard, and not
+without the guard.`
 
 // A demo is one stile demo tickets.
 type demo struct {
 	showing
 	processes, tickets int
+	chaos              bool
 	ttl                time.Duration
 	tokenless          bool // the store's tokens need not rise
 }
@@ -67,12 +73,16 @@ func newDemo(s *store) *cobra.Command {
 			case d.quick && d.processes > 8:
 				return usage("--processes %d: with --quick it must be from 2 to 8", d.processes)
 			}
+			if err := d.checkChaos(); err != nil {
+				return err
+			}
 			return d.run(cmd.Context(), s)
 		},
 	}
-	d.flags(tickets, "20 tickets")
+	d.flags(tickets, "20 tickets, and with --chaos a lease of 1s")
 	tickets.Flags().IntVar(&d.processes, "processes", 8, "how many sell")
 	tickets.Flags().IntVar(&d.tickets, "tickets", 100, "how many there are")
+	tickets.Flags().BoolVar(&d.chaos, "chaos", false, "kill one seller and stop one past its lease, and sell with lock and guard too")
 	parent.AddCommand(tickets, newPayment(s), newMarketDemo(s), newCronDemo(s), newLeaderDemo(s),
 		newSeller(s), newPayer(s), newOrderer(), newTrader(s), newMachine(s), newCandidate(s))
 	return parent
@@ -86,10 +96,13 @@ func (d *demo) run(ctx context.Context, s *store) error {
 		return err
 	}
 	defer stage.close()
-	if d.ttl, err = stage.lease(false); err != nil {
+	if d.ttl, err = stage.lease(d.quick && d.chaos); err != nil {
 		return err
 	}
 	d.tokenless = stage.traits.Fencing == driver.NoFencing
+	if d.chaos {
+		return d.wreak(ctx, stage)
+	}
 	d.say("%d processes sell %d tickets from one file.\n", d.processes, d.tickets)
 	free, err := d.without(ctx, stage)
 	if err != nil {
@@ -99,7 +112,7 @@ func (d *demo) run(ctx context.Context, s *store) error {
 	name := "demo/tickets/" + rand.Text()[:8]
 	box, err := d.sell(ctx, stage.path("locked"), stage.url, name)
 	if err != nil {
-		return d.halfDone(box, name, err)
+		return d.halfDone(box, "with the lock", name, err)
 	}
 	if err := d.draw(ticketsTimeline(free, box)); err != nil {
 		return err
@@ -137,14 +150,17 @@ func (d *demo) without(ctx context.Context, stage *stage) (box *box, err error) 
 	return box, nil
 }
 
-// halfDone adds to an error what is known of the sale with the lock, and what is not.
-func (d *demo) halfDone(b *box, name string, err error) error {
+// halfDone adds to an error what is known of a sale, and what is not.
+func (d *demo) halfDone(b *box, how, name string, err error) error {
 	if b == nil || b.read() != nil {
 		return err
 	}
+	unknown := ""
+	if name != "" {
+		unknown = claimsLeft(name, d.ttl)
+	}
 	twice, _, _ := b.twice()
-	return halfDone(err, fmt.Sprintf("with the lock %d of %d tickets were sold, %d of them more than once", len(b.sales), d.tickets, twice),
-		claimsLeft(name, d.ttl))
+	return halfDone(err, fmt.Sprintf("%s %d tickets of %d were sold, %d of them more than once", how, d.tickets-b.unsold(), d.tickets, twice), unknown)
 }
 
 // sell runs one sale, with the progress on a terminal.
@@ -154,7 +170,8 @@ func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 	show := func(sold int) { d.progress("%d sold", sold) }
 	b, err := openBox(dir, d.tickets)
 	if err == nil {
-		err = b.sell(ctx, d.processes, url, name, d.ttl, show)
+		s := &selling{box: b, name: name, way: sellFast, ttl: d.ttl, show: show}
+		err = s.run(ctx, d.processes, url)
 	}
 	d.erase()
 	if cause := context.Cause(ctx); cause != nil {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -13,109 +15,183 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/guard"
 )
 
 const (
 	sellerName = "seller"
 
-	// What a seller writes to stdout.
-	readyByte = 'r'
-	soldByte  = 's'
-
 	thinking = 2 * time.Millisecond // at most, between reading and writing
 )
 
-// newSeller is one process of the demonstration. It is ready when it has written a byte, begins when stdin ends, and
-// writes a byte for each sale.
+// What a seller reports, beside didBegin, didAsk, didHalt, didLose, didFail and didEnd.
+const (
+	didSell    = "sold"
+	didSellOut = "sold out" // it saw that nothing is left, and ends
+)
+
+// The ways in which a seller sells, beside the lock.
+const (
+	sellFast    = "fast"    // without a question
+	sellAsking  = "asking"  // it asks before each write
+	sellGuarded = "guarded" // so too, and the number of tickets left is guarded by the token
+)
+
+// newSeller is one process of the demo of tickets, with the arguments DIR, NUMBER, NAME, TTL and the way.
 func newSeller(s *store) *cobra.Command {
-	return &cobra.Command{
-		Use: sellerName, Hidden: true, Args: cobra.ExactArgs(4),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			number, err := strconv.Atoi(args[1])
-			if err != nil {
-				return usage("seller %q is not a number", args[1])
-			}
-			ttl, err := time.ParseDuration(args[3])
-			if err != nil {
-				return usage("TTL %q: %w", args[3], err)
-			}
-			s.ttl, s.every.TTL = ttl, ttl
-			seller := &seller{ttl: ttl, box: &box{dir: args[0]}, number: number}
-			if name := args[2]; name != "" {
-				c, err := s.open(cmd.Context(), nil)
-				if err != nil {
-					return err
-				}
-				defer c.Close()
-				seller.lock = c.Mutex(name)
-			}
-			return seller.work(cmd.Context())
-		},
-	}
+	return newActor(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
 }
 
+func beginSeller(ctx context.Context, s *store, args []string) error {
+	number, err := strconv.Atoi(args[1])
+	if err != nil {
+		return usage("seller %q is not a number", args[1])
+	}
+	ttl, err := time.ParseDuration(args[3])
+	if err != nil {
+		return usage("TTL %q: %w", args[3], err)
+	}
+	s.ttl, s.every.TTL = ttl, ttl
+	seller := &seller{ttl: ttl, box: &box{dir: args[0]}, number: number, way: args[4], in: bufio.NewScanner(os.Stdin)}
+	if name := args[2]; name != "" {
+		var tell func(stile.Event)
+		if seller.way != sellFast {
+			tell = func(stile.Event) {} // what becomes of the lock is told by the demo
+		}
+		c, err := s.open(ctx, tell)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		seller.lock = c.Mutex(name)
+	}
+	return seller.work(ctx)
+}
+
+// A seller sells until nothing is left. It begins when it is told to, and reports each sale.
 type seller struct {
 	*box
 	number int
 	ttl    time.Duration
 	lock   *stile.Lock // nil without a lock
+	way    string
+	in     *bufio.Scanner
 }
 
 func (s *seller) work(ctx context.Context) error {
-	if _, err := os.Stdout.Write([]byte{readyByte}); err != nil {
+	if err := s.question(&notice{What: didBegin}); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		return err
-	}
-	for more := true; more; {
-		var err error
-		if s.lock == nil {
-			more, err = s.one(0, 0)
-		} else {
-			more, err = s.locked(ctx)
-		}
+	for {
+		n, err := s.locked(ctx)
 		if err != nil {
 			return err
 		}
+		if err := n.send(); err != nil || n.What == didSellOut {
+			return err
+		}
+	}
+}
+
+// question returns when whoever started this process has answered. If this process is stopped meanwhile, it is stopped here.
+func (s *seller) question(n *notice) error {
+	if err := n.send(); err != nil {
+		return err
+	}
+	if !s.in.Scan() {
+		return errors.Join(errDemoEnded, s.in.Err())
 	}
 	return nil
 }
 
-// locked sells one ticket under the lock.
-func (s *seller) locked(ctx context.Context) (more bool, err error) {
+// locked sells one ticket, under the lock if there is one.
+func (s *seller) locked(ctx context.Context) (*notice, error) {
+	n, begin := &notice{}, time.Now()
+	if s.lock == nil {
+		return n, s.one(ctx, n, begin)
+	}
 	most := 3*s.ttl + paymentPatience
 	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock within %v", most))
 	defer cancel()
-	begin := time.Now()
-	err = s.lock.Do(ctx, func(ctx context.Context) (err error) {
-		more, err = s.one(stile.Token(ctx), time.Since(begin))
-		return err
-	})
-	return more, err
+	err := s.lock.Do(ctx, func(ctx context.Context) error { return s.one(ctx, n, begin) })
+	if s.way == sellFast || !errors.Is(err, stile.ErrLost) {
+		return n, err
+	}
+	if n.Lost = true; n.What == "" {
+		n.What = didLose
+	}
+	return n, nil
 }
 
-// one sells one ticket, if any is left.
-func (s *seller) one(token int64, waited time.Duration) (bool, error) {
+// one sells one ticket, if any is left, and puts into the notice what came of it.
+func (s *seller) one(ctx context.Context, n *notice, begin time.Time) error {
 	from := time.Now()
-	text, err := os.ReadFile(s.left())
-	if err != nil {
-		return false, err
-	}
-	left, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || left == 0 {
-		return false, err
+	n.Token = stile.Token(ctx)
+	left, err := s.look(ctx, n.Token)
+	switch {
+	case err != nil:
+		return s.halt(n, err)
+	case left.count == 0:
+		n.What = didSellOut
+		return nil
 	}
 	time.Sleep(rand.N(thinking))
-	if err := patch(s.left(), countText(left-1)); err != nil {
-		return false, err
+	if s.way != sellFast {
+		if ctx.Err() != nil { // the last look at the lease
+			return context.Cause(ctx)
+		}
+		if err := s.question(&notice{What: didAsk, Order: left.count}); err != nil {
+			return err
+		}
 	}
-	line := fmt.Sprintf("%d %d %d %d %d %d\n", left, s.number, token, waited.Microseconds(), from.UnixMicro(), time.Now().UnixMicro())
-	if err := appendTo(s.ledger(), line); err != nil {
-		return false, err
+	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
+	n.Order = left.count
+	if err := left.write(context.WithoutCancel(ctx)); err != nil {
+		return s.halt(n, err)
 	}
-	_, err = os.Stdout.Write([]byte{soldByte})
-	return true, err
+	line := fmt.Sprintf("%d %d %d %d %d %d\n", left.count, s.number, n.Token, from.Sub(begin).Microseconds(), from.UnixMicro(), time.Now().UnixMicro())
+	n.What = didSell
+	return appendTo(s.ledger(), line)
+}
+
+// halt makes what the guard refused a notice.
+func (s *seller) halt(n *notice, err error) error {
+	if !errors.Is(err, guard.ErrStale) {
+		return err
+	}
+	n.What = didHalt
+	n.Text = strings.TrimPrefix(strings.ReplaceAll(err.Error(), s.dir+string(filepath.Separator), ""), "guard: ")
+	return nil
+}
+
+// A stock is the number of tickets left, as a seller has read it.
+type stock struct {
+	count int
+	path  string
+	file  *guard.File // nil without a guard
+}
+
+// look reads how many tickets are left. With a guard, the token is raised first.
+func (s *seller) look(ctx context.Context, token int64) (left stock, err error) {
+	left.path = s.left()
+	var text []byte
+	if s.way != sellGuarded {
+		text, err = os.ReadFile(left.path)
+	} else if left.file, err = guard.RaiseFile(ctx, left.path, token, nil); err == nil {
+		text, err = left.file.Read(ctx)
+	}
+	if err == nil {
+		left.count, err = countOf(string(text))
+	}
+	return left, err
+}
+
+// write writes that one less is left.
+func (s *stock) write(ctx context.Context) error {
+	if s.file != nil {
+		return s.file.Write(ctx, []byte(countText(s.count-1)))
+	}
+	return patch(s.path, countText(s.count-1))
 }
 
 // patch writes over the beginning of a file.

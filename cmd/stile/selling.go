@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A selling has processes sell what is in a box. With faults, the seller that is about to write when a quarter of the tickets
+// is sold is killed there, and the one that is about to write when half of them are sold is stopped, until others have sold
+// some more. Then that one goes on, and writes late.
+//
+//	faultAhead ──asks, a quarter sold──> faultKilled ──asks, half sold──> faultStopped ──others sold──> faultsOver
+//
+// Without faults a selling is in faultsOver from its beginning.
+type selling struct {
+	*cast
+	*box
+	name   string // of the lock; empty without one
+	way    string // of the sellers
+	ttl    time.Duration
+	sqlite bool // the lock is kept in SQLite
+	faults selfault
+	show   func(sold int)
+
+	begun time.Time
+	sold  int
+	gone  int // the sellers that have ended or were killed
+	late  <-chan time.Time
+	stuck <-chan time.Time // in SQLite, when nobody has sold for long enough since one was stopped
+	havoc
+}
+
+type selfault int
+
+const (
+	faultsOver selfault = iota
+	faultAhead
+	faultKilled
+	faultStopped
+)
+
+// A havoc is what the faults came to. Times are since the beginning.
+type havoc struct {
+	killed, stopped   *actor
+	killedAt          time.Duration
+	following         time.Duration // from the kill until the next sale
+	stoppedAt, goesOn time.Duration
+	held              int            // the ticket that the seller was about to sell whom the latest fault hit
+	overtakers        int            // the sales of others meanwhile
+	lateTicket        int            // which the one that was stopped sold late; 0 for none
+	lost              map[int64]bool // the tokens of the sales during which a lease was lost
+	refused           []string       // what the guard said
+}
+
+const (
+	sellerRole = "seller"
+
+	nudgeFor = 50 * time.Millisecond
+)
+
+// run runs the sellers, all beginning at once, until nothing is left.
+func (s *selling) run(ctx context.Context, processes int, url string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s.cast, s.lost = newCast(url), map[int64]bool{}
+	defer func() {
+		if s.faults == faultStopped {
+			cancel() // kills all: one that is stopped would not end
+		}
+		s.close(ctx, cancel)
+	}()
+	for i := range processes {
+		a, err := s.hire(ctx, sellerRole, sellerName, s.dir, strconv.Itoa(i+1), s.name, s.ttl.String(), s.way)
+		if err != nil {
+			return err
+		}
+		s.pids = append(s.pids, a.cmd.Process.Pid)
+	}
+	if err := s.gather(ctx); err != nil {
+		return err
+	}
+	s.begun = time.Now()
+	for _, a := range s.actors {
+		if err := a.tell("sell"); err != nil {
+			return err
+		}
+	}
+	for s.gone < processes {
+		if err := s.step(ctx); err != nil {
+			return err
+		}
+	}
+	s.took = time.Since(s.begun)
+	return s.read()
+}
+
+// step takes one notice, or goes on with who was stopped for too long.
+func (s *selling) step(ctx context.Context) error {
+	select {
+	case h := <-s.heard:
+		h.from.ended = h.from.ended || h.What == didEnd
+		return s.hear(h)
+	case <-s.late: // nobody else got the lock
+		return s.resume()
+	case <-s.stuck:
+		return s.nudge()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *selling) hear(h heard) error {
+	if h.Lost {
+		s.lost[h.Token] = true
+	}
+	switch {
+	case h.from.dead:
+		return nil
+	case h.What == didAsk:
+		return s.ask(h)
+	case h.What == didSell:
+		return s.sale(h)
+	case h.What == didHalt:
+		s.refused = append(s.refused, h.Text)
+		return nil
+	case h.What == didLose:
+		return nil
+	case h.What == didSellOut:
+		s.gone++
+		h.from.dead = true // nothing that it says counts any more, such as that it has ended
+		if s.faults == faultStopped && s.gone == len(s.actors)-1 {
+			return s.resume()
+		}
+		return nil
+	}
+	return h.failure()
+}
+
+// ask lets a seller write, or has the next fault hit it. It waits to be told, so nothing depends on how soon that works.
+func (s *selling) ask(h heard) error {
+	a := h.from
+	switch {
+	case s.faults == faultAhead && s.sold >= s.tickets/4:
+		s.faults, s.killed, s.killedAt, s.held = faultKilled, a, time.Since(s.begun), h.Order
+		s.gone++
+		return a.kill()
+	case s.faults == faultKilled && s.sold >= s.tickets/2:
+		s.faults, s.stopped, s.stoppedAt, s.held = faultStopped, a, time.Since(s.begun), h.Order
+		s.late = time.After(3*s.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
+		if s.sqlite {
+			s.stuck = time.After(s.ttl + s.ttl/2)
+		}
+		return a.cmd.Process.Signal(syscall.SIGSTOP)
+	}
+	return a.tell("sell")
+}
+
+// sale notes a sale.
+func (s *selling) sale(h heard) error {
+	s.sold++
+	s.show(s.sold)
+	before := h.Order > s.held // that sale was made before the latest fault, and its notice came late
+	switch {
+	case s.faults == faultKilled && s.following == 0 && !before:
+		s.following = time.Since(s.begun) - s.killedAt
+	case s.goesOn != 0 && h.from == s.stopped && s.lateTicket == 0 && len(s.refused) == 0:
+		s.lateTicket = h.Order
+	case s.faults == faultStopped && !before:
+		if s.overtakers++; s.overtakers >= overtakes {
+			return s.resume()
+		}
+	}
+	return nil
+}
+
+// nudge lets the seller that is stopped run for a moment, if nobody else has sold meanwhile. Its program renews the lease beside
+// the sale, and if it was stopped in the middle of that, it has the SQLite file locked, in which nobody gets anything then. The
+// sale waits for an answer all the same, and the lease is over.
+func (s *selling) nudge() error {
+	s.stuck = nil
+	if s.overtakers > 0 {
+		return nil
+	}
+	if err := s.stopped.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		return err
+	}
+	time.Sleep(nudgeFor)
+	return s.stopped.cmd.Process.Signal(syscall.SIGSTOP)
+}
+
+// resume has the seller that is stopped go on with its write.
+func (s *selling) resume() error {
+	s.faults, s.late, s.stuck, s.goesOn = faultsOver, nil, nil, time.Since(s.begun)
+	return errors.Join(s.stopped.tell("sell"), s.stopped.cmd.Process.Signal(syscall.SIGCONT))
+}

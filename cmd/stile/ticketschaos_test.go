@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// With lock and guard no ticket is sold twice, whatever hits the sellers. With the lock alone the late write sells one again.
+func TestTicketsChaos(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"sqlite", "redis"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			u := newAccount(t)
+			if store == "redis" {
+				u.at("redis://" + servertest.Redis(t).Addr)
+			}
+			picture := filepath.Join(u.home, "chaos.svg")
+			var v chaosView
+			if err := json.Unmarshal([]byte(u.must("demo", "tickets", "--chaos", "--quick", "--json", "--processes", "4", "--svg", picture)), &v); err != nil {
+				t.Fatal(err)
+			}
+			if v.Processes != 4 || v.Tickets != 20 || v.Lease != 1 || len(v.Parts) != 3 {
+				t.Fatalf("got %+v", v)
+			}
+			free, locked, guarded := v.Parts[0], v.Parts[1], v.Parts[2]
+			if free.Twice == 0 || free.Sales <= 20 {
+				t.Errorf("without lock: %+v; want tickets sold twice", free)
+			}
+			if locked.Twice == 0 || locked.Sales != 20+locked.Twice || locked.Late != 10 || len(locked.Refused) > 0 {
+				t.Errorf("with lock: %+v; want ticket 10 sold late and twice", locked)
+			}
+			if guarded.Twice > 0 || guarded.Sales != 20 || guarded.Late != 0 || len(guarded.Refused) != 1 ||
+				!strings.HasPrefix(guarded.Refused[0], `"left": token `) {
+				t.Errorf("with lock and guard: %+v; want each ticket sold once, and one late write refused", guarded)
+			}
+			for _, p := range v.Parts[1:] {
+				if p.Killed == 0 || p.Stopped == 0 || p.Killed == p.Stopped || p.Others == 0 || p.Next < 0.4 || p.Pause < 0.4 {
+					t.Errorf("%s: %+v; want one seller killed and another stopped, for most of a lease each", p.Part, p)
+				}
+			}
+			wantPicture(t, picture, "with lock: seller 1", "with lock and guard: seller 4", "killed", "stopped", "sold again", "refused")
+			if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestTicketsChaosSays(t *testing.T) {
+	t.Parallel()
+	out := newAccount(t).must("demo", "tickets", "--chaos", "--quick", "--processes", "3")
+	for _, want := range []string{
+		"3 processes sell 20 tickets from one file. The lock is kept in sqlite://",
+		"WITHOUT LOCK  WITH LOCK  WITH LOCK AND GUARD\n",
+		" was stopped past its lease, sold ticket 10 after ", " sales of others, and wrote that 9 were left.\n",
+		`With lock and guard, the late sale was refused: "left": token `,
+		"With lock and guard, each of 20 tickets was sold exactly once.\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// Without tokens there is no guard, and the demo says so.
+func TestTicketsChaosWithoutTokens(t *testing.T) {
+	t.Parallel()
+	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).must("demo", "tickets", "--chaos", "--processes", "3", "--tickets", "12")
+	for _, want := range []string{noTokens, "WITHOUT LOCK  WITH LOCK\n", " was stopped past its lease, sold ticket "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "GUARD") {
+		t.Errorf("there is a guard in\n%s", out)
+	}
+}
+
+// The sellers end with the demo, also the one that is stopped.
+func TestTicketsChaosInterrupted(t *testing.T) {
+	t.Parallel()
+	p, pids := newAccount(t).at("redis://"+servertest.Redis(t).Addr).stoppingIn("tickets", "--chaos", "--processes", "3")
+	p.signal(syscall.SIGTERM)
+	if got := p.wait(); got != 143 || p.stderr.String() != "" {
+		t.Errorf("status %d, %q; want 143 and nothing", got, p.stderr)
+	}
+	until(t, "no process is left", func() bool { return living(pids) == nil })
+}
+
+// A store that vanishes in the middle: what is known and unknown is said.
+func TestTicketsChaosStoreVanishes(t *testing.T) {
+	t.Parallel()
+	server := servertest.Redis(t)
+	p, _ := newAccount(t).at("redis://"+server.Addr).stoppingIn("tickets", "--chaos", "--processes", "3")
+	server.Kill()
+	got := p.wait()
+	for _, want := range []string{
+		"stile: with lock", "; known: with lock", " tickets of 100 were sold, 0 of them more than once",
+		"; unknown: whether the store still has claims below demo/tickets/", ", which end with their leases of 2s\n",
+	} {
+		if !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("no %q in %s", want, p.stderr)
+		}
+	}
+	if got != exitStore || strings.Count(p.stderr.String(), "\n") != 1 {
+		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exitStore)
+	}
+}
+
+// The judge must see what goes wrong, or the demo proves nothing.
+func TestTicketsChaosJudges(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(free, locked, guarded *part)
+		want string // in the error; none if empty
+	}{
+		{"good", func(_, _, _ *part) {}, ""},
+		{"nothing without lock", func(free, _, _ *part) { free.sales = free.sales[:2] }, "without a lock each ticket was sold once"},
+		{"not sold", func(_, _, g *part) { g.sales = g.sales[:1] }, "with lock and guard, 1 tickets were not sold"},
+		{"twice with guard", func(_, _, g *part) { g.sales = append(g.sales, sale{ticket: 2, token: 9}) }, "number 2 to 2 customers"},
+		{"nothing refused", func(_, _, g *part) { g.refused = nil }, "the guard refused nothing"},
+		{"token stays", func(_, _, g *part) { g.sales[1].token = 1 }, "the tokens did not rise"},
+		{"nobody killed", func(_, l, _ *part) { l.killed = nil }, "with lock, not both faults hit"},
+		{"nobody got the lock", func(_, l, _ *part) { l.overtakers = 0 }, "with lock, nobody sold while a seller was stopped for 2s"},
+		{"nothing late with lock", func(_, l, _ *part) { l.sales = l.sales[:2] }, "the lock without a guard sold each ticket once"},
+		{"twice while the lease was good", func(_, l, _ *part) { l.lost = nil }, "ticket 2 was sold more than once, although no lease had been lost"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sold := func(title string, sales ...sale) *part {
+				return &part{title, &selling{box: &box{tickets: 2, sales: sales}, havoc: havoc{
+					killed: &actor{number: 1}, stopped: &actor{number: 2}, goesOn: 2e9, overtakers: 3,
+				}}}
+			}
+			free := sold("without lock", sale{ticket: 2}, sale{ticket: 1}, sale{ticket: 1})
+			locked := sold("with lock", sale{ticket: 2, token: 2}, sale{ticket: 1, token: 3}, sale{ticket: 2, token: 1})
+			guarded := sold("with lock and guard", sale{ticket: 2, token: 1}, sale{ticket: 1, token: 3})
+			locked.lost, guarded.refused = map[int64]bool{1: true}, []string{"stale"}
+			tt.edit(free, locked, guarded)
+			err := judgeParts([]*part{free, locked, guarded})
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want %q", err, tt.want)
+			}
+			if err != nil && exitCode(&strings.Builder{}, err) != exitFailed {
+				t.Errorf("not status %d", exitFailed)
+			}
+		})
+	}
+}
