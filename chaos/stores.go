@@ -72,10 +72,11 @@ var stores = map[string]func(t servertest.TB) *store{
 		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer} // the locks go with the connection
 		return s
 	},
-	"mariadb": func(t servertest.TB) *store {
-		s := &store{}
-		addrs := s.behind(t, servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1"))
-		return s.at("mysql://root@", addrs[0], "/mysql")
+	"mariadb": func(t servertest.TB) *store { return mariadb(t, "") },
+	"mysql-session": func(t servertest.TB) *store {
+		s := mariadb(t, "?mode=session")
+		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer} // the locks go with the connection
+		return s
 	},
 	"memcached": func(t servertest.TB) *store {
 		s := &store{forgets: []string{restartServer, killServer}}
@@ -156,6 +157,12 @@ func postgres(t servertest.TB, parameters string) *store {
 	s := &store{}
 	addrs := s.behind(t, servertest.Postgres(t, "fsync = on"))
 	return s.at("postgres://postgres@", addrs[0], "/postgres", parameters)
+}
+
+func mariadb(t servertest.TB, parameters string) *store {
+	s := &store{}
+	addrs := s.behind(t, servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1"))
+	return s.at("mysql://root@", addrs[0], "/mysql", parameters)
 }
 
 // keys returns the keys of Redis servers, without those that remember the last ticket of a name for an hour, and without the

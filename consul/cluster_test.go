@@ -13,6 +13,7 @@ import (
 )
 
 // The leader is killed while one holds and one waits: the holder goes on holding, and the waiter comes next.
+// Then a second of the three is killed, and comes back.
 func TestLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	list := servertest.ConsulCluster(t, 3, nil)
@@ -21,12 +22,12 @@ func TestLeaderIsKilled(t *testing.T) {
 	if err := json.Unmarshal(by.must(http.MethodGet, "status/leader", ""), &leader); err != nil {
 		t.Fatal(err)
 	}
-	var killed, other *servertest.Server
+	var killed, other, third *servertest.Server
 	for _, s := range list {
 		if strings.HasSuffix(leader, fmt.Sprint(":", s.Ports[1])) {
 			killed = s
 		} else {
-			other = s
+			other, third = s, other
 		}
 	}
 	if killed == nil {
@@ -40,6 +41,9 @@ func TestLeaderIsKilled(t *testing.T) {
 	lease := lockOf(t, c.Mutex("name"))
 	waiter := claimOn("name")
 	waits(t, d, waiter)
+	elsewhere := claimOn("name")
+	elsewhere.Try = true
+	waits(t, open(t, "consul://"+third.Addr), elsewhere) // another server tells its client the same
 	killed.Kill()
 	servertest.Until(t, "there is another leader", func() bool { return renew(t, d, waiter) == nil })
 	if err := lease.Check(); err != nil {
@@ -57,11 +61,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	}
 
 	// Without a majority nothing is granted, and nothing hangs.
-	for _, s := range list {
-		if s != killed && s != other {
-			s.Kill()
-		}
-	}
+	third.Kill()
 	ctx, cancel := contextOf(t, 3*time.Second)
 	defer cancel()
 	start := time.Now()
@@ -71,4 +71,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	if took := time.Since(start); took > 4*time.Second {
 		t.Errorf("the call took %v", took)
 	}
+	third.Restart()
+	servertest.Until(t, "the waiter that holds is renewed again", func() bool { return renew(t, d, waiter) == nil })
+	holds(t, d, claimOn("another"))
 }

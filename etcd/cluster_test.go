@@ -37,7 +37,8 @@ func leader(t testing.TB, members []*servertest.Server) int {
 	return at
 }
 
-// A holder and a waiter live through the loss of the leader, and of a member that is no leader.
+// A holder and a waiter live through the loss of the leader, and of a member that is no leader. Whichever member a client
+// sees, the lock is held.
 func TestMembersFail(t *testing.T) {
 	t.Parallel()
 	members := servertest.EtcdCluster(t, 3)
@@ -47,6 +48,11 @@ func TestMembersFail(t *testing.T) {
 		t.Errorf("traits of three members are %+v", traits)
 	}
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 6 * time.Second}))
+	for _, addr := range addrs {
+		if _, err := lockers(t, nil, addr).Mutex("name").TryLock(timely(t)); !errors.Is(err, stile.ErrHeld) {
+			t.Errorf("who sees %s alone gets %v; want ErrHeld", addr, err)
+		}
+	}
 	taken := make(chan *stile.Lease, 1)
 	go func() {
 		l, err := other.Mutex("name").Lock(timely(t))

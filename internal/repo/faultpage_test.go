@@ -14,7 +14,8 @@ Each fault below is brought about in a test, on each store that it can befall: a
 filled or set, or the way to it is. [Safety](safety.md) says what follows from this, and [runs under faults](chaos.md) has many
 faults at once, in an order that a seed draws.
 
-- **contract**: a case of package ` + "`drivertest`" + `, which runs on each store.
+- **contract**: a case of package ` + "`drivertest`" + `, which runs on each store. A case is skipped on a store whose traits lack what
+  the case needs, and then does not count for that store.
 - **client**: a test of what is above every driver, in virtual time or on the store ` + "`memory`" + `, so it is of each store.
 - A row that names no test for a store says why.
 
@@ -40,7 +41,7 @@ func (b *faultBook) page() string {
 	for i, r := range b.rows {
 		fmt.Fprintf(&w, "| %d. %s |", i+1, r.title)
 		for _, s := range b.stores {
-			fmt.Fprintf(&w, " %s |", r.mark(s.id))
+			fmt.Fprintf(&w, " %s |", r.mark(b, s.id))
 		}
 		w.WriteString("\n")
 	}
@@ -49,6 +50,7 @@ func (b *faultBook) page() string {
 		fmt.Fprintf(&w, "\n### %d. %s\n\n%s\n\n", i+1, r.title, r.outcome)
 		if len(r.cases) > 0 {
 			fmt.Fprintf(&w, "- contract: %s\n", ticked(r.cases))
+			w.WriteString(r.skipped(b))
 		}
 		if len(r.client) > 0 {
 			fmt.Fprintf(&w, "- client: %s\n", places(r.client))
@@ -70,13 +72,13 @@ func (b *faultBook) page() string {
 	return w.String()
 }
 
-func (r *faultRow) mark(id string) string {
+func (r *faultRow) mark(b *faultBook, id string) string {
 	switch _, excepted := r.exceptions[id]; {
 	case !slices.Contains(r.stores, id):
 		return ""
 	case excepted:
 		return "–"
-	case len(r.cases)+len(r.tests[id]) > 0:
+	case len(r.casesOn(b, id))+len(r.tests[id]) > 0:
 		return "●"
 	}
 	return "○"

@@ -59,11 +59,13 @@ type faultTest struct{ dir, name string }
 type faultStore struct {
 	id, words string
 	contract  faultTest
+	lacks     []string // powers that cases of the contract may need
 }
 
 type faultBook struct {
 	stores []faultStore
 	rows   []*faultRow
+	needs  map[string][]string // the powers that a case of the contract needs
 }
 
 // store returns a store by its id.
@@ -89,11 +91,14 @@ func parseFaults(text string) (b *faultBook, problems []string) {
 		switch id, isStore := strings.CutPrefix(key, "store "); {
 		case isStore:
 			words, contract, _ := strings.Cut(value, " | ")
-			b.stores = append(b.stores, faultStore{id, words, testAt(contract)})
+			b.stores = append(b.stores, faultStore{id: id, words: words, contract: testAt(contract)})
 			continue
 		case key == "row":
 			row = &faultRow{line: n, title: value, tests: map[string][]faultTest{}, exceptions: map[string]string{}}
 			b.rows = append(b.rows, row)
+			continue
+		}
+		if b.lack(key, value) {
 			continue
 		}
 		if row == nil || value == "" || !row.add(b, key, value) {
@@ -140,6 +145,7 @@ func (r *faultRow) add(b *faultBook, key, value string) bool {
 
 // untested finds tests of the table that are not there, and stores that a row leaves out without a reason.
 func untested(b *faultBook, files []*file) (problems []string) {
+	b.needs = needs(files)
 	for _, s := range b.stores {
 		if !declares(files, s.contract, "drivertest.Run(") && !declares(files, s.contract, "drivertest.Run, ") {
 			problems = append(problems, fmt.Sprintf("%s: %s of %s does not run the contract", faultTable, s.contract.name, s.contract.dir))
@@ -174,7 +180,7 @@ func untested(b *faultBook, files []*file) (problems []string) {
 func (r *faultRow) uneven(b *faultBook) (problems []string) {
 	for _, s := range b.stores {
 		_, excepted := r.exceptions[s.id]
-		in, tested := slices.Contains(r.stores, s.id), len(r.tests[s.id])+len(r.cases)+len(r.client) > 0
+		in, tested := slices.Contains(r.stores, s.id), len(r.tests[s.id])+len(r.casesOn(b, s.id))+len(r.client) > 0
 		says := wrongWith(in, tested, excepted, len(r.tests[s.id]) > 0)
 		if says == "" {
 			continue
@@ -248,7 +254,7 @@ func quoted(files []*file, dir, text string) bool {
 func TestFaultTableCheck(t *testing.T) {
 	const head = "store a: A | pkg TestContract\nstore b: B | pkg TestContract\n"
 	tests := []string{"pkg/x_test.go", "package pkg\nfunc TestContract() { drivertest.Run() }\nfunc TestOne() { run(\"part\") }",
-		"drivertest/cases.go", "package drivertest\nvar x = \"Case\""}
+		"drivertest/cases.go", "package drivertest\nvar x = []Case{{\"Case\", \"s\", 0, f}, {\"Ordered\", \"s\", shared | order, f}}"}
 	for _, tt := range []struct {
 		name, rows string
 		want       []string
@@ -266,6 +272,8 @@ func TestFaultTableCheck(t *testing.T) {
 			[]string{":3: r: b is not among the stores of the row"}},
 		{"left out without a reason", "row: r\noutcome: o\nstores: a\na: pkg TestOne",
 			[]string{":3: r: no reason why the other stores are left out"}},
+		{"a case that the store skips", "lacks b: order\nrow: r\noutcome: o\nstores: all\ncase: Ordered", []string{":4: r: b has neither a test nor a reason"}},
+		{"a case that all run", "lacks b: order\nrow: r\noutcome: o\nstores: all\ncase: Ordered Case", nil},
 		{"no such store", "row: r\noutcome: o\nstores: a c\nelse: e\na: pkg TestOne\nc: pkg TestOne",
 			[]string{":8: \"c: pkg TestOne\" is not in order", ":3: r: there is no store c"}},
 		{"no outcome", "row: r\nstores: all\ncase: Case", []string{":3: r: no outcome"}},
