@@ -18,10 +18,11 @@ COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
 PARALLEL = 2
 TESTSUM = go run ./internal/repo/testsum -o bin/tests --
 TEST = -p $(PARALLEL) -count=1 -timeout 8m
-# The race detector makes the walk of the engine twenty times as slow; make explore tests it without.
-RACED = $$(go list $(PACKAGES) | grep -v /internal/engine/explore)
+# The race detector makes the walk of the engine and the rules of this repository twenty times as slow; make explore and make
+# rules test them without.
+RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/internal/repo$$')
 
-CHECKS = gofmt vet fix lint tidy-check build release-dry models explore mutants interop newer adapters-two race
+CHECKS = gofmt vet fix lint rules tidy-check build release-dry models explore mutants interop newer adapters-two race
 FUZZTIME = 20s
 SOME = 12
 
@@ -37,7 +38,7 @@ ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
 HEAVY = kubelock
 LIGHT = $$(for adapter in $(ADAPTERS); do case " $(HEAVY) " in *" $$adapter "*) ;; *) echo "$$adapter" ;; esac; done)
 
-.PHONY: help build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +102,9 @@ servers: bin/etcd bin/consul ## install the servers that the tests start, where 
 
 test: servers bin ## run the tests of all modules on real servers
 	@$(TESTSUM) $(TEST) $(PACKAGES)
+
+rules:
+	@go test -count=1 ./internal/repo
 
 race: servers compiler bin ## run the tests with the race detector
 	@CGO_ENABLED=1 $(TESTSUM) -race $(TEST) $(RACED)
