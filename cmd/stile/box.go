@@ -19,6 +19,7 @@ type box struct {
 	pids    []int // of the sellers
 	sales   []sale
 	took    time.Duration
+	seen    looking // by browsers
 }
 
 // A sale is one line of the ledger.

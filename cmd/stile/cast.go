@@ -45,6 +45,8 @@ type notice struct {
 	Tick    time.Time    `json:"tick,omitzero"`
 	Outcome jobs.Outcome `json:"outcome,omitempty"`
 	Token   int64        `json:"token,omitempty"`
+	Looks   int          `json:"looks,omitempty"`
+	Torn    int          `json:"torn,omitempty"` // looks that saw a half-made sale
 	Code    int          `json:"code,omitempty"` // the exit status, of a failure
 	Text    string       `json:"text,omitempty"`
 }

@@ -13,6 +13,7 @@ import (
 type chaosView struct {
 	Processes int        `json:"processes"`
 	Tickets   int        `json:"tickets"`
+	Browsers  int        `json:"browsers"`
 	Lease     seconds    `json:"lease"`
 	Parts     []partView `json:"parts"` // two in a store without tokens, else three
 }
@@ -29,6 +30,8 @@ type partView struct {
 	Stopped int      `json:"stopped"` // a seller
 	Pause   seconds  `json:"stopped_for"`
 	Others  int      `json:"sold_meanwhile"` // by others, while one was stopped
+	Looks   int      `json:"looks"`
+	Torn    int      `json:"looks_at_a_half_made_sale"`
 	Took    seconds  `json:"took"`
 }
 
@@ -37,7 +40,7 @@ func (p *part) view() partView {
 	return partView{
 		Part: p.title, Sales: len(p.sales), Twice: twice, Late: p.lateTicket, Refused: append([]string{}, p.refused...),
 		Killed: p.killed.seller(), Next: secondsOf(p.following), Stopped: p.stopped.seller(), Pause: secondsOf(p.stoppedFor()),
-		Others: p.overtakers, Took: secondsOf(p.took),
+		Others: p.overtakers, Looks: p.seen.looks, Torn: p.seen.torn, Took: secondsOf(p.took),
 	}
 }
 
@@ -52,7 +55,7 @@ func (a *actor) seller() int {
 // printChaos prints what came of the sales.
 func (d *demo) printChaos(parts []*part) error {
 	if d.json {
-		v := chaosView{Processes: d.processes, Tickets: d.tickets, Lease: secondsOf(d.ttl)}
+		v := chaosView{Processes: d.processes, Tickets: d.tickets, Browsers: d.browsers, Lease: secondsOf(d.ttl)}
 		for _, p := range parts {
 			v.Parts = append(v.Parts, p.view())
 		}
@@ -72,6 +75,8 @@ func (d *demo) printChaos(parts []*part) error {
 		{"late sales refused", func(v partView, _ *part) string { return strconv.Itoa(len(v.Refused)) }},
 		{"next sale after the kill", func(_ partView, p *part) string { return rounded(p.following).String() }},
 		{"one seller was stopped for", func(_ partView, p *part) string { return rounded(p.stoppedFor()).String() }},
+		{"looks of browsers", func(v partView, _ *part) string { return strconv.Itoa(v.Looks) }},
+		{"looks at a half-made sale", func(v partView, _ *part) string { return strconv.Itoa(v.Torn) }},
 		{"all took", func(_ partView, p *part) string { return rounded(p.took).String() }},
 	} {
 		cells := []string{"  " + row.name}

@@ -18,6 +18,9 @@ const demoLong = `Several processes sell tickets from one file. Each reads how m
 for a moment, writes one less, and notes the sale in the ledger: first without a
 lock, so that tickets are sold twice, then with one.
 
+Other processes browse meanwhile how many are left and how many are sold: with the
+lock as its readers, so that no look sees a half-made sale.
+
 With --chaos one seller is killed while it holds, and one is stopped past its lease
 right before it writes, which it does when others have sold. Then a third part has
 a guard too, which refuses the late write; the lock alone sells tickets again.
@@ -31,6 +34,7 @@ without the guard.`
 type demo struct {
 	showing
 	processes, tickets int
+	browsers           int
 	chaos              bool
 	ttl                time.Duration
 	tokenless          bool // the store's tokens need not rise
@@ -63,17 +67,7 @@ func newDemo(s *store) *cobra.Command {
 			if d.quick && !cmd.Flags().Changed("tickets") {
 				d.tickets = quickTickets
 			}
-			switch {
-			case d.processes < 2 || d.processes > 64:
-				return usage("--processes %d: it must be from 2 to 64", d.processes)
-			case d.tickets < 1 || d.tickets > 10000:
-				return usage("--tickets %d: it must be from 1 to 10000", d.tickets)
-			case d.quick && d.tickets > 100:
-				return usage("--tickets %d: with --quick it must be from 1 to 100", d.tickets)
-			case d.quick && d.processes > 8:
-				return usage("--processes %d: with --quick it must be from 2 to 8", d.processes)
-			}
-			if err := d.checkChaos(); err != nil {
+			if err := d.check(); err != nil {
 				return err
 			}
 			return d.run(cmd.Context(), s)
@@ -82,10 +76,30 @@ func newDemo(s *store) *cobra.Command {
 	d.flags(tickets, "20 tickets, and with --chaos a lease of 1s")
 	tickets.Flags().IntVar(&d.processes, "processes", 8, "how many sell")
 	tickets.Flags().IntVar(&d.tickets, "tickets", 100, "how many there are")
+	tickets.Flags().IntVar(&d.browsers, "browsers", 2, "how many look meanwhile what is left")
 	tickets.Flags().BoolVar(&d.chaos, "chaos", false, "kill one seller and stop one past its lease, and sell with lock and guard too")
 	parent.AddCommand(tickets, newPayment(s), newMarketDemo(s), newCronDemo(s), newLeaderDemo(s),
-		newSeller(s), newPayer(s), newOrderer(), newTrader(s), newMachine(s), newCandidate(s))
+		newSeller(s), newBrowser(s), newPayer(s), newOrderer(), newTrader(s), newMachine(s), newCandidate(s))
 	return parent
+}
+
+// check looks at the numbers of the command line.
+func (d *demo) check() error {
+	switch {
+	case d.processes < 2 || d.processes > 64:
+		return usage("--processes %d: it must be from 2 to 64", d.processes)
+	case d.tickets < 1 || d.tickets > 10000:
+		return usage("--tickets %d: it must be from 1 to 10000", d.tickets)
+	case d.browsers < 0 || d.browsers > 64:
+		return usage("--browsers %d: it must be from 0 to 64", d.browsers)
+	case d.quick && d.tickets > 100:
+		return usage("--tickets %d: with --quick it must be from 1 to 100", d.tickets)
+	case d.quick && d.processes > 8:
+		return usage("--processes %d: with --quick it must be from 2 to 8", d.processes)
+	case d.quick && d.browsers > 8:
+		return usage("--browsers %d: with --quick it must be from 0 to 8", d.browsers)
+	}
+	return d.checkChaos()
 }
 
 func (d *demo) run(ctx context.Context, s *store) error {
@@ -98,6 +112,10 @@ func (d *demo) run(ctx context.Context, s *store) error {
 	defer stage.close()
 	if d.ttl, err = stage.lease(d.quick && d.chaos); err != nil {
 		return err
+	}
+	if !stage.traits.Shared && d.browsers > 0 {
+		d.browsers = 0
+		d.say("This store has no readers, so nobody browses.")
 	}
 	d.tokenless = stage.traits.Fencing == driver.NoFencing
 	if d.chaos {
@@ -147,6 +165,10 @@ func (d *demo) without(ctx context.Context, stage *stage) (box *box, err error) 
 			break
 		}
 	}
+	if d.browsers > 0 {
+		d.say("  %d processes browsed meanwhile. In %d of %d looks, what was sold and what was left were not %d together.",
+			d.browsers, box.seen.torn, box.seen.looks, d.tickets)
+	}
 	return box, nil
 }
 
@@ -170,8 +192,8 @@ func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 	show := func(sold int) { d.progress("%d sold", sold) }
 	b, err := openBox(dir, d.tickets)
 	if err == nil {
-		s := &selling{box: b, name: name, way: sellFast, ttl: d.ttl, show: show}
-		err = s.run(ctx, d.processes, url)
+		s := &selling{box: b, name: name, way: sellFast, public: public{d.processes, d.browsers}, ttl: d.ttl, show: show}
+		err = s.run(ctx, url)
 	}
 	d.erase()
 	if cause := context.Cause(ctx); cause != nil {
@@ -193,11 +215,17 @@ func (d *demo) judge(b *box) error {
 	waits := b.waits(0)
 	d.say("  %d tickets sold in %v; waits p50 %v, p99 %v.", len(b.sales), b.took.Round(time.Millisecond),
 		quantile(waits, 0.5).Round(10*time.Microsecond), quantile(waits, 0.99).Round(10*time.Microsecond))
+	if d.browsers > 0 && b.seen.torn == 0 {
+		d.say("  %d processes browsed meanwhile, as readers. In each of %d looks, what was sold and what was left were %d together.",
+			d.browsers, b.seen.looks, d.tickets)
+	}
 	twice, worst, times := b.twice()
 	rises := b.tokensRise()
 	switch {
 	case twice > 0:
 		return &status{exitFailed, fmt.Errorf("oversold with the lock: %d tickets more than once, number %d to %d customers", twice, worst, times)}
+	case b.seen.torn > 0:
+		return wrong("with the lock, %d of %d looks saw a half-made sale", b.seen.torn, b.seen.looks)
 	case len(b.sales) != d.tickets:
 		return &status{exitFailed, fmt.Errorf("%d tickets were sold, not %d", len(b.sales), d.tickets)}
 	case !rises && d.tokenless:

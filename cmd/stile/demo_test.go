@@ -18,7 +18,9 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^5 processes sell 40 tickets from one file\.$`,
 		`(?m)^  40 tickets were sold \d+ times in \S+: \d+ of them more than once, number \d+ to \d+ customers\.$`,
+		`(?m)^  2 processes browsed meanwhile\. In \d+ of \d+ looks, what was sold and what was left were not 40 together\.$`,
 		`(?m)^With a lock, kept in sqlite:///`,
+		`(?m)^  2 processes browsed meanwhile, as readers\. In each of \d+ looks, what was sold and what was left were 40 together\.$`,
 		`(?m)^  40 tickets sold in \S+; waits p50 \S+, p99 \S+\.$`,
 		`(?m)^  Exactly 40, none twice\. The tokens rose with every sale, from \d+ to \d+\.$`,
 	} {
@@ -46,14 +48,14 @@ func TestDemoTickets(t *testing.T) {
 			if err := json.Unmarshal([]byte(u.must("demo", "tickets", "--quick", "--json", "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}
-			if v.Processes != 8 || v.Tickets != 20 || len(v.With.Each) != 8 {
+			if v.Processes != 8 || v.Browsers != 2 || v.Tickets != 20 || len(v.With.Each) != 8 {
 				t.Errorf("got %+v; want 20 tickets and 8 processes", v)
 			}
-			if f := v.Without; f.Twice == 0 || f.Sales <= 20 {
-				t.Errorf("without lock: %+v; want tickets sold twice", f)
+			if f := v.Without; f.Twice == 0 || f.Sales <= 20 || f.Torn == 0 {
+				t.Errorf("without lock: %+v; want tickets sold twice, and looks that saw it", f)
 			}
-			if l := v.With; l.Twice != 0 || l.Sales != 20 || !l.Rising || l.First == l.Last {
-				t.Errorf("with lock: %+v; want 20 sales, none twice, and rising tokens", l)
+			if l := v.With; l.Twice != 0 || l.Sales != 20 || !l.Rising || l.First == l.Last || l.Looks < 4 || l.Torn != 0 {
+				t.Errorf("with lock: %+v; want 20 sales, none twice, rising tokens, and looks of two browsers in the middle and after the end", l)
 			}
 			wantPicture(t, picture, "without lock: seller 1", "with lock: seller 6")
 		})
@@ -66,17 +68,19 @@ func TestDemoJudges(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		sales []sale
+		torn  int
 		want  string // in the error; none if empty
 	}{
-		{"good", good, ""},
-		{"twice", append([]sale{{ticket: 3, seller: 2}}, good...), "oversold with the lock: 1 tickets more than once, number 3 to 2 customers"},
-		{"too few", good[:2], "2 tickets were sold, not 3"},
-		{"token stays", []sale{good[0], {ticket: 2, token: 1}, good[2]}, "the tokens did not rise"},
-		{"token falls", []sale{good[2], good[1], good[0]}, "the tokens did not rise"},
+		{"good", good, 0, ""},
+		{"twice", append([]sale{{ticket: 3, seller: 2}}, good...), 0, "oversold with the lock: 1 tickets more than once, number 3 to 2 customers"},
+		{"too few", good[:2], 0, "2 tickets were sold, not 3"},
+		{"token stays", []sale{good[0], {ticket: 2, token: 1}, good[2]}, 0, "the tokens did not rise"},
+		{"token falls", []sale{good[2], good[1], good[0]}, 0, "the tokens did not rise"},
+		{"half a sale is seen", good, 2, "with the lock, 2 of 5 looks saw a half-made sale"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := &demo{processes: 2, tickets: 3, showing: showing{out: &strings.Builder{}}}
-			err := d.judge(&box{tickets: 3, pids: []int{1, 2}, sales: tt.sales})
+			err := d.judge(&box{tickets: 3, pids: []int{1, 2}, sales: tt.sales, seen: looking{looks: 5, torn: tt.torn}})
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -120,6 +124,42 @@ func TestBoxReadsLedger(t *testing.T) {
 	}
 	if text, err := os.ReadFile(b.left()); err != nil || len(text) != len(countText(10000)) {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A browser that looks in the middle of a sale sees it.
+func TestBoxIsWhole(t *testing.T) {
+	b, err := openBox(filepath.Join(t.TempDir(), "box"), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		do   func() error
+		want bool
+	}{
+		{func() error { return nil }, true},
+		{func() error { return patch(b.left(), countText(1)) }, false},
+		{func() error { return appendTo(b.ledger(), "2 1 77 1500 1000000 2000000\n") }, true},
+		{func() error { return appendTo(b.ledger(), "2 2 0 1500 1000000 2000000\n") }, false},
+	} {
+		if err := tt.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.whole(); err != nil || got != tt.want {
+			t.Errorf("step %d: %v, %v; want %v", i, got, err, tt.want)
+		}
+	}
+}
+
+// Where the store has no readers nobody browses, and the demo says so if somebody was to.
+func TestDemoWithoutReaders(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t).at("redis://" + servertest.Redis(t).Addr + "?layout=setnx")
+	for browsers, want := range map[string]bool{"0": false, "1": true} {
+		out := u.must("demo", "tickets", "--quick", "--browsers", browsers)
+		if got := strings.Contains(out, "This store has no readers, so nobody browses.\n"); got != want || strings.Contains(out, "browsed") {
+			t.Errorf("%s browsers: said %v, want %v, in\n%s", browsers, got, want, out)
+		}
 	}
 }
 

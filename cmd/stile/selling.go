@@ -18,8 +18,9 @@ import (
 type selling struct {
 	*cast
 	*box
-	name   string // of the lock; empty without one
-	way    string // of the sellers
+	name string // of the lock; empty without one
+	way  string // of the sellers
+	public
 	ttl    time.Duration
 	sqlite bool // the lock is kept in SQLite
 	faults selfault
@@ -42,6 +43,16 @@ const (
 	faultStopped
 )
 
+// A public is who sells, and who browses meanwhile.
+type public struct{ processes, browsers int }
+
+// A looking is what the browsers of a sale saw.
+type looking struct {
+	looks int
+	torn  int // those that saw a half-made sale
+	gone  int // the browsers that have ended
+}
+
 // A havoc is what the faults came to. Times are since the beginning.
 type havoc struct {
 	killed, stopped   *actor
@@ -62,7 +73,7 @@ const (
 )
 
 // run runs the sellers, all beginning at once, until nothing is left.
-func (s *selling) run(ctx context.Context, processes int, url string) error {
+func (s *selling) run(ctx context.Context, url string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s.cast, s.lost = newCast(url), map[int64]bool{}
 	defer func() {
@@ -71,28 +82,43 @@ func (s *selling) run(ctx context.Context, processes int, url string) error {
 		}
 		s.close(ctx, cancel)
 	}()
-	for i := range processes {
+	for i := range s.processes {
 		a, err := s.hire(ctx, sellerRole, sellerName, s.dir, strconv.Itoa(i+1), s.name, s.ttl.String(), s.way)
 		if err != nil {
 			return err
 		}
 		s.pids = append(s.pids, a.cmd.Process.Pid)
 	}
+	for range s.browsers {
+		if _, err := s.hire(ctx, browserRole, browserName, s.dir, strconv.Itoa(s.tickets), s.name, s.ttl.String()); err != nil {
+			return err
+		}
+	}
 	if err := s.gather(ctx); err != nil {
 		return err
 	}
 	s.begun = time.Now()
 	for _, a := range s.actors {
-		if err := a.tell("sell"); err != nil {
+		if err := a.tell("begin"); err != nil {
 			return err
 		}
 	}
-	for s.gone < processes {
+	for s.gone < s.processes {
 		if err := s.step(ctx); err != nil {
 			return err
 		}
 	}
 	s.took = time.Since(s.begun)
+	for _, a := range s.actors[s.processes:] {
+		if err := a.tell("end"); err != nil {
+			return err
+		}
+	}
+	for s.seen.gone < s.browsers {
+		if err := s.step(ctx); err != nil {
+			return err
+		}
+	}
 	return s.read()
 }
 
@@ -127,10 +153,16 @@ func (s *selling) hear(h heard) error {
 		return nil
 	case h.What == didLose:
 		return nil
+	case h.What == didBrowse:
+		s.seen.looks += h.Looks
+		s.seen.torn += h.Torn
+		s.seen.gone++
+		h.from.dead = true
+		return nil
 	case h.What == didSellOut:
 		s.gone++
 		h.from.dead = true // nothing that it says counts any more, such as that it has ended
-		if s.faults == faultStopped && s.gone == len(s.actors)-1 {
+		if s.faults == faultStopped && s.gone == s.processes-1 {
 			return s.resume()
 		}
 		return nil

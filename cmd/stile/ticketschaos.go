@@ -70,7 +70,7 @@ func (d *demo) strike(ctx context.Context, stage *stage, parts []*part) error {
 	defer cancel()
 	sales, failed := make(chan int), make(chan error)
 	for _, p := range parts {
-		p.ttl, p.faults, p.sqlite = d.ttl, faultAhead, stage.address.Scheme == "sqlite"
+		p.ttl, p.public, p.faults, p.sqlite = d.ttl, public{d.processes, d.browsers}, faultAhead, stage.address.Scheme == "sqlite"
 		p.show = func(int) { sales <- 1 }
 		go func() { failed <- d.play(ctx, p, stage) }()
 	}
@@ -100,7 +100,7 @@ func (d *demo) play(ctx context.Context, p *part, stage *stage) (err error) {
 	if p.box, err = openBox(stage.path(strings.ReplaceAll(p.title, " ", "-")), d.tickets); err != nil {
 		return &status{exitFailed, err}
 	}
-	if err = p.run(ctx, d.processes, stage.url); err == nil {
+	if err = p.run(ctx, stage.url); err == nil {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -152,6 +152,8 @@ func judgeParts(parts []*part) error {
 			return wrong("%s, %d tickets were sold more than once, number %d to %d customers", p.title, twice, worst, times)
 		}
 		switch {
+		case p.seen.torn > 0:
+			return wrong("%s, %d of %d looks saw a half-made sale", p.title, p.seen.torn, p.seen.looks)
 		case len(p.refused) == 0:
 			return wrong("the guard refused nothing")
 		case !p.tokensRise():

@@ -25,17 +25,17 @@ func TestTicketsChaos(t *testing.T) {
 			if err := json.Unmarshal([]byte(u.must("demo", "tickets", "--chaos", "--quick", "--json", "--processes", "4", "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}
-			if v.Processes != 4 || v.Tickets != 20 || v.Lease != 1 || len(v.Parts) != 3 {
+			if v.Processes != 4 || v.Tickets != 20 || v.Browsers != 2 || v.Lease != 1 || len(v.Parts) != 3 {
 				t.Fatalf("got %+v", v)
 			}
 			free, locked, guarded := v.Parts[0], v.Parts[1], v.Parts[2]
 			if free.Twice == 0 || free.Sales <= 20 {
 				t.Errorf("without lock: %+v; want tickets sold twice", free)
 			}
-			if locked.Twice == 0 || locked.Sales != 20+locked.Twice || locked.Late != 10 || len(locked.Refused) > 0 {
-				t.Errorf("with lock: %+v; want ticket 10 sold late and twice", locked)
+			if locked.Twice == 0 || locked.Sales != 20+locked.Twice || locked.Late != 10 || locked.Torn == 0 || len(locked.Refused) > 0 {
+				t.Errorf("with lock: %+v; want ticket 10 sold late and twice, and looks that saw it", locked)
 			}
-			if guarded.Twice > 0 || guarded.Sales != 20 || guarded.Late != 0 || len(guarded.Refused) != 1 ||
+			if guarded.Twice > 0 || guarded.Sales != 20 || guarded.Late != 0 || guarded.Looks < 4 || guarded.Torn != 0 || len(guarded.Refused) != 1 ||
 				!strings.HasPrefix(guarded.Refused[0], `"left": token `) {
 				t.Errorf("with lock and guard: %+v; want each ticket sold once, and one late write refused", guarded)
 			}
@@ -124,6 +124,7 @@ func TestTicketsChaosJudges(t *testing.T) {
 		{"nothing without lock", func(free, _, _ *part) { free.sales = free.sales[:2] }, "without a lock each ticket was sold once"},
 		{"not sold", func(_, _, g *part) { g.sales = g.sales[:1] }, "with lock and guard, 1 tickets were not sold"},
 		{"twice with guard", func(_, _, g *part) { g.sales = append(g.sales, sale{ticket: 2, token: 9}) }, "number 2 to 2 customers"},
+		{"half a sale is seen", func(_, _, g *part) { g.seen = looking{looks: 7, torn: 1} }, "with lock and guard, 1 of 7 looks saw a half-made sale"},
 		{"nothing refused", func(_, _, g *part) { g.refused = nil }, "the guard refused nothing"},
 		{"token stays", func(_, _, g *part) { g.sales[1].token = 1 }, "the tokens did not rise"},
 		{"nobody killed", func(_, l, _ *part) { l.killed = nil }, "with lock, not both faults hit"},

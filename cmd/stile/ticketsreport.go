@@ -12,6 +12,7 @@ import (
 type ticketsView struct {
 	Processes int      `json:"processes"`
 	Tickets   int      `json:"tickets"`
+	Browsers  int      `json:"browsers"`
 	Without   saleView `json:"without_lock"`
 	With      saleView `json:"with_lock"`
 }
@@ -26,15 +27,17 @@ type saleView struct {
 	First  string  `json:"first_token"`
 	Last   string  `json:"last_token"`
 	Rising bool    `json:"tokens_rise"`
+	Looks  int     `json:"looks"`
+	Torn   int     `json:"looks_at_a_half_made_sale"`
 	Took   seconds `json:"took"`
 }
 
 func (d *demo) view(free, locked *box) ticketsView {
-	return ticketsView{d.processes, d.tickets, free.view(), locked.view()}
+	return ticketsView{d.processes, d.tickets, d.browsers, free.view(), locked.view()}
 }
 
 func (b *box) view() saleView {
-	v := saleView{Sales: len(b.sales), Each: []int{}, First: "0", Last: "0", Rising: b.tokensRise(), Took: secondsOf(b.took)}
+	v := saleView{Sales: len(b.sales), Each: []int{}, First: "0", Last: "0", Rising: b.tokensRise(), Looks: b.seen.looks, Torn: b.seen.torn, Took: secondsOf(b.took)}
 	v.Twice, _, _ = b.twice()
 	for i := range b.pids {
 		v.Each = append(v.Each, len(b.waits(i+1)))
