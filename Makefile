@@ -17,7 +17,7 @@ COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
 # Packages whose tests run at a time; each may start servers.
 PARALLEL = 2
 TESTSUM = go run ./internal/repo/testsum -o bin/tests --
-TEST = -p $(PARALLEL) -count=1 -timeout 8m
+TEST = -p $(PARALLEL) -count=1 -timeout 12m
 # The race detector makes the walk of the engine and the rules of this repository twenty times as slow; make explore and make
 # rules test them without.
 RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/internal/repo$$')

@@ -87,7 +87,7 @@ func TestLockDelay(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)
 	u.must("run", "a", "--lock-delay", "1h", "--", "true")
-	u.must("lock", "a", "--ttl", "100ms", "--lock-delay", "1h", "--try")
+	u.must("lock", "a", "--ttl", "1s", "--lock-delay", "1h", "--try")
 	until(t, "the lease has run out", func() bool { return strings.Contains(u.must("show", "a"), "run out") })
 	if got := u.run("run", "a", "--try", "--", "true"); got.code != exitHeld || !strings.Contains(got.err, "kept from others by its lock-delay") {
 		t.Errorf("in the lock-delay: status %d, %s; want %d", got.code, got.err, exitHeld)
