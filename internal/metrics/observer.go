@@ -1,0 +1,183 @@
+// Package metrics says what is measured of a client's leases, and makes measurements of its events. The adapters to libraries of
+// metrics differ only in the sink that takes them.
+package metrics
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+// A Sink takes measurements. Several goroutines may call it at the same time.
+type Sink interface {
+	// Begin is called once for each class before its first measurement, so that all of its counters can begin at zero:
+	// of a counter that appears with the value one, nobody can tell that it rose.
+	Begin(class string)
+
+	// Add adds to a counter or a gauge, or one value to a histogram. The label is one of the metric's Values, or "".
+	Add(m *Metric, class, label string, value float64)
+}
+
+// Options are the settings of an adapter.
+type Options struct {
+	Class    func(name string) string
+	NearMiss time.Duration
+}
+
+const (
+	defaultNearMiss = 1500 * time.Millisecond
+
+	maxClasses = 100     // more are as many series that no store of metrics wants
+	other      = "other" // the class of whatever would be one more
+)
+
+// A Meter measures what happens to the leases of any number of clients.
+type Meter struct {
+	sink Sink
+	opts Options
+
+	mu      sync.Mutex // guards classes
+	classes map[string]bool
+}
+
+// New returns a meter. Without a function for classes all names are of the class "", which begins at once.
+func New(sink Sink, o Options) *Meter {
+	if o.NearMiss == 0 {
+		o.NearMiss = defaultNearMiss
+	}
+	m := &Meter{sink: sink, opts: o, classes: map[string]bool{}}
+	if o.Class == nil {
+		m.begin("")
+	}
+	return m
+}
+
+// class returns the class of a name, which has begun.
+func (m *Meter) class(name string) string {
+	if m.opts.Class == nil {
+		return ""
+	}
+	return m.begin(strings.ToValidUTF8(m.opts.Class(name), "\uFFFD"))
+}
+
+// begin returns the class, or another one if there are too many.
+func (m *Meter) begin(class string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.classes[class] && len(m.classes) >= maxClasses {
+		class = other
+	}
+	if !m.classes[class] {
+		m.classes[class] = true
+		m.sink.Begin(class)
+	}
+	return class
+}
+
+// Observer returns an observer for one client.
+func (m *Meter) Observer() stile.Observer {
+	return (&observer{m: m, held: map[lease]string{}, queued: map[lease]bool{}}).observe
+}
+
+// A lease is one that is held: no two of a client have the same token for one name.
+type lease struct {
+	name  string
+	token int64
+}
+
+// An observer is told of the events of one client, by one goroutine.
+type observer struct {
+	m    *Meter
+	held map[lease]string // the class of each, as the function may give another one later
+
+	// Claims that stood in a queue and were not renewed since. Those that were given up stay, until there are too many.
+	queued map[lease]bool
+}
+
+// maxQueued bounds the claims that are remembered.
+const maxQueued = 4096
+
+func (o *observer) observe(e stile.Event) {
+	if e.Dropped > 0 {
+		o.m.sink.Add(dropped, "", "", float64(e.Dropped))
+	}
+	class := o.m.class(e.Name)
+	add := func(m *Metric, label string, value float64) { o.m.sink.Add(m, class, label, value) }
+	switch e.Kind {
+	case stile.EventAcquired:
+		source := fromStore
+		if e.Local {
+			source = fromProcess
+		}
+		add(acquisitions, source, 1)
+		add(wait, "", e.Waited.Seconds())
+		o.begins(lease{e.Name, e.Token}, class)
+	case stile.EventWaiting:
+		add(waits, "", 1)
+		if len(o.queued) >= maxQueued {
+			clear(o.queued)
+		}
+		o.queued[lease{e.Name, e.Token}] = true
+	case stile.EventRenewed:
+		o.renewed(e, add)
+	case stile.EventJeopardy:
+		add(jeopardies, "", 1)
+	case stile.EventLost:
+		add(losses, reasonOf(e.Err), 1)
+		add(hold, "", e.Held.Seconds())
+		o.ends(lease{e.Name, e.Token})
+	case stile.EventReleased:
+		outcome := confirmed
+		if e.Err != nil {
+			outcome = unknown
+		}
+		add(releases, outcome, 1)
+		add(hold, "", e.Held.Seconds())
+		o.ends(lease{e.Name, e.Token})
+	case stile.EventLeaked:
+		add(leaks, "", 1)
+	case stile.EventAsked:
+		add(asks, "", 1)
+	}
+}
+
+// renewed measures a renewal. The first one of a claim that stood in a queue is left out: it is sent when the claim's turn comes,
+// and what was left until then is the rest of what the claim had as a waiter.
+func (o *observer) renewed(e stile.Event, add func(*Metric, string, float64)) {
+	claim := lease{e.Name, e.Token}
+	if o.queued[claim] {
+		delete(o.queued, claim)
+		return
+	}
+	add(margin, "", e.Margin.Seconds())
+	if e.Margin < o.m.opts.NearMiss {
+		add(nearMisses, "", 1)
+	}
+}
+
+func (o *observer) begins(l lease, class string) {
+	if _, is := o.held[l]; !is {
+		o.held[l] = class
+		o.m.sink.Add(held, class, "", 1)
+	}
+}
+
+// ends counts a lease no longer, if it was counted: one that was attached began in another process.
+func (o *observer) ends(l lease) {
+	if class, is := o.held[l]; is {
+		delete(o.held, l)
+		o.m.sink.Add(held, class, "", -1)
+	}
+}
+
+// reasonOf is why a lease was lost, in a word.
+func reasonOf(err error) string {
+	lost, ok := errors.AsType[*stile.LostError](err)
+	if !ok || lost.Reason < 1 || int(lost.Reason) >= len(reasons) {
+		return unknown
+	}
+	return reasons[lost.Reason-1]
+}
