@@ -355,6 +355,8 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 		return nil
 	case i < 0 && errors.Is(c.err, driver.ErrGone) && j.unheard("enter", c):
 		return []*possibility{p.with(slot, stepDone)} // it was let in by the other Enter, and is gone by now
+	case i >= 0 && c.claim.Ticket != 0 && c.claim.Ticket != p.queue.Entries[i].Ticket && errors.Is(c.err, driver.ErrGone) && j.unheard("enter", c):
+		return []*possibility{p.with(slot, stepDone)} // what had that ticket is gone; what stands came late, by the other Enter
 	case !c.answered():
 		var all []*possibility
 		for _, ticket := range append(j.told[c.claim.Record], 0) {

@@ -34,6 +34,11 @@ func TestExplain(t *testing.T) {
 		return &call{verb: "break", claim: driver.Claim{Ticket: ticket}, err: err,
 			list: []driver.ClaimInfo{{Ticket: 1, Weight: 1, Holds: true, Record: "a"}}}
 	}
+	stale := func(id string, ticket int64) *call {
+		c := verb("enter", id, driver.ErrGone)
+		c.claim.Ticket = ticket
+		return c
+	}
 	tests := []struct {
 		name  string
 		calls []*call
@@ -66,6 +71,11 @@ func TestExplain(t *testing.T) {
 			verb("leave", "a", nil), enter("b", 2, false, 1)}, 2},
 		{"an enter is late, and its claim leaves again", []*call{verb("enter", "a", unknown), enter("a", 1, true, 0),
 			verb("leave", "a", nil), enter("b", 3, false, 1), verb("leave", "a", nil), enter("b", 3, true, 0)}, -1},
+		{"an enter is late, its claim was removed meanwhile, and the ticket from before is gone", []*call{verb("enter", "a", unknown),
+			enter("a", 1, true, 0), removed(1, nil), enter("b", 3, false, 1), stale("a", 1), enter("b", 3, false, 1)}, -1},
+		{"the ticket of a claim that stands is gone", []*call{verb("enter", "a", unknown), enter("a", 1, true, 0), stale("a", 1),
+			enter("b", 2, false, 1)}, 2},
+		{"the ticket of a claim that stands is gone, and no enter is late", []*call{enter("a", 1, true, 0), stale("a", 1)}, 1},
 		{"an enter that was refused changes nothing", []*call{verb("enter", "a", driver.ErrUnsupported),
 			enter("b", 2, false, 1)}, 1},
 		{"a try that was refused by nobody", []*call{try("a", 0)}, 0},

@@ -108,12 +108,15 @@ func guarded(t testing.TB, s *servertest.Server) {
 // root returns a client that has just logged in.
 func root(t testing.TB, s *servertest.Server) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{s.Addr}, Username: "root", Password: "hunter2", Logger: zap.NewNop(),
+	var c *clientv3.Client
+	servertest.Until(t, "root has logged in", func() (in bool) {
+		var err error
+		// Without a limit a login that gets no answer waits for ever.
+		c, err = clientv3.New(clientv3.Config{
+			Endpoints: []string{s.Addr}, Username: "root", Password: "hunter2", Logger: zap.NewNop(), DialTimeout: 10 * time.Second,
+		})
+		return err == nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
