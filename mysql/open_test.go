@@ -180,6 +180,11 @@ func TestClusterRefused(t *testing.T) {
 	s := servertest.MySQL(t, "wsrep_on=ON", "wsrep_provider=/usr/lib/galera/libgalera_smm.so",
 		"wsrep_cluster_address=gcomm://", "wsrep_node_address=127.0.0.1", "binlog_format=ROW",
 		fmt.Sprintf("wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:%d;gcache.size=1M", port))
+	admin := raw(t, s, "")
+	servertest.Until(t, "the cluster of one serves", func() bool {
+		var name, value string
+		return admin.QueryRow("SHOW STATUS LIKE 'wsrep_ready'").Scan(&name, &value) == nil && value == "ON"
+	})
 	url := fresh(t, s)
 	marks(t, refuses(t, url, "Galera", "two clients could hold one lock"), true, false)
 	marks(t, refuses(t, url+"mode=session", "Galera", "two clients could hold one lock"), true, false)

@@ -50,9 +50,10 @@ func TestPoolerLosesServer(t *testing.T) {
 				if try == 5 {
 					t.Fatal("no claim comes to the store while replies are held back")
 				}
-				cancel()
+				// The connections are cut, and the claim is not given up: PgBouncer 1.18 ends itself if a server is lost while
+				// a statement on it is to be cancelled ("FATAL bad server state").
+				proxy.Drop()
 				t.Logf("attempt %d: %v", try, <-entered)
-				proxy.Mend()
 				if err := d.Leave(timely(t), &driver.Release{Claim: c}); err != nil && !errors.Is(err, driver.ErrGone) {
 					t.Logf("leave: %v", err)
 				}

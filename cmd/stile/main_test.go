@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -176,7 +177,12 @@ func (p *process) signal(s syscall.Signal) {
 
 // wait returns the exit status, as a shell has it.
 func (p *process) wait() int {
-	<-p.done
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(2 * time.Minute):
+		p.t.Fatalf("%v has not ended after two minutes; it said: %s", p.cmd.Args, p.stderr)
+	}
 	ws := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -27,6 +27,7 @@ type event struct {
 type pkg struct {
 	tests  map[string]*one
 	output bytes.Buffer // what no test said
+	broken bool         // the process broke: what follows is of no test, although go test names the one that spoke last
 }
 
 // A one is a test that has begun.
@@ -96,7 +97,10 @@ func (p *pkg) add(e *event) {
 			t = new(one)
 			p.tests[e.Test] = t
 		}
-		output = &t.output
+		p.broken = p.broken || breaks(e.Output)
+		if !p.broken {
+			output = &t.output
+		}
 		if slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
 			t.result = e.Action
 		}
@@ -104,6 +108,11 @@ func (p *pkg) add(e *event) {
 	if e.Action == "output" && !noise(e.Output) {
 		output.WriteString(e.Output)
 	}
+}
+
+// breaks reports whether a line of output is the first that the Go runtime says when the process breaks.
+func breaks(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
 }
 
 // noise reports whether a line of output says no more than other events, or the line of the package, do.

@@ -108,3 +108,22 @@ go: a warning
 		}
 	}
 }
+
+// What the runtime says of a process that breaks is shown although the test that spoke last has passed.
+func TestReadBroken(t *testing.T) {
+	const events = `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"panic: test timed out after 3s\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"\tTestB (3s)\n"}
+{"Action":"fail","Package":"p"}
+`
+	var out strings.Builder
+	got, err := read(strings.NewReader(events), &out)
+	if want := (summary{1, 1}); err != nil || got != want {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	if !strings.Contains(out.String(), "panic: test timed out after 3s\n\tTestB (3s)\n") {
+		t.Errorf("the panic is not shown in\n%s", out.String())
+	}
+}
