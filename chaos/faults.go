@@ -24,6 +24,7 @@ type lane struct {
 	random *rand.Rand
 	only   []string       // the kinds that it makes of those that it draws; nil means all
 	made   map[string]int // how many it has made, by kind
+	spans  []span         // from the beginning to the end of each
 }
 
 // A member is hit with the requests that it answers; the others go on.
@@ -139,6 +140,7 @@ func (l *lane) hit() {
 	}
 	l.t.Logf("%v: %s", boottime.Now(), what)
 	l.made[f.kind]++
+	l.spans = append(l.spans, span{begin, boottime.Now()})
 	if slices.Contains(ofWorkers, f.kind) {
 		return
 	}

@@ -5,6 +5,9 @@
 // that everybody holds again after the last fault, and that nothing is left in the end.
 //
 //	go run ./chaos -store etcd -for 1m -seed 7
+//	go run ./chaos -peer redislock -for 25s -seed 1 -runs 3
+//
+// The second measures a lock library of others under the same faults, and gives no verdict.
 //
 // A run's name is its store and its seed: the same name draws the same faults.
 package main
@@ -27,6 +30,8 @@ const (
 	workerURL   = "STILE_CHAOS_URL"
 	workerSeed  = "STILE_CHAOS_SEED"
 	workerBlind = "STILE_CHAOS_BLIND"
+	workerPeer  = "STILE_CHAOS_PEER"
+	workerBooks = "STILE_CHAOS_REGISTER"
 )
 
 // A brief is what a worker is told.
@@ -34,6 +39,9 @@ type brief struct {
 	url   string
 	seed  uint64
 	blind bool
+
+	peer     string // the library that it drives; empty if none
+	register string // where the resources are, of a worker that drives a peer
 }
 
 func (b *brief) environ() []string {
@@ -41,6 +49,8 @@ func (b *brief) environ() []string {
 		workerURL + "=" + b.url,
 		workerSeed + "=" + strconv.FormatUint(b.seed, 10),
 		workerBlind + "=" + strconv.FormatBool(b.blind),
+		workerPeer + "=" + b.peer,
+		workerBooks + "=" + b.register,
 	}
 }
 
@@ -52,7 +62,12 @@ func isWorker() {
 	}
 	seed, _ := strconv.ParseUint(os.Getenv(workerSeed), 10, 64)
 	blind, _ := strconv.ParseBool(os.Getenv(workerBlind))
-	if err := work(&brief{url, seed, blind}, os.Stdin, os.Stdout); err != nil {
+	b := &brief{url, seed, blind, os.Getenv(workerPeer), os.Getenv(workerBooks)}
+	program := work
+	if b.peer != "" {
+		program = workPeer
+	}
+	if err := program(b, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
@@ -71,8 +86,17 @@ func main() {
 		only    = flag.String("faults", "", "some of "+strings.Join(kinds(), ", ")+", with commas; empty means all")
 		log     = flag.String("log", "", "append a line for each run to this file; needs -for")
 		tries   = flag.Int("shrink", 8, "how often a run that failed is made again with fewer kinds of faults")
+		others  = flag.String("peer", "", "measure lock libraries in place of a check: all, or some of "+peerList()+", with commas")
+		runs    = flag.Int("runs", 1, "how often each peer is run, with one seed after the other")
+		book    = flag.String("o", "", "keep what is measured of peers in this file, beside what it has of other peers and seeds")
 	)
 	flag.Parse()
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if err := peerFlags(given, *runs); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(64)
+	}
 	if *which != "" {
 		if stores[*which] == nil {
 			fmt.Fprintf(os.Stderr, "-store %q is none of %s\n", *which, strings.Join(names, ", "))
@@ -84,11 +108,13 @@ func main() {
 	if *only != "" {
 		p.only = strings.Split(*only, ",")
 	}
-	bounded := *log == ""
-	flag.Visit(func(f *flag.Flag) { bounded = bounded || f.Name == "for" })
-	if err := p.check(bounded); err != nil {
+	if err := p.check(*log == "" || given["for"]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(64)
+	}
+	if given["peer"] {
+		comparePeers(&p, *others, *runs, *book)
+		return
 	}
 	wrong := 0
 	for _, name := range names {
@@ -107,6 +133,19 @@ func main() {
 		}
 	}
 	if wrong > 0 {
+		os.Exit(1)
+	}
+}
+
+// comparePeers carries out runs of peers. What is measured is no verdict, so the status tells only whether it was measured.
+func comparePeers(p *plan, text string, runs int, path string) {
+	names, err := chosenPeers(text)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(64)
+	}
+	if err := runPeers(p, names, runs, path); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }

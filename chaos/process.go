@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/history"
 )
 
@@ -24,7 +25,15 @@ type process struct {
 
 	mu     sync.Mutex // guards what follows
 	holds  map[int]*grant
+	asks   map[int]*ask // of a worker that drives a peer
 	errors []string
+	died   time.Duration // when it was killed; 0 if it was not
+}
+
+// An ask is a wait of a worker that drives a peer, until it has the lock or does not ask any more.
+type ask struct {
+	name       string
+	begin, end time.Duration // the end is 0 while it waits
 }
 
 // start starts a worker.
@@ -44,7 +53,7 @@ func start(number int, b *brief) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, in: in, end: make(chan struct{}), holds: map[int]*grant{}}
+	p := &process{cmd: cmd, in: in, end: make(chan struct{}), holds: map[int]*grant{}, asks: map[int]*ask{}}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -79,12 +88,24 @@ func (p *process) heard(number int, line string) {
 	} else if n, _ := fmt.Sscanf(line, "begin %d %s %d %d %d %d %d", &id, &g.Name, &g.Weight, &g.Token, &g.call, &g.Begin, &g.until); n == 7 {
 		g.End = g.Begin
 		p.holds[id] = &g
+		p.asked(id, g.Begin)
 	} else if n, _ := fmt.Sscanf(line, "still %d %d %d", &id, &at, &until); n == 3 && p.holds[id] != nil {
 		p.holds[id].still(at, until)
 	} else if n, _ := fmt.Sscanf(line, "leave %d %d", &id, &at); n == 2 && p.holds[id] != nil {
 		p.holds[id].leave(at)
 	} else if n, _ := fmt.Sscanf(line, "over %d %d %d", &id, &end, &at); n == 3 && p.holds[id] != nil {
 		p.holds[id].over(end, at)
+	} else if n, _ := fmt.Sscanf(line, "ask %d %s %d", &id, &g.Name, &at); n == 3 {
+		p.asks[id] = &ask{name: g.Name, begin: at}
+	} else if n, _ := fmt.Sscanf(line, "quit %d %d", &id, &at); n == 2 {
+		p.asked(id, at)
+	}
+}
+
+// asked takes down the end of a wait, if it has not ended yet.
+func (p *process) asked(id int, at time.Duration) {
+	if a := p.asks[id]; a != nil && a.end == 0 {
+		a.end = at
 	}
 }
 
@@ -92,6 +113,7 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.end
 	_ = p.cmd.Wait()
+	p.died = boottime.Now()
 }
 
 func (p *process) stop()   { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }

@@ -23,6 +23,7 @@ import (
 // A plan is what makes a run.
 type plan struct {
 	store   string
+	peer    string // the library that the workers drive; empty if it is stile, with all that it locks
 	during  time.Duration
 	seed    uint64
 	workers int
@@ -61,6 +62,8 @@ type run struct {
 	started uint64
 	lax     []span        // in which claims may have been lost
 	looked  time.Duration // when the servers had settled
+
+	register string // where the resources are, of a run with a peer
 }
 
 // After the last fault, everybody holds again within this, and nothing is left within this after all have gone.
@@ -166,7 +169,11 @@ func (r *run) replace(i int) {
 	if old := r.workers[i]; old != nil {
 		r.past = append(r.past, old)
 	}
-	w, err := start(int(r.started), &brief{r.store.urls[i%len(r.store.urls)], r.seed*1000 + r.started, r.blind})
+	url := r.store.urls[i%len(r.store.urls)]
+	if r.peer != "" {
+		url = strings.Join(r.store.addrs(), ",")
+	}
+	w, err := start(int(r.started), &brief{url, r.seed*1000 + r.started, r.blind, r.peer, r.register})
 	if err != nil {
 		r.t.Fatalf("%v", err)
 	}

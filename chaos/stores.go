@@ -46,6 +46,14 @@ func (s *store) behind(t servertest.TB, servers ...*servertest.Server) []string 
 	return addrs
 }
 
+// addrs are where the servers are found.
+func (s *store) addrs() (list []string) {
+	for _, p := range s.proxies {
+		list = append(list, p.Addr)
+	}
+	return list
+}
+
 // at returns the store, with the one address at which all workers find it.
 func (s *store) at(url ...string) *store {
 	s.urls = []string{strings.Join(url, "")}

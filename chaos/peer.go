@@ -1,0 +1,93 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A peer is a lock library that runs under the same faults as stile: one of others, or stile beside them.
+type peer struct {
+	library string        // its module
+	store   string        // the servers that it locks on
+	lease   time.Duration // how long the store keeps at most what a dead process holds
+	set     string        // what is set; the rest is as the library has it
+	loss    string        // how a holder learns that it holds no more, as the library documents it
+	token   string        // what orders its holds; empty if nothing does
+	left    leftover
+	open    func(addrs []string) (locker, error)
+}
+
+// A locker is a client of a library, for the waiters of one process.
+type locker interface {
+	// lock waits until the waiter holds the name, or ctx ends. What it returns may last only as long as ctx.
+	lock(ctx context.Context, waiter int, name string) (holding, error)
+	close()
+}
+
+// A holding is a lock that is held.
+type holding interface {
+	// trusted asks, in the way of the library, whether the lock is still held. Without an answer it is not.
+	trusted() bool
+	token() int64
+	unlock() error
+}
+
+// What a peer locks. Each is held by one at a time.
+var peerNames = []string{"chaos/one", "chaos/two"}
+
+// waiters are how many of each process lock at the same time.
+const waiters = 4
+
+// peers are what -peer is one of.
+var peers = map[string]*peer{
+	"stile-redis": stileOn("redis", leftInRedis),
+	"redislock":   redislockPeer,
+}
+
+func peerList() string { return strings.Join(slices.Sorted(maps.Keys(peers)), ", ") }
+
+// chosenPeers returns the peers that -peer names.
+func chosenPeers(text string) ([]string, error) {
+	if text == "all" {
+		return slices.Sorted(maps.Keys(peers)), nil
+	}
+	names := strings.Split(text, ",")
+	for _, name := range names {
+		if peers[name] == nil {
+			return nil, fmt.Errorf("-peer %q is neither all nor some of %s, with commas", name, peerList())
+		}
+	}
+	return names, nil
+}
+
+// peerFlags tells which of the flags that are given do not go together.
+func peerFlags(given map[string]bool, runs int) error {
+	if !given["peer"] {
+		for _, name := range []string{"o", "runs"} {
+			if given[name] {
+				return fmt.Errorf("-%s is of runs of peers: say -peer too, all or some of %s", name, peerList())
+			}
+		}
+		return nil
+	}
+	for name, why := range map[string]string{
+		"store":  "a peer has servers of its own kind",
+		"pairs":  "one fault is made after the other",
+		"log":    "-o keeps what is measured",
+		"shrink": "what is measured is no failure",
+	} {
+		if given[name] {
+			return fmt.Errorf("-%s does not go with -peer: %s", name, why)
+		}
+	}
+	if runs < 1 || runs > 100 {
+		return fmt.Errorf("-runs %d is not from 1 to 100", runs)
+	}
+	return nil
+}

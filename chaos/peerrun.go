@@ -1,0 +1,184 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/history"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A figures is what was measured of a peer in one run.
+type figures struct {
+	Seed    uint64
+	For     time.Duration
+	Workers int
+	Faults  map[string]int
+
+	Holds      int
+	Told       int           // ended because the library said so
+	Overlaps   int           // began while another held the name
+	Longest    time.Duration // of the overlaps
+	Falls      int           `json:",omitempty"` // of tokens
+	Order      string        // what Porcupine says of the whole history
+	Operations int
+
+	Plain, Asked *tally
+	Fenced       *tally `json:",omitempty"` // nil without tokens
+
+	Bound  time.Duration // of the times in which somebody waited and nobody held
+	Slept  int           // that were longer
+	Asleep time.Duration // the longest of these times
+
+	Waiters int
+	Again   int           // waiters that have held after the last fault
+	After   time.Duration // when the last of them did, from the last fault on
+	Hung    int           // processes that did not end
+	Left    []string      `json:",omitempty"` // in the store, after all have gone
+}
+
+// leeway is how much longer than the lease somebody may wait although nobody holds, and something may be left.
+const leeway = 5 * time.Second
+
+// playPeer carries out a plan with a peer.
+func playPeer(t servertest.TB, p *plan) (f *figures, servers string) {
+	library := peers[p.peer]
+	books := &register{cells: map[cell]*tally{}}
+	addr, stop, err := books.serve()
+	if err != nil {
+		t.Fatalf("the register: %v", err)
+	}
+	defer stop()
+	r := &run{plan: p, t: t, store: stores[p.store](t), looked: boottime.Now(), register: addr}
+	servers, _ = library.left(r.store)
+	for range p.workers {
+		r.workers = append(r.workers, nil)
+		r.replace(len(r.workers) - 1)
+	}
+	r.wait(time.Second) // of work without faults
+	begin := boottime.Now()
+	lane := r.newLane(r.seed, r.only)
+	for boottime.Now() < begin+p.during {
+		lane.hit()
+	}
+	f = &figures{Seed: p.seed, For: p.during, Workers: p.workers, Faults: lane.made, Bound: library.lease + leeway, Waiters: p.workers * waiters}
+	calm := boottime.Now()
+	for f.Again < f.Waiters && boottime.Now() < calm+recovers {
+		r.wait(10 * time.Millisecond)
+		f.Again, f.After = served(r.workers, calm), boottime.Now()-calm
+	}
+	end := boottime.Now()
+	f.Hung = leaveAll(r.workers)
+	f.measure(r, lane.spans, end)
+	f.Plain, f.Asked = books.sum(plain), books.sum(asked)
+	if library.token != "" {
+		f.Fenced = books.sum(fenced)
+	}
+	f.Left = library.remains(r.store)
+	return f, servers
+}
+
+// leaveAll has all workers end at the same time, and returns how many did not.
+func leaveAll(workers []*process) (hung int) {
+	var (
+		all sync.WaitGroup
+		mu  sync.Mutex // guards hung
+	)
+	for _, w := range workers {
+		all.Go(func() {
+			if !w.leave(recovers) {
+				mu.Lock()
+				hung++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return hung
+}
+
+// measure looks at what the workers believed.
+func (f *figures) measure(r *run, faults []span, end time.Duration) {
+	all := slices.Concat(r.past, r.workers)
+	var grants []*grant
+	for _, w := range all {
+		grants = slices.AppendSeq(grants, maps.Values(w.holds))
+	}
+	o := &outcome{plan: *r.plan, fences: peers[r.peer].token != ""}
+	names := map[string]int64{}
+	for _, name := range peerNames {
+		names[name] = driver.All
+		n, longest := slept(idle(waitsOf(all, name, end), holdsOf(grants, name), faults), f.Bound)
+		f.Slept, f.Asleep = f.Slept+n, max(f.Asleep, longest)
+	}
+	for _, g := range grants {
+		o.holds = append(o.holds, &g.Hold)
+		if g.fate == gone {
+			f.Told++
+		}
+	}
+	f.Holds = len(grants)
+	f.Overlaps, f.Longest = together(o.holds)
+	if o.fences {
+		f.Falls = len(history.Falls(o.holds, names))
+	}
+	o.order(grants, names, nil)
+	f.Operations = o.checked
+	switch {
+	case len(o.wrong) > 0:
+		f.Order = "no order"
+	case len(o.inconclusive) > 0:
+		f.Order = "not found out"
+	default:
+		f.Order = "in order"
+	}
+}
+
+// print tells what was measured.
+func (f *figures) print(out io.Writer, p *plan) {
+	fmt.Fprintf(out, "%s on %s, seed %d, %d workers, faults for %v\n", p.peer, p.store, f.Seed, f.Workers, f.For)
+	for _, kind := range slices.Sorted(maps.Keys(f.Faults)) {
+		fmt.Fprintf(out, "  %-16s %7d times\n", kind, f.Faults[kind])
+	}
+	fmt.Fprintf(out, "  %d holds, %d told of their loss; %d overlap, for %v at most; %d operations %s\n",
+		f.Holds, f.Told, f.Overlaps, f.Longest, f.Operations, f.Order)
+	fmt.Fprintf(out, "  updates lost without asking: %d of %d; after asking: %d of %d\n", f.Plain.Lost, f.Plain.Writes, f.Asked.Lost, f.Asked.Writes)
+	if f.Fenced != nil {
+		fmt.Fprintf(out, "  updates lost with tokens: %d of %d, %d refused; %d tokens fell\n", f.Fenced.Lost, f.Fenced.Writes, f.Fenced.Refused, f.Falls)
+	}
+	fmt.Fprintf(out, "  longest wait while nobody held: %v; %d longer than %v\n", f.Asleep, f.Slept, f.Bound)
+	fmt.Fprintf(out, "  %d of %d waiters held again within %v; %d processes hung\n", f.Again, f.Waiters, f.After, f.Hung)
+	fmt.Fprintf(out, "  left in the store: %q\n", f.Left)
+}
+
+// A leftover asks the servers of a store, past the proxies, which version they are, and what is kept there.
+type leftover func(s *store) (version string, kept []string)
+
+// remains returns what is in the store for longer than a lease after everybody has gone.
+func (p *peer) remains(s *store) (kept []string) {
+	for end := boottime.Now() + p.lease + leeway; ; time.Sleep(100 * time.Millisecond) {
+		if _, kept = p.left(s); len(kept) == 0 || boottime.Now() > end {
+			return kept
+		}
+	}
+}
+
+// leftInRedis returns the keys of Redis servers.
+func leftInRedis(s *store) (version string, kept []string) {
+	for _, server := range s.servers {
+		found, _ := server.Redis([]string{"KEYS", "*"}).([]any)
+		for _, key := range found {
+			kept = append(kept, fmt.Sprint(key))
+		}
+	}
+	slices.Sort(kept)
+	return "Redis " + s.servers[0].RedisInfo("redis_version"), kept
+}
