@@ -2,14 +2,15 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stilelock/stile/driver"
 )
 
 var lostCases = []Case{
 	{"LostEnter", "An Enter whose answer is lost has an unknown outcome, and the claim is found once by the next Enter.", 0, lostEnter},
-	{"LostRenew", "A renewal whose answer is lost has an unknown outcome, and may be repeated.", 0, lostRenew},
-	{"LostLeave", "A Leave whose answer is lost has an unknown outcome, and repeating it touches nobody else's claim.", 0, lostLeave},
+	{"LostRenew", "A renewal whose answer is lost has an unknown outcome, and may be repeated, unless the claim went with its connection.", 0, lostRenew},
+	{"LostLeave", "A Leave whose answer is lost has an unknown outcome, also the second time, and repeating it touches nobody else's claim.", 0, lostLeave},
 }
 
 // lost makes a call whose answers are lost with their connection, and checks that nobody takes it for a refusal.
@@ -57,7 +58,15 @@ func lostRenew(r *run) {
 	on := r.warmed()
 	c := r.holder(on)()
 	r.lost(on, "renewal", func(ctx context.Context) error { return on.Renew(ctx, []*driver.Claim{c})[0].Err })
-	r.until(recovers, "the claim is renewed", func() bool { return r.renew(on, c).Err == nil })
+	var err error
+	r.until(recovers, "the claim is renewed", func() bool {
+		err = r.renew(on, c).Err
+		return err == nil || r.traits.OwnClient && errors.Is(err, driver.ErrSession)
+	})
+	if err != nil { // it was in its client's connection
+		r.until(recovers, "the name is free", r.free)
+		return
+	}
 	if r.free() {
 		r.Errorf("the name is free; want the claim to hold")
 	}
@@ -67,7 +76,14 @@ func lostRenew(r *run) {
 func lostLeave(r *run) {
 	on := r.warmed()
 	c, next := r.holder(on)(), r.claim()
-	r.lost(on, "leave", func(ctx context.Context) error { return on.Leave(ctx, &driver.Release{Claim: c}) })
+	r.lost(on, "leave", func(ctx context.Context) error {
+		if err := on.Leave(ctx, &driver.Release{Claim: c}); err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused {
+			return err
+		}
+		again, cancel := context.WithTimeout(r.ctx, heldUp)
+		defer cancel()
+		return on.Leave(again, &driver.Release{Claim: c}) // nothing was heard since that proves it gone
+	})
 	r.until(recovers, "the claim is out", func() bool { return r.out(on, c) })
 	r.until(recovers, "the next claim holds", func() bool {
 		p, err := r.b.Enter(r.ctx, next)

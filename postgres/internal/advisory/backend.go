@@ -20,6 +20,7 @@ type backend struct {
 	server link.Server   // as it told of itself
 	conn   *pgx.Conn     // nil: there is none
 	pid    uint32        // the process that has the locks
+	self   *ghost        // what is left of the connection, or of the last one, if it is given up
 	spoke  time.Time     // when the last statement was answered
 	unhook func()        // ends the watch over the idle connection; nil if there is none
 	ended  chan struct{} // closed when that watch has ended
@@ -56,16 +57,17 @@ func (b *backend) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.greet(ctx, conn); err != nil {
+	self := newGhost()
+	if err := b.greet(ctx, conn, self); err != nil {
 		link.HangUp(conn)
 		return driver.NotYet(err)
 	}
-	b.conn, b.spoke = conn, time.Now()
+	b.conn, b.self, b.spoke = conn, self, time.Now()
 	return nil
 }
 
-// greet finds out who is at the other end, and has the server notice soon when this end is dead.
-func (b *backend) greet(ctx context.Context, conn *pgx.Conn) error {
+// greet finds out who is at the other end, gives that its tag, and has the server notice soon when this end is dead.
+func (b *backend) greet(ctx context.Context, conn *pgx.Conn, self *ghost) error {
 	v := &b.server
 	err := conn.QueryRow(ctx, "SELECT pg_backend_pid(), "+link.AboutServer, link.Plain).
 		Scan(&b.pid, &v.Version, &v.Number, &v.Standby)
@@ -75,7 +77,8 @@ func (b *backend) greet(ctx context.Context, conn *pgx.Conn) error {
 	if err := v.Check(); err != nil {
 		return driver.Refused(err)
 	}
-	if conn.PgConn().PID() != b.pid { // a pooler makes up its own
+	self.pid, self.pooled = b.pid, conn.PgConn().PID() != b.pid
+	if self.pooled { // a pooler makes up its own
 		if err := b.examine(ctx, conn); err != nil {
 			return err
 		}
@@ -92,8 +95,9 @@ func (b *backend) greet(ctx context.Context, conn *pgx.Conn) error {
 	if v.Number >= 170000 {
 		names, values = append(names, "transaction_timeout"), append(values, "0")
 	}
-	const set = "SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) settings (name, value)"
-	if _, err := conn.Exec(ctx, set, link.Plain, names, values); err != nil {
+	const set = "SELECT set_config(name, value, false) " +
+		"FROM pg_advisory_lock($3::bigint), unnest($1::text[], $2::text[]) settings (name, value)"
+	if _, err := conn.Exec(ctx, set, link.Plain, names, values, self.tag); err != nil {
 		return b.explain(err)
 	}
 	return nil

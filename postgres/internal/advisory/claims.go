@@ -11,26 +11,34 @@ import (
 //
 //	     ┌─────────┐ its key is locked ┌─────────┐ Leave with Keep ┌──────┐
 //	────►│ waiting │──────────────────►│ holding │────────────────►│ kept │
-//	     └────┬────┘                   └────┬────┘                 └──┬───┘
-//	          │ Leave, or its time is over  │ the same, or the end    │ its time is over, or
-//	          │                             │ of the session          │ the end of the session
-//	          └─────────────────────────►  over  ◄────────────────────┘
+//	     └──┬───┬──┘                   └──┬───┬──┘                 └─┬──┬─┘
+//	        │   │ Leave, or its time      │   │ it is unlocked, or   │  │
+//	        │   │ is over                 │   │ the session ends     │  │
+//	        │   └────────────────────────►over◄──────────────────────┘  │
+//	        │ the same, or Enter            ▲                           │
+//	        │ fails, and a ghost            │ the ghost is gone         │ no answer to unlocking it
+//	        │ may have its key        ┌─────┴────┐                      │ (also of one that holds)
+//	        └────────────────────────►│ doubtful │◄─────────────────────┘
+//	                                  └──────────┘
 //
-// A claim that waits has nothing in the session that could be lost, and waits on when that ends.
+// A claim that waits has nothing in the session that could be lost, and waits on when that ends. One that is doubtful has left,
+// or never entered, and nobody is told that it is gone before the [ghost] is.
 type state int
 
 const (
 	claimWaiting state = iota
 	claimHolding
-	claimKept // it has left, and its key stays locked until its time is over
+	claimKept     // it has left, and its key stays locked until its time is over
+	claimDoubtful // it is to be gone, and a ghost may have its key
 	claimOver
 )
 
 // moves are the ways that a claim can go.
 var moves = map[state][]state{
-	claimWaiting: {claimHolding, claimOver},
-	claimHolding: {claimKept, claimOver},
-	claimKept:    {claimOver},
+	claimWaiting:  {claimHolding, claimDoubtful, claimOver},
+	claimHolding:  {claimKept, claimDoubtful, claimOver},
+	claimKept:     {claimDoubtful, claimOver},
+	claimDoubtful: {claimOver},
 }
 
 // A heldClaim is a claim of this client.
@@ -41,9 +49,14 @@ type heldClaim struct {
 	shared  bool
 	state   state    // moved by move
 	home    *backend // where its key is locked; set before it moves to claimHolding, unless its key is locked already
+	ghost   *ghost   // that may have its key; nil if none was met
 	ends    time.Time
-	changed chan state // its last state, if nobody has seen it yet; has room for one
+	changed chan state    // its last state, if nobody has seen it yet; has room for one
+	over    chan struct{} // closed when it is over
 }
+
+// locks reports whether a claim has its key locked.
+func (c *heldClaim) locks() bool { return c.state == claimHolding || c.state == claimKept }
 
 // An advisoryKey is one that the session has locked, once on the server for however many share it. Names with one key
 // have one of these, so they keep each other out within the session as the server does between sessions.
@@ -76,7 +89,8 @@ func newClaims() *claims {
 // add makes a claim that waits.
 func (cs *claims) add(id string, key int64, shared bool) *heldClaim {
 	cs.serial++
-	c := &heldClaim{id: id, key: key, ticket: cs.serial, shared: shared, changed: make(chan state, 1)}
+	c := &heldClaim{id: id, key: key, ticket: cs.serial, shared: shared,
+		changed: make(chan state, 1), over: make(chan struct{})}
 	cs.byID[id], cs.line = c, append(cs.line, c)
 	return c
 }
@@ -98,7 +112,7 @@ func (cs *claims) move(c *heldClaim, next state) (unlock bool) {
 	if !slices.Contains(moves[c.state], next) || next == claimHolding && !cs.fits(c) {
 		return false
 	}
-	was := c.state
+	was, locked := c.state, c.locks()
 	c.state = next
 	if was == claimWaiting {
 		cs.line = slices.DeleteFunc(cs.line, func(w *heldClaim) bool { return w == c })
@@ -111,15 +125,16 @@ func (cs *claims) move(c *heldClaim, next state) (unlock bool) {
 	case next == claimHolding:
 		c.home = k.home
 		k.holders++
-	case next == claimOver:
-		delete(cs.byID, c.id)
-		if was != claimWaiting {
-			k.holders--
-			if unlock = k.holders == 0; unlock {
-				delete(cs.keys, c.key)
-				cs.locked[k.home]--
-			}
+	case locked && !c.locks():
+		k.holders--
+		if unlock = k.holders == 0; unlock {
+			delete(cs.keys, c.key)
+			cs.locked[k.home]--
 		}
+	}
+	if next == claimOver {
+		delete(cs.byID, c.id)
+		close(c.over)
 	}
 	select {
 	case <-c.changed:
@@ -132,7 +147,7 @@ func (cs *claims) move(c *heldClaim, next state) (unlock bool) {
 // sessionOver ends all claims that had something on a connection, and returns their ids. Nothing is left there to be unlocked.
 func (cs *claims) sessionOver(home *backend) (ids []string) {
 	for id, c := range cs.byID {
-		if c.state != claimWaiting && c.home == home {
+		if c.locks() && c.home == home {
 			cs.move(c, claimOver)
 			ids = append(ids, id)
 		}
@@ -173,6 +188,15 @@ func (cs *claims) until(c *heldClaim, t time.Time) {
 	}
 }
 
+// exorcised ends the claims of which it is proven now that nothing is left in the server.
+func (cs *claims) exorcised() {
+	for _, c := range cs.byID {
+		if c.state == claimDoubtful && !c.ghost.haunts() {
+			cs.move(c, claimOver)
+		}
+	}
+}
+
 // expired returns the claims whose time is over, which are to be ended now.
 func (cs *claims) expired(now time.Time) (over []*heldClaim) {
 	if now.Before(cs.due) {
@@ -180,6 +204,9 @@ func (cs *claims) expired(now time.Time) (over []*heldClaim) {
 	}
 	cs.due = now.Add(time.Hour)
 	for _, c := range cs.byID {
+		if c.state == claimDoubtful {
+			continue
+		}
 		if !now.Before(c.ends) {
 			over = append(over, c)
 		} else if c.ends.Before(cs.due) {

@@ -70,7 +70,7 @@ func (w *world) move(c *heldClaim, next state) error {
 		"that is no way":            moved && !slices.Contains(moves[was], next),
 		"it cannot end":             next == claimOver && !over,
 		"it came back from the end": was == claimOver && !over,
-		"it says wrongly whether its key is to be unlocked": unlock != (last && over),
+		"it says wrongly whether its key is to be unlocked": unlock != (last && !c.locks()),
 		"nobody is told": moved && over && len(c.changed) == 0,
 	} {
 		if wrong {
@@ -122,8 +122,6 @@ func (w *world) end(home *backend) error {
 	return w.check()
 }
 
-func (c *heldClaim) locks() bool { return c.state == claimHolding || c.state == claimKept }
-
 // check compares what the claims keep beside each other.
 func (w *world) check() error {
 	var line []*heldClaim
@@ -133,9 +131,10 @@ func (w *world) check() error {
 			continue
 		}
 		standing[c.id] = c
-		if c.state == claimWaiting {
+		switch {
+		case c.state == claimWaiting:
 			line = append(line, c)
-		} else {
+		case c.locks():
 			locked[c.key] = append(locked[c.key], c)
 		}
 	}

@@ -33,6 +33,9 @@ func (s *session) run() {
 			s.crew.second.unwatched()
 		case err := <-s.scout.back:
 			s.returned(err)
+		case g := <-s.proven:
+			g.move(ghostGone)
+			s.claims.exorcised()
 		case <-timer.C:
 		case <-s.link.Context().Done():
 			s.scout.leave()
@@ -95,6 +98,8 @@ func (s *session) enter(c *driver.Claim) (driver.Place, error) {
 		return s.enterNew(c, now)
 	case own == nil || own.state == claimKept:
 		return driver.Place{}, s.claims.gone(c.ID)
+	case own.state == claimDoubtful:
+		return driver.Place{}, driver.Unknown(errDoubtful)
 	case own.state == claimHolding:
 		if err := own.home.beat(); err != nil {
 			return driver.Place{}, err
@@ -113,7 +118,7 @@ func (s *session) enter(c *driver.Claim) (driver.Place, error) {
 func (s *session) enterNew(c *driver.Claim, now time.Time) (driver.Place, error) {
 	own := s.claims.add(c.ID, s.key(c.Name), c.Weight != driver.All)
 	if err := s.try(own); err != nil {
-		s.claims.move(own, claimOver)
+		s.claims.move(own, own.after())
 		return driver.Place{}, err
 	}
 	if own.state == claimWaiting && c.Try {
@@ -147,7 +152,7 @@ func (s *session) try(c *heldClaim) error {
 			return nil
 		}
 	}
-	if s.claims.keys[c.key] != nil {
+	if s.claims.keys[c.key] != nil || c.ghost.haunts() { // it would wait for its own ghost
 		return nil
 	}
 	var got bool
@@ -157,6 +162,10 @@ func (s *session) try(c *heldClaim) error {
 		// it is harmless.
 		if b.conn != nil && b.ask(unlock[c.shared], []any{c.key}, &got) != nil && b.conn != nil {
 			b.end()
+		}
+		if b.conn == nil && !driver.NotApplied(err) {
+			c.ghost = b.self
+			s.exorcise(c.ghost)
 		}
 		return err
 	}
@@ -173,6 +182,9 @@ func (s *session) returned(err error) {
 	found := s.scout.home(err, now)
 	if err != nil {
 		s.pause, s.look = leastPause, now // nobody waits in the server for what the scout was sent for
+	}
+	if s.scout.left != nil {
+		s.haunted(s.scout.left)
 	}
 	if found && s.scout.keeps {
 		s.take(now)
@@ -231,26 +243,45 @@ func (s *session) end(c *heldClaim) error {
 	if c.state != claimWaiting {
 		s.look = time.Now()
 	}
-	if !s.claims.move(c, claimOver) {
-		return nil
+	if !s.claims.move(c, claimDoubtful) {
+		return s.ended(c)
 	}
-	had := false
+	had, was := false, c.home.self
 	err := c.home.ask(unlock[c.shared], []any{c.key}, &had)
-	switch {
-	case err != nil && c.home.conn != nil:
+	if err != nil && c.home.conn != nil {
 		c.home.end() // the end of the session unlocks what the server would not
-	case err == nil && !had:
+	}
+	switch {
+	case err != nil || c.home.self != was:
+		c.ghost = was
+		s.exorcise(c.ghost)
+	case !had:
 		err = driver.ErrSession
 	}
+	if over := s.ended(c); err == nil {
+		err = over
+	}
 	return err
+}
+
+// ended says that a doubtful claim is over, unless a ghost may have its key.
+func (s *session) ended(c *heldClaim) error {
+	if c.after() == claimDoubtful {
+		return driver.Unknown(errDoubtful)
+	}
+	s.claims.move(c, claimOver)
+	return nil
 }
 
 func (s *session) leave(id string, keep time.Duration) error {
 	now := time.Now()
 	s.expire(now)
 	c := s.claims.byID[id]
-	if c == nil || c.state == claimKept {
+	switch {
+	case c == nil || c.state == claimKept:
 		return s.claims.gone(id)
+	case c.state == claimDoubtful:
+		return driver.Unknown(errDoubtful)
 	}
 	if keep > 0 && c.state == claimHolding {
 		s.claims.move(c, claimKept)
@@ -276,6 +307,8 @@ func (s *session) renew(cs []driver.Claim, answers []driver.Renewal) {
 		switch {
 		case own == nil || own.state == claimKept:
 			answers[i].Err = s.claims.gone(c.ID)
+		case own.state == claimDoubtful:
+			answers[i].Err = driver.Unknown(errDoubtful)
 		case own.state == claimHolding && failures[own.home] != nil:
 			answers[i].Err = failures[own.home]
 		default:

@@ -38,6 +38,7 @@ type scout struct {
 	shared bool
 	keeps  bool               // it keeps the key
 	cancel context.CancelFunc // of the statement
+	left   *ghost             // of the statement that it came back from last, which may have locked the key; nil if none
 }
 
 type scoutState int
@@ -129,10 +130,13 @@ func (s *scout) send(c *heldClaim, at *backend) {
 func (s *scout) home(err error, now time.Time) (found bool) {
 	recalled := s.state == scoutRecalled
 	s.move(scoutHome)
-	s.used = now
+	s.used, s.left = now, nil
 	s.cancel()
 	if err != nil || recalled {
-		s.at.hangUp() // which unlocks what it may have locked
+		if s.at.conn != nil {
+			s.left = s.at.self
+		}
+		s.at.hangUp() // which unlocks what it may have locked, once the server hears of it
 	}
 	if err != nil && !recalled {
 		s.quiet = now.Add(scoutRest)

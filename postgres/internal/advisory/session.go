@@ -38,6 +38,7 @@ type session struct {
 	timeout    time.Duration // the server ends a connection from which it hears nothing for so long
 	traits     driver.Traits
 	orders     chan *order
+	proven     chan *ghost // those of which the server knows no more
 	endangered atomic.Pointer[func(ids ...string)]
 
 	// What follows is the loop's own.
@@ -73,7 +74,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	}
 	s := &session{
 		link: l, key: Key, timeout: timeout,
-		orders: make(chan *order), claims: newClaims(), scout: scout{link: l, back: make(chan error, 1)},
+		orders: make(chan *order), proven: make(chan *ghost), claims: newClaims(), scout: scout{link: l, back: make(chan error, 1)},
 	}
 	s.crew = newCrew(func() *backend {
 		b := &backend{link: l, timeout: timeout}
@@ -188,8 +189,12 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Place, err
 			err   error
 		)
 		if err := s.order(ctx, func() {
-			if own, holds = s.claims.byID[id], s.claims.holds(id); own == nil || own.state == claimKept {
+			own, holds = s.claims.byID[id], s.claims.holds(id)
+			switch {
+			case own == nil || own.state == claimKept:
 				err = s.claims.gone(id)
+			case own.state == claimDoubtful:
+				err = driver.Unknown(errDoubtful)
 			}
 		}); err != nil {
 			return driver.Place{}, err
@@ -233,14 +238,31 @@ func (s *session) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 	return failed
 }
 
-// Leave is one round trip. A claim that is kept leaves when its time is over, or with the session.
+// Leave is one round trip. A claim that is kept leaves when its time is over, or with the session. If the server did not say
+// that the key is unlocked, Leave waits for a while until the end of the connection is proven.
 func (s *session) Leave(ctx context.Context, l *driver.Release) error {
 	var (
 		id, keep = l.Claim.ID, l.Keep
+		own      *heldClaim
 		err      error
 	)
-	if err := s.order(ctx, func() { err = s.leave(id, keep) }); err != nil {
+	if err := s.order(ctx, func() {
+		own = s.claims.byID[id]
+		err = s.leave(id, keep)
+	}); err != nil {
 		return err
+	}
+	if err == nil || own == nil || driver.OutcomeOf(err) != driver.OutcomeUnknown {
+		return err
+	}
+	timer := time.NewTimer(proveWithin)
+	defer timer.Stop()
+	select {
+	case <-own.over:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-s.link.Context().Done():
 	}
 	return err
 }

@@ -20,7 +20,11 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, drivertest.Store{
-		Open:  func(t testing.TB) driver.Driver { return open(t, at(server)) },
+		Open: func(t testing.TB) driver.Driver { return open(t, at(server)) },
+		Detour: func(t testing.TB) *drivertest.Detour {
+			p := servertest.NewProxy(t, server.Addr)
+			return &drivertest.Detour{Driver: open(t, at(&servertest.Server{Addr: p.Addr})), Way: p}
+		},
 		Lease: 600 * time.Millisecond,
 	})
 }
