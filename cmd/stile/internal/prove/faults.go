@@ -69,12 +69,11 @@ func (r *run) make(ctx context.Context, kind Kind) *Fault {
 func (r *run) holder(ctx context.Context) (h *held) {
 	now := boottime.Now()
 	r.await(ctx, r.bound, func() bool {
-		h = r.latest(now, nil)
-		return h != nil && !h.over
+		if h = r.latest(now, nil); h != nil && h.over {
+			h = nil
+		}
+		return h != nil
 	})
-	if h == nil || h.over {
-		return nil
-	}
 	return h
 }
 
