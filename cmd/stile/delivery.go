@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/stilelock/stile"
 )
 
 // A delivery brings the callbacks of the order processes to the payment processes, each to one that has nothing to do. The
@@ -24,6 +26,7 @@ import (
 type delivery struct {
 	*cast
 	column   *column
+	client   *stile.Client // of the demo itself
 	ttl      time.Duration
 	clerks   []*clerk
 	orderers int   // which still call back
@@ -132,7 +135,7 @@ func (d *delivery) over() bool {
 func (d *delivery) step(ctx context.Context) error {
 	select {
 	case h := <-d.heard:
-		return d.hear(h)
+		return d.hear(ctx, h)
 	case <-d.late: // nobody else got the lock
 		return d.resume()
 	case <-ctx.Done():
@@ -140,7 +143,7 @@ func (d *delivery) step(ctx context.Context) error {
 	}
 }
 
-func (d *delivery) hear(h heard) error {
+func (d *delivery) hear(ctx context.Context, h heard) error {
 	h.from.ended = h.What == didEnd
 	order := h.from.role == orderRole
 	switch {
@@ -159,7 +162,7 @@ func (d *delivery) hear(h heard) error {
 	case didBegin:
 		return c.move(clerkStarting, clerkIdle)
 	case didAsk:
-		return d.ask(c)
+		return d.ask(ctx, c)
 	}
 	return d.result(c, h)
 }
@@ -171,21 +174,29 @@ func (d *delivery) wait(order int) {
 }
 
 // ask lets a process write, or stops it.
-func (d *delivery) ask(c *clerk) error {
+func (d *delivery) ask(ctx context.Context, c *clerk) error {
 	if d.pause != pauseAhead || c.order != d.column.stopAt {
 		return c.tell("go")
 	}
 	if err := c.move(clerkBusy, clerkStopped); err != nil {
 		return err
 	}
-	// It waits for a line before it writes. So nothing depends on how soon the signal stops it.
-	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	// It waits for a line before it writes. So nothing depends on how soon it is stopped.
+	if err := c.halt(ctx, d.lock(c.order)); err != nil {
 		return err
 	}
 	d.pause, d.paused, d.since = pauseNow, c, time.Now()
 	d.note(c, didAsk)
 	d.late = time.After(3*d.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
 	return nil
+}
+
+// lock is that of an order, by which others try the store; nil without one.
+func (d *delivery) lock(order int) *stile.Lock {
+	if d.column.names == "" {
+		return nil
+	}
+	return d.client.Mutex(orderLock(d.column.names, order))
 }
 
 // result notes what came of a callback.

@@ -77,7 +77,7 @@ func (d *leaderDemo) run(ctx context.Context, s *store) error {
 			return &status{exitFailed, err}
 		}
 	}
-	r, err := d.play(ctx, s, stage)
+	r, err := d.play(ctx, stage)
 	if err != nil {
 		return err
 	}
@@ -88,17 +88,12 @@ func (d *leaderDemo) run(ctx context.Context, s *store) error {
 const noTokens = "Caveat: this store gives no tokens that a guard could compare, so there is no part with a guard."
 
 // play has the candidates stand.
-func (d *leaderDemo) play(ctx context.Context, s *store, stage *stage) (*leaderResult, error) {
+func (d *leaderDemo) play(ctx context.Context, stage *stage) (*leaderResult, error) {
 	limit := demoLimit + 12*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the terms took longer than %v", limit))
 	defer cancel()
-	client, err := s.open(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
 	r := &succession{
-		cast: newCast(stage.url), name: "demo/leader/" + rand.Text()[:8], client: client, ttl: d.ttl, tokenless: !d.guarded,
+		cast: newCast(stage.url), name: "demo/leader/" + rand.Text()[:8], client: stage.client, ttl: d.ttl, tokenless: !d.guarded,
 		faults: []fault{faultKill, faultStop, faultDepose}, show: d.progress,
 	}
 	within, end := context.WithCancel(ctx)
@@ -114,7 +109,7 @@ func (d *leaderDemo) play(ctx context.Context, s *store, stage *stage) (*leaderR
 			return nil, &status{exitFailed, err}
 		}
 	}
-	err = r.gather(ctx)
+	err := r.gather(ctx)
 	if err == nil {
 		err = r.run(ctx)
 	}

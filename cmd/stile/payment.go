@@ -134,7 +134,7 @@ func (p *payment) run(ctx context.Context, s *store) error {
 	}
 	for i, c := range columns {
 		c.orders, c.stopAt = p.orders, p.stopAt()
-		if err := p.fill(ctx, c, stage.path(fmt.Sprintf("shop%d.db", i)), stage.url); err != nil {
+		if err := p.fill(ctx, c, stage, stage.path(fmt.Sprintf("shop%d.db", i))); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (p *payment) run(ctx context.Context, s *store) error {
 func (p *payment) stopAt() int { return (p.orders + 1) / 2 }
 
 // fill makes the payments of one column.
-func (p *payment) fill(ctx context.Context, c *column, file, url string) error {
+func (p *payment) fill(ctx context.Context, c *column, stage *stage, file string) error {
 	limit := demoLimit + 4*p.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the payments took longer than %v", limit))
 	defer cancel()
@@ -162,10 +162,10 @@ func (p *payment) fill(ctx context.Context, c *column, file, url string) error {
 	if err := data.stock(ctx, c.orders); err != nil {
 		return &status{exitFailed, err}
 	}
-	d := &delivery{column: c, ttl: p.ttl, show: func(done int) {
+	d := &delivery{column: c, client: stage.client, ttl: p.ttl, show: func(done int) {
 		p.progress("%s: %d of %d callbacks", c.title, done, orderProcesses*c.orders)
 	}}
-	failed := d.run(ctx, p.processes, orderProcesses, url, file)
+	failed := d.run(ctx, p.processes, orderProcesses, stage.url, file)
 	p.erase()
 	if c.tally, err = data.tally(context.WithoutCancel(ctx)); err != nil {
 		return &status{exitFailed, errors.Join(failed, err)}

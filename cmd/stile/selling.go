@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/stilelock/stile"
 )
 
 // A selling has processes sell what is in a box. With faults, the seller that is about to write when a quarter of the tickets
@@ -21,8 +23,8 @@ type selling struct {
 	name string // of the lock; empty without one
 	way  string // of the sellers
 	public
+	lock   *stile.Lock // by which others try the store; nil without one
 	ttl    time.Duration
-	sqlite bool // the lock is kept in SQLite
 	faults selfault
 	show   func(sold int)
 
@@ -30,7 +32,6 @@ type selling struct {
 	sold  int
 	gone  int // the sellers that have ended or were killed
 	late  <-chan time.Time
-	stuck <-chan time.Time // in SQLite, when nobody has sold for long enough since one was stopped
 	havoc
 }
 
@@ -68,8 +69,6 @@ type havoc struct {
 
 const (
 	sellerRole = "seller"
-
-	nudgeFor = 50 * time.Millisecond
 )
 
 // run runs the sellers, all beginning at once, until nothing is left.
@@ -127,17 +126,15 @@ func (s *selling) step(ctx context.Context) error {
 	select {
 	case h := <-s.heard:
 		h.from.ended = h.from.ended || h.What == didEnd
-		return s.hear(h)
+		return s.hear(ctx, h)
 	case <-s.late: // nobody else got the lock
 		return s.resume()
-	case <-s.stuck:
-		return s.nudge()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (s *selling) hear(h heard) error {
+func (s *selling) hear(ctx context.Context, h heard) error {
 	if h.Lost {
 		s.lost[h.Token] = true
 	}
@@ -145,7 +142,7 @@ func (s *selling) hear(h heard) error {
 	case h.from.dead:
 		return nil
 	case h.What == didAsk:
-		return s.ask(h)
+		return s.ask(ctx, h)
 	case h.What == didSell:
 		return s.sale(h)
 	case h.What == didHalt:
@@ -171,7 +168,7 @@ func (s *selling) hear(h heard) error {
 }
 
 // ask lets a seller write, or has the next fault hit it. It waits to be told, so nothing depends on how soon that works.
-func (s *selling) ask(h heard) error {
+func (s *selling) ask(ctx context.Context, h heard) error {
 	a := h.from
 	switch {
 	case s.faults == faultAhead && s.sold >= s.tickets/4:
@@ -181,10 +178,7 @@ func (s *selling) ask(h heard) error {
 	case s.faults == faultKilled && s.sold >= s.tickets/2:
 		s.faults, s.stopped, s.stoppedAt, s.held = faultStopped, a, time.Since(s.begun), h.Order
 		s.late = time.After(3*s.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
-		if s.sqlite {
-			s.stuck = time.After(s.ttl + s.ttl/2)
-		}
-		return a.cmd.Process.Signal(syscall.SIGSTOP)
+		return a.halt(ctx, s.lock)
 	}
 	return a.tell("sell")
 }
@@ -207,23 +201,8 @@ func (s *selling) sale(h heard) error {
 	return nil
 }
 
-// nudge lets the seller that is stopped run for a moment, if nobody else has sold meanwhile. Its program renews the lease beside
-// the sale, and if it was stopped in the middle of that, it has the SQLite file locked, in which nobody gets anything then. The
-// sale waits for an answer all the same, and the lease is over.
-func (s *selling) nudge() error {
-	s.stuck = nil
-	if s.overtakers > 0 {
-		return nil
-	}
-	if err := s.stopped.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		return err
-	}
-	time.Sleep(nudgeFor)
-	return s.stopped.cmd.Process.Signal(syscall.SIGSTOP)
-}
-
 // resume has the seller that is stopped go on with its write.
 func (s *selling) resume() error {
-	s.faults, s.late, s.stuck, s.goesOn = faultsOver, nil, nil, time.Since(s.begun)
+	s.faults, s.late, s.goesOn = faultsOver, nil, time.Since(s.begun)
 	return errors.Join(s.stopped.tell("sell"), s.stopped.cmd.Process.Signal(syscall.SIGCONT))
 }

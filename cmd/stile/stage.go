@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -20,10 +21,11 @@ type stage struct {
 	dir     string // the demo's own
 	address *driver.Address
 	url     string // of the store: a file in dir, unless one was chosen
+	client  *stile.Client
 	traits  driver.Traits
 }
 
-// newStage makes a stage, and opens the store once: one that cannot be used is found out before the demo begins.
+// newStage makes a stage, and opens the store: one that cannot be used is found out before the demo begins.
 func newStage(ctx context.Context, s *store) (_ *stage, err error) {
 	g := &stage{}
 	if g.dir, err = os.MkdirTemp("", "stile-demo-"); err != nil {
@@ -47,12 +49,11 @@ func (g *stage) open(ctx context.Context, s *store) error {
 	if g.address, g.url, err = s.address(); err != nil {
 		return err
 	}
-	c, err := s.open(ctx, nil)
-	if err != nil {
+	if g.client, err = s.open(ctx, nil); err != nil {
 		return err
 	}
-	g.traits = c.Traits()
-	return c.Close()
+	g.traits = g.client.Traits()
+	return nil
 }
 
 // lease returns how long a lease of the demo lasts, and refuses --quick where the store has no lease so short.
@@ -69,4 +70,9 @@ func (g *stage) lease(quick bool) (time.Duration, error) {
 // path returns the path of a file of the demo.
 func (g *stage) path(file string) string { return filepath.Join(g.dir, file) }
 
-func (g *stage) close() { os.RemoveAll(g.dir) }
+func (g *stage) close() {
+	if g.client != nil {
+		_ = g.client.Close()
+	}
+	os.RemoveAll(g.dir)
+}

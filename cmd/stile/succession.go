@@ -184,7 +184,7 @@ func (s *succession) ask(ctx context.Context, t *term) error {
 		return t.leader.kill()
 	case faultStop:
 		s.late = t
-		return t.leader.cmd.Process.Signal(syscall.SIGSTOP)
+		return t.leader.halt(ctx, s.client.Mutex(s.name))
 	}
 	s.late = t
 	_, err := s.client.Break(ctx, s.name, t.token)

@@ -70,7 +70,10 @@ func (d *demo) strike(ctx context.Context, stage *stage, parts []*part) error {
 	defer cancel()
 	sales, failed := make(chan int), make(chan error)
 	for _, p := range parts {
-		p.ttl, p.public, p.faults, p.sqlite = d.ttl, public{d.processes, d.browsers}, faultAhead, stage.address.Scheme == "sqlite"
+		p.ttl, p.public, p.faults = d.ttl, public{d.processes, d.browsers}, faultAhead
+		if p.name != "" {
+			p.lock = stage.client.Mutex(p.name)
+		}
 		p.show = func(int) { sales <- 1 }
 		go func() { failed <- d.play(ctx, p, stage) }()
 	}
