@@ -6,11 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/stilelock/stile/internal/claims"
 )
 
-// Join returns a lock that is several locks of one client at once: all of them or none. They are taken in the order of
-// their names, whatever order they are given in, so two that join the same locks cannot wait for each other. A name can
-// be in it only once.
+// Join returns a lock that is several locks at once: all of them or none. They are taken in the order of their names, and if
+// they are in several stores, in the order of the stores' ids before that, whatever order they are given in; so two that join
+// the same locks cannot wait for each other. A name, or a store by two clients, can be in it only once.
+//
+// If a store fails while the lock is taken, what was taken in others is released. If a store fails later, its lease is lost
+// in time and with it the joined one, though others of its parts are held until it is released. See docs/howto/join.md.
 func Join(locks ...*Lock) *Lock {
 	j := &Lock{}
 	for _, l := range locks {
@@ -28,13 +33,8 @@ func Join(locks ...*Lock) *Lock {
 		return &Lock{err: fmt.Errorf("%w join: it needs at least one lock", ErrInvalid)}
 	}
 	slices.SortStableFunc(j.parts, func(a, b *Lock) int { return cmp.Compare(a.want.Name, b.want.Name) })
-	j.c = j.parts[0].c
 	for i, p := range j.parts {
-		switch {
-		case j.err != nil:
-		case p.c != j.c:
-			j.err = fmt.Errorf("%w join: the locks must be of one client", ErrInvalid)
-		case i > 0 && p.want.Name == j.parts[i-1].want.Name:
+		if j.err == nil && slices.ContainsFunc(j.parts[:i], func(q *Lock) bool { return p.c == q.c && p.want.Name == q.want.Name }) {
 			j.err = fmt.Errorf("%w join: %q is in it twice, and would wait for itself", ErrInvalid, p.want.Name)
 		}
 	}
@@ -43,12 +43,20 @@ func Join(locks ...*Lock) *Lock {
 
 // acquireAll takes the parts of a joined lock, or none.
 func (l *Lock) acquireAll(ctx context.Context, op string, try bool) (*Lease, error) {
-	if l.err != nil {
-		return nil, &Error{Op: op, Name: l.Name(), Err: l.err}
+	err := l.err
+	for _, p := range l.parts {
+		err = cmp.Or(err, p.check(ctx))
+	}
+	var order []*Lock
+	if err == nil {
+		order, err = claims.InOrder(ctx, l.parts, func(p *Lock) *claims.Keeper { return p.c.keeper })
+	}
+	if err != nil {
+		return nil, wrapped(op, l.Name(), err)
 	}
 	var parts []*Lease
 	lease := &Lease{parent: ctx, joined: &parts}
-	for _, p := range l.parts {
+	for _, p := range order {
 		part, err := p.acquire(ctx, op, try)
 		if err == nil {
 			parts = append(parts, part)

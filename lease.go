@@ -93,7 +93,7 @@ func (l *Lease) Token() int64 {
 	return l.share.Token()
 }
 
-// Parts returns the leases that make up a joined lock, in the order of their names, or the lease itself. They are
+// Parts returns the leases that make up a joined lock, in the order in which they were taken, or the lease itself. They are
 // released together, by the lease that they are part of.
 func (l *Lease) Parts() []*Lease { return slices.Clone(l.parts()) }
 

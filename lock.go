@@ -214,19 +214,8 @@ func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, erro
 	if e, ok := errors.AsType[*Error](err); ok {
 		name = e.Name // the part that was not to be had
 	}
-	if err = gave.why(); gave.Held != nil && gave.Held.By == "" {
-		err = l.c.holderNow(ctx, name)
+	if gave.Held != nil && gave.Held.By == "" { // the store does not tell those who wait
+		gave.Held = gave.Holder(ctx)
 	}
-	return nil, &Error{Op: "lock", Name: name, Err: fmt.Errorf("not had after %v: %w", most, err)}
-}
-
-// holderNow asks who holds a name, of a store that does not tell those who wait.
-func (c *Client) holderNow(ctx context.Context, name string) *HeldError {
-	held := &HeldError{}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if q, err := c.Show(ctx, name); err == nil && len(q.Claims) > 0 {
-		held.By, held.Remaining = q.Claims[0].Holder, q.Claims[0].Remaining
-	}
-	return held
+	return nil, &Error{Op: "lock", Name: name, Err: fmt.Errorf("not had after %v: %w", most, gave.why())}
 }

@@ -309,7 +309,6 @@ func TestBadInput(t *testing.T) {
 		{"none of the count", c.Permit("a", 0, 0), `invalid permits 0: it must be from 1 to 2147483646`},
 		{"joined with itself", stile.Join(c.Mutex("b"), c.Reader("a"), c.Mutex("b")), `"b" is in it twice`},
 		{"joined of nothing", stile.Join(), `needs at least one lock`},
-		{"joined over clients", stile.Join(c.Mutex("a"), other.Mutex("b")), `must be of one client`},
 		{"joined with a bad one", stile.Join(c.Mutex("a"), c.Mutex("")), `the name is empty`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

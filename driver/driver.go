@@ -165,6 +165,17 @@ type Alerter interface {
 	Alert(endangered func(ids ...string))
 }
 
+// An Identifier is a driver that knows its store by an id, by whatever address it was opened. Locks in several stores are taken
+// in the order of the ids, so that no two programs wait for each other.
+type Identifier interface {
+	// Identity returns the store's id, of printable characters. All clients of the store get the same one, whenever
+	// and from wherever they ask, and clients for which the same name is another lock get another one. So the store itself
+	// keeps the id: it is drawn at random at the first call, unless it was when the store was made. A driver asks the store
+	// each time if the store may have lost the id. A copy of a store has the id of the original.
+	// The error is [ErrUnsupported] if the store keeps none.
+	Identity(ctx context.Context) (string, error)
+}
+
 // A Breaker is a driver that can remove another's claim, or ask for it, or change what the name has of its own.
 type Breaker interface {
 	// Break removes the claim with this ticket, or the one at the head if ticket is 0, and returns it as it stood.

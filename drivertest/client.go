@@ -63,6 +63,9 @@ func (r *run) calls(d driver.Driver, c *driver.Claim) map[string]func(context.Co
 	if w, ok := d.(driver.Watcher); ok {
 		all["watch"] = func(ctx context.Context) error { return w.Watch(ctx, c.Name, func() {}) }
 	}
+	if i, ok := d.(driver.Identifier); ok && r.identifies() {
+		all["identity"] = func(ctx context.Context) error { _, err := i.Identity(ctx); return err }
+	}
 	if b, ok := d.(driver.Breaker); ok {
 		all["break"] = func(ctx context.Context) error {
 			_, err := b.Break(ctx, &driver.BreakRequest{Name: c.Name, Ticket: 1})

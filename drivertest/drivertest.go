@@ -41,6 +41,10 @@ type Store struct {
 	// lost its answer: then Concurrent compares no places.
 	Halfway bool
 
+	// Fresh makes a store that nobody has used, such as one under a prefix of its own, and returns what connects a client to it.
+	// The suite closes the clients. Nil means that there is only one store, and the ids of stores are not compared.
+	Fresh func(t testing.TB) (open func() driver.Driver)
+
 	// Stall opens a client that can be made to stand still in the middle of a request. The suite closes it. Nil means that
 	// there is no such client.
 	Stall func(t testing.TB) *Stalled
@@ -71,7 +75,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
-		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, stressCases,
+		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, stressCases,
 	} {
 		all = append(all, part...)
 	}

@@ -10,7 +10,13 @@ import (
 
 func TestConformance(t *testing.T) {
 	store := memory.NewStore()
-	drivertest.Run(t, drivertest.Store{Open: func(testing.TB) driver.Driver { return store.Driver() }})
+	drivertest.Run(t, drivertest.Store{
+		Open: func(testing.TB) driver.Driver { return store.Driver() },
+		Fresh: func(testing.TB) func() driver.Driver {
+			fresh := memory.NewStore()
+			return func() driver.Driver { return fresh.Driver() }
+		},
+	})
 }
 
 func TestModel(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Driver is one client's view of a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher] and
-// [driver.Breaker].
+// A Driver is one client's view of a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher],
+// [driver.Breaker] and [driver.Identifier].
 type Driver struct {
 	store  *Store
 	prefix string
@@ -187,6 +187,16 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 			}
 		})
 		return s, err
+	})
+}
+
+// Identity is [driver.Identifier.Identity]. The id is drawn when the store is made.
+func (d *Driver) Identity(ctx context.Context) (string, error) {
+	return call(ctx, d, Identity, func() (string, error) {
+		if d.prefix == "" {
+			return d.store.id, nil
+		}
+		return d.store.id + "/" + driver.EncodeName(d.prefix), nil
 	})
 }
 

@@ -22,10 +22,12 @@ const (
 	List  Verb = "list"
 	Watch Verb = "watch"
 	Break Verb = "break"
+
+	Identity Verb = "identity"
 )
 
 // verbs are all of them, those first that are called most.
-var verbs = [...]Verb{Enter, Leave, Renew, Await, List, Watch, Break}
+var verbs = [...]Verb{Enter, Leave, Renew, Await, List, Watch, Break, Identity}
 
 // ErrInjected is the error of a call whose request or reply was lost on cue. It leaves the outcome unknown.
 var ErrInjected = errors.New("the connection broke (injected)")

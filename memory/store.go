@@ -2,6 +2,7 @@ package memory
 
 import (
 	"cmp"
+	"crypto/rand"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 //
 // Leases are judged by the monotonic clock, so under testing/synctest by that clock. No goroutine runs while nobody waits.
 type Store struct {
+	id     string
 	base   time.Time // its monotonic reading is 0 on the store's clock
 	epoch  int64     // its wall reading in microseconds, which tickets add
 	seed   maphash.Seed
@@ -71,7 +73,7 @@ func (w *wait) tell() {
 // NewStore returns an empty store.
 func NewStore() *Store {
 	base := time.Now()
-	return &Store{base: base, epoch: base.UnixMicro(), seed: maphash.MakeSeed()}
+	return &Store{id: rand.Text(), base: base, epoch: base.UnixMicro(), seed: maphash.MakeSeed()}
 }
 
 // Driver connects one more client to the store.

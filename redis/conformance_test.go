@@ -1,8 +1,11 @@
 package redis_test
 
 import (
+	"crypto/rand"
+	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
@@ -13,7 +16,19 @@ import (
 func store(t testing.TB, parameters string) drivertest.Store {
 	addr := servertest.Redis(t).Addr
 	url := func(addrs ...string) string { return "redis://" + addrs[0] + parameters }
-	return drivertest.Store{Open: opener(url(addr)), Detour: drive.Detour(url, addr)}
+	return drivertest.Store{Open: opener(url(addr)), Detour: drive.Detour(url, addr), Fresh: fresh(url(addr))}
+}
+
+// fresh makes stores of a server under prefixes of their own.
+func fresh(url string) func(testing.TB) func() driver.Driver {
+	return func(t testing.TB) func() driver.Driver {
+		more := "?prefix="
+		if strings.Contains(url, "?") {
+			more = "&prefix="
+		}
+		open := opener(url + more + rand.Text() + "/")
+		return func() driver.Driver { return open(t) }
+	}
 }
 
 func TestContract(t *testing.T) {
@@ -24,7 +39,9 @@ func TestContract(t *testing.T) {
 func TestContractInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t)
-	drivertest.Run(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr + "," + nodes[1].Addr)})
+	drivertest.Run(t, drivertest.Store{
+		Open: opener("redis+cluster://" + nodes[0].Addr + "," + nodes[1].Addr), Fresh: fresh("redis+cluster://" + nodes[0].Addr),
+	})
 }
 
 func TestModelInCluster(t *testing.T) {

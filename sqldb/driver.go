@@ -74,8 +74,8 @@ type Named struct {
 	Queue *driver.Queue
 }
 
-// A Driver keeps locks in a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher] and
-// [driver.Breaker].
+// A Driver keeps locks in a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher],
+// [driver.Breaker], and [driver.Identifier] if the store does.
 type Driver struct {
 	store Store
 	poll  *poller
@@ -217,6 +217,19 @@ func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listin
 		}
 	}
 	return list, nil
+}
+
+// Identity is [driver.Identifier.Identity].
+func (d *Driver) Identity(ctx context.Context) (string, error) {
+	select {
+	case <-d.closed:
+		return "", driver.ErrClosed
+	default:
+	}
+	if s, ok := d.store.(driver.Identifier); ok {
+		return s.Identity(ctx)
+	}
+	return "", fmt.Errorf("%w: %s keeps no id", driver.ErrUnsupported, d.Traits().Store)
 }
 
 // Traits is [driver.Driver.Traits].

@@ -174,6 +174,14 @@ func (d *lite) Traits() driver.Traits {
 	return t
 }
 
+// Identity is what was drawn when the tables were made: once they are made anew, the driver is of no more use.
+func (d *lite) Identity(ctx context.Context) (string, error) {
+	if ctx.Err() != nil {
+		return "", driver.Ended(ctx, false)
+	}
+	return d.incarnation, nil
+}
+
 // Close is that of [Store].
 func (d *lite) Close() error {
 	close(d.closed)

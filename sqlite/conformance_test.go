@@ -10,7 +10,13 @@ import (
 
 func conforming(t testing.TB) drivertest.Store {
 	path := filepath.Join(t.TempDir(), "locks.db")
-	return drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, path) }}
+	return drivertest.Store{
+		Open: func(t testing.TB) driver.Driver { return open(t, path) },
+		Fresh: func(t testing.TB) func() driver.Driver {
+			path := filepath.Join(t.TempDir(), "fresh.db")
+			return func() driver.Driver { return open(t, path) }
+		},
+	}
 }
 
 func TestConformance(t *testing.T) { drivertest.Run(t, conforming(t)) }

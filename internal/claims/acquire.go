@@ -108,7 +108,7 @@ func (h *Hold) await(ctx context.Context) (answered bool) {
 
 // giveUp takes a waiter out of the line. If it was answered meanwhile, the turn is given back.
 func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) error {
-	gave := &GaveUp{Cause: context.Cause(ctx)}
+	gave := &GaveUp{Cause: context.Cause(ctx), k: k}
 	n.shard.mu.Lock()
 	if h.c != nil || n.slots[at].turn != h { // the answer is on its way
 		n.shard.mu.Unlock()
@@ -120,6 +120,7 @@ func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) e
 		}
 		return gave
 	}
+	gave.name = n.text
 	now := n.enterEvent(k.clock.recent())
 	v := n.engine.GiveUp(now, at)
 	n.slots[at].turn = nil

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// How soon a store that could not be reached is asked again while it is opened: the pauses double.
+// How soon a store that could not be reached is asked again: the pauses double.
 const (
 	firstPause   = 20 * time.Millisecond
 	longestPause = 500 * time.Millisecond
@@ -16,21 +16,30 @@ const (
 
 // Open opens a store, and tries again while it cannot be reached: it may be starting, or electing a leader. Like
 // every call it ends with ctx, and after Patience.
-func Open(ctx context.Context, url string, patience time.Duration) (driver.Driver, error) {
+func Open(ctx context.Context, url string, patience time.Duration) (d driver.Driver, err error) {
+	err = reach(ctx, patience, func(ctx context.Context) (err error) {
+		d, err = driver.Open(ctx, url)
+		return err
+	})
+	return d, err
+}
+
+// reach asks a store something, and again while it cannot be reached, until ctx ends, or Patience.
+func reach(ctx context.Context, patience time.Duration, ask func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var last error // of the last try that was not cut short
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		d, err := driver.Open(bounded, url)
+		err := ask(bounded)
 		over := bounded.Err() != nil
 		if err == nil || !over && !driver.IsUnreachable(err) {
-			return d, err
+			return err
 		}
 		if !over || last == nil {
 			last = err
 		}
 		if over || !wait(bounded, pause) {
-			return nil, notOpened(ctx, patience, last)
+			return notReached(ctx, patience, last)
 		}
 	}
 }
@@ -47,8 +56,8 @@ func wait(ctx context.Context, length time.Duration) bool {
 	}
 }
 
-// notOpened says why a store was not opened in time.
-func notOpened(ctx context.Context, patience time.Duration, last error) error {
+// notReached says why a store did not answer in time.
+func notReached(ctx context.Context, patience time.Duration, last error) error {
 	switch {
 	case ctx.Err() == nil:
 		return driver.Unreachable(fmt.Errorf("tried for %v: %w", patience, last))

@@ -50,6 +50,22 @@ type GaveUp struct {
 	Cause error // of the context
 	Held  *Held // somebody was, unless it is nil
 	Err   error // else, the last failure to ask the store; nil if there was none
+
+	k    *Keeper
+	name string
+}
+
+// Holder asks the store who is at the head of the name now.
+func (e *GaveUp) Holder(ctx context.Context) *Held {
+	held := &Held{}
+	ctx, cancel := context.WithTimeout(ctx, min(time.Second, e.k.conf.Patience))
+	defer cancel()
+	if l, ok := e.k.d.(driver.Lister); ok {
+		if list, err := l.List(ctx, &driver.Query{Name: e.name}); err == nil && len(list) > 0 && len(list[0].Claims) > 0 {
+			held.By, held.Remaining = list[0].Claims[0].Record, list[0].Claims[0].Remaining
+		}
+	}
+	return held
 }
 
 func (e *GaveUp) Error() string { return e.Cause.Error() }

@@ -174,3 +174,34 @@ func noScript(r rueidis.RedisResult) bool {
 	refusal, ok := rueidis.IsRedisErr(r.Error())
 	return ok && refusal.IsNoScript()
 }
+
+// Keep returns the value of a key, which is the given one if the key had none.
+func (c *Conn) Keep(ctx context.Context, key, value string) (string, error) {
+	if err := c.connected(ctx, key); err != nil {
+		return "", c.explain(ctx, err)
+	}
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		return "", c.explain(ctx, err)
+	}
+	defer bounded.release()
+	at, b := c.primary(), c.client.B()
+	r := c.client.Do(bounded.Context, b.Get().Key(key).Build())
+	if rueidis.IsRedisNil(r.Error()) {
+		set := c.client.Do(bounded.Context, b.Set().Key(key).Value(value).Nx().Build())
+		if err := set.Error(); err != nil && !rueidis.IsRedisNil(err) {
+			c.note(set)
+			return "", c.explain(ctx, err)
+		}
+		r = c.client.Do(bounded.Context, b.Get().Key(key).Build())
+	}
+	if err := c.deposed(at); err != nil {
+		return "", err
+	}
+	c.note(r)
+	if wrongType(r) {
+		return "", fmt.Errorf("%w: key %q is not a string", driver.ErrForeign, key)
+	}
+	kept, err := r.ToString()
+	return kept, c.explain(ctx, err)
+}

@@ -1,0 +1,107 @@
+package drivertest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/stilelock/stile/driver"
+)
+
+var identityCases = []Case{
+	{"Identity", "All clients of the store get the same id, whenever they ask.", 0, identity},
+	{"IdentityApart", "Clients for which the same name is another lock get another id.", 0, identityApart},
+	{"IdentityAtOnce", "All clients of a store get the same id, also those that are the first to ask.", 0, identityAtOnce},
+}
+
+// identify returns what a client says of its store, and whether it can.
+func (r *run) identify(d driver.Driver) (string, bool) {
+	r.Helper()
+	i, ok := d.(driver.Identifier)
+	if !ok {
+		return "", false
+	}
+	id, err := i.Identity(r.ctx)
+	switch {
+	case errors.Is(err, driver.ErrUnsupported):
+		return "", false
+	case err != nil:
+		r.Fatalf("identity: %v; want an id", err)
+	}
+	if id == "" || strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		r.Errorf("the id is %q; want printable characters", id)
+	}
+	return id, true
+}
+
+// identifies reports whether the store keeps an id.
+func (r *run) identifies() bool {
+	d := r.store.Open(r)
+	defer d.Close()
+	_, ok := r.identify(d)
+	return ok
+}
+
+func identity(r *run) {
+	first := r.store.Open(r)
+	id, ok := r.identify(first)
+	if err := first.Close(); err != nil {
+		r.Errorf("close = %v; want nil", err)
+	}
+	if !ok {
+		return
+	}
+	for range 2 { // the second opens the store when nobody else of this case has it open
+		d := r.store.Open(r)
+		for range 2 {
+			if again, _ := r.identify(d); again != id {
+				r.Errorf("the id is %q, and was %q", again, id)
+			}
+		}
+		if err := d.Close(); err != nil {
+			r.Errorf("close = %v; want nil", err)
+		}
+	}
+}
+
+func identityApart(r *run) {
+	if r.store.Fresh == nil {
+		return
+	}
+	ids := map[string]bool{}
+	for _, open := range []func() driver.Driver{func() driver.Driver { return r.store.Open(r) }, r.store.Fresh(r), r.store.Fresh(r)} {
+		d := open()
+		id, ok := r.identify(d)
+		if ok && ids[id] {
+			r.Errorf("two stores have the id %q", id)
+		}
+		ids[id] = true
+		d.Close()
+	}
+}
+
+func identityAtOnce(r *run) {
+	if r.store.Fresh == nil {
+		return
+	}
+	open, ids := r.store.Fresh(r), make([]string, 8)
+	var all sync.WaitGroup
+	for i := range ids {
+		d := open()
+		defer d.Close()
+		all.Go(func() {
+			var err error
+			if asks, ok := d.(driver.Identifier); ok {
+				if ids[i], err = asks.Identity(r.ctx); err != nil && !errors.Is(err, driver.ErrUnsupported) {
+					r.Errorf("identity: %v; want an id", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if slices.ContainsFunc(ids, func(id string) bool { return id != ids[0] }) {
+		r.Errorf("the ids are %q; want one", ids)
+	}
+}
