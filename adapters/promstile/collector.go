@@ -37,7 +37,7 @@ func New(o *Options) *Collector {
 	for _, m := range metrics.All {
 		c.vecs[m] = newVec(m)
 	}
-	c.meter = metrics.New(sink{c}, metrics.Options{Class: o.Class, NearMiss: o.NearMiss})
+	c.meter = metrics.New(c.add, metrics.Options{Class: o.Class, NearMiss: o.NearMiss})
 	return c
 }
 
@@ -98,26 +98,8 @@ func nameOf(m *metrics.Metric) string {
 	return name
 }
 
-// A sink adds to the metrics of a collector.
-type sink struct{ c *Collector }
-
-// Begin has the counters and gauges of a class begin at zero.
-func (s sink) Begin(class string) {
-	for m := range s.c.vecs {
-		switch {
-		case m.Kind == metrics.Histogram:
-		case m.Label == "":
-			s.Add(m, class, "", 0)
-		default:
-			for _, value := range m.Values {
-				s.Add(m, class, value, 0)
-			}
-		}
-	}
-}
-
-// Add adds to a metric.
-func (s sink) Add(m *metrics.Metric, class, label string, value float64) {
+// add adds to a metric.
+func (c *Collector) add(m *metrics.Metric, class, label string, value float64) {
 	labels := make([]string, 0, 2)
 	if !m.Whole {
 		labels = append(labels, class)
@@ -125,5 +107,5 @@ func (s sink) Add(m *metrics.Metric, class, label string, value float64) {
 	if m.Label != "" {
 		labels = append(labels, label)
 	}
-	s.c.vecs[m].add(value, labels...)
+	c.vecs[m].add(value, labels...)
 }

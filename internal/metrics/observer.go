@@ -11,15 +11,9 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Sink takes measurements. Several goroutines may call it at the same time.
-type Sink interface {
-	// Begin is called once for each class before its first measurement, so that all of its counters can begin at zero:
-	// of a counter that appears with the value one, nobody can tell that it rose.
-	Begin(class string)
-
-	// Add adds to a counter or a gauge, or one value to a histogram. The label is one of the metric's Values, or "".
-	Add(m *Metric, class, label string, value float64)
-}
+// A Sink adds to a counter or a gauge, or one value to a histogram. The label is one of the metric's Values, or "" if it has
+// none. Several goroutines may call it at the same time.
+type Sink func(m *Metric, class, label string, value float64)
 
 // Options are the settings of an adapter.
 type Options struct {
@@ -72,9 +66,25 @@ func (m *Meter) begin(class string) string {
 	}
 	if !m.classes[class] {
 		m.classes[class] = true
-		m.sink.Begin(class)
+		m.zero(class)
 	}
 	return class
+}
+
+// zero has the counters and gauges of a class begin at zero: of a counter that appears with the value one, nobody can tell that
+// it rose.
+func (m *Meter) zero(class string) {
+	for _, metric := range All {
+		switch {
+		case metric.Kind == Histogram:
+		case metric.Label == "":
+			m.sink(metric, class, "", 0)
+		default:
+			for _, value := range metric.Values {
+				m.sink(metric, class, value, 0)
+			}
+		}
+	}
 }
 
 // Observer returns an observer for one client.
@@ -102,10 +112,10 @@ const maxQueued = 4096
 
 func (o *observer) observe(e stile.Event) {
 	if e.Dropped > 0 {
-		o.m.sink.Add(dropped, "", "", float64(e.Dropped))
+		o.m.sink(dropped, "", "", float64(e.Dropped))
 	}
 	class := o.m.class(e.Name)
-	add := func(m *Metric, label string, value float64) { o.m.sink.Add(m, class, label, value) }
+	add := func(m *Metric, label string, value float64) { o.m.sink(m, class, label, value) }
 	switch e.Kind {
 	case stile.EventAcquired:
 		source := fromStore
@@ -161,7 +171,7 @@ func (o *observer) renewed(e stile.Event, add func(*Metric, string, float64)) {
 func (o *observer) begins(l lease, class string) {
 	if _, is := o.held[l]; !is {
 		o.held[l] = class
-		o.m.sink.Add(held, class, "", 1)
+		o.m.sink(held, class, "", 1)
 	}
 }
 
@@ -169,7 +179,7 @@ func (o *observer) begins(l lease, class string) {
 func (o *observer) ends(l lease) {
 	if class, is := o.held[l]; is {
 		delete(o.held, l)
-		o.m.sink.Add(held, class, "", -1)
+		o.m.sink(held, class, "", -1)
 	}
 }
 

@@ -10,14 +10,18 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A notes is a sink that keeps what it gets in words.
+// A notes keeps what it gets in words, and of a class that begins only the class.
 type notes struct{ list []string }
 
-func (n *notes) Begin(class string) { n.list = append(n.list, "begin "+class) }
-
-func (n *notes) Add(m *Metric, class, label string, value float64) {
+func (n *notes) add(m *Metric, class, label string, value float64) {
 	if m.Label == "" != (label == "") || label != "" && !slices.Contains(m.Values, label) {
 		n.list = append(n.list, fmt.Sprintf("%s must not have the label %q", m.Name, label))
+	}
+	if begin := "begin " + class; value == 0 && m.Kind != Histogram {
+		if !slices.Contains(n.list, begin) {
+			n.list = append(n.list, begin)
+		}
+		return
 	}
 	n.list = append(n.list, strings.TrimSpace(fmt.Sprintf("%s %g %s", strings.TrimPrefix(m.Name, "stile."), value, label)))
 }
@@ -66,7 +70,7 @@ func TestEvents(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var n notes
-			observe := New(&n, Options{}).Observer()
+			observe := New(n.add, Options{}).Observer()
 			for _, e := range tt.events {
 				observe(e)
 			}
@@ -95,10 +99,28 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// A class begins with all counters and gauges at zero, for each of their labels' values, and with no histogram.
+func TestClassBeginsAtZero(t *testing.T) {
+	begun := map[string]float64{}
+	New(func(m *Metric, class, label string, value float64) { begun[m.Name+"/"+class+"/"+label] = value }, Options{})
+	for _, m := range All {
+		values := m.Values
+		if len(values) == 0 {
+			values = []string{""}
+		}
+		for _, value := range values {
+			got, is := begun[m.Name+"//"+value]
+			if is != (m.Kind != Histogram) || got != 0 {
+				t.Errorf("%s, label %q: %g (%v)", m.Name, value, got, is)
+			}
+		}
+	}
+}
+
 // A function that gives each name a class of its own does not make as many series, and two clients share the classes.
 func TestClasses(t *testing.T) {
 	var n notes
-	m := New(&n, Options{Class: func(name string) string { return name }})
+	m := New(n.add, Options{Class: func(name string) string { return name }})
 	for _, observe := range []stile.Observer{m.Observer(), m.Observer()} {
 		for i := range 3 * maxClasses {
 			observe(stile.Event{Kind: stile.EventAsked, Name: fmt.Sprintf("order/%d\xff", i)})
@@ -119,7 +141,7 @@ func TestClasses(t *testing.T) {
 func TestHeldKeepsItsClass(t *testing.T) {
 	classes := []string{"one", "two"}
 	sink := &classed{}
-	observe := New(sink, Options{Class: func(string) (class string) {
+	observe := New(sink.add, Options{Class: func(string) (class string) {
 		class, classes = classes[0], classes[1:]
 		return class
 	}}).Observer()
@@ -130,13 +152,11 @@ func TestHeldKeepsItsClass(t *testing.T) {
 	}
 }
 
-// A classed is a sink that keeps the classes of what is held.
+// A classed keeps the classes of what is held.
 type classed struct{ held []string }
 
-func (c *classed) Begin(string) {}
-
-func (c *classed) Add(m *Metric, class, _ string, value float64) {
-	if m == held {
+func (c *classed) add(m *Metric, class, _ string, value float64) {
+	if m == held && value != 0 {
 		c.held = append(c.held, fmt.Sprintf("%s %g", class, value))
 	}
 }
