@@ -19,6 +19,7 @@ type peer struct {
 	set     string        // what is set; the rest is as the library has it
 	loss    string        // how a holder learns that it holds no more, as the library documents it
 	token   string        // what orders its holds; empty if nothing does
+	endless bool          // a wait cannot be given up
 	left    leftover
 	open    func(addrs []string) (locker, error)
 }
@@ -46,8 +47,18 @@ const waiters = 4
 
 // peers are what -peer is one of.
 var peers = map[string]*peer{
-	"stile-redis": stileOn("redis", leftInRedis),
-	"redislock":   redislockPeer,
+	"stile-redis":     stileOn("redis", leftInRedis),
+	"stile-redlock":   stileOn("redlock-3", leftInRedis),
+	"stile-etcd":      stileOn("etcd", leftInEtcd),
+	"stile-consul":    stileOn("consul", leftInConsul),
+	"stile-zookeeper": stileOn("zookeeper", leftInZooKeeper),
+	"redislock":       redislockPeer,
+	"redsync":         redsyncOn("redis"),
+	"redsync-redlock": redsyncOn("redlock-3"),
+	"rueidislock":     rueidislockPeer,
+	"etcd":            concurrencyPeer,
+	"consul":          consulPeer,
+	"go-zookeeper":    goZooKeeperPeer,
 }
 
 func peerList() string { return strings.Join(slices.Sorted(maps.Keys(peers)), ", ") }

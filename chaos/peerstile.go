@@ -26,6 +26,9 @@ func stileOn(store string, left leftover) *peer {
 			if scheme == "zk" {
 				url += "?session=" + ttl.String()
 			}
+			if scheme == "redlock" {
+				url += "?max_ttl=10s"
+			}
 			c, err := stile.Open(context.Background(), url, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
 			return stileLocker{c}, err
 		},

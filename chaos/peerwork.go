@@ -77,14 +77,19 @@ func (w *peerWorker) wait(ctx context.Context, waiter int, r *rand.Rand) {
 		call := boottime.Now()
 		w.say("ask %d %s %d", id, name, call)
 		// The context stays when the lock is had: of some libraries the hold lasts only as long.
-		asking, cancel := context.WithCancel(ctx)
+		asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		ending := context.AfterFunc(ctx, cancel)
 		most := patient
-		if r.IntN(4) == 0 {
+		if w.peer.endless {
+			most = longest
+		}
+		if r.IntN(4) == 0 && !w.peer.endless {
 			most = time.Duration(1+r.IntN(4000)) * time.Millisecond
 		}
 		late := time.AfterFunc(most, cancel)
 		h, err := w.locks.lock(asking, waiter, name)
 		late.Stop()
+		ending()
 		if err == nil {
 			w.keep(ctx, h, id, name, call, long(r))
 		}

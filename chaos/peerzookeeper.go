@@ -1,0 +1,102 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+var goZooKeeperPeer = &peer{
+	library: "github.com/go-zookeeper/zk", store: "zookeeper", lease: ttl, left: leftInZooKeeper,
+	endless: true,
+	set:     fmt.Sprintf("session of %v; a wait cannot be given up", ttl),
+	loss:    "not of a lock; the state of the connection: it has the session in which the lock was had",
+	open: func(addrs []string) (locker, error) {
+		c, err := openZooKeeper(addrs)
+		return &zooKeeperLocker{c}, err
+	},
+}
+
+// openZooKeeper returns once there is a session.
+func openZooKeeper(addrs []string) (*zk.Conn, error) {
+	c, events, err := zk.Connect(addrs, ttl, zk.WithLogInfo(false), zk.WithLogger(hushed{}))
+	if err != nil {
+		return nil, err
+	}
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	return c, nil
+}
+
+type hushed struct{}
+
+// Printf is that of go-zookeeper's logger.
+func (hushed) Printf(string, ...any) {}
+
+type zooKeeperLocker struct{ c *zk.Conn }
+
+// lock leaves a wait behind when ctx ends, since the library has no way to end it. That is when the process is to end.
+func (l *zooKeeperLocker) lock(ctx context.Context, _ int, name string) (holding, error) {
+	lock := zk.NewLock(l.c, "/"+name, zk.WorldACL(zk.PermAll))
+	session, had := l.c.SessionID(), make(chan error, 1)
+	go func() { had <- lock.Lock() }()
+	select {
+	case err := <-had:
+		return &zooKeeperHolding{l.c, lock, session}, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *zooKeeperLocker) close() { l.c.Close() }
+
+type zooKeeperHolding struct {
+	c       *zk.Conn
+	lock    *zk.Lock
+	session int64
+}
+
+func (h *zooKeeperHolding) trusted() bool {
+	return h.c.State() == zk.StateHasSession && h.c.SessionID() == h.session
+}
+
+func (h *zooKeeperHolding) token() int64  { return 0 }
+func (h *zooKeeperHolding) unlock() error { return h.lock.Unlock() }
+
+// leftInZooKeeper returns the nodes of ZooKeeper, without its own.
+func leftInZooKeeper(s *store) (version string, kept []string) {
+	c, err := openZooKeeper([]string{s.servers[0].Addr})
+	if err != nil {
+		return "ZooKeeper", []string{err.Error()}
+	}
+	defer c.Close()
+	if err := below(c, "/", &kept); err != nil {
+		kept = append(kept, err.Error())
+	}
+	told, _ := zk.FLWSrvr([]string{s.servers[0].Addr}, leeway)
+	version, _, _ = strings.Cut(told[0].Version, "-")
+	return fmt.Sprintf("ZooKeeper %s, %d servers", version, len(s.servers)), kept
+}
+
+func below(c *zk.Conn, node string, kept *[]string) error {
+	list, _, err := c.Children(node)
+	for _, name := range list {
+		at := path.Join(node, name)
+		if at == "/zookeeper" {
+			continue
+		}
+		*kept = append(*kept, at)
+		if err := below(c, at, kept); err != nil {
+			return err
+		}
+	}
+	return err
+}
