@@ -26,7 +26,8 @@ var ErrStale = errors.New("the transaction had read before it had the lock, and 
 // too, so whoever locks several names needs read committed. A transaction that is serializable reads as soon as it begins
 // where the server has snapshot isolation (innodb_snapshot_isolation, the default of MariaDB 11.8): there [ErrStale] comes
 // whenever it had to wait, and a new transaction is to be begun. Two that lock them in different orders wait for each other,
-// and the server ends one with an error. After an error the transaction must be rolled back. The wait ends with ctx, or
+// and the server ends one with an error. So it may do with some of several that wait for a name that nobody had locked before,
+// if the first one is rolled back. After an error the transaction must be rolled back. The wait ends with ctx, or
 // after the server's innodb_lock_wait_timeout.
 func LockTx(ctx context.Context, tx *sql.Tx, name string) error {
 	return place(DefaultPrefix).lockTx(ctx, tx, name)

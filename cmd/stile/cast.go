@@ -51,6 +51,9 @@ type notice struct {
 	Text    string       `json:"text,omitempty"`
 }
 
+// dataVariable has the URL of a demo's data, for its processes: others can read a command line.
+const dataVariable = "STILE_DEMO_DATA"
+
 // mostNotice is how long a notice may be.
 const mostNotice = 1 << 20
 

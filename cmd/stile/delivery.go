@@ -15,12 +15,14 @@ import (
 // A delivery brings the callbacks of the order processes to the payment processes, each to one that has nothing to do. The
 // callbacks of one order come one right after the other.
 // The first payment process that is about to charge a certain order is stopped there, until another process has charged
-// that order.
+// that order, or if the lock is in the transaction, so that nobody can, for a lease and a half. The first that is about to
+// charge the next order is killed there, and another process takes its place and its callback.
 //
 // A payment process moves so:
 //
-//	starting ──ready──> idle ──callback──> busy ──stop──> stopped
-//	                      ^───result─────── │ ^─────resume── │
+//	starting ──ready──> idle ──callback──> busy ──kill──> killed
+//	                      ^───result─────── │ ^──stop──> stopped
+//	                                        └───resume─────┘
 //
 // Whatever it does that is not in the drawing is an error. The state has one place that changes it, move.
 type delivery struct {
@@ -29,10 +31,10 @@ type delivery struct {
 	client   *stile.Client // of the demo itself
 	ttl      time.Duration
 	clerks   []*clerk
-	orderers int   // which still call back
-	waiting  []int // the callbacks that nobody has got yet, in order
-	done     int
-	show     func(done int)
+	orderers int      // which still call back
+	waiting  []int    // the callbacks that nobody has got yet, in order
+	show     func()   // a callback was handled
+	args     []string // of a payment process
 
 	pause  pause
 	paused *clerk // who is stopped
@@ -56,6 +58,7 @@ const orderRole = "order process"
 // A clerk is a payment process, as the demonstration sees it.
 type clerk struct {
 	*actor
+	place int // 1 for the first; one that was killed is followed by another in its place
 	state clerkState
 	order int // which it is busy with
 	since time.Duration
@@ -69,34 +72,36 @@ const (
 	clerkIdle     clerkState = "idle"
 	clerkBusy     clerkState = "busy"
 	clerkStopped  clerkState = "stopped"
+	clerkKilled   clerkState = "killed"
 )
 
 // move changes the state from one to another.
 func (c *clerk) move(from, to clerkState) error {
 	if c.state != from {
-		return fmt.Errorf("payment process %d is %s, and not %s", c.number, c.state, from)
+		return fmt.Errorf("payment process %d is %s, and not %s", c.place, c.state, from)
 	}
 	c.state = to
 	return nil
 }
 
 // run delivers all callbacks. No process is left when it returns.
-func (d *delivery) run(ctx context.Context, payers, orderers int, url, file string) error {
+func (d *delivery) run(ctx context.Context, payers, orderers int, url, data, place string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	d.cast, d.orderers = newCast(url), orderers
+	if data != "" {
+		d.env = []string{dataVariable + "=" + data}
+	}
 	defer func() {
 		if d.pause == pauseNow {
 			cancel() // kills all: one that is stopped would not end
 		}
 		d.close(ctx, cancel)
 	}()
-	guarded := strconv.FormatBool(d.column.guarded)
-	for range payers {
-		a, err := d.hire(ctx, "payment process", payerName, file, d.column.names, d.ttl.String(), guarded)
-		if err != nil {
+	d.args = []string{payerName, place, d.column.names, d.ttl.String(), string(d.column.way)}
+	for i := range payers {
+		if err := d.employ(ctx, i+1); err != nil {
 			return err
 		}
-		d.clerks = append(d.clerks, &clerk{actor: a, state: clerkStarting})
 	}
 	for range payers { // so that all begin at once
 		if err := d.step(ctx); err != nil {
@@ -118,6 +123,21 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, file stri
 		}
 	}
 	d.column.took = time.Since(d.begun)
+	return nil
+}
+
+// employ starts a payment process, in the place of one that was killed if there was one.
+func (d *delivery) employ(ctx context.Context, place int) error {
+	a, err := d.hire(ctx, "payment process", d.args...)
+	if err != nil {
+		return err
+	}
+	c := &clerk{actor: a, place: place, state: clerkStarting}
+	if place > len(d.clerks) {
+		d.clerks = append(d.clerks, c)
+	} else {
+		d.clerks[place-1] = c
+	}
 	return nil
 }
 
@@ -147,6 +167,8 @@ func (d *delivery) hear(ctx context.Context, h heard) error {
 	h.from.ended = h.What == didEnd
 	order := h.from.role == orderRole
 	switch {
+	case h.from.dead:
+		return nil
 	case order && h.What == didCall:
 		d.wait(h.Order)
 		d.column.callbacks++
@@ -157,7 +179,7 @@ func (d *delivery) hear(ctx context.Context, h heard) error {
 	case order || h.What == didFail || h.What == didEnd:
 		return h.failure()
 	}
-	c := d.clerks[h.from.number-1]
+	c := d.clerks[slices.IndexFunc(d.clerks, func(c *clerk) bool { return c.actor == h.from })]
 	switch h.What {
 	case didBegin:
 		return c.move(clerkStarting, clerkIdle)
@@ -173,8 +195,11 @@ func (d *delivery) wait(order int) {
 	d.waiting = slices.Insert(d.waiting, i, order)
 }
 
-// ask lets a process write, or stops it.
+// ask lets a process write, or stops or kills it.
 func (d *delivery) ask(ctx context.Context, c *clerk) error {
+	if d.column.killed == 0 && c.order == d.column.killAt {
+		return d.kill(ctx, c)
+	}
 	if d.pause != pauseAhead || c.order != d.column.stopAt {
 		return c.tell("go")
 	}
@@ -188,12 +213,26 @@ func (d *delivery) ask(ctx context.Context, c *clerk) error {
 	d.pause, d.paused, d.since = pauseNow, c, time.Now()
 	d.note(c, didAsk)
 	d.late = time.After(3*d.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
+	if d.column.way == payInTx {
+		d.late = time.After(d.ttl + d.ttl/2)
+	}
 	return nil
+}
+
+// kill ends a process, and has another take its callback.
+func (d *delivery) kill(ctx context.Context, c *clerk) error {
+	if err := errors.Join(c.move(clerkBusy, clerkKilled), c.kill()); err != nil {
+		return err
+	}
+	d.column.killed++
+	d.note(c, string(clerkKilled))
+	d.wait(c.order)
+	return d.employ(ctx, c.place)
 }
 
 // lock is that of an order, by which others try the store; nil without one.
 func (d *delivery) lock(order int) *stile.Lock {
-	if d.column.names == "" {
+	if d.column.names == "" || d.column.way == payInTx {
 		return nil
 	}
 	return d.client.Mutex(orderLock(d.column.names, order))
@@ -219,9 +258,11 @@ func (d *delivery) result(c *clerk, h heard) error {
 	if h.Lost {
 		d.column.lost = append(d.column.lost, h.Order)
 	}
+	if h.What == didPay {
+		d.column.told++
+	}
 	if h.What != didLose {
-		d.done++
-		d.show(d.done)
+		d.show()
 	}
 	if d.pause == pauseNow && h.What == didPay && h.Order == d.column.stopAt {
 		return d.resume()
@@ -232,7 +273,7 @@ func (d *delivery) result(c *clerk, h heard) error {
 // note keeps what a process was busy with until now.
 func (d *delivery) note(c *clerk, what string) {
 	now := time.Since(d.begun)
-	d.column.past = append(d.column.past, busy{c.number, c.since, now, what})
+	d.column.past = append(d.column.past, busy{c.place, c.since, now, what})
 	c.since = now
 }
 
@@ -245,6 +286,7 @@ func (d *delivery) resume() error {
 	d.pause, d.paused, d.late, c.late = pauseOver, nil, nil, true
 	d.note(c, string(clerkStopped))
 	d.column.paused = time.Since(d.since)
+	d.column.waited = slices.ContainsFunc(d.clerks, func(other *clerk) bool { return other.state == clerkBusy && other != c && other.order == c.order })
 	return errors.Join(c.tell("go"), c.cmd.Process.Signal(syscall.SIGCONT))
 }
 

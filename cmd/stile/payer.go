@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -47,16 +48,27 @@ func newOrderer() *cobra.Command {
 	})
 }
 
+// A payWay is how a payment process keeps others from an order.
+type payWay string
+
+const (
+	payPlain   payWay = "plain"   // by a lock, or by nothing
+	payGuarded payWay = "guarded" // by a lock, and the order is its own guard
+	payInTx    payWay = "tx"      // by a lock in the transaction that charges the order
+)
+
 // A payer is one payment process. It gets the numbers of orders by stdin, a line each, and reports what came of each.
 type payer struct {
 	data  *till
+	way   payWay
 	names string        // of the locks, without the order
 	locks *stile.Client // nil without a lock
 	ttl   time.Duration
 	in    *bufio.Scanner
 }
 
-// newPayer is one payment process, with the arguments FILE, NAMES, TTL and whether there is a guard.
+// newPayer is one payment process, with the arguments PLACE, NAMES, TTL and WAY. The place is a file, or in a database the
+// beginning of the names of tables.
 func newPayer(s *store) *cobra.Command {
 	return newActor(payerName, 4, func(ctx context.Context, args []string) error { return beginPayer(ctx, s, args) })
 }
@@ -66,12 +78,12 @@ func beginPayer(ctx context.Context, s *store, args []string) error {
 	if err != nil {
 		return usage("TTL %q: %w", args[2], err)
 	}
-	p := &payer{names: args[1], ttl: ttl, in: bufio.NewScanner(os.Stdin)}
-	if p.data, err = openTill(args[0], args[3] == "true"); err != nil {
+	p := &payer{names: args[1], ttl: ttl, way: payWay(args[3]), in: bufio.NewScanner(os.Stdin)}
+	if p.data, err = openTill(os.Getenv(dataVariable), args[0], p.way == payGuarded); err != nil {
 		return err
 	}
 	defer p.data.close()
-	if p.names != "" {
+	if p.names != "" && p.way != payInTx {
 		s.ttl = ttl
 		if p.locks, err = s.open(ctx, nil); err != nil {
 			return err
@@ -104,14 +116,21 @@ func (p *payer) work(ctx context.Context) error {
 // pay handles one callback, under the lock of its order.
 func (p *payer) pay(ctx context.Context, order int) (*notice, error) {
 	r := &notice{Order: order}
-	if p.locks == nil {
+	if p.names == "" {
 		return r, p.charge(ctx, r)
 	}
-	lock := p.locks.Mutex(orderLock(p.names, order)).With(stile.LockOptions{TTL: p.ttl, Reason: "payment"})
 	most := 3*p.ttl + paymentPatience
 	ctx, cancel := context.WithTimeoutCause(ctx, most,
 		fmt.Errorf("the store did not give the lock of order %d within %v", order, most))
 	defer cancel()
+	if p.way == payInTx {
+		err := p.chargeInTx(ctx, r)
+		for err != nil && p.data.again(err) && ctx.Err() == nil {
+			err = p.chargeInTx(ctx, r)
+		}
+		return r, err
+	}
+	lock := p.locks.Mutex(orderLock(p.names, order)).With(stile.LockOptions{TTL: p.ttl, Reason: "payment"})
 	err := lock.Do(ctx, func(ctx context.Context) error { return p.charge(ctx, r) })
 	if !errors.Is(err, stile.ErrLost) {
 		return r, err
@@ -155,6 +174,33 @@ func (p *payer) charge(ctx context.Context, r *notice) error {
 		r.What = didPay
 	}
 	return err
+}
+
+// chargeInTx is charge in one transaction, which has the lock from its beginning to its end. If this process is stopped, the
+// transaction stays open, and nobody else gets the lock; if it is killed, the server undoes the transaction and frees the lock.
+func (p *payer) chargeInTx(ctx context.Context, r *notice) error {
+	return p.data.step(ctx, func(tx *sql.Tx) error {
+		if err := p.data.lockTx(ctx, tx, orderLock(p.names, r.Order)); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return err
+		}
+		price, paid, err := p.data.read(ctx, tx, r.Order)
+		if err != nil {
+			return err
+		}
+		if paid {
+			r.What = didKnow
+			return nil
+		}
+		time.Sleep(rand.N(thinking))
+		if err := p.askToWrite(r.Order); err != nil {
+			return err
+		}
+		r.What = didPay
+		return p.data.take(ctx, tx, r.Order, price)
+	})
 }
 
 // askToWrite returns when whoever started this process lets it write. If this process is stopped meanwhile, it is stopped

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,17 +22,23 @@ done without a lock, with a lock for each order, and with the lock and a guard.
 
 Each time one payment process is stopped between its read and its write until
 another has charged the order, which with a lock is when the lease has run out.
-Then it goes on and writes late. Only the guard refuses that.
+Then it goes on and writes late. Only the guard refuses that. Another process is
+killed there, and a new one takes its callback.
 
-The orders are in a new SQLite file. The locks are in another, or in the store of
---url or STILE_URL. A store without tokens, such as memcached, shows no guard. Exits
-with 0 if each order was charged exactly once with lock and guard, and not without;
+The orders are in a new SQLite file, or in the PostgreSQL or MySQL of --data. There
+they are also charged with the lock in the transaction itself: no lease runs out,
+and while the holder is stopped, the others wait. The locks are in another file,
+with --data beside the orders, or in the store of --url or STILE_URL. A store
+without tokens, such as memcached, shows no guard. Exits with 0 if each order was
+charged exactly once with lock and guard, and in the transaction, and not without;
 otherwise with 1.`
 
 const (
 	orderProcesses = 2 // each calls back for every order
 
 	quickOrders = 20
+
+	tallyFor = 10 * time.Second // at most, to count what was charged
 
 	paymentPatience = 6 * time.Second // with the store, beyond three leases: in Consul a session can last for two
 )
@@ -41,21 +48,26 @@ type payment struct {
 	showing
 	orders, processes int
 	ttl               time.Duration
-	guarded           bool // there is a column with a guard, since the store has tokens
+	data              string // the URL of the database with the orders; empty for a file
+	guarded           bool   // there is a column with a guard, since the store has tokens
 }
 
 // A column is one way in which the payments are made, and what came of it.
 type column struct {
-	title   string
-	names   string // of the locks, without the order; empty without a lock
-	guarded bool
-	orders  int
-	stopAt  int // the order at whose write a process is stopped
+	title  string
+	names  string // of the locks, without the order; empty without a lock
+	way    payWay
+	orders int
+	stopAt int // the order at whose write a process is stopped
+	killAt int // and at whose write one is killed; 0 for none
 
 	tally
 	callbacks int
 	lost      []int    // the orders during whose payment a lease was lost
 	refused   []string // what the guard said
+	told      int      // the charges that were reported
+	killed    int      // processes
+	waited    bool     // somebody waited for the order of the process that was stopped, until that went on
 	paused    time.Duration
 	took      time.Duration
 	past      []busy
@@ -79,19 +91,20 @@ func newPayment(s *store) *cobra.Command {
 			if p.quick && !cmd.Flags().Changed("orders") {
 				p.orders = quickOrders
 			}
-			if err := p.check(); err != nil {
+			if err := p.check(cmd.Flags().Changed("data")); err != nil {
 				return err
 			}
 			return p.run(cmd.Context(), s)
 		},
 	}
 	p.flags(cmd, "20 orders, and a lease of 1s")
+	cmd.Flags().StringVar(&p.data, "data", "", "the PostgreSQL or MySQL that the orders are in, such as postgres://localhost/shop")
 	cmd.Flags().IntVar(&p.processes, "processes", 4, "how many take callbacks")
 	cmd.Flags().IntVar(&p.orders, "orders", 100, "how many there are")
 	return cmd
 }
 
-func (p *payment) check() error {
+func (p *payment) check(dataGiven bool) error {
 	switch {
 	case p.processes < 2 || p.processes > 64:
 		return usage("--processes %d: it must be from 2 to 64", p.processes)
@@ -101,15 +114,38 @@ func (p *payment) check() error {
 		return usage("--orders %d: with --quick it must be from 1 to 100", p.orders)
 	case p.quick && p.processes > 8:
 		return usage("--processes %d: with --quick it must be from 2 to 8", p.processes)
+	case dataGiven && p.data == "":
+		return usage("--data is empty: it is the URL of the database with the orders; leave it out for an SQLite file")
+	case p.data != "":
+		return p.checkData()
 	case !hasTills():
 		return usage("stile demo payment keeps its orders in SQLite, and this stile was built without (build tag no_sqlite)")
 	}
 	return nil
 }
 
+// checkData looks at --data.
+func (p *payment) checkData() error {
+	a, err := driver.ParseAddress(p.data)
+	if err != nil {
+		return usage("--data: %w", err)
+	}
+	if hide(a, p.data) {
+		warn("warning: everybody on this machine can read the password in --data")
+	}
+	data, err := openLedger(p.data)
+	if err != nil {
+		return err
+	}
+	return data.db.Close()
+}
+
 func (p *payment) run(ctx context.Context, s *store) error {
 	ctx, stop := untilSignal(ctx, listen(guard.Ending))
 	defer stop()
+	if p.data != "" && !s.chosen() {
+		s.url, s.warned = p.data, true // the locks are where the data is
+	}
 	stage, err := newStage(ctx, s)
 	if err != nil {
 		return err
@@ -120,23 +156,14 @@ func (p *payment) run(ctx context.Context, s *store) error {
 	}
 	p.say("%d orders, called back by %d processes, %d times in all. %d processes charge them.", p.orders, orderProcesses,
 		orderProcesses*p.orders, p.processes)
-	p.say("At order %d one of them is stopped right before it writes. The locks are kept in %s, with leases of %v.",
-		p.stopAt(), stage.address, p.ttl)
-	names := "demo/payment/" + rand.Text()[:8]
-	columns := []*column{
-		{title: "without lock"},
-		{title: "with lock", names: names + "/plain"},
-	}
-	if p.guarded = stage.traits.Fencing != driver.NoFencing; p.guarded {
-		columns = append(columns, &column{title: "with lock and guard", names: names + "/guarded", guarded: true})
-	} else {
+	p.say("At order %d one of them is stopped right before it writes%s. The locks are kept in %s, with leases of %v.",
+		p.stopAt(), p.also(), stage.address, p.ttl)
+	columns := p.columns(stage)
+	if !p.guarded {
 		p.say("%s", noTokens)
 	}
-	for i, c := range columns {
-		c.orders, c.stopAt = p.orders, p.stopAt()
-		if err := p.fill(ctx, c, stage, stage.path(fmt.Sprintf("shop%d.db", i))); err != nil {
-			return err
-		}
+	if err := p.fillAll(ctx, columns, stage); err != nil {
+		return err
 	}
 	if err := p.draw(p.timeline(columns[1:])); err != nil {
 		return err
@@ -149,26 +176,100 @@ func (p *payment) run(ctx context.Context, s *store) error {
 
 func (p *payment) stopAt() int { return (p.orders + 1) / 2 }
 
+// killAt is the order after that, if there is one.
+func (p *payment) killAt() int {
+	if p.stopAt() < p.orders {
+		return p.stopAt() + 1
+	}
+	return 0
+}
+
+func (p *payment) also() string {
+	if p.killAt() == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", at order %d one is killed there", p.killAt())
+}
+
+// columns are the ways in which the payments are made.
+func (p *payment) columns(stage *stage) []*column {
+	names := "demo/payment/" + rand.Text()[:8]
+	p.guarded = stage.traits.Fencing != driver.NoFencing
+	columns := []*column{
+		{title: "without lock", way: payPlain},
+		{title: "with lock", way: payPlain, names: names + "/plain"},
+	}
+	if p.guarded {
+		columns = append(columns, &column{title: "with lock and guard", way: payGuarded, names: names + "/guarded"})
+	}
+	if p.data != "" {
+		columns = append(columns, &column{title: "lock in transaction", way: payInTx, names: names + "/tx"})
+	}
+	for _, c := range columns {
+		c.orders, c.stopAt, c.killAt = p.orders, p.stopAt(), p.killAt()
+	}
+	return columns
+}
+
+// fillAll makes the payments of all columns: those without a lock first, and then the others at once, since each waits for the
+// ends of its own leases.
+func (p *payment) fillAll(ctx context.Context, columns []*column, stage *stage) error {
+	defer p.erase()
+	id := strings.ToLower(rand.Text()[:8])
+	place := func(i int) string {
+		if p.data != "" {
+			return fmt.Sprintf("stile_demo_%s_%d_", id, i)
+		}
+		return stage.path(fmt.Sprintf("shop%d.db", i))
+	}
+	if err := p.fill(ctx, columns[0], stage, place(0), func() { p.progress("%s", columns[0].title) }); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	handled, failed := make(chan int), make(chan error)
+	for i, c := range columns[1:] {
+		go func() { failed <- p.fill(ctx, c, stage, place(i+1), func() { handled <- 1 }) }()
+	}
+	var first error
+	for done, left := 0, len(columns)-1; left > 0; {
+		select {
+		case n := <-handled:
+			done += n
+			p.progress("%d of %d callbacks", done, orderProcesses*p.orders*(len(columns)-1))
+		case err := <-failed:
+			left--
+			if first == nil && err != nil {
+				first = err
+				cancel() // the others end too, and what they say is no news
+			}
+		}
+	}
+	return first
+}
+
 // fill makes the payments of one column.
-func (p *payment) fill(ctx context.Context, c *column, stage *stage, file string) error {
+func (p *payment) fill(ctx context.Context, c *column, stage *stage, place string, show func()) error {
 	limit := demoLimit + 4*p.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the payments took longer than %v", limit))
 	defer cancel()
-	data, err := openTill(file, false)
+	data, err := openTill(p.data, place, false)
 	if err != nil {
-		return &status{exitFailed, err}
+		return failedUnless(err)
 	}
 	defer data.close()
-	if err := data.stock(ctx, c.orders); err != nil {
-		return &status{exitFailed, err}
+	if p.data != "" {
+		defer data.clear()
 	}
-	d := &delivery{column: c, client: stage.client, ttl: p.ttl, show: func(done int) {
-		p.progress("%s: %d of %d callbacks", c.title, done, orderProcesses*c.orders)
-	}}
-	failed := d.run(ctx, p.processes, orderProcesses, stage.url, file)
-	p.erase()
-	if c.tally, err = data.tally(context.WithoutCancel(ctx)); err != nil {
-		return &status{exitFailed, errors.Join(failed, err)}
+	if err := data.stock(ctx, c.orders); err != nil {
+		return failedUnless(err)
+	}
+	d := &delivery{column: c, client: stage.client, ttl: p.ttl, show: show}
+	failed := d.run(ctx, p.processes, orderProcesses, stage.url, p.data, place)
+	ended, cancelTally := context.WithTimeout(context.WithoutCancel(ctx), tallyFor)
+	defer cancelTally()
+	if c.tally, err = data.tally(ended); err != nil {
+		return p.uncounted(c, failed, failedUnless(err))
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		failed = cause
@@ -182,11 +283,32 @@ func (p *payment) halfDone(c *column, err error) error {
 		return nil
 	}
 	unknown := ""
-	if c.names != "" {
+	if c.names != "" && c.way != payInTx {
 		unknown = claimsLeft(c.names, p.ttl)
 	}
 	known := fmt.Sprintf("of %d orders %d were charged once, %d more often, and %d not", c.orders, c.once, len(c.twice), len(c.open))
 	return halfDone(fmt.Errorf("%s: %w", c.title, err), known, unknown)
+}
+
+// uncounted is halfDone where the data cannot be counted. What the processes reported is known.
+func (p *payment) uncounted(c *column, failed, err error) error {
+	if failed == nil {
+		failed = err
+	}
+	known := fmt.Sprintf("of %d orders %s reported", c.orders, wasOr(c.told, "charge"))
+	unknown := "what else was charged"
+	if c.names != "" && c.way != payInTx {
+		unknown += ", and " + claimsLeft(c.names, p.ttl)
+	}
+	return halfDone(fmt.Errorf("%s: %w", c.title, failed), known, unknown)
+}
+
+// failedUnless makes an error of the demo's own file one of the demo. An error of a database says itself how the demo ends.
+func failedUnless(err error) error {
+	if _, told := errors.AsType[*status](err); told {
+		return err
+	}
+	return &status{exitFailed, err}
 }
 
 // judgePayments returns what should not have happened: without a lock, with one, and with lock and guard if there is a guard.
@@ -195,9 +317,16 @@ func judgePayments(columns []*column) error {
 		if len(c.open) > 0 {
 			return wrong("%s, %d orders were not charged, number %d first", c.title, len(c.open), c.open[0])
 		}
+		if c.killAt > 0 && c.killed == 0 {
+			return wrong("%s, nobody was killed", c.title)
+		}
 	}
 	for _, c := range columns[2:] {
-		if err := judgeGuard(c); err != nil {
+		judge := judgeGuard
+		if c.way == payInTx {
+			judge = judgeTx
+		}
+		if err := judge(c); err != nil {
 			return err
 		}
 	}
@@ -217,6 +346,17 @@ func judgePayments(columns []*column) error {
 	return nil
 }
 
+func judgeTx(c *column) error {
+	switch {
+	case len(c.twice) > 0 || c.taken != c.price:
+		return wrong("with the lock in the transaction, %d orders were charged more than once, and %d was taken for %d",
+			len(c.twice), c.taken, c.price)
+	case !c.waited:
+		return wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v", c.stopAt, rounded(c.paused))
+	}
+	return nil
+}
+
 func judgeGuard(c *column) error {
 	switch {
 	case len(c.twice) > 0 || c.taken != c.price:
@@ -231,8 +371,9 @@ func judgeGuard(c *column) error {
 func (p *payment) timeline(columns []*column) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who took callbacks when, and who wrote late", Unit: "s",
-		Desc: fmt.Sprintf("The work of %d payment processes, with a lock and then with lock and guard. One is stopped past its lease right "+
-			"before it writes: without a guard it charges the order again, and with one its write is refused.", p.processes),
+		Desc: fmt.Sprintf("The work of %d payment processes under locks. One is stopped past its lease right before it writes, and one is killed "+
+			"there: without a guard the late write charges the order again, with one it is refused, and a lock in the transaction keeps others waiting.",
+			p.processes),
 	}
 	for _, c := range columns {
 		t.To = max(t.To, c.took.Seconds())
@@ -254,6 +395,8 @@ func (b *busy) mark(lane *draw.Lane) {
 	switch b.what {
 	case string(clerkStopped):
 		span.Kind, span.Text = draw.Paused, "stopped"
+	case string(clerkKilled):
+		lane.Points = append(lane.Points, draw.Point{At: b.to.Seconds(), Kind: draw.Failed, Text: "killed"})
 	case didHalt:
 		lane.Points = append(lane.Points, draw.Point{At: b.to.Seconds(), Kind: draw.Failed, Text: "refused"})
 	case didLate:

@@ -27,8 +27,8 @@ func TestPayment(t *testing.T) {
 			if err := json.Unmarshal([]byte(u.must("demo", "payment", "--quick", "--json", "--orders", "7", "--processes", "3", "--svg", u.home+"/payment.svg")), &v); err != nil {
 				t.Fatal(err)
 			}
-			wantPicture(t, u.home+"/payment.svg", "with lock: process 1", "stopped", "charged again", "refused")
-			if len(v.Columns) != 3 || v.Orders != 7 || v.Processes != 3 || v.Lease != 1 || v.StoppedAt != 4 {
+			wantPicture(t, u.home+"/payment.svg", "with lock: process 1", "stopped", "killed", "charged again", "refused")
+			if len(v.Columns) != 3 || v.Orders != 7 || v.Processes != 3 || v.Lease != 1 || v.StoppedAt != 4 || v.KilledAt != 5 {
 				t.Fatalf("got %+v", v)
 			}
 			free, locked, guarded := v.Columns[0], v.Columns[1], v.Columns[2]
@@ -43,8 +43,8 @@ func TestPayment(t *testing.T) {
 				t.Errorf("with lock and guard: %+v; want each order charged once, and one late write of order 4 refused", guarded)
 			}
 			for _, c := range v.Columns {
-				if c.Callbacks != 14 || len(c.Open) > 0 {
-					t.Errorf("%s: %+v; want 14 callbacks and no open order", c.Column, c)
+				if c.Callbacks != 14 || len(c.Open) > 0 || c.Killed != 1 {
+					t.Errorf("%s: %+v; want 14 callbacks, one process killed and no open order", c.Column, c)
 				}
 			}
 			if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
@@ -145,7 +145,7 @@ func TestPaymentStoreVanishes(t *testing.T) {
 	server.Kill()
 	got := p.wait()
 	for _, want := range []string{
-		"stile: with lock: ", "; known: of 5 orders ", " were charged once, 0 more often, and ",
+		"stile: with lock", "; known: of 5 orders ", " were charged once, 0 more often, and ",
 		"; unknown: whether the store still has claims below demo/payment/", ", which end with their leases of 2s\n",
 	} {
 		if !strings.Contains(p.stderr.String(), want) {
@@ -187,26 +187,31 @@ func TestPaymentNeedsShortLeases(t *testing.T) {
 func TestPaymentJudges(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		edit func(free, locked, guarded *column)
+		edit func(free, locked, guarded, tx *column)
 		want string // in the error; none if empty
 	}{
-		{"good", func(_, _, _ *column) {}, ""},
-		{"nothing without lock", func(free, _, _ *column) { free.twice = nil }, "this shows nothing"},
-		{"not charged", func(_, _, g *column) { g.open = []int{3, 4} }, "with lock and guard, 2 orders were not charged, number 3 first"},
-		{"twice with guard", func(_, _, g *column) { g.twice = []int{2} }, "with lock and guard, 1 orders were charged more than once"},
-		{"money lost with guard", func(_, _, g *column) { g.taken = 31 }, "and 31 was taken for 30"},
-		{"nothing refused", func(_, _, g *column) { g.refused = nil }, "the guard refused nothing"},
-		{"twice while the lease was good", func(_, l, _ *column) { l.twice = []int{2, 3} }, "order 3 was charged more than once, although no lease of it was lost"},
-		{"nothing late with lock", func(_, l, _ *column) { l.twice = nil }, "the lock without a guard charged every order once"},
+		{"good", func(_, _, _, _ *column) {}, ""},
+		{"twice in the transaction", func(_, _, _, tx *column) { tx.twice = []int{2} }, "with the lock in the transaction, 1 orders were charged more than once"},
+		{"money lost in the transaction", func(_, _, _, tx *column) { tx.taken = 29 }, "and 29 was taken for 30"},
+		{"nobody waits for the transaction", func(_, _, _, tx *column) { tx.waited = false }, "nobody waited for order 2"},
+		{"nobody killed", func(_, _, _, tx *column) { tx.killAt = 2 }, "lock in transaction, nobody was killed"},
+		{"nothing without lock", func(free, _, _, _ *column) { free.twice = nil }, "this shows nothing"},
+		{"not charged", func(_, _, g, _ *column) { g.open = []int{3, 4} }, "with lock and guard, 2 orders were not charged, number 3 first"},
+		{"twice with guard", func(_, _, g, _ *column) { g.twice = []int{2} }, "with lock and guard, 1 orders were charged more than once"},
+		{"money lost with guard", func(_, _, g, _ *column) { g.taken = 31 }, "and 31 was taken for 30"},
+		{"nothing refused", func(_, _, g, _ *column) { g.refused = nil }, "the guard refused nothing"},
+		{"twice while the lease was good", func(_, l, _, _ *column) { l.twice = []int{2, 3} }, "order 3 was charged more than once, although no lease of it was lost"},
+		{"nothing late with lock", func(_, l, _, _ *column) { l.twice = nil }, "the lock without a guard charged every order once"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			sum := tally{once: 2, price: 30, taken: 30}
 			free := &column{title: "without lock", tally: sum}
 			locked := &column{title: "with lock", tally: sum, lost: []int{2}}
-			guarded := &column{title: "with lock and guard", tally: sum, refused: []string{"stale"}}
+			guarded := &column{way: payGuarded, title: "with lock and guard", tally: sum, refused: []string{"stale"}}
 			free.twice, locked.twice = []int{1, 2}, []int{2}
-			tt.edit(free, locked, guarded)
-			err := judgePayments([]*column{free, locked, guarded})
+			tx := &column{way: payInTx, title: "lock in transaction", tally: sum, stopAt: 2, waited: true}
+			tt.edit(free, locked, guarded, tx)
+			err := judgePayments([]*column{free, locked, guarded, tx})
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
@@ -220,7 +225,7 @@ func TestPaymentJudges(t *testing.T) {
 }
 
 func TestClerkMovesAsDrawn(t *testing.T) {
-	c := &clerk{actor: &actor{number: 3}, state: clerkIdle}
+	c := &clerk{actor: &actor{}, place: 3, state: clerkIdle}
 	if err := c.move(clerkIdle, clerkBusy); err != nil || c.state != clerkBusy {
 		t.Errorf("idle to busy: %v, %s", err, c.state)
 	}

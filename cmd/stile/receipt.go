@@ -11,7 +11,8 @@ type paymentView struct {
 	Processes int          `json:"processes"`
 	Lease     seconds      `json:"lease"`
 	StoppedAt int          `json:"stopped_at"` // the order at whose write a process was stopped
-	Columns   []columnView `json:"columns"`    // two if the store gives no tokens, and else three
+	KilledAt  int          `json:"killed_at"`  // and the one at whose write a process was killed; 0 for none
+	Columns   []columnView `json:"columns"`    // without lock, with lock, with a guard if the store gives tokens, and in a transaction with --data
 	Notes     []string     `json:"notes"`
 }
 
@@ -25,6 +26,7 @@ type columnView struct {
 	Price     int      `json:"price"` // of all orders
 	Taken     int      `json:"taken"`
 	Refused   []string `json:"refused"` // what the guard said of late writes
+	Killed    int      `json:"killed"`  // processes
 	Stopped   seconds  `json:"stopped"` // for how long the process was stopped
 	Took      seconds  `json:"took"`
 }
@@ -50,6 +52,7 @@ func (p *payment) print(columns []*column) error {
 		{"money taken", func(c *column) string { return strconv.Itoa(c.taken) }},
 		{"taken too much", func(c *column) string { return strconv.Itoa(c.taken - c.price) }},
 		{"late writes refused", func(c *column) string { return strconv.Itoa(len(c.refused)) }},
+		{"processes killed", func(c *column) string { return strconv.Itoa(c.killed) }},
 		{"one process was stopped for", func(c *column) string { return rounded(c.paused).String() }},
 		{"all took", func(c *column) string { return rounded(c.took).String() }},
 	} {
@@ -78,6 +81,11 @@ func (p *payment) explain(columns []*column) {
 		p.say("With the lock, order %d was: its holder was stopped past the lease, and wrote after the next holder.", order)
 	}
 	for _, c := range columns[2:] {
+		if c.way == payInTx {
+			p.say("With the lock in the transaction, others waited for order %d while its holder was stopped for %v, past any lease: each of %d orders "+
+				"was charged exactly once.", c.stopAt, rounded(c.paused), c.orders)
+			continue
+		}
 		for _, text := range c.refused {
 			p.say("With lock and guard, the late write was refused: %s.", strings.TrimPrefix(text, "guard: "))
 		}
@@ -88,7 +96,7 @@ func (p *payment) explain(columns []*column) {
 }
 
 func (p *payment) printJSON(columns []*column) error {
-	v := paymentView{Orders: p.orders, Processes: p.processes, Lease: secondsOf(p.ttl), StoppedAt: p.stopAt(), Notes: []string{}}
+	v := paymentView{Orders: p.orders, Processes: p.processes, Lease: secondsOf(p.ttl), StoppedAt: p.stopAt(), KilledAt: p.killAt(), Notes: []string{}}
 	if !p.guarded {
 		v.Notes = append(v.Notes, noTokens)
 	}
@@ -97,7 +105,7 @@ func (p *payment) printJSON(columns []*column) error {
 			Column: c.title, Callbacks: c.callbacks, Once: c.once,
 			Twice: append([]int{}, c.twice...), Open: append([]int{}, c.open...),
 			Price: c.price, Taken: c.taken, Refused: append([]string{}, c.refused...),
-			Stopped: secondsOf(c.paused), Took: secondsOf(c.took),
+			Killed: c.killed, Stopped: secondsOf(c.paused), Took: secondsOf(c.took),
 		})
 	}
 	return writeJSON(p.out, v, "  ")

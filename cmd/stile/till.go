@@ -3,62 +3,149 @@ package main
 import (
 	"context"
 	"database/sql"
-	"net/url"
-	"path/filepath"
-	"slices"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/guard"
 )
 
-// A till is the shop's data in the demonstration of payments: an SQLite file with the orders, and with what was charged
-// for them. With rows, each order is its own guard.
+// A till is the shop's data in the demonstration of payments: two tables, with the orders, and with what was charged for them.
+// With rows, each order is its own guard.
 type till struct {
-	db   *sql.DB
-	rows *guard.Column // nil without a guard
+	*ledger
+	prefix string        // of the names of the tables
+	rows   *guard.Column // nil without a guard
 }
 
-const (
-	tillDriver = "sqlite" // of database/sql
+// A ledger is an open database with what is its own.
+type ledger struct {
+	db      *sql.DB
+	dialect guard.Dialect
+	name    string               // of the database, for messages; empty for the demo's own file
+	level   *sql.TxOptions       // of transactions
+	refused func(err error) bool // whether the server says that it will not do this; nil if there is no server
 
-	tillSchema = `CREATE TABLE orders (id INTEGER PRIMARY KEY, price INTEGER NOT NULL, paid INTEGER NOT NULL DEFAULT 0, token INTEGER);
-CREATE TABLE charges (id INTEGER PRIMARY KEY, order_id INTEGER NOT NULL, amount INTEGER NOT NULL)`
-	tillOrder = `INSERT INTO orders (id, price) VALUES (?, ?)`
-	tillRead  = `SELECT price, paid FROM orders WHERE id = ?`
-	tillTake  = `INSERT INTO charges (order_id, amount) VALUES (?, ?)`
-	tillPaid  = `UPDATE orders SET paid = 1 WHERE id = ?`
-	tillTally = `SELECT o.id, o.price, COUNT(c.id), COALESCE(SUM(c.amount), 0) FROM orders o LEFT JOIN charges c ON c.order_id = o.id
-GROUP BY o.id ORDER BY o.id`
+	// again reports whether the server has undone a transaction that is to begin again, as after a deadlock; nil like refused.
+	again func(err error) bool
+
+	// lockTx locks a name in a transaction, until the transaction ends; nil where there is none.
+	lockTx func(ctx context.Context, tx *sql.Tx, name string) error
+	// prepare makes what lockTx needs; nil if that is nothing.
+	prepare func(ctx context.Context, db *sql.DB) error
+}
+
+// ledgers open a database by the scheme of its URL. Those of a build without a store are missing.
+var ledgers = map[string]func(a *driver.Address) (*ledger, error){}
+
+const (
+	tillOrders = `CREATE TABLE {}orders (id BIGINT PRIMARY KEY, price BIGINT NOT NULL, paid BIGINT NOT NULL DEFAULT 0, token BIGINT)`
+	tillCharge = `CREATE TABLE {}charges (order_id BIGINT NOT NULL, amount BIGINT NOT NULL)`
+	tillStock  = `INSERT INTO {}orders (id, price) VALUES `
+	tillRead   = `SELECT price, paid FROM {}orders WHERE id = ?`
+	tillTake   = `INSERT INTO {}charges (order_id, amount) VALUES (?, ?)`
+	tillPaid   = `UPDATE {}orders SET paid = 1 WHERE id = ?`
+	tillTally  = `SELECT o.id, o.price, COUNT(c.order_id), COALESCE(SUM(c.amount), 0) FROM {}orders o LEFT JOIN {}charges c ON c.order_id = o.id
+GROUP BY o.id, o.price ORDER BY o.id`
+
+	stockAtOnce = 500 // orders in a statement
+	dialTimeout = 5 * time.Second
+	clearFor    = 5 * time.Second
 )
 
-// hasTills reports whether this program was built with SQLite.
-func hasTills() bool { return slices.Contains(sql.Drivers(), tillDriver) }
+// openTill opens the data of a column: of the database of a URL, or if that is empty of a file.
+func openTill(url, place string, guarded bool) (t *till, err error) {
+	t = &till{}
+	if url == "" {
+		t.ledger, err = openFile(place)
+	} else if t.prefix = place; true {
+		t.ledger, err = openLedger(url)
+	}
+	if err == nil && guarded {
+		t.rows, err = guard.NewColumn(t.dialect, t.prefix+"orders", "id", "token")
+	}
+	return t, err
+}
 
-func openTill(path string, guarded bool) (*till, error) {
-	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{
-		// The file does not outlive the demonstration, so it need not be on the disk.
-		"_pragma": {"busy_timeout(20000)", "synchronous(off)"}, "_txlock": {"immediate"},
-	}.Encode()}
-	db, err := sql.Open(tillDriver, dsn.String())
+// openLedger opens the database of --data.
+func openLedger(url string) (*ledger, error) {
+	a, err := driver.ParseAddress(url)
 	if err != nil {
-		return nil, err
+		return nil, usage("--data: %w", err)
 	}
-	t := &till{db: db}
-	if guarded {
-		if t.rows, err = guard.NewColumn(guard.SQLite, "orders", "id", "token"); err != nil {
-			return nil, err
-		}
+	keepSecret(a.Password, rawPassword(url))
+	open := ledgers[a.Scheme]
+	if open == nil {
+		return nil, usage("--data %s: the orders are kept in PostgreSQL or MySQL, so it must begin with postgres:// or mysql://%s", a, unbuilt(a.Scheme))
 	}
-	return t, nil
+	l, err := open(a)
+	if err == nil {
+		err = a.Done()
+	}
+	if err != nil {
+		return nil, usage("--data %s: %w", a, err)
+	}
+	l.name = a.String()
+	l.db.SetMaxOpenConns(2)
+	return l, nil
+}
+
+// unbuilt says that a database is missing in this build, if that is why.
+func unbuilt(scheme string) string {
+	switch scheme {
+	case "postgres", "postgresql":
+		return "; this stile was built without PostgreSQL (build tag no_postgres)"
+	case "mysql", "mariadb":
+		return "; this stile was built without MySQL (build tag no_mysql)"
+	}
+	return ""
+}
+
+// blame says in an error that the data is at fault. A file is the demo's own, and its errors are as they are.
+func (l *ledger) blame(err error) error {
+	if l.name == "" || err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	code := exitStore
+	if l.refused(err) {
+		code = exitUsage
+	}
+	return &status{code, fmt.Errorf("the orders in %s: %w", l.name, err)}
+}
+
+// words writes a statement in the dialect.
+func (t *till) words(text string) string {
+	text = strings.ReplaceAll(text, "{}", t.prefix)
+	if t.dialect != guard.PostgreSQL {
+		return text
+	}
+	for n := 1; strings.Contains(text, "?"); n++ {
+		text = strings.Replace(text, "?", fmt.Sprintf("$%d", n), 1)
+	}
+	return text
 }
 
 // stock makes the tables, with so many orders.
 func (t *till) stock(ctx context.Context, orders int) error {
-	return t.step(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, tillSchema); err != nil {
-			return err
+	if t.prepare != nil {
+		if err := t.prepare(ctx, t.db); err != nil {
+			return t.blame(err)
 		}
-		for i := range orders {
-			if _, err := tx.ExecContext(ctx, tillOrder, i+1, priceOf(i+1)); err != nil {
+	}
+	for _, text := range []string{tillOrders, tillCharge} {
+		if _, err := t.db.ExecContext(ctx, t.words(text)); err != nil {
+			return t.blame(err)
+		}
+	}
+	return t.step(ctx, func(tx *sql.Tx) error {
+		for from := 1; from <= orders; from += stockAtOnce {
+			var values []string
+			for i := from; i <= min(orders, from+stockAtOnce-1); i++ {
+				values = append(values, fmt.Sprintf("(%d, %d)", i, priceOf(i)))
+			}
+			if _, err := tx.ExecContext(ctx, t.words(tillStock)+strings.Join(values, ", ")); err != nil {
 				return err
 			}
 		}
@@ -66,17 +153,32 @@ func (t *till) stock(ctx context.Context, orders int) error {
 	})
 }
 
+// clear takes the tables away, as far as that can be done.
+func (t *till) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), clearFor)
+	defer cancel()
+	for _, table := range []string{"charges", "orders"} {
+		_, _ = t.db.ExecContext(ctx, t.words("DROP TABLE IF EXISTS {}"+table))
+	}
+}
+
 func priceOf(order int) int { return 10 + order%9*5 }
 
 // look returns the price of an order, and whether the order is paid. With a guard, the token is raised first.
 func (t *till) look(ctx context.Context, order int, token int64) (price int, paid bool, err error) {
-	read := func(tx *sql.Tx) error { return tx.QueryRowContext(ctx, tillRead, order).Scan(&price, &paid) }
+	read := func(tx *sql.Tx) (err error) { price, paid, err = t.read(ctx, tx, order); return err }
 	if t.rows != nil {
-		err = t.rows.Do(ctx, t.db, order, token, read)
+		err = t.blame(t.rows.Do(ctx, t.db, order, token, read))
 	} else {
 		err = t.step(ctx, read)
 	}
 	return price, paid, err
+}
+
+func (t *till) read(ctx context.Context, tx *sql.Tx, order int) (price int, paid bool, err error) {
+	number := 0
+	err = tx.QueryRowContext(ctx, t.words(tillRead), order).Scan(&price, &number)
+	return price, number == 1, err
 }
 
 // charge takes the money for an order. With a guard, the token is checked in the same transaction.
@@ -87,24 +189,28 @@ func (t *till) charge(ctx context.Context, order, price int, token int64) error 
 				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, tillTake, order, price); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, tillPaid, order)
-		return err
+		return t.take(ctx, tx, order, price)
 	})
 }
 
-func (t *till) step(ctx context.Context, work func(tx *sql.Tx) error) error {
-	tx, err := t.db.BeginTx(ctx, nil)
-	if err != nil {
+func (t *till) take(ctx context.Context, tx *sql.Tx, order, price int) error {
+	if _, err := tx.ExecContext(ctx, t.words(tillTake), order, price); err != nil {
 		return err
+	}
+	_, err := tx.ExecContext(ctx, t.words(tillPaid), order)
+	return err
+}
+
+func (t *till) step(ctx context.Context, work func(tx *sql.Tx) error) error {
+	tx, err := t.db.BeginTx(ctx, t.level)
+	if err != nil {
+		return t.blame(err)
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after the commit
 	if err := work(tx); err != nil {
-		return err
+		return t.blame(err)
 	}
-	return tx.Commit()
+	return t.blame(tx.Commit())
 }
 
 func (t *till) close() error { return t.db.Close() }
@@ -119,15 +225,15 @@ type tally struct {
 }
 
 func (t *till) tally(ctx context.Context) (sum tally, err error) {
-	rows, err := t.db.QueryContext(ctx, tillTally)
+	rows, err := t.db.QueryContext(ctx, t.words(tillTally))
 	if err != nil {
-		return sum, err
+		return sum, t.blame(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var order, price, times, taken int
 		if err := rows.Scan(&order, &price, &times, &taken); err != nil {
-			return sum, err
+			return sum, t.blame(err)
 		}
 		sum.price += price
 		sum.taken += taken
@@ -140,5 +246,5 @@ func (t *till) tally(ctx context.Context) (sum tally, err error) {
 			sum.twice = append(sum.twice, order)
 		}
 	}
-	return sum, rows.Err()
+	return sum, t.blame(rows.Err())
 }

@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	traderName   = "trader"
-	dataVariable = "STILE_DEMO_DATA" // the URL of the market's Redis, for traders: others can read a command line
+	traderName = "trader"
 
 	mostPrice  = 100
 	mostHolds  = 100              // that the picture may need, of each trader
