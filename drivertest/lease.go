@@ -72,33 +72,42 @@ func expiryIsFinal(r *run) {
 }
 
 func renewExtends(r *run) {
-	c := r.brief()
-	c.Ticket = r.holds(r.a, c).Ticket
-	other := r.claim()
-	other.Try = true
-	r.during(3*r.store.Lease, "the claim holds while it is renewed", func() bool {
-		a := r.renew(r.a, c)
-		if a.Err == nil && (a.TTL <= 0 || a.TTL > c.TTL) {
-			r.Errorf("the renewed lease is %v; want at most %v", a.TTL, c.TTL)
-		}
-		return a.Err == nil && !r.enter(r.b, other).Holds
+	r.inTime(func() bool {
+		c := r.brief()
+		c.Ticket = r.holds(r.a, c).Ticket
+		other := r.claim()
+		other.Try = true
+		defer r.rid(r.a, c)
+		defer r.rid(r.b, other)
+		return r.steadily(3*r.store.Lease, "the claim holds while it is renewed", func() bool {
+			a := r.renew(r.a, c)
+			if a.Err == nil && (a.TTL <= 0 || a.TTL > c.TTL) {
+				r.Errorf("the renewed lease is %v; want at most %v", a.TTL, c.TTL)
+			}
+			return a.Err == nil && !r.enter(r.b, other).Holds
+		})
 	})
 }
 
 func renewWaiter(r *run) {
-	holder, waiter, third := r.claim(), r.brief(), r.claim()
-	if !r.traits.FullWait {
-		waiter.TTL = time.Minute
-	}
+	holder := r.claim()
 	r.holds(r.a, holder)
-	r.waits(r.b, waiter)
-	r.waits(r.a, third)
-	r.during(2*r.store.Lease, "the waiter stays while it is renewed", func() bool {
-		a := r.renew(r.b, waiter)
-		if a.Err == nil && a.TTL > waiter.Wait {
-			r.Errorf("the renewed lease is %v; want at most %v", a.TTL, waiter.Wait)
+	r.inTime(func() bool {
+		waiter, third := r.brief(), r.claim()
+		if !r.traits.FullWait {
+			waiter.TTL = time.Minute
 		}
-		return a.Err == nil && r.waits(r.a, third).Ahead == 2
+		r.waits(r.b, waiter)
+		r.waits(r.a, third)
+		defer r.rid(r.b, waiter)
+		defer r.rid(r.a, third)
+		return r.steadily(2*r.store.Lease, "the waiter stays while it is renewed", func() bool {
+			a := r.renew(r.b, waiter)
+			if a.Err == nil && a.TTL > waiter.Wait {
+				r.Errorf("the renewed lease is %v; want at most %v", a.TTL, waiter.Wait)
+			}
+			return a.Err == nil && r.waits(r.a, third).Ahead == 2
+		})
 	})
 }
 

@@ -77,6 +77,14 @@ func (r *run) leave(d driver.Driver, c *driver.Claim) {
 	}
 }
 
+// rid has a claim leave if it stands.
+func (r *run) rid(d driver.Driver, c *driver.Claim) {
+	r.Helper()
+	if err := d.Leave(r.ctx, &driver.Release{Claim: c}); err != nil && !errors.Is(err, driver.ErrGone) {
+		r.Fatalf("leave: %v; want nil or ErrGone", err)
+	}
+}
+
 func (r *run) renew(d driver.Driver, c *driver.Claim) driver.Renewal {
 	r.Helper()
 	answers := d.Renew(r.ctx, []*driver.Claim{c})
@@ -125,12 +133,39 @@ func (r *run) until(bound time.Duration, what string, condition func() bool) tim
 // during fails if a condition does not stay true for a while.
 func (r *run) during(length time.Duration, what string, condition func() bool) {
 	r.Helper()
-	for start := time.Now(); time.Since(start) < length && poll(r.ctx); {
+	if !r.steadily(length, what, condition) {
+		r.Fatalf("not for %v: %s", length, what)
+	}
+}
+
+// steadily is during, but reports false if the machine stood still meanwhile for so long that a lease may have run out,
+// since a condition that is false then says nothing.
+func (r *run) steadily(length time.Duration, what string, condition func() bool) bool {
+	r.Helper()
+	start := time.Now()
+	for last := start; time.Since(start) < length && poll(r.ctx); {
 		began := time.Now()
 		if !condition() && began.Sub(start) < length {
+			if still := time.Since(last); still >= r.store.Lease {
+				r.Logf("%s: %v between two looks says nothing", what, still)
+				return false
+			}
 			r.Fatalf("not for %v: %s (false after %v)", length, what, time.Since(start))
 		}
+		last = began
 	}
+	return true
+}
+
+// inTime runs what needs a machine that does not stand still, until it reports true.
+func (r *run) inTime(done func() bool) {
+	r.Helper()
+	for range 10 {
+		if done() {
+			return
+		}
+	}
+	r.Fatal("the machine stood still for a lease in each of 10 attempts")
 }
 
 // poll waits a moment, and reports false when the context has ended.

@@ -91,7 +91,7 @@ func (d *Driver) evictSince(
 ) (*wire.Call, error) {
 	for c.Ticket == 0 && list.Err == nil {
 		q, _ := d.layoutOf(lc.dir).newQueue(list.Children)
-		_, earlier, err := d.reclaimed(ctx, lc.session, lc.dir, c, q[:max(0, q.find(lc.name))])
+		_, earlier, err := d.reclaimed(ctx, lc.session, lc.dir, c, q[:max(0, q.find(d.nameOf(lc)))])
 		if err != nil || len(earlier) == 0 {
 			return list, err
 		}

@@ -72,7 +72,9 @@ func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lc.made(create)
+	if lc.create != nil { // else the janitor has settled it, since the lease ran out meanwhile
+		lc.made(create)
+	}
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (d *Driver) order(
 	}
 	q, odd := d.layoutOf(lc.dir).newQueue(list.Children)
 	d.strange(lc.dir, odd)
-	own := q.find(lc.name)
+	own := q.find(d.nameOf(lc))
 	if own < 0 && !proven {
 		return nil, 0, errUnproven
 	}

@@ -44,6 +44,7 @@ type localClaim struct {
 	counted int64         // what the node's data counts, which says so of stile's clients
 }
 
+// path is where the claim's node is. The caller holds mu.
 func (lc *localClaim) path() string { return lc.dir + "/" + lc.name }
 
 // A signal is raised once.
@@ -129,6 +130,13 @@ func (d *Driver) localClaimOf(id string) *localClaim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.localClaims[id]
+}
+
+// nameOf is the name of a claim's node.
+func (d *Driver) nameOf(lc *localClaim) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return lc.name
 }
 
 // settle finds out what became of the request for a claim's node, and reports whether there is one. Requests of one
@@ -228,23 +236,23 @@ func (d *Driver) remove(ctx context.Context, lc *localClaim) (bool, error) {
 	}
 	for {
 		d.mu.Lock()
-		version := lc.data
+		path, version := lc.path(), lc.data
 		if lc.state == claimSpent {
 			version = -1
 		}
 		d.mu.Unlock()
-		del := wire.DeleteAt(lc.path(), version)
+		del := wire.DeleteAt(path, version)
 		if err := d.do(ctx, lc.session, del); err != nil {
 			return false, err
 		}
 		switch {
 		case errors.Is(del.Err, wire.BadVersion):
 		case del.Err != nil && !errors.Is(del.Err, wire.NoNode):
-			return false, d.refused(lc.path(), del.Err)
+			return false, d.refused(path, del.Err)
 		default:
 			return del.Err == nil, nil
 		}
-		get := wire.Get(lc.path(), nil)
+		get := wire.Get(path, nil)
 		if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {
 			return false, err
 		}
@@ -252,7 +260,7 @@ func (d *Driver) remove(ctx context.Context, lc *localClaim) (bool, error) {
 		case errors.Is(get.Err, wire.NoNode):
 			return false, nil
 		case get.Err != nil:
-			return false, d.refused(lc.path(), get.Err)
+			return false, d.refused(path, get.Err)
 		}
 		d.mu.Lock()
 		lc.data = get.Stat.Version

@@ -256,7 +256,7 @@ func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (ahea
 	leases := wire.List(p.dir+leasesDir, nil)
 	calls := []*wire.Call{leases}
 	if !held {
-		calls = append(calls, wire.Exists(entrance.path(), nil))
+		calls = append(calls, wire.Exists(entrance.dir+"/"+d.nameOf(entrance), nil))
 	}
 	if !held && p.counted != "" {
 		calls = append(calls, wire.Get(p.counted, nil))
