@@ -125,6 +125,22 @@ func TestCertmagic(t *testing.T) {
 	}
 }
 
+// A lock whose client is closed while it is held is lost, and each call says so.
+func TestClosedWhileLocked(t *testing.T) {
+	s := machines(t)()
+	if err := s.Lock(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	s.client.Close()
+	for op, err := range map[string]error{
+		"renew": s.RenewLockLease(t.Context(), "a", time.Hour), "unlock": s.Unlock(t.Context(), "a"),
+	} {
+		if !errors.Is(err, stile.ErrLost) || !strings.HasPrefix(err.Error(), "certlock: ") || !strings.Contains(err.Error(), stile.ReasonShutdown.String()) {
+			t.Errorf("%s: %v, want %v, as the client was closed", op, err, stile.ErrLost)
+		}
+	}
+}
+
 // What cannot work says so, with the names of the adapter and of the lock.
 func TestErrors(t *testing.T) {
 	machine := machines(t)

@@ -117,6 +117,20 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// A run whose client is closed meanwhile has lost its lease, of which the logger hears, and no further one begins.
+func TestClosedWhileLocked(t *testing.T) {
+	m := machines(t, 1, Options{})[0]
+	m.SkipIfHeld("report")(cron.FuncJob(func() {
+		m.client.Close()
+		if err := m.Lease("report").Check(); !errors.Is(err, stile.ErrLost) {
+			t.Errorf("the lease of the run: %v, want %v", err, stile.ErrLost)
+		}
+	})).Run()
+	m.said(t, `error: cronlock: job "report": stile: unlock "report": the lease is lost: `+stile.ReasonShutdown.String())
+	m.SkipIfHeld("report")(cron.FuncJob(func() { t.Error("it ran") })).Run()
+	m.said(t, `error: cronlock: job "report": stile: try "report": `+stile.ErrClosed.Error())
+}
+
 // What cannot work says so, with the names of the adapter and of the job, and the job does not run.
 func TestErrors(t *testing.T) {
 	if _, err := New(nil, &Options{AtLeast: -1}); err == nil || err.Error() != "cronlock: AtLeast is -1ns: it must not be negative" {

@@ -114,6 +114,31 @@ func TestElector(t *testing.T) {
 	}
 }
 
+// A lock whose client is closed while it is held is lost, and an elector whose client is closed leads no more.
+func TestClosedWhileLocked(t *testing.T) {
+	ctx, client := t.Context(), machines(t, 1)[0]
+	lock, err := NewLocker(client, nil).Lock(ctx, "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elector := NewElector(client, "figures", "")
+	if err := elector.IsLeader(ctx); err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	if err := lock.Unlock(ctx); !errors.Is(err, stile.ErrLost) || !strings.HasPrefix(err.Error(), `gocronlock: job "report": `) {
+		t.Errorf("unlock: %v, want %v", err, stile.ErrLost)
+	}
+	for range 2 {
+		if err := elector.IsLeader(ctx); !errors.Is(err, stile.ErrClosed) || !strings.HasPrefix(err.Error(), "gocronlock: ") {
+			t.Errorf("IsLeader: %v, want %v", err, stile.ErrClosed)
+		}
+	}
+	if err := elector.Close(); err != nil {
+		t.Errorf("closing an elector that no longer leads: %v", err)
+	}
+}
+
 // What cannot work says so, with the names of the adapter and of the job.
 func TestErrors(t *testing.T) {
 	ctx, clients := t.Context(), machines(t, 2)

@@ -123,6 +123,27 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// A lock whose client is closed while it is held is lost, and so is the context of the call.
+func TestClosedWhileLocked(t *testing.T) {
+	client := machines(t)()
+	locker := New(client, "shop")
+	ctx, cancel := locker.Context(t.Context())
+	defer cancel()
+	if err := locker.Lock(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	<-ctx.Done()
+	for what, err := range map[string]error{"cause": context.Cause(ctx), "unlock": locker.Unlock(ctx, nil)} {
+		if !errors.Is(err, stile.ErrLost) || !strings.Contains(err.Error(), stile.ReasonShutdown.String()) {
+			t.Errorf("%s: %v, want %v, as the client was closed", what, err, stile.ErrLost)
+		}
+	}
+	if err := locker.Lock(t.Context(), nil); !errors.Is(err, stile.ErrClosed) {
+		t.Errorf("lock again: %v, want %v", err, stile.ErrClosed)
+	}
+}
+
 // What cannot work says so, with the names of the adapter and of the lock.
 func TestErrors(t *testing.T) {
 	machine := machines(t)

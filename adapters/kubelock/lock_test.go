@@ -177,6 +177,23 @@ func TestNotRenewed(t *testing.T) {
 	})
 }
 
+// A leader whose client is closed has lost its lease, and cannot confirm the lead any more.
+func TestClosedWhileLeading(t *testing.T) {
+	locks, _ := candidates(t, "a")
+	lead(t, locks[0])
+	ctx, cancel := locks[0].Context(t.Context())
+	defer cancel()
+	locks[0].client.Close()
+	<-ctx.Done()
+	if err := locks[0].Update(t.Context(), record("a")); !errors.Is(err, stile.ErrLost) || !strings.Contains(err.Error(), stile.ReasonShutdown.String()) {
+		t.Errorf("Update: %v, want %v, as the client was closed", err, stile.ErrLost)
+	}
+	locks[0].RecordEvent("stopped leading")
+	if err := locks[0].Create(t.Context(), record("a")); !errors.Is(err, stile.ErrClosed) {
+		t.Errorf("the next term: %v, want %v", err, stile.ErrClosed)
+	}
+}
+
 // What cannot work says so.
 func TestErrors(t *testing.T) {
 	locks, _ := candidates(t, "a", "b")

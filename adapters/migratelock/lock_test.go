@@ -142,6 +142,25 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// A driver whose client is closed while it has the lock writes nothing more.
+func TestClosedWhileLocked(t *testing.T) {
+	client := machines(t)()
+	d := New(newStub(t), client, "shop", 0)
+	if err := d.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	run, version, unlock := d.Run(strings.NewReader("")), d.SetVersion(1, false), d.Unlock()
+	for op, err := range map[string]error{"run": run, "set version": version, "unlock": unlock} {
+		if !errors.Is(err, stile.ErrLost) || !strings.HasPrefix(err.Error(), "migratelock: ") || !strings.Contains(err.Error(), stile.ReasonShutdown.String()) {
+			t.Errorf("%s: %v, want %v, as the client was closed", op, err, stile.ErrLost)
+		}
+	}
+	if err := d.Lock(); !errors.Is(err, stile.ErrClosed) {
+		t.Errorf("lock again: %v, want %v", err, stile.ErrClosed)
+	}
+}
+
 // What cannot work says so, with the names of the adapter and of the lock.
 func TestErrors(t *testing.T) {
 	machine := machines(t)
