@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// together returns how often one held while another did, and for how long at most.
+// together returns how many began to hold while another did, and for how long at most that one went on.
 func together(holds []*history.Hold) (n int, longest time.Duration) {
 	list := slices.SortedFunc(slices.Values(holds), func(a, b *history.Hold) int { return cmp.Compare(a.Begin, b.Begin) })
 	for i, h := range list {
@@ -19,7 +19,7 @@ func together(holds []*history.Hold) (n int, longest time.Duration) {
 		for _, o := range list[:i] {
 			if o.Name == h.Name && o.End >= h.Begin {
 				inside = true
-				longest = max(longest, min(o.End, h.End)-h.Begin)
+				longest = max(longest, o.End-h.Begin)
 			}
 		}
 		if inside {

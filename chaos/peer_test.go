@@ -71,8 +71,8 @@ func TestTogether(t *testing.T) {
 	}{
 		{"one after the other", []*history.Hold{hold("a", 1, 2), hold("a", 3, 4)}, 0, 0},
 		{"two names", []*history.Hold{hold("a", 1, 4), hold("b", 2, 3)}, 0, 0},
-		{"one inside", []*history.Hold{hold("a", 2, 4), hold("a", 1, 9)}, 1, 2},
-		{"three", []*history.Hold{hold("a", 1, 9), hold("a", 2, 3), hold("a", 5, 12)}, 2, 4},
+		{"one inside", []*history.Hold{hold("a", 2, 4), hold("a", 1, 9)}, 1, 7},
+		{"three", []*history.Hold{hold("a", 1, 9), hold("a", 2, 3), hold("a", 5, 12)}, 2, 7},
 	} {
 		if n, longest := together(tt.holds); n != tt.want || longest != tt.longest {
 			t.Errorf("%s: %d for %d; want %d for %d", tt.name, n, longest, tt.want, tt.longest)
@@ -176,7 +176,7 @@ func TestPeerFlags(t *testing.T) {
 			t.Errorf("%s: %v; want %q", tt.flags, err, tt.want)
 		}
 	}
-	if _, err := chosenPeers("redislock,etcd"); err == nil || !strings.Contains(err.Error(), "neither all nor some of") {
+	if _, err := chosenPeers("redislock,zookeeper"); err == nil || !strings.Contains(err.Error(), "neither all nor some of") {
 		t.Errorf("an unknown peer: %v", err)
 	}
 	if names, err := chosenPeers("all"); err != nil || !slices.Contains(names, "redislock") {

@@ -11,16 +11,15 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Consul allows no shorter time for a session. It ends one that is not renewed at some time within twice as long, and then
-// keeps its locks back for the lock-delay.
-const (
-	consulSession = 10 * time.Second
-	consulDelay   = 15 * time.Second
-)
+// consulDelay is how long Consul keeps back a lock whose session has ended, unless it is set otherwise.
+const consulDelay = 15 * time.Second
+
+// consulKeeps is how long Consul keeps at most a session that is not renewed: it ends at some time within twice its own.
+const consulKeeps = 2 * ttl
 
 var consulPeer = &peer{
-	library: "github.com/hashicorp/consul/api", store: "consul", lease: 2*consulSession + consulDelay, left: leftInConsul,
-	set:  fmt.Sprintf("`SessionTTL` %v, the least that Consul allows; a lock-delay of %v, as it is by default", consulSession, consulDelay),
+	library: "github.com/hashicorp/consul/api", store: "consul", lease: consulKeeps + consulDelay, left: leftInConsul,
+	set:  fmt.Sprintf("`SessionTTL` %v; the lock-delay is Consul's own, %v", ttl, consulDelay),
 	loss: "the channel that `Lock` returns is closed",
 	open: func(addrs []string) (locker, error) {
 		c, err := api.NewClient(&api.Config{Address: addrs[0]})
@@ -31,7 +30,7 @@ var consulPeer = &peer{
 type consulLocker struct{ c *api.Client }
 
 func (l consulLocker) lock(ctx context.Context, _ int, name string) (holding, error) {
-	lock, err := l.c.LockOpts(&api.LockOptions{Key: name, SessionTTL: consulSession.String()})
+	lock, err := l.c.LockOpts(&api.LockOptions{Key: name, SessionTTL: ttl.String()})
 	if err != nil {
 		return nil, err
 	}

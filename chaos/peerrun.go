@@ -26,7 +26,7 @@ type figures struct {
 	Holds      int
 	Told       int           // ended because the library said so
 	Overlaps   int           // began while another held the name
-	Longest    time.Duration // of the overlaps
+	Longest    time.Duration // that the earlier one of two went on
 	Falls      int           `json:",omitempty"` // of tokens
 	Order      string        // what Porcupine says of the whole history
 	Operations int

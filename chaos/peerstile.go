@@ -12,8 +12,12 @@ import (
 
 // stileOn is stile as a worker drives the peers.
 func stileOn(store string, left leftover) *peer {
+	lease := ttl
+	if store == "consul" {
+		lease = consulKeeps
+	}
 	return &peer{
-		library: "github.com/stilelock/stile", store: store, lease: ttl, left: left,
+		library: "github.com/stilelock/stile", store: store, lease: lease, left: left,
 		set:   fmt.Sprintf("TTL %v", ttl),
 		loss:  "`Lease.Check`, by the local clock",
 		token: "`Lease.Token`",
