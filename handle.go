@@ -54,14 +54,13 @@ func (l *Lease) handle(ctx context.Context, op string, leave func() (*driver.Cla
 	if t := l.share.Traits(); t.InSession || t.OwnClient {
 		return Handle{}, wrapped(op, l.Name(), fmt.Errorf("%w: on %s a claim ends with the session of its client", ErrUnsupported, t.Store))
 	}
-	maxHold := l.share.MaxHold()
 	claim, err := leave()
 	if err != nil {
 		return Handle{}, wrapped(op, l.Name(), err)
 	}
 	return Handle{
 		Name: claim.Name, ID: claim.ID, Weight: claim.Weight, Capacity: claim.Capacity, Token: l.share.Token(),
-		TTL: claim.TTL, LockDelay: claim.Delay, MaxHold: maxHold,
+		TTL: claim.TTL, LockDelay: claim.Delay, MaxHold: l.share.MaxHold(),
 	}, nil
 }
 

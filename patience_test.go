@@ -20,19 +20,6 @@ func took(f func()) time.Duration {
 	return time.Since(began)
 }
 
-// over adds a client whose driver is another, made of the world's.
-func (w *world) over(o *stile.Options, wrap func(*memory.Driver) driver.Driver) *peer {
-	w.Helper()
-	p := &peer{d: w.store.Driver()}
-	c, err := stile.New(wrap(p.d), o)
-	if err != nil {
-		w.Fatal(err)
-	}
-	p.Client = c
-	w.clients = append(w.clients, p)
-	return p
-}
-
 // A caller's context ends that caller's wait and nobody else's, whatever its cause says.
 func TestOneCallersEndIsNobodyElses(t *testing.T) {
 	for _, cause := range []error{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/memory"
 )
 
@@ -17,13 +18,15 @@ type world struct {
 	*testing.T
 	store   *memory.Store
 	clients []*peer
+	ends    []func() // called before the clients are closed
 }
 
 // A peer is one client, as another process would have it.
 type peer struct {
 	*stile.Client
 	d      *memory.Driver
-	asleep atomic.Int64 // how long its machine has slept
+	asleep atomic.Int64              // how long its machine has slept
+	shutAt atomic.Pointer[time.Time] // when it was closed
 
 	mu     sync.Mutex
 	events []stile.Event
@@ -34,6 +37,9 @@ func inWorld(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, store: memory.NewStore()}
 		defer func() {
+			for _, end := range w.ends {
+				end()
+			}
 			for _, p := range w.clients {
 				p.d.Heal()
 				if err := p.Close(); err != nil {
@@ -58,13 +64,41 @@ func (w *world) join(o *stile.Options) *peer {
 		defer p.mu.Unlock()
 		p.events = append(p.events, e)
 	}
-	c, err := stile.NewAsleep(p.d, &with, func() time.Duration { return time.Duration(p.asleep.Load()) })
+	return w.admit(p, p.d, &with)
+}
+
+// over adds a client whose driver is another, made of the world's.
+func (w *world) over(o *stile.Options, wrap func(*memory.Driver) driver.Driver) *peer {
+	w.Helper()
+	p := &peer{d: w.store.Driver()}
+	return w.admit(p, wrap(p.d), o)
+}
+
+func (w *world) admit(p *peer, d driver.Driver, o *stile.Options) *peer {
+	w.Helper()
+	c, err := stile.NewAsleep(d, o, func() time.Duration { return time.Duration(p.asleep.Load()) })
 	if err != nil {
 		w.Fatal(err)
 	}
 	p.Client = c
 	w.clients = append(w.clients, p)
 	return p
+}
+
+// shut closes the client, and knows when.
+func (p *peer) shut() error {
+	now := time.Now()
+	p.shutAt.Store(&now)
+	return p.Close()
+}
+
+// since is for how long a call that began then has gone on after the client was closed.
+func (p *peer) since(began time.Time) time.Duration {
+	at := p.shutAt.Load()
+	if at == nil || at.Before(began) {
+		return 0
+	}
+	return time.Since(*at)
 }
 
 // saw counts the events of a kind. Observers are told a little later, so it waits for that.

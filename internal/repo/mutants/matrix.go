@@ -66,7 +66,7 @@ func (m *mutant) changes(folders []string) bool {
 }
 
 var (
-	failedSeed = regexp.MustCompile(`--- FAIL: TestSimulation/(\d+)|seed (\d+):`)
+	failedSeed = regexp.MustCompile(`--- FAIL: (TestSimulation|TestStorm)/(\d+)`)
 	failedTest = regexp.MustCompile(`--- FAIL: ([^ ]+)`)
 )
 
