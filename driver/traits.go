@@ -31,6 +31,7 @@ type Traits struct {
 	MinTTL      time.Duration // shortest lease
 	MaxTTL      time.Duration // longest lease
 	Granularity time.Duration // how much earlier than asked the store may end a lease
+	Session     time.Duration // after which the claims of a process that died end, whatever their leases are; 0 if with their leases
 	Notes       []string      // what the person who runs the store should know, a sentence each
 	Warnings    []Warning     // what is wrong with how the store is set up
 }

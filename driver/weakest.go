@@ -20,6 +20,7 @@ func Weakest(all ...Traits) Traits {
 		t.Fencing = min(t.Fencing, o.Fencing)
 		t.Clock, t.Wake = farther(clocks, t.Clock, o.Clock), farther(wakes, t.Wake, o.Wake)
 		t.MinTTL, t.MaxTTL, t.Granularity = max(t.MinTTL, o.MinTTL), min(t.MaxTTL, o.MaxTTL), max(t.Granularity, o.Granularity)
+		t.Session = max(t.Session, o.Session)
 		t.remark(&o)
 	}
 	return t

@@ -16,7 +16,7 @@ func TestWeakest(t *testing.T) {
 	}
 	weak := driver.Traits{
 		Store: "weak", InSession: true, OwnClient: true, FullWait: true, ShortRecord: true, Fencing: driver.NoFencing,
-		Clock: "session", Wake: "poll", MinTTL: time.Second, MaxTTL: time.Minute, Granularity: 2 * time.Second, Notes: []string{"b", "c"},
+		Clock: "session", Wake: "poll", MinTTL: time.Second, MaxTTL: time.Minute, Granularity: 2 * time.Second, Session: time.Minute, Notes: []string{"b", "c"},
 		Warnings: []driver.Warning{{Text: "it rains"}, {Text: "it snows", Unfit: true}},
 	}
 	want := weak
@@ -41,7 +41,7 @@ func TestWeakest(t *testing.T) {
 
 // What is added to Traits must be thought of in Weakest.
 func TestWeakestKnowsAllTraits(t *testing.T) {
-	if got := reflect.TypeFor[driver.Traits]().NumField(); got != 23 {
-		t.Errorf("Traits has %d fields; want 23, or Weakest to be looked at again", got)
+	if got := reflect.TypeFor[driver.Traits]().NumField(); got != 24 {
+		t.Errorf("Traits has %d fields; want 24, or Weakest to be looked at again", got)
 	}
 }

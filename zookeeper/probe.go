@@ -53,7 +53,7 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 		Amends: d.layout != semaphoreLayout, Counts: d.layout == semaphoreLayout,
 		Fencing: driver.DurableFencing, Restart: true, Failover: voters > 2,
 		Clock: "session", Wake: "push",
-		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond, Session: session,
 	}
 	switch {
 	case !known:

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -172,5 +173,38 @@ func TestQuantile(t *testing.T) {
 	}
 	if got := quantile(nil, 0.5); got != 0 {
 		t.Errorf("of nothing: %v", got)
+	}
+}
+
+// A reader that goes away in the middle leaves nothing behind.
+func TestDemoReaderGone(t *testing.T) {
+	t.Parallel()
+	for _, demo := range []string{"tickets", "payment"} {
+		u := newAccount(t)
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read.Close()
+		cmd := exec.Command(binary, "demo", demo, "--quick", "--processes", "2")
+		cmd.Env, cmd.Dir, cmd.Stdout = u.env, u.home, write
+		err = cmd.Run()
+		write.Close()
+		if code := cmd.ProcessState.ExitCode(); code != exitOutput {
+			t.Errorf("%s: %v; want status %d", demo, err, exitOutput)
+		}
+		if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
+			t.Errorf("%s: left behind: %v, %v", demo, left, err)
+		}
+	}
+}
+
+// In ZooKeeper the lock of a process that died is free when its session is over, and the server says how short that can be.
+func TestDemoGoesBySessions(t *testing.T) {
+	t.Parallel()
+	slow := "zk://" + servertest.ZooKeeper(t, "minSessionTimeout=4000").Addr
+	r := newAccount(t).at(slow).run("demo", "tickets", "--quick", "--chaos")
+	if r.code != exitUsage || !strings.Contains(r.err, "--quick takes at most 5s, and the shortest lease in ") || !strings.Contains(r.err, " is 4s: leave") {
+		t.Errorf("%+v; want the session time refused", r)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +39,7 @@ func (s *showing) begin(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage("stile demo %s takes flags only", cmd.Name())
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write: the demo cleans up
 	s.out, s.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !s.json
 	return s.svg.check(cmd.Flags().Changed("svg"))
 }

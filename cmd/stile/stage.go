@@ -49,20 +49,31 @@ func (g *stage) open(ctx context.Context, s *store) error {
 	if g.address, g.url, err = s.address(); err != nil {
 		return err
 	}
+	s.ttl = quickLease // for which ZooKeeper makes the session as short as its server lets it be
 	if g.client, err = s.open(ctx, nil); err != nil {
 		return err
 	}
-	g.traits = g.client.Traits()
-	return nil
+	s.ttl = 0
+	if g.traits = g.client.Traits(); g.traits.Session == 0 {
+		return nil
+	}
+	if err := g.client.Close(); err != nil {
+		return err
+	}
+	g.client, err = s.open(ctx, nil) // with a session that a slow machine keeps
+	return err
 }
+
+// shortest is after how long at the least others get the lock of a process that died.
+func (g *stage) shortest() time.Duration { return max(g.traits.MinTTL, g.traits.Session) }
 
 // lease returns how long a lease of the demo lasts, and refuses --quick where the store has no lease so short.
 func (g *stage) lease(quick bool) (time.Duration, error) {
 	if !quick {
-		return max(demoLease, g.traits.MinTTL), nil
+		return max(demoLease, g.shortest()), nil
 	}
-	if g.traits.MinTTL > quickLease {
-		return 0, usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, g.address, g.traits.MinTTL)
+	if shortest := g.shortest(); shortest > quickLease {
+		return 0, usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, g.address, shortest)
 	}
 	return quickLease, nil
 }
