@@ -77,12 +77,22 @@ func TestMarketDemoSays(t *testing.T) {
 // The traders end with the demo.
 func TestMarketDemoInterrupted(t *testing.T) {
 	t.Parallel()
-	p, pids := newAccount(t).trading(servertest.Redis(t))
+	server := servertest.Redis(t)
+	p, pids := newAccount(t).trading(server)
 	p.signal(syscall.SIGTERM)
 	if got := p.wait(); got != 143 || p.stderr.String() != "" {
 		t.Errorf("status %d, %q; want 143 and nothing", got, p.stderr)
 	}
 	until(t, "no process is left", func() bool { return living(pids) == nil })
+	data, err := openMarket("redis://" + server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	keys, err := data.Do(t.Context(), data.B().Keys().Pattern("stile-demo:*").Build()).AsStrSlice()
+	if err != nil || len(keys) > 0 {
+		t.Errorf("left in Redis: %q, %v", keys, err)
+	}
 }
 
 // A Redis that vanishes in the middle: what is known and unknown is said.

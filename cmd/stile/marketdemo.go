@@ -162,7 +162,11 @@ func (d *marketDemo) play(ctx context.Context, stage *stage, data rueidis.Client
 	within, end := context.WithCancel(ctx)
 	c := newCast(stage.url)
 	c.env = []string{dataVariable + "=" + d.data}
-	defer func() { c.close(within, end) }()
+	var left leftover
+	defer func() {
+		c.close(within, end)
+		left.clear(data) // not before: a trader that lives goes on to write
+	}()
 	most := mixes[len(mixes)-1]
 	for range most.listers + most.buyers {
 		if _, err := c.hire(within, traderName, traderName, d.ttl.String()); err != nil {
@@ -171,7 +175,7 @@ func (d *marketDemo) play(ctx context.Context, stage *stage, data rueidis.Client
 	}
 	id := rand.Text()[:8]
 	if err = c.gather(ctx); err == nil {
-		cells, err = d.trade(ctx, c, data, id)
+		cells, err = d.trade(ctx, c, data, id, &left)
 	}
 	bought := int64(0)
 	for _, cell := range cells {
@@ -190,7 +194,7 @@ func marketLock(id string, n int) string {
 	return "demo/market/" + id + "/" + strconv.Itoa(n)
 }
 
-func (d *marketDemo) trade(ctx context.Context, c *cast, data rueidis.Client, id string) (cells []*cell, err error) {
+func (d *marketDemo) trade(ctx context.Context, c *cast, data rueidis.Client, id string, left *leftover) (cells []*cell, err error) {
 	db, release := data.Dedicate()
 	defer release()
 	for _, m := range mixes {
@@ -199,14 +203,34 @@ func (d *marketDemo) trade(ctx context.Context, c *cast, data rueidis.Client, id
 			d.progress("%s %s", m, w)
 			n := len(cells) + 1
 			market := &market{db, marketPrefix(id, "-"+strconv.Itoa(n))}
+			*left = leftover{market.prefix, slices.Concat(users("lister", m.listers), users("buyer", m.buyers))}
 			e := &errand{Prefix: market.prefix, Lock: marketLock(id, n), Way: w, For: time.Duration(d.each)}
 			if err := cell.run(ctx, c, market, e); err != nil {
 				return cells, fmt.Errorf("%s, %s: %w", m, w, err)
 			}
+			*left = leftover{}
 			cells = append(cells, cell)
 		}
 	}
 	return cells, nil
+}
+
+// A leftover is the market of a cell that did not come to its end.
+type leftover struct {
+	prefix string // empty if there is none
+	users  []string
+}
+
+// clear takes the market away, as far as that can be done.
+func (l *leftover) clear(data rueidis.Client) {
+	if l.prefix == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), clearFor)
+	defer cancel()
+	db, release := data.Dedicate()
+	defer release()
+	_ = (&market{db, l.prefix}).clear(ctx, l.users)
 }
 
 // run has the traders trade, and takes stock before and after.
