@@ -1,0 +1,53 @@
+package model
+
+// Costs are what each thing adds to the load of a server: Client, Held and Waiter in a second, Pair in one lock and unlock. Where
+// commits are shared, Syncs are writes, of which each asks for a commit, and what commits cost is in Commit alone.
+type Costs struct {
+	Base, Client, Held, Waiter, Pair Load
+
+	Open   float64 // processor seconds to connect a client
+	Commit Commit
+}
+
+// Costs takes measurements of parts apart.
+func (p *Parts) Costs() Costs {
+	n := float64(p.Clients)
+	c := Costs{Base: p.Empty, Client: p.Idle.minus(p.Empty).over(n), Open: p.Opening / n}
+	held, pairs, waiting := p.Holding.minus(p.Idle), p.Locking.minus(p.Idle), p.Waiting.minus(p.Idle)
+	calm := p.Calm.minus(p.Idle)
+	if p.CalmRate > 0 && calm.Syncs >= 0 {
+		c.Commit = fitCommit(&calm, &pairs, p.Rate/p.CalmRate)
+		for _, l := range []*Load{&held, &pairs, &waiting} {
+			l.CPU = max(0, l.CPU-c.Commit.CPU*l.Syncs)
+			l.Syncs = c.Commit.writes(l.Syncs)
+		}
+	}
+	c.Held, c.Pair = held.over(n), pairs.over(n*p.Rate)
+	c.Waiter = waiting.minus(c.Held.times(n / Group)).over(n * (1 - 1.0/Group))
+	return c
+}
+
+// each does something with each figure of two loads.
+func (l Load) each(m Load, do func(a, b float64) float64) Load {
+	syncs := -1.0 // what the store does not tell remains so
+	if l.Syncs >= 0 && m.Syncs >= 0 {
+		syncs = do(l.Syncs, m.Syncs)
+	}
+	return Load{
+		do(l.CPU, m.CPU), do(l.Received, m.Received), do(l.Sent, m.Sent), syncs,
+		do(l.Connections, m.Connections), do(l.Memory, m.Memory),
+	}
+}
+
+// minus is what there is more than in m; less than nothing is by chance, and is nothing.
+func (l Load) minus(m Load) Load {
+	return l.each(m, func(a, b float64) float64 { return max(0, a-b) })
+}
+
+func (l Load) plus(m Load) Load { return l.each(m, func(a, b float64) float64 { return a + b }) }
+
+func (l Load) times(f float64) Load {
+	return l.each(l, func(a, _ float64) float64 { return a * f })
+}
+
+func (l Load) over(n float64) Load { return l.times(1 / n) }

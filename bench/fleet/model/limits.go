@@ -1,0 +1,76 @@
+package model
+
+import "math"
+
+// Limits are what one server may be used to.
+type Limits struct {
+	CPU         float64 // processor seconds a second
+	Connections float64
+	Memory      float64 // bytes
+	Network     float64 // bytes a second in one direction
+	Syncs       float64 // a second
+}
+
+// A Resource is one of them, as a fleet uses it.
+type Resource struct {
+	Name  string
+	Share float64 // of the limit
+}
+
+// Shares returns how much of each limit a load takes, the scarcest first.
+func (l *Limits) Shares(load *Load) []Resource {
+	all := []Resource{
+		{"processor", load.CPU / l.CPU},
+		{"connections", load.Connections / l.Connections},
+		{"memory", load.Memory / l.Memory},
+		{"network", max(load.Received, load.Sent) / l.Network},
+		{"disk syncs", load.Syncs / l.Syncs},
+	}
+	for i := range all { // few, and equal ones stay in this order
+		for j := i; j > 0 && all[j].Share > all[j-1].Share; j-- {
+			all[j], all[j-1] = all[j-1], all[j]
+		}
+	}
+	return all
+}
+
+// Load is what a fleet costs on the average, as [Simulate] finds by letting it loose.
+func (c *Costs) Load(w *Work) Load {
+	n := float64(w.Processes)
+	held, waiting := n*(1+1.0/Group), n*(1-1.0/Group)
+	pairs := c.Pair
+	pairs.Connections, pairs.Memory = 0, 0
+	work := c.Held.times(held).plus(c.Waiter.times(waiting)).plus(pairs.times(n * w.Rate))
+	if work.Syncs >= 0 {
+		work.Syncs = c.Commit.rate(work.Syncs)
+		work.CPU += work.Syncs * c.Commit.CPU
+	}
+	return c.Base.plus(c.Client.times(n)).plus(work)
+}
+
+// Divided returns how many servers of their own a fleet takes if it is cut into parts that share no names, and so no server.
+func (l *Limits) Divided(c *Costs, w *Work) int {
+	for servers := 1; servers < w.Processes; servers++ {
+		part := *w
+		part.Processes = int(math.Ceil(float64(w.Processes) / float64(servers)))
+		if load := c.Load(&part); l.Shares(&load)[0].Share <= 1 {
+			return servers
+		}
+	}
+	return w.Processes
+}
+
+// Most returns how many processes one server bears.
+func (l *Limits) Most(c *Costs, rate float64) int {
+	low, high := 0, 1<<30
+	for low < high {
+		n := (low + high + 1) / 2
+		load := c.Load(&Work{Processes: n, Rate: rate})
+		if l.Shares(&load)[0].Share <= 1 {
+			low = n
+		} else {
+			high = n - 1
+		}
+	}
+	return low
+}

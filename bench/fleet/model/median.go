@@ -1,0 +1,44 @@
+package model
+
+import "slices"
+
+// Median returns the median of each figure of measurements that were made in rounds, of the same sizes.
+func Median(rounds []Record) *Record {
+	r := rounds[0]
+	load := func(of func(*Record) *Load) Load {
+		var all []Load
+		for i := range rounds {
+			all = append(all, *of(&rounds[i]))
+		}
+		figure := func(of func(*Load) float64) float64 {
+			return middle(len(all), func(i int) float64 { return of(&all[i]) })
+		}
+		return Load{
+			figure(func(l *Load) float64 { return l.CPU }), figure(func(l *Load) float64 { return l.Received }),
+			figure(func(l *Load) float64 { return l.Sent }), figure(func(l *Load) float64 { return l.Syncs }),
+			figure(func(l *Load) float64 { return l.Connections }), figure(func(l *Load) float64 { return l.Memory }),
+		}
+	}
+	r.Parts.Opening = middle(len(rounds), func(i int) float64 { return rounds[i].Parts.Opening })
+	r.Parts.Empty = load(func(r *Record) *Load { return &r.Parts.Empty })
+	r.Parts.Idle = load(func(r *Record) *Load { return &r.Parts.Idle })
+	r.Parts.Holding = load(func(r *Record) *Load { return &r.Parts.Holding })
+	r.Parts.Locking = load(func(r *Record) *Load { return &r.Parts.Locking })
+	r.Parts.Waiting = load(func(r *Record) *Load { return &r.Parts.Waiting })
+	r.Parts.Calm = load(func(r *Record) *Load { return &r.Parts.Calm })
+	r.Fleets = slices.Clone(r.Fleets)
+	for n := range r.Fleets {
+		r.Fleets[n].Seen = load(func(r *Record) *Load { return &r.Fleets[n].Seen })
+	}
+	return &r
+}
+
+// middle returns the median of so many figures, of an even number the mean of the two in the middle.
+func middle(n int, figure func(i int) float64) float64 {
+	var all []float64
+	for i := range n {
+		all = append(all, figure(i))
+	}
+	slices.Sort(all)
+	return (all[(n-1)/2] + all[n/2]) / 2
+}

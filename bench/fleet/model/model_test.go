@@ -1,0 +1,203 @@
+package model
+
+import (
+	"flag"
+	"math"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/explain/scaling.md anew")
+
+// tolerance is how far from what was measured the simulation may be, and small is that for the processor in fleets of fewer clients
+// than the parts had: a server with little to do takes more for each request, which the simulation does not know yet.
+const (
+	tolerance = 0.20
+	small     = 0.40
+)
+
+// The fleets were measured apart from the parts from which they are computed here.
+func TestSimulationIsRightWhereItWasMeasured(t *testing.T) {
+	for i := range Stores {
+		s := &Stores[i]
+		t.Run(s.Key, func(t *testing.T) {
+			r, err := s.Record()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Fleets) != 3 {
+				t.Errorf("%d fleets were measured, want 3", len(r.Fleets))
+			}
+			costs := r.Parts.Costs()
+			for _, f := range r.Fleets {
+				got := Simulate(&costs, &Work{Processes: f.Clients, Rate: f.Rate, Cores: s.Cores}, seed)
+				for _, figure := range s.checked(&got.Load, &f.Seen) {
+					most := tolerance
+					if figure.name == "processor" && f.Clients < r.Parts.Clients {
+						most = small
+					}
+					if off := figure.computed/figure.seen - 1; !(math.Abs(off) <= most) {
+						t.Errorf("%d processes: %s: computed %.4g, measured %.4g: off by %+.0f %%",
+							f.Clients, figure.name, figure.computed, figure.seen, off*100)
+					}
+				}
+			}
+		})
+	}
+}
+
+type figure struct {
+	name           string
+	computed, seen float64
+}
+
+// checked are the figures that the page says are right; what the store does not tell is not among them.
+func (s *Store) checked(computed, seen *Load) (list []figure) {
+	for _, f := range []figure{
+		{"processor", computed.CPU, seen.CPU},
+		{"bytes in", computed.Received, seen.Received},
+		{"bytes out", computed.Sent, seen.Sent},
+		{"connections", computed.Connections, seen.Connections},
+	} {
+		if f.seen > 0 {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+func TestPage(t *testing.T) {
+	const file = "../../../docs/explain/scaling.md"
+	tables, err := Tables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for name, want := range tables {
+		begin, end := "<!-- "+name+": go test ./bench/fleet/model -run TestPage -update -->\n", "<!-- end of "+name+" -->"
+		before, rest, ok := strings.Cut(page, begin)
+		got, after, ended := strings.Cut(rest, end)
+		if !ok || !ended {
+			t.Fatalf("%s has no place for the table %q", file, name)
+		}
+		if got != want && !*update {
+			t.Errorf("%s: table %q is not what is computed; go test ./bench/fleet/model -run TestPage -update\n%s", file, name, want)
+		}
+		page = before + begin + want + end + after
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What costs nothing but a known amount is found again.
+func TestCosts(t *testing.T) {
+	p := Parts{
+		Clients: 100, Rate: 2, Opening: 3,
+		Empty:   Load{CPU: 1, Memory: 50, Syncs: -1},
+		Idle:    Load{CPU: 11, Connections: 100, Memory: 150, Syncs: -1},
+		Holding: Load{CPU: 31, Connections: 100, Memory: 350, Syncs: -1},
+		Locking: Load{CPU: 111, Connections: 100, Memory: 150, Syncs: -1},
+		Waiting: Load{CPU: 11 + 2 + 45, Connections: 190, Memory: 150 + 20 + 90, Syncs: -1},
+	}
+	got := p.Costs()
+	want := Costs{
+		Base:   p.Empty,
+		Client: Load{CPU: 0.1, Connections: 1, Memory: 1, Syncs: -1},
+		Held:   Load{CPU: 0.2, Memory: 2, Syncs: -1},
+		Pair:   Load{CPU: 0.5, Syncs: -1},
+		Waiter: Load{CPU: 0.5, Connections: 1, Memory: 1, Syncs: -1},
+		Open:   0.03,
+	}
+	for _, c := range []struct {
+		name      string
+		got, want Load
+	}{
+		{"base", got.Base, want.Base}, {"client", got.Client, want.Client}, {"held", got.Held, want.Held},
+		{"pair", got.Pair, want.Pair}, {"waiter", got.Waiter, want.Waiter},
+	} {
+		c.got.each(c.want, func(a, b float64) float64 {
+			if math.Abs(a-b) > 1e-9 {
+				t.Errorf("%s costs %+v, want %+v", c.name, c.got, c.want)
+			}
+			return 0
+		})
+		if c.got.Syncs != -1 {
+			t.Errorf("%s syncs %v times, but nothing was told", c.name, c.got.Syncs)
+		}
+	}
+	if math.Abs(got.Open-want.Open) > 1e-9 {
+		t.Errorf("to connect costs %v, want %v", got.Open, want.Open)
+	}
+}
+
+func TestSimulateWaits(t *testing.T) {
+	costs := Costs{Pair: Load{CPU: 0.001}}
+	for _, c := range []struct {
+		processes, cores int
+		least, most      float64 // p99, seconds
+	}{
+		{100, 1, 0, 0.002},          // a tenth of a core
+		{5000, 1, 1, 5 * simulated}, // five times what a core can do
+		{5000, 16, 0, 0.002},        // a third of what they can do
+	} {
+		got := Simulate(&costs, &Work{Processes: c.processes, Rate: 1, Cores: c.cores}, seed)
+		if got.P99 < c.least || got.P99 > c.most {
+			t.Errorf("%d processes on %d cores: p99 %v s, want %v to %v", c.processes, c.cores, got.P99, c.least, c.most)
+		}
+		if want := float64(c.processes) * 0.001; math.Abs(got.CPU/want-1) > 0.1 {
+			t.Errorf("%d processes: %v processor seconds a second, want about %v", c.processes, got.CPU, want)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	l := Limits{CPU: 1, Connections: 100, Memory: 1000, Network: 1000, Syncs: 10}
+	costs := Costs{Client: Load{Connections: 1, Syncs: -1}, Pair: Load{CPU: 0.1, Syncs: -1}}
+	w := &Work{Processes: 200, Rate: 0.01}
+	load := costs.Load(w)
+	if got := l.Shares(&load)[0]; got.Name != "connections" || got.Share != 2 {
+		t.Errorf("%+v is scarcest, want connections, twice", got)
+	}
+	for _, c := range []struct {
+		what      string
+		got, want int
+	}{
+		{"servers for a fleet that is cut up", l.Divided(&costs, w), 2},
+		{"processes on one server", l.Most(&costs, 0.01), 100},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d, want %d", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	round := func(v float64) Record {
+		l := Load{v, v, v, v, v, v}
+		return Record{
+			Parts:  Parts{Opening: v, Empty: l, Idle: l, Holding: l, Locking: l, Waiting: l, Calm: l},
+			Fleets: []Fleet{{Clients: 7, Seen: l}},
+		}
+	}
+	for _, c := range []struct {
+		rounds []float64
+		want   float64
+	}{{[]float64{3}, 3}, {[]float64{9, 1, 3}, 3}, {[]float64{4, 1}, 2.5}} {
+		var rounds []Record
+		for _, v := range c.rounds {
+			rounds = append(rounds, round(v))
+		}
+		got, want := Median(rounds), round(c.want)
+		if got.Parts != want.Parts || got.Fleets[0] != want.Fleets[0] {
+			t.Errorf("median of %v: %+v, want %v everywhere", c.rounds, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package model
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// measured has what program fleet wrote on one machine; docs/explain/scaling.md is computed from it.
+//
+//go:embed testdata/*.json
+var measured embed.FS
+
+// A Store is what is known of one kind of server beside what was measured.
+type Store struct {
+	Key, Name string
+	Limits    Limits
+	Cores     int // that one server can use
+}
+
+const (
+	gigabyte = 1e9
+	gigabit  = 1e9 / 8
+)
+
+// Stores are those that were measured. The limits are those of a server as one might rent for this: half of its processor and
+// of a network of a gigabit a second, 16 GB of memory, a disk that syncs 2,000 times a second, and as many connections as
+// people let it have.
+var Stores = []Store{
+	{"redis", "Redis", limits(1, 50_000), 1},
+}
+
+func limits(cores int, connections float64) Limits {
+	return Limits{CPU: float64(cores) / 2, Connections: connections, Memory: 16 * gigabyte, Network: gigabit / 2, Syncs: 2000}
+}
+
+// StoreOf returns the store with a key.
+func StoreOf(key string) (*Store, error) {
+	var keys []string
+	for i := range Stores {
+		if Stores[i].Key == key {
+			return &Stores[i], nil
+		}
+		keys = append(keys, Stores[i].Key)
+	}
+	return nil, fmt.Errorf("no store is called %q; measured are %s", key, strings.Join(keys, ", "))
+}
+
+// Record returns what was measured on the store.
+func (s *Store) Record() (*Record, error) {
+	text, err := measured.ReadFile("testdata/" + s.Key + ".json")
+	if err != nil {
+		return nil, fmt.Errorf("nothing was measured on %s: %w", s.Key, err)
+	}
+	return Parse(text)
+}
+
+// Parse reads a record.
+func Parse(text []byte) (*Record, error) {
+	var r Record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("measurements: %w", err)
+	}
+	if r.Parts.Clients < 1 || r.Parts.Rate <= 0 || len(r.Fleets) == 0 {
+		return nil, fmt.Errorf("measurements of %q: no parts or no fleets", r.Store)
+	}
+	return &r, nil
+}

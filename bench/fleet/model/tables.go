@@ -1,0 +1,117 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// FleetRate is how often a process of a fleet locks and unlocks a name that nobody else wants, a second.
+const FleetRate = 0.2
+
+// seed is that of all simulations of the page.
+const seed = 1
+
+// Tables returns the tables of docs/explain/scaling.md by their names: costs, checks, fleet.
+func Tables() (map[string]string, error) {
+	var costs, checks, fleet table
+	costs.row("store", "what", "processor of the server", "bytes in", "bytes out", "disk syncs", "connections", "memory")
+	costs.rule(2, 6)
+	checks.row("store", "processes", "processor, ms/s", "bytes in/s", "bytes out/s", "disk syncs/s", "connections", "memory, MB")
+	checks.rule(1, 7)
+	fleet.row("store", "breaks first, then", "processor, cores", "network, Mbit/s", "disk syncs/s", "connections", "memory, GB",
+		"processes that one server bears", "servers", "all connect again in")
+	fleet.rule(2, 8)
+	for i := range Stores {
+		s := &Stores[i]
+		r, err := s.Record()
+		if err != nil {
+			return nil, err
+		}
+		c := r.Parts.Costs()
+		s.costRows(&costs, &c)
+		for _, f := range r.Fleets {
+			s.checkRow(&checks, &c, &f)
+		}
+		s.fleetRow(&fleet, &c, 100_000)
+	}
+	return map[string]string{"costs": costs.String(), "checks": checks.String(), "fleet": fleet.String()}, nil
+}
+
+// costRows says what each thing costs.
+func (s *Store) costRows(t *table, c *Costs) {
+	for _, thing := range []struct {
+		what    string
+		cost    Load
+		lasting bool // it has connections and memory for as long as it is there
+	}{
+		{"a client that does nothing, a second", c.Client, true},
+		{"a held lock, a second", c.Held, true},
+		{"a waiter, a second", c.Waiter, true},
+		{"a lock and unlock", c.Pair, false},
+	} {
+		syncs := number(thing.cost.Syncs, 3)
+		connections, memory := "", ""
+		if thing.lasting {
+			connections, memory = number(thing.cost.Connections, 1), number(thing.cost.Memory/1e3, 1)+" kB"
+		}
+		t.row(s.Name, thing.what, number(thing.cost.CPU*1e6, 1)+" µs", number(thing.cost.Received, 0), number(thing.cost.Sent, 0),
+			syncs, connections, memory)
+	}
+}
+
+// checkRow puts a fleet that was measured beside the same that is simulated.
+func (s *Store) checkRow(t *table, c *Costs, f *Fleet) {
+	r := Simulate(c, &Work{Processes: f.Clients, Rate: f.Rate, Cores: s.Cores}, seed)
+	beside := func(seen, computed float64, digits int) string {
+		if seen < 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%s : %s", number(seen, digits), number(computed, digits))
+	}
+	t.row(s.Name, number(float64(f.Clients), 0), beside(f.Seen.CPU*1e3, r.CPU*1e3, 1), beside(f.Seen.Received, r.Received, 0),
+		beside(f.Seen.Sent, r.Sent, 0), beside(f.Seen.Syncs, r.Syncs, 1), beside(f.Seen.Connections, r.Connections, 0),
+		beside(f.Seen.Memory/1e6, r.Memory/1e6, 1))
+}
+
+// fleetRow says what many processes need.
+func (s *Store) fleetRow(t *table, c *Costs, processes int) {
+	w := Work{Processes: processes, Rate: FleetRate, Cores: s.Cores}
+	load := Simulate(c, &w, seed).Load
+	var scarce []string
+	for _, use := range s.Limits.Shares(&load) {
+		if use.Share > 1 {
+			scarce = append(scarce, use.Name)
+		}
+	}
+	t.row(s.Name, strings.Join(scarce, ", "), number(load.CPU, 1), number(max(load.Received, load.Sent)*8/1e6, 0),
+		number(load.Syncs, 0), number(load.Connections, 0), number(load.Memory/1e9, 1),
+		number(float64(s.Limits.Most(c, FleetRate)), 0), number(float64(s.Limits.Divided(c, &w)), 0),
+		number(float64(processes)*c.Open/float64(s.Cores), 0)+" s")
+}
+
+// A table is one in Markdown.
+type table struct{ strings.Builder }
+
+func (t *table) row(cells ...string) { fmt.Fprintf(t, "| %s |\n", strings.Join(cells, " | ")) }
+
+// rule has so many columns of words, and then of numbers.
+func (t *table) rule(words, numbers int) {
+	fmt.Fprintf(t, "|%s%s\n", strings.Repeat(" --- |", words), strings.Repeat(" ---: |", numbers))
+}
+
+// number is a number with so many digits after the point and commas before it; one below zero was not told.
+func number(v float64, digits int) string {
+	if v < 0 || math.IsNaN(v) {
+		return "–"
+	}
+	text := fmt.Sprintf("%.*f", digits, v)
+	whole, rest, _ := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if rest == "" {
+		return whole
+	}
+	return whole + "." + rest
+}

@@ -1,0 +1,116 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// family returns a process and all that descend from it, as Linux tells.
+func family(root int) ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	children := map[int][]int{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		var state string
+		var parent int
+		after := string(text[strings.LastIndexByte(string(text), ')')+1:])
+		if _, err := fmt.Sscan(after, &state, &parent); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			return nil, err
+		}
+		children[parent] = append(children[parent], pid)
+	}
+	all := []int{root}
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all, nil
+}
+
+// worked returns the processor seconds of a family, by the kernel's clock of each of its processes: other work on the machine
+// does not count. A process that ended between two looks takes its time with it.
+func worked(pids []int) (map[int]float64, error) {
+	times := map[int]float64{}
+	for _, pid := range pids {
+		var t unix.Timespec
+		if err := unix.ClockGettime(int32(^pid<<3|2), &t); err == unix.ESRCH || err == unix.EINVAL { // it has ended
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("clock of process %d: %w", pid, err)
+		}
+		times[pid] = float64(t.Nano()) / 1e9
+	}
+	return times, nil
+}
+
+// resident returns the bytes of memory of a family; what processes share counts once.
+func resident(pids []int) float64 {
+	sum := 0.0
+	for _, pid := range pids {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		for line := range strings.Lines(string(text)) {
+			if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+				kib, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+				sum += kib * 1024
+			}
+		}
+	}
+	return sum
+}
+
+// A traffic is what the connections to a port have carried so far, as their server sees it, by the client's port.
+type traffic map[string][2]float64
+
+// connections asks ss, which reads the kernel's own counts, for the connections that a server on a port has accepted.
+func connections(port int) (traffic, error) {
+	out, err := exec.Command("ss", "-tinHO", "state", "established", "sport", "=", fmt.Sprintf(":%d", port)).Output()
+	if err != nil {
+		return nil, fmt.Errorf("ss of iproute2: %w", err)
+	}
+	all := traffic{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 4 {
+			all[fields[2]+" "+fields[3]] = [2]float64{counted(fields, "bytes_received:"), counted(fields, "bytes_sent:")}
+		}
+	}
+	return all, nil
+}
+
+// counted returns the number that a word of ss has after its name; a connection that has carried nothing has no such word.
+func counted(words []string, name string) float64 {
+	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, name) })
+	if i < 0 {
+		return 0
+	}
+	n, _ := strconv.ParseFloat(strings.TrimPrefix(words[i], name), 64)
+	return n
+}
+
+// since returns what was received and sent since an earlier look. A connection that ended meanwhile does not count.
+func (t traffic) since(before traffic) (received, sent float64) {
+	for key, now := range t {
+		was := before[key]
+		received += now[0] - was[0]
+		sent += now[1] - was[1]
+	}
+	return received, sent
+}
