@@ -31,8 +31,9 @@ type task struct {
 
 // An order is what a child is told to do with all of its clients.
 type order struct {
-	Do   string // open, warm, hold, lead, wait, lock, rest
-	Rate float64
+	Do     string // open, warm, hold, lead, wait, lock, rest
+	Rate   float64
+	Spread time.Duration // over which claims are spread that are renewed or asked for again and again
 }
 
 // A child is this program in another process. It ends when its standard input does.
@@ -135,11 +136,11 @@ func (p *part) obey(o *order) error {
 	case "warm":
 		return p.all(func(i int) error { return p.lockOnce(i) })
 	case "hold":
-		return p.hold("own/%d", 1)
+		return p.hold(o, "own/%d", 1)
 	case "lead":
-		return p.hold("group/%d", model.Group)
+		return p.hold(o, "group/%d", model.Group)
 	case "wait":
-		p.wait()
+		p.wait(o)
 		return nil
 	case "lock":
 		p.lock(o.Rate)
@@ -150,12 +151,9 @@ func (p *part) obey(o *order) error {
 	return fmt.Errorf("no order is called %q", o.Do)
 }
 
-// spread is over how long claims are spread that are renewed or asked for again and again, so that they do not all ask at once.
-const spread = 5 * time.Second
-
-// due waits until it is a client's turn.
-func (p *part) due(i int, begin time.Time) {
-	time.Sleep(time.Until(begin.Add(spread * time.Duration(i) / time.Duration(p.Count))))
+// due waits until it is a client's turn, so that claims that were made one after the other do not all ask at once.
+func (p *part) due(i int, o *order, begin time.Time) {
+	time.Sleep(time.Until(begin.Add(o.Spread * time.Duration(i) / time.Duration(p.Count))))
 }
 
 // all does something for each client, a few at a time.
@@ -190,7 +188,7 @@ func (p *part) lockOnce(i int) error {
 }
 
 // hold has one client of so many take a name.
-func (p *part) hold(name string, of int) error {
+func (p *part) hold(o *order, name string, of int) error {
 	var mu sync.Mutex
 	begin := time.Now()
 	return p.all(func(i int) error {
@@ -198,7 +196,7 @@ func (p *part) hold(name string, of int) error {
 		if n%of != 0 {
 			return nil
 		}
-		p.due(i, begin)
+		p.due(i, o, begin)
 		lease, err := p.clients[i].Mutex(fmt.Sprintf(name, n/of)).Lock(context.Background())
 		if err != nil {
 			return err
@@ -212,14 +210,14 @@ func (p *part) hold(name string, of int) error {
 
 // wait has all but the first of each group wait for its name, one after the other: a server accepts only so many connections
 // that come at once.
-func (p *part) wait() {
+func (p *part) wait(o *order) {
 	begin := time.Now()
 	for i, c := range p.clients {
 		n := p.First + i
 		if n%model.Group == 0 {
 			continue
 		}
-		p.due(i, begin)
+		p.due(i, o, begin)
 		p.busy.Go(func() {
 			lease, err := c.Mutex(fmt.Sprintf("group/%d", n/model.Group)).Lock(p.ctx)
 			if err == nil {

@@ -92,19 +92,25 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 	m := &measurement{
 		rounds: *rounds, span: *span, settle: *settle, log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}
-	var text []byte
-	err = measure(h, s, *parts, sizes, m, func(r *model.Record) (err error) {
-		r.Machine, r.Date = machine(), time.Now().UTC().Format("2 January 2006")
-		r.Command = "go run ./bench/fleet measure " + strings.Join(withoutOut(flags), " ")
-		if text, err = json.MarshalIndent(r, "", "\t"); err != nil || *out == "" {
-			return err
-		}
-		return os.WriteFile(*out, append(text, '\n'), 0o644)
-	})
+	command := "go run ./bench/fleet measure " + strings.Join(withoutOut(flags), " ")
+	text, err := m.write(h, s, *parts, sizes, command, *out)
 	if err == nil && *out == "" {
 		_, err = fmt.Fprintf(stdout, "%s\n", text)
 	}
 	return err
+}
+
+// write measures and returns what was measured as it is written into a file, after each round, unless its name is empty.
+func (m *measurement) write(h *servertest.Host, s *store, parts int, sizes []int, command, file string) (text []byte, err error) {
+	err = measure(h, s, parts, sizes, m, func(r *model.Record) (err error) {
+		r.Machine, r.Date, r.Command = machine(), time.Now().UTC().Format("2 January 2006"), command
+		if text, err = json.MarshalIndent(r, "", "\t"); err != nil || file == "" {
+			return err
+		}
+		text = append(text, '\n')
+		return os.WriteFile(file, text, 0o644)
+	})
+	return text, err
 }
 
 // withoutOut returns the flags that were set, but for where the result goes.

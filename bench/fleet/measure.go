@@ -59,6 +59,9 @@ func measure(h *servertest.Host, s *store, parts int, sizes []int, m *measuremen
 	return nil
 }
 
+// spread is over how long claims are spread: that between two renewals, unless the measurement itself is shorter.
+func (m *measurement) spread() time.Duration { return min(m.span, 5*time.Second) }
+
 // parts measures one kind of work after the other, with the same clients.
 func (m *measurement) parts(p *model.Parts) (err error) {
 	if p.Empty, err = m.load("nobody", 0); err != nil {
@@ -89,9 +92,9 @@ func (m *measurement) parts(p *model.Parts) (err error) {
 		orders []order
 	}{
 		{"idle", &p.Idle, nil},
-		{"holding", &p.Holding, []order{{Do: "hold"}}},
+		{"holding", &p.Holding, []order{{Do: "hold", Spread: m.spread()}}},
 		{"locking", &p.Locking, []order{{Do: "lock", Rate: p.Rate}}},
-		{"waiting", &p.Waiting, []order{{Do: "lead"}, {Do: "wait"}}},
+		{"waiting", &p.Waiting, []order{{Do: "lead"}, {Do: "wait", Spread: m.spread()}}},
 		{"calm", &p.Calm, []order{{Do: "lock", Rate: p.CalmRate}}},
 	} {
 		if err := f.tell(step.orders...); err != nil {
@@ -117,7 +120,7 @@ func (m *measurement) fleet(into *model.Fleet) error {
 	if err := m.warm(f, into.Clients); err != nil {
 		return err
 	}
-	err = f.tell(order{Do: "hold"}, order{Do: "lead"}, order{Do: "wait"}, order{Do: "lock", Rate: into.Rate})
+	err = f.tell(order{Do: "hold", Spread: m.spread()}, order{Do: "lead"}, order{Do: "wait", Spread: m.spread()}, order{Do: "lock", Rate: into.Rate})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,8 @@ import (
 var update = flag.Bool("update", false, "write the tables of docs/explain/scaling.md anew")
 
 // tolerance is how far from what was measured the simulation may be, and small is that for the processor in fleets of fewer clients
-// than the parts had: a server with little to do takes more for each request, which the simulation does not know yet.
+// than the parts had: how much a server takes for each request when it has little to do,
+// the simulation does not know yet.
 const (
 	tolerance = 0.20
 	small     = 0.40

@@ -29,6 +29,7 @@ const (
 // people let it have.
 var Stores = []Store{
 	{"redis", "Redis", limits(1, 50_000), 1},
+	{"postgres", "PostgreSQL", limits(8, 1000), 8},
 }
 
 func limits(cores int, connections float64) Limits {

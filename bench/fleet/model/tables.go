@@ -58,6 +58,9 @@ func (s *Store) costRows(t *table, c *Costs) {
 		t.row(s.Name, thing.what, number(thing.cost.CPU*1e6, 1)+" µs", number(thing.cost.Received, 0), number(thing.cost.Sent, 0),
 			syncs, connections, memory)
 	}
+	if c.Commit.Time > 0 {
+		t.row(s.Name, "a sync, for all that was written during the last", number(c.Commit.CPU*1e6, 1)+" µs", "", "", "", "", "")
+	}
 }
 
 // checkRow puts a fleet that was measured beside the same that is simulated.
