@@ -57,7 +57,7 @@ func (l *Lock) acquireAll(ctx context.Context, op string, try bool) (*Lease, err
 	var parts []*Lease
 	lease := &Lease{parent: ctx, joined: &parts}
 	for _, p := range order {
-		part, err := p.acquire(ctx, op, try)
+		part, err := p.acquire(ctx, op, try, lease)
 		if err == nil {
 			parts = append(parts, part)
 			err = lease.Check() // what was taken first may have been lost while we waited for the rest

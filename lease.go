@@ -216,16 +216,18 @@ func Token(ctx context.Context) int64 {
 	return FromContext(ctx).Token()
 }
 
-// carriedBy returns the share of a hold on a name that a context carries, or nil.
-func carriedBy(ctx context.Context, c *Client, name string) *claims.Share {
-	for l := FromContext(ctx); l != nil; l = FromContext(l.parent) {
+// carried returns the shares of a client's holds that the lease and its context carry, and that of a name, or nil.
+func (l *Lease) carried(c *Client, name string) (same *claims.Share, all []*claims.Share) {
+	for ; l != nil; l = FromContext(l.parent) {
 		for _, p := range l.parts() {
-			if p.share.In(c.keeper) && p.Name() == name && p.check() == nil {
-				return p.share
+			if p.share.In(c.keeper) && p.check() == nil {
+				if all = append(all, p.share); p.Name() == name {
+					return p.share, all
+				}
 			}
 		}
 	}
-	return nil
+	return nil, all
 }
 
 // guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever

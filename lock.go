@@ -115,7 +115,7 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 	if f == nil {
 		return wrapped("lock", l.Name(), fmt.Errorf("%w function: it is nil", ErrInvalid))
 	}
-	lease, err := l.acquire(ctx, "lock", false)
+	lease, err := l.acquire(ctx, "lock", false, nil)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (l *Lock) Lock(ctx context.Context) (*Lease, error) { return l.take(ctx, "l
 func (l *Lock) TryLock(ctx context.Context) (*Lease, error) { return l.take(ctx, "try", true) }
 
 func (l *Lock) take(ctx context.Context, op string, try bool) (*Lease, error) {
-	lease, err := l.acquire(ctx, op, try)
+	lease, err := l.acquire(ctx, op, try, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (l *Lock) take(ctx context.Context, op string, try bool) (*Lease, error) {
 	return lease, nil
 }
 
-func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error) {
+func (l *Lock) acquire(ctx context.Context, op string, try bool, outer *Lease) (*Lease, error) {
 	if l == nil {
 		l = &Lock{}
 	}
@@ -165,10 +165,10 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool) (*Lease, error)
 	}
 	var share *claims.Share
 	var err error
-	if outer := carriedBy(ctx, l.c, l.want.Name); outer != nil {
-		share, err = outer.Reenter(&l.want, l.opts.Reentrant)
+	if same, has := cmp.Or(outer, FromContext(ctx)).carried(l.c, l.want.Name); same != nil {
+		share, err = same.Reenter(&l.want, l.opts.Reentrant)
 	} else {
-		share, err = l.c.keeper.Acquire(ctx, &l.want, try)
+		share, err = l.c.keeper.Acquire(ctx, &l.want, try, has...)
 	}
 	if err != nil {
 		return nil, wrapped(op, l.want.Name, err)
@@ -200,7 +200,7 @@ func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, erro
 	tooLong := errors.New("waited " + most.String())
 	wctx, cancel := context.WithTimeoutCause(ctx, most, tooLong)
 	defer cancel()
-	lease, err := l.acquire(wctx, "lock", false)
+	lease, err := l.acquire(wctx, "lock", false, nil)
 	if err == nil {
 		lease.parent = ctx
 		lease.guardLeak(2)

@@ -13,12 +13,20 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
+const lsLong = `Lists the names that somebody holds or waits for, and that begin with PREFIX.
+--json prints one array, empty if there are none; see stile show for its elements.
+
+--deadlocks shows instead which waiters may wait for each other for ever: each has
+a lock that the next one waits for. It looks at what the waiters' contexts held when
+they came (stile.Lease.Context, Lock.Do), so it sees Go programs, and not what a
+shell script holds. A deadlock is only possible, as a waiter may give up. --json
+prints an array of arrays then, of claims as stile show has them, each with the name
+that it waits for, and has, the names that its context holds.`
+
 func newLs(s *store) *cobra.Command {
-	var asJSON bool
+	var asJSON, deadlocks bool
 	cmd := &cobra.Command{
-		Use: "ls [PREFIX]", Short: "List the names in use",
-		Long: "Lists the names that somebody holds or waits for, and that begin with PREFIX.\n" +
-			"--json prints one array, empty if there are none; see stile show for its elements.",
+		Use: "ls [PREFIX]", Short: "List the names in use", Long: lsLong,
 		ValidArgsFunction: completeNames(s),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -32,6 +40,13 @@ func newLs(s *store) *cobra.Command {
 				prefix = args[0]
 			}
 			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
+				if deadlocks {
+					circles, err := deadlocksOf(ctx, c, prefix)
+					if err != nil {
+						return err
+					}
+					return showDeadlocks(cmd.OutOrStdout(), circles, asJSON)
+				}
 				queues, err := c.List(ctx, prefix)
 				if err != nil {
 					return err
@@ -41,6 +56,7 @@ func newLs(s *store) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON value")
+	cmd.Flags().BoolVar(&deadlocks, "deadlocks", false, "show who may wait for each other for ever, and nothing else")
 	return cmd
 }
 

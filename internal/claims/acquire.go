@@ -50,8 +50,9 @@ func (k *Keeper) answered(h *Hold) {
 }
 
 // Acquire takes a turn, or waits for one until ctx ends; the error is a [*GaveUp] then. A try does not wait: the error is
-// a [*Held] if it would have to.
-func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, error) {
+// a [*Held] if it would have to. The claim that enters tells what the caller has already, so that people can see who waits for
+// each other.
+func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Share) (*Share, error) {
 	at := want.place
 	if at.shard == nil {
 		at = k.place(want.Name)
@@ -72,6 +73,9 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool) (*Share, err
 		share := n.begin(h, hold)
 		n.finishOwn(now)
 		return share, nil
+	}
+	if len(has) > 0 {
+		h.more().under = has
 	}
 	n.at(slot).turn = h
 	// Mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip: so the first

@@ -9,6 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine"
 	"github.com/stilelock/stile/internal/engine/protocol"
+	"github.com/stilelock/stile/internal/record"
 )
 
 // A Hold is one turn on a claim, or room for one that a goroutine waits for. It has one share or more, and is over when
@@ -28,6 +29,7 @@ type rare struct {
 	until  engine.Time // MaxHold's end, or never; set once, before anybody has the hold
 	others []*Share    // given out by Share, and not back yet
 	change *change     // of its claim, while one is under way
+	under  []*Share    // what the caller that waits for it has, until it begins
 	failed error       // the answer to whoever waits for it, or gives the last share back, if that is no good one
 }
 
@@ -58,6 +60,8 @@ func (n *name) begin(h *Hold, slot engine.Slot) *Share {
 	h.c, h.slot, h.token, h.shares, h.first.hold = n.claimAt(at), slot, token, 1, h
 	if until != engine.Never {
 		h.rare.Store(&rare{until: until})
+	} else if h.rare.Load() != nil {
+		h.rare.Store(nil) // what its caller had
 	}
 	n.at(slot).turn = h
 	return &h.first
@@ -87,6 +91,22 @@ func (h *Hold) until() engine.Time {
 		return r.until
 	}
 	return engine.Never
+}
+
+// within are the terms of a claim that enters for whoever waits for the hold: its record says what that caller has. Others
+// of this process who come to wait for the same claim are not in its record.
+func (h *Hold) within(t *protocol.Terms) *protocol.Terms {
+	r := h.rare.Load()
+	if r == nil || len(r.under) == 0 {
+		return t
+	}
+	held := make([]record.Held, len(r.under))
+	for i, s := range r.under {
+		held[i] = record.Held{Name: s.Name(), Ticket: s.Token() - s.Token()%engine.Turns}
+	}
+	with := *t
+	with.Record = record.Within(t.Record, held)
+	return &with
 }
 
 // Name is the name that is held.

@@ -237,7 +237,11 @@ func (n *name) claimAt(at engine.Slot) *claim {
 	if c := n.at(at).claim; c != nil {
 		return c
 	}
-	return n.newClaim(at, rand.Text(), n.engine.TermsOf(at))
+	terms := n.engine.TermsOf(at)
+	if w := n.engine.Awaiting(at); w != engine.None {
+		terms = n.slots[w].turn.within(terms)
+	}
+	return n.newClaim(at, rand.Text(), terms)
 }
 
 func (n *name) newClaim(at engine.Slot, id string, t *protocol.Terms) *claim {

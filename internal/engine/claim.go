@@ -130,6 +130,9 @@ func (e *Engine) newClaim(l Slot, first Stage, try bool) Slot {
 // TermsOf are the terms of a claim.
 func (e *Engine) TermsOf(c Slot) *protocol.Terms { return e.lines.At(e.claims.At(c).line).terms }
 
+// Awaiting is whoever has waited longest for a turn on the claim, or None.
+func (e *Engine) Awaiting(c Slot) Slot { return e.lines.At(e.claims.At(c).line).waiters.First }
+
 // Try reports whether a claim enters only if it holds at once.
 func (e *Engine) Try(c Slot) bool { return e.claims.At(c).try }
 

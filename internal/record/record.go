@@ -23,6 +23,7 @@ type Holder struct {
 	PID     int    `json:"pid,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Value   string `json:"value,omitempty"`
+	Within  string `json:"within,omitempty"`
 }
 
 var self = sync.OnceValue(func() Holder {
@@ -112,4 +113,32 @@ func (h Holder) String() string {
 		who += fmt.Sprintf(" (%s)", h.Reason)
 	}
 	return who
+}
+
+// A Held is a claim that a waiter has already.
+type Held struct {
+	Name   string
+	Ticket int64
+}
+
+// Within returns the record of a claim that waits while its caller has others, the innermost first: as many of them as there
+// is room for.
+func Within(text string, has []Held) string {
+	lines := ""
+	for _, h := range has {
+		line := fmt.Sprintf("%d %s", h.Ticket, h.Name)
+		if lines != "" {
+			line = "\n" + line
+		}
+		within, _ := json.Marshal(lines + line) // of a string it cannot fail
+		if len(text) < 2 || len(text)+len(`,"within":`)+len(within) > driver.MaxRecord {
+			break
+		}
+		lines += line
+	}
+	if lines == "" {
+		return text
+	}
+	within, _ := json.Marshal(lines)
+	return text[:len(text)-1] + `,"within":` + string(within) + "}"
 }
