@@ -1,5 +1,7 @@
 package model
 
+import "math"
+
 // Costs are what each thing adds to the load of a server: Client, Held and Waiter in a second, Pair in one lock and unlock. Where
 // commits are shared, Syncs are writes, of which each asks for a commit, and what commits cost is in Commit alone.
 type Costs struct {
@@ -7,6 +9,26 @@ type Costs struct {
 
 	Open   float64 // processor seconds to connect a client
 	Commit Commit
+	Calm   Calm
+}
+
+// Calm is what a lock and unlock costs where a server has little to do, which then takes longer for each: it was measured at two
+// rates of requests. The zero Calm is for a store whose rates differ by their commits, or were not both measured.
+type Calm struct {
+	CPU             float64 // processor seconds of a pair at Requests
+	Requests, Often float64 // requests a second of all clients, here and where Pair was measured
+}
+
+// pair returns what a lock and unlock cost at so many requests a second: between the two rates that were measured it falls evenly
+// with each doubling, and beyond them it is taken to stay as it is.
+func (c *Costs) pair(requests float64) Load {
+	pair := c.Pair
+	pair.Connections, pair.Memory = 0, 0
+	if c.Calm.CPU > pair.CPU && requests < c.Calm.Often {
+		share := math.Log(c.Calm.Often/max(requests, c.Calm.Requests)) / math.Log(c.Calm.Often/c.Calm.Requests)
+		pair.CPU *= math.Pow(c.Calm.CPU/pair.CPU, share)
+	}
+	return pair
 }
 
 // Costs takes measurements of parts apart.
@@ -23,6 +45,9 @@ func (p *Parts) Costs() Costs {
 		}
 	}
 	c.Held, c.Pair = held.over(n), pairs.over(n*p.Rate)
+	if p.CalmRate > 0 && calm.Syncs < 0 {
+		c.Calm = Calm{CPU: calm.CPU / (n * p.CalmRate), Requests: 2 * n * p.CalmRate, Often: 2 * n * p.Rate}
+	}
 	c.Waiter = waiting.minus(c.Held.times(n / Group)).over(n * (1 - 1.0/Group))
 	return c
 }

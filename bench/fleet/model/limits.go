@@ -38,14 +38,18 @@ func (l *Limits) Shares(load *Load) []Resource {
 func (c *Costs) Load(w *Work) Load {
 	n := float64(w.Processes)
 	held, waiting := n*(1+1.0/Group), n*(1-1.0/Group)
-	pairs := c.Pair
-	pairs.Connections, pairs.Memory = 0, 0
-	work := c.Held.times(held).plus(c.Waiter.times(waiting)).plus(pairs.times(n * w.Rate))
+	work := c.Held.times(held).plus(c.Waiter.times(waiting)).plus(c.pair(w.requests()).times(n * w.Rate))
 	if work.Syncs >= 0 {
 		work.Syncs = c.Commit.rate(work.Syncs)
 		work.CPU += work.Syncs * c.Commit.CPU
 	}
 	return c.Base.plus(c.Client.times(n)).plus(work)
+}
+
+// requests returns how many there are a second.
+func (w *Work) requests() float64 {
+	n := float64(w.Processes)
+	return n*(1+1.0/Group)/renewEvery + n*(1-1.0/Group)/lookEvery + 2*n*w.Rate
 }
 
 // Divided returns how many servers of their own a fleet takes if it is cut into parts that share no names, and so no server.

@@ -10,12 +10,11 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/explain/scaling.md anew")
 
-// tolerance is how far from what was measured the simulation may be, and small is that for the processor in fleets of fewer clients
-// than the parts had: how much a server takes for each request when it has little to do,
-// the simulation does not know yet.
+// tolerance is how far from what was measured the simulation may be, and small is that for the processor in the fleet of 20 processes on
+// PostgreSQL, which misses the other.
 const (
 	tolerance = 0.20
-	small     = 0.40
+	small     = 0.25
 )
 
 // The fleets were measured apart from the parts from which they are computed here.
@@ -35,7 +34,7 @@ func TestSimulationIsRightWhereItWasMeasured(t *testing.T) {
 				got := Simulate(&costs, &Work{Processes: f.Clients, Rate: f.Rate, Cores: s.Cores}, seed)
 				for _, figure := range s.checked(&got.Load, &f.Seen) {
 					most := tolerance
-					if figure.name == "processor" && f.Clients < r.Parts.Clients {
+					if figure.name == "processor" && s.Key == "postgres" && f.Clients == 20 {
 						most = small
 					}
 					if off := figure.computed/figure.seen - 1; !(math.Abs(off) <= most) {
@@ -199,6 +198,23 @@ func TestMedian(t *testing.T) {
 		got, want := Median(rounds), round(c.want)
 		if got.Parts != want.Parts || got.Fleets[0] != want.Fleets[0] {
 			t.Errorf("median of %v: %+v, want %v everywhere", c.rounds, got, c.want)
+		}
+	}
+}
+
+// A lock and unlock costs more where a server has little to do, and no less than was measured where it has much.
+func TestCalm(t *testing.T) {
+	none := Load{Syncs: -1}
+	p := Parts{
+		Clients: 100, Rate: 8, Empty: none, Idle: none, Holding: none, Waiting: none,
+		Locking: Load{CPU: 0.08, Syncs: -1}, CalmRate: 0.5, Calm: Load{CPU: 0.02, Syncs: -1},
+	}
+	costs := p.Costs()
+	for _, c := range []struct{ requests, want float64 }{
+		{1, 0.0004}, {100, 0.0004}, {400, 0.0002}, {1600, 0.0001}, {1e6, 0.0001},
+	} {
+		if got := costs.pair(c.requests).CPU; math.Abs(got/c.want-1) > 1e-9 {
+			t.Errorf("at %v requests a second a pair costs %v, want %v", c.requests, got, c.want)
 		}
 	}
 }

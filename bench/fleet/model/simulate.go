@@ -41,6 +41,7 @@ func Simulate(c *Costs, w *Work, seed uint64) Result {
 	s := simulation{Work: w, random: rand.New(rand.NewPCG(seed, 1)), commit: c.Commit.Time}
 	n := float64(w.Processes)
 	idle := c.Base.plus(c.Client.times(n))
+	pair := c.pair(w.requests())
 	for i := range w.Processes {
 		s.regular(c.Held, renewEvery)
 		if i%Group == 0 {
@@ -48,7 +49,7 @@ func Simulate(c *Costs, w *Work, seed uint64) Result {
 		} else {
 			s.regular(c.Waiter, lookEvery)
 		}
-		s.locks(c.Pair)
+		s.locks(pair)
 	}
 	if s.sum.Syncs > 0 {
 		s.sum.Syncs = s.commits()
@@ -86,7 +87,6 @@ func (s *simulation) regular(cost Load, every float64) {
 
 // locks is a process that locks and unlocks at random moments. Both requests are the same work.
 func (s *simulation) locks(cost Load) {
-	cost.Connections, cost.Memory = 0, 0
 	if s.Rate <= 0 {
 		return
 	}
