@@ -131,6 +131,42 @@ func TestEachTickRunsOnce(t *testing.T) {
 	}
 }
 
+// Machines are replaced one by one, and the new ones have another schedule: a tick of either has one run, also one that both
+// have, and after the last old machine the new schedule is what counts.
+func TestScheduleChanges(t *testing.T) {
+	for _, tt := range []struct {
+		name, schedule string
+		want           []string
+	}{
+		{"other ticks", "@every 15m", []string{"00:40 done", "00:45 done", "00:50 done", "01:00 done", "01:15 done"}},
+		{"the same ticks", "*/10 * * * *", []string{"00:40 done", "00:50 done", "01:00 done", "01:10 done"}},
+		{"fewer ticks", "@every 1h", []string{"00:40 done", "00:50 done", "01:00 done"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, missed := range []Missed{Skip, RunOnce, RunAll} {
+				inFleet(t, func(f *fleet) {
+					start := func(schedule string) (stop func()) {
+						ctx, stop := context.WithCancel(f.ctx)
+						go f.runs(ctx, f.job(f.machine(), schedule, takes(time.Second), Options{Missed: missed, AtLeast: 10 * time.Second}))
+						return stop
+					}
+					one, two := start("@every 10m"), start("@every 10m")
+					f.pass(35 * time.Minute)
+					one()
+					one = start(tt.schedule)
+					f.pass(20 * time.Minute)
+					two()
+					two = start(tt.schedule)
+					f.pass(23 * time.Minute) // until 1:18
+					f.became(append([]string{"00:10 done", "00:20 done", "00:30 done"}, tt.want...)...)
+					one()
+					two()
+				})
+			}
+		})
+	}
+}
+
 // What is missed since a run takes 25 minutes is left out, made up for once, or made up for in full.
 func TestMissed(t *testing.T) {
 	for _, tt := range []struct {

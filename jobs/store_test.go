@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
+	_ "github.com/stilelock/stile/memcached"
 	_ "github.com/stilelock/stile/redis"
 	_ "github.com/stilelock/stile/sqlite"
 )
@@ -52,7 +54,7 @@ func die(url, what string) {
 }
 
 func open(ctx context.Context, url string) (*stile.Client, error) {
-	return stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: 2 * time.Second}})
+	return stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: 3 * time.Second}})
 }
 
 // A process is killed in the middle of a run. Two others run its tick again, once, and then each tick once.
@@ -118,6 +120,102 @@ func TestKill(t *testing.T) {
 				token = r.Token
 			}
 		})
+	}
+}
+
+// A process is killed in the middle of a run, and then the store forgets the tick, as an eviction or a restart has it. The
+// tick is not made up for, since nobody knows of it, and the ticks after it have one run each.
+func TestTickIsForgotten(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func() (url string, forget func()){
+		"redis": func() (string, func()) {
+			s := servertest.Redis(t)
+			return "redis://" + s.Addr, func() { s.Redis([]string{"FLUSHALL"}) }
+		},
+		"memcached": func() (string, func()) {
+			s := servertest.Memcached(t)
+			return "memcached://" + s.Addr, func() { flush(t, s.Addr) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			url, forget := start()
+			killed(ctx, t, url, "job")
+			lost := recalled(ctx, t, url)
+			forget()
+
+			var (
+				mu       sync.Mutex
+				runs     = map[time.Time]int{}
+				machines sync.WaitGroup
+			)
+			enough := make(chan bool)
+			looks, err := open(ctx, url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer looks.Close()
+			if p, err := Last(ctx, looks, "nightly"); err != nil || !p.Tick.IsZero() {
+				t.Errorf("the store has %+v, %v; want nothing", p, err)
+			}
+			begin := time.Now()
+			for range 2 {
+				c, err := open(ctx, url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				j, err := New(c, "nightly", "@every 1s", func(context.Context) error { return nil }, &Options{
+					Missed: RunAll,
+					Report: func(r Result) {
+						mu.Lock()
+						defer mu.Unlock()
+						if r.Outcome == Elsewhere || r.Outcome == Trouble {
+							return
+						}
+						if runs[r.Tick]++; len(runs) == 4 && runs[r.Tick] == 1 {
+							close(enough)
+						}
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				machines.Go(func() {
+					if err := j.Run(ctx); !errors.Is(err, context.Canceled) {
+						t.Errorf("Run: %v", err)
+					}
+				})
+			}
+			select {
+			case <-enough:
+			case <-ctx.Done():
+				t.Error("four ticks were not run in a minute")
+			}
+			cancel()
+			machines.Wait()
+			for tick, n := range runs {
+				if n != 1 || !tick.After(lost) || tick.Before(begin.Add(-time.Second)) {
+					t.Errorf("tick %v has %d runs; want one each, of those since %v", tick, n, begin)
+				}
+			}
+		})
+	}
+}
+
+// flush has memcached forget all.
+func flush(t *testing.T, addr string) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "flush_all\r\n")
+	if line, err := bufio.NewReader(c).ReadString('\n'); line != "OK\r\n" {
+		t.Fatalf("flush_all: %q, %v", line, err)
 	}
 }
 
