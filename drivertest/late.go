@@ -13,6 +13,8 @@ var lateCases = []Case{
 		0, lateEnter},
 	{"LateEnterLostLeave", "An Enter that arrives after a Leave that got no answer is taken out by the client's next Leave.", 0,
 		lateEnterLostLeave},
+	{"LateEnterRemoved", "An Enter that arrives after its claim was removed keeps nobody out once its client knows that the claim is gone.",
+		0, lateEnterRemoved},
 	{"LateTry", "A try that arrives when the name is taken does not wait for it, also if it is made again.", 0, lateTry},
 	{"LateLeave", "A Leave that arrives after the client's own next claim of that name does not touch that claim.", 0,
 		lateLeave},
@@ -50,6 +52,37 @@ func lateEnterLostLeave(r *run) {
 			r.Fatalf("no request is held up any more")
 		}
 		r.lateFor(on, c)
+	})
+}
+
+func lateEnterRemoved(r *run) {
+	breaker, ok := r.b.(driver.Breaker)
+	if !ok {
+		return
+	}
+	on := r.store.detour(r)
+	r.heldUp(on, "enter", r.claim, func(ctx context.Context, c *driver.Claim) error {
+		_, err := on.Enter(ctx, c)
+		return err
+	}, func(on *Detour, c *driver.Claim) {
+		r.until(recovers, "the claim holds", func() bool {
+			p, err := on.Enter(r.ctx, c)
+			c.Ticket = p.Ticket
+			return err == nil && p.Holds
+		})
+		if _, err := breaker.Break(r.ctx, &driver.BreakRequest{Name: r.name, Ticket: c.Ticket}); err != nil {
+			r.Fatalf("break = %v; want nil", err)
+		}
+		on.Arrive()
+		r.until(recovers, "the client knows that the claim is gone", func() bool {
+			_, err := on.Enter(r.ctx, c)
+			if err == nil { // it found what came late
+				err = on.Leave(r.ctx, &driver.Release{Claim: c})
+				return err == nil || errors.Is(err, driver.ErrGone)
+			}
+			return errors.Is(err, driver.ErrGone)
+		})
+		r.until(r.store.Slack, "the name is free", r.free)
 	})
 }
 

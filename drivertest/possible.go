@@ -288,6 +288,11 @@ func (j *judge) waits(p *possibility, slot int) bool {
 // after returns the possibilities that follow when the next step of a call is done, none if its answer is another.
 func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 	i := find(&p.queue, c.claim.ID)
+	if i >= 0 && j.takesOut(c, p.queue.Entries[i].Ticket) {
+		q := p.changing(slot, stepDone)
+		q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
+		return []*possibility{q}
+	}
 	switch c.verb {
 	case "enter":
 		return j.entered(p, i, slot, c)
@@ -328,6 +333,13 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 	return nil
 }
 
+// takesOut reports that a call finds its claim gone, since what stands by its id has another ticket. That came late, by an
+// Enter of unknown outcome, and the driver removes it.
+func (j *judge) takesOut(c *call, ticket int64) bool {
+	return (c.verb == "enter" || c.verb == "leave" || c.verb == "renew") && c.claim.Ticket != 0 && c.claim.Ticket != ticket &&
+		(!c.answered() || errors.Is(c.err, driver.ErrGone)) && j.unheard("enter", c)
+}
+
 // unheard reports that another call of its claim, by a verb, is of unknown outcome: then a driver that finds the claim gone
 // may know by what.
 func (j *judge) unheard(verb string, c *call) bool {
@@ -355,8 +367,6 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 		return nil
 	case i < 0 && errors.Is(c.err, driver.ErrGone) && j.unheard("enter", c):
 		return []*possibility{p.with(slot, stepDone)} // it was let in by the other Enter, and is gone by now
-	case i >= 0 && c.claim.Ticket != 0 && c.claim.Ticket != p.queue.Entries[i].Ticket && errors.Is(c.err, driver.ErrGone) && j.unheard("enter", c):
-		return []*possibility{p.with(slot, stepDone)} // what had that ticket is gone; what stands came late, by the other Enter
 	case !c.answered():
 		var all []*possibility
 		for _, ticket := range append(j.told[c.claim.Record], 0) {

@@ -20,11 +20,11 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim, k *localClaim) erro
 		}
 		i := q.find(c.ID)
 		if i < 0 {
-			return d.over(k, nil, nil)
+			return d.over(ctx, k, nil, nil)
 		}
 		e := &q[i]
 		if !is(c, e) || e.key != k.key {
-			return d.over(k, e, nil)
+			return d.over(ctx, k, e, nil)
 		}
 		weight, record, err := c.Amended(e.Weight, string(e.Record), i < q.holding())
 		if err != nil || weight == e.Weight && record == string(e.Record) {

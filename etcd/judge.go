@@ -7,6 +7,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // judge tells where a claim stands that was found in its queue, or was put there. One that holds with a lock-delay is hung
@@ -14,7 +15,7 @@ import (
 func (d *Driver) judge(ctx context.Context, a *attempt) (driver.Place, error) {
 	c, e := a.c, &a.q[a.at]
 	if !is(c, e) {
-		return driver.Place{}, d.over(a.k, e, nil)
+		return driver.Place{}, d.over(ctx, a.k, e, nil)
 	}
 	if !a.put {
 		a.k = d.meet(c, e)
@@ -147,7 +148,7 @@ func (d *Driver) revoked(ctx context.Context, err error) bool {
 
 // over ends what is done for a claim that is not in its queue, and returns the error that says so. There may be an entry by
 // its key or its id; lives is what was heard of the lease that it lives by.
-func (d *Driver) over(k *localClaim, e *entry, lives error) error {
+func (d *Driver) over(ctx context.Context, k *localClaim, e *entry, lives error) error {
 	ours := k != nil && e != nil && e.key == k.key
 	switch {
 	case k == nil:
@@ -156,12 +157,34 @@ func (d *Driver) over(k *localClaim, e *entry, lives error) error {
 		return lives
 	case ours && e.Left:
 		d.end(k, claimKept) // by another client: the key stays, and is named for our lease
-	case ours && !e.foreign && e.ID == k.id:
+	case ours && !e.foreign && e.ID == k.id && !d.isLate(k, e):
 		// It stands, and was asked for by another ticket.
+	case ours && !e.foreign && e.ID == k.id:
+		if err := d.removeLate(ctx, k, e); err != nil {
+			return err
+		}
+		d.end(k, claimGone)
 	default:
 		d.end(k, claimGone)
 	}
 	return driver.ErrGone
+}
+
+// isLate reports whether the key of a claim was put once more after the claim had gone: by an earlier Enter that came late.
+func (d *Driver) isLate(k *localClaim, e *entry) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return k.created != 0 && k.created != e.created
+}
+
+// removeLate deletes a key that was put too late, before anybody is told that the claim is gone: nobody holds by that key,
+// and it would keep everybody out until its lease ends.
+func (d *Driver) removeLate(ctx context.Context, k *localClaim, e *entry) error {
+	_, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+		return d.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.created)},
+			[]clientv3.Op{clientv3.OpDelete(e.key)}, nil)
+	})
+	return err
 }
 
 // orLost ends a claim whose lease is no more.

@@ -104,7 +104,7 @@ func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *localClaim, e *
 		}
 		now := only(r.Responses[0].GetResponseRange().Kvs)
 		if now == nil || now.created != e.created || !is(c, now) {
-			return d.over(k, now, nil)
+			return d.over(ctx, k, now, nil)
 		}
 		e = now
 	}

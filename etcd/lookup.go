@@ -121,7 +121,7 @@ func (d *Driver) locate(ctx context.Context, a *attempt) error {
 	e := only(r.Responses[0].GetResponseRange().Kvs)
 	// By another revision it is a key that was put later: a foreign one, or by a request that came late.
 	if e == nil || !is(a.c, e) || e.created != ticket {
-		return d.over(a.k, e, a.alive())
+		return d.over(ctx, a.k, e, a.alive())
 	}
 	a.q = append(queueOf(r.Responses[1].GetResponseRange().Kvs), *e)
 	a.at, a.seen = len(a.q)-1, r.Header.Revision

@@ -71,7 +71,7 @@ func (d *Driver) renewed(ctx context.Context, r *renewal) error {
 	case r.k == nil:
 		return r.lives
 	case errors.Is(r.lives, driver.ErrGone), errors.Is(r.looked, driver.ErrGone):
-		return d.over(r.k, r.e, r.lives)
+		return d.over(ctx, r.k, r.e, r.lives)
 	}
 	if err := cmp.Or(r.lives, r.looked); err != nil || r.c.Amend == nil {
 		return err
