@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -101,7 +102,8 @@ func (d *deadlocks) heldBy(s *standing) (all []*standing) {
 }
 
 // circles returns the circles among the claims that are left. A circle begins with a claim that is held, and goes on with the one
-// that its holder waits with, which waits for the next.
+// that its holder waits with, which waits for the next. Of its claims the one of the first name begins it, whoever waits behind
+// it, so that two looks show the same.
 func (d *deadlocks) circles() (all [][]*standing) {
 	done := map[*standing]bool{}
 	for i := range d.queues {
@@ -112,12 +114,21 @@ func (d *deadlocks) circles() (all [][]*standing) {
 				way = append(way, s)
 				s = d.next(s)
 				if at := slices.Index(way, s); at >= 0 {
-					all = append(all, way[at:])
+					all = append(all, fromFirst(way[at:]))
 				}
 			}
 		}
 	}
 	return all
+}
+
+// fromFirst turns a circle so that the claim of the first name begins it, and of several the one that came first.
+func fromFirst(circle []*standing) []*standing {
+	first := slices.MinFunc(circle, func(a, b *standing) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.Ticket, b.Ticket))
+	})
+	at := slices.Index(circle, first)
+	return slices.Concat(circle[at:], circle[:at])
 }
 
 // next is the waiting claim that another waits for: one before it, or that of the holder of one before it.
