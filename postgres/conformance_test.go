@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"crypto/rand"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
@@ -16,12 +19,22 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{
 		Open:   opener(at(server.Addr)),
 		Detour: drive.Detour(at, server.Addr),
+		Fresh:  fresher(server),
 		Stall: func(t testing.TB) *drivertest.Stalled {
 			s := servertest.NewStall(t, server.Addr)
 			return &drivertest.Stalled{Driver: opener(at(s.Addr))(t), After: s.After, Still: s.Still, Pass: s.Pass}
 		},
 		Lease: 600 * time.Millisecond,
 	})
+}
+
+// fresher makes stores of a server, each in a schema of its own or under a prefix of its own.
+func fresher(s *servertest.Server) func(testing.TB) func() driver.Driver {
+	shared := schema()
+	return func(t testing.TB) func() driver.Driver {
+		open := opener("postgres://postgres@" + s.Addr + "/postgres?schema=" + shared + "&prefix=p" + strings.ToLower(rand.Text()) + "_")
+		return func() driver.Driver { return open(t) }
+	}
 }
 
 func TestModel(t *testing.T) {

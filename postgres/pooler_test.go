@@ -13,12 +13,13 @@ import (
 // traits say so.
 func TestContractThroughPooler(t *testing.T) {
 	t.Parallel()
-	url := fresh(servertest.PgBouncer(t, server, "transaction"))
+	pooler := servertest.PgBouncer(t, server, "transaction")
+	url := fresh(pooler)
 	traits := open(t, url).Traits()
 	if traits.Wake != "poll" || !strings.Contains(strings.Join(traits.Remarks(), "\n"), "pooler") {
 		t.Errorf("wake is %q, with notes %q; want polling, and why", traits.Wake, traits.Remarks())
 	}
-	drivertest.Run(t, drivertest.Store{Open: opener(url), Lease: time.Second})
+	drivertest.Run(t, drivertest.Store{Open: opener(url), Fresh: fresher(pooler), Lease: time.Second})
 }
 
 // One that gives each client a connection of its own is not in the way.

@@ -11,6 +11,7 @@
 //	GRANT USAGE ON SCHEMA stile TO locks;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON stile.stile_name, stile.stile_claim TO locks;
 //	GRANT SELECT, UPDATE ON stile.stile_meta TO locks;
+//	GRANT SELECT ON stile.stile_id TO locks;
 //	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA stile TO locks;
 //
 // [LockTx] is a lock that lives in the caller's own transaction. It needs no tables, no lease and no token.
@@ -61,6 +62,7 @@ var _ interface {
 	driver.Watcher
 	driver.Breaker
 	driver.Alerter
+	driver.Identifier
 } = (*Driver)(nil)
 
 // New returns a driver that uses the caller's pool, makes its tables if they are missing, and asks the server what it can

@@ -93,7 +93,7 @@ func Schema(schema, prefix string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return t.fill("BEGIN;\n\nCREATE SCHEMA IF NOT EXISTS \"{schema}\";\n\n" + schemaText + "\nCOMMIT;\n"), nil
+	return t.fill("BEGIN;\n\nCREATE SCHEMA IF NOT EXISTS \"{schema}\";\n\n" + schemaText + "\n" + identityText + drawIdentity + "\nCOMMIT;\n"), nil
 }
 
 // prepare makes the tables unless they are there, and brings them up to date. Many processes may do so at once. Tables of an

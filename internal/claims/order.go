@@ -15,6 +15,7 @@ import (
 type joined struct {
 	k   *Keeper
 	id  string // "" if the store keeps none
+	why error  // it keeps none, if the driver says
 	err error
 }
 
@@ -61,7 +62,11 @@ func identify(ctx context.Context, stores []*joined) error {
 	}
 	var all sync.WaitGroup
 	for _, s := range stores {
-		all.Go(func() { s.id, s.err = s.k.identity(ctx) })
+		all.Go(func() {
+			if s.id, s.err = s.k.identity(ctx); errors.Is(s.err, driver.ErrUnsupported) {
+				s.id, s.why, s.err = "", s.err, nil
+			}
+		})
 	}
 	all.Wait()
 	for i, s := range stores {
@@ -72,7 +77,7 @@ func identify(ctx context.Context, stores []*joined) error {
 			switch {
 			case s.id == "" && other.id == "":
 				return fmt.Errorf("%w: %s and %s keep no ids to order them by, and a join can have one such store",
-					driver.ErrUnsupported, other.k.traits.Store, s.k.traits.Store)
+					driver.ErrUnsupported, other.without(), s.without())
 			case s.id == other.id:
 				return fmt.Errorf("%w join: two of its clients are of one store (%s); use one client for it", ErrInvalid, s.k.traits.Store)
 			}
@@ -81,7 +86,15 @@ func identify(ctx context.Context, stores []*joined) error {
 	return nil
 }
 
-// identity is the store's id, or "" if it keeps none.
+// without names a store that keeps no id, and why.
+func (s *joined) without() string {
+	if s.why == nil {
+		return s.k.traits.Store
+	}
+	return fmt.Sprintf("%s (%v)", s.k.traits.Store, s.why)
+}
+
+// identity is the store's id, or "" if its driver has none; the error is [driver.ErrUnsupported] if the driver says why.
 func (k *Keeper) identity(ctx context.Context) (id string, err error) {
 	i, ok := k.d.(driver.Identifier)
 	if !ok {
@@ -91,8 +104,5 @@ func (k *Keeper) identity(ctx context.Context) (id string, err error) {
 		id, err = i.Identity(ctx)
 		return err
 	})
-	if errors.Is(err, driver.ErrUnsupported) {
-		return "", nil
-	}
 	return id, err
 }

@@ -98,11 +98,24 @@ func faultOf(r *pgconn.PgError, connecting bool) fault {
 	return anyFault
 }
 
+// An answer is the server's, as it is shown, and its SQLSTATE.
+type answer struct{ text, code string }
+
+func (a *answer) Error() string { return a.text }
+
+// Code returns the SQLSTATE of an error that a link has explained, empty if the server did not answer.
+func Code(err error) string {
+	if a, ok := errors.AsType[*answer](err); ok {
+		return a.code
+	}
+	return ""
+}
+
 // answered explains an error that the server answered.
 func (l *Link) answered(r *pgconn.PgError, connecting bool) error {
 	f := faultOf(r, connecting)
 	says := strings.ReplaceAll(f.says, "{user}", fmt.Sprintf("%q", l.config.User))
-	err := fmt.Errorf("%s (%s, SQLSTATE %s)", says, l.Hide(r.Message), r.Code)
+	var err error = &answer{fmt.Sprintf("%s (%s, SQLSTATE %s)", says, l.Hide(r.Message), r.Code), r.Code}
 	if !f.lasts {
 		err = driver.Unreachable(err)
 	}
