@@ -13,6 +13,7 @@ import (
 var identityCases = []Case{
 	{"Identity", "All clients of the store get the same id, whenever they ask.", 0, identity},
 	{"IdentityApart", "Clients for which the same name is another lock get another id.", 0, identityApart},
+	{"IdentityIsNoLock", "The place of the store's id is that of no lock, and no listing has it.", 0, identityIsNoLock},
 	{"IdentityAtOnce", "All clients of a store get the same id, also those that are the first to ask.", 0, identityAtOnce},
 }
 
@@ -79,6 +80,40 @@ func identityApart(r *run) {
 		}
 		ids[id] = true
 		d.Close()
+	}
+}
+
+func identityIsNoLock(r *run) {
+	if r.store.Fresh == nil {
+		return
+	}
+	d := r.store.Fresh(r)()
+	defer d.Close()
+	id, ok := r.identify(d)
+	if !ok {
+		return
+	}
+	var want []string // what the id may be called in a store, or look like
+	for _, name := range []string{"%25id", "%id", "id", "stile/id", id} {
+		c := r.claim()
+		c.Name = name
+		r.holds(d, c)
+		defer r.leave(d, c)
+		want = append(want, name)
+	}
+	if l, ok := d.(driver.Lister); ok {
+		list, err := l.List(r.ctx, &driver.Query{})
+		var got []string
+		for _, of := range list {
+			got = append(got, of.Name)
+		}
+		slices.Sort(want)
+		if err != nil || !slices.Equal(got, want) {
+			r.Errorf("the list has the names %q, %v; want %q", got, err, want)
+		}
+	}
+	if again, _ := r.identify(d); again != id {
+		r.Errorf("with locks the id is %q, and was %q", again, id)
 	}
 }
 

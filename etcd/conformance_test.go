@@ -1,9 +1,11 @@
 package etcd_test
 
 import (
+	"crypto/rand"
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
 	_ "github.com/stilelock/stile/etcd"
 	"github.com/stilelock/stile/internal/drive"
@@ -18,6 +20,15 @@ func store(addr string) drivertest.Store {
 	return drivertest.Store{
 		Open: drive.Opener("etcd://" + addr), Slack: slack,
 		Detour: func(t testing.TB) *drivertest.Detour { return detour(t, addr) },
+		Fresh:  fresh(addr),
+	}
+}
+
+// fresh makes stores of a server under prefixes of their own.
+func fresh(addr string) func(testing.TB) func() driver.Driver {
+	return func(t testing.TB) func() driver.Driver {
+		open := drive.Opener("etcd://" + addr + "?prefix=" + rand.Text() + "/")
+		return func() driver.Driver { return open(t) }
 	}
 }
 
@@ -28,7 +39,8 @@ func TestContract(t *testing.T) {
 
 func TestContractOnOldServer(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{Open: drive.Opener("etcd://" + servertest.EtcdOld(t).Addr), Slack: slack})
+	addr := servertest.EtcdOld(t).Addr
+	drivertest.Run(t, drivertest.Store{Open: drive.Opener("etcd://" + addr), Slack: slack, Fresh: fresh(addr)})
 }
 
 func TestModel(t *testing.T) {
