@@ -38,7 +38,7 @@ ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
 HEAVY = kubelock
 LIGHT = $$(for adapter in $(ADAPTERS); do case " $(HEAVY) " in *" $$adapter "*) ;; *) echo "$$adapter" ;; esac; done)
 
-.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos peers soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -135,6 +135,10 @@ chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m S
 
 soak: servers ## a bounded run under faults, with a line for each store in docs/soak.log: FOR=10m STORE=etcd SEED=7 PAIRS=1
 	@go run ./chaos -log docs/soak.log $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
+
+peers: servers ## measure lock libraries of others under faults, for the page docs/explain/peers.md: PEER=redsync; about half an hour for all
+	@go run ./chaos -peer $(if $(PEER),$(PEER),all) -for 20s -seed 1 -runs 3 -o internal/repo/testdata/peers.json
+	@go test ./internal/repo -run TestPeerPage -update
 
 interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
 	@n=0; for run in interop/*/run; do \

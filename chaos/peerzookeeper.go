@@ -4,17 +4,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/stilelock/stile/internal/boottime"
 )
 
 var goZooKeeperPeer = &peer{
 	library: "github.com/go-zookeeper/zk", store: "zookeeper", lease: ttl, left: leftInZooKeeper,
 	endless: true,
-	set:     fmt.Sprintf("session of %v; a wait cannot be given up", ttl),
+	set:     fmt.Sprintf("session of %v; a wait cannot be given up; `Unlock` is called again after an error, for as long as the session is the same", ttl),
 	loss:    "not of a lock; the state of the connection: it has the session in which the lock was had",
 	open: func(addrs []string) (locker, error) {
 		c, err := openZooKeeper(addrs)
@@ -68,8 +72,17 @@ func (h *zooKeeperHolding) trusted() bool {
 	return h.c.State() == zk.StateHasSession && h.c.SessionID() == h.session
 }
 
-func (h *zooKeeperHolding) token() int64  { return 0 }
-func (h *zooKeeperHolding) unlock() error { return h.lock.Unlock() }
+func (h *zooKeeperHolding) token() int64 { return 0 }
+
+// unlock tries again after an error: the node would stand for as long as the session.
+func (h *zooKeeperHolding) unlock() error {
+	for end := boottime.Now() + recovers/2; ; time.Sleep(100 * time.Millisecond) {
+		err := h.lock.Unlock()
+		if err == nil || errors.Is(err, zk.ErrNoNode) || h.c.SessionID() != h.session || boottime.Now() > end {
+			return err
+		}
+	}
+}
 
 // leftInZooKeeper returns the nodes of ZooKeeper, without its own.
 func leftInZooKeeper(s *store) (version string, kept []string) {
