@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -54,7 +55,7 @@ func (h *consulHolding) unlock() error { return h.lock.Unlock() }
 
 // leftInConsul returns the keys and the sessions of Consul.
 func leftInConsul(s *store) (version string, kept []string) {
-	c, err := api.NewClient(&api.Config{Address: s.servers[0].Addr})
+	c, err := api.NewClient(&api.Config{Address: s.servers[0].Addr, HttpClient: http.DefaultClient}) // whose connections stay
 	if err != nil {
 		return "Consul", []string{err.Error()}
 	}

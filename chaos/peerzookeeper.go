@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"path"
 	"strings"
 	"time"
@@ -94,9 +96,33 @@ func leftInZooKeeper(s *store) (version string, kept []string) {
 	if err := below(c, "/", &kept); err != nil {
 		kept = append(kept, err.Error())
 	}
-	told, _ := zk.FLWSrvr([]string{s.servers[0].Addr}, leeway)
-	version, _, _ = strings.Cut(told[0].Version, "-")
+	version, err = zooKeeperVersion(s.servers[0].Addr)
+	if err != nil {
+		kept = append(kept, err.Error())
+	}
 	return fmt.Sprintf("ZooKeeper %s, %d servers", version, len(s.servers)), kept
+}
+
+// zooKeeperVersion asks a server by a word of four letters. The library's reading of the answer wants the date in the form
+// of a release by the project.
+func zooKeeperVersion(addr string) (string, error) {
+	c, err := net.DialTimeout("tcp", addr, leeway)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(leeway)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, "srvr"); err != nil {
+		return "", err
+	}
+	told, err := io.ReadAll(c)
+	_, rest, _ := strings.Cut(string(told), "version: ")
+	if n := strings.IndexAny(rest, "-, \n"); n > 0 && err == nil {
+		return rest[:n], nil
+	}
+	return "", fmt.Errorf("srvr: %q (%v)", told, err)
 }
 
 func below(c *zk.Conn, node string, kept *[]string) error {

@@ -36,7 +36,8 @@ was held to the model of a mutex by Porcupine, run by run.
 A holder reads a counter at the beginning of a hold, and writes one more at the end. Three counters are kept: for writers that do not
 ask whether they still hold, for writers that ask right before, and for writers with a token, where the counter
 refuses a token older than one that has read. An update is lost if it was accepted and is not counted in the end:
-one late write takes back all updates since its writer has read.
+one late write takes back all updates since its writer has read. A row with 0 in the first column met no late write, and says
+nothing in the others.
 
 `
 	peerWaits = `
