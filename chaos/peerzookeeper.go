@@ -118,11 +118,14 @@ func zooKeeperVersion(addr string) (string, error) {
 		return "", err
 	}
 	told, err := io.ReadAll(c)
+	if err != nil {
+		return "", err
+	}
 	_, rest, _ := strings.Cut(string(told), "version: ")
-	if n := strings.IndexAny(rest, "-, \n"); n > 0 && err == nil {
+	if n := strings.IndexAny(rest, "-, \n"); n > 0 {
 		return rest[:n], nil
 	}
-	return "", fmt.Errorf("srvr: %q (%v)", told, err)
+	return "", fmt.Errorf("srvr: %q has no version", told)
 }
 
 func below(c *zk.Conn, node string, kept *[]string) error {
