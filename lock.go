@@ -189,7 +189,7 @@ func (l *Lock) check(ctx context.Context) error {
 	return cmp.Or(l.wrong, l.want.Check(&l.c.traits), l.tight)
 }
 
-// LockWithin waits for at most the given time, then fails with ErrHeld, which names the holder.
+// LockWithin waits for at most the given time, then fails with ErrHeld, which names the holder, or ErrUnreachable.
 func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, error) {
 	if most <= 0 {
 		return l.take(ctx, "try", true)
