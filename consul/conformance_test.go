@@ -1,11 +1,13 @@
 package consul_test
 
 import (
+	"crypto/rand"
 	"os"
 	"testing"
 	"time"
 
 	_ "github.com/stilelock/stile/consul"
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
@@ -22,6 +24,10 @@ func store(t testing.TB) drivertest.Store {
 		url, lease = "consul://"+addr, servertest.ConsulFloor
 	}
 	s := drivertest.Store{Open: drive.Opener(url), Lease: lease, Slack: lease + time.Second}
+	s.Fresh = func(t testing.TB) func() driver.Driver { // a prefix of its own
+		open := drive.Opener(url + "?prefix=" + rand.Text() + "/")
+		return func() driver.Driver { return open(t) }
+	}
 	if addr != "" {
 		s.Detour = func(t testing.TB) *drivertest.Detour {
 			p := servertest.NewProxy(t, addr)

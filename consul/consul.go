@@ -100,6 +100,7 @@ var _ interface {
 	driver.Watcher
 	driver.Breaker
 	driver.Alerter
+	driver.Identifier
 } = (*Driver)(nil)
 
 // New returns a driver that uses the caller's client, and asks the servers for what they can promise. Closing the driver

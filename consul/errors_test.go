@@ -83,6 +83,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("list = %+v, %v; want one name", list, err)
 	}
 	leave(t, d, c)
+	identify(t, d)
 	if notes := strings.Join(d.Traits().Remarks(), "\n"); !strings.Contains(notes, "does not let the agent's settings be read") {
 		t.Errorf("the notes are %s", notes)
 	}
@@ -110,6 +111,12 @@ func TestRights(t *testing.T) {
 		says(t, err, "consul does not let this token do this")
 		if !driver.NotApplied(err) {
 			t.Errorf("enter = %v; want a definite error", err)
+		}
+		if name == "12" { // the other may read the id, which the first token has made
+			_, err := d.Identity(timely(t))
+			says(t, err, "consul does not let this token do this")
+		} else {
+			identify(t, d)
 		}
 	}
 }

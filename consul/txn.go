@@ -19,13 +19,16 @@ const (
 	locked  verb = "check-session"
 	same    verb = "check-index"
 	missing verb = "check-not-exists"
+	create  verb = "cas" // without an index: unless the key is there
 )
 
 // writes reports whether the operation changes the store.
-func (v verb) writes() bool { return v == lock || v == unlock || v == remove }
+func (v verb) writes() bool { return v == lock || v == unlock || v == remove || v == create }
 
 // answers reports whether the operation has a result of one key. A tree has as many as there are keys.
-func (v verb) answers() bool { return v == lock || v == unlock || v == locked || v == same }
+func (v verb) answers() bool {
+	return v == lock || v == unlock || v == locked || v == same || v == create
+}
 
 // A part says what an operation is about, so that a transaction that fails tells what was in its way.
 type part int

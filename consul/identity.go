@@ -1,0 +1,34 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/storeid"
+)
+
+// Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, without a session, which has no slash
+// after the prefix and so stands in no queue. It is one read that the servers agree on, and while there is no id, a
+// transaction and another read. The transaction makes the key unless there is one: so all who ask at once read the same,
+// and one whose answer was lost asks again.
+func (d *Driver) Identity(ctx context.Context) (string, error) {
+	key := d.prefix + storeid.Place
+	pairs, _, err := d.read(ctx, key, false, 0, 0)
+	var other *conflict // somebody else has made the key
+	if err == nil && len(pairs) == 0 {
+		_, other, err = d.transact(ctx, []op{{Verb: create, Key: key, Value: []byte(storeid.Draw())}})
+		if err == nil {
+			pairs, _, err = d.read(ctx, key, false, 0, 0)
+		}
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case len(pairs) == 0 && other != nil:
+		return "", driver.Unreachable(fmt.Errorf("the key %s, for the id of the store, cannot be made: %w", key, other))
+	case len(pairs) == 0:
+		return "", driver.Unreachable(fmt.Errorf("the key %s, for the id of the store, is gone as soon as it is made", key))
+	}
+	return storeid.Check(fmt.Sprintf("key %q", key), string(pairs[0].Value))
+}

@@ -1,0 +1,67 @@
+package consul
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func identify(t testing.TB, d *Driver) string {
+	t.Helper()
+	id, err := d.Identity(timely(t))
+	if err != nil {
+		t.Fatalf("identity: %v", err)
+	}
+	return id
+}
+
+// The id is a key without a session under the prefix, and is drawn anew once somebody has deleted it.
+func TestIdentityIsKept(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	for _, test := range []struct{ parameters, key string }{{"", "stile/%id"}, {"?prefix=", "%id"}, {"?prefix=a-", "a-%id"}} {
+		by, d := operator{t, "http://" + s.Addr}, open(t, "consul://"+s.Addr+test.parameters)
+		id := identify(t, d)
+		list := by.under(test.key)
+		if len(list) != 1 || list[0].Key != test.key || string(list[0].Value) != id || list[0].Session != "" {
+			t.Errorf("consul has %+v; want %s with %q, and no session", list, test.key, id)
+		}
+		by.must(http.MethodDelete, "kv/"+escape(test.key), "")
+		if next := identify(t, d); next == id {
+			t.Errorf("the id is %q again, after its key was deleted", id)
+		}
+	}
+}
+
+// An id that is there costs one request.
+func TestIdentityRequests(t *testing.T) {
+	t.Parallel()
+	d, n := counted(t, servertest.Consul(t, nil).Addr)
+	identify(t, d)
+	n.take()
+	identify(t, d)
+	if made := n.take(); len(made) != 1 {
+		t.Errorf("requests: %q; want one", made)
+	}
+}
+
+// What stile did not set is not taken for an id, and stays as it is.
+func TestIdentityForeign(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	by, d := operator{t, "http://" + s.Addr}, open(t, "consul://"+s.Addr)
+	for _, text := range []string{"", "42", "do not touch"} {
+		by.must(http.MethodPut, "kv/"+escape("stile/%id"), text)
+		id, err := d.Identity(timely(t))
+		if !errors.Is(err, driver.ErrForeign) {
+			t.Errorf("identity beside %q = %q, %v; want ErrForeign", text, id, err)
+		}
+		says(t, err, `key "stile/%id"`)
+		if list := by.under("stile/%id"); len(list) != 1 || string(list[0].Value) != text {
+			t.Errorf("the key is %+v; want %q still", list, text)
+		}
+	}
+}
