@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"crypto/rand"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -29,6 +30,15 @@ func store(addr string) drivertest.Store {
 			p := servertest.NewProxy(t, addr)
 			return &drivertest.Detour{Driver: open(t, "zk://"+p.Addr+"?session=2s"), Way: p}
 		},
+		Fresh: fresh(addr, ""),
+	}
+}
+
+// fresh makes stores of a server, with these parameters more, under prefixes of their own.
+func fresh(addr, more string) func(testing.TB) func() driver.Driver {
+	return func(t testing.TB) func() driver.Driver {
+		url := "zk://" + addr + "?prefix=" + rand.Text() + "/" + more
+		return func() driver.Driver { return open(t, url) }
 	}
 }
 

@@ -223,9 +223,10 @@ func TestTLS(t *testing.T) {
 func TestContractOfReadWriteLayout(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
-	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver {
-		return open(t, "zk://"+s.Addr+"?layout=rw&prefix=rw/")
-	}})
+	drivertest.Run(t, drivertest.Store{
+		Open:  func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr+"?layout=rw&prefix=rw/") },
+		Fresh: fresh(s.Addr, "&layout=rw"),
+	})
 	d, a := open(t, "zk://"+s.Addr+"?layout=rw&prefix=rw/"), newAdmin(t, s.Addr)
 	reader := claim("names")
 	reader.Weight = 1

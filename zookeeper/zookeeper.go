@@ -91,6 +91,7 @@ var _ interface {
 	driver.Watcher
 	driver.Breaker
 	driver.Alerter
+	driver.Identifier
 } = (*Driver)(nil)
 
 func newDriver() *Driver {
