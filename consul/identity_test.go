@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -63,5 +64,36 @@ func TestIdentityForeign(t *testing.T) {
 		if list := by.under("stile/%id"); len(list) != 1 || string(list[0].Value) != text {
 			t.Errorf("the key is %+v; want %q still", list, text)
 		}
+	}
+}
+
+// A key that is made late, after its client gave up waiting for the answer, is not made once another client has made it.
+func TestIdentityLate(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	p := servertest.NewProxy(t, s.Addr)
+	d, other := open(t, "consul://"+p.Addr), open(t, "consul://"+s.Addr)
+	p.Hold(1) // there is no id, and the key that is made for one is not heard of
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.Identity(ctx)
+		ended <- err
+	}()
+	servertest.Until(t, "a request is held up", func() bool { return p.Held() > 0 })
+	cancel()
+	if err := <-ended; err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused {
+		t.Errorf("identity without an answer = %v; want an unknown outcome", err)
+	}
+	id := identify(t, other)
+	p.Pass()
+	p.Arrive()
+	servertest.Until(t, "the other client's id is read", func() bool {
+		got, err := d.Identity(timely(t))
+		return err == nil && got == id
+	})
+	if again := identify(t, other); again != id {
+		t.Errorf("the id is %q, and was %q", again, id)
 	}
 }

@@ -1,10 +1,12 @@
 package etcd_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/etcd"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -44,4 +46,37 @@ func TestLostAnswerToLockDelay(t *testing.T) {
 	other.Try = true
 	drive.Waits(t, drive.Opener("etcd://"+addr)(t), other)
 	drive.Leave(t, d, c)
+}
+
+// An id that is drawn late, after its client gave up waiting for the answer, is not kept once another client has drawn one.
+func TestIdentityLate(t *testing.T) {
+	t.Parallel()
+	addr := servertest.Etcd(t).Addr
+	d, h := heldUp(t, addr)
+	other := drive.Opener("etcd://" + addr)(t).(*etcd.Driver)
+	defer other.Close()
+	h.Hold(1) // there is no id, and the one that is drawn is not heard of
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.Identity(ctx)
+		ended <- err
+	}()
+	servertest.Until(t, "a request is held up", func() bool { return h.Held() > 0 })
+	cancel()
+	if err := <-ended; err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused {
+		t.Errorf("identity without an answer = %v; want an unknown outcome", err)
+	}
+	id, err := other.Identity(drive.Timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Pass()
+	h.Arrive()
+	for _, asked := range []*etcd.Driver{d, other} {
+		if got, err := asked.Identity(drive.Timely(t)); got != id || err != nil {
+			t.Errorf("the id is %q, %v; want %q, as another client has it", got, err, id)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -84,4 +85,35 @@ func TestIdentityACL(t *testing.T) {
 	identify(t, joe)
 	_, err := open(t, "zk://ann:"+password+"@"+s.Addr).(driver.Identifier).Identity(t.Context())
 	refuses(t, "the id of another user's store", err, true, false, `does not let user "ann" do this at /stile/%id`)
+}
+
+// A node that is made late, after its client gave up waiting for the answer, is not made once another client has made it.
+func TestIdentityLate(t *testing.T) {
+	t.Parallel()
+	s := servertest.ZooKeeper(t)
+	p, url := behind(t, s)
+	d, other := open(t, url), open(t, "zk://"+s.Addr)
+	newAdmin(t, s.Addr).create("/stile")
+	p.Hold(1) // there is no id, and the node that is made for one is not heard of
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.(driver.Identifier).Identity(ctx)
+		ended <- err
+	}()
+	servertest.Until(t, "a request is held up", func() bool { return p.Held() > 0 })
+	cancel()
+	if err := <-ended; err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused {
+		t.Errorf("identity without an answer = %v; want an unknown outcome", err)
+	}
+	id := identify(t, other)
+	p.Pass()
+	p.Arrive()
+	if got := identify(t, d); got != id {
+		t.Errorf("the id is %q; want %q, as another has it", got, id)
+	}
+	if again := identify(t, other); again != id {
+		t.Errorf("the id is %q, and was %q", again, id)
+	}
 }
