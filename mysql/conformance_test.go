@@ -1,7 +1,9 @@
 package mysql
 
 import (
+	"crypto/rand"
 	"database/sql"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,9 +20,19 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{
 		Open:   opener(at(server.Addr)),
 		Detour: drive.Detour(at, server.Addr),
+		Fresh:  fresher(t),
 		Stall:  func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
 		Lease:  600 * time.Millisecond,
 	})
+}
+
+// fresher makes stores of the server, each under a prefix of its own.
+func fresher(t testing.TB) func(testing.TB) func() driver.Driver {
+	name := database(t, server)
+	return func(t testing.TB) func() driver.Driver {
+		open := opener("mysql://root@" + server.Addr + "/" + name + "?prefix=p" + strings.ToLower(rand.Text()) + "_")
+		return func() driver.Driver { return open(t) }
+	}
 }
 
 // stalled opens a client that can be made to stand still. Its pool is one of the caller, so that the server does not end a
@@ -48,13 +60,21 @@ func TestContractOnePerTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	drivertest.Run(t, drivertest.Store{Lease: 600 * time.Millisecond, Open: func(t testing.TB) driver.Driver {
-		d, err := New(timely(t), db, nil)
+	under := func(t testing.TB, prefix string) driver.Driver {
+		d, err := New(timely(t), db, &Options{Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
-	}})
+	}
+	drivertest.Run(t, drivertest.Store{
+		Lease: 600 * time.Millisecond,
+		Open:  func(t testing.TB) driver.Driver { return under(t, "") },
+		Fresh: func(t testing.TB) func() driver.Driver {
+			prefix := "p" + rand.Text()
+			return func() driver.Driver { return under(t, prefix) }
+		},
+	})
 }
 
 func TestModel(t *testing.T) {

@@ -279,7 +279,11 @@ func TestReadOnly(t *testing.T) {
 	marks(t, err, true, true)
 	marks(t, renew(t, d, a), true, true)
 	marks(t, refuses(t, url, "read-only", "primary"), true, false)
+	_, err = d.Identity(timely(t))
+	says(t, err, "the server accepts no writes", "read-only")
+	marks(t, err, true, true)
 	mustExec(t, db, "SET GLOBAL read_only = OFF")
+	identityOf(t, d)
 	if err := renew(t, d, a); err != nil {
 		t.Errorf("renewal = %v; want nil", err)
 	}

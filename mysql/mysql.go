@@ -13,6 +13,7 @@
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON shop.stile_claim TO locks;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON shop.stile_tx TO locks;
 //	GRANT SELECT, UPDATE ON shop.stile_meta TO locks;
+//	GRANT SELECT ON shop.stile_id TO locks;
 //
 // A URL with mode=session keeps locks as user-level locks of the server (GET_LOCK) instead: without tables, and gone with
 // their connection. They have no tokens, no readers, no permits and no order.
@@ -46,6 +47,7 @@ var _ interface {
 	driver.Lister
 	driver.Watcher
 	driver.Breaker
+	driver.Identifier
 } = (*Driver)(nil)
 
 // New returns a driver that uses the caller's pool, which must be one of github.com/go-sql-driver/mysql with a database

@@ -59,7 +59,7 @@ func Schema(prefix string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.fill(schemaText), nil
+	return p.fill(schemaText + identityText), nil
 }
 
 // statements returns the statements of a text, without comments.
