@@ -3,6 +3,7 @@ package stile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -70,6 +71,13 @@ func (p *places) queued(store int, name string) int {
 // idless is a store that keeps no id.
 type idless struct{ driver.Driver }
 
+// A rightless store could keep an id, if somebody did what it says.
+type rightless struct{ driver.Driver }
+
+func (rightless) Identity(context.Context) (string, error) {
+	return "", fmt.Errorf("%w: ask the owner", driver.ErrUnsupported)
+}
+
 // parts are the names of a lease's parts.
 func parts(l *stile.Lease) (names []string) {
 	for _, p := range l.Parts() {
@@ -135,6 +143,7 @@ func TestJoinAcrossStoresRefuses(t *testing.T) {
 	inPlaces(t, 2, func(p *places) {
 		a, again, b := p.open(p.stores[0].Driver()), p.open(p.stores[0].Driver()), p.open(p.stores[1].Driver())
 		one, other := p.open(idless{p.stores[0].Driver()}), p.open(idless{p.stores[1].Driver()})
+		without := p.open(rightless{p.stores[1].Driver()})
 		nobody := &stile.Client{}
 		for _, tt := range []struct {
 			name  string
@@ -145,6 +154,7 @@ func TestJoinAcrossStoresRefuses(t *testing.T) {
 			{"one store twice", stile.Join(a.Mutex("x"), again.Mutex("y")), stile.ErrInvalid, "two of its clients are of one store (memory)"},
 			{"one name twice", stile.Join(a.Mutex("x"), b.Mutex("x"), a.Reader("x")), stile.ErrInvalid, `"x" is in it twice`},
 			{"no ids", stile.Join(one.Mutex("x"), a.Mutex("y"), other.Mutex("z")), stile.ErrUnsupported, "keep no ids"},
+			{"no rights", stile.Join(one.Mutex("x"), a.Mutex("y"), without.Mutex("z")), stile.ErrUnsupported, "ask the owner) keep no ids"},
 			{"no client", stile.Join(a.Mutex("x"), nobody.Mutex("y")), stile.ErrInvalid, "invalid client"},
 			{"no lock", stile.Join(a.Mutex("x"), b.Mutex("")), stile.ErrInvalid, "the name is empty"},
 			{"an option", stile.Join(a.Mutex("x"), b.Mutex("y").With(stile.LockOptions{TTL: -1})), stile.ErrInvalid, "invalid ttl"},
