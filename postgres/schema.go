@@ -163,8 +163,10 @@ func (d *Driver) create(ctx context.Context) error {
 		return d.link.Explain(ctx, err)
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", link.Plain, int64(d.tables.hash())); err != nil {
-		return d.link.Explain(ctx, err)
+	for _, turn := range []tables{{schema: d.tables.schema}, d.tables} { // of who makes the schema, and of who makes the tables
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", link.Plain, int64(turn.hash())); err != nil {
+			return d.link.Explain(ctx, err)
+		}
 	}
 	v, err := d.version(ctx, tx)
 	if err != nil || v.revision >= schemaRevision {
