@@ -99,7 +99,7 @@ type Place struct {
 	Holds   bool          // the claim holds the lock
 	TTL     time.Duration // lease that the store confirmed, from some moment after the request was sent; 0 from Await
 	Retry   time.Duration // when a claim may run out that only this one has to notice: ask again by then; 0 means not known
-	Ahead   int           // how many claims stand before it
+	Ahead   int           // how many claims stand before it; for one that waits, perhaps with some that have left since
 	Blocker ClaimInfo     // the claim at the head, for one that does not hold; zero if the store does not tell, or only a Record, which says what else is in the way
 }
 

@@ -57,7 +57,7 @@ func lateEnterLostLeave(r *run) {
 
 func lateEnterRemoved(r *run) {
 	breaker, ok := r.b.(driver.Breaker)
-	if !ok {
+	if !ok || r.store.Detour == nil { // without one a whole call is late, which the client makes
 		return
 	}
 	on := r.store.detour(r)

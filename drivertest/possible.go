@@ -378,7 +378,7 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 		}
 		return all
 	case p.step(slot) == stepEntered:
-		if i < 0 || c.place.Ahead != i || c.place.Holds != (i < p.queue.Holding()) {
+		if i < 0 || !ahead(c, i) || c.place.Holds != (i < p.queue.Holding()) {
 			return nil
 		}
 		return []*possibility{p.with(slot, stepDone)}
@@ -392,6 +392,12 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 		q = q.with(slot, stepEntered)
 	}
 	return []*possibility{q}
+}
+
+// ahead reports that an Enter may be told how many claims are ahead of its own. One that waits may be told of some that have left:
+// a driver counts those of which it has heard, and reads no more than it needs.
+func ahead(c *call, i int) bool {
+	return c.place.Ahead == i || c.place.Ahead > i && c.claim.Ticket != 0 && !c.place.Holds
 }
 
 // lists reports that the listing which answered a call shows the queue of a possibility. A listing takes no lock, so it may read
