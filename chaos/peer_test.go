@@ -168,7 +168,7 @@ func TestPeerFlags(t *testing.T) {
 		{"peer runs", "-runs 0 is not from 1 to 100", 0},
 	} {
 		given := map[string]bool{}
-		for _, name := range strings.Fields(tt.flags) {
+		for name := range strings.FieldsSeq(tt.flags) {
 			given[name] = true
 		}
 		err := peerFlags(given, tt.runs)
