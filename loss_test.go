@@ -397,6 +397,26 @@ func TestHandedOverLeaseIsRenewedAtOnce(t *testing.T) {
 	})
 }
 
+// A lease that was handed over is short, and outlives a renewal that is lost all the same.
+func TestHandedOverLeaseOutlivesALostRenewal(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		for after := range 12 { // the shorter the later
+			held := w.lock(b.Mutex("x"))
+			waiting := w.inLine(w.Context(), a.Mutex("x").With(stile.LockOptions{TTL: time.Minute}))
+			pass(time.Duration(after) * 333 * time.Millisecond)
+			w.unlock(held)
+			lease := w.got(waiting)
+			a.d.Inject(memory.Fault{Verb: memory.Renew, Drop: true})
+			pass(time.Minute)
+			if err := lease.Check(); err != nil {
+				w.Fatalf("handed over after %v of waiting, and its first renewal was lost: %v", time.Duration(after)*333*time.Millisecond, err)
+			}
+			w.unlock(lease)
+		}
+	})
+}
+
 // An alarm is a driver that can be made to see a claim in danger.
 type alarm struct {
 	driver.Driver

@@ -17,9 +17,15 @@ import (
 // Whatever befalls the store, no call lasts longer than docs/reference/bounds.md says, none fails with what is another's, and
 // nothing is left when it is over.
 func TestStorm(t *testing.T) {
+	bySeed(t, 100, func(w *world, seed int64) { storm(w, uint64(seed)) })
+}
+
+// bySeed runs a simulation in worlds that are drawn from seeds, until three have failed.
+func bySeed(t *testing.T, seeds int64, run func(w *world, seed int64)) {
+	t.Helper()
 	failed := 0
-	for seed := range uint64(100) {
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { inWorld(t, func(w *world) { storm(w, seed) }) }) {
+	for seed := range seeds {
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { inWorld(t, func(w *world) { run(w, seed) }) }) {
 			failed++
 		}
 		if failed == 3 {

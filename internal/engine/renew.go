@@ -84,7 +84,8 @@ func (e *Engine) renewed(c Slot, now Time, r *protocol.Reply) {
 		}
 		cl.err = r.Err
 		pause := e.lines.At(cl.line).terms.TTL / 24
-		e.schedule(c, now+pause+e.common.Conf.Jitter(pause)) // again and again, until the deadline
+		pause = min(pause, max((cl.deadline-now)/4, handOverRenewal)) // a lease that was handed over is short
+		e.schedule(c, now+pause+e.common.Conf.Jitter(pause))          // again and again, until the deadline
 		e.trust(c)
 	}
 }

@@ -1,27 +1,29 @@
-// Command mutants sees that what is known to be wrong is found: each patch of internal/engine/explore/testdata/mutants is
-// one mistake. It builds the explorer with that patch and walks until something is found, or, if the patch's head says
-// so, runs the one test that is there for it.
+// Command mutants sees that what is known to be wrong is found: each patch of internal/repo/mutants/testdata is
+// one mistake. It builds the explorer with that patch and walks until something is found, or looks in the way that the
+// patch's head names.
 //
-//	go run ./internal/repo/mutants [-some 12] [-for 60s] [-matrix] [NAME...]
+//	go run ./internal/repo/mutants [-some 10] [-for 60s] [-matrix] [NAME...]
 //
 // Every patch must apply and compile. With -some, so many are looked for, which the commit's hash chooses; without, all
 // are. It fails if one is not found. The head of a patch says what is wrong in words, and then may have the lines
 //
 //	stands for: M1, defect 3
+//	found by: contract ./etcd TestContract/LateLeave
+//	found by: chaos etcd
+//	found by: command stile ls extra words
 //	found by: test ./internal/claims TestName/part of it
+//
+// A case of the contract is one of package drivertest, or of guardtest for guards, chaos names a store of the runner of faults,
+// and a command is one that cmd/stile/testdata/cases.txt has a shell run. Each may have been written for other mistakes; a test
+// is the mistake's own.
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -46,7 +48,7 @@ func main() {
 }
 
 const (
-	patches  = "internal/engine/explore/testdata/mutants"
+	patches  = "internal/repo/mutants/testdata"
 	explorer = "./internal/engine/explore/cmd"
 )
 
@@ -86,16 +88,6 @@ func run(names []string) error {
 }
 
 func nameOf(file string) string { return strings.TrimSuffix(filepath.Base(file), ".patch") }
-
-// A finding is what came of one mutant.
-type finding struct {
-	at          string // the world or the test
-	transitions string
-	seconds     float64
-	seeds       int    // how many of some have found it
-	as          string // what was said of it
-	err         error
-}
 
 // all deals with the mutants, a few at once, prints what came of each in their order, and returns those that failed.
 func all(top, dir string, files, sought []string) (failed []string) {
@@ -163,151 +155,6 @@ func choose(files []string) ([]string, error) {
 	}
 	from := int(n % uint64(len(files)))
 	return slices.Concat(files[from:], files[:from])[:*some], nil
-}
-
-type mutant struct {
-	name, patch, dir string
-	numbers          string   // that it stands for
-	files            []string // that it changes
-	pkg, test        string   // that finds it; empty if the explorer does
-	overlay          string
-}
-
-var (
-	changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
-	stands  = regexp.MustCompile(`(?m)^stands for: (.*)`)
-	byTest  = regexp.MustCompile(`(?m)^found by: test (\S+) (.*)`)
-)
-
-// prepare makes the mutant's files, and sees that the packages compile that it changes.
-func (m *mutant) prepare(top string) error {
-	text, err := os.ReadFile(m.patch)
-	if err != nil {
-		return err
-	}
-	if found := stands.FindSubmatch(text); found != nil {
-		m.numbers = string(found[1])
-	}
-	if found := byTest.FindSubmatch(text); found != nil {
-		m.pkg, m.test = string(found[1]), string(found[2])
-	}
-	replaced := map[string]string{}
-	build := []string{"build", "-overlay", filepath.Join(m.dir, "overlay.json")}
-	for _, found := range changed.FindAllSubmatch(text, -1) {
-		name := string(found[1])
-		m.files = append(m.files, name)
-		source, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(m.dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(to, source, 0o644); err != nil {
-			return err
-		}
-		replaced[filepath.Join(top, name)] = to
-		if pkg := "./" + path.Dir(name); !slices.Contains(build, pkg) {
-			build = append(build, pkg)
-		}
-	}
-	apply := exec.Command("git", "apply", m.patch)
-	apply.Dir = m.dir
-	apply.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(filepath.Dir(m.dir)))
-	if out, err := apply.CombinedOutput(); err != nil {
-		return fmt.Errorf("it does not apply: %w: %s", err, out)
-	}
-	data, err := json.Marshal(map[string]any{"Replace": replaced})
-	if err != nil {
-		return err
-	}
-	m.overlay = filepath.Join(m.dir, "overlay.json")
-	if err := os.WriteFile(m.overlay, data, 0o644); err != nil {
-		return err
-	}
-	if out, err := output("go", build...); err != nil {
-		return fmt.Errorf("it does not compile: %w: %s", err, out)
-	}
-	return nil
-}
-
-func (m *mutant) find() finding {
-	if m.test != "" {
-		return m.try()
-	}
-	return m.walk()
-}
-
-var (
-	where = regexp.MustCompile(`violation in world "([^"]*)", after (\d+) transitions`)
-	what  = regexp.MustCompile(`VIOLATION: (.*)`)
-	broke = regexp.MustCompile(`(?m)^(?:panic|fatal error): (.*)`)
-	said  = regexp.MustCompile(`(?m)^\s+\w+\.go:\d+: (.*)`)
-	fails = regexp.MustCompile(`(?m)^\s*--- FAIL: `)
-)
-
-// walk has the explorer find the mutant.
-func (m *mutant) walk() (f finding) {
-	binary := filepath.Join(m.dir, "explore")
-	if out, err := output("go", "build", "-overlay", m.overlay, "-o", binary, explorer); err != nil {
-		f.err = fmt.Errorf("it does not build: %w: %s", err, out)
-		return f
-	}
-	start := time.Now()
-	out, err := exec.Command(binary, "-set", *set, "-for", limit.String()).CombinedOutput()
-	os.Remove(binary)
-	f.seconds = time.Since(start).Seconds()
-	var failure *exec.ExitError
-	at, as := where.FindSubmatch(out), what.FindSubmatch(out)
-	switch {
-	case at != nil && as != nil:
-		f.at, f.transitions, f.as = "world "+string(at[1]), string(at[2]), string(as[1])
-	case broke.Match(out):
-		f.at, f.as = "worlds", "panic: "+string(broke.FindSubmatch(out)[1])
-	case errors.As(err, &failure):
-		f.err = fmt.Errorf("the explorer failed: %s", out)
-	default:
-		f.err = fmt.Errorf("not found in %.1f s", f.seconds)
-	}
-	return f
-}
-
-// try has a test find the mutant.
-func (m *mutant) try() (f finding) {
-	binary := filepath.Join(m.dir, "package.test")
-	if out, err := output("go", "test", "-c", "-vet=off", "-overlay", m.overlay, "-o", binary, m.pkg); err != nil {
-		f.err = fmt.Errorf("its test does not build: %w: %s", err, out)
-		return f
-	}
-	parts := strings.Split(m.test, "/")
-	for i, part := range parts {
-		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
-	}
-	cmd := exec.Command(binary, "-test.run", strings.Join(parts, "/"), "-test.timeout", limit.String())
-	cmd.Dir = m.pkg
-	start := time.Now()
-	out, err := cmd.CombinedOutput()
-	os.Remove(binary)
-	f.seconds = time.Since(start).Seconds()
-	if err == nil {
-		f.err = fmt.Errorf("%s passes in %.1f s: %s", m.test, f.seconds, out)
-		return f
-	}
-	if bytes.Contains(out, []byte("test timed out")) {
-		f.err = fmt.Errorf("%s has not found it in %.1f s", m.test, f.seconds)
-		return f
-	}
-	f.at = m.test
-	switch as := said.FindSubmatch(out); {
-	case as != nil:
-		f.as = string(as[1])
-	case broke.Match(out):
-		f.as = "panic: " + string(broke.FindSubmatch(out)[1])
-	case !fails.Match(out):
-		f.err = fmt.Errorf("%s did not run: %w: %s", m.test, err, out)
-	}
-	return f
 }
 
 func output(name string, args ...string) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,8 +25,10 @@ var finders = []finder{
 	{name: "exploration", from: []string{"internal/engine", "internal/agenda"}, try: (*mutant).walk},
 	{name: "seeds", from: []string{".", "internal/engine", "internal/claims", "internal/agenda", "driver", "memory"},
 		try: func(m *mutant) finding {
-			return m.suite(".", "^(TestSimulation|TestStorm|TestTokensRiseWhereGrantsExclude)$")
+			return m.suite(".", "^(TestSimulation|TestStorm|TestFairWeather|TestFoulWeather|TestTokensRiseWhereGrantsExclude)$")
 		}, seeds: true},
+	{name: "seeds", from: []string{"quorum"},
+		try: func(m *mutant) finding { return m.suite("./quorum", "^TestSimulation$") }, seeds: true},
 	{name: "contract", from: []string{"driver", "memory", "internal/slab", "internal/table"},
 		try: func(m *mutant) finding { return m.suite("./memory", "^(TestConformance|TestModel|TestConcurrent)$") }},
 	{name: "contract", from: []string{"quorum"},
@@ -34,10 +37,14 @@ var finders = []finder{
 		}},
 }
 
+// columns are those of the ways that a patch's head can name. What the contract is to a driver, its cases are to the command.
+var columns = map[string]string{"contract": "contract", "command": "contract", "chaos": "runner", "test": "own test"}
+
 // found is what the finders came to, by their names.
 type found map[string]finding
 
-// matrix has every finder that can see a mutant look for it, and its own test if none has found it.
+// matrix has every finder that can see a mutant look for it, then whatever its head names, and its own test if nothing
+// else has found it.
 func (m *mutant) matrix() found {
 	all := found{}
 	for _, f := range finders {
@@ -48,9 +55,13 @@ func (m *mutant) matrix() found {
 			all[f.name] = r
 		}
 	}
-	if m.test != "" && len(all) == 0 {
-		if r := m.try(); r.err == nil {
-			all["own test"] = r
+	for _, w := range m.ways {
+		name := columns[w.kind]
+		if _, ok := all[name]; ok || w.kind == "test" && len(all) > 0 {
+			continue
+		}
+		if r := m.follow(w); r.err == nil {
+			all[name] = r
 		}
 	}
 	return all
@@ -66,7 +77,7 @@ func (m *mutant) changes(folders []string) bool {
 }
 
 var (
-	failedSeed = regexp.MustCompile(`--- FAIL: (TestSimulation|TestStorm)/(\d+)`)
+	failedSeed = regexp.MustCompile(`--- FAIL: (TestSimulation|TestStorm|TestFairWeather|TestFoulWeather)/(\d+)`)
 	failedTest = regexp.MustCompile(`--- FAIL: ([^ ]+)`)
 )
 
@@ -106,6 +117,10 @@ func (m *mutant) suite(pkg, tests string) (f finding) {
 // cell is a finding in a word.
 func (f finding) cell() string {
 	switch {
+	case f.at == path.Base(cases):
+		return "`" + f.at + "`" // most of the time the command was built
+	case strings.HasPrefix(f.at, "runner, "):
+		return fmt.Sprintf("%s: %d of %d seeds, %.0f s", strings.TrimPrefix(f.at, "runner, "), f.seeds, seeds, f.seconds)
 	case f.seeds > 1:
 		return fmt.Sprintf("%d seeds, %.1f s", f.seeds, f.seconds)
 	case f.transitions != "":
@@ -122,5 +137,6 @@ func (f found) row(m *mutant) string {
 		}
 		return ""
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |", m.name, m.numbers, cell("exploration"), cell("seeds"), cell("contract"), cell("own test"))
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s |", m.name, m.numbers, cell("exploration"), cell("seeds"),
+		cell("contract"), cell("runner"), cell("own test"))
 }

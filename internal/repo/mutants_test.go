@@ -1,0 +1,52 @@
+package repo
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The page of mistakes that are put back has a row for each patch, says how each was found, and counts right.
+func TestMutantsPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/explain/mutants.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patches, err := filepath.Glob("mutants/testdata/*.patch")
+	if err != nil || len(patches) == 0 {
+		t.Fatalf("no patches: %v", err)
+	}
+	var want []string
+	for _, patch := range patches {
+		want = append(want, strings.TrimSuffix(filepath.Base(patch), ".patch"))
+	}
+	own := map[string]bool{} // by mistake: found by its own test only
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|(.*)\\|$").FindAllSubmatch(page, -1) {
+		cells := strings.Split(string(row[2]), "|")
+		if len(cells) != 6 || strings.TrimSpace(strings.Join(cells[1:], "")) == "" {
+			t.Errorf("row %s: %d cells, or nothing that found it", row[1], len(cells))
+			continue
+		}
+		own[string(row[1])] = strings.TrimSpace(strings.Join(cells[1:5], "")) == ""
+	}
+	if got := slices.Sorted(maps.Keys(own)); !slices.Equal(got, want) {
+		t.Errorf("the page has rows of\n%v\nwant those of the patches:\n%v", got, want)
+	}
+	alone := 0
+	for _, only := range own {
+		if only {
+			alone++
+		}
+	}
+	sum := fmt.Sprintf("Of %d mistakes %d are found by something that was not written for them, and %d by their own test only.",
+		len(want), len(want)-alone, alone)
+	if !strings.Contains(string(page), sum) {
+		t.Errorf("the page does not say: %s", sum)
+	}
+}
