@@ -24,7 +24,9 @@ RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/intern
 
 CHECKS = gofmt vet fix lint rules tidy-check build release-dry models explore mutants interop newer adapters-two race
 FUZZTIME = 20s
-SOME = 12
+SOME = 10
+RUNS = 200
+QUICK = sqlite,redis,redis-cluster,redlock-3,shard,memcached,etcd-1,consul,postgres,mariadb
 
 # How make bench-before compares: how often, for how long, on which stores, and which scenarios (empty means all).
 ROUNDS = 9
@@ -38,7 +40,7 @@ ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
 HEAVY = kubelock
 LIGHT = $$(for adapter in $(ADAPTERS); do case " $(HEAVY) " in *" $$adapter "*) ;; *) echo "$$adapter" ;; esac; done)
 
-.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos peers soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos alarms peers soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,8 +96,9 @@ packages: ## make Debian packages and tar files for amd64 and arm64 in dist/: VE
 demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one
 	@bin/stile demo tickets
 
-demos: build ## run all demos, each in a few seconds, on SQLite or on the store of URL=redis://localhost; the market in DATA=
-	@internal/repo/demos bin/stile '$(DATA)' $(if $(URL),--url '$(URL)')
+demos: build ## run all demos, on SQLite, on URL=redis://localhost, or on servers for STORE=etcd or STORE=all; the market in DATA=
+	@$(if $(STORE),$(MAKE) --no-print-directory servers,$(if $(DATA),,internal/repo/install.sh redis-server:redis-server))
+	@go run ./internal/repo/demos $(if $(STORE),-store '$(STORE)') $(if $(URL),-url '$(URL)') $(if $(DATA),-data '$(DATA)') bin/stile
 
 servers: bin/etcd bin/consul ## install the servers that the tests start, where they are missing
 	@internal/repo/install.sh $(SERVERS)
@@ -127,7 +130,7 @@ explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes 
 	@go test -count=1 ./internal/engine/explore/...
 	@go run ./internal/engine/explore/cmd $(if $(FOR),-set long -for $(FOR))
 
-mutants: ## see that known mistakes, put back into the code, are found: SOME=12 of them, or 0 for all, with the matrix
+mutants: servers ## see that known mistakes, put back into the code, are found: SOME=10 of them, or 0 for all, with the matrix
 	@go run ./internal/repo/mutants -some $(SOME) $(if $(filter 0,$(SOME)),-matrix)
 
 chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7 PAIRS=1; without STORE each store
@@ -136,7 +139,13 @@ chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m S
 soak: servers ## a bounded run under faults, with a line for each store in docs/soak.log: FOR=10m STORE=etcd SEED=7 PAIRS=1
 	@go run ./chaos -log docs/soak.log $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
 
-peers: servers ## measure lock libraries of others under faults, for the page docs/explain/peers.md: PEER=redsync; about half an hour for all
+alarms: servers ## many short runs under faults, on stores that start quickly, and how often the checks were wrong: RUNS=200
+	@mkdir -p bin
+	@go run ./chaos -store $(QUICK) -for 8s -seed 1 -runs $(RUNS) -log bin/alarms.log
+
+peers: servers ## measure lock libraries of others under faults, for the page docs/explain/peers.md: PEER=redsync; about an hour for all
+	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
+	@chaos/java/build
 	@go run ./chaos -peer $(if $(PEER),$(PEER),all) -for 20s -seed 1 -runs 3 -o internal/repo/testdata/peers.json
 	@go test ./internal/repo -run TestPeerPage -update
 
