@@ -3,12 +3,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/history"
 	"github.com/stilelock/stile/internal/servertest"
 	_ "github.com/stilelock/stile/memory"
@@ -126,6 +129,31 @@ func TestScheduleIsItsSeeds(t *testing.T) {
 	}
 	if first, again := draw(1), draw(1); first != again || first == draw(2) {
 		t.Error("a schedule does not follow from its seed alone")
+	}
+}
+
+// TestInsist tries again what a slow store may answer, until its time is over, and nothing else.
+func TestInsist(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	strange := errors.New("strange")
+	for _, tt := range []struct {
+		name  string
+		ctx   context.Context
+		says  []error
+		want  error
+		tries int
+	}{
+		{"at once", t.Context(), []error{nil}, nil, 1},
+		{"the second time", t.Context(), []error{stile.ErrUnreachable, nil}, nil, 2},
+		{"no fault explains it", t.Context(), []error{strange}, strange, 1},
+		{"not in time", over, []error{stile.ErrUnknown}, stile.ErrUnknown, 1},
+	} {
+		tries := 0
+		got := insist(tt.ctx, func() error { tries++; return tt.says[tries-1] })
+		if !errors.Is(got, tt.want) || tries != tt.tries {
+			t.Errorf("%s: %v after %d tries; want %v after %d", tt.name, got, tries, tt.want, tt.tries)
+		}
 	}
 }
 

@@ -24,7 +24,13 @@ type lane struct {
 	random *rand.Rand
 	only   []string       // the kinds that it makes of those that it draws; nil means all
 	made   map[string]int // how many it has made, by kind
-	spans  []span         // from the beginning to the end of each
+	hits   []hit          // all of them
+}
+
+// A hit is a fault that was made, and when.
+type hit struct {
+	what string
+	span
 }
 
 // A member is hit with the requests that it answers; the others go on.
@@ -123,7 +129,16 @@ func (l *lane) connection(what string, d time.Duration, begin, end func(*servert
 // next draws a fault, how long it lasts, and the pause before it.
 func (l *lane) next() (f fault, last, pause time.Duration) {
 	ms := func(most int) time.Duration { return time.Duration(l.random.IntN(most)) * time.Millisecond }
-	return faults[l.random.IntN(len(faults))], 50*time.Millisecond + ms(int(ttl/time.Millisecond)), ms(1000)
+	drawn := drawnOf(l.only)
+	return drawn[l.random.IntN(len(drawn))], 50*time.Millisecond + ms(int(ttl/time.Millisecond)), ms(1000)
+}
+
+// drawnOf are the faults that are drawn if only some kinds are made: those of an administrator too, if one of these is named.
+func drawnOf(only []string) []fault {
+	if slices.ContainsFunc(administered, func(f fault) bool { return slices.Contains(only, f.kind) }) {
+		return slices.Concat(faults, administered)
+	}
+	return faults
 }
 
 // hit draws a fault and makes it, if it is of a kind of the lane.
@@ -140,7 +155,7 @@ func (l *lane) hit() {
 	}
 	l.t.Logf("%v: %s", boottime.Now(), what)
 	l.made[f.kind]++
-	l.spans = append(l.spans, span{begin, boottime.Now()})
+	l.hits = append(l.hits, hit{what, span{begin, boottime.Now()}})
 	if slices.Contains(ofWorkers, f.kind) {
 		return
 	}
@@ -162,7 +177,7 @@ func (r *run) lanes() []*lane {
 		return []*lane{r.newLane(r.seed, r.only)}
 	}
 	workers, others := []string{}, []string{}
-	for _, kind := range kinds() {
+	for _, kind := range kinds(drawnOf(r.only)) {
 		switch {
 		case r.only != nil && !slices.Contains(r.only, kind):
 		case slices.Contains(ofWorkers, kind):

@@ -5,9 +5,11 @@
 // that everybody holds again after the last fault, and that nothing is left in the end.
 //
 //	go run ./chaos -store etcd -for 1m -seed 7
+//	go run ./chaos -store sqlite,redis -for 8s -seed 1 -runs 200
 //	go run ./chaos -peer redislock -for 25s -seed 1 -runs 3
 //
-// The second measures a lock library of others under the same faults, and gives no verdict.
+// The second makes 200 runs in all, the stores in turn, with the seeds from 1 to 200. The third measures a lock library of
+// others under the same faults, and gives no verdict.
 //
 // A run's name is its store and its seed: the same name draws the same faults.
 package main
@@ -76,18 +78,17 @@ func isWorker() {
 
 func main() {
 	isWorker()
-	names := slices.Sorted(maps.Keys(stores))
 	var (
-		which   = flag.String("store", "", "one of "+strings.Join(names, ", ")+"; empty means each, one after the other")
+		which   = flag.String("store", "", "some of "+storeList()+", with commas; empty means each, one after the other")
 		during  = flag.Duration("for", 20*time.Second, "how long faults are made, for each store")
 		seed    = flag.Uint64("seed", uint64(time.Now().Unix()), "what the faults are drawn from")
 		pairs   = flag.Bool("pairs", false, "hit processes at the same time as servers, not one after the other")
 		workers = flag.Int("workers", 4, "how many processes lock")
-		only    = flag.String("faults", "", "some of "+strings.Join(kinds(), ", ")+", with commas; empty means all")
-		log     = flag.String("log", "", "append a line for each run to this file; needs -for")
+		only    = flag.String("faults", "", "some of "+strings.Join(kinds(faults), ", ")+", with commas; empty means all these. Only if named: "+strings.Join(kinds(administered), ", "))
+		log     = flag.String("log", "", "append a line for each run to this file; needs -for. With -runs, what the file has is not run again")
 		tries   = flag.Int("shrink", 8, "how often a run that failed is made again with fewer kinds of faults")
 		others  = flag.String("peer", "", "measure lock libraries in place of a check: all, or some of "+peerList()+", with commas")
-		runs    = flag.Int("runs", 1, "how often each peer is run, with one seed after the other")
+		runs    = flag.Int("runs", 1, "of peers, how often each is run; else how many runs there are in all, the stores in turn; with one seed after the other")
 		book    = flag.String("o", "", "keep what is measured of peers in this file, beside what it has of other peers and seeds")
 	)
 	flag.Parse()
@@ -97,18 +98,18 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(64)
 	}
-	if *which != "" {
-		if stores[*which] == nil {
-			fmt.Fprintf(os.Stderr, "-store %q is none of %s\n", *which, strings.Join(names, ", "))
-			os.Exit(64)
-		}
-		names = []string{*which}
-	}
 	p := plan{during: *during, seed: *seed, workers: *workers, pairs: *pairs}
 	if *only != "" {
 		p.only = strings.Split(*only, ",")
 	}
-	if err := p.check(*log == "" || given["for"]); err != nil {
+	many := series{plan: p, stores: slices.Sorted(maps.Keys(stores)), runs: *runs, log: *log}
+	if *which != "" {
+		many.stores = strings.Split(*which, ",")
+	}
+	if !given["runs"] {
+		many.runs, many.alike = len(many.stores), true
+	}
+	if err := many.check(*log == "" || given["for"]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(64)
 	}
@@ -116,23 +117,15 @@ func main() {
 		comparePeers(&p, *others, *runs, *book)
 		return
 	}
-	wrong := 0
-	for _, name := range names {
-		p.store = name
-		o := once(&p)
-		o.print(os.Stdout)
-		if *log != "" {
-			if err := o.note(*log); err != nil {
-				fmt.Fprintln(os.Stderr, "-log:", err)
-				os.Exit(1)
-			}
-		}
-		wrong += len(o.inconclusive)
-		if wrong += len(o.wrong); len(o.wrong) > 0 {
-			o.explain(*tries)
-		}
+	c, err := many.play(os.Stdout, once, func(o *outcome) { o.explain(*tries) })
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "-log:", err)
+		os.Exit(1)
 	}
-	if wrong > 0 {
+	if given["runs"] {
+		fmt.Println(c)
+	}
+	if c.wrong+c.inconclusive > 0 {
 		os.Exit(1)
 	}
 }
@@ -163,11 +156,20 @@ func (o *outcome) explain(tries int) {
 		fmt.Fprintln(os.Stderr, "the history is not saved:", err)
 	} else {
 		fmt.Printf("  the history is in %s\n", path)
+		paths, err := o.pictures(path)
+		for _, path := range paths {
+			fmt.Printf("  a picture of it is in %s\n", path)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "a picture is not saved:", err)
+		}
 	}
 	few := fewer(o.hit(), tries, func(only []string) bool {
 		again := o.plan
 		again.only = only
 		return len(once(&again).wrong) > 0
 	})
-	fmt.Printf("  it fails with: -store %s -seed %d -for %v -faults '%s'\n", o.store, o.seed, o.during, strings.Join(few, ","))
+	again := o.plan
+	again.only = few
+	fmt.Printf("  it fails with: %s\n", again.flags())
 }

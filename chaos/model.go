@@ -37,6 +37,7 @@ const forever = math.MaxInt64
 // A step is the input of an operation.
 type step struct {
 	hold   int // which, of those of the name
+	worker int // whose
 	weight int64
 	token  int64 // that of a lock whose token must be larger than others; otherwise 0
 	ends   bool
@@ -94,7 +95,7 @@ func model(capacity int64) porcupine.Model {
 // was held then may have ended since its beginning, and no token of then has to rise.
 func operations(grants []*grant, fences bool, lax []span) (list []porcupine.Operation) {
 	for i, g := range grants {
-		lock := &step{hold: i, weight: g.Weight}
+		lock := &step{hold: i, worker: g.Worker, weight: g.Weight}
 		if fences {
 			lock.token = g.Token
 		}
@@ -112,9 +113,15 @@ func operations(grants []*grant, fences bool, lax []span) (list []porcupine.Oper
 		}
 		list = append(list,
 			porcupine.Operation{ClientId: i, Input: lock, Call: int64(g.call), Return: int64(g.Begin)},
-			porcupine.Operation{ClientId: i, Input: &step{hold: i, ends: true}, Call: int64(from), Return: int64(to)})
+			porcupine.Operation{ClientId: i, Input: &step{hold: i, worker: g.Worker, ends: true}, Call: int64(from), Return: int64(to)})
 	}
 	return list
+}
+
+// An operated is what was done to a name of a capacity.
+type operated struct {
+	list     []porcupine.Operation
+	capacity int64
 }
 
 // order holds what the workers believed to the models, name by name.
@@ -123,12 +130,15 @@ func (o *outcome) order(grants []*grant, names map[string]int64, lax []span) {
 }
 
 func (o *outcome) orderWithin(patience time.Duration, grants []*grant, names map[string]int64, lax []span) {
+	o.histories = map[string]operated{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		of := slices.DeleteFunc(slices.Clone(grants), func(g *grant) bool { return g.Name != name })
 		list := operations(of, o.fences && names[name] == driver.All, lax)
 		o.checked += len(list)
+		o.histories[name] = operated{list, names[name]}
 		switch porcupine.CheckOperationsTimeout(model(names[name]), list, patience/time.Duration(len(names))) {
 		case porcupine.Illegal:
+			o.unordered = append(o.unordered, name)
 			o.wrong = append(o.wrong, fmt.Sprintf("%s: its %d operations are in no order that a lock allows", name, len(list)))
 		case porcupine.Unknown:
 			o.inconclusive = append(o.inconclusive,

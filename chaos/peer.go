@@ -20,6 +20,7 @@ type peer struct {
 	loss    string        // how a holder learns that it holds no more, as the library documents it
 	token   string        // what orders its holds; empty if nothing does
 	endless bool          // a wait cannot be given up
+	java    bool          // it is driven by the worker for Java, and open is nil
 	left    leftover
 	open    func(addrs []string) (locker, error)
 }
@@ -58,6 +59,9 @@ var peers = map[string]*peer{
 	"rueidislock":     rueidislockPeer,
 	"etcd":            concurrencyPeer,
 	"consul":          consulPeer,
+	"curator":         curatorPeer,
+	"redisson":        redissonPeer(false),
+	"redisson-fenced": redissonPeer(true),
 	"go-zookeeper":    goZooKeeperPeer,
 }
 
@@ -80,10 +84,8 @@ func chosenPeers(text string) ([]string, error) {
 // peerFlags tells which of the flags that are given do not go together.
 func peerFlags(given map[string]bool, runs int) error {
 	if !given["peer"] {
-		for _, name := range []string{"o", "runs"} {
-			if given[name] {
-				return fmt.Errorf("-%s is of runs of peers: say -peer too, all or some of %s", name, peerList())
-			}
+		if given["o"] {
+			return fmt.Errorf("-o is of runs of peers: say -peer too, all or some of %s", peerList())
 		}
 		return nil
 	}

@@ -161,7 +161,7 @@ func TestPeerFlags(t *testing.T) {
 	}{
 		{"for seed", "", 1},
 		{"o", "-o is of runs of peers", 1},
-		{"runs", "-runs is of runs of peers", 3},
+		{"runs", "", 3},
 		{"peer o runs seed for", "", 3},
 		{"peer store", "-store does not go with -peer", 1},
 		{"peer log", "-log does not go with -peer", 1},

@@ -48,6 +48,9 @@ type figures struct {
 // leeway is how much longer than the lease somebody may wait although nobody holds, and something may be left.
 const leeway = 5 * time.Second
 
+// begins is how long workers may take to begin: those for Java need seconds of a processor each.
+const begins = 5 * time.Minute
+
 // playPeer carries out a plan with a peer.
 func playPeer(t servertest.TB, p *plan) (f *figures, servers string) {
 	library := peers[p.peer]
@@ -63,6 +66,9 @@ func playPeer(t servertest.TB, p *plan) (f *figures, servers string) {
 		r.workers = append(r.workers, nil)
 		r.replace(len(r.workers) - 1)
 	}
+	if !r.atWork() {
+		t.Fatalf("-peer %s: not every worker has begun within %v", p.peer, begins)
+	}
 	r.wait(time.Second) // of work without faults
 	begin := boottime.Now()
 	lane := r.newLane(r.seed, r.only)
@@ -77,13 +83,23 @@ func playPeer(t servertest.TB, p *plan) (f *figures, servers string) {
 	}
 	end := boottime.Now()
 	f.Hung = leaveAll(r.workers)
-	f.measure(r, lane.spans, end)
+	f.measure(r, spansOf(lane.hits), end)
 	f.Plain, f.Asked = books.sum(plain), books.sum(asked)
 	if library.token != "" {
 		f.Fenced = books.sum(fenced)
 	}
 	f.Left = library.remains(r.store)
 	return f, servers
+}
+
+// atWork waits until each worker has begun: one for Java takes some seconds.
+func (r *run) atWork() bool {
+	for end := boottime.Now() + begins; boottime.Now() < end; r.wait(10 * time.Millisecond) {
+		if !slices.ContainsFunc(r.workers, func(p *process) bool { return !p.begun() }) {
+			return true
+		}
+	}
+	return false
 }
 
 // leaveAll has all workers end at the same time, and returns how many did not.
@@ -103,6 +119,13 @@ func leaveAll(workers []*process) (hung int) {
 	}
 	all.Wait()
 	return hung
+}
+
+func spansOf(hits []hit) (list []span) {
+	for _, h := range hits {
+		list = append(list, h.span)
+	}
+	return list
 }
 
 // measure looks at what the workers believed.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/rpc"
+	"net/rpc/jsonrpc"
 	"strings"
 	"sync"
 	"time"
@@ -42,7 +43,7 @@ func workPeer(b *brief, in io.Reader, out io.Writer) error {
 	}()
 	w := &peerWorker{worker: worker{out: bufio.NewWriter(out)}, peer: peers[b.peer]}
 	var err error
-	if w.resources, err = rpc.Dial("tcp", b.register); err != nil {
+	if w.resources, err = jsonrpc.Dial("tcp", b.register); err != nil {
 		return err
 	}
 	if w.locks, err = openPeer(ctx, w.peer, strings.Split(b.url, ",")); err != nil {

@@ -38,12 +38,10 @@ type ask struct {
 
 // start starts a worker.
 func start(number int, b *brief) (*process, error) {
-	self, err := os.Executable()
+	cmd, err := program(b)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), b.environ()...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -59,6 +57,20 @@ func start(number int, b *brief) (*process, error) {
 	}
 	go p.listen(number, out)
 	return p, nil
+}
+
+// program is the command of a worker.
+func program(b *brief) (*exec.Cmd, error) {
+	if p := peers[b.peer]; p != nil && p.java {
+		return javaWorker(b)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), b.environ()...)
+	return cmd, nil
 }
 
 // listen takes down what the worker says. A last line that was cut off by its death is left out.
@@ -107,6 +119,13 @@ func (p *process) asked(id int, at time.Duration) {
 	if a := p.asks[id]; a != nil && a.end == 0 {
 		a.end = at
 	}
+}
+
+// begun reports whether a worker that drives a peer has asked for anything.
+func (p *process) begun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.asks) > 0
 }
 
 func (p *process) kill() {

@@ -5,6 +5,7 @@ package main
 import (
 	"net"
 	"net/rpc"
+	"net/rpc/jsonrpc"
 	"sync"
 )
 
@@ -112,7 +113,7 @@ func (r *register) serve() (addr string, stop func(), err error) {
 			if err != nil {
 				return
 			}
-			go s.ServeConn(c)
+			go s.ServeCodec(jsonrpc.NewServerCodec(c)) // which the worker for Java can speak too
 		}
 	}()
 	return l.Addr().String(), func() { l.Close() }, nil

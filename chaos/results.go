@@ -76,7 +76,11 @@ func (e *entry) sameAs(old *entry) bool {
 
 // entry describes a peer.
 func (p *peer) entry(name, servers string) *entry {
-	return &entry{Name: name, Library: p.library, Version: versionOf(p.library), Servers: servers,
+	version := versionOf
+	if p.java {
+		version = javaVersion
+	}
+	return &entry{Name: name, Library: p.library, Version: version(p.library), Servers: servers,
 		Settings: p.set, Loss: p.loss, Token: p.token, Lease: p.lease}
 }
 

@@ -39,12 +39,16 @@ type plan struct {
 type outcome struct {
 	plan
 	grants map[string]int
+	told   int            // grants whose holders were told that they hold no more
 	faults map[string]int // that were made, by kind
 	wrong  []string
 	holds  []*history.Hold // what the workers believed
 
-	checked      int      // operations that were held to the models of the names
-	inconclusive []string // names whose check took too long
+	checked      int                 // operations that were held to the models of the names
+	histories    map[string]operated // these, by name
+	unordered    []string            // names whose history is in no order
+	inconclusive []string            // names whose check took too long
+	hits         []hit               // the faults
 
 	fences  bool          // whether the tokens of the store rise, and were looked at
 	took    time.Duration // from the first fault to the last
@@ -94,6 +98,7 @@ func play(t servertest.TB, p *plan) *outcome {
 	all.Wait()
 	for _, l := range lanes {
 		maps.Copy(o.faults, l.made)
+		o.hits = append(o.hits, l.hits...)
 	}
 	o.took = boottime.Now() - begin
 	o.wrong = append(o.wrong, r.stuck()...)
@@ -135,6 +140,9 @@ func (o *outcome) judge(r *run, traits driver.Traits) {
 	var grants []*grant
 	for _, w := range slices.Concat(r.past, r.workers) {
 		for _, text := range w.errors {
+			if o.faults[fillMemory] > 0 && strings.Contains(text, noMemory) {
+				continue
+			}
 			o.wrong = append(o.wrong, "an error that no fault explains: "+text)
 		}
 		grants = slices.AppendSeq(grants, maps.Values(w.holds))
@@ -143,6 +151,9 @@ func (o *outcome) judge(r *run, traits driver.Traits) {
 	for _, g := range grants {
 		holds = append(holds, &g.Hold)
 		o.grants[g.Name]++
+		if g.fate == gone {
+			o.told++
+		}
 	}
 	o.holds = holds
 	names := capacities(traits)
@@ -215,15 +226,31 @@ func notHad(c *stile.Client, when string) (wrong []string) {
 	return wrong
 }
 
-// had locks and unlocks.
+// had locks and unlocks. That the store is slow to answer the release does not matter: the name was had.
 func had(l *stile.Lock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), recovers)
 	defer cancel()
-	lease, err := l.Lock(ctx)
-	if err != nil {
-		return err
+	return insist(ctx, func() error {
+		lease, err := l.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		if err := lease.Unlock(); !expected(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// insist tries until ctx ends: a store that has just started on a busy machine may take longer for one call than a client waits.
+func insist(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if err == nil || !expected(err) || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, 100*time.Millisecond)
 	}
-	return lease.Unlock()
 }
 
 // left returns what is in the store although everybody has gone.
@@ -283,6 +310,9 @@ func (o *outcome) print(out io.Writer) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(o.faults)) {
 		fmt.Fprintf(out, "  %-16s %7d times\n", kind, o.faults[kind])
+	}
+	if o.told > 0 {
+		fmt.Fprintf(out, "  %d holders were told that their locks are gone\n", o.told)
 	}
 	if !o.fences {
 		fmt.Fprintln(out, "  tokens were not looked at: the store promises none that rise")

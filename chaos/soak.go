@@ -30,16 +30,16 @@ func (p *plan) check(bounded bool) error {
 		return errors.New("-log: a soak needs a bound: say -for, such as -for 10m")
 	}
 	for _, kind := range p.only {
-		if !slices.ContainsFunc(faults, func(f fault) bool { return f.kind == kind }) {
-			return fmt.Errorf("-faults %q is none of %s", kind, strings.Join(kinds(), ", "))
+		if all := kinds(slices.Concat(faults, administered)); !slices.Contains(all, kind) {
+			return fmt.Errorf("-faults %q is none of %s", kind, strings.Join(all, ", "))
 		}
 	}
 	return nil
 }
 
-// kinds are the names of all faults.
-func kinds() (names []string) {
-	for _, f := range faults {
+// kinds are the names of faults.
+func kinds(list []fault) (names []string) {
+	for _, f := range list {
 		names = append(names, f.kind)
 	}
 	return names
@@ -61,8 +61,29 @@ func (o *outcome) line() string {
 	if len(o.wrong) > 0 {
 		result = fmt.Sprint(len(o.wrong))
 	}
-	return fmt.Sprintf("%s seed=%d for=%v pairs=%v workers=%d faults=%d holds=%d checked=%d lax=%v excused=%d findings=%s\n", o.store, o.seed,
-		o.during, o.pairs, o.workers, made, grants, o.checked, o.lax.Round(time.Second), len(o.excused), result)
+	return fmt.Sprintf("%s faults=%d holds=%d checked=%d lax=%v excused=%d findings=%s\n",
+		o.name(), made, grants, o.checked, o.lax.Round(time.Second), len(o.excused), result)
+}
+
+// name is that of a run in the log.
+func (p *plan) name() string {
+	name := fmt.Sprintf("%s seed=%d for=%v pairs=%v workers=%d", p.store, p.seed, p.during, p.pairs, p.workers)
+	if p.only != nil {
+		name += fmt.Sprintf(" only=%q", strings.Join(p.only, ","))
+	}
+	return name
+}
+
+// flags make a run again.
+func (p *plan) flags() string {
+	text := fmt.Sprintf("-store %s -seed %d -for %v -workers %d", p.store, p.seed, p.during, p.workers)
+	if p.pairs {
+		text += " -pairs"
+	}
+	if p.only != nil {
+		text += fmt.Sprintf(" -faults '%s'", strings.Join(p.only, ","))
+	}
+	return text
 }
 
 // note appends a run to a log.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +31,8 @@ type store struct {
 	// Moved waits until the servers have settled, and reports whether there was a failover that may have lost claims since
 	// it was asked before. It is nil if none does.
 	moved func() bool
+	// Admin are the faults of an administrator, by kind; nil of those that the store does not have.
+	admin map[string]admin
 	// Rest returns what is on the servers, beside what outlives all claims; nil if only the store's list is looked at.
 	rest func() []string
 }
@@ -65,7 +68,11 @@ var stores = map[string]func(t servertest.TB) *store{
 	"sqlite": func(t servertest.TB) *store {
 		return (&store{}).at("sqlite://", filepath.Join(t.TempDir(), "locks.db"))
 	},
-	"etcd":   func(t servertest.TB) *store { return etcd(t, servertest.EtcdCluster(t, 3)...) },
+	"etcd": func(t servertest.TB) *store {
+		s := etcd(t, servertest.EtcdCluster(t, 3)...)
+		s.forgets = []string{stopServer} // a leader that goes on may end leases that its successor kept alive
+		return s
+	},
 	"etcd-1": func(t servertest.TB) *store { return etcd(t, servertest.Etcd(t)) },
 	"zookeeper": func(t servertest.TB) *store {
 		s := &store{}
@@ -77,17 +84,17 @@ var stores = map[string]func(t servertest.TB) *store{
 	"postgres": func(t servertest.TB) *store { return postgres(t, "") },
 	"postgres-session": func(t servertest.TB) *store {
 		s := postgres(t, "?mode=session")
-		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer} // the locks go with the connection
+		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer, killConnections} // the locks go with the connection
 		return s
 	},
 	"mariadb": func(t servertest.TB) *store { return mariadb(t, "") },
 	"mysql-session": func(t servertest.TB) *store {
 		s := mariadb(t, "?mode=session")
-		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer} // the locks go with the connection
+		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer, killConnections} // the locks go with the connection
 		return s
 	},
 	"memcached": func(t servertest.TB) *store {
-		s := &store{forgets: []string{restartServer, killServer}}
+		s := &store{forgets: []string{restartServer, killServer, deleteClaim}, admin: memcachedAdmin}
 		return s.at("memcached://", s.behind(t, servertest.Memcached(t, "-M"))[0])
 	},
 	"redis": func(t servertest.TB) *store {
@@ -108,7 +115,7 @@ var stores = map[string]func(t servertest.TB) *store{
 		return s.at("redis+sentinel://", proxies[2].Addr, "/", set.Name)
 	},
 	"redis-cluster": func(t servertest.TB) *store {
-		s := &store{}
+		s := &store{forgets: []string{deleteClaim}, admin: redisAdmin}
 		s.servers, s.proxies = servertest.RedisClusterBehind(t, durable...)
 		s.rest = func() []string { return keys(s.servers...) }
 		return s.at("redis+cluster://", s.proxies[0].Addr, ",", s.proxies[1].Addr, ",", s.proxies[2].Addr)
@@ -127,6 +134,8 @@ var stores = map[string]func(t servertest.TB) *store{
 	},
 }
 
+func storeList() string { return strings.Join(slices.Sorted(maps.Keys(stores)), ", ") }
+
 // durable are the arguments of a Redis server that keeps all that it has acknowledged.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
@@ -136,7 +145,7 @@ func several(t servertest.TB, n int) (s *store, addrs []string) {
 	for range n {
 		list = append(list, servertest.Redis(t, durable...))
 	}
-	s = &store{rest: func() []string { return keys(list...) }}
+	s = &store{forgets: []string{deleteClaim}, admin: redisAdmin, rest: func() []string { return keys(list...) }}
 	return s, s.behind(t, list...)
 }
 
@@ -148,7 +157,7 @@ func redlock(t servertest.TB, n int) *store {
 }
 
 func etcd(t servertest.TB, servers ...*servertest.Server) *store {
-	s := &store{}
+	s := &store{forgets: []string{deleteClaim}, admin: etcdAdmin}
 	return s.at("etcd://", strings.Join(s.behind(t, servers...), ","))
 }
 
@@ -162,13 +171,13 @@ func consul(t servertest.TB, servers ...*servertest.Server) *store {
 }
 
 func postgres(t servertest.TB, parameters string) *store {
-	s := &store{}
+	s := &store{admin: postgresAdmin}
 	addrs := s.behind(t, servertest.Postgres(t, "fsync = on"))
 	return s.at("postgres://postgres@", addrs[0], "/postgres", parameters)
 }
 
 func mariadb(t servertest.TB, parameters string) *store {
-	s := &store{}
+	s := &store{admin: mysqlAdmin}
 	addrs := s.behind(t, servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1"))
 	return s.at("mysql://root@", addrs[0], "/mysql", parameters)
 }

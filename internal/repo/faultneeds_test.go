@@ -12,15 +12,41 @@ import (
 
 // A case of the contract is skipped on a store whose traits lack what it needs: it shows nothing of that store.
 
-// lack takes a line that says what the traits of a store lack, and reports whether it is one.
-func (b *faultBook) lack(key, value string) bool {
-	id, ok := strings.CutPrefix(key, "lacks ")
-	s := b.store(id)
-	if !ok || s == nil {
-		return false
+// powers are what cases of the contract call the traits that a driver may lack.
+var powers = map[string]string{
+	"TraitOrder": "ordered", "TraitReaders": "shared", "TraitPermits": "permits", "TraitFencing": "fencing",
+	"TraitLockDelay": "delay", "TraitAmend": "amends",
+}
+
+// lacking returns what the test of a store's contract says that the store lacks, which it compares with the store's traits:
+// drive.Lacks(t, open, driver.TraitOrder). It reports false if the test does not say it.
+func lacking(files []*file, contract faultTest) (lacks []string, says bool) {
+	for _, f := range files {
+		if f.syntax == nil || !f.test() || path.Dir(f.path) != contract.dir {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); !ok || fn.Recv != nil || fn.Name.Name != contract.name {
+				continue
+			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || len(call.Args) < 2 || !slices.Equal(idents(call.Fun), []string{"drive", "Lacks"}) {
+					return true
+				}
+				says = true
+				for _, trait := range call.Args[2:] {
+					for _, name := range idents(trait) {
+						if power := powers[name]; power != "" {
+							lacks = append(lacks, power)
+						}
+					}
+				}
+				return false
+			})
+		}
 	}
-	s.lacks = strings.Fields(value)
-	return true
+	return lacks, says
 }
 
 // needs returns which powers the cases of the contract need, as they are declared: {"Name", "Sentence", powers, check}.
@@ -41,6 +67,17 @@ func needs(files []*file) map[string][]string {
 		})
 	}
 	return found
+}
+
+// passedOver finds cases of the contract about requests that are late, and answers that are lost, which no row has.
+func (b *faultBook) passedOver() (problems []string) {
+	for _, name := range slices.Sorted(maps.Keys(b.needs)) {
+		fault := strings.Contains(name, "Late") || strings.Contains(name, "Lost")
+		if fault && !slices.ContainsFunc(b.rows, func(r *faultRow) bool { return slices.Contains(r.cases, name) }) {
+			problems = append(problems, fmt.Sprintf("%s: no row has the case %s", faultTable, name))
+		}
+	}
+	return problems
 }
 
 // idents returns the names in an expression.

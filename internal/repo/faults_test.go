@@ -98,9 +98,6 @@ func parseFaults(text string) (b *faultBook, problems []string) {
 			b.rows = append(b.rows, row)
 			continue
 		}
-		if b.lack(key, value) {
-			continue
-		}
 		if row == nil || value == "" || !row.add(b, key, value) {
 			problems = append(problems, fmt.Sprintf("%s:%d: %q is not in order", faultTable, n, line))
 		}
@@ -146,11 +143,17 @@ func (r *faultRow) add(b *faultBook, key, value string) bool {
 // untested finds tests of the table that are not there, and stores that a row leaves out without a reason.
 func untested(b *faultBook, files []*file) (problems []string) {
 	b.needs = needs(files)
-	for _, s := range b.stores {
+	for i := range b.stores {
+		s := &b.stores[i]
+		lacks, says := lacking(files, s.contract)
+		if s.lacks = lacks; !says {
+			problems = append(problems, fmt.Sprintf("%s: %s of %s does not say what the store lacks", faultTable, s.contract.name, s.contract.dir))
+		}
 		if !declares(files, s.contract, "drivertest.Run(") && !declares(files, s.contract, "drivertest.Run, ") {
 			problems = append(problems, fmt.Sprintf("%s: %s of %s does not run the contract", faultTable, s.contract.name, s.contract.dir))
 		}
 	}
+	problems = append(problems, b.passedOver()...)
 	for _, r := range b.rows {
 		report := func(format string, args ...any) {
 			problems = append(problems, fmt.Sprintf("%s:%d: %s: ", faultTable, r.line, r.title)+fmt.Sprintf(format, args...))
@@ -252,9 +255,10 @@ func quoted(files []*file, dir, text string) bool {
 }
 
 func TestFaultTableCheck(t *testing.T) {
-	const head = "store a: A | pkg TestContract\nstore b: B | pkg TestContract\n"
-	tests := []string{"pkg/x_test.go", "package pkg\nfunc TestContract() { drivertest.Run() }\nfunc TestOne() { run(\"part\") }",
-		"drivertest/cases.go", "package drivertest\nvar x = []Case{{\"Case\", \"s\", 0, f}, {\"Ordered\", \"s\", shared | order, f}}"}
+	const head = "store a: A | pkg TestContract\nstore b: B | pkg TestLacking\n"
+	tests := []string{"pkg/x_test.go", "package pkg\nfunc TestContract() { drive.Lacks(t, open); drivertest.Run() }\n" +
+		"func TestLacking() { run(func() { drive.Lacks(t, open, driver.TraitOrder); drivertest.Run() }) }\nfunc TestOne() { run(\"part\") }",
+		"drivertest/cases.go", "package drivertest\nvar x = []Case{{\"Case\", \"s\", 0, f}, {\"Ordered\", \"s\", shared | ordered, f}}"}
 	for _, tt := range []struct {
 		name, rows string
 		want       []string
@@ -272,8 +276,8 @@ func TestFaultTableCheck(t *testing.T) {
 			[]string{":3: r: b is not among the stores of the row"}},
 		{"left out without a reason", "row: r\noutcome: o\nstores: a\na: pkg TestOne",
 			[]string{":3: r: no reason why the other stores are left out"}},
-		{"a case that the store skips", "lacks b: order\nrow: r\noutcome: o\nstores: all\ncase: Ordered", []string{":4: r: b has neither a test nor a reason"}},
-		{"a case that all run", "lacks b: order\nrow: r\noutcome: o\nstores: all\ncase: Ordered Case", nil},
+		{"a case that the store skips", "row: r\noutcome: o\nstores: all\ncase: Ordered", []string{":3: r: b has neither a test nor a reason"}},
+		{"a case that all run", "row: r\noutcome: o\nstores: all\ncase: Ordered Case", nil},
 		{"no such store", "row: r\noutcome: o\nstores: a c\nelse: e\na: pkg TestOne\nc: pkg TestOne",
 			[]string{":8: \"c: pkg TestOne\" is not in order", ":3: r: there is no store c"}},
 		{"no outcome", "row: r\nstores: all\ncase: Case", []string{":3: r: no outcome"}},
@@ -290,8 +294,13 @@ func TestFaultTableCheck(t *testing.T) {
 			}
 		})
 	}
-	table, _ := parseFaults("store a: A | pkg TestOne")
-	if got := untested(table, book(t, tests...)); len(got) != 1 || !strings.Contains(got[0], "does not run the contract") {
+	late := append(slices.Clone(tests), "drivertest/late.go", "package drivertest\nvar x = []Case{{\"LateOne\", \"s\", 0, f}}")
+	table, _ := parseFaults(head + "row: r\noutcome: o\nstores: all\ncase: Case")
+	if got := untested(table, book(t, late...)); len(got) != 1 || !strings.Contains(got[0], "no row has the case LateOne") {
+		t.Errorf("a case about a late request: got %q", got)
+	}
+	table, _ = parseFaults("store a: A | pkg TestOne")
+	if got := untested(table, book(t, tests...)); len(got) != 2 || !strings.Contains(got[0], "does not say what") || !strings.Contains(got[1], "does not run the contract") {
 		t.Errorf("a test that is not the contract: got %q", got)
 	}
 }

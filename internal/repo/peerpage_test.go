@@ -163,7 +163,11 @@ func updateCells(p *peerEntry) []string {
 		fenced.add(r.Fenced)
 		falls += r.Falls
 	}
-	cells := []string{plain.String(), asked.String(), "none", "none", "none"}
+	first := plain.String()
+	if plain.Lost == 0 {
+		first += ": no late write"
+	}
+	cells := []string{first, asked.String(), "none", "none", "none"}
 	if p.Token != "" {
 		cells[2], cells[3], cells[4] = fenced.String(), fmt.Sprint(fenced.Refused), fmt.Sprint(falls)
 	}

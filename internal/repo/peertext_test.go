@@ -16,7 +16,10 @@ verdict. Each library was run %d times, with faults for %v: ` + "`make peers`" +
   is for chance to say, so two runs of one seed differ.
 - **Settings.** A lease, an expiry or a session is 3 s where it can be set so. What a library leaves to its caller is done by the
   worker. The servers write each change to the disk. Where there are several, a fault hits one of them.
-- **none** stands where a library has nothing of the kind. Redisson and Curator, which need a JVM, are not driven.
+- **none** stands where a library has nothing of the kind. Libraries for Java are driven by a worker in Java,
+  ` + "`" + `chaos/java` + "`" + `, whose process takes some seconds to start; the first fault waits for that.
+- **When.** Redisson and Curator were measured later than the others, beside much more other work (a load of 40 to 70 on two cores). Times,
+  and how many waiters held again within the minute, are not to be compared with those of the others.
 
 All processes share one machine of two cores, which had other work to do: times are those of such a machine.
 
@@ -36,8 +39,8 @@ was held to the model of a mutex by Porcupine, run by run.
 A holder reads a counter at the beginning of a hold, and writes one more at the end. Three counters are kept: for writers that do not
 ask whether they still hold, for writers that ask right before, and for writers with a token, where the counter
 refuses a token older than one that has read. An update is lost if it was accepted and is not counted in the end:
-one late write takes back all updates since its writer has read. A row with 0 in the first column met no late write, and says
-nothing in the others.
+one late write takes back all updates since its writer has read. A row that met no late write says nothing in the
+other columns.
 
 `
 	peerWaits = `

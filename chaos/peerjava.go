@@ -1,0 +1,119 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// Libraries for Java are driven by a worker of their own, in java/, which make peers builds. It is told what a worker in Go is told,
+// beside what that has in common with the runner, and says the same.
+
+// redissonPeer is Redisson's lock; a fenced one has tokens.
+func redissonPeer(fenced bool) *peer {
+	p := &peer{
+		library: "org.redisson:redisson", store: "redis", lease: ttl, left: leftInRedis, java: true,
+		set:  fmt.Sprintf("`getLock`; `lockWatchdogTimeout` %v; `tryLock` with a time to wait, and none to hold", ttl),
+		loss: "`isHeldByCurrentThread` asks the server",
+	}
+	if fenced {
+		p.set = fmt.Sprintf("`getFencedLock`; `lockWatchdogTimeout` %v; `tryLockAndGetToken` with a time to wait, and none to hold", ttl)
+		p.token = "what `tryLockAndGetToken` returns"
+	}
+	return p
+}
+
+var curatorPeer = &peer{
+	library: "org.apache.curator:curator-recipes", store: "zookeeper", lease: ttl, left: leftInZooKeeper, java: true,
+	set:  fmt.Sprintf("`InterProcessMutex`; session and `connectionTimeoutMs` %v; `ExponentialBackoffRetry(1000, 3)`", ttl),
+	loss: "not of a lock; a `ConnectionStateListener`: it is connected, and was not told LOST since it had the lock",
+}
+
+// javaFolder is where the worker is built.
+func javaFolder() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		target := filepath.Join(dir, "chaos", "java", "target")
+		if _, err := os.Stat(filepath.Join(target, "done")); err == nil {
+			return target, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("the worker for Java is not built: chaos/java/build builds it, and needs mvn and javac")
+		}
+	}
+}
+
+// javaWorker is the command of a worker for a library in Java.
+func javaWorker(b *brief) (*exec.Cmd, error) {
+	target, err := javaFolder()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*")
+	cmd := exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-Dslf4j.internal.verbosity=ERROR", "-cp", path, "peer.Worker")
+	cmd.Env = append(os.Environ(), b.environ()...)
+	for name, value := range map[string]string{
+		"NAMES":    strings.Join(peerNames, ","),
+		"WAITERS":  strconv.Itoa(waiters),
+		"WEIGHT":   strconv.FormatInt(driver.All, 10),
+		"LEASE":    strconv.FormatInt(ttl.Milliseconds(), 10),
+		"PATIENCE": strconv.FormatInt(patient.Milliseconds(), 10),
+		"CLOCK":    strconv.FormatInt(int64(ahead()), 10),
+	} {
+		cmd.Env = append(cmd.Env, "STILE_CHAOS_"+name+"="+value)
+	}
+	return cmd, nil
+}
+
+// ahead is how much the clock of the runner is ahead of System.nanoTime. It is read once, so that all workers have the same.
+var ahead = sync.OnceValue(func() time.Duration {
+	best, narrow := time.Duration(0), time.Duration(math.MaxInt64)
+	for range 100 {
+		var ts unix.Timespec
+		before := boottime.Now()
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+			continue
+		}
+		if wide := boottime.Now() - before; wide < narrow {
+			best, narrow = before+wide/2-time.Duration(ts.Nano()), wide
+		}
+	}
+	return best
+})
+
+// javaVersion returns the version of a library as it lies beside the worker, and that of Java.
+func javaVersion(library string) string {
+	_, name, _ := strings.Cut(library, ":")
+	target, err := javaFolder()
+	if err != nil {
+		return ""
+	}
+	found, _ := filepath.Glob(filepath.Join(target, "lib", name+"-[0-9]*.jar"))
+	if len(found) != 1 {
+		return ""
+	}
+	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), name+"-"), ".jar")
+	told, _ := exec.Command("java", "-version").CombinedOutput() // such as: openjdk version "17.0.15" 2025-04-15
+	if quoted := strings.Split(string(told), `"`); len(quoted) > 1 {
+		version += ", Java " + quoted[1]
+	}
+	return version
+}
