@@ -31,7 +31,7 @@ import (
 // the server 5 statements a second, of 51: go test -run NONE -bench HandOver ., and go run . -store mysql -only waiting in the
 // folder bench.
 type bell struct {
-	mu    sync.Mutex // guards what follows, and the end of the store's context
+	mu    sync.Mutex // guards what follows
 	state hearing
 	last  time.Time // of the last ring
 }
@@ -103,12 +103,7 @@ func bellName(client string) string {
 // Ring is that of [sqldb.Ringer].
 func (s *store) Ring(clients []string) {
 	clients = clients[:min(len(clients), ringsMost)]
-	s.bell.mu.Lock()
-	defer s.bell.mu.Unlock()
-	if s.ctx.Err() != nil { // Close does not wait for what begins now
-		return
-	}
-	s.tasks.Go(func() {
+	s.life.Go(func() {
 		ctx, cancel := s.bound(s.ctx)
 		defer cancel()
 		_ = s.ring(ctx, clients...)
@@ -169,7 +164,7 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, r
 	}
 	s.bell.move(bellHung)
 	defer s.bell.move(bellFell)
-	s.tasks.Go(func() { // Close waits for this call, and then for the tasks
+	s.life.Go(func() {
 		if s.pause(asleep, ownRing) == nil {
 			_ = s.ring(asleep, client)
 		}

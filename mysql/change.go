@@ -167,7 +167,7 @@ func (t *transaction) work(ctx context.Context, steps []sqldb.Step) error {
 // read locks the rows of the steps' names and reads their queues, after other statements. It returns the steps whose rows
 // it has locked, or that have none.
 func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) (free []sqldb.Step, err error) {
-	if !t.s.owned && first[0] == "START TRANSACTION" {
+	if t.s.owned == nil && first[0] == "START TRANSACTION" {
 		first = append(text{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"}, first...)
 	}
 	names := make([]string, len(steps))

@@ -17,6 +17,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
 	at := func(addrs ...string) string { return "mysql://root@" + addrs[0] + "/" + name }
+	drive.Lacks(t, opener(at(server.Addr)))
 	drivertest.Run(t, drivertest.Store{
 		Open:   opener(at(server.Addr)),
 		Detour: drive.Detour(at, server.Addr),

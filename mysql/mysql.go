@@ -25,9 +25,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"sync"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/promise"
+	"github.com/stilelock/stile/internal/work"
 	"github.com/stilelock/stile/sqldb"
 )
 
@@ -71,21 +72,27 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 
 // start makes a driver of a store whose pool and place are set, and closes it if that fails.
 func start(ctx context.Context, s *store) (*Driver, error) {
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.loneEnters, s.loneLeaves, s.passes = s.place.fill(loneEnters), s.place.fill(loneLeaves), s.place.passing(s.owned)
+	s.life = work.Begin()
+	s.ctx = s.life.Context()
+	s.promised.Life, s.promised.Ask = s.life, s.promises
+	s.promised.Connections = promise.Periods()
+	if s.owned != nil {
+		s.promised.Connections = s.owned.made.Load
+	}
+	s.loneEnters, s.loneLeaves, s.passes = s.place.fill(loneEnters), s.place.fill(loneLeaves), s.place.passing(s.owned != nil)
 	s.contended = newContended()
 	if err := s.probe(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
-	s.tasks.Go(s.tidy)
+	s.life.Go(s.tidy)
 	return &Driver{sqldb.Over(s), s}, nil
 }
 
 // A store is the [sqldb.Store] of MySQL.
 type store struct {
 	db     *sql.DB
-	owned  bool // the pool is the store's own, and so are the settings of its connections
+	owned  *connector // of a pool that is the store's own; nil if the pool is the caller's
 	place  place
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
@@ -95,27 +102,25 @@ type store struct {
 	batches   bool // several statements may be sent as one text
 	limit     int  // bytes that a text may have
 	skips     bool // the server has SKIP LOCKED
-	traits    driver.Traits
+	promised  promise.Promise
 	seen      string // what the last look saw
 	failing   bool   // the last look failed
 	bell      bell
 	contended *contended
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
+	life *work.Life
+	ctx  context.Context // of the life
 }
 
-// Traits tells what the server can promise, as it answered when the driver was made.
-func (s *store) Traits() driver.Traits { return s.traits }
+// Traits tells what the server can promise. It is asked again after a connection was made anew, or, behind a pool of the
+// caller's, whose connections are not seen, now and then.
+func (s *store) Traits() driver.Traits { return s.promised.Traits() }
 
 // Close is that of [sqldb.Store].
 func (s *store) Close() error {
-	s.bell.mu.Lock()
-	s.cancel()
-	s.bell.mu.Unlock()
-	s.tasks.Wait()
-	if s.owned {
+	s.life.End()
+	s.life.Wait()
+	if s.owned != nil {
 		return s.db.Close()
 	}
 	return nil

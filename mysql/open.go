@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -58,28 +59,29 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, addr, err := openPool(a)
+	db, c, addr, err := openPool(a)
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	return start(ctx, &store{db: db, owned: true, place: p, secret: a.Password, addr: addr})
+	return start(ctx, &store{db: db, owned: c, place: p, secret: a.Password, addr: addr})
 }
 
-// openPool makes a pool for an address, and returns what to call the server.
-func openPool(a *driver.Address) (db *sql.DB, addr string, err error) {
+// openPool makes a pool for an address, and returns what makes its connections, and what to call the server.
+func openPool(a *driver.Address) (db *sql.DB, c *connector, addr string, err error) {
 	config, conns, err := poolConfig(a)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	c, err := mysql.NewConnector(config)
+	plain, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, "", errors.New("the address cannot be used: " + secure.Hide(err.Error(), a.Password))
+		return nil, nil, "", errors.New("the address cannot be used: " + secure.Hide(err.Error(), a.Password))
 	}
-	db = sql.OpenDB(connector{c})
+	c = &connector{Connector: plain}
+	db = sql.OpenDB(c)
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(idleConn)
-	return db, config.Addr, nil
+	return db, c, config.Addr, nil
 }
 
 // poolConfig translates an address.
@@ -112,7 +114,13 @@ func poolConfig(a *driver.Address) (config *mysql.Config, conns int, err error) 
 }
 
 // A connector makes the connections of a pool that is the store's own.
-type connector struct{ sqldriver.Connector }
+type connector struct {
+	sqldriver.Connector
+	made atomic.Int64 // connections
+}
+
+// anew returns a pool that makes connections of its own, which are not counted: they lead to where the address leads now.
+func (c *connector) anew() *sql.DB { return sql.OpenDB(&connector{Connector: c.Connector}) }
 
 // settings make a connection independent of the server's defaults. A client that stands still in the middle of a
 // transaction keeps others from a name only until the server ends its connection.
@@ -121,7 +129,7 @@ const settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; " +
 	"/*M!100300 , idle_transaction_timeout = 5 */"
 
 // Connect is that of [sqldriver.Connector].
-func (c connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -130,5 +138,6 @@ func (c connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 		conn.Close()
 		return nil, err
 	}
+	c.made.Add(1)
 	return conn, nil
 }

@@ -87,8 +87,33 @@ func (s *store) probe(ctx context.Context) error {
 		return err
 	}
 	s.skips = f.skips()
-	s.traits = f.promise(s.batches)
+	s.promised.Set(f.promise(s.batches))
 	return nil
+}
+
+// promises asks the server anew what it can promise, where the address leads now. How to talk to it stays as it was settled.
+func (s *store) promises(ctx context.Context) (driver.Traits, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	asks := s
+	if s.owned != nil {
+		asks = &store{db: s.owned.anew(), owned: s.owned, secret: s.secret, addr: s.addr, ctx: s.ctx}
+		defer asks.db.Close()
+	}
+	f, err := asks.ask(ctx)
+	if err != nil {
+		return driver.Traits{}, err
+	}
+	return without(f.promise(s.batches), f.check()), nil
+}
+
+// without takes from a promise what a server cannot keep that would be refused now.
+func without(t driver.Traits, refused error) driver.Traits {
+	if refused != nil {
+		t.Unfit("", "The server that the address leads to now would be refused: %v.", refused)
+		t.Restart, t.Failover, t.Fencing = false, false, driver.NoFencing
+	}
+	return t
 }
 
 func (s *store) ask(ctx context.Context) (facts, error) {

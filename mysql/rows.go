@@ -26,7 +26,7 @@ func openRows(ctx context.Context, a *driver.Address, word string) (driver.Drive
 			"%q is neither queue, shedlock nor tb_distributed_lock", word))
 	}
 	table := a.Param("table", "")
-	db, addr, err := openPool(a)
+	db, _, addr, err := openPool(a)
 	if err != nil {
 		return nil, driver.Refused(err)
 	}

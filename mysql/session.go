@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/internal/work"
 )
 
@@ -25,7 +26,7 @@ type session struct {
 	says      *store // explains errors
 	timeout   time.Duration
 	most      int // connections
-	traits    driver.Traits
+	promised  promise.Promise
 	claims    sessionClaims
 	life      *work.Life
 
@@ -47,7 +48,6 @@ const (
 
 	waitStep   = 10 * time.Second // in one statement: a client that died does not wait in the server for longer
 	buryWithin = time.Minute
-	lookWithin = time.Second
 )
 
 // longestLock is how many characters the name of a user-level lock may have in MySQL. MariaDB has room for 192.
@@ -126,6 +126,7 @@ func (s *session) Enter(ctx context.Context, c *driver.Claim) (driver.Place, err
 }
 
 func (s *session) enter(c *driver.Claim) (driver.Place, error) {
+	s.expiring(c.ID)
 	now := time.Now()
 	own, added, err := s.claims.add(c, now)
 	if err != nil {
@@ -268,7 +269,7 @@ func (s *session) giveUp(own *sessionClaim) (waited bool, err error) {
 	switch {
 	case !waited:
 		return false, nil
-	case !s.waitsOn(conn, own) && !s.isCondemned(conn):
+	case !s.abandon(conn, own) && !s.isCondemned(conn):
 		s.claims.move(own, claimOver)
 		return true, nil
 	}
@@ -278,8 +279,8 @@ func (s *session) giveUp(own *sessionClaim) (waited bool, err error) {
 // Alert is [driver.Alerter].
 func (s *session) Alert(endangered func(ids ...string)) { s.endangered.Store(&endangered) }
 
-// Traits tells what user-level locks can promise.
-func (s *session) Traits() driver.Traits { return s.traits }
+// Traits tells what user-level locks can promise. The server is asked again after a connection was made anew.
+func (s *session) Traits() driver.Traits { return s.promised.Traits() }
 
 // Close ends the connections, and with them every claim.
 func (s *session) Close() error {

@@ -28,7 +28,8 @@ import (
 //	                                └──────────┘
 //
 // A claim that waits has nothing in the server that could be lost, and waits on when its connection ends. One that is doubtful
-// has left, or never entered, and nobody is told that it is gone before that is proven.
+// has left, or never entered, and nobody is told that it is gone before that is proven. One whose time is over is doubtful while
+// the server frees its lock, so that a renewal that is answered meanwhile does not promise what is freed.
 type claimState int
 
 const (
@@ -247,6 +248,37 @@ func (cs *sessionClaims) keep(c *sessionClaim, until time.Time) bool {
 	}
 	c.ends = until
 	return true
+}
+
+// until returns when the time of a claim is over.
+func (cs *sessionClaims) until(c *sessionClaim) time.Time {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return c.ends
+}
+
+// expire makes a claim doubtful that holds or is kept and whose time is over, and returns the connection that has its lock.
+// It reports whether the claim is over, or on its way there.
+func (cs *sessionClaims) expire(c *sessionClaim, now time.Time) (conn *sessionConn, over bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c.state == claimDoubtful || c.state == claimOver {
+		return nil, true
+	}
+	if now.Before(c.ends) || !cs.moveLocked(c, claimDoubtful) {
+		return nil, false
+	}
+	return c.conn, true
+}
+
+// ending returns a claim that is doubtful, nil if that one is not.
+func (cs *sessionClaims) ending(id string) *sessionClaim {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c := cs.byID[id]; c != nil && c.state == claimDoubtful {
+		return c
+	}
+	return nil
 }
 
 // leaver returns a claim that can leave: also one that has tried, and whose lock may not be free yet.

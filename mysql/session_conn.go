@@ -87,10 +87,19 @@ var (
 func (c *sessionConn) ask(ctx context.Context, statement string) (numbers []int64, err error) {
 	c.asks.Add(1)
 	defer c.asks.Add(-1)
+	within := time.Until(deadlineOf(ctx))
 	c.statement.Lock()
 	defer c.statement.Unlock()
+	// The time is the server's. That others had the connection until now says nothing against it.
+	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			cancel()
+		}
+	})()
 	now := time.Now()
-	numbers, err = numbersOf(ctx, c.raw, statement)
+	numbers, err = numbersOf(fresh, c.raw, statement)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +109,14 @@ func (c *sessionConn) ask(ctx context.Context, statement string) (numbers []int6
 		return nil, driver.Unreachable(errMoved)
 	}
 	return numbers, nil
+}
+
+// deadlineOf is when a context ends at the latest.
+func deadlineOf(ctx context.Context) time.Time {
+	if deadline, ok := ctx.Deadline(); ok {
+		return deadline
+	}
+	return time.Now().Add(patience)
 }
 
 // numbersOf runs a statement with one row of numbers.
@@ -274,10 +291,21 @@ func (s *session) carries(c *sessionConn) {
 // condemn ends a connection that is never to be used again, here at once and in the server in the background. All claims
 // that hold on it are lost.
 func (s *session) condemn(c *sessionConn) {
+	s.condemnIf(c, func() bool { return true })
+}
+
+// abandon condemns the connection on which a claim waits, and reports whether it did. One on which it waits no more may have
+// another's lock by now.
+func (s *session) abandon(c *sessionConn, own *sessionClaim) bool {
+	return c != nil && s.condemnIf(c, func() bool { return c.state == connWaiting && c.locks[own.key] == own })
+}
+
+// condemnIf condemns a connection if a condition holds in that moment.
+func (s *session) condemnIf(c *sessionConn, condition func() bool) bool {
 	s.mu.Lock()
-	if !c.turn(connCondemned) {
+	if !condition() || !c.turn(connCondemned) {
 		s.mu.Unlock()
-		return
+		return false
 	}
 	s.conns = slices.DeleteFunc(s.conns, func(other *sessionConn) bool { return other == c })
 	var ids []string
@@ -295,6 +323,7 @@ func (s *session) condemn(c *sessionConn) {
 	if f := s.endangered.Load(); f != nil && len(ids) > 0 && s.life.Context().Err() == nil {
 		(*f)(ids...)
 	}
+	return true
 }
 
 // close frees what a connection took here, once nobody uses it.
@@ -321,7 +350,7 @@ func (s *session) bury(ctx context.Context, c *sessionConn) error {
 		if err != nil {
 			return err
 		}
-		if got[0] == math.MinInt64 {
+		if got[0] == unowned {
 			s.mu.Lock()
 			c.turn(connGone)
 			s.mu.Unlock()

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -13,21 +14,18 @@ func (s *session) keep(own *sessionClaim, conn *sessionConn) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		s.claims.mu.Lock()
-		ends := own.ends
-		s.claims.mu.Unlock()
+		ends := s.claims.until(own)
 		conn.statement.Lock()
 		due := conn.spoke.Add(s.timeout / 3)
 		conn.statement.Unlock()
 		switch now := time.Now(); {
-		case !now.Before(ends):
-			_ = s.release(own)
+		case !now.Before(ends) && s.expire(own):
 			return
 		case !now.Before(due):
 			_, _ = s.beat(own) // who depends on it is told
 			due = time.Now().Add(s.timeout / 3)
 		}
-		if ends.Before(due) {
+		if ends = s.claims.until(own); ends.Before(due) {
 			due = ends
 		}
 		timer.Reset(time.Until(due))
@@ -91,6 +89,33 @@ func (s *session) release(own *sessionClaim) error {
 	case claimOver:
 		return s.claims.why(own.id)
 	}
+	return s.freed(ctx, own, conn)
+}
+
+// expire ends a claim whose time is over, and reports whether it is. A claim that is renewed meanwhile goes on: it is looked
+// at when nothing is under way for it, and from then on it is doubtful, which is not renewed.
+func (s *session) expire(own *sessionClaim) bool {
+	own.busy.Lock()
+	defer own.busy.Unlock()
+	ctx, cancel := s.bound(0)
+	defer cancel()
+	conn, over := s.claims.expire(own, time.Now())
+	if conn != nil {
+		_ = s.freed(ctx, own, conn)
+	}
+	return over
+}
+
+// expiring waits while the server is told of the end of a claim.
+func (s *session) expiring(id string) {
+	if own := s.claims.ending(id); own != nil {
+		own.busy.Lock()
+		defer own.busy.Unlock()
+	}
+}
+
+// freed has the server free the lock of a claim that holds, is kept, or was until now.
+func (s *session) freed(ctx context.Context, own *sessionClaim, conn *sessionConn) error {
 	got, err := conn.ask(ctx, releaseLock(own))
 	switch {
 	case err != nil:
@@ -98,6 +123,7 @@ func (s *session) release(own *sessionClaim) error {
 		return s.prove(own, conn, s.explain(ctx, err))
 	case got[0] != 1:
 		s.condemn(conn)
+		s.claims.move(own, claimOver)
 		return driver.ErrSession
 	}
 	s.claims.move(own, claimOver)

@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
@@ -37,16 +36,19 @@ func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		}
 		return c, err
 	}
-	c, err := mysql.NewConnector(config)
+	plain, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, driver.Refused(errors.New("the address cannot be used: " + secure.Hide(err.Error(), a.Password)))
 	}
+	c := &connector{Connector: plain}
 	s := &session{
-		connector: connector{c}, timeout: timeout, most: most, life: work.Begin(),
+		connector: c, timeout: timeout, most: most, life: work.Begin(),
 		claims: sessionClaims{byID: map[string]*sessionClaim{}, fallen: map[string]time.Duration{}},
 	}
 	s.says = &store{secret: a.Password, addr: config.Addr, ctx: s.life.Context()}
-	if err := s.probe(ctx); err != nil {
+	s.promised.Life, s.promised.Connections = s.life, c.made.Load
+	s.promised.Ask = func(ctx context.Context) (driver.Traits, error) { return s.promises(ctx, c) }
+	if err := s.probe(ctx, c); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -54,23 +56,47 @@ func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 }
 
 // probe finds out what is at the other end, and what it can promise.
-func (s *session) probe(ctx context.Context) error {
+func (s *session) probe(ctx context.Context, c *connector) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	db := sql.OpenDB(s.connector)
-	defer db.Close()
-	f, err := (&store{db: db, owned: true, secret: s.says.secret, addr: s.says.addr, ctx: s.life.Context()}).ask(ctx)
+	f, err := s.ask(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := f.fit(); err != nil {
+	if err := f.checkSession(); err != nil {
 		return driver.Refused(err)
 	}
-	if f.readOnly() {
-		return driver.Refused(errReadOnly)
-	}
-	s.traits = f.promiseSession(s.timeout)
+	s.promised.Set(f.promiseSession(s.timeout))
 	return s.examine(ctx)
+}
+
+// ask asks the server on a connection of its own.
+func (s *session) ask(ctx context.Context, c *connector) (facts, error) {
+	db := c.anew()
+	defer db.Close()
+	return (&store{db: db, owned: c, secret: s.says.secret, addr: s.says.addr, ctx: s.life.Context()}).ask(ctx)
+}
+
+// promises asks the server anew what it can promise.
+func (s *session) promises(ctx context.Context, c *connector) (driver.Traits, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	f, err := s.ask(ctx, c)
+	if err != nil {
+		return driver.Traits{}, err
+	}
+	return without(f.promiseSession(s.timeout), f.checkSession()), nil
+}
+
+// checkSession returns why user-level locks cannot be kept on a server like this.
+func (f facts) checkSession() error {
+	if err := f.fit(); err != nil {
+		return err
+	}
+	if f.readOnly() {
+		return errReadOnly
+	}
+	return nil
 }
 
 var errShared = errors.New("a proxy shares the server's connections between its clients, where user-level locks go astray: " +

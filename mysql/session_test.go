@@ -15,6 +15,7 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -46,10 +47,9 @@ func mustEnter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) drive
 
 func TestSessionContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Store{
-		Open:  func(t testing.TB) driver.Driver { return openSessionAt(t, sessionAt(server.Addr)) },
-		Lease: 600 * time.Millisecond,
-	})
+	open := func(t testing.TB) driver.Driver { return openSessionAt(t, sessionAt(server.Addr)) }
+	drive.Lacks(t, open, driver.TraitOrder, driver.TraitReaders, driver.TraitPermits, driver.TraitFencing, driver.TraitLockDelay, driver.TraitAmend)
+	drivertest.Run(t, drivertest.Store{Open: open, Lease: 600 * time.Millisecond})
 }
 
 // Each state is drawn, can be come to from the first, and all but the last can be left.
@@ -196,6 +196,22 @@ func TestSessionKilled(t *testing.T) {
 	if p, err := one.Await(timely(t), waits); err != nil || !p.Holds {
 		t.Errorf("await = %+v, %v; want that it holds", p, err)
 	}
+}
+
+// The server is restarted: the claim is lost with its connection, and the next one holds.
+func TestSessionServerRestarts(t *testing.T) {
+	t.Parallel()
+	s := servertest.MySQL(t)
+	d := openSessionAt(t, sessionAt(s.Addr))
+	a := claim("restarts", rand.Text())
+	mustEnter(t, d, a, true)
+	s.Kill()
+	s.Restart()
+	servertest.Until(t, "the claim is lost", func() bool { return errors.Is(renew(t, d, a), driver.ErrSession) })
+	if err := d.Leave(timely(t), &driver.Release{Claim: a}); !errors.Is(err, driver.ErrSession) {
+		t.Errorf("leave = %v; want ErrSession", err)
+	}
+	mustEnter(t, openSessionAt(t, sessionAt(s.Addr)), claim("restarts", rand.Text()), true)
 }
 
 // The answer to a release is lost. The claim is only said to have left once its connection is gone, and that is never used

@@ -5,6 +5,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -213,35 +214,43 @@ func (s *session) expired(own *sessionClaim) bool {
 	return !time.Now().Before(own.ends)
 }
 
-// look finds out whether a claim that waits can have its lock now: by a try, or, if it waits in the server, by asking whether
-// that has given it the lock already, of which the news is under way.
+// look finds out whether a claim that waits can have its lock now: by a try, or, if it waits in the server, by asking who has
+// the lock. If nobody has it, the request that is to wait for it is under way; if the claim has it, the news of that is.
 func (s *session) look(own *sessionClaim) {
-	state, waits := s.claims.of(own)
-	if state != claimWaiting {
-		return
-	}
-	if !s.waitsOn(waits, own) {
-		s.tryAgain(own)
-		return
-	}
-	conn := s.least()
-	if conn == nil {
-		return
-	}
 	ctx, cancel := s.bound(0)
 	defer cancel()
-	got, err := conn.ask(ctx, "SELECT IS_USED_LOCK('"+own.lock+"'), CONNECTION_ID()")
-	if err != nil {
-		s.condemn(conn)
-		return
-	}
-	if got[0] != waits.id {
-		return
-	}
-	ctx, cancel = context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-	select {
-	case <-own.settled:
-	case <-ctx.Done():
+	for pause := leastPause; ; pause = min(2*pause, mostPause) {
+		state, waits := s.claims.of(own)
+		if state != claimWaiting {
+			return
+		}
+		if !s.waitsOn(waits, own) {
+			s.tryAgain(own)
+			return
+		}
+		conn := s.least()
+		if conn == nil {
+			return
+		}
+		got, err := conn.ask(ctx, "SELECT IS_USED_LOCK('"+own.lock+"'), CONNECTION_ID()")
+		if err != nil {
+			s.condemn(conn)
+			return
+		}
+		if got[0] != waits.id && got[0] != unowned {
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-own.settled:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
 	}
 }
+
+// unowned is the answer of IS_USED_LOCK if no connection has the lock, as a number.
+const unowned = math.MinInt64
