@@ -17,6 +17,10 @@ func (d *Driver) apply(
 	if err != nil {
 		return nil, nil, nil, driver.Refused(err)
 	}
+	seen, err := d.index.seen()
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	s, err := d.take(ctx, d.kindOf(c))
 	if err != nil {
 		return nil, nil, nil, err
@@ -39,6 +43,10 @@ func (d *Driver) apply(
 		d.finish(lc, claimLost) // the next attempt needs another session
 	case bad != nil || driver.NotApplied(err):
 		d.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
+	case err == nil:
+		if other := d.index.wrote(after.find(c.ID), seen); other != nil {
+			err = d.withdraw(ctx, c, lc, after, other)
+		}
 	}
 	return lc, after, bad, err
 }

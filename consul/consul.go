@@ -53,6 +53,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/known"
+	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/internal/work"
 )
 
@@ -80,12 +81,13 @@ type Driver struct {
 	dc, space string
 
 	prefix  string
-	traits  driver.Traits
 	floor   time.Duration // the shortest session that the servers give
 	queries chan struct{} // has room for one of each blocking query that may be open
+	index   storeIndex
 
-	life *work.Life
-	ctx  context.Context // of the life
+	life     *work.Life
+	ctx      context.Context // of the life
+	promised promise.Promise
 
 	mu         sync.Mutex // guards what follows, the claims and the sessions
 	known      map[string]*localClaim
@@ -120,8 +122,8 @@ func New(ctx context.Context, o *Options) (*Driver, error) {
 	return d, nil
 }
 
-// Traits tells what the servers can promise, as they answered when the driver was made.
-func (d *Driver) Traits() driver.Traits { return d.traits }
+// Traits tells what the servers can promise. They are asked again now and then: servers come and go behind the agent.
+func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 
 // Alert names the function that hears of claims that had better be renewed at once.
 func (d *Driver) Alert(endangered func(ids ...string)) {

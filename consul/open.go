@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/internal/secure"
 	"github.com/stilelock/stile/internal/work"
 )
@@ -132,5 +133,6 @@ func newDriver(o *Options) (*Driver, error) {
 	}
 	d.life = work.Begin()
 	d.ctx = d.life.Context()
+	d.promised.Life, d.promised.Connections, d.promised.Ask = d.life, promise.Periods(), d.promises
 	return d, nil
 }

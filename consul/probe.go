@@ -25,42 +25,67 @@ func (d *Driver) probe(ctx context.Context) error {
 	if d.floor, err = d.shortest(ctx); err != nil {
 		return err
 	}
+	t, err := d.ask(ctx)
+	if err == nil {
+		d.promised.Set(t)
+	}
+	return err
+}
+
+// promises asks the servers anew. The shortest session stays as it was found out.
+func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	return d.ask(ctx)
+}
+
+// ask asks the servers what they promise. How fast they elect a leader (raft_multiplier) makes them slow at worst, and a
+// server has no setting by which it confirms what is not on its disk but the dev mode.
+func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 	var servers []string
 	r, err := d.call(ctx, request{method: http.MethodGet, path: "status/peers"})
 	if err == nil {
 		err = r.decode(&servers)
 	}
 	if err != nil {
-		return err
+		return t, err
 	}
-	d.traits = driver.Traits{
+	t = driver.Traits{
 		Store: "consul", Ordered: true, Shared: true, Permits: true, Amends: true, Delay: true, FullWait: true,
-		Fencing: driver.DurableFencing, Restart: true, Failover: len(servers) > 1, Clock: "session", Wake: "push",
+		Fencing: driver.DurableFencing, Restart: true, Failover: len(servers) > 2, Clock: "session", Wake: "push",
 		MinTTL: d.floor, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
-	t := &d.traits
 	var self struct {
 		Config      struct{ Version string }
 		DebugConfig struct{ DevMode bool }
 	}
 	r, err = d.call(ctx, request{method: http.MethodGet, path: "agent/self"})
-	if err == nil && r.status == http.StatusOK && r.decode(&self) == nil {
+	switch lasting := driver.NotApplied(err) && !driver.IsUnreachable(err); {
+	case err == nil && r.status == http.StatusOK:
+		if err := r.decode(&self); err != nil {
+			return t, err
+		}
 		t.Server = "Consul " + self.Config.Version
 		if self.DebugConfig.DevMode {
 			t.Warn("an agent without -dev", "The agent runs in dev mode: a restart forgets all claims.")
-			d.traits.Restart = false
+			t.Restart = false
 		}
-	} else {
+	case err != nil && !lasting: // trouble on the way to the agent says nothing of it
+		return t, err
+	default:
 		t.Warn("agent_prefix \"\" { policy = \"read\" }", "The token does not let the agent's settings be read, "+
 			"so whether a restart forgets claims (-dev) is not known.")
 	}
-	if len(servers) < 2 {
+	switch len(servers) {
+	case 0, 1:
 		t.Warn("three servers", "There is one server: nothing takes over when it fails.")
+	case 2:
+		t.Warn("three servers", "There are two servers, and both are needed: nothing takes over when one fails.")
 	}
 	t.Note("The shortest lease is %v (session_ttl_min).", d.floor)
 	t.Note("A session has no checks: a client that dies keeps its claims for between their TTL and twice that.")
 	t.Note("A lock-delay is for exclusive claims, a minute at most, and kept in the memory of the servers.")
-	return nil
+	return t, nil
 }
 
 // shortest finds out the shortest session that the servers give, from their refusal of a shorter one.

@@ -122,6 +122,7 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 	for _, found := range answer.Results[results:] {
 		pairs = append(pairs, found.KV)
 	}
+	d.index.saw(pairs)
 	return pairs, nil, nil
 }
 

@@ -86,5 +86,26 @@ func heldUp(t testing.TB, addrs ...string) (*etcd.Driver, *holdup) {
 func detour(t testing.TB, addr string) *drivertest.Detour {
 	t.Helper()
 	d, h := heldUp(t, addr)
-	return &drivertest.Detour{Driver: d, Way: h}
+	return &drivertest.Detour{Driver: d, Way: way{h}}
+}
+
+// A way is a holdup of which Hold and what ends it are about leases that are ended, too. Those arrive after the rest.
+type way struct{ *holdup }
+
+func (w way) Hold(after int) {
+	w.CallWay.Hold(after)
+	w.revoking.Hold(0)
+}
+
+func (w way) Pass() {
+	w.CallWay.Pass()
+	w.revoking.Pass()
+}
+
+func (w way) Arrive() {
+	if w.CallWay.Held() > 0 {
+		w.CallWay.Arrive()
+		return
+	}
+	w.revoking.Arrive()
 }

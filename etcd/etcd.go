@@ -42,9 +42,11 @@ package etcd
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/known"
+	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/internal/work"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -66,7 +68,8 @@ type Driver struct {
 	secret string // the password, which no message may show
 
 	prefix     string
-	traits     driver.Traits
+	promised   promise.Promise
+	minTTL     time.Duration // the shortest lease that the servers give
 	identity   storeIdentity
 	keepAliver *keepAliver
 	pool       *pool
@@ -121,6 +124,7 @@ func newDriver(prefix string) *Driver {
 	}
 	d.life = work.Begin()
 	d.ctx = d.life.Context()
+	d.promised.Life, d.promised.Connections, d.promised.Ask = d.life, promise.Periods(), d.promises
 	d.pool = newPool(d)
 	d.batch = &batcher{d: d}
 	return d
@@ -131,8 +135,8 @@ func (d *Driver) use(client *clientv3.Client) {
 	d.keepAliver = newKeepAliver(d)
 }
 
-// Traits tells what the servers can promise, as they answered when the driver was made.
-func (d *Driver) Traits() driver.Traits { return d.traits }
+// Traits tells what the servers can promise. They are asked again now and then: members come and go while connections stay.
+func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 
 // Alert names the function that hears of claims that had better be renewed at once.
 func (d *Driver) Alert(endangered func(ids ...string)) {

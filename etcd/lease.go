@@ -69,7 +69,7 @@ func foreignLease(id int64) *lease { return &lease{id: id, state: leaseForeign} 
 
 // seconds is the ttl of the lease for a time: etcd's are whole seconds.
 func (d *Driver) seconds(t time.Duration) time.Duration {
-	return max(d.traits.MinTTL, (t + time.Second - 1).Truncate(time.Second))
+	return max(d.minTTL, (t + time.Second - 1).Truncate(time.Second))
 }
 
 // refreshed notes that the lease was granted or kept alive, on a request sent then.

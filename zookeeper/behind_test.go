@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
@@ -96,7 +97,7 @@ func TestLoneServerGrows(t *testing.T) {
 	f.config = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:participant\n"
 	f.mu.Unlock()
 	f.cut()
-	servertest.Until(t, "a sign of life is one that a quorum agrees on", func() bool {
+	servertest.Within(t, 30*time.Second, "a sign of life is one that a quorum agrees on", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.agreed > 0

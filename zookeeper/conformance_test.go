@@ -6,6 +6,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	_ "github.com/stilelock/stile/zookeeper"
 )
@@ -42,7 +43,11 @@ func fresh(addr, more string) func(testing.TB) func() driver.Driver {
 	}
 }
 
-func TestConformance(t *testing.T) { drivertest.Run(t, store(servertest.ZooKeeper(t).Addr)) }
+func TestConformance(t *testing.T) {
+	s := store(servertest.ZooKeeper(t).Addr)
+	drive.Lacks(t, s.Open, driver.TraitLockDelay)
+	drivertest.Run(t, s)
+}
 
 func TestModel(t *testing.T) {
 	s := servertest.ZooKeeper(t)

@@ -113,7 +113,7 @@ func (d *Driver) attend() {
 		case lc.tended:
 		case lc.mustGo() && now >= lc.tryAt:
 			lc.tended = true
-			d.tasks.Go(func() { d.sweep(lc) })
+			d.life.Go(func() { d.sweep(lc) })
 		case lc.mustGo():
 			d.next = min(d.next, lc.tryAt)
 		case unwatched && now >= lc.watchAt:
@@ -126,7 +126,7 @@ func (d *Driver) attend() {
 		}
 	}
 	for s, list := range watch {
-		d.tasks.Go(func() { d.guard(s, list) })
+		d.life.Go(func() { d.guard(s, list) })
 	}
 	d.compareWhenDue(now)
 }

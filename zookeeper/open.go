@@ -37,7 +37,7 @@ func init() {
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	d := newDriver()
 	if err := d.configure(a); err != nil {
-		d.cancel()
+		d.life.End()
 		return nil, driver.Refused(err)
 	}
 	servers := &secure.Servers{
@@ -51,7 +51,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		_ = d.Close() // it was not open yet
 		return nil, err
 	}
-	d.tasks.Go(d.tend)
+	d.life.Go(d.tend)
 	return d, nil
 }
 

@@ -38,8 +38,24 @@ func (d *Driver) probe(ctx context.Context) error {
 	if err := d.do(ctx, s, nodes); err == nil && errors.Is(nodes.Err, wire.Unimplemented) {
 		d.blind = true // nobody else has the driver yet
 	}
-	d.traits = d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout())
+	d.promised.Set(d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout()))
 	return nil
+}
+
+// promises asks the ensemble anew who is in it. A server of it that was restarted to be alone shows the list of before, and
+// whether servers write to the disk what they confirm (forceSync) they tell nobody.
+func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	s, err := d.live()
+	if err != nil {
+		return driver.Traits{}, err
+	}
+	config := wire.Get(wire.ConfigPath, nil)
+	if err := d.do(ctx, s, wire.Sync("/"), config); err != nil {
+		return driver.Traits{}, err
+	}
+	return d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout()), nil
 }
 
 func (d *Driver) noChroot() error {

@@ -1,8 +1,10 @@
 package zookeeper
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/zookeeper/internal/wire"
@@ -13,10 +15,12 @@ import (
 func TestRenewalIsOfOneSession(t *testing.T) {
 	t.Parallel()
 	d := newDriver()
-	t.Cleanup(d.cancel)
+	t.Cleanup(d.life.End)
 	c := &driver.Claim{ID: "moved"}
 	d.localClaims[c.ID] = &localClaim{claim: *c, session: &wire.Session{}, name: "n", state: claimHolding, ends: never}
-	if got := d.renew(t.Context(), &wire.Session{}, []*driver.Claim{c})[0]; !errors.Is(got.Err, driver.ErrSession) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the other session never answers
+	defer cancel()
+	if got := d.renew(ctx, &wire.Session{}, []*driver.Claim{c})[0]; !errors.Is(got.Err, driver.ErrSession) {
 		t.Errorf("renewal on another session = %+v; want ErrSession", got)
 	}
 }

@@ -41,7 +41,7 @@ func (d *Driver) compareWhenDue(now time.Duration) {
 		d.next = min(d.next, d.compareAt)
 	default:
 		d.compareAt = never
-		d.tasks.Go(func() { d.compare(s) })
+		d.life.Go(func() { d.compare(s) })
 	}
 }
 

@@ -21,16 +21,20 @@ type straying struct {
 func newStraying(t *testing.T) *straying {
 	t.Helper()
 	s := &straying{T: t, proxy: servertest.NewProxy(t, servertest.ZooKeeper(t).Addr)}
-	open := func(addr string) *Driver {
-		d, err := driver.Open(t.Context(), "zk://"+addr)
-		if err != nil {
-			t.Fatalf("open: %v", err)
-		}
-		t.Cleanup(func() { d.Close() })
-		return d.(*Driver)
-	}
-	s.d, s.other = open(s.proxy.Addr), open(s.proxy.Addr)
+	s.d, s.other = s.driver(s.proxy.Addr), s.driver(s.proxy.Addr)
 	return s
+}
+
+func (s *straying) driver(addr string) *Driver {
+	s.Helper()
+	var d driver.Driver
+	servertest.Until(s, "a client is opened", func() (opened bool) {
+		var err error
+		d, err = driver.Open(s.Context(), "zk://"+addr) // a server that was just started may not answer in time
+		return err == nil
+	})
+	s.Cleanup(func() { d.Close() })
+	return d.(*Driver)
 }
 
 func (s *straying) claim(id string) *driver.Claim {
@@ -136,7 +140,7 @@ func TestStrayThatIsKept(t *testing.T) {
 func TestWhatIsNoStray(t *testing.T) {
 	t.Parallel()
 	d := newDriver()
-	t.Cleanup(d.cancel)
+	t.Cleanup(d.life.End)
 	d.prefix = "/stile/"
 	s := &wire.Session{}
 	d.localClaims["asked"] = &localClaim{claim: driver.Claim{ID: "asked", Weight: driver.All}, dir: "/stile/n", session: s}

@@ -51,6 +51,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/promise"
+	"github.com/stilelock/stile/internal/work"
 	"github.com/stilelock/stile/zookeeper/internal/wire"
 )
 
@@ -66,12 +68,11 @@ type Driver struct {
 	chroot string // "" or an absolute path
 	prefix string // what an absolute path to a lock begins with, before the name
 	counts string // path of a name's count of permits, under the chroot, with nameWord for the name; "" means beside its claims
-	traits driver.Traits
 
-	ctx    context.Context // ends when the driver is closed
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
-	kick   chan struct{} // has room for one; has the janitor look
+	life     *work.Life
+	ctx      context.Context // of the life
+	promised promise.Promise
+	kick     chan struct{} // has room for one; has the janitor look
 
 	mu          sync.Mutex // guards what follows, and what is in the local claims
 	session     *wire.Session
@@ -99,7 +100,9 @@ func newDriver() *Driver {
 		localClaims: map[string]*localClaim{}, parted: map[string]*parted{}, alerts: map[string]bool{},
 		kick: make(chan struct{}, 1), next: never, compareAt: never,
 	}
-	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.life = work.Begin()
+	d.ctx = d.life.Context()
+	d.promised.Life, d.promised.Connections, d.promised.Ask = d.life, promise.Periods(), d.promises
 	return d
 }
 
@@ -162,7 +165,8 @@ func (d *Driver) open() {
 	conf := d.conf
 	conf.Busy, conf.Hurt = d.busy, d.hurt
 	if old := d.session; old != nil {
-		d.tasks.Go(func() { old.Close(false) })
+		conf.Seen = old.Seen() // another ensemble, or an old copy of this one, would give the same tickets again
+		d.life.Go(func() { old.Close(false) })
 	}
 	d.session = wire.New(&conf)
 }
@@ -189,10 +193,10 @@ func (d *Driver) proven(calls ...*wire.Call) []*wire.Call {
 // errUnproven says that the answer of a server that may be behind does not show a claim's node.
 var errUnproven = errors.New("the claim's node was not seen")
 
-// Traits tells what the ensemble can promise, as it answered when the driver was made, and which nodes were found in
-// places for claims that are no claims.
+// Traits tells what the ensemble can promise, and which nodes were found in places for claims that are no claims. The
+// ensemble is asked again now and then: servers come and go while the session stays.
 func (d *Driver) Traits() driver.Traits {
-	t := d.traits
+	t := d.promised.Traits()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.blind {
@@ -227,7 +231,7 @@ func (d *Driver) Close() error {
 	d.mu.Lock()
 	s, standing := d.session, false
 	d.session = nil
-	d.cancel()
+	d.life.End()
 	for _, lc := range d.localClaims {
 		standing = standing || lc.stands() || lc.state == claimKept
 	}
@@ -235,6 +239,6 @@ func (d *Driver) Close() error {
 	if s != nil {
 		s.Close(!standing)
 	}
-	d.tasks.Wait()
+	d.life.Wait()
 	return nil
 }

@@ -34,6 +34,7 @@ type Config struct {
 	TLS     *tls.Config   // nil means none
 	Digest  string        // user:password; "" means no authentication
 	Path    string        // a node that exists and may be read, for signs of life
+	Seen    int64         // the latest transaction of an earlier session: a server that has not come so far refuses this one
 
 	Busy func() bool    // while true, signs of life are such that prolong Trust; nil means never
 	Hurt func(*Session) // a connection was lost, or the session is over and was not closed; nil means that nobody asks
@@ -60,7 +61,7 @@ type Session struct {
 
 // New returns a session that connects by itself. Close ends it.
 func New(conf *Config) *Session {
-	s := &Session{conf: conf, turned: make(chan struct{}), ran: make(chan struct{})}
+	s := &Session{conf: conf, zxid: conf.Seen, turned: make(chan struct{}), ran: make(chan struct{})}
 	s.me.timeout = conf.Timeout
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	go s.run()
@@ -72,6 +73,13 @@ func (s *Session) ID() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.me.id
+}
+
+// Seen returns the latest transaction that a server has told of.
+func (s *Session) Seen() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.zxid
 }
 
 // Timeout returns how long the ensemble keeps the session without hearing from us, as negotiated.

@@ -73,3 +73,17 @@ func TestTrustIsBounded(t *testing.T) {
 		t.Errorf("trust is %v behind; want little more than the lag", behind)
 	}
 }
+
+// What a server refuses by itself shows nothing of a quorum, and so proves nothing; what the ensemble refuses does.
+func TestRefusalOfOneServer(t *testing.T) {
+	for code, want := range map[Code]time.Duration{0: 10, NoNode: 10, Throttled: 0, Unimplemented: 0} {
+		s := &Session{trust: trust{heard: []sign{{sent: 10, reported: 10}}}}
+		call := Agree("/")
+		call.xid, call.sent = 1, 20
+		c := &conn{s: s, waiting: []*Call{call}}
+		_ = c.answer(1, 0, code, nil)
+		if s.trust.since != want {
+			t.Errorf("after the answer %q the session is trusted from %d on; want %d", code, s.trust.since, want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package consul
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+)
+
+var errOtherStore = errors.New("the Consul that answers is not the one that answered before, or was restored from an old copy: " +
+	"its tokens mean nothing here; open it anew")
+
+// A storeIndex is how far the store has counted, as far as this client has seen. What is written has a higher index than all
+// that was seen before, unless the store was wiped, swapped or restored: such a one would give the same tokens again.
+type storeIndex struct {
+	mu       sync.Mutex // guards what follows
+	newest   uint64
+	replaced bool
+}
+
+// seen returns the newest index, for a request that is about to be sent.
+func (s *storeIndex) seen() (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.replaced {
+		return 0, driver.Refused(errOtherStore)
+	}
+	return s.newest, nil
+}
+
+// saw notes keys that a server has shown.
+func (s *storeIndex) saw(pairs []pair) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range pairs {
+		s.newest = max(s.newest, pairs[i].ModifyIndex)
+	}
+}
+
+// wrote checks the key that was written by a request which was sent when so much was seen.
+func (s *storeIndex) wrote(e *entry, seen uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replaced = s.replaced || e != nil && e.ModifyIndex <= seen
+	if s.replaced {
+		return driver.Refused(errOtherStore)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package consul
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A store that comes back empty, or as an old copy of itself, gives tokens again that it gave before, which must not pass.
+func TestStoreIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	d := open(t, "consul://"+s.Addr)
+	for range 50 { // a server that begins makes some entries of its own
+		c := claimOn("other")
+		holds(t, d, c)
+		leave(t, d, c)
+	}
+	holder := claimOn("name")
+	holds(t, d, holder)
+	s.Forget()
+	servertest.Until(t, "the holder is told", func() bool { return errors.Is(renew(t, d, holder), driver.ErrGone) })
+	for _, when := range []string{"first", "next"} {
+		_, err := d.Enter(timely(t), claimOn("name"))
+		says(t, err, "not the one that answered before")
+		if !driver.NotApplied(err) {
+			t.Errorf("the %s enter = %v; want it to be rejected", when, err)
+		}
+	}
+	c := claimOn("name")
+	holds(t, open(t, "consul://"+s.Addr), c)
+	if c.Ticket >= holder.Ticket {
+		t.Errorf("the new store's ticket is %d, and the old one's %d; want that tokens repeat, or this shows nothing", c.Ticket, holder.Ticket)
+	}
+}
