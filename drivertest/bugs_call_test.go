@@ -68,6 +68,16 @@ var callBugs = []bug{
 			_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name})
 			return err
 		}}},
+	{"LateCleanup", "a claim that is found is taken out a moment later", func() *buggy {
+		var entered sync.Map
+		return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			p, err := d.Enter(ctx, c)
+			if _, again := entered.LoadOrStore(c.ID, true); again && c.Ticket == 0 {
+				time.AfterFunc(heldUp/10, func() { _ = d.Leave(context.WithoutCancel(ctx), &driver.Release{Claim: c}) })
+			}
+			return p, err
+		}}
+	}()},
 	{"LateTry", "a try that is made again waits", func() *buggy {
 		var entered sync.Map
 		return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
@@ -103,6 +113,19 @@ var callBugs = []bug{
 		&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 			_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name})
 			return err
+		}}},
+	{"LostConnection", "a renewal takes the lock again", &buggy{
+		enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			if c.Try { // as if the connection of who holds had ended
+				_, _ = d.Break(ctx, &driver.BreakRequest{Name: c.Name})
+			}
+			return d.Enter(ctx, c)
+		},
+		renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			again := *cs[0]
+			again.Ticket = 0
+			_, _ = d.Enter(ctx, &again)
+			return d.Renew(ctx, cs)
 		}}},
 	{"LateRenew", "a renewal brings its claim back",
 		&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {

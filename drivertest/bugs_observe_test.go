@@ -33,6 +33,8 @@ var observeBugs = []bug{
 		&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 			return d.Break(ctx, &driver.BreakRequest{Name: b.Name})
 		}}},
+	{"BreakWaiter", "a claim that is gone enters anew", entering(func(c *driver.Claim) { c.Ticket = 0 })},
+	{"BreakWaiter", "a claim that was next holds when its turn would have come", removedUnheard()},
 	{"Ask", "who is asked is removed",
 		&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 			return d.Break(ctx, &driver.BreakRequest{Name: b.Name, Ticket: b.Ticket})
@@ -91,4 +93,15 @@ var observeBugs = []bug{
 // watching makes a driver that watches in another way.
 func watching(watch func(context.Context, *memory.Driver, string, func()) error) *buggy {
 	return &buggy{watch: watch}
+}
+
+// removedUnheard makes a driver that has a claim hold which has waited once the name's head is another than it waited for.
+func removedUnheard() *buggy {
+	return &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+		list, err := d.List(ctx, &driver.Query{Name: c.Name})
+		if err != nil || len(list) == 0 || list[0].Claims[0].Ticket <= c.Ticket {
+			return d.Await(ctx, c)
+		}
+		return driver.Place{Ticket: c.Ticket, Holds: true}, nil
+	}}
 }

@@ -12,6 +12,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,6 +50,10 @@ type Store struct {
 	// Stall opens a client that can be made to stand still in the middle of a request. The suite closes it. Nil means that
 	// there is no such client.
 	Stall func(t testing.TB) *Stalled
+
+	// Mishaps make stores that nobody else uses, by what is to happen to each, such as "the file is removed". Nil means that
+	// nothing can happen to the store.
+	Mishaps map[string]func(t testing.TB) *Mishap
 }
 
 // A Case checks one sentence of the contract.
@@ -70,12 +76,21 @@ const (
 	amends
 )
 
+// powers are the traits that tell whether a driver has what a case needs.
+var powers = map[power]driver.Trait{
+	ordered: driver.TraitOrder, shared: driver.TraitReaders, permits: driver.TraitPermits, fencing: driver.TraitFencing,
+	delay: driver.TraitLockDelay, amends: driver.TraitAmend,
+}
+
+// Powers returns the traits that cases of the contract need. A case that needs one which a driver lacks is not asked of it.
+func Powers() []driver.Trait { return slices.Sorted(maps.Values(powers)) }
+
 // Cases returns the contract.
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
-		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, stressCases,
+		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, mishapCases, stressCases,
 	} {
 		all = append(all, part...)
 	}
@@ -148,11 +163,8 @@ func (r *run) Fatalf(format string, args ...any) {
 // declared reports that the driver has all that a case needs. What it lacks, it must refuse.
 func (r *run) declared(needs power) bool {
 	lacks := needs
-	for p, has := range map[power]bool{
-		ordered: r.traits.Ordered, shared: r.traits.Shared, permits: r.traits.Permits, delay: r.traits.Delay,
-		amends: r.traits.Amends, fencing: r.traits.Fencing != driver.NoFencing,
-	} {
-		if has {
+	for p, trait := range powers {
+		if len(r.traits.Lacks(trait)) == 0 {
 			lacks &^= p
 		}
 	}

@@ -15,6 +15,8 @@ var lateCases = []Case{
 		lateEnterLostLeave},
 	{"LateEnterRemoved", "An Enter that arrives after its claim was removed keeps nobody out once its client knows that the claim is gone.",
 		0, lateEnterRemoved},
+	{"LateCleanup", "What its client does about an Enter that got no answer, and that arrives late, does not touch the claim that " +
+		"the next Enter found.", 0, lateCleanup},
 	{"LateTry", "A try that arrives when the name is taken does not wait for it, also if it is made again.", 0, lateTry},
 	{"LateLeave", "A Leave that arrives after the client's own next claim of that name does not touch that claim.", 0,
 		lateLeave},
@@ -84,6 +86,77 @@ func lateEnterRemoved(r *run) {
 		})
 		r.until(r.store.Slack, "the name is free", r.free)
 	})
+}
+
+// lateCleanup loses the answer to one message of an Enter after the other, and holds up what the client sends about that.
+func lateCleanup(r *run) {
+	on := r.warmed()
+	for after := range mostMessages {
+		c := r.claim()
+		c.Delay = r.delay(time.Minute)
+		on.Hold(after)
+		ctx, cancel := context.WithCancel(r.ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = on.Enter(ctx, c) // whatever it says
+		}()
+		through := r.upTo(on, ended)
+		if !through {
+			on.Freeze(false, true)
+			on.Arrive() // and the answer does not
+			r.pauses()
+			cancel()
+			<-ended
+			r.pauses() // for what the client does about that
+		}
+		cancel()
+		on.Pass()
+		on.Drop()
+		gone := false
+		r.until(recovers, "the claim holds, or went with its connection", func() bool {
+			p, err := on.Enter(r.ctx, c)
+			gone = errors.Is(err, driver.ErrGone)
+			c.Ticket = p.Ticket
+			return gone || err == nil && p.Holds
+		})
+		on.Arrive()
+		if gone { // for good, and the next claim has another id
+			r.until(r.store.Slack, "the name is free", r.free)
+			if through {
+				return
+			}
+			continue
+		}
+		r.during(afterward, "the claim stands, and keeps others out", func() bool {
+			return r.renew(on, c).Err == nil && !r.free()
+		})
+		r.leave(on, c)
+		r.until(r.store.Slack, "the name is free", r.free)
+		if through {
+			return
+		}
+	}
+}
+
+// upTo waits until a message is held up, or reports that the call ended before, and so needed no more of them.
+func (r *run) upTo(on *Detour, ended <-chan struct{}) (through bool) {
+	r.until(recovers, "a message is held up, or the call ends", func() bool {
+		select {
+		case <-ended:
+			through = true
+		default:
+		}
+		return through || on.Held() > 0
+	})
+	return through
+}
+
+// pauses gives what is under way a moment.
+func (r *run) pauses() {
+	for range 10 {
+		poll(r.ctx)
+	}
 }
 
 func lateTry(r *run) {

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -11,6 +12,7 @@ var lostCases = []Case{
 	{"LostEnter", "An Enter whose answer is lost has an unknown outcome, and the claim is found once by the next Enter.", 0, lostEnter},
 	{"LostRenew", "A renewal whose answer is lost has an unknown outcome, and may be repeated, unless the claim went with its connection.", 0, lostRenew},
 	{"LostLeave", "A Leave whose answer is lost has an unknown outcome, also the second time, and repeating it touches nobody else's claim.", 0, lostLeave},
+	{"LostConnection", "A claim that went with its client's connection stays gone, also if nobody has the name any more.", 0, lostConnection},
 }
 
 // lost makes a call whose answers are lost with their connection, and checks that nobody takes it for a refusal.
@@ -97,4 +99,31 @@ func lostLeave(r *run) {
 		r.Errorf("the next claim does not stand any more: %v", err)
 	}
 	r.leave(r.b, next)
+}
+
+// lostConnection has a client's connection break while it holds. If somebody else holds then, the claim is not to come back.
+func lostConnection(r *run) {
+	on := r.warmed()
+	c, other := r.holder(on)(), r.claim()
+	other.Try = true
+	on.Freeze(true, true)
+	on.Drop()
+	taken := false
+	for start := time.Now(); !taken && time.Since(start) < r.store.Slack && poll(r.ctx); {
+		taken = r.enter(r.b, other).Holds
+	}
+	if !taken { // it is in the store
+		r.until(recovers, "the claim is out", func() bool { return r.out(on, c) })
+		return
+	}
+	r.leave(r.b, other)
+	var err error
+	r.until(recovers, "the claim is renewed, or gone", func() bool {
+		err = r.renew(on, c).Err
+		return err == nil || errors.Is(err, driver.ErrGone)
+	})
+	if err == nil {
+		r.Errorf("the claim is renewed, though another has held since; want ErrGone")
+		r.leave(on, c)
+	}
 }

@@ -30,6 +30,8 @@ func hostile(tag string) []string {
 	}
 	long := tag + strings.Repeat("x", driver.MaxName-len(tag))
 	wide := tag + strings.Repeat("\u00fc", (driver.MaxName-len(tag))/2)
+	// Of these, the list has a name each that differs from it in no more than case, composition or encoding.
+	list = append(list, tag+"a", tag+"é", tag+"%41")
 	return append(list, tag, long, long[:driver.MaxName-1], long[:driver.MaxName-1]+"y", wide)
 }
 

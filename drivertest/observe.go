@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ var observerCases = []Case{
 	{"ListPrefix", "Names come in order of their bytes; a name without claims is left out.", 0, listPrefix},
 	{"Break", "Break removes the claim with this ticket, and returns it as it stood.", ordered, breakTicket},
 	{"BreakHead", "Break removes the claim at the head if ticket is 0.", ordered, breakHead},
+	{"BreakWaiter", "A claim that waited and was removed never holds, whoever is removed after it.", ordered, breakWaiter},
 	{"BreakGone", "The error of Break is ErrGone if there is none.", 0, breakGone},
 	{"Watch", "Watch calls changed once when the watch stands, and then after every change of the queue.", 0, watch},
 	{"WatchContext", "Watch goes on until ctx ends, whose error it returns.", 0, watchContext},
@@ -166,6 +168,40 @@ func breakHead(r *run) {
 	}
 	r.woken(ch, start, r.store.Wake)
 	r.gone("renewal of the broken claim", r.renew(r.a, holder).Err)
+}
+
+// breakWaiter removes a claim that waits and then the one before it, and hears of both before the claim's client asks.
+func breakWaiter(r *run) {
+	breaker, ok := r.b.(driver.Breaker)
+	if !ok {
+		return
+	}
+	holder, waiter, third := r.claim(), r.claim(), r.claim()
+	holder.Ticket = r.holds(r.b, holder).Ticket
+	waiter.Ticket = r.waits(r.a, waiter).Ticket
+	third.Ticket = r.waits(r.a, third).Ticket
+	ctx, cancel := context.WithTimeout(r.ctx, afterward)
+	defer cancel()
+	if p, err := r.turn(ctx, r.a, waiter); err == nil {
+		r.Fatalf("a claim behind a holder = %+v; want it to wait", p)
+	}
+	for _, c := range []*driver.Claim{waiter, holder} {
+		if _, err := breaker.Break(r.ctx, &driver.BreakRequest{Name: r.name, Ticket: c.Ticket}); err != nil {
+			r.Fatalf("break = %v; want nil", err)
+		}
+	}
+	r.until(r.store.Slack, "the claim behind both holds", func() bool { return r.enter(r.a, third).Holds })
+	late, cancel := context.WithTimeout(r.ctx, heldUp)
+	defer cancel()
+	if p, _ := r.a.Await(late, waiter); p.Holds {
+		r.Errorf("await of the broken claim = %+v; want no place that holds", p)
+	}
+	_, err := r.a.Enter(r.ctx, waiter)
+	r.gone("enter of the broken claim", err)
+	r.leave(r.a, third)
+	if !r.free() {
+		r.Errorf("the name is taken; want nothing of the claim that was removed")
+	}
 }
 
 func breakGone(r *run) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -270,51 +269,67 @@ func TestMarkReplacedWhileWaiting(t *testing.T) {
 	}
 }
 
-// Many holders read, add one and write, each with its own token, in no order. What is added by those whom nobody refused
-// is in the file.
-func TestFileOfMany(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(path, []byte("0"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var (
-		mu    sync.Mutex // guards added
-		added int
-		group sync.WaitGroup
-	)
-	for _, i := range rand.Perm(40) {
-		group.Go(func() {
-			err := addOne(path, int64(i+1))
-			if err != nil && !errors.Is(err, guard.ErrStale) {
-				t.Error(err)
+// filed is a balance in a file.
+func filed(path string) guardtest.Account {
+	return guardtest.Account{
+		Read: func(ctx context.Context, token int64) (int, error) {
+			f, err := guard.RaiseFile(ctx, path, token, nil)
+			if err != nil {
+				return 0, err
 			}
-			if err == nil {
-				mu.Lock()
-				added++
-				mu.Unlock()
+			text, err := f.Read(ctx)
+			if err != nil {
+				return 0, err
 			}
-		})
-	}
-	group.Wait()
-	if got := contents(t, path); got != strconv.Itoa(added) {
-		t.Errorf("the file has %s; %d were added", got, added)
+			return strconv.Atoi(string(text))
+		},
+		Write: func(ctx context.Context, token int64, balance int) error {
+			f, err := guard.RaiseFile(ctx, path, token, nil)
+			if err != nil {
+				return err
+			}
+			return f.Write(ctx, []byte(strconv.Itoa(balance)))
+		},
 	}
 }
 
-func addOne(path string, token int64) error {
-	ctx := context.Background()
-	f, err := guard.RaiseFile(ctx, path, token, nil)
-	if err != nil {
-		return err
+func TestFileLateWrite(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	guarded, plain := filepath.Join(dir, "guarded"), filepath.Join(dir, "plain")
+	balance := func(path string) int {
+		n, err := strconv.Atoi(contents(t, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
 	}
-	text, err := f.Read(ctx)
-	if err != nil {
-		return err
+	write := func(path string, balance int) error { return os.WriteFile(path, []byte(strconv.Itoa(balance)), 0o644) }
+	if err := errors.Join(write(guarded, 100), write(plain, 100)); err != nil {
+		t.Fatal(err)
 	}
-	n, err := strconv.Atoi(string(text))
-	if err != nil {
-		return err
+	guardtest.LateIsRefused(t, guardtest.Account{
+		Read:  func(context.Context, int64) (int, error) { return balance(plain), nil },
+		Write: func(_ context.Context, _ int64, n int) error { return write(plain, n) },
+	}, filed(guarded), func(ofGuarded bool) int {
+		if ofGuarded {
+			return balance(guarded)
+		}
+		return balance(plain)
+	})
+}
+
+func TestFileOfMany(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(path, []byte("100"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return f.Write(ctx, []byte(strconv.Itoa(n+1)))
+	guardtest.Many(t, filed(path), func() int {
+		n, err := strconv.Atoi(contents(t, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/guard"
 	"github.com/stilelock/stile/internal/guardtest"
@@ -14,35 +15,38 @@ func TestMemoryMarks(t *testing.T) { guardtest.Marks(t, &guard.Memory{}) }
 
 func TestDirMarks(t *testing.T) { guardtest.Marks(t, guard.Dir(t.TempDir())) }
 
-// accounts are two balances of 100, of which the second is guarded.
-type accounts struct{ balance [2]int }
-
-func TestMemoryLateWrite(t *testing.T) {
-	a := accounts{[2]int{100, 100}}
-	var marks guard.Memory
-	guardtest.LateIsRefused(t, guardtest.Account{
-		Read: func(context.Context, int64) (int, error) { return a.balance[0], nil },
-		Write: func(_ context.Context, _ int64, balance int) error {
-			a.balance[0] = balance
-			return nil
-		},
-	}, guardtest.Account{
-		Read: func(ctx context.Context, token int64) (balance int, err error) {
+// remembered is a balance that is guarded in memory.
+func remembered(marks *guard.Memory, balance *int) guardtest.Account {
+	return guardtest.Account{
+		Read: func(ctx context.Context, token int64) (n int, err error) {
 			if err := marks.Raise(ctx, "ann", token); err != nil {
 				return 0, err
 			}
-			err = marks.Do("ann", token, func() error { balance = a.balance[1]; return nil })
-			return balance, err
+			err = marks.Do("ann", token, func() error { n = *balance; return nil })
+			return n, err
 		},
-		Write: func(_ context.Context, token int64, balance int) error {
-			return marks.Do("ann", token, func() error { a.balance[1] = balance; return nil })
+		Write: func(_ context.Context, token int64, n int) error {
+			return marks.Do("ann", token, func() error { *balance = n; return nil })
 		},
-	}, func(guarded bool) int {
-		if guarded {
-			return a.balance[1]
+	}
+}
+
+func TestMemoryLateWrite(t *testing.T) {
+	plain, guarded := 100, 100
+	guardtest.LateIsRefused(t, guardtest.Account{
+		Read:  func(context.Context, int64) (int, error) { return plain, nil },
+		Write: func(_ context.Context, _ int64, n int) error { plain = n; return nil },
+	}, remembered(&guard.Memory{}, &guarded), func(ofGuarded bool) int {
+		if ofGuarded {
+			return guarded
 		}
-		return a.balance[0]
+		return plain
 	})
+}
+
+func TestMemoryOfMany(t *testing.T) {
+	balance := 100
+	guardtest.Many(t, remembered(&guard.Memory{}, &balance), func() int { return balance })
 }
 
 func TestMemoryDo(t *testing.T) {
@@ -79,17 +83,15 @@ func TestMemoryRaiseWaitsForWrites(t *testing.T) {
 	if err := m.Raise(t.Context(), "a", 1); err != nil {
 		t.Fatal(err)
 	}
-	raised := make(chan error)
-	wrote := false
+	raised := make(chan error, 1)
 	err := m.Do("a", 1, func() error {
-		go func() {
-			err := m.Raise(context.Background(), "a", 2)
-			if !wrote {
-				t.Error("the raise did not wait")
-			}
+		go func() { raised <- m.Raise(context.Background(), "a", 2) }()
+		select {
+		case err := <-raised:
+			t.Errorf("a raise beside a write = %v; want that it waits", err)
 			raised <- err
-		}()
-		wrote = true
+		case <-time.After(50 * time.Millisecond):
+		}
 		return nil
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
@@ -21,7 +22,9 @@ func store(t *testing.T, parameters string) drivertest.Store {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, store(t, ""))
+	s := store(t, "")
+	drive.Lacks(t, s.Open, driver.TraitFencing)
+	drivertest.Run(t, s)
 }
 
 func TestModel(t *testing.T) {
@@ -31,7 +34,9 @@ func TestModel(t *testing.T) {
 
 func TestContractOfPlain(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, store(t, "?layout=plain"))
+	s := store(t, "?layout=plain")
+	drive.Lacks(t, s.Open, driver.TraitOrder, driver.TraitReaders, driver.TraitPermits, driver.TraitFencing, driver.TraitLockDelay)
+	drivertest.Run(t, s)
 }
 
 func TestConcurrent(t *testing.T) {

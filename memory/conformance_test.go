@@ -5,13 +5,16 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/memory"
 )
 
 func TestConformance(t *testing.T) {
 	store := memory.NewStore()
+	open := func(testing.TB) driver.Driver { return store.Driver() }
+	drive.Lacks(t, open)
 	drivertest.Run(t, drivertest.Store{
-		Open: func(testing.TB) driver.Driver { return store.Driver() },
+		Open: open,
 		Fresh: func(testing.TB) func() driver.Driver {
 			fresh := memory.NewStore()
 			return func() driver.Driver { return fresh.Driver() }

@@ -16,6 +16,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	s := schema()
 	at := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s }
+	drive.Lacks(t, opener(at(server.Addr)))
 	drivertest.Run(t, drivertest.Store{
 		Open:   opener(at(server.Addr)),
 		Detour: drive.Detour(at, server.Addr),

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/postgres/internal/link"
 )
@@ -178,4 +179,12 @@ func TestIdentityReadOnly(t *testing.T) {
 	if id, got := identityOf(t, d), identityOf(t, standby); got != id {
 		t.Errorf("read-only, the id is %q; want %q", got, id)
 	}
+}
+
+// The row of the id is deleted while a joined lock is held.
+func TestIdentityLost(t *testing.T) {
+	t.Parallel()
+	pool, first, second := connect(t, server), schema(), schema()
+	at := func(schema string) string { return "postgres://postgres@" + server.Addr + "/postgres?schema=" + schema }
+	drive.IdentityLost(t, [2]string{at(first), at(second)}, func() { exec(t, pool, `DELETE FROM "`+first+`".stile_id`) })
 }

@@ -23,7 +23,7 @@ func TestRequiredAfterRestart(t *testing.T) {
 			s := servertest.Postgres(t, "work_mem = 4MB")
 			renewed := make(chan struct{}, 100)
 			o := &stile.Options{
-				Require: []driver.Trait{driver.TraitRestart}, LockOptions: stile.LockOptions{TTL: 6 * time.Second},
+				Require: []driver.Trait{driver.TraitRestart}, LockOptions: stile.LockOptions{TTL: 20 * time.Second},
 				Observer: func(e stile.Event) {
 					if e.Kind == stile.EventRenewed {
 						renewed <- struct{}{}
@@ -55,7 +55,7 @@ func TestRequiredAfterRestart(t *testing.T) {
 			}
 			s.Restart()
 			servertest.Until(t, "the lease ends, or is renewed again and again", func() bool {
-				return lease.Context().Err() != nil || len(renewed) > 3
+				return lease.Context().Err() != nil || len(renewed) > 2
 			})
 			cause := context.Cause(lease.Context())
 			lost, ok := errors.AsType[*stile.LostError](cause)

@@ -33,7 +33,9 @@ func fresh(url string) func(testing.TB) func() driver.Driver {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, store(t, ""))
+	s := store(t, "")
+	drive.Lacks(t, s.Open)
+	drivertest.Run(t, s)
 }
 
 func TestContractInCluster(t *testing.T) {
@@ -57,11 +59,25 @@ func TestModel(t *testing.T) {
 
 func TestContractOfSetNX(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, store(t, "?layout=setnx"))
+	s := store(t, "?layout=setnx")
+	drive.Lacks(t, s.Open, driver.TraitOrder, driver.TraitReaders, driver.TraitPermits, driver.TraitFencing)
+	drivertest.Run(t, s)
 }
 
 func TestContractOfSetNXInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t)
 	drivertest.Run(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr + "?layout=setnx")})
+}
+
+// A server without HELLO speaks only the older protocol, in which it tells of no changes: drivers look for them.
+func TestContractWithoutPushes(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t, "--rename-command", "HELLO", "")
+	for _, layout := range []string{"queue", "setnx"} {
+		t.Run(layout, func(t *testing.T) {
+			t.Parallel()
+			drivertest.Run(t, drivertest.Store{Open: opener("redis://" + s.Addr + "?layout=" + layout + "&prefix=" + layout + "/")})
+		})
+	}
 }

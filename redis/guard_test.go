@@ -221,51 +221,66 @@ func TestGuardBadInput(t *testing.T) {
 	}
 }
 
-func TestGuardLateWrite(t *testing.T) {
-	t.Parallel()
-	s := servertest.Redis(t)
-	g, _ := guardOf(t, nil, s.Addr)
-	s.Redis([]string{"SET", "plain", "100"}, []string{"SET", "guarded", "100"})
-	balance := func(key string) (int, error) {
-		text, _ := s.Redis([]string{"GET", key}).(string)
-		return strconv.Atoi(text)
-	}
-	guardtest.LateIsRefused(t, guardtest.Account{
-		Read: func(context.Context, int64) (int, error) { return balance("plain") },
-		Write: func(_ context.Context, _ int64, balance int) error {
-			s.Redis([]string{"SET", "plain", strconv.Itoa(balance)})
-			return nil
-		},
-	}, guardtest.Account{
+// guardedKey is a balance in a key that is guarded.
+func guardedKey(g *Guard, key string) guardtest.Account {
+	return guardtest.Account{
 		Read: func(ctx context.Context, token int64) (int, error) {
-			k, err := g.Raise(ctx, "guarded", token)
+			k, err := g.Raise(ctx, key, token)
 			if err != nil {
 				return 0, err
 			}
-			text, _, err := k.Get(ctx, "guarded")
+			text, _, err := k.Get(ctx, key)
 			if err != nil {
 				return 0, err
 			}
 			return strconv.Atoi(text)
 		},
 		Write: func(ctx context.Context, token int64, balance int) error {
-			k, err := g.Raise(ctx, "guarded", token)
+			k, err := g.Raise(ctx, key, token)
 			if err != nil {
 				return err
 			}
-			return k.Set(ctx, "guarded", strconv.Itoa(balance), 0)
+			return k.Set(ctx, key, strconv.Itoa(balance), 0)
 		},
-	}, func(guarded bool) int {
-		key := "plain"
+	}
+}
+
+// balance reads the number in a key beside everybody.
+func balance(t *testing.T, s *servertest.Server, key string) int {
+	t.Helper()
+	text, _ := s.Redis([]string{"GET", key}).(string)
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestGuardLateWrite(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	g, _ := guardOf(t, nil, s.Addr)
+	s.Redis([]string{"SET", "plain", "100"}, []string{"SET", "guarded", "100"})
+	guardtest.LateIsRefused(t, guardtest.Account{
+		Read: func(context.Context, int64) (int, error) { return balance(t, s, "plain"), nil },
+		Write: func(_ context.Context, _ int64, balance int) error {
+			s.Redis([]string{"SET", "plain", strconv.Itoa(balance)})
+			return nil
+		},
+	}, guardedKey(g, "guarded"), func(guarded bool) int {
 		if guarded {
-			key = "guarded"
+			return balance(t, s, "guarded")
 		}
-		n, err := balance(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return balance(t, s, "plain")
 	})
+}
+
+func TestGuardOfMany(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	g, _ := guardOf(t, nil, s.Addr)
+	s.Redis([]string{"SET", "many", "100"})
+	guardtest.Many(t, guardedKey(g, "many"), func() int { return balance(t, s, "many") })
 }
 
 func BenchmarkGuard(b *testing.B) {

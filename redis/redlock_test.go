@@ -10,6 +10,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -43,6 +44,7 @@ func TestContractOfRedlock(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			_, url := redlockOf(t, n, durable...)
+			drive.Lacks(t, opener(url), driver.TraitOrder, driver.TraitReaders, driver.TraitPermits)
 			// A claim that holds has made two round trips to each of them, within its lease.
 			drivertest.Run(t, drivertest.Store{Open: opener(url + "?max_ttl=1h&timeout=10s"), Lease: time.Second})
 		})

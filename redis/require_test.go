@@ -1,14 +1,11 @@
-package redis
+package redis_test
 
 import (
-	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -18,65 +15,47 @@ func evicts(s *servertest.Server) {
 }
 
 // A client that requires a store that is fit loses its leases when it is connected anew to a server that evicts: the same one
-// with other settings, or the one that a failover led to. A client that requires nothing goes on.
+// with other settings, or the one that a failover led to. Servers of Redlock are asked all the time.
 func TestRequiredAfterReconnect(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name string
-		run  func(t *testing.T) (url string, worsen func())
-	}{
-		{"a setting, and the connections end", func(t *testing.T) (string, func()) {
+	const noeviction = "maxmemory-policy noeviction"
+	setting := func(params string) func(t *testing.T) drive.Worsening {
+		return func(t *testing.T) drive.Worsening {
 			s := servertest.Redis(t)
-			return "redis://" + s.Addr, func() {
+			return drive.Worsening{URL: "redis://" + s.Addr + params, Require: driver.TraitFit, Says: noeviction, Worsen: func() {
 				evicts(s)
 				s.Redis([]string{"CLIENT", "KILL", "TYPE", "normal"})
-			}
-		}},
-		{"a failover", func(t *testing.T) (string, func()) {
+			}}
+		}
+	}
+	tests := []struct {
+		name string
+		run  func(t *testing.T) drive.Worsening
+	}{
+		{"a setting, and the connections end", setting("")},
+		{"layout setnx", setting("?layout=setnx")},
+		{"a failover", func(t *testing.T) drive.Worsening {
 			set := servertest.RedisSentinel(t)
-			return "redis+sentinel://" + set.Sentinel.Addr + "/" + set.Name, func() {
+			url := "redis+sentinel://" + set.Sentinel.Addr + "/" + set.Name
+			return drive.Worsening{URL: url, Require: driver.TraitFit, Says: noeviction, Worsen: func() {
 				evicts(set.Replica)
 				set.Settle(t)
 				set.Sentinel.Redis([]string{"SENTINEL", "FAILOVER", set.Name})
-			}
+			}}
+		}},
+		{"a server of Redlock", func(t *testing.T) drive.Worsening {
+			servers, url := redlockOf(t, 3, durable...)
+			return drive.Worsening{URL: url, Require: driver.TraitFencing, Says: "may forget what they granted (appendfsync everysec)", Worsen: func() {
+				servers[0].Redis([]string{"CONFIG", "SET", "appendfsync", "everysec"})
+			}}
 		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			url, worsen := test.run(t)
-			const ttl = 6 * time.Second
-			hold := func(name string, require ...driver.Trait) (*stile.Client, *stile.Lease) {
-				c, err := stile.Open(timely(t), url, &stile.Options{Require: require, LockOptions: stile.LockOptions{TTL: ttl}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { c.Close() })
-				lease, err := c.Mutex(name).Lock(timely(t))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return c, lease
-			}
-			strict, lease := hold("strict", driver.TraitFit)
-			_, easy := hold("easy")
-			worsen()
-			select {
-			case <-lease.Context().Done():
-			case <-time.After(3 * ttl):
-				t.Fatal("the lease is not lost")
-			}
-			err := context.Cause(lease.Context())
-			lost, ok := errors.AsType[*stile.LostError](err)
-			if !ok || lost.Reason != stile.ReasonUnfit || !strings.Contains(err.Error(), "maxmemory-policy noeviction") {
-				t.Errorf("the lease ended as %v; want the reason that the store is unfit, and what to set", err)
-			}
-			if _, err := strict.Mutex("next").TryLock(timely(t)); !errors.Is(err, stile.ErrUnsupported) {
-				t.Errorf("try = %v; want ErrUnsupported", err)
-			}
-			if err := easy.Check(); err != nil {
-				t.Errorf("the lease of a client that requires nothing = %v; want it to go on", err)
-			}
+			w := test.run(t)
+			w.TTL = 15 * time.Second
+			drive.Unfit(t, &w)
 		})
 	}
 }

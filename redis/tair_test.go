@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -22,6 +23,7 @@ func tair(t testing.TB) string {
 
 func TestContractOfTair(t *testing.T) {
 	t.Parallel()
+	drive.Lacks(t, opener(tair(t)))
 	for _, layout := range []string{"queue", "setnx", "exset"} {
 		t.Run(layout, func(t *testing.T) {
 			t.Parallel()

@@ -204,8 +204,15 @@ func (l *late) Alert(endangered func(ids ...string)) {
 	l.alert = endangered
 }
 
-// Traits is [driver.Driver]. They are those of the other stores, which this one must keep.
-func (l *late) Traits() driver.Traits { return l.promised }
+// Traits is [driver.Driver]. Before the store is open they are those of the other stores, which this one must keep.
+func (l *late) Traits() driver.Traits {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.d != nil {
+		return l.d.Traits()
+	}
+	return l.promised
+}
 
 // Close is [driver.Driver].
 func (l *late) Close() error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +68,27 @@ func TestTraits(t *testing.T) {
 	defer d.Close()
 	if got := d.Traits(); got.Ordered || got.Fencing != driver.NoFencing {
 		t.Errorf("traits in a move = %+v; want neither order nor tokens", got)
+	}
+}
+
+// A store that comes to promise less is seen: the traits are those of now.
+func TestTraitsFall(t *testing.T) {
+	t.Parallel()
+	var fallen atomic.Bool
+	falls := &declaring{memory.New(), func(tr *driver.Traits) {
+		if fallen.Load() {
+			tr.Unfit("memory yes", "It forgets.")
+		}
+	}}
+	d := open(t, []shard.Store{{Name: "a", Driver: falls}, {Name: "b", Driver: memory.New()}}, nil)
+	defer d.Close()
+	if err := d.Traits().Require(driver.TraitFit); err != nil {
+		t.Errorf("before, fit = %v; want nil", err)
+	}
+	fallen.Store(true)
+	const want = "Store a: It forgets"
+	if err := d.Traits().Require(driver.TraitFit); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("after, fit = %v; want an error with %q", err, want)
 	}
 }
 

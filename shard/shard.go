@@ -64,7 +64,6 @@ func New(stores []Store, o *Options) (driver.Driver, error) {
 type shards struct {
 	lists   []list   // oldest first
 	stores  []*store // of all lists, each once
-	traits  driver.Traits
 	members *membership
 
 	dualHolds dualHolds
@@ -97,7 +96,7 @@ func newShards(lists [][]Store) (*shards, error) {
 		}
 		s.lists = append(s.lists, l)
 	}
-	s.traits, s.members = s.promise(), newMembership(s)
+	s.members = newMembership(s)
 	return s, nil
 }
 
@@ -154,8 +153,8 @@ func (s *shards) promise() driver.Traits {
 	return t
 }
 
-// Traits is [driver.Driver].
-func (s *shards) Traits() driver.Traits { return s.traits }
+// Traits is [driver.Driver]. They are put together anew each time: a store may come to promise less.
+func (s *shards) Traits() driver.Traits { return s.promise() }
 
 // Close is [driver.Driver].
 func (s *shards) Close() error {

@@ -1,11 +1,14 @@
 package sqlite
 
 import (
+	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 )
 
 func conforming(t testing.TB) drivertest.Store {
@@ -13,13 +16,30 @@ func conforming(t testing.TB) drivertest.Store {
 	return drivertest.Store{
 		Open: func(t testing.TB) driver.Driver { return open(t, path) },
 		Fresh: func(t testing.TB) func() driver.Driver {
-			path := filepath.Join(t.TempDir(), "fresh.db")
-			return func() driver.Driver { return open(t, path) }
+			o := &Options{Prefix: fmt.Sprintf("fresh%d_", fresh.Add(1))}
+			return func() driver.Driver {
+				d, err := Open(t.Context(), path, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
 		},
+		Mishaps: mishapsOfFiles,
 	}
 }
 
-func TestConformance(t *testing.T) { drivertest.Run(t, conforming(t)) }
+// fresh numbers the prefixes of stores that are in one file.
+var fresh atomic.Int64
+
+// mishapsOfFiles are what can happen to a lock file, where the tests can have it happen.
+var mishapsOfFiles map[string]func(testing.TB) *drivertest.Mishap
+
+func TestConformance(t *testing.T) {
+	s := conforming(t)
+	drive.Lacks(t, s.Open)
+	drivertest.Run(t, s)
+}
 
 func TestModel(t *testing.T) {
 	for seed := range uint64(4) {

@@ -31,17 +31,21 @@ func child() int {
 		return occupy(ctx)
 	}
 	o := &Options{}
-	if part == "try" {
-		o.Busy = time.Second // the tests that want it refused wait for so long
+	switch part { // the tests that want it refused wait for so long
+	case "try":
+		o.Busy = time.Second
+	case "tryName":
+		o.Busy = brief.Busy
 	}
 	d, err := Open(ctx, os.Args[1], o)
 	if err == nil {
 		defer d.Close()
 		err = map[string]func(context.Context, driver.Driver) error{
-			"open": func(context.Context, driver.Driver) error { return nil },
-			"try":  func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "x") },
-			"tryY": func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "y") },
-			"hold": hold, "wait": wait, "count": count, "look": look,
+			"open":    func(context.Context, driver.Driver) error { return nil },
+			"try":     func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "x") },
+			"tryY":    func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "y") },
+			"tryName": tryName,
+			"hold":    hold, "wait": wait, "count": count, "look": look,
 		}[part](ctx, d)
 	}
 	if err != nil {
@@ -65,6 +69,21 @@ func try(ctx context.Context, d driver.Driver, name string) error {
 	fmt.Println("free")
 	return d.Leave(ctx, &driver.Release{Claim: c})
 }
+
+// tryName tries the name of the second argument, and tells its ticket.
+func tryName(ctx context.Context, d driver.Driver) error {
+	c := claim(os.Args[2], time.Minute)
+	c.Try = true
+	p, err := d.Enter(ctx, c)
+	if err != nil || !p.Holds {
+		return err
+	}
+	fmt.Println("free", p.Ticket)
+	return d.Leave(ctx, &driver.Release{Claim: c})
+}
+
+// brief says soon that a file is refused.
+var brief = &Options{Busy: 300 * time.Millisecond}
 
 // look tells whether another process has SQLite's shared lock on the file, which keeps others from removing its log.
 func look(context.Context, driver.Driver) error {

@@ -18,17 +18,20 @@ type Account struct {
 	Write func(ctx context.Context, token int64, balance int) error
 }
 
-// Late runs two programs that each add to a balance of 100 under one lock. The first, which adds 10, is paused after it
-// read; its lock is lost meanwhile, and the second, which adds 50, comes and goes. Then the first writes, and does not
-// look whether it holds the lock. The result is its error.
-func Late(t *testing.T, a Account) error {
+// A moment is when a holder that was paused writes.
+type moment int
+
+const (
+	afterOther  moment = iota // the next holder has come and gone
+	withinOther               // the next holder has read, and not yet written
+)
+
+// late runs two programs that each add to a balance under one lock. The first, which adds 10, is paused after it read; its
+// lock is lost meanwhile, and the second, which adds 50, comes. Then the first writes, and does not look whether it holds
+// the lock. The result is its error.
+func late(t *testing.T, locks *stile.Client, a Account, when moment) error {
 	t.Helper()
 	ctx := t.Context()
-	locks, err := stile.New(memory.New(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer locks.Close()
 	lock := func() *stile.Lease {
 		lease, err := locks.Mutex("accounts/ann").Lock(ctx)
 		if err != nil {
@@ -43,36 +46,59 @@ func Late(t *testing.T, a Account) error {
 		}
 		return balance
 	}
-
+	var refused error
 	paused := lock()
 	balance := read(paused.Token())
 	if _, err := locks.Break(ctx, "accounts/ann", paused.Token()); err != nil {
 		t.Fatal(err)
 	}
 	other := lock()
-	if err := a.Write(ctx, other.Token(), read(other.Token())+50); err != nil {
+	sum := read(other.Token()) + 50
+	if when == withinOther {
+		refused = a.Write(ctx, paused.Token(), balance+10)
+	}
+	if err := a.Write(ctx, other.Token(), sum); err != nil {
 		t.Fatalf("the holder's write: %v", err)
 	}
 	if err := other.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	return a.Write(ctx, paused.Token(), balance+10)
+	if when == afterOther {
+		refused = a.Write(ctx, paused.Token(), balance+10)
+	}
+	return refused
 }
 
-// LateIsRefused runs [Late] on an account without a guard, which it must corrupt, and on one with a guard, which it must
-// not. The balance of each is asked for when it is over.
+// LateIsRefused has a paused holder write late to an account without a guard, which that must corrupt, and to one with a
+// guard, which it must not: after the next holder, and while that is at work. Each has a balance of 100, which is asked for
+// when a holder is done.
 func LateIsRefused(t *testing.T, plain, guarded Account, balance func(guarded bool) int) {
 	t.Helper()
-	if err := Late(t, plain); err != nil {
-		t.Errorf("without a guard, the late write = %v; want it to go through, or the test shows nothing", err)
+	locks, err := stile.New(memory.New(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := balance(false); got != 110 {
-		t.Errorf("without a guard, the balance is %d; want 110, in which the other's 50 are lost", got)
-	}
-	if err := Late(t, guarded); !errors.Is(err, guard.ErrStale) {
-		t.Errorf("with a guard, the late write = %v, want ErrStale", err)
-	}
-	if got := balance(true); got != 150 {
-		t.Errorf("with a guard, the balance is %d; want 150", got)
+	defer locks.Close()
+	for _, tt := range []struct {
+		when  moment
+		plain int // without a guard
+		lost  string
+		want  int
+	}{
+		{afterOther, 110, "the other's 50 are lost", 150},
+		{withinOther, 160, "its own 10 are lost, and it does not know", 200},
+	} {
+		if err := late(t, locks, plain, tt.when); err != nil {
+			t.Errorf("without a guard, the late write = %v; want it to go through, or the test shows nothing", err)
+		}
+		if got := balance(false); got != tt.plain {
+			t.Errorf("without a guard, the balance is %d; want %d, in which %s", got, tt.plain, tt.lost)
+		}
+		if err := late(t, locks, guarded, tt.when); !errors.Is(err, guard.ErrStale) {
+			t.Errorf("with a guard, the late write = %v, want ErrStale", err)
+		}
+		if got := balance(true); got != tt.want {
+			t.Errorf("with a guard, the balance is %d; want %d", got, tt.want)
+		}
 	}
 }

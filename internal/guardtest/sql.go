@@ -121,7 +121,7 @@ func SQL(t *testing.T, d *Database) {
 			}
 		})
 	})
-	t.Run("late write", func(t *testing.T) { d.late(t, table, column) })
+	t.Run("writes", func(t *testing.T) { d.writes(t, table, column) })
 }
 
 // creation has many make one table at once.
@@ -228,58 +228,77 @@ func (d *Database) rails(t *testing.T, resource func(i int) rail) {
 	}
 }
 
-// late has a holder that was paused write late: to a row that nothing guards, one that a table does, and one that a column
-// does.
-func (d *Database) late(t *testing.T, table *guard.Table, column *guard.Column) {
-	read := func(q interface {
-		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	}, id int) (balance int, err error) {
-		err = q.QueryRowContext(t.Context(), fmt.Sprintf("SELECT balance FROM account WHERE id = %d", id)).Scan(&balance)
-		return balance, err
-	}
-	update := func(balance, id int) string {
-		return fmt.Sprintf("UPDATE account SET balance = %d WHERE id = %d", balance, id)
-	}
-	plain := func(id int) Account {
-		return Account{
-			Read: func(context.Context, int64) (int, error) { return read(d, id) },
-			Write: func(ctx context.Context, _ int64, balance int) error {
-				_, err := d.ExecContext(ctx, update(balance, id))
+// A doing runs work in a transaction of its own, under a guard or not.
+type doing func(token int64, work func(tx *sql.Tx) error) error
+
+// account is the balance of one row, which is read and written in a transaction each.
+func (d *Database) account(id int, do doing) Account {
+	return Account{
+		Read: func(ctx context.Context, token int64) (balance int, err error) {
+			err = do(token, func(tx *sql.Tx) error {
+				return tx.QueryRowContext(ctx, fmt.Sprintf("SELECT balance FROM account WHERE id = %d", id)).Scan(&balance)
+			})
+			return balance, err
+		},
+		Write: func(ctx context.Context, token int64, balance int) error {
+			return do(token, func(tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, fmt.Sprintf("UPDATE account SET balance = %d WHERE id = %d", balance, id))
 				return err
-			},
+			})
+		},
+	}
+}
+
+// balance reads the balance of a row beside everybody.
+func (d *Database) balance(t *testing.T, id int) (n int) {
+	t.Helper()
+	if err := d.QueryRowContext(t.Context(), fmt.Sprintf("SELECT balance FROM account WHERE id = %d", id)).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// writes has holders write late, and many at once, to a row that nothing guards, one that a table does, and one that a
+// column does.
+func (d *Database) writes(t *testing.T, table *guard.Table, column *guard.Column) {
+	plain := func(_ int64, work func(tx *sql.Tx) error) error {
+		tx, err := d.BeginTx(t.Context(), nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // without effect after the commit
+		if err := work(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	byTable := func(id int) doing {
+		return func(token int64, work func(tx *sql.Tx) error) error {
+			return table.Do(t.Context(), d.DB, fmt.Sprintf("accounts/%d", id), token, work)
 		}
 	}
-	guarded := func(id int, do func(token int64, work func(tx *sql.Tx) error) error) Account {
-		return Account{
-			Read: func(_ context.Context, token int64) (balance int, err error) {
-				err = do(token, func(tx *sql.Tx) error { balance, err = read(tx, id); return err })
-				return balance, err
-			},
-			Write: func(ctx context.Context, token int64, balance int) error {
-				return do(token, func(tx *sql.Tx) error { _, err := tx.ExecContext(ctx, update(balance, id)); return err })
-			},
+	byColumn := func(id int) doing {
+		return func(token int64, work func(tx *sql.Tx) error) error {
+			return column.Do(t.Context(), d.DB, id, token, work)
 		}
 	}
-	balance := func(unguarded, with int) func(bool) int {
-		return func(guarded bool) int {
-			id := unguarded
-			if guarded {
-				id = with
-			}
-			n, err := read(d, id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
+	for _, tt := range []struct {
+		name string
+		do   func(id int) doing
+	}{{"table", byTable}, {"column", byColumn}} {
+		for _, id := range []int{7, 8, 9} {
+			d.exec(t, fmt.Sprintf("UPDATE account SET fence = NULL, balance = 100 WHERE id = %d", id))
 		}
+		t.Run("late write, "+tt.name, func(t *testing.T) {
+			LateIsRefused(t, d.account(7, plain), d.account(8, tt.do(8)), func(guarded bool) int {
+				if guarded {
+					return d.balance(t, 8)
+				}
+				return d.balance(t, 7)
+			})
+		})
+		t.Run("many write, "+tt.name, func(t *testing.T) {
+			Many(t, d.account(9, tt.do(9)), func() int { return d.balance(t, 9) })
+		})
 	}
-	for _, id := range []int{6, 7, 8, 9} {
-		d.exec(t, fmt.Sprintf("UPDATE account SET fence = NULL, balance = 100 WHERE id = %d", id))
-	}
-	LateIsRefused(t, plain(6), guarded(7, func(token int64, work func(*sql.Tx) error) error {
-		return table.Do(t.Context(), d.DB, "accounts/7", token, work)
-	}), balance(6, 7))
-	LateIsRefused(t, plain(8), guarded(9, func(token int64, work func(*sql.Tx) error) error {
-		return column.Do(t.Context(), d.DB, 9, token, work)
-	}), balance(8, 9))
 }

@@ -12,6 +12,7 @@ package promise
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/work"
@@ -20,7 +21,7 @@ import (
 // A Promise is what a store promises, as it answered last.
 type Promise struct {
 	// Connections counts how often the store was connected to, and may only rise.
-	Connections func() int64
+	Connections func() int64 // [Periods] for a driver that does not see them, or whose store changes without
 	// Ask asks the store. It ends soon after its context.
 	Ask func(ctx context.Context) (driver.Traits, error)
 	// Life is the driver's.
@@ -30,6 +31,15 @@ type Promise struct {
 	traits driver.Traits
 	at     int64 // the connections when the store was asked
 	asking bool
+}
+
+// reaskEvery is how often a store is asked again whose connections are not seen.
+const reaskEvery = 10 * time.Second
+
+// Periods returns a count for [Promise.Connections] that rises with the time, so that the store is asked again every 10 s.
+func Periods() func() int64 {
+	begin := time.Now()
+	return func() int64 { return int64(time.Since(begin) / reaskEvery) }
 }
 
 // Set says what the store promises, as it answered when the driver was made.

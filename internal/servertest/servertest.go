@@ -56,10 +56,11 @@ type Server struct {
 	proc   *os.Process
 	exited chan struct{} // closed when proc has ended
 	serves *atomic.Bool  // from when it is ready until it is to end
+	more   []string      // arguments since it was restarted with them
 }
 
 const (
-	readyWithin = 20 * time.Second
+	readyWithin = time.Minute
 	stopWithin  = 5 * time.Second
 	askEvery    = 5 * time.Millisecond
 	attempts    = 5 // another process may take a port between the look for a free one and its use
@@ -119,7 +120,7 @@ func (s *Server) run() error {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command(s.spec.Binary, s.spec.Args(s)...)
+	cmd := exec.Command(s.spec.Binary, append(s.spec.Args(s), s.more...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.Dir, out, out, attributes()
 	cmd.SysProcAttr.Credential = s.spec.Credential
 
@@ -230,6 +231,14 @@ func (s *Server) Restart() {
 	if err := s.run(); err != nil {
 		s.t.Fatalf("%s does not start again: %v\n%s", s.spec.Binary, err, s.Log())
 	}
+}
+
+// RestartWith runs the server again as [Server.Restart] does, with more arguments, now and at each later restart.
+func (s *Server) RestartWith(args ...string) {
+	s.t.Helper()
+	s.Stop()
+	s.more = append(s.more, args...)
+	s.Restart()
 }
 
 // Log returns the end of what the server has printed.

@@ -13,14 +13,17 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 func TestContract(t *testing.T) {
 	t.Parallel()
+	one := func(t testing.TB) driver.Driver { return open(t, at(server)) }
+	drive.Lacks(t, one, driver.TraitOrder, driver.TraitPermits, driver.TraitFencing, driver.TraitLockDelay, driver.TraitAmend)
 	drivertest.Run(t, drivertest.Store{
-		Open: func(t testing.TB) driver.Driver { return open(t, at(server)) },
+		Open: one,
 		Detour: func(t testing.TB) *drivertest.Detour {
 			p := servertest.NewProxy(t, server.Addr)
 			return &drivertest.Detour{Driver: open(t, at(&servertest.Server{Addr: p.Addr})), Way: p}

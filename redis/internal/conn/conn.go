@@ -5,7 +5,6 @@ package conn
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
@@ -57,17 +56,14 @@ func newConn() *Conn {
 // connection was made anew.
 func (c *Conn) Traits() driver.Traits { return c.promised.Traits() }
 
-// reaskEvery is how often servers are asked again behind the caller's own client, whose connections are not seen.
-const reaskEvery = 10 * time.Second
-
-// connections returns what counts how often the servers were connected to.
+// connections returns what counts how often the servers were connected to. Those of the caller's own client are not seen.
 func (c *Conn) connections() func() int64 {
-	begin := time.Now()
+	periods := promise.Periods()
 	return func() int64 {
 		if c.dialer != nil {
 			return c.dialer.made.Load()
 		}
-		return int64(time.Since(begin) / reaskEvery)
+		return periods()
 	}
 }
 

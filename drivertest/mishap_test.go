@@ -1,0 +1,79 @@
+package drivertest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// A store is made anew while a claim holds: the case sees a holder that does not find out, tickets that begin anew, and a
+// client that others do not see, and passes if all is well.
+func TestMishapIsCaught(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Mishap" })
+	for name, test := range map[string]struct {
+		blind, low, keeps, stuck bool
+		caught                   bool
+	}{
+		"the holder finds out":          {},
+		"the holder does not find out":  {blind: true, caught: true},
+		"tickets begin anew":            {low: true, caught: true},
+		"the claim ought to be kept":    {keeps: true, caught: true},
+		"the name is taken for ever":    {stuck: true, caught: true},
+		"nobody knows, and low tickets": {blind: true, low: true, caught: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Store{Open: func(testing.TB) driver.Driver { return memory.NewStore().Driver() }}
+			s.Mishaps = map[string]func(testing.TB) *Mishap{"the store is made anew": func(testing.TB) *Mishap {
+				store, happened := memory.NewStore(), false
+				return &Mishap{
+					Keeps: test.keeps, Frees: !test.keeps,
+					Happens: func() { store, happened = memory.NewStore(), true },
+					Open: func() (driver.Driver, error) {
+						old := store.Driver()
+						return &buggy{Driver: old,
+							enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+								if happened {
+									d = store.Driver()
+								}
+								p, err := d.Enter(ctx, c)
+								if happened && test.low {
+									p.Ticket = 1
+								}
+								p.Holds = p.Holds && !(happened && test.stuck)
+								return p, err
+							},
+							renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+								if happened && test.blind {
+									return make([]driver.Renewal, len(cs))
+								}
+								if happened {
+									d = store.Driver()
+								}
+								return d.Renew(ctx, cs)
+							},
+							leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+								if happened {
+									d = store.Driver()
+								}
+								return d.Leave(ctx, l)
+							},
+						}, nil
+					},
+				}
+			}}
+			r := &recorder{TB: t}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				check(r, s, s.Open(t), s.Open(t), Cases()[i])
+			}()
+			if <-done; len(r.failures) > 0 != test.caught {
+				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package drive
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+)
+
+// redraws bounds how often an id is lost until the stores come in the other order, which each new one does with one chance
+// in two.
+const redraws = 100
+
+// IdentityLost tests what comes of a joined lock of two stores if the first loses its id while the lock is held: the lease
+// goes on, nobody else gets one of its parts, and the release is clean. The next join goes by the new id.
+func IdentityLost(t *testing.T, urls [2]string, lose func()) {
+	t.Helper()
+	ids := func() (list [2]string) {
+		for i, url := range urls {
+			d := Opener(url)(t)
+			id, err := d.(driver.Identifier).Identity(Timely(t))
+			if d.Close(); err != nil {
+				t.Fatalf("identity: %v; want an id", err)
+			}
+			list[i] = id
+		}
+		return list
+	}
+	join := func() *stile.Lock {
+		var locks []*stile.Lock
+		for i, url := range urls {
+			c, err := stile.Open(Timely(t), url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			locks = append(locks, c.Mutex([]string{"of the first", "of the second"}[i]))
+		}
+		return stile.Join(locks...)
+	}
+	one, other := join(), join()
+	lock := func(l *stile.Lock) (lease *stile.Lease, names []string) {
+		t.Helper()
+		lease, err := l.Lock(Timely(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range lease.Parts() {
+			names = append(names, p.Name())
+		}
+		return lease, names
+	}
+	lease, before := lock(one)
+	was := ids()
+	now := was
+	for n := 0; (now[0] < now[1]) == (was[0] < was[1]); n++ {
+		if n == redraws {
+			t.Fatalf("the ids were %q, and are %q after %d were lost; want the other order", was, now, n)
+		}
+		lose()
+		now = ids()
+	}
+	if now[1] != was[1] {
+		t.Errorf("the id that nobody deleted is %q, and was %q", now[1], was[1])
+	}
+	if _, err := other.TryLock(Timely(t)); !errors.Is(err, stile.ErrHeld) {
+		t.Errorf("another's try = %v; want ErrHeld", err)
+	}
+	if err := lease.Check(); err != nil {
+		t.Errorf("the lease = %v; want it to go on", err)
+	}
+	if err := lease.Unlock(); err != nil {
+		t.Errorf("unlock = %v; want nil", err)
+	}
+	next, after := lock(other)
+	if slices.Reverse(after); !slices.Equal(after, before) {
+		t.Errorf("the next join took the parts in the reverse of %q, and the first in %q; want the other order by the new id", after, before)
+	}
+	if err := next.Unlock(); err != nil {
+		t.Errorf("unlock = %v; want nil", err)
+	}
+}
