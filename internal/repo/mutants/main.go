@@ -2,7 +2,7 @@
 // one mistake. It builds the explorer with that patch and walks until something is found, or looks in the way that the
 // patch's head names.
 //
-//	go run ./internal/repo/mutants [-some 10] [-for 60s] [-matrix] [NAME...]
+//	go run ./internal/repo/mutants [-some 10] [-for 60s] [-matrix | -write] [NAME...]
 //
 // Every patch must apply and compile. With -some, so many are looked for, which the commit's hash chooses; without, all
 // are. It fails if one is not found. The head of a patch says what is wrong in words, and then may have the lines
@@ -37,10 +37,12 @@ var (
 	set   = flag.String("set", "small", "the worlds that are walked")
 	jobs  = flag.Int("jobs", min(2, runtime.NumCPU()), "how many are looked for at once")
 	table = flag.Bool("matrix", false, "print what finds each mutant beside its own test, as rows of docs/explain/mutants.md")
+	save  = flag.Bool("write", false, "print these rows, and put them into docs/explain/mutants.md")
 )
 
 func main() {
 	flag.Parse()
+	*table = *table || *save
 	if err := run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -73,24 +75,32 @@ func run(names []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	patched := files
 	if len(names) > 0 {
-		files = slices.DeleteFunc(files, func(file string) bool { return !slices.Contains(names, nameOf(file)) })
+		files = slices.DeleteFunc(slices.Clone(files), func(file string) bool { return !slices.Contains(names, nameOf(file)) })
 		sought = files
 	}
-	begin := time.Now()
-	failed := all(top, dir, files, sought)
+	start := time.Now()
+	failed, rows := all(top, dir, files, sought)
+	if *save {
+		if err := write(rows, patched); err != nil {
+			return err
+		}
+	}
 	if len(failed) > 0 {
 		return fmt.Errorf("not found, or broken: %s", strings.Join(failed, ", "))
 	}
 	fmt.Printf("%d mutants apply and compile, %d were looked for and found, in %.0f s\n", len(files), len(sought),
-		time.Since(begin).Seconds())
+		time.Since(start).Seconds())
 	return nil
 }
 
 func nameOf(file string) string { return strings.TrimSuffix(filepath.Base(file), ".patch") }
 
-// all deals with the mutants, a few at once, prints what came of each in their order, and returns those that failed.
-func all(top, dir string, files, sought []string) (failed []string) {
+// all deals with the mutants, a few at once, prints what came of each in their order, and returns those that failed, and the
+// rows of those that were found.
+func all(top, dir string, files, sought []string) (failed []string, rows map[string]string) {
+	rows = map[string]string{}
 	if !*table {
 		fmt.Printf("%-32s %-17s %-50s %11s %7s  %s\n", "mutant", "stands for", "found by", "transitions", "seconds", "as")
 	}
@@ -129,15 +139,18 @@ func all(top, dir string, files, sought []string) (failed []string) {
 			failed = append(failed, d.name)
 			fmt.Printf("%-32s %-17s %v\n", d.name, d.numbers, d.err)
 		case d.by != nil:
-			fmt.Println(d.by.row(&d.mutant))
+			row := d.by.row(&d.mutant)
+			fmt.Println(row)
 			if len(d.by) == 0 {
 				failed = append(failed, d.name)
+			} else {
+				rows[d.name] = row
 			}
 		case d.at != "":
 			fmt.Printf("%-32s %-17s %-50s %11s %7.1f  %s\n", d.name, d.numbers, d.at, d.transitions, d.seconds, d.as)
 		}
 	}
-	return failed
+	return failed, rows
 }
 
 // choose returns the patches that are looked for.
