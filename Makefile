@@ -14,10 +14,13 @@ SERVERS = $(SHELLS) redis-server:redis-server etcd:etcd-server java:default-jre-
 SPIN = spin:spin
 COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
 
-# Packages whose tests run at a time; each may start servers.
+# How many compile at a time, or fuzz. Tests wait for leases and servers most of their time, and leave a machine of two processors
+# idle for four fifths of it unless more of them run at once: those of so many packages, and so many of each package.
 PARALLEL = 2
+PACKAGES_AT_ONCE = 3
+TESTS_AT_ONCE = 6
 TESTSUM = go run ./internal/repo/testsum -o bin/tests --
-TEST = -p $(PARALLEL) -count=1 -timeout 12m
+TEST = -p $(PACKAGES_AT_ONCE) -parallel $(TESTS_AT_ONCE) -count=1 -timeout 12m
 # The race detector makes the walk of the engine and the rules of this repository twenty times as slow; make explore and make
 # rules test them without.
 RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/internal/repo$$')

@@ -42,8 +42,8 @@ func TestNextNeedNotLook(t *testing.T) {
 			leave(t, b, waiter)
 		}
 		// The request to leave, its answer, the event, and what it takes to ask for the count; a list and its answer would be
-		// two more.
-		if most := 6 * rounds; sum > most {
+		// two more. The rest is for what keeps the sessions, on a machine that is slow.
+		if most := 7 * rounds; sum > most {
 			t.Errorf("layout %s: %d hand-overs take %d packets; want at most %d", layout, rounds, sum, most)
 		}
 	}
