@@ -30,6 +30,8 @@ if [ "$(id -u)" -ne 0 ]; then
   root=(sudo)
 fi
 
+exec 9<"${BASH_SOURCE[0]}"
+flock 9 # apt does not wait for all of its locks, and only the last one may remove the policy below
 echo "installing ${wanted[*]}"
 # Debian starts the service of a server that it installs, unless this file forbids it for the time being.
 policy=/usr/sbin/policy-rc.d
@@ -38,7 +40,7 @@ if [ ! -e $policy ]; then
   printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null
   "${root[@]}" chmod 755 $policy
 fi
-apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120 "$@" </dev/null; }
+apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120 "$@" </dev/null 9<&-; }
 apt update
 apt install --no-install-recommends "${wanted[@]}"
 
