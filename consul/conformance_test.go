@@ -33,6 +33,8 @@ func store(t testing.TB) drivertest.Store {
 			p := servertest.NewProxy(t, addr)
 			return &drivertest.Detour{Driver: drive.Opener("consul://" + p.Addr)(t), Way: p}
 		}
+		s.Mishaps = drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Consul(t, nil) },
+			func(addrs ...string) string { return "consul://" + addrs[0] }, "data", true)
 	}
 	return s
 }

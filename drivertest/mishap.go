@@ -2,6 +2,8 @@ package drivertest
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -22,6 +24,13 @@ type Mishap struct {
 	// Keeps says that the store still has the claim, so its renewal must succeed. Frees says that the claim is void for
 	// sure, so the first who tries then holds.
 	Keeps, Frees bool
+
+	// Forgets says that the store does not know any more which tickets it gave, as one that was restored from an old copy, and
+	// may give them again. Only a client that was there before can tell, and may refuse the store until it is opened anew.
+	Forgets bool
+
+	// Back is how long it may take a client to be through to the store again; 0 means that no connection broke.
+	Back time.Duration
 }
 
 var mishapCases = []Case{
@@ -32,10 +41,15 @@ func mishap(r *run) {
 	for _, name := range slices.Sorted(maps.Keys(r.store.Mishaps)) {
 		for _, first := range []bool{false, true} {
 			one := *r
+			one.name = r.name + "/" + rand.Text() // a store may have what is left of the mishap before
 			var cancel context.CancelFunc
 			one.ctx, cancel = context.WithTimeout(r.Context(), time.Minute)
-			one.befalls(name, r.store.Mishaps[name](r), first)
+			m := r.store.Mishaps[name](r)
+			one.befalls(name, m, first)
 			cancel()
+			if m.Back > 0 {
+				break // before others tried, the holder would only find out that its connection broke
+			}
 		}
 	}
 }
@@ -65,24 +79,34 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 	r.renew(holder, held)
 	m.Happens()
 
-	renewed := first && holder.Renew(r.ctx, []*driver.Claim{held})[0].Err == nil
+	renews := func() bool {
+		return r.back(m, func() error { return holder.Renew(r.ctx, []*driver.Claim{held})[0].Err }) == nil
+	}
+	renewed := first && renews()
 	others := []driver.Driver{earlier}
 	later, refused := open()
 	if refused == nil {
 		others = append(others, later)
 	}
 	for i, other := range others {
-		next, got := r.tries(other, held)
-		who := []string{"a client of before", "a new client"}[i]
-		again := holder.Renew(r.ctx, []*driver.Claim{held})[0].Err == nil
+		var (
+			next *driver.Claim
+			got  bool
+		)
+		_ = r.back(m, func() (err error) {
+			next, got, err = r.attempt(other, held)
+			return err
+		})
+		who, knows := []string{"a client of before", "a new client"}[i], i == 0
+		again := (got || m.Keeps) && renews()
 		switch {
 		case got && (again || renewed || m.Keeps):
 			r.Fatalf("after %s %s holds too: the claim was renewed before that %v, and after that %v", name, who, renewed, again)
-		case got && r.traits.Fencing != driver.NoFencing && next.Ticket <= held.Ticket:
+		case got && (knows || !m.Forgets) && r.traits.Fencing != driver.NoFencing && next.Ticket <= held.Ticket:
 			r.Fatalf("after %s %s holds with ticket %d; want above %d, which was given before", name, who, next.Ticket, held.Ticket)
 		case m.Keeps && !again:
 			r.Fatalf("after %s the claim is not renewed; want it renewed", name)
-		case m.Frees && !got:
+		case m.Frees && !got && !(knows && m.Forgets):
 			r.Fatalf("after %s %s does not hold; want it to", name, who)
 		}
 		if got {
@@ -102,17 +126,33 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 		r.Fatalf("after %s, when all clients are closed: open: %v; want nil", name, err)
 	}
 	next := r.claim() // what could not leave is in its way, until its lease ends
-	if next.Ticket = r.enter(last, next).Ticket; r.traits.Fencing != driver.NoFencing && next.Ticket <= held.Ticket {
+	if next.Ticket = r.enter(last, next).Ticket; !m.Forgets && r.traits.Fencing != driver.NoFencing && next.Ticket <= held.Ticket {
 		r.Fatalf("after %s, when all are closed, the ticket is %d; want above %d, which was given before", name, next.Ticket, held.Ticket)
 	}
 	last.Close()
 }
 
+// back makes a call again while it is lost on its way, until a client may be expected to be through to the store.
+func (r *run) back(m *Mishap, call func() error) error {
+	for begun := time.Now(); ; {
+		err := call()
+		answered := driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) || errors.Is(err, driver.ErrSession)
+		if err == nil || answered || time.Since(begun) >= m.Back || !poll(r.ctx) {
+			return err
+		}
+	}
+}
+
 // tries enters a claim beside another with Try, and reports whether it holds.
 func (r *run) tries(d driver.Driver, beside *driver.Claim) (next *driver.Claim, holds bool) {
+	next, holds, _ = r.attempt(d, beside)
+	return next, holds
+}
+
+func (r *run) attempt(d driver.Driver, beside *driver.Claim) (next *driver.Claim, holds bool, err error) {
 	next = r.claim()
 	next.Name, next.Try = beside.Name, true
 	p, err := d.Enter(r.ctx, next)
 	next.Ticket = p.Ticket
-	return next, err == nil && p.Holds
+	return next, err == nil && p.Holds, err
 }

@@ -24,6 +24,9 @@ func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
 		d.strip(a)
 		return false, nil
 	}
+	if errors.Is(err, errOtherStore) && a.k.home.become(leaseOver) {
+		d.pool.revoke(ctx, []*lease{a.k.home}) // the key may be there, in the way of those who opened this store
+	}
 	if err != nil {
 		return false, err
 	}

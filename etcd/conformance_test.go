@@ -21,6 +21,8 @@ func store(addr string) drivertest.Store {
 		Open: drive.Opener("etcd://" + addr), Slack: slack,
 		Detour: func(t testing.TB) *drivertest.Detour { return detour(t, addr) },
 		Fresh:  fresh(addr),
+		Mishaps: drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Etcd(t) },
+			func(addrs ...string) string { return "etcd://" + addrs[0] }, "data", true),
 	}
 }
 

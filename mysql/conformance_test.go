@@ -24,6 +24,12 @@ func TestContract(t *testing.T) {
 		Fresh:  fresher(t),
 		Stall:  func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
 		Lease:  600 * time.Millisecond,
+		Mishaps: drive.TableMishaps(func(t testing.TB) (string, func(string), []string) {
+			name := database(t, server)
+			db := raw(t, server, name)
+			return "mysql://root@" + server.Addr + "/" + name, func(statement string) { mustExec(t, db, statement) },
+				[]string{"stile_name", "stile_claim"}
+		}),
 	})
 }
 

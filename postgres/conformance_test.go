@@ -26,6 +26,14 @@ func TestContract(t *testing.T) {
 			return &drivertest.Stalled{Driver: opener(at(s.Addr))(t), After: s.After, Still: s.Still, Pass: s.Pass}
 		},
 		Lease: 600 * time.Millisecond,
+		Mishaps: drive.TableMishaps(func(t testing.TB) (string, func(string), []string) {
+			in, s := pool(t), schema()
+			return "postgres://postgres@" + server.Addr + "/postgres?schema=" + s, func(statement string) {
+				if _, err := in.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}, []string{s + ".stile_name", s + ".stile_claim"}
+		}),
 	})
 }
 

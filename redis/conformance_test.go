@@ -16,7 +16,10 @@ import (
 func store(t testing.TB, parameters string) drivertest.Store {
 	addr := servertest.Redis(t).Addr
 	url := func(addrs ...string) string { return "redis://" + addrs[0] + parameters }
-	return drivertest.Store{Open: opener(url(addr)), Detour: drive.Detour(url, addr), Fresh: fresh(url(addr))}
+	return drivertest.Store{
+		Open: opener(url(addr)), Detour: drive.Detour(url, addr), Fresh: fresh(url(addr)),
+		Mishaps: drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Redis(t, durable...) }, url, "appendonlydir", false),
+	}
 }
 
 // fresh makes stores of a server under prefixes of their own.

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
-	_ "github.com/stilelock/stile/zookeeper"
+	"github.com/stilelock/stile/zookeeper"
 )
 
 // open opens a driver that is closed when the test ends.
@@ -31,8 +31,35 @@ func store(addr string) drivertest.Store {
 			p := servertest.NewProxy(t, addr)
 			return &drivertest.Detour{Driver: open(t, "zk://"+p.Addr+"?session=2s"), Way: p}
 		},
-		Fresh: fresh(addr, ""),
+		Fresh:   fresh(addr, ""),
+		Mishaps: mishaps(),
 	}
+}
+
+// mishaps are those of a server. Where its data are wiped, the sessions of its clients have ended, too.
+func mishaps() map[string]func(testing.TB) *drivertest.Mishap {
+	all := drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.ZooKeeper(t) },
+		func(addrs ...string) string { return "zk://" + addrs[0] }, "data", true)
+	wiped := all[drive.Wiped]
+	all[drive.Wiped] = func(t testing.TB) *drivertest.Mishap {
+		m, clients := wiped(t), []*zookeeper.Driver(nil)
+		opens, happens := m.Open, m.Happens
+		m.Open = func() (driver.Driver, error) {
+			d, err := opens()
+			if err == nil {
+				clients = append(clients, d.(*zookeeper.Driver))
+			}
+			return d, err
+		}
+		m.Happens = func() {
+			for _, d := range clients {
+				d.EndSession()
+			}
+			happens()
+		}
+		return m
+	}
+	return all
 }
 
 // fresh makes stores of a server, with these parameters more, under prefixes of their own.

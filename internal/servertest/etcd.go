@@ -59,10 +59,10 @@ func EtcdCluster(t TB, members int, args ...string) []*Server {
 	return nil
 }
 
-// Forget stops an etcd server, removes all that it kept, and starts it again, as the same cluster by name.
+// Forget kills a server whose data are in the folder data, removes all that it kept, and starts it again, as the same cluster by name.
 func (s *Server) Forget() {
 	s.t.Helper()
-	s.Stop()
+	s.Kill()
 	if err := os.RemoveAll(filepath.Join(s.Dir, "data")); err != nil {
 		s.t.Fatalf("%v", err)
 	}
