@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/internal/secure"
 	"github.com/stilelock/stile/internal/work"
 )
@@ -133,6 +132,6 @@ func newDriver(o *Options) (*Driver, error) {
 	}
 	d.life = work.Begin()
 	d.ctx = d.life.Context()
-	d.promised.Life, d.promised.Connections, d.promised.Ask = d.life, promise.Periods(), d.promises
+	d.promised.Life, d.promised.Ask = d.life, d.promises
 	return d, nil
 }

@@ -124,7 +124,7 @@ func newDriver(prefix string) *Driver {
 	}
 	d.life = work.Begin()
 	d.ctx = d.life.Context()
-	d.promised.Life, d.promised.Connections, d.promised.Ask = d.life, promise.Periods(), d.promises
+	d.promised.Life, d.promised.Ask = d.life, d.promises
 	d.pool = newPool(d)
 	d.batch = &batcher{d: d}
 	return d

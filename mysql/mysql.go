@@ -75,7 +75,6 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 	s.life = work.Begin()
 	s.ctx = s.life.Context()
 	s.promised.Life, s.promised.Ask = s.life, s.promises
-	s.promised.Connections = promise.Periods()
 	if s.owned != nil {
 		s.promised.Connections = s.owned.made.Load
 	}

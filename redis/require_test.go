@@ -39,8 +39,7 @@ func TestRequiredAfterReconnect(t *testing.T) {
 			url := "redis+sentinel://" + set.Sentinel.Addr + "/" + set.Name
 			return drive.Worsening{URL: url, Require: driver.TraitFit, Says: noeviction, Worsen: func() {
 				evicts(set.Replica)
-				set.Settle(t)
-				set.Sentinel.Redis([]string{"SENTINEL", "FAILOVER", set.Name})
+				set.Failover(t)
 			}}
 		}},
 		{"a server of Redlock", func(t *testing.T) drive.Worsening {

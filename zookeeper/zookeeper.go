@@ -102,7 +102,7 @@ func newDriver() *Driver {
 	}
 	d.life = work.Begin()
 	d.ctx = d.life.Context()
-	d.promised.Life, d.promised.Connections, d.promised.Ask = d.life, promise.Periods(), d.promises
+	d.promised.Life, d.promised.Ask = d.life, d.promises
 	return d
 }
 

@@ -1,10 +1,12 @@
 // Package promise keeps what a store promises, and has the store asked again once a driver was connected to it anew: the
-// servers may have other settings after a restart, and others may answer after a failover.
+// servers may have other settings after a restart, and others may answer after a failover. Not all of that is seen by
+// connections: a setting can be changed while they stay, a replica that was connected to can become a primary, and a server
+// that is being replaced can be the one that answers. So the store is asked again every 10 s too.
 //
-//	         connections are made            Traits
-//	asked ─────────────────────────► stale ─────────► asking ──the store answers──► asked
-//	                                   ▲                 │
-//	                                   └──no answer──────┘
+//	         connections are made, or 10 s            Traits
+//	asked ──────────────────────────────────► stale ─────────► asking ──the store answers──► asked
+//	                                            ▲                 │
+//	                                            └──no answer──────┘
 //
 // Nobody asks the store unless somebody asks for its traits, so a client that requires nothing causes no request.
 package promise
@@ -20,8 +22,8 @@ import (
 
 // A Promise is what a store promises, as it answered last.
 type Promise struct {
-	// Connections counts how often the store was connected to, and may only rise.
-	Connections func() int64 // [Periods] for a driver that does not see them, or whose store changes without
+	// Connections counts how often the store was connected to, and may only rise. It is called by one at a time.
+	Connections func() int64 // nil for a driver that does not see them
 	// Ask asks the store. It ends soon after its context.
 	Ask func(ctx context.Context) (driver.Traits, error)
 	// Life is the driver's.
@@ -29,43 +31,54 @@ type Promise struct {
 
 	mu     sync.Mutex // guards what follows
 	traits driver.Traits
-	at     int64 // the connections when the store was asked
+	asked  moment // when the store was asked that
 	asking bool
 }
 
-// reaskEvery is how often a store is asked again whose connections are not seen.
+// A moment is when a store was asked.
+type moment struct {
+	time        time.Time
+	connections int64
+}
+
+// reaskEvery is how often a store is asked again to which no connections were made.
 const reaskEvery = 10 * time.Second
 
-// Periods returns a count for [Promise.Connections] that rises with the time, so that the store is asked again every 10 s.
-func Periods() func() int64 {
-	begin := time.Now()
-	return func() int64 { return int64(time.Since(begin) / reaskEvery) }
+// now returns the moment that is now. The caller holds mu.
+func (p *Promise) now() moment {
+	m := moment{time: time.Now()}
+	if p.Connections != nil {
+		m.connections = p.Connections()
+	}
+	return m
 }
 
 // Set says what the store promises, as it answered when the driver was made.
 func (p *Promise) Set(t driver.Traits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.traits, p.at = t, p.Connections()
+	p.traits, p.asked = t, p.now()
 }
 
-// Traits returns what the store promises. If it was connected to since it answered, it is asked again meanwhile, and what it
-// answers is what a later call returns.
+// Traits returns what the store promises. If that was asked for too long ago, or before the store was connected to, the store
+// is asked again meanwhile, and what it answers is what a later call returns.
 func (p *Promise) Traits() driver.Traits {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := p.Connections(); now != p.at && !p.asking {
+	now := p.now()
+	stale := now.connections != p.asked.connections || now.time.Sub(p.asked.time) >= reaskEvery
+	if stale && !p.asking {
 		p.asking = p.Life.Go(func() { p.ask(now) })
 	}
 	return p.traits
 }
 
-// ask asks the store, which was connected to so often by then.
-func (p *Promise) ask(at int64) {
+// ask asks the store, at a moment.
+func (p *Promise) ask(at moment) {
 	t, err := p.Ask(p.Life.Context())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asking = false; err == nil {
-		p.traits, p.at = t, at
+		p.traits, p.asked = t, at
 	}
 }

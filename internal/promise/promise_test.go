@@ -6,12 +6,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/work"
 )
 
-// A store is asked once for each time that it was connected to, if somebody wants to know, and again if it did not answer.
+// A store is asked once for each time that it was connected to, if somebody wants to know, and again if it did not answer, or
+// after a while.
 func TestAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made, asked atomic.Int64
@@ -45,9 +47,23 @@ func TestAskedAgain(t *testing.T) {
 		synctest.Wait()
 		failure = nil
 		sees("three", 3)
+		is("four")
+		time.Sleep(reaskEvery - 1)
+		sees("three", 3)
+		time.Sleep(time.Nanosecond)
+		sees("four", 4)
+		sees("four", 4)
 		life.End()
 		made.Add(1)
-		sees("three", 3)
+		sees("four", 4)
 		life.Wait()
+
+		p = &Promise{Life: work.Begin(), Ask: p.Ask} // of a driver that does not see its connections
+		p.Set(driver.Traits{Server: "three"})
+		sees("three", 4)
+		time.Sleep(reaskEvery)
+		sees("four", 5)
+		p.Life.End()
+		p.Life.Wait()
 	})
 }

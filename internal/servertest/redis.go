@@ -173,6 +173,23 @@ func (set *Sentinels) Settle(t TB) {
 	})
 }
 
+// Failover makes the replica the primary, although the primary is well, and returns when the Sentinel says so. A failover that
+// takes longer than failover-timeout is given up, and another is begun then.
+func (set *Sentinels) Failover(t TB) {
+	t.Helper()
+	set.Settle(t)
+	Until(t, "the replica is the primary", func() bool {
+		primary := set.asked("MASTER")
+		if primary["port"] == strconv.Itoa(set.Replica.Ports[0]) {
+			return true
+		}
+		if primary["flags"] == "master" { // and none is under way
+			set.Sentinel.ask("SENTINEL", "FAILOVER", set.Name)
+		}
+		return false
+	})
+}
+
 // RedisCluster starts a cluster of three primaries that serve all slots, and returns when each of them says so.
 func RedisCluster(t TB, args ...string) []*Server {
 	t.Helper()

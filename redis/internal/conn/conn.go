@@ -48,22 +48,30 @@ func New(ctx context.Context, client rueidis.Client) (*Conn, error) {
 func newConn() *Conn {
 	c := &Conn{Life: work.Begin()}
 	c.tracker = &tracker{c: c}
-	c.promised.Life, c.promised.Connections, c.promised.Ask = c.Life, c.connections(), c.ask
+	c.promised.Life, c.promised.Connections, c.promised.Ask = c.Life, c.arrivals(), c.ask
 	return c
 }
 
 // Traits returns what the servers promise to every layout, the weakest server deciding. It is asked for again after a
-// connection was made anew.
+// connection was made anew, after a failover, and now and then.
 func (c *Conn) Traits() driver.Traits { return c.promised.Traits() }
 
-// connections returns what counts how often the servers were connected to. Those of the caller's own client are not seen.
-func (c *Conn) connections() func() int64 {
-	periods := promise.Periods()
+// arrivals returns what counts how often requests came to go elsewhere: on a connection that was made, or to another
+// primary. The connection to a new primary is counted first: the library asks a server for its role before requests go to
+// it. Whoever asks for a promise meanwhile is answered by the old primary. The connections of the caller's own client are not
+// seen.
+func (c *Conn) arrivals() func() int64 {
+	var primary string
+	var moves int64
 	return func() int64 {
-		if c.dialer != nil {
-			return c.dialer.made.Load()
+		if now := c.primary(); now != primary {
+			primary = now
+			moves++
 		}
-		return periods()
+		if c.dialer != nil {
+			return c.dialer.made.Load() + moves
+		}
+		return moves
 	}
 }
 
