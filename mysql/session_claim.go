@@ -64,7 +64,7 @@ type sessionClaim struct {
 	settled  chan struct{} // closed when it no longer waits
 	over     chan struct{} // closed when it is over
 
-	busy sync.Mutex // held by whoever tries to get its lock, asks about it or frees it
+	busy sync.Mutex // held by whoever tries to get its lock, begins to wait for it, asks about it or frees it
 }
 
 // sessionClaims are those of one client. After each call, byID has those that are not over.
@@ -215,12 +215,16 @@ func (cs *sessionClaims) stay(
 	return p, true, nil
 }
 
-// waitsOn notes on which connection a claim waits. It is false if the claim does not wait.
+// waitsOn notes on which connection a claim waits, or which one may have its lock. It is false, and changes nothing, if the claim
+// does not wait.
 func (cs *sessionClaims) waitsOn(c *sessionClaim, conn *sessionConn) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	if c.state != claimWaiting {
+		return false
+	}
 	c.conn = conn
-	return c.state == claimWaiting
+	return true
 }
 
 // lapse ends a claim that waits, and of which nothing is in the server.

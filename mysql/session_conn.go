@@ -58,7 +58,7 @@ type sessionConn struct {
 	tag string
 	id  int64 // as the server calls it
 
-	asks      atomic.Int32 // statements that are under way, or wait for it
+	asks      atomic.Int32 // statements that are under way, or wait for it, and callers that will ask
 	statement sync.Mutex   // held while the connection is used
 	spoke     time.Time    // before the last statement that was answered; guarded by statement
 
@@ -179,7 +179,8 @@ func (s *session) connect(ctx context.Context, state connState) (*sessionConn, e
 	return nil, driver.NotYet(s.explain(ctx, err))
 }
 
-// add makes one more connection, of which the mutex, which must be held and is released, has seen that it may be.
+// add makes one more connection, of which the mutex, which must be held and is released, has seen that it may be. It is for the
+// lock of a claim; if that is nil, for one that asks.
 func (s *session) add(ctx context.Context, own *sessionClaim, state connState) (*sessionConn, error) {
 	s.making++
 	s.mu.Unlock()
@@ -194,7 +195,11 @@ func (s *session) add(ctx context.Context, own *sessionClaim, state connState) (
 		c.raw.Close()
 		return nil, driver.ErrClosed
 	}
-	c.locks[own.key] = own
+	if own != nil {
+		c.locks[own.key] = own
+	} else {
+		c.asks.Add(1)
+	}
 	s.conns = append(s.conns, c)
 	s.watch(c)
 	return c, nil
@@ -234,7 +239,7 @@ func (s *session) takeAlone(ctx context.Context, own *sessionClaim) (*sessionCon
 	for _, c := range s.conns {
 		if c.state == connOpen {
 			open++
-			if len(c.locks) == 0 {
+			if len(c.locks) == 0 && c.asks.Load() == 0 {
 				free = c
 			}
 		}
@@ -250,16 +255,26 @@ func (s *session) takeAlone(ctx context.Context, own *sessionClaim) (*sessionCon
 	return free, nil
 }
 
-// least returns the open connection with the least to do, nil if there is none.
-func (s *session) least() (best *sessionConn) {
+// takeAny returns a connection to ask something on that is about no lock of its own: the one with the least to do, or a new one
+// if all wait. It is nil if there can be none. Nobody waits on it until the caller has taken 1 from its asks.
+func (s *session) takeAny(ctx context.Context) (best *sessionConn, err error) {
+	if s.life.Context().Err() != nil {
+		return nil, driver.ErrClosed
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, c := range s.conns {
 		if c.state == connOpen && (best == nil || c.asks.Load() < best.asks.Load()) {
 			best = c
 		}
 	}
-	return best
+	if best == nil && len(s.conns)+s.making < s.most {
+		return s.add(ctx, nil, connOpen)
+	}
+	defer s.mu.Unlock()
+	if best != nil {
+		best.asks.Add(1)
+	}
+	return best, nil
 }
 
 // waitsOn reports whether a claim waits on a connection.

@@ -1,7 +1,10 @@
 package mysql
 
 import (
+	"context"
 	"crypto/rand"
+	sqldriver "database/sql/driver"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,29 +75,89 @@ func renewedWhileItEnds(t *testing.T, d *session) bool {
 	return true
 }
 
-// A claim that waits enters again when nobody has its lock, and what is to wait for that in the server is still under way.
+// A claim that waits enters again when nobody has its lock, and what is to wait for that in the server is still under way. That
+// may be on the only connection that there is.
 func TestSessionEntersBeforeItWaits(t *testing.T) {
 	t.Parallel()
-	d := openSessionAt(t, sessionAt(server.Addr))
-	warm, a := claim(rand.Text(), rand.Text()), claim(rand.Text(), rand.Text())
-	mustEnter(t, d, warm, true) // so that there is a connection to ask on
-	own, _, err := d.claims.add(a, time.Now())
+	for _, only := range []bool{false, true} {
+		d := openSessionAt(t, sessionAt(server.Addr))
+		if !only {
+			mustEnter(t, d, claim(rand.Text(), rand.Text()), true)
+		}
+		a := claim(rand.Text(), rand.Text())
+		own := addWaiter(t, d, a)
+		conn, err := d.takeAlone(timely(t), own)
+		if err != nil || conn == nil {
+			t.Fatalf("takes connection %v, %v", conn, err)
+		}
+		d.claims.waitsOn(own, conn)
+		before, entered := time.Now(), make(chan driver.Place, 1)
+		go func() {
+			p, err := d.Enter(timely(t), a)
+			if err != nil {
+				t.Error(err)
+			}
+			entered <- p
+		}()
+		servertest.Until(t, "the server is asked", func() bool { return len(entered) > 0 || spoke(d, connOpen).After(before) })
+		d.life.Go(func() { d.waitOn(own, conn) })
+		if p := <-entered; !p.Holds {
+			t.Errorf("enter = %+v; want that it holds, since nobody else has the name (its connection is the only one: %v)", p, only)
+		}
+	}
+}
+
+// addWaiter adds a claim that waits, and has nothing in the server.
+func addWaiter(t testing.TB, d *session, c *driver.Claim) *sessionClaim {
+	t.Helper()
+	own, _, err := d.claims.add(c, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	close(own.answered)
+	return own
+}
+
+// spoke returns when the server was last asked on a connection in some state.
+func spoke(d *session, state connState) (last time.Time) {
+	d.mu.Lock()
+	var conns []*sessionConn
+	for _, c := range d.conns {
+		if c.state == state {
+			conns = append(conns, c)
+		}
+	}
+	d.mu.Unlock()
+	for _, c := range conns {
+		c.statement.Lock()
+		if c.spoke.After(last) {
+			last = c.spoke
+		}
+		c.statement.Unlock()
+	}
+	return last
+}
+
+// A claim that waits has its lock in the server already, and does not know that yet. Its client does not try to get the lock on
+// another connection, since that would say that somebody has the lock.
+func TestSessionWaitsOrTries(t *testing.T) {
+	t.Parallel()
+	d := openSessionAt(t, sessionAt(server.Addr))
+	mustEnter(t, d, claim(rand.Text(), rand.Text()), true) // so that there is a connection to try on
+	a := claim(rand.Text(), rand.Text())
+	own := addWaiter(t, d, a)
 	conn, err := d.takeAlone(timely(t), own)
-	if err != nil || conn == nil {
-		t.Fatalf("takes connection %v, %v", conn, err)
+	if err != nil || conn == nil || !d.begins(own, conn) {
+		t.Fatalf("takes connection %v, %v, and begins to wait", conn, err)
 	}
-	d.claims.waitsOn(own, conn)
-	asks := d.least()
-	spoke := func() time.Time {
-		asks.statement.Lock()
-		defer asks.statement.Unlock()
-		return asks.spoke
+	sent := time.Now()
+	if got, err := conn.ask(timely(t), getLock(own, 0)); err != nil || got[0] != 1 {
+		t.Fatalf("GET_LOCK = %v, %v; want 1", got, err)
 	}
-	before, entered := spoke(), make(chan driver.Place, 1)
+	if d.tryAgain(own) || spoke(d, connOpen).After(sent) {
+		t.Error("a lock was tried on one connection while the claim waits for it on another one")
+	}
+	entered := make(chan driver.Place, 1)
 	go func() {
 		p, err := d.Enter(timely(t), a)
 		if err != nil {
@@ -102,11 +165,60 @@ func TestSessionEntersBeforeItWaits(t *testing.T) {
 		}
 		entered <- p
 	}()
-	servertest.Until(t, "the server is asked", func() bool { return spoke().After(before) || len(entered) > 0 })
-	d.life.Go(func() { d.waitOn(own, conn) })
-	if p := <-entered; !p.Holds {
-		t.Errorf("enter = %+v; want that it holds, since nobody else has the name", p)
+	servertest.Until(t, "the server is asked who has the lock", func() bool { return len(entered) > 0 || spoke(d, connOpen).After(sent) })
+	if !d.hold(own, conn, time.Now()) {
+		t.Error("the claim does not hold; its connection has the lock")
 	}
+	if p := <-entered; !p.Holds {
+		t.Errorf("enter = %+v; want that it holds, since its connection has the lock", p)
+	}
+	leave(t, d, a)
+}
+
+// A claim gets its lock when it enters again, while a connection is made for it to wait on. That connection has none of it.
+func TestSessionHoldsBeforeItWaits(t *testing.T) {
+	t.Parallel()
+	d, other := openSessionAt(t, sessionAt(server.Addr)), openSessionAt(t, sessionAt(server.Addr))
+	mustEnter(t, d, claim(rand.Text(), rand.Text()), true) // so that its connection is none to wait on
+	gate := &gated{Connector: d.connector, asked: make(chan struct{}, 1), open: make(chan struct{})}
+	d.connector = gate
+	a, b := claim(rand.Text(), rand.Text()), claim("", rand.Text())
+	b.Name = a.Name
+	mustEnter(t, other, a, true)
+	mustEnter(t, d, b, false)
+	<-gate.asked
+	leave(t, other, a)
+	mustEnter(t, d, b, true)
+	close(gate.open)
+	servertest.Until(t, "nobody waits on the connection that was made", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		waits := func(c *sessionConn) bool { return c.state == connWaiting }
+		return d.making == 0 && !slices.ContainsFunc(d.conns, waits)
+	})
+	if err := renew(t, d, b); err != nil {
+		t.Errorf("renewal = %v; want nil", err)
+	}
+	leave(t, d, b)
+}
+
+// gated makes connections once it is open.
+type gated struct {
+	sqldriver.Connector
+	asked, open chan struct{}
+}
+
+func (g *gated) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	select {
+	case g.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return g.Connector.Connect(ctx)
 }
 
 // A claim gives up in the moment in which its wait ends. Its connection, which has another's lock by then, is not ended.
@@ -115,10 +227,7 @@ func TestSessionGivesUpWhatItWaitsOn(t *testing.T) {
 	d := openSessionAt(t, sessionAt(server.Addr))
 	warm, a := claim(rand.Text(), rand.Text()), claim(rand.Text(), rand.Text())
 	mustEnter(t, d, warm, true) // so that a claim that waits has a connection of its own
-	own, _, err := d.claims.add(a, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := addWaiter(t, d, a)
 	for _, waits := range []bool{false, true} {
 		conn, err := d.takeAlone(timely(t), own)
 		if err != nil || conn == nil {

@@ -28,7 +28,7 @@ func (s *session) begin(own *sessionClaim, try bool) (held bool) {
 		s.claims.move(own, claimOver)
 	case got:
 		if held = s.hold(own, conn, sent); !held {
-			s.unlock(own, conn)
+			s.life.Go(func() { s.wait(own) })
 		}
 	case try:
 		s.claims.move(own, claimOver)
@@ -72,11 +72,13 @@ func getLock(c *sessionClaim, wait time.Duration) string {
 	return fmt.Sprintf("SELECT GET_LOCK('%s', %d), CONNECTION_ID()", c.lock, int(wait/time.Second))
 }
 
-// hold has a claim hold on a connection that has got its lock. It is false if the claim is over.
+// hold has a claim hold on a connection that has got its lock, and reports whether it does. Else the connection has the lock
+// no more, or is condemned: a claim that is not over then waits on.
 func (s *session) hold(own *sessionClaim, conn *sessionConn, then time.Time) bool {
 	for {
 		holds, over := s.claims.hold(own, conn, then)
 		if over {
+			s.unlock(own, conn)
 			return false
 		}
 		if holds {
@@ -90,8 +92,7 @@ func (s *session) hold(own *sessionClaim, conn *sessionConn, then time.Time) boo
 		if err != nil {
 			s.claims.waitsOn(own, conn)
 			s.condemn(conn)
-			s.life.Go(func() { s.wait(own) })
-			return true
+			return false
 		}
 	}
 	s.carries(conn)
@@ -124,6 +125,9 @@ func (s *session) wait(own *sessionClaim) {
 }
 
 // waitOnce waits on a connection until the claim holds or is over, or tries once. It is false if it was in vain.
+//
+// A claim waits on one connection or has one try under way, and not both: else one of the two would get the lock, and the other
+// one be told that somebody else has it.
 func (s *session) waitOnce(own *sessionClaim) (done bool) {
 	ctx, cancel := s.bound(0)
 	defer cancel()
@@ -140,12 +144,16 @@ func (s *session) waitOnce(own *sessionClaim) (done bool) {
 	return s.tryAgain(own)
 }
 
-// tryAgain tries to get the lock of a claim that waits, and reports whether the claim holds now or is over.
+// tryAgain tries to get the lock of a claim that waits, unless it waits on a connection, and reports whether the claim holds now
+// or is over.
 func (s *session) tryAgain(own *sessionClaim) bool {
 	own.busy.Lock()
 	defer own.busy.Unlock()
-	if state, _ := s.claims.of(own); state != claimWaiting {
+	switch state, waits := s.claims.of(own); {
+	case state != claimWaiting:
 		return true
+	case s.waitsOn(waits, own):
+		return false
 	}
 	ctx, cancel := s.bound(0)
 	defer cancel()
@@ -156,13 +164,7 @@ func (s *session) tryAgain(own *sessionClaim) bool {
 	if err != nil && conn != nil {
 		s.claims.waitsOn(own, conn)
 	}
-	if err != nil || !got {
-		return false
-	}
-	if !s.hold(own, conn, sent) {
-		s.unlock(own, conn)
-	}
-	return true
+	return err == nil && got && s.hold(own, conn, sent)
 }
 
 // doubtful reports whether a connection that is condemned may have the lock of a claim that waits.
@@ -181,13 +183,21 @@ func (s *session) clean(ctx context.Context, own *sessionClaim) bool {
 	return s.bury(ctx, conn) == nil
 }
 
+// begins notes that a claim waits on a connection from now on. It is false if the claim does not wait, or a connection that is
+// condemned may have its lock.
+func (s *session) begins(own *sessionClaim, conn *sessionConn) bool {
+	own.busy.Lock()
+	defer own.busy.Unlock()
+	return !s.doubtful(own) && s.claims.waitsOn(own, conn)
+}
+
 // waitOn waits on one connection, until the claim holds, is over, or the connection fails: then it returns false.
 func (s *session) waitOn(own *sessionClaim, conn *sessionConn) (done bool) {
+	if !s.begins(own, conn) {
+		s.free(conn, own)
+		return false
+	}
 	for {
-		if !s.claims.waitsOn(own, conn) {
-			s.free(conn, own)
-			return true
-		}
 		sent := time.Now()
 		ctx, cancel := s.bound(waitStep)
 		got, err := conn.ask(ctx, getLock(own, waitStep))
@@ -197,13 +207,14 @@ func (s *session) waitOn(own *sessionClaim, conn *sessionConn) (done bool) {
 			s.condemn(conn)
 			return false
 		case got[0] == 1:
-			if !s.hold(own, conn, sent) {
-				s.unlock(own, conn)
-			}
-			return true
+			return s.hold(own, conn, sent)
 		}
 		if s.expired(own) {
 			s.claims.lapse(own)
+		}
+		if !s.claims.waitsOn(own, conn) {
+			s.free(conn, own)
+			return true
 		}
 	}
 }
@@ -226,18 +237,11 @@ func (s *session) look(own *sessionClaim) {
 		}
 		if !s.waitsOn(waits, own) {
 			s.tryAgain(own)
-			return
+			if state, waits = s.claims.of(own); state != claimWaiting || !s.waitsOn(waits, own) {
+				return
+			}
 		}
-		conn := s.least()
-		if conn == nil {
-			return
-		}
-		got, err := conn.ask(ctx, "SELECT IS_USED_LOCK('"+own.lock+"'), CONNECTION_ID()")
-		if err != nil {
-			s.condemn(conn)
-			return
-		}
-		if got[0] != waits.id && got[0] != unowned {
+		if owner, err := s.owner(ctx, own); err != nil || owner != waits.id && owner != unowned {
 			return
 		}
 		timer := time.NewTimer(pause)
@@ -254,3 +258,18 @@ func (s *session) look(own *sessionClaim) {
 
 // unowned is the answer of IS_USED_LOCK if no connection has the lock, as a number.
 const unowned = math.MinInt64
+
+// owner asks which connection has the lock of a claim. It is unowned as well if no connection is left to ask on.
+func (s *session) owner(ctx context.Context, own *sessionClaim) (id int64, err error) {
+	conn, err := s.takeAny(ctx)
+	if err != nil || conn == nil {
+		return unowned, err
+	}
+	defer conn.asks.Add(-1)
+	got, err := conn.ask(ctx, "SELECT IS_USED_LOCK('"+own.lock+"'), CONNECTION_ID()")
+	if err != nil {
+		s.condemn(conn)
+		return unowned, err
+	}
+	return got[0], nil
+}
