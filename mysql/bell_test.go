@@ -1,8 +1,10 @@
 package mysql
 
 import (
+	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -64,11 +66,30 @@ func listening(t *testing.T, to, from *Driver, toClient string) (held, waits *dr
 	return held, waits, told
 }
 
+// sleeps waits until a client sleeps in the server, where a ring reaches it. Between two sleeps a ring is lost.
+func sleeps(t testing.TB, client string) {
+	t.Helper()
+	db := raw(t, server, "")
+	state := "SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = "
+	if !maria(t, db) {
+		state = "SELECT PROCESSLIST_STATE FROM performance_schema.threads WHERE PROCESSLIST_ID = "
+	}
+	until(t, "for the client to sleep", func() bool {
+		var got sql.NullString
+		err := db.QueryRowContext(timely(t), state+"IS_USED_LOCK("+bellName(client)+")").Scan(&got)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			t.Fatal(err)
+		}
+		return got.String == "User sleep"
+	})
+}
+
 // Who releases rings for the client that is next.
 func TestRing(t *testing.T) {
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
 	held, waits, told := listening(t, to, from, rand.Text())
+	sleeps(t, waits.Client)
 	released := time.Now()
 	leave(t, from, held)
 	if p := <-told; !p.Holds {
@@ -76,6 +97,36 @@ func TestRing(t *testing.T) {
 	}
 	until(t, "for the other's ring", func() bool { return lastRing(to).After(released) })
 	leave(t, to, waits)
+}
+
+// A client's own ring that comes before its sleep is lost, and comes again.
+func TestOwnRingComesAgain(t *testing.T) {
+	d, client := open(t, fresh(t, server)), rand.Text()
+	conn, err := d.store.db.Conn(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	defer drop(conn)
+	var got sql.NullInt64
+	if err := conn.QueryRowContext(timely(t), "SELECT GET_LOCK("+bellName(client)+", 0)").Scan(&got); err != nil || got.Int64 != 1 {
+		t.Fatalf("GET_LOCK = %v, %v; want 1", got.Int64, err)
+	}
+	kills := func() (n int) {
+		var name string
+		if err := d.store.db.QueryRowContext(timely(t), "SHOW GLOBAL STATUS LIKE 'Com_kill'").Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := kills()
+	unheard, heard := context.WithCancel(timely(t))
+	defer heard()
+	d.store.life.Go(func() { d.store.ringSelf(unheard, unheard, client) })
+	until(t, "for the first ring", func() bool { return kills() > before })
+	if rang, err := d.store.sleep(timely(t), conn); !rang || err != nil {
+		t.Errorf("a sleep that begins after the first ring: rang %v, %v; want that another one ends it", rang, err)
+	}
 }
 
 func lastRing(d *Driver) time.Time {

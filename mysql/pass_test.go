@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -108,10 +109,11 @@ func TestShortWayRings(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
-	held, waits, told := listening(t, to, from, "to")
+	held, waits, told := listening(t, to, from, rand.Text())
 	if err := renew(t, from, held); err != nil { // which tells that somebody waits
 		t.Fatal(err)
 	}
+	sleeps(t, waits.Client)
 	was := lastRing(to)
 	p, err := from.store.pass(timely(t), held)
 	if err != nil || p.next == nil || p.next.ID != waits.ID {
