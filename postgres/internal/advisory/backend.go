@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -166,13 +167,15 @@ func (b *backend) ask(sql string, args []any, out ...any) error {
 }
 
 // wait waits in the server until a key can be locked, for as long as that takes. If ctx ends, the connection ends with it:
-// the key may have been locked, and is free when the server has heard of the end. What ended so is never used again.
-func (b *backend) wait(ctx context.Context, sql string, key int64) error {
+// the key may have been locked, and is free when the server has heard of the end. What ended so is never used again. It says
+// which process is asked, before it asks.
+func (b *backend) wait(ctx context.Context, sql string, key int64, asked *atomic.Uint32) error {
 	if b.conn == nil {
 		if err := b.connect(ctx); err != nil {
 			return err
 		}
 	}
+	asked.Store(b.pid)
 	var pid uint32
 	err := b.conn.QueryRow(ctx, sql, named, key).Scan(&pid)
 	b.spoke = time.Now()

@@ -14,6 +14,9 @@ const (
 	leastPause = 4 * time.Millisecond
 	mostPause  = 100 * time.Millisecond
 	rarely     = time.Second
+
+	// returnWithin is how long the answer of a scout that has its key is waited for.
+	returnWithin = 2 * time.Second
 )
 
 // run does what is ordered, and tends the claims in between.
@@ -108,7 +111,7 @@ func (s *session) enter(c *driver.Claim) (driver.Place, error) {
 			return driver.Place{}, s.claims.gone(c.ID)
 		}
 	default:
-		if err := s.try(own); err != nil {
+		if err := s.tryAgain(own); err != nil {
 			return driver.Place{}, err
 		}
 	}
@@ -175,6 +178,53 @@ func (s *session) try(c *heldClaim) error {
 	}
 	return nil
 }
+
+// tryAgain tries a claim that waits. The scout, which waits in the server for its key, may have locked that already: then its
+// answer is on its way, and nobody else has the key.
+func (s *session) tryAgain(c *heldClaim) error {
+	for range 5 { // others may come and go in between
+		if err := s.try(c); err != nil || c.state != claimWaiting || !s.scout.covers(c) {
+			return err
+		}
+		pid := s.scout.pid.Load()
+		if pid == 0 {
+			return nil // it has not asked for the key yet
+		}
+		var locked, scouted bool
+		if err := s.crew.main.ask(lockedBy, []any{c.key, int32(pid)}, &locked, &scouted); err != nil {
+			return err
+		}
+		switch {
+		case scouted:
+			if !s.await() {
+				return nil
+			}
+		case locked:
+			return nil
+		}
+	}
+	return nil
+}
+
+// await waits for the answer of a scout that has its key, and reports whether it came. It does not wait for so long that the
+// claims which hold are in danger.
+func (s *session) await() bool {
+	timer := time.NewTimer(min(returnWithin, s.timeout/4))
+	defer timer.Stop()
+	select {
+	case err := <-s.scout.back:
+		s.returned(err)
+		return true
+	case <-timer.C:
+	case <-s.link.Context().Done():
+	}
+	return false
+}
+
+// lockedBy says whether a key is locked, and whether it is by a process.
+const lockedBy = "SELECT pg_backend_pid(), count(*) > 0, coalesce(bool_or(pid = $2), false) FROM pg_locks " +
+	"WHERE granted AND locktype = 'advisory' AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) " +
+	"AND classid::bigint = (($1::bigint >> 32) & 4294967295) AND objid::bigint = ($1::bigint & 4294967295)"
 
 // returned does what is to be done when the scout is back.
 func (s *session) returned(err error) {

@@ -3,6 +3,7 @@ package advisory
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/postgres/internal/link"
@@ -37,6 +38,7 @@ type scout struct {
 	key    int64
 	shared bool
 	keeps  bool               // it keeps the key
+	pid    atomic.Uint32      // the process that the statement was sent to, 0 if it was not yet
 	cancel context.CancelFunc // of the statement
 	left   *ghost             // of the statement that it came back from last, which may have locked the key; nil if none
 }
@@ -118,8 +120,9 @@ func (s *scout) send(c *heldClaim, at *backend) {
 	ctx, cancel := context.WithCancel(s.link.Context())
 	s.key, s.shared, s.at, s.cancel, s.sent = c.key, c.shared, at, cancel, time.Now()
 	at.unwatch()
+	s.pid.Store(0)
 	sql, key := errand[s.keeps][s.shared], c.key
-	if !s.link.Go(func() { s.back <- at.wait(ctx, sql, key) }) {
+	if !s.link.Go(func() { s.back <- at.wait(ctx, sql, key, &s.pid) }) {
 		cancel()
 		return
 	}

@@ -54,6 +54,45 @@ func TestScout(t *testing.T) {
 	}
 }
 
+// A claim that waits enters again when the scout has locked its key, and the answer to that is still on its way. So it is for the
+// one that keeps the key, and for the one that does not since two connections have keys.
+func TestScoutIsAboutToReturn(t *testing.T) {
+	t.Parallel()
+	for _, full := range []bool{false, true} {
+		application := "returns-" + rand.Text()
+		one, two := open(t, at(server)), open(t, at(server, "application_name="+application))
+		if full {
+			enter(t, two, claim(rand.Text(), rand.Text()), true)
+			first := claim(rand.Text(), rand.Text())
+			enter(t, one, first, true)
+			second := claim(first.Name, rand.Text())
+			told := waits(t, two, second)
+			servertest.Until(t, "the scout waits", func() bool { return inServer(t, application) == 1 })
+			leave(t, one, first)
+			if p := <-told; !p.Holds {
+				t.Fatalf("the waiter was told %+v", p)
+			}
+		}
+		held := claim(rand.Text(), rand.Text())
+		next := claim(held.Name, rand.Text())
+		enter(t, one, held, true)
+		enter(t, two, next, false)
+		servertest.Until(t, "the scout waits", func() bool { return inServer(t, application) == 1 })
+		ctx := timely(t)
+		var (
+			left, entered error
+			p             driver.Place
+		)
+		if err := two.order(ctx, func() { // so that the loop hears nothing of the scout in between
+			left = one.Leave(ctx, &driver.Release{Claim: held})
+			p, entered = two.enter(next)
+		}); err != nil || left != nil || entered != nil || !p.Holds {
+			t.Errorf("leave = %v, enter = %+v, %v, %v; want that it holds (two connections have keys: %v)", left, p, entered, err, full)
+		}
+		leave(t, two, next)
+	}
+}
+
 // The scout goes for the next key when the first is not waited for any more, and nothing of it stays in the server.
 func TestScoutIsRecalled(t *testing.T) {
 	t.Parallel()
