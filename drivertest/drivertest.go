@@ -54,6 +54,9 @@ type Store struct {
 	// Mishaps make stores that nobody else uses, by what is to happen to each, such as "the file is removed". Nil means that
 	// nothing can happen to the store.
 	Mishaps map[string]func(t testing.TB) *Mishap
+
+	// Full makes a store that nobody else uses and that can be full. Nil means that the store has no limit that it finds out.
+	Full func(t testing.TB) *Full
 }
 
 // A Case checks one sentence of the contract.
@@ -90,7 +93,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
-		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, mishapCases, stressCases,
+		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, mishapCases, fullCases, stressCases,
 	} {
 		all = append(all, part...)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
-	_ "github.com/stilelock/stile/memcached"
+	"github.com/stilelock/stile/memcached"
 )
 
 // slack is for leases of whole seconds, which end up to four seconds late.
@@ -17,7 +17,20 @@ const slack = 6 * time.Second
 func store(t *testing.T, parameters string) drivertest.Store {
 	addr := servertest.Memcached(t).Addr
 	url := func(addrs ...string) string { return "memcached://" + addrs[0] + parameters }
-	return drivertest.Store{Open: drive.Opener(url(addr)), Slack: slack, Detour: drive.Detour(url, addr)}
+	return drivertest.Store{Open: drive.Opener(url(addr)), Slack: slack, Detour: drive.Detour(url, addr), Full: full(parameters)}
+}
+
+// full makes a server that does not evict, and whose memory can be full. A queue is stored anew at each change, and whoever
+// waits for a plain lock is not stored.
+func full(parameters string) func(testing.TB) *drivertest.Full {
+	return func(t testing.TB) *drivertest.Full {
+		s := servertest.Memcached(t, "-m", "4", "-M")
+		open := drive.Opener("memcached://" + s.Addr + parameters)
+		return &drivertest.Full{
+			Open: func() driver.Driver { return open(t) }, Fill: func() { memcached.FillUp(t, s) },
+			Says: "no memory left", Renews: parameters != "",
+		}
+	}
 }
 
 func TestContract(t *testing.T) {

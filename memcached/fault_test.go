@@ -17,7 +17,7 @@ import (
 var sizes = []int{20, 45, 75, 110, 150, 200, 260, 330, 420, 540, 690, 870, 1100}
 
 // fill stores values of some sizes until the server refuses, or has dropped enough, and returns its last words.
-func fill(t *testing.T, s *servertest.Server, until func(answer string) bool) {
+func fill(t testing.TB, s *servertest.Server, until func(answer string) bool) {
 	t.Helper()
 	for i := 0; ; i++ {
 		var b strings.Builder
@@ -31,6 +31,14 @@ func fill(t *testing.T, s *servertest.Server, until func(answer string) bool) {
 		if i > 5000 {
 			t.Fatal("the server is never full")
 		}
+	}
+}
+
+// FillUp leaves no memory in a server that does not evict, not even what somebody frees.
+func FillUp(t testing.TB, s *servertest.Server) {
+	t.Helper()
+	for range 3 {
+		fill(t, s, func(answer string) bool { return strings.Count(answer, "SERVER_ERROR") == 200 })
 	}
 }
 
@@ -49,61 +57,13 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// With -M a full server refuses what is new, and keeps the locks. In layout plain they are renewed and kept all the same,
-// since that needs no memory; in a queue a renewal is refused, as the traits say, and takes nothing away. A claim can leave.
-func TestFullWithoutEviction(t *testing.T) {
-	eachLayout(t, []string{"-m", "4", "-M"}, func(t *testing.T, s *servertest.Server, parameters string) {
-		d, other := open(t, s.Addr, parameters), open(t, s.Addr, parameters)
-		traits, queue := d.Traits(), d.Traits().Ordered
+// A server that does not evict needs no advice, and the notes say whose lease a full memory ends.
+func TestNotesWithoutEviction(t *testing.T) {
+	eachLayout(t, []string{"-M"}, func(t *testing.T, s *servertest.Server, parameters string) {
+		traits := open(t, s.Addr, parameters).Traits()
 		notes := strings.Join(traits.Remarks(), " ")
-		if strings.Contains(notes, "run it with -M") || strings.Contains(notes, "cannot be renewed is lost") != queue {
+		if strings.Contains(notes, "run it with -M") || strings.Contains(notes, "cannot be renewed is lost") != traits.Ordered {
 			t.Errorf("the notes of a server with -M: %s", notes)
-		}
-		a, b, kept := claim("name", "a"), claim("name", "b"), claim("kept", "kept")
-		holds(t, d, a)
-		holds(t, d, kept)
-		for range 3 { // until nothing that anybody frees is left
-			fill(t, s, func(answer string) bool { return strings.Count(answer, "SERVER_ERROR") == 200 })
-		}
-		b.Try = true
-		for range 20 {
-			err := renew(t, d, &driver.Claim{Name: a.Name, ID: a.ID, TTL: 2 * time.Minute, Wait: 2 * time.Minute})
-			if !queue && err != nil {
-				t.Fatalf("renewal = %v; want it done without memory", err)
-			}
-			if queue {
-				says(t, err, "no memory left")
-				marks(t, err, true, false)
-			}
-			if p, err := other.Enter(timely(t), b); err == nil && p.Holds {
-				t.Fatalf("another holds after a renewal: %+v", p)
-			}
-		}
-		list, err := other.List(timely(t), &driver.Query{Name: "name"})
-		if err != nil || len(list) != 1 {
-			t.Fatalf("list = %v, %v; want the lock to be there still", list, err)
-		}
-		if left := list[0].Claims[0].Remaining; !queue && left < 100*time.Second {
-			t.Errorf("the lease lasts for %v after it was renewed for two minutes", left)
-		}
-		_, err = other.Enter(timely(t), claim("new", "c"))
-		says(t, err, "no memory left")
-		marks(t, err, true, false)
-		if !queue {
-			if err := d.Leave(timely(t), &driver.Release{Claim: kept, Keep: time.Minute}); err != nil {
-				t.Errorf("to leave and keep the lock taken = %v", err)
-			}
-			next := claim("kept", "next")
-			next.Try = true
-			if p, err := other.Enter(timely(t), next); err == nil && p.Holds {
-				t.Errorf("another holds a lock that is kept taken: %+v", p)
-			}
-		}
-		if err := leave(t, d, a); err != nil {
-			t.Errorf("leave = %v", err)
-		}
-		if list, err := other.List(timely(t), &driver.Query{Name: "name"}); err != nil || len(list) != 0 {
-			t.Errorf("list = %v, %v; want nothing there after the claim left", list, err)
 		}
 	})
 }

@@ -14,11 +14,34 @@ import (
 
 // store is a new server of Redis.
 func store(t testing.TB, parameters string) drivertest.Store {
-	addr := servertest.Redis(t).Addr
+	server := servertest.Redis(t)
+	addr := server.Addr
 	url := func(addrs ...string) string { return "redis://" + addrs[0] + parameters }
-	return drivertest.Store{
+	s := drivertest.Store{
 		Open: opener(url(addr)), Detour: drive.Detour(url, addr), Fresh: fresh(url(addr)),
 		Mishaps: drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Redis(t, durable...) }, url, "appendonlydir", false),
+	}
+	if evenIfFull(server) {
+		s.Full = full(parameters)
+	}
+	return s
+}
+
+// evenIfFull reports whether a server lets a script ask to run although the memory is full, as Redis does from 7 on.
+func evenIfFull(s *servertest.Server) bool {
+	return !strings.HasPrefix(s.RedisInfo("redis_version"), "6.")
+}
+
+// full makes a server whose memory can be full.
+func full(parameters string) func(testing.TB) *drivertest.Full {
+	return func(t testing.TB) *drivertest.Full {
+		s := servertest.Redis(t)
+		open := opener("redis://" + s.Addr + parameters)
+		return &drivertest.Full{
+			Open: func() driver.Driver { return open(t) },
+			Fill: func() { s.Redis([]string{"CONFIG", "SET", "maxmemory", "1"}) },
+			Says: "no memory left for a new claim", Renews: true, Turns: true,
+		}
 	}
 }
 

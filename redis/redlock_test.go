@@ -38,15 +38,36 @@ func openRedlock(t testing.TB, url string) driver.Driver {
 	return d
 }
 
+// fullServers makes servers of which most can be full.
+func fullServers(n int) func(testing.TB) *drivertest.Full {
+	return func(t testing.TB) *drivertest.Full {
+		servers, url := redlockOf(t, n, durable...)
+		open := opener(url + "?max_ttl=1h&timeout=10s")
+		return &drivertest.Full{
+			Open: func() driver.Driver { return open(t) },
+			Fill: func() {
+				for _, s := range servers[:n/2+1] {
+					s.Redis([]string{"CONFIG", "SET", "maxmemory", "1"})
+				}
+			},
+			Says: "no memory left for a new claim", Renews: true,
+		}
+	}
+}
+
 func TestContractOfRedlock(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			_, url := redlockOf(t, n, durable...)
+			servers, url := redlockOf(t, n, durable...)
 			drive.Lacks(t, opener(url), driver.TraitOrder, driver.TraitReaders, driver.TraitPermits)
 			// A claim that holds has made two round trips to each of them, within its lease.
-			drivertest.Run(t, drivertest.Store{Open: opener(url + "?max_ttl=1h&timeout=10s"), Lease: time.Second})
+			s := drivertest.Store{Open: opener(url + "?max_ttl=1h&timeout=10s"), Lease: time.Second}
+			if evenIfFull(servers[0]) {
+				s.Full = fullServers(n)
+			}
+			drivertest.Run(t, s)
 		})
 	}
 }
