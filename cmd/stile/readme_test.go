@@ -59,6 +59,7 @@ var (_ = goredis.Open; _ = jobs.New; _ = errors.Is; _ = http.Get; _ = stilehttp.
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
 func TestGoInDocuments(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	fragments := snippetFrame
 	var files []string
