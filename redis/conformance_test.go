@@ -21,6 +21,7 @@ func store(t testing.TB, parameters string) drivertest.Store {
 		Open: opener(url(addr)), Detour: drive.Detour(url, addr), Fresh: fresh(url(addr)),
 		Mishaps: drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Redis(t, durable...) }, url, "appendonlydir", false),
 	}
+	s.Mishaps["its address leads to the replica, which is the primary now"] = moves(parameters)
 	if evenIfFull(server) {
 		s.Full = full(parameters)
 	}
