@@ -27,7 +27,7 @@ RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/intern
 
 # What make check makes. Those of BESIDE need the processors alone; they get what is left while the others wait for servers.
 CHECKS = servers gofmt vet fix lint rules tidy-check build release-dry mutants interop newer adapters-two race
-BESIDE = models explore
+BESIDE = explore models
 FUZZTIME = 20s
 SOME = 10
 RUNS = 200
@@ -125,8 +125,9 @@ models: compiler ## visit all states of the protocols in models/, and see that e
 	@internal/repo/install.sh $(SPIN)
 	@models/run
 
+# The limit is for make check, which may leave little of the processors.
 explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes on with larger ones for so long
-	@go test -count=1 ./internal/engine/explore/...
+	@go test -count=1 -timeout 30m ./internal/engine/explore/...
 	@go run ./internal/engine/explore/cmd $(if $(FOR),-set long -for $(FOR))
 
 mutants: servers ## see that known mistakes, put back into the code, are found: SOME=10 of them, or 0 for all, with the matrix
