@@ -30,3 +30,6 @@ func (c *Client) Gates() int { return c.keeper.Names() }
 
 // HoldStill runs f while nobody else can use a name of the client.
 func (c *Client) HoldStill(name string, f func()) { c.keeper.HoldStill(name, f) }
+
+// Beside returns how many leases of its hold the client minds.
+func (l *Lease) Beside() int { return l.share.Beside() }

@@ -10,15 +10,18 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/memory"
 )
 
 // In fair weather each request is answered soon, but for one now and then that is lost or late. So more can be asked of the
-// clients than in a storm: no lease is lost, a call that is cancelled ends at once, what UnlockAfter keeps is kept, a client
-// that was patient closes at once, and a moment after the last call nothing is left in the store.
+// clients than in a storm: no lease is lost, a call that is cancelled ends at once, what UnlockAfter keeps is kept, those who
+// join locks of two stores do not wait for each other, a client that was patient closes at once, nothing stays of a lease that
+// was given back, and a moment after the last call nothing is left in the store.
 func TestFairWeather(t *testing.T) {
 	bySeed(t, 40, func(w *world, seed int64) {
-		f := &fair{world: w, holders: map[string]int{}, kept: map[string]time.Time{}}
+		f := &fair{world: w, holders: map[string]int{}, kept: map[string]time.Time{}, away: map[*peer]*stile.Client{}}
+		f.far = memory.NewStore()
 		f.days(newRand(seed), seed%4 == 0)
 	})
 }
@@ -26,7 +29,9 @@ func TestFairWeather(t *testing.T) {
 // fair is a world in which the weather is fair.
 type fair struct {
 	*world
-	mu      sync.Mutex // guards what follows
+	far     *memory.Store           // a second store
+	away    map[*peer]*stile.Client // each one's client of it
+	mu      sync.Mutex              // guards what follows
 	holders map[string]int
 	kept    map[string]time.Time // until when UnlockAfter keeps a name
 }
@@ -83,6 +88,8 @@ func (f *fair) settle(random *rand.Rand) *peer {
 		lease, err := p.Mutex("first").LockWithin(f.Context(), time.Hour)
 		if err == nil {
 			f.unlock(lease)
+			q := &peer{d: f.far.Driver()}
+			f.away[p] = f.admit(q, q.d, o).Client
 			return p
 		}
 		if !errors.Is(err, stile.ErrInvalid) || o.Margin <= 5*time.Second {
@@ -154,7 +161,8 @@ func (f *fair) evening(day int, hasty []*peer, shut bool) {
 	}
 	f.mu.Unlock()
 	pass(rest)
-	if n := f.queued("x") + f.queued("y"); n != 0 {
+	left, err := f.far.Driver().List(f.Context(), &driver.Query{})
+	if n := f.queued("x") + f.queued("y") + len(left); n != 0 || err != nil {
 		f.Errorf("day %d: %d claims are left %v after the last call", day, n, rest)
 	}
 	for _, p := range hasty {
@@ -198,11 +206,15 @@ func (c *citizen) Errorf(format string, args ...any) { c.world.Errorf(format, ar
 
 // spend starts a day of a citizen, and returns of how many calls it is.
 func (c *citizen) spend(day *sync.WaitGroup) (calls int) {
-	calls = 1 + c.random.IntN(3)
+	turns := 1 + c.random.IntN(3)
 	day.Go(func() {
-		for range calls {
+		for range turns {
 			pause := time.Duration(c.random.IntN(1500)) * time.Millisecond
 			<-time.After(pause)
+			if c.random.IntN(4) == 0 {
+				c.join()
+				continue
+			}
 			name := []string{"x", "y"}[c.random.IntN(2)]
 			lease := c.take(c.Mutex(name))
 			switch {
@@ -213,7 +225,36 @@ func (c *citizen) spend(day *sync.WaitGroup) (calls int) {
 			}
 		}
 	})
-	return calls
+	return 2 * turns // a joined lock is two in the near store
+}
+
+// join takes some of three locks at once, which it gives in any order, and one of which is in the second store.
+func (c *citizen) join() {
+	names := []string{"x", "y", "far x"}
+	locks := map[string]*stile.Lock{"x": c.Mutex("x"), "y": c.Mutex("y"), "far x": c.away[c.peer].Mutex("x")}
+	c.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	names = names[:2+c.random.IntN(2)]
+	var parts []*stile.Lock
+	for _, name := range names {
+		parts = append(parts, locks[name])
+	}
+	ctx, cancel := context.WithTimeout(c.world.Context(), time.Hour)
+	defer cancel()
+	lease, err := stile.Join(parts...).Lock(ctx)
+	if err != nil {
+		c.spoilt("a joined lock", err)
+		return
+	}
+	for _, name := range names {
+		c.held(name, 1)
+	}
+	c.hold(lease)
+	for _, name := range names {
+		c.held(name, -1)
+	}
+	if err := lease.Unlock(); err != nil {
+		c.spoilt("Unlock of a joined lock", err)
+	}
 }
 
 // take acquires a lock, or gives up if the citizen is hasty.
@@ -311,6 +352,11 @@ func (c *citizen) release(l *stile.Lease, keep time.Duration, others []*stile.Le
 	}
 	if err := context.Cause(own); !errors.Is(err, stile.ErrReleased) {
 		c.spoilt("the context of a lease that was released", err)
+	}
+	if len(others) > 0 && err == nil {
+		if n := others[0].Beside(); n != len(others) {
+			c.Errorf("the client minds %d leases of a hold, %d of which are held", n, len(others))
+		}
 	}
 	for _, other := range others {
 		if ctx := other.Context(); ctx.Err() != nil || other.Check() != nil {

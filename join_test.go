@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,30 +111,6 @@ func TestJoinOrder(t *testing.T) {
 		if err := lease.Unlock(); err != nil {
 			p.Error(err)
 		}
-	})
-}
-
-// Each client gives the locks in another order, and none waits for ever.
-func TestJoinAcrossStoresInAnyOrder(t *testing.T) {
-	inPlaces(t, 2, func(p *places) {
-		ctx, cancel := context.WithTimeout(p.Context(), time.Hour)
-		defer cancel()
-		var group sync.WaitGroup
-		for i := range 4 {
-			a, b := p.open(p.stores[i%2].Driver()), p.open(p.stores[(i+1)%2].Driver())
-			group.Go(func() {
-				for range 50 {
-					if err := stile.Join(a.Mutex("x"), b.Mutex("x")).Do(ctx, func(context.Context) error {
-						<-time.After(time.Millisecond)
-						return nil
-					}); err != nil {
-						p.Error(err)
-						return
-					}
-				}
-			})
-		}
-		group.Wait()
 	})
 }
 

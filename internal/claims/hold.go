@@ -306,6 +306,21 @@ func (s *Share) Release(keep time.Duration) error {
 	return h.failure()
 }
 
+// Beside returns how many shares of its hold are minded: this one and the others that are not given back.
+func (s *Share) Beside() (n int) {
+	h := s.hold
+	mu := &h.c.n.shard.mu
+	mu.Lock()
+	defer mu.Unlock()
+	if h.first.over.Load() == nil {
+		n++
+	}
+	if r := h.rare.Load(); r != nil {
+		n += len(r.others)
+	}
+	return n
+}
+
 // forget drops a share that was given back. With pending, the answer to whoever gave it back is still to come.
 func (h *Hold) forget(s *Share, pending bool) {
 	h.shares--
