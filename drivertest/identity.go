@@ -13,6 +13,7 @@ import (
 var identityCases = []Case{
 	{"Identity", "All clients of the store get the same id, whenever they ask.", 0, identity},
 	{"IdentityApart", "Clients for which the same name is another lock get another id.", 0, identityApart},
+	{"StoresApart", "What is held in one store is free in another, whose listings do not have it.", 0, storesApart},
 	{"IdentityIsNoLock", "The place of the store's id is that of no lock, and no listing has it.", 0, identityIsNoLock},
 	{"IdentityAtOnce", "All clients of a store get the same id, also those that are the first to ask.", 0, identityAtOnce},
 }
@@ -80,6 +81,40 @@ func identityApart(r *run) {
 		}
 		ids[id] = true
 		d.Close()
+	}
+}
+
+func storesApart(r *run) {
+	if r.store.Fresh == nil {
+		return
+	}
+	stores := []func() driver.Driver{func() driver.Driver { return r.store.Open(r) }, r.store.Fresh(r), r.store.Fresh(r)}
+	var clients []driver.Driver
+	var claims []*driver.Claim
+	for i, open := range stores {
+		d := open()
+		defer d.Close()
+		c := r.claim()
+		p := r.enter(d, c)
+		if !p.Holds {
+			r.Fatalf("the name is taken in store %d, as another of %d has it; want it free", i, i)
+		}
+		c.Ticket = p.Ticket
+		clients, claims = append(clients, d), append(claims, c)
+	}
+	for i, d := range clients {
+		if l, ok := d.(driver.Lister); ok {
+			list, err := l.List(r.ctx, &driver.Query{Name: r.name})
+			if err != nil || len(list) != 1 || len(list[0].Claims) != 1 {
+				r.Errorf("store %d lists %+v, %v; want its one claim", i, list, err)
+			}
+		}
+		r.leave(d, claims[i])
+		for later := i + 1; later < len(clients); later++ {
+			if a := r.renew(clients[later], claims[later]); a.Err != nil {
+				r.Errorf("the claim in store %d left, and the renewal of that in store %d is %v; want nil", i, later, a.Err)
+			}
+		}
 	}
 }
 

@@ -171,17 +171,6 @@ func TestURL(t *testing.T) {
 	}
 }
 
-func TestPrefixesAreApart(t *testing.T) {
-	path := lockFile(t)
-	a, err := Open(t.Context(), path, &Options{Prefix: "a_"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	enter(t, a, claim("x", time.Second), true)
-	enter(t, open(t, path), claim("x", time.Second), true)
-}
-
 // A symbolic link is another way to the same file and the same log.
 func TestSymbolicLink(t *testing.T) {
 	path := lockFile(t)
