@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/stilelock/stile/guard"
 	"github.com/stilelock/stile/internal/guardtest"
@@ -76,30 +75,10 @@ func TestMemoryDo(t *testing.T) {
 	}
 }
 
-// A raise that comes while a write is at work waits for it, so that nobody reads under a newer token what is about to be
-// overwritten.
-func TestMemoryRaiseWaitsForWrites(t *testing.T) {
+func TestMemoryAtWork(t *testing.T) {
 	var m guard.Memory
-	if err := m.Raise(t.Context(), "a", 1); err != nil {
-		t.Fatal(err)
-	}
-	raised := make(chan error, 1)
-	err := m.Do("a", 1, func() error {
-		go func() { raised <- m.Raise(context.Background(), "a", 2) }()
-		select {
-		case err := <-raised:
-			t.Errorf("a raise beside a write = %v; want that it waits", err)
-			raised <- err
-		case <-time.After(50 * time.Millisecond):
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	if err := <-raised; err != nil {
-		t.Error(err)
-	}
+	guardtest.AtWork(t, func(ctx context.Context, token int64) error { return m.Raise(ctx, "a", token) },
+		func(token int64, work func() error) error { return m.Do("a", token, work) })
 }
 
 func TestParseToken(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/guard"
 )
@@ -103,4 +104,35 @@ func crowd(t *testing.T, marks guard.Marks) {
 	if err := marks.Raise(context.Background(), "crowd", most-1); !errors.Is(err, guard.ErrStale) {
 		t.Errorf("raise %d in the end = %v, want ErrStale: %d was there", most-1, err, most)
 	}
+}
+
+// AtWork has a write at work, which a higher token is raised beside: the raise waits for the write, so that nobody reads under
+// the higher token what is about to be overwritten. Do runs the work as a guarded write with a token that was raised.
+func AtWork(t *testing.T, raise func(ctx context.Context, token int64) error, do func(token int64, work func() error) error) {
+	t.Helper()
+	t.Run("a raise waits for a write at work", func(t *testing.T) {
+		if err := raise(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		raised := make(chan error, 1)
+		err := do(1, func() error {
+			go func() { raised <- raise(context.Background(), 2) }()
+			select {
+			case err := <-raised:
+				t.Errorf("a raise beside a write = %v; want that it waits", err)
+				raised <- err
+			case <-time.After(blockedFor):
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("the write that was at work = %v; want nil", err)
+		}
+		if err := <-raised; err != nil {
+			t.Errorf("the raise after it = %v; want nil", err)
+		}
+		if err := do(1, func() error { return nil }); !errors.Is(err, guard.ErrStale) {
+			t.Errorf("a write after the raise = %v; want ErrStale", err)
+		}
+	})
 }
