@@ -147,7 +147,7 @@ func TestKeysExpire(t *testing.T) {
 	d := open(t, "redis://"+s.Addr)
 	for i := range 20 {
 		c := claim(fmt.Sprint("name-", i), fmt.Sprint("id-", i))
-		c.TTL, c.Wait, c.Delay = 100*time.Millisecond, 150*time.Millisecond, 50*time.Millisecond
+		c.TTL, c.Wait, c.Delay = 2*time.Second, 2500*time.Millisecond, 50*time.Millisecond
 		enter(t, d, c)
 		if i%2 == 0 {
 			c.ID += "-behind"

@@ -348,8 +348,8 @@ func TestRedlockWakes(t *testing.T) {
 		}()
 		start := time.Now()
 		leaves(t, a, holder)
-		if err := <-free; err != nil || time.Since(start) > 500*time.Millisecond {
-			t.Errorf("await = %v after %v; want nil at once", err, time.Since(start))
+		if err := <-free; err != nil || time.Since(start) > 4*time.Second {
+			t.Errorf("await = %v after %v; want nil, before anything runs out", err, time.Since(start))
 		}
 		holds(t, b, waiter)
 		leaves(t, b, waiter)
