@@ -57,6 +57,10 @@ type Store struct {
 
 	// Full makes a store that nobody else uses and that can be full. Nil means that the store has no limit that it finds out.
 	Full func(t testing.TB) *Full
+
+	// Cleaning makes a store that nobody else uses and that is cleaned when the suite says so. Nil means that the store has
+	// nothing to clean, or cleans by itself.
+	Cleaning func(t testing.TB) *Cleaning
 }
 
 // A Case checks one sentence of the contract.
@@ -93,7 +97,8 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
-		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, mishapCases, fullCases, stressCases,
+		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, mishapCases, fullCases, cleanCases,
+		stressCases,
 	} {
 		all = append(all, part...)
 	}

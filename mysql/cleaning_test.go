@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -42,42 +41,6 @@ func tidied(t testing.TB, d *Driver) {
 		}
 		return err == nil && !due
 	})
-}
-
-// What holders and waiters leave behind that died is removed an hour after it ran out, and not before. Names in use do not
-// keep the cleaning from it.
-func TestCleanAfterCrash(t *testing.T) {
-	t.Parallel()
-	name := database(t, server)
-	db := raw(t, server, name)
-	d := open(t, "mysql://root@"+server.Addr+"/"+name)
-	tidied(t, d)
-	lone := claim("lone", "x")
-	enter(t, d, lone)
-	leave(t, d, lone)
-	for _, c := range []*driver.Claim{claim("lone", "a"), claim("queue", "b"), claim("queue", "c")} {
-		c.TTL, c.Wait, c.Delay = 30*time.Minute, 30*time.Minute, 5*time.Minute
-		enter(t, d, c)
-	}
-	for i := range 3 {
-		for _, id := range []string{"a", "b"} {
-			c := claim(fmt.Sprint("used/", i), id)
-			c.TTL, c.Wait = 24*time.Hour, 24*time.Hour
-			enter(t, d, c)
-		}
-	}
-	for _, tt := range []struct {
-		by   time.Duration
-		want int
-	}{{20 * time.Minute, 0}, {70 * time.Minute, 0}, {10 * time.Minute, 2}} {
-		ago(t, db, tt.by)
-		if n, err := d.store.clean(timely(t), time.Hour, 3); err != nil || n != tt.want {
-			t.Errorf("cleaning %v later = %d, %v; want %d", tt.by, n, err, tt.want)
-		}
-	}
-	if names, claims := rowsIn(t, db, "stile_name"), rowsIn(t, db, "stile_claim"); names != 3 || claims != 6 {
-		t.Errorf("%d names and %d claims are left; want those in use, 3 and 6", names, claims)
-	}
 }
 
 // Of jobs that come and go, one cleans if nobody has for an hour.

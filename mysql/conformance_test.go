@@ -3,6 +3,7 @@ package mysql
 import (
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,9 @@ func TestContract(t *testing.T) {
 		Fresh:  fresher(t),
 		Stall:  func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
 		Lease:  600 * time.Millisecond,
+
+		Cleaning: cleaning,
+
 		Mishaps: drive.TableMishaps(func(t testing.TB) (string, func(string), []string) {
 			name := database(t, server)
 			db := raw(t, server, name)
@@ -31,6 +35,29 @@ func TestContract(t *testing.T) {
 				[]string{"stile_name", "stile_claim"}
 		}),
 	})
+}
+
+// cleaning makes a store in which everything gets older as a test says.
+func cleaning(t testing.TB) *drivertest.Cleaning {
+	t.Helper()
+	name := database(t, server)
+	db, d := raw(t, server, name), open(t, "mysql://root@"+server.Addr+"/"+name)
+	tidied(t, d)
+	return &drivertest.Cleaning{
+		Driver: d,
+		Later:  func(by time.Duration) { ago(t, db, by) },
+		Clean: func() error {
+			_, err := d.store.clean(timely(t), time.Hour, 3)
+			_, txErr := d.store.cleanTx(timely(t), time.Hour, 3)
+			return errors.Join(err, txErr)
+		},
+		Names: func() int { return rowsIn(t, db, "stile_name") },
+		LockTx: func(name string) error {
+			tx := begin(t, db, sql.LevelReadCommitted)
+			return errors.Join(LockTx(timely(t), tx, name), tx.Commit())
+		},
+		Locked: func() int { return rowsIn(t, db, "stile_tx WHERE name LIKE 'locked/%'") },
+	}
 }
 
 // fresher makes stores of the server, each under a prefix of its own.

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -14,60 +13,6 @@ const (
 	names  = `"{schema}".{prefix}name`
 	claims = `"{schema}".{prefix}claim`
 )
-
-// Names that are in use do not keep the cleaning from those that are not, however many there are.
-func TestCleanGoesPastNamesInUse(t *testing.T) {
-	t.Parallel()
-	d, step := stepped(t)
-	for i := range 20 {
-		for _, id := range []string{"holds", "waits"} { // so that the claims are rows of their own
-			c := claim(fmt.Sprint("used/", i), id)
-			c.TTL, c.Wait = 24*time.Hour, 24*time.Hour
-			enter(t, d, c)
-		}
-	}
-	for i := range 5 {
-		c := claim(fmt.Sprint("idle/", i), "c")
-		enter(t, d, c)
-		leave(t, d, c)
-	}
-	step(2 * time.Hour)
-	for want := range 5 {
-		if n, err := d.clean(timely(t), time.Hour, 10); err != nil || n == 0 {
-			t.Fatalf("cleaning = %d, %v, with %d of 5 idle names gone", n, err, want)
-		} else if n == 5 {
-			break
-		}
-	}
-	if n := count(t, d, names); n != 20 {
-		t.Errorf("%d names are left; want the 20 in use", n)
-	}
-}
-
-// What holders and waiters leave behind that died is removed an hour after it ran out, and not before.
-func TestCleanAfterCrash(t *testing.T) {
-	t.Parallel()
-	d, step := stepped(t)
-	lone := claim("lone", "x")
-	enter(t, d, lone)
-	leave(t, d, lone)
-	for _, c := range []*driver.Claim{claim("lone", "a"), claim("queue", "b"), claim("queue", "c")} {
-		c.TTL, c.Wait, c.Delay = 30*time.Minute, 30*time.Minute, 5*time.Minute
-		enter(t, d, c)
-	}
-	for _, tt := range []struct {
-		step time.Duration
-		want int64
-	}{{20 * time.Minute, 0}, {90 * time.Minute, 0}, {100 * time.Minute, 2}} {
-		step(tt.step)
-		if n, err := d.clean(timely(t), time.Hour, 10); err != nil || n != tt.want {
-			t.Errorf("cleaning %v later = %d, %v; want %d", tt.step, n, err, tt.want)
-		}
-	}
-	if n, m := count(t, d, names), count(t, d, claims); n+m != 0 {
-		t.Errorf("%d names and %d claims are left", n, m)
-	}
-}
 
 // Of jobs that come and go, one cleans if nobody has for an hour.
 func TestJobsClean(t *testing.T) {

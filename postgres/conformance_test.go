@@ -18,6 +18,8 @@ func TestContract(t *testing.T) {
 	at := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s }
 	drive.Lacks(t, opener(at(server.Addr)))
 	drivertest.Run(t, drivertest.Store{
+		Cleaning: cleaning,
+
 		Open:   opener(at(server.Addr)),
 		Detour: drive.Detour(at, server.Addr),
 		Fresh:  fresher(server),
@@ -35,6 +37,19 @@ func TestContract(t *testing.T) {
 			}, []string{s + ".stile_name", s + ".stile_claim"}
 		}),
 	})
+}
+
+// cleaning makes a store whose clock goes on as a test says.
+func cleaning(t testing.TB) *drivertest.Cleaning {
+	t.Helper()
+	d, step := stepped(t)
+	later := time.Duration(0)
+	return &drivertest.Cleaning{
+		Driver: d,
+		Later:  func(by time.Duration) { later += by; step(later) },
+		Clean:  func() error { _, err := d.clean(timely(t), time.Hour, 3); return err },
+		Names:  func() int { return count(t, d, names) },
+	}
 }
 
 // fresher makes stores of a server, each in a schema of its own or under a prefix of its own.

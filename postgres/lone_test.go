@@ -9,7 +9,7 @@ import (
 )
 
 // count returns how many rows a condition selects.
-func count(t *testing.T, d *Driver, where string) (n int) {
+func count(t testing.TB, d *Driver, where string) (n int) {
 	t.Helper()
 	statement := d.tables.fill("SELECT count(*) FROM " + where)
 	err := d.link.Query(timely(t), statement, nil, func(rows pgx.Rows) error { return rows.Scan(&n) })

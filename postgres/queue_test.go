@@ -70,7 +70,7 @@ SELECT (SELECT count(*) FROM "` + s + `".trap WHERE name = $1) = 0 FROM added`
 }
 
 // stepped makes tables whose functions read a clock that the test can step.
-func stepped(t *testing.T) (d *Driver, step func(by time.Duration)) {
+func stepped(t testing.TB) (d *Driver, step func(by time.Duration)) {
 	t.Helper()
 	pool := connect(t, server)
 	p := tables{schema(), DefaultPrefix}

@@ -14,7 +14,7 @@ import (
 )
 
 // connect returns a pool of the tests' own.
-func connect(t *testing.T, s *servertest.Server) *pgxpool.Pool {
+func connect(t testing.TB, s *servertest.Server) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), "postgres://postgres@"+s.Addr+"/postgres?pool_max_conns=20")
 	if err != nil {
@@ -24,7 +24,7 @@ func connect(t *testing.T, s *servertest.Server) *pgxpool.Pool {
 	return pool
 }
 
-func exec(t *testing.T, pool *pgxpool.Pool, text string, args ...any) {
+func exec(t testing.TB, pool *pgxpool.Pool, text string, args ...any) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), text, args...); err != nil {
 		t.Fatalf("%s: %v", text, err)
