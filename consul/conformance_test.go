@@ -2,6 +2,9 @@ package consul_test
 
 import (
 	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -16,16 +19,16 @@ import (
 // store is the real Consul server of the tests, or the one that STILE_CONSUL names, as in
 // STILE_CONSUL=consul://host:8500 go test -run 'Contract|Model' ./consul. A session ends at twice its length.
 func store(t testing.TB) drivertest.Store {
-	url := os.Getenv("STILE_CONSUL")
+	server := os.Getenv("STILE_CONSUL")
 	lease := 10 * time.Second
 	addr := ""
-	if url == "" {
+	if server == "" {
 		addr = servertest.Consul(t, nil).Addr
-		url, lease = "consul://"+addr, servertest.ConsulFloor
+		server, lease = "consul://"+addr, servertest.ConsulFloor
 	}
-	s := drivertest.Store{Open: drive.Opener(url), Lease: lease, Slack: lease + time.Second}
+	s := drivertest.Store{Open: drive.Opener(server), Lease: lease, Slack: lease + time.Second}
 	s.Fresh = func(t testing.TB) func() driver.Driver { // a prefix of its own
-		open := drive.Opener(url + "?prefix=" + rand.Text() + "/")
+		open := drive.Opener(server + "?prefix=" + rand.Text() + "/")
 		return func() driver.Driver { return open(t) }
 	}
 	if addr != "" {
@@ -33,10 +36,29 @@ func store(t testing.TB) drivertest.Store {
 			p := servertest.NewProxy(t, addr)
 			return &drivertest.Detour{Driver: drive.Opener("consul://" + p.Addr)(t), Way: p}
 		}
+		s.Taken = func(t testing.TB, name string) bool { return lockKeyHasSession(t, addr, name) }
 		s.Mishaps = drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Consul(t, nil) },
 			func(addrs ...string) string { return "consul://" + addrs[0] }, "data", true)
 	}
 	return s
+}
+
+// lockKeyHasSession reports what consul lock and the other clients of Consul look at.
+func lockKeyHasSession(t testing.TB, addr, name string) bool {
+	t.Helper()
+	path := url.PathEscape("stile/" + driver.EncodeName(name) + "/.lock")
+	ask, err := http.NewRequestWithContext(drive.Timely(t), http.MethodGet, "http://"+addr+"/v1/kv/"+path+"?consistent", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.DefaultClient.Do(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var keys []struct{ Session string }
+	err = json.NewDecoder(r.Body).Decode(&keys)
+	return err == nil && len(keys) == 1 && keys[0].Session != "" // or there is no such key
 }
 
 func TestContract(t *testing.T) {

@@ -71,43 +71,6 @@ func delayed(t *testing.T, s *servertest.Server) (*Driver, *delayer) {
 	return d, way
 }
 
-// A claim of which it is not known whether it has the lock's key leaves in two requests. If the second arrives when the
-// client's next claim holds, it does nothing: the session that it is about serves no other claim.
-func TestLateLeaveOfTheLockKey(t *testing.T) {
-	t.Parallel()
-	s := servertest.Consul(t, nil)
-	d, way := delayed(t, s)
-	first, next := claimOn("name"), claimOn("name")
-	holds(t, d, first)
-	way.text = `"Verb":"check-index"`
-	first.Amend = &driver.Amendment{Record: "lost"}
-	if err := renew(t, d, first); err == nil || driver.NotApplied(err) {
-		t.Fatalf("amendment = %v; want an unknown outcome, so that it is not known which keys the claim has", err)
-	}
-	first.Amend = nil
-	way.text = `"Verb":"check-session","Key":"stile/name/.lock"`
-	left := &driver.Release{Claim: first}
-	if err := d.Leave(timely(t), left); err == nil || driver.NotApplied(err) {
-		t.Fatalf("leave = %v; want an unknown outcome, since the answer about the lock's key is lost", err)
-	}
-	if err := d.Leave(timely(t), left); !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("the second leave = %v; want ErrGone", err)
-	}
-	servertest.Until(t, "the next claim holds", func() bool {
-		p, err := d.Enter(timely(t), next)
-		return err == nil && p.Holds
-	})
-	way.arrive(t)
-	by := operator{t, "http://" + s.Addr}
-	if q := parse("name", "stile/name/", by.under("stile/name/")); !q.has(q.find(next.ID).Session) {
-		t.Errorf("the lock's key is %+v; want it with the session of the holder", q.lockKey)
-	}
-	if err := renew(t, d, next); err != nil {
-		t.Errorf("renewal = %v; want nil", err)
-	}
-	leave(t, d, next)
-}
-
 // A claim that took the lock's key too early gives it back. If that request arrives when the claim holds, it does nothing:
 // else a client of Consul's own could take the lock as well.
 func TestLateReturnOfTheLockKey(t *testing.T) {

@@ -47,6 +47,10 @@ type Store struct {
 	// The suite closes the clients. Nil means that there is only one store, and the ids of stores are not compared.
 	Fresh func(t testing.TB) (open func() driver.Driver)
 
+	// Taken reports whether another program, which knows no more than the format that it shares with the driver, finds a lock
+	// taken. Nil means that there is no such program.
+	Taken func(t testing.TB, name string) bool
+
 	// Stall opens a client that can be made to stand still in the middle of a request. The suite closes it. Nil means that
 	// there is no such client.
 	Stall func(t testing.TB) *Stalled

@@ -20,6 +20,8 @@ var lateCases = []Case{
 	{"LateTry", "A try that arrives when the name is taken does not wait for it, also if it is made again.", 0, lateTry},
 	{"LateLeave", "A Leave that arrives after the client's own next claim of that name does not touch that claim.", 0,
 		lateLeave},
+	{"LateLeaveInDoubt", "A Leave of a claim whose amendment got no answer, if it arrives after the client's own next claim of that " +
+		"name, does not touch that claim.", amends, lateLeaveInDoubt},
 	{"LateRenew", "A renewal that arrives after the client's own next claim of that name does not touch that claim.",
 		0, lateRenew},
 }
@@ -94,25 +96,7 @@ func lateCleanup(r *run) {
 	for after := range mostMessages {
 		c := r.claim()
 		c.Delay = r.delay(time.Minute)
-		on.Hold(after)
-		ctx, cancel := context.WithCancel(r.ctx)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_, _ = on.Enter(ctx, c) // whatever it says
-		}()
-		through := r.upTo(on, ended)
-		if !through {
-			on.Freeze(false, true)
-			on.Arrive() // and the answer does not
-			r.pauses()
-			cancel()
-			<-ended
-			r.pauses() // for what the client does about that
-		}
-		cancel()
-		on.Pass()
-		on.Drop()
+		through := r.unanswered(on, after, func(ctx context.Context) { _, _ = on.Enter(ctx, c) }) // whatever it says
 		gone := false
 		r.until(recovers, "the claim holds, or went with its connection", func() bool {
 			p, err := on.Enter(r.ctx, c)
@@ -137,6 +121,31 @@ func lateCleanup(r *run) {
 			return
 		}
 	}
+}
+
+// unanswered makes a call of which one message arrives, and its answer does not. What the client then sends is held up. It
+// reports whether the call needed fewer messages, and got all answers.
+func (r *run) unanswered(on *Detour, after int, call func(context.Context)) (through bool) {
+	r.Helper()
+	on.Hold(after)
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		call(ctx)
+	}()
+	if through = r.upTo(on, ended); !through {
+		on.Freeze(false, true)
+		on.Arrive() // and the answer does not
+		r.pauses()
+		cancel()
+		<-ended
+		r.pauses() // for what the client does about that
+	}
+	on.Pass()
+	on.Drop()
+	return through
 }
 
 // upTo waits until a message is held up, or reports that the call ended before, and so needed no more of them.
@@ -194,6 +203,41 @@ func lateLeave(r *run) {
 	}, r.lateFor)
 }
 
+// lateLeaveInDoubt is lateLeave of a claim of which its client does not know what the store has, since the answer to the last
+// message of an amendment was lost.
+func lateLeaveInDoubt(r *run) {
+	on := r.warmed()
+	holder := r.holder(on)
+	inDoubt := func(after int) (c *driver.Claim, through bool) {
+		c = holder()
+		through = r.unanswered(on, after, func(ctx context.Context) {
+			amended := *c
+			amended.Amend = &driver.Amendment{Record: "second"}
+			_ = on.Renew(ctx, []*driver.Claim{&amended}) // whatever it says
+		})
+		on.Arrive()
+		r.until(recovers, "the client is through again", func() bool {
+			other := r.claim()
+			other.Name += "/other"
+			_, err := on.Enter(r.ctx, other)
+			return err == nil && r.out(on, other)
+		})
+		return c, through
+	}
+	last := -1
+	for through := false; !through; last++ {
+		var c *driver.Claim
+		c, through = inDoubt(last + 1)
+		r.until(recovers, "the claim is out", func() bool { return r.out(on, c) && r.free() })
+	}
+	r.heldUp(on, "leave", func() *driver.Claim {
+		c, _ := inDoubt(max(last-1, 0))
+		return c
+	}, func(ctx context.Context, c *driver.Claim) error {
+		return on.Leave(ctx, &driver.Release{Claim: c})
+	}, r.lateFor)
+}
+
 func lateRenew(r *run) {
 	on := r.store.detour(r)
 	r.heldUp(on, "renewal", r.holder(on), func(ctx context.Context, c *driver.Claim) error {
@@ -231,9 +275,18 @@ func (r *run) heldUp(
 	for after := range mostMessages {
 		c := claim()
 		on.Hold(after)
-		ctx, cancel := context.WithTimeout(r.ctx, heldUp)
-		err := call(ctx, c)
+		ctx, cancel := context.WithCancel(r.ctx)
+		var err error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			err = call(ctx, c)
+		}()
+		if !r.upTo(on, ended) {
+			r.pauses() // while the caller waits, in vain
+		}
 		cancel()
+		<-ended
 		on.Pass()
 		switch {
 		case err == nil && after > 0:
@@ -266,6 +319,9 @@ func (r *run) lateFor(on *Detour, first *driver.Claim) {
 		return err == nil && p.Holds
 	})
 	on.Arrive()
+	if r.store.Taken != nil { // before a renewal, which may mend it
+		r.during(afterward, "other programs find the lock taken", func() bool { return r.store.Taken(r, r.name) })
+	}
 	r.during(afterward, "the next claim stands, and keeps others out", func() bool {
 		return r.renew(on, next).Err == nil && !r.free()
 	})

@@ -25,6 +25,9 @@ func store(t testing.TB, parameters string) drivertest.Store {
 	if evenIfFull(server) {
 		s.Full = full(parameters)
 	}
+	if strings.Contains(parameters, "setnx") { // other programs set a key unless there is one
+		s.Taken = func(_ testing.TB, name string) bool { return server.Redis([]string{"EXISTS", name}) == int64(1) }
+	}
 	return s
 }
 
