@@ -19,7 +19,7 @@ faults at once, in an order that a seed draws.
 - **client**: a test of what is above every driver, in virtual time or on the store ` + "`memory`" + `, so it is of each store.
 - A row that names no test for a store says why.
 
-The table is ` + "`" + faultTable + "`" + ` has the page written anew by ` + "`go test ./internal/repo -update`" + `.
+The table is ` + "`" + faultTable + "`" + `; ` + "`go test ./internal/repo -update`" + ` makes this page of it.
 The test fails if a test that is named here is not there, or if a store has neither a test nor a reason.
 
 ## At a glance
