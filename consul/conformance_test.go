@@ -1,11 +1,18 @@
 package consul_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +44,7 @@ func store(t testing.TB) drivertest.Store {
 			return &drivertest.Detour{Driver: drive.Opener("consul://" + p.Addr)(t), Way: p}
 		}
 		s.Taken = func(t testing.TB, name string) bool { return lockKeyHasSession(t, addr, name) }
+		s.Behind = map[string]func(testing.TB) *drivertest.Behind{"servers": func(t testing.TB) *drivertest.Behind { return behind(t, addr) }}
 		s.Mishaps = drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Consul(t, nil) },
 			func(addrs ...string) string { return "consul://" + addrs[0] }, "data", true)
 	}
@@ -59,6 +67,56 @@ func lockKeyHasSession(t testing.TB, addr, name string) bool {
 	var keys []struct{ Session string }
 	err = json.NewDecoder(r.Body).Decode(&keys)
 	return err == nil && len(keys) == 1 && keys[0].Session != "" // or there is no such key
+}
+
+// behind is a server that is behind the leader: it shows no key, unless it is asked for what the servers agree on.
+func behind(t testing.TB, addr string) *drivertest.Behind {
+	var past atomic.Bool
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if past.Load() && !r.URL.Query().Has("consistent") && showsPast(w, r) {
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	d := drive.Opener("consul://" + s.Listener.Addr().String() + "?prefix=" + rand.Text() + "/")(t)
+	return &drivertest.Behind{
+		Driver: d, FallsBehind: func() { past.Store(true) }, CatchesUp: func() { past.Store(false) },
+		Left: func() int { return drive.Listed(t, d) },
+	}
+}
+
+// showsPast answers a request that only reads keys, as if there were none.
+func showsPast(w http.ResponseWriter, r *http.Request) bool {
+	w.Header().Set("X-Consul-Index", "1")
+	switch {
+	case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/kv/"):
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	case r.URL.Path != "/v1/txn":
+		return false
+	}
+	text, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	var ops []struct{ KV struct{ Verb string } }
+	if err := json.Unmarshal(text, &ops); err != nil {
+		return false
+	}
+	missing := "null"
+	for i, op := range ops {
+		switch {
+		case strings.HasPrefix(op.KV.Verb, "check-"):
+			missing = fmt.Sprintf(`[{"OpIndex":%d,"What":"key doesn't exist"}]`, i)
+		case op.KV.Verb != "get-tree":
+			return false
+		}
+	}
+	if missing != "null" {
+		w.WriteHeader(http.StatusConflict)
+	}
+	fmt.Fprintf(w, `{"Results":[],"Errors":%s}`, missing)
+	return true
 }
 
 func TestContract(t *testing.T) {

@@ -65,6 +65,10 @@ type Store struct {
 	// Cleaning makes a store that nobody else uses and that is cleaned when the suite says so. Nil means that the store has
 	// nothing to clean, or cleans by itself.
 	Cleaning func(t testing.TB) *Cleaning
+
+	// Behind makes stores of several servers, of which one can be apart from the others, by what the store is. Nil means that no
+	// server answers alone.
+	Behind map[string]func(t testing.TB) *Behind
 }
 
 // A Case checks one sentence of the contract.
@@ -102,7 +106,7 @@ func Cases() []Case {
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, mishapCases, fullCases, cleanCases,
-		stressCases,
+		behindCases, stressCases,
 	} {
 		all = append(all, part...)
 	}

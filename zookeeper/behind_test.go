@@ -6,60 +6,33 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A server that was just elected can show a moment of the past, in which nodes of its clients are not there yet. A claim is
-// gone only if a quorum says so: otherwise its node would stay, under a session that lives, and nobody would remove it.
-func TestServerIsBehind(t *testing.T) {
-	t.Parallel()
-	for name, look := range map[string]func(t *testing.T, f *fake, d driver.Driver, holder, waiter *driver.Claim){
-		"the holder enters again": func(t *testing.T, f *fake, d driver.Driver, holder, _ *driver.Claim) {
-			f.fallsBehind()
-			enter(t, d, holder, true)
+// behindFake makes a server that can be behind, or lose the others. One that was lone belongs to an
+// ensemble by then.
+func behindFake(t testing.TB, config string) *drivertest.Behind {
+	f := newFake(t, 0)
+	f.config, f.lasts = config, 2*time.Second
+	return &drivertest.Behind{
+		Driver: open(t, "zk://"+f.addr), Session: f.lasts, Left: f.count,
+		FallsBehind: f.fallsBehind,
+		Reconnect:   f.cut,
+		Looked: func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.stale > 1 || !f.behind
 		},
-		"the waiter enters again": func(t *testing.T, f *fake, d driver.Driver, _, waiter *driver.Claim) {
-			f.fallsBehind()
-			enter(t, d, waiter, false)
-		},
-		"the holder is renewed": func(t *testing.T, f *fake, d driver.Driver, holder, _ *driver.Claim) {
-			f.fallsBehind()
-			if err := d.Renew(t.Context(), []*driver.Claim{holder})[0].Err; err != nil {
-				t.Errorf("renewal = %v; want nil", err)
+		CatchesUp: func() { f.misled() },
+		Alone: func() {
+			f.mu.Lock()
+			f.config, f.alone = three, true
+			f.mu.Unlock()
+			if config == "" {
+				f.cut()
 			}
 		},
-		"the nodes are watched again": func(t *testing.T, f *fake, d driver.Driver, _, _ *driver.Claim) {
-			f.cut()
-			f.fallsBehind()
-			servertest.Until(t, "a server that is behind was asked", func() bool {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				return f.stale > 1 || !f.behind
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFake(t, 0)
-			d := open(t, "zk://"+f.addr)
-			holder, waiter := claim("behind"), claim("behind")
-			enter(t, d, holder, true)
-			enter(t, d, waiter, false)
-			look(t, f, d, holder, waiter)
-			f.misled()
-			for what, c := range map[string]*driver.Claim{"holder": holder, "waiter": waiter} {
-				err := reached(t, func() error { return d.Renew(t.Context(), []*driver.Claim{c})[0].Err })
-				if err != nil {
-					t.Errorf("renewal of the %s = %v; want its claim to stand", what, err)
-				}
-			}
-			leave(t, d, holder)
-			enter(t, d, waiter, true)
-			leave(t, d, waiter)
-			if n := f.count(); n != 0 {
-				t.Errorf("%d nodes are left; want none", n)
-			}
-		})
 	}
 }
 
@@ -94,7 +67,7 @@ func TestLoneServerGrows(t *testing.T) {
 	if f.agreed != 0 {
 		t.Errorf("a lone server was asked %d times for what a quorum agrees on; want never", f.agreed)
 	}
-	f.config = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:participant\n"
+	f.config = three
 	f.mu.Unlock()
 	f.cut()
 	servertest.Within(t, 30*time.Second, "a sign of life is one that a quorum agrees on", func() bool {

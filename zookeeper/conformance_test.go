@@ -33,6 +33,10 @@ func store(addr string) drivertest.Store {
 		},
 		Fresh:   fresh(addr, ""),
 		Mishaps: mishaps(),
+		Behind: map[string]func(testing.TB) *drivertest.Behind{
+			"an ensemble":            func(t testing.TB) *drivertest.Behind { return behindFake(t, three) },
+			"a server that was lone": func(t testing.TB) *drivertest.Behind { return behindFake(t, "") },
+		},
 	}
 }
 

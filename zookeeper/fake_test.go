@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A fake is a server that keeps the children of one name, and can do what a real one does too rarely: count past 2^31,
@@ -24,7 +25,9 @@ type fake struct {
 	behind bool             // reads show no node, until a quorum has agreed on something
 	stale  int              // how many reads showed no node
 	agreed int              // how many requests a quorum would have had to agree on
+	alone  bool             // what a quorum has to agree on is refused
 	config string           // what it says of its ensemble; of a lone server it is empty
+	lasts  time.Duration    // how long a session is
 	open   []net.Conn
 
 	// Before, unless nil, is told of each request before it is answered. It returns the code of a refusal, or lose.
@@ -45,16 +48,19 @@ const (
 	noNode = -101
 	noAuth = -102
 
+	throttled = -127
+
 	lose = 1 // the connection is cut, and the request is not applied
 )
 
-func newFake(t *testing.T, seq int32) *fake {
+func newFake(t testing.TB, seq int32) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{addr: l.Addr().String(), seq: seq, zxid: 100, nodes: map[string]int64{}, refuse: map[int32]int32{}}
+	f := &fake{addr: l.Addr().String(), seq: seq, zxid: 100, nodes: map[string]int64{}, refuse: map[int32]int32{},
+		lasts: 10 * time.Second}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -100,7 +106,10 @@ func (f *fake) serve(c net.Conn) {
 	if _, err := frame(c); err != nil {
 		return
 	}
-	hello := put(put(put([]byte(nil), int32(0)), int32(10000)), int64(7))
+	f.mu.Lock()
+	lasts := int32(f.lasts.Milliseconds())
+	f.mu.Unlock()
+	hello := put(put(put([]byte(nil), int32(0)), lasts), int64(7))
 	hello = append(putText(hello, strings.Repeat("p", 16)), 0)
 	send := func(b []byte) error {
 		_, err := c.Write(append(put([]byte(nil), int32(len(b))), b...))
@@ -168,6 +177,9 @@ func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 	}
 	switch op {
 	case createNode, deleteNode, agree:
+		if f.alone {
+			return throttled, nil
+		}
 		f.behind = false
 		if op == agree {
 			f.agreed++
@@ -214,6 +226,9 @@ func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 	}
 	return 0, nil
 }
+
+// three is what a server says of an ensemble of three.
+const three = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:participant\n"
 
 // noneOf is the answer to a read where there is no node.
 func noneOf(op int32) (code int32, body []byte) {

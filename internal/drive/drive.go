@@ -82,6 +82,19 @@ func Leave(t testing.TB, d driver.Driver, c *driver.Claim) {
 	}
 }
 
+// Listed returns how many claims a store lists.
+func Listed(t testing.TB, d driver.Driver) (claims int) {
+	t.Helper()
+	list, err := d.(driver.Lister).List(Timely(t), &driver.Query{})
+	if err != nil {
+		t.Fatalf("list: %v", err)
+	}
+	for _, l := range list {
+		claims += len(l.Claims)
+	}
+	return claims
+}
+
 // Says fails unless an error has all of these texts, and is one line that is fit to be shown: tests use the password
 // hunter2, and Redis names its scripts.
 func Says(t testing.TB, err error, parts ...string) {
