@@ -69,6 +69,9 @@ type Store struct {
 	// Behind makes stores of several servers, of which one can be apart from the others, by what the store is. Nil means that no
 	// server answers alone.
 	Behind map[string]func(t testing.TB) *Behind
+
+	// Several makes a store of several servers that nobody else uses. Nil means that the store is on one.
+	Several func(t testing.TB) *Several
 }
 
 // A Case checks one sentence of the contract.
@@ -106,7 +109,7 @@ func Cases() []Case {
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, mishapCases, fullCases, cleanCases,
-		behindCases, stressCases,
+		behindCases, oneDownCases, stressCases,
 	} {
 		all = append(all, part...)
 	}

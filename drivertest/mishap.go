@@ -34,7 +34,8 @@ type Mishap struct {
 }
 
 var mishapCases = []Case{
-	{"Mishap", "Whatever happened to the store, a claim whose renewal succeeds keeps others out, and tickets go on rising.", 0, mishap},
+	{"Mishap", "Whatever happened to the store, a claim whose renewal succeeds keeps others out, a Leave touches no " +
+		"other claim, and tickets go on rising.", 0, mishap},
 }
 
 func mishap(r *run) {
@@ -67,6 +68,9 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 	if err != nil {
 		r.Fatalf("before %s: open: %v; want nil", name, err)
 	}
+	left := r.claim() // the first of all, as the one who comes after the mishap will be: what a store counts may begin anew
+	left.Name += "/left"
+	left.Ticket = r.holds(holder, left).Ticket
 	held := r.claim()
 	held.Ticket = r.holds(holder, held).Ticket
 	earlier, err := open() // a client that was there before
@@ -88,15 +92,12 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 	if refused == nil {
 		others = append(others, later)
 	}
+	check := func() {}
+	if refused == nil {
+		check = r.takes(name, m, later, left)
+	}
 	for i, other := range others {
-		var (
-			next *driver.Claim
-			got  bool
-		)
-		_ = r.back(m, func() (err error) {
-			next, got, err = r.attempt(other, held)
-			return err
-		})
+		next, got := r.comesBack(m, other, held)
 		who, knows := []string{"a client of before", "a new client"}[i], i == 0
 		again := (got || m.Keeps) && renews()
 		switch {
@@ -116,6 +117,10 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 			}
 			r.leave(other, next)
 		}
+		if i == 0 {
+			_ = holder.Leave(r.ctx, &driver.Release{Claim: left}) // without a renewal before
+			check()
+		}
 	}
 	_ = holder.Leave(r.ctx, &driver.Release{Claim: held})
 	for _, d := range append(others, holder) {
@@ -130,6 +135,35 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 		r.Fatalf("after %s, when all are closed, the ticket is %d; want above %d, which was given before", name, next.Ticket, held.Ticket)
 	}
 	last.Close()
+}
+
+// takes has a new client take the lock of a claim that the mishap befell too, and returns the check that its own claim
+// stands, for when the one of before has left.
+func (r *run) takes(name string, m *Mishap, d driver.Driver, left *driver.Claim) (check func()) {
+	next, got := r.comesBack(m, d, left)
+	switch {
+	case !got:
+		return func() {}
+	case m.Keeps:
+		r.Fatalf("after %s a new client holds what the store still has", name)
+	case !m.Forgets && r.traits.Fencing != driver.NoFencing && next.Ticket <= left.Ticket:
+		r.Fatalf("after %s a new client holds with ticket %d; want above %d, which was given before", name, next.Ticket, left.Ticket)
+	}
+	return func() {
+		if err := d.Renew(r.ctx, []*driver.Claim{next})[0].Err; err != nil {
+			r.Fatalf("after %s a new client holds, and the claim of before has left: renewal = %v; want nil", name, err)
+		}
+		r.leave(d, next)
+	}
+}
+
+// comesBack is tries, made again while the client may not be through to the store.
+func (r *run) comesBack(m *Mishap, d driver.Driver, beside *driver.Claim) (next *driver.Claim, holds bool) {
+	_ = r.back(m, func() (err error) {
+		next, holds, err = r.attempt(d, beside)
+		return err
+	})
+	return next, holds
 }
 
 // back makes a call again while it is lost on its way, until a client may be expected to be through to the store.

@@ -15,14 +15,15 @@ func TestMishapIsCaught(t *testing.T) {
 	t.Parallel()
 	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Mishap" })
 	for name, test := range map[string]struct {
-		blind, low, keeps, stuck bool
-		caught                   bool
+		blind, low, keeps, stuck, wild bool
+		caught                         bool
 	}{
 		"the holder finds out":          {},
 		"the holder does not find out":  {blind: true, caught: true},
 		"tickets begin anew":            {low: true, caught: true},
 		"the claim ought to be kept":    {keeps: true, caught: true},
 		"the name is taken for ever":    {stuck: true, caught: true},
+		"a leave removes another":       {wild: true, caught: true},
 		"nobody knows, and low tickets": {blind: true, low: true, caught: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,6 +59,10 @@ func TestMishapIsCaught(t *testing.T) {
 							leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
 								if happened {
 									d = store.Driver()
+								}
+								if happened && test.wild {
+									_, err := d.Break(ctx, &driver.BreakRequest{Name: l.Claim.Name})
+									return err
 								}
 								return d.Leave(ctx, l)
 							},

@@ -17,7 +17,21 @@ const slack = 6 * time.Second
 func store(t *testing.T, parameters string) drivertest.Store {
 	addr := servertest.Memcached(t).Addr
 	url := func(addrs ...string) string { return "memcached://" + addrs[0] + parameters }
-	return drivertest.Store{Open: drive.Opener(url(addr)), Slack: slack, Detour: drive.Detour(url, addr), Full: full(parameters)}
+	return drivertest.Store{
+		Open: drive.Opener(url(addr)), Slack: slack, Detour: drive.Detour(url, addr), Full: full(parameters),
+		Mishaps: map[string]func(testing.TB) *drivertest.Mishap{"another process is at its address": startedAnew(url)},
+	}
+}
+
+// startedAnew is the mishap that the server is started anew: it forgets all, and counts versions from the first again.
+func startedAnew(url func(addrs ...string) string) func(testing.TB) *drivertest.Mishap {
+	return func(t testing.TB) *drivertest.Mishap {
+		s := servertest.Memcached(t)
+		return &drivertest.Mishap{
+			Open:    func() (driver.Driver, error) { return driver.Open(drive.Timely(t), url(s.Addr)) },
+			Happens: s.Restart, Frees: true, Back: 2 * time.Second,
+		}
+	}
 }
 
 // full makes a server that does not evict, and whose memory can be full. A queue is stored anew at each change, and whoever

@@ -220,28 +220,6 @@ func TestRestartWhileWaiting(t *testing.T) {
 	})
 }
 
-// The versions of a new process begin low again. A version of the old one must not be taken for one of these.
-func TestVersionsOfAnotherProcess(t *testing.T) {
-	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
-		old, next := open(t, s.Addr, parameters), open(t, s.Addr, parameters)
-		stale := claim("name", "stale")
-		holds(t, old, stale)
-		s.Restart()
-		holder := claim("name", "holder")
-		servertest.Until(t, "the next one holds", func() bool {
-			p, err := next.Enter(timely(t), holder)
-			return err == nil && p.Holds
-		})
-		if got := s.Memcached("mg %s c\r\n", keyOf(next, "name")); got != "HD c1\r\n" {
-			t.Fatalf("the version is %q; want the first, which the stale one had too", got)
-		}
-		servertest.Until(t, "the old client is told", func() bool { return errors.Is(leave(t, old, stale), driver.ErrGone) })
-		if err := renew(t, next, holder); err != nil {
-			t.Errorf("renewal of the holder = %v; want nil", err)
-		}
-	})
-}
-
 // keyOf returns the key of a name.
 func keyOf(d driver.Driver, name string) string {
 	if p, ok := d.(*Plain); ok {

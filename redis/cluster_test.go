@@ -119,35 +119,6 @@ func TestResharding(t *testing.T) {
 	}
 }
 
-// A server of a cluster that is gone costs the names on it, and no others, also those that are renewed in one batch.
-func TestClusterWithoutOneServer(t *testing.T) {
-	t.Parallel()
-	nodes := servertest.RedisCluster(t, "--cluster-require-full-coverage", "no")
-	d := open(t, "redis+cluster://"+nodes[0].Addr)
-	var claims, there []*driver.Claim
-	for i := range 30 {
-		c := claim(fmt.Sprint("name-", i), fmt.Sprint("id-", i))
-		enter(t, d, c)
-		slot := fmt.Sprint(nodes[2].Redis([]string{"CLUSTER", "KEYSLOT", d.key(c.Name)}))
-		if nodes[2].Redis([]string{"CLUSTER", "COUNTKEYSINSLOT", slot}) == int64(0) {
-			there = append(there, c)
-		} else {
-			claims = append(claims, c)
-		}
-	}
-	gone := len(claims)
-	if claims = append(claims, there...); gone == 0 || len(there) == 0 {
-		t.Fatalf("%d names of %d are on one server", gone, len(claims))
-	}
-	nodes[2].Kill()
-	d.Renew(timely(t), claims[:1]) // finds out
-	for i, r := range d.Renew(timely(t), claims) {
-		if (r.Err != nil) != (i < gone) {
-			t.Errorf("renewal %d of %d, of which the first %d are on a server that is gone: %v", i, len(claims), gone, r.Err)
-		}
-	}
-}
-
 // A subscription that nobody waits on is given up, and begins anew when it is needed.
 func TestSubscriptionsEnd(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,20 @@ func TestContractInCluster(t *testing.T) {
 	nodes := servertest.RedisCluster(t)
 	drivertest.Run(t, drivertest.Store{
 		Open: opener("redis+cluster://" + nodes[0].Addr + "," + nodes[1].Addr), Fresh: fresh("redis+cluster://" + nodes[0].Addr),
+		Several: several(""),
 	})
+}
+
+// several makes a cluster each of whose servers may be out of reach of clients.
+func several(parameters string) func(testing.TB) *drivertest.Several {
+	return func(t testing.TB) *drivertest.Several {
+		nodes, ways := servertest.RedisClusterBehind(t)
+		open := opener("redis+cluster://" + ways[0].Addr + "," + ways[1].Addr + parameters)
+		return &drivertest.Several{
+			Open: func() driver.Driver { return open(t) }, Servers: len(nodes),
+			Down: func(i int) { ways[i].Cut() }, Up: func(i int) { ways[i].Mend() },
+		}
+	}
 }
 
 func TestModelInCluster(t *testing.T) {
@@ -97,7 +110,7 @@ func TestContractOfSetNX(t *testing.T) {
 func TestContractOfSetNXInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t)
-	drivertest.Run(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr + "?layout=setnx")})
+	drivertest.Run(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr + "?layout=setnx"), Several: several("?layout=setnx")})
 }
 
 // A server without HELLO speaks only the older protocol, in which it tells of no changes: drivers look for them.

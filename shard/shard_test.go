@@ -1,10 +1,12 @@
 package shard_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/memory"
 	"github.com/stilelock/stile/shard"
 )
@@ -49,7 +51,24 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	m := memories{}
 	m.stores("a", "b", "c")
-	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, m.stores("a", "b", "c"), nil) }})
+	drivertest.Run(t, drivertest.Store{
+		Open:    func(t testing.TB) driver.Driver { return open(t, m.stores("a", "b", "c"), nil) },
+		Several: drive.Several(3, 0, threeStores, together),
+	})
+}
+
+// threeStores makes some in memory, and together a client of all three.
+func threeStores(testing.TB) func(i int) driver.Driver {
+	list := []*memory.Store{memory.NewStore(), memory.NewStore(), memory.NewStore()}
+	return func(i int) driver.Driver { return list[i].Driver() }
+}
+
+func together(t testing.TB, servers []driver.Driver) driver.Driver {
+	var list []shard.Store
+	for i, d := range servers {
+		list = append(list, shard.Store{Name: fmt.Sprint("s", i), Driver: d})
+	}
+	return open(t, list, nil)
 }
 
 func TestModel(t *testing.T) {

@@ -1,0 +1,117 @@
+package drivertest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A Several is a store of several servers that nobody else uses, of which any may be out of reach for a while.
+type Several struct {
+	// Open connects one more client to the store. The suite closes the client.
+	Open func() driver.Driver
+
+	// Servers is how many there are. Spare is how many of them may be out of reach at once while all names can be had: 0 means
+	// that each name is on one server, and that the other names do without that one.
+	Servers, Spare int
+
+	// Down puts a server out of reach of all clients, and Up ends that. The server has all that it had.
+	Down, Up func(server int)
+}
+
+var oneDownCases = []Case{
+	{"OneDown", "A server that is out of reach costs the claims on it alone, and a claim that leaves as soon as it is back is out of it too.",
+		0, oneDown},
+}
+
+func oneDown(r *run) {
+	if r.store.Several == nil {
+		return
+	}
+	s := r.store.Several(r)
+	a, b := s.Open(), s.Open()
+	r.Cleanup(func() {
+		a.Close()
+		b.Close()
+	})
+	var claims []*driver.Claim
+	for i := range 40 { // so that each server has some
+		c := r.claim()
+		c.Name = fmt.Sprint(r.name, "/", i)
+		c.Ticket = r.holds(a, c).Ticket
+		claims = append(claims, c)
+	}
+	for i := range s.Servers {
+		s.Down(i)
+		r.renewedWithout(s, a, claims)
+		s.Up(i)
+		r.until(recovers, "all claims are renewed", func() bool {
+			_, not := r.renewals(a, claims)
+			return len(not) == 0
+		})
+	}
+	if s.Spare > 0 {
+		r.leaveBehind(s, a, b, claims)
+	}
+}
+
+// renewals renews claims in one batch, and tells which of them are renewed and which are not. Of each of those it is known
+// that its server was out of reach, or nothing is known.
+func (r *run) renewals(d driver.Driver, claims []*driver.Claim) (renewed, not []*driver.Claim) {
+	r.Helper()
+	for i, a := range d.Renew(r.ctx, claims) {
+		switch {
+		case a.Err == nil:
+			renewed = append(renewed, claims[i])
+		case driver.OutcomeOf(a.Err) == driver.OutcomeRefused && !driver.IsUnreachable(a.Err):
+			r.Fatalf("renewal of a claim that may be on a server out of reach = %v; want nil, or that it is out of reach", a.Err)
+		default:
+			not = append(not, claims[i])
+		}
+	}
+	return renewed, not
+}
+
+// renewedWithout renews claims, of which those on one server cannot be, in a batch that begins with these.
+func (r *run) renewedWithout(s *Several, d driver.Driver, claims []*driver.Claim) {
+	r.Helper()
+	renewed, not := r.renewals(d, claims)
+	if (len(not) > 0) != (s.Spare == 0) || len(renewed) == 0 {
+		r.Fatalf("with one server of %d out of reach %d claims of %d are renewed; want all of them: %v, and some",
+			s.Servers, len(renewed), len(claims), s.Spare > 0)
+	}
+	again, _ := r.renewals(d, append(not, renewed...))
+	for _, c := range renewed {
+		if !slices.Contains(again, c) {
+			r.Fatalf("a claim on a server within reach is not renewed after %d on one that is not", len(not))
+		}
+	}
+}
+
+// leaveBehind has claims leave as soon as a server is back that was just found to be out of reach. They are out of that one
+// too, so others can do without any that may fail next.
+func (r *run) leaveBehind(s *Several, a, b driver.Driver, claims []*driver.Claim) {
+	s.Down(0)
+	other := r.claim()
+	r.until(recovers, "a lock is to be had without one server", func() bool { // those that were out of reach are asked again
+		p, err := a.Enter(r.ctx, other)
+		return err == nil && p.Holds
+	})
+	s.Up(0)
+	for _, c := range claims {
+		r.leave(a, c)
+	}
+	for i := range s.Spare {
+		s.Down(1 + i)
+	}
+	for _, c := range claims {
+		r.until(r.store.Slack, "a claim that left is out of the server that was back", func() bool {
+			next, holds := r.tries(b, c)
+			if holds {
+				r.leave(b, next)
+			}
+			return holds
+		})
+	}
+}
