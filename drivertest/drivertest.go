@@ -59,6 +59,9 @@ type Store struct {
 	// nothing can happen to the store.
 	Mishaps map[string]func(t testing.TB) *Mishap
 
+	// Transactions makes a database in which transactions lock names. Nil means that transactions lock nothing.
+	Transactions func(t testing.TB) *Transactions
+
 	// Full makes a store that nobody else uses and that can be full. Nil means that the store has no limit that it finds out.
 	Full func(t testing.TB) *Full
 
@@ -108,7 +111,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
-		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, mishapCases, fullCases, cleanCases,
+		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
 		behindCases, oneDownCases, stressCases,
 	} {
 		all = append(all, part...)

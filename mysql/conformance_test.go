@@ -26,7 +26,8 @@ func TestContract(t *testing.T) {
 		Stall:  func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
 		Lease:  600 * time.Millisecond,
 
-		Cleaning: cleaning,
+		Cleaning:     cleaning,
+		Transactions: transactions,
 
 		Mishaps: drive.TableMishaps(func(t testing.TB) (string, func(string), []string) {
 			name := database(t, server)

@@ -18,7 +18,8 @@ func TestContract(t *testing.T) {
 	at := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s }
 	drive.Lacks(t, opener(at(server.Addr)))
 	drivertest.Run(t, drivertest.Store{
-		Cleaning: cleaning,
+		Cleaning:     cleaning,
+		Transactions: transactions(false),
 
 		Open:   opener(at(server.Addr)),
 		Detour: drive.Detour(at, server.Addr),

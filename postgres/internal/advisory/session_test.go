@@ -12,25 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/drivertest"
-	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/postgres/internal/link"
 )
-
-func TestContract(t *testing.T) {
-	t.Parallel()
-	one := func(t testing.TB) driver.Driver { return open(t, at(server)) }
-	drive.Lacks(t, one, driver.TraitOrder, driver.TraitPermits, driver.TraitFencing, driver.TraitLockDelay, driver.TraitAmend)
-	drivertest.Run(t, drivertest.Store{
-		Open: one,
-		Detour: func(t testing.TB) *drivertest.Detour {
-			p := servertest.NewProxy(t, server.Addr)
-			return &drivertest.Detour{Driver: open(t, at(&servertest.Server{Addr: p.Addr})), Way: p}
-		},
-		Lease: 600 * time.Millisecond,
-	})
-}
 
 // Readers of two clients share, a writer excludes all, and the last reader of a client unlocks.
 func TestShared(t *testing.T) {

@@ -1,0 +1,317 @@
+package drivertest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+)
+
+// Transactions are those of a database, which can lock names. They share a number, which is 0 at first.
+type Transactions struct {
+	// Levels are the isolation levels that the database has, and what a transaction reads at each, by names of the store's own.
+	Levels map[string]Reads
+
+	// Begin begins a transaction on a connection of its own. The suite ends the transaction.
+	Begin func(level string) (Transaction, error)
+
+	// Stale is the error of a lock that came too late: the transaction would go on to read what was there before.
+	Stale error
+
+	// Claims says that claims of the store and transactions keep each other out. If not, they know nothing of each other.
+	Claims bool
+}
+
+// A Transaction is one that has not ended.
+type Transaction interface {
+	Lock(ctx context.Context, name string) error
+	Read(ctx context.Context) (int64, error) // the number
+	Write(ctx context.Context, number int64) error
+	Waits() bool // it waits for a lock now
+	Commit(ctx context.Context) error
+	Rollback() // does nothing if it has ended
+	Kill()     // the server ends its connection
+}
+
+// Reads is what a transaction reads at an isolation level.
+type Reads int
+
+const (
+	ReadsLatest   Reads = iota // what was committed last
+	ReadsSnapshot              // what was there when it read first, so a lock after that may be stale
+	ReadsAtBegin               // what was there when it began, so a lock that had to wait may be stale
+	ReadsLocked                // what was committed last, and nobody writes that until it ends
+	ReadsRefused               // a lock is refused at once
+)
+
+var transactionCases = []Case{{
+	Name: "LockTx",
+	Sentence: "A transaction that has locked a name keeps others out until it ends, and reads what the last one has written; " +
+		"if not, it is told that it is stale.",
+	check: func(r *run) {
+		if r.store.Transactions == nil {
+			return
+		}
+		x := &transactions{run: r, Transactions: r.store.Transactions(r)}
+		for level, reads := range x.Levels {
+			if x.level, x.reads = level, reads; reads == ReadsRefused {
+				x.refused()
+				continue
+			}
+			for _, p := range []pair{
+				{},
+				{known: true},
+				{known: true, ends: rolledBack},
+				{known: true, ends: killed},
+				{late: true},
+				{known: true, late: true},
+				{known: true, late: true, ends: rolledBack},
+			} {
+				x.follows(p)
+			}
+			x.many()
+			x.beside()
+		}
+	},
+}}
+
+// transactions are the run on one isolation level.
+type transactions struct {
+	*run
+	*Transactions
+	level string
+	reads Reads
+}
+
+// A closing is that of the transaction that has the lock.
+type closing int
+
+const (
+	committed closing = iota
+	rolledBack
+	killed
+)
+
+var closings = map[closing]string{committed: "it is committed", rolledBack: "it is rolled back", killed: "its connection ends"}
+
+// A pair is two transactions that lock one name. The first one writes.
+type pair struct {
+	known bool // somebody has had the lock before
+	late  bool // the second one reads before it locks
+	ends  closing
+}
+
+func (x *transactions) begin() Transaction {
+	x.Helper()
+	return x.beginAt(x.level)
+}
+
+func (x *transactions) beginAt(level string) Transaction {
+	x.Helper()
+	tx, err := x.Begin(level)
+	if err != nil {
+		x.Fatalf("%s: begin = %v; want nil", level, err)
+	}
+	x.Cleanup(tx.Rollback)
+	return tx
+}
+
+// locks locks a name that is free.
+func (x *transactions) locks(tx Transaction, name string) {
+	x.Helper()
+	if err := tx.Lock(x.ctx, name); err != nil {
+		x.Fatalf("%s: the lock of a name that nobody has = %v; want nil", x.level, err)
+	}
+}
+
+func (x *transactions) commit(tx Transaction) {
+	x.Helper()
+	if err := tx.Commit(x.ctx); err != nil {
+		x.Fatalf("%s: commit = %v; want nil", x.level, err)
+	}
+}
+
+func (x *transactions) number(tx Transaction) int64 {
+	x.Helper()
+	n, err := tx.Read(x.ctx)
+	if err != nil {
+		x.Fatalf("%s: read = %v; want nil", x.level, err)
+	}
+	return n
+}
+
+func (x *transactions) write(tx Transaction, n int64) {
+	x.Helper()
+	if err := tx.Write(x.ctx, n); err != nil {
+		x.Fatalf("%s: write = %v; want nil", x.level, err)
+	}
+}
+
+// waiting has a transaction lock a name that is taken, and returns what it is told in the end.
+func (x *transactions) waiting(tx Transaction, name string) <-chan error {
+	x.Helper()
+	told := make(chan error, 1)
+	go func() { told <- tx.Lock(x.ctx, name) }()
+	x.until(recovers, "a transaction waits, or is told something", func() bool { return tx.Waits() || len(told) > 0 })
+	if len(told) > 0 {
+		x.Fatalf("%s: the lock of a name that is taken = %v; want that it waits", x.level, <-told)
+	}
+	return told
+}
+
+// follows has the second of two transactions wait for the first.
+func (x *transactions) follows(p pair) {
+	if p.late && x.reads != ReadsLatest && x.reads != ReadsSnapshot {
+		return // it has read as it began, or keeps the first one from writing
+	}
+	name := x.name + "/" + rand.Text()
+	if p.known {
+		before := x.begin()
+		x.locks(before, name)
+		x.commit(before)
+	}
+	first, second, other := x.begin(), x.begin(), x.begin()
+	x.locks(first, name)
+	x.locks(first, name) // again is no wait
+	x.locks(other, name+"/other")
+	other.Rollback()
+	if p.late {
+		x.number(second)
+	}
+	n := x.number(first)
+	x.write(first, n+1)
+	told := x.waiting(second, name)
+	switch p.ends {
+	case committed:
+		x.commit(first)
+		n++
+	case rolledBack:
+		first.Rollback()
+	case killed:
+		first.Kill()
+	}
+	err := <-told
+	mayBeStale := x.reads == ReadsAtBegin || x.reads == ReadsSnapshot && p.late && p.ends == committed
+	if errors.Is(err, x.Stale) && mayBeStale {
+		second.Rollback()
+		second = x.begin()
+		err = second.Lock(x.ctx, name)
+	}
+	if err != nil {
+		x.Fatalf("%s: the lock after another transaction, known before %v, read before %v, when %s = %v; want nil%s",
+			x.level, p.known, p.late, closings[p.ends], err, map[bool]string{true: ", or that it is stale"}[mayBeStale])
+	}
+	if got := x.number(second); got != n {
+		x.Fatalf("%s: with the lock, known before %v, read before %v, when %s, the number is %d; want %d",
+			x.level, p.known, p.late, closings[p.ends], got, n)
+	}
+	x.commit(second)
+}
+
+// many has transactions at once each add to the number, of which none is lost.
+func (x *transactions) many() {
+	const workers, rounds = 6, 3
+	name := x.name + "/" + rand.Text()
+	before := x.begin()
+	x.locks(before, name)
+	n := x.number(before)
+	x.commit(before)
+	add := func() error {
+		for {
+			tx, err := x.Begin(x.level)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			err = tx.Lock(x.ctx, name)
+			if x.reads == ReadsAtBegin && errors.Is(err, x.Stale) {
+				tx.Rollback()
+				continue
+			}
+			var n int64
+			if err == nil {
+				n, err = tx.Read(x.ctx)
+			}
+			if err == nil {
+				err = tx.Write(x.ctx, n+1)
+			}
+			if err == nil {
+				err = tx.Commit(x.ctx)
+			}
+			return err
+		}
+	}
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for range rounds {
+				if err := add(); err != nil {
+					x.Errorf("%s: one of many that lock, read, write and commit: %v; want nil", x.level, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	after := x.begin()
+	defer after.Rollback()
+	if got := x.number(after); got != n+workers*rounds {
+		x.Errorf("%s: many that have the lock one after the other add %d; want %d", x.level, got-n, workers*rounds)
+	}
+}
+
+// beside has a transaction and claims meet.
+func (x *transactions) beside() {
+	held := x.claim()
+	held.Name += "/" + rand.Text()
+	held.Ticket = x.holds(x.a, held).Ticket
+	tx := x.begin()
+	defer tx.Rollback()
+	if !x.Claims {
+		ctx, cancel := context.WithTimeout(x.ctx, recovers)
+		defer cancel()
+		if err := tx.Lock(ctx, held.Name); err != nil {
+			x.Fatalf("%s: the lock beside a claim, of which transactions know nothing = %v; want nil", x.level, err)
+		}
+		x.commit(tx)
+		if err := x.run.renew(x.a, held).Err; err != nil {
+			x.Errorf("%s: renewal of a claim beside a transaction = %v; want nil", x.level, err)
+		}
+		x.leave(x.a, held)
+		return
+	}
+	told := x.waiting(tx, held.Name)
+	x.leave(x.a, held)
+	if err := <-told; err != nil {
+		x.Fatalf("%s: the lock after a claim = %v; want nil", x.level, err)
+	}
+	try, next := x.claim(), x.claim()
+	try.Name, try.Try, next.Name = held.Name, true, held.Name
+	x.waits(x.b, try)
+	next.Ticket = x.waits(x.b, next).Ticket
+	turned := make(chan error, 1)
+	go func() { _, err := x.turn(x.ctx, x.b, next); turned <- err }()
+	x.commit(tx)
+	if err := <-turned; err != nil {
+		x.Fatalf("%s: the claim after a transaction: %v; want it to hold", x.level, err)
+	}
+	x.leave(x.b, next)
+}
+
+// refused has a transaction ask for a lock at a level where there is none, also while another has it.
+func (x *transactions) refused() {
+	for level, reads := range x.Levels {
+		if reads == ReadsRefused {
+			continue
+		}
+		first := x.beginAt(level)
+		x.locks(first, x.name)
+		second := x.begin()
+		ctx, cancel := context.WithTimeout(x.ctx, recovers)
+		if err := second.Lock(ctx, x.name); err == nil || ctx.Err() != nil {
+			x.Errorf("%s: lock = %v; want that it is refused at once", x.level, err)
+		}
+		cancel()
+		second.Rollback()
+		first.Rollback()
+	}
+}
