@@ -31,7 +31,7 @@ func TestCountOfPermits(t *testing.T) {
 		t.Errorf("the line for the record is %q; want 2 and then 0", out)
 	}
 	says := regexp.MustCompile(`^stile: .* "a": .*held by nobody: the name's count is 0; it was set by stile on .+, pid \d+ \(a pause\); `)
-	for _, wait := range []string{"--try", "--wait=100ms"} {
+	for _, wait := range []string{"--try", "--wait=2s"} {
 		if r := u.run("run", "a", "--of", "0", wait, "--", "true"); r.code != exitHeld || !says.MatchString(r.err) {
 			t.Errorf("run %s without permits: %d %q; want %d and %v", wait, r.code, r.err, exitHeld, says)
 		}

@@ -58,7 +58,7 @@ func TestSeveralNamesAllOrNone(t *testing.T) {
 	u := newAccount(t)
 	holder := u.start(with("b", idle, "--owner", "me")...)
 	holder.line()
-	for _, how := range [][]string{{"--try"}, {"--wait", "50ms"}} {
+	for _, how := range [][]string{{"--try"}, {"--wait", "500ms"}} {
 		got := u.run(append(append([]string{"run", "a", "b", "c"}, how...), "--", "true")...)
 		if got.code != exitHeld || !strings.Contains(got.err, `"b": `) || !strings.Contains(got.err, "held by me on") {
 			t.Errorf("%v: status %d, %s; want %d, and who holds b", how, got.code, got.err, exitHeld)

@@ -39,7 +39,7 @@ func TestVerbose(t *testing.T) {
 	u := newAccount(t).at("redis://:" + password + "@" + servertest.Redis(t, "--requirepass", password).Addr)
 	holder := u.start(with("a", idle, "--owner", "nightly", "--reason", "backup")...)
 	holder.line()
-	waiter := u.start("run", "a", "--ttl", "300ms", "-v", "--", "sh", "-c", "cat >/dev/null")
+	waiter := u.start("run", "a", "--ttl", "3s", "-v", "--", "sh", "-c", "cat >/dev/null")
 	said := func(text string) {
 		t.Helper()
 		until(t, "it says "+text, func() bool { return strings.Contains(waiter.stderr.String(), text) })
