@@ -54,7 +54,7 @@ const (
 const longestLock = 64
 
 // lockName is the user-level lock of a name: the name itself, so that others who lock it by GET_LOCK are excluded, if it is
-// plain and short; else a hash of it. MySQL takes names that differ in case only for one, and so they exclude each other.
+// plain and short; else a hash of it. MySQL takes names that differ in case only for one, and so they exclude each other; MariaDB does not.
 func lockName(name string) string {
 	plain := len(name) <= longestLock && strings.TrimSpace(name) == name && !strings.HasPrefix(strings.ToLower(name), "stile-") &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '\'' || r == '\\' })

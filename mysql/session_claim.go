@@ -51,7 +51,7 @@ var claimMoves = map[claimState][]claimState{
 // A sessionClaim is a claim of this client. What is not said to be another's is guarded by the mutex of its claims.
 type sessionClaim struct {
 	id, lock string
-	key      string // of the lock: MySQL takes names that differ only in case for one
+	key      string // of the lock: where the server takes names that differ only in case for one, so does this
 	ticket   int64
 	state    claimState    // moved by move
 	entered  time.Time     // when it last entered
@@ -72,6 +72,7 @@ type sessionClaims struct {
 	mu     sync.Mutex // guards what follows, and the claims; nothing blocks under it
 	byID   map[string]*sessionClaim
 	serial int64                    // the last ticket
+	exact  bool                     // the server tells upper from lower case, as MariaDB does; set once
 	fallen map[string]time.Duration // ids of claims that went with their connection, until when they are remembered
 	limit  known.Limit
 }
@@ -92,9 +93,12 @@ func (cs *sessionClaims) add(c *driver.Claim, now time.Time) (own *sessionClaim,
 	}
 	cs.serial++
 	own = &sessionClaim{
-		id: c.ID, lock: lockName(c.Name), key: strings.ToLower(lockName(c.Name)), ticket: cs.serial, entered: now, ends: now.Add(c.Wait),
+		id: c.ID, lock: lockName(c.Name), key: lockName(c.Name), ticket: cs.serial, entered: now, ends: now.Add(c.Wait),
 		answered: make(chan struct{}), changed: make(chan struct{}, 1), kick: make(chan struct{}, 1),
 		settled: make(chan struct{}), over: make(chan struct{}),
+	}
+	if !cs.exact {
+		own.key = strings.ToLower(own.key)
 	}
 	cs.byID[c.ID] = own
 	return own, true, nil

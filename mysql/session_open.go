@@ -67,6 +67,7 @@ func (s *session) probe(ctx context.Context, c *connector) error {
 		return driver.Refused(err)
 	}
 	s.promised.Set(f.promiseSession(s.timeout))
+	s.claims.exact = f.maria()
 	return s.examine(ctx)
 }
 

@@ -202,6 +202,45 @@ func TestSessionHoldsBeforeItWaits(t *testing.T) {
 	leave(t, d, b)
 }
 
+// All connections of a client are in the making, or wait. A claim that tries awaits one, and is not told that another has its lock.
+func TestSessionTriesWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	other, d := openSessionAt(t, sessionAt(server.Addr)), openSessionAt(t, sessionAt(server.Addr, "pool_max_conns=2"))
+	held, waiter := claim(rand.Text(), rand.Text()), claim("", rand.Text())
+	waiter.Name = held.Name
+	mustEnter(t, other, held, true)
+	mustEnter(t, d, waiter, false)
+	servertest.Until(t, "a connection waits", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return slices.ContainsFunc(d.conns, func(c *sessionConn) bool { return c.state == connWaiting })
+	})
+	gate := &gated{Connector: d.connector, asked: make(chan struct{}, 1), open: make(chan struct{})}
+	d.connector = gate
+	answers := make(chan driver.Place, 2)
+	for range 2 {
+		c := claim(rand.Text(), rand.Text())
+		c.Try = true
+		go func() {
+			p, err := d.Enter(timely(t), c)
+			if err != nil {
+				t.Errorf("enter: %v", err)
+			}
+			answers <- p
+		}()
+		servertest.Until(t, "the claim is known, or answered", func() bool {
+			_, err := d.claims.find(c.ID)
+			return err == nil || len(answers) > 0
+		})
+	}
+	close(gate.open)
+	for range 2 {
+		if p := <-answers; !p.Holds {
+			t.Errorf("enter = %+v; want that it holds, since nobody else wants the lock", p)
+		}
+	}
+}
+
 // gated makes connections once it is open.
 type gated struct {
 	sqldriver.Connector

@@ -16,7 +16,7 @@ func (s *session) begin(own *sessionClaim, try bool) (held bool) {
 	defer close(own.answered)
 	ctx, cancel := s.bound(0)
 	defer cancel()
-	conn, got, sent, err := s.try(ctx, own)
+	conn, got, sent, err := s.firstTry(ctx, own)
 	switch {
 	case err != nil && conn != nil:
 		s.claims.waitsOn(own, conn)
@@ -38,12 +38,38 @@ func (s *session) begin(own *sessionClaim, try bool) (held bool) {
 	return held
 }
 
+// firstTry has one try to get the lock of a claim, and awaits a connection for that while nobody has the lock: that the client has
+// none to spare does not say that somebody else has the lock.
+func (s *session) firstTry(ctx context.Context, own *sessionClaim) (conn *sessionConn, got bool, sent time.Time, err error) {
+	for pause := leastPause; ; pause = min(2*pause, mostPause) {
+		if conn, got, sent, err = s.try(ctx, own); err != nil || !sent.IsZero() {
+			return conn, got, sent, err
+		}
+		switch owner, err := s.owner(ctx, own); {
+		case err != nil:
+			return nil, false, sent, driver.NotYet(s.explain(ctx, err))
+		case owner != unowned:
+			return nil, false, sent, nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, false, sent, driver.NotYet(s.explain(ctx, errBusy))
+		}
+	}
+}
+
+var errBusy = errors.New("all connections of the client wait for locks or have this one; pool_max_conns allows more")
+
 // try asks for the lock of a claim once, and returns the connection that has it now and when it was asked. With an error it
-// returns a connection that may have the lock, and is not proven to be gone; nil if nothing is left.
+// returns a connection that may have the lock, and is not proven to be gone; nil if nothing is left. The time is zero if there
+// was no connection to ask on.
 func (s *session) try(ctx context.Context, own *sessionClaim) (conn *sessionConn, got bool, sent time.Time, err error) {
 	for {
 		if conn, err = s.take(ctx, own); err != nil || conn == nil {
-			return nil, false, sent, err
+			return nil, false, time.Time{}, err
 		}
 		sent = time.Now()
 		answer, err := conn.ask(ctx, getLock(own, 0))
