@@ -169,17 +169,20 @@ func TestCountLateChange(t *testing.T) {
 	s := servertest.ZooKeeper(t)
 	p, url := behind(t, s, "layout=semaphore")
 	d, a := open(t, url), newAdmin(t, s.Addr)
-	change := func(n int64) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
+	change := func(ctx context.Context, n int64) error {
 		_, err := d.(driver.Breaker).Break(ctx, &driver.BreakRequest{Name: "n", Count: &n})
 		return err
 	}
-	if err := change(1); err != nil {
+	if err := change(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	p.Hold(1) // the count is read, and the change is not heard of
-	if err := change(2); err == nil || driver.NotApplied(err) {
+	ctx, cancel := context.WithCancel(t.Context())
+	late := make(chan error, 1)
+	go func() { late <- change(ctx, 2) }()
+	servertest.Until(t, "the change is held back", func() bool { return p.Held() > 0 })
+	cancel()
+	if err := <-late; err == nil || driver.NotApplied(err) {
 		t.Errorf("a change without an answer = %v; want an unknown outcome", err)
 	}
 	a.setCount("/stile/n/permits", "\x00\x00\x00\x07")
