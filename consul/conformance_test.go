@@ -44,6 +44,9 @@ func store(t testing.TB) drivertest.Store {
 			return &drivertest.Detour{Driver: drive.Opener("consul://" + p.Addr)(t), Way: p}
 		}
 		s.Taken = func(t testing.TB, name string) bool { return lockKeyHasSession(t, addr, name) }
+		s.Foreign = map[string]func(testing.TB, string) *drivertest.Foreign{
+			"api.Lock": func(t testing.TB, name string) *drivertest.Foreign { return apiLock(t, addr, name) },
+		}
 		s.Behind = map[string]func(testing.TB) *drivertest.Behind{"servers": func(t testing.TB) *drivertest.Behind { return behind(t, addr) }}
 		s.Mishaps = drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Consul(t, nil) },
 			func(addrs ...string) string { return "consul://" + addrs[0] }, "data", true)
@@ -117,6 +120,39 @@ func showsPast(w http.ResponseWriter, r *http.Request) bool {
 	}
 	fmt.Fprintf(w, `{"Results":[],"Errors":%s}`, missing)
 	return true
+}
+
+// apiLock does what a lock of Consul's own client library does.
+func apiLock(t testing.TB, addr, name string) *drivertest.Foreign {
+	put := func(path, body string) []byte {
+		ask, err := http.NewRequestWithContext(drive.Timely(t), http.MethodPut, "http://"+addr+"/v1/"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.DefaultClient.Do(ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatalf("put %s: %s %s %v", path, r.Status, text, err)
+		}
+		return text
+	}
+	var session struct{ ID string }
+	if err := json.Unmarshal(put("session/create", `{"TTL": "60s"}`), &session); err != nil {
+		t.Fatal(err)
+	}
+	const flags = "?flags=3304740253564472344&" // api.LockFlagValue
+	key := "kv/" + url.PathEscape("stile/"+driver.EncodeName(name)+"/.lock") + flags
+	return &drivertest.Foreign{
+		Holds: func() bool { return string(bytes.TrimSpace(put(key+"acquire="+session.ID, "theirs"))) == "true" },
+		Leave: func() {
+			put(key+"release="+session.ID, "")
+			put("session/destroy/"+session.ID, "")
+		},
+	}
 }
 
 func TestContract(t *testing.T) {

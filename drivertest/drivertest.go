@@ -75,6 +75,10 @@ type Store struct {
 
 	// Several makes a store of several servers that nobody else uses. Nil means that the store is on one.
 	Several func(t testing.TB) *Several
+
+	// Foreign makes other programs, by their names, that lock a name and know no more than the format that they share with the
+	// driver. Nil means that there are none.
+	Foreign map[string]func(t testing.TB, name string) *Foreign
 }
 
 // A Case checks one sentence of the contract.
@@ -112,7 +116,7 @@ func Cases() []Case {
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
-		behindCases, oneDownCases, stressCases,
+		behindCases, foreignCases, oneDownCases, stressCases,
 	} {
 		all = append(all, part...)
 	}

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"crypto/rand"
+	"errors"
 	"testing"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 	_ "github.com/stilelock/stile/etcd"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
 )
 
 // slack is how late etcd ends a lease: it looks twice a second.
@@ -21,6 +25,9 @@ func store(addr string) drivertest.Store {
 		Open: drive.Opener("etcd://" + addr), Slack: slack,
 		Detour: func(t testing.TB) *drivertest.Detour { return detour(t, addr) },
 		Fresh:  fresh(addr),
+		Foreign: map[string]func(testing.TB, string) *drivertest.Foreign{
+			"concurrency.Mutex": func(t testing.TB, name string) *drivertest.Foreign { return mutex(t, addr, name) },
+		},
 		Mishaps: drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Etcd(t) },
 			func(addrs ...string) string { return "etcd://" + addrs[0] }, "data", true),
 	}
@@ -31,6 +38,35 @@ func fresh(addr string) func(testing.TB) func() driver.Driver {
 	return func(t testing.TB) func() driver.Driver {
 		open := drive.Opener("etcd://" + addr + "?prefix=" + rand.Text() + "/")
 		return func() driver.Driver { return open(t) }
+	}
+}
+
+// mutex is a lock of etcd's own client library.
+func mutex(t testing.TB, addr, name string) *drivertest.Foreign {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	s, err := concurrency.NewSession(client, concurrency.WithTTL(60))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	m := concurrency.NewMutex(s, "stile/"+driver.EncodeName(name))
+	return &drivertest.Foreign{
+		Holds: func() bool {
+			err := m.TryLock(drive.Timely(t))
+			if err != nil && !errors.Is(err, concurrency.ErrLocked) {
+				t.Fatal(err)
+			}
+			return err == nil
+		},
+		Leave: func() {
+			if err := m.Unlock(drive.Timely(t)); err != nil {
+				t.Fatal(err)
+			}
+		},
 	}
 }
 

@@ -15,12 +15,19 @@ import (
 const slack = 6 * time.Second
 
 func store(t *testing.T, parameters string) drivertest.Store {
-	addr := servertest.Memcached(t).Addr
+	server := servertest.Memcached(t)
+	addr := server.Addr
 	url := func(addrs ...string) string { return "memcached://" + addrs[0] + parameters }
-	return drivertest.Store{
+	s := drivertest.Store{
 		Open: drive.Opener(url(addr)), Slack: slack, Detour: drive.Detour(url, addr), Full: full(parameters),
 		Mishaps: map[string]func(testing.TB) *drivertest.Mishap{"another process is at its address": startedAnew(url)},
 	}
+	if parameters != "" { // other programs add a key
+		s.Foreign = map[string]func(testing.TB, string) *drivertest.Foreign{
+			"add": func(_ testing.TB, name string) *drivertest.Foreign { return add(server, name) },
+		}
+	}
+	return s
 }
 
 // startedAnew is the mishap that the server is started anew: it forgets all, and counts versions from the first again.
@@ -31,6 +38,18 @@ func startedAnew(url func(addrs ...string) string) func(testing.TB) *drivertest.
 			Open:    func() (driver.Driver, error) { return driver.Open(drive.Timely(t), url(s.Addr)) },
 			Happens: s.Restart, Frees: true, Back: 2 * time.Second,
 		}
+	}
+}
+
+// add is what the many libraries do that lock by a key.
+func add(s *servertest.Server, name string) *drivertest.Foreign {
+	held := false
+	return &drivertest.Foreign{
+		Holds: func() bool {
+			held = held || s.Memcached("add %s 0 60 6\r\ntheirs\r\n", name) == "STORED\r\n"
+			return held
+		},
+		Leave: func() { s.Memcached("delete %s\r\n", name) },
 	}
 }
 

@@ -51,8 +51,17 @@ func rowsOpener(url string) func(testing.TB) driver.Driver {
 
 func TestContractOfShedLock(t *testing.T) {
 	t.Parallel()
-	url, _ := rowsURL(t, "shedlock", shedLockTable)
-	drivertest.Run(t, drivertest.Store{Open: rowsOpener(url)})
+	url, db := rowsURL(t, "shedlock", shedLockTable)
+	drivertest.Run(t, drivertest.Store{
+		Open: rowsOpener(url),
+		Foreign: map[string]func(testing.TB, string) *drivertest.Foreign{"ShedLock": func(t testing.TB, name string) *drivertest.Foreign {
+			held := false
+			return &drivertest.Foreign{
+				Holds: func() bool { held = held || shedLockTakes(t, db, name); return held },
+				Leave: func() { shedLockFrees(t, db, name) },
+			}
+		}},
+	})
 }
 
 func TestContractOfMethodLock(t *testing.T) {
@@ -75,22 +84,27 @@ func affected(t testing.TB, db *sql.DB, statement string, args ...any) int64 {
 	return n
 }
 
-// What ShedLock's MySQL statements do with usingDbTime.
+// shedLockTakes and shedLockFrees are what ShedLock's MySQL statements do with usingDbTime.
+func shedLockTakes(t testing.TB, db *sql.DB, name string) bool {
+	t.Helper()
+	return affected(t, db, `INSERT IGNORE INTO locks (name, lock_until, locked_at, locked_by)
+		VALUES (?, TIMESTAMPADD(MICROSECOND, 60000000, UTC_TIMESTAMP(3)), UTC_TIMESTAMP(3), 'java')`, name)+
+		affected(t, db, `UPDATE locks SET lock_until = TIMESTAMPADD(MICROSECOND, 60000000, UTC_TIMESTAMP(3)),
+		locked_at = UTC_TIMESTAMP(3), locked_by = 'java' WHERE name = ? AND lock_until <= UTC_TIMESTAMP(3)`, name) > 0
+}
+
+func shedLockFrees(t testing.TB, db *sql.DB, name string) int64 {
+	t.Helper()
+	return affected(t, db, `UPDATE locks SET lock_until = UTC_TIMESTAMP(3) WHERE name = ? AND locked_by = 'java'`, name)
+}
+
 func TestShedLockExcludesJava(t *testing.T) {
 	t.Parallel()
 	url, db := rowsURL(t, "shedlock", shedLockTable)
 	d := rowsOpener(url)(t)
 	defer d.Close()
-	take := func() bool {
-		return affected(t, db, `INSERT IGNORE INTO locks (name, lock_until, locked_at, locked_by)
-			VALUES ('nightly', TIMESTAMPADD(MICROSECOND, 60000000, UTC_TIMESTAMP(3)), UTC_TIMESTAMP(3), 'java')`)+
-			affected(t, db, `UPDATE locks SET lock_until = TIMESTAMPADD(MICROSECOND, 60000000, UTC_TIMESTAMP(3)),
-			locked_at = UTC_TIMESTAMP(3), locked_by = 'java' WHERE name = 'nightly' AND lock_until <= UTC_TIMESTAMP(3)`) > 0
-	}
-	free := func() int64 {
-		return affected(t, db, `UPDATE locks SET lock_until = UTC_TIMESTAMP(3)
-			WHERE name = 'nightly' AND locked_by = 'java'`)
-	}
+	take := func() bool { return shedLockTakes(t, db, "nightly") }
+	free := func() int64 { return shedLockFrees(t, db, "nightly") }
 	ours := claim("nightly", "ours")
 	if p, err := d.Enter(timely(t), ours); err != nil || !p.Holds {
 		t.Fatalf("enter = %+v, %v; want a claim that holds", p, err)

@@ -62,7 +62,18 @@ func rowOpener(db *sql.DB, layout sqlrow.Layout, table string) func(testing.TB) 
 func TestContractOfShedLock(t *testing.T) {
 	t.Parallel()
 	db := pool(t)
-	drivertest.Run(t, drivertest.Store{Open: rowOpener(db, sqlrow.ShedLock, table(t, db, shedLockTable))})
+	locks := table(t, db, shedLockTable)
+	drivertest.Run(t, drivertest.Store{
+		Open: rowOpener(db, sqlrow.ShedLock, locks),
+		Foreign: map[string]func(testing.TB, string) *drivertest.Foreign{"ShedLock": func(t testing.TB, name string) *drivertest.Foreign {
+			held := false
+			java := func(statement string) bool { return affects(t, db, fmt.Sprintf(statement, locks), name) == 1 }
+			return &drivertest.Foreign{
+				Holds: func() bool { held = held || java(shedLockTake); return held },
+				Leave: func() { java(shedLockFree) },
+			}
+		}},
+	})
 }
 
 func TestContractOfMethodLock(t *testing.T) {

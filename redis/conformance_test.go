@@ -26,9 +26,24 @@ func store(t testing.TB, parameters string) drivertest.Store {
 		s.Full = full(parameters)
 	}
 	if strings.Contains(parameters, "setnx") { // other programs set a key unless there is one
+		s.Foreign = map[string]func(testing.TB, string) *drivertest.Foreign{
+			"SET NX": func(_ testing.TB, name string) *drivertest.Foreign { return setNX(server, name) },
+		}
 		s.Taken = func(_ testing.TB, name string) bool { return server.Redis([]string{"EXISTS", name}) == int64(1) }
 	}
 	return s
+}
+
+// setNX is what the many libraries do that lock by a key.
+func setNX(s *servertest.Server, name string) *drivertest.Foreign {
+	held := false
+	return &drivertest.Foreign{
+		Holds: func() bool {
+			held = held || s.Redis([]string{"SET", name, "theirs", "NX", "PX", "60000"}) == "OK"
+			return held
+		},
+		Leave: func() { s.Redis([]string{"DEL", name}) },
+	}
 }
 
 // evenIfFull reports whether a server lets a script ask to run although the memory is full, as Redis does from 7 on.

@@ -2,6 +2,7 @@ package zookeeper_test
 
 import (
 	"crypto/rand"
+	"slices"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -9,6 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/zookeeper"
+	"github.com/stilelock/stile/zookeeper/internal/wire"
 )
 
 // open opens a driver that is closed when the test ends.
@@ -33,10 +35,39 @@ func store(addr string) drivertest.Store {
 		},
 		Fresh:   fresh(addr, ""),
 		Mishaps: mishaps(),
+		Foreign: map[string]func(testing.TB, string) *drivertest.Foreign{
+			"Curator's mutex":        recipe(addr, "_c_00112233-4455-6677-8899-aabbccddeeff-lock-", false),
+			"Curator's leader latch": recipe(addr, "_c_00112233-4455-6677-8899-aabbccddeeff-latch-", true),
+			"kazoo's lock":           recipe(addr, "00112233445566778899aabbccddeeff__lock__", false),
+		},
 		Behind: map[string]func(testing.TB) *drivertest.Behind{
 			"an ensemble":            func(t testing.TB) *drivertest.Behind { return behindFake(t, three) },
 			"a server that was lone": func(t testing.TB) *drivertest.Behind { return behindFake(t, "") },
 		},
+	}
+}
+
+// recipe is a program that makes a node whose name begins so, and that holds the lock if no node with its word has a lower
+// number. One that is blind to other words does not see a claim.
+func recipe(addr, begins string, blind bool) func(testing.TB, string) *drivertest.Foreign {
+	return func(t testing.TB, name string) *drivertest.Foreign {
+		a, dir, own := newAdmin(t, addr), "/stile/"+driver.EncodeName(name), ""
+		number := func(path string) string { return path[len(path)-len("0000000000"):] }
+		return &drivertest.Foreign{
+			Holds: func() bool {
+				if own == "" {
+					a.create("/stile", dir)
+					made := wire.Create(dir+"/"+begins, "host-7", wire.Open)
+					if a.do(made); made.Err != nil {
+						t.Fatalf("%v", made.Err)
+					}
+					own = made.Path
+				}
+				return !slices.ContainsFunc(a.children(dir), func(child string) bool { return number(child) < number(own) })
+			},
+			Leave: func() { a.remove(own) },
+			Blind: blind,
+		}
 	}
 }
 

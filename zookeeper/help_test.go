@@ -68,11 +68,11 @@ func turn(ctx context.Context, d driver.Driver, c *driver.Claim) (driver.Place, 
 
 // An admin does by hand what operators and other clients do, on a connection of its own.
 type admin struct {
-	t *testing.T
+	t testing.TB
 	s *wire.Session
 }
 
-func newAdmin(t *testing.T, addr string) *admin {
+func newAdmin(t testing.TB, addr string) *admin {
 	t.Helper()
 	a := &admin{t, wire.New(&wire.Config{Hosts: []string{addr}, Timeout: 10 * time.Second, Path: "/"})}
 	t.Cleanup(func() { a.s.Close(true) })
