@@ -79,6 +79,10 @@ type Store struct {
 	// Foreign makes other programs, by their names, that lock a name and know no more than the format that they share with the
 	// driver. Nil means that there are none.
 	Foreign map[string]func(t testing.TB, name string) *Foreign
+
+	// Failover makes a store of which one server takes over from another. Nil means that there is none, or that clients
+	// cannot tell.
+	Failover func(t testing.TB) *Failover
 }
 
 // A Case checks one sentence of the contract.
@@ -117,6 +121,7 @@ func Cases() []Case {
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
 		behindCases, foreignCases, oneDownCases, stressCases,
+		outageCases, failoverCases,
 	} {
 		all = append(all, part...)
 	}

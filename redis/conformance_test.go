@@ -19,7 +19,8 @@ func store(t testing.TB, parameters string) drivertest.Store {
 	url := func(addrs ...string) string { return "redis://" + addrs[0] + parameters }
 	s := drivertest.Store{
 		Open: opener(url(addr)), Detour: drive.Detour(url, addr), Fresh: fresh(url(addr)),
-		Mishaps: drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Redis(t, durable...) }, url, "appendonlydir", false),
+		Mishaps:  drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Redis(t, durable...) }, url, "appendonlydir", false),
+		Failover: sentinel(parameters),
 	}
 	s.Mishaps["its address leads to the replica, which is the primary now"] = moves(parameters)
 	if evenIfFull(server) {

@@ -38,7 +38,7 @@ func TestLeaseOutlivesAHungPrimary(t *testing.T) {
 			}
 		}
 	}()
-	failOver(t, set)
+	set.TookOver(t)
 	const soon = 8 * time.Second // half a second to three; it took eleven, for most
 	select {
 	case <-renewed:

@@ -206,3 +206,11 @@ func TestSetNXSurvivesRestart(t *testing.T) {
 		return errors.Is(d.Renew(timely(t), []*driver.Claim{holder})[0].Err, driver.ErrGone)
 	})
 }
+
+// tells waits until a server is to tell somebody of a change of a key, so a waiter waits for its word.
+func tells(t testing.TB, s *servertest.Server) {
+	t.Helper()
+	servertest.Until(t, "the server tells of a key", func() bool {
+		return s.RedisInfo("tracking_total_keys") != "0"
+	})
+}

@@ -46,6 +46,12 @@ func (w ways) Held() int {
 	return n
 }
 
+func (w ways) Asked() int {
+	n := 0
+	w.each(func(way drivertest.Way) { n += way.(drivertest.Counter).Asked() })
+	return n
+}
+
 func (w ways) Freeze(requests, answers bool) {
 	w.each(func(way drivertest.Way) { way.Freeze(requests, answers) })
 }

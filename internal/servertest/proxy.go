@@ -23,6 +23,7 @@ type Proxy struct {
 	cut      bool // connections are ended as soon as they come
 	closed   bool
 	held     int                   // reads that wait to be passed on
+	asked    int                   // what clients have sent, each as it came
 	open     map[net.Conn]bool     // whether it is a client's
 	holdUp   bool                  // new connections are stranded, once
 	after    int                   // so many requests have passed
@@ -71,6 +72,13 @@ func (p *Proxy) Holds() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held > 0
+}
+
+// Asked tells how many requests have come so far. Those that come at once count as one.
+func (p *Proxy) Asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
 }
 
 // Hold holds requests back on the connections that there are, and on those that come until Pass, once so many more have
@@ -238,6 +246,9 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 // came counts something that came on a connection. The caller holds mu.
 func (p *Proxy) came(on net.Conn) {
 	p.held++
+	if p.open[on] {
+		p.asked++
+	}
 	switch {
 	case !p.holdUp || !p.open[on]: // an answer, or nothing is to be held back
 	case p.after > 0:

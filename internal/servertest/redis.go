@@ -190,6 +190,15 @@ func (set *Sentinels) Failover(t TB) {
 	})
 }
 
+// TookOver waits until the replica is the primary, and the Sentinel says so.
+func (set *Sentinels) TookOver(t TB) {
+	t.Helper()
+	Until(t, "the replica is the primary", func() bool {
+		addr, _ := set.Sentinel.Redis([]string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", set.Name}).([]any)
+		return len(addr) == 2 && addr[1] == strconv.Itoa(set.Replica.Ports[0])
+	})
+}
+
 // RedisCluster starts a cluster of three primaries that serve all slots, and returns when each of them says so.
 func RedisCluster(t TB, args ...string) []*Server {
 	t.Helper()
