@@ -76,6 +76,10 @@ type Store struct {
 	// Several makes a store of several servers that nobody else uses. Nil means that the store is on one.
 	Several func(t testing.TB) *Several
 
+	// Edge connects clients to stores that nobody else uses and that, for this name at the least, have counted almost up to an edge,
+	// by what the edge is, such as 2^31. The suite closes the clients. Nil means that the store counts nothing.
+	Edge map[string]func(t testing.TB, name string) driver.Driver
+
 	// Foreign makes other programs, by their names, that lock a name and know no more than the format that they share with the
 	// driver. Nil means that there are none.
 	Foreign map[string]func(t testing.TB, name string) *Foreign
@@ -120,7 +124,7 @@ func Cases() []Case {
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
-		behindCases, foreignCases, oneDownCases, stressCases,
+		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,
 		outageCases, failoverCases,
 	} {
 		all = append(all, part...)

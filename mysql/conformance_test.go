@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,13 @@ func TestContract(t *testing.T) {
 
 		Cleaning:     cleaning,
 		Transactions: transactions,
+
+		Edge: drive.Edges(func(t testing.TB, _ string) (string, func(int64)) {
+			name := database(t, server)
+			return "mysql://root@" + server.Addr + "/" + name, func(ticket int64) {
+				mustExec(t, raw(t, server, name), fmt.Sprint("UPDATE stile_meta SET floor = ", ticket))
+			}
+		}),
 
 		Mishaps: drive.TableMishaps(func(t testing.TB) (string, func(string), []string) {
 			name := database(t, server)

@@ -29,6 +29,14 @@ func TestContract(t *testing.T) {
 			return &drivertest.Stalled{Driver: opener(at(s.Addr))(t), After: s.After, Still: s.Still, Pass: s.Pass}
 		},
 		Lease: 600 * time.Millisecond,
+		Edge: drive.Edges(func(t testing.TB, _ string) (string, func(int64)) {
+			in, s := pool(t), schema()
+			return "postgres://postgres@" + server.Addr + "/postgres?schema=" + s, func(ticket int64) {
+				if _, err := in.ExecContext(timely(t), "UPDATE "+s+".stile_meta SET floor = $1", ticket); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}),
 		Mishaps: drive.TableMishaps(func(t testing.TB) (string, func(string), []string) {
 			in, s := pool(t), schema()
 			return "postgres://postgres@" + server.Addr + "/postgres?schema=" + s, func(statement string) {

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
-	_ "github.com/stilelock/stile/redis"
+	"github.com/stilelock/stile/redis"
 )
 
 // store is a new server of Redis.
@@ -25,6 +26,14 @@ func store(t testing.TB, parameters string) drivertest.Store {
 	s.Mishaps["its address leads to the replica, which is the primary now"] = moves(parameters)
 	if evenIfFull(server) {
 		s.Full = full(parameters)
+	}
+	if parameters == "" {
+		s.Edge = drive.Edges(func(t testing.TB, name string) (string, func(int64)) {
+			server := servertest.Redis(t)
+			return url(server.Addr), func(ticket int64) {
+				server.Redis([]string{"EVAL", "return redis.call('SET', KEYS[1], struct.pack('>c6I4d', 'stile1', 0, ARGV[1]))", "1", redis.DefaultPrefix + "{" + driver.EncodeName(name) + "}", fmt.Sprint(ticket)})
+			}
+		})
 	}
 	if strings.Contains(parameters, "setnx") { // other programs set a key unless there is one
 		s.Foreign = map[string]func(testing.TB, string) *drivertest.Foreign{

@@ -26,6 +26,12 @@ func conforming(t testing.TB) drivertest.Store {
 			}
 		},
 		Mishaps: mishapsOfFiles,
+		Edge: drive.Edges(func(t testing.TB, _ string) (string, func(int64)) {
+			path := lockFile(t)
+			return "sqlite://" + path, func(ticket int64) {
+				mustExec(t, raw(t, path), fmt.Sprint("UPDATE stile_meta SET last = ", ticket))
+			}
+		}),
 	}
 }
 

@@ -35,6 +35,9 @@ func store(addr string) drivertest.Store {
 		},
 		Fresh:   fresh(addr, ""),
 		Mishaps: mishaps(),
+		Edge: map[string]func(testing.TB, string) driver.Driver{
+			"2^31 nodes": func(t testing.TB, _ string) driver.Driver { return open(t, "zk://"+newFake(t, 1<<31-3).addr) },
+		},
 		Foreign: map[string]func(testing.TB, string) *drivertest.Foreign{
 			"Curator's mutex":        recipe(addr, "_c_00112233-4455-6677-8899-aabbccddeeff-lock-", false),
 			"Curator's leader latch": recipe(addr, "_c_00112233-4455-6677-8899-aabbccddeeff-latch-", true),

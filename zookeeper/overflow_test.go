@@ -7,28 +7,6 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Claims hold in the order in which they entered while the server's numbers pass 2^31 and go on below zero.
-func TestSequenceOverflow(t *testing.T) {
-	t.Parallel()
-	f := newFake(t, 1<<31-3)
-	d := open(t, "zk://"+f.addr)
-	var claims []*driver.Claim
-	for i := range 6 {
-		c := claim("overflow")
-		if p := enter(t, d, c, i == 0); p.Ahead != i {
-			t.Errorf("claim %d has %d ahead; want %[1]d", i, p.Ahead)
-		}
-		claims = append(claims, c)
-	}
-	for i, c := range claims {
-		for _, later := range claims[i+1:] {
-			enter(t, d, later, false)
-		}
-		enter(t, d, c, true)
-		leave(t, d, c)
-	}
-}
-
 // go-zookeeper leaves its node in the queue when what comes after its creation fails: samuel/go-zookeeper#229.
 func TestRefusedAfterCreate(t *testing.T) {
 	t.Parallel()
