@@ -63,6 +63,7 @@ func init() {
 		}),
 		"a symbolic link": byAnotherName(os.Symlink),
 		"a hard link":     byAnotherName(os.Link),
+		"a crash of all, and a hard link to what they leave": crashed,
 	})
 }
 
@@ -139,6 +140,97 @@ func byAnotherName(link func(old, name string) error) func(testing.TB) *driverte
 			return Open(t.Context(), other, brief)
 		})
 	}
+}
+
+// crashed is a lock file whose clients all crash: they leave the claims in the log. Whoever comes then comes by another name, a
+// hard link, but for the first client, which comes back.
+func crashed(t testing.TB) *drivertest.Mishap {
+	path, left := lockFile(t), lockFile(t)
+	other := filepath.Join(filepath.Dir(left), "other.db")
+	opened, happened := 0, false
+	m := befallen(t, path, func() error {
+		happened = true
+		for _, suffix := range []string{"", "-wal"} {
+			text, err := os.ReadFile(path + suffix)
+			if err != nil {
+				return err
+			}
+			write(t, left+suffix, string(text))
+		}
+		return os.Link(left, other)
+	})
+	opens := m.Open
+	m.Open = func() (driver.Driver, error) {
+		opened++
+		switch {
+		case opened > 3: // all are closed, and the other name is removed
+			if err := os.Remove(other); err != nil {
+				return nil, err
+			}
+			return Open(t.Context(), left, brief)
+		case happened: // SQLite shares within a process what it has open, so each call opens the file
+			return &crasher{crashed: &happened, path: other}, nil
+		}
+		d, err := opens()
+		back := other
+		if opened == 1 {
+			back = left
+		}
+		return &crasher{Driver: d, crashed: &happened, path: back}, err
+	}
+	return m
+}
+
+// A crasher is a client that crashes, and then comes back by a path for each of its calls.
+type crasher struct {
+	driver.Driver
+	crashed *bool
+	path    string
+}
+
+func (c *crasher) now() (d driver.Driver, done func() error, err error) {
+	if !*c.crashed {
+		return c.Driver, func() error { return nil }, nil
+	}
+	if d, err = Open(context.Background(), c.path, brief); err != nil {
+		return nil, nil, err
+	}
+	return d, d.Close, nil
+}
+
+func (c *crasher) Enter(ctx context.Context, claim *driver.Claim) (p driver.Place, err error) {
+	d, done, err := c.now()
+	if err == nil {
+		p, err = d.Enter(ctx, claim)
+		err = errors.Join(err, done())
+	}
+	return p, err
+}
+
+func (c *crasher) Renew(ctx context.Context, claims []*driver.Claim) []driver.Renewal {
+	d, done, err := c.now()
+	if err != nil {
+		return []driver.Renewal{{Err: err}}
+	}
+	answers := d.Renew(ctx, claims)
+	answers[0].Err = errors.Join(answers[0].Err, done())
+	return answers
+}
+
+func (c *crasher) Leave(ctx context.Context, l *driver.Release) error {
+	d, done, err := c.now()
+	if err == nil {
+		err = errors.Join(d.Leave(ctx, l), done())
+	}
+	return err
+}
+
+// Close closes what was open before the crash.
+func (c *crasher) Close() error {
+	if c.Driver == nil {
+		return nil
+	}
+	return c.Driver.Close()
 }
 
 // inContainer has another process try, in namespaces of its own. Arrange returns a script for it, and the path there.
