@@ -22,6 +22,7 @@ type arena struct {
 	serverless bool   // it is no server but something on this machine
 	start      func(t servertest.TB) *servertest.Server
 	others     func(t servertest.TB) []string // starts further servers; nil means there are none
+	counted    int                            // how many of those count too
 	version    func(s *servertest.Server) string
 	count      func(s *servertest.Server) (counts, error)
 	lag        time.Duration // how late the server may count

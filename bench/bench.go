@@ -24,6 +24,7 @@ type bench struct {
 	rounds  int
 	window  time.Duration // of what is counted by the thousand
 	idle    time.Duration // of what happens a few times a second
+	brief   bool          // what is many is less, for figures that mean little
 	settle  time.Duration // after which what happens only at the beginning is over
 	only    *regexp.Regexp
 	profile string // folder for profiles of our own side; "" means none
@@ -32,6 +33,14 @@ type bench struct {
 	measures []*measure
 	names    int
 }
+
+// What a run takes unless flags say otherwise.
+const (
+	usualRounds  = 3
+	usualSeconds = 1.0
+	usualIdle    = 10 * time.Second
+	usualSettle  = time.Second
+)
 
 // A sample is what one row of a measure came to in one round, by the key of the column.
 type sample map[string]float64
@@ -52,7 +61,8 @@ type row struct {
 // A measure is one table.
 type measure struct {
 	key, title, about string
-	slow              bool // it takes long and varies little: about half as many rounds
+	slow              bool          // it takes long and varies little: about half as many rounds
+	each              time.Duration // what a row takes in a round, about; 0 means a window, and what goes before
 	columns           []column
 	rows              []*row
 }
@@ -74,16 +84,38 @@ func (r *row) values(key string) []float64 {
 	return v
 }
 
-// run takes all measures that were asked for, each in rounds: A B C, A B C.
-func (b *bench) run() error {
+// roundsOf is how often a measure is taken.
+func (b *bench) roundsOf(m *measure) int {
+	if m.slow {
+		return (b.rounds + 1) / 2
+	}
+	return b.rounds
+}
+
+// estimate is how long the measures that were asked for take, about, on a machine that does nothing else.
+func (b *bench) estimate() (sum time.Duration) {
+	const before = 300 * time.Millisecond // processes and clients begin
 	for _, m := range b.measures {
 		if !b.only.MatchString(m.key) {
 			continue
 		}
-		rounds := b.rounds
-		if m.slow {
-			rounds = (rounds + 1) / 2
+		each := m.each
+		if each == 0 {
+			each = b.window * 5 / 4
 		}
+		sum += time.Duration(b.roundsOf(m)*len(m.rows)) * (before + each)
+	}
+	return sum
+}
+
+// run takes all measures that were asked for, each in rounds: A B C, A B C.
+func (b *bench) run() error {
+	b.log("%s takes about %v", b.arena.heading(), b.estimate().Round(time.Second))
+	for _, m := range b.measures {
+		if !b.only.MatchString(m.key) {
+			continue
+		}
+		rounds := b.roundsOf(m)
 		for n := range rounds {
 			b.log("%s, round %d of %d", m.title, n+1, rounds)
 			for _, r := range m.rows {

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 // the figures mean nothing, and looks at what is there.
 func TestQuick(t *testing.T) {
 	for _, a := range arenas {
-		only := "^(alone|passing|waiting)$"
+		only := "^(alone|pair|passing|waiting|holding|start)$"
 		if a == redisArena {
 			only = ""
 		}
@@ -89,6 +90,25 @@ func testQuick(t *testing.T, a *arena, only string) {
 		if !strings.Contains(page, strings.TrimPrefix(want, "github.com/")) {
 			t.Errorf("the page does not tell %q", want)
 		}
+	}
+}
+
+// TestBounded keeps all measures on all stores within what somebody waits for.
+func TestBounded(t *testing.T) {
+	const most = 35 * time.Minute
+	var sum time.Duration
+	for _, a := range arenas {
+		b := &bench{
+			arena: a, rounds: usualRounds, window: time.Duration(usualSeconds * float64(time.Second)), idle: usualIdle,
+			settle: max(usualSettle, a.lag), only: regexp.MustCompile(""),
+		}
+		b.measures = a.measures(b)
+		each := b.estimate()
+		t.Logf("%-10s %4.1f minutes", a.key, each.Minutes())
+		sum += each
+	}
+	if sum > most {
+		t.Errorf("all stores take %v, want at most %v", sum, most)
 	}
 }
 

@@ -35,7 +35,8 @@ type task struct {
 
 // roles are what a child can do, speaking with its parent in lines.
 var roles = map[string]func(*task, *lines) error{
-	"crowd": crowdRole, "waiter": waiterRole, "keeper": keeperRole, "queue": queueRole, "own": ownRole,
+	"crowd": crowdRole, "waiter": waiterRole, "keeper": keeperRole, "queue": queueRole, "own": ownRole, "many": manyRole,
+	"compute": computeRole, "clients": clientsRole,
 }
 
 // lines is a conversation, one JSON value a line.

@@ -6,7 +6,7 @@ package main
 
 // consensusMeasures are the same for all of them.
 func consensusMeasures(b *bench) []*measure {
-	return []*measure{b.alone(), b.apart(), b.hot(), b.fleet(), b.handOver(), b.passing()}
+	return []*measure{b.alone(), b.apart(), b.pair(b.arena.calm...), b.hot(), b.fleet(), b.handOver(), b.passing()}
 }
 
 // consensusTargets are what ours should be beside a rival, or two: one where nobody else wants the lock, and one in a crowd.

@@ -40,7 +40,10 @@ var consulArena = &arena{
 	calm:     []string{ours, consulRival, consulRivalShared},
 	crowd:    []string{ours, consulRival},
 	measures: consensusMeasures,
-	targets:  consensusTargets(consulRival, consulRival),
+	targets: append(consensusTargets(consulRival, consulRival),
+		target{text: "hand-over to one waiter in another process: p50 at most 0.8×",
+			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", consulRival), most: true, bound: 0.8},
+	),
 }
 
 func consulVersion(s *servertest.Server) string {

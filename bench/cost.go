@@ -4,18 +4,39 @@ package main
 
 import (
 	"runtime"
+	"strings"
 	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
+
+// count adds up what all servers have done so far.
+func (b *bench) count() (counts, error) {
+	sum, err := b.arena.count(b.server)
+	if err != nil || b.arena.counted == 0 {
+		return sum, err
+	}
+	for _, addr := range strings.Split(b.addr, ",")[1 : 1+b.arena.counted] {
+		more, err := b.arena.count(&servertest.Server{Addr: addr})
+		if err != nil {
+			return nil, err
+		}
+		for what, n := range more {
+			sum[what] += n
+		}
+	}
+	return sum, nil
+}
 
 // load returns what the server has to do in a second, measured over some time.
 func (b *bench) load(c contender, span time.Duration) (sample, error) {
 	begin := time.Now()
-	before, err := b.arena.count(b.server)
+	before, err := b.count()
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(span)
-	after, err := b.arena.count(b.server)
+	after, err := b.count()
 	if err != nil {
 		return nil, err
 	}

@@ -15,19 +15,34 @@ var etcdArena = &arena{
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Etcd(t) },
 	version: etcdVersion,
 	count:   etcdCounts,
-	contenders: append(stiles("etcd"), contender{
-		etcdRival, "etcd's own client; a session for each goroutine, since two goroutines of one session both hold; sessions are kept alive", true, nil,
-		openConcurrency,
-	}),
-	peers:    []string{"go.etcd.io/etcd/client/v3"},
-	note:     "A message is what the server sends on a stream or as an answer, such as an event of a watch.",
-	calm:     []string{ours, etcdRival},
-	crowd:    []string{ours, etcdRival},
-	measures: consensusMeasures,
-	targets:  consensusTargets(etcdRival, etcdRival),
+	contenders: append(stiles("etcd"),
+		contender{
+			etcdRival, "etcd's own client; a session for each goroutine, since two goroutines of one session both hold; sessions are kept alive", true, nil,
+			openConcurrency,
+		},
+		contender{etcdShared, "the same with one session for all, which is safe if each has a name of its own", true, nil, openConcurrencyShared},
+	),
+	peers: []string{"go.etcd.io/etcd/client/v3"},
+	note:  "A message is what the server sends on a stream or as an answer, such as an event of a watch.",
+	calm:  []string{ours, etcdRival},
+	crowd: []string{ours, etcdRival},
+	measures: func(b *bench) []*measure {
+		return append(consensusMeasures(b), b.holding(ours, etcdRival, etcdShared))
+	},
+	targets: append(consensusTargets(etcdRival, etcdRival),
+		target{text: "1,000 held leases, a ttl of 5 s: at most 5 requests/s",
+			measure: "holding", row: ours, column: "requests", unit: "/s", fixed: 5, most: true, bound: 1},
+		target{text: "the same: at most one goroutine for 100 leases",
+			measure: "holding", row: ours, column: "goroutines", unit: "", fixed: 0.01, most: true, bound: 1},
+		target{text: "the same: at most 2.5 KiB of heap a lease",
+			measure: "holding", row: ours, column: "heap", unit: "B", fixed: 2560, most: true, bound: 1},
+	),
 }
 
-const etcdRival = "concurrency.Mutex"
+const (
+	etcdRival  = "concurrency.Mutex"
+	etcdShared = "concurrency.Mutex, one session"
+)
 
 func etcdVersion(s *servertest.Server) string {
 	version := "etcd"

@@ -21,6 +21,31 @@ func openConcurrency(addr string, ttl time.Duration) (library, error) {
 	return concurrencyLibrary{c, ttl}, nil
 }
 
+// openConcurrencyShared has one session for all mutexes, of which no two may have one name.
+func openConcurrencyShared(addr string, ttl time.Duration) (library, error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: givenUp, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, err
+	}
+	s, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl.Seconds())))
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return sessionLibrary{c, s}, nil
+}
+
+type sessionLibrary struct {
+	client  *clientv3.Client
+	session *concurrency.Session
+}
+
+func (l sessionLibrary) mutex(name string) mutex {
+	return concurrencyMutex{concurrency.NewMutex(l.session, name)}
+}
+
+func (l sessionLibrary) close() { l.client.Close() }
+
 type concurrencyLibrary struct {
 	client *clientv3.Client
 	ttl    time.Duration

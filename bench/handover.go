@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,13 +20,14 @@ const (
 	waitMost  = 30 * time.Millisecond
 )
 
-func (b *bench) handOver() *measure {
+// handOver has others beside those of b.arena.crowd too.
+func (b *bench) handOver(more ...string) *measure {
 	return &measure{
 		key: "handover", title: "Hand-over to one waiter in another process",
 		about: "One process holds the lock, another waits for it, for 10 to 30 ms. The time is from the call of unlock until lock has " +
 			"returned in the other process, by the clock that both share. A call that has not had the lock after " + givenUp.String() + " is given up and made again.",
 		columns: []column{{"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"n", "samples", 0}},
-		rows:    b.arena.among(b.handOverOne, b.arena.crowd...),
+		rows:    b.arena.among(b.handOverOne, slices.Concat(b.arena.crowd, more)...),
 	}
 }
 

@@ -41,19 +41,19 @@ func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error 
 	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
 	only := flags.String("only", "", "take only the measures whose key matches this `regexp`, as in ^alone$")
 	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, memcached, etcd, zookeeper, consul, postgres, mysql, sqlite")
-	rounds := flags.Int("rounds", 5, "how often to take each measure")
-	seconds := flags.Float64("seconds", 2, "length of a window")
+	rounds := flags.Int("rounds", usualRounds, "how often to take each measure")
+	seconds := flags.Float64("seconds", usualSeconds, "length of a window")
 	profile := flags.String("profile", "", "write profiles of stile's side into this `folder`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	b := &bench{
-		rounds: *rounds, window: time.Duration(*seconds * float64(time.Second)), idle: 10 * time.Second,
-		settle: time.Second, profile: *profile,
+		rounds: *rounds, window: time.Duration(*seconds * float64(time.Second)), idle: usualIdle,
+		settle: usualSettle, profile: *profile,
 		dir: h.TempDir(), log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}
 	if *quick {
-		b.rounds, b.window, b.idle, b.settle = 1, 200*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond
+		b.rounds, b.window, b.idle, b.settle, b.brief = 1, 200*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond, true
 	}
 	var err error
 	if b.only, err = regexp.Compile(*only); err != nil {

@@ -17,6 +17,7 @@ import (
 const (
 	bareSetNX   = "bare SET NX"
 	bareScripts = "bare scripts"
+	bareList    = "bare BLPOP"
 )
 
 var redisFloors = []contender{
@@ -29,6 +30,10 @@ var redisFloors = []contender{
 		bareScripts, "as above, with SET NX in a script too", false,
 		[]string{"get", "del", "set"},
 		func(addr string, ttl time.Duration) (library, error) { return openRedisFloor(addr, ttl, true) },
+	},
+	{
+		bareList, "no library: a list with one element, by rueidis, which BLPOP takes and RPUSH puts back; no lease, and a process that dies " +
+			"keeps the element", false, nil, openRedisList,
 	},
 }
 
@@ -83,4 +88,47 @@ func (h redisFloorHeld) Unlock() error {
 		err = errors.New("the key is not there any more")
 	}
 	return err
+}
+
+func openRedisList(addr string, _ time.Duration) (library, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true, PipelineMultiplex: -1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return redisList{client}, nil
+}
+
+type redisList struct{ client rueidis.Client }
+
+func (l redisList) close() { l.client.Close() }
+
+// mutex puts the element into the list, unless another did.
+func (l redisList) mutex(name string) mutex {
+	ctx, c := context.Background(), l.client
+	err := c.Do(ctx, c.B().Set().Key(name+"/made").Value("1").Nx().Build()).Error()
+	if rueidis.IsRedisNil(err) {
+		return redisListMutex{name, c}
+	}
+	if err == nil {
+		err = c.Do(ctx, c.B().Rpush().Key(name).Element("1").Build()).Error()
+	}
+	if err != nil {
+		return brokenMutex{err}
+	}
+	return redisListMutex{name, c}
+}
+
+type redisListMutex struct {
+	name   string
+	client rueidis.Client
+}
+
+func (m redisListMutex) lock(ctx context.Context) (held, error) {
+	return m, m.client.Do(ctx, m.client.B().Blpop().Key(m.name).Timeout(0).Build()).Error()
+}
+
+func (m redisListMutex) Unlock() error {
+	return m.client.Do(context.Background(), m.client.B().Rpush().Key(m.name).Element("1").Build()).Error()
 }

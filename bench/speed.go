@@ -171,7 +171,8 @@ func crossedColumns() []column {
 	return slices.Insert(slices.Clone(crowdColumns), 1, column{"crossed", "between processes/s", 0})
 }
 
-func (b *bench) fleet() *measure {
+// fleet has others beside those of b.arena.crowd too.
+func (b *bench) fleet(more ...string) *measure {
 	return &measure{
 		key: "fleet", title: "One hot name, 8 processes of 8 goroutines",
 		about: "The same in eight processes with one client each, which begin together. A memory that all processes share says who " +
@@ -180,7 +181,7 @@ func (b *bench) fleet() *measure {
 			"passing the lock through the store each time costs.",
 		columns: crossedColumns(),
 		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("fleet", c, processes, crowdSize) },
-			slices.Insert(slices.Clone(b.arena.crowd), 1, noTurns)...),
+			slices.Concat(b.arena.crowd[:1], []string{noTurns}, b.arena.crowd[1:], more)...),
 	}
 }
 

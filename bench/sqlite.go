@@ -28,7 +28,7 @@ var sqliteArena = &arena{
 	calm:  []string{ours, sqliteBare},
 	crowd: []string{ours},
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.own(), b.hot(), b.fleet(), b.handOver()}
+		return []*measure{b.alone(), b.apart(), b.own(), b.hot(), b.fleet(), b.handOver(), b.start()}
 	},
 	targets: []target{
 		{text: "uncontended, 1 goroutine: at least 0.7× an INSERT and a DELETE, in ops/s",
@@ -39,5 +39,9 @@ var sqliteArena = &arena{
 			measure: "own", row: ours, column: "p99", unit: "µs", fixed: 8000, most: true, bound: 1},
 		{text: "hand-over to one waiter in another process: p50 at most 0.3 ms",
 			measure: "handover", row: ours, column: "p50", unit: "µs", fixed: 300, most: true, bound: 1},
+		{text: "`stile run x -- true` takes at most 8 ms",
+			measure: "start", row: runsTrue, column: "p50", unit: "ms", fixed: 8, most: true, bound: 1},
+		{text: "`stile version` takes at most 4 ms",
+			measure: "start", row: tellsVersion, column: "p50", unit: "ms", fixed: 4, most: true, bound: 1},
 	},
 }

@@ -18,7 +18,7 @@ const (
 
 func (b *bench) waiting() *measure {
 	return &measure{
-		key: "waiting", title: "100 waiters of one process on a held name", slow: true,
+		key: "waiting", title: "100 waiters of one process on a held name", slow: true, each: b.idle + b.settle,
 		about: "For " + b.idle.String() + ", one client holds the lock, and 100 goroutines that share another wait. Requests are what clients send; commands are " +
 			"what the server counts, in Redis by INFO commandstats, those inside scripts included; both are compared with the target. " +
 			"What keeps the holder's lease and the connections alive is counted. A library that does not renew, such as redsync, holds " +
@@ -85,7 +85,7 @@ func enqueue(lib library, name string, n int) (stop func() error) {
 
 func (b *bench) queueing() *measure {
 	return &measure{
-		key: "queueing", title: "1,000 waiters of one process on a held name", slow: true,
+		key: "queueing", title: "1,000 waiters of one process on a held name", slow: true, each: 3 * b.settle,
 		about: "A process of its own, where one client holds the lock and goroutines that share another wait. Bytes are counted as " +
 			"above, beyond what the process had with one waiter. The last row is what a goroutine takes up that waits for a channel and a " +
 			"context, with no library: part of each of the others.",

@@ -28,7 +28,14 @@ var zooKeeperArena = &arena{
 	calm:     []string{ours, zooKeeperRival},
 	crowd:    []string{ours, zooKeeperRival},
 	measures: consensusMeasures,
-	targets:  consensusTargets(zooKeeperRival, zooKeeperRival),
+	targets: append(consensusTargets(zooKeeperRival, zooKeeperRival),
+		target{text: "hand-over to one waiter in another process: p50 no slower",
+			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", zooKeeperRival), most: true, bound: 1},
+		target{text: "one hot name, 8 processes × 8 goroutines, with turns off: hand-overs between processes no fewer",
+			measure: "fleet", row: noTurns, column: "crossed", unit: "/s", against: rivals("fleet", zooKeeperRival), bound: 1},
+		target{text: "a hand-over between 8 clients: at most 5 packets to the server",
+			measure: "passing", row: waitingRow(ours, fewWaiting), column: "requests", unit: "", fixed: 5, most: true, bound: 1},
+	),
 }
 
 // zooKeeperStats hands over each line that the server says of itself, "Received: 12".

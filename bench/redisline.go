@@ -1,0 +1,155 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// lineSizes are how many claims wait in the lines that are measured.
+var lineSizes = []int{8, 64, 256, 1000, 10_000}
+
+const (
+	lineCalls = 50  // changes between two looks at the server's time
+	lineStep  = 797 // from one claim that asks for its place to the next; no size is a multiple
+)
+
+// line measures what a long queue costs the server.
+func (b *bench) line() *measure {
+	m := &measure{
+		key: "line", title: "What a change of a long queue costs the server", slow: true, each: 2*b.window + time.Second,
+		about: fmt.Sprintf("So many claims, of as many clients, wait for one name. Again and again one enters at the tail and the head leaves; "+
+			"then each in turn asks for its place. The time is that which the server counts for scripts (INFO commandstats), the median of many times %d "+
+			"changes. The last column is the same time for all the claims, which come at once to an empty name.", lineCalls),
+		columns: []column{
+			{"change", "µs in scripts, enter and leave", 1}, {"look", "µs in scripts, a look", 1}, {"herd", "ms in scripts, all enter", 1},
+		},
+	}
+	for _, n := range lineSizes {
+		m.rows = append(m.rows, &row{name: lineRow(n), run: func() (sample, error) { return b.lineOne(n) }})
+	}
+	return m
+}
+
+func lineRow(n int) string { return grouped(float64(n), 0) + " waiting" }
+
+func (b *bench) lineOne(n int) (sample, error) {
+	if b.brief {
+		n = min(n, 64)
+	}
+	ctx := context.Background()
+	d, err := driver.Open(ctx, "redis://"+b.server.Addr)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	q := &queue{d: d, name: b.name()}
+	herd, err := scriptTime(b.server, func() error {
+		for range n {
+			if err := q.enter(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	change, err := b.scriptTimes(func() error {
+		if err := q.enter(ctx); err != nil {
+			return err
+		}
+		return q.leave(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	next := 0
+	look, err := b.scriptTimes(func() error {
+		next = (next + lineStep) % len(q.claims)
+		_, err := d.Enter(ctx, q.claims[next])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Nobody comes to an end in time that leaves one by one.
+	_, err = redisDo(b.server, "FLUSHALL")
+	return sample{"change": change, "look": look, "herd": millis(herd)}, err
+}
+
+// A queue is the claims that wait for a name, in their order.
+type queue struct {
+	d      driver.Driver
+	name   string
+	claims []*driver.Claim
+	drawn  int
+}
+
+func (q *queue) enter(ctx context.Context) error {
+	q.drawn++
+	id := fmt.Sprintf("QZ3J5V7K2M4N6P8R-%d", q.drawn)
+	c := &driver.Claim{
+		Name: q.name, ID: id, Client: "client-of-" + id, Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour,
+		Record: `{"owner":"host-17","host":"host-17.example","pid":4711,"since":"2026-01-01T00:00:00Z"}`,
+	}
+	p, err := q.d.Enter(ctx, c)
+	if err != nil {
+		return err
+	}
+	c.Ticket = p.Ticket
+	q.claims = append(q.claims, c)
+	return nil
+}
+
+// leave has the head leave.
+func (q *queue) leave(ctx context.Context) error {
+	c := q.claims[0]
+	q.claims = q.claims[1:]
+	return q.d.Leave(ctx, &driver.Release{Claim: c})
+}
+
+// scriptTimes does something for a window, and returns how many microseconds of scripts once is for the server.
+func (b *bench) scriptTimes(once func() error) (float64, error) {
+	var times []float64
+	for end := time.Now().Add(b.window); len(times) == 0 || time.Now().Before(end); {
+		took, err := scriptTime(b.server, func() error {
+			for range lineCalls {
+				if err := once(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		times = append(times, micros(took)/lineCalls)
+	}
+	return median(times), nil
+}
+
+// scriptTime does something and returns how long the server ran scripts meanwhile.
+func scriptTime(s *servertest.Server, do func() error) (time.Duration, error) {
+	before, err := redisStats(s)
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := redisStats(s)
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, name := range []string{"eval", "evalsha", "fcall"} {
+		sum += after[name].spent - before[name].spent
+	}
+	return sum, nil
+}

@@ -1,0 +1,72 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/internal/histogram"
+)
+
+const (
+	runsTrue     = "stile run x -- true"
+	tellsVersion = "stile version"
+	flocksTrue   = "flock x true"
+)
+
+// start measures the command, from its beginning to its end.
+func (b *bench) start() *measure {
+	build := sync.OnceValues(b.command)
+	m := &measure{
+		key: "start", title: "The command, from its beginning to its end",
+		about: "Each begins, does what it is told, and ends, one after the other, with the locks in the same file. " + flocksTrue +
+			" is flock(1), which keeps a lock of the kernel and is 60 kB of C; the command has all stores, and is built as make build has it.",
+		columns: []column{{"p50", "p50 ms", 1}, {"p99", "p99 ms", 1}, {"n", "samples", 0}},
+	}
+	for _, what := range [][]string{{runsTrue, "run", "x", "--", "true"}, {tellsVersion, "version"}, {flocksTrue}} {
+		m.rows = append(m.rows, &row{name: what[0], run: func() (sample, error) {
+			if what[0] == flocksTrue {
+				return b.startOne("flock", filepath.Join(b.dir, "flock"), "true")
+			}
+			stile, err := build()
+			if err != nil {
+				return nil, err
+			}
+			return b.startOne(stile, what[1:]...)
+		}})
+	}
+	return m
+}
+
+// command builds the command, and returns where it is.
+func (b *bench) command() (string, error) {
+	file := filepath.Join(b.dir, "stile")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", "grpcnotrace",
+		"-o", file, "github.com/stilelock/stile/cmd/stile")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return file, nil
+}
+
+func (b *bench) startOne(program string, args ...string) (sample, error) {
+	env := append(os.Environ(), "STILE_URL=sqlite://"+b.addr+".command")
+	var times histogram.Histogram
+	for end := time.Now().Add(b.window); times.N == 0 || time.Now().Before(end); {
+		cmd := exec.CommandContext(context.Background(), program, args...)
+		cmd.Env = env
+		begin := time.Now()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w: %s", program, err, out)
+		}
+		times.Add(time.Since(begin))
+	}
+	return sample{"p50": millis(times.Quantile(0.5)), "p99": millis(times.Quantile(0.99)), "n": float64(times.N)}, nil
+}
