@@ -21,6 +21,10 @@ type Mishap struct {
 	// Happens is called once, when a claim holds.
 	Happens func()
 
+	// Over ends what happens, once the clients that were there before are refused; until then nothing is confirmed to them. Nil
+	// means that it does not end.
+	Over func()
+
 	// Keeps says that the store still has the claim, so its renewal must succeed. Frees says that the claim is void for
 	// sure, so the first who tries then holds.
 	Keeps, Frees bool
@@ -82,6 +86,11 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 	}
 	r.renew(holder, held)
 	m.Happens()
+	if m.Over != nil {
+		r.refuses(name, m, func() error { return holder.Renew(r.ctx, []*driver.Claim{held})[0].Err })
+		r.refuses(name, m, func() error { _, _, err := r.attempt(earlier, held); return err })
+		m.Over()
+	}
 
 	renews := func() bool {
 		return r.back(m, func() error { return holder.Renew(r.ctx, []*driver.Claim{held})[0].Err }) == nil
@@ -135,6 +144,18 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 		r.Fatalf("after %s, when all are closed, the ticket is %d; want above %d, which was given before", name, next.Ticket, held.Ticket)
 	}
 	last.Close()
+}
+
+// refuses makes a call until the store says no.
+func (r *run) refuses(name string, m *Mishap, call func() error) {
+	r.Helper()
+	r.until(m.Back, "a client is refused while "+name, func() bool {
+		err := call()
+		if err == nil {
+			r.Fatalf("while %s a request is confirmed", name)
+		}
+		return driver.OutcomeOf(err) == driver.OutcomeRefused
+	})
 }
 
 // takes has a new client take the lock of a claim that the mishap befell too, and returns the check that its own claim

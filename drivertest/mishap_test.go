@@ -2,8 +2,10 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/memory"
@@ -65,6 +67,54 @@ func TestMishapIsCaught(t *testing.T) {
 									return err
 								}
 								return d.Leave(ctx, l)
+							},
+						}, nil
+					},
+				}
+			}}
+			r := &recorder{TB: t}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				check(r, s, s.Open(t), s.Open(t), Cases()[i])
+			}()
+			if <-done; len(r.failures) > 0 != test.caught {
+				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
+			}
+		})
+	}
+}
+
+// A store refuses its clients for a while: the case sees one that confirms meanwhile, and one that refuses for good.
+func TestMishapThatEndsIsCaught(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Mishap" })
+	for name, test := range map[string]struct{ confirms, stays, caught bool }{
+		"all is well":            {},
+		"a renewal is confirmed": {confirms: true, caught: true},
+		"it refuses for good":    {stays: true, caught: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Store{Open: func(testing.TB) driver.Driver { return memory.NewStore().Driver() }}
+			s.Mishaps = map[string]func(testing.TB) *Mishap{"the store refuses": func(testing.TB) *Mishap {
+				store, refuses := memory.NewStore(), false
+				return &Mishap{
+					Keeps: true, Back: time.Millisecond,
+					Happens: func() { refuses = true },
+					Over:    func() { refuses = test.stays },
+					Open: func() (driver.Driver, error) {
+						return &buggy{Driver: store.Driver(),
+							enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+								if refuses {
+									return driver.Place{}, driver.Refused(errors.New("not now"))
+								}
+								return d.Enter(ctx, c)
+							},
+							renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+								if refuses && !test.confirms {
+									return []driver.Renewal{{Err: driver.Refused(errors.New("not now"))}}
+								}
+								return d.Renew(ctx, cs)
 							},
 						}, nil
 					},

@@ -17,6 +17,15 @@ func TestContract(t *testing.T) {
 	s := schema()
 	at := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s }
 	drive.Lacks(t, opener(at(server.Addr)))
+	mishaps := drive.TableMishaps(func(t testing.TB) (string, func(string), []string) {
+		in, s := pool(t), schema()
+		return "postgres://postgres@" + server.Addr + "/postgres?schema=" + s, func(statement string) {
+			if _, err := in.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{s + ".stile_name", s + ".stile_claim"}
+	})
+	mishaps["its address leads to a standby for a while"] = toStandby
 	drivertest.Run(t, drivertest.Store{
 		Cleaning:     cleaning,
 		Transactions: transactions(false),
@@ -37,14 +46,7 @@ func TestContract(t *testing.T) {
 				}
 			}
 		}),
-		Mishaps: drive.TableMishaps(func(t testing.TB) (string, func(string), []string) {
-			in, s := pool(t), schema()
-			return "postgres://postgres@" + server.Addr + "/postgres?schema=" + s, func(statement string) {
-				if _, err := in.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
-			}, []string{s + ".stile_name", s + ".stile_claim"}
-		}),
+		Mishaps: mishaps,
 	})
 }
 

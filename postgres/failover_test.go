@@ -79,38 +79,3 @@ func TestPoolerLosesServer(t *testing.T) {
 		})
 	}
 }
-
-// An address leads to a standby for a while, as a virtual IP can in a failover. Nothing is renewed there; when the address
-// leads to the primary again, renewals do too, although the connections to the standby are as good as ever.
-func TestAddressMovesToStandbyAndBack(t *testing.T) {
-	t.Parallel()
-	primary := servertest.Postgres(t)
-	standby := servertest.PostgresStandby(t, primary)
-	address := servertest.NewProxy(t, primary.Addr)
-	d := open(t, "postgres://postgres@"+address.Addr+"/postgres")
-	held := claim("held", "held")
-	enter(t, d, held)
-	admin := connect(t, standby)
-	servertest.Until(t, "the standby is in step", func() bool {
-		var there bool
-		err := admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM stile.stile_claim)").Scan(&there)
-		return err == nil && there
-	})
-	address.Retarget(standby.Addr)
-	address.Drop()
-	var err error
-	servertest.Until(t, "the standby answers", func() bool {
-		err = renew(t, d, held)
-		return driver.OutcomeOf(err) == driver.OutcomeRefused
-	})
-	says(t, err, "read-only here", "25006")
-	marks(t, err, true, true)
-	address.Retarget(primary.Addr)
-	for try := 1; ; try++ {
-		if err := renew(t, d, held); err == nil {
-			break
-		} else if try == int(d.link.Pool().Config().MaxConns) {
-			t.Fatalf("renewal %d since the address leads to the primary = %v; want nil", try, err)
-		}
-	}
-}

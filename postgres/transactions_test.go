@@ -24,6 +24,9 @@ func TestContractOfSessions(t *testing.T) {
 		Detour:       drive.Detour(at, server.Addr),
 		Lease:        600 * time.Millisecond,
 		Transactions: transactions(true),
+		Mishaps: map[string]func(testing.TB) *drivertest.Mishap{
+			"its pooler begins to share connections": sharing,
+		},
 	})
 }
 

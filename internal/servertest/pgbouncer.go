@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // PgBouncer starts a pooler in front of a PostgreSQL server, for its user "postgres". The mode is "session" or
@@ -18,22 +19,34 @@ func PgBouncer(t TB, server *Server, mode string) *Server {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	host, port, _ := strings.Cut(server.Addr, ":")
 	return Start(t, Process{
 		Binary: "pgbouncer", Package: "pgbouncer", Credential: as,
 		Files: func(s *Server) error {
-			lines := []string{
-				"[databases]", "* = host=" + host + " port=" + port,
-				"[pgbouncer]", "listen_addr = 127.0.0.1", fmt.Sprintf("listen_port = %d", s.Ports[0]), "unix_socket_dir =",
-				"auth_type = trust", "server_login_retry = 1", "auth_file = " + filepath.Join(s.Dir, "users"),
-				"pool_mode = " + mode,
-			}
-			return errors.Join(
-				os.WriteFile(filepath.Join(s.Dir, "users"), []byte("\"postgres\" \"\"\n"), 0o644),
-				os.WriteFile(filepath.Join(s.Dir, "pgbouncer.ini"), []byte(strings.Join(lines, "\n")+"\n"), 0o644),
-			)
+			return errors.Join(os.WriteFile(filepath.Join(s.Dir, "users"), []byte("\"postgres\" \"\"\n"), 0o644),
+				configure(s, server, mode))
 		},
 		Args:  func(s *Server) []string { return []string{filepath.Join(s.Dir, "pgbouncer.ini")} },
 		Ready: func(s *Server) error { return postgresReady(s.Addr) },
 	})
+}
+
+// PgBouncerMode has a pooler go on in another mode.
+func PgBouncerMode(s, server *Server, mode string) {
+	s.t.Helper()
+	if err := configure(s, server, mode); err != nil {
+		s.t.Fatalf("%v", err)
+	}
+	s.signal(syscall.SIGHUP)
+	Until(s.t, "the pooler has read its file", func() bool { return strings.Contains(s.Log(), "re-reading config") })
+}
+
+func configure(s, server *Server, mode string) error {
+	host, port, _ := strings.Cut(server.Addr, ":")
+	lines := []string{
+		"[databases]", "* = host=" + host + " port=" + port,
+		"[pgbouncer]", "listen_addr = 127.0.0.1", fmt.Sprintf("listen_port = %d", s.Ports[0]), "unix_socket_dir =",
+		"auth_type = trust", "server_login_retry = 1", "auth_file = " + filepath.Join(s.Dir, "users"),
+		"pool_mode = " + mode,
+	}
+	return os.WriteFile(filepath.Join(s.Dir, "pgbouncer.ini"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }

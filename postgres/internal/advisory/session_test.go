@@ -218,21 +218,6 @@ func TestOutlastsTimeout(t *testing.T) {
 	}
 }
 
-// An answer by another backend ends the session, since the locks are not there.
-func TestMoved(t *testing.T) {
-	t.Parallel()
-	d := open(t, at(server))
-	a := claim("moved", "a")
-	enter(t, d, a, true)
-	if err := d.order(timely(t), func() { d.crew.main.pid++ }); err != nil {
-		t.Fatal(err)
-	}
-	if err := renew(t, d, a); !errors.Is(err, driver.ErrSession) {
-		t.Errorf("renewal = %v; want ErrSession", err)
-	}
-	enter(t, d, claim("moved", "b"), true)
-}
-
 // A claim that holds at once has the lease of a holder, however long it might have waited.
 func TestLeaseOfNewHolder(t *testing.T) {
 	t.Parallel()
