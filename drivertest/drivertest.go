@@ -59,6 +59,10 @@ type Store struct {
 	// nothing can happen to the store.
 	Mishaps map[string]func(t testing.TB) *Mishap
 
+	// Losses are ways to lose an answer beside Detour, such as with a pooler's connection to the server, by what happens. Nil means
+	// that there are none.
+	Losses map[string]func(t testing.TB) *Loss
+
 	// Transactions makes a database in which transactions lock names. Nil means that transactions lock nothing.
 	Transactions func(t testing.TB) *Transactions
 

@@ -12,6 +12,8 @@ var lostCases = []Case{
 	{"LostEnter", "An Enter whose answer is lost has an unknown outcome, and the claim is found once by the next Enter.", 0, lostEnter},
 	{"LostRenew", "A renewal whose answer is lost has an unknown outcome, and may be repeated, unless the claim went with its connection.", 0, lostRenew},
 	{"LostLeave", "A Leave whose answer is lost has an unknown outcome, also the second time, and repeating it touches nobody else's claim.", 0, lostLeave},
+	{"LostMidway", "A request whose answer is lost while its client waits, wherever on the way, is no refusal, and is confirmed only by an answer.",
+		0, lostMidway},
 	{"LostConnection", "A claim that went with its client's connection stays gone, also if nobody has the name any more.", 0, lostConnection},
 }
 

@@ -29,6 +29,7 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{
 		Cleaning:     cleaning,
 		Transactions: transactions(false),
+		Losses:       losses(server),
 
 		Open:   opener(at(server.Addr)),
 		Detour: drive.Detour(at, server.Addr),

@@ -1,0 +1,60 @@
+package drivertest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// An answer is lost while it is waited for: the case sees a client that takes that for a refusal, or for an answer.
+func TestLostMidwayIsCaught(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "LostMidway" })
+	for name, test := range map[string]struct {
+		says   func(error) error
+		caught bool
+	}{
+		"unknown": {says: func(err error) error { return err }},
+		"refused": {says: driver.Refused, caught: true},
+		"yes":     {says: func(error) error { return nil }, caught: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := memory.NewStore()
+			s := Store{Open: func(testing.TB) driver.Driver { return store.Driver() }}
+			s.Losses = map[string]func(testing.TB) *Loss{"a relay says": func(t testing.TB) *Loss {
+				late := lateCalls(store.Driver())
+				return &Loss{Detour: Detour{saying{late.Driver, test.says}, late.Way}, Other: store.Driver()}
+			}}
+			r := &recorder{TB: t}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				a, b := s.Open(t), s.Open(t)
+				defer a.Close()
+				defer b.Close()
+				check(r, s, a, b, Cases()[i])
+			}()
+			if <-done; len(r.failures) > 0 != test.caught {
+				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
+			}
+		})
+	}
+}
+
+// A saying driver says something else of an Enter that failed.
+type saying struct {
+	driver.Driver
+	says func(error) error
+}
+
+func (s saying) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	p, err := s.Driver.Enter(ctx, c)
+	if err != nil {
+		err = s.says(err)
+	}
+	return p, err
+}
