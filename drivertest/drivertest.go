@@ -91,6 +91,10 @@ type Store struct {
 	// Failover makes a store of which one server takes over from another. Nil means that there is none, or that clients
 	// cannot tell.
 	Failover func(t testing.TB) *Failover
+
+	// Lacking makes stores in which a user may not do all that a client does, by what is lacking, such as "the right to write", and
+	// returns what opens a client of that user. Nil means that all who may use the store may do all.
+	Lacking map[string]func(t testing.TB) (open func() (driver.Driver, error))
 }
 
 // A Case checks one sentence of the contract.
@@ -129,7 +133,7 @@ func Cases() []Case {
 		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
 		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,
-		outageCases, failoverCases,
+		outageCases, failoverCases, rightsCases,
 	} {
 		all = append(all, part...)
 	}

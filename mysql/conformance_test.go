@@ -21,11 +21,12 @@ func TestContract(t *testing.T) {
 	at := func(addrs ...string) string { return "mysql://root@" + addrs[0] + "/" + name }
 	drive.Lacks(t, opener(at(server.Addr)))
 	drivertest.Run(t, drivertest.Store{
-		Open:   opener(at(server.Addr)),
-		Detour: drive.Detour(at, server.Addr),
-		Fresh:  fresher(t),
-		Stall:  func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
-		Lease:  600 * time.Millisecond,
+		Open:    opener(at(server.Addr)),
+		Detour:  drive.Detour(at, server.Addr),
+		Fresh:   fresher(t),
+		Stall:   func(t testing.TB) *drivertest.Stalled { return stalled(t, name) },
+		Lease:   600 * time.Millisecond,
+		Lacking: lacking(),
 
 		Cleaning:     cleaning,
 		Transactions: transactions,

@@ -47,6 +47,7 @@ func TestContract(t *testing.T) {
 				}
 			}
 		}),
+		Lacking: lacking(),
 		Mishaps: mishaps,
 	})
 }

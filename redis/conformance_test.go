@@ -22,6 +22,7 @@ func store(t testing.TB, parameters string) drivertest.Store {
 		Open: opener(url(addr)), Detour: drive.Detour(url, addr), Fresh: fresh(url(addr)),
 		Mishaps:  drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Redis(t, durable...) }, url, "appendonlydir", false),
 		Failover: sentinel(parameters),
+		Lacking:  lackingOne(parameters),
 	}
 	s.Mishaps["its address leads to the replica, which is the primary now"] = moves(parameters)
 	if evenIfFull(server) {
@@ -98,7 +99,7 @@ func TestContractInCluster(t *testing.T) {
 	nodes := servertest.RedisCluster(t)
 	drivertest.Run(t, drivertest.Store{
 		Open: opener("redis+cluster://" + nodes[0].Addr + "," + nodes[1].Addr), Fresh: fresh("redis+cluster://" + nodes[0].Addr),
-		Several: several(""),
+		Several: several(""), Lacking: lackingInCluster(""),
 	})
 }
 
@@ -135,7 +136,10 @@ func TestContractOfSetNX(t *testing.T) {
 func TestContractOfSetNXInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t)
-	drivertest.Run(t, drivertest.Store{Open: opener("redis+cluster://" + nodes[0].Addr + "?layout=setnx"), Several: several("?layout=setnx")})
+	drivertest.Run(t, drivertest.Store{
+		Open:    opener("redis+cluster://" + nodes[0].Addr + "?layout=setnx"),
+		Several: several("?layout=setnx"), Lacking: lackingInCluster("?layout=setnx"),
+	})
 }
 
 // A server without HELLO speaks only the older protocol, in which it tells of no changes: drivers look for them.
