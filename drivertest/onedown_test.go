@@ -26,7 +26,7 @@ func TestOneDownIsCaught(t *testing.T) {
 		"nobody is told":                     {blind: true, caught: true},
 		"a server out of reach refuses":      {refuses: true, caught: true},
 		"a claim does not leave":             {spare: 1, lazy: true, caught: true},
-		"a server that can be spared is not": {spare: 1, whole: true, caught: true},
+		"a server that can be spared is not": {spare: 1, whole: true, refuses: true, caught: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			down := -1
