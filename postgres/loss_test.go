@@ -65,15 +65,16 @@ func (s *standstill) Drop() {
 	if s.still == 0 {
 		return
 	}
-	s.waits("count(*) FILTER (WHERE pg_cancel_backend(pid))")
+	// One that is cancelled and has not noticed is told yes if the standby follows again.
+	servertest.Until(s.t, "no commit waits", func() bool { return s.waits("count(*) FILTER (WHERE pg_cancel_backend(pid))") == 0 })
 	s.signal(syscall.SIGCONT)
 	s.still = 0
 }
 
-// waits asks about the commits that wait for the standby.
+// waits asks about the requests whose commits wait for the standby, and not about a cleaning that a client begins by itself.
 func (s *standstill) waits(what string) (n int) {
 	s.t.Helper()
-	const those = " FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+	const those = " FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%stile_do(%'"
 	if err := s.admin.QueryRow(timely(s.t), "SELECT "+what+those).Scan(&n); err != nil {
 		s.t.Fatal(err)
 	}
