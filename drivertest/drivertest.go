@@ -59,6 +59,9 @@ type Store struct {
 	// nothing can happen to the store.
 	Mishaps map[string]func(t testing.TB) *Mishap
 
+	// Jumps are what clocks on the wall may do, such as "summer time begins". Nil means that no client has one.
+	Jumps map[string]func(t testing.TB) *Jump
+
 	// Losses are ways to lose an answer beside Detour, such as with a pooler's connection to the server, by what happens. Nil means
 	// that there are none.
 	Losses map[string]func(t testing.TB) *Loss
@@ -130,7 +133,7 @@ func Powers() []driver.Trait { return slices.Sorted(maps.Values(powers)) }
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		enterCases, lockCases, leaveCases, leaseCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
+		enterCases, lockCases, leaveCases, leaseCases, clockCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
 		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,
 		outageCases, failoverCases, rightsCases,

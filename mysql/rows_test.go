@@ -13,6 +13,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/sqlrow"
 )
 
 // The tables as their own documentation has them, but for the length of names, and for the collation where a test says
@@ -53,7 +54,8 @@ func TestContractOfShedLock(t *testing.T) {
 	t.Parallel()
 	url, db := rowsURL(t, "shedlock", shedLockTable)
 	drivertest.Run(t, drivertest.Store{
-		Open: rowsOpener(url),
+		Open:  rowsOpener(url),
+		Jumps: jumps(sqlrow.ShedLock, strings.ReplaceAll(shedLockTable, "timestamp(3)", "datetime(3)")),
 		Foreign: map[string]func(testing.TB, string) *drivertest.Foreign{"ShedLock": func(t testing.TB, name string) *drivertest.Foreign {
 			held := false
 			return &drivertest.Foreign{
@@ -67,7 +69,7 @@ func TestContractOfShedLock(t *testing.T) {
 func TestContractOfMethodLock(t *testing.T) {
 	t.Parallel()
 	url, _ := rowsURL(t, "tb_distributed_lock", methodLockTable)
-	drivertest.Run(t, drivertest.Store{Open: rowsOpener(url)})
+	drivertest.Run(t, drivertest.Store{Open: rowsOpener(url), Jumps: jumps(sqlrow.MethodLock, methodLockTable)})
 }
 
 // affected is how many rows a statement of another library's changed.

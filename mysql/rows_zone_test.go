@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-
+	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/sqlrow"
 )
 
@@ -43,45 +43,29 @@ func at(t testing.TB, database string, now time.Duration) *sql.DB {
 	return db
 }
 
-// A lease in tb_distributed_lock lasts for its time, whatever the clocks on the wall do meanwhile.
-func TestMethodLockThroughSummerTime(t *testing.T) {
-	t.Parallel()
-	zone(t)
-	for _, tt := range []struct {
-		name        string
-		now         time.Duration
-		after, life time.Duration
-		holds       bool
-	}{
-		{"in spring it lasts", spring - 5*time.Second, 11 * time.Second, time.Minute, false},
-		{"in spring it ends", spring - 5*time.Second, 61 * time.Second, time.Minute, true},
-		{"in autumn it lasts", autumn - 5*time.Second, 11 * time.Second, time.Minute, false},
-		{"in autumn it ends", autumn - 5*time.Second, 61 * time.Second, time.Minute, true},
-		{"in the hour that comes twice", autumn + 10*time.Minute, 11 * time.Second, time.Minute, false},
+// jumps are those of summer time, for clients of a layout whose table is made anew.
+func jumps(layout sqlrow.Layout, create string) map[string]func(testing.TB) *drivertest.Jump {
+	all := map[string]func(testing.TB) *drivertest.Jump{}
+	for what, now := range map[string]time.Duration{
+		"summer time begins":  spring - 5*time.Second,
+		"summer time ends":    autumn - 5*time.Second,
+		"an hour comes again": autumn + 10*time.Minute,
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		all[what] = func(t testing.TB) *drivertest.Jump {
+			zone(t)
 			name := database(t, server)
-			mustExec(t, raw(t, server, name), methodLockTable)
-			open := func(now time.Duration) driver.Driver {
-				db, o := at(t, name, now), &sqlrow.Options{Table: "locks"}
-				d, err := sqlrow.New(timely(t), db, sqlrow.MySQL, sqlrow.MethodLock, o)
+			mustExec(t, raw(t, server, name), create)
+			open := func(later time.Duration) driver.Driver {
+				d, err := sqlrow.New(timely(t), at(t, name, now+later), sqlrow.MySQL, layout, &sqlrow.Options{Table: "locks"})
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { d.Close() })
 				return d
 			}
-			first, second := claim("nightly", "first"), claim("nightly", "second")
-			first.TTL = tt.life
-			if p, err := open(tt.now).Enter(timely(t), first); err != nil || !p.Holds {
-				t.Fatalf("enter = %+v, %v; want a claim that holds", p, err)
-			}
-			if p, err := open(tt.now+tt.after).Enter(timely(t), second); err != nil || p.Holds != tt.holds {
-				t.Errorf("%v later another enters with %+v, %v; want it to hold: %v", tt.after, p, err, tt.holds)
-			}
-		})
+			return &drivertest.Jump{Before: open(0), Within: open(11 * time.Second), Past: open(61 * time.Second)}
+		}
 	}
+	return all
 }
 
 // A column without a zone says nothing of when a row was written. Opening says what is to be done about it.

@@ -64,7 +64,8 @@ func TestContractOfShedLock(t *testing.T) {
 	db := pool(t)
 	locks := table(t, db, shedLockTable)
 	drivertest.Run(t, drivertest.Store{
-		Open: rowOpener(db, sqlrow.ShedLock, locks),
+		Open:  rowOpener(db, sqlrow.ShedLock, locks),
+		Jumps: jumps(sqlrow.ShedLock, locks),
 		Foreign: map[string]func(testing.TB, string) *drivertest.Foreign{"ShedLock": func(t testing.TB, name string) *drivertest.Foreign {
 			held := false
 			java := func(statement string) bool { return affects(t, db, fmt.Sprintf(statement, locks), name) == 1 }
@@ -79,7 +80,8 @@ func TestContractOfShedLock(t *testing.T) {
 func TestContractOfMethodLock(t *testing.T) {
 	t.Parallel()
 	db := pool(t)
-	drivertest.Run(t, drivertest.Store{Open: rowOpener(db, sqlrow.MethodLock, table(t, db, methodLockTable))})
+	locks := table(t, db, methodLockTable)
+	drivertest.Run(t, drivertest.Store{Open: rowOpener(db, sqlrow.MethodLock, locks), Jumps: jumps(sqlrow.MethodLock, locks)})
 }
 
 // affects runs a statement as another library would.

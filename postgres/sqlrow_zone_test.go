@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/sqlrow"
 )
 
@@ -92,5 +93,19 @@ func TestRowsInTwoZones(t *testing.T) {
 			}
 			both()
 		})
+	}
+}
+
+// jumps are to another zone, in which the next client's session is.
+func jumps(layout sqlrow.Layout, table string) map[string]func(testing.TB) *drivertest.Jump {
+	between := func(zone, other string) func(testing.TB) *drivertest.Jump {
+		return func(t testing.TB) *drivertest.Jump {
+			return &drivertest.Jump{
+				Before: rowOpener(zoned(t, zone), layout, table)(t), Within: rowOpener(zoned(t, other), layout, table)(t),
+			}
+		}
+	}
+	return map[string]func(testing.TB) *drivertest.Jump{
+		"the clock is ahead": between("America/New_York", "Asia/Tokyo"), "the clock is behind": between("Asia/Tokyo", "America/New_York"),
 	}
 }

@@ -1,0 +1,46 @@
+package drivertest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// The clocks jump: the case sees a lease that ends too early, and one that does not end.
+func TestClocksIsCaught(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Clocks" })
+	for name, test := range map[string]struct{ early, never, caught bool }{
+		"as it should":         {},
+		"the lease ends early": {early: true, caught: true},
+		"the lease never ends": {never: true, caught: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Store{Open: func(testing.TB) driver.Driver { return memory.NewStore().Driver() }}
+			s.Jumps = map[string]func(testing.TB) *Jump{"summer time begins": func(testing.TB) *Jump {
+				held, free := memory.NewStore(), memory.NewStore()
+				of := func(taken bool) driver.Driver {
+					if taken {
+						return held.Driver()
+					}
+					return free.Driver()
+				}
+				return &Jump{Before: held.Driver(), Within: of(!test.early), Past: of(test.never)}
+			}}
+			r := &recorder{TB: t}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				a, b := s.Open(t), s.Open(t)
+				defer a.Close()
+				defer b.Close()
+				check(r, s, a, b, Cases()[i])
+			}()
+			if <-done; len(r.failures) > 0 != test.caught {
+				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
+			}
+		})
+	}
+}
