@@ -52,6 +52,23 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// Locks that go with their connection, of which LockTx has the same.
+func TestContractOfSessions(t *testing.T) {
+	t.Parallel()
+	at := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?mode=session" }
+	drive.Lacks(t, opener(at(server.Addr)),
+		driver.TraitOrder, driver.TraitPermits, driver.TraitFencing, driver.TraitLockDelay, driver.TraitAmend)
+	drivertest.Run(t, drivertest.Store{
+		Open:         opener(at(server.Addr)),
+		Detour:       drive.Detour(at, server.Addr),
+		Lease:        600 * time.Millisecond,
+		Transactions: transactions(true),
+		Mishaps: map[string]func(testing.TB) *drivertest.Mishap{
+			"its pooler begins to share connections": sharing,
+		},
+	})
+}
+
 // cleaning makes a store whose clock goes on as a test says.
 func cleaning(t testing.TB) *drivertest.Cleaning {
 	t.Helper()

@@ -5,30 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
 	"github.com/stilelock/stile/internal/drive"
 )
-
-// Locks that go with their connection, of which LockTx has the same.
-func TestContractOfSessions(t *testing.T) {
-	t.Parallel()
-	at := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?mode=session" }
-	drive.Lacks(t, opener(at(server.Addr)),
-		driver.TraitOrder, driver.TraitPermits, driver.TraitFencing, driver.TraitLockDelay, driver.TraitAmend)
-	drivertest.Run(t, drivertest.Store{
-		Open:         opener(at(server.Addr)),
-		Detour:       drive.Detour(at, server.Addr),
-		Lease:        600 * time.Millisecond,
-		Transactions: transactions(true),
-		Mishaps: map[string]func(testing.TB) *drivertest.Mishap{
-			"its pooler begins to share connections": sharing,
-		},
-	})
-}
 
 // transactions has them lock by LockTx and LockSQLTx.
 func transactions(claims bool) func(testing.TB) *drivertest.Transactions {
