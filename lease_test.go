@@ -3,6 +3,7 @@ package stile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestLeaseIsRenewedWhileItsClientLives(t *testing.T) {
 			w.Errorf("after an hour: %v, %v", err, lease.State())
 		}
 		// A third of the ttl each, less the jitter.
-		if n := a.d.Calls(memory.Renew); n < 3600 || n > 4200 {
+		if n := a.d.Calls(memory.Renew); n < 3600 || n > 3730 {
 			w.Errorf("%d renewals in an hour; want about one a second", n)
 		}
 		if left := time.Until(lease.Deadline()); left < time.Second || left > 3*time.Second {
@@ -32,6 +33,24 @@ func TestLeaseIsRenewedWhileItsClientLives(t *testing.T) {
 		}
 		w.unlock(lease)
 		w.unlock(w.got(other))
+	})
+}
+
+// Leases that are renewed together are renewed when the first of them wants it, and that is not much before a third of the ttl.
+func TestManyLeasesAreRenewedAsOftenAsOne(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(nil)
+		leases := make([]*stile.Lease, 100)
+		for i := range leases {
+			leases[i] = w.lock(a.Mutex(fmt.Sprint(i)).With(stile.LockOptions{TTL: 3 * time.Second}))
+		}
+		pass(10 * time.Minute)
+		if n := a.d.Calls(memory.Renew); n < 600 || n > 625 {
+			w.Errorf("%d renewals of all in ten minutes; want about one a second", n)
+		}
+		for _, lease := range leases {
+			w.unlock(lease)
+		}
 	})
 }
 
