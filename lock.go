@@ -157,21 +157,21 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool, outer *Lease) (
 	if len(l.parts) > 0 {
 		return l.acquireAll(ctx, op, try)
 	}
-	if err := l.check(ctx); err != nil {
-		return nil, wrapped(op, l.want.Name, err)
+	name, err := l.want.Name, l.check(ctx) // whoever waits does not keep the lock itself in memory
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	if ctx.Err() != nil {
-		return nil, wrapped(op, l.want.Name, context.Cause(ctx))
+	if err != nil {
+		return nil, wrapped(op, name, err)
 	}
 	var share *claims.Share
-	var err error
-	if same, has := cmp.Or(outer, FromContext(ctx)).carried(l.c, l.want.Name); same != nil {
+	if same, has := cmp.Or(outer, FromContext(ctx)).carried(l.c, name); same != nil {
 		share, err = same.Reenter(&l.want, l.opts.Reentrant)
 	} else {
 		share, err = l.c.keeper.Acquire(ctx, &l.want, try, has...)
 	}
 	if err != nil {
-		return nil, wrapped(op, l.want.Name, err)
+		return nil, wrapped(op, name, err)
 	}
 	return &Lease{share: share, parent: ctx}, nil
 }

@@ -3,14 +3,45 @@ package stile_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/memory"
 )
+
+// Whoever waits does not keep the lock in memory: a program that makes one for each call has many that wait.
+func TestAWaiterDoesNotKeepItsLock(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.join(nil)
+		lease := w.lock(c.Mutex("a"))
+		made, ended := make(chan weak.Pointer[stile.Lock], 1), make(chan error, 1)
+		go func() {
+			l := c.Mutex("a")
+			made <- weak.Make(l)
+			mine, err := l.Lock(w.Context())
+			if err == nil {
+				err = mine.Unlock()
+			}
+			ended <- err
+		}()
+		l := <-made
+		synctest.Wait()
+		runtime.GC()
+		if l.Value() != nil {
+			w.Error("the lock is kept while somebody waits for it")
+		}
+		w.unlock(lease)
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+	})
+}
 
 func TestMutexIsHeldInOrder(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -66,7 +66,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 	}
 	n := at.name(want.Name)
 	now := n.enterEvent(k.clock.recent())
-	asks := want.Want
+	asks, ttl := want.Want, want.TTL // which are not looked at in want later, so that a waiter does not keep it in memory
 	asks.Try = try
 	hold, slot := n.engine.Want(now, want.Terms, asks)
 	if hold != engine.None {
@@ -85,7 +85,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 	}
 	k.answered(h)
 	if err := h.failure(); err != nil {
-		return nil, k.dated(err, want.TTL)
+		return nil, k.dated(err, ttl)
 	}
 	return &h.first, nil
 }
