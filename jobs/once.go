@@ -115,6 +115,9 @@ func (c *Call) check(work func(context.Context) (string, error)) error {
 
 // run runs the work under a lease. A run that has lost its lease keeps nothing, since another may be under way.
 func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Context) (string, error)) (Answer, error) {
+	if err := ended(ctx, lease); err != nil {
+		return Answer{}, err
+	}
 	held, cancel := underBoth(ctx, lease)
 	text, err := work(held)
 	cancel()
@@ -126,6 +129,15 @@ func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Co
 		return a, err
 	}
 	return c.remember(context.WithoutCancel(ctx), a) // the work is done, whether or not anybody still asks
+}
+
+// ended tells why work may not begin: since the grant of the lease the store was asked, which takes as long as it takes. Work
+// that is called all the same looks at its context late, or never.
+func ended(ctx context.Context, lease *stile.Lease) error {
+	if err := lease.Check(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
 
 // underBoth returns a context that ends with the lease or with ctx, whichever is first.

@@ -18,7 +18,7 @@ const (
 	Done      Outcome = "done"      // it ran here, without an error
 	Failed    Outcome = "failed"    // it ran here, and returned Result.Err
 	Panicked  Outcome = "panicked"  // it ran here, and panicked: Result.Err is a *PanicError
-	CutOff    Outcome = "cut off"   // it ran here, and its context ended first: the lease was lost, or MaxHold was over
+	CutOff    Outcome = "cut off"   // it ran here, and its context ended first: the lease was lost, even before the work began, or MaxHold was over
 	Stopped   Outcome = "stopped"   // it ran here until the context of Run ended
 	Elsewhere Outcome = "elsewhere" // another machine has the job, or had it since the tick
 	Late      Outcome = "late"      // this machine came too late to it, such as after a sleep, and Skip leaves it out
@@ -62,6 +62,13 @@ func Tick(ctx context.Context) time.Time {
 func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Result {
 	ctx, over := unlessFinishing(ctx)
 	defer over()
+	if err := ended(ctx, lease); err != nil {
+		r := Result{Job: j.name, Tick: tick, Token: lease.Token(), Outcome: CutOff, Err: err}
+		if ctx.Err() != nil && !errors.Is(err, stile.ErrLost) {
+			r.Outcome = Stopped
+		}
+		return r
+	}
 	run, cancel := underBoth(ctx, lease)
 	defer cancel()
 	run = context.WithValue(run, tickKey{}, tick)

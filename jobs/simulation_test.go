@@ -240,7 +240,10 @@ func (s *simulation) ask(m *machine, r *rand.Rand) {
 
 // work is a run of a tick or of what is to be done once.
 func (s *simulation) work(ctx context.Context, m *machine, of string, long time.Duration) (string, error) {
-	if ctx.Err() != nil { // the lease was lost before the run began
+	if err := stile.FromContext(ctx).Check(); errors.Is(err, stile.ErrLost) && !m.dead.Load() {
+		s.Errorf("%s: work begins without its lease: %v", of, err)
+	}
+	if ctx.Err() != nil { // the machine crashes
 		return "", context.Cause(ctx)
 	}
 	token := stile.Token(ctx)

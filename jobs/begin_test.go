@@ -1,0 +1,142 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// heeded is a store whose answers about one name come after something else has happened.
+type heeded struct {
+	*memory.Driver
+	left, listed func(name string)
+}
+
+func (h heeded) Leave(ctx context.Context, r *driver.Release) error {
+	err := h.Driver.Leave(ctx, r)
+	h.left(r.Claim.Name)
+	return err
+}
+
+func (h heeded) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	list, err := h.Driver.List(ctx, q)
+	h.listed(q.Name)
+	return list, err
+}
+
+// loser returns a client that loses a lock, once, before an answer about another name: the nth that it gets when it leaves
+// something there, or else when it reads what is there.
+func (f *fleet) loser(lock, name string, leaves bool, nth int) *stile.Client {
+	f.Helper()
+	other := f.machine()
+	count := func(of string) {
+		if of != name {
+			return
+		}
+		if nth--; nth != 0 {
+			return
+		}
+		if _, err := other.Break(f.ctx, lock, 0); err != nil {
+			f.Error(err)
+		}
+		f.pass(8 * time.Second) // a renewal finds it out
+	}
+	h := heeded{f.store.Driver(), func(string) {}, func(string) {}}
+	if leaves {
+		h.left = count
+	} else {
+		h.listed = count
+	}
+	c, err := stile.New(h, &stile.Options{Patience: time.Minute})
+	if err != nil {
+		f.Fatal(err)
+	}
+	context.AfterFunc(f.ctx, func() { c.Close() })
+	return c
+}
+
+// A run whose lease is lost while its tick is written down, or read, does not begin, and is made up for if that is asked for.
+func TestLostBeforeTheRun(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		leaves bool
+		nth    int // of the answers about the tick, which is read before the lock is taken and under it, and then left there
+		missed Missed
+		want   []string
+		runs   int
+	}{
+		{"read", false, 2, Skip, []string{"00:10 cut off", "00:20 done"}, 1},
+		{"read, made up for", false, 3, RunOnce, []string{"00:10 cut off", "00:10 done", "00:20 done"}, 2},
+		{"written", true, 1, Skip, []string{"00:10 cut off", "00:20 done"}, 1},
+		{"written, made up for", true, 1, RunOnce, []string{"00:10 cut off", "00:10 done", "00:20 done"}, 2},
+		{"written, all made up for", true, 1, RunAll, []string{"00:10 cut off", "00:10 done", "00:20 done"}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				runs := 0
+				work := func(ctx context.Context) error { // which never looks at its context by itself
+					runs++
+					if err := stile.FromContext(ctx).Check(); err != nil {
+						t.Errorf("the run begins: %v", err)
+					}
+					return nil
+				}
+				c := f.loser("nightly", "nightly/last", tt.leaves, tt.nth)
+				go f.runs(f.ctx, f.job(c, "@every 10m", work, Options{Missed: tt.missed}))
+				f.pass(25 * time.Minute)
+				f.became(tt.want...)
+				if runs != tt.runs {
+					t.Errorf("%d runs, want %d", runs, tt.runs)
+				}
+			})
+		})
+	}
+}
+
+// A run of what is done once does not begin if its lease is lost while the store is asked for an answer, and leaves it to others.
+func TestOnceLostBeforeTheRun(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		call := Once(f.loser("k", "k/done", false, 2), "k", time.Hour)
+		a, err := call.Do(f.ctx, func(context.Context) (string, error) {
+			t.Error("the run begins")
+			return "too late", nil
+		})
+		if !errors.Is(err, stile.ErrLost) || a != (Answer{}) {
+			t.Errorf("got %v, %v; want ErrLost", a, err)
+		}
+		if a, err := call.Do(f.ctx, answers(0)); err != nil || !a.Here {
+			t.Errorf("next: %v, %v", a, err)
+		}
+	})
+}
+
+// Nor does a run begin whose caller has stopped to ask meanwhile.
+func TestStoppedBeforeTheRun(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		ctx, stop := context.WithCancelCause(f.ctx)
+		sigterm, nth := errors.New("terminated"), 0
+		c, err := stile.New(heeded{f.store.Driver(), func(string) {}, func(name string) {
+			if name == "k/done" {
+				if nth++; nth == 2 {
+					stop(sigterm)
+				}
+			}
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		a, err := Once(c, "k", time.Hour).Do(ctx, func(context.Context) (string, error) {
+			t.Error("the run begins")
+			return "", nil
+		})
+		if !errors.Is(err, sigterm) || a != (Answer{}) {
+			t.Errorf("got %v, %v; want what the caller was stopped by", a, err)
+		}
+	})
+}
