@@ -75,11 +75,21 @@ func (a *answer) scanAlone(rows pgx.Rows, what *call) error {
 
 // act does a call, by the function unless the claim is alone. An error that it answers is one of the contract's.
 func (d *Driver) act(ctx context.Context, what *call) (*answer, error) {
+	alone := d.alone(what)
+	itself := func() (*answer, error) { return d.byItself(ctx, what, alone) }
+	if alone != "" && d.groups.fits(what) {
+		return d.groups.act(ctx, what, itself)
+	}
+	return itself()
+}
+
+// byItself does a call by a statement of its own, which is for a claim that is alone unless it is empty.
+func (d *Driver) byItself(ctx context.Context, what *call, alone string) (*answer, error) {
 	c := what.claim
 	a := &answer{}
 	statement, scan := d.statements.do, func(rows pgx.Rows) error { return rows.Scan(a.columns()...) }
 	keep := micros(what.keep)
-	if alone := d.alone(what); alone != "" {
+	if alone != "" {
 		keep = triedAlone
 		statement, scan = alone, func(rows pgx.Rows) error { return a.scanAlone(rows, what) }
 	}
@@ -117,7 +127,7 @@ func (d *Driver) alone(what *call) string {
 
 var errShort = errors.New("postgres answered for fewer claims than it was asked for")
 
-// Enter is one round trip.
+// Enter is one round trip, or two if it went with others and is not alone.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
@@ -135,13 +145,14 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		return driver.Place{}, err
 	}
 	d.contended.Of(c.Name).Store(!a.holds || a.ahead > 0)
+	d.groups.seen.add(c.Name)
 	if a.ticket != 0 {
 		d.failover.add(c)
 	}
 	return a.place(), nil
 }
 
-// Leave is one round trip.
+// Leave is one round trip, or two if it went with others and is not alone.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.inboxes.Forget(d.channel, l.Claim.ID)
 	_, err := d.act(ctx, &call{verb: "leave", claim: l.Claim, keep: l.Keep})

@@ -2,8 +2,9 @@
 //
 // A claim is a row, or, while it is alone, part of the row of its name, which serialises all that happens to the queue.
 // Each verb is one statement, so one round trip and one transaction: it changes the row of a name whose claim is alone, or
-// calls a function in the database. A client that lets others hold notifies exactly their clients, each of which listens on one connection. Times are the server's. Importing the package
-// registers the schemes postgres and postgresql.
+// calls a function in the database. Claims of one client that are alone on names of their own share a statement if they would
+// wait for a connection otherwise. A client that lets others hold notifies exactly their clients, each of which listens on one
+// connection. Times are the server's. Importing the package registers the schemes postgres and postgresql.
 //
 // The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
 // only locks then needs these rights:
@@ -47,6 +48,7 @@ type Driver struct {
 
 	statements statements
 	contended  *contention.Names
+	groups     *groups
 	channel    string // where this driver listens, its own
 	inboxes    *inbox.Set
 	deaf       string // why notifications do not come through, if they do not; then waiters poll
@@ -88,7 +90,7 @@ func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: contention.New()}
 	d.inboxes, d.poller = inbox.New(&listener{d}, parseTold), newPoller(d)
-	d.watch = newWatch(d)
+	d.watch, d.groups = newWatch(d), newGroups(d, l.Pool().Stat().MaxConns())
 	d.promised.Life, d.promised.Ask = l.Life, d.promises
 	d.promised.Connections = func() int64 { return l.Pool().Stat().NewConnsCount() }
 	if err := d.probe(ctx); err != nil {

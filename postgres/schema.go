@@ -26,9 +26,10 @@ var schemaText string
 // in schema.sql makes another revision, or, if older clients could not work with it, another version.
 const (
 	amendRevision = 3 // the first that can change a claim where it stands
+	groupRevision = 6 // the first that can do one thing for claims of many names
 
 	schemaVersion  = 1
-	schemaRevision = 5
+	schemaRevision = 6
 )
 
 const (

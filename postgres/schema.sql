@@ -333,6 +333,65 @@ BEGIN
 END
 $stile$;
 
+-- Claims of many names that are alone, each on the terms of its own row: what enter_alone and leave_alone do to one is what
+-- the function above does to a claim that is alone, and they return the numbers of those claims that they have done it to.
+-- The others go on one by one: one whose row is not there or in other hands, and one that is not alone. They wait for no
+-- row, so nobody is held back by another's name, and no two of them can wait for each other.
+CREATE OR REPLACE FUNCTION "{schema}".{prefix}enter_alone(
+    p_names bytea[], p_ids bytea[], p_clients bytea[], p_channels text[], p_owners bytea[], p_records bytea[],
+    p_weights bigint[], p_capacities bigint[], p_ttls bigint[], p_delays bigint[]
+) RETURNS TABLE (i bigint, ticket bigint) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off -- each name is found by the index, as above
+SET plan_cache_mode = force_generic_plan SET jit = off
+AS $stile$
+DECLARE
+    v_now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    v_commit text;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'a lock is taken in a transaction of its own that is read committed' USING ERRCODE = 'STI01';
+    END IF;
+    RETURN QUERY
+    UPDATE "{schema}".{prefix}name n SET last = greatest(n.last + 1, CASE WHEN v_now < 1::bigint << 52 THEN v_now ELSE 0 END),
+        ends = v_now + c.ttl, id = c.id, client = c.client, channel = c.channel, owner = c.owner, record = c.record,
+        weight = c.weight, capacity = c.capacity, since = v_now, delay = c.delay
+    FROM (
+        SELECT r.* FROM unnest(p_names, p_ids, p_clients, p_channels, p_owners, p_records, p_weights, p_capacities, p_ttls, p_delays)
+            WITH ORDINALITY r (name, id, client, channel, owner, record, weight, capacity, ttl, delay, i)
+        JOIN "{schema}".{prefix}name l ON l.name = r.name FOR NO KEY UPDATE OF l SKIP LOCKED
+    ) c
+    WHERE n.name = c.name AND n.last > 0 AND NOT n.queued AND n.ends = 0 AND n.watched <= v_now
+    RETURNING c.i, n.last;
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        v_commit := set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$stile$;
+
+CREATE OR REPLACE FUNCTION "{schema}".{prefix}leave_alone(p_names bytea[], p_ids bytea[]) RETURNS TABLE (i bigint)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan SET jit = off
+AS $stile$
+DECLARE
+    v_now bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    v_commit text;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'a lock is freed in a transaction of its own that is read committed' USING ERRCODE = 'STI01';
+    END IF;
+    RETURN QUERY
+    UPDATE "{schema}".{prefix}name n SET ends = 0
+    FROM (
+        SELECT r.* FROM unnest(p_names, p_ids) WITH ORDINALITY r (name, id, i)
+        JOIN "{schema}".{prefix}name l ON l.name = r.name FOR NO KEY UPDATE OF l SKIP LOCKED
+    ) c
+    WHERE n.name = c.name AND n.ends > v_now AND n.id = c.id AND n.watched <= v_now
+    RETURNING c.i;
+    v_commit := set_config('synchronous_commit', 'off', true); -- see the end of the function above
+END
+$stile$;
+
 -- Renews a claim, and if it holds changes its weight and its record where it stands, as driver.Claim.Amended says. A weight
 -- of 0 and an empty record stay what they are.
 CREATE OR REPLACE FUNCTION "{schema}".{prefix}amend(

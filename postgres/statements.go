@@ -1,7 +1,9 @@
 package postgres
 
 // statements are those of the verbs.
-type statements struct{ do, enter, leave, renew, amend, list, queue, waiting, mark, clean, tidy string }
+type statements struct {
+	do, enter, leave, enters, leaves, renew, amend, list, queue, waiting, mark, clean, tidy string
+}
 
 // do calls the function.
 const do = `"{schema}".{prefix}do(
@@ -53,7 +55,10 @@ WITH ORDINALITY c (name, id, ttl, wait, i), LATERAL "{schema}".{prefix}do('renew
 		do:    t.fill(`SELECT ` + answer + ` FROM ` + do),
 		enter: t.fill(aloneFirst + aloneEnters + aloneElse + do + ` END` + aloneFrom),
 		leave: t.fill(aloneFirst + aloneLeaves + aloneElse + `(` + do + `).status ELSE 'ok' END` + aloneFrom),
-		renew: t.fill(`SELECT r.status, r.lease, ` + serverID + renew),
+		enters: t.fill(`SELECT i, ticket FROM "{schema}".{prefix}enter_alone($1::bytea[], $2::bytea[], $3::bytea[], $4::text[],
+$5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])`),
+		leaves: t.fill(`SELECT i, 0::bigint FROM "{schema}".{prefix}leave_alone($1::bytea[], $2::bytea[])`),
+		renew:  t.fill(`SELECT r.status, r.lease, ` + serverID + renew),
 		amend: t.fill(`SELECT status, lease, have, ` + serverID + ` FROM "{schema}".{prefix}amend(
 $1::bytea, $2::bytea, $3::bigint, $4::bigint, $5::bigint, $6::bytea, $7::bytea)`),
 		list: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims

@@ -15,8 +15,8 @@ const (
 	// patience bounds a call without a deadline.
 	patience = 15 * time.Second
 
-	// connectWithin bounds the wait for a connection of the pool, be it that all are in use or that none can be made.
-	connectWithin = 5 * time.Second
+	// ConnectWithin bounds the wait for a connection of the pool, be it that all are in use or that none can be made.
+	ConnectWithin = 5 * time.Second
 )
 
 // Plain has a statement sent without a name, which works whatever stands between here and the server.
@@ -77,7 +77,7 @@ func Heed(conn *pgconn.PgConn, n *pgconn.Notice) {
 
 // acquire takes a connection out of the pool. Its errors are definite: nothing has been sent.
 func (l *Link) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	bound, cancel := context.WithTimeout(ctx, connectWithin)
+	bound, cancel := context.WithTimeout(ctx, ConnectWithin)
 	defer cancel()
 	start := time.Now()
 	conn, err := l.pool.Acquire(bound)
@@ -90,13 +90,18 @@ func (l *Link) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		return nil, driver.NotYet(l.Explain(ctx, err))
 	}
 	if s := l.pool.Stat(); s.AcquiredConns() >= s.MaxConns() {
-		err = &busyError{s.MaxConns(), time.Since(start), driver.Ended(bound, false)}
+		return nil, l.Busy(bound, time.Since(start))
 	} else if ctx.Err() == nil {
 		err = &connectError{l.address(), time.Since(start), err}
 	} else {
 		return nil, driver.Ended(ctx, false)
 	}
 	return nil, driver.Unsent(driver.Unreachable(err))
+}
+
+// Busy is the error for a request that has waited in vain, until a context ended, for a connection that others use.
+func (l *Link) Busy(ended context.Context, waited time.Duration) error {
+	return driver.Unsent(driver.Unreachable(&busyError{l.pool.Stat().MaxConns(), waited, driver.Ended(ended, false)}))
 }
 
 // Take takes a connection out of the pool for good. Its errors are definite: nothing has been sent.
@@ -110,7 +115,7 @@ func (l *Link) Take(ctx context.Context) (*pgx.Conn, error) {
 
 // Dial makes a connection beside the pool, as the pool makes its own.
 func (l *Link) Dial(ctx context.Context) (*pgx.Conn, error) {
-	within, cancel := context.WithTimeout(ctx, connectWithin)
+	within, cancel := context.WithTimeout(ctx, ConnectWithin)
 	defer cancel()
 	config := l.pool.Config()
 	if config.BeforeConnect != nil {
