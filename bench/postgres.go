@@ -17,6 +17,7 @@ const (
 	pgLock     = "pglock"
 	pgAdvisory = "advisory lock"
 	pgBare     = "bare rows"
+	pgNotice   = "bare NOTIFY"
 )
 
 var pgCrowd = []string{ours, pgSession, pgLock, pgAdvisory}
@@ -34,13 +35,15 @@ var postgresArena = &arena{
 		contender{pgLock, "a row with a lease for each lock, over lib/pq; lease as ours, renewed every third of it", true, nil, openPgLock},
 		contender{pgAdvisory, "pg_advisory_lock and pg_advisory_unlock on a connection of a pgx pool; no lease, and it goes with the connection", true, nil, openAdvisory},
 		contender{pgBare, "INSERT of a row and DELETE of it through pgx, and nothing else: no lock, but what two statements cost", true, nil, openBare},
+		contender{pgNotice, "no library: a row that is deleted with a NOTIFY, in one statement, and a process that listens; no lock, but what a " +
+			"hand-over by rows costs", true, nil, openNotice},
 	),
 	peers: []string{"cirello.io/pglock", "github.com/jackc/pgx/v5", "github.com/lib/pq"},
 	note:  fmt.Sprintf("Pools have %d connections. A request is a transaction that the server counts.", crowdSize),
 	calm:  []string{ours, pgSession, pgLock, pgAdvisory, pgBare},
 	crowd: pgCrowd,
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.hot(), b.fleet(), b.handOver(), b.waiting()}
+		return []*measure{b.alone(), b.apart(), b.hot(), b.fleet(), b.handOver(pgNotice), b.waiting()}
 	},
 	targets: []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.05× that of an INSERT and a DELETE",
@@ -51,7 +54,9 @@ var postgresArena = &arena{
 			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", pgLock, pgAdvisory), bound: 50},
 		{text: "hand-over to one waiter in another process: p50 at most 2× that of an advisory lock",
 			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", pgAdvisory), most: true, bound: 2},
-		{text: "the same with mode=session: p50 at most 1.5× that of an advisory lock",
+		{text: "hand-over to one waiter in another process: p50 within 15 % of a row's that is deleted with a NOTIFY",
+			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", pgNotice), most: true, bound: 1.15},
+		{text: "hand-over with mode=session: p50 at most 1.5× that of an advisory lock",
 			measure: "handover", row: pgSession, column: "p50", unit: "µs", against: rivals("handover", pgAdvisory), most: true, bound: 1.5},
 		{text: "one hot name, 8 processes, mode=session: longest wait at most 2× that of an advisory lock",
 			measure: "fleet", row: pgSession, column: "max", unit: "ms", against: rivals("fleet", pgAdvisory), most: true, bound: 2},
