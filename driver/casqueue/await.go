@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -158,7 +159,7 @@ func (d *Driver) watch(one *name) {
 		case d.ctx.Err() != nil:
 			return
 		case err == nil:
-			if seen == nil || is.version != seen.version {
+			if is.news(seen) {
 				news = time.Now()
 			}
 			ahead = show(waits, is)
@@ -187,28 +188,30 @@ func show(waits []*wait, s *sight) (ahead int) {
 	return ahead
 }
 
-// A pace is how long a client lets pass between two looks at a name, if its claim is next. It looks often after there was
-// news, since many sections are short. Those behind look less often, by as many times as they have others before them.
-type pace struct{ soon, later, last, most time.Duration }
+// A pace is how long a client lets pass between two looks at a name, if its claim is next: a twentieth of the time for which
+// there was no news, so that a wait is hardly longer than it has to be, and no less than soon, nor more than last. Those behind
+// look less often, by as many times as they have others before them.
+//
+// While 100 goroutines wait for a name that stays held, memcached gets 18 commands in a second, and got 200 with a pause of 8 ms
+// (cd bench && go run . -store=memcached -only='^waiting$').
+type pace struct{ soon, last, most time.Duration }
 
 // A look at a [Store] brings a whole value; an [Exchanger] may answer in a few bytes.
 var (
-	calm = pace{
-		soon: 2 * time.Millisecond, later: 5 * time.Millisecond, last: 20 * time.Millisecond, most: 200 * time.Millisecond,
-	}
-	brisk = pace{
-		soon: time.Millisecond, later: 3 * time.Millisecond, last: 8 * time.Millisecond, most: 100 * time.Millisecond,
-	}
+	calm  = pace{soon: 2 * time.Millisecond, last: 20 * time.Millisecond, most: 200 * time.Millisecond}
+	brisk = pace{soon: time.Millisecond, last: 60 * time.Millisecond, most: 100 * time.Millisecond}
 )
 
 // pause returns how long to wait for the next look, when there was news so long ago and so many stand before.
 func (p *pace) pause(quiet time.Duration, ahead int) time.Duration {
-	pause := p.last
-	switch {
-	case quiet < 50*time.Millisecond:
-		pause = p.soon
-	case quiet < time.Second:
-		pause = p.later
-	}
-	return min(pause*time.Duration(max(ahead, 1)), p.most)
+	const part = 20
+	return min(min(max(quiet/part, p.soon), p.last)*time.Duration(max(ahead, 1)), p.most)
+}
+
+// news reports whether a queue differs from one that was seen by more than the ends of leases: renewals tell a waiter nothing.
+func (s *sight) news(seen *sight) bool {
+	return seen == nil || !slices.EqualFunc(s.queue.Entries, seen.queue.Entries, func(a, b driver.Entry) bool {
+		a.Ends = b.Ends
+		return a == b
+	})
 }

@@ -62,8 +62,9 @@ func TestPace(t *testing.T) {
 		brisk, calm  string
 	}{
 		{"just now", 0, 1, "1ms", "2ms"},
-		{"a moment ago", 100, 1, "3ms", "5ms"},
-		{"long ago", 5000, 1, "8ms", "20ms"},
+		{"a moment ago", 100, 1, "5ms", "5ms"},
+		{"a while ago", 500, 1, "25ms", "20ms"},
+		{"long ago", 5000, 1, "60ms", "20ms"},
 		{"just now", 0, 4, "4ms", "8ms"},
 		{"long ago", 5000, 50, "100ms", "200ms"},
 		{"it does not matter", 0, 0, "1ms", "2ms"},
@@ -75,5 +76,34 @@ func TestPace(t *testing.T) {
 		if got, want := calm.pause(since, test.ahead).String(), test.calm; got != want {
 			t.Errorf("news %s, %d ahead: a pause of %s; want %s", test.news, test.ahead, got, want)
 		}
+	}
+}
+
+func TestNews(t *testing.T) {
+	queue := func(entries ...driver.Entry) *sight {
+		return &sight{queue: driver.Queue{Capacity: 1, Entries: entries}}
+	}
+	holder, waiter := driver.Entry{ID: "a", Ticket: 1, Ends: 10, Notified: true}, driver.Entry{ID: "b", Ticket: 2, Ends: 10}
+	longer, left, asked := holder, holder, holder
+	longer.Ends, left.Left, asked.Asks = 20, true, 1
+	seen := queue(holder, waiter)
+	for _, test := range []struct {
+		what string
+		is   *sight
+		want bool
+	}{
+		{"nothing", queue(holder, waiter), false},
+		{"a renewal", queue(longer, waiter), false},
+		{"one who came", queue(holder, waiter, driver.Entry{ID: "c", Ticket: 3}), true},
+		{"one who left", queue(waiter), true},
+		{"one who left and is kept", queue(left, waiter), true},
+		{"one who was asked for it", queue(asked, waiter), true},
+	} {
+		if got := test.is.news(seen); got != test.want {
+			t.Errorf("%s is news: %v; want %v", test.what, got, test.want)
+		}
+	}
+	if !seen.news(nil) {
+		t.Error("the first look is no news")
 	}
 }
