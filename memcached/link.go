@@ -196,7 +196,7 @@ func (l *link) connect() (*conn, error) {
 	if err != nil {
 		return nil, failed(err)
 	}
-	c := newConn(sock)
+	c := newConn(sock, lookEvery)
 	c.facts, err = l.greet(ctx, c)
 	if err == nil {
 		c.clock.see(c.facts.time)
