@@ -13,6 +13,7 @@ import (
 const (
 	consulRival       = "consul/api"
 	consulRivalShared = "consul/api, one session"
+	consulBare        = "bare KV"
 )
 
 var consulArena = &arena{
@@ -34,15 +35,23 @@ var consulArena = &arena{
 			consulRivalShared, "the same with a session that is made beforehand for each goroutine, and not renewed", false, nil,
 			openConsulShared,
 		},
+		contender{
+			consulBare, "no library: a key that is acquired, waited for by a blocking query, and released, with a session that is made " +
+				"beforehand and not renewed", false, nil, openConsulFloor,
+		},
 	),
-	peers:    []string{"github.com/hashicorp/consul/api"},
-	note:     "Consul does not count what it sends.",
-	calm:     []string{ours, consulRival, consulRivalShared},
-	crowd:    []string{ours, consulRival},
-	measures: consensusMeasures,
+	peers: []string{"github.com/hashicorp/consul/api"},
+	note:  "Consul does not count what it sends.",
+	calm:  []string{ours, consulRival, consulRivalShared},
+	crowd: []string{ours, consulRival},
+	measures: func(b *bench) []*measure {
+		return []*measure{b.alone(), b.apart(), b.pair(b.arena.calm...), b.hot(), b.fleet(), b.handOver(consulBare), b.passing()}
+	},
 	targets: append(consensusTargets(consulRival, consulRival),
 		target{text: "hand-over to one waiter in another process: p50 at most 0.8×",
 			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", consulRival), most: true, bound: 0.8},
+		target{text: "the same: p50 at most 1.15× that of two bare writes and a blocking query",
+			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", consulBare), most: true, bound: 1.15},
 	),
 }
 

@@ -42,7 +42,10 @@ var redlockArena = &arena{
 		ours + threeServers, lingers + threeServers, "redsync" + threeServers, "redsync, 5 ms" + threeServers,
 	},
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.pair(b.arena.calm...), b.throng(), b.staffed()}
+		// Without redsync where one is down: it takes a quarter of a second for each lock then.
+		return []*measure{b.alone(), b.apart(), b.pair(
+			ours, "redsync", bareScripts, ours+threeServers, "redsync"+threeServers, bareScripts+threeServers, ours+oneDown,
+		), b.throng(), b.staffed()}
 	},
 	targets: redlockTargets(),
 }
@@ -56,6 +59,8 @@ func redlockTargets() []target {
 			measure: "alone", row: ours + threeServers, column: "p50", unit: "µs", against: rivals("alone", "redsync"+threeServers), most: true, bound: 0.85},
 		{text: "3 servers, a lock and unlock: at most 12 commands of all servers, with those inside scripts",
 			measure: "pair", row: ours + threeServers, column: "commands", unit: "", fixed: 12, most: true, bound: 1},
+		{text: "the same: at most 1.15× that of minimal scripts",
+			measure: "pair", row: ours + threeServers, column: "commands", unit: "", against: rivals("pair", bareScripts+threeServers), most: true, bound: 1.15},
 		{text: "5 servers, one of them down: at most 1.2× stile's own p50 with all",
 			measure: "alone", row: ours + oneDown, column: "p50", unit: "µs", against: rivals("alone", ours), most: true, bound: 1.2},
 	}
@@ -107,6 +112,8 @@ func redlockContenders() []contender {
 		list = append(list,
 			contender{ours + set.suffix, "defaults, " + set.about, true, nil, open(0)},
 			contender{lingers + set.suffix, fmt.Sprintf("as above with Linger %v", linger), true, nil, open(linger)},
+			contender{bareScripts + set.suffix, bareFloor + "; " + set.about, false, []string{"get", "set", "del"},
+				func(all string, _ time.Duration) (library, error) { return openRedlockFloor(addrs(all), redlockTTL) }},
 			contender{"redsync" + set.suffix, "its default delay, 50 to 250 ms at random; tries without end; " + set.about, false, nil,
 				func(all string, _ time.Duration) (library, error) { return openRedsync(addrs(all), redlockTTL), nil }},
 			contender{"redsync, 5 ms" + set.suffix, "as above with WithRetryDelay(5ms)", false, nil,
