@@ -45,7 +45,7 @@ func (d *Driver) expect(k *localClaim) bool {
 	if k.ear == hearing && k.placed() {
 		return true
 	}
-	if w := d.watches[k.name]; w != nil && d.known[k.id] == k {
+	if w := d.watches[k.watchKey()]; w != nil && d.known[k.id] == k {
 		d.subscribeLocked(k, w)
 		k.ear, k.early = gathering, nil
 	}

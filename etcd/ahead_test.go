@@ -73,7 +73,7 @@ func TestDeletionBeforeTheAnswer(t *testing.T) {
 	d.Alert(func(ids ...string) { told = append(told, ids...) })
 	c := &driver.Claim{Name: "n", ID: "a", Weight: 1, Capacity: 1}
 	k := d.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
-	d.watches["n"] = &queueWatch{name: "n", claims: map[*localClaim]bool{}, idle: time.AfterFunc(time.Hour, func() {})}
+	d.watches[k.watchKey()] = &queueWatch{watchKey: k.watchKey(), claims: map[*localClaim]bool{}}
 	d.sight(k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
 	d.expect(k)
 	k.hear(event{"n/1", 12, 0})

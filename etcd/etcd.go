@@ -82,7 +82,8 @@ type Driver struct {
 	mu         sync.Mutex // guards what follows, the claims and the watches
 	known      map[string]*localClaim
 	limit      known.Limit
-	watches    map[string]*queueWatch
+	watches    map[watchKey]*queueWatch
+	stream     *watchStream // that new watches begin on; nil if there is none
 	endangered func(ids ...string)
 }
 
@@ -120,7 +121,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Driver, err
 
 func newDriver(prefix string) *Driver {
 	d := &Driver{
-		prefix: prefix, known: map[string]*localClaim{}, watches: map[string]*queueWatch{}, endangered: func(...string) {},
+		prefix: prefix, known: map[string]*localClaim{}, watches: map[watchKey]*queueWatch{}, endangered: func(...string) {},
 	}
 	d.life = work.Begin()
 	d.ctx = d.life.Context()

@@ -62,6 +62,7 @@ type localClaim struct {
 	id, name string
 	key      string
 	home     *lease // that the key is named for; the claim lives as long as this
+	whole    bool   // it takes all of the capacity
 
 	// Guarded by Driver.mu:
 	state             state  // moved by become
@@ -71,10 +72,12 @@ type localClaim struct {
 }
 
 func newLocalClaim(c *driver.Claim, key string, home *lease) *localClaim {
-	k := &localClaim{id: c.ID, name: c.Name, key: key, home: home, on: home}
+	k := &localClaim{id: c.ID, name: c.Name, key: key, home: home, on: home, whole: c.Weight == c.Capacity}
 	k.turn = make(chan struct{}, 1)
 	return k
 }
+
+func (k *localClaim) watchKey() watchKey { return watchKey{k.name, k.whole} }
 
 // recall returns what is known of a claim, or nil.
 func (d *Driver) recall(id string) *localClaim {

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,10 +17,11 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// A meter counts the messages that clients send, by method.
+// A meter counts the messages that clients send and get, by method.
 type meter struct {
-	mu   sync.Mutex // guards sent
+	mu   sync.Mutex // guards what follows
 	sent map[string]int
+	got  map[string]int // nil if they are not counted
 }
 
 type methodKey struct{}
@@ -29,10 +31,16 @@ func (m *meter) TagRPC(ctx context.Context, i *stats.RPCTagInfo) context.Context
 }
 
 func (m *meter) HandleRPC(ctx context.Context, s stats.RPCStats) {
-	if _, ok := s.(*stats.OutPayload); ok {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.sent[ctx.Value(methodKey{}).(string)]++
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	method := ctx.Value(methodKey{}).(string)
+	switch s.(type) {
+	case *stats.OutPayload:
+		m.sent[method]++
+	case *stats.InPayload:
+		if m.got != nil {
+			m.got[method]++
+		}
 	}
 }
 
@@ -165,6 +173,53 @@ func TestRequestsOfAHandOver(t *testing.T) {
 		all.Wait()
 		if n := told.Load(); n != int64(waiters) {
 			t.Errorf("%d of %d waiters were told", n, waiters)
+		}
+	}
+}
+
+// Who wants the whole lock is told of claims that go, and not of those that come: only the former can let it in. Who wants a
+// part is told of both, since a claim that comes to want less is written anew.
+func TestMessagesOfAQueue(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	others := open(t, s.Addr)
+	for name, want := range map[string]struct {
+		weight int64
+		told   int
+	}{"whole": {driver.All, 1}, "part": {1, 21}} {
+		m := &meter{sent: map[string]int{}, got: map[string]int{}}
+		d := metered(t, m, s.Addr)
+		claim := func(weight int64) *driver.Claim {
+			c := claimOn(name)
+			c.Weight = weight
+			return c
+		}
+		holder, waiter := claim(driver.All), claim(want.weight)
+		enter(t, others, holder)
+		enter(t, d, waiter)
+		turn := make(chan error, 1)
+		go func() {
+			p, err := d.Await(timely(t), waiter)
+			if err == nil && !p.Holds {
+				err = errors.New("it is to ask again")
+			}
+			turn <- err
+		}()
+		messages := func() int {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.got["Watch"]
+		}
+		servertest.Until(t, "the watch stands", func() bool { return messages() == 1 })
+		for range 20 {
+			enter(t, others, claim(driver.All))
+		}
+		leave(t, others, holder)
+		if err := <-turn; err != nil {
+			t.Errorf("%s: await = %v; want the lock", name, err)
+		}
+		if got := messages() - 1; got != want.told {
+			t.Errorf("%s: 20 claims came and one left, and the waiter was sent %d messages; want %d", name, got, want.told)
 		}
 	}
 }
