@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stilelock/stile/cmd/stile/internal/build"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/nearest"
 )
@@ -51,7 +52,7 @@ func newRoot() *cobra.Command {
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case version:
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), build.Version())
 			return err
 		case len(args) == 0:
 			return cmd.Help()

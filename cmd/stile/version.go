@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/build"
 )
 
 func newVersion() *cobra.Command {
@@ -18,25 +18,8 @@ func newVersion() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), build.Version())
 			return err
 		},
 	}
-}
-
-// versionLine tells the version, the commit if it is known, and the compiler.
-func versionLine() string {
-	version, commit, dirty := "unknown", "", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				commit = " " + s.Value[:min(12, len(s.Value))]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				dirty = " with changes"
-			}
-		}
-	}
-	return fmt.Sprintf("stile %s%s%s %s %s/%s", version, commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

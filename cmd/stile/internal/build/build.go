@@ -1,0 +1,39 @@
+// Package build tells what the program was built from. For stile version it does so before the libraries of the stores are
+// initialized, and ends the program: importing it is enough.
+//
+// As package early, it comes before most of those libraries, though not as soon, since package runtime/debug does not: the
+// program begins and ends in 2.6 ms, where all libraries make it 4.3 (bench -store=sqlite -only='^start$').
+package build
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+)
+
+func init() {
+	if len(os.Args) != 2 || os.Args[1] != "version" && os.Args[1] != "--version" {
+		return
+	}
+	if _, err := fmt.Println(Version()); err == nil {
+		os.Exit(0)
+	} // the command says what is wrong
+}
+
+// Version tells the version, the commit if it is known, and the compiler.
+func Version() string {
+	version, commit, dirty := "unknown", "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = " " + s.Value[:min(12, len(s.Value))]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				dirty = " with changes"
+			}
+		}
+	}
+	return fmt.Sprintf("stile %s%s%s %s %s/%s", version, commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
