@@ -65,6 +65,7 @@ type lite struct {
 	incarnation string // of the tables, when they were opened
 	boot        string // this boot, or unknownBoot; empty where processes share no clock, and then the wall clock times leases
 	write, read *session
+	room        int // pages of the log at which it is written back
 	closed      chan struct{}
 
 	version int64     // of the database, that the last look saw
@@ -101,7 +102,7 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 // Connect is [New] with connections that are no pool's: the driver opens two with connect, and further ones in place of
 // those that failed.
 func Connect(ctx context.Context, connect func(context.Context) (Conn, error), o *Options) (*Driver, error) {
-	d := &lite{boot: thisBoot(), closed: make(chan struct{})}
+	d := &lite{boot: thisBoot(), room: logMost, closed: make(chan struct{})}
 	if o != nil {
 		d.options = *o
 	}

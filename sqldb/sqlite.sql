@@ -65,6 +65,9 @@ COMMIT
 -- name: rollback
 ROLLBACK
 
+-- name: write back
+PRAGMA wal_checkpoint(FULL)
+
 -- name: meta
 SELECT version, incarnation, boot, last, seen FROM {prefix}meta
 

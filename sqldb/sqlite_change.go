@@ -55,6 +55,7 @@ func (d *lite) Change(ctx context.Context, steps []Step) error {
 		}
 		return err
 	}
+	d.writeBack(s)
 	return nil
 }
 

@@ -23,6 +23,15 @@ type Conn interface {
 	Close() error
 }
 
+// A Logged is a [Conn] that leaves it to the driver to write the log back to the database. Other connections do so by
+// themselves, as SQLite does by default.
+type Logged interface {
+	Conn
+
+	// Pages is how many pages the log had after the last commit of this connection.
+	Pages() int
+}
+
 // A pooled is a [Conn] of database/sql.
 type pooled struct {
 	conn  *sql.Conn

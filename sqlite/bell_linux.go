@@ -35,11 +35,10 @@ const (
 
 // hang returns the bell of files that were opened; nil if the system does not tell where SQLite has its index.
 func (f *files) hang() *bell {
-	h, err := f.handles()
-	if err != nil || h == nil {
+	if f.open == nil {
 		return nil
 	}
-	return bellIn(h[theIndex])
+	return bellIn(f.open[theIndex])
 }
 
 // bellIn returns the bell in an open index.

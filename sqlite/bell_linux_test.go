@@ -15,6 +15,9 @@ func bellOf(t *testing.T, path string) *bell {
 	if err == nil {
 		err = f.note()
 	}
+	if err == nil {
+		err = f.shared()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

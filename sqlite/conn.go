@@ -8,6 +8,8 @@ import (
 	"modernc.org/libc/sys/types"
 	_ "modernc.org/sqlite" // prepares the library for use
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/stilelock/stile/sqldb"
 )
 
 // A conn is a connection of the library itself. It is a [sqldb.Conn].
@@ -21,7 +23,10 @@ type conn struct {
 	stmts map[string]uintptr
 	texts room    // for the arguments of the statement at work
 	out   uintptr // where the library puts a pointer
+	pages uintptr // where [logged] puts a number
 }
+
+var _ sqldb.Logged = (*conn)(nil)
 
 // room is memory of the library's, since it is not for Go's: the library reads it by the word, past its end too.
 type room struct {
@@ -51,8 +56,34 @@ func connect(path string) (*conn, error) {
 		return nil, err
 	}
 	lib.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
+	c.pages = libc.Xcalloc(c.tls, 1, types.Size_t(unsafe.Sizeof(int32(0))))
+	lib.Xsqlite3_wal_hook(c.tls, c.db, callable(logged), c.pages) // in place of that which writes back the log
+	if err := c.Exec(pageSize); err != nil {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
 }
+
+// pageSize is for a file that is made: others keep theirs. A lock and unlock writes 5 pages to the log, whatever their size is:
+// each is copied, summed, and written to the disk before the log is written back. With 1 KiB, 27,400 locks and unlocks go in a
+// second, where 19,200 went with SQLite's 4 KiB, beside 29,000 to 33,000 of bare rows; of eight processes 19,900 and 13,700
+// (bench -store=sqlite -only='^(alone|own)$').
+const pageSize = "PRAGMA page_size = 1024"
+
+// logged is told by the library how many pages the log has after a commit.
+func logged(_ *libc.TLS, pages, _, _ uintptr, n int32) int32 {
+	**(**int32)(unsafe.Pointer(&pages)) = n
+	return lib.SQLITE_OK
+}
+
+// callable is a function as the library calls it. It must be no closure, which nothing would keep alive.
+func callable(f func(_ *libc.TLS, arg, db, name uintptr, n int32) int32) uintptr {
+	return *(*uintptr)(unsafe.Pointer(&f))
+}
+
+// Pages is that of [sqldb.Logged].
+func (c *conn) Pages() int { return int(**(**int32)(unsafe.Pointer(&c.pages))) }
 
 // ended puts a text where the library can read it until the next one, with a zero byte at its end.
 func (c *conn) ended(text string) uintptr {
@@ -185,6 +216,7 @@ func (c *conn) Close() error {
 	rc := lib.Xsqlite3_close_v2(c.tls, c.db)
 	libc.Xfree(c.tls, c.texts.at)
 	libc.Xfree(c.tls, c.out)
+	libc.Xfree(c.tls, c.pages)
 	c.tls.Close()
 	if rc != lib.SQLITE_OK {
 		return &resultError{code: int(rc), text: "the connection cannot be closed"}

@@ -20,6 +20,7 @@ type files struct {
 	real       string         // the file's path without symbolic links: the log stands beside it
 	folder     *folder        // that real and the log are in
 	identities [3]fs.FileInfo // as SQLite opened them
+	open       *handles       // of them; nil where the system does not tell
 	patience   time.Duration  // how long another process may take to open its log
 }
 

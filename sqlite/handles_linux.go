@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +32,7 @@ var errOtherLog = errors.New(
 // cannot tell without /proc.
 func (f *files) shared() error {
 	h, err := f.handles()
+	f.open = h
 	if err != nil || h == nil {
 		return err
 	}
@@ -57,31 +59,34 @@ func processName(pid int32) string {
 
 // handles finds the descriptors of the file, its log and its index. They are nil if /proc does not tell.
 func (f *files) handles() (*handles, error) {
-	const folder = "/proc/self/fd"
-	entries, err := os.ReadDir(folder)
+	entries, err := os.ReadDir(descriptors)
 	if err != nil {
 		return nil, nil //nolint:nilerr // nothing can be known
 	}
 	names := [3]string{f.real, f.paths[theLog], f.paths[theIndex]}
+	var want [3]*syscall.Stat_t
+	for i, info := range f.identities {
+		want[i], _ = info.Sys().(*syscall.Stat_t)
+	}
 	h, found := &handles{}, [3]bool{}
 	for _, e := range entries {
 		fd, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		link := filepath.Join(folder, e.Name())
-		leads, err := os.Readlink(link)
-		if err != nil {
+		var st syscall.Stat_t
+		if syscall.Fstat(fd, &st) != nil {
 			continue // closed meanwhile
 		}
-		for i, name := range names {
-			if was, deleted := strings.CutSuffix(leads, " (deleted)"); deleted && was == name {
-				return nil, fmt.Errorf("this process still has %s %s open, which was removed: close all clients of it first",
-					kinds[i], name)
-			}
-			if info, err := os.Stat(link); err == nil && os.SameFile(info, f.identities[i]) {
-				h[i], found[i] = fd, true
-			}
+		if i := slices.IndexFunc(want[:], func(w *syscall.Stat_t) bool { return st.Ino == w.Ino && st.Dev == w.Dev }); i >= 0 {
+			h[i], found[i] = fd, true
+		}
+		if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+			continue
+		}
+		if i := slices.Index(names[:], removed(fd)); i >= 0 {
+			return nil, fmt.Errorf("this process still has %s %s open, which was removed: close all clients of it first",
+				kinds[i], names[i])
 		}
 	}
 	for i, ok := range found {
@@ -90,6 +95,18 @@ func (f *files) handles() (*handles, error) {
 		}
 	}
 	return h, nil
+}
+
+// descriptors is the folder of those of this process.
+const descriptors = "/proc/self/fd"
+
+// removed returns the path that a file had which a descriptor leads to, and which was removed.
+func removed(fd int) string {
+	leads, err := os.Readlink(filepath.Join(descriptors, strconv.Itoa(fd)))
+	if was, deleted := strings.CutSuffix(leads, " (deleted)"); err == nil && deleted {
+		return was
+	}
+	return ""
 }
 
 // lockedByOther reports whether another process has a lock on some bytes of a file, and which one.

@@ -87,3 +87,35 @@ func TestLogGoneBehindALink(t *testing.T) {
 		t.Errorf("renewal = %v; want %v", got, driver.ErrGone)
 	}
 }
+
+// The log begins anew when it has grown long, though the driver has taken that over from SQLite, and whatever pages the file
+// was made with.
+func TestLogIsWrittenBack(t *testing.T) {
+	for size, made := range map[int]bool{1024: true, 4096: false} {
+		path := lockFile(t)
+		if !made {
+			db := raw(t, path)
+			mustExec(t, db, "PRAGMA journal_mode = WAL")
+			mustExec(t, db, "CREATE TABLE other (x)")
+			db.Close()
+		}
+		d := open(t, path)
+		var got int
+		if err := raw(t, path).QueryRowContext(t.Context(), "PRAGMA page_size").Scan(&got); err != nil || got != size {
+			t.Errorf("pages have %d bytes, %v; want %d", got, err, size)
+		}
+		const pages, least = 1000, 5 // of the log, and of a lock and unlock
+		for range 3 * pages / 2 / least {
+			c := claim("x", time.Minute)
+			enter(t, d, c, true)
+			leave(t, d, c)
+		}
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int(info.Size()) / size; n < pages || n > pages*11/10 {
+			t.Errorf("the log has grown to %d pages of %d bytes; want %d", n, size, pages)
+		}
+	}
+}
