@@ -31,6 +31,7 @@ type arena struct {
 	note       string   // what else a reader should know about the libraries
 
 	calm     []string // contenders where nobody else wants the lock
+	bare     []string // what is no lock, beside those, and beside the crowd where one waits for another
 	crowd    []string // contenders for one hot name, ours first
 	measures func(b *bench) []*measure
 	targets  []target
@@ -79,6 +80,9 @@ func (a *arena) find(name string) contender {
 	}
 	return a.contenders[i]
 }
+
+// alone are the contenders where nobody else wants the lock, and what is no lock.
+func (a *arena) alone() []string { return slices.Concat(a.calm, a.bare) }
 
 // among makes a row of each of some contenders.
 func (a *arena) among(run func(contender) (sample, error), names ...string) []*row {

@@ -6,16 +6,17 @@ package main
 
 // consensusMeasures are the same for all of them.
 func consensusMeasures(b *bench) []*measure {
-	return []*measure{b.alone(), b.apart(), b.pair(b.arena.calm...), b.hot(), b.fleet(), b.handOver(), b.passing()}
+	return []*measure{b.alone(), b.apart(), b.pair(b.arena.alone()...), b.hot(), b.fleet(), b.handOver(b.arena.bare...), b.passing()}
 }
 
-// consensusTargets are what ours should be beside a rival, or two: one where nobody else wants the lock, and one in a crowd.
-func consensusTargets(calm, crowd string) []target {
+// consensusTargets are what ours should be beside a rival, or two: one where nobody else wants the lock, and one in a crowd. The bare
+// limit is that of something that is no lock.
+func consensusTargets(calm, crowd, bare string) []target {
 	return []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 no slower",
-			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", calm), most: true, bound: 1},
+			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", calm), most: true, bound: 1, bare: bare},
 		{text: "64 goroutines on 64 names: throughput no lower",
-			measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", calm), bound: 1},
+			measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", calm), bound: 1, bare: bare},
 		{text: "one hot name, 64 goroutines of one process: at least 50×, in hand-overs",
 			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", crowd), bound: 50},
 		{text: "one hot name, 8 processes × 8 goroutines: at least 2×, in hand-overs",

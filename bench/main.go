@@ -37,7 +37,7 @@ func main() {
 func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	out := flags.String("out", "", "write the page into this `file`, and its charts into ../images/bench beside the file's folder; without it, the page is printed")
+	out := flags.String("out", "", "write the page into this `file`, its charts into ../images/bench beside the file's folder, and the index in README.md beside the file anew; without it, the page is printed")
 	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
 	only := flags.String("only", "", "take only the measures whose key matches this `regexp`, as in ^alone$")
 	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, memcached, etcd, zookeeper, consul, postgres, mysql, sqlite")
@@ -91,5 +91,8 @@ func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error 
 		_, err := stdout.Write(text.Bytes())
 		return err
 	}
-	return draw.WriteCharts(*out, text.String())
+	if err := draw.WriteCharts(*out, text.String()); err != nil {
+		return err
+	}
+	return reindex(*out)
 }

@@ -25,12 +25,13 @@ func (b *bench) herd() *measure {
 		key: "herd", title: "1,000 clients that come at once, wait, and pass the lock on", slow: true, each: herdRest + b.idle + 3*time.Second,
 		about: "Each has a connection of its own, as if it were a process, and another client holds the lock. The first time ends when all " +
 			"are in the queue; beside it is the server's processor time until then. Then they wait for " + b.idle.String() + ". Last, the lock goes " +
-			"through all of them. The clients are in one process, which shares the cores with the server.",
+			"through all of them. The clients are in one process, which shares the cores with the server. Bare scripts are one for each client to " +
+			"be in, and then one command of each client every 5 s; nothing is passed on.",
 		columns: []column{
 			{"in", "ms until all wait", 0}, {"work", "server's ms until then", 0}, {"idle", "% of a core while they wait", 2},
 			{"rate", "hand-overs/s", 0},
 		},
-		rows: []*row{{name: ours, run: b.herdOne}},
+		rows: []*row{{name: ours, run: b.herdOne}, {name: bareScripts, run: b.bareHerdOne}},
 	}
 }
 

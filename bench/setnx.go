@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -16,20 +17,21 @@ var setNXArena = &arena{
 	key: "setnx", page: "docs/bench/setnx.md", title: "Redis, layout setnx", server: "Redis server", conditions: "no persistence",
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Redis(t) },
 	version: redisArena.version, count: redisCounts,
-	contenders: append(stilesAt(setNXAddress, []string{"get", "set", "del", "time", "pttl", "pexpire"}), redisRivals...),
+	contenders: slices.Concat(stilesAt(setNXAddress, []string{"get", "set", "del", "time", "pttl", "pexpire"}), redisRivals, redisFloors),
 	peers:      redisArena.peers,
 	note: "stile keeps each lock in the layout `setnx`, one string under the name, as redsync and redislock do, so that no queue says who " +
 		"is next. " + redisArena.note,
 	calm:  []string{ours, "redislock", "redsync", "rueidislock"},
+	bare:  []string{bareSetNX, bareScripts},
 	crowd: setNXCrowd,
 	measures: func(b *bench) []*measure {
 		return []*measure{b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.pingedHandOver()}
 	},
 	targets: []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 no slower than redislock",
-			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", "redislock"), most: true, bound: 1},
+			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", "redislock"), most: true, bound: 1, bare: bareScripts},
 		{text: "64 goroutines on 64 names: at least 2× redislock's throughput",
-			measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", "redislock"), bound: 2},
+			measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", "redislock"), bound: 2, bare: bareSetNX},
 	},
 }
 

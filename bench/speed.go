@@ -25,7 +25,7 @@ func (b *bench) alone() *measure {
 		key: "alone", title: "Uncontended, one goroutine",
 		about:   "One goroutine locks and unlocks one name that nobody else wants. A time is that of lock and unlock together.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
-		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("alone", c, 1) }, b.arena.calm...),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("alone", c, 1) }, b.arena.alone()...),
 	}
 }
 
@@ -35,7 +35,7 @@ func (b *bench) apart() *measure {
 		about: "Each of 64 goroutines of one process, which share one client, locks and unlocks a name of its own. A goroutine is stuck if " +
 			"its last call waited for a lock that nobody had, for a quarter of the window at least.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"stuck", "stuck", 0}},
-		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("apart", c, crowdSize) }, b.arena.calm...),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("apart", c, crowdSize) }, b.arena.alone()...),
 	}
 }
 

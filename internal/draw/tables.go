@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,24 +16,35 @@ import (
 type figure struct {
 	head   string
 	words  string
-	better string // more or less, or neither
-	unless string // another column says more
+	better string   // more or less, or neither
+	unless []string // it is beside one of these columns, which says more or belongs to a table with nothing to compare
 }
 
 var figures = []figure{
 	{head: "ops/s", words: "lock and unlock, times per second", better: "more"},
-	{head: "hand-overs/s", words: "hand-overs per second", better: "more", unless: "requests/hand-over"},
+	{head: "hand-overs/s", words: "hand-overs per second", better: "more", unless: []string{"requests/hand-over", "ms until all wait"}},
 	{head: "between processes/s", words: "of them between processes, per second"},
-	{head: "p50 µs", words: "time, median, µs", better: "less", unless: "ops/s"},
+	{head: "p50 µs", words: "time, median, µs", better: "less", unless: []string{"ops/s"}},
 	{head: "p99 µs", words: "time, 99th percentile, µs", better: "less"},
 	{head: "p99.9 ms", words: "wait, 99.9th percentile, ms", better: "less"},
 	{head: "requests/hand-over", words: "requests for each hand-over", better: "less"},
-	{head: "commands/s", words: "commands per second, as the server counts them", better: "less", unless: "heap bytes/lease"},
-	{head: "requests/s", words: "requests per second, as the clients send them", better: "less", unless: "heap bytes/lease"},
+	{head: "commands/s", words: "commands per second, as the server counts them", better: "less", unless: []string{"heap bytes/lease", "unlock p99 ms"}},
+	{head: "requests/s", words: "requests per second, as the clients send them", better: "less", unless: []string{"heap bytes/lease", "unlock p99 ms"}},
 	{head: "heap bytes/lease", words: "bytes of heap for each lease", better: "less"},
 	{head: "stack bytes/lease", words: "bytes of stacks for each lease", better: "less"},
+	{head: "heap bytes/client", words: "bytes of heap for each client", better: "less"},
+	{head: "stack bytes/client", words: "bytes of stacks for each client", better: "less"},
 	{head: "heap bytes/waiter", words: "bytes of heap for each waiter", better: "less"},
 	{head: "stack bytes/waiter", words: "bytes of stacks for each waiter", better: "less"},
+	{head: "requests/pair", words: "requests for each lock and unlock", better: "less"},
+	{head: "allocations/pair", words: "allocations for each lock and unlock", better: "less"},
+	{head: "µs in scripts, enter and leave", words: "time in scripts to enter and leave, µs", better: "less"},
+	{head: "ms in scripts, all enter", words: "time in scripts until all have entered, ms", better: "less"},
+	{head: "ms until all wait", words: "time until all wait, ms", better: "less"},
+	{head: "% of a core while they wait", words: "share of the server's core while they wait, %", better: "less"},
+	{head: "unlock p99 ms", words: "time of an unlock, 99th percentile, ms", better: "less"},
+	{head: "s to release 60,000", words: "time to release 60,000, s", better: "less"},
+	{head: "p50 ms", words: "time, median, ms", better: "less"},
 }
 
 // chartsAt is where the charts of a page of benchmarks are, from the page.
@@ -134,7 +146,7 @@ func barsOf(table string) *Bars {
 	bars := &Bars{}
 	for _, f := range figures {
 		i := column(f.head)
-		if i < 0 || column(f.unless) >= 0 && f.unless != "" {
+		if i < 0 || slices.ContainsFunc(f.unless, func(head string) bool { return column(head) >= 0 }) {
 			continue
 		}
 		p := Panel{Heading: f.words}
