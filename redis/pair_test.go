@@ -21,7 +21,7 @@ import (
 //	go test -run '^$' -bench Pair -benchtime 20000x .
 func BenchmarkPair(b *testing.B) {
 	s := servertest.Redis(b)
-	for _, n := range []int{1, 2, 8, 64, 1024} {
+	for _, n := range []int{1, 2, 4, 8, 16, 32, 64, 1024} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			c, err := stile.Open(b.Context(), "redis://"+s.Addr, nil)
 			if err != nil {
