@@ -13,32 +13,58 @@ import (
 	"time"
 )
 
-// The sums of the long runs under faults are made of what make soak has written: go test ./internal/repo -update.
+// The sums of the runs under faults are made of what make soak and make alarms have written: go test ./internal/repo -update.
 
-const (
-	soakLog  = "docs/soak.log"
-	soakPage = "docs/explain/chaos.md"
-
-	soakLeast = 30 * time.Minute // on each store
-)
+const chaosPage = "docs/explain/chaos.md"
 
 // A soakSum adds up the runs on one store.
 type soakSum struct {
 	runs, faults, holds, excused, found int
 	under                               time.Duration
+	seeds                               []string
 }
 
 func (s soakSum) row(name string) string {
 	return fmt.Sprintf("| %s | %d | %.0f | %d | %d | %d | %d |\n", name, s.runs, s.under.Minutes(), s.faults, s.holds, s.excused, s.found)
 }
 
+// TestSoakPage wants half an hour or more of each store.
 func TestSoakPage(t *testing.T) {
+	for store, s := range sumRuns(t, "docs/soak.log", "soak") {
+		if s.under < 30*time.Minute {
+			t.Errorf("%s was run for %v; want half an hour or more", store, s.under)
+		}
+	}
+}
+
+// TestAlarmsPage wants 200 runs, each of its own seed, and no finding.
+func TestAlarmsPage(t *testing.T) {
+	seeds, runs := map[string]bool{}, 0
+	for store, s := range sumRuns(t, "docs/alarms.log", "alarms") {
+		for _, seed := range s.seeds {
+			if seeds[seed] {
+				t.Errorf("seed %s was run twice", seed)
+			}
+			seeds[seed] = true
+		}
+		if runs += s.runs; s.found > 0 {
+			t.Errorf("%s: %d runs have findings, of which the page is to tell", store, s.found)
+		}
+	}
+	if runs < 200 {
+		t.Errorf("there were %d runs; want 200 or more", runs)
+	}
+}
+
+// sumRuns adds up what a log has of each store, and holds the page's table between marks of that name to the sums.
+func sumRuns(t *testing.T, log, mark string) map[string]soakSum {
+	t.Helper()
 	stores := map[string]soakSum{}
 	var all soakSum
-	for line := range strings.Lines(string(read(t, soakLog))) {
+	for line := range strings.Lines(string(read(t, log))) {
 		store, s, err := parseSoak(line)
 		if err != nil {
-			t.Fatalf("%s: %v", soakLog, err)
+			t.Fatalf("%s: %v", log, err)
 		}
 		stores[store], all = stores[store].and(s), all.and(s)
 	}
@@ -46,35 +72,36 @@ func TestSoakPage(t *testing.T) {
 	table.WriteString("| store | runs | minutes | faults | holds | findings of times in which claims may have been lost | runs with other findings |\n")
 	table.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, store := range slices.Sorted(maps.Keys(stores)) {
-		if under := stores[store].under; under < soakLeast {
-			t.Errorf("%s was run for %v; want %v or more", store, under, soakLeast)
-		}
 		table.WriteString(stores[store].row("`" + store + "`"))
 	}
 	table.WriteString(all.row("all"))
 
-	page := string(read(t, soakPage))
-	const begin, end = "<!-- soak: go test ./internal/repo -run TestSoakPage -update -->\n", "<!-- end of soak -->\n"
+	page := string(read(t, chaosPage))
+	begin, end := "<!-- "+mark+": go test ./internal/repo -update -->\n", "<!-- end of "+mark+" -->\n"
 	before, rest, ok := strings.Cut(page, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !ok || !ended {
-		t.Fatalf("%s has no place for the sums", soakPage)
+		t.Fatalf("%s has no place for the sums of %s", chaosPage, log)
 	}
 	want := before + begin + table.String() + end + after
 	if *update {
-		if err := os.WriteFile(filepath.Join(root(t), soakPage), []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root(t), chaosPage), []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if page != want {
-		t.Errorf("%s is not what %s says: go test ./internal/repo -update", soakPage, soakLog)
+		t.Errorf("%s is not what %s says: go test ./internal/repo -update", chaosPage, log)
 	}
+	return stores
 }
 
 func (s soakSum) and(o soakSum) soakSum {
-	return soakSum{s.runs + o.runs, s.faults + o.faults, s.holds + o.holds, s.excused + o.excused, s.found + o.found, s.under + o.under}
+	return soakSum{
+		s.runs + o.runs, s.faults + o.faults, s.holds + o.holds, s.excused + o.excused, s.found + o.found, s.under + o.under,
+		slices.Concat(s.seeds, o.seeds),
+	}
 }
 
-var soakLine = regexp.MustCompile(`^(\S+) seed=\d+ for=(\S+) pairs=\S+ workers=\d+ faults=(\d+) holds=(\d+)(?: checked=\d+)? .*excused=(\d+) findings=(\S+)\n$`)
+var soakLine = regexp.MustCompile(`^(\S+) seed=(\d+) for=(\S+) pairs=\S+ workers=\d+ faults=(\d+) holds=(\d+)(?: checked=\d+)? .*excused=(\d+) findings=(\S+)\n$`)
 
 // parseSoak reads the line of one run.
 func parseSoak(line string) (store string, s soakSum, err error) {
@@ -82,16 +109,16 @@ func parseSoak(line string) (store string, s soakSum, err error) {
 	if m == nil {
 		return "", s, fmt.Errorf("no line of a run: %q", line)
 	}
-	if s.under, err = time.ParseDuration(m[2]); err != nil {
+	if s.under, err = time.ParseDuration(m[3]); err != nil {
 		return "", s, err
 	}
-	s.runs = 1
+	s.runs, s.seeds = 1, []string{m[2]}
 	for i, to := range []*int{&s.faults, &s.holds, &s.excused} {
-		if *to, err = strconv.Atoi(m[3+i]); err != nil {
+		if *to, err = strconv.Atoi(m[4+i]); err != nil {
 			return "", s, err
 		}
 	}
-	if m[6] != "none" {
+	if m[7] != "none" {
 		s.found = 1
 	}
 	return m[1], s, nil
