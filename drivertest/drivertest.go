@@ -76,6 +76,10 @@ type Store struct {
 	// nothing to clean, or cleans by itself.
 	Cleaning func(t testing.TB) *Cleaning
 
+	// Work makes a store that nobody else uses and that counts what it does. Nil means that what goes over a Detour is counted, where
+	// that tells bytes.
+	Work func(t testing.TB) *Work
+
 	// Behind makes stores of several servers, of which one can be apart from the others, by what the store is. Nil means that no
 	// server answers alone.
 	Behind map[string]func(t testing.TB) *Behind
@@ -135,6 +139,7 @@ func Cases() []Case {
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, clockCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
+		workCases,
 		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,
 		outageCases, failoverCases, rightsCases,
 	} {

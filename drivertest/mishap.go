@@ -29,6 +29,9 @@ type Mishap struct {
 	// sure, so the first who tries then holds.
 	Keeps, Frees bool
 
+	// Told says that the claim is void for its holder too, who is told so when the claim is renewed next, whoever else has come.
+	Told bool
+
 	// Forgets says that the store does not know any more which tickets it gave, as one that was restored from an old copy, and
 	// may give them again. Only a client that was there before can tell, and may refuse the store until it is opened anew.
 	Forgets bool
@@ -96,6 +99,9 @@ func (r *run) befalls(name string, m *Mishap, first bool) {
 		return r.back(m, func() error { return holder.Renew(r.ctx, []*driver.Claim{held})[0].Err }) == nil
 	}
 	renewed := first && renews()
+	if renewed && m.Told {
+		r.Fatalf("after %s the claim is renewed; want its holder told that it is gone", name)
+	}
 	others := []driver.Driver{earlier}
 	later, refused := open()
 	if refused == nil {

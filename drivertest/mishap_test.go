@@ -17,11 +17,13 @@ func TestMishapIsCaught(t *testing.T) {
 	t.Parallel()
 	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Mishap" })
 	for name, test := range map[string]struct {
-		blind, low, keeps, stuck, wild bool
-		caught                         bool
+		blind, low, keeps, stuck, wild, deaf, told bool
+		caught                                     bool
 	}{
-		"the holder finds out":          {},
+		"the holder finds out":          {told: true},
 		"the holder does not find out":  {blind: true, caught: true},
+		"the holder need not be told":   {deaf: true},
+		"the holder is not told":        {deaf: true, told: true, caught: true},
 		"tickets begin anew":            {low: true, caught: true},
 		"the claim ought to be kept":    {keeps: true, caught: true},
 		"the name is taken for ever":    {stuck: true, caught: true},
@@ -31,14 +33,19 @@ func TestMishapIsCaught(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := Store{Open: func(testing.TB) driver.Driver { return memory.NewStore().Driver() }}
 			s.Mishaps = map[string]func(testing.TB) *Mishap{"the store is made anew": func(testing.TB) *Mishap {
-				store, happened := memory.NewStore(), false
+				store, happened, opened := memory.NewStore(), false, 0
 				return &Mishap{
-					Keeps: test.keeps, Frees: !test.keeps,
+					Keeps: test.keeps, Frees: !test.keeps && !test.deaf, Told: test.told,
 					Happens: func() { store, happened = memory.NewStore(), true },
 					Open: func() (driver.Driver, error) {
 						old := store.Driver()
+						opened++
+						deaf := test.deaf && opened <= 3 // the last comes when all are closed
 						return &buggy{Driver: old,
 							enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+								if happened && deaf {
+									return driver.Place{}, driver.Refused(errors.New("open it again"))
+								}
 								if happened {
 									d = store.Driver()
 								}
@@ -50,7 +57,7 @@ func TestMishapIsCaught(t *testing.T) {
 								return p, err
 							},
 							renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
-								if happened && test.blind {
+								if happened && (test.blind || deaf) {
 									return make([]driver.Renewal, len(cs))
 								}
 								if happened {

@@ -29,6 +29,7 @@ func TestContract(t *testing.T) {
 		Lacking: lacking(),
 
 		Cleaning:     cleaning,
+		Work:         counted,
 		Transactions: transactions,
 
 		Edge: drive.Edges(func(t testing.TB, _ string) (string, func(int64)) {

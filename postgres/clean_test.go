@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -32,33 +31,5 @@ func TestJobsClean(t *testing.T) {
 	servertest.Until(t, "the idle name is gone", func() bool { return count(t, d, names) == 0 })
 	if n, err := job.due(timely(t), cleanEvery); n != -1 || err != nil {
 		t.Errorf("cleaning again = %d, %v; want that it is not due", n, err)
-	}
-}
-
-// The names of a new schema are found by the index, although the plan is made when the server knows of next to none.
-func TestNewNamesUseIndex(t *testing.T) {
-	t.Parallel()
-	d := open(t, fresh(server))
-	enter(t, d, claim("first", "c"))
-	exec(t, connect(t, server), d.tables.fill( // as the server does by itself
-		`VACUUM ANALYZE "{schema}".{prefix}name, "{schema}".{prefix}claim, "{schema}".{prefix}meta`))
-	d.link.Pool().Reset()
-	const many = 200
-	for i := range 2 * many { // new, and then known
-		c := claim(fmt.Sprint("name/", i%many), fmt.Sprint("c/", i))
-		enter(t, d, c)
-		leave(t, d, c)
-	}
-	schema := d.tables.schema
-	d.Close() // what its connections counted is known when they have ended
-	admin := connect(t, server)
-	var scans, looks int
-	servertest.Until(t, "the server has counted", func() bool {
-		err := admin.QueryRow(timely(t), `SELECT coalesce(sum(seq_scan), 0), coalesce(sum(idx_scan), 0)
-FROM pg_stat_user_tables WHERE schemaname = $1 AND relname IN ('stile_name', 'stile_claim')`, schema).Scan(&scans, &looks)
-		return err == nil && scans+looks >= 2*many
-	})
-	if scans > many/10 {
-		t.Errorf("%d new names took %d scans of whole tables, and %d by an index", many, scans, looks)
 	}
 }

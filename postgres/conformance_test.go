@@ -28,6 +28,7 @@ func TestContract(t *testing.T) {
 	mishaps["its address leads to a standby for a while"] = toStandby
 	drivertest.Run(t, drivertest.Store{
 		Cleaning:     cleaning,
+		Work:         counted,
 		Transactions: transactions(false),
 		Losses:       losses(server),
 

@@ -35,6 +35,7 @@ func init() {
 			path := filepath.Join(dir, "parent", "folder", "locks.db")
 			happened := false
 			b := befallen(t, path, func() error { happened = true; return m.do(dir, path) })
+			b.Told = true
 			here := b.Open
 			b.Open = func() (driver.Driver, error) {
 				if happened { // SQLite itself shares what is open already with who comes in the same process

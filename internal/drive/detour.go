@@ -52,6 +52,12 @@ func (w ways) Asked() int {
 	return n
 }
 
+func (w ways) Carried() int {
+	n := 0
+	w.each(func(way drivertest.Way) { n += way.(drivertest.Carrier).Carried() })
+	return n
+}
+
 func (w ways) Freeze(requests, answers bool) {
 	w.each(func(way drivertest.Way) { way.Freeze(requests, answers) })
 }

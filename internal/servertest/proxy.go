@@ -24,6 +24,7 @@ type Proxy struct {
 	closed   bool
 	held     int                   // reads that wait to be passed on
 	asked    int                   // what clients have sent, each as it came
+	carried  int                   // bytes, both ways
 	open     map[net.Conn]bool     // whether it is a client's
 	holdUp   bool                  // new connections are stranded, once
 	after    int                   // so many requests have passed
@@ -79,6 +80,13 @@ func (p *Proxy) Asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
+}
+
+// Carried returns how many bytes came, from clients and from the server.
+func (p *Proxy) Carried() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.carried
 }
 
 // Hold holds requests back on the connections that there are, and on those that come until Pass, once so many more have
@@ -209,6 +217,7 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 		p.mu.Lock()
 		if n > 0 {
 			p.came(from)
+			p.carried += n
 		}
 		late := n > 0 && p.stranded[from]
 		if late {
