@@ -31,7 +31,7 @@ func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
 		return false, err
 	}
 	a.seen = r.Header.Revision
-	if r.Succeeded && len(a.q) == 0 { // it read nothing, since there is nothing but what it put
+	if r.Succeeded && len(r.Responses) == 1 { // it read nothing, since there is nothing but what it put
 		a.q = queue{{value: a.value.whole(), key: a.k.key, created: a.seen, modified: a.seen, lease: a.k.home.id}}
 	} else {
 		a.q = queueOf(r.Responses[len(r.Responses)-1].GetResponseRange().Kvs)
@@ -60,13 +60,20 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	// Of all that enter an empty queue at once, one changes it, and the others are told how it is. The same keeps one that
 	// tries from a queue that has grown since it was read, and one that reclaims from coming to hold beside a third.
 	nobodySince := clientv3.Compare(clientv3.CreateRevision(folder), "<", a.seen+1).WithPrefix()
-	if len(a.q) == 0 {
-		return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
-			return d.batch.do(ctx, folder, []clientv3.Cmp{nobodySince}, []clientv3.Op{put}, otherwise)
-		})
-	}
 	// A key that is there would be overwritten, and its place in the queue be taken: the create revision stays.
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(a.k.key), "=", 0)}
+	if len(a.q) == 0 {
+		then := []clientv3.Op{put}
+		if d.crowded(a.c) {
+			d.expect(a.k)
+			then = append(then, wholeQueue(folder))
+		} else {
+			conditions = []clientv3.Cmp{nobodySince}
+		}
+		return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
+			return d.batch.do(ctx, folder, conditions, then, otherwise)
+		})
+	}
 	unchanged, then := deletes(a.q.reclaimedBy(a.c))
 	conditions = append(conditions, unchanged...)
 	if a.c.Try || a.c.Reclaim && a.c.Owner != "" {
@@ -75,6 +82,20 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
 	})
+}
+
+// crowded reports whether a claim may enter without a look at its queue first: a claim of this client waited there a moment ago,
+// in a queue of the same capacity, so that it most likely waits. If the queue is another by now, the claim is retracted. The
+// watch of that queue goes on, so the claim hears all that comes after its transaction. With that, a hand-over among 8 clients is
+// 2.0 requests, and without 3.7 (go run . -store=etcd -only='^passing$', in the folder bench).
+func (d *Driver) crowded(c *driver.Claim) bool {
+	if c.Try || c.Reclaim {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.watches[watchKey{c.Name, c.Weight == c.Capacity}]
+	return w != nil && w.capacity == c.Capacity
 }
 
 // makeRoom removes claims of earlier runs that are too many for the transaction that puts the key, and has the attempt look

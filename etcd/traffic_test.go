@@ -177,6 +177,63 @@ func TestRequestsOfAHandOver(t *testing.T) {
 	}
 }
 
+// A claim enters a queue in which one of its client's waited a moment ago by one request. If the queue has become one of another
+// capacity, the claim is taken out again.
+func TestRequestsOfACrowd(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	m := &meter{sent: map[string]int{}}
+	d, others := metered(t, m, s.Addr), open(t, s.Addr)
+	by := operator(t, s.Addr)
+	claim := func(capacity int64) *driver.Claim {
+		c := claimOn("name")
+		c.Weight, c.Capacity = capacity, capacity
+		return c
+	}
+	holder, waiter := claim(3), claim(3)
+	enter(t, others, holder)
+	enter(t, d, waiter)
+	turn := make(chan error, 1)
+	go func() {
+		_, err := d.Await(timely(t), waiter)
+		turn <- err
+	}()
+	servertest.Until(t, "it listens", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.known[waiter.ID].by != nil
+	})
+	leave(t, others, holder)
+	if err := <-turn; err != nil {
+		t.Fatal(err)
+	}
+	leave(t, d, waiter)
+	holder, waiter = claim(3), claim(3)
+	enter(t, others, holder)
+	m.take()
+	if p := enter(t, d, waiter); p.Holds || p.Ahead != 1 {
+		t.Errorf("enter behind another = %+v; want to wait", p)
+	}
+	if sent, _ := m.take(); sent["Txn"] != 1 {
+		t.Errorf("entering a queue once more sent %v; want one transaction", sent)
+	}
+	d.mu.Lock()
+	if k := d.known[waiter.ID]; k.ear != hearing {
+		t.Errorf("it knows %v of the queue; want that it hears", k.ear)
+	}
+	d.mu.Unlock()
+	leave(t, d, waiter)
+	leave(t, others, holder)
+	enter(t, others, claim(5))
+	_, err := d.Enter(timely(t), claim(3))
+	if e, ok := errors.AsType[*driver.CapacityError](err); !ok || e.Have != 5 || e.Want != 3 {
+		t.Errorf("enter of a queue of capacity 5 = %v; want that it is not 3", err)
+	}
+	if list := keys(t, by, "stile/name/"); len(list) != 1 {
+		t.Errorf("keys %q are there; want that of the holder", list)
+	}
+}
+
 // Who wants the whole lock is told of claims that go, and not of those that come: only the former can let it in. Who wants a
 // part is told of both, since a claim that comes to want less is written anew.
 func TestMessagesOfAQueue(t *testing.T) {
