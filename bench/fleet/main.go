@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -61,6 +62,7 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 	rounds := flags.Int("rounds", 3, "how often to measure all; the median of each figure counts")
 	span := flags.Duration("span", 10*time.Second, "how long each measurement lasts")
 	settle := flags.Duration("settle", 1*time.Second, "how long to wait before each")
+	of := flags.String("revision", "", "the `commit` of stile that is measured, for the record; default HEAD")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -89,10 +91,14 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 	if err := moreFiles(); err != nil {
 		return err
 	}
-	m := &measurement{
-		rounds: *rounds, span: *span, settle: *settle, log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
+	if *of == "" {
+		*of = head()
 	}
-	command := "go run ./bench/fleet measure " + strings.Join(withoutOut(flags), " ")
+	m := &measurement{
+		revision: *of,
+		rounds:   *rounds, span: *span, settle: *settle, log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
+	}
+	command := "go run ./bench/fleet measure " + strings.Join(thoseOfTheRun(flags), " ")
 	text, err := m.write(h, s, *parts, sizes, command, *out)
 	if err == nil && *out == "" {
 		_, err = fmt.Fprintf(stdout, "%s\n", text)
@@ -103,7 +109,7 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 // write measures and returns what was measured as it is written into a file, after each round, unless its name is empty.
 func (m *measurement) write(h *servertest.Host, s *store, parts int, sizes []int, command, file string) (text []byte, err error) {
 	err = measure(h, s, parts, sizes, m, func(r *model.Record) (err error) {
-		r.Machine, r.Date, r.Command = machine(), time.Now().UTC().Format("2 January 2006"), command
+		r.Machine, r.Date, r.Command, r.Revision = machine(), time.Now().UTC().Format("2 January 2006"), command, m.revision
 		if text, err = json.MarshalIndent(r, "", "\t"); err != nil || file == "" {
 			return err
 		}
@@ -113,10 +119,16 @@ func (m *measurement) write(h *servertest.Host, s *store, parts int, sizes []int
 	return text, err
 }
 
-// withoutOut returns the flags that were set, but for where the result goes.
-func withoutOut(flags *flag.FlagSet) (args []string) {
+// head returns the commit of the working tree, or nothing where there is none.
+func head() string {
+	out, _ := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
+	return strings.TrimSpace(string(out))
+}
+
+// thoseOfTheRun returns the flags that were set, but for where the result goes, and what it says of itself.
+func thoseOfTheRun(flags *flag.FlagSet) (args []string) {
 	flags.Visit(func(set *flag.Flag) {
-		if set.Name != "out" {
+		if set.Name != "out" && set.Name != "revision" {
 			args = append(args, fmt.Sprintf("-%s=%v", set.Name, set.Value))
 		}
 	})

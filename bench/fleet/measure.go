@@ -21,10 +21,12 @@ const (
 type measurement struct {
 	store  *store
 	place  *place
-	rounds int           // how often all is measured
-	span   time.Duration // of each measurement
-	settle time.Duration // before it
-	log    func(format string, args ...any)
+	rounds int // how often all is measured
+
+	revision string        // of stile
+	span     time.Duration // of each measurement
+	settle   time.Duration // before it
+	log      func(format string, args ...any)
 }
 
 // measure starts servers and fleets of clients in rounds, and hands over what they cost after each round: the median of each figure

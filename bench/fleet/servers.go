@@ -56,7 +56,7 @@ func at(start func(t servertest.TB) *servertest.Server, url string) func(t serve
 
 var stores = []*store{
 	{
-		key: "redis", sizes: []int{100, 300, 1000}, parts: 500,
+		key: "redis", sizes: []int{300, 1000, 5000}, parts: 500,
 		start: at(redisServer, "redis://ADDR"),
 		about: func(p *place) string { return redisVersion(p) + ", no persistence" }, bytes: redisMemory,
 	},
@@ -100,7 +100,7 @@ var stores = []*store{
 	{
 		key: "consul", sizes: []int{30, 80, 200}, parts: 60,
 		start: at(func(t servertest.TB) *servertest.Server {
-			return servertest.Consul(t, map[string]any{"limits": map[string]any{"http_max_conns_per_client": 20000}})
+			return servertest.Consul(t, map[string]any{"limits": map[string]any{"http_max_conns_per_client": 10000}})
 		}, "consul://ADDR"),
 		about: func(*place) string { return "Consul 1.22, one server" },
 	},
@@ -116,18 +116,8 @@ var stores = []*store{
 			return strconv.ParseFloat(pgOne(p, "SELECT wal_sync FROM pg_stat_wal"), 64)
 		},
 	},
-	{
-		key: "mysql", sizes: []int{20, 50, 120}, parts: 60,
-		start: at(func(t servertest.TB) *servertest.Server {
-			return servertest.MySQL(t, "max_connections=2000", "innodb_flush_log_at_trx_commit=1")
-		}, "mysql://root@ADDR/mysql?pool_max_conns=2"),
-		about: func(p *place) string {
-			return mysqlOne(p, "SELECT @@version, ''") + ", syncs to its disk; pool_max_conns=2"
-		},
-		syncs: func(p *place) (float64, error) {
-			return strconv.ParseFloat(mysqlOne(p, "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_fsyncs'"), 64)
-		},
-	},
+	likeMySQL("mariadb", "MariaDB"),
+	likeMySQL("mysql", "MySQL"),
 	{
 		key: "sqlite", sizes: []int{15, 40, 80}, parts: 30,
 		start: func(t servertest.TB) *place {
@@ -135,6 +125,22 @@ var stores = []*store{
 		},
 		about: func(*place) string { return "SQLite, one file; the processor time is that of the clients" },
 	},
+}
+
+// likeMySQL is MySQL or MariaDB, whichever [servertest.MySQLFolder] has.
+func likeMySQL(key, name string) *store {
+	return &store{
+		key: key, sizes: []int{20, 50, 120}, parts: 60,
+		start: at(func(t servertest.TB) *servertest.Server {
+			s := servertest.MySQL(t, "max_connections=2000", "innodb_flush_log_at_trx_commit=1")
+			if version := mysqlVersion(s); strings.HasPrefix(version, "MariaDB") != (name == "MariaDB") {
+				t.Fatalf("this server is %s; %s names the folder of %s", version, servertest.MySQLFolder, name)
+			}
+			return s
+		}, "mysql://root@ADDR/mysql?pool_max_conns=2"),
+		about: func(p *place) string { return mysqlVersion(p.servers[0]) + ", syncs to its disk; pool_max_conns=2" },
+		syncs: func(p *place) (float64, error) { return mysqlSyncs(p.servers[0]) },
+	}
 }
 
 // voteless is how long a server of Redlock that was just started has no vote.

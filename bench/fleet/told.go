@@ -139,8 +139,8 @@ func pgOne(p *place, statement string) string {
 }
 
 // mysqlOne returns the last text of the row of two that a statement answers, unless it is empty, or why it does not answer.
-func mysqlOne(p *place, statement string) string {
-	db, err := sql.Open("mysql", "root@tcp("+p.servers[0].Addr+")/mysql")
+func mysqlOne(s *servertest.Server, statement string) string {
+	db, err := sql.Open("mysql", "root@tcp("+s.Addr+")/mysql")
 	if err != nil {
 		return err.Error()
 	}
@@ -155,4 +155,22 @@ func mysqlOne(p *place, statement string) string {
 		return first
 	}
 	return last
+}
+
+// mysqlVersion returns the name and version of a server, be it MySQL or MariaDB.
+func mysqlVersion(s *servertest.Server) string {
+	version := mysqlOne(s, "SELECT @@version, ''")
+	if number, _, ok := strings.Cut(version, "-MariaDB"); ok {
+		return "MariaDB " + number
+	}
+	return "MySQL " + version
+}
+
+// mysqlSyncs counts those of the log. MariaDB counts them among those of all files.
+func mysqlSyncs(s *servertest.Server) (float64, error) {
+	name := "Innodb_os_log_fsyncs"
+	if strings.HasPrefix(mysqlVersion(s), "MariaDB") {
+		name = "Innodb_data_fsyncs"
+	}
+	return strconv.ParseFloat(mysqlOne(s, "SHOW GLOBAL STATUS LIKE '"+name+"'"), 64)
 }

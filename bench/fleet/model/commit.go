@@ -26,12 +26,19 @@ func (c Commit) writes(commits float64) float64 {
 	return between(0, 1e7, func(writes float64) bool { return c.rate(writes) < commits })
 }
 
+// mostlyOwn is the part of the writes of busy clients that have commits of their own where none are meant to be shared.
+const mostlyOwn = 0.9
+
+// mostlyShared is the part of the processor time of busy clients that may go with the commits. All of it did in some measurements, by
+// chance, and then very many writes that share a commit would be computed to cost nothing.
+const mostlyShared = 0.5
+
 // fitCommit finds the commits by which a load that has so many times the work of another has the commits that it has, and takes the
 // processor time that it takes.
 func fitCommit(calm, busy *Load, times float64) Commit {
 	var c Commit
-	if calm.Syncs <= 0 || busy.Syncs >= calm.Syncs*times {
-		return c // each write has a commit of its own
+	if calm.Syncs <= 0 || busy.Syncs >= calm.Syncs*times*mostlyOwn {
+		return c // each write has a commit of its own, but for a few by chance
 	}
 	c.Time = between(0, 0.999/busy.Syncs, func(d float64) bool {
 		try := Commit{Time: d}
@@ -39,7 +46,7 @@ func fitCommit(calm, busy *Load, times float64) Commit {
 	})
 	// calm.CPU = a + commits·c.CPU and busy.CPU = times·a + commits·c.CPU, with a for the work itself.
 	c.CPU = (times*calm.CPU - busy.CPU) / (times*calm.Syncs - busy.Syncs)
-	c.CPU = min(max(0, c.CPU), calm.CPU/calm.Syncs, busy.CPU/busy.Syncs)
+	c.CPU = min(max(0, c.CPU), calm.CPU/calm.Syncs, busy.CPU/busy.Syncs*mostlyShared)
 	return c
 }
 

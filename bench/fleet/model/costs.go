@@ -12,23 +12,40 @@ type Costs struct {
 	Calm   Calm
 }
 
-// Calm is what a lock and unlock costs where a server has little to do, which then takes longer for each: it was measured at two
-// rates of requests. The zero Calm is for a store whose rates differ by their commits, or were not both measured.
+// Calm says how much less a request costs the more there are, as a server that has little to do takes longer for each, and one that
+// has much serves several at once: the processor time of a lock and unlock was measured at two rates of requests. The zero Calm is for
+// a store whose rates differ by their commits, or were not both measured.
 type Calm struct {
 	CPU             float64 // processor seconds of a pair at Requests
 	Requests, Often float64 // requests a second of all clients, here and where Pair was measured
+
+	Held, Waiter float64 // requests a second where those were measured
 }
 
-// pair returns what a lock and unlock cost at so many requests a second: between the two rates that were measured it falls evenly
-// with each doubling, and beyond them it is taken to stay as it is.
-func (c *Costs) pair(requests float64) Load {
-	pair := c.Pair
-	pair.Connections, pair.Memory = 0, 0
-	if c.Calm.CPU > pair.CPU && requests < c.Calm.Often {
-		share := math.Log(c.Calm.Often/max(requests, c.Calm.Requests)) / math.Log(c.Calm.Often/c.Calm.Requests)
-		pair.CPU *= math.Pow(c.Calm.CPU/pair.CPU, share)
+// at returns the processor time of a pair at so many requests a second: between the two rates that were measured it falls evenly with
+// each doubling, and beyond them it is taken to stay as it is.
+func (c *Costs) at(requests float64) float64 {
+	if c.Calm.CPU <= c.Pair.CPU || requests >= c.Calm.Often {
+		return c.Pair.CPU
 	}
-	return pair
+	share := math.Log(c.Calm.Often/max(requests, c.Calm.Requests)) / math.Log(c.Calm.Often/c.Calm.Requests)
+	return c.Pair.CPU * math.Pow(c.Calm.CPU/c.Pair.CPU, share)
+}
+
+// steep is how steeply renewals and looks become cheaper, beside pairs, which were measured at two rates: a number that was chosen by
+// the fleets of the page, and the same for all stores.
+const steep = 0.5
+
+// among returns what a held lock, a waiter and a pair cost at so many requests a second. Renewals and looks become cheaper too.
+func (c *Costs) among(requests float64) (held, waiter, pair Load) {
+	held, waiter, pair = c.Held, c.Waiter, c.Pair
+	if c.Calm.CPU > c.Pair.CPU {
+		held.CPU *= math.Pow(c.at(requests)/c.at(c.Calm.Held), steep)
+		waiter.CPU *= math.Pow(c.at(requests)/c.at(c.Calm.Waiter), steep)
+	}
+	pair.CPU = c.at(requests)
+	pair.Connections, pair.Memory = 0, 0
+	return held, waiter, pair
 }
 
 // Costs takes measurements of parts apart.
@@ -45,8 +62,11 @@ func (p *Parts) Costs() Costs {
 		}
 	}
 	c.Held, c.Pair = held.over(n), pairs.over(n*p.Rate)
-	if p.CalmRate > 0 && calm.Syncs < 0 {
-		c.Calm = Calm{CPU: calm.CPU / (n * p.CalmRate), Requests: 2 * n * p.CalmRate, Often: 2 * n * p.Rate}
+	if p.CalmRate > 0 && c.Commit.Time == 0 {
+		c.Calm = Calm{
+			CPU: calm.CPU / (n * p.CalmRate), Requests: 2 * n * p.CalmRate, Often: 2 * n * p.Rate,
+			Held: n / renewEvery, Waiter: n/Group/renewEvery + n*(1-1.0/Group)/lookEvery,
+		}
 	}
 	c.Waiter = waiting.minus(c.Held.times(n / Group)).over(n * (1 - 1.0/Group))
 	return c

@@ -37,8 +37,8 @@ func (l *Limits) Shares(load *Load) []Resource {
 // Load is what a fleet costs on the average, as [Simulate] finds by letting it loose.
 func (c *Costs) Load(w *Work) Load {
 	n := float64(w.Processes)
-	held, waiting := n*(1+1.0/Group), n*(1-1.0/Group)
-	work := c.Held.times(held).plus(c.Waiter.times(waiting)).plus(c.pair(w.requests()).times(n * w.Rate))
+	hold, waiter, pair := c.among(w.requests())
+	work := hold.times(n * (1 + 1.0/Group)).plus(waiter.times(n * (1 - 1.0/Group))).plus(pair.times(n * w.Rate))
 	if work.Syncs >= 0 {
 		work.Syncs = c.Commit.rate(work.Syncs)
 		work.CPU += work.Syncs * c.Commit.CPU

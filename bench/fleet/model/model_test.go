@@ -2,23 +2,27 @@ package model
 
 import (
 	"flag"
+	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/explain/scaling.md anew")
 
-// tolerance is how far from what was measured the simulation may be, and small is that for the processor in the fleet of 20 processes on
-// PostgreSQL, which misses the other.
-const (
-	tolerance = 0.20
-	small     = 0.25
-)
+// knownToMiss are the figures that the page says the simulation does not get right.
+var knownToMiss = []string{
+	"memcached, 1000 processes, processor", "etcd, 50 processes, processor",
+	"zookeeper, 200 processes, processor", "zookeeper, 600 processes, processor",
+	"mysql, 20 processes, connections", "mysql, 50 processes, connections", "mysql, 120 processes, connections",
+	"mariadb, 50 processes, connections", "mariadb, 120 processes, connections",
+}
 
 // The fleets were measured apart from the parts from which they are computed here.
 func TestSimulationIsRightWhereItWasMeasured(t *testing.T) {
+	var missed []string
 	for i := range Stores {
 		s := &Stores[i]
 		t.Run(s.Key, func(t *testing.T) {
@@ -32,39 +36,19 @@ func TestSimulationIsRightWhereItWasMeasured(t *testing.T) {
 			costs := r.Parts.Costs()
 			for _, f := range r.Fleets {
 				got := Simulate(&costs, &Work{Processes: f.Clients, Rate: f.Rate, Cores: s.Cores}, seed)
-				for _, figure := range s.checked(&got.Load, &f.Seen) {
-					most := tolerance
-					if figure.name == "processor" && s.Key == "postgres" && f.Clients == 20 {
-						most = small
-					}
-					if off := figure.computed/figure.seen - 1; !(math.Abs(off) <= most) {
-						t.Errorf("%d processes: %s: computed %.4g, measured %.4g: off by %+.0f %%",
-							f.Clients, figure.name, figure.computed, figure.seen, off*100)
+				for _, one := range figures(&f.Seen, &got.Load) {
+					if one.missed() {
+						which := fmt.Sprintf("%s, %d processes, %s", s.Key, f.Clients, one.name)
+						t.Logf("%s: computed %.4g, measured %.4g: off by %+.0f %%", which, one.computed, one.seen, one.off()*100)
+						missed = append(missed, which)
 					}
 				}
 			}
 		})
 	}
-}
-
-type figure struct {
-	name           string
-	computed, seen float64
-}
-
-// checked are the figures that the page says are right; what the store does not tell is not among them.
-func (s *Store) checked(computed, seen *Load) (list []figure) {
-	for _, f := range []figure{
-		{"processor", computed.CPU, seen.CPU},
-		{"bytes in", computed.Received, seen.Received},
-		{"bytes out", computed.Sent, seen.Sent},
-		{"connections", computed.Connections, seen.Connections},
-	} {
-		if f.seen > 0 {
-			list = append(list, f)
-		}
+	if !slices.Equal(missed, knownToMiss) {
+		t.Errorf("the simulation is not within %.0f %% of\n%q\nbut is known to miss\n%q", Tolerance*100, missed, knownToMiss)
 	}
-	return list
 }
 
 func TestPage(t *testing.T) {
@@ -213,8 +197,17 @@ func TestCalm(t *testing.T) {
 	for _, c := range []struct{ requests, want float64 }{
 		{1, 0.0004}, {100, 0.0004}, {400, 0.0002}, {1600, 0.0001}, {1e6, 0.0001},
 	} {
-		if got := costs.pair(c.requests).CPU; math.Abs(got/c.want-1) > 1e-9 {
-			t.Errorf("at %v requests a second a pair costs %v, want %v", c.requests, got, c.want)
+		if _, _, pair := costs.among(c.requests); math.Abs(pair.CPU/c.want-1) > 1e-9 {
+			t.Errorf("at %v requests a second a pair costs %v, want %v", c.requests, pair.CPU, c.want)
+		}
+	}
+	// A holder and a waiter cost what was measured where it was measured, and half as much with 16 times the requests.
+	costs.Held, costs.Waiter, costs.Calm.Held, costs.Calm.Waiter = Load{CPU: 1}, Load{CPU: 2}, 100, 400
+	for _, c := range []struct{ requests, held, waiter float64 }{
+		{100, 1, 2 * math.Sqrt2}, {400, math.Sqrt2 / 2, 2}, {1600, 0.5, math.Sqrt2}, {1e6, 0.5, math.Sqrt2},
+	} {
+		if held, waiter, _ := costs.among(c.requests); math.Abs(held.CPU-c.held) > 1e-9 || math.Abs(waiter.CPU-c.waiter) > 1e-9 {
+			t.Errorf("at %v requests a second a holder costs %v and a waiter %v, want %v and %v", c.requests, held.CPU, waiter.CPU, c.held, c.waiter)
 		}
 	}
 }

@@ -16,6 +16,8 @@ type Record struct {
 	Date    string `json:"date"`
 	Command string `json:"command"`
 
+	Revision string `json:"revision,omitempty"` // of stile, by its commit; empty for what was measured before it was written down
+
 	Parts  Parts   `json:"parts"`
 	Fleets []Fleet `json:"fleets"`
 }

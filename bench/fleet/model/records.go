@@ -26,10 +26,18 @@ const (
 
 // Stores are those that were measured. The limits are those of a server as one might rent for this: half of its processor and
 // of a network of a gigabit a second, 16 GB of memory, a disk that syncs 2,000 times a second, and as many connections as
-// people let it have.
+// people let it have. Of SQLite it is the machine of all processes, which has no connections.
 var Stores = []Store{
 	{"redis", "Redis", limits(1, 50_000), 1},
+	{"redlock", "Redlock, each of three", limits(1, 50_000), 1},
+	{"memcached", "memcached", limits(4, 50_000), 4},
+	{"etcd", "etcd", limits(8, 20_000), 8},
+	{"zookeeper", "ZooKeeper", limits(8, 20_000), 8},
+	{"consul", "Consul", limits(8, 20_000), 8},
 	{"postgres", "PostgreSQL", limits(8, 1000), 8},
+	{"mysql", "MySQL", limits(8, 1000), 8},
+	{"mariadb", "MariaDB", limits(8, 1000), 8},
+	{"sqlite", "SQLite", limits(8, 1), 8},
 }
 
 func limits(cores int, connections float64) Limits {

@@ -41,13 +41,13 @@ func Simulate(c *Costs, w *Work, seed uint64) Result {
 	s := simulation{Work: w, random: rand.New(rand.NewPCG(seed, 1)), commit: c.Commit.Time}
 	n := float64(w.Processes)
 	idle := c.Base.plus(c.Client.times(n))
-	pair := c.pair(w.requests())
+	hold, waiter, pair := c.among(w.requests())
 	for i := range w.Processes {
-		s.regular(c.Held, renewEvery)
+		s.regular(hold, renewEvery)
 		if i%Group == 0 {
-			s.regular(c.Held, renewEvery)
+			s.regular(hold, renewEvery)
 		} else {
-			s.regular(c.Waiter, lookEvery)
+			s.regular(waiter, lookEvery)
 		}
 		s.locks(pair)
 	}

@@ -12,9 +12,11 @@ const FleetRate = 0.2
 // seed is that of all simulations of the page.
 const seed = 1
 
-// Tables returns the tables of docs/explain/scaling.md by their names: costs, checks, fleet.
+// Tables returns the tables of docs/explain/scaling.md by their names: runs, costs, checks, fleet.
 func Tables() (map[string]string, error) {
-	var costs, checks, fleet table
+	var runs, costs, checks, fleet table
+	runs.row("store", "server", "measured", "revision", "clients of the parts")
+	runs.rule(4, 1)
 	costs.row("store", "what", "processor of the server", "bytes in", "bytes out", "disk syncs", "connections", "memory")
 	costs.rule(2, 6)
 	checks.row("store", "processes", "processor, ms/s", "bytes in/s", "bytes out/s", "disk syncs/s", "connections", "memory, MB")
@@ -28,6 +30,11 @@ func Tables() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		revision := r.Revision
+		if revision != "" {
+			revision = "`" + revision + "`"
+		}
+		runs.row(s.Name, r.Server, r.Date, revision, number(float64(r.Parts.Clients), 0))
 		c := r.Parts.Costs()
 		s.costRows(&costs, &c)
 		for _, f := range r.Fleets {
@@ -35,7 +42,7 @@ func Tables() (map[string]string, error) {
 		}
 		s.fleetRow(&fleet, &c, 100_000)
 	}
-	return map[string]string{"costs": costs.String(), "checks": checks.String(), "fleet": fleet.String()}, nil
+	return map[string]string{"runs": runs.String(), "costs": costs.String(), "checks": checks.String(), "fleet": fleet.String()}, nil
 }
 
 // costRows says what each thing costs.
@@ -63,18 +70,54 @@ func (s *Store) costRows(t *table, c *Costs) {
 	}
 }
 
+// Tolerance is how far the simulation may be from what was measured, in processor, bytes and connections. What is further off is
+// marked on the page.
+const Tolerance = 0.20
+
+// A figure is one of a fleet, as it was seen and as it is computed. What the store does not tell was seen below zero.
+type figure struct {
+	name           string
+	seen, computed float64
+	digits         int
+	held           bool // to the tolerance
+}
+
+func figures(seen, computed *Load) []figure {
+	return []figure{
+		{"processor", seen.CPU * 1e3, computed.CPU * 1e3, 1, true},
+		{"bytes in", seen.Received, computed.Received, 0, true},
+		{"bytes out", seen.Sent, computed.Sent, 0, true},
+		{"disk syncs", seen.Syncs, computed.Syncs, 1, false},
+		{"connections", seen.Connections, computed.Connections, 0, true},
+		{"memory", seen.Memory / 1e6, computed.Memory / 1e6, 1, false},
+	}
+}
+
+// off returns how far what is computed is from what was seen, in proportion.
+func (f *figure) off() float64 {
+	if f.seen == f.computed { // nothing, of a store that has none
+		return 0
+	}
+	return f.computed/f.seen - 1
+}
+
+func (f *figure) missed() bool { return f.held && !(math.Abs(f.off()) <= Tolerance) }
+
 // checkRow puts a fleet that was measured beside the same that is simulated.
 func (s *Store) checkRow(t *table, c *Costs, f *Fleet) {
 	r := Simulate(c, &Work{Processes: f.Clients, Rate: f.Rate, Cores: s.Cores}, seed)
-	beside := func(seen, computed float64, digits int) string {
-		if seen < 0 {
-			return "–"
+	cells := []string{s.Name, number(float64(f.Clients), 0)}
+	for _, one := range figures(&f.Seen, &r.Load) {
+		cell := "–"
+		if one.seen >= 0 {
+			cell = number(one.seen, one.digits) + " : " + number(one.computed, one.digits)
 		}
-		return fmt.Sprintf("%s : %s", number(seen, digits), number(computed, digits))
+		if one.missed() {
+			cell += fmt.Sprintf(" **missed**, %+.0f %%", one.off()*100)
+		}
+		cells = append(cells, cell)
 	}
-	t.row(s.Name, number(float64(f.Clients), 0), beside(f.Seen.CPU*1e3, r.CPU*1e3, 1), beside(f.Seen.Received, r.Received, 0),
-		beside(f.Seen.Sent, r.Sent, 0), beside(f.Seen.Syncs, r.Syncs, 1), beside(f.Seen.Connections, r.Connections, 0),
-		beside(f.Seen.Memory/1e6, r.Memory/1e6, 1))
+	t.row(cells...)
 }
 
 // fleetRow says what many processes need.
