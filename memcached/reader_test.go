@@ -114,6 +114,26 @@ func TestWhoReads(t *testing.T) {
 				s.reads(nobody)
 			}
 		}},
+		{"many that wait at once, and one after them", func(t *testing.T, s *scripted) {
+			calls := make([]chan string, few+1)
+			for i := range calls {
+				calls[i] = s.ask(t.Context(), "a", 1)
+			}
+			s.answer(strings.Repeat("STORED\r\n", len(calls)))
+			for _, got := range calls {
+				is(t, got, "STORED ")
+			}
+			for range crowded - 1 {
+				s.reads(reader)
+				got := s.ask(t.Context(), "b", 1)
+				s.answer("STORED\r\n")
+				is(t, got, "STORED ")
+			}
+			got := s.ask(t.Context(), "b", 1)
+			s.answer("STORED\r\n")
+			is(t, got, "STORED ")
+			s.reads(nobody)
+		}},
 		{"one more while a caller reads", func(t *testing.T, s *scripted) {
 			first := s.ask(t.Context(), "a", 1)
 			s.reads(caller)
