@@ -149,7 +149,7 @@ func removedWhileWaiting(t *testing.T, s *servertest.Server) {
 	if !errors.Is(err, driver.ErrGone) || p.Holds {
 		t.Errorf("a waiter without a node = %+v, %v; want ErrGone", p, err)
 	}
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("the waiter was told after %v; want at once", took)
 	}
 	enter(t, d, third, false)
@@ -198,7 +198,7 @@ func removedWhileHolding(t *testing.T, s *servertest.Server) {
 	// The watch on the node is set a moment after the lock was granted, and sees a removal before that as well.
 	start := time.Now()
 	a.remove("/stile/removed-holder/" + children[0])
-	if took := lost(t, l, stile.ReasonRemoved).Sub(start); took > time.Second {
+	if took := lost(t, l, stile.ReasonRemoved).Sub(start); took > 5*time.Second {
 		t.Errorf("the lease was lost after %v; want at once", took)
 	}
 	again := lock(t, c, "removed-holder")
@@ -358,7 +358,7 @@ func waitsEnd(t *testing.T, s *servertest.Server) {
 		start := time.Now()
 		err := call.do(ctx)
 		cancel()
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Second {
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 3*time.Second {
 			t.Errorf("%s = %v after %v; want it to end with its context", call.verb, err, took)
 		}
 	}
