@@ -81,3 +81,15 @@ func columnOf(t *testing.T, name string) string {
 	}
 	return map[string]string{"contract": "contract", "command": "contract", "chaos": "runner", "test": "own test"}[string(way[1])]
 }
+
+// Each mistake can be put back into the code as it is, which make mutants and CI find out later, too.
+func TestMutantsApply(t *testing.T) {
+	t.Parallel()
+	patches, err := filepath.Glob("mutants/testdata/*.patch")
+	if err != nil || len(patches) == 0 {
+		t.Fatalf("no patches: %v", err)
+	}
+	for _, patch := range patches {
+		run(t, nil, "git", "-c", "safe.directory=*", "apply", "--check", filepath.Join("internal/repo", patch))
+	}
+}
