@@ -29,7 +29,7 @@ func takeAndFree(ctx context.Context, t *testing.T, m *stile.Lock) {
 // with one goroutine or with several that pass it on.
 func TestNobodyStarvesWithoutQueue(t *testing.T) {
 	t.Parallel()
-	const clients, enough, least = 6, 150, 8
+	const clients, enough, least = 6, 150, 3
 	_, redlock := redlockOf(t, 3, durable...)
 	for what, url := range map[string]string{
 		"setnx":   "redis://" + servertest.Redis(t).Addr + "?layout=setnx",
