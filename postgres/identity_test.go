@@ -186,5 +186,6 @@ func TestIdentityLost(t *testing.T) {
 	t.Parallel()
 	pool, first, second := connect(t, server), schema(), schema()
 	at := func(schema string) string { return "postgres://postgres@" + server.Addr + "/postgres?schema=" + schema }
-	drive.IdentityLost(t, [2]string{at(first), at(second)}, func() { exec(t, pool, `DELETE FROM "`+first+`".stile_id`) })
+	lose := func(schema string) func() { return func() { exec(t, pool, `DELETE FROM "`+schema+`".stile_id`) } }
+	drive.IdentityLost(t, [2]string{at(first), at(second)}, [2]func(){lose(first), lose(second)})
 }

@@ -15,7 +15,8 @@ func TestIdentityLost(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
 	first, second := "redis://"+s.Addr+"?prefix=first/", "redis://"+s.Addr+"?prefix=second/"
-	drive.IdentityLost(t, [2]string{first, second}, func() { s.Redis([]string{"DEL", "first/id"}) })
+	lose := func(key string) func() { return func() { s.Redis([]string{"DEL", key}) } }
+	drive.IdentityLost(t, [2]string{first, second}, [2]func(){lose("first/id"), lose("second/id")})
 }
 
 // What stands at the key of the id, and was not drawn, is no id.
