@@ -72,15 +72,7 @@ func TestBehindIsCaught(t *testing.T) {
 					}
 					return b
 				}}
-				r := &recorder{TB: t}
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					check(r, s, s.Open(t), s.Open(t), c)
-				}()
-				if <-done; len(r.failures) > 0 != (test.caught == c.Name) {
-					t.Errorf("the case fails with %q; want that it fails: %v", r.failures, test.caught == c.Name)
-				}
+				finds(t, c.Name, s, test.caught == c.Name)
 			})
 		}
 	}

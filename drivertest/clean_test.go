@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 // A store that cleans too early, too late, too little or too much fails the case.
 func TestCleanIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Clean" })
 	for name, test := range map[string]struct {
 		left   [3]int // the names that are left after each step
 		leaves bool   // the claims in use do not stay
@@ -43,16 +41,7 @@ func TestCleanIsCaught(t *testing.T) {
 					Names: func() int { return test.left[step] },
 				}
 			}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				check(r, s, s.Open(t), s.Open(t), Cases()[i])
-			}()
-			<-done
-			if got := len(r.failures) > 0; got != test.caught {
-				t.Errorf("the case fails with %q; want that it fails: %v", r.failures, test.caught)
-			}
+			finds(t, "Clean", s, test.caught)
 		})
 	}
 }

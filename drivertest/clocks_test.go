@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -11,7 +10,6 @@ import (
 // The clocks jump: the case sees a lease that ends too early, and one that does not end.
 func TestClocksIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Clocks" })
 	for name, test := range map[string]struct{ early, never, caught bool }{
 		"as it should":         {},
 		"the lease ends early": {early: true, caught: true},
@@ -29,18 +27,7 @@ func TestClocksIsCaught(t *testing.T) {
 				}
 				return &Jump{Before: held.Driver(), Within: of(!test.early), Past: of(test.never)}
 			}}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				a, b := s.Open(t), s.Open(t)
-				defer a.Close()
-				defer b.Close()
-				check(r, s, a, b, Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "Clocks", s, test.caught)
 		})
 	}
 }

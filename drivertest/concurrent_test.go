@@ -110,19 +110,13 @@ func TestConcurrentCatchesBugs(t *testing.T) {
 				d.Driver = store.Driver()
 				return &d
 			}}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				Concurrent(r, s, 1, 100)
-			}()
-			<-done
-			if len(r.failures) == 0 {
+			failures := record(t, func(r testing.TB) { Concurrent(r, s, 1, 100) })
+			if len(failures) == 0 {
 				t.Fatal("it passes")
 			}
 			for _, want := range []string{"seed 1, round ", "the calls on \"drivertest/", test.says} {
-				if !strings.Contains(r.failures[0], want) {
-					t.Errorf("the failure does not say %q: %s", want, r.failures[0])
+				if !strings.Contains(failures[0], want) {
+					t.Errorf("the failure does not say %q: %s", want, failures[0])
 				}
 			}
 		})

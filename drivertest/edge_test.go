@@ -15,7 +15,6 @@ import (
 // A driver that compares its tickets as texts, or counts them in 32 bits, fails the case.
 func TestEdgeIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Edge" })
 	for name, test := range map[string]struct {
 		compare func(a, b int64) int
 		count   func(ticket int64) int64
@@ -32,15 +31,7 @@ func TestEdgeIsCaught(t *testing.T) {
 			for _, from := range []int64{7, 999_999_997, 1<<31 - 3} {
 				s.Edge[fmt.Sprint("above ", from)] = func(testing.TB, string) driver.Driver { return counting(from, test.compare, test.count) }
 			}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				check(r, s, s.Open(t), s.Open(t), Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("the case fails with %q; want that it fails: %v", r.failures, test.caught)
-			}
+			finds(t, "Edge", s, test.caught)
 		})
 	}
 }

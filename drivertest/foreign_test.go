@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -12,7 +11,6 @@ import (
 // A driver that does not see another program's lock, or is not seen, or never hears that it is free, fails the case.
 func TestForeignIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Foreign" })
 	for name, test := range map[string]struct {
 		unseeing, unseen, deaf, blind bool
 		caught                        bool
@@ -57,15 +55,7 @@ func TestForeignIsCaught(t *testing.T) {
 					}
 				},
 			}}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				check(r, s, s.Open(t), s.Open(t), Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("the case fails with %q; want that it fails: %v", r.failures, test.caught)
-			}
+			finds(t, "Foreign", s, test.caught)
 		})
 	}
 }

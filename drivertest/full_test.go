@@ -3,7 +3,6 @@ package drivertest
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 // passes if all is well.
 func TestFullIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Full" })
 	for name, test := range map[string]struct {
 		enter, renew, keep, again string // what is answered; "" is what is right
 		free                      bool   // a lock is not kept taken
@@ -75,15 +73,7 @@ func TestFullIsCaught(t *testing.T) {
 					}
 				}}
 			}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				check(r, s, s.Open(t), s.Open(t), Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "Full", s, test.caught)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -12,7 +11,6 @@ import (
 // An answer is lost while it is waited for: the case sees a client that takes that for a refusal, or for an answer.
 func TestLostMidwayIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "LostMidway" })
 	for name, test := range map[string]struct {
 		says   func(error) error
 		caught bool
@@ -29,18 +27,7 @@ func TestLostMidwayIsCaught(t *testing.T) {
 				late := lateCalls(store.Driver())
 				return &Loss{Detour: Detour{saying{late.Driver, test.says}, late.Way}, Other: store.Driver()}
 			}}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				a, b := s.Open(t), s.Open(t)
-				defer a.Close()
-				defer b.Close()
-				check(r, s, a, b, Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "LostMidway", s, test.caught)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package drivertest
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 // client that others do not see, and passes if all is well.
 func TestMishapIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Mishap" })
 	for name, test := range map[string]struct {
 		blind, low, keeps, stuck, wild, deaf, told bool
 		caught                                     bool
@@ -79,15 +77,7 @@ func TestMishapIsCaught(t *testing.T) {
 					},
 				}
 			}}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				check(r, s, s.Open(t), s.Open(t), Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "Mishap", s, test.caught)
 		})
 	}
 }
@@ -95,7 +85,6 @@ func TestMishapIsCaught(t *testing.T) {
 // A store refuses its clients for a while: the case sees one that confirms meanwhile, and one that refuses for good.
 func TestMishapThatEndsIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Mishap" })
 	for name, test := range map[string]struct{ confirms, stays, caught bool }{
 		"all is well":            {},
 		"a renewal is confirmed": {confirms: true, caught: true},
@@ -127,15 +116,7 @@ func TestMishapThatEndsIsCaught(t *testing.T) {
 					},
 				}
 			}}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				check(r, s, s.Open(t), s.Open(t), Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "Mishap", s, test.caught)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package drivertest
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -14,7 +13,6 @@ import (
 // of the server, a refusal for good and a Leave that leaves something behind, and passes if all is well.
 func TestOneDownIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "OneDown" })
 	for name, test := range map[string]struct {
 		spare                       int
 		whole, blind, refuses, lazy bool
@@ -62,15 +60,7 @@ func TestOneDownIsCaught(t *testing.T) {
 					},
 				}
 			}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				check(r, s, s.Open(t), s.Open(t), Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "OneDown", s, test.caught)
 		})
 	}
 }

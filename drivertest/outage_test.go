@@ -3,7 +3,6 @@ package drivertest
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,9 +59,7 @@ func TestOutageIsCaught(t *testing.T) {
 					}}
 				return &Detour{d, way}
 			}
-			if r := found(t, "Outage", s); len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "Outage", s, test.caught)
 		})
 	}
 }
@@ -119,23 +116,7 @@ func TestDeposedIsCaught(t *testing.T) {
 					},
 				}
 			}
-			if r := found(t, "Deposed", s); len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "Deposed", s, test.caught)
 		})
 	}
-}
-
-// found runs one case, and returns what it found.
-func found(t *testing.T, name string, s Store) *recorder {
-	t.Helper()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == name })
-	r := &recorder{TB: t}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		check(r, s, s.Open(t), s.Open(t), Cases()[i])
-	}()
-	<-done
-	return r
 }

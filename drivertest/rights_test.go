@@ -49,9 +49,7 @@ func TestRightsIsCaught(t *testing.T) {
 				}
 				return func() (driver.Driver, error) { return d, test.open }
 			}}
-			if r := found(t, "Rights", s); len(r.failures) > 0 != test.caught {
-				t.Errorf("caught: %v; want %v: %q", len(r.failures) > 0, test.caught, r.failures)
-			}
+			finds(t, "Rights", s, test.caught)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 // name.
 func TestStallIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "StallOthers" })
 	for _, bug := range []bool{true, false} {
 		var (
 			store = memory.NewStore()
@@ -54,14 +52,6 @@ func TestStallIsCaught(t *testing.T) {
 				}}
 			return &Stalled{Driver: d, After: func(int) {}, Still: still.Load, Pass: func() { close(on) }}
 		}
-		r := &recorder{TB: t}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			check(r, s, s.Open(t), s.Open(t), Cases()[i])
-		}()
-		if <-done; len(r.failures) > 0 != bug {
-			t.Errorf("with the bug: %v; the failures are %q", bug, r.failures)
-		}
+		finds(t, "StallOthers", s, bug)
 	}
 }

@@ -17,7 +17,6 @@ import (
 // that wait where they are to refuse, fail the case.
 func TestLockTxIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "LockTx" })
 	for name, test := range map[string]struct {
 		bug    string
 		claims bool // the case is told that transactions and claims keep each other out
@@ -49,19 +48,7 @@ func TestLockTxIsCaught(t *testing.T) {
 					Begin: db.begin, Stale: errStale, Claims: test.claims,
 				}
 			}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				a, b := s.Open(t), s.Open(t)
-				defer a.Close()
-				defer b.Close()
-				check(r, s, a, b, Cases()[i])
-			}()
-			<-done
-			if got := len(r.failures) > 0; got != test.caught {
-				t.Errorf("the case fails with %q; want that it fails: %v", r.failures, test.caught)
-			}
+			finds(t, "LockTx", s, test.caught)
 		})
 	}
 }

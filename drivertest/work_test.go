@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -12,7 +11,6 @@ import (
 // A store that looks at all names for a claim of one fails the case.
 func TestWorkIsCaught(t *testing.T) {
 	t.Parallel()
-	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Work" })
 	for name, test := range map[string]struct {
 		looks  func(names int) int // what a claim costs
 		caught bool
@@ -42,15 +40,7 @@ func TestWorkIsCaught(t *testing.T) {
 					}
 				}}
 			}
-			r := &recorder{TB: t}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				check(r, s, s.Open(t), s.Open(t), Cases()[i])
-			}()
-			if <-done; len(r.failures) > 0 != test.caught {
-				t.Errorf("the case fails with %q; want that it fails: %v", r.failures, test.caught)
-			}
+			finds(t, "Work", s, test.caught)
 		})
 	}
 }
