@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 )
 
@@ -27,16 +26,7 @@ func (b *bench) clientsOne(c contender) (sample, error) {
 	if b.brief {
 		t.Size = 10
 	}
-	p, err := startChild(&t)
-	if err != nil {
-		return nil, err
-	}
-	var each footprint
-	err = p.hear(&each)
-	if err := errors.Join(err, p.end(err == nil)); err != nil {
-		return nil, err
-	}
-	return sample{"heap": each.Heap, "stack": each.Stack, "goroutines": each.Goroutines}, nil
+	return each(&t)
 }
 
 // clientsRole opens clients and tells what that takes.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"time"
@@ -73,4 +74,18 @@ func measureFootprint() footprint {
 func (f footprint) per(n int, before footprint) footprint {
 	d := float64(n)
 	return footprint{(f.Heap - before.Heap) / d, (f.Stack - before.Stack) / d, (f.Goroutines - before.Goroutines) / d}
+}
+
+// each runs a task that tells what each of its things adds.
+func each(t *task) (sample, error) {
+	p, err := startChild(t)
+	if err != nil {
+		return nil, err
+	}
+	var each footprint
+	err = p.hear(&each)
+	if err := errors.Join(err, p.end(err == nil)); err != nil {
+		return nil, err
+	}
+	return sample{"heap": each.Heap, "stack": each.Stack, "goroutines": each.Goroutines}, nil
 }

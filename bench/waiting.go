@@ -116,18 +116,9 @@ func (l bareLibrary) lock(ctx context.Context) (held, error) {
 }
 
 func (b *bench) queueingOne(c contender) (sample, error) {
-	p, err := startChild(&task{
+	return each(&task{
 		Role: "queue", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: holderTTL, Name: b.name(), Size: leases, Warm: b.settle,
 	})
-	if err != nil {
-		return nil, err
-	}
-	var each footprint
-	err = p.hear(&each)
-	if err := errors.Join(err, p.end(err == nil)); err != nil {
-		return nil, err
-	}
-	return sample{"heap": each.Heap, "stack": each.Stack, "goroutines": each.Goroutines}, nil
 }
 
 // queueRole lets goroutines wait and tells what that takes.
