@@ -4,8 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 // bellOf hangs one more bell of a file that is open.
@@ -33,41 +36,53 @@ func bellOf(t *testing.T, path string) *bell {
 	return b
 }
 
-// heard rings for some clients until the listener has heard it as often, or 100 times.
-func heard(b *bell, rings []string, want int, rung <-chan struct{}) int {
-	n := 0
-	for range 100 {
-		b.Ring(rings)
-		select {
-		case <-rung:
-			if n++; n == want {
-				return n
-			}
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	return n
+// A listener hears one bell for client "a".
+type listener struct {
+	t      *testing.T
+	rings  *bell // another one at the same place
+	rung   atomic.Int64
+	sleeps atomic.Int64 // how often it has gone to sleep
+}
+
+// listens has one hear until the test ends, or the function that it returns is called.
+func listens(t *testing.T) (l *listener, stop func()) {
+	t.Helper()
+	path := lockFile(t)
+	open(t, path)
+	l = &listener{t: t, rings: bellOf(t, path)}
+	hears, ended := bellOf(t, path), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		hears.Hear(ctx, "a", func() bool { l.sleeps.Add(1); return true }, func() { l.rung.Add(1) })
+	}()
+	stop = sync.OnceFunc(func() { cancel(); <-ended })
+	t.Cleanup(stop)
+	return l, stop
+}
+
+// sleep rings for some clients, again and again, until the listener goes to sleep for the next time but one: it was rung for
+// while it slept, and what it then had to do is done.
+func (l *listener) sleep(rings ...string) {
+	l.t.Helper()
+	until := l.sleeps.Load() + 2
+	servertest.Until(l.t, "the listener sleeps again", func() bool {
+		l.rings.Ring(rings)
+		return l.sleeps.Load() >= until
+	})
 }
 
 func TestBell(t *testing.T) {
-	path := lockFile(t)
-	open(t, path)
-	ctx, stop := context.WithCancel(t.Context())
-	rung, ended := make(chan struct{}, 1000), make(chan struct{})
-	listener := bellOf(t, path)
-	go func() {
-		defer close(ended)
-		listener.Hear(ctx, "a", func() bool { return true }, func() { rung <- struct{}{} })
-	}()
-	b := bellOf(t, path)
-	if got := heard(b, []string{"b", "a"}, 3, rung); got != 3 {
+	l, stop := listens(t)
+	for range 50 {
+		if l.sleep("b", "a"); l.rung.Load() >= 3 {
+			break
+		}
+	}
+	if got := l.rung.Load(); got < 3 {
 		t.Errorf("the client heard %d of its rings, want 3", got)
 	}
 	stop()
-	<-ended
-	for len(rung) > 0 {
-		<-rung
-	}
 }
 
 // Nobody is woken by the ring for another, unless both have one bit.
@@ -75,23 +90,24 @@ func TestBellOfAnother(t *testing.T) {
 	if bits("a") == bits("b") || bits("a", "b") != bits("a")|bits("b") {
 		t.Fatalf("bits of a and b are %b and %b", bits("a"), bits("b"))
 	}
-	path := lockFile(t)
-	open(t, path)
-	rung, ended := make(chan struct{}, 1000), make(chan struct{})
-	ctx, stop := context.WithCancel(t.Context())
-	b := bellOf(t, path)
-	go func() {
-		defer close(ended)
-		b.Hear(ctx, "a", func() bool { return true }, func() { rung <- struct{}{} })
-	}()
-	if got := heard(b, []string{"a"}, 1, rung); got != 1 {
+	l, stop := listens(t)
+	for range 100 {
+		if l.sleep("a"); l.rung.Load() > 0 {
+			break
+		}
+	}
+	l.sleep() // until it has heard the last of those
+	before := l.rung.Load()
+	if before == 0 {
 		t.Fatal("the client does not hear its bell")
 	}
-	if got := heard(b, []string{"b"}, 1, rung); got != 0 {
+	for range 5 {
+		l.sleep("b")
+	}
+	if got := l.rung.Load() - before; got != 0 {
 		t.Errorf("the client heard %d rings for another, want none", got)
 	}
-	stop()
-	<-ended
+	stop() // by its own bell
 }
 
 // A listener goes when nobody wants it, and outlives an index that was cut off, which would end the process otherwise.

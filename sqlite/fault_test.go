@@ -82,7 +82,7 @@ func TestBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	held := claim("held", time.Minute)
+	patient, held := open(t, path), claim("held", time.Minute)
 	enter(t, d, held, true)
 	other, err := raw(t, path).Conn(t.Context())
 	if err != nil {
@@ -113,7 +113,7 @@ func TestBusy(t *testing.T) {
 
 	entered := make(chan error, 1)
 	go func() {
-		_, err := d.Enter(t.Context(), claim("x", time.Minute))
+		_, err := patient.Enter(t.Context(), claim("x", time.Minute))
 		entered <- err
 	}()
 	if _, err := other.ExecContext(t.Context(), "ROLLBACK"); err != nil {

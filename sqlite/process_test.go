@@ -278,9 +278,14 @@ func TestHolderKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), lease+time.Second)
+	list, err := d.(driver.Lister).List(t.Context(), &driver.Query{})
+	if err != nil || len(list) > 0 && list[0].Claims[0].Remaining > lease {
+		t.Errorf("list = %+v, %v; want at most %v left of the lease", list, err, lease)
+	}
+	next := claim("x", time.Hour) // whose own renewal is not due before 20 minutes are over
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := turn(ctx, d, claim("x", time.Minute)); err != nil {
+	if err := turn(ctx, d, next); err != nil {
 		t.Errorf("the lock of a killed process after its lease: %v; want to hold", err)
 	}
 }
