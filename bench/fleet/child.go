@@ -118,6 +118,7 @@ type part struct {
 	*task
 	clients []*stile.Client
 	leases  []*stile.Lease
+	waits   chan struct{} // has a word for each claim that came to wait, and for each that ended; there is room for all
 
 	cancel context.CancelFunc // ends what goroutines do; nil while none is at work
 	ctx    context.Context
@@ -172,11 +173,23 @@ func (p *part) all(do func(i int) error) error {
 }
 
 func (p *part) open() error {
-	p.clients = make([]*stile.Client, p.Count)
+	p.clients, p.waits = make([]*stile.Client, p.Count), make(chan struct{}, 2*p.Count)
+	o := &stile.Options{Patience: time.Minute, Observer: func(e stile.Event) {
+		if e.Kind == stile.EventWaiting {
+			p.came()
+		}
+	}}
 	return p.all(func(i int) (err error) {
-		p.clients[i], err = stile.Open(context.Background(), p.URL, &stile.Options{Patience: time.Minute})
+		p.clients[i], err = stile.Open(context.Background(), p.URL, o)
 		return err
 	})
+}
+
+func (p *part) came() {
+	select {
+	case p.waits <- struct{}{}:
+	default:
+	}
 }
 
 func (p *part) lockOnce(i int) error {
@@ -209,22 +222,30 @@ func (p *part) hold(o *order, name string, of int) error {
 }
 
 // wait has all but the first of each group wait for its name, one after the other: a server accepts only so many connections
-// that come at once.
+// that come at once. It returns when all of them wait.
 func (p *part) wait(o *order) {
-	begin := time.Now()
+	for len(p.waits) > 0 {
+		<-p.waits
+	}
+	begin, all := time.Now(), 0
 	for i, c := range p.clients {
 		n := p.First + i
 		if n%model.Group == 0 {
 			continue
 		}
 		p.due(i, o, begin)
+		all++
 		p.busy.Go(func() {
+			defer p.came()
 			lease, err := c.Mutex(fmt.Sprintf("group/%d", n/model.Group)).Lock(p.ctx)
 			if err == nil {
 				err = errors.Join(errors.New("a waiter had a name that was held"), lease.Unlock())
 			}
 			p.fail(err)
 		})
+	}
+	for range all {
+		<-p.waits
 	}
 }
 

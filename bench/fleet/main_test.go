@@ -20,13 +20,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A small fleet is measured for a moment, and the file that comes of it is one that can be computed from.
+// A small fleet is measured for a moment, in which some of so many clients are sure to lock, and the file that comes of it is one that can be computed from.
 func TestMeasureAndSimulate(t *testing.T) {
 	h := &servertest.Host{Program: "fleet"}
 	defer h.End()
 	file := filepath.Join(t.TempDir(), "redis.json")
 	var out, log bytes.Buffer
-	args := []string{"measure", "-store", "redis", "-parts", "20", "-sizes", "10,30", "-span", "200ms", "-settle", "0", "-rounds", "2", "-out", file}
+	args := []string{"measure", "-store", "redis", "-parts", "60", "-sizes", "10,30", "-span", "500ms", "-settle", "0", "-rounds", "2", "-out", file}
 	if err := mainErr(h, args, &out, &log); err != nil {
 		t.Fatalf("%v\n%s", err, &log)
 	}
@@ -44,7 +44,7 @@ func TestMeasureAndSimulate(t *testing.T) {
 	if got := r.Parts.Locking; got.CPU <= r.Parts.Empty.CPU || got.Received == 0 || got.Memory == 0 {
 		t.Errorf("locking costs %+v, an empty server %+v", got, r.Parts.Empty)
 	}
-	if !strings.HasPrefix(r.Command, "go run ./bench/fleet measure -parts=20") {
+	if !strings.HasPrefix(r.Command, "go run ./bench/fleet measure -parts=60") {
 		t.Errorf("command %q", r.Command)
 	}
 	if err := mainErr(h, []string{"simulate", "-from", file, "-processes", "1000"}, &out, &log); err != nil {

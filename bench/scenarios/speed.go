@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -54,20 +55,24 @@ func (r *run) rate(locks []*stile.Lock) (float64, error) {
 	return r.turns(len(locks), func(i int) error { return lockAndUnlock(locks[i]) })
 }
 
-// turns has so many goroutines take a turn again and again, and returns how often all of them did in a second of the window.
+// turns has so many goroutines take a turn again and again, and returns how often all of them did in a second of the window. If
+// the machine stood still for so long that nobody had a turn in it, the window lasts until somebody has.
 func (r *run) turns(goroutines int, turn func(i int) error) (float64, error) {
 	begin := time.Now().Add(r.window / 4)
 	end := begin.Add(r.window)
 	var all sync.WaitGroup
+	var within atomic.Bool // somebody had a turn in the window
 	counts, errs := make([]int, goroutines), make([]error, goroutines)
 	for i := range goroutines {
 		all.Go(func() {
 			n, did := 0, 0
-			for now := time.Now(); now.Before(end) && errs[i] == nil; now = time.Now() {
+			for now := time.Now(); (now.Before(end) || n == 0 && !within.Load()) && errs[i] == nil; now = time.Now() {
 				errs[i] = turn(i)
 				did++
 				if now.After(begin) {
-					n++
+					if n++; n == 1 && now.Before(end) {
+						within.Store(true)
+					}
 				}
 			}
 			counts[i] = n
@@ -79,7 +84,11 @@ func (r *run) turns(goroutines int, turn func(i int) error) (float64, error) {
 	for _, n := range counts {
 		sum += n
 	}
-	return float64(sum) / r.window.Seconds(), errors.Join(errs...)
+	span := r.window
+	if !within.Load() {
+		span = time.Since(begin)
+	}
+	return float64(sum) / span.Seconds(), errors.Join(errs...)
 }
 
 func alone(r *run) ([]figure, error) {
