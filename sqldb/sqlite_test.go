@@ -28,7 +28,7 @@ func TestStatements(t *testing.T) {
 	}
 	for name, text := range statements(sqliteText, "my_") {
 		if strings.ContainsAny(text, "{}'\"`") {
-			t.Errorf("statement %q has a placeholder or a literal: %s", name, text)
+			t.Errorf("statement %q has a name that was not filled in, or a literal: %s", name, text)
 		}
 		if bare.MatchString(text) {
 			t.Errorf("statement %q names a table without the prefix: %s", name, text)
