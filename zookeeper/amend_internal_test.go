@@ -57,7 +57,7 @@ func (s *straying) loseDowngrade(c *driver.Claim, applied bool) {
 	held := newData(c)
 	change := s.d.replacement(lc, lc.path(), 1, &held, 0)
 	s.proxy.Freeze(!applied, applied)
-	ctx, cancel := context.WithTimeout(s.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
 	defer cancel()
 	if err := s.d.do(ctx, lc.session, change); err == nil || driver.OutcomeOf(err) != driver.OutcomeUnknown {
 		s.Fatalf("downgrade without an answer = %v; want an unknown outcome", err)

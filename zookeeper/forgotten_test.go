@@ -31,7 +31,7 @@ func TestLeaseEndsDuringLookup(t *testing.T) {
 			f := newFake(t, 0)
 			d := open(t, "zk://"+f.addr)
 			c := claim("lookup")
-			c.TTL, c.Wait = time.Second, time.Second
+			c.TTL, c.Wait = 3*time.Second, 3*time.Second
 			enter(t, d, c, true)
 			if !known {
 				c.Ticket = 0
@@ -82,7 +82,7 @@ func TestLeaseEndsBeforeParents(t *testing.T) {
 	f := newFake(t, 0)
 	d := open(t, "zk://"+f.addr)
 	c := claim("parents")
-	c.TTL, c.Wait = time.Second, time.Second
+	c.TTL, c.Wait = 3*time.Second, 3*time.Second
 	asks, held := make(chan struct{}), make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(held) })
 	defer goOn()

@@ -132,8 +132,12 @@ func leaveNext(t *testing.T, drivers []driver.Driver, claims []*driver.Claim, he
 // traffic returns how many packets a server has received and sent.
 func traffic(t *testing.T, s *servertest.Server) int {
 	t.Helper()
-	sum := 0
-	for line := range strings.Lines(s.ZooKeeperStatus()) {
+	status, sum := "", 0
+	servertest.Until(t, "the server tells its status", func() bool {
+		status = s.ZooKeeperStatus()
+		return status != ""
+	})
+	for line := range strings.Lines(status) {
 		for _, field := range []string{"Received: ", "Sent: "} {
 			if text, ok := strings.CutPrefix(strings.TrimSpace(line), field); ok {
 				n, err := strconv.Atoi(text)
