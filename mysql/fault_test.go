@@ -182,15 +182,16 @@ func TestAnswerLost(t *testing.T) {
 	proxy := servertest.NewProxy(t, server.Addr)
 	d, direct := open(t, "mysql://root@"+proxy.Addr+"/"+name), open(t, "mysql://root@"+server.Addr+"/"+name)
 	db := raw(t, server, name)
-	mustExec(t, db, "CREATE TRIGGER slow BEFORE INSERT ON stile_claim FOR EACH ROW DO SLEEP(0.5)") // the second round trip
+	open := closes(t, db, "BEFORE INSERT ON stile_claim") // the second round trip
 	a := claim("name", "a")
 	entered := make(chan error, 1)
 	go func() {
 		_, err := d.Enter(timely(t), a)
 		entered <- err
 	}()
-	waiting(t, db)
+	atGate(t, db)
 	proxy.Freeze(false, true)
+	open()
 	var ticket int64
 	servertest.Until(t, "the claim is there", func() bool {
 		list, err := direct.List(timely(t), &driver.Query{Name: "name"})
@@ -207,6 +208,7 @@ func TestAnswerLost(t *testing.T) {
 	says(t, err, "the connection to "+proxy.Addr+" failed")
 	marks(t, err, false, true)
 	proxy.Mend()
+	mustExec(t, db, "DROP TRIGGER gate")
 	if p := enter(t, d, a); p.Ticket != ticket || !p.Holds {
 		t.Errorf("entering again = %+v; want ticket %d, which holds", p, ticket)
 	}
@@ -225,6 +227,46 @@ func TestAnswerLost(t *testing.T) {
 	if err := <-entered; err != nil {
 		t.Errorf("renewal whose connection was lost before it was sent = %v; want nil", err)
 	}
+}
+
+// closes has statements wait that do something to a table, until what it returns is called.
+func closes(t *testing.T, db *sql.DB, when string) (open func()) {
+	t.Helper()
+	var name string
+	if err := db.QueryRowContext(timely(t), "SELECT DATABASE()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	ask := func(what string) {
+		t.Helper()
+		var got sql.NullInt64
+		if err := conn.QueryRowContext(timely(t), "SELECT "+what).Scan(&got); err != nil || got.Int64 != 1 {
+			t.Fatalf("%s = %v, %v; want 1", what, got, err)
+		}
+	}
+	ask("GET_LOCK('" + name + "', 0)")
+	mustExec(t, db, "CREATE TRIGGER gate "+when+" FOR EACH ROW DO GET_LOCK('"+name+"', 60)")
+	return func() { ask("RELEASE_LOCK('" + name + "')") }
+}
+
+// atGate waits until a statement of the database waits for what [closes] returned.
+func atGate(t *testing.T, db *sql.DB) {
+	t.Helper()
+	waits := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE = 'User lock'"
+	if !maria(t, db) {
+		waits = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_DB = DATABASE() AND PROCESSLIST_STATE = 'User lock'"
+	}
+	servertest.Until(t, "a statement waits at the gate", func() bool {
+		var n int
+		if err := db.QueryRowContext(timely(t), waits).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n > 0
+	})
 }
 
 // A client stands still in the middle of a transaction, with the row of the name. The server ends that, and others go on.
@@ -294,10 +336,11 @@ func TestStatementLimit(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
 	db := raw(t, server, name)
-	limit, variable := "max_statement_time=0.2", "max_statement_time"
+	limit, variable := "max_statement_time=3", "max_statement_time" // what need not wait takes less, also on a busy machine
 	if !maria(t, db) {
-		limit, variable = "max_execution_time=200", "maximum statement execution time exceeded"
+		limit, variable = "max_execution_time=3000", "maximum statement execution time exceeded"
 	}
+	open(t, "mysql://root@"+server.Addr+"/"+name).Close() // which makes the tables
 	pool, err := sql.Open("mysql", "root@tcp("+server.Addr+")/"+name+"?multiStatements=true&"+limit)
 	if err != nil {
 		t.Fatal(err)
@@ -345,8 +388,14 @@ func TestPoolExhausted(t *testing.T) {
 		defer conn.Close()
 	}
 	_, err = d.Enter(timely(t), claim("name", "a"))
-	says(t, err, "all 2 connections of the pool were in use for 5")
+	const use = "all 2 connections of the pool were in use for "
+	says(t, err, use)
 	marks(t, err, true, true)
+	_, after, _ := strings.Cut(err.Error(), use)
+	word, _, _ := strings.Cut(after, ":")
+	if waited, err := time.ParseDuration(word); err != nil || waited < connectWithin || waited > 2*connectWithin {
+		t.Errorf("the error says %q; want that it waited for %v", word, connectWithin)
+	}
 }
 
 // Somebody empties tables, or drops them. Leases are lost, and tickets rise all the same.

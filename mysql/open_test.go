@@ -3,7 +3,6 @@ package mysql
 import (
 	"database/sql"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -171,15 +170,9 @@ func TestClusterRefused(t *testing.T) {
 		}
 		return
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
 	s := servertest.MySQL(t, "wsrep_on=ON", "wsrep_provider=/usr/lib/galera/libgalera_smm.so",
 		"wsrep_cluster_address=gcomm://", "wsrep_node_address=127.0.0.1", "binlog_format=ROW",
-		fmt.Sprintf("wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:%d;gcache.size=1M", port))
+		fmt.Sprintf("wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:%d;gcache.size=1M", servertest.Port(t)))
 	admin := raw(t, s, "")
 	servertest.Until(t, "the cluster of one serves", func() bool {
 		var name, value string

@@ -3,7 +3,6 @@ package mysql
 import (
 	"database/sql"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -64,12 +63,6 @@ func TestRequiredAfterGalera(t *testing.T) {
 		t.Log("MySQL has no Galera")
 		return
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
 	s := servertest.MySQL(t, durable...)
 	name := database(t, s)
 	session, err := stile.Open(timely(t), "mysql://root@"+s.Addr+"/"+name+"?mode=session",
@@ -83,7 +76,7 @@ func TestRequiredAfterGalera(t *testing.T) {
 		Worsen: func() {
 			s.RestartWith("--wsrep_on=ON", "--wsrep_provider=/usr/lib/galera/libgalera_smm.so", "--wsrep_cluster_address=gcomm://",
 				"--wsrep_node_address=127.0.0.1", "--binlog_format=ROW",
-				fmt.Sprintf("--wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:%d;gcache.size=1M", port))
+				fmt.Sprintf("--wsrep_provider_options=gmcast.listen_addr=tcp://127.0.0.1:%d;gcache.size=1M", servertest.Port(t)))
 		},
 	})
 	drive.Shuts(t, session)

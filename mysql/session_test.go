@@ -310,23 +310,25 @@ func mustEnterSoon(t testing.TB, d *session, c *driver.Claim) {
 func TestSessionFrozen(t *testing.T) {
 	t.Parallel()
 	p := servertest.NewProxy(t, server.Addr)
-	d, other := openSessionAt(t, sessionAt(p.Addr, "session_timeout=2s")), openSessionAt(t, sessionAt(server.Addr))
+	const timeout = 5 * time.Second
+	d, other := openSessionAt(t, sessionAt(p.Addr, "session_timeout="+timeout.String())), openSessionAt(t, sessionAt(server.Addr))
 	a, b := claim(rand.Text(), rand.Text()), claim("", rand.Text())
 	b.Name = a.Name
-	if p := mustEnter(t, d, a, true); p.TTL > 2*time.Second {
+	if p := mustEnter(t, d, a, true); p.TTL > timeout {
 		t.Errorf("the lease is %v; want no more than session_timeout", p.TTL)
 	}
 	mustEnter(t, other, b, false)
-	if err := renew(t, d, a); err != nil {
-		t.Fatal(err)
-	}
 	start := time.Now()
+	renewed := d.Renew(timely(t), []*driver.Claim{a})[0]
+	if renewed.Err != nil || renewed.TTL < timeout/2 {
+		t.Fatalf("renewal = %+v; want at least half of session_timeout", renewed)
+	}
 	p.Freeze(true, true)
 	if p, err := other.Await(timely(t), b); err != nil || !p.Holds {
 		t.Errorf("await = %+v, %v; want that it holds", p, err)
 	}
-	if took := time.Since(start); took < 1900*time.Millisecond {
-		t.Errorf("the lock was free after %v, within the lease", took)
+	if took := time.Since(start); took < renewed.TTL {
+		t.Errorf("the lock was free after %v, within the lease of %v", took, renewed.TTL)
 	}
 	if err := renew(t, d, a); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("renewal of what is lost = %v; want ErrSession", err)
@@ -336,14 +338,15 @@ func TestSessionFrozen(t *testing.T) {
 // A client that only holds is not taken for dead.
 func TestSessionOutlastsTimeout(t *testing.T) {
 	t.Parallel()
-	d, other := openSessionAt(t, sessionAt(server.Addr, "session_timeout=2s")), openSessionAt(t, sessionAt(server.Addr))
+	const timeout = 6 * time.Second // a third of which is between two signs of life
+	d, other := openSessionAt(t, sessionAt(server.Addr, "session_timeout="+timeout.String())), openSessionAt(t, sessionAt(server.Addr))
 	a, try := claim(rand.Text(), rand.Text()), claim("", rand.Text())
 	mustEnter(t, d, a, true)
 	try.Name, try.Try = a.Name, true
 	start := time.Now()
 	servertest.Until(t, "the timeout is over", func() bool {
 		mustEnter(t, other, try, false)
-		return time.Since(start) > 3*time.Second
+		return time.Since(start) > 3*timeout/2
 	})
 	if err := renew(t, d, a); err != nil {
 		t.Errorf("renewal after the timeout = %v; want nil", err)

@@ -336,6 +336,17 @@ func freePorts(n int) ([]int, error) {
 	return nil, fmt.Errorf("too few ports are free: %w", err)
 }
 
+// Port returns a free port, for what a server listens on beside the ports that [Start] gives it. No other test is given that port
+// while this process lives, and no outgoing connection has it.
+func Port(t TB) int {
+	t.Helper()
+	ports, err := freePorts(1)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return ports[0]
+}
+
 // reserve takes a port for this process, by a lock on a file that lasts as long as the process.
 func reserve(port int) error {
 	dir := filepath.Join(os.TempDir(), "stile-test-ports-"+strconv.Itoa(os.Getuid())) // another user may not write to ours
