@@ -63,15 +63,26 @@ func TestKeysCollide(t *testing.T) {
 	enter(t, two, c, false)
 }
 
-// An administrator ends the connection: what it held is lost at once, what it waited for is not.
-func TestKilled(t *testing.T) {
-	t.Parallel()
-	one, two := open(t, at(server, "application_name=pinned")), open(t, at(server))
-	client, err := stile.New(one, nil)
+// seldom has a session say nothing by itself for minutes.
+const seldom = "session_timeout=30m"
+
+// renewing returns a client that renews as seldom. Neither a renewal nor what keeps the session tells it of a loss within the time
+// for which a test waits.
+func renewing(t *testing.T, s *session) *stile.Client {
+	t.Helper()
+	client, err := stile.New(s, &stile.Options{LockOptions: stile.LockOptions{TTL: 30 * time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// An administrator ends the connection: what it held is lost at once, what it waited for is not.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	one, two := open(t, at(server, "application_name=pinned", seldom)), open(t, at(server))
+	client := renewing(t, one)
 	lease, err := client.Mutex("killed/holds").Lock(timely(t))
 	if err != nil {
 		t.Fatal(err)
@@ -92,14 +103,10 @@ func TestKilled(t *testing.T) {
 		_ = one.order(ctx, func() { n = len(one.claims.line) })
 		return n == 1
 	})
-	start := time.Now()
 	if n := kill(t, "pinned"); n != 1 && n != 2 {
 		t.Fatalf("%d connections were ended; want that of the locks, and maybe the scout's", n)
 	}
 	servertest.Until(t, "the lease is lost", func() bool { return lease.Check() != nil })
-	if late := time.Since(start); late > 2*time.Second {
-		t.Errorf("the lease was lost after %v; want at once", late)
-	}
 	if err := lease.Check(); !errors.Is(err, stile.ErrLost) {
 		t.Errorf("check = %v; want ErrLost", err)
 	}
@@ -161,20 +168,25 @@ func TestNoConnectionLeft(t *testing.T) {
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	p := servertest.NewProxy(t, server.Addr)
-	d := open(t, at(&servertest.Server{Addr: p.Addr}, "session_timeout=2s"))
+	const timeout = 5 * time.Second
+	d := open(t, at(&servertest.Server{Addr: p.Addr}, "session_timeout="+timeout.String()))
 	other := open(t, at(server))
 	a, b := claim("frozen", "a"), claim("frozen", "b")
-	if p := enter(t, d, a, true); p.TTL > 2*time.Second {
+	if p := enter(t, d, a, true); p.TTL > timeout {
 		t.Errorf("the lease is %v; want no more than the session's timeout", p.TTL)
 	}
 	enter(t, other, b, false)
-	p.Freeze(true, true)
 	start := time.Now()
+	renewed := d.Renew(timely(t), []*driver.Claim{a})[0]
+	if renewed.Err != nil || renewed.TTL < timeout/2 {
+		t.Fatalf("renewal = %+v; want at least half of the session's timeout", renewed)
+	}
+	p.Freeze(true, true)
 	if p, err := other.Await(timely(t), b); err != nil || !p.Holds {
 		t.Errorf("await = %+v, %v; want that it holds", p, err)
 	}
-	if took := time.Since(start); took < time.Second {
-		t.Errorf("the lock was free after %v, within the lease", took)
+	if took := time.Since(start); took < renewed.TTL {
+		t.Errorf("the lock was free after %v, within the lease of %v", took, renewed.TTL)
 	}
 	if err := renew(t, d, a); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("renewal of what is lost = %v; want ErrSession", err)
@@ -184,34 +196,29 @@ func TestFrozen(t *testing.T) {
 // A client that only holds, and has nothing to say, learns of the end of its connection all the same.
 func TestKilledWhileIdle(t *testing.T) {
 	t.Parallel()
-	client, err := stile.New(open(t, at(server, "application_name=idle")), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
+	client := renewing(t, open(t, at(server, "application_name=idle", seldom)))
 	lease, err := client.Mutex("killed/idle").Lock(timely(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
-	n := kill(t, "idle")
-	servertest.Until(t, "the lease is lost", func() bool { return lease.Check() != nil })
-	if late := time.Since(start); n != 1 || late > 2*time.Second {
-		t.Errorf("%d connections were ended, and the lease was lost after %v; want 1, and at once", n, late)
+	if n := kill(t, "idle"); n != 1 {
+		t.Errorf("%d connections were ended; want 1", n)
 	}
+	servertest.Until(t, "the lease is lost", func() bool { return lease.Check() != nil })
 }
 
 // A client that lives keeps its session for as long as its claims last, without being asked to.
 func TestOutlastsTimeout(t *testing.T) {
 	t.Parallel()
-	d, other := open(t, at(server, "session_timeout=2s")), open(t, at(server))
+	const timeout = 6 * time.Second // a third of which is between two signs of life
+	d, other := open(t, at(server, "session_timeout="+timeout.String())), open(t, at(server))
 	a, try := claim("outlasts", "a"), claim("outlasts", "try")
 	try.Try = true
 	enter(t, d, a, true)
 	start := time.Now()
 	servertest.Until(t, "the timeout is over", func() bool {
 		enter(t, other, try, false)
-		return time.Since(start) > 3*time.Second
+		return time.Since(start) > 3*timeout/2
 	})
 	if err := renew(t, d, a); err != nil {
 		t.Errorf("renewal after the timeout = %v; want nil", err)
