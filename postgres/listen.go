@@ -119,12 +119,24 @@ func (l *listener) try(ctx context.Context) error {
 	if _, err := l.d.link.Pool().Exec(ctx, echo, link.Plain, l.d.channel); err != nil {
 		return err
 	}
-	within, cancel := context.WithTimeout(ctx, echoes)
-	defer cancel()
-	if _, err := conn.WaitForNotification(within); err != nil {
+	if !comes(ctx, conn, echoes, echoes/10) {
 		return errDeaf
 	}
 	return nil
+}
+
+// comes looks for so long, and again for so long, and reports whether a notification comes. To a process that stood still while the
+// first look lasted it has come by the second.
+func comes(ctx context.Context, conn *pgx.Conn, looks ...time.Duration) bool {
+	for _, lasts := range looks {
+		within, cancel := context.WithTimeout(ctx, lasts)
+		_, err := conn.WaitForNotification(within)
+		cancel()
+		if err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // parseTold takes a message apart, "ticket id".

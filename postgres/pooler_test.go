@@ -22,6 +22,29 @@ func TestContractThroughPooler(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{Open: opener(url), Fresh: fresher(pooler), Lease: time.Second})
 }
 
+// A process that stands still while it waits for a notification finds it when it goes on.
+func TestNotificationIsFoundLate(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, server)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	channel := schema()
+	if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
+		t.Fatal(err)
+	}
+	if comes(t.Context(), conn.Conn(), time.Millisecond, time.Millisecond) {
+		t.Error("a notification has come that nobody has sent")
+	}
+	exec(t, pool, "SELECT pg_notify($1, 'echo')", channel)
+	const over = -time.Second
+	if !comes(t.Context(), conn.Conn(), over, time.Minute) {
+		t.Error("a notification is lost that came while the first look lasted")
+	}
+}
+
 // One that gives each client a connection of its own is not in the way.
 func TestSessionPooler(t *testing.T) {
 	t.Parallel()

@@ -25,9 +25,10 @@ func TestCancelledWhileWaitingForStandby(t *testing.T) {
 			t.Errorf("the traits advise OnNotice: %v; want %v", got, want)
 		}
 	}
-	drivers := map[string]driver.Driver{"by a URL": open(t, fresh(primary)), "over a pool": heeds}
+	drivers := map[string]*Driver{"by a URL": open(t, fresh(primary)), "over a pool": heeds}
 	held := map[string]*driver.Claim{}
 	for by, d := range drivers {
+		hasCleaned(t, d) // whose commit would wait, and be cancelled, too
 		held[by] = claim("name", "a")
 		enter(t, d, held[by])
 	}
