@@ -3,9 +3,9 @@ package drivertest
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 // The cases of a driver that can change a claim where it stands.
@@ -92,10 +92,10 @@ func amendDowngrade(r *run) {
 	for range 10 {
 		poll(r.ctx) // so that, mostly, they are inside Await
 	}
-	start := time.Now()
+	over := awake.For(r.store.Wake)
 	first = r.amended(r.a, first, reader)
 	for _, ch := range woken {
-		r.woken(ch, start, r.store.Wake)
+		r.woken(ch, over, r.store.Wake)
 	}
 	r.waits(r.b, writer)
 	r.waits(r.b, last)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 var awaitCases = []Case{
@@ -26,7 +27,6 @@ var awaitCases = []Case{
 type told struct {
 	place driver.Place
 	err   error
-	at    time.Time
 }
 
 // awaiting waits for the turn of a claim that has entered, in the background.
@@ -34,20 +34,20 @@ func (r *run) awaiting(d driver.Driver, c *driver.Claim) <-chan told {
 	ch := make(chan told, 1)
 	go func() {
 		p, err := r.turn(r.ctx, d, c)
-		ch <- told{p, err, time.Now()}
+		ch <- told{p, err}
 	}()
 	return ch
 }
 
-// woken waits until a waiter says that it holds, which it must do soon after a moment.
-func (r *run) woken(ch <-chan told, since time.Time, bound time.Duration) {
+// woken waits until a waiter says that it holds, which it must do before a bound of [awake.For] is over.
+func (r *run) woken(ch <-chan told, over <-chan struct{}, bound time.Duration) {
 	r.Helper()
 	t := <-ch
 	if t.err != nil || !t.place.Holds {
 		r.Fatalf("the waiter = %+v, %v; want a place that holds", t.place, t.err)
 	}
-	if late := t.at.Sub(since); late > bound {
-		r.Errorf("the waiter learned that it holds after %v; want at most %v", late, bound)
+	if awake.Over(over) {
+		r.Errorf("the waiter learned after more than %v that it holds", bound)
 	}
 }
 
@@ -60,9 +60,9 @@ func awaitLeave(r *run) {
 		for range 10 {
 			poll(r.ctx) // so that, in some rounds at least, the waiter is inside Await
 		}
-		start := time.Now()
+		over := awake.For(r.store.Wake)
 		r.leave(r.a, holder)
-		r.woken(ch, start, r.store.Wake)
+		r.woken(ch, over, r.store.Wake)
 		r.leave(r.b, waiter)
 	}
 }
@@ -83,19 +83,20 @@ func awaitReaders(r *run) {
 	for range 10 {
 		poll(r.ctx)
 	}
-	start := time.Now()
+	over := awake.For(r.store.Wake)
 	r.leave(r.b, writer) // by another client than the one that entered it
 	for _, ch := range waiting {
-		r.woken(ch, start, r.store.Wake)
+		r.woken(ch, over, r.store.Wake)
 	}
 }
 
 func awaitExpiry(r *run) {
 	dead, waiter := r.brief(), r.claim()
-	start := time.Now()
+	bound := r.store.Lease + r.store.Slack
+	over := awake.For(bound)
 	r.holds(r.a, dead)
 	waiter.Ticket = r.waits(r.b, waiter).Ticket
-	r.woken(r.awaiting(r.b, waiter), start, r.store.Lease+r.store.Slack)
+	r.woken(r.awaiting(r.b, waiter), over, bound)
 }
 
 func awaitHolds(r *run) {
@@ -140,13 +141,13 @@ func awaitContext(r *run) {
 	waiter.Ticket = r.waits(r.b, waiter).Ticket
 	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
 	defer cancel()
-	for start := time.Now(); ; {
+	for over := awake.For(50*time.Millisecond + r.store.Slack); ; {
 		p, err := r.b.Await(ctx, waiter)
 		if p.Holds {
 			r.Fatalf("await = %+v; want no place that holds", p)
 		}
-		if late := time.Since(start) - 50*time.Millisecond; late > r.store.Slack {
-			r.Errorf("await ended %v after its context", late)
+		if awake.Over(over) {
+			r.Errorf("await ended more than %v after its context", r.store.Slack)
 		}
 		if ctx.Err() == nil && err == nil {
 			continue // early, which is allowed
@@ -176,12 +177,12 @@ func awaitTooLate(r *run) {
 	r.holds(r.a, holder)
 	waiter.Ticket = r.waits(r.b, waiter).Ticket
 	r.leave(r.a, holder)
-	start := time.Now()
+	over := awake.For(r.store.Wake)
 	if _, err := r.b.Await(r.ctx, waiter); err != nil {
 		r.Fatalf("await = %v; want nil", err)
 	}
-	if late := time.Since(start); late > r.store.Wake {
-		r.Errorf("await returned after %v; want at most %v", late, r.store.Wake)
+	if awake.Over(over) {
+		r.Errorf("await returned after more than %v", r.store.Wake)
 	}
 }
 
@@ -202,9 +203,9 @@ func awaitQueue(r *run) {
 		claims, waiting = append(claims, c), append(waiting, r.awaiting(d, c))
 	}
 	for i, ch := range waiting {
-		start := time.Now()
+		over := awake.For(r.store.Wake)
 		r.leave(r.a, holder)
-		r.woken(ch, start, r.store.Wake)
+		r.woken(ch, over, r.store.Wake)
 		holder = claims[i]
 		for j, later := range waiting[i+1:] {
 			select {

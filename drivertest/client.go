@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 var clientCases = []Case{
@@ -134,7 +134,7 @@ func closeEndsAwait(r *run) {
 		if !errors.Is(err, driver.ErrClosed) {
 			r.Errorf("await = %v; want ErrClosed", err)
 		}
-	case <-time.After(r.store.Slack):
+	case <-awake.For(r.store.Slack):
 		r.Errorf("await goes on %v after close", r.store.Slack)
 	}
 }
@@ -145,10 +145,10 @@ func contextEnds(r *run) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
 	for verb, call := range r.calls(r.b, r.claim()) {
-		start := time.Now()
+		over := awake.For(r.store.Slack)
 		err := call(ctx)
-		if took := time.Since(start); took > r.store.Slack {
-			r.Errorf("%s with an ended context took %v", verb, took)
+		if awake.Over(over) {
+			r.Errorf("%s with an ended context took more than %v", verb, r.store.Slack)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, driver.ErrGone) {
 			r.Errorf("%s with an ended context = %v; want the context's error", verb, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 // The cases of a name's own count of permits.
@@ -155,7 +156,7 @@ func countRaised(r *run) {
 		if err != nil {
 			r.Errorf("await = %v; want nil", err)
 		}
-	case <-time.After(r.store.Wake + r.store.Slack):
+	case <-awake.For(r.store.Wake + r.store.Slack):
 		r.Fatalf("the waiter was not woken within %v", r.store.Wake+r.store.Slack)
 	}
 	r.comes(r.a, waiters[0])

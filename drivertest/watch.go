@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 // A watched is a watch under way.
@@ -36,13 +37,11 @@ func (r *run) watch(ctx context.Context, d driver.Driver) (*watched, bool) {
 // told waits for a call of changed.
 func (w *watched) told(what string, bound time.Duration) {
 	w.r.Helper()
-	timer := time.NewTimer(bound)
-	defer timer.Stop()
 	select {
 	case <-w.calls:
 	case err := <-w.ended:
 		w.r.Fatalf("watch ended before it told of %s: %v", what, err)
-	case <-timer.C:
+	case <-awake.For(bound):
 		w.r.Fatalf("watch did not tell of %s within %v", what, bound)
 	}
 }
@@ -50,14 +49,12 @@ func (w *watched) told(what string, bound time.Duration) {
 // end waits for the end of the watch, which must come with an error.
 func (w *watched) end(want error) {
 	w.r.Helper()
-	timer := time.NewTimer(w.r.store.Slack)
-	defer timer.Stop()
 	select {
 	case err := <-w.ended:
 		if !errors.Is(err, want) {
 			w.r.Errorf("watch = %v; want %v", err, want)
 		}
-	case <-timer.C:
+	case <-awake.For(w.r.store.Slack):
 		w.r.Errorf("watch goes on after %v; want %v", w.r.store.Slack, want)
 	}
 }

@@ -1,0 +1,36 @@
+// Package awake bounds what tests expect at once, on a machine that may stand still meanwhile.
+package awake
+
+import "time"
+
+// step is what is counted at a time.
+const step = 10 * time.Millisecond
+
+// For returns a channel that is closed once this process could run for a length of time. It counts short steps, each for no
+// more than was asked for, however late it ends: so the time does not count in which the machine stands still, or has no
+// core for the process.
+func For(length time.Duration) <-chan struct{} {
+	over := make(chan struct{})
+	left := length
+	var next func()
+	next = func() {
+		if left <= 0 {
+			close(over)
+			return
+		}
+		left -= step
+		time.AfterFunc(step, next)
+	}
+	next()
+	return over
+}
+
+// Over reports whether a channel of [For] is closed.
+func Over(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
