@@ -41,6 +41,20 @@ func (c *call) confirms() bool {
 	return c.err == nil && (c.verb == "renew" || c.verb == "enter" && c.place.Ticket != 0)
 }
 
+// lease is how long the lease of a claim lasts, at the least, that the call began. A driver may let a claim in on a lease that it
+// had ready, of which up to a half is over, and tells what is left, unless its answer is lost.
+func (c *call) lease() time.Duration {
+	least := c.claim.TTL / 2
+	switch {
+	case c.verb != "enter":
+	case c.err != nil:
+		return least
+	case c.place.TTL >= least:
+		return min(c.place.TTL, c.claim.TTL)
+	}
+	return c.claim.TTL
+}
+
 // A knowledge is what the client of a claim knows of it.
 type knowledge struct {
 	ticket int64
@@ -52,7 +66,7 @@ type knowledge struct {
 func (k *knowledge) learn(one *call, early time.Duration) {
 	before := k.lease
 	if one.confirms() {
-		k.lease = max(k.lease, one.began+one.claim.TTL-early)
+		k.lease = max(k.lease, one.began+one.lease()-early)
 	}
 	switch {
 	case one.err != nil || one.verb == "leave":

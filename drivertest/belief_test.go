@@ -23,6 +23,11 @@ func TestBelieved(t *testing.T) {
 	removed := func(ticket int64) *call { return &call{verb: "break", claim: driver.Claim{Ticket: ticket}} }
 	brief := enter("a", 1, true)
 	brief.claim.TTL = time.Second
+	lasts := func(left time.Duration) *call { // a lease of three and a half seconds
+		c := enter("a", 1, true)
+		c.claim.TTL, c.place.TTL = 3500*time.Millisecond, left
+		return c
+	}
 
 	tests := []struct {
 		name  string
@@ -32,6 +37,9 @@ func TestBelieved(t *testing.T) {
 		{"one after the other", []*call{enter("a", 1, true), leave("a"), enter("b", 2, true)}, ""},
 		{"both hold", []*call{enter("a", 1, true), enter("b", 2, true)}, "a, b"},
 		{"the lease of the first is over", []*call{brief, enter("b", 2, true), enter("c", 3, false)}, ""},
+		{"the lease of the first lasts", []*call{lasts(3500 * time.Millisecond), enter("b", 2, true)}, "a, b"},
+		{"the lease of the first was told to be shorter", []*call{lasts(2500 * time.Millisecond), enter("b", 2, true)}, ""},
+		{"it was told to be shorter by half", []*call{lasts(1700 * time.Millisecond), enter("b", 2, true)}, "a, b"},
 		{"a ticket falls", []*call{enter("a", 2, true), leave("a"), enter("b", 1, true)}, "b holds with ticket 1 after a"},
 		{"removed by hand", []*call{enter("a", 1, true), removed(1), enter("b", 2, true)}, ""},
 		{"removed by hand, and told of its turn by then", []*call{enter("a", 1, false), removed(1), enter("b", 2, true),

@@ -21,14 +21,14 @@ func lapses(all []*call, early time.Duration) []*call {
 		}
 		l := lives[one.claim.ID]
 		if one.verb == "enter" && l == nil && !driver.NotApplied(one.err) {
-			l = &life{claim: one.claim, from: one.began + one.claim.TTL - early}
+			l = &life{claim: one.claim, from: one.began + one.lease() - early}
 			lives[one.claim.ID], order = l, append(order, l)
 		}
 		switch {
 		case l == nil:
 		case one.confirms():
 			list = append(list, l.until(one.ended)...)
-			l.from = max(l.from, one.began+one.claim.TTL-early)
+			l.from = max(l.from, one.began+one.lease()-early)
 		case one.verb == "enter" && one.claim.Ticket == 0 && !one.answered():
 			l.again++
 		}
