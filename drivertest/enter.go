@@ -191,11 +191,15 @@ func enterAgainCountsOnce(r *run) {
 
 func enterKeepsWaiting(r *run) {
 	r.holds(r.a, r.claim())
-	waiter := r.brief()
-	ticket := r.waits(r.b, waiter).Ticket
-	waiter.Ticket = ticket
-	r.during(3*r.store.Lease, "the waiter keeps its place", func() bool {
-		return r.waits(r.b, waiter).Ticket == ticket
+	r.inTime(func() bool {
+		waiter := r.brief()
+		ticket := r.waits(r.b, waiter).Ticket
+		waiter.Ticket = ticket
+		defer r.rid(r.b, waiter)
+		return r.steadily(3*r.store.Lease, "the waiter keeps its place", func() bool {
+			p, err := r.b.Enter(r.ctx, waiter)
+			return err == nil && !p.Holds && p.Ticket == ticket
+		})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 // claim returns a new exclusive claim on the run's name, with leases that do not run out during the run.
@@ -45,8 +46,7 @@ func (r *run) enter(d driver.Driver, c *driver.Claim) driver.Place {
 	r.Helper()
 	begin := time.Now()
 	p, err := d.Enter(r.ctx, c)
-	for n := 0; n < 10 && driver.IsUnreachable(err) && time.Since(begin) >= c.TTL; n++ {
-		// The machine stood still for the lease, which may be over on one node of several before all have voted.
+	for n := 0; n < 10 && r.noAnswer(err, begin, c); n++ {
 		begin = time.Now()
 		p, err = d.Enter(r.ctx, c)
 	}
@@ -54,6 +54,17 @@ func (r *run) enter(d driver.Driver, c *driver.Claim) driver.Place {
 		r.Fatalf("enter: %v; want a place", err)
 	}
 	return p
+}
+
+// noAnswer reports that a call about a claim got no answer on a busy machine, which says nothing of the contract, so that the
+// call is repeated. The machine may have stood still for the lease, too, which is over on one node of several then before all
+// have voted. A driver that gives up at once is not excused.
+func (r *run) noAnswer(err error, begin time.Time, c *driver.Claim) bool {
+	if !driver.IsUnreachable(err) || time.Since(begin) < min(c.TTL, time.Second) {
+		return false
+	}
+	r.Logf("it is asked again after %v: %v", time.Since(begin), err)
+	return true
 }
 
 // holds enters a claim that must hold.
@@ -78,7 +89,15 @@ func (r *run) waits(d driver.Driver, c *driver.Claim) driver.Place {
 
 func (r *run) leave(d driver.Driver, c *driver.Claim) {
 	r.Helper()
-	if err := d.Leave(r.ctx, &driver.Release{Claim: c}); err != nil {
+	begin := time.Now()
+	err := d.Leave(r.ctx, &driver.Release{Claim: c})
+	for n := 0; n < 10 && r.noAnswer(err, begin, c); n++ {
+		begin = time.Now()
+		if err = d.Leave(r.ctx, &driver.Release{Claim: c}); errors.Is(err, driver.ErrGone) {
+			return // the one before has taken it out
+		}
+	}
+	if err != nil {
 		r.Fatalf("leave: %v; want nil", err)
 	}
 }
@@ -93,11 +112,16 @@ func (r *run) rid(d driver.Driver, c *driver.Claim) {
 
 func (r *run) renew(d driver.Driver, c *driver.Claim) driver.Renewal {
 	r.Helper()
-	answers := d.Renew(r.ctx, []*driver.Claim{c})
-	if len(answers) != 1 {
-		r.Fatalf("renew of one claim has %d answers", len(answers))
+	for n := 0; ; n++ {
+		begin := time.Now()
+		answers := d.Renew(r.ctx, []*driver.Claim{c})
+		if len(answers) != 1 {
+			r.Fatalf("renew of one claim has %d answers", len(answers))
+		}
+		if n == 10 || !r.noAnswer(answers[0].Err, begin, c) {
+			return answers[0]
+		}
 	}
-	return answers[0]
 }
 
 // gone fails unless the error says that the claim is not there.
@@ -120,15 +144,15 @@ func (r *run) free() bool {
 	return true
 }
 
-// until waits for a condition, and returns how long that took.
+// until waits for a condition, and returns how long that took. A bound is of the time in which the machine does not stand still.
 func (r *run) until(bound time.Duration, what string, condition func() bool) time.Duration {
 	r.Helper()
 	start := time.Now()
-	for poll(r.ctx) {
+	for over := awake.For(bound); poll(r.ctx); {
 		if condition() {
 			return time.Since(start)
 		}
-		if time.Since(start) > bound {
+		if awake.Over(over) {
 			break
 		}
 	}
