@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 // A Mishap is something that may happen to a store while a claim holds, such as by an operator: a file that is removed, a
@@ -195,10 +196,10 @@ func (r *run) comesBack(m *Mishap, d driver.Driver, beside *driver.Claim) (next 
 
 // back makes a call again while it is lost on its way, until a client may be expected to be through to the store.
 func (r *run) back(m *Mishap, call func() error) error {
-	for begun := time.Now(); ; {
+	for over := awake.For(m.Back); ; {
 		err := call()
 		answered := driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) || errors.Is(err, driver.ErrSession)
-		if err == nil || answered || time.Since(begun) >= m.Back || !poll(r.ctx) {
+		if err == nil || answered || awake.Over(over) || !poll(r.ctx) {
 			return err
 		}
 	}
