@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -63,19 +64,21 @@ func shape(s *sight) string {
 type wait struct {
 	told chan error // has room for one: why it is over
 
-	mu   sync.Mutex // guards what follows, and is held while see runs
+	mu   sync.Mutex // is held while see runs, and over is set
 	see  func(*sight) (ahead int, over bool)
-	over bool
+	over atomic.Bool
 }
 
 // show shows a queue. It returns how many claims stand before the one that is waited for; 0 if that does not matter.
 func (w *wait) show(s *sight) (ahead int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over {
+	if w.over.Load() {
 		return 0
 	}
-	if ahead, w.over = w.see(s); w.over {
+	ahead, over := w.see(s)
+	if over {
+		w.over.Store(true)
 		w.told <- nil
 		return 0
 	}
@@ -86,8 +89,7 @@ func (w *wait) show(s *sight) (ahead int) {
 func (w *wait) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.over {
-		w.over = true
+	if w.over.CompareAndSwap(false, true) {
 		w.told <- err
 	}
 }
@@ -150,7 +152,7 @@ func (d *Driver) watch(one *name) {
 	defer timer.Stop()
 	for {
 		waits := d.names.waiting(one) // before the look, so that whoever comes later has a look of their own
-		if waits == nil {
+		if len(waits) == 0 {
 			return
 		}
 		is, err := d.look(d.ctx, one.text, seen)

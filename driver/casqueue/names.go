@@ -102,17 +102,17 @@ func (n *names) changed(one *name) {
 	}
 }
 
-// waiting returns those who wait for a name. If nobody does, nobody looks for them any more.
+// waiting returns those who wait for a name, but not who has seen enough and has yet to find that out. If nobody waits, nobody
+// looks for them any more.
 func (n *names) waiting(one *name) []*wait {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(one.waits) == 0 {
-		one.awake = false
-		return nil
-	}
 	list := make([]*wait, 0, len(one.waits))
 	for w := range one.waits {
-		list = append(list, w)
+		if !w.over.Load() {
+			list = append(list, w)
+		}
 	}
+	one.awake = len(list) > 0
 	return list
 }
