@@ -24,13 +24,11 @@ type Servers struct {
 	Greeting string   // what a server without TLS answers at once, whoever asks
 }
 
-const (
-	// hesitation is how long opening a store may take before the servers are asked whether they speak TLS at all.
-	hesitation = 250 * time.Millisecond
+// hesitation is how long opening a store may take before the servers are asked whether they speak TLS at all.
+const hesitation = 250 * time.Millisecond
 
-	// askWithin bounds the question to one server.
-	askWithin = time.Second
-)
+// askWithin bounds the question to one server.
+var askWithin = time.Second
 
 // Open opens a store, and explains a failure for which TLS is the cause. A server without TLS may take the beginning of a
 // handshake for half a command, and wait for the rest; a server with TLS ends a connection that begins otherwise. Servers
