@@ -30,7 +30,7 @@ func ExampleLock_TryLock() {
 	if held, ok := errors.AsType[*stile.HeldError](err); ok {
 		fmt.Println("now:", held.By.Owner, "has it, for", held.By.Reason)
 	}
-	_, err = locks.Mutex("backup").LockWithin(ctx, 10*time.Millisecond)
+	_, err = locks.Mutex("backup").LockWithin(ctx, time.Second)
 	if held, ok := errors.AsType[*stile.HeldError](err); ok {
 		fmt.Println("10 ms later:", held.By.Owner, "has it, for", held.By.Reason)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -19,7 +20,7 @@ import (
 
 func open(t *testing.T, d *memory.Driver) *stile.Client {
 	t.Helper()
-	c, err := stile.New(d, &stile.Options{Patience: 100 * time.Millisecond})
+	c, err := stile.New(d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,59 +81,63 @@ func TestTransportHolds(t *testing.T) {
 		{"kept", time.Hour, answer("text"), func(a *http.Response) error { return a.Body.Close() }, stile.ErrHeld},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			permit := open(t, memory.New()).Permit("vendor", 1, 1)
-			tr := &Transport{Permit: permit, Base: tt.base, AtLeast: tt.atLeast, Wait: 200 * time.Millisecond}
-			a, err := tr.RoundTrip(request(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			body := &closer{}
-			r := request(t)
-			r.Body = body
-			if _, err := tr.RoundTrip(r); !errors.Is(err, stile.ErrHeld) || !body.closed {
-				t.Errorf("a second request: %v, body closed: %v; want %v", err, body.closed, stile.ErrHeld)
-			}
-			if err := tt.end(a); err != nil {
-				t.Error(err)
-			}
-			if lease, err := permit.TryLock(t.Context()); !errors.Is(err, tt.want) {
-				t.Errorf("after it: %v, want %v", err, tt.want)
-			} else if err == nil {
-				release(t, lease)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				permit := open(t, memory.New()).Permit("vendor", 1, 1)
+				tr := &Transport{Permit: permit, Base: tt.base, AtLeast: tt.atLeast, Wait: 200 * time.Millisecond}
+				a, err := tr.RoundTrip(request(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body := &closer{}
+				r := request(t)
+				r.Body = body
+				if _, err := tr.RoundTrip(r); !errors.Is(err, stile.ErrHeld) || !body.closed {
+					t.Errorf("a second request: %v, body closed: %v; want %v", err, body.closed, stile.ErrHeld)
+				}
+				if err := tt.end(a); err != nil {
+					t.Error(err)
+				}
+				if lease, err := permit.TryLock(t.Context()); !errors.Is(err, tt.want) {
+					t.Errorf("after it: %v, want %v", err, tt.want)
+				} else if err == nil {
+					release(t, lease)
+				}
+			})
 		})
 	}
 }
 
 // A request that fails gives its permit back, and one whose permit is lost ends.
 func TestTransportFails(t *testing.T) {
-	d := memory.New()
-	client := open(t, d)
-	permit := client.Permit("vendor", 1, 1)
-	broken := errors.New("broken")
-	tr := &Transport{Permit: permit, Base: roundTrip(func(r *http.Request) (*http.Response, error) { return nil, broken })}
-	for range 2 {
-		if _, err := tr.RoundTrip(request(t)); !errors.Is(err, broken) {
-			t.Errorf("got %v, want %v", err, broken)
+	synctest.Test(t, func(t *testing.T) {
+		d := memory.New()
+		client := open(t, d)
+		permit := client.Permit("vendor", 1, 1)
+		broken := errors.New("broken")
+		tr := &Transport{Permit: permit, Base: roundTrip(func(r *http.Request) (*http.Response, error) { return nil, broken })}
+		for range 2 {
+			if _, err := tr.RoundTrip(request(t)); !errors.Is(err, broken) {
+				t.Errorf("got %v, want %v", err, broken)
+			}
 		}
-	}
-	tr = &Transport{Permit: permit.With(stile.LockOptions{TTL: 300 * time.Millisecond}), Base: roundTrip(func(r *http.Request) (*http.Response, error) {
-		if stile.Token(r.Context()) == 0 {
-			t.Error("the request has no lease")
+		tr = &Transport{Permit: permit.With(stile.LockOptions{TTL: 300 * time.Millisecond}), Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if stile.Token(r.Context()) == 0 {
+				t.Error("the request has no lease")
+			}
+			if _, err := client.Break(r.Context(), "vendor", 0); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}
+		if _, err := tr.RoundTrip(request(t)); !errors.Is(err, stile.ErrLost) {
+			t.Errorf("got %v, want %v", err, stile.ErrLost)
 		}
-		if _, err := client.Break(r.Context(), "vendor", 0); err != nil {
-			t.Error(err)
+		client.Close()
+		if _, err := tr.RoundTrip(request(t)); !errors.Is(err, stile.ErrClosed) {
+			t.Errorf("after Close: %v, want %v", err, stile.ErrClosed)
 		}
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	})}
-	if _, err := tr.RoundTrip(request(t)); !errors.Is(err, stile.ErrLost) {
-		t.Errorf("got %v, want %v", err, stile.ErrLost)
-	}
-	client.Close()
-	if _, err := tr.RoundTrip(request(t)); !errors.Is(err, stile.ErrClosed) {
-		t.Errorf("after Close: %v, want %v", err, stile.ErrClosed)
-	}
+	})
 }
 
 // A body that can be written to stays so, for protocols that the answer switches to.
@@ -183,73 +188,77 @@ func TestHandlers(t *testing.T) {
 		}, status: 429, after: "1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := memory.New()
-			client := open(t, d)
-			if tt.before != nil {
-				tt.before(t, d, client)
-			}
-			next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if stile.FromContext(r.Context()).Check() != nil {
-					t.Error("the handler runs without the lease")
+			synctest.Test(t, func(t *testing.T) {
+				d := memory.New()
+				client := open(t, d)
+				if tt.before != nil {
+					tt.before(t, d, client)
 				}
-				w.WriteHeader(http.StatusNoContent)
+				next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if stile.FromContext(r.Context()).Check() != nil {
+						t.Error("the handler runs without the lease")
+					}
+					w.WriteHeader(http.StatusNoContent)
+				})
+				reported := 0
+				o := Options{}
+				if tt.o != nil {
+					o = *tt.o
+				}
+				o.Report = func(*http.Request, error) { reported++ }
+				h := Handler(byName(client), next, &o)
+				if tt.limit {
+					h = Limit(client.Permit("limit", 1, 2), next, &o)
+				}
+				for range 2 { // the first has released what it took
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, http.NoBody))
+					if w.Code != tt.status || w.Header().Get("Retry-After") != tt.after {
+						t.Errorf("status %d, Retry-After %q: %s; want %d and %q", w.Code, w.Header().Get("Retry-After"), w.Body, tt.status, tt.after)
+					}
+				}
+				if want := map[bool]int{true: 0, false: 2}[tt.status == 204]; reported != want {
+					t.Errorf("%d reports, want %d", reported, want)
+				}
 			})
-			reported := 0
-			o := Options{}
-			if tt.o != nil {
-				o = *tt.o
-			}
-			o.Report = func(*http.Request, error) { reported++ }
-			h := Handler(byName(client), next, &o)
-			if tt.limit {
-				h = Limit(client.Permit("limit", 1, 2), next, &o)
-			}
-			for range 2 { // the first has released what it took
-				w := httptest.NewRecorder()
-				h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, http.NoBody))
-				if w.Code != tt.status || w.Header().Get("Retry-After") != tt.after {
-					t.Errorf("status %d, Retry-After %q: %s; want %d and %q", w.Code, w.Header().Get("Retry-After"), w.Body, tt.status, tt.after)
-				}
-			}
-			if want := map[bool]int{true: 0, false: 2}[tt.status == 204]; reported != want {
-				t.Errorf("%d reports, want %d", reported, want)
-			}
 		})
 	}
 }
 
 // A handler whose lease is lost has its context ended, and the loss is reported. A panic releases the lock.
 func TestHandlerLoses(t *testing.T) {
-	client := open(t, memory.New())
-	lock := client.Mutex("a").With(stile.LockOptions{TTL: 300 * time.Millisecond})
-	var cause, reported error
-	h := Handler(func(*http.Request) *stile.Lock { return lock }, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/panic" {
-			panic(http.ErrAbortHandler)
-		}
-		if _, err := client.Break(r.Context(), "a", 0); err != nil {
-			t.Error(err)
-		}
-		<-r.Context().Done()
-		cause = context.Cause(r.Context())
-	}), &Options{Report: func(_ *http.Request, err error) { reported = err }})
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
-	if !errors.Is(cause, stile.ErrLost) || !errors.Is(reported, stile.ErrLost) {
-		t.Errorf("the context ended by %v, and %v was reported; want %v", cause, reported, stile.ErrLost)
-	}
-	func() {
-		defer func() {
-			if p, _ := recover().(error); !errors.Is(p, http.ErrAbortHandler) {
-				t.Errorf("panic %v", p)
+	synctest.Test(t, func(t *testing.T) {
+		client := open(t, memory.New())
+		lock := client.Mutex("a").With(stile.LockOptions{TTL: 300 * time.Millisecond})
+		var cause, reported error
+		h := Handler(func(*http.Request) *stile.Lock { return lock }, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/panic" {
+				panic(http.ErrAbortHandler)
 			}
+			if _, err := client.Break(r.Context(), "a", 0); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+			cause = context.Cause(r.Context())
+		}), &Options{Report: func(_ *http.Request, err error) { reported = err }})
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
+		if !errors.Is(cause, stile.ErrLost) || !errors.Is(reported, stile.ErrLost) {
+			t.Errorf("the context ended by %v, and %v was reported; want %v", cause, reported, stile.ErrLost)
+		}
+		func() {
+			defer func() {
+				if p, _ := recover().(error); !errors.Is(p, http.ErrAbortHandler) {
+					t.Errorf("panic %v", p)
+				}
+			}()
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/panic", http.NoBody))
 		}()
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/panic", http.NoBody))
-	}()
-	lease, err := lock.TryLock(t.Context())
-	if err != nil {
-		t.Fatalf("after a panic: %v", err)
-	}
-	release(t, lease)
+		lease, err := lock.TryLock(t.Context())
+		if err != nil {
+			t.Fatalf("after a panic: %v", err)
+		}
+		release(t, lease)
+	})
 }
 
 func release(t *testing.T, lease *stile.Lease) {

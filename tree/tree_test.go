@@ -151,7 +151,7 @@ func ExampleMutex() {
 	for _, part := range lease.Parts() {
 		fmt.Println(part.Name(), part.Token() > 0)
 	}
-	_, err = tree.Mutex(locks, "market").LockWithin(ctx, 10*time.Millisecond)
+	_, err = tree.Mutex(locks, "market").LockWithin(ctx, time.Second)
 	fmt.Println("the whole market:", errors.Is(err, stile.ErrHeld))
 	if err := lease.Unlock(); err != nil {
 		fmt.Println(err)
