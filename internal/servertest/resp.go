@@ -19,9 +19,12 @@ type RedisConn struct {
 	in *bufio.Reader
 }
 
+// answerWithin is how long a server has to take a connection, and to answer.
+const answerWithin = 10 * time.Second
+
 // DialRedis connects to a Redis server, with TLS if a configuration is given.
 func DialRedis(addr string, secure *tls.Config) (*RedisConn, error) {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+	c, err := net.DialTimeout("tcp", addr, answerWithin)
 	if err == nil && secure != nil {
 		c = tls.Client(c, secure)
 	}
@@ -38,7 +41,7 @@ func (e RedisError) Error() string { return string(e) }
 
 // Do sends a command and returns its answer: nil, a string, an int64, or a slice of those.
 func (c *RedisConn) Do(args ...string) (any, error) {
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(answerWithin))
 	text := fmt.Sprintf("*%d\r\n", len(args))
 	for _, a := range args {
 		text += fmt.Sprintf("$%d\r\n%s\r\n", len(a), a)

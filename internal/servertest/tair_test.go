@@ -116,7 +116,7 @@ func dialRaw(t *testing.T) *raw {
 	} else {
 		addr = servertest.Tair(t).Addr
 	}
-	c, err := net.DialTimeout("tcp", addr, time.Second)
+	c, err := net.DialTimeout("tcp", addr, 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
