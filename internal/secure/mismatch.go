@@ -37,7 +37,9 @@ var askWithin = time.Second
 func Open[D any](ctx context.Context, s *Servers, open func(context.Context) (D, error)) (D, error) {
 	opening, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	asked := make(chan struct{})
 	slow := time.AfterFunc(hesitation, func() {
+		defer close(asked)
 		if err := s.mismatch(opening); err != nil {
 			end(err)
 		}
@@ -47,7 +49,11 @@ func Open[D any](ctx context.Context, s *Servers, open func(context.Context) (D,
 		slow.Stop()
 		return d, nil
 	}
-	if slow.Stop() && driver.IsUnreachable(err) {
+	switch asks := !slow.Stop(); {
+	case !driver.IsUnreachable(err):
+	case asks:
+		<-asked
+	default:
 		end(s.mismatch(ctx))
 	}
 	if why, ok := errors.AsType[*mismatchError](context.Cause(opening)); ok {

@@ -75,3 +75,25 @@ func TestOpenNamesTheTransport(t *testing.T) {
 		t.Errorf("open = %d, %v; want what was opened", d, err)
 	}
 }
+
+// A store that fails while its server is asked is explained by the answer.
+func TestOpenWaitsForTheAnswer(t *testing.T) {
+	t.Parallel()
+	asked, failed := make(chan struct{}), make(chan struct{})
+	talks := servertest.Impostor(t, func(c net.Conn) {
+		defer c.Close()
+		_, _ = c.Read(make([]byte, 8))
+		close(asked)
+		<-failed
+		_, _ = c.Write([]byte("-ERR who are you?\r\n"))
+	})
+	s := &secure.Servers{Store: "store", Hosts: []string{talks}, TLS: true, Scheme: "ss", Instead: "s", Greeting: "PING\r\n"}
+	_, err := secure.Open(t.Context(), s, func(context.Context) (int, error) {
+		<-asked
+		defer close(failed)
+		return 0, driver.Unreachable(errors.New("connection reset by peer"))
+	})
+	if err == nil || !strings.Contains(err.Error(), "does not speak TLS") {
+		t.Errorf("open = %v; want that the server does not speak TLS", err)
+	}
+}
