@@ -15,10 +15,10 @@ import (
 	"github.com/stilelock/stile/internal/guardtest"
 )
 
-// data opens a new database file for what locks protect.
+// data opens a new database file for what locks protect. Of many who write at once, each waits less than that for the others.
 func data(t testing.TB) *sql.DB {
 	t.Helper()
-	dsn := "file:" + filepath.Join(t.TempDir(), "data.db") + "?_pragma=busy_timeout(500)&_pragma=journal_mode(WAL)&_txlock=deferred"
+	dsn := "file:" + filepath.Join(t.TempDir(), "data.db") + "?_pragma=busy_timeout(2000)&_pragma=journal_mode(WAL)&_txlock=deferred"
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		t.Fatal(err)

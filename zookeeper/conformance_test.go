@@ -13,11 +13,10 @@ import (
 	"github.com/stilelock/stile/zookeeper/internal/wire"
 )
 
-// open opens a driver that is closed when the test ends.
-func open(t testing.TB, url string) driver.Driver {
+// open opens a driver that is closed when the test ends. A server that was just started may not answer in time.
+func open(t testing.TB, url string) (d driver.Driver) {
 	t.Helper()
-	d, err := driver.Open(t.Context(), url)
-	if err != nil {
+	if err := reached(t, func() (err error) { d, err = driver.Open(t.Context(), url); return err }); err != nil {
 		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(func() { d.Close() })
@@ -27,12 +26,8 @@ func open(t testing.TB, url string) driver.Driver {
 // store is the store at an address.
 func store(addr string) drivertest.Store {
 	return drivertest.Store{
-		Open: func(t testing.TB) driver.Driver { return open(t, "zk://"+addr) },
-		// A short session is soon moved to another connection.
-		Detour: func(t testing.TB) *drivertest.Detour {
-			p := servertest.NewProxy(t, addr)
-			return &drivertest.Detour{Driver: open(t, "zk://"+p.Addr+"?session=2s"), Way: p}
-		},
+		Open:    func(t testing.TB) driver.Driver { return open(t, "zk://"+addr) },
+		Detour:  detour(addr, "6s"),
 		Fresh:   fresh(addr, ""),
 		Mishaps: mishaps(),
 		Edge: map[string]func(testing.TB, string) driver.Driver{
@@ -47,6 +42,15 @@ func store(addr string) drivertest.Store {
 			"an ensemble":            func(t testing.TB) *drivertest.Behind { return behindFake(t, three) },
 			"a server that was lone": func(t testing.TB) *drivertest.Behind { return behindFake(t, "") },
 		},
+	}
+}
+
+// detour is that of a store at an address. The shorter its session is, the sooner it is moved to another connection; one that is too
+// short is over when a busy machine stands still.
+func detour(addr, session string) func(testing.TB) *drivertest.Detour {
+	return func(t testing.TB) *drivertest.Detour {
+		p := servertest.NewProxy(t, addr)
+		return &drivertest.Detour{Driver: open(t, "zk://"+p.Addr+"?session="+session), Way: p}
 	}
 }
 
@@ -123,7 +127,8 @@ func TestModel(t *testing.T) {
 
 // A try is in its queue until its client knows that others stand before it, and longer if the connection breaks then.
 func TestConcurrent(t *testing.T) {
-	s := store(servertest.ZooKeeper(t).Addr)
-	s.Halfway = true
+	server := servertest.ZooKeeper(t)
+	s := store(server.Addr)
+	s.Halfway, s.Detour = true, detour(server.Addr, "2s") // a session that is over is part of it
 	drivertest.Concurrent(t, s, 1, 6)
 }

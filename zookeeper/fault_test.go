@@ -156,9 +156,9 @@ func removedWhileWaiting(t *testing.T, s *servertest.Server) {
 }
 
 // client returns a client of the portable layer.
-func client(t *testing.T, url string) *stile.Client {
+func client(t *testing.T, url string) (c *stile.Client) {
 	t.Helper()
-	c, err := stile.Open(t.Context(), url, nil)
+	err := reached(t, func() (err error) { c, err = stile.Open(t.Context(), url, nil); return err })
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}

@@ -37,7 +37,7 @@ func enter(t *testing.T, d driver.Driver, c *driver.Claim, holds bool) driver.Pl
 }
 
 // reached calls until the store was reached: a connection that was cut is found out by losing a request.
-func reached(t *testing.T, call func() error) (err error) {
+func reached(t testing.TB, call func() error) (err error) {
 	t.Helper()
 	servertest.Until(t, "the store is reached", func() bool {
 		err = call()

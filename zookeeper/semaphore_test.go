@@ -16,12 +16,9 @@ import (
 func TestSemaphoreConformance(t *testing.T) {
 	s := servertest.ZooKeeper(t)
 	drivertest.Run(t, drivertest.Store{
-		Fresh: fresh(s.Addr, "&layout=semaphore"),
-		Open:  func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr+"?layout=semaphore") },
-		Detour: func(t testing.TB) *drivertest.Detour {
-			p := servertest.NewProxy(t, s.Addr)
-			return &drivertest.Detour{Driver: open(t, "zk://"+p.Addr+"?layout=semaphore&session=2s"), Way: p}
-		},
+		Fresh:  fresh(s.Addr, "&layout=semaphore"),
+		Open:   func(t testing.TB) driver.Driver { return open(t, "zk://"+s.Addr+"?layout=semaphore") },
+		Detour: detour(s.Addr, "6s&layout=semaphore"),
 	})
 }
 
