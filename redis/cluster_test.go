@@ -101,7 +101,7 @@ func TestResharding(t *testing.T) {
 	host, port, _ := strings.Cut(nodes[to].Addr, ":")
 	nodes[to].Redis([]string{"CLUSTER", "SETSLOT", slot, "IMPORTING", id(nodes[from])})
 	nodes[from].Redis([]string{"CLUSTER", "SETSLOT", slot, "MIGRATING", id(nodes[to])},
-		[]string{"MIGRATE", host, port, key, "0", "1000"})
+		[]string{"MIGRATE", host, port, key, "0", "10000"})
 	if p := enter(t, d, b); p.Holds || p.Ahead != 1 {
 		t.Errorf("while the name moves, the waiter's place is %+v", p)
 	}
@@ -162,8 +162,10 @@ func TestFailover(t *testing.T) {
 		marks(t, err, true, false)
 	}
 	a, b := claim("name", "a"), claim("name", "b")
-	enter(t, d, a)
-	enter(t, d, b)
+	for _, c := range []*driver.Claim{a, b} {
+		c.TTL, c.Wait = 2*time.Minute, 2*time.Minute // which no failover takes
+		enter(t, d, c)
+	}
 	listens(t, d, b)
 	servertest.Until(t, "the replica has the queue", func() bool {
 		return set.Replica.RedisInfo("master_repl_offset") == set.Primary.RedisInfo("master_repl_offset")

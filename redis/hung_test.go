@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -42,7 +43,7 @@ func TestLeaseOutlivesAHungPrimary(t *testing.T) {
 	const soon = 8 * time.Second // half a second to three; it took eleven, for most
 	select {
 	case <-renewed:
-	case <-time.After(soon):
+	case <-awake.For(soon):
 		t.Errorf("the lease is not renewed %v after the failover", soon)
 	}
 }

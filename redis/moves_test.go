@@ -2,6 +2,7 @@ package redis
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
@@ -32,6 +33,7 @@ func TestAddressMoves(t *testing.T) {
 			}
 			t.Cleanup(func() { d.Close() })
 			holder, waiter := claim("name", "holder"), claim("name", "waiter")
+			holder.TTL, waiter.Wait, waiter.TTL = 2*time.Minute, 2*time.Minute, 2*time.Minute // longer than two moves take
 			enter(t, d, holder)
 			if p := enter(t, d, waiter); p.Holds {
 				t.Fatalf("the waiter's place is %+v", p)

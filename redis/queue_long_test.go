@@ -105,7 +105,7 @@ func TestLongQueueRunsOut(t *testing.T) {
 	cs := many("one", 30)
 	for i, c := range cs[:29] {
 		if i%10 != 5 {
-			c.TTL, c.Wait = time.Second, time.Second
+			c.TTL, c.Wait = 3*time.Second, 3*time.Second
 		}
 		enter(t, d, c)
 	}
@@ -160,7 +160,6 @@ func TestLongQueueExpires(t *testing.T) {
 	}
 	servertest.Until(t, "nothing is left", func() bool { return s.Redis([]string{"DBSIZE"}) == int64(0) })
 	for i, c := range many("next", 12) {
-		c.Wait = 300 * time.Millisecond
 		if i == 1 {
 			c.Delay = time.Hour
 		}

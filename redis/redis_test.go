@@ -198,7 +198,7 @@ func TestLockDelayOfTheWoken(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
 	a, b, c := claim("name", "a"), claim("name", "b"), claim("name", "c")
-	b.Wait, b.Delay, c.Try = 300*time.Millisecond, time.Minute, true
+	b.Wait, b.Delay, c.Try = 3*time.Second, time.Minute, true // it is there when it is told
 	enter(t, d, a)
 	enter(t, d, b)
 	leave(t, d, a)

@@ -95,7 +95,8 @@ func TestRedlockTwoOfFiveDown(t *testing.T) {
 	holds(t, d, before)
 	servers[1].Kill()
 	servers[4].Kill()
-	if a := d.Renew(soon(t), []*driver.Claim{before})[0]; a.Err != nil || a.TTL <= 9*time.Second {
+	start := time.Now()
+	if a := d.Renew(soon(t), []*driver.Claim{before})[0]; a.Err != nil || a.TTL+time.Since(start) <= 9*time.Second {
 		t.Errorf("renewal = %+v; want the whole lease", a)
 	}
 	leaves(t, d, before)
@@ -115,7 +116,8 @@ func TestRedlockSlowNode(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)
 	proxies, url := proxied(t, servers)
-	d := openRedlock(t, url)
+	const timeout = 20 * time.Second
+	d := openRedlock(t, url+"?timeout="+timeout.String())
 	proxies[1].Freeze(true, true)
 	var most time.Duration
 	for i := range 20 {
@@ -128,8 +130,8 @@ func TestRedlockSlowNode(t *testing.T) {
 		leaves(t, d, c)
 		most = max(most, time.Since(start))
 	}
-	if most > time.Second {
-		t.Errorf("a lock took %v; want it to wait for nobody, and for no timeout of 2s", most)
+	if most > timeout/2 {
+		t.Errorf("a lock took %v; want it to wait for nobody, and for no timeout of %v", most, timeout)
 	}
 }
 
@@ -219,7 +221,7 @@ func TestRedlockLostReplies(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)
 	proxies, url := proxied(t, servers)
-	d := openRedlock(t, url+"?timeout=300ms")
+	d := openRedlock(t, url) // whose requests leave within its timeout of 2s
 	for _, p := range proxies[:2] {
 		p.Freeze(false, true)
 	}
@@ -284,7 +286,7 @@ func TestRedlockForeign(t *testing.T) {
 		t.Errorf("enter with a hash on two servers = %v; want ErrForeign", err)
 	}
 
-	all("SET", "theirs", "their token", "NX", "PX", "1500")
+	all("SET", "theirs", "their token", "NX", "PX", "5000")
 	waiter := redlockClaim("theirs", "x")
 	p, err := try(t, d, waiter)
 	if err != nil || p.Holds || p.Ticket == 0 || p.Retry <= 0 || !p.Blocker.Holds {
@@ -297,7 +299,7 @@ func TestRedlockForeign(t *testing.T) {
 	})
 	taken := 0
 	for _, s := range servers {
-		if s.Redis([]string{"SET", "theirs", "their token", "NX", "PX", "1500"}) == "OK" {
+		if s.Redis([]string{"SET", "theirs", "their token", "NX", "PX", "5000"}) == "OK" {
 			taken++ // their last lease there ended after the claim held
 		}
 	}

@@ -27,7 +27,7 @@ func openClient(t *testing.T, url string, ttl time.Duration) *stile.Client {
 func TestSetNXHolderIsToldOfTheft(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
-	const ttl = 3 * time.Second
+	const ttl = 12 * time.Second // it is told after a third of it
 	for what, theft := range map[string][][]string{
 		"deleted":           {{"DEL", "deleted"}},
 		"deleted and taken": {{"DEL", "deleted and taken"}, {"SET", "deleted and taken", "theirs", "NX", "PX", "60000"}},

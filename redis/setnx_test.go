@@ -60,12 +60,12 @@ func TestSetNXExcludesOthers(t *testing.T) {
 		t.Errorf("the key is %q; want the other library's", got)
 	}
 
+	d.safely = time.Hour // so that it hears of the release in no other way
 	told := awaiting(t, d, claim("order {42}", "next"))
 	tells(t, s)
-	start := time.Now()
 	s.Redis(foreignUnlock("order {42}", "\x00theirs"))
-	if p := <-told; !p.Holds || time.Since(start) > lookSafely/2 {
-		t.Errorf("the waiter = %+v, %v after another library's release; want it told at once", p, time.Since(start))
+	if p := <-told; !p.Holds {
+		t.Errorf("the waiter = %+v after another library's release; want it told", p)
 	}
 }
 

@@ -91,7 +91,7 @@ func TestExSetVersionsAreTickets(t *testing.T) {
 	d := s.open(layoutExSet)
 	name := "name" + rand.Text()
 	late, next := claim(name, "late"), claim(name, "next")
-	late.TTL = 100 * time.Millisecond
+	late.TTL = 3 * time.Second
 	first := enter(t, d, late).Ticket
 	if got, want := s.do("EXGET", name), fmt.Sprintf("%d]", first); !strings.HasSuffix(got, want) {
 		t.Errorf("EXGET = %s; want version %s", got, want)

@@ -24,6 +24,7 @@ type valueLock struct {
 	layout  string // for messages
 	notes   []string
 	scripts *valueScripts
+	safely  time.Duration // between looks at a key of which the server tells
 
 	mu      sync.Mutex
 	endless map[string]time.Time // since when a claim waits for a key that never expires, by the claim's id
@@ -34,6 +35,7 @@ func (s *valueLock) init(
 	ctx context.Context, c *conn.Conn, prefix, layout string, scripts *valueScripts, more ...*conn.Script,
 ) {
 	s.conn, s.prefix, s.layout, s.scripts, s.endless = c, prefix, layout, scripts, map[string]time.Time{}
+	s.safely = lookSafely
 	c.Load(ctx, append(scripts.all(), more...)...)
 }
 

@@ -67,7 +67,7 @@ func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, e
 func (s *valueLock) pause(ctx context.Context, bell <-chan struct{}, pause, left time.Duration) error {
 	wait := pause/2 + rand.N(pause/2)
 	if bell != nil {
-		wait = lookSafely
+		wait = s.safely
 	}
 	if left > 0 {
 		wait = min(wait, left+time.Millisecond)

@@ -3,11 +3,13 @@ package redis
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -45,7 +47,7 @@ func within(t *testing.T, told <-chan struct{}, bound time.Duration) time.Durati
 	start := time.Now()
 	select {
 	case <-told:
-	case <-time.After(bound):
+	case <-awake.For(bound):
 		t.Fatalf("nothing was told within %v", bound)
 	}
 	return time.Since(start)
@@ -67,17 +69,17 @@ func TestWatchIsPushed(t *testing.T) {
 	s := servertest.Redis(t)
 	a, b := open(t, "redis://"+s.Addr), open(t, "redis://"+s.Addr)
 	told := watching(t, b, "name")
-	took := time.Duration(0)
-	const rounds = 20
-	for range rounds {
+	var took []time.Duration
+	for range 20 {
 		c := claim("name", "holder")
 		enter(t, a, c)
-		took += within(t, told, 5*time.Second)
+		took = append(took, within(t, told, 5*time.Second))
 		leave(t, a, c)
-		took += within(t, told, 5*time.Second)
+		took = append(took, within(t, told, 5*time.Second))
 	}
-	if mean := took / (2 * rounds); mean > watchPoll/4 {
-		t.Errorf("told after %v in the mean; want it at once", mean)
+	slices.Sort(took)
+	if median := took[len(took)/2]; median > watchPoll/4 {
+		t.Errorf("told after %v in the median; want it at once", median)
 	}
 	enter(t, a, claim("another", "holder"))
 	quiet(t, told, 4*watchPoll)
@@ -101,12 +103,12 @@ func TestWatchTellsOfExpiry(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
 	holder, waiter := claim("name", "holder"), claim("name", "waiter")
-	holder.TTL = 2 * time.Second
+	holder.TTL, waiter.Wait, waiter.TTL = 4*time.Second, time.Minute, time.Minute // the holder is there when the watch begins
 	enter(t, d, holder)
 	enter(t, d, waiter)
 	told := watching(t, d, "name")
 	servertest.Until(t, "the holder's end is told", func() bool {
-		within(t, told, 5*time.Second)
+		within(t, told, holder.TTL+3*time.Second)
 		list, err := d.List(timely(t), &driver.Query{Name: "name"})
 		return err == nil && len(list) == 1 && len(list[0].Claims) == 1
 	})

@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"net"
 	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/awake"
 )
 
 // A spinner finds what has come, and looks less and less often as long as that is nothing.
@@ -28,10 +31,12 @@ func TestSpinner(t *testing.T) {
 	found := func(want string) {
 		t.Helper()
 		var got bytes.Buffer
-		for range 1 << 20 {
+		for over := awake.For(time.Minute); got.Len() < len(want); {
 			got.Write(b[:s.read(b)])
-			if got.Len() >= len(want) {
-				break
+			select {
+			case <-over:
+				t.Fatalf("it found %q, want %q", got.String(), want)
+			default:
 			}
 		}
 		if got.String() != want {
