@@ -16,29 +16,40 @@ import (
 // sizes are of values in each of the server's classes that a queue or a plain lock may be kept in.
 var sizes = []int{20, 45, 75, 110, 150, 200, 260, 330, 420, 540, 690, 870, 1100}
 
-// fill stores values of some sizes until the server refuses, or has dropped enough, and returns its last words.
-func fill(t testing.TB, s *servertest.Server, until func(answer string) bool) {
-	t.Helper()
-	for i := 0; ; i++ {
-		var b strings.Builder
-		for j := range 200 {
-			size := sizes[j%len(sizes)]
-			fmt.Fprintf(&b, "set fill-%d-%d 0 0 %d\r\n%s\r\n", i, j, size, strings.Repeat("x", size))
-		}
-		if until(s.Memcached("%s", b.String())) {
-			return
-		}
-		if i > 5000 {
-			t.Fatal("the server is never full")
-		}
+// atOnce is how many values are stored with one request.
+const atOnce = 200
+
+// put stores values of some sizes, one after the other, under keys that begin with a word, and returns what the server says.
+func put(s *servertest.Server, word string, sizes ...int) string {
+	var b strings.Builder
+	for i := range atOnce {
+		size := sizes[i%len(sizes)]
+		fmt.Fprintf(&b, "set fill-%s-%d 0 0 %d\r\n%s\r\n", word, i, size, strings.Repeat("x", size))
 	}
+	return s.Memcached("%s", b.String())
 }
 
-// FillUp leaves no memory in a server that does not evict, not even what somebody frees.
+// until tries until something is so, and fails if it never is. What is tried gets the number of the try.
+func until(t testing.TB, what string, try func(i int) bool) {
+	t.Helper()
+	for i := range 5000 {
+		if try(i) {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
+}
+
+// FillUp leaves no memory in a server that does not evict, not even what somebody frees. Each class of sizes is filled by
+// itself, since each has a page of its own, and the smallest takes ten times as many values as the largest.
 func FillUp(t testing.TB, s *servertest.Server) {
 	t.Helper()
-	for range 3 {
-		fill(t, s, func(answer string) bool { return strings.Count(answer, "SERVER_ERROR") == 200 })
+	for round := range 3 {
+		for _, size := range sizes {
+			until(t, "the server is full", func(i int) bool {
+				return strings.Count(put(s, fmt.Sprint(round, "-", size, "-", i), size), "SERVER_ERROR") == atOnce
+			})
+		}
 	}
 }
 
@@ -51,7 +62,10 @@ func TestEviction(t *testing.T) {
 		}
 		c := claim("name", "a")
 		holds(t, d, c)
-		fill(t, s, func(string) bool { return strings.HasPrefix(s.Memcached("me %s\r\n", keyOf(d, "name")), "EN") })
+		until(t, "the server drops the lock", func(i int) bool {
+			put(s, fmt.Sprint(i), sizes...)
+			return strings.HasPrefix(s.Memcached("me %s\r\n", keyOf(d, "name")), "EN")
+		})
 		gone(t, d, c)
 		holds(t, d, claim("name", "b"))
 	})
@@ -96,9 +110,7 @@ func TestFullServerKeepsByClassicCommand(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t, "-m", "4", "-M")
 	s.Memcached("set victim 0 0 300\r\n%s\r\n", strings.Repeat("v", 300))
-	for range 3 {
-		fill(t, s, func(answer string) bool { return strings.Count(answer, "SERVER_ERROR") == 200 })
-	}
+	FillUp(t, s)
 	_, version, _ := strings.Cut(strings.TrimSpace(s.Memcached("mg victim c\r\n")), "c")
 	other := strings.Repeat("w", 300)
 	if got := s.Memcached("cas victim 0 0 300 %s\r\n%s\r\nmg victim\r\n", version, other); !strings.HasSuffix(got, "HD\r\n") {
