@@ -140,3 +140,31 @@ func TestStoppedBeforeTheRun(t *testing.T) {
 		}
 	})
 }
+
+// Nor does the run of a tick, and another machine makes up for it.
+func TestStoppedBeforeTheTick(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		ctx, stop := context.WithCancelCause(f.ctx)
+		sigterm := errors.New("terminated")
+		c, err := stile.New(heeded{f.store.Driver(), func(name string) {
+			if name == "nightly/last" {
+				stop(sigterm)
+			}
+		}, func(string) {}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		work := func(context.Context) error {
+			t.Error("the run begins")
+			return nil
+		}
+		done := make(chan error, 1)
+		go func() { done <- f.job(c, "@every 10m", work, Options{}).Run(ctx) }()
+		f.pass(15 * time.Minute)
+		f.became("00:10 stopped")
+		if err := <-done; !errors.Is(err, sigterm) {
+			t.Errorf("Run = %v; want what it was stopped by", err)
+		}
+	})
+}

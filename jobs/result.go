@@ -19,7 +19,7 @@ const (
 	Failed    Outcome = "failed"    // it ran here, and returned Result.Err
 	Panicked  Outcome = "panicked"  // it ran here, and panicked: Result.Err is a *PanicError
 	CutOff    Outcome = "cut off"   // it ran here, and its context ended first: the lease was lost, even before the work began, or MaxHold was over
-	Stopped   Outcome = "stopped"   // it ran here until the context of Run ended
+	Stopped   Outcome = "stopped"   // it ran here until the context of Run ended, even before the work began
 	Elsewhere Outcome = "elsewhere" // another machine has the job, or had it since the tick
 	Late      Outcome = "late"      // this machine came too late to it, such as after a sleep, and Skip leaves it out
 	Trouble   Outcome = "trouble"   // the store did not let it be known whether it may run here: Result.Err says why
@@ -99,11 +99,15 @@ func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Re
 // unlessFinishing returns a context that ends with ctx, unless that ends with [ErrFinish].
 func unlessFinishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	until, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
+	end := func() {
 		if cause := context.Cause(ctx); !errors.Is(cause, ErrFinish) {
 			cancel(cause)
 		}
-	})
+	}
+	if ctx.Err() != nil {
+		end() // now: AfterFunc would do so a moment later
+	}
+	stop := context.AfterFunc(ctx, end)
 	return until, func() {
 		stop()
 		cancel(nil)
