@@ -51,11 +51,12 @@ func (u *account) cron(file string, flags ...string) machine {
 // Two machines run each tick once between them. One is killed in the middle of a run: its command is gone before the other
 // goes on, which makes up for that tick, with a higher token.
 func TestCronOnTwoMachines(t *testing.T) {
+	t.Parallel()
 	u := newAccount(t)
 	ran, stuck := filepath.Join(u.home, "ran"), filepath.Join(u.home, "stuck")
 	file := u.crontab("STUCK="+stuck, `@every 1s poll --missed all -- echo $STILE_TICK $STILE_TOKEN $$ >>`+ran+
 		`; if [ -e "$STUCK" ]; then echo $$ >"$STUCK.pid"; exec sleep 60; fi`)
-	machines := []machine{u.cron(file, "--ttl", "2s"), u.cron(file, "--ttl", "2s")}
+	machines := []machine{u.cron(file, "--ttl", "6s"), u.cron(file, "--ttl", "6s")}
 	rows := func() (list [][]string) {
 		text, err := os.ReadFile(ran)
 		if err != nil && !os.IsNotExist(err) {
@@ -80,12 +81,19 @@ func TestCronOnTwoMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := rows()
-	killed := slices.IndexFunc(machines, func(m machine) bool {
-		return strings.Count(m.stderr.String(), "run begins") > strings.Count(m.stderr.String(), "run done")
+	killed := 0
+	until(t, "one machine, and no other, says that it has a run under way", func() bool {
+		var busy []int
+		for i, m := range machines {
+			if log := m.stderr.String(); strings.Count(log, "run begins") > strings.Count(log, "run done") {
+				busy = append(busy, i)
+			}
+		}
+		if len(busy) == 1 {
+			killed = busy[0]
+		}
+		return len(busy) == 1
 	})
-	if killed < 0 {
-		t.Fatal("no machine has a run under way")
-	}
 	machines[killed].signal(syscall.SIGKILL)
 	until(t, "the command is gone", func() bool { return dead(pid) })
 	until(t, "the other machine goes on", func() bool { return len(rows()) >= len(before)+3 })
@@ -171,17 +179,22 @@ func TestCronRuns(t *testing.T) {
 	m.said(`err="CMD ended with status 3"`)
 	m.said(`msg="run cut off" job=stuck`)
 	m.said(`msg="run begins" job=long`)
+	var said []string
+	for len(said) == 0 || said[len(said)-1] != "waits" { // before that it would die of the signal
+		said = append(said, m.line())
+	}
 	until(t, "the failure is shown", func() bool {
 		return regexp.MustCompile(`last tick .*: failed after .*: CMD ended with status 3`).MatchString(u.must("show", "poll"))
 	})
 	m.ends(syscall.SIGTERM)
 	m.said(`msg="run stopped" job=long`)
-	var said []string
 	for line, err := m.out.ReadString('\n'); err == nil; line, err = m.out.ReadString('\n') {
-		if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && !dead(pid) {
+		said = append(said, strings.TrimSpace(line))
+	}
+	for _, line := range said {
+		if pid, err := strconv.Atoi(line); err == nil && !dead(pid) {
 			t.Errorf("process %d of a run lives", pid)
 		}
-		said = append(said, strings.TrimSpace(line))
 	}
 	for _, want := range []string{"hello world from poll at 20", "waits", "terminated"} {
 		if !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, want) }) {

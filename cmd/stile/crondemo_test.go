@@ -24,7 +24,7 @@ func TestCronDemo(t *testing.T) {
 			}
 			u.at(url)
 			var v cronDemoView
-			if err := json.Unmarshal([]byte(u.must("demo", "cron", "--quick", "--json", "--svg", u.home+"/cron.svg")), &v); err != nil {
+			if err := json.Unmarshal([]byte(u.demo("cron", "--quick", "--json", "--svg", u.home+"/cron.svg")), &v); err != nil {
 				t.Fatal(err)
 			}
 			wantPicture(t, u.home+"/cron.svg", "without lock: machine 1", "with lock: machine 3", "killed", "stuck")
@@ -50,7 +50,7 @@ func TestCronDemo(t *testing.T) {
 
 func TestCronDemoSays(t *testing.T) {
 	t.Parallel()
-	out := newAccount(t).must("demo", "cron", "--quick", "--machines", "4")
+	out := newAccount(t).demo("cron", "--quick", "--machines", "4")
 	for _, want := range []string{
 		"4 machines have a job that is due each second, and so have 4 others with a lock, kept in sqlite://",
 		"WITHOUT LOCK  WITH LOCK\n",

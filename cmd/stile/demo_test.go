@@ -15,7 +15,7 @@ import (
 
 func TestDemo(t *testing.T) {
 	u := newAccount(t)
-	out := u.must("demo", "tickets", "--processes", "5", "--tickets", "40")
+	out := u.demo("tickets", "--processes", "5", "--tickets", "40")
 	for _, want := range []string{
 		`(?m)^5 processes sell 40 tickets from one file\.$`,
 		`(?m)^  40 tickets were sold \d+ times in \S+: \d+ of them more than once, number \d+ to \d+ customers\.$`,
@@ -46,7 +46,7 @@ func TestDemoTickets(t *testing.T) {
 			}
 			picture := filepath.Join(u.home, "tickets.svg")
 			var v ticketsView
-			if err := json.Unmarshal([]byte(u.must("demo", "tickets", "--quick", "--json", "--svg", picture)), &v); err != nil {
+			if err := json.Unmarshal([]byte(u.demo("tickets", "--quick", "--json", "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}
 			if v.Processes != 8 || v.Browsers != 2 || v.Tickets != 20 || len(v.With.Each) != 8 {
@@ -157,7 +157,7 @@ func TestDemoWithoutReaders(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t).at("redis://" + servertest.Redis(t).Addr + "?layout=setnx")
 	for browsers, want := range map[string]bool{"0": false, "1": true} {
-		out := u.must("demo", "tickets", "--quick", "--browsers", browsers)
+		out := u.demo("tickets", "--quick", "--browsers", browsers)
 		if got := strings.Contains(out, "This store has no readers, so nobody browses.\n"); got != want || strings.Contains(out, "browsed") {
 			t.Errorf("%s browsers: said %v, want %v, in\n%s", browsers, got, want, out)
 		}

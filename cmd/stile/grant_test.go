@@ -29,6 +29,7 @@ func (u *account) shell(script string) result {
 func TestUnlockLeavesTheNextHolderAlone(t *testing.T) {
 	for _, how := range []string{"variable", "token", "handle", "own handle"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			u := newAccount(t)
 			file := filepath.Join(u.home, "file")
 			var own []string
@@ -37,8 +38,8 @@ func TestUnlockLeavesTheNextHolderAlone(t *testing.T) {
 			}
 			slow := newAccount(t)
 			slow.env, slow.home = append([]string(nil), u.env...), u.home // the same user in another shell
-			locked := slow.lock(append([]string{"a", "--ttl", "300ms"}, own...)...)
-			u.must("run", "a", "--wait", "10s", "--", "true") // the slow one has lost it
+			locked := slow.lock(append([]string{"a", "--ttl", "4s"}, own...)...)
+			u.must("run", "a", "--wait", "1m", "--", "true") // the slow one has lost it
 			if own != nil {
 				if err := os.Remove(file); err != nil {
 					t.Fatal(err)
@@ -171,7 +172,7 @@ func TestAnswerThatCannotBeWritten(t *testing.T) {
 // Handles of locks that ran out long ago are cleared away, and no others.
 func TestLostHandlesAreClearedAway(t *testing.T) {
 	u := newAccount(t)
-	lost := field(t, u.lock("lost", "--ttl", "1s"), "handle")
+	lost := field(t, u.lock("lost", "--ttl", "4s"), "handle")
 	held := field(t, u.lock("held", "--ttl", "1h"), "handle")
 	old := time.Now().Add(-2 * time.Minute)
 	for _, path := range []string{lost, held} {

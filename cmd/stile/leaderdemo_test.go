@@ -26,7 +26,7 @@ func TestLeaderDemo(t *testing.T) {
 			}
 			picture := filepath.Join(u.home, "leader.svg")
 			var v leaderResult
-			if err := json.Unmarshal([]byte(u.must("demo", "leader", "--quick", "--json", "--svg", picture)), &v); err != nil {
+			if err := json.Unmarshal([]byte(u.demo("leader", "--quick", "--json", "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}
 			faults := []fault{faultKill, faultStop, faultDepose, ""}
@@ -80,7 +80,7 @@ func wantPicture(t *testing.T, path string, texts ...string) {
 
 func TestLeaderDemoSays(t *testing.T) {
 	t.Parallel()
-	out := newAccount(t).must("demo", "leader", "--quick")
+	out := newAccount(t).demo("leader", "--quick")
 	for _, want := range []string{
 		"3 candidates stand for one leadership, kept in sqlite://",
 		"NEXT LED AFTER  OBSERVERS KNEW AFTER\n",
@@ -98,7 +98,7 @@ func TestLeaderDemoSays(t *testing.T) {
 // Without tokens there is no guard, and the demo says so.
 func TestLeaderDemoWithoutTokens(t *testing.T) {
 	t.Parallel()
-	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).must("demo", "leader")
+	out := newAccount(t).at("memcached://" + servertest.Memcached(t, "-M").Addr).demo("leader")
 	for _, want := range []string{noTokens, "The file without a guard took 2 late writes, and lost "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -24,7 +24,7 @@ func TestPayment(t *testing.T) {
 				u.at("redis://" + servertest.Redis(t).Addr)
 			}
 			var v paymentView
-			if err := json.Unmarshal([]byte(u.must("demo", "payment", "--quick", "--json", "--orders", "7", "--processes", "3", "--svg", u.home+"/payment.svg")), &v); err != nil {
+			if err := json.Unmarshal([]byte(u.demo("payment", "--quick", "--json", "--orders", "7", "--processes", "3", "--svg", u.home+"/payment.svg")), &v); err != nil {
 				t.Fatal(err)
 			}
 			wantPicture(t, u.home+"/payment.svg", "with lock: process 1", "stopped", "killed", "charged again", "refused")
@@ -56,7 +56,7 @@ func TestPayment(t *testing.T) {
 
 func TestPaymentSays(t *testing.T) {
 	t.Parallel()
-	out := newAccount(t).must("demo", "payment", "--quick", "--orders", "3", "--processes", "2")
+	out := newAccount(t).demo("payment", "--quick", "--orders", "3", "--processes", "2")
 	for _, want := range []string{
 		"3 orders, called back by 2 processes, 6 times in all. 2 processes charge them.\n",
 		"WITHOUT LOCK  WITH LOCK  WITH LOCK AND GUARD\n",
@@ -163,7 +163,7 @@ func TestPaymentStoreVanishes(t *testing.T) {
 // A store without tokens shows no guard, and says so.
 func TestPaymentWithoutTokens(t *testing.T) {
 	t.Parallel()
-	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).must("demo", "payment", "--orders", "5")
+	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).demo("payment", "--orders", "5")
 	for _, want := range []string{noTokens, "With the lock, order 3 was: its holder was stopped past the lease"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -53,7 +53,7 @@ func TestPaymentInTransaction(t *testing.T) {
 			t.Parallel()
 			u, data := newAccount(t), start(t)
 			var v paymentView
-			out := u.must("demo", "payment", "--quick", "--json", "--orders", "7", "--processes", "3", "--data", data, "--svg", u.home+"/payment.svg")
+			out := u.demo("payment", "--quick", "--json", "--orders", "7", "--processes", "3", "--data", data, "--svg", u.home+"/payment.svg")
 			if err := json.Unmarshal([]byte(out), &v); err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,7 @@ func TestMissingRightIsFinal(t *testing.T) {
 		{"redis://eve:secret@" + server.Addr, "NOPERM"},
 		{"zk://eve:two@" + zoo, `"eve"`},
 	} {
-		for _, verb := range []string{"run a --wait 2s -- true", "run a --try -- true"} {
+		for _, verb := range []string{"run a --wait 30s -- true", "run a --try -- true"} {
 			got := newAccount(t).at(tt.url).run(strings.Fields(verb)...)
 			if got.code != exitUsage || !strings.Contains(got.err, tt.want) || strings.Count(got.err, "\n") != 1 {
 				t.Errorf("%s: stile %s: status %d, %q; want %d and %s", tt.url, verb, got.code, got.err, exitUsage, tt.want)

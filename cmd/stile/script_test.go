@@ -113,10 +113,11 @@ func TestLostHandle(t *testing.T) {
 
 // Nothing renews in the background.
 func TestLockRunsOut(t *testing.T) {
+	t.Parallel()
 	u := newAccount(t)
 	other := *u
-	u.lock("a", "--ttl", "300ms")
-	other.must("run", "a", "--wait", "10s", "--", "true")
+	u.lock("a", "--ttl", "4s")
+	other.must("run", "a", "--wait", "1m", "--", "true")
 	if got := u.run("unlock", "a"); got.code != 79 {
 		t.Errorf("status %d, want 79: %s", got.code, got.err)
 	}

@@ -5,16 +5,18 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 // A session is a block of a document that is marked as console: lines that begin with a dollar sign are typed, and the
@@ -69,7 +71,7 @@ func TestSessionsInDocuments(t *testing.T) {
 // play types the lines into one shell, and returns what each prints on stdout and stderr.
 func play(t *testing.T, list []exchange) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	home := t.TempDir()
 	if err := os.Symlink(binary, filepath.Join(home, "stile")); err != nil {
@@ -85,7 +87,7 @@ func play(t *testing.T, list []exchange) []string {
 		}
 		fmt.Fprintf(&script, "echo '"+mark+"'\n", i)
 	}
-	typed := strings.ReplaceAll(script.String(), pagePort, freePort(t))
+	typed := strings.ReplaceAll(script.String(), pagePort, strconv.Itoa(servertest.Port(t)))
 	cmd := exec.CommandContext(ctx, "bash", "-c", "exec 2>&1\ntrap 'kill $(jobs -p) 2>/dev/null; true' EXIT\n"+typed)
 	cmd.Dir = home
 	cmd.Env = []string{"HOME=" + home, "PATH=" + home + ":" + os.Getenv("PATH"), "TMPDIR=" + home}
@@ -113,20 +115,6 @@ func play(t *testing.T, list []exchange) []string {
 
 // pagePort is where the pages start a server. A session has it on a port of its own.
 const pagePort = "6390"
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
 
 var (
 	plainBlock = regexp.MustCompile("(?ms)^```\n(visit.*?)^```$")

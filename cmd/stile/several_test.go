@@ -44,7 +44,7 @@ func TestSeveralNamesInAnyOrder(t *testing.T) {
 	u := newAccount(t)
 	var loops []*process
 	for _, names := range []string{"a b", "b a", "b c a"} {
-		loops = append(loops, u.launch(u.command("sh", "-c", `for i in 1 2 3 4 5 6; do "$0" run `+names+` --wait 30s -- true || exit; done`, binary)))
+		loops = append(loops, u.launch(u.command("sh", "-c", `for i in 1 2 3 4 5 6; do "$0" run `+names+` --wait 1m -- true || exit; done`, binary)))
 	}
 	for _, p := range loops {
 		if got := p.wait(); got != 0 {
@@ -58,7 +58,7 @@ func TestSeveralNamesAllOrNone(t *testing.T) {
 	u := newAccount(t)
 	holder := u.start(with("b", idle, "--owner", "me")...)
 	holder.line()
-	for _, how := range [][]string{{"--try"}, {"--wait", "500ms"}} {
+	for _, how := range [][]string{{"--try"}, {"--wait", "4s"}} {
 		got := u.run(append(append([]string{"run", "a", "b", "c"}, how...), "--", "true")...)
 		if got.code != exitHeld || !strings.Contains(got.err, `"b": `) || !strings.Contains(got.err, "held by me on") {
 			t.Errorf("%v: status %d, %s; want %d, and who holds b", how, got.code, got.err, exitHeld)
@@ -87,7 +87,7 @@ func TestLockDelay(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)
 	u.must("run", "a", "--lock-delay", "1h", "--", "true")
-	u.must("lock", "a", "--ttl", "1s", "--lock-delay", "1h", "--try")
+	u.must("lock", "a", "--ttl", "4s", "--lock-delay", "1h", "--try")
 	until(t, "the lease has run out", func() bool { return strings.Contains(u.must("show", "a"), "run out") })
 	if got := u.run("run", "a", "--try", "--", "true"); got.code != exitHeld || !strings.Contains(got.err, "kept from others by its lock-delay") {
 		t.Errorf("in the lock-delay: status %d, %s; want %d", got.code, got.err, exitHeld)

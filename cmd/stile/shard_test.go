@@ -46,7 +46,7 @@ func TestTairAndShards(t *testing.T) {
 			u.must("break", "deploy", "--reason", "stuck", "--yes")
 			other.must("run", "deploy", "--", "true")
 			u.must("unlock", "app/1")
-			u.must("demo", "tickets", "--processes", "3", "--tickets", "15")
+			u.demo("tickets", "--processes", "3", "--tickets", "15")
 		})
 	}
 }

@@ -149,11 +149,11 @@ func TestJSONOfALeaseThatTheStoreDoesNotTell(t *testing.T) {
 
 func TestTablesOfTheCommand(t *testing.T) {
 	u := newAccount(t)
-	u.start(with("a", idle, "--owner", "me")...).line()
-	if got := u.must("ls"); !regexp.MustCompile(`(?s)^NAME +HOLD +WAIT +FIRST +SINCE +REMAINING\na +1 +0 +me on .* \(sh\) +\S+ +1[45]\S*s\n$`).MatchString(got) {
+	u.start(with("a", idle, "--owner", "me", "--ttl", "59m")...).line()
+	if got := u.must("ls"); !regexp.MustCompile(`(?s)^NAME +HOLD +WAIT +FIRST +SINCE +REMAINING\na +1 +0 +me on .* \(sh\) +\S+ +5[89]m\S*s\n$`).MatchString(got) {
 		t.Error(got)
 	}
-	if got := u.must("show", "a"); !regexp.MustCompile(`(?s)^TICKET .*\n\d+ +holds +all +me +\S+ +\d+ +\S+ +1[45]\S*s +sh\n$`).MatchString(got) {
+	if got := u.must("show", "a"); !regexp.MustCompile(`(?s)^TICKET .*\n\d+ +holds +all +me +\S+ +\d+ +\S+ +5[89]m\S*s +sh\n$`).MatchString(got) {
 		t.Error(got)
 	}
 	if got, want := u.must("show", "b"), "b is free: nobody holds it or waits for it\n"; got != want {

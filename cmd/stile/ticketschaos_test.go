@@ -22,7 +22,7 @@ func TestTicketsChaos(t *testing.T) {
 			}
 			picture := filepath.Join(u.home, "chaos.svg")
 			var v chaosView
-			if err := json.Unmarshal([]byte(u.must("demo", "tickets", "--chaos", "--quick", "--json", "--processes", "4", "--svg", picture)), &v); err != nil {
+			if err := json.Unmarshal([]byte(u.demo("tickets", "--chaos", "--quick", "--json", "--processes", "4", "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}
 			if v.Processes != 4 || v.Tickets != 20 || v.Browsers != 2 || v.Lease != 1 || len(v.Parts) != 3 {
@@ -54,7 +54,7 @@ func TestTicketsChaos(t *testing.T) {
 
 func TestTicketsChaosSays(t *testing.T) {
 	t.Parallel()
-	out := newAccount(t).must("demo", "tickets", "--chaos", "--quick", "--processes", "3")
+	out := newAccount(t).demo("tickets", "--chaos", "--quick", "--processes", "3")
 	for _, want := range []string{
 		"3 processes sell 20 tickets from one file. The lock is kept in sqlite://",
 		"WITHOUT LOCK  WITH LOCK  WITH LOCK AND GUARD\n",
@@ -71,7 +71,7 @@ func TestTicketsChaosSays(t *testing.T) {
 // Without tokens there is no guard, and the demo says so.
 func TestTicketsChaosWithoutTokens(t *testing.T) {
 	t.Parallel()
-	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).must("demo", "tickets", "--chaos", "--processes", "3", "--tickets", "12")
+	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).demo("tickets", "--chaos", "--processes", "3", "--tickets", "12")
 	for _, want := range []string{noTokens, "WITHOUT LOCK  WITH LOCK\n", " was stopped past its lease, sold ticket "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

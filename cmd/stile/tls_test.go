@@ -52,7 +52,7 @@ func TestServerWithTheOtherTransport(t *testing.T) {
 			host := tt.server(t)
 			u := newAccount(t).at(tt.before + host + tt.after)
 			want := strings.Replace(tt.want, "ADDR", host, 1)
-			for _, verb := range []string{"run a --wait 2s -- true", "wait a --wait 2s", "ls"} {
+			for _, verb := range []string{"run a --wait 30s -- true", "wait a --wait 30s", "ls"} {
 				got := u.run(strings.Fields(verb)...)
 				if got.code != exitUsage || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
 					t.Errorf("stile %s: status %d, %q; want %d and %q", verb, got.code, got.err, exitUsage, want)

@@ -47,12 +47,12 @@ func TestLineOfWait(t *testing.T) {
 func TestNoLineOfWait(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, term, script, want string }{
-		{"quiet", "xterm", `"$0" run a -q --wait 1200ms -- true; echo status $?.`, "status 75"},
-		{"dumb", "dumb", `"$0" run a --wait 1200ms -- true 2>&1 | cat; echo end.`, `stile: lock "a": not had after `},
-		{"dumb terminal", "dumb", `"$0" run a --wait 1200ms -- true; echo end.`, "stile: waiting for a: place 1 of 1, held by nightly on "},
-		{"no TERM", "", `"$0" run a --wait 1200ms -- true; echo end.`, "stile: waiting for a: place 1 of 1, held by nightly on "},
-		{"a pipe", "xterm", `"$0" run a --wait 1200ms -- true 2>&1 | cat; echo end.`, `stile: lock "a": not had after `},
-		{"the background", "xterm", `set -m; "$0" run a --wait 1200ms -- true & wait; echo end.`, `stile: lock "a": not had after `},
+		{"quiet", "xterm", `"$0" run a -q --wait 4s -- true; echo status $?.`, "status 75"},
+		{"dumb", "dumb", `"$0" run a --wait 4s -- true 2>&1 | cat; echo end.`, `stile: lock "a": not had after `},
+		{"dumb terminal", "dumb", `"$0" run a --wait 4s -- true; echo end.`, "stile: waiting for a: place 1 of 1, held by nightly on "},
+		{"no TERM", "", `"$0" run a --wait 4s -- true; echo end.`, "stile: waiting for a: place 1 of 1, held by nightly on "},
+		{"a pipe", "xterm", `"$0" run a --wait 4s -- true 2>&1 | cat; echo end.`, `stile: lock "a": not had after `},
+		{"the background", "xterm", `set -m; "$0" run a --wait 4s -- true & wait; echo end.`, `stile: lock "a": not had after `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -76,19 +76,21 @@ func TestLineWhileOpening(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)
 	url := "redis://" + server.Addr
-	line := "stile: waiting 1s for " + url + "/ to answer"
 	server.Pause()
 	for _, command := range []string{"run a -- echo mine.", "wait a", "show a"} {
 		u := newAccount(t).on(80, 24, "xterm").at(url)
 		s := u.onTerminal(binary, strings.Fields(command)...)
-		s.see(line)
+		s.see("stile: waiting ")
+		if waited := strings.TrimSuffix(s.see("s for "+url+"/ to answer"), "s for "+url+"/ to answer"); strings.Trim(waited, "0123456789") != "" {
+			t.Errorf("stile %s: it says that it waits for %qs; want seconds", command, waited)
+		}
 		server.Resume()
 		s.see("\r\x1b[K")
 		<-s.done
 		server.Pause()
 	}
 	u := newAccount(t).on(80, 24, "dumb").at(url)
-	s := u.onTerminal(binary, "run", "a", "--wait", "1s", "--", "true")
+	s := u.onTerminal(binary, "run", "a", "--wait", "4s", "--", "true")
 	if got := s.see("to answer"); got != "stile: waiting for "+url+"/ to answer" {
 		t.Errorf("a terminal that does not redraw has %q; want one line", got)
 	}

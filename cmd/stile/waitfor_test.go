@@ -21,9 +21,9 @@ func TestWaitForNobody(t *testing.T) {
 		err  string
 	}{
 		{"wait a --wait 0s", exitHeld, `stile: wait "a": held by nightly on `},
-		{"wait a --wait 50ms", exitHeld, `stile: wait "a": not free after 50ms: held by nightly on `},
-		{"wait a --wait 50ms --gone -E 3", 3, `stile: wait "a": not free after 50ms: held by nightly on `},
-		{"wait a --wait 50ms -q", exitHeld, ""},
+		{"wait a --wait 2s", exitHeld, `stile: wait "a": not free after 2s: held by nightly on `},
+		{"wait a --wait 2s --gone -E 3", 3, `stile: wait "a": not free after 2s: held by nightly on `},
+		{"wait a --wait 2s -q", exitHeld, ""},
 		{"wait b", 0, ""},
 		{"wait b --gone --wait 0s", 0, ""},
 	} {
@@ -65,7 +65,7 @@ func TestWaitForNobodyWithoutAnAnswer(t *testing.T) {
 	u := newAccount(t).at("redis://" + server.Addr)
 	holder := u.start(with("a", idle)...)
 	holder.line()
-	waiter := u.start("wait", "a", "--wait", "8s", "-v")
+	waiter := u.start("wait", "a", "--wait", "15s", "-v")
 	until(t, "it waits", func() bool { return strings.Contains(waiter.stderr.String(), "waiting for a: held by ") })
 	server.Pause()
 	if got := u.run("wait", "a", "--wait", "100ms"); got.code != exitStore || strings.Contains(got.err, "held by") {
