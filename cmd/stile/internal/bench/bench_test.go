@@ -79,7 +79,7 @@ func TestStoreVanishes(t *testing.T) {
 	d := memory.New()
 	p := &Plan{
 		Targets: []Target{{"bench", func(context.Context) (*stile.Client, error) {
-			return stile.New(d, &stile.Options{Patience: 50 * time.Millisecond})
+			return stile.New(d, &stile.Options{Patience: 3 * time.Second})
 		}}},
 		Scenarios: Scenarios[:3], Window: 40 * time.Millisecond, Rounds: 1,
 		Progress: func(s Step) {
