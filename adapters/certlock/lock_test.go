@@ -16,7 +16,7 @@ import (
 func machines(t *testing.T) func() *Storage {
 	store := memory.NewStore()
 	return func() *Storage {
-		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: time.Second}})
+		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: 9 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}

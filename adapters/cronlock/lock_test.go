@@ -27,7 +27,7 @@ func machines(t *testing.T, n int, o Options) (list []machine) {
 	t.Helper()
 	store := memory.NewStore()
 	for range n {
-		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: time.Second}})
+		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: 9 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}

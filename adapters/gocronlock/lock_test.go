@@ -19,7 +19,7 @@ func machines(t *testing.T, n int) (clients []*stile.Client) {
 	t.Helper()
 	store := memory.NewStore()
 	for range n {
-		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: time.Second}})
+		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: 9 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}

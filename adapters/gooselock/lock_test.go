@@ -21,7 +21,7 @@ import (
 func machines(t *testing.T) func() *stile.Client {
 	store := memory.NewStore()
 	return func() *stile.Client {
-		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: time.Second}})
+		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: 9 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestGoose(t *testing.T) {
 	})
 	t.Run("lockers", func(t *testing.T) {
 		machine := machines(t)
-		locktesting.TestConcurrentLocking(t, nil, func(*testing.T) lock.Locker { return New(machine(), "shop") }, time.Second)
+		locktesting.TestConcurrentLocking(t, nil, func(*testing.T) lock.Locker { return New(machine(), "shop") }, 4*time.Second)
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 func machines(t *testing.T) func() *stile.Client {
 	store := memory.NewStore()
 	return func() *stile.Client {
-		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: time.Second}})
+		c, err := stile.New(store.Driver(), &stile.Options{LockOptions: stile.LockOptions{TTL: 9 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
