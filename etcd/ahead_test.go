@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -152,17 +153,18 @@ func TestCallsEnd(t *testing.T) {
 		"watch": func(ctx context.Context) error { return d.Watch(ctx, "name", func() {}) },
 	} {
 		t.Run(verb, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which the request leaves
 			defer cancel()
 			ended := make(chan error, 1)
 			go func() { ended <- call(ctx) }()
+			<-ctx.Done()
 			select {
 			case err := <-ended:
 				grant := verb == "enter" // no lease could be had for it, so that nothing was entered
 				if !errors.Is(err, context.DeadlineExceeded) || driver.NotApplied(err) != grant {
 					t.Errorf("%s = %v, rejected %v; want the context's error", verb, err, driver.NotApplied(err))
 				}
-			case <-time.After(time.Second):
+			case <-awake.For(900 * time.Millisecond):
 				t.Fatal("the call outlives its context")
 			}
 		})

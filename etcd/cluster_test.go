@@ -9,7 +9,9 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/servertest"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 func addresses(members []*servertest.Server) (list []string) {
@@ -92,17 +94,21 @@ func TestLeaderMoves(t *testing.T) {
 	t.Parallel()
 	members := servertest.EtcdCluster(t, 3)
 	c := lockers(t, nil, addresses(members)...)
-	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 2 * time.Second}))
+	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 6 * time.Second}))
 	for range 3 {
-		at := leader(t, members)
-		by := operator(t, members[at].Addr)
-		status, err := by.Status(timely(t), members[(at+1)%3].Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := by.MoveLeader(timely(t), status.Header.MemberId); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Until(t, "the leader moves", func() bool { // it may have moved by itself since it was asked for
+			at := leader(t, members)
+			by := operator(t, members[at].Addr)
+			status, err := by.Status(timely(t), members[(at+1)%3].Addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = by.MoveLeader(timely(t), status.Header.MemberId)
+			if err != nil && !errors.Is(err, rpctypes.ErrNotLeader) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
 		before := lease.Deadline()
 		servertest.Until(t, "the lease is renewed", func() bool { return lease.Deadline().After(before) })
 	}
@@ -123,7 +129,7 @@ func TestQuorumIsLost(t *testing.T) {
 	members[2].Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	start := time.Now()
+	over := awake.For(5 * time.Second)
 	p, err := d.Enter(ctx, claimOn("name"))
 	if err == nil {
 		t.Fatalf("enter without a quorum = %+v", p)
@@ -131,8 +137,10 @@ func TestQuorumIsLost(t *testing.T) {
 	if !driver.IsUnreachable(err) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("enter without a quorum = %v; want an error that says so", err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("enter without a quorum took %v", took)
+	select {
+	case <-over:
+		t.Error("enter without a quorum outlives its context")
+	default:
 	}
 	members[1].Restart()
 	servertest.Until(t, "the claim is renewed", func() bool {

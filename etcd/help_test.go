@@ -10,6 +10,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/servertest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -121,7 +122,7 @@ func lost(t testing.TB, l *stile.Lease, within time.Duration) *stile.LostError {
 	t.Helper()
 	select {
 	case <-l.Context().Done():
-	case <-time.After(within):
+	case <-awake.For(within):
 		t.Fatalf("the lease is not lost after %v", within)
 	}
 	e, ok := errors.AsType[*stile.LostError](context.Cause(l.Context()))
