@@ -10,6 +10,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -201,7 +202,7 @@ func lost(t *testing.T, lease *stile.Lease, bound time.Duration) {
 	t.Helper()
 	select {
 	case <-lease.Context().Done():
-	case <-time.After(bound):
+	case <-awake.For(bound):
 		t.Fatalf("the lease is not over after %v", bound)
 	}
 	if err := context.Cause(lease.Context()); !errors.Is(err, stile.ErrLost) {
