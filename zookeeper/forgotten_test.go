@@ -29,6 +29,7 @@ func TestLeaseEndsDuringLookup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, 0)
+			f.lasts = longest // so that the connection is not given up while an answer is held back
 			d := open(t, "zk://"+f.addr)
 			c := claim("lookup")
 			c.TTL, c.Wait = 3*time.Second, 3*time.Second
@@ -80,6 +81,7 @@ func TestLeaseEndsDuringLookup(t *testing.T) {
 func TestLeaseEndsBeforeParents(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 0)
+	f.lasts = longest // so that the connection is not given up while an answer is held back
 	d := open(t, "zk://"+f.addr)
 	c := claim("parents")
 	c.TTL, c.Wait = 3*time.Second, 3*time.Second
