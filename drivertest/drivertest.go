@@ -80,6 +80,9 @@ type Store struct {
 	// that tells bytes.
 	Work func(t testing.TB) *Work
 
+	// Idle opens a client that is soon idle for long. Nil means that the suite waits a while with one of Open.
+	Idle func(t testing.TB) *Idle
+
 	// Behind makes stores of several servers, of which one can be apart from the others, by what the store is. Nil means that no
 	// server answers alone.
 	Behind map[string]func(t testing.TB) *Behind
@@ -139,7 +142,7 @@ func Cases() []Case {
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, clockCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
-		workCases,
+		workCases, idleCases,
 		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,
 		outageCases, failoverCases, rightsCases,
 	} {

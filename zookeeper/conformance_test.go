@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
@@ -38,6 +39,7 @@ func store(addr string) drivertest.Store {
 			"Curator's leader latch": recipe(addr, "_c_00112233-4455-6677-8899-aabbccddeeff-latch-", true),
 			"kazoo's lock":           recipe(addr, "00112233445566778899aabbccddeeff__lock__", false),
 		},
+		Idle: idle,
 		Behind: map[string]func(testing.TB) *drivertest.Behind{
 			"an ensemble":            func(t testing.TB) *drivertest.Behind { return behindFake(t, three) },
 			"a server that was lone": func(t testing.TB) *drivertest.Behind { return behindFake(t, "") },
@@ -52,6 +54,17 @@ func detour(addr, session string) func(testing.TB) *drivertest.Detour {
 		p := servertest.NewProxy(t, addr)
 		return &drivertest.Detour{Driver: open(t, "zk://"+p.Addr+"?session="+session), Way: p}
 	}
+}
+
+// idle opens a client of an ensemble with short sessions, of which a client without claims gives many signs of life.
+func idle(t testing.TB) *drivertest.Idle {
+	f := newFake(t, 0)
+	f.config, f.lasts = three, 600*time.Millisecond
+	return &drivertest.Idle{Driver: open(t, "zk://"+f.addr), Beats: func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.beats
+	}}
 }
 
 // recipe is a program that makes a node whose name begins so, and that holds the lock if no node with its word has a lower

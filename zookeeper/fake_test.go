@@ -28,6 +28,7 @@ type fake struct {
 	alone  bool             // what a quorum has to agree on is refused
 	config string           // what it says of its ensemble; of a lone server it is empty
 	lasts  time.Duration    // how long a session is
+	beats  int              // how often the newest connection said no more than that it is there
 	open   []net.Conn
 
 	// Before, unless nil, is told of each request before it is answered. It returns the code of a refusal, or lose.
@@ -42,6 +43,7 @@ const (
 	readNode     = 4
 	listChildren = 12
 	agree        = 14
+	ping         = 11
 	listSession  = 103
 	endSession   = -11
 
@@ -108,6 +110,7 @@ func (f *fake) serve(c net.Conn) {
 	}
 	f.mu.Lock()
 	lasts := int32(f.lasts.Milliseconds())
+	f.beats = 0
 	f.mu.Unlock()
 	hello := put(put(put([]byte(nil), int32(0)), lasts), int64(7))
 	hello = append(putText(hello, strings.Repeat("p", 16)), 0)
@@ -169,6 +172,9 @@ func stat(czxid int64) []byte {
 func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if op == ping {
+		f.beats++
+	}
 	if code := f.refuse[op]; code != 0 {
 		return code, nil
 	}

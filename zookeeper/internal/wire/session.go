@@ -89,6 +89,20 @@ func (s *Session) Timeout() time.Duration {
 	return s.me.timeout
 }
 
+// Remembered counts what the session remembers: signs of life, and on its connection watches, and requests that are out.
+func (s *Session) Remembered() int {
+	s.mu.Lock()
+	n, c := len(s.trust.heard), s.conn
+	s.mu.Unlock()
+	if c == nil {
+		return n
+	}
+	c.mu.Lock()
+	n += len(c.waiting) + len(c.pings)
+	c.mu.Unlock()
+	return n + c.watches.count()
+}
+
 // Err returns why the session is over, or nil.
 func (s *Session) Err() error {
 	s.mu.Lock()

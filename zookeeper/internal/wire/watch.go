@@ -118,6 +118,15 @@ func (ws *watches) remove(key watchKey, w *Watch) {
 	}
 }
 
+func (ws *watches) count() (n int) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, of := range ws.by {
+		n += len(of)
+	}
+	return n
+}
+
 // The protocol's numbers of events.
 const (
 	nodeDeleted         int32 = 2

@@ -1,0 +1,74 @@
+package drivertest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// An Idle is a client that does soon, and often, what a client does from time to time while nobody asks it for anything.
+type Idle struct {
+	driver.Driver // closed by the suite
+
+	// Beats is how often it has done so on the connection that it has.
+	Beats func() int
+}
+
+var idleCases = []Case{
+	{"Idle", "What a client remembers grows neither with the claims that have left nor while it does nothing.", 0, idle},
+}
+
+const (
+	beforeLeft = 16 // claims that leave before what is remembered is counted
+	moreLeft   = 64 // and then
+	fewBeats   = 6  // after which a client remembers as many of its beats as it ever will, or forgets none
+	manyBeats  = 3 * fewBeats
+	beatEvery  = 100 * time.Millisecond // where the store does not count them
+)
+
+// idle asks what the client remembers, before and after.
+func idle(r *run) {
+	i := r.store.idle(r)
+	defer i.Close()
+	tells, ok := i.Driver.(rememberer)
+	if !ok {
+		return
+	}
+	leave := func(from, to int) int {
+		for n := from; n < to; n++ {
+			c := r.claim()
+			c.Name = fmt.Sprint(r.name, "/", n)
+			r.holds(i, c)
+			r.leave(i, c)
+		}
+		return tells.Remembered()
+	}
+	before := leave(0, beforeLeft)
+	if after := leave(beforeLeft, beforeLeft+moreLeft); after-before > moreLeft/2 {
+		r.Errorf("%d things are remembered after %d claims that left, and %d after %d more; want about as many",
+			before, beforeLeft, after, moreLeft)
+	}
+	for again := true; again; again = i.Beats() < manyBeats { // until it is idle for so long on one connection
+		r.until(recovers, "the client does what it does while it is idle", func() bool { return i.Beats() >= fewBeats })
+		before := tells.Remembered()
+		r.until(recovers, "the client has done that often, or anew", func() bool {
+			n := i.Beats()
+			return n >= manyBeats || n < fewBeats // it has another connection
+		})
+		if after := tells.Remembered(); after-before > fewBeats {
+			r.Fatalf("%d things are remembered by a client that was idle for %d beats, and %d after %d beats; want about as many",
+				before, fewBeats, after, manyBeats)
+		}
+	}
+}
+
+// idle opens a client: the store's own, or the usual one, whose beats are told by a clock.
+func (s *Store) idle(t testing.TB) *Idle {
+	if s.Idle != nil {
+		return s.Idle(t)
+	}
+	began := time.Now()
+	return &Idle{s.Open(t), func() int { return int(time.Since(began) / beatEvery) }}
+}
