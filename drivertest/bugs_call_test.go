@@ -36,6 +36,16 @@ var callBugs = []bug{
 			}
 			return d.Leave(ctx, l)
 		}}},
+	{"RenewAnew", "a renewal that took long takes out what it finds",
+		&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			began := time.Now()
+			if ctx.Err() == nil && time.Since(began) > 50*time.Millisecond {
+				for _, c := range cs {
+					_ = d.Leave(ctx, &driver.Release{Claim: c})
+				}
+			}
+			return d.Renew(ctx, cs)
+		}}},
 	{"AwaitLeave", "notifications are lost",
 		&buggy{await: func(ctx context.Context, _ *memory.Driver, _ *driver.Claim) (driver.Place, error) {
 			<-ctx.Done()

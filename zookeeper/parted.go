@@ -155,12 +155,15 @@ func (d *Driver) forgetWhole(id string) {
 	delete(d.parted, whole)
 }
 
-// abandon has all nodes of a claim go that has lost one of them.
+// abandon has all nodes of a claim go that has lost one of them. If the claim has entered anew meanwhile, those under its parts'
+// ids are of that, and stay.
 func (d *Driver) abandon(p *parted) {
 	d.mu.Lock()
-	for _, part := range p.parts(&driver.Claim{}) {
-		if lc := d.localClaims[part.ID]; lc != nil {
-			lc.end()
+	if now := d.parted[p.id]; now == nil || now == p {
+		for _, part := range p.parts(&driver.Claim{}) {
+			if lc := d.localClaims[part.ID]; lc != nil {
+				lc.end()
+			}
 		}
 	}
 	p.move(partsLeaving)
