@@ -36,6 +36,17 @@ var callBugs = []bug{
 			}
 			return d.Leave(ctx, l)
 		}}},
+	{"AtOnce", "whoever leaves is told that it was there",
+		&buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+			_ = d.Leave(ctx, l)
+			return nil
+		}}},
+	{"AtOnce", "all hold that enter",
+		&buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			p, err := d.Enter(ctx, c)
+			p.Holds = true
+			return p, err
+		}}},
 	{"RenewAnew", "a renewal that took long takes out what it finds",
 		&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
 			began := time.Now()

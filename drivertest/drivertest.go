@@ -142,7 +142,7 @@ func Cases() []Case {
 	for _, part := range [][]Case{
 		enterCases, lockCases, leaveCases, leaseCases, clockCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
-		workCases, idleCases, anewCases,
+		workCases, idleCases, anewCases, atOnceCases,
 		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,
 		outageCases, failoverCases, rightsCases,
 	} {
