@@ -8,12 +8,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -69,11 +71,17 @@ type counter struct {
 	next *http.Transport
 	mu   sync.Mutex
 	made []string
+	asks []string // the sessions that it asked for
 }
 
 func (n *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
 	n.made = append(n.made, r.Method+" "+r.URL.Path)
+	if strings.HasSuffix(r.URL.Path, "/session/create") {
+		text, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		n.asks = append(n.asks, string(text))
+	}
 	n.mu.Unlock()
 	return n.next.RoundTrip(r)
 }
@@ -197,7 +205,7 @@ func lost(t testing.TB, l *stile.Lease, within time.Duration) *stile.LostError {
 	t.Helper()
 	select {
 	case <-l.Context().Done():
-	case <-time.After(within):
+	case <-awake.For(within):
 		t.Fatalf("the lease is not lost after %v", within)
 	}
 	e, ok := errors.AsType[*stile.LostError](context.Cause(l.Context()))
