@@ -44,27 +44,51 @@ func (r *run) permit(weight, capacity int64) *driver.Claim {
 // enter returns the place of a claim that must be let in.
 func (r *run) enter(d driver.Driver, c *driver.Claim) driver.Place {
 	r.Helper()
-	begin := time.Now()
-	p, err := d.Enter(r.ctx, c)
-	for n := 0; n < 10 && r.noAnswer(err, begin, c); n++ {
-		begin = time.Now()
+	var p driver.Place
+	err := r.answered(d, c, func() (err error) {
 		p, err = d.Enter(r.ctx, c)
-	}
+		return err
+	})
 	if err != nil {
 		r.Fatalf("enter: %v; want a place", err)
 	}
 	return p
 }
 
-// noAnswer reports that a call about a claim got no answer on a busy machine, which says nothing of the contract, so that the
-// call is repeated. The machine may have stood still for the lease, too, which is over on one node of several then before all
-// have voted. A driver that gives up at once is not excused.
-func (r *run) noAnswer(err error, begin time.Time, c *driver.Claim) bool {
-	if !driver.IsUnreachable(err) || time.Since(begin) < min(c.TTL, time.Second) {
-		return false
+const (
+	askOthers = time.Second            // after which a call without an answer has another client ask
+	prompt    = 500 * time.Millisecond // what the other client's call takes at most where the store answers
+)
+
+// answered makes a call about a claim, and again if that got no answer and the machine is to blame, which says nothing of the
+// contract: either the store has no prompt answer for another client meanwhile, or the machine stood still for the lease, which
+// may be over on one node of several then before all have voted. A driver that loses an answer is not excused.
+func (r *run) answered(d driver.Driver, c *driver.Claim, call func() error) error {
+	for n := 0; ; n++ {
+		begin, busy := time.Now(), make(chan bool, 1)
+		ask := time.AfterFunc(askOthers, func() { busy <- r.busy(d) })
+		err := call()
+		took := time.Since(begin)
+		excused := !ask.Stop() && <-busy || took >= c.TTL
+		if n == 10 || !excused || !driver.IsUnreachable(err) {
+			return err
+		}
+		r.Logf("it is asked again after %v: %v", took, err)
 	}
-	r.Logf("it is asked again after %v: %v", time.Since(begin), err)
-	return true
+}
+
+// busy reports that the store has no prompt answer for another client than this one.
+func (r *run) busy(d driver.Driver) bool {
+	other, c := r.b, r.claim()
+	if d == r.b {
+		other = r.a
+	}
+	c.Name, c.Try = r.name+"/other", true
+	begin := time.Now()
+	_, err := other.Enter(r.ctx, c)
+	took := time.Since(begin)
+	_ = other.Leave(r.ctx, &driver.Release{Claim: c})
+	return took > prompt && (err == nil || driver.IsUnreachable(err))
 }
 
 // holds enters a claim that must hold.
@@ -89,13 +113,13 @@ func (r *run) waits(d driver.Driver, c *driver.Claim) driver.Place {
 
 func (r *run) leave(d driver.Driver, c *driver.Claim) {
 	r.Helper()
-	begin := time.Now()
-	err := d.Leave(r.ctx, &driver.Release{Claim: c})
-	for n := 0; n < 10 && r.noAnswer(err, begin, c); n++ {
-		begin = time.Now()
-		if err = d.Leave(r.ctx, &driver.Release{Claim: c}); errors.Is(err, driver.ErrGone) {
-			return // the one before has taken it out
-		}
+	asked := 0
+	err := r.answered(d, c, func() error {
+		asked++
+		return d.Leave(r.ctx, &driver.Release{Claim: c})
+	})
+	if asked > 1 && errors.Is(err, driver.ErrGone) {
+		return // the call before has taken it out
 	}
 	if err != nil {
 		r.Fatalf("leave: %v; want nil", err)
@@ -112,16 +136,14 @@ func (r *run) rid(d driver.Driver, c *driver.Claim) {
 
 func (r *run) renew(d driver.Driver, c *driver.Claim) driver.Renewal {
 	r.Helper()
-	for n := 0; ; n++ {
-		begin := time.Now()
-		answers := d.Renew(r.ctx, []*driver.Claim{c})
-		if len(answers) != 1 {
+	var answers []driver.Renewal
+	_ = r.answered(d, c, func() error {
+		if answers = d.Renew(r.ctx, []*driver.Claim{c}); len(answers) != 1 {
 			r.Fatalf("renew of one claim has %d answers", len(answers))
 		}
-		if n == 10 || !r.noAnswer(answers[0].Err, begin, c) {
-			return answers[0]
-		}
-	}
+		return answers[0].Err
+	})
+	return answers[0]
 }
 
 // gone fails unless the error says that the claim is not there.
