@@ -23,7 +23,7 @@ import (
 //	queued ──the only one, at a turn │
 //	  │ │                           │
 //	  │ └──its context ends──▶ not sent
-//	  ▼                             │
+//	  ▼ with a connection           │
 //	sent, with others ──not alone, its row in other hands, or all undone
 //	  │ │
 //	  │ └──its context ends, or the answer is lost──▶ unknown
@@ -49,10 +49,20 @@ type groups struct {
 
 // A member is a request that is queued.
 type member struct {
-	what *call
-	nth  uint64
-	told chan said // has room for one
+	what  *call
+	nth   uint64
+	state memberState // guarded by the groups
+	told  chan said   // has room for one
 }
+
+// A memberState is how far a request has come that is queued.
+type memberState int
+
+const (
+	memberQueued    memberState = iota // also while a turn that it shares with others awaits a connection
+	memberTaken                        // it was sent, or was told of its turn
+	memberWithdrawn                    // it will not be sent
+)
 
 // What a member is told. The zero says that the request was not done, and is to be made by itself.
 type said struct {
@@ -133,7 +143,7 @@ func (g *groups) queue(what *call) *member {
 	}
 	g.asked++
 	c := *what.claim // the caller may go on before this is sent
-	m := &member{&call{verb: what.verb, claim: &c, channel: what.channel}, g.asked, make(chan said, 1)}
+	m := &member{what: &call{verb: what.verb, claim: &c, channel: what.channel}, nth: g.asked, told: make(chan said, 1)}
 	if what.verb == "enter" {
 		g.enter = append(g.enter, m)
 	} else {
@@ -142,17 +152,33 @@ func (g *groups) queue(what *call) *member {
 	return m
 }
 
-// withdraw takes a request back, and reports whether it could: it has not been sent, and has been told nothing.
+// withdraw takes a request back, and reports whether it could: it has not been sent, and has been told of no turn.
 func (g *groups) withdraw(m *member) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if m.state != memberQueued {
+		return false
+	}
+	m.state = memberWithdrawn
 	for _, q := range []*[]*member{&g.enter, &g.leave} {
 		if i := slices.Index(*q, m); i >= 0 {
 			*q = slices.Delete(*q, i, i+1)
-			return true
 		}
 	}
-	return false
+	return true
+}
+
+// take returns the requests that were not withdrawn, which are sent now.
+func (g *groups) take(ms []*member) (sent []*member) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range ms {
+		if m.state == memberQueued {
+			m.state = memberTaken
+			sent = append(sent, m)
+		}
+	}
+	return sent
 }
 
 // pass gives a turn back, or to those that are queued.
@@ -176,6 +202,7 @@ func (g *groups) next() []*member {
 		g.turns++
 		return nil
 	case 1:
+		(*q)[0].state = memberTaken
 		(*q)[0].told <- said{turn: true}
 		*q = nil
 		return nil
@@ -192,14 +219,20 @@ func (g *groups) run(ms []*member) {
 	}
 }
 
-// send makes requests of one verb together, and tells each what came of it once that is known of all.
+// send makes requests of one verb together, and tells each what came of it once that is known of all. Until there is a
+// connection, each can be withdrawn.
 func (g *groups) send(ms []*member) {
-	statement, args := g.d.statements.enters, enters(ms)
+	statement, args := g.d.statements.enters, enters
 	if ms[0].what.verb == "leave" {
-		statement, args = g.d.statements.leaves, leaves(ms)
+		statement, args = g.d.statements.leaves, leaves
 	}
 	done := make([]*answer, len(ms))
-	err := g.d.link.Query(context.Background(), statement, args, func(rows pgx.Rows) error {
+	err := g.d.link.QueryThen(context.Background(), statement, func() []any {
+		if ms = g.take(ms); ms == nil {
+			return nil
+		}
+		return args(ms)
+	}, func(rows pgx.Rows) error {
 		var i, ticket int64
 		err := rows.Scan(&i, &ticket)
 		if err == nil {

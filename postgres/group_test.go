@@ -269,6 +269,46 @@ func TestGroupContextEnds(t *testing.T) {
 	}
 }
 
+// One whose context ends while its group awaits a connection was not sent, and never will be. The others go on.
+func TestGroupContextEndsBeforeConnection(t *testing.T) {
+	t.Parallel()
+	s := schema()
+	d := open(t, "postgres://postgres@"+server.Addr+"/postgres?pool_max_conns=1&schema="+s)
+	other := open(t, "postgres://postgres@"+server.Addr+"/postgres?schema="+s)
+	knows(t, d, "ended", "a", "b")
+	prepares(t, d)
+	got := arrive()
+	ctx, end := context.WithCancel(timely(t))
+	release, wait := crowd(t, d, got.enter(ctx, d, claim("ended", "one")), got.enter(timely(t), d, claim("a", "one")),
+		got.enter(timely(t), d, claim("b", "one")))
+	conn, err := d.link.Pool().Acquire(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	servertest.Until(t, "they have a turn together", func() bool { return d.groups.queued() == 0 })
+	end()
+	servertest.Until(t, "one has an answer", func() bool {
+		got.Lock()
+		defer got.Unlock()
+		return len(got.errs) == 1
+	})
+	conn.Release()
+	wait()
+	if err := got.errs["ended/one"]; driver.OutcomeOf(err) != driver.OutcomeUnsent || !errors.Is(err, context.Canceled) {
+		t.Errorf("enter whose context ended = %v, %v; want that it was not sent", err, driver.OutcomeOf(err))
+	}
+	for _, at := range []string{"a/one", "b/one"} {
+		if got.errs[at] != nil || !got.places[at].Holds {
+			t.Errorf("%s: %+v, %v; want it to hold", at, got.places[at], got.errs[at])
+		}
+	}
+	if p := enter(t, other, claim("ended", "next")); !p.Holds {
+		t.Errorf("another claim enters with %+v; want it to hold, since the first one was given up unsent", p)
+	}
+	servertest.Until(t, "all turns are free", func() bool { return d.groups.free() == 1 })
+}
+
 // The answer of a group is lost: none of it knows, and no request is made again.
 func TestGroupLost(t *testing.T) {
 	t.Parallel()

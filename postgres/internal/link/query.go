@@ -24,6 +24,17 @@ const Plain = pgx.QueryExecModeExec
 
 // Query runs a statement and hands each of its rows over. An error says whether the statement may have been done.
 func (l *Link) Query(caller context.Context, sql string, args []any, each func(rows pgx.Rows) error) error {
+	return l.query(caller, sql, args, nil, each)
+}
+
+// QueryThen is Query of what there is to ask once there is a connection: what then returns. Nil means nothing.
+func (l *Link) QueryThen(caller context.Context, sql string, then func() []any, each func(rows pgx.Rows) error) error {
+	return l.query(caller, sql, nil, then, each)
+}
+
+func (l *Link) query(
+	caller context.Context, sql string, args []any, then func() []any, each func(rows pgx.Rows) error,
+) error {
 	if l.Context().Err() != nil {
 		return driver.ErrClosed
 	}
@@ -38,6 +49,11 @@ func (l *Link) Query(caller context.Context, sql string, args []any, each func(r
 	mode := Plain
 	if l.prepare.Load() {
 		mode = pgx.QueryExecModeCacheStatement
+	}
+	if then != nil {
+		if args = then(); args == nil {
+			return nil
+		}
 	}
 	rows, err := conn.Query(ctx, sql, append([]any{mode}, args...)...)
 	if err == nil {
