@@ -120,6 +120,7 @@ var callBugs = []bug{
 			return p, err
 		}}
 	}()},
+	{"LostCapacity", "the capacity is not compared", entering(func(c *driver.Claim) { c.Capacity = 5 })},
 	{"LostRenew", "a renewal that is repeated ends its claim", func() *buggy {
 		var renewed sync.Map
 		return &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,16 @@ func enterBugs() []bug {
 			entering(func(c *driver.Claim) { c.ID += fmt.Sprint(serial.Add(1)) })},
 		{"EnterAgainCountsOnce", "a repeated enter is a new claim",
 			entering(func(c *driver.Claim) { c.ID += fmt.Sprint(serial.Add(1)) })},
+		{"EnterAgainElsewhere", "another client's claim is a new one", func() *buggy {
+			var entered sync.Map
+			return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+				claim := *c
+				if by, _ := entered.LoadOrStore(c.ID, d); by != d {
+					claim.ID += "again"
+				}
+				return d.Enter(ctx, &claim)
+			}}
+		}()},
 		{"EnterAtTail", "the lease is longer than asked for", entering(func(c *driver.Claim) { c.TTL *= 2 })},
 		{"EnterAtTail", "the lease of a waiter is that of a holder", entering(func(c *driver.Claim) { c.Wait = c.TTL })},
 		{"EnterAtTail", "nobody is said to be ahead", placed(func(p *driver.Place) { p.Ahead = 0 })},

@@ -21,6 +21,8 @@ var enterCases = []Case{
 	{"RetryAfterDeadNext", "A claim that is told of its turn and is dead delays nobody beyond its lease.",
 		ordered, retryAfterDeadNext},
 	{"EnterAgain", "Enter finds the claim where it stands, so it may be repeated after a lost reply.", 0, enterAgain},
+	{"EnterAgainElsewhere", "Enter finds the claim where it stands, also by another client that waited for the name a moment ago.",
+		0, enterAgainElsewhere},
 	{"EnterAgainCountsOnce", "Enter finds the claim where it stands, so it may be repeated after a lost reply.",
 		permits, enterAgainCountsOnce},
 	{"EnterKeepsWaiting", "Entering again is how a waiting claim stays alive.", ordered, enterKeepsWaiting},
@@ -179,6 +181,38 @@ func enterAgain(r *run) {
 	if !r.free() {
 		r.Errorf("the name is taken after each claim has left once")
 	}
+}
+
+func enterAgainElsewhere(r *run) {
+	r.waited(r.b, r.claim())
+	c := r.claim()
+	was := r.holds(r.a, c)
+	if is := r.holds(r.b, c); is.Ticket != was.Ticket {
+		r.Errorf("the ticket is %d on another client; want %d", is.Ticket, was.Ticket)
+	}
+	c.Ticket = was.Ticket
+	if err := r.renew(r.b, c).Err; err != nil {
+		r.Errorf("renewal on the other client = %v; want nil", err)
+	}
+	r.leave(r.a, c)
+	if !r.free() {
+		r.Errorf("the name is taken after the claim has left")
+	}
+}
+
+// waited has a claim of a client wait for a while, hold and leave.
+func (r *run) waited(d driver.Driver, c *driver.Claim) {
+	r.Helper()
+	holder := r.permit(c.Capacity, c.Capacity)
+	r.holds(r.a, holder)
+	r.waits(d, c)
+	ctx, cancel := context.WithTimeout(r.ctx, heldUp)
+	_, _ = d.Await(ctx, c) // in vain
+	cancel()
+	r.leave(r.a, holder)
+	r.until(recovers, "the claim holds", func() bool { return r.enter(d, c).Holds })
+	r.leave(d, c)
+	r.until(r.store.Slack, "the name is free", r.free)
 }
 
 func enterAgainCountsOnce(r *run) {

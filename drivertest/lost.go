@@ -14,6 +14,8 @@ var lostCases = []Case{
 	{"LostLeave", "A Leave whose answer is lost has an unknown outcome, also the second time, and repeating it touches nobody else's claim.", 0, lostLeave},
 	{"LostMidway", "A request whose answer is lost while its client waits, wherever on the way, is no refusal, and is confirmed only by an answer.",
 		0, lostMidway},
+	{"LostCapacity", "An Enter that finds a queue of another capacity, and whose answer is lost, lets no more hold there than before.",
+		permits | ordered, lostCapacity},
 	{"LostConnection", "A claim that went with its client's connection stays gone, also if nobody has the name any more.", 0, lostConnection},
 }
 
@@ -127,5 +129,46 @@ func lostConnection(r *run) {
 	if err == nil {
 		r.Errorf("the claim is renewed, though another has held since; want ErrGone")
 		r.leave(on, c)
+	}
+}
+
+// lostCapacity has a client that waited a moment ago ask for the name when it has a smaller capacity. The answer to each of its
+// messages in turn is lost.
+func lostCapacity(r *run) {
+	const capacity, was = 3, 5
+	on := r.warmed()
+	for through, after := false, 0; !through; after++ {
+		r.waited(on, r.permit(1, was))
+		holder, c := r.permit(capacity, capacity), r.permit(1, was)
+		r.holds(r.b, holder)
+		through = r.unanswered(on, after, func(ctx context.Context) { _, _ = on.Enter(ctx, c) })
+		var line []*driver.Claim
+		for range capacity + 1 {
+			next := r.permit(1, capacity)
+			p, err := r.b.Enter(r.ctx, next)
+			if _, refused := errors.AsType[*driver.CapacityError](err); refused {
+				continue // because of the claim whose answer was lost
+			}
+			if err != nil || p.Holds {
+				r.Fatalf("enter = %+v, %v; want a claim that waits", p, err)
+			}
+			next.Ticket = p.Ticket
+			line = append(line, next)
+		}
+		r.leave(r.b, holder)
+		holding := 0
+		for _, next := range line {
+			if r.enter(r.b, next).Holds {
+				holding++
+			}
+		}
+		if holding > capacity {
+			r.Errorf("%d claims hold a permit each of %d", holding, capacity)
+		}
+		for _, next := range line {
+			r.leave(r.b, next)
+		}
+		on.Arrive()
+		r.until(recovers, "the claim is out", func() bool { return r.out(on, c) && r.free() })
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,16 +139,17 @@ func (q queue) standing(i int) driver.ClaimInfo {
 	return s
 }
 
-// A value is what a claim's key holds, as JSON. A key with another value, or none, is of a foreign client.
+// A value is what a claim's key holds, as JSON. A key with another value, or none, is of a foreign client. The capacity stands
+// where a transaction can compare it; claims of earlier versions have it after the weight, or leave it out.
 type value struct {
-	Stile    int    `json:"stile"` // the version of this layout
+	Stile    int    `json:"stile"`    // the version of this layout
+	Capacity int64  `json:"capacity"` // 0 means all
 	ID       string `json:"id"`
 	Client   string `json:"client,omitempty"`
 	Owner    text   `json:"owner,omitzero"`
-	Weight   int64  `json:"weight,omitempty"`   // 0 means all
-	Capacity int64  `json:"capacity,omitempty"` // 0 means all
-	Left     bool   `json:"left,omitempty"`     // released, and kept for a while
-	Since    int64  `json:"since,omitempty"`    // when it entered, by its client's clock, in milliseconds since 1970: for show
+	Weight   int64  `json:"weight,omitempty"` // 0 means all
+	Left     bool   `json:"left,omitempty"`   // released, and kept for a while
+	Since    int64  `json:"since,omitempty"`  // when it entered, by its client's clock, in milliseconds since 1970: for show
 	Record   text   `json:"record,omitzero"`
 }
 
@@ -157,6 +159,16 @@ func valueOf(c *driver.Claim) *value {
 	return &value{
 		Stile: layout, ID: c.ID, Client: c.Client, Owner: text(c.Owner), Weight: c.Weight, Capacity: c.Capacity,
 		Since: time.Now().UnixMilli(), Record: text(c.Record),
+	}
+}
+
+// alike are the conditions that there are claims of a name, and all of this capacity.
+func alike(folder string, capacity int64) []clientv3.Cmp {
+	v := value{Capacity: capacity}
+	begins := fmt.Sprintf(`{"stile":%d,"capacity":%d`, layout, v.short().Capacity)
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.Value(folder), ">", begins+",").WithPrefix(),
+		clientv3.Compare(clientv3.Value(folder), "<", begins+"-").WithPrefix(), // which follows the comma
 	}
 }
 

@@ -16,23 +16,23 @@ func TestValue(t *testing.T) {
 	}{
 		{
 			"exclusive", driver.Claim{ID: "i", Client: "c", Weight: driver.All, Capacity: driver.All},
-			`{"stile":1,"id":"i","client":"c"}`,
+			`{"stile":1,"capacity":0,"id":"i","client":"c"}`,
 		},
 		{
 			"permits", driver.Claim{ID: "i", Weight: 2, Capacity: 5, Owner: "job/é"},
-			`{"stile":1,"id":"i","owner":"job/é","weight":2,"capacity":5}`,
+			`{"stile":1,"capacity":5,"id":"i","owner":"job/é","weight":2}`,
 		},
 		{
 			"object", driver.Claim{ID: "i", Weight: 1, Capacity: driver.All, Record: `{"a":"<b>"}`},
-			`{"stile":1,"id":"i","weight":1,"record":{"a":"<b>"}}`,
+			`{"stile":1,"capacity":0,"id":"i","weight":1,"record":{"a":"<b>"}}`,
 		},
 		{
 			"text", driver.Claim{ID: "i", Weight: 1, Capacity: 1, Record: `{"a": 1}`},
-			`{"stile":1,"id":"i","weight":1,"capacity":1,"record":"{\"a\": 1}"}`,
+			`{"stile":1,"capacity":1,"id":"i","weight":1,"record":"{\"a\": 1}"}`,
 		},
 		{
 			"bytes", driver.Claim{ID: "i", Weight: 1, Capacity: 1, Record: "\xff\x00"},
-			`{"stile":1,"id":"i","weight":1,"capacity":1,"record":["/wA="]}`,
+			`{"stile":1,"capacity":1,"id":"i","weight":1,"record":["/wA="]}`,
 		},
 	} {
 		v := valueOf(&test.c)
