@@ -59,7 +59,12 @@ func (e *Entry) live(now int64) bool { return now < e.Ends && !e.Left }
 
 // Expire removes what has run out. Every other method begins with it.
 func (q *Queue) Expire(now int64) {
-	q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.gone() <= now })
+	for i := range q.Entries { // mostly nothing has, and a function for slices takes a copy of each entry
+		if q.Entries[i].gone() <= now {
+			q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.gone() <= now })
+			return
+		}
+	}
 }
 
 // Enter is [Driver.Enter]. The ticket is the larger of stamp and one more than the last.
