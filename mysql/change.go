@@ -273,25 +273,33 @@ const queues = " FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` =
 
 // rows reads what a selection selects.
 func (s *store) rows(ctx context.Context, conn *sql.Conn, selection string, names []string) (map[key]*row, int64, error) {
-	rows, now := map[key]*row{}, int64(0)
-	err := s.query(ctx, conn, text{selection}, func(r *sql.Rows) error {
-		var (
-			n nameRow
-			c claimRow
-		)
-		if err := r.Scan(append(append([]any{&now}, n.scan()...), c.scan()...)...); err != nil {
-			return err
-		}
-		if err := n.add(rows); err != nil {
-			return err
-		}
-		c.add(rows[key(n.hash)].queue)
-		return nil
-	})
-	if err != nil {
+	read := reader{rows: map[key]*row{}}
+	if err := s.query(ctx, conn, text{selection}, func(r *sql.Rows) error { return read.row(r) }); err != nil {
 		return nil, 0, err
 	}
-	return rows, now, check(rows, names)
+	return read.rows, read.now, check(read.rows, names)
+}
+
+// A reader takes the rows of a selection.
+type reader struct {
+	rows map[key]*row
+	now  int64
+}
+
+// row takes a row, with what is selected before the time.
+func (a *reader) row(r *sql.Rows, before ...any) error {
+	var (
+		n nameRow
+		c claimRow
+	)
+	if err := r.Scan(slices.Concat(before, []any{&a.now}, n.scan(), c.scan())...); err != nil {
+		return err
+	}
+	if err := n.add(a.rows); err != nil {
+		return err
+	}
+	c.add(a.rows[key(n.hash)].queue)
+	return nil
 }
 
 // check puts the queues of names in order, and returns an error if a row is not of the name that it is found by.

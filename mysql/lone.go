@@ -10,18 +10,30 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Enter is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue.
+// Enter is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue, and
+// one round trip for a claim that only tries, by a client that was refused the last time.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
 	}
-	if c.Ticket == 0 && !d.store.contended.entering(c.Name).Load() {
+	met := d.store.contended.entering(c.Name)
+	if c.Ticket == 0 && !met.Load() {
 		ticket, err := d.store.enterLone(ctx, c)
 		if err != nil {
 			return driver.Place{}, err
 		}
 		if ticket != 0 {
 			return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL}, nil
+		}
+	}
+	if c.Ticket == 0 && c.Try {
+		t, err := d.store.try(ctx, c)
+		if err != nil {
+			return driver.Place{}, err
+		}
+		if t.decided {
+			met.Store(!t.place.Holds)
+			return t.place, t.err
 		}
 	}
 	return d.Driver.Enter(ctx, c)
@@ -74,13 +86,18 @@ func (s *store) enterLone(ctx context.Context, c *driver.Claim) (ticket int64, e
 	if !fits(c.ID, c.Client, c.Owner, c.Record) {
 		return 0, nil // which the long way refuses
 	}
-	result, err := s.lone(ctx, fmt.Sprintf(s.loneEnters,
-		quote([]byte(c.ID)), quote([]byte(c.Client)), quote([]byte(c.Owner)), quote([]byte(c.Record)),
-		c.Weight, c.Capacity, c.TTL.Microseconds(), c.Delay.Microseconds(), keyOf(c.Name), quote([]byte(c.Name))))
+	result, err := s.lone(ctx, s.lonely(c))
 	if changed, err := altered(result, err); err != nil || !changed {
 		return 0, err
 	}
 	return result.LastInsertId()
+}
+
+// lonely is the statement by which a claim enters a queue that is empty.
+func (s *store) lonely(c *driver.Claim) string {
+	return fmt.Sprintf(s.loneEnters,
+		quote([]byte(c.ID)), quote([]byte(c.Client)), quote([]byte(c.Owner)), quote([]byte(c.Record)),
+		c.Weight, c.Capacity, c.TTL.Microseconds(), c.Delay.Microseconds(), keyOf(c.Name), quote([]byte(c.Name)))
 }
 
 // leaveLone takes out a claim that is alone in the row of its name, and reports whether it was that.
