@@ -16,10 +16,14 @@ const mostReclaimed = 64
 // apply puts the key of a claim, unless the queue is not as admit saw it. It reports whether it did; the attempt has the
 // queue as it is now.
 func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
-	if earlier := a.q.reclaimedBy(a.c); len(earlier) > mostReclaimed {
-		return false, d.makeRoom(ctx, a, earlier[:mostReclaimed])
+	earlier, most := a.q.reclaimedBy(a.c), min(mostReclaimed, int(d.atOnce.Load()))
+	if len(earlier) > most {
+		return false, d.makeRoom(ctx, a, earlier[:most])
 	}
 	r, err := d.join(ctx, a)
+	if d.tooMany(err, len(earlier)) {
+		return false, nil
+	}
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) && !a.granted {
 		// It ran out, or somebody revoked it, so that no earlier request for it can be applied any more either.
 		d.strip(a)
@@ -138,6 +142,9 @@ func (d *Driver) makeRoom(ctx context.Context, a *attempt, earlier queue) error 
 	whole := []clientv3.Op{wholeQueue(d.folder(a.c.Name))}
 	unchanged, removes := deletes(earlier)
 	r, err := d.commit(ctx, unchanged, append(removes, whole...), whole)
+	if d.tooMany(err, len(earlier)) {
+		return nil
+	}
 	if err != nil {
 		return &unsent{err} // nothing was asked for the claim itself
 	}

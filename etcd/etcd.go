@@ -42,6 +42,7 @@ package etcd
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -74,6 +75,7 @@ type Driver struct {
 	keepAliver *keepAliver
 	pool       *pool
 	batch      *batcher
+	atOnce     atomic.Int64 // how many claims one transaction is about, at the most
 
 	life    *work.Life
 	ctx     context.Context // of the life
@@ -128,6 +130,7 @@ func newDriver(prefix string) *Driver {
 	d.promised.Life, d.promised.Ask = d.life, d.promises
 	d.pool = newPool(d)
 	d.batch = &batcher{d: d}
+	d.atOnce.Store(mostAtOnce)
 	return d
 }
 

@@ -9,11 +9,22 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// atOnce is how many keys one transaction looks at; etcd's default limit is 128.
-const atOnce = 100
+// mostAtOnce is how many keys one transaction looks at, unless the servers take fewer; etcd's default limit is 128 operations.
+const mostAtOnce = 100
+
+// tooMany reports whether the servers refused a transaction about so many claims because they take fewer operations, and notes
+// that. One about half as many is asked for next.
+func (d *Driver) tooMany(err error, claims int) bool {
+	if claims < 2 || !errors.Is(err, rpctypes.ErrTooManyOps) {
+		return false
+	}
+	d.atOnce.Store(int64(claims / 2))
+	return true
+}
 
 // A renewal is one claim on its way through Renew. Two answers are put together, that of its leases and that of its key;
 // each is written by one goroutine.
@@ -51,7 +62,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	}
 	var alive sync.WaitGroup
 	alive.Go(func() { d.prolong(bounded, located) })
-	for part := range slices.Chunk(located, atOnce) {
+	for part := range slices.Chunk(located, int(d.atOnce.Load())) {
 		d.look(bounded, part)
 	}
 	alive.Wait()
@@ -122,6 +133,12 @@ func (d *Driver) look(ctx context.Context, part []*renewal) {
 		ops[i] = clientv3.OpGet(r.k.key)
 	}
 	answer, err := d.read(ctx, ops...)
+	if d.tooMany(err, len(part)) {
+		for half := range slices.Chunk(part, (len(part)+1)/2) {
+			d.look(ctx, half)
+		}
+		return
+	}
 	for i, r := range part {
 		if r.looked = err; err != nil {
 			continue
