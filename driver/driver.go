@@ -21,7 +21,8 @@ import (
 // the caller's context is what [Ended] returns, and never a refusal.
 type Driver interface {
 	// Enter puts the claim at the tail of its queue, or finds it where it stands, and starts its lease anew: TTL if it
-	// holds, else Wait. So it is also how a waiting claim stays alive, and it may be repeated after a lost reply.
+	// holds, else Wait. So it is also how a waiting claim stays alive, and it may be repeated after a lost reply. A lease that a
+	// store had ready, such as a session, may have begun before, and at least half of it is left: [Place.TTL] says how much.
 	//
 	// A caller enters a claim again once the Enter before has returned, or its context has ended. A driver may rely on this: two
 	// at the same time may come to two places in some stores. But it has to expect that a request of the earlier one arrives late,
