@@ -2,8 +2,10 @@ package conn
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
 )
 
 // Subscribe listens to a channel until the subscription is lost or ctx ends. It calls stands whenever the servers confirm
@@ -12,13 +14,25 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, stands func(bool),
 	if c.sharded {
 		return c.subscribeSharded(ctx, channel, stands, told)
 	}
-	// A connection of its own leaves calls on the other quick.
+	// A connection of its own leaves calls on the other quick. It goes to the primary that there is when it is made, and is
+	// nothing to listen to once there is another: that one may stand still, or tell of a turn that is true there only.
+	at := c.primary()
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	counts := func() bool { return ctx.Err() == nil && c.primary() == at }
+	if at != "" && !c.Go(func() { defer leave(); whileTrue(ctx, counts) }) {
+		return driver.ErrClosed
+	}
 	own, release := c.client.Dedicate()
 	defer release()
 	defer own.Close()
 	lost := own.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage:      func(m rueidis.PubSubMessage) { told(m.Message) },
-		OnSubscription: func(s rueidis.PubSubSubscription) { stands(s.Kind == "subscribe") },
+		OnMessage: func(m rueidis.PubSubMessage) {
+			if counts() {
+				told(m.Message)
+			}
+		},
+		OnSubscription: func(s rueidis.PubSubSubscription) { stands(s.Kind == "subscribe" && counts()) },
 	})
 	if err := own.Do(ctx, own.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
 		return err
@@ -27,7 +41,20 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, stands func(bool),
 	case err := <-lost:
 		return err
 	case <-ctx.Done():
+		stands(false) // now: the library takes up to a second to close a connection to a server that stands still
 		return ctx.Err()
+	}
+}
+
+// whileTrue returns when something is no longer true, which it looks at every now and then, or when ctx ends.
+func whileTrue(ctx context.Context, is func() bool) {
+	look := time.NewTicker(lookAround)
+	defer look.Stop()
+	for is() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+		}
 	}
 }
 
