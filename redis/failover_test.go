@@ -18,7 +18,7 @@ func sentinel(parameters string) func(testing.TB) *drivertest.Failover {
 		var clients []rueidis.Client
 		return &drivertest.Failover{
 			Open: func() driver.Driver {
-				client := behind(t, set)
+				client := behind(t, set, func() {})
 				clients = append(clients, client)
 				var (
 					d   driver.Driver

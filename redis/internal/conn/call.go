@@ -122,14 +122,12 @@ func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each fun
 		cmds[i] = c.evalsha(s, q)
 	}
 	at := c.primary()
-	answers := c.client.DoMulti(bounded.Context, cmds...)
-	moved := c.deposed(at)
-	for i, r := range answers {
+	for i, r := range c.client.DoMulti(bounded.Context, cmds...) {
 		if noScript(r) {
 			r = c.client.Do(bounded.Context, c.eval(s, part[i]))
 		}
 		a, err := c.read(ctx, r, s, part[i])
-		if moved != nil {
+		if moved := c.deposed(at); moved != nil {
 			a, err = nil, moved
 		}
 		each(first+i, a, err)
