@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,4 +169,76 @@ func TestStoppedBeforeTheTick(t *testing.T) {
 			t.Errorf("Run = %v; want what it was stopped by", err)
 		}
 	})
+}
+
+// mortal is a client's way to a store, which ends before one of the requests that change what a job remembers.
+type mortal struct {
+	*memory.Driver
+	left *atomic.Int64 // requests until then; it lives on while that is 0 or less
+}
+
+func (m mortal) count(name string) {
+	if p := places("nightly"); name == p[0] || name == p[1] {
+		if m.left.Add(-1) == 0 {
+			m.SetLink(memory.Silent)
+		}
+	}
+}
+
+func (m mortal) Break(ctx context.Context, r *driver.BreakRequest) (driver.ClaimInfo, error) {
+	m.count(r.Name)
+	return m.Driver.Break(ctx, r)
+}
+
+func (m mortal) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	m.count(c.Name)
+	return m.Driver.Enter(ctx, c)
+}
+
+func (m mortal) Leave(ctx context.Context, r *driver.Release) error {
+	m.count(r.Claim.Name)
+	return m.Driver.Leave(ctx, r)
+}
+
+// A machine that dies before any of the requests that write a tick down leaves the tick before it, or its own: another machine,
+// which has seen no tick yet, does not run one that is over.
+func TestDeathWhileWritten(t *testing.T) {
+	for nth := 1; nth <= 12; nth++ { // six for the begin of a run, and six for its end
+		t.Run(fmt.Sprint(nth), func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				runs, left := map[string]int{}, new(atomic.Int64)
+				work := func(ctx context.Context) error {
+					runs[named(Tick(ctx))]++
+					return nil
+				}
+				start := time.Now()
+				c, err := stile.New(mortal{f.store.Driver(), left}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(f.ctx)
+				dead := make(chan error)
+				go func() { dead <- f.job(c, "@every 10m", work, Options{Missed: RunAll}).Run(ctx) }()
+				f.pass(15 * time.Minute)
+				left.Store(int64(nth))
+				f.pass(5*time.Minute + 3*time.Second)
+				if left := left.Load(); left > 0 {
+					t.Fatalf("%d more requests were to come", left)
+				}
+				stop()
+				c.Close()
+				if err := <-dead; !errors.Is(err, context.Canceled) {
+					t.Errorf("Run: %v", err)
+				}
+				other := f.job(f.machine(), "@every 10m", work, Options{Missed: RunAll})
+				f.pass(30 * time.Second) // what is not kept runs out
+				if _, err := other.turn(f.ctx, start); err != nil {
+					t.Error(err)
+				}
+				if runs["00:10"] != 1 || runs["00:20"] < 1 {
+					t.Errorf("runs: %v; want one of 00:10, which is over, and then 00:20", runs)
+				}
+			})
+		})
+	}
 }

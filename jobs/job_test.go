@@ -293,8 +293,10 @@ func TestLateMachine(t *testing.T) {
 				go f.runs(f.ctx, f.job(f.machine(), "@every 10m", takes(0), Options{AtLeast: tt.atLeast}))
 				f.pass(10*time.Minute + 5*time.Second)
 				if tt.forgets {
-					if _, err := late.client.Break(f.ctx, "nightly/last", 0); err != nil {
-						t.Fatal(err)
+					for _, name := range places("nightly") {
+						if _, err := late.client.Break(f.ctx, name, 0); err != nil {
+							t.Fatal(err)
+						}
 					}
 				}
 				if _, err := late.turn(f.ctx, before); err != nil {

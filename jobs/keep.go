@@ -54,4 +54,4 @@ func (j *Job) refresh(ctx context.Context) error {
 	return err
 }
 
-func (j *Job) fades(r record) bool { return r.ticket != 0 && r.age > keep(j.client)/2 }
+func (j *Job) fades(r record) bool { return !r.Tick.IsZero() && r.age > keep(j.client)/2 }

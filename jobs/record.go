@@ -53,14 +53,18 @@ func Last(ctx context.Context, client *stile.Client, name string) (Past, error) 
 	}, err
 }
 
-// A record is the last tick that any machine has begun. It is the value of a claim that nobody looks after: the name's
-// second lock, name/last, taken and kept.
+// A record is the last tick that any machine has begun. It is the value of two claims that nobody looks after: on name/copy,
+// and on name/last, which counts as long as it is there. A claim of another machine cannot be replaced in one step, so the
+// record is in one of the two places at each moment; the package comment draws the steps.
 type record struct {
 	memo
-	ticket int64         // of the claim that has it
-	age    time.Duration // of that claim
-	by     stile.Holder  // the machine that ran
+	tickets [2]int64      // of the claims that have it, by places; 0 is none
+	age     time.Duration // of the claim that counts
+	by      stile.Holder  // the machine that ran
 }
+
+// places are the names that have the record of a job, in the order in which they are written.
+func places(job string) [2]string { return [2]string{job + "/copy", lastName(job)} }
 
 // A memo is a record as the store has it, in JSON.
 type memo struct {
@@ -110,49 +114,74 @@ func lastName(job string) string { return job + "/last" }
 func (j *Job) recall(ctx context.Context) (record, error) { return recall(ctx, j.client, j.name) }
 
 // recall reads the record.
-func recall(ctx context.Context, client *stile.Client, job string) (record, error) {
-	q, err := client.Show(ctx, lastName(job))
+func recall(ctx context.Context, client *stile.Client, job string) (r record, err error) {
+	var tickets [2]int64
+	for i, name := range places(job) {
+		at, ticket, err := read(ctx, client, name)
+		if err != nil {
+			return record{}, err
+		}
+		if tickets[i] = ticket; ticket != 0 {
+			r = at
+		}
+	}
+	r.tickets = tickets
+	return r, nil
+}
+
+// read reads the record that one name has, and the ticket of its claim, which is 0 if there is none.
+func read(ctx context.Context, client *stile.Client, name string) (record, int64, error) {
+	q, err := client.Show(ctx, name)
 	if err != nil {
-		return record{}, err
+		return record{}, 0, err
 	}
 	for _, c := range q.Claims {
 		if !c.Holds {
 			continue
 		}
-		r := record{ticket: c.Ticket, age: c.Since, by: c.Holder}
+		r := record{age: c.Since, by: c.Holder}
 		if err := json.Unmarshal([]byte(c.Holder.Value), &r.memo); err != nil || r.Tick.IsZero() || r.Stage != started && r.Stage != over {
-			return record{}, fmt.Errorf("%w: %q holds %q, which is no tick of a job: it is used for something else",
-				stile.ErrForeign, lastName(job), c.Holder.Value)
+			return record{}, 0, fmt.Errorf("%w: %q holds %q, which is no tick of a job: it is used for something else",
+				stile.ErrForeign, name, c.Holder.Value)
 		}
 		if r.By != nil {
 			r.by = *r.By
 		}
 		r.by.Value = ""
-		return r, nil
+		return r, c.Ticket, nil
 	}
-	return record{}, nil
+	return record{}, 0, nil
 }
 
 // remember replaces the record that was read by the next one. It is called under the job's lock, and a machine that has
-// lost that lock without knowing replaces nothing: it names the claim that it read, and whoever came meanwhile has replaced
-// that one.
+// lost that lock without knowing replaces nothing: it names the claims that it read, and whoever came meanwhile has replaced
+// those.
 func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
-	if old.ticket != 0 {
-		// One that is gone has run out, or was replaced, which the next step finds out.
-		if _, err := j.client.Break(ctx, lastName(j.name), old.ticket); err != nil && !errors.Is(err, stile.ErrGone) {
-			return record{}, err
-		}
-	}
 	value, err := json.Marshal(next.memo)
 	if err != nil {
 		return record{}, err
 	}
-	lease, err := j.client.Candidate(lastName(j.name), string(value)).TryLock(ctx)
-	if errors.Is(err, stile.ErrHeld) {
-		return record{}, errOutrun
-	} else if err != nil {
-		return record{}, err
+	for i, name := range places(j.name) {
+		if next.tickets[i], err = j.replace(ctx, name, old.tickets[i], string(value)); err != nil {
+			return record{}, err
+		}
 	}
-	next.ticket = lease.Token()
-	return next, lease.UnlockAfter(keep(j.client))
+	return next, nil
+}
+
+// replace replaces the claim of a name, and returns the ticket of the next one, which the store keeps.
+func (j *Job) replace(ctx context.Context, name string, old int64, value string) (int64, error) {
+	if old != 0 {
+		// One that is gone has run out, or was replaced, which the next step finds out.
+		if _, err := j.client.Break(ctx, name, old); err != nil && !errors.Is(err, stile.ErrGone) {
+			return 0, err
+		}
+	}
+	lease, err := j.client.Candidate(name, value).TryLock(ctx)
+	if errors.Is(err, stile.ErrHeld) {
+		return 0, errOutrun
+	} else if err != nil {
+		return 0, err
+	}
+	return lease.Token(), lease.UnlockAfter(keep(j.client))
 }

@@ -17,7 +17,7 @@ import (
 // Machines run a job and work that is to be done once, while their connections fail, and they crash and are replaced. Nobody
 // runs beside another, tokens rise, a tick has one run, and what has an answer is not done again while that is kept.
 func TestSimulation(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(48) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				s := &simulation{

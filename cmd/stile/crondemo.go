@@ -152,7 +152,9 @@ func forget(s *store, name string) {
 		return
 	}
 	defer c.Close()
-	_, _ = c.Break(ctx, name+"/last", 0) // there may be none
+	for _, at := range []string{"/copy", "/last"} {
+		_, _ = c.Break(ctx, name+at, 0) // there may be none
+	}
 }
 
 // halfDone adds to an error what is known of the ticks, and what is not.
