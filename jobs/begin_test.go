@@ -200,45 +200,66 @@ func (m mortal) Leave(ctx context.Context, r *driver.Release) error {
 	return m.Driver.Leave(ctx, r)
 }
 
-// A machine that dies before any of the requests that write a tick down leaves the tick before it, or its own: another machine,
+// Machines that die before any of the requests that write a tick down leave the tick before it, or their own: another machine,
 // which has seen no tick yet, does not run one that is over.
 func TestDeathWhileWritten(t *testing.T) {
-	for nth := 1; nth <= 12; nth++ { // six for the begin of a run, and six for its end
-		t.Run(fmt.Sprint(nth), func(t *testing.T) {
-			inFleet(t, func(f *fleet) {
-				runs, left := map[string]int{}, new(atomic.Int64)
-				work := func(ctx context.Context) error {
-					runs[named(Tick(ctx))]++
-					return nil
-				}
-				start := time.Now()
-				c, err := stile.New(mortal{f.store.Driver(), left}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, stop := context.WithCancel(f.ctx)
-				dead := make(chan error)
-				go func() { dead <- f.job(c, "@every 10m", work, Options{Missed: RunAll}).Run(ctx) }()
-				f.pass(15 * time.Minute)
-				left.Store(int64(nth))
-				f.pass(5*time.Minute + 3*time.Second)
-				if left := left.Load(); left > 0 {
-					t.Fatalf("%d more requests were to come", left)
-				}
-				stop()
-				c.Close()
-				if err := <-dead; !errors.Is(err, context.Canceled) {
-					t.Errorf("Run: %v", err)
-				}
-				other := f.job(f.machine(), "@every 10m", work, Options{Missed: RunAll})
-				f.pass(30 * time.Second) // what is not kept runs out
-				if _, err := other.turn(f.ctx, start); err != nil {
-					t.Error(err)
-				}
-				if runs["00:10"] != 1 || runs["00:20"] < 1 {
-					t.Errorf("runs: %v; want one of 00:10, which is over, and then 00:20", runs)
-				}
-			})
-		})
+	for first := 1; first <= 12; first++ { // six requests for the begin of a run, and six for its end
+		for second := 0; second <= 6; second++ { // 0 lives on
+			t.Run(fmt.Sprint(first, second), func(t *testing.T) { diesWriting(t, first, second) })
+		}
 	}
+}
+
+func diesWriting(t *testing.T, first, second int) {
+	inFleet(t, func(f *fleet) {
+		runs := map[string]int{}
+		work := func(ctx context.Context) error {
+			runs[named(Tick(ctx))]++
+			return nil
+		}
+		start := time.Now()
+		// dies has a machine do something, and die before its nth request.
+		dies := func(does func(ctx context.Context, j *Job, in func(nth int))) {
+			left := new(atomic.Int64)
+			c, err := stile.New(mortal{f.store.Driver(), left}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(f.ctx)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				does(ctx, f.job(c, "@every 10m", work, Options{Missed: RunAll}), func(nth int) { left.Store(int64(nth)) })
+			}()
+			f.pass(20*time.Minute + 3*time.Second)
+			if left := left.Load(); left > 0 {
+				t.Errorf("%d more requests were to come", left)
+			}
+			stop()
+			c.Close()
+			<-done
+		}
+		dies(func(ctx context.Context, j *Job, in func(int)) {
+			time.AfterFunc(15*time.Minute, func() { in(first) })
+			if err := j.Run(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("Run: %v", err)
+			}
+		})
+		f.pass(30 * time.Second) // what is not kept runs out
+		if second != 0 {
+			dies(func(ctx context.Context, j *Job, in func(int)) {
+				f.pass(10 * time.Minute) // so that a tick is due
+				in(second)
+				_, _ = j.turn(ctx, start)
+			})
+		}
+		other := f.job(f.machine(), "@every 10m", work, Options{Missed: RunAll})
+		f.pass(30 * time.Second)
+		if _, err := other.turn(f.ctx, start); err != nil {
+			t.Error(err)
+		}
+		if runs["00:10"] != 1 || runs["00:20"] < 1 {
+			t.Errorf("runs: %v; want one of 00:10, which is over, and then 00:20", runs)
+		}
+	})
 }

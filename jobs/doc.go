@@ -9,10 +9,12 @@
 // context of a run carries the lease, with the token that a late write is refused by, and ends when another machine may run.
 //
 // What was begun last is remembered in the store, as the value of a claim on the name NAME/last that is kept for 24 hours
-// (see [stile.Lease.UnlockAfter]), and that the machines which wait for a tick write again. It is written to NAME/copy first,
-// which counts while NAME/last has nothing: a machine that dies while it writes leaves what was begun before, or its own tick:
+// (see [stile.Lease.UnlockAfter]), and that the machines which wait for a tick write again. NAME/copy has it too,
+// and counts while NAME/last has nothing. The one that counts is written last: a machine that dies while it writes leaves what
+// was begun before, or its own tick:
 //
-//	copy: old, last: old ──► none, old ──► new, old ──► new, none ──► new, new
+//	copy, last: old, old ──► none, old ──► new, old ──► new, none ──► new, new
+//	            old, none ──► old, new ──► none, new ──► new, new
 //
 // The loss of both is harmless while the machines' clocks agree to within [Options.AtLeast], and otherwise lets a late machine
 // run a tick again; docs/howto/jobs.md says for each store when that can be.

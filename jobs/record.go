@@ -63,7 +63,7 @@ type record struct {
 	by      stile.Holder  // the machine that ran
 }
 
-// places are the names that have the record of a job, in the order in which they are written.
+// places are the names that have the record of a job; the second counts, unless it has nothing.
 func places(job string) [2]string { return [2]string{job + "/copy", lastName(job)} }
 
 // A memo is a record as the store has it, in JSON.
@@ -161,8 +161,12 @@ func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	for i, name := range places(j.name) {
-		if next.tickets[i], err = j.replace(ctx, name, old.tickets[i], string(value)); err != nil {
+	counts := 1 // the place that counts is written last
+	if old.tickets[0] != 0 && old.tickets[1] == 0 {
+		counts = 0
+	}
+	for _, i := range [2]int{1 - counts, counts} {
+		if next.tickets[i], err = j.replace(ctx, places(j.name)[i], old.tickets[i], string(value)); err != nil {
 			return record{}, err
 		}
 	}
