@@ -34,8 +34,9 @@ func (b *bench) holdingMany() *measure {
 			{"requests", "requests/s", 0},
 		},
 		rows: []*row{
-			{name: ours, run: func() (sample, error) { return b.manyOne(0) }},
-			{name: ours + onBusy, run: func() (sample, error) { return b.manyOne(runtime.NumCPU()) }},
+			{name: ours, run: func() (sample, error) { return b.manyOne(ours, 0) }},
+			{name: ours + onBusy, run: func() (sample, error) { return b.manyOne(ours, runtime.NumCPU()) }},
+			{name: bareExpire, run: func() (sample, error) { return b.manyOne(bareExpire, 0) }},
 		},
 	}
 }
@@ -47,8 +48,8 @@ type freeing struct {
 }
 
 // manyOne has so many processes compute beside.
-func (b *bench) manyOne(busy int) (_ sample, err error) {
-	c := b.arena.find(ours)
+func (b *bench) manyOne(name string, busy int) (_ sample, err error) {
+	c := b.arena.find(name)
 	t := task{
 		Role: "many", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: defaultTTL, Name: b.name(), Size: multitude, Span: b.idle,
 		Profile: b.profileFile("many", c),

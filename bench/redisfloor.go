@@ -32,6 +32,10 @@ var redisFloors = []contender{
 		func(addr string, ttl time.Duration) (library, error) { return openRedisFloor(addr, ttl, true) },
 	},
 	{
+		bareExpire, "as " + bareSetNX + ", and one PEXPIRE each third of the ttl keeps each key alive, 32 of them in a script; nobody sees whose they are", true,
+		[]string{"get", "del", "pexpire"}, openHeldFloor,
+	},
+	{
 		bareList, "no library: a list with one element, by rueidis, which BLPOP takes and RPUSH puts back; no lease, and a process that dies " +
 			"keeps the element", false, nil, openRedisList,
 	},
