@@ -23,8 +23,9 @@ var etcdArena = &arena{
 		contender{etcdShared, "the same with one session for all, which is safe if each has a name of its own", true, nil, openConcurrencyShared},
 		contender{
 			etcdBare, "no lock: a transaction makes a key unless it is there, under one lease for all, and a request deletes it, by etcd's own client; " +
-				"who waits hears of the end of the key", false, nil, openEtcdBare,
+				"who waits hears of the end of the key", true, nil, openEtcdBare,
 		},
+		contender{etcdKeeps, "the same with a lease for each key; etcd's own client keeps leases alive as it does for a session", true, nil, openEtcdKeeps},
 	),
 	peers: []string{"go.etcd.io/etcd/client/v3"},
 	note:  "A message is what the server sends on a stream or as an answer, such as an event of a watch.",
@@ -32,11 +33,11 @@ var etcdArena = &arena{
 	bare:  []string{etcdBare},
 	crowd: []string{ours, etcdRival},
 	measures: func(b *bench) []*measure {
-		return append(consensusMeasures(b), b.holding(ours, etcdRival, etcdShared))
+		return append(consensusMeasures(b), b.holding(ours, etcdRival, etcdShared, etcdKeeps, etcdBare))
 	},
 	targets: append(consensusTargets(etcdRival, etcdRival, etcdBare),
 		target{text: "1,000 held leases, a ttl of 5 s: at most 5 requests/s",
-			measure: "holding", row: ours, column: "requests", unit: "/s", fixed: 5, most: true, bound: 1},
+			measure: "holding", row: ours, column: "requests", unit: "/s", fixed: 5, most: true, bound: 1, bare: etcdKeeps},
 		target{text: "the same: at most one goroutine for 100 leases",
 			measure: "holding", row: ours, column: "goroutines", unit: "", fixed: 0.01, most: true, bound: 1},
 		target{text: "the same: at most 2.5 KiB of heap a lease",

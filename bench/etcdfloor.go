@@ -12,28 +12,63 @@ import (
 
 // What no lock on etcd's own client can be faster than: a key that comes and goes.
 
-const etcdBare = "bare key"
+const (
+	etcdBare  = "bare key"
+	etcdKeeps = "bare key, a lease each"
+)
 
 func openEtcdBare(addr string, ttl time.Duration) (library, error) {
+	return openEtcdFloor(addr, ttl, false)
+}
+
+// openEtcdKeeps has a lease for each key.
+func openEtcdKeeps(addr string, ttl time.Duration) (library, error) {
+	return openEtcdFloor(addr, ttl, true)
+}
+
+func openEtcdFloor(addr string, ttl time.Duration, own bool) (library, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: givenUp, Logger: zap.NewNop()})
 	if err != nil {
 		return nil, err
 	}
-	lease, err := c.Grant(context.Background(), int64(ttl/time.Second))
-	if err != nil {
+	l := etcdFloor{c: c, ttl: ttl, own: own}
+	if l.lease, err = l.grant(); err != nil {
 		c.Close()
 		return nil, err
 	}
-	return etcdFloor{c, lease.ID}, nil
+	return l, nil
 }
 
 type etcdFloor struct {
 	c     *clientv3.Client
+	ttl   time.Duration
 	lease clientv3.LeaseID
+	own   bool // each key has a lease of its own
 }
 
-func (l etcdFloor) mutex(name string) mutex { return etcdFloorMutex{l, name} }
-func (l etcdFloor) close()                  { l.c.Close() }
+// grant makes a lease, which the client keeps alive from then on as it does that for anybody.
+func (l etcdFloor) grant() (clientv3.LeaseID, error) {
+	ctx := context.Background()
+	made, err := l.c.Grant(ctx, int64(l.ttl/time.Second))
+	if err != nil {
+		return 0, err
+	}
+	_, err = l.c.KeepAlive(ctx, made.ID)
+	return made.ID, err
+}
+
+func (l etcdFloor) mutex(name string) mutex {
+	m := etcdFloorMutex{l, name}
+	if l.own {
+		var err error
+		if m.l.lease, err = l.grant(); err != nil {
+			return brokenMutex{err}
+		}
+	}
+	return m
+}
+
+func (l etcdFloor) close() { l.c.Close() }
 
 type etcdFloorMutex struct {
 	l   etcdFloor
