@@ -16,7 +16,10 @@ import (
 const patience = 2 * time.Second
 
 // begin returns the context for requests on behalf of ctx: it ends with ctx and with the driver, and never lasts for
-// ever. A member that knows no leader refuses such requests at once instead of holding them.
+// ever. A member that knows no leader refuses such requests at once instead of holding them; what says so stands around the
+// timeout. The other way round, package context would start a goroutine for each request, since it does not see that the
+// caller's context tells of its end by itself: a free name is then locked and unlocked in 715 µs, not in 676
+// (go run ./internal/repo/benchbefore -stores etcd -only '^alone$', with the revision to compare with).
 func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
 	if d.ctx.Err() != nil {
 		return nil, nil, driver.ErrClosed
@@ -24,9 +27,9 @@ func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
 	if err := driver.Ended(ctx, false); err != nil {
 		return nil, nil, err
 	}
-	bounded, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), patience)
+	bounded, cancel := context.WithTimeout(ctx, patience)
 	stop := context.AfterFunc(d.ctx, cancel)
-	return bounded, func() { stop(); cancel() }, nil
+	return clientv3.WithRequireLeader(bounded), func() { stop(); cancel() }, nil
 }
 
 // commit runs a transaction and makes sure that the store that answers is the one that answered before.

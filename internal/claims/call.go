@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ type call struct {
 	done   chan struct{} // nil until somebody asks for it
 	timer  *time.Timer
 	stop   func() bool // of the caller's context
-	afters map[*func()]struct{}
+	afters []*func()   // mostly one: a map takes 152 bytes more (go test ./internal/claims -run '^$' -bench Derived)
 }
 
 // begin readies a call that may last until then.
@@ -84,16 +85,15 @@ func (c *call) AfterFunc(f func()) func() bool {
 		go f()
 		return func() bool { return false }
 	}
-	if c.afters == nil {
-		c.afters = map[*func()]struct{}{}
-	}
-	c.afters[&f] = struct{}{}
+	c.afters = append(c.afters, &f)
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		_, waits := c.afters[&f]
-		delete(c.afters, &f)
-		return waits
+		i := slices.Index(c.afters, &f)
+		if i >= 0 {
+			c.afters = slices.Delete(c.afters, i, i+1)
+		}
+		return i >= 0
 	}
 }
 
@@ -112,7 +112,7 @@ func (c *call) cut(err error) {
 		close(c.done)
 	}
 	c.mu.Unlock()
-	for f := range afters {
+	for _, f := range afters {
 		go (*f)()
 	}
 }
