@@ -35,6 +35,8 @@ var postgresArena = &arena{
 		contender{pgLock, "a row with a lease for each lock, over lib/pq; lease as ours, renewed every third of it", true, nil, openPgLock},
 		contender{pgAdvisory, "pg_advisory_lock and pg_advisory_unlock on a connection of a pgx pool; no lease, and it goes with the connection", true, nil, openAdvisory},
 		contender{pgBare, "INSERT of a row and DELETE of it through pgx, and nothing else: no lock, but what two statements cost", true, nil, openBare},
+		contender{bareTurns, "no lock: a channel hands a turn on between goroutines, while the process has a row as in the bare rows, which it deletes and " +
+			"inserts anew every 2 ms, as stile's turns end; no other process waits for it", true, nil, turnsOf(openBare)},
 		contender{pgNotice, "no library: a row that is deleted with a NOTIFY, in one statement, and a process that listens; no lock, but what a " +
 			"hand-over by rows costs", true, nil, openNotice},
 	),
@@ -43,7 +45,7 @@ var postgresArena = &arena{
 	calm:  []string{ours, pgSession, pgLock, pgAdvisory, pgBare},
 	crowd: pgCrowd,
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.hot(), b.fleet(), b.handOver(pgNotice), b.waiting()}
+		return []*measure{b.alone(), b.apart(), b.hot(bareTurns), b.fleet(), b.handOver(pgNotice), b.waiting()}
 	},
 	targets: []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.05× that of an INSERT and a DELETE",
@@ -51,7 +53,7 @@ var postgresArena = &arena{
 		{text: "64 goroutines on 64 names: at least 0.85× the throughput of an INSERT and a DELETE",
 			measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", pgBare), bound: 0.85, bare: pgBare},
 		{text: "one hot name, 64 goroutines of one process: at least 50× the best of them, in hand-overs",
-			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", pgLock, pgAdvisory), bound: 50},
+			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", pgLock, pgAdvisory), bound: 50, bare: bareTurns},
 		{text: "hand-over to one waiter in another process: p50 at most 2× that of an advisory lock",
 			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", pgAdvisory), most: true, bound: 2, bare: pgNotice},
 		{text: "hand-over with mode=session: p50 at most 1.5× that of an advisory lock",

@@ -127,13 +127,14 @@ var crowdColumns = []column{
 	{"jain", "Jain", 2}, {"zero", "never had it", 0}, {"overlaps", "overlaps", 0},
 }
 
-func (b *bench) hot() *measure {
+// hot has others beside those of b.arena.crowd too.
+func (b *bench) hot(more ...string) *measure {
 	return &measure{
 		key: "hot", title: "One hot name, 64 goroutines of one process",
 		about: "They share one client, and lock and unlock the same name with nothing in between. A hand-over is an acquisition by " +
 			"another goroutine than the one that had the lock before.",
 		columns: crowdColumns,
-		rows:    b.arena.among(b.hotOne, b.arena.crowd...),
+		rows:    b.arena.among(b.hotOne, slices.Concat(b.arena.crowd, more)...),
 	}
 }
 
