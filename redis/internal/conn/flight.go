@@ -28,6 +28,7 @@ type flight struct {
 	ended    time.Time // when it was seen that the caller's context has ended; zero before
 
 	all        *flights
+	number     uint64  // among all, from 1; not used again
 	prev, next *flight // in the list of all
 }
 
@@ -55,7 +56,17 @@ type flights struct {
 
 	mu      sync.Mutex // guards what follows
 	first   *flight
-	looking bool // they are looked at soon
+	begun   uint64 // how many
+	looking bool   // they are looked at soon
+
+	callers []caller // of the flights that are looked at; used by look alone, one at a time
+}
+
+// A caller is that of a flight, by whose context it is to end.
+type caller struct {
+	number   uint64
+	ctx      context.Context
+	deadline time.Time
 }
 
 var idleFlights = sync.Pool{New: func() any { return &flight{done: make(chan struct{})} }}
@@ -97,6 +108,8 @@ func (all *flights) begin(caller context.Context) (*flight, error) {
 		f.next.prev = f
 	}
 	all.first = f
+	all.begun++
+	f.number = all.begun
 	if !all.looking {
 		all.looking = true
 		time.AfterFunc(grace/2, all.look)
@@ -124,18 +137,32 @@ func (f *flight) end() {
 	}
 }
 
-// look ends the flights that are over.
+// look ends the flights that are over. It asks the callers' contexts without the mutex: what a context does when it is asked is
+// the caller's, and may be a call of its own.
 func (all *flights) look() {
 	all.mu.Lock()
-	defer all.mu.Unlock()
-	now := time.Now()
 	for f := all.first; f != nil; f = f.next {
-		err := f.caller.Err()
-		if err == nil && !now.Before(f.deadline) {
-			err = context.DeadlineExceeded
+		all.callers = append(all.callers, caller{f.number, f.caller, f.deadline})
+	}
+	all.mu.Unlock()
+	now := time.Now()
+	ends := map[uint64]error{} // by the number of a flight that is to end
+	for _, c := range all.callers {
+		if err := c.ctx.Err(); err != nil {
+			ends[c.number] = err
+		} else if !now.Before(c.deadline) {
+			ends[c.number] = context.DeadlineExceeded
 		}
+	}
+	clear(all.callers)
+	all.callers = all.callers[:0]
+
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for f := all.first; f != nil; f = f.next {
+		err, over := ends[f.number]
 		switch {
-		case err == nil:
+		case !over:
 		case f.ended.IsZero():
 			f.ended = now
 			f.err.Store(&err)
