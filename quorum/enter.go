@@ -68,6 +68,9 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 		return driver.Place{}, false, err
 	}
 	votes, err := r.wait(ctx, d)
+	if err == nil && d.doubtful(claim, votes, least) {
+		votes, err = r.waitAll(ctx, d)
+	}
 	count := d.count(votes)
 	if err == nil && count.granted >= d.need {
 		ticket := d.ticket(claim, votes)
@@ -205,6 +208,18 @@ func (d *Driver) common(votes []vote) (ticket int64, agreed bool) {
 		}
 	}
 	return 0, false
+}
+
+// doubtful reports whether a claim may have been granted before with a ticket that a majority gave, of which too few have told: a
+// ticket below the least that is asked for was given earlier. Here that is known of the claims that hold.
+func (d *Driver) doubtful(c *driver.Claim, votes []vote, least int64) bool {
+	if _, agreed := d.common(votes); agreed || !d.ranked || c.Ticket != 0 || d.count(votes).granted < d.need {
+		return false
+	}
+	d.mu.Lock()
+	known := d.held[c.ID] != nil
+	d.mu.Unlock()
+	return !known && slices.ContainsFunc(votes, func(v vote) bool { return v.grants() && v.place.Ticket < least })
 }
 
 // ticket returns that of a claim which a majority granted. A ticket that a majority gave is that of the claim, whatever

@@ -182,6 +182,17 @@ func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
 	return append([]vote(nil), r.votes...), err
 }
 
+// waitAll goes on waiting, for all nodes, as long as they may take.
+func (r *round) waitAll(ctx context.Context, d *Driver) ([]vote, error) {
+	r.mu.Lock()
+	r.patient, r.over, r.decided = true, r.left == 0, make(chan struct{})
+	if r.over {
+		close(r.decided)
+	}
+	r.mu.Unlock()
+	return r.wait(ctx, d)
+}
+
 func (r *round) straggle(ctx context.Context, d *Driver) error {
 	select {
 	case <-r.decided: // mostly at the same time

@@ -354,3 +354,47 @@ func TestUnreachableNodeRests(t *testing.T) {
 		leaves(t, d, c)
 	})
 }
+
+// A slowVote is a member whose votes take a while.
+type slowVote struct {
+	*member
+	takes time.Duration
+}
+
+func (m slowVote) Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
+	<-time.After(m.takes)
+	return m.member.Vote(ctx, c, least)
+}
+
+// A claim that holds keeps its ticket when it enters again by another client, for which one node of its majority is slow.
+func TestSlowMemberKnowsTheTicket(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list := servers(5)
+		first, members := open(t, list, nil)
+		for _, m := range members[3:] {
+			m.SetLink(memory.Refused)
+		}
+		c := claim("slow", "claim")
+		was := holds(t, first, c)
+		var nodes []quorum.Node
+		for i, s := range list {
+			m := &member{s.store.Driver(), s}
+			nodes = append(nodes, quorum.Node{Name: fmt.Sprint("s", i), Driver: m})
+			if i == 0 {
+				nodes[i].Driver = slowVote{m, time.Second}
+			}
+		}
+		second, err := quorum.New(t.Context(), nodes, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Ticket = 0
+		if is := holds(t, second, c); is.Ticket != was.Ticket {
+			t.Errorf("the ticket is %d by another client; want %d", is.Ticket, was.Ticket)
+		}
+		leaves(t, first, c)
+		first.Close()
+		second.Close()
+	})
+}
