@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -92,6 +93,9 @@ func (m *mutant) head(text []byte) error {
 		w := way{string(found[1]), string(found[2]), string(found[3])}
 		switch w.kind {
 		case "test":
+			if err := hasTest(w.where, w.test); err != nil {
+				return err
+			}
 		case "command":
 			script := strings.TrimSpace(w.where + " " + w.test)
 			line, err := caseOf(script)
@@ -100,7 +104,7 @@ func (m *mutant) head(text []byte) error {
 			}
 			w.where, w.test = "./cmd/stile", fmt.Sprintf("TestCases/all/line%d", line)
 		case "contract":
-			if err := inContract(w.test); err != nil {
+			if err := cmp.Or(inContract(w.test), hasTest(w.where, w.test)); err != nil {
 				return err
 			}
 		case "chaos":
@@ -141,6 +145,26 @@ func inContract(test string) error {
 		}
 	}
 	return fmt.Errorf("found by: contract %s: neither package drivertest nor guardtest has a case %s", test, name)
+}
+
+// hasTest reports why a package has no such test.
+func hasTest(where, test string) error {
+	name, _, _ := strings.Cut(test, "/")
+	files, err := filepath.Glob(where + "/*_test.go")
+	if err != nil {
+		return err
+	}
+	named := regexp.MustCompile(`(?m)^func (?:` + name + `)\(`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if named.Match(text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("found by: package %s has no test %s", where, name)
 }
 
 // cases are what the command is asked by a shell, and answers.
