@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/sqldb"
 )
 
 // A bell lets the client that has changed a queue wake the client whose claim holds because of the change. The server has
@@ -15,8 +18,16 @@ import (
 // the client, and sleeps on that connection in the server, and whoever wakes it ends the statement of the connection that
 // has the lock. A user may end statements of the same user; nobody needs more rights.
 //
-// A ring may be lost: between two sleeps, behind a proxy, on another server of a cluster, or because the other client is
-// older or is another user. So waiters poll too, and as seldom as they may only while rings are heard:
+// A ring that comes between two sleeps reaches nobody. So the text that sleeps looks at the claims first: a ring before that
+// look was for a change that the look sees, and a ring after it ends the text. A claim that the look was not about is looked at
+// once the text is known to run. A pool that does not send several statements at once only sleeps, and loses such a ring.
+//
+// Of all clients of a server, one sleeps in SLEEP, and the others wait for its user-level lock, [parked]. MariaDB has one mutex
+// for all that sleep in SLEEP: who is rung may take it and wait for a mutex of who rings, who tries the first one for 2 s. All
+// rings and sleeps of the server then stand still. A wait for a lock has a mutex of its own.
+//
+// A ring may be lost: behind a proxy, on another server of a cluster, or because the other client is older or is another user.
+// So waiters poll too, and as seldom as they may only while rings are heard:
 //
 //	┌────────┐ the lock is ours ┌──────────┐  a ring comes   ┌──────┐
 //	│ absent │─────────────────►│ doubtful │────────────────►│ sure │
@@ -168,14 +179,13 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, r
 	defer heard()
 	s.life.Go(func() { s.ringSelf(unheard, asleep, client) })
 	for ctx.Err() == nil && wanted() {
-		rang, err := s.sleep(asleep, conn)
+		rang, err := s.sleep(asleep, conn, rung)
 		if err != nil {
 			return err
 		}
 		if rang {
 			heard()
 			s.bell.move(bellRang)
-			rung()
 		}
 	}
 	return nil
@@ -194,13 +204,83 @@ func (s *store) ringSelf(unheard, asleep context.Context, client string) {
 
 var errHung = errors.New("the client's bell is taken")
 
-// sleep reports whether it was ended before its time. MariaDB calls that an error, and MySQL tells it by the result.
-func (s *store) sleep(ctx context.Context, conn *sql.Conn) (rang bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, sleepFor+patience, errSlow)
+// parked is the user-level lock for which all clients but one wait while they sleep. Who has it keeps it as long as the connection.
+const parked = "'stile-bell-parked'"
+
+// sleepsText says whether somebody ended it before its time. MariaDB calls that an error.
+var sleepsText = fmt.Sprintf("SELECT CASE GET_LOCK(%s, %d) WHEN 0 THEN 0 WHEN 1 THEN SLEEP(%[2]d) ELSE 1 END", parked, int(sleepFor/time.Second))
+
+// sleep looks at the claims of the last look, tells those that hold, and reports whether it was ended before its time. It has
+// rung called where there may be more to see.
+func (s *store) sleep(ctx context.Context, conn *sql.Conn, rung func()) (rang bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*sleepFor+patience, errSlow)
 	defer cancel()
-	err = conn.QueryRowContext(ctx, fmt.Sprintf("SELECT SLEEP(%d)", int(sleepFor/time.Second))).Scan(&rang)
-	if number(err) == interrupted {
-		return true, nil
+	if !s.batches {
+		err = conn.QueryRowContext(ctx, sleepsText).Scan(&rang)
+	} else {
+		rang, err = s.lookAndSleep(ctx, conn, rung)
+	}
+	rang = rang || number(err) == interrupted
+	if rang {
+		err = nil
+	}
+	if rang && !s.batches {
+		rung()
 	}
 	return rang, err
+}
+
+// lookAndSleep is one text.
+func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, rung func()) (rang bool, err error) {
+	g, sight := s.glanced.Load(), &sqldb.Sight{}
+	look, each := "SELECT 0", func(*sql.Rows) error { return nil }
+	known := g != nil && len(g.Names) == 0 && 0 < len(g.Claims) && len(g.Claims) <= lookBatch
+	if known {
+		sight.States = make([]sqldb.State, len(g.Claims))
+		look, each = s.asks(sight, g.Claims, sight.States)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	rows, err := conn.QueryContext(ctx, look+"; "+sleepsText)
+	if err != nil {
+		cancel()
+		return false, err
+	}
+	defer rows.Close()
+	defer cancel() // or Close would wait for the end of the sleep
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return false, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return false, err
+	}
+	if !known || !s.tell(g, sight) || s.glanced.Load() != g {
+		rung()
+	}
+	if !rows.NextResultSet() {
+		return false, errors.Join(rows.Err(), errShort)
+	}
+	for rows.Next() {
+		if err := rows.Scan(&rang); err != nil {
+			return false, err
+		}
+	}
+	return rang, errors.Join(rows.Err(), rows.Close())
+}
+
+// tell tells the claims that hold, and reports whether all of them were there.
+func (s *store) tell(g *sqldb.Glance, sight *sqldb.Sight) (all bool) {
+	all = true
+	var woken []driver.Entry
+	for i, state := range sight.States {
+		switch {
+		case state.Ends <= sight.Now:
+			all = false
+		case state.Holds:
+			woken = append(woken, driver.Entry{ID: g.Claims[i].ID, Ticket: g.Claims[i].Ticket})
+		}
+	}
+	s.woke(woken...)
+	return all
 }

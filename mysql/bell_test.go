@@ -12,6 +12,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/sqldb"
 )
 
 // until waits until ok says yes.
@@ -66,22 +67,24 @@ func listening(t *testing.T, to, from *Driver, toClient string) (held, waits *dr
 	return held, waits, told
 }
 
-// sleeps waits until a client sleeps in the server, where a ring reaches it. Between two sleeps a ring is lost.
-func sleeps(t testing.TB, client string) {
+// sleeps waits until a client sleeps in the server, where a ring reaches it, and returns how. Between two sleeps a ring is lost.
+func sleeps(t testing.TB, client string) (state string) {
 	t.Helper()
 	db := raw(t, server, "")
-	state := "SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = "
+	q := "SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = "
 	if !maria(t, db) {
-		state = "SELECT PROCESSLIST_STATE FROM performance_schema.threads WHERE PROCESSLIST_ID = "
+		q = "SELECT PROCESSLIST_STATE FROM performance_schema.threads WHERE PROCESSLIST_ID = "
 	}
 	until(t, "for the client to sleep", func() bool {
 		var got sql.NullString
-		err := db.QueryRowContext(timely(t), state+"IS_USED_LOCK("+bellName(client)+")").Scan(&got)
+		err := db.QueryRowContext(timely(t), q+"IS_USED_LOCK("+bellName(client)+")").Scan(&got)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			t.Fatal(err)
 		}
-		return got.String == "User sleep"
+		state = got.String
+		return state == "User sleep" || state == "User lock"
 	})
+	return state
 }
 
 // Who releases rings for the client that is next.
@@ -124,7 +127,7 @@ func TestOwnRingComesAgain(t *testing.T) {
 	defer heard()
 	d.store.life.Go(func() { d.store.ringSelf(unheard, unheard, client) })
 	until(t, "for the first ring", func() bool { return kills() > before })
-	if rang, err := d.store.sleep(timely(t), conn); !rang || err != nil {
+	if rang, err := d.store.sleep(timely(t), conn, func() {}); !rang || err != nil {
 		t.Errorf("a sleep that begins after the first ring: rang %v, %v; want that another one ends it", rang, err)
 	}
 }
@@ -173,6 +176,82 @@ func TestBellFalls(t *testing.T) {
 		return !holder.Valid
 	})
 	leave(t, from, held)
+}
+
+// A ring that comes between two sleeps is lost, and what it was for is seen before the next sleep.
+func TestRingBetweenSleeps(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	name := rand.Text()
+	held, waits := claim(name, rand.Text()), claim(name, rand.Text())
+	held.Client, waits.Client = "from", rand.Text()
+	enter(t, from, held)
+	enter(t, to, waits)
+	glance := &sqldb.Glance{Claims: []sqldb.Waiting{{Name: name, ID: waits.ID, Ticket: waits.Ticket}}}
+	if _, err := to.store.Look(timely(t), glance); err != nil {
+		t.Fatal(err)
+	}
+	woken := make(chan driver.Entry, 1)
+	to.store.woke = func(entries ...driver.Entry) {
+		for _, e := range entries {
+			woken <- e
+		}
+	}
+	ctx, cancel := context.WithCancel(timely(t))
+	ended := make(chan struct{})
+	slept := 0
+	between := func() bool {
+		if slept++; slept == 2 { // the first was ended by one's own ring
+			leave(t, from, held)
+			if err := from.store.ring(ctx, waits.Client); err != nil {
+				t.Error(err)
+			}
+		}
+		return true
+	}
+	go func() {
+		defer close(ended)
+		_ = to.store.listen(ctx, waits.Client, between, func() {})
+	}()
+	select {
+	case e := <-woken:
+		if e.ID != waits.ID || e.Ticket != waits.Ticket {
+			t.Errorf("woken: %+v, want ticket %d of %s", e, waits.Ticket, waits.ID)
+		}
+	case <-ctx.Done():
+		t.Error("a claim that holds is not told, since the ring for it came between two sleeps")
+	}
+	cancel()
+	<-ended
+	leave(t, to, waits)
+}
+
+// What nobody has looked at yet when a sleep begins is looked at once it has begun.
+func TestSleepHasTheRestLookedAt(t *testing.T) {
+	d, client := open(t, fresh(t, server)), rand.Text()
+	ctx, cancel := context.WithCancel(timely(t))
+	defer cancel()
+	rung := false
+	err := d.store.listen(ctx, client, func() bool { return !rung }, func() { rung = true; cancel() })
+	if !rung {
+		t.Errorf("listen ended before it had anybody look: %v", err)
+	}
+}
+
+// Of clients that sleep at once, one at most is in SLEEP, whose mutex all share. Rings reach them all: each has heard its own.
+func TestOneIsInSleep(t *testing.T) {
+	url := fresh(t, server)
+	from := open(t, url)
+	inSleep := 0
+	for range 6 {
+		_, waits, _ := listening(t, open(t, url), from, rand.Text())
+		if sleeps(t, waits.Client) == "User sleep" {
+			inSleep++
+		}
+	}
+	if inSleep > 1 {
+		t.Errorf("%d clients are in SLEEP, want 1 at most", inSleep)
+	}
 }
 
 // A small pool has no connection for the bell, and its waiters poll.

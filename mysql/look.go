@@ -98,6 +98,7 @@ const lookBatch = 256
 
 // Look is that of [sqldb.Store].
 func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error) {
+	s.glanced.Store(g)
 	sight := &sqldb.Sight{States: make([]sqldb.State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		for from := 0; from < len(g.Claims); from += lookBatch {
@@ -136,6 +137,12 @@ func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error)
 func (s *store) states(
 	ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State,
 ) error {
+	q, each := s.asks(sight, claims, states)
+	return s.query(ctx, conn, text{q}, each)
+}
+
+// asks returns the statement that reads how claims stand, and what takes each of its rows.
+func (s *store) asks(sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State) (q string, each func(*sql.Rows) error) {
 	type place struct {
 		hash   key
 		ticket int64
@@ -148,10 +155,10 @@ func (s *store) states(
 		which[i] = fmt.Sprintf("c.`hash` = %v AND c.`ticket` = %d", k, c.Ticket)
 	}
 	// A claim that is alone in the row of its name does not wait.
-	q := s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`," +
+	q = s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`," +
 		" (SELECT COUNT(*) FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`)" +
 		" FROM `{prefix}claim` c WHERE " + strings.Join(which, " OR "))
-	return s.query(ctx, conn, text{q}, func(r *sql.Rows) error {
+	return q, func(r *sql.Rows) error {
 		var (
 			hash, id []byte
 			p        place
@@ -167,7 +174,7 @@ func (s *store) states(
 			}
 		}
 		return nil
-	})
+	}
 }
 
 // print returns a text that differs when there is news in an answer.

@@ -25,6 +25,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync/atomic"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/promise"
@@ -84,8 +85,10 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 		s.Close()
 		return nil, err
 	}
+	d := &Driver{sqldb.Over(s), s}
+	s.woke = d.Woke
 	s.life.Go(s.tidy)
-	return &Driver{sqldb.Over(s), s}, nil
+	return d, nil
 }
 
 // A store is the [sqldb.Store] of MySQL.
@@ -102,8 +105,10 @@ type store struct {
 	limit     int  // bytes that a text may have
 	skips     bool // the server has SKIP LOCKED
 	promised  promise.Promise
-	seen      string // what the last look saw
-	failing   bool   // the last look failed
+	seen      string                       // what the last look saw
+	failing   bool                         // the last look failed
+	glanced   atomic.Pointer[sqldb.Glance] // what the last look was about
+	woke      func(...driver.Entry)        // tells the claims that hold
 	bell      bell
 	contended *contended
 
