@@ -26,6 +26,10 @@ import (
 // for all that sleep in SLEEP: who is rung may take it and wait for a mutex of who rings, who tries the first one for 2 s. All
 // rings and sleeps of the server then stand still. A wait for a lock has a mutex of its own.
 //
+// Eight processes that pass one name on each time do so 666 to 708 times a second in six of six windows. When all slept in
+// SLEEP, and looked only after a ring, it was 88 in two of six and 514 to 694 in the others: go run . -store mysql -rounds 3
+// -seconds 0.5 -only ^fleet$ in the folder bench, row "stile, no turns".
+//
 // A ring may be lost: behind a proxy, on another server of a cluster, or because the other client is older or is another user.
 // So waiters poll too, and as seldom as they may only while rings are heard:
 //
