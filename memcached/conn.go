@@ -63,6 +63,7 @@ type conn struct {
 	crowd   int     // how often the reader reads on although nobody waits
 	used    bool    // somebody asked since the reader last looked
 	ended   bool    // the caller that reads is to give up
+	asks    bool    // somebody asks its context
 	err     error   // why it broke
 }
 
@@ -248,17 +249,29 @@ func (c *conn) look() bool {
 	defer c.mu.Unlock()
 	switch {
 	case c.err != nil:
-	case c.who == caller && !c.ended:
+	case c.who == caller && !c.ended && !c.asks:
+		c.asks = true
 		k := c.calls[0]
-		if c.ended = k.ctx.Err() != nil || time.Since(k.begun) >= patience; c.ended {
-			c.sock.SetReadDeadline(time.Unix(1, 0))
-		}
+		c.work.Go(func() { c.ask(k) })
 	case c.who == nobody && len(c.calls) == 0 && !c.used:
 		c.who = reader
 		return true
 	}
 	c.used = false
 	return false
+}
+
+// ask has a caller that reads give up if its context has ended, or when the server has been silent for too long. What a context
+// does when it is asked is its owner's, and may be a call over this connection: so nobody waits for it.
+func (c *conn) ask(k *call) {
+	over := k.ctx.Err() != nil || time.Since(k.begun) >= patience
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asks = false
+	if over && c.err == nil && c.who == caller && c.calls[0] == k {
+		c.ended = true
+		c.sock.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 // handOn makes the reader the one who reads. The mutex must be held.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,5 +243,45 @@ func TestLargeBatchOfRenewals(t *testing.T) {
 				t.Errorf("%d answers; want %d", len(got), len(batch))
 			}
 		})
+	}
+}
+
+// An asking context has its owner do something whenever it is asked whether it has ended.
+type asking struct {
+	context.Context
+	does func()
+}
+
+func (a asking) Err() error { a.does(); return a.Context.Err() }
+
+// A caller's context may do what its owner likes when it is asked, and a call over the same connection too.
+func TestContextThatCalls(t *testing.T) {
+	t.Parallel()
+	s := servertest.Memcached(t)
+	proxy := servertest.NewProxy(t, s.Addr)
+	d := open(t, proxy.Addr, "")
+	holds(t, d, claim("other", "first"))
+	proxy.Freeze(true, true)
+	var asks atomic.Bool
+	made, entered := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := d.Enter(asking{timely(t), func() {
+			if proxy.Holds() && asks.CompareAndSwap(false, true) {
+				proxy.Freeze(false, false)
+				_, err := d.Enter(timely(t), claim("another", "second"))
+				made <- err
+			}
+		}}, claim("name", "a"))
+		entered <- err
+	}()
+	for call, done := range map[string]chan error{"of the context": made, "with the context": entered} {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("the call %s: %v", call, err)
+			}
+		case <-timely(t).Done():
+			t.Errorf("the call %s did not end", call)
+		}
 	}
 }
