@@ -46,7 +46,7 @@ var redlockArena = &arena{
 		// Without redsync where one is down: it takes a quarter of a second for each lock then.
 		return []*measure{b.alone(), b.apart(), b.pair(
 			ours, "redsync", bareScripts, ours+threeServers, "redsync"+threeServers, bareScripts+threeServers, ours+oneDown,
-		), b.throng(), b.staffed()}
+		), b.throng(bareRing, bareRing+threeServers), b.staffed()}
 	},
 	targets: redlockTargets(),
 }
@@ -73,10 +73,15 @@ func redlockTargets() []target {
 			{"the same with Linger, which has stile do so too", "throng", lingers, "acquired"},
 			{"the same in hand-overs, so without those", "throng", ours, "passed"},
 		} {
-			list = append(list, target{
+			rows := []string{"redsync" + set.suffix, "redsync, 5 ms" + set.suffix}
+			one := target{
 				text: set.servers + ", " + t.text, measure: t.measure, row: t.row + set.suffix, column: t.column, unit: "/s",
-				against: rivals(t.measure, "redsync"+set.suffix, "redsync, 5 ms"+set.suffix), bound: 3,
-			})
+				against: rivals(t.measure, rows...), bound: 3, peers: rows,
+			}
+			if t.measure == "throng" && t.row == ours { // with Linger a process keeps it for longer
+				one.bare = bareRing + set.suffix
+			}
+			list = append(list, one)
 		}
 	}
 	return list
@@ -116,6 +121,8 @@ func redlockContenders() []contender {
 			contender{lingers + set.suffix, fmt.Sprintf("as above with Linger %v", linger), true, nil, open(linger)},
 			contender{bareScripts + set.suffix, bareFloor + "; " + set.about, false, []string{"get", "set", "del"},
 				func(all string, _ time.Duration) (library, error) { return openRedlockFloor(addrs(all), redlockTTL) }},
+			contender{bareRing + set.suffix, aboutRing + "; " + set.about, false, nil,
+				func(all string, _ time.Duration) (library, error) { return openRedlockRing(addrs(all), redlockTTL) }},
 			contender{"redsync" + set.suffix, "its default delay, 50 to 250 ms at random; tries without end; " + set.about, false, nil,
 				func(all string, _ time.Duration) (library, error) { return openRedsync(addrs(all), redlockTTL), nil }},
 			contender{"redsync, 5 ms" + set.suffix, "as above with WithRetryDelay(5ms)", false, nil,

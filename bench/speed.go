@@ -191,14 +191,15 @@ const (
 	workers    = 4
 )
 
-func (b *bench) throng() *measure {
+// throng has others beside those of b.arena.crowd too.
+func (b *bench) throng(more ...string) *measure {
 	return &measure{
 		key: "throng", title: "One hot name, 16 processes of one goroutine",
 		about: "Sixteen processes with one client each begin together, and lock and unlock one name with nothing in between. A memory that " +
 			"all of them share says who had the lock before.",
 		columns: crowdColumns,
 		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("throng", c, throngSize, throngSize) },
-			b.arena.crowd...),
+			slices.Concat(b.arena.crowd, more)...),
 	}
 }
 
