@@ -4,9 +4,9 @@ package main
 
 // What is measured on the stores that keep sessions: ours beside one other client, the store's usual one.
 
-// consensusMeasures are the same for all of them.
-func consensusMeasures(b *bench) []*measure {
-	return []*measure{b.alone(), b.apart(), b.pair(b.arena.alone()...), b.hot(), b.fleet(), b.handOver(b.arena.bare...), b.passing()}
+// consensusMeasures are the same for all of them, but for what is beside the libraries where the lock is passed on.
+func consensusMeasures(b *bench, passed ...string) []*measure {
+	return []*measure{b.alone(), b.apart(), b.pair(b.arena.alone()...), b.hot(), b.fleet(), b.handOver(b.arena.bare...), b.passing(passed...)}
 }
 
 // consensusTargets are what ours should be beside a rival, or two: one where nobody else wants the lock, and one in a crowd. The bare

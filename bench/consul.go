@@ -45,7 +45,7 @@ var consulArena = &arena{
 	calm:     []string{ours, consulRival, consulRivalShared},
 	bare:     []string{consulBare},
 	crowd:    []string{ours, consulRival},
-	measures: consensusMeasures,
+	measures: func(b *bench) []*measure { return consensusMeasures(b) },
 	targets: append(consensusTargets(consulRival, consulRival, consulBare),
 		target{text: "hand-over to one waiter in another process: p50 at most 0.8×",
 			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", consulRival), most: true, bound: 0.8,

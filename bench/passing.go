@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,7 +16,8 @@ const (
 	manyWaiting = 64
 )
 
-func (b *bench) passing() *measure {
+// passing has others beside those of b.arena.calm too.
+func (b *bench) passing(more ...string) *measure {
 	m := &measure{
 		key: "passing", title: "What a hand-over costs the server",
 		about: "So many clients, each with a connection and a session of its own as if it were a process, lock and unlock one name in a " +
@@ -23,7 +25,7 @@ func (b *bench) passing() *measure {
 			"hand-overs between clients; what keeps sessions alive is among them.",
 		columns: []column{{"requests", "requests/hand-over", 1}, {"messages", "messages/hand-over", 1}, {"rate", "hand-overs/s", 0}},
 	}
-	for _, c := range b.arena.calm {
+	for _, c := range slices.Concat(b.arena.calm, more) {
 		for _, n := range []int{fewWaiting, manyWaiting} {
 			m.rows = append(m.rows, &row{name: waitingRow(c, n), run: func() (sample, error) { return b.passingOne(b.arena.find(c), n) }})
 		}

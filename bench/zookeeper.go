@@ -26,13 +26,17 @@ var zooKeeperArena = &arena{
 			zooKeeperBare, "no lock: an ephemeral node comes and goes, by go-zookeeper, with one session for all goroutines; who waits hears of the " +
 				"end of the node", false, nil, openZooKeeperBare,
 		},
+		contender{
+			zooKeeperLine, "no lock: who comes makes an ephemeral node in sequence, watches the one with the number before, and deletes the own one, " +
+				"by go-zookeeper; nobody lists who is there", false, nil, openZooKeeperLine,
+		},
 	),
 	peers:    []string{"github.com/go-zookeeper/zk"},
 	note:     "A message is an answer, or an event of a watch.",
 	calm:     []string{ours, zooKeeperRival},
 	bare:     []string{zooKeeperBare},
 	crowd:    []string{ours, zooKeeperRival},
-	measures: consensusMeasures,
+	measures: func(b *bench) []*measure { return consensusMeasures(b, zooKeeperLine) },
 	targets: append(consensusTargets(zooKeeperRival, zooKeeperRival, zooKeeperBare),
 		target{text: "hand-over to one waiter in another process: p50 no slower",
 			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", zooKeeperRival), most: true, bound: 1,
@@ -40,7 +44,8 @@ var zooKeeperArena = &arena{
 		target{text: "one hot name, 8 processes × 8 goroutines, with turns off: hand-overs between processes no fewer",
 			measure: "fleet", row: noTurns, column: "crossed", unit: "/s", against: rivals("fleet", zooKeeperRival), bound: 1},
 		target{text: "a hand-over between 8 clients: at most 5 packets to the server",
-			measure: "passing", row: waitingRow(ours, fewWaiting), column: "requests", unit: "", fixed: 5, most: true, bound: 1},
+			measure: "passing", row: waitingRow(ours, fewWaiting), column: "requests", unit: "", fixed: 5, most: true, bound: 1,
+			bare: waitingRow(zooKeeperLine, fewWaiting), peers: []string{waitingRow(zooKeeperRival, fewWaiting)}},
 	),
 }
 
