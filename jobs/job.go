@@ -26,7 +26,8 @@ type Options struct {
 	Zone *time.Location
 
 	// AtLeast keeps the job's lock for this long after a run began, if its machine lives: no run begins sooner after
-	// another. It must be shorter than the time between two ticks, and longer than the clocks of the machines differ.
+	// another. It must be shorter than the time between two ticks, and longer than the clocks of the machines differ. A store
+	// keeps a lock for 24 hours at most, and Redlock for a minute.
 	AtLeast time.Duration
 
 	// MaxHold ends the context of a run after this long. A run that does not return then loses its lock, ten seconds later
@@ -97,6 +98,9 @@ func (j *Job) check() error {
 	if t := j.client.Traits(); t.OwnClient || t.ShortRecord {
 		return fmt.Errorf("%w: %s keeps no record of the last tick that another machine can replace",
 			stile.ErrUnsupported, t.Store)
+	}
+	if t := j.client.Traits(); j.o.AtLeast > longest(t) {
+		return fmt.Errorf("AtLeast %v: %s keeps a lock for %v at most", j.o.AtLeast, t.Store, longest(t))
 	}
 	tick := j.schedule.next(time.Now())
 	for range 200 { // a schedule that repeats itself later only than this is rare

@@ -368,6 +368,18 @@ func TestBadJobs(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		}
+		short, err := stile.New(brief{f.store.Driver()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer short.Close()
+		const most = `jobs: job "x": AtLeast 1m0.000000001s: brief keeps a lock for 1m0s at most`
+		if _, err := New(short, "x", "@daily", work, &Options{AtLeast: time.Minute + 1}); err == nil || err.Error() != most {
+			t.Errorf("on a store that keeps a lock for a minute: %v, want %s", err, most)
+		}
+		if _, err := New(short, "x", "@daily", work, &Options{AtLeast: time.Minute}); err != nil {
+			t.Errorf("on a store that keeps a lock for so long: %v", err)
+		}
 		j, err := New(c, "", "@daily", work, &Options{Missed: RunOnce})
 		if err == nil {
 			err = j.Run(f.ctx)
