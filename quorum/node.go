@@ -55,7 +55,7 @@ type Member interface {
 // A Report is what a [Member] says about itself.
 type Report struct {
 	ID     string        // of the running server: another after each start, and different for any two
-	Up     time.Duration // since it was started, at most
+	Up     time.Duration // since it was started, or less
 	Clock  time.Time     // its wall clock
 	Keeps  bool          // keeps every claim and ticket, through a restart and while its memory is full
 	Reason string        // why not, for people
@@ -243,7 +243,11 @@ func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
 			n.why, n.barred = fmt.Sprintf("its clock was moved by %v", by.Round(time.Millisecond)), came+longest
 		}
 	}
-	if fresh := n.report == nil || n.report.ID != r.ID; fresh && !r.Keeps && r.Up < longest {
+	switch fresh := n.report == nil || n.report.ID != r.ID; {
+	case fresh && n.report != nil && r.Up > came-n.at+n.within:
+		// It was up when the one before answered, so it is no restart of that one. What it keeps is its own.
+		n.why, n.barred = "another server is in its place, which may not have its claims", came+longest
+	case fresh && !r.Keeps && r.Up < longest:
 		n.why, n.barred = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", r.Reason), max(n.barred, came+longest-r.Up)
 	}
 	n.twin = twin != ""

@@ -9,8 +9,8 @@
 // Everything rests on this: a node that granted a claim does not grant another before the first has left or run out. A
 // node that forgets, by a restart without its data or by eviction, can make two majorities out of one. So a node that is
 // a [Member] is asked who it is when it is opened, on each new connection and every [Options.CheckEvery]; one that was
-// restarted and may have forgotten does not vote until the longest lease, [Options.MaxTTL], is over, nor does one whose
-// clock was moved, and no server has two votes.
+// restarted and may have forgotten does not vote until the longest lease, [Options.MaxTTL], is over, nor does one in whose
+// place there is another server, nor one whose clock was moved, and no server has two votes.
 //
 // # Tickets
 //

@@ -99,7 +99,7 @@ func (f *facts) keeps() (bool, string) {
 // A Server is one run of a server, from its start to its end.
 type Server struct {
 	ID     string        // another after each start
-	Up     time.Duration // since it was started, at most
+	Up     time.Duration // since it was started, or less
 	Clock  time.Time     // its wall clock
 	Keeps  bool          // it loses nothing that it has answered
 	Reason string        // by what it may, for people

@@ -1,0 +1,43 @@
+package redis_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// Behind the address of a server that granted a claim there is another one, as after a failover to a replica that was behind,
+// or to a spare. It was up all along, and it keeps what it has; but it has nothing of that claim, and has no vote.
+func TestRedlockReplacedNode(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 4, durable...)
+	servers, spare := servers[:3], servers[3]
+	servertest.Until(t, "the spare is older than a client", func() bool {
+		up := spare.RedisInfo("uptime_in_seconds")
+		return up != "" && up != "0" && up != "1" && up != "2"
+	})
+	proxies, partial := proxied(t, servers)
+	d := openRedlock(t, partial+"?max_ttl=4s")
+	other := openRedlock(t, strings.Join([]string{"redlock://" + servers[0].Addr, proxies[1].Addr, servers[2].Addr}, ",")+"?max_ttl=4s")
+	proxies[2].Freeze(true, true) // the claim comes to hold on two
+	c := redlockClaim("replaced", "holder")
+	c.TTL = 4 * time.Second
+	start := time.Now()
+	holds(t, d, c)
+	proxies[1].Retarget(spare.Addr)
+	proxies[1].Drop()
+	second := redlockClaim("replaced", "second")
+	second.TTL, second.Try = time.Second, true
+	for time.Since(start) < c.TTL-500*time.Millisecond {
+		p, err := try(t, other, second)
+		if took := time.Since(start); err == nil && p.Holds && took < c.TTL {
+			t.Fatalf("a second claim holds %v after the first, of which one of two servers knows nothing; want it to wait for %v", took, c.TTL)
+		}
+	}
+	servertest.Until(t, "the other server votes", func() bool {
+		p, err := try(t, other, second)
+		return err == nil && p.Holds
+	})
+}
