@@ -185,11 +185,13 @@ func (d *Driver) count(votes []vote) (c count) {
 // ticket may stand on a majority already, and what failed nodes granted is known then and can be taken back.
 func (d *Driver) settled(claim *driver.Claim, votes []vote) bool {
 	c := d.count(votes)
-	if c.granted >= d.need && (!d.ranked || claim.Ticket != 0) {
-		return true
-	}
-	if _, agreed := d.common(votes); agreed {
-		return true
+	if !claim.Reclaim { // which, coming late to a node, would take out the claim of a later run of the same owner
+		if c.granted >= d.need && (!d.ranked || claim.Ticket != 0) {
+			return true
+		}
+		if _, agreed := d.common(votes); agreed {
+			return true
+		}
 	}
 	return c.refused+c.gone+c.foreign > len(d.nodes)-d.need
 }
