@@ -95,13 +95,18 @@ func (j *Job) check() error {
 	case j.o.Missed < Skip || j.o.Missed > RunAll:
 		return fmt.Errorf("Missed is %d: want Skip, RunOnce or RunAll", j.o.Missed)
 	}
-	if t := j.client.Traits(); t.OwnClient || t.ShortRecord {
+	switch t := j.client.Traits(); {
+	case t.OwnClient || t.ShortRecord:
 		return fmt.Errorf("%w: %s keeps no record of the last tick that another machine can replace",
 			stile.ErrUnsupported, t.Store)
-	}
-	if t := j.client.Traits(); j.o.AtLeast > longest(t) {
+	case j.o.AtLeast > longest(t):
 		return fmt.Errorf("AtLeast %v: %s keeps a lock for %v at most", j.o.AtLeast, t.Store, longest(t))
 	}
+	return j.checkTicks()
+}
+
+// checkTicks finds ticks that are too close to each other.
+func (j *Job) checkTicks() error {
 	tick := j.schedule.next(time.Now())
 	for range 200 { // a schedule that repeats itself later only than this is rare
 		after := j.schedule.next(tick)
