@@ -95,14 +95,18 @@ func (j *Job) check() error {
 	case j.o.Missed < Skip || j.o.Missed > RunAll:
 		return fmt.Errorf("Missed is %d: want Skip, RunOnce or RunAll", j.o.Missed)
 	}
-	switch t := j.client.Traits(); {
-	case t.OwnClient || t.ShortRecord:
+	t := j.client.Traits()
+	if t.OwnClient || t.ShortRecord {
 		return fmt.Errorf("%w: %s keeps no record of the last tick that another machine can replace",
 			stile.ErrUnsupported, t.Store)
-	case j.o.AtLeast > longest(t):
+	}
+	if err := j.checkTicks(); err != nil {
+		return err
+	}
+	if j.o.AtLeast > longest(t) {
 		return fmt.Errorf("AtLeast %v: %s keeps a lock for %v at most", j.o.AtLeast, t.Store, longest(t))
 	}
-	return j.checkTicks()
+	return nil
 }
 
 // checkTicks finds ticks that are too close to each other.
