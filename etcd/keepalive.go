@@ -44,6 +44,15 @@ type stream struct {
 	mu      sync.Mutex // guards what follows
 	asked   []*keepAlive
 	err     error // why it ended
+	left    bool  // a caller's context ended, and the stream with it
+}
+
+// leave ends a stream on which a caller does not wait for its answer any more.
+func (s *stream) leave() {
+	s.mu.Lock()
+	s.left = true
+	s.mu.Unlock()
+	s.cancel()
 }
 
 // A keepAlive is one keep-alive, and its answer.
@@ -69,8 +78,7 @@ func (a *keepAliver) keep(ctx context.Context, leases []*lease) []error {
 		for i, at := range open {
 			list[i] = &keepAlive{lease: leases[at], done: make(chan struct{})}
 		}
-		blamed := a.send(ctx, list)
-		if !blamed {
+		if a.send(ctx, list) {
 			tries++
 		}
 		rest := open[:0:0]
@@ -95,11 +103,11 @@ func (a *keepAliver) keep(ctx context.Context, leases []*lease) []error {
 // one keeps one lease alive.
 func (a *keepAliver) one(ctx context.Context, l *lease) error { return a.keep(ctx, []*lease{l})[0] }
 
-// send sends keep-alives and waits for their answers. It reports whether etcd refused one of them, and so ended the stream
-// of the others.
-func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (blamed bool) {
+// send sends keep-alives and waits for their answers. It reports whether that was a try that etcd, or the way there, failed as a
+// whole: it was none if etcd refused one of them, and so ended the stream of the others, or if another caller did.
+func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (counts bool) {
 	s := a.stream()
-	stop := context.AfterFunc(ctx, s.cancel)
+	stop := context.AfterFunc(ctx, s.leave)
 	defer stop()
 	select {
 	case <-s.opened:
@@ -114,15 +122,16 @@ func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (blamed bool) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	counts = !s.left
 	for _, ka := range list {
 		select {
 		case <-ka.done:
-			blamed = blamed || ka.err != nil && !ka.again
+			counts = counts && (ka.err == nil || ka.again)
 		default:
 			ka.again, ka.err = true, s.err
 		}
 	}
-	return blamed
+	return counts
 }
 
 // ask sends keep-alives one after the other.
