@@ -288,3 +288,40 @@ func TestBellNeedsNoRights(t *testing.T) {
 	url := "mysql://locks:secret@" + s.Addr + "/" + name
 	listening(t, open(t, url), open(t, url), rand.Text())
 }
+
+// A claim that enters behind others while its client sleeps is not looked at until somebody rings: the ring ends that sleep.
+// It is looked at if a claim of the client may have come to hold without a ring, and the next time in any case.
+func TestUnrungIsNotLookedAt(t *testing.T) {
+	waits := []sqldb.Waiting{{Name: "name", ID: "a", Ticket: 1}}
+	both := append(waits, sqldb.Waiting{Name: "name", ID: "b", Ticket: 2})
+	tests := []struct {
+		what   string
+		does   func(b *bell, lull int64)
+		claims []sqldb.Waiting
+		want   bool
+	}{
+		{"it entered during the sleep", func(b *bell, lull int64) { b.enters("a", lull) }, waits, true},
+		{"nobody slept before it entered", func(b *bell, _ int64) { b.enters("a", 0) }, waits, false},
+		{"the sleep ended", func(b *bell, lull int64) { b.enters("a", lull); b.asleep(false) }, waits, false},
+		{"another sleep began meanwhile", func(b *bell, lull int64) { b.asleep(false); b.asleep(true); b.enters("a", lull) }, waits, false},
+		{"its own client let a claim hold before it was known to wait", func(b *bell, lull int64) { b.stirred(); b.enters("a", lull) }, waits, false},
+		{"its own client let a claim hold", func(b *bell, lull int64) { b.enters("a", lull); b.stirred() }, waits, false},
+		{"rings do not come through", func(b *bell, lull int64) { b.move(bellMissed); b.enters("a", lull) }, waits, false},
+		{"rings do not come through any more", func(b *bell, lull int64) { b.enters("a", lull); b.move(bellMissed) }, waits, false},
+		{"another claim waits too", func(b *bell, lull int64) { b.enters("a", lull) }, both, false},
+		{"it is looked at again", func(b *bell, lull int64) { b.enters("a", lull); b.unrung(waits) }, waits, false},
+	}
+	for _, tt := range tests {
+		b := &bell{}
+		b.move(bellHung)
+		b.move(bellRang)
+		b.asleep(true)
+		tt.does(b, b.lull)
+		if got := b.unrung(tt.claims); got != tt.want {
+			t.Errorf("%s: taken for unrung %v, want %v", tt.what, got, tt.want)
+		}
+	}
+	if b := (&bell{state: sure}); b.unrung(nil) {
+		t.Error("nothing is taken for unrung")
+	}
+}

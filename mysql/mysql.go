@@ -2,9 +2,9 @@
 //
 // A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one transaction of two
 // round trips, which [driver.Queue] decides between them; entering an empty queue, and leaving it if nobody came
-// meanwhile, is one statement each, and passing an exclusive lock on to the next claim is one round trip. Times are the server's. A waiter sleeps in the server, on one connection for all of its
-// client, until the client that lets it hold ends the sleep, and polls in case nobody does. Importing the package registers
-// the schemes mysql and mariadb.
+// meanwhile, is one statement each; entering behind others, and passing an exclusive lock on to the next claim, is one round
+// trip each. Times are the server's. A waiter sleeps in the server, on one connection for all of its client, until the client
+// that lets it hold ends the sleep, and polls in case nobody does. Importing the package registers the schemes mysql and mariadb.
 //
 // The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
 // only locks then needs these rights:
@@ -79,12 +79,13 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 	if s.owned != nil {
 		s.promised.Connections = s.owned.made.Load
 	}
-	s.loneEnters, s.loneLeaves, s.passes = s.place.fill(loneEnters), s.place.fill(loneLeaves), s.place.passing(s.owned != nil)
+	s.loneEnters, s.loneLeaves = s.place.fill(loneEnters), s.place.fill(loneLeaves)
 	s.contended = newContended()
 	if err := s.probe(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
+	s.passes, s.joins = s.short(passes), s.short(joins)
 	d := &Driver{sqldb.Over(s), s}
 	s.woke = d.Woke
 	s.life.Go(s.tidy)
@@ -99,9 +100,10 @@ type store struct {
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
 
-	loneEnters, loneLeaves, passes string // statements
+	loneEnters, loneLeaves, passes, joins string // statements
 
 	batches   bool // several statements may be sent as one text
+	blocks    bool // the server takes them as one block
 	limit     int  // bytes that a text may have
 	skips     bool // the server has SKIP LOCKED
 	promised  promise.Promise

@@ -5,6 +5,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/stilelock/stile/driver"
@@ -25,23 +26,48 @@ var passes = []string{
 	"START TRANSACTION",
 	"SELECT MAX(`queued`), MAX(`head`) INTO @stile_queued, @stile_head FROM `{prefix}name` " +
 		"WHERE `hash` = %[1]v AND `name` = %[2]s FOR UPDATE",
-	"SELECT IF({only}, MIN(`ticket`), NULL), IF({only}, MIN(IF(`told`, NULL, `ticket`)), NULL) INTO @stile_own, @stile_next " +
-		"FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` >= @stile_head AND @stile_queued",
-	"DELETE FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` = @stile_own AND @stile_next IS NOT NULL",
-	"UPDATE `{prefix}claim` SET `told` = 1 WHERE `hash` = %[1]v AND `ticket` = @stile_next",
-	"SELECT `id`, `client` INTO @stile_id, @stile_client FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` = @stile_next",
+	"SELECT IF({only}, MIN(`ticket`), NULL), IF({only}, MIN(IF(`told`, NULL, {whole})), NULL) " +
+		"INTO @stile_own, @stile_whole FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` >= @stile_head AND @stile_queued",
+	"DELETE FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` = @stile_own AND @stile_whole IS NOT NULL",
+	"UPDATE `{prefix}claim` SET `told` = 1 WHERE `hash` = %[1]v AND `ticket` = {next}",
 	"COMMIT",
-	"SELECT COALESCE(@stile_queued, 0), COALESCE(@stile_next, 0), @stile_id, @stile_client",
-	"KILL QUERY IS_USED_LOCK(IF(@stile_next IS NULL OR @stile_client = %[4]s, 'stile-bell-nobody', " + bellOf + "))",
+	"SELECT COALESCE(@stile_queued, 0), @stile_whole",
+	"KILL QUERY IS_USED_LOCK(IF(@stile_whole IS NULL OR {client} = %[4]s, 'stile-bell-nobody', " + bellOf + "))",
 }
 
 // only says of the claims of a queue that each is live and exclusive, and that the one which leaves is at the head and the
 // only one that holds.
-const only = "COUNT(*) = SUM(`weight` = {all} AND `capacity` = {all} AND NOT `departed` AND `ends` > {clock}) " +
-	"AND SUM(`told`) = 1 AND MIN(`ticket`) = MIN(IF(`told` AND `id` = %[3]s, `ticket`, NULL))"
+const only = "COUNT(*) = SUM({alive}) AND SUM(`told`) = 1 AND MIN(`ticket`) = MIN(IF(`told` AND `id` = %[3]s, `ticket`, NULL))"
 
-// bellOf is [bellName] in the words of the server.
-const bellOf = "CONCAT('stile-bell-', LEFT(SHA2(@stile_client, 256), 32))"
+// alive says of a claim that it is live and exclusive.
+const alive = "`weight` = {all} AND `capacity` = {all} AND NOT `departed` AND `ends` > {clock}"
+
+// digits is how many a number has that is part of a longer text.
+const digits = 20
+
+func padded(number string) string { return fmt.Sprintf("LPAD(%s, %d, '0')", number, digits) }
+
+// A whole claim is its ticket, the length of its id in one byte, its id, and its client.
+var (
+	whole       = "CONCAT({ticket}, CHAR(LENGTH(`id`)), `id`, `client`)"
+	wholeTicket = fmt.Sprintf("CAST(LEFT(@stile_whole, %d) AS SIGNED)", digits)
+	wholeClient = fmt.Sprintf("SUBSTRING(@stile_whole, %d + ASCII(SUBSTRING(@stile_whole, %d)))", digits+2, digits+1)
+)
+
+// split takes a whole claim apart.
+func split(whole []byte) (e driver.Entry, err error) {
+	if len(whole) <= digits || len(whole) <= digits+int(whole[digits]) {
+		return e, errShort
+	}
+	e.Ticket, err = strconv.ParseInt(string(whole[:digits]), 10, 64)
+	rest := whole[digits+1:]
+	n := whole[digits]
+	e.ID, e.Client = string(rest[:n]), string(rest[n:])
+	return e, err
+}
+
+// bellOf is [bellName] of the client of the whole claim, in the words of the server.
+const bellOf = "CONCAT('stile-bell-', LEFT(SHA2({client}, 256), 32))"
 
 // A passed lock is what came of the short way.
 type passed struct {
@@ -68,17 +94,20 @@ func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error)
 		return p, s.passing(ctx, t, err)
 	}
 	defer rows.Close()
-	var next driver.Entry
 	if !rows.Next() {
 		return p, s.passing(ctx, t, errors.Join(rows.Err(), errShort))
 	}
-	var id, client []byte
-	if err := rows.Scan(&p.queued, &next.Ticket, &id, &client); err != nil {
+	var next []byte
+	if err := rows.Scan(&p.queued, &next); err != nil {
 		return p, s.passing(ctx, t, err)
 	}
-	if next.Ticket != 0 {
-		next.ID, next.Client = string(id), string(client)
-		p.next = &next
+	if next != nil {
+		e, err := split(next)
+		if err != nil {
+			drop(conn)
+			return p, err
+		}
+		p.next = &e
 	}
 	_ = rows.NextResultSet() // until the ring, or its error
 	if err := rows.Err(); err != nil && number(err) == 0 {
@@ -90,7 +119,7 @@ func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error)
 // passing says what an error of the short way means. It comes from a statement up to the commit.
 func (s *store) passing(ctx context.Context, t *transaction, err error) error {
 	dropped := faultOf(err).drop
-	tried := errors.Is(err, sqldriver.ErrBadConn) || number(err) != 0 && again(err)
+	tried := errors.Is(err, sqldriver.ErrBadConn) || number(err) != 0 && again(err) || number(err) == syntax && t.s.blocks
 	if err = s.judged(ctx, t.conn, err); !dropped {
 		t.undo(ctx)
 	}
@@ -100,11 +129,24 @@ func (s *store) passing(ctx context.Context, t *transaction, err error) error {
 	return err
 }
 
-// passing fills the short way for the tables of a place, on connections whose transactions are read committed or not.
-func (p place) passing(committed bool) string {
-	text := strings.Join(passes, "; ")
-	if !committed {
-		text = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; " + text
+// A short way is statements that are sent as one text.
+//
+// A MariaDB takes them as one block, BEGIN NOT ATOMIC, and answers once. Else it answers each, which wakes a client for each: without
+// the block, eight processes that passed one name on did so 0.8 times as often on two idle cores, and as often on busy ones.
+func (s *store) short(statements []string) string {
+	if s.owned == nil {
+		statements = append([]string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"}, statements...)
 	}
-	return strings.ReplaceAll(p.fill(strings.ReplaceAll(text, "{only}", only)), "{all}", fmt.Sprint(driver.All))
+	text := strings.Join(statements, "; ")
+	if s.blocks {
+		text = "BEGIN NOT ATOMIC " + text + "; END"
+	}
+	for _, word := range []struct{ short, long string }{
+		{"{only}", only}, {"{calm}", calm}, {"{alive}", alive}, {"{client}", wholeClient}, {"{next}", wholeTicket}, {"{whole}", whole},
+		{"{ticket}", padded("`ticket`")}, {"{since}", padded("`since`")}, {"{ends}", padded("`ends`")},
+		{"{gone}", padded("`ends` + IF(`told`, `delay`, 0)")}, {"{all}", fmt.Sprint(driver.All)},
+	} {
+		text = strings.ReplaceAll(text, word.short, word.long)
+	}
+	return s.place.fill(text)
 }

@@ -80,8 +80,13 @@ func (s *store) probe(ctx context.Context) error {
 	}
 	packet, _ := strconv.Atoi(f["max_allowed_packet"])
 	s.limit = min(packet/2, largestText)
-	if s.batches, err = s.several(ctx); err != nil {
+	if s.batches, err = s.takes(ctx, "DO 1; DO 2"); err != nil {
 		return err
+	}
+	if s.batches && f.maria() {
+		if s.blocks, err = s.takes(ctx, "BEGIN NOT ATOMIC DO 1; DO 2; END"); err != nil {
+			return err
+		}
 	}
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -150,10 +155,10 @@ func (s *store) ask(ctx context.Context) (facts, error) {
 	return f, err
 }
 
-// several reports whether the server takes several statements as one text from this pool.
-func (s *store) several(ctx context.Context) (ok bool, err error) {
+// takes reports whether the server takes a text from this pool, such as several statements.
+func (s *store) takes(ctx context.Context, text string) (ok bool, err error) {
 	err = s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, "DO 1; DO 2")
+		_, err := conn.ExecContext(ctx, text)
 		ok = err == nil
 		if number(err) == syntax {
 			return nil

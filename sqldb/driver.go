@@ -28,8 +28,9 @@ type Store interface {
 	// Read reads the queues that a query selects, in order of their names, and the time that they are to be judged by.
 	Read(ctx context.Context, q *driver.Query) (list []Named, now int64, err error)
 
-	// Look reads what a poll asks for. Nil without an error says that nothing has changed since the last call. An error
-	// that is unreachable leaves waiters waiting, and any other ends their wait. It is not called twice at once.
+	// Look reads what a poll asks for. Nil without an error says that nothing has changed since the last call, or, if the glance
+	// is fresh, that a ring will come for whatever is to be told of it. An error that is unreachable leaves waiters waiting,
+	// and any other ends their wait. It is not called twice at once.
 	Look(ctx context.Context, g *Glance) (*Sight, error)
 
 	// Pause is how long to wait between two looks, when there was no news for that time and the claim that is nearest to

@@ -11,7 +11,7 @@ import (
 
 // A Glance is what a poll asks for.
 type Glance struct {
-	Fresh  bool      // there is something new in it, or time may have changed what it is about: the answer must not be nil
+	Fresh  bool      // there is something new in it, or time may have changed what it is about
 	Claims []Waiting // that wait to hold
 	Names  []string  // of queues that are watched
 }
