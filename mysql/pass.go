@@ -26,7 +26,7 @@ var passes = []string{
 	"START TRANSACTION",
 	"SELECT MAX(`queued`), MAX(`head`) INTO @stile_queued, @stile_head FROM `{prefix}name` " +
 		"WHERE `hash` = %[1]v AND `name` = %[2]s FOR UPDATE",
-	"SELECT IF({only}, MIN(`ticket`), NULL), IF({only}, MIN(IF(`told`, NULL, {whole})), NULL) " +
+	"SELECT MIN(`ticket`), IF({only}, MIN(IF(`told`, NULL, {whole})), NULL) " +
 		"INTO @stile_own, @stile_whole FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` >= @stile_head AND @stile_queued",
 	"DELETE FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` = @stile_own AND @stile_whole IS NOT NULL",
 	"UPDATE `{prefix}claim` SET `told` = 1 WHERE `hash` = %[1]v AND `ticket` = {next}",
