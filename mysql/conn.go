@@ -38,9 +38,10 @@ func (s *store) acquire(ctx context.Context) (*sql.Conn, error) {
 	defer cancel()
 	start := time.Now()
 	conn, err := s.db.Conn(bound)
-	switch stats := s.db.Stats(); {
-	case err == nil:
+	if err == nil {
 		return conn, nil
+	}
+	switch stats := s.db.Stats(); {
 	case s.ctx.Err() != nil:
 		return nil, driver.ErrClosed
 	case bound.Err() == nil:
