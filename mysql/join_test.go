@@ -11,10 +11,30 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
+// asBlocks runs a test with the short ways as one block of statements, if the server takes that, and as several.
+func asBlocks(t *testing.T, test func(t *testing.T, d *Driver)) {
+	for _, blocks := range []bool{true, false} {
+		t.Run(fmt.Sprint("blocks ", blocks), func(t *testing.T) {
+			t.Parallel()
+			d := open(t, fresh(t, server))
+			if blocks && !d.store.blocks {
+				t.Skip("the server does not take blocks: it is no MariaDB")
+			}
+			blocked(d, blocks)
+			test(t, d)
+		})
+	}
+}
+
+func blocked(d *Driver, blocks bool) {
+	d.store.blocks = blocks
+	d.store.passes, d.store.joins = d.store.short(passes), d.store.short(joins)
+}
+
 // A claim that enters behind others may take the short way. It says and leaves what the long way says and leaves.
-func TestJoinShortWay(t *testing.T) {
-	t.Parallel()
-	d := open(t, fresh(t, server))
+func TestJoinShortWay(t *testing.T) { asBlocks(t, joinShortWay) }
+
+func joinShortWay(t *testing.T, d *Driver) {
 	fill := d.store.place.fill
 	queue := func(name string, claims []string) {
 		t.Helper()
@@ -104,8 +124,7 @@ func TestJoinOneRoundTrip(t *testing.T) {
 		if blocks && !d.store.blocks {
 			continue // a MySQL
 		}
-		d.store.blocks = blocks
-		d.store.passes, d.store.joins = d.store.short(passes), d.store.short(joins)
+		blocked(d, blocks)
 		held := claim("name", "held")
 		enter(t, other, held)
 		least := map[string]int{"join": 9, "pass": 9}
@@ -164,4 +183,25 @@ func TestJoinAnswerLost(t *testing.T) {
 	if n := count(t, direct, queued); n != 3 {
 		t.Errorf("%d claims are there; want three", n)
 	}
+}
+
+// Where a setting of the server makes a block no statement, as sql_mode ORACLE does, the long way is taken.
+func TestBlockIsRefused(t *testing.T) {
+	t.Parallel()
+	url := fresh(t, server)
+	d, other := open(t, url), open(t, url)
+	d.store.blocks, d.store.passes, d.store.joins = true, "BEGIN NOT %v", "BEGIN NOT %v"
+	held, waits, behind := claim("name", "held"), claim("name", "waits"), claim("name", "behind")
+	enter(t, other, held)
+	d.store.contended.entering("name").Store(true)
+	if p := enter(t, d, waits); p.Holds || p.Blocker.Ticket != held.Ticket {
+		t.Errorf("it entered at %+v; want behind ticket %d", p, held.Ticket)
+	}
+	enter(t, other, behind)
+	leave(t, other, held)
+	await(t, d, waits)
+	d.store.contended.leaving("name").Store(true)
+	leave(t, d, waits)
+	await(t, other, behind)
+	leave(t, other, behind)
 }

@@ -29,9 +29,9 @@ const (
 )
 
 // A leaver may take the short way. What it leaves behind is what the long way leaves.
-func TestShortWay(t *testing.T) {
-	t.Parallel()
-	d := open(t, fresh(t, server))
+func TestShortWay(t *testing.T) { asBlocks(t, shortWay) }
+
+func shortWay(t *testing.T, d *Driver) {
 	db := d.store.db
 	// leaves makes a queue, whose last ticket is too high for the cleaning, has "own" leave, and returns what came of it.
 	leaves := func(name string, claims []string, short bool) (found []string, took bool) {
