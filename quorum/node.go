@@ -78,10 +78,11 @@ type node struct {
 	at      time.Duration // at this moment of ours
 	within  time.Duration // give or take the half of this
 	contact int64         // when report was asked for
+	asked   time.Duration // the moment of that
 	sound   bool          // report is the answer to the last question
 	barred  time.Duration
 	why     string // it does not vote before barred; "" if it may
-	twin    bool   // it is the same server as another node, and that is why
+	twin    string // nor while it is the same server as the node of this name; "" if it is no other's
 }
 
 func (n *node) use(store driver.Driver) { n.driver.Store(&store) }
@@ -182,22 +183,23 @@ func (n *node) admitted(ctx context.Context, m Member) error {
 func (n *node) bar() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.twin != "" {
+		return driver.Unsent(driver.Unreachable(&barredError{"it is the same server as node " + n.twin}))
+	}
 	if n.why == "" {
 		return nil
 	}
 	if left := n.barred - boottime.Now(); left > 0 {
 		return driver.Unsent(driver.Unreachable(&barredError{fmt.Sprintf("%s, so not for another %v", n.why, left.Round(time.Second/10))}))
-	} else if !n.twin {
-		n.why = ""
-		return nil
 	}
-	return driver.Unsent(driver.Unreachable(&barredError{n.why}))
+	n.why = ""
+	return nil
 }
 
 func (n *node) isTwin() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.twin
+	return n.twin != ""
 }
 
 // check asks a member who it is, and judges the answer. The caller has checking.
@@ -228,7 +230,7 @@ func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
 	n.d.judging.Lock()
 	defer n.d.judging.Unlock()
 	defer n.d.advance()
-	twin := n.d.twin(n, r.ID)
+	twin := n.d.twin(n, r.ID) // what else bars it is not over with that
 	longest := n.d.o.MaxTTL + time.Duration(2*drift*float64(n.d.o.MaxTTL))
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -244,20 +246,16 @@ func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
 		}
 	}
 	switch fresh := n.report == nil || n.report.ID != r.ID; {
-	case fresh && n.report != nil && r.Up > came-n.at+n.within:
-		// It was up when the one before answered, so it is no restart of that one. What it keeps is its own.
+	case fresh && n.report != nil && r.Up > came-n.asked:
+		// It was up before the other one answered, so it is no restart of that one. What it keeps is its own.
 		n.why, n.barred = "another server is in its place, which may not have its claims", came+longest
 	case fresh && !r.Keeps && r.Up < longest:
 		n.why, n.barred = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", r.Reason), max(n.barred, came+longest-r.Up)
 	}
-	n.twin = twin != ""
-	if n.twin {
-		n.why, n.barred = "it is the same server as node "+twin, 0
-	}
 	if n.report == nil || moved || within <= max(n.within, n.d.o.ClockStep) { // a slow answer would hide what comes next
 		n.clock, n.at, n.within = r.Clock, at, within
 	}
-	n.report, n.contact, n.sound = r, contact, true
+	n.twin, n.report, n.contact, n.asked, n.sound = twin, r, contact, sent, true
 }
 
 // advance notes the most advanced of the nodes' clocks.
@@ -280,7 +278,7 @@ func (d *Driver) twin(n *node, id string) string {
 			continue
 		}
 		other.mu.Lock()
-		same := other.report != nil && other.report.ID == id && !other.twin
+		same := other.report != nil && other.report.ID == id && other.twin == ""
 		other.mu.Unlock()
 		if same {
 			return other.name

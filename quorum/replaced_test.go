@@ -3,8 +3,10 @@ package quorum_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/memory"
 	"github.com/stilelock/stile/quorum"
 )
@@ -32,4 +34,51 @@ func TestReplacedMemberDoesNotVote(t *testing.T) {
 		_, err := d.Enter(t.Context(), claim("replaced", "other"))
 		says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: another server is in its place, which may not have its claims, so not for another")
 	}
+}
+
+// A server that was up when a member answered last is not that one started anew, however slow that answer was.
+func TestReplacedSlowMemberDoesNotVote(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list := servers(3)
+		d, _ := open(t, list, &quorum.Options{CheckEvery: time.Hour})
+		reports(list, time.Second, 0)
+		quorum.Check(d)
+		born := boottime.Now() - time.Millisecond // when another server began
+		quorum.Check(d)
+		reports(list, 0, 0)
+		for _, s := range list[:2] {
+			s.replace(true)
+			s.mu.Lock()
+			s.report.Up = boottime.Now() - born
+			s.mu.Unlock()
+		}
+		_, err := d.Enter(t.Context(), claim("replaced", "other"))
+		says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: another server is in its place")
+		d.Close()
+	})
+}
+
+// A member that was started anew, and was the same server as another member for a while, still waits until the longest lease
+// is over.
+func TestRestartedTwinDoesNotVote(t *testing.T) {
+	t.Parallel()
+	list := servers(3)
+	d, _ := open(t, list, nil)
+	at := func(i int, r quorum.Report) {
+		list[i].mu.Lock()
+		defer list[i].mu.Unlock()
+		list[i].starts++
+		list[i].report = r
+	}
+	anew := quorum.Report{ID: "run-1+", Reason: "it is a test"}
+	at(2, anew) // by the address of node 2
+	quorum.Check(d)
+	list[1].restart(false) // and by its own
+	quorum.Check(d)
+	at(2, quorum.Report{ID: "run-2", Up: time.Hour, Keeps: true})
+	quorum.Check(d) // no more by that of node 2
+	quorum.Check(d)
+	_, err := d.Enter(t.Context(), claim("twin", "x"))
+	says(t, err, "1 of 3 nodes take part, and a majority is 2: node s1: it does not vote: it was started a short while ago")
 }
