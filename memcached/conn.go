@@ -63,7 +63,7 @@ type conn struct {
 	crowd   int     // how often the reader reads on although nobody waits
 	used    bool    // somebody asked since the reader last looked
 	ended   bool    // the caller that reads is to give up
-	asks    bool    // somebody asks its context
+	asks    *call   // whose context is being asked; nil if none is
 	err     error   // why it broke
 }
 
@@ -249,10 +249,13 @@ func (c *conn) look() bool {
 	defer c.mu.Unlock()
 	switch {
 	case c.err != nil:
-	case c.who == caller && !c.ended && !c.asks:
-		c.asks = true
-		k := c.calls[0]
-		c.work.Go(func() { c.ask(k) })
+	case c.who == caller && !c.ended:
+		if k := c.calls[0]; time.Since(k.begun) >= patience {
+			c.giveUp()
+		} else if c.asks != k {
+			c.asks = k
+			c.work.Go(func() { c.ask(k) })
+		}
 	case c.who == nobody && len(c.calls) == 0 && !c.used:
 		c.who = reader
 		return true
@@ -261,17 +264,24 @@ func (c *conn) look() bool {
 	return false
 }
 
-// ask has a caller that reads give up if its context has ended, or when the server has been silent for too long. What a context
-// does when it is asked is its owner's, and may be a call over this connection: so nobody waits for it.
+// ask has a caller that reads give up if its context has ended. What a context does when it is asked is its owner's, and may be
+// a call over this connection: so no call waits for it.
 func (c *conn) ask(k *call) {
-	over := k.ctx.Err() != nil || time.Since(k.begun) >= patience
+	over := k.ctx.Err() != nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asks = false
-	if over && c.err == nil && c.who == caller && c.calls[0] == k {
-		c.ended = true
-		c.sock.SetReadDeadline(time.Unix(1, 0))
+	if c.asks == k {
+		c.asks = nil
 	}
+	if over && c.err == nil && c.who == caller && c.calls[0] == k && !c.ended {
+		c.giveUp()
+	}
+}
+
+// giveUp has the caller that reads stop. The mutex must be held.
+func (c *conn) giveUp() {
+	c.ended = true
+	c.sock.SetReadDeadline(time.Unix(1, 0))
 }
 
 // handOn makes the reader the one who reads. The mutex must be held.

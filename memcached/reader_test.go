@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,4 +212,60 @@ func TestReaderLooks(t *testing.T) {
 	s.answer("STORED\r\n")
 	s.sock.Close()
 	<-s.c.broken
+}
+
+// A context that takes long to say whether it has ended keeps no later call from ending, nor its own for ever.
+func TestContextIsAskedForLong(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		run  func(ctx context.Context, s *scripted) chan string
+		want string
+	}{
+		"a later call": {func(ctx context.Context, s *scripted) chan string {
+			s.answer("STORED\r\n")
+			s.reads(nobody)
+			ctx, cancel := context.WithCancel(ctx)
+			second := s.ask(ctx, "b", 1)
+			s.reads(caller)
+			cancel()
+			return second
+		}, "error: context canceled"},
+		"its own": {func(_ context.Context, s *scripted) chan string {
+			s.c.mu.Lock()
+			s.c.calls[0].begun = time.Now().Add(-patience)
+			s.c.mu.Unlock()
+			return nil
+		}, "error: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScripted(t, time.Hour)
+			var asked atomic.Bool
+			asks, release := make(chan struct{}), make(chan struct{})
+			t.Cleanup(func() { close(release) })
+			got := s.ask(asking{t.Context(), func() {
+				if asked.CompareAndSwap(true, false) {
+					close(asks)
+					<-release
+				}
+			}}, "a", 1)
+			s.reads(caller)
+			asked.Store(true)
+			s.c.look()
+			<-asks
+			if second := test.run(t.Context(), s); second != nil {
+				<-got
+				got = second
+			}
+			s.c.look()
+			select {
+			case is := <-got:
+				if !strings.HasPrefix(is, test.want) {
+					t.Errorf("the call ended with %q; want %q", is, test.want)
+				}
+			case <-timely(t).Done():
+				t.Error("the call does not end")
+			}
+		})
+	}
 }
