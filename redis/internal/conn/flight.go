@@ -26,6 +26,7 @@ type flight struct {
 	done     chan struct{} // closed when over
 	err      atomic.Pointer[error]
 	ended    time.Time // when it was seen that the caller's context has ended; zero before
+	asked    bool      // the caller's context is being asked
 
 	all        *flights
 	number     uint64  // among all, from 1; not used again
@@ -59,14 +60,14 @@ type flights struct {
 	begun   uint64 // how many
 	looking bool   // they are looked at soon
 
-	callers []caller // of the flights that are looked at; used by look alone, one at a time
+	callers []caller // has room for those that are asked next
 }
 
-// A caller is that of a flight, by whose context it is to end.
+// A caller is that of a flight, with its context.
 type caller struct {
-	number   uint64
-	ctx      context.Context
-	deadline time.Time
+	number uint64
+	ctx    context.Context
+	err    error // what that says
 }
 
 var idleFlights = sync.Pool{New: func() any { return &flight{done: make(chan struct{})} }}
@@ -109,7 +110,7 @@ func (all *flights) begin(caller context.Context) (*flight, error) {
 	}
 	all.first = f
 	all.begun++
-	f.number = all.begun
+	f.number, f.asked = all.begun, false
 	if !all.looking {
 		all.looking = true
 		time.AfterFunc(grace/2, all.look)
@@ -138,42 +139,66 @@ func (f *flight) end() {
 }
 
 // look ends the flights that are over. It asks the callers' contexts without the mutex: what a context does when it is asked is
-// the caller's, and may be a call of its own.
+// the caller's, and may be a call of its own. So no other look waits for that.
 func (all *flights) look() {
-	all.mu.Lock()
-	for f := all.first; f != nil; f = f.next {
-		all.callers = append(all.callers, caller{f.number, f.caller, f.deadline})
-	}
-	all.mu.Unlock()
 	now := time.Now()
-	ends := map[uint64]error{} // by the number of a flight that is to end
-	for _, c := range all.callers {
-		if err := c.ctx.Err(); err != nil {
-			ends[c.number] = err
-		} else if !now.Before(c.deadline) {
-			ends[c.number] = context.DeadlineExceeded
-		}
+	callers := all.begins(now)
+	for i := range callers {
+		callers[i].err = callers[i].ctx.Err()
 	}
-	clear(all.callers)
-	all.callers = all.callers[:0]
+	all.heed(now, callers)
+}
 
+// begins begins a look: it ends what is too late, and returns the callers that are to be asked, of the last flight first.
+func (all *flights) begins(now time.Time) []caller {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	callers := all.callers
+	all.callers = nil
 	for f := all.first; f != nil; f = f.next {
-		err, over := ends[f.number]
 		switch {
-		case !over:
-		case f.ended.IsZero():
-			f.ended = now
-			f.err.Store(&err)
-			close(f.done)
-		case now.Sub(f.ended) >= grace:
-			all.dialer.interrupt(f.deadline)
+		case !f.ended.IsZero():
+			if now.Sub(f.ended) >= grace {
+				all.dialer.interrupt(f.deadline)
+			}
+		case !now.Before(f.deadline):
+			f.over(now, context.DeadlineExceeded)
+		case !f.asked:
+			f.asked = true
+			callers = append(callers, caller{number: f.number, ctx: f.caller})
 		}
 	}
 	if all.looking = all.first != nil && all.dialer.ctx.Err() == nil; all.looking {
 		time.AfterFunc(grace/2, all.look)
 	}
+	return callers
+}
+
+// heed ends the flights whose callers' contexts have ended.
+func (all *flights) heed(now time.Time, callers []caller) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	i := 0
+	for f := all.first; f != nil && i < len(callers); f = f.next { // the last is the first in both
+		for i < len(callers) && callers[i].number > f.number {
+			i++ // its flight has ended
+		}
+		if i == len(callers) || callers[i].number != f.number {
+			continue
+		}
+		if f.asked = false; callers[i].err != nil && f.ended.IsZero() {
+			f.over(now, callers[i].err)
+		}
+	}
+	clear(callers)
+	all.callers = callers[:0]
+}
+
+// over ends a flight whose call may be under way. The mutex must be held.
+func (f *flight) over(now time.Time, err error) {
+	f.ended = now
+	f.err.Store(&err)
+	close(f.done)
 }
 
 // interrupt ends the calls with a deadline in the goroutines of their callers.

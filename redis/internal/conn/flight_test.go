@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 )
@@ -65,4 +66,38 @@ func TestCallBegunMeanwhile(t *testing.T) {
 		t.Errorf("the call that began meanwhile ended: %v", err)
 	}
 	second.end()
+}
+
+// A context that takes long to say whether it has ended keeps no call from its end, be it one that its owner makes meanwhile.
+func TestContextThatIsAskedForLong(t *testing.T) {
+	all := &flights{dialer: &dialer{ctx: t.Context()}, under: make(chan struct{}, mostCalls)}
+	begin := func(ctx context.Context) *flight {
+		f, err := all.begin(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		return f
+	}
+	ended, release := make(chan struct{}), make(chan struct{})
+	busy := sync.OnceFunc(func() {
+		over, end := context.WithCancel(t.Context())
+		end()
+		own := begin(over)
+		<-own.Done()
+		own.end()
+		close(ended)
+		<-release
+	})
+	brief, cancel := context.WithTimeout(t.Context(), grace) // nobody says whether that has ended
+	defer cancel()
+	f := begin(asking{brief, busy})
+	for what, done := range map[string]<-chan struct{}{"by the owner": ended, "with the context": f.Done()} {
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the call %s does not end", what)
+		}
+	}
+	close(release)
+	f.end()
 }
