@@ -2,8 +2,10 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -260,6 +262,48 @@ func diesWriting(t *testing.T, first, second int) {
 		}
 		if runs["00:10"] != 1 || runs["00:20"] < 1 {
 			t.Errorf("runs: %v; want one of 00:10, which is over, and then 00:20", runs)
+		}
+	})
+}
+
+// Who reads a tick while it is written down, as by a machine that has lost the job's lock and does not know, finds it or the one
+// before: from one place to the other it is never lost sight of.
+func TestReadWhileWritten(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		writes := f.job(f.machine(), "@every 10m", takes(0), Options{})
+		at := places("nightly")
+		tick := time.Now()
+		was, err := writes.remember(f.ctx, record{}, writes.begun(tick, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave := func(i int) {
+			if _, err := writes.client.Break(f.ctx, at[i], was.tickets[i]); err != nil {
+				t.Error(err)
+			}
+		}
+		leave(0)
+		value, err := json.Marshal(was.memo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		goOn := sync.OnceFunc(func() {
+			if _, err := writes.replace(f.ctx, at[0], 0, string(value)); err != nil {
+				t.Error(err)
+			}
+			leave(1)
+		})
+		c, err := stile.New(heeded{f.store.Driver(), func(string) {}, func(name string) {
+			if name == at[0] {
+				goOn()
+			}
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if r, err := recall(f.ctx, c, "nightly"); err != nil || !r.Tick.Equal(tick) || r.tickets[0] == 0 {
+			t.Errorf("read: %+v, %v; want the tick at %v", r, err, tick)
 		}
 	})
 }

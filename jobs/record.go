@@ -113,11 +113,14 @@ func lastName(job string) string { return job + "/last" }
 
 func (j *Job) recall(ctx context.Context) (record, error) { return recall(ctx, j.client, j.name) }
 
-// recall reads the record.
+// recall reads the record. Where neither place has it, it may have come to the first after that was looked at.
 func recall(ctx context.Context, client *stile.Client, job string) (r record, err error) {
 	var tickets [2]int64
-	for i, name := range places(job) {
-		at, ticket, err := read(ctx, client, name)
+	for look, i := range [...]int{0, 1, 0} {
+		if look == 2 && !r.Tick.IsZero() {
+			break
+		}
+		at, ticket, err := read(ctx, client, places(job)[i])
 		if err != nil {
 			return record{}, err
 		}
