@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,11 +18,19 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// streamTries is how often a keep-alive is sent that a broken stream took along.
-const streamTries = 3
+const (
+	// streamTries is how often a keep-alive is sent that a broken stream took along.
+	streamTries = 3
 
-// A keepAliver keeps leases alive, all on one stream, where etcd answers in the order in which it was asked. A stream on
-// which an answer did not come in time is given up, so that no late answer is taken for that to a later question.
+	// silence is how long a stream may leave a keep-alive without an answer, if its caller does not wait that long, before it is
+	// given up.
+	silence = patience / 2
+)
+
+// A keepAliver keeps leases alive, all on one stream, where etcd answers in the order in which it was asked. A keep-alive whose
+// caller does not wait any more keeps its place there, so that its late answer is not taken for that to a later question, and
+// the callers of others go on waiting. Were the stream given up with each caller that ends, those that end sooner than
+// etcd answers would keep all others from an answer.
 type keepAliver struct {
 	d      *Driver
 	client pb.LeaseClient
@@ -44,25 +53,38 @@ type stream struct {
 	mu      sync.Mutex // guards what follows
 	asked   []*keepAlive
 	err     error // why it ended
-	left    bool  // a caller's context ended, and the stream with it
+	left    bool  // it was given up, since a caller's context ended
 }
 
-// leave ends a stream on which a caller does not wait for its answer any more.
+// leave notes that a caller does not wait for its answer any more. The stream is given up once it is silent for too long.
 func (s *stream) leave() {
 	s.mu.Lock()
-	s.left = true
-	s.mu.Unlock()
-	s.cancel()
+	defer s.mu.Unlock()
+	if len(s.asked) > 0 {
+		first := s.asked[0]
+		time.AfterFunc(max(0, silence-(boottime.Now()-first.sent)), func() { s.giveUp(first) })
+	}
+}
+
+// giveUp ends a stream on which a keep-alive is still the first without an answer.
+func (s *stream) giveUp(first *keepAlive) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.asked) > 0 && s.asked[0] == first {
+		s.left = true
+		s.cancel()
+	}
 }
 
 // A keepAlive is one keep-alive, and its answer.
 type keepAlive struct {
 	lease *lease
-	sent  time.Duration
+	done  chan struct{} // closed when it has an answer, or the stream ended
+
+	sent  time.Duration // guarded by the stream's mu, as the rest
 	ttl   time.Duration // 0 means that the lease is no more
 	err   error
 	again bool // nothing is known of it: the stream ended before
-	done  chan struct{}
 }
 
 // keep keeps leases alive and answers each at the same index: nil if its time began anew, [driver.ErrSession] if it is no
@@ -78,12 +100,13 @@ func (a *keepAliver) keep(ctx context.Context, leases []*lease) []error {
 		for i, at := range open {
 			list[i] = &keepAlive{lease: leases[at], done: make(chan struct{})}
 		}
-		if a.send(ctx, list) {
+		answers, counts := a.send(ctx, list)
+		if counts {
 			tries++
 		}
 		rest := open[:0:0]
 		for i, at := range open {
-			ka := list[i]
+			ka := &answers[i]
 			switch {
 			case ka.again && ctx.Err() == nil && tries < streamTries:
 				rest = append(rest, at)
@@ -103,9 +126,10 @@ func (a *keepAliver) keep(ctx context.Context, leases []*lease) []error {
 // one keeps one lease alive.
 func (a *keepAliver) one(ctx context.Context, l *lease) error { return a.keep(ctx, []*lease{l})[0] }
 
-// send sends keep-alives and waits for their answers. It reports whether that was a try that etcd, or the way there, failed as a
-// whole: it was none if etcd refused one of them, and so ended the stream of the others, or if another caller did.
-func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (counts bool) {
+// send sends keep-alives and waits for their answers, which it returns as they are when ctx ends. It reports whether that was a
+// try that etcd, or the way there, failed as a whole: it was none if etcd refused one of them, and so ended the stream of the
+// others, or if another caller did.
+func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (answers []keepAlive, counts bool) {
 	s := a.stream()
 	stop := context.AfterFunc(ctx, s.leave)
 	defer stop()
@@ -113,25 +137,29 @@ func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (counts bool) 
 	case <-s.opened:
 		s.ask(list)
 	case <-s.over:
+	case <-ctx.Done():
 	}
 	for _, ka := range list {
 		select {
 		case <-ka.done:
 		case <-s.over:
+		case <-ctx.Done():
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts = !s.left
 	for _, ka := range list {
+		answer := *ka
 		select {
 		case <-ka.done:
 			counts = counts && (ka.err == nil || ka.again)
 		default:
-			ka.again, ka.err = true, s.err
+			answer.again, answer.err = true, cmp.Or(ctx.Err(), s.err)
 		}
+		answers = append(answers, answer)
 	}
-	return counts
+	return answers, counts
 }
 
 // ask sends keep-alives one after the other.
@@ -139,8 +167,8 @@ func (s *stream) ask(list []*keepAlive) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	for _, ka := range list {
-		ka.sent = boottime.Now()
 		s.mu.Lock()
+		ka.sent = boottime.Now()
 		s.asked = append(s.asked, ka)
 		s.mu.Unlock()
 		if err := s.sender.Send(&pb.LeaseKeepAliveRequest{ID: ka.lease.id}); err != nil {

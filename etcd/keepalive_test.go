@@ -9,7 +9,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Callers whose contexts end take the stream of keep-alives along, which is no answer of etcd to those who still wait.
+// Callers whose contexts end take no stream of keep-alives along on which others wait for their answers: on a slow way there, callers
+// that have less time than an answer takes would keep all others from theirs.
 func TestCallersThatEndFailNobody(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -25,41 +26,80 @@ func TestCallersThatEndFailNobody(t *testing.T) {
 	}
 	var (
 		waits chan error  // of the patient renewal
-		late  func() bool // its time is over, on a machine that stood still
+		late  func() bool // its time is over, or that of the stream, on a machine that stood still
 	)
-	until := func(what string, waiting int) {
+	until := func(what string, asked int) (on *stream) {
 		servertest.Until(t, what, func() bool {
 			d.keepAliver.mu.Lock()
-			now := d.keepAliver.now
+			on = d.keepAliver.now
 			d.keepAliver.mu.Unlock()
-			if now == nil {
+			if on == nil {
 				return len(waits) > 0 || late()
 			}
-			now.mu.Lock()
-			defer now.mu.Unlock()
-			return len(now.asked) == waiting || len(waits) > 0 || late()
+			on.mu.Lock()
+			defer on.mu.Unlock()
+			return len(on.asked) == asked || len(waits) > 0 || late()
 		})
+		return on
 	}
 	for again := true; again; {
 		begun := time.Now()
-		late = func() bool { return time.Since(begun) > patience }
+		late = func() bool { return time.Since(begun) > silence }
 		proxy.Freeze(true, true)
 		waits = renew(timely(t), patient)
-		until("a renewal waits", 1)
-		for range streamTries {
+		first := until("a renewal waits", 1)
+		for n := range 2 * streamTries {
 			ctx, cancel := context.WithCancel(t.Context())
 			leaves := renew(ctx, others)
-			until("both wait", 2)
+			on := until("both wait", n+2)
 			cancel()
-			if err := <-leaves; driver.OutcomeOf(err) != driver.OutcomeUnknown {
+			if err := <-leaves; driver.OutcomeOf(err) != driver.OutcomeUnknown && !late() {
 				t.Errorf("renewal whose caller's context ended = %v; want an unknown outcome", err)
 			}
-			until("the other asks again", 1)
+			if on != first && !late() {
+				t.Errorf("after %d callers left there is another stream", n)
+			}
 		}
 		proxy.Freeze(false, false)
 		err := <-waits
 		if again = err != nil && late(); err != nil && !again {
 			t.Errorf("renewal beside others whose contexts ended = %v; want nil", err)
 		}
+	}
+}
+
+// A stream of keep-alives that is silent for long is given up, if somebody could not wait for it.
+func TestSilentStreamIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	proxy := servertest.NewProxy(t, s.Addr)
+	d := open(t, proxy.Addr)
+	c := claimOn("name")
+	enter(t, d, c)
+	if err := d.Renew(timely(t), []*driver.Claim{c})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+	on := d.keepAliver.stream()
+	proxy.Freeze(true, true)
+	ctx, cancel := context.WithCancel(timely(t))
+	renewed := make(chan error, 1)
+	go func() { renewed <- d.Renew(ctx, []*driver.Claim{c})[0].Err }()
+	servertest.Until(t, "the renewal waits", func() bool {
+		on.mu.Lock()
+		defer on.mu.Unlock()
+		return len(on.asked) > 0 || len(renewed) > 0
+	})
+	cancel()
+	if err := <-renewed; driver.OutcomeOf(err) != driver.OutcomeUnknown {
+		t.Errorf("renewal whose caller's context ended = %v; want an unknown outcome", err)
+	}
+	select {
+	case <-on.over:
+	case <-timely(t).Done():
+		t.Error("the stream goes on")
+	}
+	proxy.Freeze(false, false)
+	if err := d.Renew(timely(t), []*driver.Claim{c})[0].Err; err != nil {
+		t.Errorf("renewal after that = %v; want nil", err)
 	}
 }
