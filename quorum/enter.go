@@ -67,6 +67,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 	if err != nil {
 		return driver.Place{}, false, err
 	}
+	r.patient = claim.Reclaim
 	votes, err := r.wait(ctx, d)
 	if err == nil && d.doubtful(claim, votes, least) {
 		votes, err = r.waitAll(ctx, d)

@@ -214,3 +214,24 @@ func TestLateTicketHitsNothing(t *testing.T) {
 	}
 	leaves(t, d, c)
 }
+
+// However slow a node is, the request of who reclaims does not come to it after a later run of the same owner has the lock.
+func TestSlowReclaimTakesNothingFromALaterRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, nodes := faulty(t, nil)
+		defer d.Close()
+		nodes[2].Inject(memory.Fault{Verb: memory.Enter, Before: time.Second})
+		earlier, later := claim("reclaimed", "earlier"), claim("reclaimed", "later")
+		for _, c := range []*driver.Claim{earlier, later} {
+			c.Owner, c.Reclaim = "job", true
+			holds(t, d, c)
+		}
+		pass(2 * time.Second)
+		for i, n := range nodes {
+			list, err := n.List(t.Context(), &driver.Query{Name: later.Name})
+			if err != nil || len(list) != 1 || len(list[0].Claims) != 1 || list[0].Claims[0].Record != later.Record {
+				t.Errorf("node %d has %+v, %v; want the later run alone", i, list, err)
+			}
+		}
+	})
+}
