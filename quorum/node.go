@@ -245,17 +245,27 @@ func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
 			n.why, n.barred = fmt.Sprintf("its clock was moved by %v", by.Round(time.Millisecond)), came+longest
 		}
 	}
+	kept := n.lossier(r)
 	switch fresh := n.report == nil || n.report.ID != r.ID; {
 	case fresh && n.report != nil && r.Up > came-n.asked:
 		// It was up before the other one answered, so it is no restart of that one. What it keeps is its own.
 		n.why, n.barred = "another server is in its place, which may not have its claims", came+longest
-	case fresh && !r.Keeps && r.Up < longest:
-		n.why, n.barred = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", r.Reason), max(n.barred, came+longest-r.Up)
+	case fresh && !kept.Keeps && r.Up < longest:
+		n.why, n.barred = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", kept.Reason), max(n.barred, came+longest-r.Up)
 	}
 	if n.report == nil || moved || within <= max(n.within, n.d.o.ClockStep) { // a slow answer would hide what comes next
 		n.clock, n.at, n.within = r.Clock, at, within
 	}
 	n.twin, n.report, n.contact, n.asked, n.sound = twin, r, contact, sent, true
+}
+
+// lossier returns, of a report and the one before, that of a server which keeps less: what was not kept is not there after a
+// start, whatever is kept from then on.
+func (n *node) lossier(r *Report) *Report {
+	if r.Keeps && n.report != nil {
+		return n.report
+	}
+	return r
 }
 
 // advance notes the most advanced of the nodes' clocks.

@@ -82,3 +82,23 @@ func TestRestartedTwinDoesNotVote(t *testing.T) {
 	_, err := d.Enter(t.Context(), claim("twin", "x"))
 	says(t, err, "1 of 3 nodes take part, and a majority is 2: node s1: it does not vote: it was started a short while ago")
 }
+
+// A member that was started anew, and keeps everything from then on, may have forgotten what it had before: a Redis server that is
+// told by its configuration to keep a log begins with an empty one.
+func TestMemberThatKeepsFromNowOnDoesNotVote(t *testing.T) {
+	t.Parallel()
+	list := servers(3)
+	for _, s := range list {
+		s.report.Keeps, s.report.Reason = false, "appendonly no"
+	}
+	d, _ := open(t, list, nil)
+	holds(t, d, claim("keeps", "holder"))
+	for _, s := range list[:2] {
+		s.restart(false)
+		s.mu.Lock()
+		s.report.Keeps, s.report.Reason = true, ""
+		s.mu.Unlock()
+	}
+	_, err := d.Enter(t.Context(), claim("keeps", "other"))
+	says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: it was started a short while ago and may have forgotten claims (appendonly no)")
+}
