@@ -146,7 +146,7 @@ func (all *flights) look() {
 	for i := range callers {
 		callers[i].err = callers[i].ctx.Err()
 	}
-	all.heed(now, callers)
+	all.endsOf(now, callers)
 }
 
 // begins begins a look: it ends what is too late, and returns the callers that are to be asked, of the last flight first.
@@ -174,8 +174,8 @@ func (all *flights) begins(now time.Time) []caller {
 	return callers
 }
 
-// heed ends the flights whose callers' contexts have ended.
-func (all *flights) heed(now time.Time, callers []caller) {
+// endsOf ends the flights whose callers' contexts have ended.
+func (all *flights) endsOf(now time.Time, callers []caller) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	i := 0
