@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A Client takes locks in one store. A process needs one, used by all its goroutines. It is made by [Open] or [New], must
-// not be copied, and is no use to a child process.
+// A Client takes locks in one store. A process needs one client, which all its goroutines use. Make it with [Open] or [New].
+// It must not be copied, and a child process cannot use it.
 type Client struct {
 	d      driver.Driver
 	traits driver.Traits
@@ -26,7 +26,7 @@ type Client struct {
 }
 
 // Open opens the store at a URL, such as redis://host:6379, and returns a client that owns it. The scheme's package must be
-// imported. It waits for a store for Options.Patience at most. The error never shows the URL, which may hold a password.
+// imported. Open waits for Options.Patience at most. The error never shows the URL, which may contain a password.
 func Open(ctx context.Context, url string, o *Options) (*Client, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("stile: open: %w", errNoContext)
@@ -72,13 +72,12 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	return c, nil
 }
 
-// Traits tells what the store can promise. The notes are those that there are by now: some stores note what they meet.
+// Traits returns what the store can promise. The notes may grow: some stores add notes on what they come across.
 func (c *Client) Traits() driver.Traits { return c.d.Traits() }
 
-// Close ends everything that waits, with [ErrClosed], and every lease that is held, which is then lost with reason
-// [ReasonShutdown]; it takes unused and waiting claims out of the store, on which it spends Options.Patience at most, and
-// closes the store. Claims under leases that were not released stay until they run out, since the work under them may
-// not have ended. Closing twice is harmless.
+// Close ends every wait, with [ErrClosed], and every held lease, which is then lost with reason [ReasonShutdown]. It removes
+// unused and waiting claims from the store, which takes Options.Patience at most, and closes the store. The claims of leases
+// that were not released stay until they run out, since the work under them may not have ended. Closing twice is harmless.
 func (c *Client) Close() error {
 	err := c.usable()
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// What callers branch on, with errors.Is.
+// These are the errors that callers branch on, with errors.Is.
 var (
 	ErrHeld        = errors.New("the lock is held")                      // a try found it so; see HeldError
 	ErrLost        = errors.New("the lease is lost")                     // see LostError
@@ -34,19 +34,19 @@ type Error struct {
 	Err  error
 }
 
-// Error puts it into one line.
+// Error returns the error in one line.
 func (e *Error) Error() string { return fmt.Sprintf("stile: %s %q: %v", e.Op, e.Name, e.Err) }
 
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A HeldError says who holds a lock that could not be had at once. It is [ErrHeld].
+// A HeldError names the holder of a lock that could not be taken at once. It is [ErrHeld].
 type HeldError struct {
 	By        Holder
 	Remaining time.Duration // lease of the holder, which may be renewed; negative in a lock-delay; 0 if not told
 }
 
-// Error tells the holder and its lease.
+// Error names the holder and its lease.
 func (e *HeldError) Error() string {
 	switch {
 	case e.Remaining == 0:
@@ -60,13 +60,13 @@ func (e *HeldError) Error() string {
 // Is reports whether the target is ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// A LostError says why a lease ended before it was released. It is [ErrLost], and the cause of the lease's context.
+// A LostError says why a lease ended before its release. It is [ErrLost], and the cause of the lease's context.
 type LostError struct {
 	Reason Reason
 	Err    error // the last failure to renew, if there was one
 }
 
-// Error tells the reason and the last failure.
+// Error gives the reason and the last failure.
 func (e *LostError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("the lease is lost: %v: %v", e.Reason, e.Err)
@@ -94,18 +94,18 @@ const (
 	ReasonUnfit                         // the store was connected to again, and no longer has what Options.Require wants
 )
 
-// String says it in words.
+// String returns the reason in words.
 func (r Reason) String() string { return claims.ReasonText(protocol.Reason(r)) }
 
-// An UnknownError says that the store may or may not have applied a request: its answer never came. It is [ErrUnknown].
-// After a lock, a claim that nobody wants may stand in the store and keep others out; its removal was attempted. After
-// an unlock, the lock may still be taken.
+// An UnknownError says that the store may or may not have applied a request: its answer never came. It is [ErrUnknown]. After
+// a lock, an unwanted claim may stand in the store and keep others out; the client tried to remove it. After an unlock, the
+// lock may still be taken.
 type UnknownError struct {
 	Until time.Time // when such a claim has run out, unless the request is still on its way
 	Err   error
 }
 
-// Error tells the failure and until when its trace may last.
+// Error gives the failure, and the time until which such a claim may last.
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("the store's answer never came; a claim may stand until %s: %v", e.Until.UTC().Format(time.RFC3339), e.Err)
 }

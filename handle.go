@@ -10,9 +10,9 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
-// A Handle names a claim that stays in the store while no process looks after it, so that another can take it up: a
-// shell script locks in one command and unlocks in the next. Its fields stay what they are within a major version.
-// A program that has it can release the lock; keep it secret.
+// A Handle names a claim that stays in the store without a process, so that another process can take it up. For example, a
+// shell script locks in one command and unlocks in the next. The fields do not change within a major version. A program that
+// has the handle can release the lock, so keep it secret.
 type Handle struct {
 	Name      string
 	ID        string        // the claim's, which is what makes it a secret
@@ -24,10 +24,10 @@ type Handle struct {
 	MaxHold   time.Duration // what was left of LockOptions.MaxHold; it goes on with Attach; 0 means that there is none
 }
 
-// Detach ends the lease here but leaves the claim in the store, with its whole ttl from now on unless it is attached
-// again. The lease is released, as far as this process is concerned. A joined lock, one that was re-entered, or a
-// reader's that others of this process share cannot be detached, nor can one on a store that binds claims to a
-// session, such as ZooKeeper.
+// Detach ends the lease in this process but leaves the claim in the store, for its whole ttl from now on. Client.Attach can
+// take it up. In this process the lease counts as released. Detach fails for a joined lock, for a lock that was re-entered,
+// for a reader's claim that other goroutines of this process share, and on a store that binds claims to a session, such as
+// ZooKeeper.
 func (l *Lease) Detach(ctx context.Context) (Handle, error) {
 	return l.handle(ctx, "detach", func() (*driver.Claim, error) {
 		claim, err := l.share.Detach(ctx)
@@ -38,10 +38,10 @@ func (l *Lease) Detach(ctx context.Context) (Handle, error) {
 	})
 }
 
-// Handle names the claim of the lease, which goes on here, for the case that this process dies: the one that is started in its
-// place attaches the claim, with the same token, before it runs out. It must be sure that this one is dead, since both would
-// trust the lease. Of a lease that was released meanwhile, Attach says [ErrLost]. Nobody else here gets the claim after this
-// lease. What has no handle is what cannot be detached.
+// Handle names the claim of the lease, and the lease goes on. It is for the case that this process dies: its successor
+// attaches the claim, with the same token, before the claim runs out. The successor must be sure that this process is dead,
+// since both would trust the lease. If the lease was released meanwhile, Attach returns [ErrLost]. No other goroutine of this
+// process gets the claim after this lease. A lease that cannot be detached has no handle.
 func (l *Lease) Handle() (Handle, error) {
 	return l.handle(context.Background(), "handle", func() (*driver.Claim, error) { return l.share.Pin() })
 }
@@ -64,8 +64,8 @@ func (l *Lease) handle(ctx context.Context, op string, leave func() (*driver.Cla
 	}, nil
 }
 
-// Attach takes a claim up again that was detached, or whose process is dead: the lease has the token that it had, and is
-// renewed from now on. The error is [ErrLost] if the claim has run out.
+// Attach takes up a claim that was detached, or whose process is dead. The lease has the same token as before, and the client
+// renews it from now on. The error is [ErrLost] if the claim has run out.
 func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, wrapped("attach", h.Name, err)

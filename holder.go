@@ -2,7 +2,7 @@ package stile
 
 import "github.com/stilelock/stile/internal/record"
 
-// A Holder is who holds or waits, as kept in the store for people to read.
+// A Holder describes a holder or waiter. The store keeps it for people to read.
 type Holder struct {
 	Owner   string `json:"owner,omitempty"`   // LockOptions.Owner
 	Program string `json:"program,omitempty"` // the command's name

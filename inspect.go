@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/record"
 )
 
-// A Queue is who holds a name and who waits for it, as seen at some moment.
+// A Queue has the holders and waiters of a name, as seen at some moment.
 type Queue struct {
 	Name    string
 	Permits int64   // how many the name has; 0 for a mutex, or readers and writers
@@ -20,7 +20,7 @@ type Queue struct {
 	Claims  []Claim // in the order in which they hold
 }
 
-// A Claim is one holder or waiter. Goroutines of one client whose locks are alike share one, but for permits.
+// A Claim is one holder or waiter. Goroutines of one client with equal locks share one claim, except for permits.
 type Claim struct {
 	Ticket    int64 // the first of the tokens that its holder may give out
 	Weight    int64 // permits, or 1 for readers; 0 for a claim that shares with nobody
@@ -31,8 +31,8 @@ type Claim struct {
 	Holder    Holder
 }
 
-// Show returns the queue of one name, which is empty if nobody uses it. The error is [ErrUnsupported] if the store
-// cannot tell.
+// Show returns the queue of one name, which is empty if nobody uses it. The error is [ErrUnsupported] if the store cannot
+// list its queues.
 func (c *Client) Show(ctx context.Context, name string) (Queue, error) {
 	return c.shown(ctx, "show", name)
 }
@@ -106,22 +106,23 @@ func unlessAll(n int64) int64 {
 	return n
 }
 
-// Break removes a claim by hand, whoever it belongs to: the one whose tokens include the ticket, or, if ticket is 0, the
-// one at the head. It returns the claim as it stood. Its holder finds out at its next renewal, so others may hold the lock
-// while it is still at work. The error is [ErrGone] if there is no such claim.
+// Break removes a claim by hand, even another client's: the claim whose tokens include the ticket, or, if ticket is 0, the
+// claim at the head. It returns the claim in its last state. Its holder finds out at its next renewal, so others may hold the
+// lock while it is still at work. The error is [ErrGone] if there is no such claim.
 func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, error) {
 	return c.breaks(ctx, "break", &driver.BreakRequest{Name: name, Ticket: ticket})
 }
 
-// Ask asks the holder for its lock, and removes nothing: the [Observer] of its client gets [EventAsked], at its next
-// renewal or, in ZooKeeper, at once. The claim is chosen as by Break. The error is [ErrUnsupported] if the store cannot.
+// Ask asks the holder for its lock, and removes nothing. Its [Observer] gets [EventAsked] at the next renewal or, in
+// ZooKeeper, at once. The ticket selects the claim as in Break. The error is [ErrUnsupported] if the store cannot do this.
 func (c *Client) Ask(ctx context.Context, name string, ticket int64) (Claim, error) {
 	return c.breaks(ctx, "ask for", &driver.BreakRequest{Name: name, Ticket: ticket, Ask: true})
 }
 
-// SetPermits changes the name's own count of permits, or makes it; see [Client.Permit]. With 0, nobody gets one. The holders
-// go on to hold, and the waiters learn of it at once. The reason is kept for people to read, with who gave it. The error is
-// [ErrUnsupported] if the store keeps no counts. If the store was not reached, or ctx has ended, the count may have changed.
+// SetPermits changes the name's own count of permits, or creates it; see [Client.Permit]. With 0, nobody gets a permit.
+// Holders go on holding, and waiters learn the new count at once. The store keeps the reason, and the program that gave it,
+// for people to read. The error is [ErrUnsupported] if the store keeps no counts. If the store was not reached, or ctx has
+// ended, the count may have changed.
 func (c *Client) SetPermits(ctx context.Context, name string, n int, reason string) error {
 	const op = "set permits of"
 	if err := c.checked(ctx, op, name); err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/stilelock/stile/internal/claims"
 )
 
-// Join returns a lock that is several locks at once: all of them or none. They are taken in the order of their names, and if
-// they are in several stores, in the order of the stores' ids before that, whatever order they are given in; so two that join
-// the same locks cannot wait for each other. A name, or a store by two clients, can be in it only once.
+// Join returns a lock that takes several locks at once: all of them or none. It takes them in the order of the stores' ids,
+// and within a store in the order of the names, whatever the order of the arguments. So two programs that join the same locks
+// cannot wait for each other. Each name can be in the lock only once, and each store only through one client.
 //
-// If a store fails while the lock is taken, what was taken in others is released. If a store fails later, its lease is lost
-// in time and with it the joined one, though others of its parts are held until it is released. See docs/howto/join.md.
+// If a store fails while the lock is being taken, Join releases the parts in other stores. If a store fails later, its lease
+// is lost in time, and the joined lease with it. The other parts are held until Unlock. See docs/howto/join.md.
 func Join(locks ...*Lock) *Lock {
 	j := &Lock{}
 	for _, l := range locks {

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A Lease is the holding of a lock, from its grant until it is released or lost. It may be used by many goroutines.
+// A Lease is one grant of a lock, until it is released or lost. Many goroutines may use it.
 type Lease struct {
 	share  *claims.Share   // nil for a joined lock
 	joined *[]*Lease       // the parts of a joined lock; nil for any other
@@ -22,7 +22,7 @@ type Lease struct {
 	ctx    atomic.Pointer[context.Context] // what Context returns; nil until it is asked for
 }
 
-// A State is what a lease is in. A lease goes from StateHeld to StateJeopardy and back, and ends in StateLost or
+// A State is the state of a lease. A lease goes from StateHeld to StateJeopardy and back, and ends in StateLost or
 // StateReleased.
 type State int
 
@@ -80,12 +80,12 @@ func (l *Lease) Name() string {
 	return l.parts()[0].share.Name()
 }
 
-// Token returns the fencing token, a positive number. A token is larger than the token of every earlier grant of the
-// name that excluded this one, on this machine or any other. So tokens of a mutex or a writer tell who is stale. Readers
-// and permits hold at the same time: one that was granted later may have the smaller token, and is not stale.
+// Token returns the fencing token, a positive number. A token is larger than the token of every earlier grant of the name
+// that excluded this one, on this machine or any other. So the tokens of a mutex or a writer show which holder is stale.
+// Readers and permits hold at the same time: a later grant may have the smaller token, and is not stale.
 //
-// The token never changes. Leases that share a hold, by re-entering or by Attach, share it. A joined lock has no token
-// of its own, and the result is 0: its [Lease.Parts] have.
+// The token never changes. Leases that share a hold, by re-entering or by Attach, share the token. A joined lock has no token
+// of its own, and the result is 0: its [Lease.Parts] have tokens.
 func (l *Lease) Token() int64 {
 	if l.none() || l.share == nil {
 		return 0
@@ -93,12 +93,12 @@ func (l *Lease) Token() int64 {
 	return l.share.Token()
 }
 
-// Parts returns the leases that make up a joined lock, in the order in which they were taken, or the lease itself. They are
-// released together, by the lease that they are part of.
+// Parts returns the leases that make up a joined lock, in the order in which they were taken, or the lease itself. The joined
+// lease releases them together.
 func (l *Lease) Parts() []*Lease { return slices.Clone(l.parts()) }
 
-// Deadline returns until when the lease can be trusted if it is not renewed any more. It moves with every renewal, up to
-// LockOptions.MaxHold. Of a lease that is over it is now.
+// Deadline returns the time until which the lease can be trusted without another renewal. It moves with every renewal, up to
+// LockOptions.MaxHold. For a lease that is over, it is the present time.
 func (l *Lease) Deadline() time.Time {
 	left := time.Duration(-1)
 	for _, p := range l.parts() {
@@ -109,7 +109,7 @@ func (l *Lease) Deadline() time.Time {
 	return time.Now().Add(max(left, 0))
 }
 
-// State returns the state that the lease is in by the clock; for a joined lock, the worst of its parts.
+// State returns the state of the lease by the clock; for a joined lock, the worst state of its parts.
 func (l *Lease) State() State {
 	worst := StateHeld
 	if l.none() {
@@ -129,9 +129,9 @@ func (l *Lease) State() State {
 	return worst
 }
 
-// Check returns nil while the lease can be trusted, by a look at the clock and without I/O: use it on the line before a
-// write. Otherwise the error is [ErrLost] or [ErrReleased]. A context tells the same, but late: nothing runs between a
-// pause and the next line.
+// Check returns nil while the lease can be trusted. It reads the clock and does no I/O: call it on the line before a write.
+// Otherwise the error is [ErrLost] or [ErrReleased]. A context says the same, but late: nothing runs between a pause and the
+// next line.
 func (l *Lease) Check() error {
 	switch {
 	case l.none():
@@ -149,9 +149,9 @@ func (l *Lease) Check() error {
 
 func (l *Lease) check() error { return explain(l.share.Check()) }
 
-// Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the values
-// of the context that the lease was acquired with, but does not end with that one, as the one that [Lock.Do] passes does. Work
-// for a request is to end with both: the example joins them.
+// Context returns a context that ends when the lease is lost or released, with the reason as its cause. It has the values of
+// the context that acquired the lease, but does not end with that context. The context of [Lock.Do] ends with both. Work for
+// a request should end with both: the example joins them.
 func (l *Lease) Context() context.Context {
 	if l.ctx.Load() == nil {
 		ctx, _ := l.attach(context.WithoutCancel(l.parent))
@@ -160,17 +160,17 @@ func (l *Lease) Context() context.Context {
 	return *l.ctx.Load()
 }
 
-// Unlock releases the lease, and passes the lock on. The request has a context of its own, for Options.Patience at
-// most, so it also works when the one that the lease was acquired with has ended.
+// Unlock releases the lease, and passes the lock on. The request has a context of its own, for Options.Patience at most, so
+// it also works after the end of the context that acquired the lease.
 //
-// The error is [ErrLost] if the lease was lost before, so that others may have been at work at the same time;
-// [ErrReleased] if it was released before; [ErrUnknown] if the store did not answer, so that the lock may stay taken
+// The error is [ErrLost] if the lease was lost before the call: others may have been at work at the same time. It is
+// [ErrReleased] if the lease was released before, and [ErrUnknown] if the store did not answer: the lock may then stay taken
 // until the lease runs out. In every case the lease is over.
 func (l *Lease) Unlock() error { return l.UnlockAfter(0) }
 
-// UnlockAfter is Unlock that keeps the lock taken for a time after the call, at most 24 h, for work that must not run
-// again soon. It does not wait. The lease is over at once. Of leases that share a hold, by re-entering, the longest time
-// counts, and it begins with the UnlockAfter that asked for it.
+// UnlockAfter releases the lease, but keeps the lock taken for a time after the call, at most 24 h, for work that must not
+// run again soon. It does not wait. The lease is over at once. If several leases share a hold, by re-entering, the longest
+// time counts, and it begins with the UnlockAfter that asked for it.
 func (l *Lease) UnlockAfter(keep time.Duration) error {
 	if l.none() {
 		return wrapped("unlock", "", errNoLease)
@@ -201,8 +201,8 @@ func (l *Lease) attach(ctx context.Context) (context.Context, context.CancelCaus
 	return context.WithValue(ctx, leaseKey{}, l), cancel
 }
 
-// FromContext returns the lease that a context carries, the innermost if there are several, or nil. Contexts of leases
-// and those that [Lock.Do] passes carry one.
+// FromContext returns the lease that a context carries, the innermost if there are several, or nil. The contexts of leases
+// and of [Lock.Do] carry a lease.
 func FromContext(ctx context.Context) *Lease {
 	if ctx == nil {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/stilelock/stile/internal/record"
 )
 
-// A Lock is something that can be held: part of a name's capacity, or several such parts together. It holds nothing
-// itself, costs nothing to make, and may be used by many goroutines at once. Make one with [Client.Mutex] and its
-// siblings, or with [Join]. Invalid names and counts are reported when the lock is taken.
+// A Lock is a part of a name's capacity that can be held, or several such parts together. A Lock itself holds nothing and
+// costs nothing to make. Many goroutines may use it at once. Make one with [Client.Mutex] and its siblings, or with [Join].
+// The calls that take the lock report invalid names and counts.
 type Lock struct {
 	c     *Client
 	want  claims.Want // what the keeper of claims is asked for
@@ -27,18 +27,18 @@ type Lock struct {
 	parts []*Lock // of a joined lock, in the order in which they are taken
 }
 
-// Mutex returns the lock that one at a time can hold.
+// Mutex returns a lock that only one holder at a time can have.
 func (c *Client) Mutex(name string) *Lock { return c.lock(name, driver.All, driver.All) }
 
 // Writer returns the side of a name that excludes readers and other writers. It is the same lock as Mutex.
 func (c *Client) Writer(name string) *Lock { return c.lock(name, driver.All, driver.All) }
 
-// Reader returns the side of a name that readers share. A writer that waits stops the readers that come after it.
+// Reader returns the side of a name that readers share. A waiting writer stops the readers that come after it.
 func (c *Client) Reader(name string) *Lock { return c.lock(name, 1, driver.All) }
 
-// Permit takes n of a name's permits, all or none; of is how many the name has. Everyone who uses the name must say the
-// same number; it is forgotten when nobody uses the name any more. If of is 0, there are as many as the name's own count says,
-// which the store keeps and [Client.SetPermits] changes; see driver.Traits.Counts.
+// Permit takes n of a name's permits, all or none; of is the number of permits that the name has. All programs must give the
+// same number for a name. The store forgets it when nobody uses the name any more. If of is 0, the number is the name's own
+// count, which the store keeps and [Client.SetPermits] changes; see driver.Traits.Counts.
 func (c *Client) Permit(name string, n, of int) *Lock {
 	l := c.lock(name, int64(n), int64(of))
 	switch {
@@ -64,12 +64,12 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 	return l
 }
 
-// With returns the same lock with other options. Fields that are zero keep what they were; [Lock.WithOnly] sets them back.
-// It has no effect on a joined lock, whose parts have options of their own.
+// With returns the same lock with other options. A zero field keeps its present value; [Lock.WithOnly] resets it. It has no
+// effect on a joined lock, whose parts have options of their own.
 func (l *Lock) With(o LockOptions) *Lock { return l.WithOnly(o.over(cmp.Or(l, &Lock{}).opts)) }
 
-// WithOnly returns the same lock with these options and no others: a field that is zero means its default, whatever the lock
-// and its client have. [Lock.Options] are what to begin with.
+// WithOnly returns the same lock with only these options: a zero field means its default, whatever the lock and its client
+// have. Begin with [Lock.Options].
 func (l *Lock) WithOnly(o LockOptions) *Lock {
 	with := *cmp.Or(l, &Lock{})
 	pick(&o.TTL, defaultTTL)
@@ -77,7 +77,7 @@ func (l *Lock) WithOnly(o LockOptions) *Lock {
 	return &with
 }
 
-// Options returns the lock's options, with those of its client; of a joined lock they mean nothing.
+// Options returns the lock's options, including its client's. For a joined lock they mean nothing.
 func (l *Lock) Options() LockOptions { return cmp.Or(l, &Lock{}).opts }
 
 // set makes the lock one with these options.
@@ -94,7 +94,7 @@ func (l *Lock) set(o LockOptions) {
 	}
 }
 
-// Name returns the lock's name; for a joined lock, that of its first part.
+// Name returns the lock's name; for a joined lock, the name of its first part.
 func (l *Lock) Name() string {
 	switch {
 	case l == nil:
@@ -105,12 +105,12 @@ func (l *Lock) Name() string {
 	return l.want.Name
 }
 
-// Do holds the lock while f runs, and releases it after. The context that f gets carries the lease (see [FromContext])
+// Do takes the lock, runs f while it holds the lock, and releases it. The context of f carries the lease (see [FromContext])
 // and ends with cause [ErrLost] as soon as the lease can no longer be trusted.
 //
-// The error is f's; or that the lock could not be had; or [ErrLost], also if f returned nil, when the lease was lost
-// before f returned: others may have been at work at the same time. A release whose outcome in the store is unknown is
-// no error, since f ran as it should and the lease runs out; observers hear of it.
+// The error is the error of f, or the reason why the lock could not be taken. It is [ErrLost], even if f returned nil, when
+// the lease was lost before f returned: others may have been at work at the same time. A release of unknown outcome is no
+// error, since f ran as it should and the lease runs out; observers get an event.
 func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 	if f == nil {
 		return wrapped("lock", l.Name(), fmt.Errorf("%w function: it is nil", ErrInvalid))
@@ -130,15 +130,15 @@ func (l *Lock) Do(ctx context.Context, f func(context.Context) error) error {
 	return failed
 }
 
-// Lock waits until it holds the lock, or ctx ends. Clients hold in the order in which they came, and so do the goroutines
-// of a client, which take turns while it is the client's turn; see Options.Turn. The lease must be released with Unlock,
-// whatever happens to ctx.
+// Lock waits until it holds the lock, or ctx ends. Clients hold in the order in which they arrived. So do the goroutines of a
+// client, which take turns while it is the client's turn; see Options.Turn. Release the lease with Unlock, whatever happens
+// to ctx.
 //
-// An error is an [*Error]; see the Err variables for the reasons inside. If ctx ends, it is its cause.
+// An error is an [*Error]; see the Err variables for the reasons inside. If ctx ends, the reason is the cause of ctx.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) { return l.take(ctx, "lock", false) }
 
-// TryLock holds the lock if that needs no waiting. Otherwise the error is [ErrHeld], with a [*HeldError] that says by
-// whom, and nothing is left behind.
+// TryLock takes the lock if it need not wait. Otherwise the error is [ErrHeld], with a [*HeldError], and nothing stays in the
+// store.
 func (l *Lock) TryLock(ctx context.Context) (*Lease, error) { return l.take(ctx, "try", true) }
 
 func (l *Lock) take(ctx context.Context, op string, try bool) (*Lease, error) {

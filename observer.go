@@ -8,9 +8,9 @@ import (
 	"github.com/stilelock/stile/internal/claims"
 )
 
-// An Observer hears what happens to a client's leases, one event after the other, in order, by a goroutine that does
-// nothing else. Leases end and locks pass on without waiting for it. It may use the client, and its panic ends the program.
-// When some thousands of events wait for a slow observer, further ones are dropped and counted; see Event.Dropped.
+// An Observer receives the events of a client's leases, one after the other, in order. A separate goroutine calls it, and
+// leases and locks do not wait for it. It may use the client, and its panic ends the program. When some thousands of events
+// wait for a slow observer, further events are dropped and counted; see Event.Dropped.
 type Observer func(Event)
 
 // An Event is one thing that happened.
@@ -65,7 +65,7 @@ func (o Observer) inner() func(claims.Event) {
 	}
 }
 
-// LogTo returns an observer that writes events to a logger: trouble as warnings, the rest for debugging.
+// LogTo returns an observer that writes events to a logger: trouble as warnings, and the rest at the debug level.
 func LogTo(log *slog.Logger) Observer {
 	return func(e Event) {
 		level := slog.LevelDebug

@@ -16,20 +16,20 @@ type Options struct {
 	Observer Observer       // hears what happens; nil means nobody
 	Require  []driver.Trait // without these Open and Lock fail, with ErrUnsupported, and leases end, with ReasonUnfit; nil means none
 
-	// Turn bounds how long goroutines of this client hand the lock on among themselves before other processes have
-	// their turn. 0 means 2 ms. A lease that is held longer than that ends the turn when it is released.
+	// Turn bounds how long goroutines of this client may hand the lock over among themselves before other processes have
+	// their turn. 0 means 2 ms. If a lease is held for longer than that, its release ends the turn.
 	Turn time.Duration
 
-	// Margin is how long before its end in the store a lease is no longer trusted, beyond what Drift takes.
-	// 0 means a tenth of the ttl, at most a second.
+	// Margin is subtracted from the time for which a lease is trusted, in addition to Drift: the client stops trusting the
+	// lease this long before the store may end it. 0 means a tenth of the ttl, at most a second.
 	Margin time.Duration
 
 	// Drift bounds how much the rates of two clocks may differ: 0.1 at most. 0 means 0.005, ten times what NTP slews by.
 	Drift float64
 
-	// Patience is how long a store that does not answer is asked before a call fails: from the call, or from the first
-	// request after it that was not answered. 0 means 5 s. A waiter that already stood in the store's queue has twelve
-	// times as long, so as to outlast a restart or a failover. See docs/reference/bounds.md for each call.
+	// Patience is how long a call keeps asking a store that does not answer before it fails. It counts from the call, or from
+	// the first request after the call that got no answer. 0 means 5 s. A waiter that already stood in the store's queue has
+	// twelve times as much, so that it outlasts a restart or a failover. See docs/reference/bounds.md for each call.
 	Patience time.Duration
 }
 

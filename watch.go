@@ -11,12 +11,12 @@ import (
 	"github.com/stilelock/stile/internal/follow"
 )
 
-// Watch yields the queue of a name as it is now and after every change of who stands in it or holds, until ctx ends or
-// the loop is left. A change that is undone at once may be missed.
+// Watch yields the queue of a name now and after every change of its holders and waiters, until ctx ends or the loop is left.
+// It may miss a change that is undone at once.
 //
-// A failure is yielded once, with an empty queue; if it may pass, such as while the store cannot be reached, Watch goes
-// on, and the next queue that it yields is the one that was found after it. [ErrUnsupported], [ErrInvalid], [ErrClosed]
-// and other errors that will not pass end it.
+// Watch yields a failure once, with an empty queue. If the failure is temporary, such as a store that cannot be reached,
+// Watch goes on, and next yields the queue that it finds after the failure. [ErrUnsupported], [ErrInvalid], [ErrClosed] and
+// other permanent errors end it.
 func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Queue, error] {
 	return watched(ctx, c, "watch", name, func(q Queue) Queue { return q }, changed)
 }
