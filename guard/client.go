@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// SetToken puts a token into the header of a request, in place of one that is there. The error is [ErrNoToken] if it is
-// not positive.
+// SetToken puts a token into the header of a request, and replaces one that is there. The error is [ErrNoToken] if the token
+// is not positive.
 func SetToken(r *http.Request, token int64) error {
 	if err := positive(r.URL.Path, token); err != nil {
 		return err
@@ -21,13 +21,13 @@ func SetToken(r *http.Request, token int64) error {
 	return nil
 }
 
-// A Transport sends requests with the token of the lease that their context carries, which is that of stile.Token. A
-// token that is in the header already stays. A request without any is not sent: the error is [ErrNoToken].
+// A Transport sends each request with the token of the lease that the request's context carries, as stile.Token returns it.
+// It keeps a token that is already in the header. It does not send a request without a token: the error is [ErrNoToken].
 type Transport struct {
 	Base http.RoundTripper // sends the requests; nil means http.DefaultTransport
 }
 
-// RoundTrip is that of [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	base := t.Base
 	if base == nil {
@@ -51,7 +51,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 const maxProblem = 16 << 10
 
 // ResponseError returns the [StaleError] of a response in which a [Handler] refused a stale token, and nil for every other
-// response, also for one that tells another failure. The body can be read afterwards, and is the caller's to close.
+// response, even for another failure. The body can be read afterwards, and the caller must close it.
 func ResponseError(r *http.Response) error {
 	if r.StatusCode != http.StatusConflict || !isProblem(r.Header.Get("Content-Type")) {
 		return nil

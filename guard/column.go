@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// A Column keeps the mark of each row of a table in a column of that row, so that the row is its own guard. The column
-// is a 64-bit integer; NULL and 0 mean that there is no mark yet. Its methods may be called at once.
+// A Column keeps the mark of each row of a table in a column of that row, so that no other table is needed. The column is a
+// 64-bit integer; NULL and 0 mean that there is no mark yet. Its methods may be called at once.
 type Column struct {
 	fence
 	table string // for messages
@@ -22,9 +22,9 @@ type Column struct {
 // ErrNoRow says that there is no row with the key. It is [sql.ErrNoRows].
 var ErrNoRow = fmt.Errorf("there is no such row: %w", sql.ErrNoRows)
 
-// NewColumn returns the guard that keeps marks in a column of a table, whose rows are found by another column, which is
-// unique. Nothing is asked of the database yet. The names are taken as they are written; the error is [ErrInvalid] if they
-// have other characters than letters, digits and '_', but for the dot between a schema and the table.
+// NewColumn returns a guard that keeps marks in the column token of a table. The column key, which must be unique, identifies
+// the rows. NewColumn does not ask the database. It takes the names as they are written; the error is [ErrInvalid] if they
+// have other characters than letters, digits and '_', except for the dot between a schema and the table.
 func NewColumn(d Dialect, table, key, token string) (*Column, error) {
 	c := &Column{table: table}
 	if d == MySQL {
@@ -57,15 +57,15 @@ func NewColumn(d Dialect, table, key, token string) (*Column, error) {
 	return c, nil
 }
 
-// Do runs work in a transaction of its own, in which the token was raised first, as [Table.Do] does. The key is the value
-// that the row is found by. The error is [ErrNoRow] if it is missing.
+// Do raises the token in a transaction of its own and then runs work in that transaction, as [Table.Do] does. The key is the
+// row's value in the key column. The error is [ErrNoRow] if the row is missing.
 func (c *Column) Do(ctx context.Context, db *sql.DB, key any, token int64, work func(tx *sql.Tx) error) error {
 	return do(ctx, db, func(tx Tx) error { return c.Raise(ctx, tx, key, token) }, work)
 }
 
-// Raise shows a token to a row in the caller's transaction, by one statement, which comes before everything that the
-// transaction reads. The row stays locked until the transaction ends. The error is [ErrNoRow] if it is missing, and
-// [ErrInvalid] if the column is no 64-bit integer: that is found out once, on MySQL by a second statement.
+// Raise shows a token to a row in the caller's transaction, by one statement. Call it before everything that the transaction
+// reads. The row stays locked until the transaction ends. The error is [ErrNoRow] if the row is missing, and [ErrInvalid] if
+// the column is not a 64-bit integer. Raise checks the column once, on MySQL by a second statement.
 func (c *Column) Raise(ctx context.Context, tx Tx, key any, token int64) error {
 	name := c.name(key)
 	if err := c.raised(ctx, tx, name, key, token); err != nil {
@@ -101,8 +101,8 @@ func narrow(table, column string) *Statement {
 	return &Statement{Text: text + "DATABASE()", Args: []any{table, column}}
 }
 
-// Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier one is
-// still the mark of a row, which stays locked until the transaction ends. The error is [ErrNoRow] if it is missing.
+// Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier transaction is
+// still the mark of a row. The row stays locked until the transaction ends. The error is [ErrNoRow] if the row is missing.
 func (c *Column) Check(ctx context.Context, tx Tx, key any, token int64) error {
 	name := c.name(key)
 	return c.found(name, c.checked(ctx, tx, name, key, token))

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 )
 
-// Dir keeps marks as small files in a directory, which must be there: the marks of a [Handler] of one or more processes of
-// one machine. They last through crashes and power losses. The directory is on a local disk, where the system's locks on
-// files work, and nothing else removes files from it.
+// Dir keeps marks as small files in a directory, which must exist. It is for a [Handler] in one or more processes of one
+// machine. The marks last through crashes and power losses. The directory must be on a local disk, where the system's locks
+// on files work, and no other program may remove files from it.
 type Dir string
 
-// Raise shows a token to a resource. It waits, until the context ends, while another process raises. It is not for a
-// file that must be changed together with its mark: see [RaiseFile].
+// Raise shows a token to a resource. While another process raises, it waits until the context ends. For a file that must be
+// changed together with its mark, use [RaiseFile].
 func (d Dir) Raise(ctx context.Context, resource string, token int64) error {
 	if err := Valid(resource, token); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// What callers branch on, with errors.Is. Each says that nothing was done with the resource.
+// These are the errors that callers branch on, with errors.Is. After each of them the resource is unchanged.
 var (
 	ErrStale     = errors.New("the token is stale")       // a later holder was here: stop; see StaleError
 	ErrNotRaised = errors.New("the token was not raised") // Check without Raise, or the mark was lost: raise, and read again
@@ -22,7 +22,7 @@ type StaleError struct {
 	Token, Newer int64 // the one that was refused, and the mark
 }
 
-// Error tells the resource and both tokens.
+// Error names the resource and both tokens.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("guard: %q: token %d is stale: %d came before it", e.Resource, e.Token, e.Newer)
 }
@@ -30,8 +30,8 @@ func (e *StaleError) Error() string {
 // Is reports whether the target is ErrStale.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// Valid tells why a resource cannot be guarded by a token: the error is [ErrNoToken] or [ErrInvalid]. A resource has a
-// name by the rules for names of locks: up to 255 bytes of UTF-8 without control characters. Every guard asks this first.
+// Valid returns why a resource cannot be guarded by a token: the error is [ErrNoToken] or [ErrInvalid]. A resource's name
+// follows the rules for names of locks: up to 255 bytes of UTF-8 without control characters. Every guard calls Valid first.
 func Valid(resource string, token int64) error {
 	if err := driver.CheckName(resource); err != nil {
 		return fmt.Errorf("guard: %w resource: %w", ErrInvalid, err)
@@ -71,6 +71,6 @@ func ParseToken(text string) (int64, error) {
 	return n, nil
 }
 
-// FormatToken writes a token as [ParseToken] reads it. It is a text also where there are numbers, such as in JSON, since
-// those of JavaScript are not exact from 2^53 on.
+// FormatToken writes a token as [ParseToken] reads it. Use this text even in formats with numbers, such as JSON, since
+// numbers of JavaScript are not exact from 2^53 on.
 func FormatToken(token int64) string { return strconv.FormatInt(token, 10) }

@@ -12,8 +12,8 @@ import (
 // markSuffix ends the name of the file that a mark is in.
 const markSuffix = ".stile"
 
-// A File is a file that was shown a token: what a holder reads and writes it with. Several processes of one machine may
-// guard one file, if all of them use this. It is replaced as a whole by each write, so it is for contents that fit in
+// A File is a file that was shown a token. A holder reads and writes the file through it. Several processes of one machine
+// may guard one file, if all of them use this type. Each write replaces the whole file, so it is for contents that fit in
 // memory. Its methods may be called at once.
 type File struct {
 	path  string // without symbolic links
@@ -27,13 +27,12 @@ type FileOptions struct {
 	Mode fs.FileMode // permissions of files that are made, before the process's umask; 0 means 0o600. One that is there keeps its own
 }
 
-// RaiseFile shows a token to the file at a path, which may be missing, and returns what it is read and written with.
-// From then on a lower token is refused, also after a crash or a power loss: the mark is on the disk when RaiseFile
-// returns.
+// RaiseFile shows a token to the file at a path, and returns the File to read and write with. The file may be missing. From
+// then on a lower token is refused, even after a crash or a power loss: the mark is on the disk when RaiseFile returns.
 //
-// The mark is beside the file, with ".stile" after its name, and is changed under the system's lock on it, for which
-// the call waits until the context ends. The directory must be writable and on a local disk. Removing the mark lets late
-// holders raise their tokens again, but not write by those that they raised before.
+// The mark is beside the file, with ".stile" after its name. RaiseFile changes it under the system's lock on the mark, for
+// which it waits until the context ends. The directory must be writable and on a local disk. If the mark is removed, late
+// holders can raise their tokens again, but cannot write with the tokens that they raised before.
 func RaiseFile(ctx context.Context, path string, token int64, o *FileOptions) (*File, error) {
 	if o == nil {
 		o = &FileOptions{}
@@ -93,10 +92,10 @@ func (f *File) Read(ctx context.Context) (data []byte, err error) {
 	return data, err
 }
 
-// Write replaces the contents, unless a higher token was raised, which is [ErrStale]. It writes a new file beside the old
-// one, and puts it in its place while the mark is the token and cannot change. A crash leaves the old contents or the new,
-// and perhaps a file whose name begins with a dot and ends with ".new". When Write returns nil, the new are on the
-// disk. The file is a new one: it has the permissions of the old one, not its owner or its other links.
+// Write replaces the contents. If a higher token was raised, the error is [ErrStale]. Write creates a new file beside the old
+// one, and puts it in its place while the token is the mark and the mark cannot change. A crash leaves the old contents or
+// the new, and perhaps a file whose name begins with a dot and ends with ".new". When Write returns nil, the new contents are
+// on the disk. The new file has the permissions of the old one, but not its owner or its other links.
 func (f *File) Write(ctx context.Context, data []byte) error {
 	fresh, err := f.prepare(data)
 	if err != nil {

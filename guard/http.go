@@ -20,23 +20,23 @@ type HandlerOptions struct {
 	// 428. [Reads] lets GET and HEAD pass.
 	Optional func(r *http.Request) bool
 
-	// Failed gets the reason why a mark could not be raised, when that is not the client's fault; the answer, 503, does not say.
-	// Nil means that nobody gets it.
+	// Failed gets the reason why a mark could not be raised, when that is not the client's fault. The answer, 503, does not
+	// contain it. Nil means that the reason is dropped.
 	Failed func(r *http.Request, err error)
 }
 
 // Reads reports whether a request's method is GET or HEAD.
 func Reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// A Handler raises the token of each request before another handler runs, and answers itself where that is refused: 409
-// for a stale token, 400 for what is no token or no resource, 428 for none, 503 if the marks cannot be asked. The body is
-// a problem document (RFC 9457) with the members resource, token and newer; tokens are texts, since numbers of JavaScript
-// are not exact from 2^53 on.
+// A Handler raises the token of each request before another handler runs. If the token is refused, the Handler itself
+// answers: 409 for a stale token, 400 for an invalid token or resource, 428 for a missing token, and 503 if the marks cannot
+// be asked. The body is a problem document (RFC 9457) with the members resource, token and newer; tokens are texts, since
+// numbers of JavaScript are not exact from 2^53 on.
 //
-// What this guards: a request whose token is stale when it comes does nothing, and so does every request with a lower
-// token that comes after. What it does not: a handler that is at work already when a higher token comes. It goes on, and
-// its late write is refused only where it checks in the same step: [Table.Check] in the transaction that it writes in, with
-// what [Incoming] returns, on marks that [Table.Marks] made of the same table; or [Memory.Do] with the same Memory.
+// A Handler guards against late requests: a request with a stale token changes nothing, and neither does a later request with
+// a lower token. It does not guard against a handler that is already at work when a higher token arrives. That handler goes
+// on, and its late write is refused only if it checks in the same step: with [Table.Check] in the transaction of the write,
+// with the values of [Incoming], on marks that [Table.Marks] made of the same table; or with [Memory.Do] on the same Memory.
 type Handler struct {
 	next  http.Handler
 	marks Marks
@@ -55,7 +55,7 @@ func NewHandler(next http.Handler, marks Marks, o *HandlerOptions) *Handler {
 	return h
 }
 
-// ServeHTTP is that of [http.Handler].
+// ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	values := r.Header.Values(Header)
 	if len(values) == 0 {

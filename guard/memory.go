@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// Marks keep the marks of resources: the highest token that each was shown. Raise may be called at once by many
-// goroutines; if it returns nil, a lower token is refused from then on. Its errors are those of this package, or the
-// store's own if the mark could not be raised or it is not known whether it was.
+// Marks keep the marks of resources: the highest token that each was shown. Many goroutines may call Raise at once. If it
+// returns nil, a lower token is refused from then on. Its errors are the errors of this package, or the store's own error if
+// the mark could not be raised or the outcome is unknown.
 type Marks interface {
 	Raise(ctx context.Context, resource string, token int64) error
 }
 
-// Memory guards what is in the memory of one process, and forgets with it. The zero value is ready, and has no marks. A
-// mark takes some bytes, and stays.
+// Memory guards data in the memory of one process. Its marks end with the process. The zero value is ready, and has no marks.
+// A mark takes some bytes, and stays.
 type Memory struct {
 	mu    sync.Mutex // guards marks
 	marks map[string]*mark
@@ -37,8 +37,7 @@ func (m *Memory) of(resource string) *mark {
 	return m.marks[resource]
 }
 
-// Raise shows a token to a resource. It waits while a function that Do runs is at work on the resource; it does not heed
-// the context.
+// Raise shows a token to a resource. It waits while Do runs a function on the resource, and ignores the context.
 func (m *Memory) Raise(_ context.Context, resource string, token int64) error {
 	if err := Valid(resource, token); err != nil {
 		return err
@@ -53,8 +52,8 @@ func (m *Memory) Raise(_ context.Context, resource string, token int64) error {
 	return nil
 }
 
-// Do checks a token that was raised, and runs f, which reads or writes the resource, before any other token can be
-// raised and one at a time. It returns the error of f. It must not be called by f for the same resource.
+// Do checks a raised token and runs f, which reads or writes the resource. Only one such function runs at a time, and no
+// other token can be raised meanwhile. Do returns the error of f. f must not call Do for the same resource.
 func (m *Memory) Do(resource string, token int64, f func() error) error {
 	if err := Valid(resource, token); err != nil {
 		return err

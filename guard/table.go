@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// DefaultTable is the name of the table that marks are kept in.
+// DefaultTable is the name of the table that keeps the marks.
 const DefaultTable = "stile_guard"
 
-// A Table keeps the marks of resources in a table of the database that the resources are in, one row for each. Its
-// methods may be called at once.
+// A Table keeps the marks of resources in a table of the same database, one row for each resource. Its methods may be called
+// at once.
 type Table struct {
 	fence
 	schema, probe string
@@ -21,9 +21,9 @@ type Table struct {
 	made bool
 }
 
-// NewTable returns the guard that keeps its marks in a table of that name, [DefaultTable] if it is empty, which may have a
-// schema before it, as in "shop.guard". Nothing is asked of the database; the name is taken as it is written, and the
-// error is [ErrInvalid] if it has other characters than letters, digits and '_'.
+// NewTable returns a guard that keeps its marks in a table of that name, or in [DefaultTable] if the name is empty. The name
+// may have a schema before it, as in "shop.guard". NewTable does not ask the database. It takes the name as it is written;
+// the error is [ErrInvalid] if the name has other characters than letters, digits and '_'.
 func NewTable(d Dialect, name string) (*Table, error) {
 	if name == "" {
 		name = DefaultTable
@@ -63,12 +63,12 @@ func NewTable(d Dialect, name string) (*Table, error) {
 	return t, nil
 }
 
-// Schema returns the SQL that makes the table. A database user that works with the guard needs SELECT, INSERT and UPDATE
-// on it.
+// Schema returns the SQL that creates the table. A database user that works with the guard needs SELECT, INSERT and UPDATE on
+// it.
 func (t *Table) Schema() string { return t.schema }
 
-// Create makes the table unless it is there. Many processes may do so at once. A user who may not create tables gets an
-// error only if it is missing.
+// Create creates the table unless it exists. Many processes may do so at once. A user without the right to create tables gets
+// an error only if the table is missing.
 func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,11 +92,11 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Do runs work in a transaction of its own, in which the token was raised first: the way to be preferred. So what work
-// reads is what no earlier holder can change any more, and what it writes is committed together with the mark or not at
-// all. The table is made if it is missing. A work that returns an error is rolled back, its raise too.
+// Do raises the token in a transaction of its own and then runs work in that transaction. Prefer it to the other methods. No
+// earlier holder can change the data that work reads, and its writes are committed together with the mark or not at all. Do
+// creates the table if it is missing. If work returns an error, Do rolls the transaction back, including the raise.
 //
-// Work must not be run again after an error of the commit without looking at what became of it, as always with databases.
+// As always with databases, do not run the work again after an error of the commit without checking whether it was committed.
 func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64, work func(tx *sql.Tx) error) error {
 	if err := Valid(resource, token); err != nil {
 		return err
@@ -107,9 +107,9 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 	return do(ctx, db, func(tx Tx) error { return t.Raise(ctx, tx, resource, token) }, work)
 }
 
-// Raise shows a token to a resource in the caller's transaction, by one statement, which comes before everything that the
-// transaction reads. The row stays locked until the transaction ends, so that others who raise or check wait; that makes
-// a further check in the same transaction needless. The mark lasts if the transaction is committed.
+// Raise shows a token to a resource in the caller's transaction, by one statement. Call it before everything that the
+// transaction reads. The row stays locked until the transaction ends, so other transactions that raise or check wait. So the
+// same transaction needs no further check. The mark lasts if the transaction is committed.
 func (t *Table) Raise(ctx context.Context, tx Tx, resource string, token int64) error {
 	if err := Valid(resource, token); err != nil {
 		return err
@@ -117,9 +117,9 @@ func (t *Table) Raise(ctx context.Context, tx Tx, resource string, token int64) 
 	return t.raised(ctx, tx, resource, resource, token)
 }
 
-// Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier one is
-// still the mark. The answer holds until the transaction ends: others who raise wait. On [ErrStale] and [ErrNotRaised] the
-// caller rolls back.
+// Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier transaction is
+// still the mark. The answer holds until the transaction ends: other transactions that raise wait. On [ErrStale] and
+// [ErrNotRaised] the caller must roll back.
 func (t *Table) Check(ctx context.Context, tx Tx, resource string, token int64) error {
 	if err := Valid(resource, token); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 )
 
-// A Tx runs the statements of [Table] and [Column] in a transaction of the caller. [SQL] makes one of a transaction of
-// database/sql; GuardTx in package postgres makes one of pgx.
+// A Tx runs the statements of [Table] and [Column] in a transaction of the caller. [SQL] makes a Tx from a transaction of
+// database/sql, and GuardTx in package postgres makes one from a transaction of pgx.
 type Tx interface {
 	// Run runs a statement and returns the number that it yields. It returns [sql.ErrNoRows] if there is none.
 	Run(ctx context.Context, s *Statement) (int64, error)
@@ -19,7 +19,7 @@ type Statement struct {
 	InsertID bool // the number is not in a row: it is the insert id, and 0 stands for none; of MySQL only
 }
 
-// SQL makes a [Tx] of a transaction of database/sql.
+// SQL makes a [Tx] from a transaction of database/sql.
 func SQL(tx *sql.Tx) Tx { return sqlTx{tx} }
 
 type sqlTx struct{ tx *sql.Tx }

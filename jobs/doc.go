@@ -1,17 +1,18 @@
-// Package jobs runs a job by a schedule, at most once a tick over all machines that have it, and work once for a key:
+// Package jobs runs a job by a schedule, at most once a tick across all machines, and runs work once for a key:
 //
 //	nightly, err := jobs.New(locks, "nightly", "CRON_TZ=Europe/Berlin 0 3 * * *", figures, &jobs.Options{MaxHold: 6 * time.Hour})
 //	...
 //	err = nightly.Run(ctx) // until ctx ends
 //
-// All machines run the same program. Each computes the ticks by its own clock, and at a tick takes the lock of the job's
-// name. Under the lock it reads which tick was begun last, and if that is an earlier one, writes down its own and runs. The
-// context of a run carries the lease, with the token that a late write is refused by, and ends when another machine may run.
+// All machines run the same program. Each machine computes the ticks by its own clock, and at a tick takes the lock of the
+// job's name. Under the lock it reads which tick was begun last. If that is an earlier tick, it records its own tick and
+// runs. The context of a run carries the lease, with the token by which a resource refuses a late write. It ends when another
+// machine may run.
 //
-// What was begun last is remembered in the store, as the value of a claim on the name NAME/last that is kept for 24 hours
-// (see [stile.Lease.UnlockAfter]), and that the machines which wait for a tick write again. NAME/copy has it too,
-// and counts while NAME/last has nothing. The one that counts is written last: a machine that dies while it writes leaves what
-// was begun before, or its own tick:
+// The store remembers the last tick as the value of a claim on the name NAME/last, which is kept for 24 hours (see
+// [stile.Lease.UnlockAfter]). The machines that wait for a tick write it again. NAME/copy has the same value, and counts
+// while NAME/last has nothing. The machine writes the place that counts last: if it dies while it writes, the record is
+// either the previous tick or its own tick:
 //
 //	copy, last: old, old ──► none, old ──► new, old ──► new, none ──► new, new
 //	            old, none ──► old, new ──► none, new ──► new, new
@@ -23,9 +24,8 @@
 //
 //	unknown ──► started ──► over
 //
-// It is started before the run begins, so a run that dies is not repeated, unless [Options.Missed] says that it is to be made
-// up for.
+// The tick is started before its run begins. So a run that dies is repeated only if [Options.Missed] says so.
 //
-// What is started from outside, such as by a callback that may come twice, has no ticks: [Once] runs it once for a key, and
-// gives its answer to all who ask.
+// Work that starts from outside, such as a callback that may arrive twice, has no ticks: [Once] runs it once for a key, and
+// gives its answer to all callers.
 package jobs

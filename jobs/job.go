@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Job is work with a schedule. It is made by [New], and each program runs it once.
+// A Job is work with a schedule. Make it with [New], and run it once in each program.
 type Job struct {
 	client   *stile.Client
 	name     string
@@ -22,45 +22,45 @@ type Job struct {
 
 // Options are a job's settings. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Zone is where the hours of a cron expression are. Nil means UTC, as machines may have different zones of their own.
+	// Zone is the time zone of a cron expression. Nil means UTC, since machines may have different zones.
 	Zone *time.Location
 
-	// AtLeast keeps the job's lock for this long after a run began, if its machine lives: no run begins sooner after
-	// another. It must be shorter than the time between two ticks, and longer than the clocks of the machines differ. A store
-	// keeps a lock for 24 hours at most, and Redlock for a minute.
+	// AtLeast keeps the job's lock for this time after a run began, if its machine lives: no run begins sooner after another.
+	// It must be shorter than the time between two ticks, and longer than the difference between the machines' clocks. A
+	// store keeps a lock for 24 hours at most, and Redlock for a minute.
 	AtLeast time.Duration
 
-	// MaxHold ends the context of a run after this long. A run that does not return then loses its lock, ten seconds later
-	// or after as long again if that is sooner, and the next one may begin elsewhere. 0 means never.
+	// MaxHold ends the context of a run after this time. If the run does not return then, it loses its lock ten seconds
+	// later, or after another MaxHold if that is sooner, and the next run may begin elsewhere. 0 means never.
 	MaxHold time.Duration
 
-	// Missed says what happens to ticks that had no run. The zero value is [Skip].
+	// Missed decides what happens to ticks that had no run. The zero value is [Skip].
 	Missed Missed
 
 	// Jitter delays each tick on each machine by a random time up to this one, so that not all ask the store at once. It
 	// must be shorter than the time between two ticks.
 	Jitter time.Duration
 
-	// Report hears of each tick, in turn. It must not block for long. Nil means nobody.
+	// Report gets the result of each tick, in order. It must not block for long. Nil means that nobody gets it.
 	Report func(Result)
 }
 
-// Missed is what happens to ticks that had no run: the store was away, no machine was up, an earlier run took too long, or
+// Missed is the treatment of ticks that had no run: the store was down, no machine was up, an earlier run took too long, or
 // the run was cut off because its machine died.
 type Missed int
 
 const (
-	Skip    Missed = iota // they have none
-	RunOnce               // the latest of them is run, as soon as that can be
-	RunAll                // each is run, in their order; of very many the last thousand
+	Skip    Missed = iota // they do not run
+	RunOnce               // only the latest of them runs, as soon as possible
+	RunAll                // each of them runs, in order; of very many, the last thousand
 )
 
 // New returns a job of a name, which is the name of its lock. The schedule is a cron expression of five fields, "@daily" and
 // the like, or "@every 10m", which ticks at the same moments everywhere. "CRON_TZ=Europe/Berlin " before an expression sets
 // its zone. The work must return when its context ends.
 //
-// The error names the place in the schedule that is wrong. It is [stile.ErrUnsupported] if the store keeps no record of the
-// last tick that another machine can replace.
+// The error names the wrong place in the schedule. It is [stile.ErrUnsupported] if the store keeps no record of the last tick
+// that another machine can replace.
 func New(client *stile.Client, name, schedule string, work func(context.Context) error, o *Options) (*Job, error) {
 	j := &Job{client: client, name: name, text: schedule, work: work}
 	if o != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Call is work that runs once for its key, however many processes are asked to do it, and whose answer all of them get. It
-// is made by [Once], costs nothing to make, and may be used by many goroutines.
+// A Call is work that runs once for its key, however many processes call it. All of them get its answer. Make it with [Once],
+// which costs nothing. Many goroutines may use it.
 //
 //	none ──► runs ──► answered ──► none, when the answer is no longer kept
 //	 ▲         │
@@ -33,19 +33,18 @@ type Answer struct {
 	Here  bool  // the run was in this call
 }
 
-// ErrNotKept says that the work was done here, and that the store may not have its answer: another call would run it again.
+// ErrNotKept says that the work was done here, but the store may not have its answer: another call may run the work again.
 var ErrNotKept = errors.New("the work was done, and its answer may not be kept")
 
-// MaxAnswer is the length in bytes that the text of an answer can have, as JSON writes it.
+// MaxAnswer is the largest length in bytes of an answer's text, as JSON writes it.
 const MaxAnswer = 2048
 
-// Once returns the call of a key, such as "orders/42/paid". The key is the name of a lock, which a run holds; its answer is
-// the value of a claim on the name KEY/done, which stays for as long as keep says: 24 hours at most, and on
-// Redlock a minute. What is wrong with the
-// arguments is reported by [Call.Do].
+// Once returns the call of a key, such as "orders/42/paid". The key is the name of a lock, which a run holds. The answer is
+// the value of a claim on the name KEY/done, which stays for the time keep: 24 hours at most, and on Redlock a minute.
+// [Call.Do] reports invalid arguments.
 //
-// A store that loses claims loses answers, and a call that comes after that runs again; docs/howto/once.md says for each
-// store when that can be. So the work checks its token where money is at stake.
+// A store that loses claims loses answers, and a later call then runs the work again; docs/howto/once.md says for each store
+// when that can happen. So if money is at stake, check the token of the work at the resource.
 func Once(client *stile.Client, key string, keep time.Duration) *Call {
 	return &Call{client: client, key: key, keep: keep, lock: client.Mutex(key)}
 }
@@ -60,7 +59,7 @@ func (c *Call) Do(ctx context.Context, work func(context.Context) (string, error
 	return c.do(ctx, c.lock.Lock, work)
 }
 
-// Try is Do that does not wait: the error is [stile.ErrHeld] if the work runs elsewhere.
+// Try does the same as Do, but does not wait: the error is [stile.ErrHeld] if the work runs elsewhere.
 func (c *Call) Try(ctx context.Context, work func(context.Context) (string, error)) (Answer, error) {
 	return c.do(ctx, c.lock.TryLock, work)
 }

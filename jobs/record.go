@@ -31,7 +31,7 @@ const (
 	over    stage = "over"    // its run has returned
 )
 
-// A Past is what the store has of a job: the tick that any machine has begun last.
+// A Past is the store's record of a job: the last tick that any machine has begun.
 type Past struct {
 	Tick    time.Time     // zero if nothing is remembered
 	Over    bool          // its run has returned; if not, it is under way or was cut off
@@ -43,8 +43,8 @@ type Past struct {
 	By      stile.Holder  // that machine
 }
 
-// Last returns what the store has of the job of a name. If that is nothing, Past.Tick is zero. The store has it as long as a
-// program runs the job, and then for 24 hours, or on Redlock for a minute.
+// Last returns the store's record of the job of a name. If there is none, Past.Tick is zero. The store keeps the record while
+// a program runs the job, and for 24 hours after that, or on Redlock for a minute.
 func Last(ctx context.Context, client *stile.Client, name string) (Past, error) {
 	r, err := recall(ctx, client, name)
 	return Past{

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// An Outcome is what became of a tick on this machine.
+// An Outcome is the outcome of a tick on this machine.
 type Outcome string
 
 // The outcomes.
@@ -20,12 +20,12 @@ const (
 	Panicked  Outcome = "panicked"  // it ran here, and panicked: Result.Err is a *PanicError
 	CutOff    Outcome = "cut off"   // it ran here, and its context ended first: the lease was lost, even before the work began, or MaxHold was over
 	Stopped   Outcome = "stopped"   // it ran here until the context of Run ended, even before the work began
-	Elsewhere Outcome = "elsewhere" // another machine has the job, or had it since the tick
+	Elsewhere Outcome = "elsewhere" // another machine runs the job, or has run it since the tick
 	Late      Outcome = "late"      // this machine came too late to it, such as after a sleep, and Skip leaves it out
-	Trouble   Outcome = "trouble"   // the store did not let it be known whether it may run here: Result.Err says why
+	Trouble   Outcome = "trouble"   // the store did not answer whether it may run here: Result.Err says why
 )
 
-// A Result is what became of a tick on this machine.
+// A Result is the result of a tick on this machine.
 type Result struct {
 	Job     string
 	Tick    time.Time // zero of RunNow
@@ -41,18 +41,18 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error tells the value.
+// Error returns the value as text.
 func (e *PanicError) Error() string { return fmt.Sprintf("the job panicked: %v", e.Value) }
 
 // errMaxHold is the cause of the context of a run that took too long.
 var errMaxHold = fmt.Errorf("%w: the run took longer than MaxHold", context.DeadlineExceeded)
 
-// ErrFinish is the cause to end the context of [Job.Run] with if a run that is under way is to go on to its end.
+// ErrFinish is a cause for the end of the context of [Job.Run]. With this cause a run that is under way goes on to its end.
 var ErrFinish = errors.New("no more ticks are run here")
 
 type tickKey struct{}
 
-// Tick returns the tick that the run with this context is for. It is zero in a run of [Job.RunNow], and elsewhere.
+// Tick returns the tick of the run with this context. It is zero in a run of [Job.RunNow], and outside of runs.
 func Tick(ctx context.Context) time.Time {
 	tick, _ := ctx.Value(tickKey{}).(time.Time)
 	return tick

@@ -19,10 +19,10 @@ type key struct {
 	name   string
 }
 
-// Run runs the job at its ticks until ctx ends, and returns the cause of that once a run that is under way has returned. The
-// context of that run ends too, unless the cause is [ErrFinish]. A
-// run that fails, panics or is cut off does not end it, nor does a store that is away; [Options.Report] hears of them. What
-// would be the same at the next tick ends it: a client that is closed, or a name that is not valid.
+// Run runs the job at its ticks until ctx ends. It returns the cause of ctx when a run that is under way has returned. The
+// context of that run ends too, unless the cause is [ErrFinish]. A run that fails, panics or is cut off does not end Run, nor
+// does a store that is down; [Options.Report] gets their results. An error that would be the same at the next tick ends Run:
+// a closed client, or an invalid name.
 //
 // A program runs a name once: a second Run of the same name and client, with whatever schedule, is an error.
 func (j *Job) Run(ctx context.Context) error {
@@ -96,8 +96,8 @@ func until(ctx context.Context, at time.Time) error {
 	}
 }
 
-// RunNow runs the job once, now, beside its schedule: it waits until no run is under way and AtLeast is over, and changes
-// nothing in which ticks have run. It returns what the work returns, or why it could not run, or was cut off.
+// RunNow runs the job once, now, outside its schedule. It waits until no run is under way and AtLeast is over, and does not
+// change the record of ticks. It returns the error of the work, or the reason why the work could not run or was cut off.
 func (j *Job) RunNow(ctx context.Context) error {
 	lease, err := j.lock.Lock(ctx)
 	if err != nil {

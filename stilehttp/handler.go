@@ -12,33 +12,33 @@ import (
 
 // Options are the settings of a handler. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Wait is how long a request waits for the lock at most. 0 means not.
+	// Wait is the longest time that a request waits for the lock. 0 means that it does not wait.
 	Wait time.Duration
 
 	// Status is the answer if the lock is held. 0 means 409 Conflict for [Handler], where 423 Locked is usual too, and 429 Too
 	// Many Requests for [Limit].
 	Status int
 
-	// RetryAfter is what that answer tells the client to wait, in whole seconds. 0 means 1 s.
+	// RetryAfter is the time that the answer asks the client to wait, in whole seconds. 0 means 1 s.
 	RetryAfter time.Duration
 
-	// Report hears why a request was refused, or after it that its lease was lost or that its release has no known outcome. Nil
-	// means nobody.
+	// Report gets the reason why a request was refused, or, after the request, the error of a lost lease or of a release of
+	// unknown outcome. Nil means that nobody gets it.
 	Report func(*http.Request, error)
 }
 
-// Handler returns a handler that runs another one while it holds the lock that the request names. If the lock is held it
-// answers 409, and if the store cannot be asked 503, both with Retry-After; 400 if the lock's name cannot be one.
+// Handler returns a handler that runs the next one while it holds the request's lock. If the lock is held it answers 409, and
+// if the store does not answer 503, both with Retry-After. If the lock's name is invalid it answers 400.
 //
-// The request's context ends when the lease is lost. A handler that goes on nevertheless sends the token of the lease with
-// its writes: another may be at work at the same time.
+// The request's context ends when the lease is lost. A handler that goes on nevertheless must send the lease's token with its
+// writes: another holder may be at work at the same time.
 func Handler(lock func(*http.Request) *stile.Lock, next http.Handler, o *Options) http.Handler {
 	return newHandler(lock, next, o, http.StatusConflict)
 }
 
-// Limit returns a handler that runs another one while it holds a permit, so that all machines together serve no more requests
-// than the permit's name has permits. If there is none left it answers 429, and if the store cannot be asked 503, both with
-// Retry-After.
+// Limit returns a handler that runs the next one while it holds a permit, so that all machines together serve no more
+// requests than the permit's name has permits. If no permit is left it answers 429, and if the store does not answer 503,
+// both with Retry-After.
 func Limit(permit *stile.Lock, next http.Handler, o *Options) http.Handler {
 	return newHandler(func(*http.Request) *stile.Lock { return permit }, next, o, http.StatusTooManyRequests)
 }

@@ -11,27 +11,28 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Transport is an [http.RoundTripper] whose requests each hold a permit, so that all machines together have no more requests
-// under way than the permit's name has permits. It may be used by many goroutines.
+// A Transport is an [http.RoundTripper] whose requests each hold a permit, so that all machines together have no more
+// requests under way than the permit's name has permits. Many goroutines may use it.
 //
 // A request holds its permit until its answer's body is read to the end or closed, and ends if the permit is lost.
 type Transport struct {
-	// Permit is what a request takes, such as Client.Permit("vendor", 1, 5).
+	// Permit is the lock that a request takes, such as Client.Permit("vendor", 1, 5).
 	Permit *stile.Lock
 
 	// Base makes the requests. Nil means [http.DefaultTransport].
 	Base http.RoundTripper
 
-	// Wait is how long a request waits for its permit at most, before it fails with [stile.ErrHeld]. 0 means until the
+	// Wait is the longest time that a request waits for its permit before it fails with [stile.ErrHeld]. 0 means until the
 	// request's context ends.
 	Wait time.Duration
 
-	// AtLeast keeps a permit for this long after it was taken, for a limit of calls in a second. 0 means not.
+	// AtLeast keeps a permit for this time after it was taken, to limit the calls in a second. 0 means that it is released
+	// with the answer.
 	AtLeast time.Duration
 }
 
-// RoundTrip waits for a permit, makes the request, and releases the permit with the answer's body. Without a permit nothing
-// is sent, and the error says why.
+// RoundTrip waits for a permit, makes the request, and releases the permit with the answer's body. Without a permit it sends
+// nothing, and the error says why.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	lease, err := t.take(r.Context())
 	if err != nil {
