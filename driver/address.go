@@ -134,8 +134,8 @@ func (a *Address) HostPorts(fallback, port string) []string {
 	return list
 }
 
-// At returns the address of one of the hosts by itself, under a scheme. It has the same parameters, and those that were
-// asked for count as such.
+// At returns the address of one of the hosts by itself, under a scheme. It has the same parameters, and a parameter that was
+// asked for still counts as asked for.
 func (a *Address) At(scheme, host string) *Address {
 	one := *a
 	one.Scheme, one.Hosts, one.params, one.asked = scheme, []string{host}, maps.Clone(a.params), maps.Clone(a.asked)

@@ -9,12 +9,12 @@ import (
 
 var errWaits = errors.New("a claim that waits cannot be amended; enter another one in its place")
 
-// Amended returns the weight and the record that a claim has once this renewal was applied, from those that it has in the
-// store. Without an Amend, they stay. It is the rule for all stores, and decides by what the store has and nothing else,
-// so an amendment that arrives twice is applied once, and one that arrives after a later one is not applied:
+// Amended returns a claim's weight and record after this renewal, given its weight and record in the store. Without an Amend,
+// they stay. It is the rule for all stores, and decides only by the store's data. So an amendment that arrives twice is
+// applied once, and an amendment that arrives after a later one is not applied:
 //
 //   - A claim that waits is not amended.
-//   - A weight only falls: a claim that has the smaller one keeps it.
+//   - A weight only falls: a claim with a smaller weight keeps it.
 //   - A record is replaced if it is Claim.Record. The caller gives no claim the same record a second time. The error is
 //     a [*RecordError] if the claim has neither that record nor the new one.
 //
@@ -42,13 +42,13 @@ func (c *Claim) Amended(weight int64, record string, holds bool) (int64, string,
 	return weight, record, nil
 }
 
-// Amending reports whether one of the claims that are to be renewed is to be changed too.
+// Amending reports whether one of the claims in a renewal has an Amend.
 func Amending(cs []*Claim) bool {
 	return slices.ContainsFunc(cs, func(c *Claim) bool { return c.Amend != nil })
 }
 
-// Unamended renews the claims that are not to be changed, and answers the others [ErrUnsupported]. It is how a driver
-// renews whose traits lack Amends.
+// Unamended renews the claims without an Amend, and answers the others with [ErrUnsupported]. A driver whose traits lack
+// Amends renews with it.
 func Unamended(ctx context.Context, cs []*Claim, renew func(context.Context, []*Claim) []Renewal) []Renewal {
 	answers := make([]Renewal, len(cs))
 	var (

@@ -27,7 +27,8 @@ func (c *Claim) Uncounted() error {
 		ErrUnsupported)
 }
 
-// Removes refuses a request by hand that is not to remove a claim. A driver that can do nothing else begins Break with it.
+// Removes refuses every request by hand except the removal of a claim. A driver that can do nothing else begins Break with
+// it.
 func (b *BreakRequest) Removes() error {
 	if b.Ask {
 		return fmt.Errorf("%w: it cannot ask a holder for its lock", ErrUnsupported)
@@ -43,7 +44,7 @@ func (b *BreakRequest) Uncounted() error {
 	return fmt.Errorf("%w: it keeps no count of permits that could be changed, as ZooKeeper does with layout=semaphore", ErrUnsupported)
 }
 
-// CheckCount tells why a number cannot be a count of permits.
+// CheckCount returns why a number cannot be a count of permits.
 func CheckCount(n int64) error {
 	if n < 0 || n > MaxCount {
 		return fmt.Errorf("a count of permits is from 0 to %d, not %d", MaxCount, n)

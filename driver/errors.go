@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// What drivers answer, beside the errors of their clients.
+// These are the errors that drivers return, besides the errors of their clients.
 var (
 	ErrGone        = errors.New("the claim is no longer in the store")
 	ErrSession     = fmt.Errorf("%w: the session that it lived in is over", ErrGone)
@@ -30,19 +30,19 @@ func capacity(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// A RecordError says that an amendment was to replace another record than the one that the claim has.
+// A RecordError says that the claim does not have the record that an amendment should replace.
 type RecordError struct{ Have string }
 
 func (e *RecordError) Error() string {
 	return "the claim has another record than the one that was to be replaced"
 }
 
-// An Outcome is what is known of a request that got an error.
+// An Outcome is the known outcome of a request that got an error.
 type Outcome int
 
 // The outcomes. Every error of a [Driver] has one; an error without a mark has OutcomeUnknown.
 const (
-	OutcomeUnknown Outcome = iota // it may have been applied, or may be applied yet
+	OutcomeUnknown Outcome = iota // it may have been applied, or may still be applied
 	OutcomeUnsent                 // it certainly never left this process; the store has not judged it
 	OutcomeRefused                // the store said no: it was not applied, and never will be
 )
@@ -52,22 +52,22 @@ func (o Outcome) String() string {
 	return [...]string{"unknown", "unsent", "refused"}[o]
 }
 
-// Unsent marks the error of a request that certainly never left this process: there was no connection, the context
-// ended first, or the request waited behind another. Of a request of several steps it says that the one which changes the
-// store never left. It says nothing about the store, and the next one who asks may be answered.
+// Unsent marks the error of a request that certainly never left this process: there was no connection, the context ended
+// first, or the request waited behind another. For a request of several steps it says that the step that changes the store
+// never left. It says nothing about the store, and the next caller may get an answer.
 func Unsent(err error) error { return mark(OutcomeUnsent, err) }
 
-// Refused marks the store's own no: it did not apply the request and never will. The same request by another caller
-// gets the same answer, unless the error is [Unreachable] too, such as that of a server that is still loading. It is
-// never put around the end of a context, nor around what is [Unsent].
+// Refused marks the store's own no: it did not apply the request and never will. The same request by another caller gets the
+// same answer, unless the error is [Unreachable] too, such as that of a server that is still loading. Never put it around the
+// end of a context, or around an error that is [Unsent].
 func Refused(err error) error { return mark(OutcomeRefused, err) }
 
-// Unknown says that it is not known what became of a request, whatever the error inside says of it: of another request,
-// of a part of this one, or of one store among several.
+// Unknown says that the outcome of a request is not known, whatever the error inside says: that error may be about another
+// request, a part of this one, or one store among several.
 func Unknown(err error) error { return mark(OutcomeUnknown, err) }
 
-// NotYet marks the error of a step that comes before the one that changes the store, such as to look at a queue first:
-// what the store refused stays refused, and with any other error the request is [Unsent].
+// NotYet marks the error of a step before the one that changes the store, such as a first read of the queue. A refusal of the
+// store stays a refusal, and with any other error the request is [Unsent].
 func NotYet(err error) error {
 	if err == nil || OutcomeOf(err) == OutcomeRefused {
 		return err
@@ -75,8 +75,8 @@ func NotYet(err error) error {
 	return Unsent(err)
 }
 
-// Afterwards marks the error of a step that comes after the one that changed the store: whatever it says of itself, it does
-// not say that the request was not applied. A verdict on the claim, such as [ErrGone], stays what it is.
+// Afterwards marks the error of a step after the one that changed the store. Whatever the error's own mark, it does not say
+// that the request was not applied. A verdict on the claim, such as [ErrGone], stays what it is.
 func Afterwards(err error) error {
 	var (
 		c *CapacityError
@@ -88,10 +88,10 @@ func Afterwards(err error) error {
 	return Unknown(err)
 }
 
-// Ended returns the error of a call that the end of its caller's context ends: [Unsent] if nothing was sent yet, else
-// [Unknown]. It is nil if the context has not ended. The error is the context's cause to [errors.Is] and [errors.As], but
-// it never is one of this package's errors or marks: the cause is the caller's, which may be that another claim is gone,
-// and says nothing about this request.
+// Ended returns the error of a call that ends with its caller's context: [Unsent] if nothing was sent yet, or else [Unknown].
+// It is nil if the context has not ended. For [errors.Is] and [errors.As] the error is the context's cause, but never one of
+// this package's errors or marks: the cause is the caller's, such as that another claim is gone, and says nothing about this
+// request.
 func Ended(ctx context.Context, sent bool) error {
 	if ctx.Err() == nil {
 		return nil
@@ -139,8 +139,8 @@ type marked struct {
 
 func (m *marked) Unwrap() error { return m.error }
 
-// OutcomeOf returns what is known of the request that got this error. The outermost mark decides. Without one, the
-// errors of this package are refusals.
+// OutcomeOf returns the known outcome of the request that got this error. The outermost mark decides. Without one, the errors
+// of this package are refusals.
 func OutcomeOf(err error) Outcome {
 	var (
 		m *marked
@@ -160,8 +160,8 @@ func OutcomeOf(err error) Outcome {
 // NotApplied reports whether the request that got this error was certainly not applied: it was unsent or refused.
 func NotApplied(err error) bool { return OutcomeOf(err) != OutcomeUnknown }
 
-// Unreachable marks an error that says that the store could not be asked: no connection, or one that is not ready to
-// serve. The same request may work a moment later. It does not by itself say that the request was not applied.
+// Unreachable marks an error that says that the store could not be asked: there is no connection, or the server is not ready.
+// The same request may work a moment later. It does not by itself say that the request was not applied.
 func Unreachable(err error) error {
 	if err == nil {
 		return nil

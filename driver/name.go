@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the length of a name in bytes that every store takes.
+// MaxName is the largest length of a name in bytes. Every store accepts it.
 const MaxName = 255
 
-// CheckName tells why a text cannot be the name of a lock: it is empty, longer than [MaxName] bytes, not UTF-8, or has a
+// CheckName returns why a text cannot be the name of a lock: it is empty, longer than [MaxName] bytes, not UTF-8, or has a
 // control character. Every other text is a name on every store.
 func CheckName(name string) error {
 	if name == "" {
@@ -33,9 +33,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// EncodeName turns a name into letters, digits, '-', '_', '.' and '%', at most three times as long, such that distinct
-// names stay distinct, "." and ".." do not appear, and a name of the first five kinds stays as it is. It is the one
-// encoding for all stores.
+// EncodeName turns a name into letters, digits, '-', '_', '.' and '%', at most three times as long. Distinct names stay
+// distinct, the result is never "." or "..", and a name of the first five kinds stays as it is. All stores use this encoding.
 func EncodeName(name string) string {
 	if dots := name == "." || name == ".."; !dots && strings.IndexFunc(name, func(r rune) bool { return r > 127 || !plain(byte(r)) }) < 0 {
 		return name
@@ -51,7 +50,7 @@ func EncodeName(name string) string {
 	return b.String()
 }
 
-// DecodeName is the reverse of [EncodeName]. The error says that no name is encoded like this.
+// DecodeName is the reverse of [EncodeName]. The error says that no name has this encoding.
 func DecodeName(text string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

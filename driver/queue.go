@@ -8,8 +8,8 @@ import (
 // Holding is the rule. It reports how many claims at the head of a queue hold the lock: a claim holds while the weights
 // of the claims up to and including it fit the capacity. Weights are in the order of the queue.
 //
-// Claims enter only at the tail, so one that holds goes on holding until it leaves or runs out, and a stale view of the
-// queue can make a client wait too long but never hold too early.
+// Claims enter only at the tail, so a claim that holds goes on holding until it leaves or runs out. A stale view of the queue
+// can make a client wait too long but never hold too early.
 func Holding(capacity int64, weights []int64) int {
 	for i, w := range weights {
 		if w > capacity {
@@ -20,12 +20,12 @@ func Holding(capacity int64, weights []int64) int {
 	return len(weights)
 }
 
-// A Queue is the claims of one name, and all that can happen to them. It has no clock, no lock and does no I/O: the
-// caller says what time it is, in microseconds of one clock that belongs to the store. It is the reference that
-// drivers are compared with step by step.
+// A Queue has the claims of one name, and methods for all that can happen to them. It has no clock and no lock, and does no
+// I/O: the caller passes the time, in microseconds of one clock that belongs to the store. Tests compare drivers with it step
+// by step.
 //
-// The zero Queue is empty. An empty queue forgets its capacity; whoever stores it may forget Last too, once the stamps
-// that it will pass to Enter are sure to be larger.
+// The zero Queue is empty. An empty queue forgets its capacity. The store may forget Last too, once all later stamps for
+// Enter are sure to be larger.
 type Queue struct {
 	Capacity int64
 	Last     int64   // highest ticket given
@@ -40,7 +40,7 @@ type Entry struct {
 	Weight   int64
 	Since    int64 // when it entered
 	Ends     int64 // when its lease ends
-	Delay    int64 // how long it keeps others out after that, once told that it holds
+	Delay    int64 // how long it keeps others out after that, if its client knew that it holds
 	Asks     int64 // how often somebody has asked for the lock
 	Notified bool  // its client knows that it holds
 	Left     bool  // released, and kept until Ends
@@ -57,7 +57,7 @@ func (e *Entry) gone() int64 {
 
 func (e *Entry) live(now int64) bool { return now < e.Ends && !e.Left }
 
-// Expire removes what has run out. Every other method begins with it.
+// Expire removes the claims that have run out. Every other method begins with it.
 func (q *Queue) Expire(now int64) {
 	for i := range q.Entries { // mostly nothing has, and a function for slices takes a copy of each entry
 		if q.Entries[i].gone() <= now {
@@ -115,8 +115,8 @@ func (q *Queue) stay(now int64, i int, c *Claim) Place {
 	return q.place(now, i, e.Ends-now)
 }
 
-// Look tells where a claim stands and starts no lease: it is how [Driver.Await] checks again. The error is [ErrGone] if
-// the claim is not there.
+// Look returns the place of a claim and starts no lease: [Driver.Await] checks again with it. The error is [ErrGone] if the
+// claim is not there.
 func (q *Queue) Look(now int64, id string) (Place, error) {
 	q.Expire(now)
 	i := q.find(id)
@@ -194,7 +194,7 @@ func (q *Queue) Asks(id string) int64 {
 }
 
 // Wake returns the claims that hold and are not notified yet, and counts them as notified. The driver that changed the queue
-// calls it and tells them.
+// calls it and notifies them.
 func (q *Queue) Wake(now int64) []Entry {
 	q.Expire(now)
 	var woken []Entry
@@ -207,8 +207,7 @@ func (q *Queue) Wake(now int64) []Entry {
 	return woken
 }
 
-// Next reports when the first of the entries stops to count, if nothing happens before that. It is false for an empty
-// queue.
+// Next reports when the first of the entries stops counting, if nothing happens before that. It is false for an empty queue.
 func (q *Queue) Next() (at int64, ok bool) {
 	for i := range q.Entries {
 		if gone := q.Entries[i].gone(); !ok || gone < at {
@@ -235,8 +234,8 @@ func (q *Queue) List(now int64) []ClaimInfo {
 	return list
 }
 
-// Holding reports how many entries at the head hold the lock. It is the rule, [Holding], on weights that stay where
-// they are: most queues are asked several times a call, and to copy the weights out would cost more than the answer.
+// Holding reports how many entries at the head hold the lock. It is the rule, [Holding], without a copy of the weights: most
+// queues are asked several times a call, and copying the weights would cost more than the answer.
 func (q *Queue) Holding() int {
 	left := q.Capacity
 	for i := range q.Entries {

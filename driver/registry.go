@@ -53,7 +53,7 @@ func Open(ctx context.Context, rawURL string) (Driver, error) {
 	return nil, Refused(fmt.Errorf("unknown store %q%s; known: %s", a.Scheme, nearest.Hint(a.Scheme, all), strings.Join(schemes, ", ")))
 }
 
-// A MissingError says that the program does not import the package of a store that comes with stile.
+// A MissingError says that the program does not import the package of one of stile's own stores.
 type MissingError struct{ Scheme string }
 
 func (e *MissingError) Error() string {

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// A Trait is the name of something that a store can promise, for a program that must not run without it.
+// A Trait is the name of a store's promise, for a program that must not run without it.
 type Trait string
 
-// What a program can require.
+// These are the traits that a program can require.
 const (
 	TraitFencing   Trait = "fencing"         // tokens rise while the store's clock does not run back
 	TraitDurable   Trait = "durable-fencing" // tokens rise through every fault but a restore from an old copy
 	TraitRestart   Trait = "restart"         // claims survive a restart of the store
 	TraitFailover  Trait = "failover"        // claims survive a failover of the store
-	TraitOrder     Trait = "order"           // claims hold in the order in which they came
+	TraitOrder     Trait = "order"           // claims hold in the order in which they arrived
 	TraitReaders   Trait = "readers"         // readers share a lock
 	TraitPermits   Trait = "permits"         // a name can have several permits
 	TraitLockDelay Trait = "lock-delay"      // a lease that ran out can keep the lock from others for a while
 	TraitAmend     Trait = "amend"           // a holder can change its claim: the value of a leader, a writer that becomes a reader
 	TraitAsk       Trait = "ask"             // a holder can be asked for its lock
 	TraitCounts    Trait = "counts"          // a name can have a count of permits of its own, which can be changed
-	TraitPush      Trait = "push"            // the store tells a waiter when it holds
+	TraitPush      Trait = "push"            // the store notifies a waiter when it holds
 	TraitFit       Trait = "fit"             // no setting lets two hold a lock while nothing fails
 )
 
@@ -55,7 +55,7 @@ func Requirable() []Trait {
 	return names
 }
 
-// CheckTraits tells which of some traits cannot be required, since nobody knows them.
+// CheckTraits returns an error that names the unknown traits among those required.
 func CheckTraits(required ...Trait) error {
 	known := Requirable()
 	for _, r := range required {
@@ -66,7 +66,7 @@ func CheckTraits(required ...Trait) error {
 	return nil
 }
 
-// Lacks returns those of the required traits that the store does not have.
+// Lacks returns the required traits that the store does not have.
 func (t Traits) Lacks(required ...Trait) (lacking []Trait) {
 	for _, r := range requirable {
 		if slices.Contains(required, r.name) && !r.has(&t) {

@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// Traits tell what a store can promise, as found out from the live store where it can be asked.
+// Traits are the promises of a store. Where possible, a driver asks the live store for them.
 type Traits struct {
-	Store       string // what it is, in a word: "redis"
-	Server      string // product and version, as the server tells them: "Redis 7.0.15"; "" if it does not
+	Store       string // the kind of store, in a word: "redis"
+	Server      string // product and version, as the server reports them: "Redis 7.0.15"; "" if it does not
 	Ordered     bool   // claims hold in the order in which they entered
 	Shared      bool   // weights below the capacity: readers
 	Permits     bool   // capacities other than All
 	Delay       bool   // a lease that ran out while it held keeps the lock from others for [Claim.Delay]
 	InSession   bool   // a claim lives in its client's session: no other client can renew it, and all end with the session
-	OwnClient   bool   // a claim belongs to its client only: no other client can renew it or take it out, and closing the client ends it
-	FullWait    bool   // a claim that waits has the lease of one that holds, its TTL
-	Amends      bool   // a claim that holds can be changed where it stands; see [Amendment]
+	OwnClient   bool   // a claim belongs only to its client: no other client can renew or remove it, and closing the client ends it
+	FullWait    bool   // a waiting claim has the same lease as a holding one, its TTL
+	Amends      bool   // a holding claim can be changed in its place; see [Amendment]
 	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters
 	Counts      bool   // a name can have a count of permits of its own, for claims of capacity 0; see [Claim.Uncounted]
 	Asks        bool   // a holder can be asked for its lock: see [BreakRequest.Ask]
 	Fencing     Grade  // what a ticket is worth
 	Restart     bool   // claims survive a restart of the store
 	Failover    bool   // claims survive a failover of the store
-	Clock       string // who judges expiry: "process", "host", "server", "session"
+	Clock       string // the clock that decides when a lease ends: "process", "host", "server", "session"
 	Wake        string // how a waiter learns that it holds: "push", "poll"
 
 	MinTTL      time.Duration // shortest lease
 	MaxTTL      time.Duration // longest lease
 	Granularity time.Duration // how much earlier than asked the store may end a lease
-	Session     time.Duration // after which the claims of a process that died end, whatever their leases are; 0 if with their leases
-	Notes       []string      // what the person who runs the store should know, a sentence each
-	Warnings    []Warning     // what is wrong with how the store is set up
+	Session     time.Duration // the time after which a dead process's claims end, whatever their leases are; 0 if they end with their leases
+	Notes       []string      // facts for the person who runs the store, a sentence each
+	Warnings    []Warning     // problems of the store's setup
 }
 
-// A Warning says what can go wrong because of how a store is set up, to the person who runs it.
+// A Warning tells the person who runs a store what can go wrong because of its setup.
 type Warning struct {
 	Text  string // a sentence
-	Mend  string // what to set, in the words of the store's own manual: "appendfsync always"; "" if no setting mends it
+	Mend  string // the setting that helps, in the words of the store's own manual: "appendfsync always"; "" if no setting helps
 	Unfit bool   // two can hold one lock though nothing fails
 }
 

@@ -2,9 +2,8 @@ package driver
 
 import "slices"
 
-// Weakest returns what is true of every one of some stores: what a claim can count on that may be in any of them. The
-// notes and warnings are those of all, each once. Store and Server are those of the first; without stores, the result is
-// the zero Traits.
+// Weakest returns the promises that all of some stores make, for a claim that may be in any of them. It has the notes and
+// warnings of all stores, each once, and Store and Server of the first. Without stores, the result is the zero Traits.
 func Weakest(all ...Traits) Traits {
 	if len(all) == 0 {
 		return Traits{}
