@@ -26,7 +26,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		return driver.Place{}, err
 	}
 	for try := 1; ; try++ {
-		p, split, err := d.attempt(ctx, c, claim)
+		p, split, err := d.attempt(ctx, c, claim, try)
 		if errors.Is(err, driver.ErrGone) || claim.Ticket == 0 && forGood(err) {
 			d.over(c)
 		}
@@ -39,8 +39,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 }
 
-// attempt asks all nodes for a place. It tells whether no claim has a majority, as far as was seen.
-func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.Place, split bool, err error) {
+// attempt asks all nodes for a place. It tells whether no claim has a majority, as far as was seen; so did all tries before this one.
+func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (p driver.Place, split bool, err error) {
 	least := d.proposal()
 	var first []vote // that of the lead, if it granted the claim
 	if to := d.leading(c); to.lead != nil {
@@ -55,7 +55,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 			return p, false, err
 		case !v.came, v.err != nil: // the others may do without it
 		case !v.place.Holds:
-			return d.late(c, to, v), false, nil
+			return d.late(ctx, c, to, v, try > 1)
 		default:
 			first, least = votes, max(least, v.place.Ticket)
 		}
@@ -68,6 +68,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim) (p driver.
 		return driver.Place{}, false, err
 	}
 	r.patient = claim.Reclaim
+	r.straggler = time.Duration(try) * stragglerLeast // or a node that is slow once is so in all of them
 	votes, err := r.wait(ctx, d)
 	if err == nil && d.doubtful(claim, votes, least) {
 		votes, err = r.waitAll(ctx, d)

@@ -61,3 +61,44 @@ func TestLeaveWaitsForTheNodeThatDecides(t *testing.T) {
 		}
 	})
 }
+
+// A claim that has left most nodes, and is about to leave the rest, keeps no other out, although a node is slow to vote and the
+// one that leads those who wait is among the rest.
+func TestLeavingKeepsNobodyOut(t *testing.T) {
+	for first := range 5 {
+		for _, other := range []bool{false, true} {
+			for _, try := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) { leavingKeepsNobodyOut(t, first, other, try) })
+			}
+		}
+	}
+}
+
+// leavingKeepsNobodyOut has a claim leave two of five nodes late, from a first one on, and one enter by the same client or by
+// another.
+func leavingKeepsNobodyOut(t *testing.T, first int, other, try bool) {
+	list := servers(5)
+	a, leaving := open(t, list, nil)
+	b, voting := a, leaving
+	if other {
+		b, voting = open(t, list, nil)
+	}
+	defer func() {
+		a.Close()
+		b.Close()
+	}()
+	was, next := claim("left", "was"), claim("left", "next")
+	next.Try = try
+	holds(t, a, was)
+	synctest.Wait()
+	for i := range 2 {
+		leaving[(first+i)%5].Inject(memory.Fault{Verb: memory.Leave, Before: time.Second})
+	}
+	voting[(first+2)%5].Inject(memory.Fault{Verb: memory.Enter, Before: 200 * time.Millisecond})
+	leaves(t, a, was)
+	p, err := b.Enter(t.Context(), next)
+	if err != nil || !p.Holds {
+		t.Errorf("what leaves nodes %d and %d late is told of to a claim of another client: %v, that tries: %v, as %+v, %v; want that to hold",
+			first, (first+1)%5, other, try, p, err)
+	}
+}

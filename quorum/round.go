@@ -46,6 +46,8 @@ type round struct {
 	cancel  context.CancelFunc
 	patient bool // whoever waits for it does so until it is decided
 
+	straggler time.Duration // how long the last nodes are waited for at least, if it is longer than stragglerLeast
+
 	mu    sync.Mutex // guards what follows
 	votes []vote     // by node
 	left  int        // how many have not answered
@@ -199,7 +201,7 @@ func (r *round) straggle(ctx context.Context, d *Driver) error {
 		return nil
 	default:
 	}
-	timer := time.NewTimer(max(stragglerLeast, stragglerTimes*time.Since(r.begun)))
+	timer := time.NewTimer(max(stragglerLeast, r.straggler, stragglerTimes*time.Since(r.begun)))
 	defer timer.Stop()
 	select {
 	case <-r.decided:
