@@ -196,7 +196,7 @@ func amendTwice(r *run) {
 	r.holds(r.b, other)
 	r.leave(r.b, other)
 	r.leave(r.a, amended)
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the name is taken after all claims have left")
 	}
 }
@@ -238,7 +238,7 @@ func amendGone(r *run) {
 	r.leave(r.a, c)
 	r.gone("amendment of a claim that left", r.amend(r.a, c, driver.Amendment{Record: "another"}))
 	r.gone("amendment of a claim that never entered", r.amend(r.a, r.claim(), driver.Amendment{Record: "another"}))
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the name is taken; want nothing of the claim that left")
 	}
 }

@@ -40,7 +40,8 @@ type Store struct {
 	Detour func(t testing.TB) *Detour
 
 	// Halfway says that a claim may be seen while it comes or goes, such as a try that is refused or a claim whose Leave has
-	// lost its answer: then Concurrent compares no places.
+	// lost its answer: then Concurrent compares no places. Where nothing is ordered either, a claim that left may be in the way of
+	// the next one for a moment, such as on the servers that are no majority: that one may wait as long as Wake.
 	Halfway bool
 
 	// Fresh makes a store that nobody has used, such as one under a prefix of its own, and returns what connects a client to it.

@@ -178,7 +178,7 @@ func enterAgain(r *run) {
 		r.Errorf("the ticket is %d once it holds; want %d", is.Ticket, was.Ticket)
 	}
 	r.leave(r.b, second)
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the name is taken after each claim has left once")
 	}
 }
@@ -195,7 +195,7 @@ func enterAgainElsewhere(r *run) {
 		r.Errorf("renewal on the other client = %v; want nil", err)
 	}
 	r.leave(r.a, c)
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the name is taken after the claim has left")
 	}
 }
@@ -294,7 +294,7 @@ func ticketGone(r *run) {
 	if !errors.Is(err, driver.ErrGone) {
 		r.Fatalf("enter of a claim that left = %+v, %v; want ErrGone", p, err)
 	}
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the name is taken after the claim was told that it is gone")
 	}
 }

@@ -66,7 +66,7 @@ func expiryIsFinal(r *run) {
 	r.gone("enter", err)
 	r.holds(r.b, next)
 	r.leave(r.b, next)
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the name is taken; want nothing of the claim that expired")
 	}
 }

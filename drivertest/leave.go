@@ -66,7 +66,7 @@ func leaveWaiter(r *run) {
 	r.leave(r.a, holder)
 	r.holds(r.a, third)
 	r.leave(r.a, third)
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the name is taken after all claims have left")
 	}
 }
@@ -169,7 +169,7 @@ func keepWaiter(r *run) {
 		r.Fatalf("leave with keep: %v; want nil", err)
 	}
 	r.leave(r.a, holder)
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the lock is taken; want nothing left of a claim that waited")
 	}
 }

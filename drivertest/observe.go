@@ -200,7 +200,7 @@ func breakWaiter(r *run) {
 	_, err := r.a.Enter(r.ctx, waiter)
 	r.gone("enter of the broken claim", err)
 	r.leave(r.a, third)
-	if !r.free() {
+	if !r.soon(r.free) {
 		r.Errorf("the name is taken; want nothing of the claim that was removed")
 	}
 }

@@ -92,9 +92,12 @@ func (r *run) busy(d driver.Driver) bool {
 }
 
 // holds enters a claim that must hold.
-func (r *run) holds(d driver.Driver, c *driver.Claim) driver.Place {
+func (r *run) holds(d driver.Driver, c *driver.Claim) (p driver.Place) {
 	r.Helper()
-	p := r.enter(d, c)
+	r.soon(func() bool {
+		p = r.enter(d, c)
+		return p.Holds
+	})
 	if !p.Holds {
 		r.Fatalf("enter = %+v; want a claim that holds", p)
 	}
@@ -164,6 +167,20 @@ func (r *run) free() bool {
 	}
 	r.leave(r.b, c)
 	return true
+}
+
+// soon reports whether a condition is true. Where a claim that left may be in the way for a moment, it looks again so long.
+func (r *run) soon(condition func() bool) bool {
+	r.Helper()
+	is := condition()
+	if is || !r.store.Halfway || r.traits.Ordered {
+		return is
+	}
+	for over := awake.For(r.store.Wake); !is && !awake.Over(over) && poll(r.ctx); {
+		is = condition()
+	}
+	r.Logf("what is expected at once comes a moment later: %v", is)
+	return is
 }
 
 // until waits for a condition, and returns how long that took. A bound is of the time in which the machine does not stand still.

@@ -62,7 +62,7 @@ func TestContract(t *testing.T) {
 			list := stores(n)
 			drivertest.Run(t, drivertest.Store{
 				Open:    func(t testing.TB) driver.Driver { return over(t, list, &quorum.Options{MaxTTL: driver.MaxTTL}) },
-				Several: several(n),
+				Several: several(n), Halfway: true,
 			})
 		})
 	}

@@ -251,8 +251,11 @@ func says(t testing.TB, err error, words string) {
 func TestContractOfMembers(t *testing.T) {
 	t.Parallel()
 	list := servers(5)
-	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver {
-		d, _ := open(t, list, &quorum.Options{MaxTTL: driver.MaxTTL})
-		return d
-	}})
+	drivertest.Run(t, drivertest.Store{
+		Open: func(t testing.TB) driver.Driver {
+			d, _ := open(t, list, &quorum.Options{MaxTTL: driver.MaxTTL})
+			return d
+		},
+		Halfway: true,
+	})
 }

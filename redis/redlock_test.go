@@ -63,7 +63,7 @@ func TestContractOfRedlock(t *testing.T) {
 			servers, url := redlockOf(t, n, durable...)
 			drive.Lacks(t, opener(url), driver.TraitOrder, driver.TraitReaders, driver.TraitPermits)
 			// A claim that holds has made two round trips to each of them, within its lease.
-			s := drivertest.Store{Open: opener(url + "?max_ttl=1h&timeout=10s"), Lease: time.Second}
+			s := drivertest.Store{Open: opener(url + "?max_ttl=1h&timeout=10s"), Lease: time.Second, Halfway: true}
 			if evenIfFull(servers[0]) {
 				s.Full = fullServers(n)
 			}
