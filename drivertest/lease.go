@@ -167,11 +167,33 @@ func neverShorter(r *run) {
 	r.during(2*r.store.Lease, "the claim holds", func() bool { return !r.enter(r.b, other).Holds })
 }
 
+// delayed enters a claim whose lease runs out soon, with a lock-delay, and returns when it was asked for. If the machine stands
+// still for its lease before all servers have voted, the claim is gone for its own client too, and one on another name is entered.
+func (r *run) delayed(delay time.Duration) (c *driver.Claim, begun time.Time) {
+	r.Helper()
+	r.inTime(func() bool {
+		c, begun = r.brief(), time.Now()
+		c.Delay = delay
+		var p driver.Place
+		err := r.answered(r.a, c, func() (err error) {
+			p, err = r.a.Enter(r.ctx, c)
+			return err
+		})
+		if errors.Is(err, driver.ErrGone) && time.Since(begun) >= c.TTL {
+			r.name += "+"
+			return false
+		}
+		if err != nil || !p.Holds {
+			r.Fatalf("enter = %+v, %v; want a claim that holds", p, err)
+		}
+		c.Ticket = p.Ticket
+		return true
+	})
+	return c, begun
+}
+
 func delayAfterExpiry(r *run) {
-	c := r.brief()
-	c.Delay = 2 * r.store.Lease
-	start := time.Now()
-	r.holds(r.a, c)
+	c, start := r.delayed(2 * r.store.Lease)
 	r.until(c.TTL+c.Delay+r.store.Slack, "the lock is free", r.free)
 	if early := c.TTL + c.Delay - time.Since(start); early > 2*r.traits.Granularity {
 		r.Errorf("the lock was free %v before the end of the lock-delay", early)
@@ -179,10 +201,9 @@ func delayAfterExpiry(r *run) {
 }
 
 func delayIsLost(r *run) {
-	c, marker := r.brief(), r.brief()
-	c.Delay = time.Minute
+	c, _ := r.delayed(time.Minute)
+	marker := r.brief()
 	marker.Name += "-marker"
-	c.Ticket = r.holds(r.a, c).Ticket
 	r.holds(r.a, marker) // its lease is as long and begins later, so it ends later
 	other := r.claim()
 	other.Name, other.Try = marker.Name, true

@@ -79,9 +79,7 @@ func listDelay(r *run) {
 	if !ok || r.traits.Clock == "session" { // a claim goes with its session, and the lock-delay is kept elsewhere
 		return
 	}
-	c := r.brief()
-	c.Delay = time.Minute
-	c.Ticket = r.holds(r.a, c).Ticket
+	c, _ := r.delayed(time.Minute)
 	r.until(r.store.Lease+r.store.Slack, "the lease left is negative", func() bool {
 		return r.listed(lister, c.Ticket).Remaining < 0
 	})

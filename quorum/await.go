@@ -126,9 +126,9 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 	}
 }
 
-// free reports whether a majority of the nodes is, or cannot be asked.
+// free reports whether a majority of the nodes is, or cannot be asked. What the claim itself leaves behind there is on its way out.
 func (d *Driver) free(ctx context.Context, c *driver.Claim) bool {
-	r, err := d.ask(d.timeout(c.TTL), "", nil, func(votes []vote) bool {
+	r, err := d.ask(d.timeout(c.TTL), c.ID, nil, func(votes []vote) bool {
 		n := d.count(votes)
 		return n.granted >= d.need || n.refused > len(d.nodes)-d.need
 	}, func(ctx context.Context, n *node) (driver.Place, error) {
