@@ -33,6 +33,13 @@ func (d *Driver) missed(name string) {
 	d.contention[name] = min(d.contention[name]+1, spreads)
 }
 
+// alone reports whether no more claims have missed a name than one Enter has in the tries before this one.
+func (d *Driver) alone(name string, try int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.contention[name] < try
+}
+
 // caught notes that a claim came to hold. The caller holds mu.
 func (d *Driver) caught(name string) {
 	if n := d.contention[name]; n > 1 {

@@ -55,7 +55,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 			return p, false, err
 		case !v.came, v.err != nil: // the others may do without it
 		case !v.place.Holds:
-			return d.late(ctx, c, to, v, try > 1)
+			return d.late(ctx, c, to, v, try)
 		default:
 			first, least = votes, max(least, v.place.Ticket)
 		}
@@ -67,8 +67,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 	if err != nil {
 		return driver.Place{}, false, err
 	}
-	r.patient = claim.Reclaim
-	r.straggler = time.Duration(try) * stragglerLeast // or a node that is slow once is so in all of them
+	r.patient, r.straggler = claim.Reclaim, d.patience(c.Name, try)
 	votes, err := r.wait(ctx, d)
 	if err == nil && d.doubtful(claim, votes, least) {
 		votes, err = r.waitAll(ctx, d)
@@ -86,6 +85,15 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 	}
 	p, err = d.missedOut(ctx, c, claim, r, votes, count, err)
 	return p, err == nil && !d.taken(votes), err
+}
+
+// patience is how long a try waits for the last votes at least: longer than the one before it, or a node that is slow once is so in
+// all of them. Where others want the name, those whom a claim keeps out meanwhile do not wait so long.
+func (d *Driver) patience(name string, try int) time.Duration {
+	if d.alone(name, try) {
+		return time.Duration(try) * stragglerLeast
+	}
+	return stragglerLeast
 }
 
 // taken reports whether one claim stands in the way on a majority of the nodes.
