@@ -293,7 +293,7 @@ func TestBellNeedsNoRights(t *testing.T) {
 // It is looked at if a claim of the client may have come to hold without a ring, and the next time in any case.
 func TestUnrungIsNotLookedAt(t *testing.T) {
 	waits := []sqldb.Waiting{{Name: "name", ID: "a", Ticket: 1}}
-	both := append(waits, sqldb.Waiting{Name: "name", ID: "b", Ticket: 2})
+	both := []sqldb.Waiting{waits[0], {Name: "name", ID: "b", Ticket: 2}}
 	tests := []struct {
 		what   string
 		does   func(b *bell, lull int64)

@@ -11,15 +11,20 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// asBlocks runs a test with the short ways as one block of statements, if the server takes that, and as several.
+// asBlocks runs a test with the short ways as several statements, and as one block of them where the server is a MariaDB.
 func asBlocks(t *testing.T, test func(t *testing.T, d *Driver)) {
-	for _, blocks := range []bool{true, false} {
+	forms := []bool{false}
+	s := open(t, fresh(t, server)).store
+	if is := maria(t, s.db); s.blocks != is {
+		t.Fatalf("the server takes blocks: %v; want %v", s.blocks, is)
+	}
+	if s.blocks {
+		forms = append(forms, true)
+	}
+	for _, blocks := range forms {
 		t.Run(fmt.Sprint("blocks ", blocks), func(t *testing.T) {
 			t.Parallel()
 			d := open(t, fresh(t, server))
-			if blocks && !d.store.blocks {
-				t.Skip("the server does not take blocks: it is no MariaDB")
-			}
 			blocked(d, blocks)
 			test(t, d)
 		})

@@ -29,7 +29,7 @@ type Store interface {
 	Read(ctx context.Context, q *driver.Query) (list []Named, now int64, err error)
 
 	// Look reads what a poll asks for. Nil without an error says that nothing has changed since the last call, or, if the glance
-	// is fresh, that a ring will come for whatever is to be told of it. An error that is unreachable leaves waiters waiting,
+	// is fresh, that a ring will come as soon as there is news of its claims. An error that is unreachable leaves waiters waiting,
 	// and any other ends their wait. It is not called twice at once.
 	Look(ctx context.Context, g *Glance) (*Sight, error)
 
