@@ -24,6 +24,8 @@ type Driver struct {
 	contended   *contention.Names
 	lastChannel atomic.Pointer[clientChannel]
 	renewals    *renewals
+
+	entering, leaving crowd
 }
 
 var _ interface {
@@ -46,6 +48,9 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 		d.form = shortForm
 	}
 	d.scripts = queueScriptsOf(c.EvenIfFull(), c.Sharded(), d.form)
+	for w, s := range map[*crowd]*conn.Script{&d.entering: d.scripts.enterMany, &d.leaving: d.scripts.leaveMany} {
+		w.least, w.conn, w.script, w.key = crowded, c, s, d.key("")
+	}
 	c.Load(ctx, d.scripts.all()...)
 	return d
 }
@@ -75,20 +80,13 @@ func (d *Driver) key(name string) string {
 // maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
 const maxText = 1<<16 - 1
 
-// Enter is one round trip.
+// Enter is one round trip, or two where many calls are under way and somebody is on the name whom this client did not know of.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
 	}
 	if max(len(c.ID), len(c.Client), len(c.Owner), len(c.Record)) > maxText {
 		return driver.Place{}, driver.Refused(fmt.Errorf("the claim's owner or record is longer than %d bytes", maxText))
-	}
-	contended, s := d.contended.Of(c.Name), d.scripts.enter
-	switch {
-	case c.Ticket != 0:
-		s = d.scripts.stay
-	case contended.Load():
-		s = d.scripts.join
 	}
 	key := d.key(c.Name)
 	entry := d.inboxEntry(key, c)
@@ -97,21 +95,42 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		// before the request is sent: a message to one that is not expected is dropped, and never sent again.
 		entry.expect()
 	}
+	p, err := d.enter(ctx, key, c)
+	if !c.Try && (err != nil || p.Holds) {
+		entry.forget()
+	}
+	return p, err
+}
+
+// enter is Enter without what is this client's affair.
+func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver.Place, error) {
+	contended, s := d.contended.Of(c.Name), d.scripts.enter
+	switch {
+	case c.Ticket != 0:
+		s = d.scripts.stay
+	case contended.Load():
+		s = d.scripts.join
+	case d.entering.forms():
+		t := d.entering.run(ctx, key, c.ID, number(micros(c.TTL)), number(lives(c.TTL+c.Delay)), packClaim(c))
+		if t.err != nil {
+			return driver.Place{}, t.err
+		}
+		if t.done {
+			return loneAt(t.at, c), nil
+		}
+	}
 	args, n := enterArgs(c)
 	a, err := d.conn.Run(ctx, s, key, c.ID, args[:n]...)
 	var other *driver.CapacityError
 	if errors.As(err, &other) {
 		other.Want = c.Capacity
 	}
-	p := driver.Place{}
-	if err == nil {
-		p, err = placeOf(a, c)
-		if was := !p.Holds || p.Ahead > 0; was != contended.Load() {
-			contended.Store(was)
-		}
+	if err != nil {
+		return driver.Place{}, err
 	}
-	if !c.Try && (err != nil || p.Holds) {
-		entry.forget()
+	p, err := placeOf(a, c)
+	if was := !p.Holds || p.Ahead > 0; was != contended.Load() {
+		contended.Store(was)
 	}
 	return p, err
 }
@@ -119,7 +138,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // placeOf is what the server says of a claim's place.
 func placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
 	if ticket, ok := quick(a); ok {
-		return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}, nil
+		return loneAt(ticket, c), nil
 	}
 	if len(a) < 4 { // an answer to a Leave of the same claim
 		return driver.Place{}, conn.ErrOther
@@ -133,11 +152,21 @@ func placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
 	return p, nil
 }
 
-// Leave is one round trip.
+// loneAt is the place of a claim that entered alone.
+func loneAt(ticket int64, c *driver.Claim) driver.Place {
+	return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}
+}
+
+// Leave is one round trip, which claims that are alone on their names share where many calls are under way, as Enter is.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)
 	d.inboxEntry(key, c).forget()
+	if l.Keep == 0 && !d.contended.Of(c.Name).Load() && d.leaving.forms() {
+		if t := d.leaving.run(ctx, key, c.ID, packClaim(c)[claimAfterState:]); t.done || t.err != nil {
+			return t.err
+		}
+	}
 	a, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
 	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
 		return conn.ErrOther

@@ -54,6 +54,12 @@ var renewManyLua string
 //go:embed lua/queue/leave.lua
 var leaveLua string
 
+//go:embed lua/queue/enter_many.lua
+var enterManyLua string
+
+//go:embed lua/queue/leave_many.lua
+var leaveManyLua string
+
 //go:embed lua/queue/break.lua
 var breakLua string
 
@@ -63,7 +69,11 @@ var listLua string
 // queueScripts are those of the queue. Join is enter where somebody most likely is in the queue, and stay is for a claim that
 // is in it itself. With 64 claims in the queue, join and leave take the server 50 µs, and enter and leave 54 (the
 // least of many times, go test -run '^$' -bench LongQueue -benchtime 40x .).
-type queueScripts struct{ enter, join, stay, renew, leave, remove, list, renewMany *conn.Script }
+type queueScripts struct {
+	enter, join, stay, renew, leave, remove, list *conn.Script
+
+	renewMany, enterMany, leaveMany *conn.Script
+}
 
 // A queueForm says how long a queue is that is stored in the long form: once it has up to so many claims, and as long as it
 // has down to so many.
@@ -131,6 +141,8 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		list:   make("", readLua, loadLua, restLua, ruleLua, listLua),
 
 		renewMany: make(evenIfFull, renewManyLua),
+		enterMany: make("", enterManyLua),
+		leaveMany: make(evenIfFull, leaveManyLua),
 	}
 }
 
@@ -144,6 +156,7 @@ var constants = map[string]string{
 	"MARK": "'stile1'", "HEAD": "'>c6I4d'", "HEADSIZE": "18",
 	"CLAIM": "'>dI4dddBI2I2I2I2'", "CLAIMSIZE": "45", "SIZES": "'>I2I2I2I2'", "BEFORESIZES": "37",
 	// of strings that a client has packed: a claim, and HEAD with a claim
+	"HEADPACKED": strconv.Itoa(claimWeight), "WEIGHTPACKED": strconv.Itoa(claimDelay), "DELAYPACKED": strconv.Itoa(claimAfterState),
 	"PARTS": "'>dc0ddc0Bc0'", "HEADCLAIM": "'>c0ddc0ddc0Bc0'",
 	// of a queue of one claim: from the last ticket to the claim's state, where that begins, and where the rest does
 	"LONE": "'>ddI4dddB'", "LONEFROM": "11", "LONEREST": "56",
@@ -165,5 +178,5 @@ var constants = map[string]string{
 }
 
 func (s *queueScripts) all() []*conn.Script {
-	return []*conn.Script{s.enter, s.join, s.stay, s.renew, s.leave, s.remove, s.list, s.renewMany}
+	return []*conn.Script{s.enter, s.join, s.stay, s.renew, s.leave, s.remove, s.list, s.renewMany, s.enterMany, s.leaveMany}
 }

@@ -3,9 +3,15 @@
 // A name is one key, which holds the whole queue and expires with its last claim. A long queue is changed in place, so that
 // a change costs the same however many wait. Each verb is one script, so one round trip; renewals of many names are one
 // script for 32 of them, except in a cluster. The script that changes a queue wakes exactly the clients whose claims hold
-// because of it. Times are the server's. Importing the package registers the schemes redis, rediss, redis+sentinel,
-// rediss+sentinel, redis+cluster and rediss+cluster; redlock and redlocks, for a quorum of independent servers; and tair
-// and tairs.
+// because of it. Times are the server's.
+//
+// While a client has many calls under way, a script for up to 32 of its claims, on as many names, enters those that nobody is
+// before, or takes those away that are alone; the others are left over, each to a script of its own. It is what a script for each
+// would do one after the other, so it grants nothing that those would not. If its outcome is unknown, it is so for each of its
+// claims: each is asked for again, or taken away, by its own id, which no other claim ever has.
+//
+// Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
+// redlock and redlocks, for a quorum of independent servers; and tair and tairs.
 //
 // A user of the server needs these rights, with the prefix in place of stile/. Without the last one, a watch is not told
 // of changes but looks four times a second:

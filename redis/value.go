@@ -189,7 +189,12 @@ func quick(a conn.Answer) (ticket int64, ok bool) {
 	if len(a) != 1 {
 		return 0, false
 	}
-	_, after, ok := strings.Cut(a.Text(0), "\n")
+	return quickText(a.Text(0))
+}
+
+// quickText is quick for the answer's text.
+func quickText(text string) (ticket int64, ok bool) {
+	_, after, ok := strings.Cut(text, "\n")
 	if !ok {
 		return 0, false
 	}

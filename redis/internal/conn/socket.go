@@ -41,7 +41,7 @@ const (
 func (s *socket) Write(b []byte) (int, error) {
 	s.owes.CompareAndSwap(0, time.Now().UnixNano())
 	n, err := s.Conn.Write(b)
-	if len(s.from.calls.under) >= manyCalls {
+	if s.from.calls.count() >= manyCalls {
 		time.Sleep(gatherFor)
 	}
 	return n, err
@@ -50,7 +50,7 @@ func (s *socket) Write(b []byte) (int, error) {
 // Read is [net.Conn].
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := 0, error(nil)
-	if calls := len(s.from.calls.under); spinLeast <= calls && calls <= spinMost {
+	if calls := s.from.calls.count(); spinLeast <= calls && calls <= spinMost {
 		n = s.spin.read(b)
 	}
 	if n == 0 {
