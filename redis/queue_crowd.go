@@ -14,7 +14,7 @@ import (
 
 const (
 	// crowded is from how many calls under way on claims enter and leave together: with fewer, the wait for others is only a delay.
-	crowded = 32
+	crowded = 20
 
 	// How many scripts of a crowd are under way at once, unless as many claims wait as one takes: few of them, so that many claims
 	// share one, unless the server takes long to answer, as it does far away.
