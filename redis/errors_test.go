@@ -221,14 +221,15 @@ func TestFullMemory(t *testing.T) {
 func TestMixedUpAnswers(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	scripts := *d.scripts
 	for _, text := range []string{
 		"return {KEYS[1], 'another', 'ok', 1, 1, 1, 0}", "return {'another', ARGV[1], 'ok', 1, 1, 1, 0}",
 		"return {}", "return {KEYS[1], ARGV[1]}", "return {KEYS[1], ARGV[1], 'rubbish'}", "return 1", "return 'text'",
 	} {
-		s := *d.scripts
-		s.enter = conn.NewScript(text, nil)
-		other := &Driver{conn: d.conn, prefix: d.prefix, scripts: &s, inboxes: d.inboxes, contended: d.contended}
-		_, err := other.Enter(timely(t), claim("name", "id"))
+		other := scripts
+		other.enter = conn.NewScript(text, nil)
+		d.scripts = &other
+		_, err := d.Enter(timely(t), claim("name", "id"))
 		if err == nil || driver.NotApplied(err) {
 			t.Errorf("answer of %q: %v; want an unknown outcome", text, err)
 		}
