@@ -78,10 +78,59 @@ func TestDeletionBeforeTheAnswer(t *testing.T) {
 	d.sight(k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
 	d.expect(k)
 	k.hear(event{"n/1", 12, 0})
-	d.noteQueue(c, k, queue{{key: "n/1", created: 10}}, 0, 11, true)
+	d.noteQueue(c, k, queue{{key: "n/1", created: 10}}, 0, true, 11, true)
 	if !slices.Equal(told, []string{"a"}) || k.state != claimDeleted {
 		t.Errorf("told %q, state %d; want that the client is told, and the claim known to be deleted", told, k.state)
 	}
+}
+
+// The watch ends while the head of the queue is read. What was read is not all that stands ahead, so the claim does not learn
+// that it holds when the head is gone: it knows nothing until all is read, however the watch begins anew.
+func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
+	t.Parallel()
+	d := newDriver("")
+	defer d.life.End()
+	c := &driver.Claim{Name: "n", ID: "c", Weight: driver.All, Capacity: driver.All}
+	k := d.remember(newLocalClaim(c, "n/3", &lease{id: 3}))
+	q := queue{{key: "n/1", created: 7}, {key: "n/2", created: 8}, {key: "n/3", created: 9}}
+	for i, id := range []string{"a", "b", "c"} {
+		q[i].value = value{Weight: driver.All, Capacity: driver.All, ID: id}
+	}
+	listens := func() *queueWatch {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		w := &queueWatch{watchKey: k.watchKey(), on: &watchStream{}, claims: map[*localClaim]bool{}, heard: k.seen}
+		d.watches[w.watchKey] = w
+		d.subscribeLocked(k, w)
+		return w
+	}
+	waits := func(what string, want bool) {
+		t.Helper()
+		if p, err := d.Await(t.Context(), c); err != nil || p.Holds != want {
+			t.Errorf("%s: await = %+v, %v; want to hold: %v", what, p, err, want)
+		}
+	}
+	d.sight(k, &q[2])
+	d.noteQueue(c, k, q, 2, true, 9, false)
+	w := listens()
+	if !d.expect(k) {
+		t.Fatal("it does not know what is ahead")
+	}
+	d.broken(w)
+	d.noteQueue(c, k, queue{q[0], q[2]}, 1, false, 9, false)
+	if k.ear != deaf {
+		t.Fatalf("it knows %v of the queue; want nothing", k.ear)
+	}
+	waits("the head was read", false)
+	d.expect(k)
+	d.noteQueue(c, k, q, 2, true, 9, false) // the next Enter reads all
+	listens()
+	k.hear(event{"n/1", 10, 0})
+	if k.over <= 0 {
+		t.Error("the head is gone, and it takes nobody to be ahead; want n/2")
+	}
+	k.hear(event{"n/2", 11, 0})
+	waits("all are gone", true)
 }
 
 // What stood before the head of the queue is not counted, although nobody has told that it is gone.

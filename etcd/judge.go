@@ -37,15 +37,16 @@ func (d *Driver) judge(ctx context.Context, a *attempt) (driver.Place, error) {
 		}
 	}
 	p.TTL = a.k.confirmed(c, a.began)
-	d.noteQueue(c, a.k, a.q, a.at, a.seen, p.Holds)
+	d.noteQueue(c, a.k, a.q, a.at, !a.head || a.at == 0, a.seen, p.Holds)
 	if a.head {
 		p.Ahead = d.countAhead(a.k, a.q[:a.at])
 	}
 	return p, nil
 }
 
-// noteQueue notes where a claim stands: at i in a queue, as it was at a revision.
-func (d *Driver) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, seen int64, holds bool) {
+// noteQueue notes where a claim stands: at i in a queue, as it was at a revision. Unless that is the whole of what stands ahead, it
+// is the head of that, which says nothing of the others.
+func (d *Driver) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, whole bool, seen int64, holds bool) {
 	d.mu.Lock()
 	gone, tell := false, d.endangered
 	if d.known[k.id] == k {
@@ -55,8 +56,13 @@ func (d *Driver) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, seen 
 		} else {
 			k.become(claimWaiting)
 		}
-		if k.ear != hearing || !knew { // else it has heard more than this answer tells
+		switch {
+		case k.ear == hearing && knew: // it has heard more than this answer tells
+		case whole:
 			gone = d.readAheadLocked(c, k, q[:i], q.weights(c.Capacity)[:i], seen)
+		default: // what it had heard was lost while the head was read
+			d.deafenLocked(k)
+			k.nudge()
 		}
 		if holds {
 			d.watchSoonLocked(k, watchAfter)
@@ -92,6 +98,12 @@ func (d *Driver) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, we
 		gone = k.hear(e) && alarms || gone
 	}
 	return gone
+}
+
+// deafenLocked has a claim know nothing of what is ahead, so that the next Enter reads all of that.
+func (d *Driver) deafenLocked(k *localClaim) {
+	d.unsubscribeLocked(k)
+	k.ear, k.seen = deaf, 0
 }
 
 // watchSoonLocked has a claim that holds hear of it when its key is deleted.

@@ -171,8 +171,7 @@ func (d *Driver) brokenLocked(w *queueWatch) (holding []string) {
 		delete(d.watches, w.watchKey)
 	}
 	for k := range w.claims {
-		d.unsubscribeLocked(k)
-		k.ear, k.seen = deaf, 0
+		d.deafenLocked(k)
 		if k.alarms() {
 			holding = append(holding, k.id)
 			d.watchSoonLocked(k, watchAgain)

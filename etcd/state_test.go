@@ -132,7 +132,7 @@ func (w *world) placed(holds bool) {
 	if !w.k.entered() {
 		return
 	}
-	w.d.noteQueue(&driver.Claim{Weight: 1, Capacity: 1}, w.k, queue{{key: "n/1", created: 10}}, 0, 10, holds)
+	w.d.noteQueue(&driver.Claim{Weight: 1, Capacity: 1}, w.k, queue{{key: "n/1", created: 10}}, 0, true, 10, holds)
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	if w.k.watching != nil { // no clock runs here
