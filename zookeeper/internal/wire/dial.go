@@ -74,7 +74,7 @@ func (s *Session) connect(addr string, silent int) (*conn, error) {
 	s.me = *got
 	s.trust.lone, s.trust.lag = false, got.timeout/4 // until the server says that it is alone
 	s.trust.heard = nil                              // what another server heard may have reached nobody
-	s.trust.note(sent, false, true)
+	s.trust.note(sent, Now(), false, true)
 	if fresh { // a session is begun by a quorum
 		s.trust.since = sent
 	}

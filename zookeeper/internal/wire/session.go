@@ -246,7 +246,7 @@ func (s *Session) heard(zxid int64, sent time.Duration, agreed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.zxid = max(s.zxid, zxid)
-	s.trust.note(sent, agreed, false)
+	s.trust.note(sent, Now(), agreed, false)
 }
 
 // run keeps a connection until the session is over. Between tries it pauses, the longer the more have failed; one that

@@ -9,7 +9,9 @@ import "time"
 //
 // So an answer counts from when its request was sent, but only once a later request has been agreed upon by a quorum:
 // that shows that the client's server was still connected, and then the leader knew of what its server had heard a lag
-// before. A new leader gives every session its whole time anew. A lone server knows all at once.
+// before. When the server heard a request, the client cannot know; it had by the time of its answer. So the later request
+// must be sent a lag after that answer. A new leader gives every session its whole time anew. A lone server knows all at
+// once. The model session.pml walks through this.
 type trust struct {
 	lone bool
 	lag  time.Duration // between a server's hearing from us and the leader's knowing
@@ -18,11 +20,12 @@ type trust struct {
 	heard []sign        // not yet known to have reached the leader, oldest first
 }
 
-// A sign is that a server heard from us.
+// A sign is that a server heard from us: when the request was sent, and when the leader knows of it at the latest, if the
+// server is connected to the leader.
 type sign struct{ sent, reported time.Duration }
 
-// note takes an answer to a request that was sent then.
-func (t *trust) note(sent time.Duration, agreed, direct bool) {
+// note takes the answer to a request: when the one was sent, and when the other came.
+func (t *trust) note(sent, answered time.Duration, agreed, direct bool) {
 	if t.lone {
 		t.since = max(t.since, sent)
 		return
@@ -35,9 +38,9 @@ func (t *trust) note(sent time.Duration, agreed, direct bool) {
 		}
 		t.heard = append(t.heard[:0], t.heard[i:]...)
 	}
-	s := sign{sent, sent + t.lag}
+	s := sign{sent, answered + t.lag}
 	if direct {
-		s.reported = sent
+		s.reported = answered
 	}
 	// What reached the leader long ago is worth the newest of it only, for any request that is still out: so an idle
 	// session, about which nobody agrees on anything, remembers a few signs and no more.

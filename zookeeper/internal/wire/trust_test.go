@@ -9,6 +9,7 @@ func TestTrust(t *testing.T) {
 	type answer struct {
 		sent           time.Duration
 		agreed, direct bool
+		late           time.Duration // how much later than it was sent it came
 	}
 	const lag = 25
 	tests := []struct {
@@ -29,6 +30,14 @@ func TestTrust(t *testing.T) {
 		{"but later it does", false, []answer{{sent: 10, agreed: true}, {sent: 35, agreed: true}}, 10},
 		{"taking up a session goes to the leader", false, []answer{{sent: 10, direct: true}, {sent: 11, agreed: true}}, 10},
 		{
+			"a server may have heard a request as late as it answered that", false,
+			[]answer{{sent: 10, late: 60}, {sent: 50, agreed: true, late: 21}}, 0,
+		},
+		{
+			"and tells of it a lag later", false,
+			[]answer{{sent: 10, late: 60}, {sent: 50, late: 21}, {sent: 94, agreed: true}, {sent: 95, agreed: true}}, 10,
+		},
+		{
 			"trust does not go back", false,
 			[]answer{{sent: 50}, {sent: 80, agreed: true}, {sent: 20}, {sent: 81, agreed: true}}, 50,
 		},
@@ -36,7 +45,7 @@ func TestTrust(t *testing.T) {
 	for _, test := range tests {
 		trust := trust{lone: test.lone, lag: lag}
 		for _, a := range test.answers {
-			trust.note(a.sent, a.agreed, a.direct)
+			trust.note(a.sent, a.sent+a.late, a.agreed, a.direct)
 		}
 		if trust.since != test.want {
 			t.Errorf("%s: trusted from %d on; want %d", test.name, trust.since, test.want)
@@ -49,12 +58,12 @@ func TestIdleTrustIsBounded(t *testing.T) {
 	const lag, every, beats = time.Second, 700 * time.Millisecond, 100_000
 	trust := trust{lag: lag}
 	for sent := time.Duration(0); sent < beats*every; sent += every {
-		trust.note(sent, false, false)
+		trust.note(sent, sent, false, false)
 	}
 	if n := len(trust.heard); n > 30 {
 		t.Errorf("%d signs of life are remembered; want a few", n)
 	}
-	trust.note(beats*every, true, false)
+	trust.note(beats*every, beats*every, true, false)
 	if behind := beats*every - trust.since; behind > lag+every {
 		t.Errorf("trust is %v behind; want little more than the lag", behind)
 	}
@@ -64,7 +73,7 @@ func TestIdleTrustIsBounded(t *testing.T) {
 func TestTrustIsBounded(t *testing.T) {
 	trust := trust{lag: time.Second}
 	for sent := time.Duration(0); sent < 10*time.Second; sent += time.Millisecond {
-		trust.note(sent, sent%(100*time.Millisecond) == 0, false)
+		trust.note(sent, sent, sent%(100*time.Millisecond) == 0, false)
 	}
 	if n := len(trust.heard); n > 20 {
 		t.Errorf("%d signs of life are remembered; want a few", n)
