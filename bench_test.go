@@ -58,3 +58,14 @@ func BenchmarkLinger(b *testing.B) {
 		lockAndUnlock(b, l)
 	}
 }
+
+// BenchmarkReaders has 64 goroutines for each processor share one name.
+func BenchmarkReaders(b *testing.B) {
+	l := benchClient(b).Reader("a")
+	b.SetParallelism(64)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			lockAndUnlock(b, l)
+		}
+	})
+}

@@ -59,7 +59,9 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 	}
 	s := at.shard
 	h := new(Hold)
-	s.mu.Lock()
+	s.coming.Add(1)
+	s.lock(want.Terms)
+	s.coming.Add(-1)
 	if s.closed {
 		s.mu.Unlock()
 		return nil, driver.ErrClosed

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -266,7 +267,8 @@ func (s *Share) end(err error, t *todo) {
 func (s *Share) Release(keep time.Duration) error {
 	h := s.hold
 	n := h.c.n
-	n.shard.mu.Lock()
+	n.shard.lock(h.c.terms.Load())
+	s.stepAside()
 	lost := s.over.Load()
 	if lost != nil && lost.given { // or detached
 		n.shard.mu.Unlock()
@@ -304,6 +306,17 @@ func (s *Share) Release(keep time.Duration) error {
 	}
 	n.shard.k.answered(h)
 	return h.failure()
+}
+
+// stepAside lets goroutines go first that want a name just now, if the claim else leaves the store and enters anew for them.
+// The caller holds the shard's mu, which is free for a moment then.
+func (s *Share) stepAside() {
+	n := s.hold.c.n
+	if n.shard.coming.Load() > 0 && s.over.Load() == nil && n.engine.Closes(s.hold.slot) {
+		n.shard.mu.Unlock()
+		runtime.Gosched()
+		n.shard.mu.Lock()
+	}
 }
 
 // Beside returns how many shares of its hold are minded: this one and the others that are not given back.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"hash/maphash"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +55,9 @@ const shards = 32
 
 // A shard is some of the names, and what guards them.
 type shard struct {
-	k    *Keeper
-	next atomic.Int64 // when the first on the agenda is due
+	k      *Keeper
+	next   atomic.Int64 // when the first on the agenda is due
+	coming atomic.Int32 // how many goroutines wait for mu to want a name
 
 	mu     sync.Mutex // guards what follows and the names, their engines, claims and holds; never held across I/O
 	closed bool
@@ -69,6 +71,29 @@ type shard struct {
 	common engine.Common // of the engines
 
 	_ [64]byte // the next shard is on another cache line: what is written here must not slow it down
+}
+
+// Many readers of one name want mu again and again, each for a moment. A Mutex has them sleep as soon as others could run,
+// and then each unlock has to wake one, which takes longer than what they do under it. So a reader tries in vain some times
+// more, and lets others run between, before it sleeps. BenchmarkReaders is half again as fast by it.
+const (
+	readerTries = 16
+	readerSteps = 8
+)
+
+// lock takes mu for one who wants a claim of these terms, or has it.
+func (s *shard) lock(t *protocol.Terms) {
+	if t.Shared() {
+		for range readerSteps {
+			for range readerTries {
+				if s.mu.TryLock() {
+					return
+				}
+			}
+			runtime.Gosched()
+		}
+	}
+	s.mu.Lock()
 }
 
 // maxSpare is how many idle names a shard keeps for use by others.

@@ -122,6 +122,14 @@ func (e *Engine) Share(now Time, h Slot) bool {
 	return x.state == live
 }
 
+// Closes reports whether the claim leaves the store with a live hold, although others could share it if they came before.
+func (e *Engine) Closes(h Slot) bool {
+	x := e.turns.At(h)
+	cl := e.claims.At(x.in)
+	ln := e.lines.At(cl.line)
+	return ln.terms.Shared() && x.shares == 1 && cl.live == 1 && x.linger == 0 && ln.waiters.Len == 0 && !e.wanted(cl.line)
+}
+
 // Release gives one share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the store,
 // which keeps the lock taken for so long after. The code is OK, or Pending if a Done follows or the hold had ended before.
 func (e *Engine) Release(now Time, h Slot, keep time.Duration) protocol.Code {
