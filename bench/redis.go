@@ -149,6 +149,7 @@ func redisManyTargets() []target {
 		list = append(list, target{
 			text:    fmt.Sprintf("a queue of %s: at most %.0f µs of the server to enter and leave", grouped(float64(n), 0), most),
 			measure: "line", row: lineRow(n), column: "change", unit: "µs", fixed: most, most: true, bound: 1,
+			bare: bareLineRow(n), peers: []string{},
 		})
 	}
 	return append(list,

@@ -25,30 +25,43 @@ func (b *bench) line() *measure {
 		key: "line", title: "What a change of a long queue costs the server", slow: true, each: 2*b.window + time.Second,
 		about: fmt.Sprintf("So many claims, of as many clients, wait for one name. Again and again one enters at the tail and the head leaves; "+
 			"then each in turn asks for its place. The time is that which the server counts for scripts (INFO commandstats), the median of many times %d "+
-			"changes. The last column is the same time for all the claims, which come at once to an empty name.", lineCalls),
+			"changes. The last column is the same time for all the claims, which come at once to an empty name. Bare scripts keep an order and "+
+			"a text for each, and tell who is the next; they know of no leases.", lineCalls),
 		columns: []column{
 			{"change", "µs in scripts, enter and leave", 1}, {"look", "µs in scripts, a look", 1}, {"herd", "ms in scripts, all enter", 1},
 		},
 	}
 	for _, n := range lineSizes {
-		m.rows = append(m.rows, &row{name: lineRow(n), run: func() (sample, error) { return b.lineOne(n) }})
+		m.rows = append(m.rows,
+			&row{name: lineRow(n), run: func() (sample, error) { return b.lineOne(n, b.openQueue) }},
+			&row{name: bareLineRow(n), run: func() (sample, error) { return b.lineOne(n, b.openBareQueue) }},
+		)
 	}
 	return m
 }
 
 func lineRow(n int) string { return grouped(float64(n), 0) + " waiting" }
 
-func (b *bench) lineOne(n int) (sample, error) {
+func bareLineRow(n int) string { return lineRow(n) + ", " + bareScripts }
+
+// A line is claims that wait for a name, in their order.
+type line interface {
+	enter(ctx context.Context) error       // at the tail
+	leave(ctx context.Context) error       // has the head leave
+	look(ctx context.Context, i int) error // has one ask for its place
+	close()
+}
+
+func (b *bench) lineOne(n int, open func(ctx context.Context) (line, error)) (sample, error) {
 	if b.brief {
 		n = min(n, 64)
 	}
 	ctx := context.Background()
-	d, err := driver.Open(ctx, "redis://"+b.server.Addr)
+	q, err := open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
-	q := &queue{d: d, name: b.name()}
+	defer q.close()
 	herd, err := scriptTime(b.server, func() error {
 		for range n {
 			if err := q.enter(ctx); err != nil {
@@ -71,9 +84,8 @@ func (b *bench) lineOne(n int) (sample, error) {
 	}
 	next := 0
 	look, err := b.scriptTimes(func() error {
-		next = (next + lineStep) % len(q.claims)
-		_, err := d.Enter(ctx, q.claims[next])
-		return err
+		next = (next + lineStep) % n
+		return q.look(ctx, next)
 	})
 	if err != nil {
 		return nil, err
@@ -83,7 +95,7 @@ func (b *bench) lineOne(n int) (sample, error) {
 	return sample{"change": change, "look": look, "herd": millis(herd)}, err
 }
 
-// A queue is the claims that wait for a name, in their order.
+// A queue is a line of stile's.
 type queue struct {
 	d      driver.Driver
 	name   string
@@ -91,12 +103,24 @@ type queue struct {
 	drawn  int
 }
 
+func (b *bench) openQueue(ctx context.Context) (line, error) {
+	d, err := driver.Open(ctx, "redis://"+b.server.Addr)
+	return &queue{d: d, name: b.name()}, err
+}
+
+func (q *queue) close() { _ = q.d.Close() }
+
+// lineID and lineRecord are as long as those of most claims.
+func lineID(n int) string { return fmt.Sprintf("QZ3J5V7K2M4N6P8R-%d", n) }
+
+const lineRecord = `{"owner":"host-17","host":"host-17.example","pid":4711,"since":"2026-01-01T00:00:00Z"}`
+
 func (q *queue) enter(ctx context.Context) error {
 	q.drawn++
-	id := fmt.Sprintf("QZ3J5V7K2M4N6P8R-%d", q.drawn)
+	id := lineID(q.drawn)
 	c := &driver.Claim{
 		Name: q.name, ID: id, Client: "client-of-" + id, Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour,
-		Record: `{"owner":"host-17","host":"host-17.example","pid":4711,"since":"2026-01-01T00:00:00Z"}`,
+		Record: lineRecord,
 	}
 	p, err := q.d.Enter(ctx, c)
 	if err != nil {
@@ -107,11 +131,15 @@ func (q *queue) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave has the head leave.
 func (q *queue) leave(ctx context.Context) error {
 	c := q.claims[0]
 	q.claims = q.claims[1:]
 	return q.d.Leave(ctx, &driver.Release{Claim: c})
+}
+
+func (q *queue) look(ctx context.Context, i int) error {
+	_, err := q.d.Enter(ctx, q.claims[i])
+	return err
 }
 
 // scriptTimes does something for a window, and returns how many microseconds of scripts once is for the server.
