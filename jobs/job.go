@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -57,7 +58,8 @@ const (
 
 // New returns a job of a name, which is the name of its lock. The schedule is a cron expression of five fields, "@daily" and
 // the like, or "@every 10m", which ticks at the same moments everywhere. "CRON_TZ=Europe/Berlin " before an expression sets
-// its zone. The work must return when its context ends.
+// its zone. The work must return when its context ends. No name may end in "/last" or "/copy", where the last tick of the job
+// is kept whose name is before that.
 //
 // The error names the wrong place in the schedule. It is [stile.ErrUnsupported] if the store keeps no record of the last tick
 // that another machine can replace.
@@ -85,6 +87,11 @@ func New(client *stile.Client, name, schedule string, work func(context.Context)
 
 // check finds what is wrong with the options.
 func (j *Job) check() error {
+	for _, place := range places("") {
+		if of, ok := strings.CutSuffix(j.name, place); ok {
+			return fmt.Errorf("a name cannot end in %s: the last tick of job %q is kept there", place, of)
+		}
+	}
 	switch {
 	case j.work == nil:
 		return errors.New("it has nothing to do: the function is nil")

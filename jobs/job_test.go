@@ -380,6 +380,13 @@ func TestBadJobs(t *testing.T) {
 		if _, err := New(short, "x", "@daily", work, &Options{AtLeast: time.Minute}); err != nil {
 			t.Errorf("on a store that keeps a lock for so long: %v", err)
 		}
+		for _, place := range places("a job") {
+			_, err := New(c, place, "@daily", work, nil)
+			want := fmt.Sprintf("jobs: job %q: a name cannot end in %s: the last tick of job %q is kept there", place, place[5:], "a job")
+			if err == nil || err.Error() != want {
+				t.Errorf("a job that is called as what keeps the tick of another: %v; want %s", err, want)
+			}
+		}
 		j, err := New(c, "", "@daily", work, &Options{Missed: RunOnce})
 		if err == nil {
 			err = j.Run(f.ctx)
