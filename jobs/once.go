@@ -40,7 +40,8 @@ var ErrNotKept = errors.New("the work was done, and its answer may not be kept")
 const MaxAnswer = 2048
 
 // Once returns the call of a key, such as "orders/42/paid". The key is the name of a lock, which a run holds. The answer is
-// the value of a claim on the name KEY/done, which stays for the time keep: 24 hours at most, and on Redlock a minute.
+// the value of a claim on the name KEY/done, which stays for the time keep: 24 hours at most, and on Redlock a minute. So no
+// key may end in "/done".
 // [Call.Do] reports invalid arguments.
 //
 // A store that loses claims loses answers, and a later call then runs the work again; docs/howto/once.md says for each store
@@ -102,6 +103,9 @@ func (c *Call) check(work func(context.Context) (string, error)) error {
 	if work == nil {
 		return fmt.Errorf("%w function: it is nil", stile.ErrInvalid)
 	}
+	if of, ok := strings.CutSuffix(c.key, done); ok {
+		return fmt.Errorf("%w key: it cannot end in %s, since the answer of %q is kept there", stile.ErrInvalid, done, of)
+	}
 	t := c.client.Traits()
 	if most := longest(t); c.keep <= 0 || c.keep > most {
 		return fmt.Errorf("%w time to keep an answer %v: in %s it must be more than 0, and %v at most", stile.ErrInvalid, c.keep, t.Store, most)
@@ -149,7 +153,10 @@ func underBoth(ctx context.Context, lease *stile.Lease) (context.Context, contex
 	}
 }
 
-func (c *Call) doneName() string { return c.key + "/done" }
+func (c *Call) doneName() string { return c.key + done }
+
+// done is what the name ends in that has the answer of a key.
+const done = "/done"
 
 // recall reads the answer.
 func (c *Call) recall(ctx context.Context) (Answer, error) {

@@ -332,6 +332,7 @@ func TestBadOnce(t *testing.T) {
 		}{
 			{Once(nil, "k", time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k": stile: show "k/done": invalid client: make one with Open or New`},
 			{Once(c, "", time.Hour), nil, stile.ErrInvalid, `jobs: once "": invalid function: it is nil`},
+			{Once(c, "k/done", time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k/done": invalid key: it cannot end in /done, since the answer of "k" is kept there`},
 			{Once(c, "k", 0), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 0s: in memory it must be more than 0, and 24h0m0s at most`},
 			{Once(c, "k", 25*time.Hour), answers(0), stile.ErrInvalid, `jobs: once "k": invalid time to keep an answer 25h0m0s: in memory it must be more than 0, and 24h0m0s at most`},
 			{Once(open(own{s.Driver()}), "k", time.Hour), answers(0), stile.ErrUnsupported, ``},
