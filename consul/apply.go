@@ -30,8 +30,7 @@ func (d *Driver) apply(
 	earlier = earlier[:min(len(earlier), maxReclaim)] // judge removes the others
 	takes := takeLockKeyAtOnce(lc, q, earlier)
 	d.keep(lc)
-	key := op{Verb: lock, Key: lc.key, Value: text, Flags: claimFlags, Session: s.id, about: ownKey}
-	enters := append(evict(q, earlier), key)
+	enters := slices.Concat(evict(q, earlier), newKey(q, lc, text))
 	after, bad, err = d.try(ctx, lc, slices.Concat(enters, takes))
 	if bad != nil && len(takes) > 0 && !c.Try && bad.isOnlyAbout(lockKey) {
 		// Somebody has the lock's key, or it is in its lock-delay: stand in the queue without it. If it comes free between
@@ -39,8 +38,8 @@ func (d *Driver) apply(
 		after, bad, err = d.try(ctx, lc, enters)
 	}
 	switch {
-	case bad != nil && bad.sessionless():
-		d.finish(lc, claimLost) // the next attempt needs another session
+	case bad != nil && (bad.sessionless() || bad.about[ownKey]):
+		d.finish(lc, claimLost) // the next attempt needs another session, or the key is there, and who knows by whose request
 	case bad != nil || driver.NotApplied(err):
 		d.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
 	case err == nil:
@@ -49,6 +48,21 @@ func (d *Driver) apply(
 		}
 	}
 	return lc, after, bad, err
+}
+
+// newKey returns the operations that make a claim's key. It must not be there: who locks a key that has lost its session gets the
+// key's place of before, which may be ahead of claims that hold by now.
+func newKey(q *queue, lc *localClaim, text []byte) (ops []op) {
+	if q != nil {
+		for _, p := range q.dead {
+			if p.Key == lc.key {
+				ops = append(ops, op{Verb: same, Key: p.Key, Index: p.ModifyIndex, about: ownKey}, op{Verb: remove, Key: p.Key, about: ownKey})
+			}
+		}
+	}
+	return append(ops,
+		op{Verb: missing, Key: lc.key, about: ownKey},
+		op{Verb: lock, Key: lc.key, Value: text, Flags: claimFlags, Session: lc.session.id, about: ownKey})
 }
 
 // change applies a transaction that changes what a claim has. All of them go this way: one whose answer was lost leaves the

@@ -208,7 +208,8 @@ func outside(q *queue) *driver.Place {
 	return &driver.Place{}
 }
 
-// deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing.
+// deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing, and a claim that
+// enters anew does not get their place (newKey).
 func (d *Driver) deleteDead(ctx context.Context, q *queue) {
 	var ops []op
 	for _, p := range q.dead[:min(len(q.dead), maxReclaim)] {

@@ -98,3 +98,60 @@ func TestLateReturnOfTheLockKey(t *testing.T) {
 	}
 	leave(t, late, third)
 }
+
+// A loser loses all requests whose body has a text.
+type loser struct {
+	*http.Transport
+	text string
+}
+
+func (l *loser) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(string(body), l.text) {
+			return nil, errors.New("the connection broke")
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return l.Transport.RoundTrip(r)
+}
+
+// With a lock-delay, the key of a claim outlives its session. If the claim enters anew, it stands behind who holds by then, also
+// if nobody has removed the key: it does not get its place of before.
+func TestDeadKeyIsNoPlace(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	by := operator{t, "http://" + s.Addr}
+	late, way := delayed(t, s)
+	d, err := New(timely(t), &Options{
+		Client: &http.Client{Transport: &loser{transport(time.Second, nil), `"Verb":"delete"`}}, URL: "http://" + s.Addr,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	first, second := claimOn("name"), claimOn("name")
+	first.Delay, second.Delay = 100*time.Millisecond, 100*time.Millisecond
+	way.text = `"Verb":"lock"`
+	if _, err := late.Enter(timely(t), first); err == nil || driver.NotApplied(err) {
+		t.Fatalf("enter = %v; want an unknown outcome", err)
+	}
+	way.arrive(t)
+	q := parse("name", "stile/name/", by.under("stile/name/"))
+	by.must(http.MethodPut, "session/destroy/"+q.find(first.ID).Session, "")
+	var holder driver.Place
+	servertest.Until(t, "the second holds", func() bool {
+		holder, err = d.Enter(timely(t), second)
+		return err == nil && holder.Holds
+	})
+	p, err := late.Enter(timely(t), first)
+	if err != nil || p.Holds || p.Ticket <= holder.Ticket {
+		t.Errorf("the first enters anew as %+v, %v; want it behind the second, whose ticket is %d", p, err, holder.Ticket)
+	}
+	if err := renew(t, d, second); err != nil {
+		t.Errorf("renewal of the second = %v; want nil", err)
+	}
+}

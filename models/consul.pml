@@ -34,7 +34,7 @@
  * mistake BREAKS UNCHECKED breaks kept: a Leave deletes the lock's key whoever has it
  * mistake BREAKS SESSIONS_ONLY breaks renewed: a renewal does not look for the keys
  * mistake DELAYS DELETES breaks delayed: the end of a session deletes the lock's key, and a request slips through
- * mistake DELAYS KEEPS_DEAD breaks rising: nobody deletes the key of a dead claim, which enters anew at its old place
+ * mistake DELAYS OLD_PLACE breaks rising: a claim enters anew by the key that it had, at the place of that
  */
 
 mtype:state = { fresh, asking, waiting, holding, unsure, ending, gone, lost }; /* gone is claimLeft, waiting is called too */
@@ -139,9 +139,8 @@ inline unmakes(k) {
 inline buries() {
 	for (j : 0 .. 2) {
 		if
-#ifndef KEEPS_DEAD
 		:: place[j] != 0 && tied[j] == 0 -> unmakes(j)
-#endif
+		:: place[j] != 0 && tied[j] == 0 /* that has failed */
 		:: else
 		fi
 	}
@@ -199,7 +198,15 @@ inline serve() {
 	ok = ok || k != LOOK && verb[k] == give && lock == by[k];
 #endif
 	if
-	:: ok && verb[k] == enter -> must(once, !known[c]); makes(c, by[k])
+	:: ok && verb[k] == enter ->
+		must(once, !known[c]);
+		if
+#ifndef OLD_PLACE
+		:: place[c] != 0 -> unmakes(c)
+#endif
+		:: else
+		fi;
+		makes(c, by[k])
 	:: ok && verb[k] == out -> must(kept, !HOLDS(c)); unmakes(c)
 	:: else
 	fi;
