@@ -28,8 +28,12 @@ func number(err error) uint16 {
 func broken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, sql.ErrConnDone) ||
-		errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
+		errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || err != nil && strings.HasSuffix(err.Error(), unwritten)
 }
+
+// unwritten is the text of an error of the library's own: the connection was lost before a request was written. The library makes
+// [sqldriver.ErrBadConn] of it, but not while it connects.
+const unwritten = "bad connection"
 
 // again reports that a transaction that failed like this before its commit may be done again at once.
 func again(err error) bool {
