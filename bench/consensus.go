@@ -6,7 +6,7 @@ package main
 
 // consensusMeasures are the same for all of them, but for what is beside the libraries where the lock is passed on.
 func consensusMeasures(b *bench, passed ...string) []*measure {
-	return []*measure{b.alone(), b.apart(), b.pair(b.arena.alone()...), b.hot(), b.fleet(), b.handOver(b.arena.bare...), b.passing(passed...)}
+	return []*measure{b.alone(), b.apart(), b.pair(b.arena.alone()...), b.hot(), b.fleet(passed...), b.handOver(b.arena.bare...), b.passing(passed...)}
 }
 
 // consensusTargets are what ours should be beside a rival, or two: one where nobody else wants the lock, and one in a crowd. The bare
