@@ -11,7 +11,8 @@ import (
 
 const (
 	maxLine = 8 << 10 // bytes of a line that the server answers; keys are at most 250
-	maxData = 8 << 20 // bytes of a value; a server's default limit is one megabyte
+	maxData = 1 << 30 // bytes of a value; a server takes no more, whatever its option -I says, and by default one megabyte
+	prompt  = 1 << 20 // bytes of a value for which there is room before they come
 )
 
 // A reply is one answer of the server.
@@ -146,8 +147,14 @@ func readData(in *bufio.Reader, r *reply) ([]byte, error) {
 		return nil, errors.New("memcached answered with a value of no size")
 	}
 	r.text = flags
-	data := make([]byte, n+2)
-	if _, err := io.ReadFull(in, data); err != nil {
+	var data []byte
+	if n <= prompt {
+		data = make([]byte, n+2)
+		_, err = io.ReadFull(in, data)
+	} else if data, err = io.ReadAll(io.LimitReader(in, int64(n)+2)); err == nil && len(data) < n+2 {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
 		return nil, err
 	}
 	if string(data[n:]) != "\r\n" {

@@ -45,7 +45,7 @@ func TestReadReplyRefuses(t *testing.T) {
 		"\r\n":                         "empty line",
 		"VA x\r\n":                     "no size",
 		"VA -1\r\n":                    "no size",
-		"VA 99999999\r\n":              "no size",
+		"VA 1999999999\r\n":            "no size",
 		"VA 2 c1\r\nhi":                "EOF",
 		"VA 2 c1\r\nlonger\r\n":        "longer than it said",
 		"STAT a 1\r\nHD\r\n":           "among statistics",

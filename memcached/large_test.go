@@ -1,0 +1,42 @@
+package memcached
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A value of another program is one however long it is, where the server takes values as long as that; and it breaks no connection.
+func TestLargeForeignValue(t *testing.T) {
+	t.Parallel()
+	s := servertest.Memcached(t, "-m", "128", "-I", "16m")
+	d := open(t, s.Addr, "")
+	other := claim("other", "o")
+	holds(t, d, other)
+	c, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	const size = 9 << 20
+	fmt.Fprintf(c, "set %sname 0 0 %d\r\n", DefaultPrefix, size)
+	c.Write(make([]byte, size))
+	fmt.Fprint(c, "\r\n")
+	answer := make([]byte, 64)
+	if n, err := c.Read(answer); string(answer[:n]) != "STORED\r\n" {
+		t.Fatalf("the server answers %q, %v", answer[:n], err)
+	}
+	before := d.(*Driver).shelf.link.latest()
+	if _, err := d.Enter(timely(t), claim("name", "a")); !errors.Is(err, driver.ErrForeign) {
+		t.Errorf("enter = %v; want ErrForeign", err)
+	}
+	if err := renew(t, d, other); err != nil || d.(*Driver).shelf.link.latest() != before {
+		t.Errorf("renewal of another name = %v; want it on the connection that there was", err)
+	}
+}
