@@ -62,6 +62,10 @@ var faults = []fault{
 	{phrase: "can't access", says: noRight},
 	{phrase: "DB index is out of range", says: "redis has no database of this number"},
 
+	{code: "NOWRITE", says: "redis accepts no writes at the moment, as while its provider replaces or locks it", verdict: forNow},
+	{phrase: "too many pending request", says: "too many requests wait in the proxy before redis", verdict: forNow},
+	{phrase: "redis temporary failure", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{phrase: "redis tempory failure", says: "the proxy before redis lost the server's answer", verdict: doubtful},
 	{phrase: "no upstream host", says: "the proxy before redis reaches no server", verdict: forNow},
 	{phrase: "upstream", says: "the proxy before redis lost the server's answer", verdict: doubtful},
 	{phrase: "Connection timed out", says: "the proxy before redis lost the server's answer", verdict: doubtful},

@@ -36,6 +36,11 @@ var inWords = map[string]struct {
 	// Envoy says these.
 	"no upstream host": {"ERR no upstream host", refused, true},
 	"upstream":         {"ERR upstream failure", unknown, true},
+	// The proxy before a managed Tair says these.
+	"NOWRITE":                  {"NOWRITE You can't write against a non-write redis", refused, true},
+	"redis tempory failure":    {"ERR redis tempory failure or response big than 500MB", unknown, true},
+	"redis temporary failure":  {"ERR redis temporary failure (ErrorCode 7002)", unknown, true},
+	"too many pending request": {"ERR request refused, too many pending request, now count 9, beyond threshold 8", refused, true},
 	// Twemproxy says these.
 	"Connection timed out":     {"ERR Connection timed out", unknown, true},
 	"Connection reset by peer": {"ERR Connection reset by peer", unknown, true},
@@ -81,6 +86,10 @@ func TestRefusedTexts(t *testing.T) {
 		{"TRYAGAIN Multiple keys request during rehashing of slot", "moving this name", true, true},
 		{"Error running script (call to f_57e5): @user_script:9: @user_script: 9: -READONLY You can't write", "is a replica here", true, true},
 		{"Error running script (call to f_57e5): @user_script:9: @user_script: 9: no number", "refused the request (no number)", true, false},
+		{"NOWRITE You can't write against a non-write redis", "accepts no writes at the moment", true, true},
+		{"redis temporary failure", "lost the server's answer", false, true},
+		{"redis tempory failure or response big than 500MB", "lost the server's answer", false, true},
+		{"request refused, too many pending request, now count 9", "too many requests wait", true, true},
 		{"MISCONF Redis is configured to save RDB snapshots", "cannot save its data", true, false},
 		{"ERR unknown command 'AUTH', with args beginning with: 'hunter2-canary'",
 			"refused the request (ERR unknown command 'AUTH')", true, false},
