@@ -23,10 +23,10 @@ func TestLargeForeignValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	const size = 9 << 20
 	fmt.Fprintf(c, "set %sname 0 0 %d\r\n", DefaultPrefix, size)
-	c.Write(make([]byte, size))
+	_, _ = c.Write(make([]byte, size)) // the answer tells
 	fmt.Fprint(c, "\r\n")
 	answer := make([]byte, 64)
 	if n, err := c.Read(answer); string(answer[:n]) != "STORED\r\n" {
