@@ -88,6 +88,8 @@ func faultOf(r *pgconn.PgError, connecting bool) fault {
 	}
 	fatal := r.SeverityUnlocalized == "FATAL" || r.SeverityUnlocalized == "PANIC"
 	switch {
+	case known && fatal && !connecting && !f.drop:
+		return anyFatal // the SQLSTATE may be that of a full disk, and the server have been past the commit
 	case known:
 		return f
 	case fatal && connecting:

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
@@ -111,5 +112,25 @@ func TestLookupFailure(t *testing.T) {
 	err := l.Cause(fmt.Errorf("hostname resolving error: %w", errors.Join(lookup, lookup)))
 	if got, want := err.Error(), "lookup db.invalid: no such host"; got != want {
 		t.Errorf("cause = %q; want %q", got, want)
+	}
+}
+
+// A server that ends the connection with its error may have been past the commit, whatever the error says. It has the SQLSTATE of
+// the call of the system that failed: that the disk of the log is full, or has become read-only.
+func TestFatalIsUnknown(t *testing.T) {
+	t.Parallel()
+	l := open(t, "postgres://db.invalid/db")
+	for _, code := range []string{"53100", "53000", "53200", "42501", "57014", "40001"} {
+		for _, severity := range []string{"PANIC", "FATAL"} {
+			r := &pgconn.PgError{
+				Code: code, Severity: severity, SeverityUnlocalized: severity,
+				Message: `could not write to file "pg_wal/xlogtemp.1"`,
+			}
+			err := l.Explain(t.Context(), r)
+			drive.Marks(t, err, false, true)
+			if !Drops(r) {
+				t.Errorf("%s %s: the connection is used again", severity, code)
+			}
+		}
 	}
 }
