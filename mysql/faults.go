@@ -11,6 +11,7 @@ import (
 const (
 	recordChanged    = 1020 // since the transaction's snapshot
 	diskFull         = 1021
+	errorOnWrite     = 1026
 	tooManyClients   = 1040
 	databaseDenied   = 1044
 	accessDenied     = 1045
@@ -34,6 +35,7 @@ const (
 	resourceLimited  = 1226
 	readOnlyOption   = 1290
 	interrupted      = 1317
+	notLogged        = 1598
 	readOnlyTx       = 1792
 	readOnlyMode     = 1836
 	killed           = 1927
@@ -85,6 +87,8 @@ var faults = map[uint16]fault{
 	// Errors of a commit.
 	duringCommit: {unknown, false, true, "the server failed while it committed"},
 	hookFailed:   {unknown, false, true, "the server failed while it committed"},
+	notLogged:    {unknown, false, true, "the server could not write its binary log, which may have the transaction"},
+	errorOnWrite: {unknown, false, true, "the server could not write a file, such as its binary log"},
 	notCertified: {refused, false, false, "another server of the group has changed the row of the name"},
 
 	// The server is another one than the address meant.

@@ -69,3 +69,17 @@ func TestProxyLosesServer(t *testing.T) {
 	_, err := d.Enter(timely(t), claim("name", "b"))
 	marks(t, err, false, true)
 }
+
+// A server that cannot write its binary log says so while it commits. The log may have the transaction, and a restart commits what
+// the log has.
+func TestServerLosesItsLog(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1026, 1598} {
+		d := open(t, fresh(t, server))
+		enter(t, d, claim("name", "a"))
+		mustExec(t, d.store.db, fmt.Sprintf("CREATE TRIGGER unlogged AFTER UPDATE ON stile_name FOR EACH ROW SIGNAL SQLSTATE '45000' "+
+			"SET MYSQL_ERRNO = %d, MESSAGE_TEXT = 'An error occurred during sync stage of the commit'", n))
+		_, err := d.Enter(timely(t), claim("name", "b"))
+		marks(t, err, false, true)
+	}
+}
