@@ -114,6 +114,9 @@ func (s *session) enter(c *driver.Claim) (driver.Place, error) {
 		if err := s.tryAgain(own); err != nil {
 			return driver.Place{}, err
 		}
+		if own.state == claimOver { // it held, and its session has ended since
+			return driver.Place{}, s.claims.gone(c.ID)
+		}
 	}
 	return s.place(own, c, now), nil
 }
@@ -180,7 +183,8 @@ func (s *session) try(c *heldClaim) error {
 }
 
 // tryAgain tries a claim that waits. The scout, which waits in the server for its key, may have locked that already: then its
-// answer is on its way, and nobody else has the key.
+// answer is on its way, and nobody else has the key. The lease of a claim that enters begins with the Enter, so the server must hear
+// of the scout's connection once more: it counts from when it gave the key.
 func (s *session) tryAgain(c *heldClaim) error {
 	for range 5 { // others may come and go in between
 		if err := s.try(c); err != nil || c.state != claimWaiting || !s.scout.covers(c) {
@@ -198,6 +202,9 @@ func (s *session) tryAgain(c *heldClaim) error {
 		case scouted:
 			if !s.await() {
 				return nil
+			}
+			if c.state == claimHolding {
+				return c.home.beat()
 			}
 		case locked:
 			return nil

@@ -1,10 +1,12 @@
 package advisory
 
 import (
+	"context"
 	"crypto/rand"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -132,4 +134,60 @@ func TestScoutIsKilled(t *testing.T) {
 	if p := <-told; !p.Holds {
 		t.Errorf("the waiter was told %+v", p)
 	}
+}
+
+// The answer to the scout takes a while, and meanwhile the claim enters again. Its lease ends no later than the server ends the
+// connection if it hears no more on that: the server counts from when it gave the key, and not from the Enter.
+func TestLeaseOfLateScout(t *testing.T) {
+	t.Parallel()
+	application := "late-" + rand.Text()
+	one, two := open(t, at(server)), open(t, at(server, "application_name="+application))
+	held := claim(rand.Text(), rand.Text())
+	next := claim(held.Name, rand.Text())
+	next.TTL = 2 * two.timeout
+	enter(t, one, held, true)
+	enter(t, two, next, false)
+	servertest.Until(t, "the scout waits", func() bool { return inServer(t, application) == 1 })
+	var (
+		given string // when the server gave the key and began to count
+		p     driver.Place
+		err   error
+	)
+	heard := func() (at string) {
+		const last = "SELECT max(a.state_change)::text FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.granted AND l.locktype = 'advisory' " +
+			"WHERE a.application_name = $1 AND a.state = 'idle' AND l.objsubid = 1 " +
+			"AND (l.classid::bigint << 32 | l.objid::bigint) = $2::bigint"
+		return text(t, last, application, Key(next.Name))
+	}
+	if err := two.order(timely(t), func() { // so that the loop hears nothing of the scout in between
+		leave(t, one, held)
+		servertest.Until(t, "the scout has the key", func() bool { given = heard(); return given != "" })
+		p, err = two.enter(next)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || !p.Holds {
+		t.Fatalf("enter = %+v, %v; want that it holds", p, err)
+	}
+	if p.TTL > two.timeout/2 && heard() == given {
+		t.Errorf("the lease is %v from the Enter, and the server has heard nothing on the connection since it gave the key before", p.TTL)
+	}
+}
+
+// text asks the server for a text, empty if there is none.
+func text(t testing.TB, statement string, args ...any) (s string) {
+	t.Helper()
+	conn, err := pgx.Connect(timely(t), at(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var some *string
+	if err := conn.QueryRow(timely(t), statement, args...).Scan(&some); err != nil {
+		t.Fatal(err)
+	}
+	if some != nil {
+		s = *some
+	}
+	return s
 }
