@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -24,9 +25,16 @@ func number(err error) uint16 {
 	return 0
 }
 
-// broken reports that a connection was lost, or was not to be had.
+// unreadable are errors of the library for an answer that it cannot read, or that it has not read to its end. It mostly ends the
+// connection, and none of them is the server's no.
+var unreadable = []error{mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrMalformPkt, mysql.ErrBusyBuffer}
+
+// broken reports that a connection was lost, or was not to be had, or is of no more use.
 func broken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
+	if slices.ContainsFunc(unreadable, func(other error) bool { return errors.Is(err, other) }) {
+		return true
+	}
 	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, sql.ErrConnDone) ||
 		errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || err != nil && strings.HasSuffix(err.Error(), unwritten)
 }

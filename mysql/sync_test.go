@@ -1,0 +1,17 @@
+package mysql
+
+import (
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// What the library cannot read is no answer of the server: the client asks again, on another connection.
+func TestUnreadableAnswer(t *testing.T) {
+	t.Parallel()
+	s := &store{ctx: t.Context()}
+	for _, err := range []error{mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrMalformPkt, mysql.ErrBusyBuffer} {
+		marks(t, s.definite(t.Context(), err), true, true)
+		marks(t, s.explain(t.Context(), err), false, true) // of a commit it leaves the outcome open
+	}
+}
