@@ -50,6 +50,7 @@ const (
 	notCertified     = 3101 // by Group Replication, which has undone the transaction
 	idleTooLong      = 4031
 	noBackend        = 9001 // ProxySQL
+	noBackendAgain   = 9002 // ProxySQL, after several tries
 )
 
 // A fault is what an error that the server answers means.
@@ -80,6 +81,7 @@ var faults = map[uint16]fault{
 	serverGone:       {unknown, false, true, "a proxy has lost its connection to the server"},
 	serverLost:       {unknown, false, true, "a proxy has lost its connection to the server"},
 	noBackend:        {unknown, false, true, "a proxy has no connection to the server"},
+	noBackendAgain:   {unknown, false, true, "a proxy has no connection to the server"},
 	idleTooLong:      {refused, false, true, "the server had ended the connection"},
 	offline:          {refused, false, true, "the server is offline"},
 	notPrepared:      {refused, false, true, "the server is not ready"},
@@ -120,8 +122,11 @@ var faults = map[uint16]fault{
 	noSuchTable:    {refused, true, false, "the tables of locks went away"},
 }
 
-// anyFault is what an error means that is in no row.
-var anyFault = fault{outcome: refused, lasts: true}
+// Those that are in no row. The numbers from 2000 to 2999 are those of MySQL's client library, which a proxy passes on.
+var (
+	anyFault   = fault{outcome: refused, lasts: true}
+	proxyFault = fault{unknown, false, true, "a proxy has lost its connection to the server"}
+)
 
 // faultOf returns what an error means. One that is not the server's is of the connection.
 func faultOf(err error) fault {
@@ -131,6 +136,9 @@ func faultOf(err error) fault {
 	}
 	if f, ok := faults[n]; ok {
 		return f
+	}
+	if 2000 <= n && n < 3000 {
+		return proxyFault
 	}
 	return anyFault
 }
