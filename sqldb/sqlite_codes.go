@@ -14,6 +14,7 @@ const (
 	codeCorrupt  = 11
 	codeFull     = 13
 	codeCantOpen = 14
+	codeProtocol = 15 // too many began to read the log at once
 	codeNotADB   = 26
 )
 
@@ -44,6 +45,7 @@ func code(err error) int {
 		"image is malformed":          codeCorrupt,
 		"database or disk is full":    codeFull,
 		"unable to open database":     codeCantOpen,
+		"locking protocol":            codeProtocol,
 		"file is not a database":      codeNotADB,
 	} {
 		if strings.Contains(err.Error(), text) {
@@ -53,7 +55,11 @@ func code(err error) int {
 	return 0
 }
 
-func busy(err error) bool { return code(err) == codeBusy || code(err) == codeBusy+1 }
+// busy reports that others were in the way, so that nothing was done and the same may work soon.
+func busy(err error) bool {
+	c := code(err)
+	return c == codeBusy || c == codeBusy+1 || c == codeProtocol
+}
 
 // explain says what an error of SQLite means for the database that is called label.
 func explain(label string, err error) error {

@@ -50,6 +50,7 @@ func TestCode(t *testing.T) {
 		{errors.New("something else"), 0},
 		{coded(5), codeBusy},
 		{coded(5 | 2<<8), codeBusy}, // SQLITE_BUSY_SNAPSHOT
+		{errors.New("sqlite3: locking protocol"), codeProtocol},
 		{fmt.Errorf("wrapped: %w", coded(13)), codeFull},
 		{errors.New("database is locked"), codeBusy},
 		{errors.New("sqlite3: database table is locked"), codeBusy},
@@ -62,6 +63,15 @@ func TestCode(t *testing.T) {
 	for _, tt := range tests {
 		if got := code(tt.err); got != tt.want {
 			t.Errorf("code(%v) = %d; want %d", tt.err, got, tt.want)
+		}
+	}
+}
+
+// What passes by itself is waited for, and is no refusal.
+func TestBusy(t *testing.T) {
+	for code, want := range map[int]bool{codeError: false, codeBusy: true, 6: true, codeFull: false, codeProtocol: true} {
+		if got := busy(coded(code)); got != want {
+			t.Errorf("busy(%d) = %v; want %v", code, got, want)
 		}
 	}
 }
