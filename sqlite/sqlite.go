@@ -6,8 +6,8 @@
 // SQLite keeps the newest claims in a log beside the file, so all who share the file must share its folder.
 //
 // SQLite's locks on the file are those of the process, and the system takes them away when any descriptor of the file is
-// closed. So no code of a program that uses a lock file may open it other than through SQLite. Opening it twice here is
-// safe.
+// closed. So no code of a program that uses a lock file may open it other than through modernc.org/sqlite, not even through another
+// library that has SQLite in it: that one does not know of these locks. Opening it twice here is safe.
 package sqlite
 
 import (
