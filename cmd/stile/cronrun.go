@@ -9,6 +9,7 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/engine/protocol"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -38,7 +39,7 @@ func (r *cronRun) work(ctx context.Context) error {
 	k := &keeper{lease: lease, child: child, grace: grace, lead: leadFor(ttl), stop: r.cron.ctx.Done()}
 	deadline := lease.Deadline()
 	if r.entry.maxHold != 0 {
-		k.limit = boottime.Now() + most
+		k.limit = protocol.After(boottime.Now(), most)
 	}
 	k.update()
 	env, secret, err := r.environ(ctx, lease, deadline)

@@ -13,7 +13,9 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 const runLong = `Holds the lock NAME while CMD runs, and ends as CMD does. With several NAMEs it
@@ -99,6 +101,9 @@ func (r *runner) check(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("grace") {
 		r.grace = min(duration(defaultGrace), r.ttl/3)
 	}
+	if r.atLeast > duration(driver.MaxTTL) {
+		return usage("--at-least %v is too long: the longest is %v", &r.atLeast, driver.MaxTTL)
+	}
 	if r.grace > r.ttl/2 {
 		return usage("--grace %v is too long: with --ttl %v it can be at most %v", &r.grace, &r.ttl, time.Duration(r.ttl/2))
 	}
@@ -147,7 +152,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	}
 	deadline := lease.Deadline()
 	if r.maxHold != 0 {
-		k.limit = since + time.Duration(r.maxHold)
+		k.limit = protocol.After(since, time.Duration(r.maxHold))
 		if most := time.Now().Add(time.Duration(r.maxHold)); most.Before(deadline) {
 			deadline = most
 		}
@@ -186,6 +191,10 @@ func (r *runner) acquire(ctx context.Context, s *store, e *events) (*stile.Clien
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := r.keeps(client.Traits()); err != nil {
+		r.drop(client)
+		return nil, nil, err
+	}
 	lease, err := r.take(ctx, client)
 	if err != nil {
 		r.drop(client)
@@ -198,6 +207,23 @@ func (r *runner) acquire(ctx context.Context, s *store, e *events) (*stile.Clien
 		return client, nil, &status{exitStore, errors.Join(err, lease.Unlock())}
 	}
 	return client, nil, errors.Join(err, lease.Unlock())
+}
+
+// keeps tells why a store with these traits would not keep the lock for --at-least, once this process has ended.
+func (r *runner) keeps(t driver.Traits) error {
+	longest := t.MaxTTL
+	switch {
+	case r.atLeast == 0:
+		return nil
+	case t.OwnClient:
+		return usage("--at-least: in %s a lock ends with the process that took it, so it cannot stay taken", t.Store)
+	case t.InSession:
+		longest = t.Session
+	}
+	if longest > 0 && time.Duration(r.atLeast) > longest {
+		return usage("--at-least %v is too long: %s keeps the lock of a process that has ended for %v at most", &r.atLeast, t.Store, longest)
+	}
+	return nil
 }
 
 // ended says how it ended: by the loss of the lock, or as CMD did.

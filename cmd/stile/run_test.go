@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,6 +112,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"run", "a", "--read", "--of", "3", "--", "true"}, 64, "stile: --read does not go with --permits and --of"},
 		{[]string{"run", "a", "--ttl", "9s", "--grace", "5s", "--", "true"}, 64, "stile: --grace 5s is too long: with --ttl 9s it can be at most 4.5s\n"},
 		{[]string{"run", "a", "--ttl", "4s", "--grace", "3s", "--", "true"}, 64, "stile: --grace 3s is too long: with --ttl 4s it can be at most 2s\n"},
+		{[]string{"run", "a", "--at-least", "25h", "--", "true"}, 64, "stile: --at-least 25h0m0s is too long: the longest is 24h0m0s\n"},
 		{[]string{"run", "a", "--max-hold", "0s", "--", "true"}, 64, "stile: --max-hold 0 leaves CMD no time"},
 		{[]string{"run", "", "--", "true"}, 64, `stile: NAME "": the name is empty`},
 		{[]string{"run", strings.Repeat("x", 256), "--", "true"}, 64, `stile: NAME "` + strings.Repeat("x", 64) + `"…: the name is 256 bytes long; the limit is 255`},
@@ -352,6 +354,32 @@ func TestAtLeast(t *testing.T) {
 	if took := time.Since(begin); took < least {
 		t.Errorf("the next had it after %v", took)
 	}
+}
+
+// A store that would not keep the lock for so long once stile has ended is refused before CMD runs.
+func TestAtLeastWhereItCannotStay(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	nodes := []string{servertest.Redis(t).Addr, servertest.Redis(t).Addr, servertest.Redis(t).Addr}
+	for _, store := range []struct{ url, want string }{
+		{"redlock://" + strings.Join(nodes, ","), "stile: --at-least 5m0s is too long: redlock keeps the lock of a process that has ended for 1m0s at most"},
+		{
+			"postgres://postgres@" + servertest.Postgres(t).Addr + "/postgres?mode=session",
+			"stile: --at-least: in postgres session a lock ends with the process that took it",
+		},
+	} {
+		got := u.run("--url", store.url, "run", "a", "--at-least", "5m", "--", "echo", "ran")
+		if got.code != exitUsage || got.out != "" || !strings.Contains(got.err, store.want) {
+			t.Errorf("%s: status %d, %q, %s; want %d, %s", store.url, got.code, got.out, got.err, exitUsage, store.want)
+		}
+	}
+}
+
+// The longest duration there is counts as no limit: it ends CMD no earlier than a shorter one.
+func TestMaxHoldForEver(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	u.must("run", "a", "--max-hold", time.Duration(math.MaxInt64).String(), "--", "true")
 }
 
 // The read-modify-write of a file, by eight loops at once.
