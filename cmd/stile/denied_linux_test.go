@@ -84,3 +84,33 @@ func TestFileOfMode000(t *testing.T) {
 		t.Errorf("the file is gone: %v", err)
 	}
 }
+
+// A lock whose handle cannot be removed was released all the same, and the status says so.
+func TestUnlockWithoutRightToTheHandle(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	u.bound()
+	dir := filepath.Join(u.home, "handles")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if u.as != nil {
+		if err := os.Chown(dir, int(u.as.Uid), int(u.as.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.lock("a", "--handle", filepath.Join(dir, "a"))
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	got := u.run("unlock", "a")
+	if want := `stile: warning: "a" was released, and its handle cannot be removed: `; got.code != 0 || !strings.HasPrefix(got.err, want) {
+		t.Errorf("status %d, %s; want 0, %s", got.code, got.err, want)
+	}
+	if claims := u.show("a").Claims; len(claims) != 0 {
+		t.Errorf("still held: %+v", claims)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}

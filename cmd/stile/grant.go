@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -193,17 +194,14 @@ func (h *handleFile) remove(path string) error {
 	if found, err := readHandle(path); err != nil || found.ID != h.ID {
 		return nil //nolint:nilerr // it is gone, or not ours
 	}
-	aside, err := os.MkdirTemp(filepath.Dir(path), ".handle-*")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(aside)
-	moved := filepath.Join(aside, "handle")
+	// A new name in the same folder takes no room, so this works on a full disk too.
+	moved := filepath.Join(filepath.Dir(path), ".handle-"+rand.Text())
 	if err := os.Rename(path, moved); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
+	defer os.Remove(moved)
 	if found, err := readHandle(moved); err != nil || found.ID != h.ID {
 		return os.Link(moved, path) // it fails if yet another has come, which is as good
 	}

@@ -270,10 +270,13 @@ func (sc *script) unlock(ctx context.Context) error {
 	if err == nil {
 		err = lease.Unlock()
 	}
-	if err == nil {
-		return sc.file.remove(sc.path)
+	if err != nil {
+		return sc.dropLost(err)
 	}
-	return sc.dropLost(err)
+	if err := sc.file.remove(sc.path); err != nil {
+		warn("warning: %q was released, and its handle cannot be removed: %v", sc.file.Name, err)
+	}
+	return nil
 }
 
 // dropLost removes the handle if the error says that its grant is lost: the shell may take the lock again.
