@@ -198,15 +198,15 @@ func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, erro
 		return nil, wrapped("lock", l.Name(), errNoContext)
 	}
 	tooLong := errors.New("waited " + most.String())
-	wctx, cancel := context.WithTimeoutCause(ctx, most, tooLong)
-	defer cancel()
-	lease, err := l.acquire(wctx, "lock", false, nil)
+	lease, err := claims.Within(ctx, most, tooLong, func(wctx context.Context, try bool) (*Lease, error) {
+		return l.acquire(wctx, "lock", try, nil)
+	})
 	if err == nil {
 		lease.parent = ctx
 		lease.guardLeak(2)
 		return lease, nil
 	}
-	gave, ok := errors.AsType[gaveUpError](err)
+	gave, ok := errors.AsType[gaveUpError](explain(err))
 	if !ok || !errors.Is(gave.Cause, tooLong) {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package stile_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,4 +126,40 @@ func TestLockEndsThoughTheStoreKeepsNoClaim(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A slowStart is a context that takes its time when it is first asked, as a process does that was stopped.
+type slowStart struct {
+	context.Context
+	once sync.Once
+}
+
+func (s *slowStart) Value(key any) any {
+	s.once.Do(func() { pass(2 * time.Second) })
+	return s.Context.Value(key)
+}
+
+// If the time is over before the store was asked, LockWithin still says what is in the way: a caller tells a lock that is held
+// from a store that is gone.
+func TestLockWithinThatBeginsLate(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		w.lock(b.Mutex("held"))
+		late := func() context.Context { return &slowStart{Context: w.Context()} }
+		for _, l := range []*stile.Lock{a.Mutex("held"), stile.Join(a.Mutex("free"), a.Mutex("held"))} {
+			if _, err := l.LockWithin(late(), time.Second); !errors.Is(err, stile.ErrHeld) {
+				w.Errorf("got %v; want ErrHeld", err)
+			}
+		}
+		lease, err := a.Mutex("free").LockWithin(late(), time.Second)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.unlock(lease)
+		a.d.SetLink(memory.Silent)
+		if d := took(func() { _, err = a.Mutex("free").LockWithin(late(), time.Second) }); d > 3*time.Second || !errors.Is(err, stile.ErrUnreachable) {
+			w.Errorf("after %v: %v; want ErrUnreachable a second later", d, err)
+		}
+		a.d.Heal()
+	})
 }

@@ -72,6 +72,29 @@ func (e *GaveUp) Error() string { return e.Cause.Error() }
 
 func (e *GaveUp) Unwrap() error { return e.Cause }
 
+// Within acquires in a time after which tooLong is the cause of the context. If that was over before the store was asked, it
+// tries for a second more, so that the error tells what is in the way.
+func Within[T any](ctx context.Context, most time.Duration, tooLong error, acquire func(context.Context, bool) (T, error)) (T, error) {
+	once := func(most time.Duration, try bool) (has T, late bool, err error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, most, tooLong)
+		defer cancel()
+		has, err = acquire(ctx, try)
+		_, asked := errors.AsType[interface {
+			error
+			Holder(ctx context.Context) *Held
+		}](err)
+		return has, !asked && errors.Is(err, tooLong), err
+	}
+	has, late, err := once(most, false)
+	if late {
+		has, late, err = once(time.Second, true)
+	}
+	if late {
+		err = &GaveUp{Cause: tooLong}
+	}
+	return has, err
+}
+
 // ReasonText says a reason in words.
 func ReasonText(r protocol.Reason) string {
 	switch r {
