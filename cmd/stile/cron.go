@@ -58,6 +58,7 @@ type cron struct {
 	ctx   context.Context
 	fail  context.CancelCauseFunc // of a job that cannot go on
 	tasks map[string]*task
+	ended map[string]<-chan struct{} // closed when the last task of a name that was given up has come to its end
 	all   sync.WaitGroup
 }
 
@@ -70,7 +71,7 @@ type task struct {
 
 func newCron(s *store) *cobra.Command {
 	var check bool
-	c := &cron{store: s, tasks: map[string]*task{}, ttl: duration(defaultTTL)}
+	c := &cron{store: s, tasks: map[string]*task{}, ended: map[string]<-chan struct{}{}, ttl: duration(defaultTTL)}
 	cmd := &cobra.Command{
 		Use: "cron FILE", Short: "Run the jobs of a crontab, each tick once over many machines", Long: cronLong,
 		Example: "  stile cron /etc/stile/crontab --url redis://locks.internal\n  stile cron crontab --check",
@@ -192,18 +193,17 @@ func (c *cron) apply(entries []*entry) error {
 		}
 		made[e.name] = j
 	}
-	before := map[string]chan struct{}{}
 	for name, t := range c.tasks {
 		if i := indexOf(entries, name); i >= 0 && entries[i].same(t.entry) {
 			continue
 		}
 		t.finish(jobs.ErrFinish)
-		before[name] = t.done
+		c.ended[name] = t.done // also for one that comes back with a later file
 		delete(c.tasks, name)
 	}
 	for _, e := range entries {
 		if c.tasks[e.name] == nil {
-			c.begin(e, made[e.name], before[e.name])
+			c.begin(e, made[e.name], c.ended[e.name])
 		}
 	}
 	return nil

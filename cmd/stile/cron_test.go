@@ -165,6 +165,33 @@ func TestCronReload(t *testing.T) {
 	m.ends(syscall.SIGINT)
 }
 
+// A job that is taken out of the file and put back while its run is under way goes on after that run, which nothing cuts off.
+func TestCronReloadBringsAJobBack(t *testing.T) {
+	u := newAccount(t)
+	gate := filepath.Join(u.home, "gate")
+	const other = "@every 1h other -- true"
+	again := []string{other, `@every 1s poll -- echo run; while [ ! -e ` + gate + ` ]; do sleep 0.05; done; echo finished`}
+	file := u.crontab(again...)
+	m := u.cron(file)
+	if got := m.line(); got != "run" {
+		t.Fatalf("got %q", got)
+	}
+	for n, lines := range [][]string{{other}, again} {
+		u.crontab(lines...)
+		m.signal(syscall.SIGHUP)
+		m.said(fmt.Sprintf(`"read the file again" file=%s jobs=%d`, file, n+1))
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"finished", "run"} {
+		if got := m.line(); got != want {
+			t.Fatalf("got %q, want %q: %s", got, want, m.stderr)
+		}
+	}
+	m.ends(syscall.SIGINT)
+}
+
 // A run ends with stile cron, by SIGTERM, and its failure, its overrun and its variables are told.
 func TestCronRuns(t *testing.T) {
 	u := newAccount(t)
