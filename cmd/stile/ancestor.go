@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -113,8 +114,7 @@ func isAncestor(process int) bool {
 		if err != nil {
 			return guard.Alive(process) // there is no /proc: it lives, at least
 		}
-		_, rest, _ := strings.Cut(string(text), ") ")
-		fields := strings.Fields(rest)
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // after the name, which may have such in it
 		if len(fields) < 2 {
 			return false
 		}

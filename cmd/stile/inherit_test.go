@@ -142,6 +142,13 @@ func TestConflictWithAnAncestor(t *testing.T) {
 			t.Errorf("%s -- stile %s: status %d, %s; want %d", tt.outer, tt.inner, got.code, got.err, tt.code)
 		}
 	}
+	script := filepath.Join(u.home, "a) 1 2") // a name that looks like the end of one in /proc
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"+binary+" run a --wait 2s -- true\nexit $?\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := u.run("run", "a", "--", script); got.code != 64 {
+		t.Errorf("below %s: status %d, %s; want 64", script, got.code, got.err)
+	}
 	// A process that outlived CMD, or one that only has the variable, is nobody's descendant.
 	held := strings.TrimSpace(u.must("run", "a", "--", "printenv", "STILE_HELD"))
 	parts := strings.Split(held, ":")
