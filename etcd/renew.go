@@ -9,6 +9,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/work"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -50,10 +51,14 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	defer done()
 	began := boottime.Now()
 	all := make([]*renewal, len(cs))
+	var foreign []*renewal
 	for i, c := range cs {
 		all[i] = &renewal{c: c}
-		all[i].k, all[i].lives = d.adopt(bounded, c)
+		if all[i].k, all[i].lives = d.ours(c); all[i].k == nil && all[i].lives == nil {
+			foreign = append(foreign, all[i])
+		}
 	}
+	work.Each(len(foreign), findAtOnce, func(i int) { foreign[i].k, foreign[i].lives = d.adopt(bounded, foreign[i].c) })
 	var located []*renewal
 	for _, r := range all {
 		if r.lives == nil {
@@ -90,16 +95,25 @@ func (d *Driver) renewed(ctx context.Context, r *renewal) error {
 	return d.amend(ctx, r.c, r.k)
 }
 
-// adopt returns what is known of a claim. One that entered by another driver is known from now on: its client is here, or
-// comes here to stay, with a handle that it had.
-func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*localClaim, error) {
+// findAtOnce is how many claims of other drivers are looked for at the same time. One after the other, very many would not be found
+// within the time of a call.
+const findAtOnce = 8
+
+// ours returns what is known of a claim, or nil.
+func (d *Driver) ours(c *driver.Claim) (*localClaim, error) {
 	k := d.recall(c.ID)
-	if e := d.lastSeen(k); e != nil {
-		if c.Ticket != 0 && c.Ticket != e.created {
-			return nil, driver.ErrGone
-		}
-		return k, nil
+	switch e := d.lastSeen(k); {
+	case e == nil:
+		return nil, nil
+	case c.Ticket != 0 && c.Ticket != e.created:
+		return nil, driver.ErrGone
 	}
+	return k, nil
+}
+
+// adopt finds a claim that entered by another driver. It is known from now on: its client is here, or comes here to stay, with a
+// handle that it had.
+func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*localClaim, error) {
 	e, err := d.find(ctx, c)
 	if err != nil {
 		return nil, err
