@@ -59,9 +59,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 	}
 	s := at.shard
 	h := new(Hold)
-	s.coming.Add(1)
-	s.lock(want.Terms)
-	s.coming.Add(-1)
+	s.come(want.Terms)
 	if s.closed {
 		s.mu.Unlock()
 		return nil, driver.ErrClosed

@@ -308,7 +308,7 @@ func (s *Share) Release(keep time.Duration) error {
 	return h.failure()
 }
 
-// stepAside lets goroutines go first that want a name just now, if the claim else leaves the store and enters anew for them.
+// stepAside lets readers go first who want a name just now, if the claim else leaves the store and enters anew for them.
 // The caller holds the shard's mu, which is free for a moment then.
 func (s *Share) stepAside() {
 	n := s.hold.c.n

@@ -57,7 +57,7 @@ const shards = 32
 type shard struct {
 	k      *Keeper
 	next   atomic.Int64 // when the first on the agenda is due
-	coming atomic.Int32 // how many goroutines wait for mu to want a name
+	coming atomic.Int32 // how many readers wait for mu to want a name
 
 	mu     sync.Mutex // guards what follows and the names, their engines, claims and holds; never held across I/O
 	closed bool
@@ -94,6 +94,17 @@ func (s *shard) lock(t *protocol.Terms) {
 		}
 	}
 	s.mu.Lock()
+}
+
+// come is lock for one who wants a claim of these terms. Others can see that a reader is coming.
+func (s *shard) come(t *protocol.Terms) {
+	if !t.Shared() {
+		s.mu.Lock()
+		return
+	}
+	s.coming.Add(1)
+	s.lock(t)
+	s.coming.Add(-1)
 }
 
 // maxSpare is how many idle names a shard keeps for use by others.
