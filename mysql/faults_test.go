@@ -63,13 +63,19 @@ func TestFaults(t *testing.T) {
 func TestProxyLosesServer(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2013, 2027, 2055, 9002} {
-		d := open(t, fresh(t, server))
-		enter(t, d, claim("name", "a"))
-		mustExec(t, d.store.db, fmt.Sprintf("CREATE TRIGGER lost AFTER UPDATE ON stile_name FOR EACH ROW SIGNAL SQLSTATE '45000' "+
-			"SET MYSQL_ERRNO = %d, MESSAGE_TEXT = 'Lost connection to MySQL server during query'", n))
-		_, err := d.Enter(timely(t), claim("name", "b"))
-		marks(t, err, false, true)
+		unknownAfter(t, n, "Lost connection to MySQL server during query")
 	}
+}
+
+// unknownAfter has an Enter fail with an error of the server, and wants the outcome unknown.
+func unknownAfter(t *testing.T, number int, text string) {
+	t.Helper()
+	d := open(t, fresh(t, server))
+	enter(t, d, claim("name", "a"))
+	mustExec(t, d.store.db, fmt.Sprintf("CREATE TRIGGER failing AFTER UPDATE ON stile_name FOR EACH ROW SIGNAL SQLSTATE '45000' "+
+		"SET MYSQL_ERRNO = %d, MESSAGE_TEXT = '%s'", number, text))
+	_, err := d.Enter(timely(t), claim("name", "b"))
+	marks(t, err, false, true)
 }
 
 // A server that cannot write its binary log says so while it commits. The log may have the transaction, and a restart commits what
@@ -77,11 +83,6 @@ func TestProxyLosesServer(t *testing.T) {
 func TestServerLosesItsLog(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1026, 1598} {
-		d := open(t, fresh(t, server))
-		enter(t, d, claim("name", "a"))
-		mustExec(t, d.store.db, fmt.Sprintf("CREATE TRIGGER unlogged AFTER UPDATE ON stile_name FOR EACH ROW SIGNAL SQLSTATE '45000' "+
-			"SET MYSQL_ERRNO = %d, MESSAGE_TEXT = 'An error occurred during sync stage of the commit'", n))
-		_, err := d.Enter(timely(t), claim("name", "b"))
-		marks(t, err, false, true)
+		unknownAfter(t, n, "An error occurred during sync stage of the commit")
 	}
 }
