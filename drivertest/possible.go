@@ -288,11 +288,20 @@ func (j *judge) waits(p *possibility, slot int) bool {
 // after returns the possibilities that follow when the next step of a call is done, none if its answer is another.
 func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 	i := find(&p.queue, c.claim.ID)
-	if i >= 0 && j.takesOut(c, p.queue.Entries[i].Ticket) {
-		q := p.changing(slot, stepDone)
-		q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
-		return []*possibility{q}
+	if i < 0 || !j.takesOut(c, p.queue.Entries[i].Ticket) {
+		return j.does(p, i, slot, c)
 	}
+	q := p.changing(slot, stepDone)
+	q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
+	if p.queue.Entries[i].Left || !c.answered() && c.keep > 0 { // it is kept for a while, or a Leave by its id keeps it
+		return append(j.does(p, i, slot, c), q)
+	}
+	return []*possibility{q}
+}
+
+// does returns the possibilities that follow when a call does to the claim by its id, which has an index in the queue or -1,
+// what it asks for.
+func (j *judge) does(p *possibility, i, slot int, c *call) []*possibility {
 	switch c.verb {
 	case "enter":
 		return j.entered(p, i, slot, c)

@@ -39,6 +39,13 @@ func TestExplain(t *testing.T) {
 		c.claim.Ticket = ticket
 		return c
 	}
+	keeping := verb("leave", "a", unknown)
+	keeping.keep, keeping.claim.Ticket = time.Minute, 1
+	gone := verb("leave", "a", driver.ErrGone)
+	gone.keep, gone.claim.Ticket = time.Minute, 1
+	late := func(left bool) *call {
+		return list(driver.ClaimInfo{Ticket: 2, Weight: 1, Holds: true, Left: left, Record: "a"})
+	}
 	tests := []struct {
 		name  string
 		calls []*call
@@ -75,6 +82,12 @@ func TestExplain(t *testing.T) {
 			enter("a", 1, true, 0), removed(1, nil), enter("b", 3, false, 1), stale("a", 1), enter("b", 3, true, 0)}, -1},
 		{"the same, and what came late stays", []*call{verb("enter", "a", unknown), enter("a", 1, true, 0), removed(1, nil),
 			enter("b", 3, false, 1), stale("a", 1), enter("b", 3, false, 1)}, 5},
+		{"what came late is kept by a leave of unknown outcome, and the next leave finds it gone", []*call{verb("enter", "a", unknown),
+			enter("a", 1, true, 0), removed(1, nil), late(false), keeping, gone, late(true)}, -1},
+		{"the same, and it is not kept", []*call{verb("enter", "a", unknown), enter("a", 1, true, 0), removed(1, nil), late(false),
+			keeping, gone, late(false)}, 6},
+		{"what came late is taken out by a leave of unknown outcome", []*call{verb("enter", "a", unknown), enter("a", 1, true, 0),
+			removed(1, nil), late(false), keeping, gone, list()}, -1},
 		{"the ticket of a claim that stands is gone", []*call{verb("enter", "a", unknown), enter("a", 1, true, 0), stale("a", 1),
 			enter("b", 2, false, 1)}, 2},
 		{"the ticket of a claim that stands is gone, and no enter is late", []*call{enter("a", 1, true, 0), stale("a", 1)}, 1},
