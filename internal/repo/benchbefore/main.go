@@ -6,7 +6,8 @@
 //	benchbefore [-rounds 9] [-seconds 1] [-stores memory,sqlite,redis] [-only regexp] revision
 //
 // In each round both sides run one scenario right after each other, so that whatever else the machine does meets both,
-// and the side that goes first changes from round to round. See [compare] for the verdict.
+// and the side that goes first changes from round to round. What one goroutine asks a server is measured with both on one core
+// and with a core for each, rather than where the kernel puts them; see [bench.placements]. See [compare] for the verdict.
 //
 // The status is 1 if anything is worse, and 2 if it could not be measured.
 package main
@@ -61,7 +62,7 @@ func mainErr(ctx context.Context, h *servertest.Host, args []string, out io.Writ
 	if rank(*rounds) == 0 {
 		return 0, fmt.Errorf("%d rounds: it takes %d to be 95 %% sure of anything", *rounds, leastRounds)
 	}
-	b := &bench{host: h, rounds: *rounds, window: time.Duration(*seconds * float64(time.Second)), log: os.Stderr}
+	b := &bench{host: h, times: *rounds, window: time.Duration(*seconds * float64(time.Second)), log: os.Stderr}
 	if b.only, err = regexp.Compile(*only); err != nil {
 		return 0, err
 	}
@@ -92,7 +93,7 @@ const scenarios = "bench/scenarios"
 // A bench is one run of the program.
 type bench struct {
 	host   *servertest.Host
-	rounds int
+	times  int // that each side runs each scenario
 	window time.Duration
 	stores []*store
 	only   *regexp.Regexp

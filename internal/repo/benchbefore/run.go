@@ -6,8 +6,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -47,36 +49,56 @@ func (b *bench) measure(ctx context.Context, s *store) error {
 		if !b.only.MatchString(scenario) {
 			continue
 		}
-		fmt.Fprintf(b.log, "%s %s", s.key, scenario)
-		found := map[string]*result{}
-		for round := range b.rounds {
-			for i := range sides {
-				side := (i + round) % sides // before, after; after, before
-				figures, err := b.once(ctx, side, scenario, args[side])
-				if err != nil {
-					return fmt.Errorf("%s: %w", [sides]string{"the earlier revision", "the working tree"}[side], err)
-				}
-				for _, f := range figures {
-					r := found[f.Name]
-					if r == nil {
-						r = &result{store: s.key, name: f.Name, higher: f.Higher}
-						found[f.Name], b.results = r, append(b.results, r)
-					}
-					r.values[side] = append(r.values[side], f.Value)
-				}
+		for _, p := range b.placements(ctx, s, scenario) {
+			if err := b.rounds(ctx, s, scenario, p, args); err != nil {
+				return err
 			}
-			fmt.Fprint(b.log, ".")
 		}
-		fmt.Fprintln(b.log)
 	}
 	return nil
 }
 
-// once runs a scenario on one side.
-func (b *bench) once(ctx context.Context, side int, scenario string, args []string) ([]figure, error) {
+// rounds measures a scenario at a placement on both sides, one after the other.
+func (b *bench) rounds(ctx context.Context, s *store, scenario string, p placement, args [sides][]string) (err error) {
+	if p != anywhere {
+		all, err := coresOf(ctx, os.Getpid())
+		if err != nil {
+			return err
+		}
+		if err := place(ctx, p.servers); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, place(ctx, strings.Join(all, ","))) }()
+	}
+	fmt.Fprintf(b.log, "%s %s%s", s.key, scenario, p.label)
+	found := map[string]*result{}
+	for round := range b.times {
+		for i := range sides {
+			side := (i + round) % sides // before, after; after, before
+			figures, err := b.once(ctx, side, scenario, p, args[side])
+			if err != nil {
+				return fmt.Errorf("%s: %w", [sides]string{"the earlier revision", "the working tree"}[side], err)
+			}
+			for _, f := range figures {
+				r := found[f.Name]
+				if r == nil {
+					r = &result{store: s.key, name: f.Name + p.label, higher: f.Higher}
+					found[f.Name], b.results = r, append(b.results, r)
+				}
+				r.values[side] = append(r.values[side], f.Value)
+			}
+		}
+		fmt.Fprint(b.log, ".")
+	}
+	fmt.Fprintln(b.log)
+	return nil
+}
+
+// once runs a scenario on one side, at a placement.
+func (b *bench) once(ctx context.Context, side int, scenario string, p placement, args []string) ([]figure, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 5*b.window+slack, fmt.Errorf("%s hangs", scenario))
 	defer cancel()
-	out, err := output(ctx, append([]string{b.programs[side], "-run", scenario}, args...)...)
+	out, err := output(ctx, p.on(append([]string{b.programs[side], "-run", scenario}, args...)...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,11 @@ import (
 
 // A store is where locks are kept while they are measured.
 type store struct {
-	key   string
-	local bool // it is in the process that measures
-	ttl   time.Duration
-	start func(t servertest.TB) (url string)
+	key    string
+	local  bool // it is in the memory of the process that measures
+	served bool // by other processes
+	ttl    time.Duration
+	start  func(t servertest.TB) (url string)
 }
 
 const (
@@ -26,24 +27,24 @@ const (
 )
 
 var stores = []*store{
-	{"memory", true, defaultTTL, func(servertest.TB) string { return "memory://benchbefore" }},
-	{"sqlite", false, defaultTTL, func(t servertest.TB) string {
+	{"memory", true, false, defaultTTL, func(servertest.TB) string { return "memory://benchbefore" }},
+	{"sqlite", false, false, defaultTTL, func(t servertest.TB) string {
 		return "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
 	}},
-	{"redis", false, defaultTTL, func(t servertest.TB) string { return "redis://" + servertest.Redis(t).Addr }},
-	{"setnx", false, defaultTTL, func(t servertest.TB) string {
+	{"redis", false, true, defaultTTL, func(t servertest.TB) string { return "redis://" + servertest.Redis(t).Addr }},
+	{"setnx", false, true, defaultTTL, func(t servertest.TB) string {
 		return "redis://" + servertest.Redis(t).Addr + "?layout=setnx"
 	}},
-	{"redlock", false, redlockTTL, redlock},
-	{"memcached", false, defaultTTL, func(t servertest.TB) string { return "memcached://" + servertest.Memcached(t).Addr }},
-	{"postgres", false, defaultTTL, func(t servertest.TB) string {
+	{"redlock", false, true, redlockTTL, redlock},
+	{"memcached", false, true, defaultTTL, func(t servertest.TB) string { return "memcached://" + servertest.Memcached(t).Addr }},
+	{"postgres", false, true, defaultTTL, func(t servertest.TB) string {
 		return "postgres://postgres@" + servertest.Postgres(t).Addr + "/postgres"
 	}},
-	{"mysql", false, defaultTTL,
+	{"mysql", false, true, defaultTTL,
 		func(t servertest.TB) string { return "mysql://root@" + servertest.MySQL(t).Addr + "/mysql" }},
-	{"etcd", false, defaultTTL, func(t servertest.TB) string { return "etcd://" + servertest.Etcd(t).Addr }},
-	{"zookeeper", false, defaultTTL, func(t servertest.TB) string { return "zk://" + servertest.ZooKeeper(t).Addr }},
-	{"consul", false, defaultTTL, func(t servertest.TB) string {
+	{"etcd", false, true, defaultTTL, func(t servertest.TB) string { return "etcd://" + servertest.Etcd(t).Addr }},
+	{"zookeeper", false, true, defaultTTL, func(t servertest.TB) string { return "zk://" + servertest.ZooKeeper(t).Addr }},
+	{"consul", false, true, defaultTTL, func(t servertest.TB) string {
 		limits := map[string]any{"http_max_conns_per_client": 10_000}
 		return "consul://" + servertest.Consul(t, map[string]any{"limits": limits}).Addr
 	}},

@@ -1,0 +1,83 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCoresIn(t *testing.T) {
+	for _, tt := range []struct{ list, want string }{
+		{"0", "0"}, {"0,1", "0 1"}, {"0-1", "0 1"}, {"0,2-4,7", "0 2 3 4 7"}, {"5-5", "5"},
+	} {
+		cores, err := coresIn(tt.list)
+		if got := strings.Join(cores, " "); err != nil || got != tt.want {
+			t.Errorf("coresIn(%q) = %q, %v; want %q", tt.list, got, err, tt.want)
+		}
+	}
+	for _, list := range []string{"", "a", "0-", "0,,1", "ff"} {
+		if cores, err := coresIn(list); err == nil {
+			t.Errorf("coresIn(%q) = %q; want an error", list, cores)
+		}
+	}
+}
+
+// TestPlace moves a server, and a process that the server has started, to one core and back.
+func TestPlace(t *testing.T) {
+	all := strings.Fields(coresOfAll(t, os.Getpid())[0])
+	first := all[0]
+	server := exec.Command("sh", "-c", "sh -c 'echo ready; read line'; true")
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		in.Close()
+		_ = server.Wait()
+	}()
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("the server said %q, %v", line, err)
+	}
+	started := descendants(os.Getpid())
+	if len(started) < 2 {
+		t.Fatalf("%d started %v; want the server and what that has started", os.Getpid(), started)
+	}
+	for _, cores := range []string{first, strings.Join(all, ",")} {
+		if err := place(t.Context(), cores); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.ReplaceAll(cores, ",", " ")
+		if got := coresOfAll(t, started...); slices.ContainsFunc(got, func(one string) bool { return one != want }) {
+			t.Errorf("on the cores %q there are %q", want, got)
+		}
+	}
+	text, err := output(t.Context(), placement{program: first}.on("nproc")...)
+	if err != nil || strings.TrimSpace(text) != "1" {
+		t.Errorf("a program placed on one core sees %q, %v; want 1", text, err)
+	}
+}
+
+// coresOfAll returns the cores of each process, with spaces between.
+func coresOfAll(t *testing.T, pids ...int) (all []string) {
+	t.Helper()
+	for _, pid := range pids {
+		cores, err := coresOf(t.Context(), pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.Join(cores, " "))
+	}
+	return all
+}
