@@ -40,7 +40,7 @@ func redissonPeer(fenced bool) *peer {
 var curatorPeer = &peer{
 	library: "org.apache.curator:curator-recipes", store: "zookeeper", lease: ttl, left: leftInZooKeeper, java: true,
 	set:  fmt.Sprintf("`InterProcessMutex`; session and `connectionTimeoutMs` %v; `ExponentialBackoffRetry(1000, 3)`", ttl),
-	loss: "not of a lock; a `ConnectionStateListener`: it is connected, and was not told LOST since it had the lock",
+	loss: "not of a lock; a `ConnectionStateListener`: the client is connected, and has not heard LOST since it had the lock",
 }
 
 // javaFolder is where the worker is built.

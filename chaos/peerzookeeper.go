@@ -21,7 +21,7 @@ var goZooKeeperPeer = &peer{
 	library: "github.com/go-zookeeper/zk", store: "zookeeper", lease: ttl, left: leftInZooKeeper,
 	endless: true,
 	set:     fmt.Sprintf("session of %v; a wait cannot be given up; `Unlock` is called again after an error, for as long as the session is the same", ttl),
-	loss:    "not of a lock; the state of the connection: it has the session in which the lock was had",
+	loss:    "not of a lock; the state of the connection: it has the session in which the client had the lock",
 	open: func(addrs []string) (locker, error) {
 		c, err := openZooKeeper(addrs)
 		return &zooKeeperLocker{c}, err
