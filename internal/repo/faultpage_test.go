@@ -10,22 +10,22 @@ import (
 // The beginning of the page; the rest is made of the table.
 const faultHead = `# What may go wrong, and what shows that it does no harm
 
-Each fault below is brought about in a test, on each store that it can befall: a real server is killed, stopped, cut off,
-filled or set, or the way to it is. [Safety](safety.md) says what follows from this, and [runs under faults](chaos.md) has many
+Tests make each fault below on each store where the fault can happen. A real server is killed, stopped, cut off, filled or set,
+or the way to the server is. [Safety](safety.md) says what follows from these tests, and [runs under faults](chaos.md) has many
 faults at once, in an order that a seed draws.
 
-- **contract**: a case of package ` + "`drivertest`" + `, which runs on each store. A case is skipped on a store whose traits lack what
-  the case needs, and then does not count for that store.
-- **client**: a test of what is above every driver, in virtual time or on the store ` + "`memory`" + `, so it is of each store.
-- A row that names no test for a store says why.
+- **contract**: a case of package ` + "`drivertest`" + `, which runs on each store. If a store's traits lack a power
+  that the case needs, the case is skipped, and does not count for this store.
+- **client**: a test of the code above every driver, in virtual time or on the store ` + "`memory`" + `, so it counts for each store.
+- If a row names no test for a store, the row says why.
 
 The table is ` + "`" + faultTable + "`" + `; ` + "`go test ./internal/repo -update`" + ` makes this page of it.
-The test fails if a test that is named here is not there, or if a store has neither a test nor a reason.
+This test fails if the page names a test that does not exist, or if a store has neither a test nor a reason.
 
 ## At a glance
 
 ● a test on this store, or a case of the contract that runs on it; ○ only a test above the drivers; – no test, for the reason
-below; empty: it cannot befall this store.
+below; empty: the fault cannot happen on this store.
 
 `
 
