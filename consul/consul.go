@@ -2,13 +2,13 @@
 //
 //	<prefix><name>/<claim id>
 //
-// in the order of their create indexes, each locked by a session of its own, which the claim's lease is. A claim that is
-// exclusive holds the key <prefix><name>/.lock besides, which is the one that consul lock and api.Lock use: so they
-// exclude stile on a name, and stile them.
+// in the order of their create indexes. A session of its own locks each key; this session is the claim's lease. An
+// exclusive claim also holds the key <prefix><name>/.lock. Both consul lock and api.Lock use this key, so they
+// and stile exclude each other on a name.
 //
-// Entering a free lock is one transaction, and so is leaving: a session that a claim left cleanly serves the next one.
-// A claim that waits has one blocking query open, mostly on the claim before it, so that a lock that is handed on wakes
-// one client. A claim's create index is its ticket. Importing the package registers the schemes consul and consuls.
+// Entering a free lock is one transaction, and so is leaving: a session that a claim left cleanly serves the next claim.
+// A waiting claim has one blocking query open, mostly on the claim before it, so a hand-over of the lock wakes one client.
+// A claim's create index is its ticket. Importing the package registers the schemes consul and consuls.
 //
 // A claim is in one state, which one function moves, become:
 //
@@ -34,8 +34,8 @@
 //	     └────────────────────────────────────────────────►│ lost │  its session is ended
 //	                                                       └──────┘
 //
-// A request whose answer was lost may arrive at any later time. So the session of a claim that was ever unsure serves no
-// other claim, also if this one left: become sees to that, and change is the one way to become unsure.
+// A request whose answer was lost may arrive at any later time. So if a claim was ever unsure, its session serves no other
+// claim, also if this claim left. The function become sees to this rule, and change is the one way to become unsure.
 //
 // A token needs these rights, with the prefix in place of stile/:
 //

@@ -3,8 +3,8 @@
 // The contract is a table of cases, each with the sentence that it checks; [Run] runs them all against a real store.
 // [Model] runs random operations against a store and against [driver.Queue], and compares the two after each step.
 //
-// What a driver declares not to have in its [driver.Traits] is not asked of it, but it must then answer
-// [driver.ErrUnsupported] instead of approximating.
+// If a driver declares in its [driver.Traits] that it lacks a power, the cases do not ask for this power. The driver must
+// then answer [driver.ErrUnsupported] instead of approximating.
 package drivertest
 
 import (

@@ -3,11 +3,11 @@
 //	<prefix><name>/<lease in hex>
 //
 // in the order of their create revisions, each attached to a lease of its own. So etcdctl lock, etcdctl elect, package
-// concurrency of etcd's client and its lock service exclude stile on a name, and stile them; their keys count as
-// exclusive claims. Importing the package registers the schemes etcd and etcds.
+// concurrency of etcd's client and etcd's lock service exclude stile on a name, and stile excludes them. Their keys count
+// as exclusive claims. Importing the package registers the schemes etcd and etcds.
 //
-// Entering a free lock is one transaction, and leaving is another: a lease that a claim left cleanly serves the next one.
-// Waiting costs nothing but one watch per name, all on one stream. A claim's create revision is its ticket.
+// Entering a free lock is one transaction, and leaving is another: a lease that a claim left cleanly serves the next claim.
+// Waiting costs only one watch per name; all watches share one stream. A claim's create revision is its ticket.
 //
 // What the driver knows of a claim is one state, which one function moves, become:
 //
@@ -34,7 +34,7 @@
 // with its leases until the outcome is known, and one that is counted passes to nobody. What became of a request is thus no
 // state of the claim's, but of the leases that it is about.
 //
-// A user of the server needs the right to read and write the keys under the prefix, and no other:
+// A user of the server needs the right to read and write the keys under the prefix, and no other right:
 //
 //	etcdctl role grant-permission locks readwrite --prefix stile/
 package etcd

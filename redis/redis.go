@@ -1,20 +1,21 @@
 // Package redis keeps locks in Redis or Valkey: one server, servers behind Sentinel, or a cluster.
 //
-// A name is one key, which holds the whole queue and expires with its last claim. A long queue is changed in place, so that
-// a change costs the same however many wait. Each verb is one script, so one round trip; renewals of many names are one
-// script for 32 of them, except in a cluster. The script that changes a queue wakes exactly the clients whose claims hold
-// because of it. Times are the server's.
+// A name is one key. The key holds the whole queue and expires with its last claim. A long queue is changed in place, so
+// a change costs the same however many claims wait. Each verb is one script, so one round trip. Renewals of many names are
+// one script for 32 names, except in a cluster. The script that changes a queue wakes exactly the clients whose claims hold
+// because of the change. Times are the server's.
 //
-// While a client has many calls under way, a script for up to 32 of its claims, on as many names, enters those that nobody is
-// before, or takes those away that are alone; the others are left over, each to a script of its own. It is what a script for each
-// would do one after the other, so it grants nothing that those would not. If its outcome is unknown, it is so for each of its
-// claims: each is asked for again, or taken away, by its own id, which no other claim ever has.
+// While a client has many calls under way, one script serves up to 32 of its claims, on as many names. The script enters the
+// claims that have no claim before them, or removes the claims that are alone. Each other claim gets a script of its own. One
+// script for many claims does the same as a script for each, one after the other, so it grants nothing more. If its outcome is
+// unknown, the outcome of each claim is unknown: the client asks again for each claim, or removes it, by the claim's own id. No
+// other claim ever has this id.
 //
 // Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
 // redlock and redlocks, for a quorum of independent servers; and tair and tairs.
 //
-// A user of the server needs these rights, with the prefix in place of stile/. Without the last one, a watch is not told
-// of changes but looks four times a second:
+// A user of the server needs these rights, with the prefix in place of stile/. Without the last one, a watch hears of no
+// changes but looks four times a second:
 //
 //	ACL SETUSER locks on >… ~stile/* &stile/* +evalsha +eval +script|load +get +mget +set +del +type +time
 //	    +getrange +setrange +pexpire +publish +spublish +subscribe +ssubscribe +unsubscribe +sunsubscribe +ping +info

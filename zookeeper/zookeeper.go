@@ -1,14 +1,14 @@
 // Package zookeeper keeps locks in ZooKeeper, 3.5.3 or newer.
 //
-// A name is a node, and each claim an ephemeral sequential node under it, named as Curator's mutex and go-zookeeper's
-// lock name theirs, so that these exclude stile and stile them on one path; other layouts are for Curator's read-write
-// lock, leader latch and semaphore. A claim holds by the order of the numbers that the server appends; its ticket is the
-// transaction that created it. One that waits watches only what must go before it. In the layout of the semaphore a claim
-// has several nodes; type parted says which. Importing the package registers the schemes zk and zks.
+// A name is a node, and each claim is an ephemeral sequential node under the name. Curator's mutex and go-zookeeper's lock
+// name their nodes in the same way, so they and stile exclude each other on one path. Other layouts are for Curator's
+// read-write lock, leader latch and semaphore. A claim holds by the order of the numbers that the server appends. Its ticket
+// is the transaction that created it. A waiting claim watches only the nodes that must go before it. In the layout of the
+// semaphore a claim has several nodes; type parted lists them. Importing the package registers the schemes zk and zks.
 //
-// All claims of a driver live in one session. How long the ensemble keeps that for certain bounds every lease, whatever
-// was asked for, and after a crash the ensemble frees the claims when the session's time is over. Shorter leases than
-// that are kept by the driver itself: it removes the nodes of claims that nobody renews.
+// All claims of a driver live in one session. The time for which the ensemble certainly keeps the session bounds every
+// lease, whatever lease was asked for. After a crash the ensemble frees the claims when the session's time is over. The
+// driver itself keeps shorter leases: it removes the nodes of claims that nobody renews.
 //
 // A claim is in one state, which one function moves, become:
 //
@@ -32,7 +32,7 @@
 //	                                   │ word, or its session is over  ▼
 //	                                   └───────────────────────────►  over
 //
-// A node of the session that no claim here knows is taken up as one that is ending; stray.go says when.
+// If no claim here knows a node of the session, the driver takes the node up as a claim that is ending; stray.go says when.
 //
 // From every state it goes to over with its session. Whether the request for its node was answered is another question,
 // which settle asks: until then the node may come, also of a claim that must go.
