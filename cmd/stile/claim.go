@@ -159,7 +159,7 @@ func (w *wish) take(ctx context.Context, c *stile.Client) (*stile.Lease, error) 
 		lease, err = w.vigil.watchfully(ctx, c, func() (*stile.Lease, error) { return l.Lock(ctx) })
 	}
 	if errors.Is(err, stile.ErrLost) {
-		return nil, &status{w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", nameIn(err, w.names[0]), whyLost(err))}
+		return nil, &status{w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", nameIn(err, w.names[0]), whyLost(err, 0))}
 	}
 	if errors.Is(err, stile.ErrHeld) {
 		return nil, &status{w.busy, err}

@@ -209,8 +209,12 @@ func TestWhyLost(t *testing.T) {
 		"it was held for as long as --max-hold allows":                                                                                   errHeldLong,
 		"the session that it lived in is over: the store had not heard from this process for too long, or the session was ended by hand": &stile.LostError{Reason: stile.ReasonSessionOver},
 	} {
-		if got := whyLost(err); got != want {
+		if got := whyLost(err, 0); got != want {
 			t.Errorf("got %q; want %q", got, want)
 		}
+	}
+	const want = "it could not be renewed in time: stile itself did not run for 4s: it was stopped, or the machine was suspended or overloaded"
+	if got := whyLost(&stile.LostError{Reason: stile.ReasonExpired}, 4*time.Second); got != want {
+		t.Errorf("got %q; want %q", got, want)
 	}
 }

@@ -109,6 +109,9 @@ func TestStileStopped(t *testing.T) {
 	if got := p.wait(); got != 79 {
 		t.Errorf("status %d, want 79: %s", got, p.stderr)
 	}
+	if got := p.stderr.String(); !strings.Contains(got, ": stile itself did not run for ") || strings.Contains(got, "store") {
+		t.Errorf("got %q; want that stile did not run, and no word against the store", got)
+	}
 	if claims := u.show("a").Claims; len(claims) != 1 || claims[0].State != "holds" || claims[0].PID != next.cmd.Process.Pid {
 		t.Errorf("the next holder was disturbed: %+v", claims)
 	}

@@ -31,6 +31,7 @@ type keeper struct {
 	end    time.Duration // when the group is to be killed
 	killAt time.Duration // when SIGTERM has had its time; 0 before that was sent
 	killed time.Duration // when SIGKILL was sent; 0 before
+	late   time.Duration // by how much watch came late at most; 0 before it did
 	why    error         // why CMD was ended by us
 	status syscall.WaitStatus
 }
@@ -54,9 +55,11 @@ func (k *keeper) update() {
 func (k *keeper) watch(events *events, signals <-chan os.Signal) {
 	wake := guard.NewAlarm()
 	lost := k.lease.Context().Done()
-	for {
+	for due := positive(0); ; {
+		k.late = max(k.late, boottime.Now()-due)
 		k.update()
-		wake.Set(k.look(events))
+		due = k.look(events)
+		wake.Set(due)
 		select {
 		case n, ok := <-k.child.news:
 			if !ok {
@@ -111,6 +114,15 @@ func (k *keeper) look(events *events) time.Duration {
 		return min(k.end, k.killAt)
 	}
 	return min(k.end-k.grace, positive(k.limit))
+}
+
+// stoodStill returns for how long this process did not run, if it did not while CMD was to be asked to end: whoever runs
+// then, and has a store that does not answer, sends SIGTERM in time. It returns 0 otherwise.
+func (k *keeper) stoodStill() time.Duration {
+	if k.late > k.grace+k.lead/2 {
+		return k.late
+	}
+	return 0
 }
 
 // heed takes what the guard tells.

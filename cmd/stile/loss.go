@@ -3,29 +3,37 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stilelock/stile"
 )
 
 // A loss is the end of a lock while CMD ran, told to somebody who has to find out why, and what to do now.
 type loss struct {
-	err  error
-	then string // what became of CMD
+	err   error
+	stood time.Duration // for how long stile itself did not run; 0 if that is not why
+	then  string        // what became of CMD
 }
 
 func (l *loss) Error() string {
-	return fmt.Sprintf("the lock was lost while CMD ran: %s; %s", whyLost(l.err), l.then)
+	return fmt.Sprintf("the lock was lost while CMD ran: %s; %s", whyLost(l.err, l.stood), l.then)
 }
 
 func (l *loss) Unwrap() error { return l.err }
 
-// whyLost says why a lock was lost, and what that can come from.
-func whyLost(err error) string {
+// whyLost says why a lock was lost, and what that can come from. A process that stood still does not blame the store.
+func whyLost(err error, stood time.Duration) string {
 	lost, ok := errors.AsType[*stile.LostError](err)
 	if !ok {
 		return err.Error()
 	}
 	why := lost.Reason.String()
+	switch lost.Reason {
+	case stile.ReasonExpired, stile.ReasonRemoved:
+		if stood > 0 {
+			return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why, rounded(stood))
+		}
+	}
 	switch lost.Reason {
 	case stile.ReasonExpired:
 		if lost.Err == nil {

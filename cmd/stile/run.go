@@ -229,7 +229,7 @@ func (r *runner) keeps(t driver.Traits) error {
 // ended says how it ended: by the loss of the lock, or as CMD did.
 func (r *runner) ended(k *keeper, released error) error {
 	lost := func(err error, then string) error {
-		return &status{exitLost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: &loss{bare(err), then}}}
+		return &status{exitLost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: &loss{bare(err), k.stoodStill(), then}}}
 	}
 	switch _, definite := errors.AsType[*status](k.why); {
 	case definite:

@@ -94,7 +94,7 @@ func eventText(e stile.Event) string {
 	case stile.EventJeopardy:
 		return fmt.Sprintf("%q could not be renewed, and is tried again: %v", e.Name, e.Err)
 	case stile.EventLost:
-		return fmt.Sprintf("%q was lost after %v: %s", e.Name, rounded(e.Held), whyLost(e.Err))
+		return fmt.Sprintf("%q was lost after %v: %s", e.Name, rounded(e.Held), whyLost(e.Err, 0))
 	case stile.EventReleased:
 		if e.Err != nil {
 			return fmt.Sprintf("%q was released after %v, but the store did not confirm it: %v", e.Name, rounded(e.Held), e.Err)
