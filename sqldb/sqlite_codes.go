@@ -16,6 +16,10 @@ const (
 	codeCantOpen = 14
 	codeProtocol = 15 // too many began to read the log at once
 	codeNotADB   = 26
+
+	// codeShmSize is the extended code of a file beside the database, -shm, that could not grow. A commit may end with it when
+	// its frames are in the log already, so unlike codeFull it does not say that nothing was written.
+	codeShmSize = 10 | 19<<8
 )
 
 var meaning = map[int]string{
@@ -26,13 +30,16 @@ var meaning = map[int]string{
 	codeNotADB:   "is not an SQLite database",
 }
 
+// A coder is an error of a driver of SQLite that tells its result code.
+type coder interface {
+	error
+	Code() int
+}
+
 // code returns the primary result code in an error of a driver of SQLite. Those that have no method for it are told by
 // SQLite's own messages.
 func code(err error) int {
-	if e, ok := errors.AsType[interface {
-		error
-		Code() int
-	}](err); ok {
+	if e, ok := errors.AsType[coder](err); ok {
 		return e.Code() & 0xff
 	}
 	if err == nil {
@@ -63,6 +70,9 @@ func busy(err error) bool {
 
 // explain says what an error of SQLite means for the database that is called label.
 func explain(label string, err error) error {
+	if e, ok := errors.AsType[coder](err); ok && e.Code() == codeShmSize {
+		return fmt.Errorf("%s %s: %w", label, meaning[codeFull], err)
+	}
 	if text, known := meaning[code(err)]; known {
 		return fmt.Errorf("%s %s: %w", label, text, err)
 	}

@@ -68,6 +68,18 @@ func TestCode(t *testing.T) {
 }
 
 // What passes by itself is waited for, and is no refusal.
+// A full disk is told as one too where SQLite only says that the file beside the database could not grow. What a commit did
+// then is not known, so the code is not that of a full disk.
+func TestExplainShmSize(t *testing.T) {
+	err := explain("lock file x", coded(codeShmSize))
+	if got, want := err.Error(), "lock file x has no room: the disk is full: coded"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if code(err) == codeFull || busy(err) {
+		t.Errorf("code %d; want one that promises nothing", code(err))
+	}
+}
+
 func TestBusy(t *testing.T) {
 	for code, want := range map[int]bool{codeError: false, codeBusy: true, 6: true, codeFull: false, codeProtocol: true} {
 		if got := busy(coded(code)); got != want {

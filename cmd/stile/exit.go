@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 
 	"github.com/stilelock/stile"
@@ -16,7 +17,7 @@ import (
 const (
 	exitFailed        = 1   // a demonstration did not come out as it must
 	exitUsage         = 64  // what was asked for can never be done
-	exitStore         = 69  // the store cannot be reached, or did not answer
+	exitStore         = 69  // the store cannot be reached, did not answer, or it is full
 	exitOutput        = 74  // what there is to say cannot be written
 	exitHeld          = 75  // not acquired in time, or held
 	exitLost          = 79  // the lease was lost
@@ -86,12 +87,26 @@ func classify(err error) (code int, hint string) {
 		return exitUsage, "; say the same --of as the others do, or none: stile show " + name
 	case errors.Is(err, stile.ErrInvalid), errors.Is(err, stile.ErrUnsupported), errors.Is(err, stile.ErrForeign):
 		return exitUsage, ""
+	case noRoom(err):
+		return exitStore, "; make room there, and try again"
 	case refusedName(err):
 		return exitUsage, "; the store will say so again: this is for whoever looks after the store of --url, or of STILE_URL"
 	case errors.Is(err, stile.ErrUnreachable), errors.Is(err, stile.ErrUnknown), errors.Is(err, context.DeadlineExceeded):
 		return exitStore, "; the store is the one of --url, or of STILE_URL"
 	}
 	return exitStore, ""
+}
+
+// noRoom reports whether the store refused since its disk or its memory is full, which ends when somebody makes room. Each
+// driver has an error of its own for it, so its words tell.
+func noRoom(err error) bool {
+	text := err.Error()
+	for _, words := range []string{"has no room: the disk is full", "the server has no room", "has no memory left for a new claim"} {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
 }
 
 // refusedName reports whether the store refused what was asked about a name, and will again.

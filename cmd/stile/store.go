@@ -195,7 +195,7 @@ func connect(ctx context.Context, a *driver.Address, url string, o *stile.Option
 		return nil, wrapOpen(a, errSilentStore)
 	case context.Cause(ctx) != nil:
 		return nil, context.Cause(ctx)
-	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):
+	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !noRoom(err):
 		return nil, usage("%s: %w", a, err)
 	}
 	return nil, &status{exitStore, wrapOpen(a, err)}

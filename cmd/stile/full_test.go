@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+)
+
+// A full disk, or a full memory, is not the fault of the command line: the same command works once there is room.
+func TestFullStoreIsWorthAnotherTry(t *testing.T) {
+	for _, text := range []string{
+		"lock file /a has no room: the disk is full: database or disk is full (13)",
+		"lock file /a has no room: the disk is full: disk I/O error (4874)",
+		"postgres has no room: the disk is full (53100)",
+		"the server has no room (1021: Disk full)",
+		"redis has no memory left for a new claim: raise maxmemory, or free some (OOM)",
+	} {
+		err := &stile.Error{Op: "lock", Name: "a", Err: driver.Refused(fmt.Errorf("%s", text))}
+		if got := exitCode(io.Discard, err); got != exitStore {
+			t.Errorf("%s: status %d, want %d", text, got, exitStore)
+		}
+	}
+	record := driver.Refused(fmt.Errorf("the column of its holder has no room for a record, which is cut to a few words there"))
+	if got := exitCode(io.Discard, &stile.Error{Op: "lock", Name: "a", Err: record}); got != exitUsage {
+		t.Errorf("another kind of room: status %d, want %d", got, exitUsage)
+	}
+}
