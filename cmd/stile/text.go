@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,6 +13,9 @@ import (
 var (
 	// What stands between a scheme and the host of a URL may be a password, wherever the URL came from.
 	credentials = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^\s/]*@`) })
+
+	// placeholders stand in the drivers' advice, and show where the password goes.
+	placeholders = []string{"://user:password@", "://:password@", "://:token@"}
 
 	secrets []string // parts of the store's URL that must not be shown
 )
@@ -24,7 +28,12 @@ func keepSecret(texts ...string) { secrets = append(secrets, texts...) }
 func oneLine(text string) string {
 	text = secure.Hide(text, secrets...)
 	text = strings.ReplaceAll(text, ": stile: ", ": ") // an error of the library within one of ours
-	text = credentials().ReplaceAllString(text, "://…@")
+	text = credentials().ReplaceAllStringFunc(text, func(found string) string {
+		if slices.Contains(placeholders, found) {
+			return found
+		}
+		return "://…@"
+	})
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
