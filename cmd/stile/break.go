@@ -59,7 +59,7 @@ func newBreak(s *store) *cobra.Command {
 			case strings.TrimSpace(b.reason) == "":
 				return usage("stile break needs --reason TEXT, for the record")
 			case !b.yes && !b.ask && !tty.Is(os.Stdin):
-				return usage("stile break asks on a terminal, and stdin is none: give --yes if you are sure")
+				return usage("stile break asks first, and stdin is not a terminal: give --yes if you are sure")
 			}
 			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error { return b.do(ctx, c, cmd) })
 		},

@@ -79,6 +79,9 @@ func newCron(s *store) *cobra.Command {
 			if len(args) != 1 {
 				return usage("stile cron needs one FILE, and got %d; as in: stile cron /etc/stile/crontab", len(args))
 			}
+			if args[0] == "" {
+				return usage("FILE is empty: it is the file with the jobs; as in: stile cron /etc/stile/crontab")
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {

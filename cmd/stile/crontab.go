@@ -50,6 +50,9 @@ type crontab struct {
 	env     []string
 }
 
+// byteOrderMark is what some editors put before a text of UTF-8.
+const byteOrderMark = "\ufeff"
+
 // readCrontab reads a file of jobs. An error names the file and the line.
 func readCrontab(path string) ([]*entry, error) {
 	text, err := os.ReadFile(path)
@@ -58,7 +61,7 @@ func readCrontab(path string) ([]*entry, error) {
 	}
 	t := &crontab{path: path, shell: "/bin/sh"}
 	number := 0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(text), byteOrderMark)) {
 		number++
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {

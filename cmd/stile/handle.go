@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -60,9 +61,17 @@ func (h *handleFile) handle() (stile.Handle, error) {
 // errNoHandle says that there is a file, but not a handle.
 var errNoHandle = errors.New("it is not a handle of stile lock")
 
+// mostHandle is more than a handle can have: its name has 255 bytes at most.
+const mostHandle = 1 << 16
+
 // readHandle reads a handle. The error is [fs.ErrNotExist] if there is none.
 func readHandle(path string) (*handleFile, error) {
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, mostHandle)) // a device may have no end
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +87,9 @@ func readHandle(path string) (*handleFile, error) {
 func checkHandlePath(path string) error {
 	if dir := filepath.Dir(path); unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
 		return usage("--handle %s: %s is no folder that you can write into", path, dir)
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to open a pipe waits for its writer
+		return usage("--handle %s: there is such a file, and %w; give another", path, errNoHandle)
 	}
 	h, err := readHandle(path)
 	switch {

@@ -106,7 +106,13 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		return usage("invalid argument %s for --%s: %w", shortened(bad.GetValue()), bad.GetFlag().Name, errors.Unwrap(bad))
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || len(unknown.GetSpecifiedName()) < 2 {
+	if !ok {
+		return usage("%w", err)
+	}
+	if cmd.Flags().Lookup(unknown.GetSpecifiedShortnames()) != nil { // -url, as programs in Go have it
+		return usage("%w; did you mean --%s?", err, unknown.GetSpecifiedShortnames())
+	}
+	if len(unknown.GetSpecifiedName()) < 2 {
 		return usage("%w", err)
 	}
 	var known []string

@@ -133,7 +133,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"unlock", "nothing"}, 64, "stile: which grant of \"nothing\"? STILE_GRANT_NOTHING_"},
 		{[]string{"renew"}, 64, "stile: stile renew needs NAME or --handle FILE"},
 		{[]string{"break", "held", "--yes"}, 64, "stile: stile break needs --reason TEXT"},
-		{[]string{"break", "held", "--reason", "x"}, 64, "stile: stile break asks on a terminal, and stdin is none"},
+		{[]string{"break", "held", "--reason", "x"}, 64, "stile: stile break asks first, and stdin is not a terminal"},
 		{[]string{"break", "held", "--reason", "x", "--yes", "--ticket", "x"}, 64, `stile: --ticket "x" is not a ticket`},
 		{[]string{"break", "held", "--reason", "x", "--yes", "--ticket", "1"}, 64, `stile: there is no such claim on "held"`},
 		{[]string{"break", "free", "--reason", "x", "--yes"}, 64, `stile: there is no such claim on "free"`},
