@@ -35,10 +35,10 @@ func (w *wish) flags(f *pflag.FlagSet) {
 	f.Var(&w.ttl, "ttl", "how long the lock outlives this process if it dies")
 	f.Var(&w.wait, "wait", "how long to wait for the lock (default: for ever)")
 	f.BoolVar(&w.try, "try", false, "do not wait")
-	f.IntVarP(&w.busy, "conflict-exit-code", "E", exitHeld, "the exit status if the lock is held, or not had in time")
+	f.IntVarP(&w.busy, "conflict-exit-code", "E", exitHeld, "the exit status if the lock is held, or not acquired in time")
 	f.StringVar(&w.owner, "owner", "", "who wants the lock, for people to read")
 	f.StringVar(&w.reason, "reason", "", "why, for people to read")
-	f.Var(&w.delay, "lock-delay", "keep others out for this long if the lock is lost, for what may be under way (default: not)")
+	f.Var(&w.delay, "lock-delay", "if the lock is lost, keep others out for this long more, since work may still run (default: none)")
 	f.BoolVar(&w.reclaim, "reclaim", false, "remove the claim of an earlier run with the same --owner, which must have ended")
 	if w.candidate {
 		f.StringVar(&w.value, "value", "", "what others are told of the leader, such as its address (default: the host's name)")
@@ -46,7 +46,7 @@ func (w *wish) flags(f *pflag.FlagSet) {
 	}
 	f.BoolVar(&w.read, "read", false, "share the lock with others that read")
 	f.IntVar(&w.permits, "permits", 1, "how many permits of --of to take, all at once")
-	f.IntVar(&w.of, "of", 0, "how many permits the name has; all who use it must say the same. 0 means its own count: see stile permits")
+	f.IntVar(&w.of, "of", 0, "how many permits the name has: everybody must give the same number, or 0 for the count that stile permits shows")
 }
 
 // check tells which flags do not go together.

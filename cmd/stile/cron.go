@@ -20,8 +20,8 @@ import (
 	"github.com/stilelock/stile/jobs"
 )
 
-const cronLong = `Runs the jobs of FILE at their ticks, each tick once over all machines that do
-this with the same FILE and the same store. It goes on until it gets SIGTERM,
+const cronLong = `Runs the jobs of FILE at their ticks. Each tick runs once over all machines that
+use the same FILE and the same store. stile cron goes on until it gets SIGTERM,
 SIGINT or SIGQUIT. A line of FILE is a comment, a variable for the commands, or
 
   SCHEDULE NAME [flags] -- CMD
@@ -41,9 +41,10 @@ It gets STILE_NAME, STILE_TOKEN, STILE_DEADLINE, and STILE_TICK, the time it is 
   --jitter D     delay each tick by a random time up to D
   --missed W     ticks without a run: skip them, run the last once, or all
 
-SIGHUP has it read FILE again. A FILE that is wrong changes nothing, and is told.
+On SIGHUP it reads FILE again. If FILE is wrong, it says so and changes nothing.
 A job that is gone or changed finishes the run that is under way. SIGTERM ends the
-runs too: CMD gets SIGTERM, and SIGKILL 5s later or after a third of --ttl. Then stile exits with 0.`
+runs too: CMD gets SIGTERM, and SIGKILL 5s later, or after a third of --ttl if that
+is sooner. Then stile exits with 0.`
 
 // A cron is one stile cron.
 type cron struct {

@@ -23,8 +23,8 @@ here too: CMD is gone before another can lead. CMD also gets STILE_VALUE, which 
 --value: what others are told of the leader, such as its address.
 
 When CMD ends, stile resigns and ends as CMD did. When the leadership is lost, CMD
-is ended, and stile exits with 79. It does not stand again: let what started it
-start it again, as for a service that has ended.
+is ended, and stile exits with 79. It does not stand again: have your
+service manager start it again.
 
 With --watch, it does not stand but prints who leads NAME, now and after every
 change, until it is interrupted. --json prints a line of JSON for each, with at,

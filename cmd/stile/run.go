@@ -20,13 +20,13 @@ import (
 
 const runLong = `Holds the lock NAME while CMD runs, and ends as CMD does. With several NAMEs it
 holds all of them or none. It takes them in the order of the names, so that two
-who want the same locks never wait for each other.
+runs that want the same locks cannot deadlock.
 
-CMD gets stdin, stdout and stderr, and in its environment STILE_NAME, STILE_TOKEN
-(a number that rises from holder to holder of the name) and STILE_DEADLINE (until when
-the lock can be trusted if it is not renewed). With several NAMEs it gets STILE_NAME_1
-and STILE_TOKEN_1, STILE_NAME_2 and STILE_TOKEN_2, … in the order of the command line
-instead of the first two. A stile in CMD has the same store.
+CMD gets stdin, stdout and stderr. Its environment has STILE_NAME, STILE_TOKEN (a
+number that rises from holder to holder of the name) and STILE_DEADLINE (until when
+the lock can be trusted if it is not renewed). With several NAMEs, STILE_NAME_1 and
+STILE_TOKEN_1, STILE_NAME_2 and STILE_TOKEN_2, … stand in place of the first two, in
+the order of the command line. A stile in CMD uses the same store.
 
 CMD runs in a process group of its own. Signals that stile gets are passed on to
 the group. When CMD ends, what it left running in the group is ended too, with

@@ -65,14 +65,16 @@ func newLock(s *store) *cobra.Command {
 		},
 	}
 	w.flags(cmd.Flags())
+	cmd.Flags().Lookup("ttl").Usage = "how long the lock lasts without a renewal"
 	cmd.Flags().StringVar(&sc.path, "handle", "", "the file that is to name the claim, which must not exist (default: one in your runtime directory)")
 	sc.jsonFlag(cmd)
 	return cmd
 }
 
-const whichGrant = `It acts on one grant: the one that this shell took, which is in the variable that
-stile lock printed, or that of --token or --handle. It never acts on whoever has
-NAME now. If the grant is over, it exits with 79 and touches nobody else's.`
+const whichGrant = `It acts on one grant only: that of --token or --handle, or else the one that this
+shell took, which it finds by the variable that stile lock printed. It never
+touches the grant of somebody who has NAME now. If the grant is over, it exits
+with 79.`
 
 func newRenew(s *store) *cobra.Command {
 	sc := &script{store: s}

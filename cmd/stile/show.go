@@ -121,9 +121,9 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 	return table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)
 }
 
-const showLong = `Shows who holds NAME and who waits for it, in the order in which they hold. Of a job
-(stile cron, or package jobs) it also shows the last tick, what became of it, and
-the next one.
+const showLong = `Shows who holds NAME and who waits for it, in the order in which they get it. For
+a job (stile cron, or package jobs) it also shows the last tick, what became of it,
+and the next one.
 
 --json prints one object with name, permits (0 unless the name has permits) and
 claims, each with ticket (a string), kind (exclusive, shared, permits), weight,

@@ -29,8 +29,8 @@ var speech level
 type speechFlags struct{ quiet, verbose bool }
 
 func (s *speechFlags) flags(f *pflag.FlagSet) {
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "say nothing on stderr but errors, and nothing of a lock that is held")
-	f.BoolVarP(&s.verbose, "verbose", "v", false, "say on stderr what is waited for and what happens to the lock")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "print only errors on stderr, and nothing if the lock is held")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "tell on stderr what stile waits for, and what happens to the lock")
 }
 
 // set makes the flags those of the process.

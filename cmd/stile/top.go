@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
-const topLong = `Shows the names in use that begin with PREFIX, those first for which most wait:
+const topLong = `Shows the names in use that begin with PREFIX, those with the most waiters first:
 how many hold and wait, for how long the first of these has waited, who is first,
 since when, and how much of its lease remains.
 
@@ -40,7 +40,7 @@ const (
 func newTop(s *store) *cobra.Command {
 	t := &topper{every: duration(topEvery)}
 	cmd := &cobra.Command{
-		Use: "top [PREFIX]", Short: "Show the names for which most wait", Long: topLong,
+		Use: "top [PREFIX]", Short: "Show the names with the most waiters", Long: topLong,
 		ValidArgsFunction: completeNames(s),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
