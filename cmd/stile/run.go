@@ -238,8 +238,11 @@ func (r *runner) ended(k *keeper, released error) error {
 		return lost(k.why, "CMD was ended, with its group")
 	case errors.Is(released, stile.ErrLost):
 		return lost(released, "CMD had ended by itself, but others may have been at work at the same time")
-	case released != nil:
+	case errors.Is(released, stile.ErrUnknown): // it says until when a claim may stand
 		warn("warning: %v", released)
+	case released != nil:
+		most := max(r.ttl+r.delay, r.atLeast)
+		warn("warning: %v; CMD has ended, but others may have to wait for the lock, for %v at most", released, &most)
 	}
 	switch {
 	case k.status.Signaled():

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/driver"
+)
+
+// A release that failed is no failure of CMD, but others may have to wait, and the warning says for how long.
+func TestFailedReleaseSaysHowLongOthersWait(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	before := stderr
+	stderr = tty.NewLine(f)
+	defer func() { stderr = before }()
+
+	r := &runner{verb: "run", wish: wish{ttl: duration(15 * time.Second), delay: duration(5 * time.Second)}}
+	failed := &stile.Error{Op: "unlock", Name: "a", Err: driver.Refused(os.ErrPermission)}
+	if err := r.ended(&keeper{}, failed); err != nil {
+		t.Errorf("the end of a run: %v; want that of CMD", err)
+	}
+	r.atLeast = duration(time.Minute)
+	_ = r.ended(&keeper{}, failed)
+	_ = r.ended(&keeper{}, &stile.Error{Op: "unlock", Name: "a", Err: &stile.UnknownError{Err: os.ErrPermission}}) // says a time itself
+
+	text, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, most := range []string{"20s", "1m0s"} {
+		want := `stile: warning: unlock "a": permission denied; CMD has ended, but others may have to wait for the lock, for ` + most + " at most"
+		if lines[i] != want {
+			t.Errorf("got %q; want %q", lines[i], want)
+		}
+	}
+	if strings.Contains(lines[2], "at most") {
+		t.Errorf("got %q; want no second time", lines[2])
+	}
+}
