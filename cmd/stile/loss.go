@@ -28,11 +28,8 @@ func whyLost(err error, stood time.Duration) string {
 		return err.Error()
 	}
 	why := lost.Reason.String()
-	switch lost.Reason {
-	case stile.ReasonExpired, stile.ReasonRemoved:
-		if stood > 0 {
-			return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why, rounded(stood))
-		}
+	if stood > 0 && (lost.Reason == stile.ReasonExpired || lost.Reason == stile.ReasonRemoved) {
+		return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why, rounded(stood))
 	}
 	switch lost.Reason {
 	case stile.ReasonExpired:
