@@ -17,7 +17,7 @@ import (
 const (
 	exitFailed        = 1   // a demonstration did not come out as it must
 	exitUsage         = 64  // what was asked for can never be done
-	exitStore         = 69  // the store cannot be reached, did not answer, or it is full
+	exitStore         = 69  // the store cannot be reached, does not answer or is full
 	exitOutput        = 74  // what there is to say cannot be written
 	exitHeld          = 75  // not acquired in time, or held
 	exitLost          = 79  // the lease was lost
