@@ -233,7 +233,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 	}
 	d.failover.heard(serverID)
 	if status == "gone" || d.failover.fell(c.ID) {
-		d.failover.remove(c.ID)
+		d.failover.forget(c.ID)
 		return driver.Renewal{Err: d.failover.gone()}
 	}
 	if status != "ok" {
@@ -265,7 +265,6 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		d.failover.heard(serverID)
 		answers[part[i]] = driver.Renewal{TTL: span(lease)}
 		if status != "ok" || d.failover.fell(cs[part[i]].ID) {
-			d.failover.remove(cs[part[i]].ID)
 			answers[part[i]] = driver.Renewal{Err: d.failover.gone()}
 		} else {
 			d.failover.add(cs[part[i]])
@@ -274,6 +273,11 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		return err
 	})
 	if err == nil && i == len(part) {
+		for _, at := range part {
+			if answers[at].Err != nil {
+				d.failover.forget(cs[at].ID)
+			}
+		}
 		return
 	}
 	if err == nil {

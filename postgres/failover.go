@@ -19,7 +19,7 @@ type failoverWatch struct {
 	first, now string     // ids of the server when the driver was made, and now; empty if it does not tell
 	tell       func(ids ...string)
 	claims     known.IDs       // that this driver has entered, while anybody is to be told
-	fallen     map[string]bool // those of them that another cluster has, if it has them
+	fallen     map[string]bool // those of them that were in another cluster, until they leave or the next one answers
 }
 
 // serverIDs are expressions for how a server differs from one that follows it: the timeline of its log, which a promotion
@@ -76,11 +76,20 @@ func (w *failoverWatch) add(c *driver.Claim) {
 	}
 }
 
+// remove notes that a claim has left.
 func (w *failoverWatch) remove(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.claims.Drop(id)
 	delete(w.fallen, id)
+}
+
+// forget notes that a claim is said to be gone. One that has fallen stays so: whoever asked may not have heard the answer, and
+// asks again.
+func (w *failoverWatch) forget(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.claims.Drop(id)
 }
 
 // fell reports whether a claim was in another cluster.
