@@ -15,8 +15,8 @@ import (
 // A backend is the server's end of a connection that a session's locks live on. One goroutine owns it.
 type backend struct {
 	link    *link.Link
-	timeout time.Duration // the server ends a session from which it hears nothing for so long
-	over    func()        // called when the connection is lost, and with it all that it has locked
+	timeout time.Duration     // the server ends a session from which it hears nothing for so long
+	over    func(silent bool) // called when the connection is lost, with all that it has locked; silent: the server may not know
 
 	server link.Server   // as it told of itself
 	conn   *pgx.Conn     // nil: there is none
@@ -157,11 +157,11 @@ func (b *backend) ask(sql string, args []any, out ...any) error {
 		return nil
 	}
 	if err == nil {
-		b.end()
+		b.end(false)
 		return driver.Unreachable(errMoved)
 	}
-	if link.Drops(err) || b.conn.IsClosed() {
-		b.end()
+	if drops := link.Drops(err); drops || b.conn.IsClosed() {
+		b.end(!drops)
 	}
 	return b.explain(err)
 }
@@ -253,14 +253,14 @@ func (b *backend) unwatched() {
 	b.unhook()
 	b.unhook, b.ended = nil, nil
 	if b.conn.IsClosed() {
-		b.end()
+		b.end(false)
 	}
 }
 
-// end ends the session and its connection.
-func (b *backend) end() {
+// end ends the session and its connection, silent if the server may know nothing of that.
+func (b *backend) end(silent bool) {
 	b.hangUp()
-	b.over()
+	b.over(silent)
 }
 
 func (b *backend) hangUp() {

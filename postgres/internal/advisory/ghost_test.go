@@ -70,6 +70,81 @@ func TestGhostIsEnded(t *testing.T) {
 	enter(t, open(t, at(server)), try, true)
 }
 
+// The scout has its key, and the connection of that gets no answer any more: to the heartbeat that a late grant needs, or none
+// is asked for since the claim has left. The server could be asked by another connection, and so the key is free soon.
+func TestGhostOfScoutIsEnded(t *testing.T) {
+	t.Parallel()
+	for _, left := range []bool{false, true} {
+		t.Run(map[bool]string{true: "left", false: "late"}[left], func(t *testing.T) {
+			t.Parallel()
+			proxy := servertest.NewProxy(t, server.Addr)
+			application := "scout-" + rand.Text()
+			one := open(t, at(server))
+			two := open(t, at(&servertest.Server{Addr: proxy.Addr}, "session_timeout=10m", "application_name="+application))
+			held := claim(rand.Text(), rand.Text())
+			next := claim(held.Name, rand.Text())
+			enter(t, one, held, true)
+			told := waits(t, two, next)
+			servertest.Until(t, "the scout waits", func() bool { return inServer(t, application) == 1 })
+			ctx := timely(t)
+			if err := two.order(ctx, func() {
+				if err := one.Leave(ctx, &driver.Release{Claim: held}); err != nil {
+					t.Error(err)
+				}
+				answer := <-two.scout.back
+				proxy.Hold(0) // what is held never arrives, nor does the end of its connection
+				proxy.Pass()
+				two.crew.spare.timeout = time.Second
+				two.scout.sent = two.scout.sent.Add(-two.timeout)
+				if left {
+					if err := two.leave(next.ID, 0); err != nil {
+						t.Error(err)
+					}
+				}
+				two.returned(answer)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if left {
+				servertest.Until(t, "somebody else holds", func() bool {
+					try := claim(held.Name, rand.Text())
+					try.Try = true
+					p, err := one.Enter(timely(t), try)
+					return err == nil && p.Holds
+				})
+			} else if p := <-told; !p.Holds {
+				t.Errorf("the waiter was told %+v", p)
+			}
+		})
+	}
+}
+
+// A heartbeat that gets no answer ends the session, and with it the claims. What the server has of them is ended there too.
+func TestGhostOfHolderIsEnded(t *testing.T) {
+	t.Parallel()
+	proxy := servertest.NewProxy(t, server.Addr)
+	d, other := open(t, at(&servertest.Server{Addr: proxy.Addr}, "session_timeout=10m")), open(t, at(server))
+	a := claim(rand.Text(), rand.Text())
+	enter(t, d, a, true)
+	if err := d.order(timely(t), func() { d.crew.main.timeout = time.Second }); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Hold(0)
+	proxy.Pass()
+	if err := renew(t, d, a); err == nil {
+		t.Fatal("a renewal that cannot arrive is answered")
+	}
+	if err := renew(t, d, a); !errors.Is(err, driver.ErrSession) {
+		t.Errorf("the next renewal = %v; want ErrSession", err)
+	}
+	servertest.Until(t, "somebody else holds", func() bool {
+		try := claim(a.Name, rand.Text())
+		try.Try = true
+		p, err := other.Enter(timely(t), try)
+		return err == nil && p.Holds
+	})
+}
+
 // A ghost goes only the ways that are drawn.
 func TestGhostMoves(t *testing.T) {
 	t.Parallel()

@@ -167,7 +167,7 @@ func (s *session) try(c *heldClaim) error {
 		// The server may have refused when it had locked already. Nobody else on this connection has the key, so unlocking
 		// it is harmless.
 		if b.conn != nil && b.ask(unlock[c.shared], []any{c.key}, &got) != nil && b.conn != nil {
-			b.end()
+			b.end(false)
 		}
 		if b.conn == nil && !driver.NotApplied(err) {
 			c.ghost = b.self
@@ -260,7 +260,9 @@ func (s *session) take(now time.Time) {
 	c := s.claims.first(s.scout.key, s.scout.shared)
 	late := now.Sub(s.scout.sent) > s.timeout/2
 	if c == nil || s.claims.keys[c.key] != nil || late && b.beat() != nil {
-		b.hangUp() // which unlocks the key
+		left := b.self
+		b.hangUp() // which unlocks the key, once the server hears of it
+		s.haunted(left)
 		return
 	}
 	c.home = b
@@ -306,7 +308,7 @@ func (s *session) end(c *heldClaim) error {
 	had, was := false, c.home.self
 	err := c.home.ask(unlock[c.shared], []any{c.key}, &had)
 	if err != nil && c.home.conn != nil {
-		c.home.end() // the end of the session unlocks what the server would not
+		c.home.end(false) // the end of the session unlocks what the server would not
 	}
 	switch {
 	case err != nil || c.home.self != was:
@@ -375,7 +377,11 @@ func (s *session) renew(cs []driver.Claim, answers []driver.Renewal) {
 }
 
 // over says that the session on a connection is over. Whoever had a lock in it is told; those that wait are tried again soon.
-func (s *session) over(b *backend) {
+// If the last statement got no answer, the server may know nothing of the end, and is told by another connection.
+func (s *session) over(b *backend, silent bool) {
+	if silent {
+		s.exorcise(b.self)
+	}
 	s.pause, s.look = leastPause, time.Now().Add(leastPause)
 	ids := s.claims.sessionOver(b)
 	if f := s.endangered.Load(); f != nil && len(ids) > 0 {

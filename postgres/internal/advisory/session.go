@@ -78,7 +78,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	}
 	s.crew = newCrew(func() *backend {
 		b := &backend{link: l, timeout: timeout}
-		b.over = func() { s.over(b) }
+		b.over = func(silent bool) { s.over(b, silent) }
 		return b
 	})
 	err = s.crew.main.connect(ctx)

@@ -255,11 +255,11 @@ func TestBeginsAnewInVain(t *testing.T) {
 	t.Cleanup(pool.Close)
 	l := link.New(pool)
 	t.Cleanup(l.Close)
-	b := &backend{link: l, timeout: time.Minute, over: func() {}}
+	b := &backend{link: l, timeout: time.Minute, over: func(bool) {}}
 	if err := b.beat(); err != nil {
 		t.Fatal(err)
 	}
-	b.end()
+	b.end(false)
 	broken.Store(true)
 	err = b.beat()
 	if err == nil || driver.OutcomeOf(err) != driver.OutcomeUnsent || !driver.IsUnreachable(err) {
@@ -269,7 +269,7 @@ func TestBeginsAnewInVain(t *testing.T) {
 	if err := b.beat(); err != nil {
 		t.Error(err)
 	}
-	b.end()
+	b.end(false)
 }
 
 // A breaking connection ends when its client says hello on it, if it is broken.
