@@ -48,6 +48,7 @@ const (
 
 	waitStep   = 10 * time.Second // in one statement: a client that died does not wait in the server for longer
 	buryWithin = time.Minute
+	mostRest   = time.Second // between two attempts to bury a connection for which nobody waits
 )
 
 // longestLock is how many characters the name of a user-level lock may have in MySQL. MariaDB has room for 192.

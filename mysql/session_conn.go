@@ -333,7 +333,7 @@ func (s *session) condemnIf(c *sessionConn, condition func() bool) bool {
 	_ = c.net.Close() // also under a statement that waits in the server
 	s.life.Go(func() {
 		c.close()
-		_ = s.bury(s.life.Context(), c)
+		s.burySurely(c)
 	})
 	if f := s.endangered.Load(); f != nil && len(ids) > 0 && s.life.Context().Err() == nil {
 		(*f)(ids...)
@@ -382,6 +382,19 @@ func (s *session) bury(ctx context.Context, c *sessionConn) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
+		}
+	}
+}
+
+// burySurely is bury, again and again while the server cannot be reached: it may not hear of the end itself for long.
+func (s *session) burySurely(c *sessionConn) {
+	for pause := leastPause; s.bury(s.life.Context(), c) != nil; pause = min(2*pause, mostRest) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.life.Context().Done():
+			timer.Stop()
+			return
 		}
 	}
 }
