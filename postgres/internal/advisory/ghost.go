@@ -112,8 +112,9 @@ func (s *session) exorcise(g *ghost) {
 }
 
 const (
-	// tagFree says whether nobody has a tag. A process that ends frees its locks before anything else of it is gone.
-	tagFree = "SELECT pg_try_advisory_xact_lock($1::bigint)"
+	// tagFree says whether nobody has a tag. A process that ends frees its locks before anything else of it is gone. A standby
+	// has locks of its own, and knows nothing of the primary's.
+	tagFree = "SELECT CASE WHEN pg_is_in_recovery() THEN false ELSE pg_try_advisory_xact_lock($1::bigint) END"
 
 	// endTagged ends the process that has a tag.
 	endTagged = "SELECT pg_terminate_backend(pid) FROM pg_locks " +
