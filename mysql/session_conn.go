@@ -167,8 +167,14 @@ func (s *session) connect(ctx context.Context, state connState) (*sessionConn, e
 	set := fmt.Sprintf("SET SESSION wait_timeout = %d", int(math.Ceil(s.timeout.Seconds())))
 	if _, err = raw.(sqldriver.ExecerContext).ExecContext(ctx, set, nil); err == nil {
 		var got []int64
-		if got, err = c.ask(ctx, "SELECT GET_LOCK('"+c.tag+"', 0), CONNECTION_ID()"); err == nil && got[0] == 1 {
-			c.id = got[1]
+		got, err = c.ask(ctx, "SELECT GET_LOCK('"+c.tag+"', 0), "+acceptsWrites+", CONNECTION_ID()")
+		switch {
+		case err != nil:
+		case got[1] != 1:
+			raw.Close()
+			return nil, driver.Refused(driver.Unreachable(errReadOnly))
+		case got[0] == 1:
+			c.id = got[2]
 			return c, nil
 		}
 	}
@@ -178,6 +184,10 @@ func (s *session) connect(ctx context.Context, state connState) (*sessionConn, e
 	}
 	return nil, driver.NotYet(s.explain(ctx, err))
 }
+
+// acceptsWrites is 1 unless the server is read-only, as a replica is, which has user-level locks of its own and knows nothing of
+// the primary's. Newer versions of MariaDB have a word there, and the others a number.
+const acceptsWrites = "CONCAT(@@GLOBAL.read_only) IN ('0', 'OFF')"
 
 // add makes one more connection, of which the mutex, which must be held and is released, has seen that it may be. It is for the
 // lock of a claim; if that is nil, for one that asks.
@@ -361,7 +371,10 @@ func (s *session) bury(ctx context.Context, c *sessionConn) error {
 	}
 	defer raw.Close()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		got, err := numbersOf(ctx, raw, "SELECT IS_USED_LOCK('"+c.tag+"')")
+		got, err := numbersOf(ctx, raw, "SELECT IS_USED_LOCK('"+c.tag+"'), "+acceptsWrites)
+		if err == nil && got[1] != 1 {
+			err = errReadOnly
+		}
 		if err != nil {
 			return err
 		}
