@@ -135,6 +135,7 @@ func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
 	case quiet:
 		least = slog.LevelWarn
 	}
+	outliveReaders()
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: least}))
 	signals, reloads := listen(cronEnding), listen([]syscall.Signal{syscall.SIGHUP})
 	c.events = &switchboard{lines: map[string]*events{}}

@@ -126,6 +126,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	if err := r.conflict(address); err != nil {
 		return err
 	}
+	outliveReaders()
 	c, err := newChild(os.Stdin)
 	if err != nil {
 		return err

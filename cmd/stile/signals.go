@@ -42,3 +42,7 @@ func listen(list []syscall.Signal) <-chan os.Signal {
 	}
 	return c
 }
+
+// outliveReaders has a write to stdout or stderr fail, and not end this process, when whoever read them is gone: a job must
+// not be killed since nobody reads the log.
+func outliveReaders() { listen([]syscall.Signal{syscall.SIGPIPE}) }
