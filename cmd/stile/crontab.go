@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,6 +81,9 @@ func readCrontab(path string) ([]*entry, error) {
 var setting = regexp.MustCompile(`^([A-Za-z_]\w*)\s*=\s*(.*)$`)
 
 func (t *crontab) read(number int, line string) error {
+	if i := strings.IndexByte(line, 0); i >= 0 {
+		return fmt.Errorf("the line has a zero byte after %d others, which no command can have", i)
+	}
 	set := setting.FindStringSubmatch(line)
 	if zoned := set != nil && (set[1] == "CRON_TZ" || set[1] == "TZ") && strings.ContainsAny(set[2], " \t"); set == nil || zoned {
 		return t.job(number, line)
@@ -95,9 +99,23 @@ func (t *crontab) read(number int, line string) error {
 		t.zone = value
 		return nil
 	case key == "SHELL":
+		if err := checkShell(value); err != nil {
+			return err
+		}
 		t.shell = value
 	}
 	t.env = append(without(t.env, key), key+"="+value)
+	return nil
+}
+
+// checkShell tells why a shell runs nothing. A machine without it would take ticks from those that have it.
+func checkShell(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("SHELL %s is not an absolute path: want one like /bin/bash", shortened(path))
+	}
+	if _, err := lookup(path); err != nil {
+		return fmt.Errorf("SHELL: %w", err)
+	}
 	return nil
 }
 
