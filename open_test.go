@@ -3,6 +3,7 @@ package stile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,8 @@ type tardy struct {
 	after time.Duration
 	err   error
 	tries int
+
+	silent bool // a try lasts until its context ends
 }
 
 type tardyKey struct{}
@@ -26,6 +29,10 @@ func init() {
 	driver.Register("tardy", func(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		l := ctx.Value(tardyKey{}).(*tardy)
 		l.tries++
+		if l.silent {
+			<-ctx.Done()
+			return nil, driver.Ended(ctx, false)
+		}
 		if l.after -= time.Second; l.after > 0 { // a try takes a second
 			timer := time.NewTimer(time.Second)
 			defer timer.Stop()
@@ -78,6 +85,17 @@ func TestOpenWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A store that says nothing while it is opened is said to do so, and not to have a context.
+func TestOpenOfASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := stile.Open(context.WithValue(t.Context(), tardyKey{}, &tardy{silent: true}), "tardy://", nil)
+		const want = "tried for 5s: the store does not answer"
+		if !errors.Is(err, stile.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || !strings.HasSuffix(fmt.Sprint(err), want) {
+			t.Errorf("open = %v; want %s", err, want)
+		}
+	})
 }
 
 // A client that requires what its store lacks is not made, and says what to set.

@@ -2,10 +2,12 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
 // How soon a store that could not be reached is asked again: the pauses double.
@@ -60,9 +62,17 @@ func wait(ctx context.Context, length time.Duration) bool {
 func notReached(ctx context.Context, patience time.Duration, last error) error {
 	switch {
 	case ctx.Err() == nil:
-		return driver.Unreachable(fmt.Errorf("tried for %v: %w", patience, last))
+		return driver.Unreachable(fmt.Errorf("tried for %v: %w", patience, tryError(last)))
 	case driver.IsUnreachable(last):
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), last)
 	}
 	return last
+}
+
+// tryError is what a try came to, or that the store does not answer if the error says no more than that the time was over.
+func tryError(err error) error {
+	if late := context.DeadlineExceeded; errors.Is(err, late) && err.Error() == late.Error() {
+		return protocol.ErrSilent
+	}
+	return err
 }
