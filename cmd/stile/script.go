@@ -190,7 +190,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 		sc.path = handlePath(dir, address, sc.file)
 	}
 	if err := sc.file.write(sc.path); err != nil {
-		return errors.Join(usage("the handle cannot be written, so the lock was released: %w", err), release(ctx, c, h))
+		return errors.Join(unwritten(fmt.Errorf("the handle cannot be written, so the lock was released: %w", err)), release(ctx, c, h))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return sc.giveBack(ctx, c, h, err)
@@ -212,10 +212,18 @@ func (sc *script) prepare() (dir string, err error) {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", usage("the handle cannot be written: %w; give --handle FILE", err)
+		return "", unwritten(fmt.Errorf("the handle cannot be written: %w; give --handle FILE", err))
 	}
 	clearGrants()
 	return dir, nil
+}
+
+// unwritten is the error of a handle that cannot be written. A full disk will have room again, unlike a folder of somebody else.
+func unwritten(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &status{exitOutput, err}
+	}
+	return usage("%w", err)
 }
 
 // absolute returns a path that means the same in another folder.
