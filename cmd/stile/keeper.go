@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/internal/boottime"
 )
 
@@ -212,7 +210,7 @@ func (e *events) observe(event stile.Event) {
 		e.errs[event.Name] = event.Err
 		e.mu.Unlock()
 	case stile.EventAsked:
-		fmt.Fprintf(os.Stderr, "stile: somebody asks for the lock %s; it is released when CMD ends\n", page.Printable(quoted(event.Name)))
+		warn("somebody asks for the lock %s; it is released when CMD ends", quoted(event.Name))
 	}
 	select {
 	case e.changed <- struct{}{}:

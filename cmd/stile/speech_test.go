@@ -2,11 +2,14 @@ package main
 
 import (
 	"errors"
+	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -88,5 +91,24 @@ func TestQuiet(t *testing.T) {
 		if got.code != tt.code || (got.err != "") != tt.says {
 			t.Errorf("%q: status %d, %q; want %d, and to say something: %v", tt.args, got.code, got.err, tt.code, tt.says)
 		}
+	}
+}
+
+// With --quiet nothing is said of somebody who asks for the lock.
+func TestQuietWhenAsked(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer func(line *tty.Line, level level) { stderr, speech = line, level }(stderr, speech)
+	stderr = tty.NewLine(w)
+	for _, speech = range []level{quiet, normal} {
+		newEvents().observe(stile.Event{Kind: stile.EventAsked, Name: "a"})
+	}
+	w.Close()
+	const want = "stile: somebody asks for the lock a; it is released when CMD ends\n"
+	if got, err := io.ReadAll(r); err != nil || string(got) != want {
+		t.Errorf("it says %q, %v; want it once, %q", got, err, want)
 	}
 }
