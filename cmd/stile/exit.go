@@ -89,6 +89,8 @@ func classify(err error) (code int, hint string) {
 		return exitUsage, ""
 	case noRoom(err):
 		return exitStore, "; make room there, and try again"
+	case strings.Contains(err.Error(), "since it cannot save its data"): // Redis, whose disk may be full, or its folder not its own
+		return exitStore, "; the log of redis says why"
 	case refusedName(err):
 		return exitUsage, "; the store will say so again: this is for whoever looks after the store of --url, or of STILE_URL"
 	case errors.Is(err, stile.ErrUnreachable), errors.Is(err, stile.ErrUnknown), errors.Is(err, context.DeadlineExceeded):
@@ -101,7 +103,11 @@ func classify(err error) (code int, hint string) {
 // driver has an error of its own for it, so its words tell.
 func noRoom(err error) bool {
 	text := err.Error()
-	for _, words := range []string{"has no room: the disk is full", "the server has no room", "has no memory left for a new claim"} {
+	for _, words := range []string{
+		"has no room: the disk is full", "the server has no room", "has no memory left for a new claim", // Redis
+		"has no memory left for a claim", // memcached
+		"etcd has no space left",
+	} {
 		if strings.Contains(text, words) {
 			return true
 		}

@@ -17,6 +17,9 @@ func TestFullStoreIsWorthAnotherTry(t *testing.T) {
 		"postgres has no room: the disk is full (53100)",
 		"the server has no room (1021: Disk full)",
 		"redis has no memory left for a new claim: raise maxmemory, or free some (OOM)",
+		"redis accepts no writes, since it cannot save its data (MISCONF)",
+		"memcached has no memory left for a claim: give it more, or let it evict other things (SERVER_ERROR out of memory)",
+		"etcd has no space left: compact and defragment it, then disarm its alarm",
 	} {
 		err := &stile.Error{Op: "lock", Name: "a", Err: driver.Refused(fmt.Errorf("%s", text))}
 		if got := exitCode(io.Discard, err); got != exitStore {
