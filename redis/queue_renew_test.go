@@ -166,3 +166,23 @@ func BenchmarkRenewals(b *testing.B) {
 		})
 	}
 }
+
+// A lease is never made shorter, not even by a claim that stands twice in one batch: what the server read for the first is old
+// when it comes to the second.
+func TestRenewManyTwice(t *testing.T) {
+	t.Parallel()
+	d := open(t, "redis://"+servertest.Redis(t).Addr)
+	short, between := claim("name", "id"), claim("between", "id")
+	enter(t, d, short)
+	enter(t, d, between)
+	long := *short
+	long.TTL += time.Minute
+	for i, r := range d.Renew(timely(t), []*driver.Claim{&long, between, short}) {
+		if r.Err != nil || i != 1 && r.TTL <= short.TTL {
+			t.Errorf("renewal %d of the batch is told %+v; want a lease of more than %v", i, r, short.TTL)
+		}
+	}
+	if p := enter(t, d, short); p.TTL <= short.TTL {
+		t.Errorf("a lease of %v is left of the %v that a renewal was told", p.TTL, long.TTL)
+	}
+}

@@ -7,13 +7,13 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local all = redis.pcall('MGET', unpack(KEYS))
-local answer = {KEYS[1], ARGV[1], 'ok'}
+local answer, done = {KEYS[1], ARGV[1], 'ok'}, {}
 for i, key in ipairs(KEYS) do
   local id, ttl, raw, left = ARGV[2 * i - 1], tonumber(ARGV[2 * i]), all[i], 0
   if all.err then
     raw = redis.pcall('GET', key)
   end
-  if type(raw) == 'string' and #raw >= HEADSIZE + CLAIMSIZE and string.sub(raw, 1, 6) == MARK then
+  if not done[key] and type(raw) == 'string' and #raw >= HEADSIZE + CLAIMSIZE and string.sub(raw, 1, 6) == MARK then
     local _, _, last, at = struct.unpack(HEAD, raw)
     local ticket, weight, since, ends, delay, state, a, b, c, d, texts = struct.unpack(CLAIM, raw, at)
     if texts + a + b + c + d == #raw + 1 and string.sub(raw, texts, texts + a - 1) == id and now < ends and state == TOLD then
@@ -22,7 +22,7 @@ for i, key in ipairs(KEYS) do
         string.sub(raw, 1, HEADSIZE + ATENDS) .. struct.pack('>d', ends) .. string.sub(raw, HEADSIZE + ATENDS + 9),
         'PX', math.ceil((math.max(ends + delay, last) - now) / 1000) + 1)
       if set.ok then
-        left = ends - now
+        left, done[key] = ends - now, true
       end
     end
   end
