@@ -162,9 +162,27 @@ func neverShorter(r *run) {
 	if p := r.holds(r.a, c); p.TTL < long {
 		r.Errorf("enter with a shorter lease = %+v; want the lease that is left", p)
 	}
+	neverShorterInBatch(r)
 	other := r.claim()
 	other.Try = true
 	r.during(2*r.store.Lease, "the claim holds", func() bool { return !r.enter(r.b, other).Holds })
+}
+
+// neverShorterInBatch renews a claim twice at once: what a store reads of all claims first is old when it comes to the second.
+func neverShorterInBatch(r *run) {
+	longer := r.claim()
+	longer.Name += "-twice"
+	c := *longer
+	c.TTL, c.Wait = 30*time.Second, 30*time.Second
+	r.holds(r.a, &c)
+	answers := r.a.Renew(r.ctx, []*driver.Claim{longer, &c})
+	p := r.holds(r.a, &c)
+	for i, a := range answers {
+		if a.Err != nil || p.TTL < a.TTL/2 {
+			r.Errorf("answer %d to a batch with one claim twice is %+v, and a lease of %v is left; want no less", i, a, p.TTL)
+		}
+	}
+	r.leave(r.a, &c)
 }
 
 // delayed enters a claim whose lease runs out soon, with a lock-delay, and returns when it was asked for. If the machine stands
