@@ -101,20 +101,21 @@ func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 		at       []int // where their answers belong
 		commands []conn.Comparison
 		asked    []int
+		once     = map[string]bool{} // the claims that are among those commands; a second command could shorten the first's lease
 	)
 	for i, c := range cs {
 		if c.Amend != nil {
 			s.forget(c) // its value is another from now on, or may be
 		}
 		p := s.known(c)
-		if p == nil || c.TTL < p.ttl {
+		if p == nil || c.TTL < p.ttl || once[c.ID] {
 			others, at = append(others, c), append(at, i)
 			continue
 		}
 		commands = append(commands, conn.Comparison{
 			Key: s.key(c.Name), Verb: "CAS", Args: []string{p.value, p.value, "PX", number(millis(c.TTL))},
 		})
-		asked = append(asked, i)
+		asked, once[c.ID] = append(asked, i), true
 	}
 	s.conn.Compare(ctx, commands, func(j int, err error) {
 		c := cs[asked[j]]
