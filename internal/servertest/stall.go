@@ -104,16 +104,20 @@ func (s *Stall) serve(client net.Conn) {
 	s.open[client], s.open[server] = true, true
 	s.mu.Unlock()
 	var both sync.WaitGroup
+	left := false // the client ended it, as one does that asked whether the server has TLS
 	both.Go(func() {
 		defer server.Close()
 		s.pass(server, client)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		left = true
 	})
 	both.Go(func() {
 		defer client.Close()
 		_, _ = io.Copy(client, server)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.state == still {
+		if s.state == still && !left {
 			s.state = ended
 		}
 	})
