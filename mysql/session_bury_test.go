@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -19,13 +20,7 @@ func TestSessionIsEndedLater(t *testing.T) {
 	d, other := openSessionAt(t, sessionAt(proxy.Addr, "session_timeout=10m")), openSessionAt(t, sessionAt(server.Addr))
 	away := &away{Connector: d.connector}
 	d.connector = away
-	a := claim(rand.Text(), rand.Text())
-	mustEnter(t, d, a, true)
-	own, err := d.claims.find(a.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, conn := d.claims.of(own)
+	a, conn := holding(t, d)
 	proxy.Hold(0) // what is held never arrives, nor does the end of its connection
 	proxy.Pass()
 	away.times.Store(2)
@@ -36,6 +31,19 @@ func TestSessionIsEndedLater(t *testing.T) {
 		p, err := other.Enter(timely(t), try)
 		return err == nil && p.Holds
 	})
+}
+
+// holding returns a claim that holds in a session, and the connection that has its lock.
+func holding(t *testing.T, d *session) (*driver.Claim, *sessionConn) {
+	t.Helper()
+	c := claim(rand.Text(), rand.Text())
+	mustEnter(t, d, c, true)
+	own, err := d.claims.find(c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, conn := d.claims.of(own)
+	return c, conn
 }
 
 // An away server cannot be reached for some times.

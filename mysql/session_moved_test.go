@@ -19,14 +19,8 @@ func TestSessionAtReplica(t *testing.T) {
 	mustExec(t, raw(t, replica, ""), "SET GLOBAL read_only = ON")
 	proxy := servertest.NewProxy(t, primary.Addr)
 	d, other := openSessionAt(t, sessionAt(proxy.Addr, "session_timeout=10m")), openSessionAt(t, sessionAt(primary.Addr))
-	held, a := claim(rand.Text(), rand.Text()), claim(rand.Text(), rand.Text())
-	mustEnter(t, other, held, true)
-	mustEnter(t, d, a, true)
-	own, err := d.claims.find(a.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, conn := d.claims.of(own)
+	held, _ := holding(t, other)
+	a, conn := holding(t, d)
 	proxy.Hold(0) // what is held never arrives, nor does the end of its connection
 	proxy.Retarget(replica.Addr)
 	proxy.Pass()
