@@ -20,18 +20,22 @@ var anywhere = placement{}
 // single are the scenarios in which one goroutine asks, and waits for each answer.
 var single = []string{"alone"}
 
-// placements returns where a scenario is measured on a store. With a server, one that asks alone is measured beside the server
-// on one core, and with a core for each. Left to itself the kernel moves the two from one of these to the other, by chance and
-// for as long as it likes, and which it is matters more than all that a revision does: on an idle machine of two cores a lock
-// and unlock with layout=setnx takes 33 µs on one core, and 170 on two, where each answer wakes a core that has halted. With
-// the kernel's choice the same program came to 35 µs in one round, and to 160 in the next.
+// placements returns where a scenario is measured on a store. With a server, one that asks alone is measured beside the
+// server on one core, and with a core for each. Left to itself the kernel moves the two from one of these to the other, by
+// chance and for as long as it likes, and which it is matters more than all that a revision does: on an idle machine of
+// two cores a lock and unlock with layout=setnx takes 33 µs on one core, and 170 on two, where each answer wakes a core
+// that has halted. With the kernel's choice the same program came to 35 µs in one round, and to 160 in the next.
 func (b *bench) placements(ctx context.Context, s *store, scenario string) []placement {
 	if !s.served || !slices.Contains(single, scenario) {
 		return []placement{anywhere}
 	}
 	cores, err := coresOf(ctx, os.Getpid())
-	if err != nil || len(cores) < 2 {
-		fmt.Fprintf(b.log, "%s %s: the kernel chooses the cores (of %v; %v)\n", s.key, scenario, cores, err)
+	switch {
+	case err != nil:
+		fmt.Fprintf(b.log, "%s %s: the kernel chooses the cores, since it cannot be told: %v\n", s.key, scenario, err)
+		return []placement{anywhere}
+	case len(cores) < 2:
+		fmt.Fprintf(b.log, "%s %s: there is only one core\n", s.key, scenario)
 		return []placement{anywhere}
 	}
 	return []placement{{", one core", cores[0], cores[0]}, {", two cores", cores[0], cores[1]}}
@@ -40,7 +44,8 @@ func (b *bench) placements(ctx context.Context, s *store, scenario string) []pla
 // place has all processes that this one has started, and theirs, run on some cores: the servers.
 func place(ctx context.Context, cores string) error {
 	for _, pid := range descendants(os.Getpid()) {
-		if _, err := output(ctx, "taskset", "--all-tasks", "--cpu-list", "--pid", cores, strconv.Itoa(pid)); err != nil && alive(pid) {
+		_, err := output(ctx, "taskset", "--all-tasks", "--cpu-list", "--pid", cores, strconv.Itoa(pid))
+		if err != nil && alive(pid) {
 			return err
 		}
 	}

@@ -6,8 +6,9 @@
 //	benchbefore [-rounds 9] [-seconds 1] [-stores memory,sqlite,redis] [-only regexp] revision
 //
 // In each round both sides run one scenario right after each other, so that whatever else the machine does meets both,
-// and the side that goes first changes from round to round. What one goroutine asks a server is measured with both on one core
-// and with a core for each, rather than where the kernel puts them; see [bench.placements]. See [compare] for the verdict.
+// and the side that goes first changes from round to round. What one goroutine asks a server is measured with both on
+// one core and with a core for each, rather than where the kernel puts them; see [bench.placements]. See [compare] for
+// the verdict.
 //
 // The status is 1 if anything is worse, and 2 if it could not be measured.
 package main
