@@ -199,9 +199,15 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 		if i < 0 {
 			return driver.ClaimInfo{}, driver.ErrGone
 		}
-		e, s := q.entries[i], q.standing(i)
-		if _, bad, err := d.transact(ctx, evict(q, []*entry{e})); err != nil || bad == nil {
-			return s, err
+		// The queue is read once more with the deletion, since those ahead may have left meanwhile.
+		e := q.entries[i]
+		pairs, bad, err := d.transact(ctx, append([]op{{Verb: tree, Key: q.folder}}, evict(q, []*entry{e})...))
+		if err != nil {
+			return driver.ClaimInfo{}, err
+		}
+		if bad == nil {
+			now := parse(b.Name, q.folder, pairs)
+			return now.standing(slices.IndexFunc(now.entries, func(n *entry) bool { return n.id == e.id })), nil
 		}
 	}
 	return driver.ClaimInfo{}, driver.Unreachable(errors.New("the queue changed each time while a claim was removed"))

@@ -82,8 +82,8 @@ func (c *conflict) delayed() bool { return c.says("lock delay") }
 // sessionless reports whether a session that was used is over.
 func (c *conflict) sessionless() bool { return c.says("invalid session") }
 
-// transact applies all operations or none, and returns the keys that a last operation of the tree kind found. The error
-// is a [*conflict] if none was applied because of what is in the store.
+// transact applies all operations or none, and returns the keys that an operation of the tree kind found, which is the first or
+// the last one. The error is a [*conflict] if none was applied because of what is in the store.
 func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, error) {
 	type wrapped struct{ KV op }
 	body := make([]wrapped, len(ops))
@@ -118,9 +118,13 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 	if len(answer.Results) < results {
 		return nil, nil, fmt.Errorf("consul answered %d of %d results", len(answer.Results), results)
 	}
-	pairs := make([]pair, 0, len(answer.Results)-results)
-	for _, found := range answer.Results[results:] {
-		pairs = append(pairs, found.KV)
+	found := answer.Results[results:]
+	if len(ops) > 0 && ops[0].Verb == tree {
+		found = answer.Results[:len(answer.Results)-results]
+	}
+	pairs := make([]pair, 0, len(found))
+	for _, f := range found {
+		pairs = append(pairs, f.KV)
 	}
 	d.index.saw(pairs)
 	return pairs, nil, nil

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
@@ -177,14 +178,16 @@ func (d *Driver) breaks(ctx context.Context, b *driver.BreakRequest) (driver.Cla
 		if i == len(q) {
 			return driver.ClaimInfo{}, driver.ErrGone
 		}
+		// The queue is read once more with the deletion, since those ahead may have left meanwhile.
 		r, err := d.commit(ctx,
 			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(q[i].key), "=", q[i].modified)},
-			[]clientv3.Op{clientv3.OpDelete(q[i].key)}, nil)
+			[]clientv3.Op{wholeQueue(d.folder(b.Name)), clientv3.OpDelete(q[i].key)}, nil)
 		if err != nil {
 			return driver.ClaimInfo{}, err
 		}
 		if r.Succeeded {
-			return q.standing(i), nil
+			now := queueOf(r.Responses[0].GetResponseRange().Kvs)
+			return now.standing(slices.IndexFunc(now, func(e entry) bool { return e.key == q[i].key })), nil
 		}
 	}
 }

@@ -150,7 +150,8 @@ func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call)
 	return q, gets, nil
 }
 
-// Break is [driver.Breaker].
+// Break is [driver.Breaker]. The claim is read first and deleted then: the answer says that it waited, also if it came to hold
+// in between.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	if err := b.Uncounted(); err != nil && d.layout != semaphoreLayout {
 		return driver.ClaimInfo{}, err

@@ -1,0 +1,57 @@
+package consul
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A meddler does something right before the first request whose body has a text.
+type meddler struct {
+	*http.Transport
+	text string
+	once sync.Once
+	do   func()
+}
+
+func (m *meddler) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(string(body), m.text) {
+			m.once.Do(m.do)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return m.Transport.RoundTrip(r)
+}
+
+// What Break tells of a claim is true of the moment in which the claim is removed: the one before it may have left since the
+// queue was read.
+func TestBreakTellsHowTheClaimStood(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	other := open(t, "consul://"+s.Addr)
+	first, second := claimOn("name"), claimOn("name")
+	holds(t, other, first)
+	waits(t, other, second)
+	way := &meddler{Transport: transport(time.Second, nil), text: `"Verb":"delete"`, do: func() { leave(t, other, first) }}
+	d, err := New(timely(t), &Options{Client: &http.Client{Transport: way}, URL: "http://" + s.Addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close(); way.CloseIdleConnections() })
+	got, err := d.Break(timely(t), &driver.BreakRequest{Name: "name", Ticket: second.Ticket})
+	if err != nil || got.Ticket != second.Ticket || !got.Holds {
+		t.Errorf("break of a claim that holds by then = %+v, %v; want ticket %d, holding", got, err, second.Ticket)
+	}
+}
