@@ -167,15 +167,16 @@ func (s *selling) hear(ctx context.Context, h heard) error {
 	return h.failure()
 }
 
-// ask lets a seller write, or has the next fault hit it. It waits to be told, so nothing depends on how soon that works.
+// ask lets a seller write, or has the next fault hit it. It waits to be told, so nothing depends on how soon that works. How
+// many are sold is what it read: the notices of other sellers may be late.
 func (s *selling) ask(ctx context.Context, h heard) error {
-	a := h.from
+	a, sold := h.from, s.tickets-h.Order
 	switch {
-	case s.faults == faultAhead && s.sold >= s.tickets/4:
+	case s.faults == faultAhead && sold >= s.tickets/4:
 		s.faults, s.killed, s.killedAt, s.held = faultKilled, a, time.Since(s.begun), h.Order
 		s.gone++
 		return a.kill()
-	case s.faults == faultKilled && s.sold >= s.tickets/2:
+	case s.faults == faultKilled && sold >= s.tickets/2:
 		s.faults, s.stopped, s.stoppedAt, s.held = faultStopped, a, time.Since(s.begun), h.Order
 		s.late = time.After(3*s.ttl + paymentPatience/2) // sooner than those who wait for the lock give up
 		return a.halt(ctx, s.lock)
