@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -176,11 +177,13 @@ func neverShorterInBatch(r *run) {
 	c.TTL, c.Wait = 30*time.Second, 30*time.Second
 	r.holds(r.a, &c)
 	answers := r.a.Renew(r.ctx, []*driver.Claim{longer, &c})
-	p := r.holds(r.a, &c)
 	for i, a := range answers {
-		if a.Err != nil || p.TTL < a.TTL/2 {
-			r.Errorf("answer %d to a batch with one claim twice is %+v, and a lease of %v is left; want no less", i, a, p.TTL)
+		if a.Err != nil {
+			r.Fatalf("answer %d to a batch with one claim twice is %+v; want a lease", i, a)
 		}
+		// Where a majority has answered, the others may yet have to hear of it.
+		what := fmt.Sprintf("at least half is left of the %v that answer %d to a batch with one claim twice has", a.TTL, i)
+		r.until(recovers, what, func() bool { return r.holds(r.a, &c).TTL >= a.TTL/2 })
 	}
 	r.leave(r.a, &c)
 }
