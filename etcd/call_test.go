@@ -3,6 +3,8 @@ package etcd
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A toldContext has package context register what is to be told of its end, as the context of each request does.
@@ -35,4 +37,29 @@ func TestRequestsEndWithoutGoroutine(t *testing.T) {
 	}
 	cancel()
 	<-ctx.Done()
+}
+
+// A request ends with its caller's deadline, and after the driver's patience. It tells neither to the member.
+func TestRequestsTellNoDeadline(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ caller, want time.Duration }{{time.Second, time.Second}, {time.Hour, patience}} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDriver("")
+			defer d.Close()
+			caller, cancel := context.WithTimeout(t.Context(), test.caller)
+			defer cancel()
+			begun := time.Now()
+			ctx, done, err := d.begin(caller)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			if at, told := ctx.Deadline(); told {
+				t.Errorf("the member hears of the deadline %v", at)
+			}
+			if <-ctx.Done(); time.Since(begun) != test.want {
+				t.Errorf("a request whose caller waits for %v ends after %v; want %v", test.caller, time.Since(begun), test.want)
+			}
+		})
+	}
 }
