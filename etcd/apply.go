@@ -82,17 +82,13 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	otherwise := []clientv3.Op{wholeQueue(folder)}
 	// Of all that enter an empty queue at once, one changes it, and the others are told how it is. The same keeps one that
 	// tries from a queue that has grown since it was read, and one that reclaims from coming to hold beside a third.
-	nobodySince := clientv3.Compare(clientv3.CreateRevision(folder), "<", a.seen+1).WithPrefix()
-	// A key that is there would be overwritten, and its place in the queue be taken: the create revision stays.
-	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(a.k.key), "=", 0)}
+	first := nobodySince(folder, a.seen)
 	if len(a.q) == 0 {
-		then, guess := []clientv3.Op{put}, a.seen == 0 && d.crowded(a.c)
+		conditions, then, guess := []clientv3.Cmp{first}, []clientv3.Op{put}, a.seen == 0 && d.crowded(a.c)
 		if guess {
 			d.expect(a.k)
-			conditions = append(conditions, alike(folder, a.c.Capacity)...)
+			conditions = append(alike(folder, a.c.Capacity), missing(a.k.key))
 			then = append(then, wholeQueue(folder))
-		} else {
-			conditions = []clientv3.Cmp{nobodySince}
 		}
 		r, err := d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
 			return d.batch.do(ctx, folder, conditions, then, otherwise)
@@ -102,10 +98,10 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 		}
 		return r, err
 	}
-	unchanged, then := deletes(a.q.reclaimedBy(a.c))
-	conditions = append(conditions, unchanged...)
+	conditions, then := deletes(a.q.reclaimedBy(a.c))
+	conditions = append(conditions, missing(a.k.key))
 	if a.c.Try || a.c.Reclaim && a.c.Owner != "" {
-		conditions = append(conditions, nobodySince)
+		conditions = append(conditions, first)
 	}
 	return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
@@ -140,8 +136,8 @@ func (d *Driver) deserted(c *driver.Claim) {
 // at the queue as it is then.
 func (d *Driver) makeRoom(ctx context.Context, a *attempt, earlier queue) error {
 	whole := []clientv3.Op{wholeQueue(d.folder(a.c.Name))}
-	unchanged, removes := deletes(earlier)
-	r, err := d.commit(ctx, unchanged, append(removes, whole...), whole)
+	still, removes := deletes(earlier)
+	r, err := d.commit(ctx, still, append(removes, whole...), whole)
 	if d.tooMany(err, len(earlier)) {
 		return nil
 	}
@@ -157,7 +153,7 @@ func (d *Driver) makeRoom(ctx context.Context, a *attempt, earlier queue) error 
 func deletes(claims queue) (conditions []clientv3.Cmp, then []clientv3.Op) {
 	for i := range claims {
 		e := &claims[i]
-		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified))
+		conditions = append(conditions, unchanged(e.key, e.modified))
 		then = append(then, clientv3.OpDelete(e.key))
 	}
 	return conditions, then
@@ -211,7 +207,7 @@ func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, to *lease) (
 	}
 	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx,
-			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
+			[]clientv3.Cmp{unchanged(e.key, e.modified)},
 			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(to.id)))}, nil)
 	}, to)
 	switch {

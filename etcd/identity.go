@@ -31,9 +31,8 @@ func (d *Driver) keepID(ctx context.Context, key string) (string, error) {
 	get := clientv3.OpGet(key)
 	r, err := d.read(ctx, get)
 	if err == nil && r.Responses[0].GetResponseRange().Count == 0 {
-		missing := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
 		put := clientv3.OpPut(key, storeid.Draw())
-		r, err = d.commit(ctx, []clientv3.Cmp{missing}, []clientv3.Op{put, get}, []clientv3.Op{get})
+		r, err = d.commit(ctx, []clientv3.Cmp{missing(key)}, []clientv3.Op{put, get}, []clientv3.Op{get})
 	}
 	if err != nil {
 		return "", err

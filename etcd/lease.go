@@ -107,6 +107,7 @@ type pool struct {
 	// The latest come last, and are taken first.
 	idle  map[time.Duration][]*lease // by ttl
 	count int
+	due   bool // the timer runs
 	timer *time.Timer
 }
 
@@ -169,15 +170,21 @@ func (p *pool) spare(l *lease) bool {
 	if !full {
 		p.idle[ttl] = append(p.idle[ttl], l)
 		p.count++
-		if p.count == 1 {
-			p.timer.Reset(idleAfter)
-		}
+		p.sweepLaterLocked()
 	}
 	p.mu.Unlock()
 	if full {
 		p.discard(l)
 	}
 	return true
+}
+
+// sweepLaterLocked has the pool swept, unless that is due already: a timer is not set for each lock.
+func (p *pool) sweepLaterLocked() {
+	if !p.due {
+		p.due = true
+		p.timer.Reset(idleAfter)
+	}
 }
 
 // sweep gives leases back that nobody came for.
@@ -196,8 +203,8 @@ func (p *pool) sweep() {
 		}
 	}
 	p.count -= len(old)
-	if p.count > 0 {
-		p.timer.Reset(idleAfter)
+	if p.due = false; len(p.idle) > 0 {
+		p.sweepLaterLocked()
 	}
 	p.mu.Unlock()
 	p.discard(old...)

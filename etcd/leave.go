@@ -58,13 +58,12 @@ func (d *Driver) leaves(k *localClaim) {
 }
 
 // erase is remove together with what other claims ask for. Mostly nobody has changed the key, which another client does
-// only to keep it. A plain deletion would free such a lock too early. It costs etcd and its client 35 µs less, of the 540 µs
+// only to keep it. A plain deletion would free such a lock too early. It costs etcd and its client 25 µs less, of the 500
 // that a lock and unlock takes with both on one core.
 func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
 	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
 		return d.batch.do(ctx, d.folder(k.name),
-			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
-			[]clientv3.Op{clientv3.OpDelete(e.key)}, nil)
+			[]clientv3.Cmp{unchanged(e.key, e.modified)}, []clientv3.Op{clientv3.OpDelete(e.key)}, nil)
 	})
 	if err == nil && !r.Succeeded {
 		return d.remove(ctx, c, k, e)
@@ -94,7 +93,7 @@ func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *localClaim, e *
 	for {
 		r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
 			return d.commit(ctx,
-				[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(e.key), "=", e.modified)},
+				[]clientv3.Cmp{unchanged(e.key, e.modified)},
 				[]clientv3.Op{clientv3.OpDelete(e.key)},
 				[]clientv3.Op{clientv3.OpGet(e.key)})
 		})
@@ -180,7 +179,7 @@ func (d *Driver) breaks(ctx context.Context, b *driver.BreakRequest) (driver.Cla
 		}
 		// The queue is read once more with the deletion, since those ahead may have left meanwhile.
 		r, err := d.commit(ctx,
-			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(q[i].key), "=", q[i].modified)},
+			[]clientv3.Cmp{unchanged(q[i].key, q[i].modified)},
 			[]clientv3.Op{wholeQueue(d.folder(b.Name)), clientv3.OpDelete(q[i].key)}, nil)
 		if err != nil {
 			return driver.ClaimInfo{}, err

@@ -1,10 +1,7 @@
 package etcd
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,76 +134,4 @@ func (q queue) standing(i int) driver.ClaimInfo {
 		s.Since = max(0, time.Since(time.UnixMilli(e.Since)))
 	}
 	return s
-}
-
-// A value is what a claim's key holds, as JSON. A key with another value, or none, is of a foreign client. The capacity stands
-// where a transaction can compare it; claims of earlier versions have it after the weight, or leave it out.
-type value struct {
-	Stile    int    `json:"stile"`    // the version of this layout
-	Capacity int64  `json:"capacity"` // 0 means all
-	ID       string `json:"id"`
-	Client   string `json:"client,omitempty"`
-	Owner    text   `json:"owner,omitzero"`
-	Weight   int64  `json:"weight,omitempty"` // 0 means all
-	Left     bool   `json:"left,omitempty"`   // released, and kept for a while
-	Since    int64  `json:"since,omitempty"`  // when it entered, by its client's clock, in milliseconds since 1970: for show
-	Record   text   `json:"record,omitzero"`
-}
-
-const layout = 1
-
-func valueOf(c *driver.Claim) *value {
-	return &value{
-		Stile: layout, ID: c.ID, Client: c.Client, Owner: text(c.Owner), Weight: c.Weight, Capacity: c.Capacity,
-		Since: time.Now().UnixMilli(), Record: text(c.Record),
-	}
-}
-
-// alike are the conditions that there are claims of a name, and all of this capacity.
-func alike(folder string, capacity int64) []clientv3.Cmp {
-	v := value{Capacity: capacity}
-	begins := fmt.Sprintf(`{"stile":%d,"capacity":%d`, layout, v.short().Capacity)
-	return []clientv3.Cmp{
-		clientv3.Compare(clientv3.Value(folder), ">", begins+",").WithPrefix(),
-		clientv3.Compare(clientv3.Value(folder), "<", begins+"-").WithPrefix(), // which follows the comma
-	}
-}
-
-// whole returns the value with the numbers that it stands for.
-func (v *value) whole() value {
-	w := *v
-	w.Weight, w.Capacity = cmp.Or(v.Weight, driver.All), cmp.Or(v.Capacity, driver.All)
-	return w
-}
-
-// short returns the value as it is written.
-func (v *value) short() value {
-	w := *v
-	if v.Weight == driver.All {
-		w.Weight = 0
-	}
-	if v.Capacity == driver.All {
-		w.Capacity = 0
-	}
-	return w
-}
-
-func (v *value) encode() (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v.short()); err != nil {
-		return "", err
-	}
-	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
-}
-
-// decode reports false if the bytes are not a claim's.
-func decode(b []byte) (value, bool) {
-	var v value
-	if json.Unmarshal(b, &v) != nil || v.Stile != layout || v.ID == "" {
-		return value{}, false
-	}
-	v = v.whole()
-	return v, 0 < v.Weight && v.Weight <= v.Capacity && v.Capacity <= driver.All
 }

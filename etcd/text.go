@@ -12,6 +12,12 @@ import (
 // string, and the rest as a list of one string in base 64.
 type text string
 
+// appendTo writes the text.
+func (t text) appendTo(b []byte) ([]byte, error) {
+	written, err := t.MarshalJSON()
+	return append(b, written...), err
+}
+
 // MarshalJSON is for package json.
 func (t text) MarshalJSON() ([]byte, error) {
 	if len(t) > 0 && t[0] == '{' && utf8.ValidString(string(t)) {

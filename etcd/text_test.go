@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -48,6 +50,27 @@ func TestValue(t *testing.T) {
 			t.Errorf("%s: read back as %+v, %v", test.name, back, ok)
 		}
 	}
+}
+
+// What encode writes is what package json does.
+func FuzzEncode(f *testing.F) {
+	f.Add("id", "client", "job/é", `{"a":"<b>"}`, int64(1), int64(3), int64(0), false)
+	f.Add("\x7f\u2028", "a\"b\\", "\xff", "\t<", int64(0), driver.All, int64(-1), true)
+	f.Fuzz(func(t *testing.T, id, client, owner, record string, weight, capacity, since int64, left bool) {
+		v := value{
+			Stile: layout, Capacity: capacity, ID: id, Client: client, Owner: text(owner), Weight: weight, Left: left, Since: since,
+			Record: text(record),
+		}
+		var want bytes.Buffer
+		e := json.NewEncoder(&want)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(v.short()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := v.encode(); err != nil || got+"\n" != want.String() {
+			t.Errorf("%+v is written as %s, %v; want %s", v, got, err, &want)
+		}
+	})
 }
 
 func FuzzDecode(f *testing.F) {
