@@ -284,6 +284,13 @@ func TestClientStandsStill(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() { _, _ = still.Enter(ctx, b) })
 	servertest.Until(t, "the client stands still", way.Still)
+	servertest.Until(t, "the client has the row", func() bool {
+		_, err := db.ExecContext(timely(t), "SELECT 1 FROM stile_name FOR UPDATE NOWAIT")
+		if n := number(err); err != nil && n != lockWait && n != 3572 { // which MySQL has for NOWAIT
+			t.Fatal(err)
+		}
+		return err != nil
+	})
 	renewed := make(chan error, 1)
 	go func() { renewed <- renew(t, other, a) }()
 	waiting(t, db) // for the row, which the other has
