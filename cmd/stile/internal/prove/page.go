@@ -47,7 +47,7 @@ svg{max-width:100%%;height:auto;margin:.5rem 0}.v{padding:.8rem 1rem;border-radi
 
 // meaning says what a verdict means.
 var meaning = map[Verdict]string{
-	Passed:       "the faults hit, and nothing was found that must not be",
+	Passed:       "each kind of fault hit that the clients of this store can meet, and nothing was found that must not be",
 	Failed:       "something was found that must not be",
 	Inconclusive: "nothing was found, but this run does not show that there is nothing",
 }
