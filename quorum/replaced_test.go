@@ -3,10 +3,8 @@ package quorum_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/memory"
 	"github.com/stilelock/stile/quorum"
 )
@@ -34,29 +32,6 @@ func TestReplacedMemberDoesNotVote(t *testing.T) {
 		_, err := d.Enter(t.Context(), claim("replaced", "other"))
 		says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: another server is in its place, which may not have its claims, so not for another")
 	}
-}
-
-// A server that was up when a member answered last is not that one started anew, however slow that answer was.
-func TestReplacedSlowMemberDoesNotVote(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		list := servers(3)
-		d, _ := open(t, list, &quorum.Options{CheckEvery: time.Hour})
-		reports(list, time.Second, 0)
-		quorum.Check(d)
-		born := boottime.Now() - time.Millisecond // when another server began
-		quorum.Check(d)
-		reports(list, 0, 0)
-		for _, s := range list[:2] {
-			s.replace(true)
-			s.mu.Lock()
-			s.report.Up = boottime.Now() - born
-			s.mu.Unlock()
-		}
-		_, err := d.Enter(t.Context(), claim("replaced", "other"))
-		says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: another server is in its place")
-		d.Close()
-	})
 }
 
 // A member that was started anew, and was the same server as another member for a while, still waits until the longest lease
