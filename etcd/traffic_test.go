@@ -130,6 +130,7 @@ func TestRequestsOfAHandOver(t *testing.T) {
 		for range waiters + 1 {
 			line = append(line, client{metered(t, m, s.Addr), claimOn("name")})
 			last := line[len(line)-1]
+			last.c.TTL = 10 * time.Minute // nobody renews it, however long the others take
 			enter(t, last.d, last.c)
 		}
 		var told atomic.Int64
