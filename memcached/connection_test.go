@@ -257,31 +257,25 @@ func (a asking) Err() error { a.does(); return a.Context.Err() }
 // A caller's context may do what its owner likes when it is asked, and a call over the same connection too.
 func TestContextThatCalls(t *testing.T) {
 	t.Parallel()
-	s := servertest.Memcached(t)
-	proxy := servertest.NewProxy(t, s.Addr)
-	d := open(t, proxy.Addr, "")
-	holds(t, d, claim("other", "first"))
-	proxy.Freeze(true, true)
-	var asks atomic.Bool
-	made, entered := make(chan error, 1), make(chan error, 1)
-	go func() {
-		_, err := d.Enter(asking{timely(t), func() {
-			if proxy.Holds() && asks.CompareAndSwap(false, true) {
-				proxy.Freeze(false, false)
-				_, err := d.Enter(timely(t), claim("another", "second"))
-				made <- err
-			}
-		}}, claim("name", "a"))
-		entered <- err
-	}()
-	for call, done := range map[string]chan error{"of the context": made, "with the context": entered} {
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("the call %s: %v", call, err)
-			}
-		case <-timely(t).Done():
-			t.Errorf("the call %s did not end", call)
+	s := newScripted(t, time.Second) // a call that is made before the reader looks is read by its caller, whose context is asked
+	var sent, asked atomic.Bool
+	made := make(chan error, 1)
+	ended := s.ask(asking{t.Context(), func() {
+		if sent.Load() && asked.CompareAndSwap(false, true) {
+			_, err := s.c.do(timely(t), []byte("of the context\r\n"), 1)
+			made <- err
 		}
+	}}, "with the context", 1)
+	sent.Store(true)
+	s.sock.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if got, err := s.in.ReadString('\n'); err != nil || got != "of the context\r\n" {
+		t.Fatalf("the server got %q, %v; want the call of the context", got, err)
+	}
+	s.answer("STORED\r\nSTORED\r\n")
+	if got := <-ended; got != "STORED " {
+		t.Errorf("the call with the context ended with %q; want that it is stored", got)
+	}
+	if err := <-made; err != nil {
+		t.Errorf("the call of the context: %v", err)
 	}
 }
