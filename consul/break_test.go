@@ -35,6 +35,18 @@ func (m *meddler) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.Transport.RoundTrip(r)
 }
 
+// meddled opens a client right before whose first deletion something is done.
+func meddled(t *testing.T, s *servertest.Server, do func()) *Driver {
+	t.Helper()
+	way := &meddler{Transport: transport(time.Second, nil), text: `"Verb":"delete"`, do: do}
+	d, err := New(timely(t), &Options{Client: &http.Client{Transport: way}, URL: "http://" + s.Addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close(); way.CloseIdleConnections() })
+	return d
+}
+
 // What Break tells of a claim is true of the moment in which the claim is removed: the one before it may have left since the
 // queue was read.
 func TestBreakTellsHowTheClaimStood(t *testing.T) {
@@ -44,14 +56,32 @@ func TestBreakTellsHowTheClaimStood(t *testing.T) {
 	first, second := claimOn("name"), claimOn("name")
 	holds(t, other, first)
 	waits(t, other, second)
-	way := &meddler{Transport: transport(time.Second, nil), text: `"Verb":"delete"`, do: func() { leave(t, other, first) }}
-	d, err := New(timely(t), &Options{Client: &http.Client{Transport: way}, URL: "http://" + s.Addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close(); way.CloseIdleConnections() })
+	d := meddled(t, s, func() { leave(t, other, first) })
 	got, err := d.Break(timely(t), &driver.BreakRequest{Name: "name", Ticket: second.Ticket})
 	if err != nil || got.Ticket != second.Ticket || !got.Holds {
 		t.Errorf("break of a claim that holds by then = %+v, %v; want ticket %d, holding", got, err, second.Ticket)
+	}
+}
+
+// Somebody writes over a claim by hand right before it is removed. It is removed, and told as it was read.
+func TestBreakOfAClaimOverwritten(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	by := operator{t, "http://" + s.Addr}
+	other := open(t, "consul://"+s.Addr)
+	c := claimOn("name")
+	holds(t, other, c)
+	d := meddled(t, s, func() {
+		e := parse("name", "stile/name/", by.under("stile/name/")).find(c.ID)
+		if status, text := by.do("PUT", "kv/"+e.Key+"?acquire="+e.Session, "rubbish"); status != http.StatusOK {
+			t.Errorf("the claim is not written over: %d, %s", status, text)
+		}
+	})
+	got, err := d.Break(timely(t), &driver.BreakRequest{Name: "name", Ticket: c.Ticket})
+	if err != nil || got.Ticket != c.Ticket || !got.Holds {
+		t.Errorf("break = %+v, %v; want ticket %d, holding", got, err, c.Ticket)
+	}
+	if left := by.under("stile/name/"); len(left) > 0 {
+		t.Errorf("left is %+v", left)
 	}
 }

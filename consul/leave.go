@@ -207,7 +207,11 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 		}
 		if bad == nil {
 			now := parse(b.Name, q.folder, pairs)
-			return now.standing(slices.IndexFunc(now.entries, func(n *entry) bool { return n.id == e.id })), nil
+			at := slices.IndexFunc(now.entries, func(n *entry) bool { return n.id == e.id })
+			if at < 0 { // somebody has written over the claim by hand
+				return q.standing(i), nil
+			}
+			return now.standing(at), nil
 		}
 	}
 	return driver.ClaimInfo{}, driver.Unreachable(errors.New("the queue changed each time while a claim was removed"))
