@@ -68,11 +68,7 @@ var stores = map[string]func(t servertest.TB) *store{
 	"sqlite": func(t servertest.TB) *store {
 		return (&store{}).at("sqlite://", filepath.Join(t.TempDir(), "locks.db"))
 	},
-	"etcd": func(t servertest.TB) *store {
-		s := etcd(t, servertest.EtcdCluster(t, 3)...)
-		s.forgets = []string{stopServer} // a leader that goes on may end leases that its successor kept alive
-		return s
-	},
+	"etcd":   func(t servertest.TB) *store { return etcd(t, servertest.EtcdCluster(t, 3)...) },
 	"etcd-1": func(t servertest.TB) *store { return etcd(t, servertest.Etcd(t)) },
 	"zookeeper": func(t servertest.TB) *store {
 		s := &store{}

@@ -103,6 +103,10 @@ type Store struct {
 	// cannot tell.
 	Failover func(t testing.TB) *Failover
 
+	// Succession makes a store of several servers of which one leads. Nil means that there is none, or that what a leader does that
+	// was replaced cannot be had.
+	Succession func(t testing.TB) *Succession
+
 	// Lacking makes stores in which a user may not do all that a client does, by what is lacking, such as "the right to write", and
 	// returns what opens a client of that user. Nil means that all who may use the store may do all.
 	Lacking map[string]func(t testing.TB) (open func() (driver.Driver, error))
@@ -145,7 +149,7 @@ func Cases() []Case {
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
 		workCases, idleCases, anewCases, atOnceCases,
 		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,
-		outageCases, failoverCases, rightsCases,
+		outageCases, failoverCases, successionCases, rightsCases,
 	} {
 		all = append(all, part...)
 	}

@@ -2,8 +2,8 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
-	"sync"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
@@ -29,10 +29,20 @@ func (d *Driver) admit(ctx context.Context, a *attempt) (*driver.Place, error) {
 	if err := d.outfit(ctx, a); err != nil {
 		return nil, &unsent{err}
 	}
-	// A lease that has been in the pool for a while is kept alive while the claim enters.
-	a.lives = func() error { return nil }
-	if home := a.k.home; home.stale(boottime.Now()) {
-		a.lives = inBackground(func() error { return d.keepAliver.one(ctx, home) })
+	a.value.Term, a.up = a.k.home.term, nil
+	if !a.k.home.stale(boottime.Now()) {
+		return nil, nil
+	}
+	// It has been in the pool for a while. The transaction that puts the key tells whether the keep-alive counts.
+	up, err := d.keepUp(ctx, a.k)
+	switch {
+	case err == nil:
+		a.up = up
+	case errors.Is(err, driver.ErrSession) && !a.granted:
+		d.strip(a) // as if the transaction had been told so
+		return d.admit(ctx, a)
+	default:
+		return nil, &unsent{err}
 	}
 	return nil, nil
 }
@@ -59,16 +69,8 @@ func (d *Driver) outfit(ctx context.Context, a *attempt) error {
 
 // strip takes the lease and the key from a claim that they are no good for. The next ones are new.
 func (d *Driver) strip(a *attempt) {
-	_ = a.alive()
 	d.end(a.k, claimLost)
-	a.k, a.lives, a.granted = nil, nil, true
-}
-
-// inBackground begins f, and returns what waits for its answer.
-func inBackground(f func() error) func() error {
-	answer := make(chan error, 1)
-	go func() { answer <- f() }()
-	return sync.OnceValue(func() error { return <-answer })
+	a.k, a.up, a.granted = nil, nil, true
 }
 
 // refuse tells a claim its place, or the error, if it cannot join a queue.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stilelock/stile/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -52,6 +53,7 @@ func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
 		return true, d.double(ctx, a)
 	}
 	d.sight(a.k, &a.q[a.at])
+	a.up.confirm(r.Header.RaftTerm)
 	return true, nil
 }
 
@@ -63,10 +65,9 @@ func (d *Driver) double(ctx context.Context, a *attempt) error {
 		d.end(a.k, claimKept) // the key goes with its lease
 		return err
 	}
-	_ = a.alive()
 	d.end(a.k, claimGone)
 	a.q = slices.Delete(a.q, own, own+1)
-	a.k, a.lives, a.put = nil, nil, false
+	a.k, a.up, a.put = nil, nil, false
 	return nil
 }
 
@@ -194,29 +195,42 @@ func (d *Driver) asks(k *localClaim, to ...*lease) (answered func(), err error) 
 	}, nil
 }
 
-// move hangs a key on a lease from the pool, and writes its value, unless the key has changed.
-func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, to *lease) (modified int64, err error) {
-	defer func() {
-		if err != nil && !d.revoked(ctx, err) {
-			d.pool.spare(to)
-		}
-	}()
-	text, err := e.encode()
+// move hangs a key on a lease, and writes its value, with the lease that the claim lives by, unless the key has changed. If not both
+// are had, the new ones are given back.
+func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, life, to *lease) (*pb.ResponseHeader, error) {
+	was, _ := d.leases(k)
+	about := []*lease{to}
+	if life != was && life != to {
+		about = append(about, life)
+	}
+	moved := *e
+	moved.Term, moved.Lease = min(life.term, to.term), ""
+	if id, _ := e.home(); id != life.id {
+		moved.Lease = hexOf(life.id)
+	}
+	text, err := moved.encode()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx,
 			[]clientv3.Cmp{unchanged(e.key, e.modified)},
 			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(to.id)))}, nil)
-	}, to)
-	switch {
-	case err != nil:
-		return 0, err
-	case !r.Succeeded:
-		return 0, errChanged
+	}, about...)
+	if err == nil && !r.Succeeded {
+		err = errChanged
 	}
-	return r.Header.Revision, nil
+	if err == nil {
+		*e = moved
+		e.modified, e.lease = r.Header.Revision, to.id
+		return r.Header, nil
+	}
+	if !d.revoked(ctx, err) {
+		for _, l := range about {
+			d.pool.spare(l)
+		}
+	}
+	return nil, err
 }
 
 // errChanged says that a key is not as it was read: another request for the same claim came between.

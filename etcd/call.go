@@ -74,6 +74,7 @@ type storeIdentity struct {
 	mu       sync.Mutex // guards what follows
 	cluster  uint64
 	revision int64
+	term     uint64 // of a leader
 	broken   bool
 }
 
@@ -81,6 +82,13 @@ func (s *storeIdentity) seen() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.revision
+}
+
+// latest returns the latest term of a leader that an answer has told.
+func (s *storeIdentity) latest() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.term
 }
 
 // note checks the answer to a request that was sent when the revision seen was there already.
@@ -94,6 +102,6 @@ func (s *storeIdentity) note(h *pb.ResponseHeader, seen int64) error {
 	if s.broken {
 		return driver.Refused(errOtherStore)
 	}
-	s.revision = max(s.revision, h.Revision)
+	s.revision, s.term = max(s.revision, h.Revision), max(s.term, h.RaftTerm)
 	return nil
 }

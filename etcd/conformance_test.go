@@ -3,12 +3,13 @@ package etcd_test
 import (
 	"crypto/rand"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/drivertest"
-	_ "github.com/stilelock/stile/etcd"
+	"github.com/stilelock/stile/etcd"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,7 +25,7 @@ func store(addr string) drivertest.Store {
 	return drivertest.Store{
 		Open: drive.Opener("etcd://" + addr), Slack: slack,
 		Detour: func(t testing.TB) *drivertest.Detour { return detour(t, addr) },
-		Fresh:  fresh(addr),
+		Fresh:  fresh(addr), Succession: succession,
 		Foreign: map[string]func(testing.TB, string) *drivertest.Foreign{
 			"concurrency.Mutex": func(t testing.TB, name string) *drivertest.Foreign { return mutex(t, addr, name) },
 		},
@@ -38,6 +39,37 @@ func fresh(addr string) func(testing.TB) func() driver.Driver {
 	return func(t testing.TB) func() driver.Driver {
 		open := drive.Opener("etcd://" + addr + "?prefix=" + rand.Text() + "/")
 		return func() driver.Driver { return open(t) }
+	}
+}
+
+// succession has the leadership pass from one member to the next. The one that led takes all leases that there were to have run out,
+// and asks the members to revoke them, as a leader does that goes on after it stood still.
+func succession(t testing.TB) *drivertest.Succession {
+	var addrs []string
+	for _, s := range servertest.EtcdCluster(t, 3) {
+		addrs = append(addrs, s.Addr)
+	}
+	by, err := clientv3.New(clientv3.Config{Endpoints: addrs, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { by.Close() })
+	var knew []clientv3.LeaseStatus
+	return &drivertest.Succession{
+		Open: func() driver.Driver { return drive.Opener("etcd://" + strings.Join(addrs, ","))(t) },
+		Succeeds: func() {
+			r, err := by.Leases(drive.Timely(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			knew = r.Leases
+			etcd.NewLeader(t, addrs)
+		},
+		GoesOn: func() {
+			for _, l := range knew {
+				_, _ = by.Revoke(drive.Timely(t), l.ID) // some are no more
+			}
+		},
 	}
 }
 

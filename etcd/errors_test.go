@@ -182,19 +182,3 @@ func TestUsers(t *testing.T) {
 		})
 	}
 }
-
-func TestStale(t *testing.T) {
-	t.Parallel()
-	for version, want := range map[string]bool{
-		"3.3.27": true, "3.4.23": true, "3.4.30": true, "3.4.31": false,
-		"3.5.0": true, "3.5.12": true, "3.5.13": false, "3.5.21": false,
-		"3.5.13-rc.1": false, "3.6.0": false, "3.7.3": false, "3.10.0": false, "4.0.0": false, "": false, "not decided": false,
-	} {
-		if got := stale(version); got != want {
-			t.Errorf("stale(%q) = %v; want %v", version, got, want)
-		}
-	}
-	if notes := open(t, servertest.EtcdOld(t).Addr).Traits().Remarks(); len(notes) != 2 {
-		t.Errorf("notes of an old server are %q; want that it is alone, and its bug", notes)
-	}
-}

@@ -34,6 +34,8 @@
 // with its leases until the outcome is known, and one that is counted passes to nobody. What became of a request is thus no
 // state of the claim's, but of the leases that it is about.
 //
+// A leader that was replaced may end any lease that it knows: term.go has the rule by which claims outlive that.
+//
 // A user of the server needs the right to read and write the keys under the prefix, and no other right:
 //
 //	etcdctl role grant-permission locks readwrite --prefix stile/

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -23,20 +24,18 @@ func (d *Driver) judge(ctx context.Context, a *attempt) (driver.Place, error) {
 		// A claim that waits in any case is put whoever else has come. Meanwhile the queue had run empty, and has begun anew.
 		return driver.Place{}, d.retract(ctx, a, have)
 	}
-	lives := a.alive()
-	if a.lives == nil {
-		lives = d.alive(ctx, a.k)
-	}
-	if lives != nil {
-		return driver.Place{}, d.orLost(a.k, lives)
+	if !a.put {
+		if err := d.sustain(ctx, c, a.k, e, a.up, a.term); err != nil {
+			return driver.Place{}, d.orLost(a.k, err)
+		}
 	}
 	p := a.q.place(a.at)
-	if home, on := d.leases(a.k); p.Holds && c.Delay > 0 && on == home {
+	if life, on := d.leases(a.k); p.Holds && c.Delay > 0 && on == life {
 		if err := d.lengthen(ctx, c, a.k, e); err != nil {
 			return driver.Place{}, d.orLost(a.k, err)
 		}
 	}
-	p.TTL = a.k.confirmed(c, a.began)
+	p.TTL = d.left(a.k, c, a.began)
 	d.noteQueue(c, a.k, a.q, a.at, !a.head || a.at == 0, a.seen, p.Holds)
 	if a.head {
 		p.Ahead = d.countAhead(a.k, a.q[:a.at])
@@ -126,24 +125,28 @@ func (d *Driver) retract(ctx context.Context, a *attempt, have int64) error {
 // claim lives as long as the lease that it is named for. A lease of the pool that somebody has revoked is none that the
 // claim lives by, so another is taken.
 func (d *Driver) lengthen(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) (err error) {
-	ttl, _ := k.home.time(0)
+	life, _ := d.leases(k)
+	ttl, _ := life.time(0)
 	for range 1 + mostIdle {
 		var long *lease
 		if long, err = d.pool.take(ctx, ttl+d.seconds(c.Delay)); err != nil {
 			return err
 		}
+		var up *upkeep
 		if long.stale(boottime.Now()) {
-			err = d.keepAliver.one(ctx, long)
+			up = &upkeep{life: long, on: long}
+			up.lifeKept, err = d.keepAliver.one(ctx, long)
 		}
-		var modified int64
+		var answer *pb.ResponseHeader
 		if err == nil {
-			modified, err = d.move(ctx, k, e, long)
+			answer, err = d.move(ctx, k, e, life, long)
 		}
 		switch {
 		case err == nil:
+			up.confirm(answer.RaftTerm)
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			k.on, k.modified = long, modified
+			k.on, k.modified = long, e.modified
 			return nil
 		case !d.revoked(ctx, err):
 			return err
@@ -207,20 +210,11 @@ func (d *Driver) orLost(k *localClaim, err error) error {
 	return err
 }
 
-// alive keeps the leases of a claim alive: first the one that it lives by, so that one that came too late changes
-// nothing.
-func (d *Driver) alive(ctx context.Context, k *localClaim) error {
-	home, on := d.leases(k)
-	if err := d.keepAliver.one(ctx, home); err != nil || on == home {
-		return err
-	}
-	return d.keepAliver.one(ctx, on)
-}
-
-// confirmed returns how much of its lease a claim has for sure, from a moment on: at most what it asked for, unless the
-// lease was longer before.
-func (k *localClaim) confirmed(c *driver.Claim, from time.Duration) time.Duration {
-	ttl, left := k.home.time(from)
+// left returns how much of its lease a claim has for sure, from a moment on: at most what it asked for, unless the lease was
+// longer before.
+func (d *Driver) left(k *localClaim, c *driver.Claim, from time.Duration) time.Duration {
+	life, _ := d.leases(k)
+	ttl, left := life.time(from)
 	if c.TTL+time.Second > ttl {
 		return min(left, c.TTL)
 	}

@@ -87,10 +87,10 @@ type keepAlive struct {
 	again bool // nothing is known of it: the stream ended before
 }
 
-// keep keeps leases alive and answers each at the same index: nil if its time began anew, [driver.ErrSession] if it is no
-// more.
-func (a *keepAliver) keep(ctx context.Context, leases []*lease) []error {
-	errs := make([]error, len(leases))
+// keep keeps leases alive and answers each at the same index: the error is [driver.ErrSession] if it is no more. What it returns
+// of the others counts once [lease.confirm] has it.
+func (a *keepAliver) keep(ctx context.Context, leases []*lease) ([]kept, []error) {
+	all, errs := make([]kept, len(leases)), make([]error, len(leases))
 	open := make([]int, len(leases))
 	for i := range leases {
 		open[i] = i
@@ -115,16 +115,19 @@ func (a *keepAliver) keep(ctx context.Context, leases []*lease) []error {
 			case ka.ttl <= 0:
 				errs[at] = driver.ErrSession
 			default:
-				ka.lease.refreshed(ka.sent, ka.ttl)
+				all[at] = kept{ka.ttl, ka.sent + ka.ttl}
 			}
 		}
 		open = rest
 	}
-	return errs
+	return all, errs
 }
 
 // one keeps one lease alive.
-func (a *keepAliver) one(ctx context.Context, l *lease) error { return a.keep(ctx, []*lease{l})[0] }
+func (a *keepAliver) one(ctx context.Context, l *lease) (kept, error) {
+	all, errs := a.keep(ctx, []*lease{l})
+	return all[0], errs[0]
+}
 
 // send sends keep-alives and waits for their answers, which it returns as they are when ctx ends. It reports whether that was a
 // try that etcd, or the way there, failed as a whole: it was none if etcd refused one of them, and so ended the stream of the

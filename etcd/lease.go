@@ -19,6 +19,7 @@ const (
 // A lease is one of etcd's.
 type lease struct {
 	id   int64
+	term uint64        // of a leader, when the lease was granted or before that: see [lease.confirm]
 	idle time.Duration // since when it is in the pool, by boottime
 
 	mu    sync.Mutex    // guards what follows
@@ -64,20 +65,14 @@ func (l *lease) asked(n int) {
 	l.open += n
 }
 
-// foreignLease is one that another driver granted.
-func foreignLease(id int64) *lease { return &lease{id: id, state: leaseForeign} }
+// foreignLease is one that another driver granted, in a term that it has noted with the claim; 0 means that it has not.
+func foreignLease(id int64, term uint64) *lease {
+	return &lease{id: id, term: term, state: leaseForeign}
+}
 
 // seconds is the ttl of the lease for a time: etcd's are whole seconds.
 func (d *Driver) seconds(t time.Duration) time.Duration {
 	return max(d.minTTL, (t + time.Second - 1).Truncate(time.Second))
-}
-
-// refreshed notes that the lease was granted or kept alive, on a request sent then.
-func (l *lease) refreshed(sent, ttl time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ttl = ttl
-	l.ends = max(l.ends, sent+ttl)
 }
 
 // time returns the length of the lease, and how much is left of it at least.
@@ -120,13 +115,13 @@ func newPool(d *Driver) *pool {
 
 // take returns a lease of whole seconds for one claim, from the pool or from etcd.
 func (p *pool) take(ctx context.Context, ttl time.Duration) (*lease, error) {
-	now := boottime.Now()
+	now, term := boottime.Now(), p.d.identity.latest()
 	p.mu.Lock()
 	for list := p.idle[ttl]; len(list) > 0; list = p.idle[ttl] {
 		l := list[len(list)-1]
 		p.idle[ttl] = list[:len(list)-1]
 		p.count--
-		if !l.spent(now) && l.become(leaseServing) {
+		if l.term == term && !l.spent(now) && l.become(leaseServing) {
 			p.mu.Unlock()
 			return l, nil
 		}
@@ -137,19 +132,20 @@ func (p *pool) take(ctx context.Context, ttl time.Duration) (*lease, error) {
 
 // grant returns a new lease.
 func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
-	l := &lease{}
+	l := &lease{term: p.d.identity.latest()}
 	sent := boottime.Now()
 	r, err := p.d.client.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
 		return nil, err
 	}
 	l.id = int64(r.ID)
-	l.refreshed(sent, time.Duration(r.TTL)*time.Second)
+	l.ttl = time.Duration(r.TTL) * time.Second
+	l.ends = sent + l.ttl
 	return l, nil
 }
 
-// put takes a lease back from a claim that is not in etcd any more. It serves the next one, unless a request about it may
-// be applied yet: then it is revoked, and such a request finds nothing to act on.
+// put takes a lease back from a claim that is not in etcd any more. It serves the next one, unless it is of an earlier term, or
+// a request about it may be applied yet: then it is revoked, and such a request finds nothing to act on.
 func (p *pool) put(l *lease) {
 	if !p.spare(l) {
 		p.discard(l)
@@ -160,7 +156,7 @@ func (p *pool) put(l *lease) {
 // nothing is done to it: the claim may hold by it when it enters again, and to revoke it would end the claim, and its
 // lock-delay, under its holder. If nobody holds by it, it runs out.
 func (p *pool) spare(l *lease) bool {
-	if !l.become(leaseIdle) {
+	if l.term != p.d.identity.latest() || !l.become(leaseIdle) {
 		return false
 	}
 	l.idle = boottime.Now()

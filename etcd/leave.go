@@ -73,11 +73,11 @@ func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *localClaim, e *e
 
 // outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but its lease is no more.
 func (d *Driver) outlived(ctx context.Context, k *localClaim) error {
-	home, on := d.leases(k)
-	if _, left := home.time(boottime.Now()); on == home || left > 0 {
+	life, on := d.leases(k)
+	if _, left := life.time(boottime.Now()); on == life || left > 0 {
 		return nil
 	}
-	r, err := d.client.TimeToLive(ctx, clientv3.LeaseID(k.home.id))
+	r, err := d.client.TimeToLive(ctx, clientv3.LeaseID(life.id))
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,8 @@ func (d *Driver) keep(ctx context.Context, l *driver.Release, k *localClaim) err
 			return err
 		}
 		e.Left = true
-		if _, err = d.move(ctx, k, e, short); err == nil {
+		life, _ := d.leases(k)
+		if _, err = d.move(ctx, k, e, life, short); err == nil {
 			d.end(k, claimKept)
 		}
 		if !errors.Is(err, errChanged) {

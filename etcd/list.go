@@ -66,9 +66,9 @@ func listing(name string, q queue) driver.Listing {
 // remaining is what is left of the lease of a claim; if only its lock-delay is left, the negative of that; 0 if etcd does
 // not tell.
 func (d *Driver) remaining(ctx context.Context, e *entry) time.Duration {
-	home, named := e.home()
-	if named && home != e.lease && !e.Left && !e.foreign {
-		if left := d.timeToLive(ctx, home); left != 0 {
+	life, named := e.life()
+	if named && life != e.lease && !e.Left && !e.foreign {
+		if left := d.timeToLive(ctx, life); left != 0 {
 			return left
 		}
 		return -d.timeToLive(ctx, e.lease)

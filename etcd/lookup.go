@@ -21,18 +21,19 @@ type attempt struct {
 	granted bool        // its lease was granted for this attempt, so that it has to be there
 	value   *value      // what its key is to hold
 
-	q    queue // as it was read last; at least what stands ahead, or the head of that
-	seen int64 // the revision at which it was so; 0 if it was not read yet
-	at   int   // where the claim stands in it
-	head bool  // of what stands ahead, only the head was read
-	put  bool  // this attempt put the key
-	in   bool  // the key is in etcd by now, and the client did not know that before
+	q    queue  // as it was read last; at least what stands ahead, or the head of that
+	seen int64  // the revision at which it was so; 0 if it was not read yet
+	term uint64 // of the leader that has told so, or a later one
+	at   int    // where the claim stands in it
+	head bool   // of what stands ahead, only the head was read
+	put  bool   // this attempt put the key
+	in   bool   // the key is in etcd by now, and the client did not know that before
 
-	lives func() error // waits until the leases were kept alive; nil if they are not being kept alive
+	up *upkeep // what keep-alives told that were answered before the queue was read, or the key put; nil if there were none
 }
 
 // Enter is one transaction, or a part of one, where nobody stands in line, and two for a claim that comes to stand behind
-// others. For a claim that waits it is one read, and a keep-alive at the same time.
+// others. For a claim that waits it is a keep-alive, and then one read.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
@@ -43,7 +44,6 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	defer done()
 	a := &attempt{c: c, began: boottime.Now(), k: d.recall(c.ID)}
-	defer func() { _ = a.alive() }() // it ends with bounded, which is not to end under it
 	p, err := d.enter(bounded, a)
 	if err != nil {
 		err = d.explain(ctx, err)
@@ -81,8 +81,7 @@ func (d *Driver) lookup(ctx context.Context, a *attempt) (bool, error) {
 		if a.at = a.q.find(a.c.ID); a.at < 0 {
 			return false, nil
 		}
-		_ = a.alive()
-		a.lives, a.in = nil, true
+		a.up, a.in = nil, true
 		return true, nil
 	}
 	if a.c.Ticket == 0 && d.lastSeen(a.k) == nil {
@@ -90,14 +89,14 @@ func (d *Driver) lookup(ctx context.Context, a *attempt) (bool, error) {
 	}
 	err := d.locate(ctx, a)
 	if a.c.Ticket == 0 && errors.Is(err, driver.ErrGone) {
-		a.k, a.lives, a.head = nil, nil, false // it enters as if for the first time
+		a.k, a.up, a.head = nil, nil, false // it enters as if for the first time
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// locate reads the key of a claim and what stands ahead of it, and has its leases kept alive at the same time. Only both
-// answers together say that it stands: somebody may have deleted the key of a lease that lives, and with a lock-delay the
+// locate has the leases of a claim kept alive, and then reads its key and what stands ahead of it. Only both answers together
+// say that it stands: somebody may have deleted the key of a lease that lives, and with a lock-delay the
 // key outlives the lease.
 func (d *Driver) locate(ctx context.Context, a *attempt) error {
 	folder, ticket := d.folder(a.c.Name), a.c.Ticket
@@ -108,7 +107,13 @@ func (d *Driver) locate(ctx context.Context, a *attempt) error {
 	before := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithMaxCreateRev(ticket - 1)}
 	if k := a.k; k != nil {
 		self = clientv3.OpGet(k.key)
-		a.lives = inBackground(func() error { return d.alive(ctx, k) })
+		var err error
+		if a.up, err = d.keepUp(ctx, k); err != nil {
+			if errors.Is(err, driver.ErrSession) {
+				return d.over(ctx, k, nil, err)
+			}
+			return err
+		}
 		// A claim that hears of deletions knows what is ahead. Who takes the whole lock is decided by the head alone.
 		if a.head = d.expect(k) && a.c.Weight == driver.All; a.head {
 			before = append(before, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
@@ -121,19 +126,11 @@ func (d *Driver) locate(ctx context.Context, a *attempt) error {
 	e := only(r.Responses[0].GetResponseRange().Kvs)
 	// By another revision it is a key that was put later: a foreign one, or by a request that came late.
 	if e == nil || !is(a.c, e) || e.created != ticket {
-		return d.over(ctx, a.k, e, a.alive())
+		return d.over(ctx, a.k, e, nil)
 	}
 	a.q = append(queueOf(r.Responses[1].GetResponseRange().Kvs), *e)
-	a.at, a.seen = len(a.q)-1, r.Header.Revision
+	a.at, a.seen, a.term = len(a.q)-1, r.Header.Revision, r.Header.RaftTerm
 	return nil
-}
-
-// alive waits until the leases of the claim were kept alive, if that is under way.
-func (a *attempt) alive() error {
-	if a.lives == nil {
-		return nil
-	}
-	return a.lives()
 }
 
 // find returns the entry of a claim that is not known, or [driver.ErrGone].

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -118,33 +117,5 @@ func (d *Driver) promise(f facts) driver.Traits {
 	if len(f.versions) > 0 {
 		t.Server = "etcd " + strings.Join(slices.Compact(slices.Clone(f.versions)), ", ")
 	}
-	for _, v := range f.versions {
-		if stale(v) {
-			t.Warn("etcd 3.4.31, 3.5.13 or 3.6, or a later one", "etcd %s has a bug by which a leader that is stuck ends leases too early: "+
-				"check the token where it matters.", v)
-		}
-	}
-	if f.members > 1 && !slices.ContainsFunc(f.versions, stale) {
-		t.Note("A leader that stands still for longer than a lease, and is replaced, may end leases that its successor kept alive: " +
-			"check the token where it matters, and take leases longer than a member may stand still.")
-	}
 	return t
-}
-
-// stale reports whether a server has the bug of etcd issue 15247: a leader that was replaced while it was stuck revokes
-// leases that its successor has kept alive. The fix is pull request 16822. The fix has a leader that has just ticked skip the
-// question whether it still leads, so one that stood still as a whole, and goes on with a tick, revokes them all the same: in
-// etcd 3.7.3 3 of 12 such leaders did.
-func stale(version string) bool {
-	for line, fixed := range map[string]int{"3.4": 31, "3.5": 13} {
-		if patch, ok := strings.CutPrefix(version, line+"."); ok {
-			patch, _, _ = strings.Cut(patch, "-")
-			n, err := strconv.Atoi(patch)
-			return err == nil && n < fixed
-		}
-	}
-	minor, ok := strings.CutPrefix(version, "3.")
-	minor, _, _ = strings.Cut(minor, ".")
-	n, err := strconv.Atoi(minor)
-	return ok && err == nil && n < 4
 }

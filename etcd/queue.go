@@ -31,13 +31,22 @@ func entryOf(kv *mvccpb.KeyValue) entry {
 	var ours bool
 	e.value, ours = decode(kv.Value)
 	_, named := e.home()
-	e.foreign = !ours || !named
+	_, lives := e.life()
+	e.foreign = !ours || !named || !lives
 	return e
 }
 
-// home is the lease that the key is named for. The claim lives as long as that does.
+// home is the lease that the key is named for.
 func (e *entry) home() (id int64, ok bool) {
 	return leaseIn(e.key)
+}
+
+// life is the lease that the claim lives by: mostly the one that its key is named for.
+func (e *entry) life() (id int64, ok bool) {
+	if e.Lease != "" {
+		return leaseIn(e.Lease)
+	}
+	return e.home()
 }
 
 func leaseIn(key string) (id int64, ok bool) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
@@ -32,13 +31,15 @@ func (d *Driver) tooMany(err error, claims int) bool {
 type renewal struct {
 	c      *driver.Claim
 	k      *localClaim
+	up     *upkeep
 	lives  error  // what was heard of its leases, or why it was not found
 	e      *entry // what is in etcd by its key
 	looked error
+	term   uint64 // of the leader that told so
 }
 
-// Renew keeps all leases alive on one stream while it looks whether the keys are there, since a lease may outlive its
-// key. Only both together are a lease confirmed.
+// Renew keeps all leases alive on one stream, and then looks whether the keys are there, since a lease may outlive its key. Only
+// both together are a lease confirmed.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	bounded, done, err := d.begin(ctx)
@@ -65,15 +66,14 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 			located = append(located, r)
 		}
 	}
-	var alive sync.WaitGroup
-	alive.Go(func() { d.prolong(bounded, located) })
+	d.prolong(bounded, located)
 	for part := range slices.Chunk(located, int(d.atOnce.Load())) {
 		d.look(bounded, part)
 	}
-	alive.Wait()
+	d.sustainAll(bounded, located)
 	for i, r := range all {
 		if answers[i].Err = d.explain(ctx, d.renewed(bounded, r)); answers[i].Err == nil {
-			answers[i].TTL = r.k.confirmed(r.c, began)
+			answers[i].TTL = d.left(r.k, r.c, began)
 		} else if r.k != nil && r.lives == nil && driver.OutcomeOf(answers[i].Err) == driver.OutcomeUnsent {
 			answers[i].Err = driver.Unknown(answers[i].Err) // the lease was kept alive at the same time
 		}
@@ -127,18 +127,49 @@ func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 		var leases []*lease
 		var whose []*renewal
 		for _, r := range all {
-			switch home, on := d.leases(r.k); {
+			switch {
 			case !longer:
-				leases, whose = append(leases, home), append(whose, r)
-			case on != home && r.lives == nil:
-				leases, whose = append(leases, on), append(whose, r)
+				r.up = &upkeep{}
+				r.up.life, r.up.on = d.leases(r.k)
+				leases, whose = append(leases, r.up.life), append(whose, r)
+			case r.up.on != r.up.life && r.lives == nil:
+				leases, whose = append(leases, r.up.on), append(whose, r)
 			}
 		}
-		for i, err := range d.keepAliver.keep(ctx, leases) {
-			whose[i].lives = err
+		all, errs := d.keepAliver.keep(ctx, leases)
+		for i, r := range whose {
+			if r.lives = errs[i]; longer {
+				r.up.onKept = all[i]
+			} else {
+				r.up.lifeKept = all[i]
+			}
+			if d.mistaken(r.k, r.up, r.lives) {
+				r.up, r.lives = d.keepUp(ctx, r.k)
+			}
 		}
 	}
 }
+
+// sustainAll has the claims whose leases live and whose keys are there have their whole time.
+func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
+	var rest []*renewal
+	for _, r := range all {
+		if r.lives == nil && r.looked == nil && !(r.up.about(d.leases(r.k)) && r.up.confirm(r.term)) {
+			rest = append(rest, r)
+		}
+	}
+	work.Each(len(rest), sustainAtOnce, func(i int) {
+		r := rest[i]
+		if err := d.orLost(r.k, d.sustain(ctx, r.c, r.k, r.e, r.up, r.term)); errors.Is(err, driver.ErrSession) {
+			r.lives = err
+		} else {
+			r.looked = err
+		}
+	})
+}
+
+// sustainAtOnce is how many claims get new leases at the same time.
+const sustainAtOnce = 16
 
 // look tells whether the keys of claims are there.
 func (d *Driver) look(ctx context.Context, part []*renewal) {
@@ -165,5 +196,6 @@ func (d *Driver) look(ctx context.Context, part []*renewal) {
 		}
 		d.sight(r.k, r.e)
 		d.present(r.k, answer.Header.Revision)
+		r.term = answer.Header.RaftTerm
 	}
 }

@@ -61,18 +61,19 @@ func (k *localClaim) alarms() bool { return k.state == claimFound || k.state == 
 type localClaim struct {
 	id, name string
 	key      string
-	home     *lease // that the key is named for; the claim lives as long as this
+	home     *lease // that the key is named for
 	whole    bool   // it takes all of the capacity
 
 	// Guarded by Driver.mu:
 	state             state  // moved by become
-	on                *lease // that the key hangs on: home, or a longer one while it holds with a lock-delay
+	life              *lease // that the claim lives by: home, until there is a new leader
+	on                *lease // that the key hangs on: life, or a longer one while it holds with a lock-delay
 	created, modified int64  // revisions of the key, once it was found
 	queueAhead
 }
 
 func newLocalClaim(c *driver.Claim, key string, home *lease) *localClaim {
-	k := &localClaim{id: c.ID, name: c.Name, key: key, home: home, on: home, whole: c.Weight == c.Capacity}
+	k := &localClaim{id: c.ID, name: c.Name, key: key, home: home, life: home, on: home, whole: c.Weight == c.Capacity}
 	k.turn = make(chan struct{}, 1)
 	return k
 }
@@ -104,7 +105,7 @@ func (d *Driver) remember(k *localClaim) *localClaim {
 func (d *Driver) sweepLocked() {
 	now := boottime.Now()
 	for _, k := range d.known {
-		if ttl, left := k.home.time(now); left < -ttl {
+		if ttl, left := k.life.time(now); left < -ttl {
 			d.endLocked(k, claimLost)
 		}
 	}
@@ -115,19 +116,18 @@ func (d *Driver) sweepLocked() {
 // found gone by both, and a lease that was given back twice would serve two claims.
 func (d *Driver) end(k *localClaim, how state) {
 	d.mu.Lock()
-	ended, on := d.endLocked(k, how), k.on
+	ended, leases := d.endLocked(k, how), k.leasesLocked()
 	d.mu.Unlock()
 	if !ended { // a call that was told so later
 		return
 	}
 	switch how {
 	case claimGone: // nothing hangs on its leases any more
-		if on != k.home {
-			d.pool.put(on)
+		for _, l := range leases {
+			d.pool.put(l)
 		}
-		d.pool.put(k.home)
-	case claimKept: // the key that stays hangs on another lease; it is named for this one, which must not name a second
-		d.pool.discard(k.home, on)
+	case claimKept: // the key that stays hangs on another lease; it is named for one of these, which must not name a second
+		d.pool.discard(leases...)
 	}
 	// What is left of a claim whose lease is no more runs out by itself: its key may be in its lock-delay.
 }
@@ -144,10 +144,31 @@ func (d *Driver) endLocked(k *localClaim, how state) bool {
 }
 
 // leases returns the lease that a claim lives by, and that which its key hangs on: mostly the same.
-func (d *Driver) leases(k *localClaim) (home, on *lease) {
+func (d *Driver) leases(k *localClaim) (life, on *lease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return k.home, k.on
+	return k.life, k.on
+}
+
+// leasesLocked returns all leases of a claim, each once.
+func (k *localClaim) leasesLocked() []*lease {
+	all := []*lease{k.home}
+	for _, l := range []*lease{k.life, k.on} {
+		if !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// leaseLocked returns the lease of a claim with this id, or another driver's, of the term that the claim's key tells.
+func (k *localClaim) leaseLocked(id int64, term uint64) *lease {
+	for _, l := range k.leasesLocked() {
+		if l.id == id {
+			return l
+		}
+	}
+	return foreignLease(id, term)
 }
 
 // meet returns what is known of a claim whose key was found. Another driver's is not remembered: only Renew has the driver
@@ -168,8 +189,7 @@ func (d *Driver) meet(c *driver.Claim, e *entry) *localClaim {
 // claimAt is a claim whose key another driver put.
 func claimAt(c *driver.Claim, e *entry) *localClaim {
 	id, _ := e.home()
-	home := foreignLease(id)
-	return newLocalClaim(c, e.key, home)
+	return newLocalClaim(c, e.key, foreignLease(id, e.Term))
 }
 
 // sight notes where the key of the claim is. What was read before the key was last changed says nothing new.
@@ -181,13 +201,8 @@ func (d *Driver) sight(k *localClaim, e *entry) {
 		return
 	}
 	k.created, k.modified = e.created, e.modified
-	switch e.lease {
-	case k.home.id:
-		k.on = k.home
-	case k.on.id:
-	default:
-		k.on = foreignLease(e.lease)
-	}
+	life, _ := e.life()
+	k.life, k.on = k.leaseLocked(life, e.Term), k.leaseLocked(e.lease, e.Term)
 }
 
 // lastSeen returns the entry of a claim as it was last seen in etcd, or nil if it never was.

@@ -60,6 +60,7 @@ type world struct {
 	k, next  *localClaim
 	open     []func() // notes that the outcomes of requests about its key are known
 	long     *lease   // that a request was to hang its key on, whose outcome is not known
+	fresh    *lease   // the same, of one by which it was to live
 	revision int64
 }
 
@@ -80,7 +81,7 @@ func (w *world) ask() {
 
 // move hangs the key on a longer lease; the answer to that may be lost.
 func (w *world) move(answer bool) {
-	if w.k.state != claimHolding || w.k.on != w.k.home || w.long != nil {
+	if w.k.state != claimHolding || w.k.on != w.k.life || w.long != nil {
 		return
 	}
 	long := &lease{id: 2}
@@ -98,6 +99,26 @@ func (w *world) move(answer bool) {
 	}
 }
 
+// replace has the claim live by a lease of a new term, on which its key hangs; the answer to that may be lost.
+func (w *world) replace(answer bool) {
+	if !w.k.entered() || w.fresh != nil {
+		return
+	}
+	fresh := &lease{id: 3}
+	answered, err := w.d.asks(w.k, fresh)
+	switch {
+	case err != nil:
+		w.d.pool.spare(fresh)
+	case answer:
+		answered()
+		w.revision++
+		w.d.live(w.k, fresh, fresh, w.revision)
+	default:
+		w.d.pool.spare(fresh)
+		w.fresh = fresh
+	}
+}
+
 var events = []struct {
 	name string
 	do   func(w *world)
@@ -110,12 +131,14 @@ var events = []struct {
 		}
 	}},
 	{"found", func(w *world) {
-		w.d.sight(w.k, &entry{key: "n/1", created: 10, modified: w.revision, lease: w.k.on.id})
+		w.d.sight(w.k, &entry{key: "n/1", created: 10, modified: w.revision, lease: w.k.on.id, value: value{Lease: hexOf(w.k.life.id)}})
 	}},
 	{"waits", func(w *world) { w.placed(false) }},
 	{"holds", func(w *world) { w.placed(true) }},
 	{"moved", func(w *world) { w.move(true) }},
 	{"moved?", func(w *world) { w.move(false) }},
+	{"replaced", func(w *world) { w.replace(true) }},
+	{"replaced?", func(w *world) { w.replace(false) }},
 	{"deleted", func(w *world) { w.k.ear = hearing; w.k.hear(event{"n/1", 99, 0}) }},
 	{"leaves", func(w *world) { w.d.leaves(w.k) }},
 	{"kept", func(w *world) { w.d.end(w.k, claimKept) }},
@@ -155,21 +178,21 @@ func (w *world) take() *lease {
 
 // wrong says what must not be so, or "".
 func (w *world) wrong() string {
-	home, on, over := w.k.home, w.k.on, w.k.ended()
+	home, life, on, over := w.k.home, w.k.life, w.k.on, w.k.ended()
 	switch {
 	case over == (w.d.known["a"] == w.k):
 		return "a claim is known if, and only if, it is not over"
 	case over && w.k.by != nil:
 		return "a claim that is over hears of deletions"
-	case !over && (home.state != leaseServing || on.state != leaseServing):
+	case !over && (life.state != leaseServing || on.state != leaseServing || home.state == leaseIdle):
 		return "a claim stands whose lease serves another, or nobody"
-	case w.next != nil && w.next.home == home && (len(w.open) > 0 || w.long != nil), w.next != nil && w.next.home == w.long:
+	case w.next != nil && w.next.home == home && (len(w.open) > 0 || w.long != nil), w.next != nil && (w.next.home == w.long || w.next.home == w.fresh):
 		return "a lease serves a second claim while a request about the first may be applied yet"
-	case home.state == leaseIdle && home.open > 0, w.long != nil && w.long.state != leaseServing:
+	case home.state == leaseIdle && home.open > 0, w.long != nil && w.long.state != leaseServing, w.fresh != nil && w.fresh.state != leaseServing:
 		return "a lease is revoked or in the pool while a request about it may be applied yet"
-	case w.k.state == claimLost && (home.state == leaseOver || on.state == leaseOver):
+	case w.k.state == claimLost && (life.state == leaseOver || on.state == leaseOver):
 		return "what is left of a claim that was lost is revoked, and with it its lock-delay"
-	case w.k.state == claimKept && (home.state == leaseIdle || on.state == leaseIdle):
+	case w.k.state == claimKept && (home.state == leaseIdle || life.state == leaseIdle || on.state == leaseIdle):
 		return "the lease that a kept key is named for is to name another"
 	}
 	seen := map[*lease]bool{}
@@ -221,7 +244,7 @@ func TestClaimWorlds(t *testing.T) {
 
 // String is all of a world that matters for what comes.
 func (w *world) String() string {
-	home, on := w.k.home, w.k.on
-	return fmt.Sprint(w.k.state, w.k.ear, home.state, home.open, on.state, on.open, on == home,
-		len(w.open), w.long != nil, w.next != nil, w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
+	home, life, on := w.k.home, w.k.life, w.k.on
+	return fmt.Sprint(w.k.state, w.k.ear, home.state, home.open, life.state, life.open, life == home, on.state, on.open, on == life,
+		len(w.open), w.long != nil, w.fresh != nil, w.next != nil, w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
 }

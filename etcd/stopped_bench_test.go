@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -10,20 +11,27 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
 // BenchmarkStoppedLeader tells how often a leader that stood still for longer than a lease, was replaced and goes on ends
-// leases that its successor kept alive: no code of stile is in between.
+// leases that its successor kept alive, without any code of stile in between, and claims of stile that were renewed meanwhile.
 //
 //	go test -run NONE -bench StoppedLeader -benchtime 12x ./etcd
 func BenchmarkStoppedLeader(b *testing.B) {
+	b.Run("leases", func(b *testing.B) { stoppedLeader(b, leaseEndsEarly) })
+	b.Run("claims", func(b *testing.B) { stoppedLeader(b, claimEndsEarly) })
+}
+
+func stoppedLeader(b *testing.B, endsEarly func(context.Context, *clientv3.Client, time.Duration) bool) {
 	const ttl, leases, stopped = 3 * time.Second, 40, 4 * time.Second
 	members := servertest.EtcdCluster(b, 3)
 	var clients []*clientv3.Client
 	for _, addr := range addresses(members) {
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: ttl})
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: ttl, Logger: zap.NewNop()})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -59,8 +67,8 @@ func BenchmarkStoppedLeader(b *testing.B) {
 	b.ReportMetric(early, "leases-ended-early")
 }
 
-// endsEarly keeps a lease alive until ctx ends, and reports whether it was gone before an answered keep-alive allows that.
-func endsEarly(ctx context.Context, c *clientv3.Client, ttl time.Duration) bool {
+// leaseEndsEarly keeps a lease alive until ctx ends, and reports whether it was gone before an answered keep-alive allows that.
+func leaseEndsEarly(ctx context.Context, c *clientv3.Client, ttl time.Duration) bool {
 	granted := time.Now()
 	l, err := c.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
@@ -83,6 +91,42 @@ func endsEarly(ctx context.Context, c *clientv3.Client, ttl time.Duration) bool 
 			kept = sent
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			return time.Since(kept) < ttl
+		}
+	}
+}
+
+// claimEndsEarly renews a claim until ctx ends, and reports whether it was gone before a renewal allows that.
+func claimEndsEarly(ctx context.Context, client *clientv3.Client, ttl time.Duration) bool {
+	d, err := New(ctx, client, &Options{Prefix: rand.Text() + "/"})
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	c := claimOn("name")
+	c.TTL = ttl
+	began := time.Now()
+	p, err := d.Enter(ctx, c)
+	if err != nil {
+		return false
+	}
+	c.Ticket = p.Ticket
+	again := time.NewTicker(ttl / 4)
+	defer again.Stop()
+	for trusted := began.Add(p.TTL); ; {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return false
+		}
+		began := time.Now()
+		bounded, cancel := context.WithTimeout(ctx, ttl/3)
+		r := d.Renew(bounded, []*driver.Claim{c})[0]
+		cancel()
+		switch {
+		case r.Err == nil:
+			trusted = began.Add(r.TTL)
+		case errors.Is(r.Err, driver.ErrGone):
+			return time.Now().Before(trusted)
 		}
 	}
 }

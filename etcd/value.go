@@ -21,6 +21,8 @@ type value struct {
 	Owner    text   `json:"owner,omitzero"`
 	Weight   int64  `json:"weight,omitempty"` // 0 means all
 	Left     bool   `json:"left,omitempty"`   // released, and kept for a while
+	Term     uint64 `json:"term,omitempty"`   // in which the leases were granted, or an earlier one; 0 if it is not told
+	Lease    string `json:"lease,omitempty"`  // that the claim lives by, if not by the one that its key is named for
 	Since    int64  `json:"since,omitempty"`  // when it entered, by its client's clock, in milliseconds since 1970: for show
 	Record   text   `json:"record,omitzero"`
 }
@@ -71,6 +73,12 @@ func (v *value) encode() (string, error) {
 	}
 	if s.Left {
 		b = append(b, `,"left":true`...)
+	}
+	if s.Term != 0 {
+		b = strconv.AppendUint(append(b, `,"term":`...), s.Term, 10)
+	}
+	if err == nil && s.Lease != "" {
+		b, err = appendString(append(b, `,"lease":`...), s.Lease)
 	}
 	if s.Since != 0 {
 		b = strconv.AppendInt(append(b, `,"since":`...), s.Since, 10)

@@ -1,0 +1,246 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Keep-alives count if, and only if, a later answer is of the term of both leases.
+func TestKeepAlivesCountInTheirTerm(t *testing.T) {
+	t.Parallel()
+	const had, told = 10 * time.Second, 20 * time.Second
+	for life := range uint64(4) {
+		for on := range uint64(5) { // 4 is none
+			for term := uint64(1); term < 4; term++ {
+				u := &upkeep{life: &lease{term: life, ends: had}, lifeKept: kept{time.Minute, told}}
+				if u.on = u.life; on < 4 {
+					u.on, u.onKept = &lease{term: on, ends: had}, kept{time.Hour, told + had}
+				}
+				want := life == term && (on == 4 || on == term)
+				got := u.confirm(term)
+				lives, hangs := had, had
+				if want {
+					lives, hangs = told, told+had
+				}
+				if on == 4 {
+					hangs = lives
+				}
+				if got != want || u.life.ends != lives || u.on.ends != hangs {
+					t.Errorf("leases of terms %d and %d, an answer of term %d: %v, and the leases end at %v and %v; want %v, %v and %v",
+						life, on, term, got, u.life.ends, u.on.ends, want, lives, hangs)
+				}
+			}
+		}
+	}
+}
+
+// NewLeader has another member lead, and returns its term.
+func NewLeader(t testing.TB, addrs []string) uint64 {
+	t.Helper()
+	by := operator(t, addrs...)
+	var term uint64
+	servertest.Until(t, "another member leads", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		leads, next := "", uint64(0)
+		for _, addr := range addrs {
+			s, err := by.Status(ctx, addr)
+			switch {
+			case err != nil:
+				return false
+			case s.Leader == s.Header.MemberId:
+				leads, term = addr, s.RaftTerm
+			default:
+				next = s.Header.MemberId
+			}
+		}
+		if leads == "" || next == 0 {
+			return false
+		}
+		_, err := operator(t, leads).MoveLeader(ctx, next)
+		return err == nil
+	})
+	before := term
+	servertest.Until(t, "all members know", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		for _, addr := range addrs {
+			s, err := by.Status(ctx, addr)
+			if err != nil || s.Leader == 0 || s.RaftTerm <= before || s.RaftTerm < term {
+				return false
+			}
+			term = s.RaftTerm
+		}
+		return true
+	})
+	return term
+}
+
+// leasesIn returns all leases that etcd has.
+func leasesIn(t testing.TB, by *clientv3.Client) (ids []clientv3.LeaseID) {
+	t.Helper()
+	r, err := by.Leases(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range r.Leases {
+		ids = append(ids, l.ID)
+	}
+	return ids
+}
+
+// end revokes leases, as a leader does that goes on after it was replaced, and takes them to have run out.
+func end(t testing.TB, by *clientv3.Client, leases []clientv3.LeaseID) {
+	t.Helper()
+	for _, id := range leases {
+		_, _ = by.Revoke(timely(t), id) // some are no more
+	}
+}
+
+// A claim that another driver renews, which had not granted its leases, stands too, and tells the term of its leases.
+func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
+	t.Parallel()
+	addrs := addresses(servertest.EtcdCluster(t, 3))
+	home, other, by := open(t, addrs...), open(t, addrs...), operator(t, addrs...)
+	c := claimOn("name")
+	c.Ticket = enter(t, home, c).Ticket
+	if err := renew(t, other, c); err != nil {
+		t.Fatal(err)
+	}
+	if k := other.recall(c.ID); k.life.state != leaseForeign {
+		t.Errorf("the lease that a claim of another driver lives by is in state %d; want it to be that driver's", k.life.state)
+	}
+	before := leasesIn(t, by)
+	term := NewLeader(t, addrs)
+	if err := renew(t, other, c); err != nil {
+		t.Fatal(err)
+	}
+	end(t, by, before)
+	if err := renew(t, other, c); err != nil {
+		t.Errorf("renewal after a leader of an earlier term has ended the leases that it knew = %v; want nil", err)
+	}
+	r, err := by.Get(timely(t), "stile/name/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := only(r.Kvs)
+	if life, _ := e.life(); e.created != c.Ticket || e.Term != term || life != e.lease || life != other.recall(c.ID).life.id {
+		t.Errorf("the key is %+v; want that it hangs on a lease of term %d", e, term)
+	}
+	leave(t, other, c)
+}
+
+// Until its key hangs on leases of the new term, a claim has no more time than it had.
+func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
+	t.Parallel()
+	addrs := addresses(servertest.EtcdCluster(t, 3))
+	d := open(t, addrs...)
+	c := claimOn("name")
+	enter(t, d, c)
+	k := d.recall(c.ID)
+	_, had := k.life.time(0)
+	NewLeader(t, addrs)
+	u, err := d.keepUp(timely(t), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &attempt{c: c, k: k}
+	if err := d.locate(timely(t), a); err != nil {
+		t.Fatal(err)
+	}
+	if _, has := k.life.time(0); u.confirm(a.term) || a.up.confirm(a.term) || has != had {
+		t.Errorf("a claim ends at %v by keep-alives in the next term; want at %v, as before", has, had)
+	}
+	if err := renew(t, d, c); err != nil {
+		t.Fatal(err)
+	}
+	if life, on := d.leases(k); life == k.home || on != life || life.term != a.term {
+		t.Errorf("a renewed claim lives by a lease of term %d; want %d", life.term, a.term)
+	}
+	if _, has := d.recall(c.ID).life.time(0); has <= had {
+		t.Errorf("a renewed claim ends at %v; want later than at %v", has, had)
+	}
+}
+
+// A lease that a claim left serves no other once a new leader is known.
+func TestPoolForgetsEarlierTerms(t *testing.T) {
+	t.Parallel()
+	addrs := addresses(servertest.EtcdCluster(t, 3))
+	d := open(t, addrs...)
+	pass := func() int64 {
+		t.Helper()
+		c := claimOn("name")
+		enter(t, d, c)
+		id := d.recall(c.ID).home.id
+		leave(t, d, c)
+		return id
+	}
+	first := pass()
+	if again := pass(); again != first {
+		t.Errorf("the next claim has lease %x; want %x, which the one before left", again, first)
+	}
+	NewLeader(t, addrs)
+	pass() // it finds out
+	if next := pass(); next == first {
+		t.Error("a lease of an earlier term serves a claim")
+	}
+}
+
+// While a claim gets new leases it is renewed, entered again and amended by other calls: none of them takes the old lease's end for the
+// end of the claim.
+func TestNewLeasesBesideOtherCalls(t *testing.T) {
+	t.Parallel()
+	addrs := addresses(servertest.EtcdCluster(t, 3))
+	d, by := open(t, addrs...), operator(t, addrs...)
+	var claims []*driver.Claim
+	for i := range 8 {
+		c := claimOn(fmt.Sprint("name-", i))
+		c.Ticket = enter(t, d, c).Ticket
+		claims = append(claims, c)
+	}
+	for range 3 {
+		before := leasesIn(t, by)
+		NewLeader(t, addrs)
+		ended := make(chan error)
+		for range 3 {
+			go func() {
+				var err error
+				for _, r := range d.Renew(timely(t), claims) {
+					err = errors.Join(err, r.Err)
+				}
+				ended <- err
+			}()
+			go func() {
+				var err error
+				for _, c := range claims {
+					_, e := d.Enter(timely(t), c)
+					err = errors.Join(err, e)
+				}
+				ended <- err
+			}()
+		}
+		for range 6 {
+			if err := <-ended; err != nil && !driver.IsUnreachable(err) {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range claims {
+			if err := renew(t, d, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end(t, by, before)
+		for _, c := range claims {
+			if err := renew(t, d, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
