@@ -134,7 +134,14 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 	if life, _ := e.life(); e.created != c.Ticket || e.Term != term || life != e.lease || life != other.recall(c.ID).life.id {
 		t.Errorf("the key is %+v; want that it hangs on a lease of term %d", e, term)
 	}
-	leave(t, other, c)
+	list, err := home.List(timely(t), &driver.Query{Name: "name"})
+	if err != nil || len(list) != 1 || len(list[0].Claims) != 1 || list[0].Claims[0].Remaining <= 0 {
+		t.Errorf("the list is %+v, %v; want one claim, whose time is not over", list, err)
+	}
+	leave(t, home, c)
+	if n := home.pool.count; n != 0 {
+		t.Errorf("%d leases of an earlier term are in the pool; want none", n)
+	}
 }
 
 // Until its key hangs on leases of the new term, a claim has no more time than it had.
