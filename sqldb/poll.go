@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -12,6 +13,7 @@ import (
 // A Glance is what a poll asks for.
 type Glance struct {
 	Fresh  bool      // there is something new in it, or time may have changed what it is about
+	Rung   bool      // somebody has rung since the last look: there is news, most likely
 	Claims []Waiting // that wait to hold
 	Names  []string  // of queues that are watched
 }
@@ -44,6 +46,8 @@ type poller struct {
 	cancel  context.CancelFunc
 	ringer  Ringer // the store, if it is one
 	running sync.WaitGroup
+
+	rung atomic.Bool // somebody has rung since the last look
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	waiters map[*waiter]bool
@@ -128,7 +132,10 @@ func (p *poller) hear(claims []*waiter) {
 	}
 	p.hears = true
 	p.running.Go(func() {
-		p.ringer.Hear(p.ctx, claims[0].client, p.busy, p.lookNow)
+		p.ringer.Hear(p.ctx, claims[0].client, p.busy, func() {
+			p.rung.Store(true)
+			p.lookNow()
+		})
 		p.mu.Lock()
 		p.hears = false
 		p.mu.Unlock()
@@ -196,6 +203,7 @@ func (p *poller) run() {
 			return
 		}
 		g := glance(claims, watches)
+		g.Rung = p.rung.Swap(false)
 		g.Fresh = fresh || !due.IsZero() && !time.Now().Before(due)
 		s, err := p.d.store.Look(p.ctx, g)
 		switch {

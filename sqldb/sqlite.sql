@@ -105,9 +105,15 @@ UPDATE {prefix}claim SET ends = ?, told = ?, departed = ?, weight = ?, record = 
 -- name: delete
 DELETE FROM {prefix}claim WHERE ticket = ?
 
--- name: waiting
-SELECT w.key, c.id, c.ends, c.told AND NOT c.departed
-FROM json_each(?) AS w CROSS JOIN {prefix}claim AS c ON c.ticket = w.value
+-- name: one waits
+SELECT m.version, m.incarnation, m.boot, m.last, m.seen,
+    0, coalesce(c.id, ?2), coalesce(c.ends, 0), coalesce(c.told AND NOT c.departed, 0)
+FROM {prefix}meta AS m LEFT JOIN {prefix}claim AS c ON c.ticket = ?1 WHERE m.one = 1
+
+-- name: some wait
+SELECT m.version, m.incarnation, m.boot, m.last, m.seen,
+    w.key, coalesce(c.id, ?2), coalesce(c.ends, 0), coalesce(c.told AND NOT c.departed, 0)
+FROM {prefix}meta AS m CROSS JOIN json_each(?1) AS w LEFT JOIN {prefix}claim AS c ON c.ticket = w.value WHERE m.one = 1
 
 -- name: version
 PRAGMA data_version

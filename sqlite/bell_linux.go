@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"hash/fnv"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
@@ -75,6 +76,7 @@ func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung
 	for ctx.Err() == nil && wanted() {
 		if b.sleep(bits(client)) {
 			rung()
+			runtime.Gosched() // on this thread, which runs: another one would have to be woken
 		}
 	}
 }
