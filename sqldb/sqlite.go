@@ -65,7 +65,8 @@ type lite struct {
 	incarnation string // of the tables, when they were opened
 	boot        string // this boot, or unknownBoot; empty where processes share no clock, and then the wall clock times leases
 	write, read *session
-	room        int // pages of the log at which it is written back
+	room        int  // pages of the log at which it is written back
+	rest        bool // it was written back but for what others have written meanwhile
 	closed      chan struct{}
 
 	version int64     // of the database, that the last look saw

@@ -66,6 +66,9 @@ COMMIT
 ROLLBACK
 
 -- name: write back
+PRAGMA wal_checkpoint(PASSIVE)
+
+-- name: write back the rest
 PRAGMA wal_checkpoint(FULL)
 
 -- name: meta

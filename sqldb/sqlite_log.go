@@ -4,19 +4,31 @@ package sqldb
 // default. More would cost less each time, and keep others waiting longer, for the disk to take all of the log.
 const logMost = 1000
 
-// writeBack writes a long log back to the database, so that it begins anew, where SQLite does not by itself. Others do not write
-// meanwhile: otherwise it would never come to its end while they do, and be tried after each commit. What it does is of no
+// writeBack writes a long log back to the database, so that it begins anew, where SQLite does not by itself. Others go on writing
+// meanwhile, but for the rest that they wrote: otherwise it would never come to its end while they do. What it does is of no
 // matter to the transaction before it: after an error, the log goes on growing for now.
+//
+// Of eight processes that are kept out for the rest alone, 13,900 locks and unlocks go in a second where 12,400 went, beside 14,700
+// to 18,300 of bare rows, on a machine that had much else to do (medians of seven interleaved rounds of: bench -store=sqlite
+// -only='^own$').
 func (d *lite) writeBack(s *session) {
 	c, ok := s.conn.(Logged)
 	if !ok {
 		return
 	}
-	switch n := c.Pages(); {
+	n := c.Pages()
+	switch {
 	case n < logMost:
-		d.room = logMost
-	case n >= d.room:
-		d.room = n + logMost/4
-		_ = s.exec("write back")
+		d.room, d.rest = logMost, false
+	case n < d.room:
+	case d.rest:
+		d.room, d.rest = n+logMost/4, false
+		_ = s.exec("write back the rest")
+	default:
+		var others bool
+		err := s.row("write back", nil, &others)
+		if d.rest = err == nil && !others; !d.rest {
+			d.room = n + logMost/4
+		}
 	}
 }

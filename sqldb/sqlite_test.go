@@ -15,7 +15,7 @@ var bare = regexp.MustCompile(`\b(FROM|INTO|UPDATE|JOIN|ON|EXISTS) +(claim|meta)
 func TestStatements(t *testing.T) {
 	all := statements(sqliteText, "my_")
 	for _, name := range []string{
-		"create meta", "create claim", "create index", "create row", "known", "begin", "commit", "rollback", "write back", "meta", "mark",
+		"create meta", "create claim", "create index", "create row", "known", "begin", "commit", "rollback", "write back", "write back the rest", "meta", "mark",
 		"schema", "from 1: state", "from 1: add", "from 1: fill", "check meta", "check claim", "void", "queue", "state", "queues", "insert", "update", "amend", "delete", "one waits", "some wait", "version",
 	} {
 		if all[name] == "" {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -117,5 +118,34 @@ func TestLogIsWrittenBack(t *testing.T) {
 		if n := int(info.Size()) / size; n < pages || n > pages*11/10 {
 			t.Errorf("the log has grown to %d pages of %d bytes; want %d", n, size, pages)
 		}
+	}
+}
+
+// The log does not grow without end while two that share it write all the time.
+func TestLogIsWrittenBackWhileOthersWrite(t *testing.T) {
+	const pages, least = 1000, 5 // of the log, and of a lock and unlock
+	path := lockFile(t)
+	var writing sync.WaitGroup
+	for _, name := range []string{"x", "y"} {
+		d := open(t, path)
+		writing.Go(func() {
+			for range 4 * pages / least {
+				c := claim(name, time.Minute)
+				if p, err := d.Enter(t.Context(), c); err != nil || !p.Holds {
+					t.Errorf("enter = %+v, %v; want it held", p, err)
+				}
+				if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
+					t.Errorf("leave = %v", err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := int(info.Size()) / 1024; n < pages || n > 6*pages {
+		t.Errorf("the log has grown to %d pages; want about %d", n, pages)
 	}
 }
