@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"syscall"
 	"time"
 
@@ -14,13 +13,16 @@ import (
 
 // A child is CMD and its process group, as stile sees them: through the guard.
 type child struct {
-	guard *exec.Cmd
+	guard int               // its process
 	in    *os.File          // for orders, and the end of the pipe that nobody else has: closing it, in any way, is the end of CMD
 	news  <-chan guard.News // closed when the guard has ended
 	pgid  int               // 0 before CMD runs
 }
 
 // newChild starts the guard, which takes a moment: best before the lock is held. Without a stdin, that of CMD is empty.
+//
+// Package os would first start another process, to find out whether it can refer to processes by descriptors. The guard's number
+// stays its own until close, so it needs none.
 func newChild(stdin *os.File) (*child, error) {
 	ordersOut, ordersIn, err := os.Pipe()
 	if err != nil {
@@ -32,31 +34,49 @@ func newChild(stdin *os.File) (*child, error) {
 		return nil, errors.Join(err, ordersIn.Close())
 	}
 	defer newsIn.Close()
-	c := &child{in: ordersIn}
-	c.guard = &exec.Cmd{
-		Path: self(), Args: []string{os.Args[0], guard.Arg},
-		Stdout: os.Stdout, Stderr: os.Stderr, // for CMD
-		ExtraFiles:  []*os.File{ordersOut, newsIn},
-		Env:         []string{"GOMAXPROCS=1"},
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
-	}
-	if stdin != nil {
-		c.guard.Stdin = stdin
-	}
-	if err := c.guard.Start(); err != nil {
+	pid, err := startGuard(stdin, ordersOut, newsIn)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the guard does not start: %w", err), ordersIn.Close(), newsOut.Close())
 	}
-	c.news = guard.ReadNews(newsOut)
-	return c, nil
+	return &child{guard: pid, in: ordersIn, news: guard.ReadNews(newsOut)}, nil
 }
+
+func startGuard(stdin, orders, news *os.File) (pid int, err error) {
+	if stdin == nil {
+		if stdin, err = os.Open(os.DevNull); err != nil {
+			return 0, err
+		}
+		defer stdin.Close()
+	}
+	program := self()
+	pid, err = syscall.ForkExec(program, []string{os.Args[0], guard.Arg}, &syscall.ProcAttr{
+		Env:   []string{"GOMAXPROCS=1"},
+		Files: []uintptr{stdin.Fd(), os.Stdout.Fd(), os.Stderr.Fd(), orders.Fd(), news.Fd()}, // the first three are for CMD
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return 0, &os.PathError{Op: "fork/exec", Path: program, Err: err}
+	}
+	return pid, nil
+}
+
+// dismiss has the guard end while the lock is released and the store closed: nothing is left of CMD's group.
+func (c *child) dismiss() { c.in.Close() }
 
 // close ends the guard, which kills what is left of CMD's group.
 func (c *child) close() {
 	c.in.Close()
 	for range c.news {
 	}
-	c.guard.Wait()
+	for {
+		if _, err := syscall.Wait4(c.guard, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
 }
+
+// kill kills the guard, if it has not ended. It must not be called once close was.
+func (c *child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
 
 // errGuard is the end of CMD by that of its guard.
 var errGuard = &status{exitSignal + int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed")}
@@ -81,7 +101,7 @@ func (c *child) run(p *guard.Program, until time.Duration) error {
 				return notExecuted(p.Path, n.Errno)
 			}
 		case <-late.C:
-			c.guard.Process.Kill()
+			c.kill()
 		}
 	}
 }
@@ -104,5 +124,5 @@ func (c *child) killAll() {
 	if c.pgid != 0 { // stile's own group otherwise
 		_ = syscall.Kill(-c.pgid, syscall.SIGKILL) // it fails if nothing is left
 	}
-	c.guard.Process.Kill()
+	c.kill()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -127,6 +128,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 		return err
 	}
 	outliveReaders()
+	runtime.UnlockOSThread() // see package early: the guard does not ask to die with this process
 	c, err := newChild(os.Stdin)
 	if err != nil {
 		return err
@@ -172,6 +174,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 		return errors.Join(err, lease.Unlock())
 	}
 	k.watch(events, signals)
+	c.dismiss()
 	k.terminal.takeBack()
 	keep := since + time.Duration(r.atLeast) - boottime.Now()
 	return r.ended(k, lease.UnlockAfter(max(0, keep)))

@@ -16,7 +16,8 @@ import (
 
 func init() {
 	// A child that asks to die with its parent dies with the thread that started it. The main goroutine starts children,
-	// and the main thread lives as long as the process.
+	// and the main thread lives as long as the process. What starts no such child is not bound to the thread: each switch to
+	// another goroutine and back would wake two threads.
 	runtime.LockOSThread()
 	if len(os.Args) == 2 && os.Args[1] == guard.Arg {
 		guard.Main()
