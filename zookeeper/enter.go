@@ -11,7 +11,8 @@ import (
 // attempts is how often a request is made anew that met a parent which was removed, or a session that was over.
 const attempts = 4
 
-// Enter is one round trip for a lock that was in use before and is free, or for a claim that waits and is watched.
+// Enter is one round trip for a lock that was in use before and is free, or for a claim that waits and is watched. It is two if
+// others have wanted a lock of late that was calm before.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed

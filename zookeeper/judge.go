@@ -78,6 +78,7 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 	if fresh {
 		lc.ends = 0 // until now it was not known whether it would hold
 	}
+	lc.first = lc.first || own == 0
 	lc.place(holds)
 	d.prolong(lc, lease)
 	return driver.Place{Ticket: lc.ticket, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
@@ -100,7 +101,7 @@ func (d *Driver) order(
 		d.drop(lc)
 		return nil, 0, driver.ErrGone
 	}
-	if lc.ticket >= 1<<53 {
+	if lc.ticket >= maxTicket {
 		err := d.withdraw(ctx, lc)
 		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
 	}

@@ -196,6 +196,9 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 	if err != nil {
 		return driver.Unknown(err) // the janitor goes on to remove it
 	}
+	if was {
+		d.wasLone(lc)
+	}
 	d.drop(lc)
 	if !was && !again {
 		return driver.ErrGone
