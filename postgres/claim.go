@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/postgres/internal/link"
 )
 
 // A call is what the function is to do to a queue.
@@ -54,75 +55,83 @@ func (a *answer) columns() []any {
 // ScanIndex is [pgtype.CompositeIndexScanner]: the function's answer as one column.
 func (a *answer) ScanIndex(i int) any { return a.columns()[i] }
 
-// ScanNull is [pgtype.CompositeIndexScanner]: the function was not called.
+// ScanNull is [pgtype.CompositeIndexScanner]: the function was called, so this is not.
 func (a *answer) ScanNull() error { return nil }
-
-// scanAlone reads what a statement answers that calls the function only if the claim is not alone.
-func (a *answer) scanAlone(rows pgx.Rows, what *call) error {
-	var (
-		ticket    *int64
-		otherwise any = a
-	)
-	if what.verb == "leave" {
-		otherwise = &a.status
-	}
-	if err := rows.Scan(&ticket, otherwise); err != nil || ticket == nil {
-		return err
-	}
-	a.status, a.ticket, a.holds, a.lease = "ok", *ticket, true, micros(what.claim.TTL)
-	return nil
-}
 
 // act does a call, by the function unless the claim is alone. An error that it answers is one of the contract's.
 func (d *Driver) act(ctx context.Context, what *call) (*answer, error) {
 	alone := d.alone(what)
 	itself := func() (*answer, error) { return d.byItself(ctx, what, alone) }
-	if alone != "" && d.groups.fits(what) {
+	if alone && d.groups.fits(what) {
 		return d.groups.act(ctx, what, itself)
 	}
 	return itself()
 }
 
-// byItself does a call by a statement of its own, which is for a claim that is alone unless it is empty.
-func (d *Driver) byItself(ctx context.Context, what *call, alone string) (*answer, error) {
-	c := what.claim
+// byItself does a call by a statement of its own, which is for a claim that is alone if so said.
+func (d *Driver) byItself(ctx context.Context, what *call, alone bool) (*answer, error) {
 	a := &answer{}
-	statement, scan := d.statements.do, func(rows pgx.Rows) error { return rows.Scan(a.columns()...) }
-	keep := micros(what.keep)
-	if alone != "" {
-		keep = triedAlone
-		statement, scan = alone, func(rows pgx.Rows) error { return a.scanAlone(rows, what) }
+	var err error
+	if alone {
+		err = d.tryAlone(ctx, what, a)
+	} else {
+		err = d.byFunction(ctx, what, a)
 	}
-	err := d.link.Query(ctx, statement, []any{
-		what.verb, []byte(c.Name), []byte(c.ID), []byte(c.Client), what.channel, []byte(c.Owner), []byte(c.Record),
-		c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay), keep,
-		c.Ticket, c.Try, c.Reclaim && c.Owner != "",
-	}, scan)
 	switch {
 	case err != nil:
 		return nil, err
 	case a.status == "gone":
 		return nil, d.failover.gone()
 	case a.status == "capacity":
-		return nil, &driver.CapacityError{Have: a.have, Want: c.Capacity}
+		return nil, &driver.CapacityError{Have: a.have, Want: what.claim.Capacity}
 	}
 	return a, nil
 }
 
-// triedAlone is a time to keep by which the function knows that the statement that calls it has tried to do without it.
-const triedAlone = -1
+// byFunction does a call by the function.
+func (d *Driver) byFunction(ctx context.Context, what *call, a *answer) error {
+	c := what.claim
+	return d.link.Query(ctx, d.statements.do, []any{
+		what.verb, []byte(c.Name), []byte(c.ID), []byte(c.Client), what.channel, []byte(c.Owner), []byte(c.Record),
+		c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay), micros(what.keep),
+		c.Ticket, c.Try, c.Reclaim && c.Owner != "",
+	}, func(rows pgx.Rows) error { return rows.Scan(a.columns()...) })
+}
 
-// alone returns the statement that does a call without the function if the claim is or comes to be alone; empty if there is
-// none. Behind a pooler answers come as text, and the one column that has the function's could not be read.
-func (d *Driver) alone(what *call) string {
+// tryAlone does a call by a statement that calls the function only if the claim is not alone.
+func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
+	var (
+		c             = what.claim
+		statement     = d.statements.leave
+		values        = link.NewValues(13).Text(c.Name).Text(c.ID)
+		otherwise any = &a.status
+	)
+	if what.verb == "enter" {
+		statement, otherwise = d.statements.enter, a
+		values.Text(c.Client).Text(*what.channel).Text(c.Owner).Text(c.Record)
+		values.Numbers(c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay)).Truths(c.Try, c.Reclaim && c.Owner != "")
+	}
+	return d.link.QueryRaw(ctx, statement, values, func(r *link.Row) error {
+		ticket, ok := r.Number(0)
+		if !ok {
+			return r.Scan(1, otherwise)
+		}
+		a.status, a.ticket, a.holds, a.lease = "ok", ticket, true, micros(c.TTL)
+		return nil
+	})
+}
+
+// alone reports whether a call is done without the function if the claim is or comes to be alone. Behind a pooler answers come
+// as text, and the one column that has the function's could not be read.
+func (d *Driver) alone(what *call) bool {
 	switch {
 	case d.deaf != "":
-	case what.verb == "enter" && what.claim.Ticket == 0 && !d.contended.Of(what.claim.Name).Load():
-		return d.statements.enter
-	case what.verb == "leave" && what.keep == 0:
-		return d.statements.leave
+		return false
+	case what.verb == "enter":
+		return what.claim.Ticket == 0 && !d.contended.Of(what.claim.Name).Load()
+	default:
+		return what.verb == "leave" && what.keep == 0
 	}
-	return ""
 }
 
 var errShort = errors.New("postgres answered for fewer claims than it was asked for")

@@ -74,6 +74,7 @@ WHERE n.name = $1 ORDER BY c.ticket`), link.Plain, []byte(name))
 			found = append(found, strings.ReplaceAll(n.Payload, hex.EncodeToString([]byte(name)), "the watch"))
 		}
 	}
+	const triedAlone = -1 // says to the function that the statement that calls it has tried to do without
 	i, ways := 0, map[bool]int{}
 	for _, first := range []string{ownWhole, ownShared, ownRunOut, otherWhole} {
 		for _, second := range []string{nobody, waits, waitsShared, told, departed, runOut} {

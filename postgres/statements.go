@@ -5,10 +5,15 @@ type statements struct {
 	do, enter, leave, enters, leaves, renew, amend, list, queue, waiting, mark, clean, tidy string
 }
 
-// do calls the function.
-const do = `"{schema}".{prefix}do(
+// do calls the function, and the others do so for a verb, after the statement has tried to do without.
+const (
+	do = `"{schema}".{prefix}do(
 $1::text, $2::bytea, $3::bytea, $4::bytea, $5::text, $6::bytea, $7::bytea,
 $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::boolean, $16::boolean)`
+	elseEnter = `"{schema}".{prefix}do('enter', $1::bytea, $2::bytea, $3::bytea, $4::text, $5::bytea, $6::bytea,
+$7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, -1, 0, $12::boolean, $13::boolean)`
+	elseLeave = `"{schema}".{prefix}do('leave', $1::bytea, $2::bytea, '', NULL, '', '', 0, 0, 0, 0, 0, -1, 0, false, false)`
+)
 
 // A claim that is alone enters and leaves by one update of its name's row, on the terms on which the function would let it:
 // what decides is in that row, which is read anew after a wait for it. Otherwise nothing is changed, and the same statement
@@ -19,17 +24,17 @@ $8::bigint, $9::bigint, $10::bigint, $11::bigint, $12::bigint, $13::bigint, $14:
 // make bench-before REV=93f5926 SECONDS=0.25 ROUNDS=31 STORES=postgres ONLY='^alone$'
 const (
 	aloneFirst = `WITH lone AS (
-INSERT INTO "{schema}".{prefix}name AS n (name, last, head, watched, since) VALUES ($2::bytea, 0, 0, 0, "{schema}".{prefix}now())
+INSERT INTO "{schema}".{prefix}name AS n (name, last, head, watched, since) VALUES ($1::bytea, 0, 0, 0, "{schema}".{prefix}now())
 ON CONFLICT (name) DO UPDATE SET `
 	aloneEnters = `last = greatest(n.last + 1, CASE WHEN excluded.since < 1::bigint << 52 THEN excluded.since ELSE 0 END),
-ends = excluded.since + $10::bigint, id = $3::bytea, client = $4::bytea, channel = coalesce($5::text, ''), owner = $6::bytea,
-record = $7::bytea, weight = $8::bigint, capacity = $9::bigint, since = excluded.since, delay = $12::bigint
+ends = excluded.since + $9::bigint, id = $2::bytea, client = $3::bytea, channel = $4::text, owner = $5::bytea,
+record = $6::bytea, weight = $7::bigint, capacity = $8::bigint, since = excluded.since, delay = $11::bigint
 WHERE n.last > 0 AND NOT n.queued AND n.ends = 0 AND n.watched <= excluded.since
 AND current_setting('transaction_isolation') = 'read committed'
 RETURNING n.last,
 CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN set_config('synchronous_commit', 'on', true) END`
 	aloneLeaves = `ends = 0
-WHERE n.ends > excluded.since AND n.id = $3::bytea AND n.watched <= excluded.since
+WHERE n.ends > excluded.since AND n.id = $2::bytea AND n.watched <= excluded.since
 AND current_setting('transaction_isolation') = 'read committed'
 RETURNING n.last, set_config('synchronous_commit', 'off', true)`
 	aloneElse = `)
@@ -53,8 +58,8 @@ WITH ORDINALITY c (name, id, ttl, wait, i), LATERAL "{schema}".{prefix}do('renew
 	)
 	return statements{
 		do:    t.fill(`SELECT ` + answer + ` FROM ` + do),
-		enter: t.fill(aloneFirst + aloneEnters + aloneElse + do + ` END` + aloneFrom),
-		leave: t.fill(aloneFirst + aloneLeaves + aloneElse + `(` + do + `).status ELSE 'ok' END` + aloneFrom),
+		enter: t.fill(aloneFirst + aloneEnters + aloneElse + elseEnter + ` END` + aloneFrom),
+		leave: t.fill(aloneFirst + aloneLeaves + aloneElse + `(` + elseLeave + `).status ELSE 'ok' END` + aloneFrom),
 		enters: t.fill(`SELECT i, ticket FROM "{schema}".{prefix}enter_alone($1::bytea[], $2::bytea[], $3::bytea[], $4::text[],
 $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])`),
 		leaves: t.fill(`SELECT i, 0::bigint FROM "{schema}".{prefix}leave_alone($1::bytea[], $2::bytea[])`),

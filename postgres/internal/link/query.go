@@ -35,6 +35,30 @@ func (l *Link) QueryThen(caller context.Context, sql string, then func() []any, 
 func (l *Link) query(
 	caller context.Context, sql string, args []any, then func() []any, each func(rows pgx.Rows) error,
 ) error {
+	return l.on(caller, func(ctx context.Context, conn *pgx.Conn) error {
+		mode := Plain
+		if l.prepare.Load() {
+			mode = pgx.QueryExecModeCacheStatement
+		}
+		if then != nil {
+			if args = then(); args == nil {
+				return nil
+			}
+		}
+		rows, err := conn.Query(ctx, sql, append([]any{mode}, args...)...)
+		if err == nil {
+			for rows.Next() && err == nil {
+				err = each(rows)
+			}
+			rows.Close()
+			err = errors.Join(err, rows.Err())
+		}
+		return err
+	})
+}
+
+// on has a connection of the pool used, and explains what comes of it.
+func (l *Link) on(caller context.Context, use func(ctx context.Context, conn *pgx.Conn) error) error {
 	if l.Context().Err() != nil {
 		return driver.ErrClosed
 	}
@@ -46,23 +70,7 @@ func (l *Link) query(
 		return err
 	}
 	defer conn.Release()
-	mode := Plain
-	if l.prepare.Load() {
-		mode = pgx.QueryExecModeCacheStatement
-	}
-	if then != nil {
-		if args = then(); args == nil {
-			return nil
-		}
-	}
-	rows, err := conn.Query(ctx, sql, append([]any{mode}, args...)...)
-	if err == nil {
-		for rows.Next() && err == nil {
-			err = each(rows)
-		}
-		rows.Close()
-		err = errors.Join(err, rows.Err())
-	}
+	err = use(ctx, conn.Conn())
 	if data := conn.Conn().PgConn().CustomData(); data[alone] != nil {
 		delete(data, alone)
 		if err == nil {
