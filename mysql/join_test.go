@@ -210,7 +210,7 @@ func TestBlockIsRefused(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
 	d, other := open(t, url), open(t, url)
-	d.store.blocks, d.store.passes, d.store.joins = true, "BEGIN NOT %v", "BEGIN NOT %v"
+	d.store.blocks, d.store.passes, d.store.joins = true, d.store.phrase("BEGIN NOT %v"), d.store.phrase("BEGIN NOT %v")
 	held, waits, behind := claim("name", "held"), claim("name", "waits"), claim("name", "behind")
 	enter(t, other, held)
 	d.store.contended.entering("name").Store(true)

@@ -160,16 +160,14 @@ func (s *store) asks(
 		k := keyOf(c.Name)
 		p := place{k, c.Ticket}
 		at[p] = append(at[p], i)
-		which[i] = fmt.Sprintf("c.`hash` = %v AND c.`ticket` = %d", k, c.Ticket)
+		which[i] = fmt.Sprintf(oneClaim, k, c.Ticket)
 	}
 	// A claim that is alone in the row of its name does not wait.
 	ahead := "0"
 	if count {
 		ahead = "(SELECT COUNT(*) FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`)"
 	}
-	q = s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`, " + ahead +
-		" FROM `{prefix}claim` c WHERE " + strings.Join(which, " OR "))
-	return q, func(r *sql.Rows) error {
+	return s.looking(ahead) + strings.Join(which, " OR "), func(r *sql.Rows) error {
 		var (
 			hash, id []byte
 			p        place
@@ -186,6 +184,14 @@ func (s *store) asks(
 		}
 		return nil
 	}
+}
+
+// oneClaim picks a claim by the hash of its name and its ticket.
+const oneClaim = "c.`hash` = %v AND c.`ticket` = %d"
+
+func (s *store) looking(ahead string) string {
+	return s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`, " + ahead +
+		" FROM `{prefix}claim` c WHERE ")
 }
 
 // print returns a text that differs when there is news in an answer.

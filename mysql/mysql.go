@@ -79,13 +79,14 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 	if s.owned != nil {
 		s.promised.Connections = s.owned.made.Load
 	}
-	s.loneEnters, s.loneLeaves = s.place.fill(loneEnters), s.place.fill(loneLeaves)
 	s.contended = newContended()
 	if err := s.probe(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
+	s.loneEnters, s.loneLeaves = s.phrase(s.place.fill(loneEnters)), s.phrase(s.place.fill(loneLeaves))
 	s.passes, s.joins = s.short(passes), s.short(joins)
+	s.looks = s.phrase(s.looking("0") + oneClaim)
 	d := &Driver{sqldb.Over(s), s}
 	s.woke = d.Woke
 	s.life.Go(s.tidy)
@@ -100,7 +101,10 @@ type store struct {
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
 
-	loneEnters, loneLeaves, passes, joins string // statements
+	loneEnters, loneLeaves, passes, joins, looks *phrase
+
+	keeps     bool        // the server keeps what it has parsed of a phrase
+	keepsNone atomic.Bool // and has refused to, or leads elsewhere
 
 	batches   bool // several statements may be sent as one text
 	blocks    bool // the server takes them as one block

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ type passed struct {
 
 // pass has a holder leave by the short way, if the queue is one for it.
 func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error) {
-	if !s.batches || s.passes == "" {
+	if !s.batches || s.passes == nil {
 		return p, nil
 	}
 	ctx, cancel := s.bound(ctx)
@@ -88,8 +89,8 @@ func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error)
 	}
 	defer conn.Close()
 	t := &transaction{s: s, conn: conn}
-	text := fmt.Sprintf(s.passes, keyOf(c.Name), quote([]byte(c.Name)), quote([]byte(c.ID)), quote([]byte(c.Client)))
-	rows, err := conn.QueryContext(ctx, text)
+	args := []string{keyOf(c.Name).String(), quote([]byte(c.Name)), quote([]byte(c.ID)), quote([]byte(c.Client))}
+	rows, err := sent(s, conn, s.passes, args, func(text string) (*sql.Rows, error) { return conn.QueryContext(ctx, text) })
 	if err != nil {
 		return p, s.passing(ctx, t, err)
 	}
@@ -133,7 +134,7 @@ func (s *store) passing(ctx context.Context, t *transaction, err error) error {
 //
 // A MariaDB takes them as one block, BEGIN NOT ATOMIC, and answers once. Else it answers each, which wakes a client for each: without
 // the block, eight processes that passed one name on did so 0.8 times as often on two idle cores, and as often on busy ones.
-func (s *store) short(statements []string) string {
+func (s *store) short(statements []string) *phrase {
 	if s.owned == nil {
 		statements = append([]string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"}, statements...)
 	}
@@ -148,5 +149,5 @@ func (s *store) short(statements []string) string {
 	} {
 		text = strings.ReplaceAll(text, word.short, word.long)
 	}
-	return s.place.fill(text)
+	return s.phrase(s.place.fill(text))
 }

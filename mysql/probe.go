@@ -58,6 +58,9 @@ const (
 	oldestMaria = 1004
 )
 
+// keepsBlocks is the first version of MariaDB that keeps what it has parsed of a block.
+const keepsBlocks = 1006
+
 // skips reports whether the server can leave out rows that are locked.
 func (f facts) skips() bool {
 	const mySQL, maria = 800, 1006
@@ -88,6 +91,7 @@ func (s *store) probe(ctx context.Context) error {
 			return err
 		}
 	}
+	s.keeps = s.blocks && f.release() >= keepsBlocks
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}

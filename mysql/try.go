@@ -41,7 +41,7 @@ func (s *store) try(ctx context.Context, c *driver.Claim) (t tried, err error) {
 	defer conn.Close()
 	read, k := reader{rows: map[key]*row{}}, keyOf(c.Name)
 	changed, given := int64(-1), int64(0) // of what was entered, once that is known
-	err = s.query(ctx, conn, text{s.lonely(c), s.place.fill(tryReads) + k.String()}, func(r *sql.Rows) error {
+	err = s.query(ctx, conn, text{s.loneEnters.text(lonely(c)), s.place.fill(tryReads) + k.String()}, func(r *sql.Rows) error {
 		return read.row(r, &changed, &given)
 	})
 	switch {
