@@ -31,7 +31,8 @@ func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
-		if to, ok := ctx.Value(dialled{}).(*net.Conn); ok {
+		if to, ok := ctx.Value(dialled{}).(*net.Conn); ok && err == nil {
+			c = watchable(c)
 			*to = c
 		}
 		return c, err
