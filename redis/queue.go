@@ -162,12 +162,16 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)
 	d.inboxEntry(key, c).forget()
-	if l.Keep == 0 && !d.contended.Of(c.Name).Load() && d.leaving.forms() {
+	s := d.scripts.leave
+	switch {
+	case d.contended.Of(c.Name).Load():
+		s = d.scripts.part
+	case l.Keep == 0 && d.leaving.forms():
 		if t := d.leaving.run(ctx, key, c.ID, packClaim(c)[claimAfterState:]); t.done || t.err != nil {
 			return t.err
 		}
 	}
-	a, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
+	a, err := d.conn.Run(ctx, s, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
 	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
 		return conn.ErrOther
 	}

@@ -47,6 +47,7 @@ func oldClient(t *testing.T, url string) *Driver {
 		stay:   script("args", "load", "rule", "enter"),
 		renew:  script("load", "rule", "renew"),
 		leave:  script("load", "leave_lone", "rule", "leave"),
+		part:   script("load", "leave_lone", "rule", "leave"),
 		remove: script("load", "rule", "break"),
 		list:   script("load", "rule", "list"),
 	}

@@ -8,36 +8,12 @@
 --
 -- Slots before the first that waits hold, or are empty; no others hold. A queue is written anew, without its empty slots,
 -- when the index is half full, and by whatever is not written out here: rule.lua reads and writes both forms.
-local slot, find, extend, save, settle, prolong
+--
+-- What a script makes is garbage when it ends: a byte that it reads takes the server 1.5 ns, and each function with the variables
+-- around it 0.2 µs. So scripts read no more than they need, and have few functions.
+local base, extend, save, settle
 if long then
-  -- slot is where one begins in the string.
-  slot = function(i)
-    return LONGHEADSIZE + 4 * size + i * stride
-  end
-
-  -- find returns the slot of the claim with the id, and the claim with its first texts; or nil and the free entry of the
-  -- index.
-  find = function()
-    local entry = tonumber(string.sub(redis.sha1hex(id), 1, 7), 16) % size
-    for _ = 1, size do
-      local at, i = LONGHEADSIZE + 4 * entry, nil
-      if at + 4 <= #raw then -- mostly it was read with the head
-        i = struct.unpack('>I4', raw, at + 1) - 1
-      else
-        i = struct.unpack('>I4', redis.call('GETRANGE', key, at, at + 3)) - 1
-      end
-      if i < 0 then
-        return nil, at
-      end
-      local from = slot(i)
-      local text = redis.call('GETRANGE', key, from, from + CLAIMSIZE + #id - 1)
-      local e = {from, struct.unpack(CLAIM, text)}
-      if e[STATE] ~= EMPTY and e[ID] == #id and string.sub(text, CLAIMSIZE + 1) == id then
-        return i, e
-      end
-      entry = (entry + 1) % size
-    end
-  end
+  base = LONGHEADSIZE + 4 * size -- where the first slot begins in the string
 
   -- extend lets the key live until a time at least; with some more, so that this is rare.
   extend = function(ends)
@@ -53,16 +29,18 @@ if long then
     redis.call('SETRANGE', key, LONGHEADLAST,
       struct.pack(LONGHEADREST, newest, due, size, stride, slots, first, waiter, live, free, till))
   end
-
-  -- settle goes on to the first slot that is not empty, and tells those that hold because somebody left.
-  settle = function()
-    local text
+end
+if long and (SETTLES or due <= now) then
+  -- settle goes on to the first slot that is not empty, of which the text may be given, and tells those that hold because
+  -- somebody left.
+  settle = function(text)
     while first < slots do
-      text = redis.call('GETRANGE', key, slot(first), slot(first + 1) - 1)
+      local from = base + first * stride
+      text = text or redis.call('GETRANGE', key, from, from + stride - 1)
       if string.byte(text, ATSTATE + 1) ~= EMPTY then
         break
       end
-      first = first + 1
+      first, text = first + 1, nil
     end
     if first < waiter then
       text = nil -- of one that holds
@@ -71,7 +49,7 @@ if long then
     end
     local woken = {}
     while waiter < slots do
-      local from = slot(waiter)
+      local from = base + waiter * stride
       text = text or redis.call('GETRANGE', key, from, from + stride - 1)
       local e = {from, struct.unpack(CLAIM, text)}
       if e[STATE] ~= EMPTY then
@@ -95,26 +73,9 @@ if long then
     end
   end
 
-  -- prolong starts the lease of claim i anew.
-  prolong = function(i, e, ttl, wait)
-    local gone = 0
-    if i < waiter then
-      e[ENDS] = math.max(e[ENDS], now + ttl)
-      gone = e[ENDS] + e[DELAY]
-    else
-      e[ENDS] = math.max(e[ENDS], now + wait)
-      gone = e[ENDS]
-    end
-    local longer = extend(gone)
-    redis.call('SETRANGE', key, e[FROM] + ATENDS, struct.pack('>d', e[ENDS]))
-    if longer then
-      save()
-    end
-  end
-
   if due <= now then
     -- Something may have run out: look through all of them, and empty the slots of those that have.
-    local all, ran, began = redis.call('GETRANGE', key, slot(first), slot(slots) - 1), {}, first
+    local all, ran, began = redis.call('GETRANGE', key, base + first * stride, base + slots * stride - 1), {}, first
     due, live, free, waiter = math.huge, 0, total, slots
     for i = began, slots - 1 do
       local at = (i - began) * stride
@@ -134,7 +95,7 @@ if long then
       end
     end
     for _, i in ipairs(ran) do
-      redis.call('SETRANGE', key, slot(i) + ATSTATE, string.char(EMPTY))
+      redis.call('SETRANGE', key, base + i * stride + ATSTATE, string.char(EMPTY))
     end
     settle()
   end

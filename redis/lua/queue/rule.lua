@@ -112,23 +112,27 @@ local function spread(parts, widest, ends)
     size = 2 * size
   end
   local index, due, free, held = {}, math.huge, capacity, holding()
-  for i = 1, size do
-    index[i] = '\0\0\0\0'
-  end
   for i, e in ipairs(queue) do
     local part = parts[i + 1]
     local entry = tonumber(string.sub(redis.sha1hex(string.sub(part, CLAIMSIZE + 1, CLAIMSIZE + e[ID])), 1, 7), 16) % size
-    while index[entry + 1] ~= '\0\0\0\0' do
+    while index[entry] do
       entry = (entry + 1) % size
     end
-    index[entry + 1], due = struct.pack('>I4', i), math.min(due, gone(e))
+    index[entry], due = i, math.min(due, gone(e))
     if i <= held then
       free = free - e[WEIGHT]
     end
     parts[i + 1] = part .. string.rep('\0', stride - #part)
   end
-  parts[1] = struct.pack(LONGHEAD, LONGMARK, capacity, last, due, size, stride, n, 0, held, n, free, ends)
-    .. table.concat(index)
+  local head, empty = {struct.pack(LONGHEAD, LONGMARK, capacity, last, due, size, stride, n, 0, held, n, free, ends)}, 0
+  for entry = 0, size - 1 do
+    if index[entry] then
+      head[#head + 1], head[#head + 2], empty = string.rep('\0', 4 * empty), struct.pack('>I4', index[entry]), 0
+    else
+      empty = empty + 1
+    end
+  end
+  parts[1] = table.concat(head) .. string.rep('\0', 4 * empty)
 end
 
 -- commit stores the queue if it has changed, and then tells the clients whose claims hold because of it. The key lives
