@@ -35,8 +35,8 @@ func (c *call) begin(k *clock, end time.Duration, caller context.Context) {
 	c.clock, c.end, c.caller = k, end, caller
 }
 
-// Deadline is [context.Context.Deadline].
-func (c *call) Deadline() (time.Time, bool) { return time.Now().Add(c.left()), true }
+// Deadline is [context.Context.Deadline]. No clock is read: drivers ask for it with each request.
+func (c *call) Deadline() (time.Time, bool) { return c.clock.at(c.end), true }
 
 func (c *call) left() time.Duration { return c.end - c.clock.recent() }
 

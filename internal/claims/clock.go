@@ -92,6 +92,9 @@ func (c *clock) recent() time.Duration {
 	return awake + c.asleep()
 }
 
+// at returns the moment at which the clock says a time, if the machine does not sleep until then.
+func (c *clock) at(t time.Duration) time.Time { return c.base.Add(t - c.asleep()) }
+
 // asleep is how long the machine has slept, as far as is known.
 func (c *clock) asleep() time.Duration { return c.sleep.Load().total }
 
