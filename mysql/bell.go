@@ -299,14 +299,10 @@ func (s *store) sleep(ctx context.Context, conn *sql.Conn, rung func()) (rang bo
 // lookAndSleep is one text.
 func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, rung func()) (rang bool, err error) {
 	g, sight := s.glanced.Load(), &sqldb.Sight{}
-	look, args, each := &phrase{parts: []string{"SELECT 0"}}, []string(nil), func(*sql.Rows) error { return nil }
 	known := g != nil && len(g.Names) == 0 && 0 < len(g.Claims) && len(g.Claims) <= lookBatch
+	look, args, each := &phrase{parts: []string{"SELECT 0"}}, []string(nil), func(*sql.Rows) error { return nil }
 	if known {
-		sight.States = make([]sqldb.State, len(g.Claims))
-		look.parts[0], each = s.asks(sight, g.Claims, sight.States, false)
-	}
-	if known && len(g.Claims) == 1 { // as mostly while a lock goes from hand to hand
-		look, args = s.looks, []string{keyOf(g.Claims[0].Name).String(), strconv.FormatInt(g.Claims[0].Ticket, 10)}
+		look, args, each = s.glances(g, sight)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	rows, err := sent(s, conn, look, args, func(text string) (*sql.Rows, error) {
@@ -340,6 +336,17 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, rung func()) (
 		}
 	}
 	return rang, errors.Join(rows.Err(), rows.Close())
+}
+
+// glances returns what asks for the claims of a glance, and what reads each row of the answer.
+func (s *store) glances(g *sqldb.Glance, sight *sqldb.Sight) (look *phrase, args []string, each func(*sql.Rows) error) {
+	sight.States = make([]sqldb.State, len(g.Claims))
+	text, each := s.asks(sight, g.Claims, sight.States, false)
+	if len(g.Claims) > 1 {
+		return &phrase{parts: []string{text}}, nil, each
+	}
+	// As mostly while a lock goes from hand to hand.
+	return s.looks, []string{keyOf(g.Claims[0].Name).String(), strconv.FormatInt(g.Claims[0].Ticket, 10)}, each
 }
 
 // tell tells the claims that hold, and reports whether all of them were there.

@@ -75,7 +75,7 @@ func (p *phrase) executes(args []string) string {
 
 // sent sends a phrase by run, which sends a text.
 func sent[T any](s *store, conn *sql.Conn, p *phrase, args []string, run func(text string) (T, error)) (T, error) {
-	text := ""
+	var text string
 	switch s.meets(conn, p) {
 	case kept:
 		text = p.executes(args)

@@ -196,9 +196,6 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 	if err != nil {
 		return driver.Unknown(err) // the janitor goes on to remove it
 	}
-	if was {
-		d.wasLone(lc)
-	}
 	d.drop(lc)
 	if !was && !again {
 		return driver.ErrGone
@@ -213,6 +210,8 @@ func (d *Driver) removeFirst(ctx context.Context, lc *localClaim) (was bool, err
 		defer d.mu.Unlock()
 		lc.tryAt = wire.Now()
 		d.look(lc.tryAt)
+	} else if was {
+		d.wasLone(lc)
 	}
 	return was, err
 }
