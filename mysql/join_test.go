@@ -34,7 +34,7 @@ func asBlocks(t *testing.T, test func(t *testing.T, d *Driver)) {
 
 func blocked(d *Driver, blocks bool) {
 	d.store.blocks = blocks
-	d.store.passes, d.store.joins = d.store.short(passes), d.store.short(joins)
+	d.store.phraseShort()
 }
 
 // A claim that enters behind others may take the short way. It says and leaves what the long way says and leaves.

@@ -85,7 +85,7 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 		return nil, err
 	}
 	s.loneEnters, s.loneLeaves = s.phrase(s.place.fill(loneEnters)), s.phrase(s.place.fill(loneLeaves))
-	s.passes, s.joins = s.short(passes), s.short(joins)
+	s.phraseShort()
 	s.looks = s.phrase(s.looking("0") + oneClaim)
 	d := &Driver{sqldb.Over(s), s}
 	s.woke = d.Woke

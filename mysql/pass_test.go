@@ -38,12 +38,15 @@ func shortWay(t *testing.T, d *Driver) {
 		t.Helper()
 		mustExec(t, db, d.store.place.fill(fmt.Sprintf("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) VALUES (%v, '%s', 9e15, 1)",
 			keyOf(name), name)))
-		for i, c := range slices.DeleteFunc(slices.Clone(claims), func(c string) bool { return c == nobody }) {
-			mustExec(t, db, d.store.place.fill(fmt.Sprintf("INSERT INTO `{prefix}claim` (`hash`, `ticket`, `client`, `owner`, `record`, `since`, `delay`, "+
-				"`id`, `weight`, `capacity`, `ends`, `told`, `departed`) VALUES (%v, %d, '', '', '', 1, 0, %s)", keyOf(name), i+1, c)))
-		}
 		var err error
 		c := claim(name, "own")
+		for i, columns := range slices.DeleteFunc(slices.Clone(claims), func(c string) bool { return c == nobody }) {
+			if c.Ticket == 0 || strings.HasPrefix(columns, "'own'") {
+				c.Ticket = int64(i + 1)
+			}
+			mustExec(t, db, d.store.place.fill(fmt.Sprintf("INSERT INTO `{prefix}claim` (`hash`, `ticket`, `client`, `owner`, `record`, `since`, `delay`, "+
+				"`id`, `weight`, `capacity`, `ends`, `told`, `departed`) VALUES (%v, %d, '', '', '', 1, 0, %s)", keyOf(name), i+1, columns)))
+		}
 		if short {
 			var p passed
 			if p, err = d.store.pass(timely(t), c); p.next != nil {
