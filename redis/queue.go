@@ -80,7 +80,7 @@ func (d *Driver) key(name string) string {
 // maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
 const maxText = 1<<16 - 1
 
-// Enter is one round trip, or two where many calls are under way and somebody is on the name whom this client did not know of.
+// Enter is one round trip, or two where others are under way and somebody is on the name whom this client did not know of.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
@@ -157,7 +157,7 @@ func loneAt(ticket int64, c *driver.Claim) driver.Place {
 	return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}
 }
 
-// Leave is one round trip, which claims that are alone on their names share where many calls are under way, as Enter is.
+// Leave is one round trip, which claims that are alone on their names share where others are under way, as Enter is.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)

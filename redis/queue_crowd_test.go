@@ -55,6 +55,7 @@ func TestConcurrentInCrowds(t *testing.T) {
 func gathered(t *testing.T, w *crowd, n int) {
 	t.Helper()
 	waitFor(t, w, n)
+	w.comeAgain()
 	if !w.conn.Go(w.lead) {
 		t.Fatal("the driver is closed")
 	}

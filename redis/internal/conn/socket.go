@@ -28,9 +28,9 @@ type socket struct {
 // (cd redis && go test -run '^$' -bench Pair .). Calls that share one are together already, and count as that one here.
 //
 // From someCalls on, others run after each write, before the library writes the next request: answers mostly come together, and so
-// do the requests that follow from them. A lock and unlock by one of 8 goroutines is 0.6 writes so, and was 1.7; it takes 24 µs of the
-// client's processor, and took 29. With 16 goroutines it takes 32 µs, and took 37; with 4, 32 and 64 as long as before (on a busy
-// machine, in turns with go test -run '^$' -bench Pair .).
+// do the requests that follow from them. Where each claim has a script of its own, as in a cluster, a lock and unlock by one of 8
+// goroutines is 0.6 writes so, and was 1.7; it takes 24 µs of the client's processor, and took 29. With 16 goroutines it takes 32 µs, and
+// took 37 (on a busy machine, in turns with go test -run '^$' -bench Pair ., and crowded so high that no crowd forms).
 //
 // While so many calls are under way as spinLeast to spinMost say, whoever reads looks for what comes for spinFor; see spinner.
 const (
