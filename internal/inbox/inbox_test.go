@@ -20,6 +20,7 @@ type store struct {
 	tasks    sync.WaitGroup
 	doubts   atomic.Int64
 	deaf     bool          // a subscription is never confirmed
+	refuses  bool          // a subscription fails
 	messages chan string   // to the subscription
 	lost     chan struct{} // ends the subscription
 	begun    atomic.Int64  // subscriptions so far
@@ -41,6 +42,10 @@ func (s *store) Subscribe(ctx context.Context, _ string, stands func(bool), told
 	s.begun.Add(1)
 	s.now.Add(1)
 	defer s.now.Add(-1)
+	if s.refuses {
+		time.Sleep(time.Millisecond)
+		return errors.New("refused")
+	}
 	if !s.deaf {
 		stands(true)
 	}
@@ -184,15 +189,33 @@ func TestAnIdleSubscriptionAfterALoss(t *testing.T) {
 	})
 }
 
+// awaits has a claim wait for a subscription that is not confirmed, for so long each time.
+func awaits(t *testing.T, inboxes *Set, times ...time.Duration) {
+	t.Helper()
+	for i, want := range times {
+		start := time.Now()
+		if p, err := inboxes.Await(t.Context(), "channel", "a", 0); p.Holds || err != nil || time.Since(start) != want {
+			t.Errorf("await %d = %+v, %v after %v while nothing is confirmed; want an early return after %v", i, p, err, time.Since(start), want)
+		}
+	}
+}
+
+// While the first attempt to subscribe lasts, the store may be busy with others' and is asked less often; once it has failed, whoever
+// waits asks at once, and then as often as where the store cannot tell.
+func TestAStoreThatRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		s.refuses = true
+		awaits(t, inboxes, time.Millisecond, askAgain, askAgain)
+	})
+}
+
 // Await never waits long for a subscription, and ends with its context and with the driver.
 func TestAwaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes := begin(t)
 		s.deaf = true
-		start := time.Now()
-		if _, err := inboxes.Await(t.Context(), "channel", "a", 0); err != nil || time.Since(start) != askAgain {
-			t.Errorf("await = %v after %v while nothing is confirmed; want nil after %v", err, time.Since(start), askAgain)
-		}
+		awaits(t, inboxes, soon, askAgain, askAgain)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := inboxes.Await(ctx, "channel", "a", 0); !errors.Is(err, context.Canceled) {
