@@ -6,6 +6,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -43,6 +44,8 @@ type Set struct {
 
 	source Source
 	parse  func(text string) (claim string, ticket int64, ok bool)
+
+	standing atomic.Int64 // how many subscriptions stand; changed under mu
 
 	mu        sync.Mutex // guards what follows, also in the inboxes
 	byChannel map[string]*inbox
@@ -86,8 +89,12 @@ func (s *Set) Expect(channel, claim string) bool {
 	return true
 }
 
-// Stands reports whether a subscription stands. As long as it does not, no claim of it is expected.
+// Stands reports whether a subscription stands. As long as it does not, no claim of it is expected. Drivers ask before and after each
+// request, and mostly nobody waits.
 func (s *Set) Stands(channel string) bool {
+	if s.standing.Load() == 0 {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.byChannel[channel]
@@ -239,6 +246,11 @@ func (s *Set) turn(in *inbox, stands bool) bool {
 		return before
 	}
 	in.stands, in.trying = stands, time.Time{}
+	if stands {
+		s.standing.Add(1)
+	} else {
+		s.standing.Add(-1)
+	}
 	close(in.turned)
 	in.turned = make(chan struct{})
 	if before {
