@@ -31,7 +31,6 @@ const (
 	duringCommit     = 1180
 	tooManyOfUser    = 1203
 	notKept          = 1243
-	unkeepable       = 1295
 	lockWait         = 1205
 	deadlock         = 1213
 	resourceLimited  = 1226

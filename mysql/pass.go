@@ -188,5 +188,9 @@ func (s *store) short(statements []string) *phrase {
 	} {
 		text = strings.ReplaceAll(text, word.short, word.long)
 	}
-	return s.phrase(s.place.fill(text))
+	p := s.phrase(s.place.fill(text))
+	if !s.blocks {
+		p.name = "" // only one statement can be kept
+	}
+	return p
 }

@@ -85,19 +85,14 @@ func sent[T any](s *store, conn *sql.Conn, p *phrase, args []string, run func(te
 		return run(p.text(args))
 	}
 	t, err := run(text)
-	if !unkept[number(err)] {
-		return t, err
+	switch number(err) {
+	case notKept, keptMost: // nothing was done: the connection leads to another one of the server, or it keeps as many as it may
+		s.keepsNone.Store(true)
+		return run(p.text(args))
+	case syntax: // from 11.2 on also in the middle of a block, a table of which has changed: it is parsed anew, and may have no marks then
+		s.keepsNone.Store(true)
 	}
-	s.keepsNone.Store(true)
-	return run(p.text(args))
-}
-
-// unkept are errors that say that the server does not keep a phrase, and has not done it.
-var unkept = map[uint16]bool{
-	notKept:    true, // the connection leads to another one of the server than before
-	unkeepable: true,
-	syntax:     true,
-	keptMost:   true, // the server keeps as many as it may
+	return t, err
 }
 
 // meets returns what the server of a connection has of a phrase that is about to be sent, and notes that it is.
