@@ -8,9 +8,9 @@ const logMost = 1000
 // meanwhile, but for the rest that they wrote: otherwise it would never come to its end while they do. What it does is of no
 // matter to the transaction before it: after an error, the log goes on growing for now.
 //
-// Of eight processes that are kept out for the rest alone, 13,900 locks and unlocks go in a second where 12,400 went, beside 14,700
-// to 18,300 of bare rows, on a machine that had much else to do (medians of seven interleaved rounds of: bench -store=sqlite
-// -only='^own$').
+// Of eight processes that are kept out for the rest alone, 12,460 locks and unlocks go in a second where 11,910 went, with a p99 of
+// 17.0 ms in place of 18.1, beside 18,500 to 21,000 of bare rows, on a machine that had much else to do (medians of 26 interleaved
+// rounds of: bench -store=sqlite -only='^own$').
 func (d *lite) writeBack(s *session) {
 	c, ok := s.conn.(Logged)
 	if !ok {
