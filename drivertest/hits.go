@@ -59,7 +59,7 @@ func earlierRun(before []*call, one *call) bool {
 // wanted returns what a run must meet.
 func (c *crowd) wanted() []string {
 	list := []string{requestLost, answerLost, requestLate, requestPast, metKeep, metReclaim}
-	if c.brief <= time.Second { // in a store of longer leases a round is mostly over before that
+	if c.brief < time.Second { // in a store of longer leases a round is mostly over before that
 		list = append(list, metLapse)
 	}
 	if _, whole := c.clients[0].Driver.(*lateDriver); whole {
