@@ -103,15 +103,15 @@ func indexOf(dir string) (string, error) {
 		open.line("")
 		open.line("### %s", s.title)
 		open.line("")
-		open.row("target", "stile", "compared with", "ratio", "bound", "bare limit", "ratio to that", "")
-		open.row("---", "---:", "---", "---:", "---:", "---", "---:", "---")
+		open.row("target", "stile", "compared with", "ratio", "bound", "bare limit", "ratio to that", "", "why")
+		open.row("---", "---:", "---", "---:", "---:", "---", "---:", "---", "---")
 		for _, t := range rest {
 			limit := s.cell(t, "bare limit")
 			if limit == "" {
 				limit = "none measured"
 			}
 			open.row(t[0], s.cell(t, "stile"), s.cell(t, "compared with"), s.cell(t, "ratio"), s.cell(t, "bound"), limit,
-				s.cell(t, "ratio to that"), verdictOf(t))
+				s.cell(t, "ratio to that"), verdictOf(t), reasons[a.key][t[0]])
 		}
 	}
 	var p page
