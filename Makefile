@@ -20,7 +20,7 @@ PARALLEL = 2
 PACKAGES_AT_ONCE = 3
 TESTS_AT_ONCE = 6
 TESTSUM = go run ./internal/repo/testsum -o bin/tests --
-TEST = -p $(PACKAGES_AT_ONCE) -parallel $(TESTS_AT_ONCE) -count=1 -timeout 12m
+TEST = -p=$(PACKAGES_AT_ONCE) -parallel=$(TESTS_AT_ONCE) -count=1 -timeout=12m
 # The race detector makes the walk of the engine and the rules of this repository twenty times as slow; make explore and make
 # rules test them without.
 RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/internal/repo$$')

@@ -6,7 +6,14 @@
 // A test with subtests is counted by its subtests. A test that skipped itself has failed: what it needs was missing. So
 // has a package that cannot be built or that breaks outside its tests. The status is 0 if tests ran and none failed.
 //
-// With -o the line is also written to a file.
+// The race detector of Go breaks now and then where two goroutines of a synctest bubble look at timers that have expired
+// ([go.dev/issue/78156]): that is no answer of a test. The tests of such a package run again, up to three times in all, and
+// a line says so.
+//
+// With -o the line is also written to a file. A flag of go test has its value in the same argument, as in -p=3: what begins
+// with no hyphen is a package.
+//
+// [go.dev/issue/78156]: https://go.dev/issue/78156
 package main
 
 import (
@@ -15,6 +22,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 )
 
 func main() {
@@ -41,21 +50,38 @@ func main() {
 	}
 }
 
+// tries is how often the tests of a package run where the race detector breaks.
+const tries = 3
+
 // test runs go test and returns what became of the tests. The error is that of go test if it failed otherwise than by
 // a failed test.
 func test(args []string, w io.Writer) (summary, error) {
+	sum, again, err := once(args, false, w)
+	flags := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	for try := 2; err == nil && len(again) > 0; try++ {
+		var got summary
+		got, again, err = once(slices.Concat(flags, again), try == tries, w)
+		sum.passed += got.passed
+		sum.failed += got.failed
+	}
+	return sum, err
+}
+
+// once runs go test once and also returns the packages in whose tests the race detector broke. In the last try these have
+// failed.
+func once(args []string, last bool, w io.Writer) (sum summary, again []string, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
-		return summary{}, err
+		return sum, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return summary{}, err
+		return sum, nil, err
 	}
-	s, err := read(pipe, w)
-	if werr := cmd.Wait(); err == nil && s.failed == 0 {
+	sum, again, err = read(pipe, last, w)
+	if werr := cmd.Wait(); err == nil && sum.failed == 0 && len(again) == 0 {
 		err = werr
 	}
-	return s, err
+	return sum, again, err
 }

@@ -28,6 +28,7 @@ type pkg struct {
 	tests  map[string]*one
 	output bytes.Buffer // what no test said
 	broken bool         // the process broke: what follows is of no test, although go test names the one that spoke last
+	tool   bool         // the race detector broke it, not a test
 }
 
 // A one is a test that has begun.
@@ -36,68 +37,92 @@ type one struct {
 	output bytes.Buffer
 }
 
-// read reads the events of go test -json and writes what a person needs to know of them.
-func read(r io.Reader, w io.Writer) (sum summary, err error) {
-	pkgs := map[string]*pkg{}
-	builds := map[string]*bytes.Buffer{} // what the compiler said
+// A report is what go test -json has said so far.
+type report struct {
+	w      io.Writer
+	last   bool // no package is tested again
+	sum    summary
+	again  []string // the packages in whose tests the race detector broke, uncounted
+	pkgs   map[string]*pkg
+	builds map[string]*bytes.Buffer // what the compiler said
+}
+
+// read reads the events of go test -json and writes what a person needs to know of them. It returns the packages in whose
+// tests the race detector broke, uncounted; in the last try they are counted like others.
+func read(r io.Reader, last bool, w io.Writer) (summary, []string, error) {
+	rep := &report{w: w, last: last, pkgs: map[string]*pkg{}, builds: map[string]*bytes.Buffer{}}
 	for lines := bufio.NewReader(r); ; {
 		line, err := lines.ReadBytes('\n')
 		if err == io.EOF && len(line) == 0 {
 			break
 		} else if err != nil && err != io.EOF {
-			return sum, err
+			return rep.sum, rep.again, err
 		}
 		var e event
 		if json.Unmarshal(line, &e) != nil {
 			fmt.Fprintf(w, "%s", line) // such as a warning of the go command
 			continue
 		}
-		if e.Action == "build-output" {
-			if builds[e.ImportPath] == nil {
-				builds[e.ImportPath] = new(bytes.Buffer)
-			}
-			builds[e.ImportPath].WriteString(e.Output)
-			continue
-		}
-		if e.Package == "" {
-			continue
-		}
-		p := pkgs[e.Package]
-		if p == nil {
-			p = &pkg{tests: map[string]*one{}}
-			pkgs[e.Package] = p
-		}
-		if e.Test == "" && slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
-			if b := builds[e.FailedBuild]; b != nil {
-				p.output.Write(b.Bytes())
-			}
-			got := p.end(&e, w)
-			sum.passed += got.passed
-			sum.failed += got.failed
-			delete(pkgs, e.Package)
-			continue
-		}
-		p.add(&e)
+		rep.take(&e)
 	}
 	// go test itself was killed.
-	for _, name := range slices.Sorted(maps.Keys(pkgs)) {
-		got := pkgs[name].end(&event{Action: "fail", Package: name}, w)
-		sum.passed += got.passed
-		sum.failed += got.failed
+	for _, name := range slices.Sorted(maps.Keys(rep.pkgs)) {
+		rep.count(rep.pkgs[name], &event{Action: "fail", Package: name})
 	}
-	return sum, nil
+	return rep.sum, rep.again, nil
+}
+
+// take takes note of an event.
+func (rep *report) take(e *event) {
+	if e.Action == "build-output" {
+		if rep.builds[e.ImportPath] == nil {
+			rep.builds[e.ImportPath] = new(bytes.Buffer)
+		}
+		rep.builds[e.ImportPath].WriteString(e.Output)
+		return
+	}
+	if e.Package == "" {
+		return
+	}
+	p := rep.pkgs[e.Package]
+	if p == nil {
+		p = &pkg{tests: map[string]*one{}}
+		rep.pkgs[e.Package] = p
+	}
+	if e.Test != "" || !slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
+		p.add(e)
+		return
+	}
+	delete(rep.pkgs, e.Package)
+	if b := rep.builds[e.FailedBuild]; b != nil {
+		p.output.Write(b.Bytes())
+	}
+	if p.tool && !p.failed() && !rep.last {
+		rep.again = append(rep.again, e.Package)
+		fmt.Fprintf(rep.w, "again %-50s %6.1f s  the race detector broke, see go.dev/issue/78156\n", e.Package, e.Elapsed)
+		return
+	}
+	rep.count(p, e)
+}
+
+// count counts the tests of a package that has ended.
+func (rep *report) count(p *pkg, e *event) {
+	got := p.end(e, rep.w)
+	rep.sum.passed += got.passed
+	rep.sum.failed += got.failed
 }
 
 // add takes note of an event of a package that still runs.
 func (p *pkg) add(e *event) {
 	output := &p.output
+	p.tool = p.tool || !p.broken && isDetectors(e.Output)
 	if e.Test != "" {
 		t := p.tests[e.Test]
 		if t == nil {
 			t = new(one)
 			p.tests[e.Test] = t
 		}
-		p.broken = p.broken || breaks(e.Output)
+		p.broken = p.broken || p.tool || breaks(e.Output)
 		if !p.broken {
 			output = &t.output
 		}
@@ -110,10 +135,24 @@ func (p *pkg) add(e *event) {
 	}
 }
 
+// failed reports whether a test has failed or skipped itself.
+func (p *pkg) failed() bool {
+	for _, t := range p.tests {
+		if t.result == "fail" || t.result == "skip" {
+			return true
+		}
+	}
+	return false
+}
+
 // breaks reports whether a line of output is the first that the Go runtime says when the process breaks.
 func breaks(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
 }
+
+// isDetectors reports whether a line of output is what the race detector says as it breaks: one of its own checks has failed.
+// It says otherwise of a race that it has found.
+func isDetectors(line string) bool { return strings.HasPrefix(line, "ThreadSanitizer: CHECK failed: ") }
 
 // noise reports whether a line of output says no more than other events, or the line of the package, do.
 func noise(line string) bool {

@@ -98,7 +98,7 @@ go: a warning
 {"Action":"output","Package":"p","Test":"TestB","Output":"loud\n"}
 `
 	var out strings.Builder
-	got, err := read(strings.NewReader(events), &out)
+	got, _, err := read(strings.NewReader(events), true, &out)
 	if want := (summary{1, 1}); err != nil || got != want {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
@@ -119,11 +119,56 @@ func TestReadBroken(t *testing.T) {
 {"Action":"fail","Package":"p"}
 `
 	var out strings.Builder
-	got, err := read(strings.NewReader(events), &out)
+	got, _, err := read(strings.NewReader(events), true, &out)
 	if want := (summary{1, 1}); err != nil || got != want {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 	if !strings.Contains(out.String(), "panic: test timed out after 3s\n\tTestB (3s)\n") {
 		t.Errorf("the panic is not shown in\n%s", out.String())
+	}
+}
+
+// Tests in which nothing but the race detector broke run again, and no others do. The detector is only imitated: how it
+// breaks differs from run to run.
+func TestDetectorBreaks(t *testing.T) {
+	const (
+		head = `package x
+
+import ("fmt"; "os"; "testing")
+
+func first() bool { _, err := os.Stat("again"); os.WriteFile("again", nil, 0o644); return err != nil }
+`
+		breaks = `{ fmt.Fprintln(os.Stderr, "ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346 \"...\""); os.Exit(66) }`
+	)
+	for _, tt := range []struct {
+		name, text string
+		want       summary
+		again      int
+	}{
+		{"once", "func TestA(*testing.T) {}; func TestB(*testing.T) { if first() " + breaks + " }", summary{3, 0}, 1},
+		{"always", "func TestA(*testing.T) {}; func TestB(*testing.T) " + breaks, summary{2, 1}, tries - 1},
+		{"after a failed test", "func TestA(t *testing.T) { if first() { t.Error() } }; func TestB(*testing.T) " + breaks,
+			summary{1, 2}, 0},
+		{"outside tests", "func TestA(*testing.T) {}; func TestMain(m *testing.M) { if m.Run(); first() " + breaks + " }",
+			summary{2, 0}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("GOWORK", "off")
+			t.Chdir(t.TempDir())
+			for name, text := range map[string]string{"go.mod": "module example.test\n\ngo 1.26.0\n",
+				"x/x_test.go": head + tt.text, "y/y_test.go": "package y\n\nimport \"testing\"\n\nfunc TestC(*testing.T) {}\n"} {
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			got, err := test([]string{"-vet=off", "./..."}, &out)
+			if again := strings.Count(out.String(), "again example.test/x "); err != nil || got != tt.want || again != tt.again {
+				t.Errorf("got %v, again %d times, %v; want %v, %d times\n%s", got, again, err, tt.want, tt.again, &out)
+			}
+		})
 	}
 }
