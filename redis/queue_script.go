@@ -123,14 +123,18 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		"READ": "'GETRANGE', key, '0', '" + strconv.Itoa(page-1) + "'",
 		// Who is in a queue mostly reads the head at first, LONGHEADSIZE bytes, since what a script reads is garbage when it ends.
 		"GLANCE": "'GETRANGE', key, '0', '61'",
+		// Whoever renews reads what a holder and a process that waits take, so that no second command is needed for them.
+		"SKIM": "'GETRANGE', key, '0', '" + strconv.Itoa(skim-1) + "'",
 	}
 	if sharded {
 		own["PUBLISH"] = "'SPUBLISH'"
 	}
 	inPlace := form != shortForm
 	headLua, wholeLua := readLua, restLua // headLua and wholeLua are readLua and restLua where the queue may be long
+	skimLua, mostLua := readLua, restLua  // as these, of who renews
 	if inPlace {
 		headLua, wholeLua = strings.Replace(readLua, "READ", "GLANCE", 1), strings.Replace(restLua, "PAGE", "LONGHEADSIZE", 1)
+		skimLua, mostLua = strings.Replace(readLua, "READ", "SKIM", 1), strings.Replace(restLua, "PAGE", strconv.Itoa(skim), 1)
 	} else {
 		own["READ"] = "'GET', key"
 	}
@@ -151,7 +155,7 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		enter:  make("", enterLoneLua, readLua, loadLua, restLua, long(longEnterLua, false), ruleLua, enterLua),
 		join:   make("", headLua, loadLua, wholeLua, long(longEnterLua, false), ruleLua, enterLua),
 		stay:   make(evenIfFull, headLua, loadLua, wholeLua, long(longEnterLua, false), ruleLua, enterLua),
-		renew:  make(evenIfFull, headLua, loadLua, wholeLua, long(longRenewLua, false), ruleLua, renewLua),
+		renew:  make(evenIfFull, skimLua, loadLua, mostLua, long(longRenewLua, false), ruleLua, renewLua),
 		leave:  make(evenIfFull, readLua, leaveLoneLua, loadLua, restLua, long(longLeaveLua, true), ruleLua, leaveLua),
 		part:   make(evenIfFull, headLua, loadLua, wholeLua, long(longLeaveLua, true), ruleLua, leaveLua),
 		remove: make(evenIfFull, readLua, loadLua, restLua, ruleLua, breakLua),
@@ -165,7 +169,10 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 
 var words = regexp.MustCompile(`\b[A-Z]+\b`)
 
-const page = 2048 // bytes of a queue that are read at first; more than most short ones have
+const (
+	page = 2048 // bytes of a queue that are read at first; more than most short ones have
+	skim = 512  // by a claim that is renewed
+)
 
 // constants are the words in capitals in the scripts. They are not variables there, since a Lua function pays for each
 // variable around it whenever it is made, and the functions are made on every call: it came to a third of the time.
