@@ -1,11 +1,10 @@
 package boottime
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -50,7 +49,7 @@ var offset = sync.OnceValues(func() (ahead time.Duration, known bool) {
 	if err != nil || !inOwn() {
 		return 0, false
 	}
-	return parseOffset(string(text))
+	return parseOffset(text)
 })
 
 // inOwn reports whether the namespace of this process is the one that its children get: timens_offsets is about theirs.
@@ -65,15 +64,15 @@ func inOwn() bool {
 }
 
 // parseOffset reads the line of the boot clock in the format of /proc/self/timens_offsets.
-func parseOffset(text string) (ahead time.Duration, known bool) {
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) != 3 || fields[0] != "boottime" {
+func parseOffset(text []byte) (ahead time.Duration, known bool) {
+	for line := range bytes.Lines(text) {
+		fields := bytes.Fields(line)
+		if len(fields) != 3 || string(fields[0]) != "boottime" {
 			continue
 		}
-		seconds, bad := strconv.ParseInt(fields[1], 10, 64)
-		nanoseconds, worse := strconv.ParseInt(fields[2], 10, 64)
-		return time.Duration(seconds)*time.Second + time.Duration(nanoseconds), bad == nil && worse == nil
+		seconds, bad := time.ParseDuration(string(fields[1]) + "s")
+		nanoseconds, worse := time.ParseDuration(string(fields[2]) + "ns")
+		return seconds + nanoseconds, bad == nil && worse == nil
 	}
 	return 0, false
 }
@@ -90,7 +89,7 @@ var id = sync.OnceValue(func() string {
 	if err != nil || !shared() || !kernels() {
 		return ""
 	}
-	return strings.TrimSpace(string(text))
+	return string(bytes.TrimSpace(text))
 })
 
 // kernels reports whether the boot id is the kernel's own: nothing is mounted over it, be it a file of another file

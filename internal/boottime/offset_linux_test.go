@@ -20,7 +20,7 @@ func TestParseOffset(t *testing.T) {
 		{"", 0, false},
 	}
 	for _, tt := range tests {
-		if got, known := parseOffset(tt.text); known != tt.known || known && got != tt.want {
+		if got, known := parseOffset([]byte(tt.text)); known != tt.known || known && got != tt.want {
 			t.Errorf("parseOffset(%q) = %v, %v; want %v, %v", tt.text, got, known, tt.want, tt.known)
 		}
 	}

@@ -1,14 +1,14 @@
 package guard
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 )
 
 // A message is one order or one piece of news as it goes over a pipe: fields in a fixed order, and before them their
-// length in four bytes. Both ends are the same program, so there are no versions. Package encoding/gob would do the same,
-// but getting it ready takes as long as the rest of the guard.
+// length, in eight bytes. Both ends are the same program, so there are no versions. Package encoding/gob would do the same,
+// but getting it ready takes as long as the rest of the guard; encoding/binary, strconv and strings have it begin late: see package
+// early.
 type message struct {
 	rest []byte
 	bad  bool // a field was not what was asked for
@@ -21,28 +21,35 @@ var errTooLong = errors.New("the message is too long")
 
 // receive reads one message.
 func receive(r io.Reader) (*message, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
+	m := &message{rest: make([]byte, 8)}
+	if _, err := io.ReadFull(r, m.rest); err != nil {
 		return nil, err
 	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > longest {
+	n := m.takeNumber()
+	if n < 0 || n > longest {
 		return nil, errTooLong
 	}
-	m := &message{rest: make([]byte, n)}
+	m.rest = make([]byte, n)
 	_, err := io.ReadFull(r, m.rest)
 	return m, err
 }
 
 // framed returns the message with its length.
 func (m *message) framed() []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(m.rest))), m.rest...)
+	var size message
+	size.number(int64(len(m.rest)))
+	return append(size.rest, m.rest...)
 }
 
 // whole reports whether all fields were there, and nothing else.
 func (m *message) whole() bool { return !m.bad && len(m.rest) == 0 }
 
-func (m *message) number(n int64) { m.rest = binary.AppendVarint(m.rest, n) }
+// number adds a number, in eight bytes.
+func (m *message) number(n int64) {
+	for shift := 56; shift >= 0; shift -= 8 {
+		m.rest = append(m.rest, byte(n>>shift))
+	}
+}
 
 func (m *message) flag(b bool) {
 	n := int64(0)
@@ -64,13 +71,15 @@ func (m *message) texts(list []string) {
 	}
 }
 
-func (m *message) takeNumber() int64 {
-	n, size := binary.Varint(m.rest)
-	if size <= 0 {
+func (m *message) takeNumber() (n int64) {
+	if len(m.rest) < 8 {
 		m.rest, m.bad = nil, true
 		return 0
 	}
-	m.rest = m.rest[size:]
+	for _, b := range m.rest[:8] {
+		n = n<<8 | int64(b)
+	}
+	m.rest = m.rest[8:]
 	return n
 }
 

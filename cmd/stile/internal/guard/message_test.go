@@ -79,7 +79,7 @@ func TestCutOff(t *testing.T) {
 			t.Errorf("%d of %d bytes are %+v", n, len(wire), o)
 		}
 	}
-	if _, err := receive(bytes.NewReader([]byte{0x7f, 0, 0, 0})); !errors.Is(err, errTooLong) {
+	if _, err := receive(bytes.NewReader([]byte{0, 0, 0, 0, 0x7f, 0, 0, 0})); !errors.Is(err, errTooLong) {
 		t.Errorf("a length of 2 GiB: %v, want %v", err, errTooLong)
 	}
 	if _, err := receive(bytes.NewReader(nil)); !errors.Is(err, io.EOF) {
