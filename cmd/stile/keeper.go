@@ -72,7 +72,11 @@ func (k *keeper) watch(events *events, signals <-chan os.Signal) {
 			k.fail(k.lease.Check())
 			k.kill()
 		case s := <-signals:
-			k.child.signal(s.(syscall.Signal))
+			if s == syscall.SIGCONT {
+				k.terminal.goOn(k.child)
+			} else {
+				k.child.signal(s.(syscall.Signal))
+			}
 		case <-k.stop:
 			k.stop = nil
 			k.fail(errStopped)
@@ -130,7 +134,7 @@ func (k *keeper) heed(n guard.News, events *events) {
 		k.fail(k.ending(events))
 		k.killed = boottime.Now()
 	case n.Stopped:
-		k.terminal.suspend(k.child)
+		k.terminal.suspend(k.child.pgid)
 	case n.Exited:
 		k.status = n.Status
 		if !n.Gone && k.killAt == 0 && k.killed == 0 {

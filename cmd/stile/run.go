@@ -127,8 +127,8 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	if err := r.conflict(address); err != nil {
 		return err
 	}
-	outliveReaders()
 	runtime.UnlockOSThread() // see package early: the guard does not ask to die with this process
+	outliveReaders()
 	c, err := newChild(os.Stdin)
 	if err != nil {
 		return err
@@ -170,12 +170,12 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	}
 	env = append(env, r.tell(address, lease, deadline)...)
 	if err := c.run(&guard.Program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal != nil}, k.end); err != nil {
-		k.terminal.takeBack()
+		k.terminal.take()
 		return errors.Join(err, lease.Unlock())
 	}
 	k.watch(events, signals)
 	c.dismiss()
-	k.terminal.takeBack()
+	k.terminal.takeBack(c.pgid)
 	keep := since + time.Duration(r.atLeast) - boottime.Now()
 	return r.ended(k, lease.UnlockAfter(max(0, keep)))
 }

@@ -27,8 +27,22 @@ func (t *terminal) give(group int) {
 	_ = unix.IoctlSetPointerInt(int(os.Stdin.Fd()), unix.TIOCSPGRP, group) // it fails once the terminal is gone
 }
 
-// takeBack makes stile's group the foreground again.
-func (t *terminal) takeBack() {
+// has reports whether a group is in the foreground.
+func (t *terminal) has(group int) bool {
+	now, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
+	return err == nil && now == group
+}
+
+// takeBack makes stile's group the foreground again, unless CMD's is not there: a shell that goes on with a stopped stile in the
+// background has the terminal itself.
+func (t *terminal) takeBack(from int) {
+	if t != nil && t.has(from) {
+		t.take()
+	}
+}
+
+// take makes stile's group the foreground, whoever is.
+func (t *terminal) take() {
 	if t == nil {
 		return
 	}
@@ -37,15 +51,22 @@ func (t *terminal) takeBack() {
 	signal.Reset(syscall.SIGTTOU)
 }
 
-// suspend stops stile, as the terminal stopped CMD, for the shell to have the terminal; and goes on with CMD when the
-// shell goes on with stile. If that takes longer than the lease lasts, the guard ends CMD meanwhile.
-func (t *terminal) suspend(c *child) {
+// suspend stops stile, as the terminal stopped CMD, for the shell to have the terminal. If that takes longer than the lease
+// lasts, the guard ends CMD meanwhile.
+//
+// Stile does not stop in the call: another thread may be the one that takes the signal, and this one runs on for a moment. So
+// what is to be done when stile goes on is done when it hears that it does, in goOn.
+func (t *terminal) suspend(from int) {
 	if t == nil {
 		return
 	}
-	t.takeBack()
+	t.takeBack(from)
 	_ = syscall.Kill(0, syscall.SIGSTOP)
-	if group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP); err == nil && group == t.group {
+}
+
+// goOn has CMD go on, in the foreground if the shell has stile go on there.
+func (t *terminal) goOn(c *child) {
+	if t != nil && t.has(t.group) {
 		t.give(c.pgid)
 	}
 	c.signal(syscall.SIGCONT)

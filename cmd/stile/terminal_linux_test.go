@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,6 +77,9 @@ func (u *account) onTerminal(name string, args ...string) *screen {
 func (s *screen) see(text string) string {
 	s.t.Helper()
 	var seen strings.Builder
+	if err := s.file.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		s.t.Fatal(err)
+	}
 	for {
 		c, err := s.text.ReadByte()
 		if err != nil {
@@ -85,6 +90,30 @@ func (s *screen) see(text string) string {
 			return seen.String()
 		}
 	}
+}
+
+// press types a key until a text appears. A shell that is about to read when a signal comes hears of it at the next.
+func (s *screen) press(key, text string) {
+	s.t.Helper()
+	seen, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		again := time.NewTicker(3 * time.Second)
+		defer again.Stop()
+		for {
+			fmt.Fprint(s.keys, key)
+			select {
+			case <-again.C:
+			case <-seen:
+				return
+			}
+		}
+	}()
+	defer func() {
+		close(seen)
+		<-ended
+	}()
+	s.see(text)
 }
 
 func (s *screen) foreground() int {
@@ -109,8 +138,7 @@ func TestTerminal(t *testing.T) {
 	}
 	fmt.Fprintln(s.keys, "hello")
 	s.see("got hello.")
-	fmt.Fprint(s.keys, "\x03")
-	s.see("caught.")
+	s.press("\x03", "caught.")
 	s.see("status 6.")
 	if got, want := s.foreground(), s.cmd.Process.Pid; got != want {
 		t.Errorf("group %d is in the foreground afterwards, want the shell's, %d", got, want)
@@ -119,7 +147,7 @@ func TestTerminal(t *testing.T) {
 	s.see("shell again.")
 }
 
-// A CMD that is stopped from the terminal stops stile, for the shell to go on; and goes on with it.
+// A CMD that is stopped from the terminal stops stile, for the shell to go on; and goes on with it, in the background too.
 func TestTerminalStop(t *testing.T) {
 	u := newAccount(t)
 	s := u.onTerminal("bash", "--norc", "--noprofile", "-i")
@@ -127,13 +155,35 @@ func TestTerminalStop(t *testing.T) {
 	s.see("begun")
 	fmt.Fprint(s.keys, "\x1a")
 	s.see("Stopped")
-	fmt.Fprintln(s.keys, "echo she''ll; fg")
+	// In the background it is stopped again, since it reads from the terminal, which is the shell's.
+	fmt.Fprintln(s.keys, "bg; until jobs | grep -q Stopped; do sleep 0.01; done; echo she''ll; fg")
 	s.see("shell")
 	s.see(binary)
 	fmt.Fprintln(s.keys, "more")
 	s.see("got more.")
-	fmt.Fprintln(s.keys, "echo status $?.; exit")
+	fmt.Fprintln(s.keys, "echo status $?.")
 	s.see("status 0.")
+}
+
+// A CMD that ends in the background leaves the shell its terminal.
+func TestTerminalBackground(t *testing.T) {
+	u := newAccount(t)
+	end := filepath.Join(u.home, "end")
+	if err := unix.Mkfifo(end, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := u.onTerminal("bash", "--norc", "--noprofile", "-i")
+	fmt.Fprintf(s.keys, "%s run a -- sh -c 'echo be''gun; read x <%s'\n", binary, end)
+	s.see("begun")
+	fmt.Fprint(s.keys, "\x1a")
+	s.see("Stopped")
+	fmt.Fprintf(s.keys, "bg; echo >%s; wait; echo all ''done.\n", end)
+	s.see("all done.")
+	if got, want := s.foreground(), s.cmd.Process.Pid; got != want {
+		t.Errorf("group %d is in the foreground, want the shell's, %d", got, want)
+	}
+	fmt.Fprintln(s.keys, "echo ali''ve.; exit")
+	s.see("alive.")
 }
 
 func TestBreakAsks(t *testing.T) {

@@ -15,10 +15,11 @@ var (
 	PassedOn = append(slices.Clone(Ending), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)
 )
 
-// Caught returns the signals that can be caught without undoing that they are ignored, as nohup and a shell's "&" have it.
+// Caught returns the signals that can be caught without undoing that they are ignored, as nohup and a shell's "&" have it. To ignore
+// SIGCONT is to have it as it is.
 func Caught(list []syscall.Signal) (signals []os.Signal) {
 	for _, s := range list {
-		if !signal.Ignored(s) {
+		if s == syscall.SIGCONT || !signal.Ignored(s) {
 			signals = append(signals, s)
 		}
 	}
