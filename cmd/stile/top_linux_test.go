@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -52,4 +53,23 @@ func TestTopOnTerminal(t *testing.T) {
 	if got := s.cmd.ProcessState.ExitCode(); got != 130 {
 		t.Errorf("status %d; want 130", got)
 	}
+}
+
+// A shell whose user stops it gets its terminal as it was.
+func TestTopStopped(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t).on(60, 12, "xterm")
+	s := u.onTerminal("bash", "--norc", "--noprofile", "-i")
+	fmt.Fprintf(s.keys, "%s top --every 100ms\n", binary)
+	for range 5 {
+		s.see("0 in use, 0 wait")
+		s.press("\x1a", "Stopped")
+		fmt.Fprintln(s.keys, "stty -a | grep -qw -- -icanon && echo ra''w. || echo as it ''was.; fg")
+		s.see("as it was.")
+	}
+	s.see("0 in use, 0 wait")
+	fmt.Fprint(s.keys, "q")
+	s.see("bash-") // its prompt: no more keys are top's
+	fmt.Fprintln(s.keys, "echo status $?.; exit")
+	s.see("status 0.")
 }
