@@ -134,7 +134,7 @@ func (k *keeper) heed(n guard.News, events *events) {
 		k.fail(k.ending(events))
 		k.killed = boottime.Now()
 	case n.Stopped:
-		k.terminal.suspend(k.child.pgid)
+		k.terminal.suspend()
 	case n.Exited:
 		k.status = n.Status
 		if !n.Gone && k.killAt == 0 && k.killed == 0 {

@@ -170,12 +170,12 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	}
 	env = append(env, r.tell(address, lease, deadline)...)
 	if err := c.run(&guard.Program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal != nil}, k.end); err != nil {
-		k.terminal.take()
+		k.terminal.takeBack()
 		return errors.Join(err, lease.Unlock())
 	}
 	k.watch(events, signals)
 	c.dismiss()
-	k.terminal.takeBack(c.pgid)
+	k.terminal.takeBack()
 	keep := since + time.Duration(r.atLeast) - boottime.Now()
 	return r.ended(k, lease.UnlockAfter(max(0, keep)))
 }

@@ -186,6 +186,18 @@ func TestTerminalBackground(t *testing.T) {
 	s.see("alive.")
 }
 
+// Of a CMD that has handed the terminal on to another group, as a shell does, it is taken back too when CMD is killed.
+func TestTerminalHandedOn(t *testing.T) {
+	u := newAccount(t)
+	s := u.onTerminal("sh", "-c", `"$0" run a --max-hold 300ms --grace 50ms -- bash -c 'trap "" TERM; set -m; sleep 3; :'; read y; echo shell $y.`, binary)
+	s.see("it was held for as long as --max-hold allows")
+	if got, want := s.foreground(), s.cmd.Process.Pid; got != want {
+		t.Errorf("group %d is in the foreground, want the shell's, %d", got, want)
+	}
+	fmt.Fprintln(s.keys, "again")
+	s.see("shell again.")
+}
+
 func TestBreakAsks(t *testing.T) {
 	u := newAccount(t)
 	for _, tt := range []struct {

@@ -23,7 +23,8 @@ func id(path string) string {
 	return string(bytes.TrimSpace(number))
 }
 
-// digits writes a number out. Package strconv does that too, but the guard of a CMD would begin later with it: see package early.
+// digits writes a number out. Package strconv does that too, but with it the guard of a CMD would begin later: see package
+// early of the command.
 func digits(n int) string {
 	last := string(rune('0' + n%10))
 	if n < 10 {

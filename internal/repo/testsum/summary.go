@@ -150,8 +150,8 @@ func breaks(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
 }
 
-// isDetectors reports whether a line of output is what the race detector says as it breaks: one of its own checks has failed.
-// It says otherwise of a race that it has found.
+// isDetectors reports whether a line of output is what the race detector says as it breaks: one of its own checks has
+// failed. Of a race that it has found it says something else.
 func isDetectors(line string) bool { return strings.HasPrefix(line, "ThreadSanitizer: CHECK failed: ") }
 
 // noise reports whether a line of output says no more than other events, or the line of the package, do.

@@ -42,9 +42,9 @@ type guard struct {
 // Main is the process. Its thread must be the one that lives as long as the process does: CMD dies with the thread that
 // started it.
 func Main() {
-	// What is caught, CMD gets afresh; what whoever started stile had it ignore, CMD ignores too. For each signal Go has a thread of
-	// its own asked and waits, which wakes this one too unless another goroutine waits: the threads of stile run change 240 times so,
-	// and 300 otherwise (perf stat), and it takes 5 % longer.
+	// What is caught, CMD gets afresh; what whoever started stile had it ignore, CMD ignores too. For each signal Go asks
+	// a thread of its own and waits, which wakes this thread too unless another goroutine waits. The threads of stile run
+	// change 240 times so, and 300 times otherwise (perf stat), which takes 5 % longer.
 	caught, children := make(chan struct{}), make(chan os.Signal, 1)
 	go func() {
 		signal.Notify(make(chan os.Signal, 1), Caught(append(slices.Clone(PassedOn), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU))...)

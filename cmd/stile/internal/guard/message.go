@@ -7,8 +7,8 @@ import (
 
 // A message is one order or one piece of news as it goes over a pipe: fields in a fixed order, and before them their
 // length, in eight bytes. Both ends are the same program, so there are no versions. Package encoding/gob would do the same,
-// but getting it ready takes as long as the rest of the guard; encoding/binary, strconv and strings have it begin late: see package
-// early.
+// but getting it ready takes as long as the rest of the guard. Packages encoding/binary, strconv and strings have the guard
+// begin late: see package early.
 type message struct {
 	rest []byte
 	bad  bool // a field was not what was asked for

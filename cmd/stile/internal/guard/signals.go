@@ -15,8 +15,8 @@ var (
 	PassedOn = append(slices.Clone(Ending), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)
 )
 
-// Caught returns the signals that can be caught without undoing that they are ignored, as nohup and a shell's "&" have it. To ignore
-// SIGCONT is to have it as it is.
+// Caught returns the signals that can be caught without undoing that they are ignored, as nohup and a shell's "&" have it.
+// SIGCONT always can: a process that ignores it goes on all the same.
 func Caught(list []syscall.Signal) (signals []os.Signal) {
 	for _, s := range list {
 		if s == syscall.SIGCONT || !signal.Ignored(s) {
