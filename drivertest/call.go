@@ -54,7 +54,7 @@ func (c *call) String() string {
 		fmt.Fprintf(&b, " %s", c.claim.Record)
 	}
 	if c.verb == "enter" {
-		fmt.Fprintf(&b, ", %d of %d, ticket %d, try %v", c.claim.Weight, c.claim.Capacity, c.claim.Ticket, c.claim.Try)
+		fmt.Fprintf(&b, ", %d of %d, ticket %d, try %v, lease %v", c.claim.Weight, c.claim.Capacity, c.claim.Ticket, c.claim.Try, c.claim.TTL)
 	}
 	if c.verb == "break" {
 		fmt.Fprintf(&b, " ticket %d", c.claim.Ticket)

@@ -30,6 +30,10 @@ func TestExplain(t *testing.T) {
 	unknown := context.DeadlineExceeded
 	leaving, kept := verb("leave", "a", nil), verb("expire", "a", nil)
 	leaving.keep, kept.keep = time.Minute, time.Minute
+	over := func(at int) *call { // what leaving keeps
+		c := *kept
+		return lasting(&c, at, at)
+	}
 	removed := func(ticket int64, err error) *call {
 		return &call{verb: "break", claim: driver.Claim{Ticket: ticket}, err: err,
 			list: []driver.ClaimInfo{{Ticket: 1, Weight: 1, Holds: true, Record: "a"}}}
@@ -117,6 +121,21 @@ func TestExplain(t *testing.T) {
 			lasting(enter("b", 2, false, 1), 3, 5), lasting(list(), 4, 4), enter("b", 2, true, 0)}, -1},
 		{"listed without a claim that came before", []*call{enter("a", 1, true, 0), leaving, kept,
 			enter("b", 2, false, 1), list(), enter("b", 2, true, 0)}, 4},
+		{"listed when a lease was over, without a claim that waited for that meanwhile", []*call{enter("a", 1, true, 0), leaving,
+			lasting(list(), 2, 5), enter("b", 2, false, 1), over(4), lasting(enter("b", 2, true, 0), 6, 6)}, -1},
+		{"listed before a lease was over, without the claim that waits for that", []*call{enter("a", 1, true, 0), leaving,
+			lasting(list(), 2, 3), lasting(enter("b", 2, false, 1), 4, 4), over(5)}, 2},
+		{"nobody was there to be removed when a lease was over that kept somebody waiting a moment before", []*call{
+			enter("a", 1, true, 0), leaving, kept, lasting(enter("b", 2, false, 1), 3, 5), lasting(removed(0, driver.ErrGone), 4, 4),
+			enter("b", 2, true, 0)}, -1},
+		{"nobody is there to be removed, and somebody waits", []*call{enter("a", 1, true, 0), leaving, kept,
+			enter("b", 2, false, 1), removed(0, driver.ErrGone)}, 4},
+		{"told of one ahead whose lease was over when it was let in", []*call{enter("a", 1, true, 0), verb("expire", "a", nil),
+			lasting(enter("b", 2, false, 1), 2, 5), verb("renew", "a", driver.ErrGone), list(), lasting(enter("b", 2, true, 0), 6, 6)}, -1},
+		{"told of one ahead who was gone before", []*call{enter("a", 1, true, 0), verb("expire", "a", nil),
+			verb("renew", "a", driver.ErrGone), enter("b", 2, false, 1)}, 3},
+		{"told of one ahead whose lease was over when another came", []*call{enter("a", 1, true, 0), verb("expire", "a", nil),
+			lasting(enter("b", 3, false, 2), 2, 5), verb("renew", "a", driver.ErrGone), enter("c", 2, true, 0)}, 2},
 		{"another capacity", []*call{enter("a", 1, true, 0), {verb: "enter",
 			claim: driver.Claim{ID: "b", Weight: 1, Capacity: 2}, err: &driver.CapacityError{Have: 1, Want: 2}}}, -1},
 		{"another capacity of nobody", []*call{{verb: "enter",

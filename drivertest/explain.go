@@ -1,0 +1,390 @@
+package drivertest
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A judge reads the calls on one name in the order in which they began and ended, and keeps all queues that the name may have
+// then. A call whose outcome is unknown stays on its way for ever: it may change the queue at any time, once, or never.
+//
+// Time stands still for the queues: a lease runs out by a step of its own, a call that is on its way since the lease may end.
+type judge struct {
+	possible []*possibility
+	going    [slots]*call       // what is on its way
+	unknown  [4]uint64          // the steps of those whose outcome is not known
+	steps    int                // that were tried
+	told     map[string][]int64 // the tickets that the store told of a claim, at any time
+	lapses   []*call            // the steps by which leases may run out
+}
+
+// mostSteps is how many steps a judge takes before it lets a case go that has too many possibilities.
+const mostSteps = 200_000
+
+// explain finds an order of the calls that explains all their answers. If there is none, it returns the first call whose
+// answer no order explains, and the queues that were possible before that.
+func explain(calls []*call) (*call, []*possibility) {
+	j := &judge{possible: []*possibility{{}}, told: map[string][]int64{}}
+	for _, c := range calls {
+		j.learn(c)
+	}
+	for _, m := range moments(calls) {
+		slot := slices.Index(j.going[:], m.call)
+		switch {
+		case m.begins && !j.begin(m.call):
+			return nil, nil // too many are on their way
+		case m.begins:
+			continue
+		case m.call.verb == "expire":
+			j.withdraw(slot)
+			continue
+		}
+		before := j.possible
+		j.possible = j.until(slot)
+		if j.steps > mostSteps {
+			break
+		}
+		if len(j.possible) == 0 {
+			return m.call, before
+		}
+		j.going[slot] = nil
+	}
+	return nil, nil
+}
+
+// begin has a call be on its way, and is false if there are too many of them.
+func (j *judge) begin(c *call) bool {
+	slot := slices.Index(j.going[:], nil)
+	if slot < 0 {
+		return false
+	}
+	j.going[slot] = c
+	if !c.answered() {
+		j.unknown[slot/32] |= 3 << (slot % 32 * 2)
+	}
+	return true
+}
+
+// withdraw takes a step back that has come to pass by now or will not.
+func (j *judge) withdraw(slot int) {
+	j.going[slot] = nil
+	j.unknown[slot/32] &^= 3 << (slot % 32 * 2)
+	left := seenSet{}
+	for _, p := range j.possible {
+		left.add(p.with(slot, stepNone), &j.unknown)
+	}
+	j.possible = left.all()
+}
+
+// A moment is the begin of a call, or its end.
+type moment struct {
+	at     int64
+	begins bool
+	call   *call
+}
+
+// A said is when the last Enter of each claim began that was answered.
+type said map[string]time.Duration
+
+// since returns from when on the answer to a call may be true, of calls in the order in which they began. An Await may
+// answer with a notification that came before it was called, though not before its claim's last Enter.
+func (s said) since(c *call) time.Duration {
+	if c.verb == "enter" && c.answered() {
+		s[c.claim.ID] = c.began
+	}
+	if from, ok := s[c.claim.ID]; ok && c.verb == "await" {
+		return from
+	}
+	return c.began
+}
+
+// moments returns when calls that matter began, and when those ended of which the outcome is known.
+func moments(calls []*call) []moment {
+	var (
+		all  []moment
+		said = said{}
+	)
+	for _, c := range calls {
+		began := said.since(c)
+		if !c.matters() {
+			continue
+		}
+		all = append(all, moment{int64(began), true, c})
+		if c.answered() {
+			all = append(all, moment{int64(c.ended), false, c})
+		}
+		if c.until > 0 {
+			all = append(all, moment{int64(c.until), false, c})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b moment) int {
+		if a.at == b.at && a.begins != b.begins { // at the same time, they may have met
+			return map[bool]int{true: -1, false: 1}[a.begins]
+		}
+		return cmp.Compare(a.at, b.at)
+	})
+	return all
+}
+
+func (j *judge) learn(c *call) {
+	if c.verb == "expire" {
+		j.lapses = append(j.lapses, c)
+	}
+	tell := func(record string, ticket int64) {
+		if ticket != 0 && !slices.Contains(j.told[record], ticket) {
+			j.told[record] = append(j.told[record], ticket)
+		}
+	}
+	if c.err == nil {
+		tell(c.claim.Record, c.place.Ticket)
+		for _, l := range c.list {
+			tell(l.Record, l.Ticket)
+		}
+	}
+}
+
+// until returns the possibilities in which a call is done, after whatever else that is on its way was done before it.
+func (j *judge) until(slot int) []*possibility {
+	var (
+		ends, seen = seenSet{}, seenSet{}
+		next       = slices.Clone(j.possible)
+	)
+	for len(next) > 0 && j.steps <= mostSteps {
+		p := next[len(next)-1]
+		next = next[:len(next)-1]
+		j.steps++
+		if p.step(slot) == stepDone {
+			ends.add(p.with(slot, stepNone), &j.unknown) // the slot is free for another call
+			continue
+		}
+		if !seen.add(p, &j.unknown) {
+			continue
+		}
+		for other, c := range j.going {
+			if c != nil && p.step(other) != stepDone && !j.waits(p, other) {
+				next = append(next, j.after(p, other, c)...)
+			}
+		}
+	}
+	return ends.all()
+}
+
+// waits reports that a call of unknown outcome has a twin, which may as well come to pass first.
+func (j *judge) waits(p *possibility, slot int) bool {
+	c := j.going[slot]
+	for other, twin := range j.going[:slot] {
+		if twin != nil && p.step(other) == stepNone && !c.answered() && !twin.answered() && twin.verb == c.verb &&
+			twin.claim.ID == c.claim.ID && twin.keep == c.keep && (c.verb != "break" || twin.claim.Ticket == c.claim.Ticket) {
+			return true
+		}
+	}
+	return false
+}
+
+// after returns the possibilities that follow when the next step of a call is done, none if its answer is another.
+func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
+	i := find(&p.queue, c.claim.ID)
+	if i < 0 || !j.takesOut(c, p.queue.Entries[i].Ticket) {
+		return j.does(p, i, slot, c)
+	}
+	q := p.changing(slot, stepDone)
+	q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
+	if p.queue.Entries[i].Left || !c.answered() && c.keep > 0 { // it is kept for a while, or a Leave by its id keeps it
+		return append(j.does(p, i, slot, c), q)
+	}
+	return []*possibility{q}
+}
+
+// does returns the possibilities that follow when a call does to the claim by its id, which has an index in the queue or -1,
+// what it asks for.
+func (j *judge) does(p *possibility, i, slot int, c *call) []*possibility {
+	switch c.verb {
+	case "enter":
+		return j.entered(p, i, slot, c)
+	case "leave":
+		switch {
+		case (i < 0 || p.queue.Entries[i].Left) && c.err == nil && j.unheard("leave", c):
+			return []*possibility{p.with(slot, stepDone)}
+		case i < 0 && !errors.Is(c.err, driver.ErrGone):
+			return nil
+		}
+		q := p.changing(slot, stepDone)
+		err := q.queue.Leave(0, &driver.Release{Claim: &c.claim, Keep: c.keep})
+		if err == nil && errors.Is(c.err, driver.ErrGone) && c.claim.Ticket == 0 {
+			return []*possibility{q} // its client was never told that it entered, and may say that it took out what it left
+		}
+		switch {
+		case c.answered() && !same(c.err, err) || !c.answered() && err != nil:
+			return nil
+		case err != nil:
+			return []*possibility{p.with(slot, stepDone)}
+		}
+		return []*possibility{q}
+	case "expire":
+		if i < 0 || p.queue.Entries[i].Left != (c.keep > 0) {
+			return nil
+		}
+		q := p.aging(slot, stepDone)
+		q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
+		return []*possibility{q}
+	case "break":
+		if c.answered() && errors.Is(c.err, driver.ErrGone) {
+			if !j.mayShow(p, c, c.misses) {
+				return nil
+			}
+			return []*possibility{p.with(slot, stepDone)}
+		}
+		q := p.changing(slot, stepDone)
+		was, err := q.queue.Break(0, c.claim.Ticket)
+		if err != nil || c.answered() && !shows(&c.list[0], &was) {
+			return nil
+		}
+		return []*possibility{q}
+	}
+	if c.verb == "list" && j.mayShow(p, c, c.lists) || c.verb != "list" && c.sees(&p.queue, i) {
+		return []*possibility{p.with(slot, stepDone)}
+	}
+	return nil
+}
+
+// takesOut reports that a call finds its claim gone, since what stands by its id has another ticket. That came late, by an
+// Enter of unknown outcome, and the driver removes it.
+func (j *judge) takesOut(c *call, ticket int64) bool {
+	return (c.verb == "enter" || c.verb == "leave" || c.verb == "renew") && c.claim.Ticket != 0 && c.claim.Ticket != ticket &&
+		(!c.answered() || errors.Is(c.err, driver.ErrGone)) && j.unheard("enter", c)
+}
+
+// unheard reports that another call of its claim, by a verb, is of unknown outcome: then a driver that finds the claim gone
+// may know by what.
+func (j *judge) unheard(verb string, c *call) bool {
+	return slices.ContainsFunc(j.going[:], func(other *call) bool {
+		return other != nil && other.verb == verb && !other.answered() && other.claim.ID == c.claim.ID
+	})
+}
+
+// sees reports that the answer to a call which only looks, or renews, is true of a queue in which its claim has an index.
+func (c *call) sees(q *driver.Queue, i int) bool {
+	switch c.verb {
+	case "await":
+		return i >= 0 && i < q.Holding() && (c.place.Ticket == 0 || c.place.Ticket == q.Entries[i].Ticket)
+	case "renew":
+		_, err := q.Look(0, c.claim.ID)
+		return same(c.err, err)
+	}
+	return false
+}
+
+// entered does the next step of an Enter whose claim has an index in the queue, or -1.
+func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
+	switch {
+	case !c.answered() && (i >= 0 || c.claim.Ticket != 0):
+		return nil
+	case i < 0 && errors.Is(c.err, driver.ErrGone) && j.unheard("enter", c):
+		return []*possibility{p.with(slot, stepDone)} // it was let in by the other Enter, and is gone by now
+	case !c.answered():
+		var all []*possibility
+		for _, ticket := range append(j.told[c.claim.Record], 0) {
+			q := p.changing(slot, stepDone)
+			place, err := q.queue.Enter(0, ticket, &c.claim)
+			if err == nil && place.Ticket != 0 && (ticket == 0 || place.Ticket == ticket) {
+				all = append(all, q)
+			}
+		}
+		return all
+	case p.step(slot) == stepEntered:
+		if i < 0 || !ahead(c, i) || c.place.Holds != (i < p.queue.Holding()) {
+			return nil
+		}
+		return []*possibility{p.with(slot, stepDone)}
+	}
+	q := p.changing(slot, stepDone)
+	place, err := q.queue.Enter(0, c.place.Ticket, &c.claim)
+	if !same(c.err, err) || err == nil && place.Ticket != c.place.Ticket {
+		return nil
+	}
+	if c.place.Ticket == 0 {
+		return []*possibility{p.with(slot, stepDone)}
+	}
+	if p.step(slot) == stepDecided {
+		return []*possibility{q}
+	}
+	all := []*possibility{q.with(slot, stepEntered)}
+	if i < 0 && place.Ahead == c.place.Ahead && place.Holds == c.place.Holds && j.someMayBeOver(p, c) {
+		all = append(all, p.with(slot, stepDecided))
+	}
+	return all
+}
+
+// ahead reports that an Enter may be told how many claims are ahead of its own. One that waits may be told of some that have left:
+// a driver counts those of which it has heard, and reads no more than it needs.
+func ahead(c *call, i int) bool {
+	return c.place.Ahead == i || c.place.Ahead > i && c.claim.Ticket != 0 && !c.place.Holds
+}
+
+// mayShow reports that a call which takes no lock may have seen the queue of a possibility as its answer tells. Such a call may read
+// the clock later than an Enter that it does not see: it may miss claims whose lease has run out by then, and for which that Enter
+// waits.
+func (j *judge) mayShow(p *possibility, c *call, tells func(q *driver.Queue) bool) bool {
+	var ended []int // of its entries, from the last to the first
+	for i := len(p.queue.Entries) - 1; i >= 0; i-- {
+		if e := &p.queue.Entries[i]; j.mayBeOver(e, c) {
+			ended = append(ended, i)
+		}
+	}
+	for some := range 1 << min(len(ended), 8) {
+		q := driver.Queue{Capacity: p.queue.Capacity, Entries: slices.Clone(p.queue.Entries)}
+		for k, i := range ended {
+			if some>>k&1 == 1 {
+				q.Entries = slices.Delete(q.Entries, i, i+1)
+			}
+		}
+		if tells(&q) {
+			return true
+		}
+	}
+	return false
+}
+
+// lists reports that a queue is what a listing tells.
+func (c *call) lists(q *driver.Queue) bool {
+	return slices.EqualFunc(c.list, q.List(0), func(a, b driver.ClaimInfo) bool { return shows(&a, &b) })
+}
+
+// misses reports that a queue has not the claim that a Break found gone.
+func (c *call) misses(q *driver.Queue) bool {
+	_, err := q.Break(0, c.claim.Ticket)
+	return errors.Is(err, driver.ErrGone)
+}
+
+// someMayBeOver reports that the lease of one in the queue may have run out while a call was on its way.
+func (j *judge) someMayBeOver(p *possibility, during *call) bool {
+	return slices.ContainsFunc(p.queue.Entries, func(e driver.Entry) bool { return j.mayBeOver(&e, during) })
+}
+
+// mayBeOver reports that the lease of an entry may have run out while a call was on its way.
+func (j *judge) mayBeOver(e *driver.Entry, during *call) bool {
+	return slices.ContainsFunc(j.lapses, func(c *call) bool {
+		return c.claim.ID == e.ID && c.keep > 0 == e.Left && c.began <= during.ended && (c.until == 0 || c.until >= during.began)
+	})
+}
+
+func shows(a, b *driver.ClaimInfo) bool {
+	return a.Ticket == b.Ticket && a.Record == b.Record && a.Weight == b.Weight && a.Holds == b.Holds && a.Left == b.Left
+}
+
+// same reports that two errors say the same of a claim.
+func same(got, want error) bool {
+	if have, ok := errors.AsType[*driver.CapacityError](got); ok {
+		need, is := errors.AsType[*driver.CapacityError](want)
+		return is && *have == *need
+	}
+	return errors.Is(got, driver.ErrGone) == errors.Is(want, driver.ErrGone) && (got == nil) == (want == nil)
+}
+
+func find(q *driver.Queue, id string) int {
+	return slices.IndexFunc(q.Entries, func(e driver.Entry) bool { return e.ID == id })
+}
