@@ -50,8 +50,15 @@ func (b *bench) herdOne() (s sample, err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
+	waits := make(chan struct{}, size) // has an element for each client that was told that its claim waits
 	for range size + 1 {
-		c, err := stile.Open(ctx, "redis://"+b.server.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: defaultTTL}})
+		var once sync.Once
+		o := &stile.Options{LockOptions: stile.LockOptions{TTL: defaultTTL}, Observer: func(e stile.Event) {
+			if e.Kind == stile.EventWaiting {
+				once.Do(func() { waits <- struct{}{} })
+			}
+		}}
+		c, err := stile.Open(ctx, "redis://"+b.server.Addr, o)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +84,7 @@ func (b *bench) herdOne() (s sample, err error) {
 				errs[i] = err
 			})
 		}
-		return untilAllWait(ctx, holder, name, size)
+		return untilAllWait(waits, size)
 	})
 	if err != nil {
 		cancel()
@@ -102,20 +109,18 @@ func (b *bench) herdOne() (s sample, err error) {
 	return s, errors.Join(errs...)
 }
 
-// untilAllWait returns when so many claims wait behind the one that holds.
-func untilAllWait(ctx context.Context, holder *stile.Client, name string, size int) error {
-	for late := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
-		q, err := holder.Show(ctx, name)
-		if err != nil {
-			return err
-		}
-		if len(q.Claims) > size {
-			return nil
-		}
-		if time.Now().After(late) {
-			return errors.New("a minute is not enough for all to wait, but for " + strconv.Itoa(len(q.Claims)))
+// untilAllWait returns when so many claims were told that they wait.
+func untilAllWait(waits <-chan struct{}, size int) error {
+	late := time.NewTimer(time.Minute)
+	defer late.Stop()
+	for n := range size {
+		select {
+		case <-waits:
+		case <-late.C:
+			return errors.New("a minute is not enough for all to wait, but for " + strconv.Itoa(n))
 		}
 	}
+	return nil
 }
 
 // serverTime does something and returns how long the processor worked for the server meanwhile.

@@ -96,8 +96,12 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		entry.expect()
 	}
 	p, err := d.enter(ctx, key, c)
-	if !c.Try && (err != nil || p.Holds) {
+	switch {
+	case c.Try:
+	case err != nil || p.Holds:
 		entry.forget()
+	default:
+		entry.listenBehind(p.Ahead)
 	}
 	return p, err
 }

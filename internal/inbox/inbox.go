@@ -53,11 +53,20 @@ type Set struct {
 
 // An inbox is one subscription and the claims that wait on it. They are expected only while it stands: when it is lost, each
 // of them is told so, and none is expected any more.
+//
+//	put off ──its time comes──► first attempt ──confirmed──► standing
+//	                                  │                       │   ▲
+//	                                failed                  lost  │ confirmed
+//	                                  └──────► down ◄─────────┘   │
+//	                                            └── tried again ──┘
+//
+// Each of them ends when nobody has waited for a while.
 type inbox struct {
 	channel string
 	stop    context.CancelFunc
 	idle    *time.Timer
-	trying  time.Time     // since when the first attempt to subscribe lasts; zero once that is over
+	trying  time.Time     // since when the first attempt to subscribe lasts, or will; zero once that is over
+	sooner  chan struct{} // has an element if trying has come nearer
 	stands  bool          // the store has confirmed the subscription
 	turned  chan struct{} // closed when stands changes
 	waiting map[string]*waiter
@@ -152,7 +161,7 @@ func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (d
 	}
 }
 
-// Open begins a subscription, unless it has begun, and waits until it stands, but not for long.
+// Open begins a subscription, unless it has begun or was put off, and waits until it stands, but not for long.
 func (s *Set) Open(ctx context.Context, channel string) error {
 	closed := s.source.Context()
 	stands, turned, patience, err := s.begin(channel)
@@ -179,25 +188,53 @@ func (s *Set) Open(ctx context.Context, channel string) error {
 func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, patience time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.byChannel[channel]
-	if in == nil {
-		run, stop := context.WithCancel(s.source.Context())
-		in = &inbox{
-			channel: channel, stop: stop, trying: time.Now(), turned: make(chan struct{}), waiting: map[string]*waiter{},
-		}
-		in.idle = time.AfterFunc(s.Idle, func() { s.retire(in) })
-		if !s.source.Go(func() { s.listen(run, in) }) {
-			in.idle.Stop()
-			stop()
-			return false, nil, 0, driver.ErrClosed
-		}
-		s.byChannel[channel] = in
+	in, err := s.subscribed(channel, 0)
+	if err != nil {
+		return false, nil, 0, err
 	}
 	patience = askAgain
 	if !in.trying.IsZero() {
 		patience = max(patience, soon-time.Since(in.trying))
 	}
 	return in.stands, in.turned, patience, nil
+}
+
+// Within begins a subscription within a time, unless it has begun: now, if the time is 0. It is for a client whose claim waits behind
+// so many that its turn cannot come before: of many that come at once, those that are not in the queue yet need the store more.
+func (s *Set) Within(channel string, delay time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in, err := s.subscribed(channel, delay)
+	if err != nil || in.trying.IsZero() {
+		return // the driver is closed, or the first attempt is over
+	}
+	if begins := time.Now().Add(delay); begins.Before(in.trying) {
+		in.trying = begins
+		select {
+		case in.sooner <- struct{}{}:
+		default: // it has not seen yet that it came nearer before
+		}
+	}
+}
+
+// subscribed returns the inbox of a channel; a new one subscribes after a delay. The caller holds mu. The error is [driver.ErrClosed].
+func (s *Set) subscribed(channel string, delay time.Duration) (*inbox, error) {
+	if in := s.byChannel[channel]; in != nil {
+		return in, nil
+	}
+	run, stop := context.WithCancel(s.source.Context())
+	in := &inbox{
+		channel: channel, stop: stop, trying: time.Now().Add(delay), sooner: make(chan struct{}, 1), turned: make(chan struct{}),
+		waiting: map[string]*waiter{},
+	}
+	in.idle = time.AfterFunc(delay+s.Idle, func() { s.retire(in) })
+	if !s.source.Go(func() { s.listen(run, in) }) {
+		in.idle.Stop()
+		stop()
+		return nil, driver.ErrClosed
+	}
+	s.byChannel[channel] = in
+	return in, nil
 }
 
 // retire ends a subscription on which nobody waits.
@@ -214,6 +251,9 @@ func (s *Set) retire(in *inbox) {
 // listen keeps a subscription up until ctx ends.
 func (s *Set) listen(ctx context.Context, in *inbox) {
 	defer in.idle.Stop()
+	if !s.putOff(ctx, in) {
+		return
+	}
 	delay := retryMin
 	for {
 		// It can end in no other way than by being lost.
@@ -233,6 +273,25 @@ func (s *Set) listen(ctx context.Context, in *inbox) {
 		case <-time.After(delay/2 + rand.N(delay/2)):
 		}
 		delay = min(2*delay, retryMax)
+	}
+}
+
+// putOff waits until the first attempt is to begin, and reports whether it is: ctx has not ended.
+func (s *Set) putOff(ctx context.Context, in *inbox) bool {
+	for {
+		s.mu.Lock()
+		left := time.Until(in.trying)
+		s.mu.Unlock()
+		if left <= 0 || ctx.Err() != nil {
+			return ctx.Err() == nil
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-in.sooner:
+		case <-ctx.Done():
+		}
+		timer.Stop()
 	}
 }
 

@@ -236,3 +236,77 @@ func TestAwaitEnds(t *testing.T) {
 		}
 	})
 }
+
+// A subscription that was put off begins at its time, or when a claim comes that cannot wait so long; and not at all if nobody is left.
+func TestPutOff(t *testing.T) {
+	for what, test := range map[string]struct {
+		delays []time.Duration // of the claims that come, 10 ms after one another
+		begins time.Duration   // after the first
+	}{
+		"alone":         {[]time.Duration{80 * time.Millisecond}, 80 * time.Millisecond},
+		"at once":       {[]time.Duration{0}, 0},
+		"a later one":   {[]time.Duration{80 * time.Millisecond, 80 * time.Millisecond}, 80 * time.Millisecond},
+		"a sooner one":  {[]time.Duration{80 * time.Millisecond, 30 * time.Millisecond}, 40 * time.Millisecond},
+		"twice sooner":  {[]time.Duration{80 * time.Millisecond, 50 * time.Millisecond, 0}, 20 * time.Millisecond},
+		"one at once":   {[]time.Duration{80 * time.Millisecond, 0}, 10 * time.Millisecond},
+		"one after all": {[]time.Duration{0, 80 * time.Millisecond}, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, inboxes := begin(t)
+				start := time.Now()
+				go func() {
+					for _, delay := range test.delays {
+						inboxes.Within("channel", delay)
+						time.Sleep(10 * time.Millisecond)
+					}
+				}()
+				synctest.Wait()
+				if n := s.begun.Load(); test.begins > 0 && n != 0 {
+					t.Errorf("%d subscriptions were begun at once; want none", n)
+				}
+				if p, err := inboxes.Await(t.Context(), "channel", "a", 0); p.Holds || err != nil || time.Since(start) != test.begins {
+					t.Errorf("await = %+v, %v after %v; want an early return after %v", p, err, time.Since(start), test.begins)
+				}
+				time.Sleep(100 * time.Millisecond)
+				if n := s.begun.Load(); n != 1 || !inboxes.Stands("channel") {
+					t.Errorf("%d subscriptions were begun, and one stands: %v; want one", n, inboxes.Stands("channel"))
+				}
+			})
+		})
+	}
+}
+
+// A driver that is closed ends a subscription that was put off, and nothing is sent for that.
+func TestPutOffAndClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		ctx, stop := context.WithCancel(t.Context())
+		s.ctx = ctx
+		inboxes.Within("channel", time.Hour)
+		synctest.Wait()
+		stop()
+		s.tasks.Wait()
+		inboxes.Within("channel", 0)
+		if n := s.begun.Load(); n != 0 {
+			t.Errorf("%d subscriptions were begun; want none", n)
+		}
+	})
+}
+
+// One that was put off for longer than idle ones are kept begins all the same.
+func TestPutOffForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		inboxes.Within("channel", 2*inboxes.Idle)
+		time.Sleep(2*inboxes.Idle + inboxes.Idle/2)
+		if n := s.begun.Load(); n != 1 {
+			t.Errorf("%d subscriptions were begun; want 1", n)
+		}
+		time.Sleep(inboxes.Idle)
+		synctest.Wait()
+		if n := s.now.Load(); n != 0 {
+			t.Errorf("%d subscriptions while nobody waits; want none", n)
+		}
+	})
+}

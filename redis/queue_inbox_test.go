@@ -1,0 +1,50 @@
+//go:build unix
+
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A claim behind many listens later than one that is next, and in time: it is told its turn although all ahead of it leave at once, before it
+// listens.
+func TestBehindManyListensLater(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	var ahead []*driver.Claim
+	for i := range many {
+		c := claim("name", fmt.Sprint("ahead", i))
+		c.Client = "ahead"
+		enter(t, d, c)
+		ahead = append(ahead, c)
+	}
+	last := claim("name", "last")
+	last.Client = "last"
+	begin := time.Now()
+	if p, err := d.Enter(timely(t), last); err != nil || p.Holds || p.Ahead != many {
+		t.Fatalf("enter = %+v, %v; want a place behind %d", p, err, many)
+	}
+	for _, c := range ahead {
+		leave(t, d, c)
+	}
+	servertest.Until(t, "the last one listens", func() bool {
+		return strings.Contains(fmt.Sprint(s.Redis([]string{"PUBSUB", "CHANNELS"})), "inbox/last")
+	})
+	if after := time.Since(begin); after < putOffMost {
+		t.Errorf("the last one listens after %v; want %v at least", after, putOffMost)
+	}
+	if p, err := d.Await(timely(t), last); err != nil || p.Holds {
+		t.Errorf("await = %+v, %v; want an early return, since nobody is told before he listens", p, err)
+	}
+	if p, err := d.Enter(timely(t), last); err != nil || !p.Holds {
+		t.Errorf("enter = %+v, %v; want that it holds", p, err)
+	}
+}
