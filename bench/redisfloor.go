@@ -18,6 +18,7 @@ const (
 	bareSetNX   = "bare SET NX"
 	bareScripts = "bare scripts"
 	bareList    = "bare BLPOP"
+	barePublish = "bare PUBLISH"
 )
 
 var redisFloors = []contender{
@@ -38,6 +39,10 @@ var redisFloors = []contender{
 	{
 		bareList, "no library: a list with one element, by rueidis, which BLPOP takes and RPUSH puts back; no lease, and a process that dies " +
 			"keeps the element", false, nil, openRedisList,
+	},
+	{
+		barePublish, "no library: a list of those who wait, by rueidis, that a script adds to and another takes from, which tells the next process by a " +
+			"message; no lease, and a process that dies keeps its place", false, nil, openRedisPublish,
 	},
 }
 

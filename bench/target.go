@@ -68,7 +68,7 @@ func (v *verdict) word() string {
 
 // noLibraries are rows that are no locks of anybody's.
 var noLibraries = []string{
-	pings, pacedPings, bareSetNX, bareScripts, bareList, bareExpire, bareTurns, bareRing, bareRing + threeServers, bare, pgBare, pgNotice, mysqlBare, sqliteBare, sqlitePass, etcdBare, etcdKeeps, zooKeeperBare, zooKeeperLine, consulBare,
+	pings, pacedPings, bareSetNX, bareScripts, bareList, barePublish, bareExpire, bareTurns, bareRing, bareRing + threeServers, bare, pgBare, pgNotice, mysqlBare, bareKill, sqliteBare, sqlitePass, etcdBare, etcdKeeps, zooKeeperBare, zooKeeperLine, consulBare,
 	linkedTrue, linked,
 }
 
