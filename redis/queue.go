@@ -101,7 +101,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	case err != nil || p.Holds:
 		entry.forget()
 	default:
-		entry.listenBehind(p.Ahead)
+		entry.listens(c, &p)
 	}
 	return p, err
 }

@@ -54,13 +54,18 @@ const (
 	putOffFrom = 8 // claims ahead
 )
 
-// listenBehind has the client of a claim that waits behind some others listen, before its turn comes.
-func (e inboxEntry) listenBehind(ahead int) {
-	delay := time.Duration(0)
-	if ahead >= putOffFrom {
-		delay = min(time.Duration(ahead)*putOffEach, putOffMost)
+// listens has the client of a claim that waits listen before its turn comes.
+func (e inboxEntry) listens(c *driver.Claim, p *driver.Place) {
+	e.d.inboxes.Within(e.channel, putOff(c, p))
+}
+
+// putOff returns for how long a claim that waits need not listen. Only exclusive claims hold one after another: of readers, and of those
+// who have a permit each, all that are ahead may hold, and the next one be this.
+func putOff(c *driver.Claim, p *driver.Place) time.Duration {
+	if c.Weight != driver.All || p.Blocker.Weight != driver.All || p.Ahead < putOffFrom {
+		return 0
 	}
-	e.d.inboxes.Within(e.channel, delay)
+	return min(time.Duration(p.Ahead)*putOffEach, putOffMost)
 }
 
 // channel is where the client of a claim is told. In a cluster with sharded channels it has the key's hash tag, so that

@@ -48,3 +48,28 @@ func TestBehindManyListensLater(t *testing.T) {
 		t.Errorf("enter = %+v, %v; want that it holds", p, err)
 	}
 }
+
+// A claim that may be the next to hold listens at once, however many are ahead of it.
+func TestPutOff(t *testing.T) {
+	for _, test := range []struct {
+		weight, first int64 // of the claim, and of the one at the head
+		ahead         int
+		want          time.Duration
+	}{
+		{driver.All, driver.All, 1, 0},
+		{driver.All, driver.All, putOffFrom - 1, 0},
+		{driver.All, driver.All, putOffFrom, putOffFrom * putOffEach},
+		{driver.All, driver.All, 100, 25 * time.Millisecond},
+		{driver.All, driver.All, 1_000_000, putOffMost},
+		{driver.All, 1, 100, 0}, // behind readers that hold
+		{driver.All, 0, 100, 0}, // the server did not tell behind whom
+		{1, driver.All, 100, 0}, // a reader behind a writer, and perhaps beside other readers
+		{1, 1, 100, 0},          // a permit
+		{3, 2, 100, 0},
+	} {
+		c, p := &driver.Claim{Weight: test.weight}, &driver.Place{Ahead: test.ahead, Blocker: driver.ClaimInfo{Weight: test.first}}
+		if got := putOff(c, p); got != test.want {
+			t.Errorf("weight %d behind %d claims, the first with weight %d: %v; want %v", test.weight, test.ahead, test.first, got, test.want)
+		}
+	}
+}
