@@ -13,6 +13,8 @@ var reasons = map[string]map[string]string{
 		"the same: at least 1.2× rueidislock's": "as above",
 		"the same: at least 0.7× that of bare commands by the same client library": "as above; a claim has its queue, " +
 			"its deadline and its renewal, and a bare command has none",
+		"the same, in acquisitions, which peers have mostly by the same goroutine's taking the lock again": "on a slow machine, goroutines " +
+			"that hand a lock on lose more than a server that answers one of them again and again",
 		"the same with turns off: at least 0.8× what a list passes on between processes, by BLPOP and RPUSH": "each hand-over is a script that " +
 			"enters and one that leaves, which read and write the queue's record, and a message, as those of the bare program",
 		"hand-over to one waiter in another process: p50 at most 1.3× that of BLPOP and RPUSH": "two goroutines of the waiter are woken one " +
