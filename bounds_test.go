@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -64,23 +63,22 @@ var measures = map[string]measure{
 		}
 		return err
 	},
-	"`Lock`": func(s *scene, ctx context.Context) error { _, err := s.a.Mutex("x").Lock(ctx); return err },
+	"`Lock`": func(s *scene, ctx context.Context) error { return s.keep(s.a.Mutex("x").Lock(ctx)) },
 	"`Lock`, in the store's queue": func(s *scene, ctx context.Context) error {
-		return (<-s.line).err
+		r := <-s.line
+		return s.keep(r.Lease, r.err)
 	},
 	"`LockWithin` 1 s": func(s *scene, ctx context.Context) error {
-		_, err := s.a.Mutex("x").LockWithin(ctx, time.Second)
-		return err
+		return s.keep(s.a.Mutex("x").LockWithin(ctx, time.Second))
 	},
-	"`TryLock`": func(s *scene, ctx context.Context) error { _, err := s.a.Mutex("x").TryLock(ctx); return err },
+	"`TryLock`": func(s *scene, ctx context.Context) error { return s.keep(s.a.Mutex("x").TryLock(ctx)) },
 	"`Do`, without its function": func(s *scene, ctx context.Context) error {
 		return s.a.Mutex("x").Do(ctx, func(context.Context) error { return nil })
 	},
 	"`Unlock`":      func(s *scene, ctx context.Context) error { return s.lease.Unlock() },
 	"`UnlockAfter`": func(s *scene, ctx context.Context) error { return s.lease.UnlockAfter(time.Minute) },
 	"`Lock` of two that are joined": func(s *scene, ctx context.Context) error {
-		_, err := stile.Join(s.a.Mutex("x"), s.a.Mutex("y")).Lock(ctx)
-		return err
+		return s.keep(stile.Join(s.a.Mutex("x"), s.a.Mutex("y")).Lock(ctx))
 	},
 	"`Unlock` of two that are joined": func(s *scene, ctx context.Context) error { return s.pair.Unlock() },
 	"`Check`":                         func(s *scene, ctx context.Context) error { return s.lease.Check() },
@@ -106,7 +104,7 @@ var measures = map[string]measure{
 	"`Observe`, from one yield to the next": func(s *scene, ctx context.Context) error { return s.next() },
 	"`Break`":                               func(s *scene, ctx context.Context) error { _, err := s.a.Break(ctx, "taken", 0); return err },
 	"`Detach`":                              func(s *scene, ctx context.Context) error { _, err := s.lease.Detach(ctx); return err },
-	"`Attach`":                              func(s *scene, ctx context.Context) error { _, err := s.a.Attach(ctx, s.left); return err },
+	"`Attach`":                              func(s *scene, ctx context.Context) error { return s.keep(s.a.Attach(ctx, s.left)) },
 	"`Close`":                               func(s *scene, ctx context.Context) error { return s.a.Close() },
 }
 
@@ -202,7 +200,6 @@ func bounded(t *testing.T, row, column, cell string) {
 		s.lease = w.lock(s.a.Mutex("held"))
 		s.pair = w.lock(stile.Join(s.a.Mutex("one"), s.a.Mutex("two")))
 		s.line = w.inLine(w.Context(), s.a.Mutex("taken"))
-		defer runtime.KeepAlive(s) // leases that are forgotten are reported from outside the bubble
 		ctx, cancel := context.WithTimeout(context.WithValue(w.Context(), askKey{}, func(d *memory.Driver) {
 			columns[column](&scene{a: &peer{d: d}})
 		}), longest)

@@ -2,6 +2,7 @@ package stile_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,9 @@ type world struct {
 	store   *memory.Store
 	clients []*peer
 	ends    []func() // called before the clients are closed
+
+	mu   sync.Mutex // guards what follows
+	kept []any      // until the clients are closed: a lease that is forgotten is reported from outside the bubble, which ends the program
 }
 
 // A peer is one client, as another process would have it.
@@ -46,6 +50,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 					t.Errorf("closing: %v", err)
 				}
 			}
+			runtime.KeepAlive(w)
 		}()
 		f(w)
 	})
@@ -131,10 +136,22 @@ func (p *peer) last(k stile.Kind) (last stile.Event) {
 func (w *world) lock(l *stile.Lock) *stile.Lease {
 	w.Helper()
 	lease, err := l.Lock(w.Context())
-	if err != nil {
+	if w.keep(lease, err) != nil {
 		w.Fatalf("lock: %v", err)
 	}
 	return lease
+}
+
+// keep keeps a lease that a test does not look at, and returns the error of the call that was to have it.
+func (w *world) keep(lease *stile.Lease, err error) error {
+	w.keeps(lease)
+	return err
+}
+
+func (w *world) keeps(a any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, a)
 }
 
 func (w *world) unlock(l *stile.Lease) {
@@ -168,6 +185,7 @@ func (w *world) inLine(ctx context.Context, l *stile.Lock) <-chan result {
 		lease, err := l.Lock(ctx)
 		ch <- result{lease, err}
 	}()
+	w.keeps(ch)
 	synctest.Wait()
 	return ch
 }
@@ -186,6 +204,7 @@ func (w *world) got(ch <-chan result) *stile.Lease {
 		if r.err != nil {
 			w.Fatalf("lock: %v", r.err)
 		}
+		w.keeps(r.Lease)
 		return r.Lease
 	default:
 		w.Fatal("the lock was not had yet")
