@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/memory"
 )
 
 // With locks no trade has to be tried again, money and items are conserved, and every buyer buys, wherever the locks are.
@@ -257,6 +259,37 @@ func TestErrands(t *testing.T) {
 		}
 		if len(list) != tt.want || !slices.Equal(listers, users("lister", 2)) || !slices.Equal(buyers, users("buyer", 1)) {
 			t.Errorf("%s: %d errands, for %v and %v; want %d", tt.way, len(list), listers, buyers, tt.want)
+		}
+	}
+}
+
+// A buyer who comes when the others have bought all and nobody lists any more finds something yet.
+func TestMarketLateBuyer(t *testing.T) {
+	t.Parallel()
+	data, err := openMarket("redis://" + servertest.Redis(t).Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	locks, err := stile.New(memory.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	early := errand{
+		Prefix: "test:{1}:", Lock: "market", Way: wayCoarse, For: 50 * time.Millisecond,
+		Listers: []string{"lister1"}, Buyers: []string{"buyer1"},
+	}
+	db, release := data.Dedicate()
+	defer release()
+	if err := (&market{db, early.Prefix}).stock(t.Context(), []string{"lister1", "buyer1", "buyer2"}); err != nil {
+		t.Fatal(err)
+	}
+	late := early
+	late.Listers, late.Buyers = nil, []string{"buyer2"}
+	for i, e := range []*errand{&early, &late} {
+		if sum, err := e.run(t.Context(), locks, data); err != nil || sum.Bought == 0 {
+			t.Errorf("errand %d: %d bought, %v; want something", i, sum.Bought, err)
 		}
 	}
 }

@@ -176,23 +176,32 @@ func (t *trader) until(end time.Time) time.Time {
 	return end
 }
 
-// listAll lists new items until the time is over.
+// listAll lists new items until the time is over; and with a lock one more then, for a buyer who has bought nothing yet: the others, who buy
+// as fast as all list, may have left nothing.
 func (t *trader) listAll(ctx context.Context, end time.Time) error {
-	for n := 0; t.on(end); n++ {
-		item := t.user + "-" + strconv.Itoa(n)
-		if err := t.mint(ctx, t.user, item); err != nil {
-			return dataError(err)
-		}
-		t.Minted++
-		did, err := t.once(ctx, end, t.itemLock(item), func(ctx context.Context) error { return t.list(ctx, t.user, item, 1+rand.Int64N(mostPrice)) })
-		if err != nil {
+	n := 0
+	for ; t.on(end); n++ {
+		if err := t.listNext(ctx, end, n); err != nil {
 			return err
 		}
-		if did {
-			t.Listed++
-		}
 	}
-	return nil
+	if t.Way == wayWatch {
+		return nil
+	}
+	return t.listNext(ctx, end.Add(firstGrace), n)
+}
+
+func (t *trader) listNext(ctx context.Context, end time.Time, n int) error {
+	item := t.user + "-" + strconv.Itoa(n)
+	if err := t.mint(ctx, t.user, item); err != nil {
+		return dataError(err)
+	}
+	t.Minted++
+	did, err := t.once(ctx, end, t.itemLock(item), func(ctx context.Context) error { return t.list(ctx, t.user, item, 1+rand.Int64N(mostPrice)) })
+	if did {
+		t.Listed++
+	}
+	return err
 }
 
 // buyAll buys until the time is over.
