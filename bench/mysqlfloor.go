@@ -12,9 +12,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// A mysqlKill passes a name from one process to another as rows do it at the least: who waits has a row of its own and sleeps in the server,
-// and who passes the name on deletes a row and ends that sleep, in one round trip. Who was woken looks who is first. There is no lease and
-// no loss.
+// A mysqlKill passes a name from one process to another as rows do it at the least: who waits has a row of its own and
+// sleeps in the server, and who passes the name on deletes a row and ends that sleep, in one round trip. Who was woken
+// looks who is first. There is no lease and no loss.
 type mysqlKill struct {
 	db    *sql.DB
 	sleep *sql.Conn // has the user-level lock that is named after this process

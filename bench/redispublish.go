@@ -12,8 +12,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A redisPublish passes a name on as a queue in Redis does at the least: a script adds to a list, and another takes its head out and tells
-// the next one, by a message to the process. There is no lease, and a process that dies keeps its place.
+// A redisPublish passes a name on as a queue in Redis does at the least: a script adds to a list, and another takes its
+// head out and tells the next one, by a message to the process. There is no lease, and a process that dies keeps its
+// place.
 type redisPublish struct {
 	client rueidis.Client
 	inbox  string // the channel of this process

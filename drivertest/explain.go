@@ -9,10 +9,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A judge reads the calls on one name in the order in which they began and ended, and keeps all queues that the name may have
-// then. A call whose outcome is unknown stays on its way for ever: it may change the queue at any time, once, or never.
+// A judge reads the calls on one name in the order in which they began and ended, and keeps all queues that the name may
+// have then. A call whose outcome is unknown stays on its way for ever: it may change the queue at any time, once, or
+// never.
 //
-// Time stands still for the queues: a lease runs out by a step of its own, a call that is on its way since the lease may end.
+// Time stands still for the queues: a lease runs out by a step of its own, a call that is on its way since the lease may
+// end.
 type judge struct {
 	possible []*possibility
 	going    [slots]*call       // what is on its way
@@ -319,15 +321,15 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 	return all
 }
 
-// ahead reports that an Enter may be told how many claims are ahead of its own. One that waits may be told of some that have left:
-// a driver counts those of which it has heard, and reads no more than it needs.
+// ahead reports that an Enter may be told how many claims are ahead of its own. One that waits may be told of some that
+// have left: a driver counts those of which it has heard, and reads no more than it needs.
 func ahead(c *call, i int) bool {
 	return c.place.Ahead == i || c.place.Ahead > i && c.claim.Ticket != 0 && !c.place.Holds
 }
 
-// mayShow reports that a call which takes no lock may have seen the queue of a possibility as its answer tells. Such a call may read
-// the clock later than an Enter that it does not see: it may miss claims whose lease has run out by then, and for which that Enter
-// waits.
+// mayShow reports that a call which takes no lock may have seen the queue of a possibility as its answer tells. Such a
+// call may read the clock later than an Enter that it does not see: it may miss claims whose lease has run out by then,
+// and for which that Enter waits.
 func (j *judge) mayShow(p *possibility, c *call, tells func(q *driver.Queue) bool) bool {
 	var ended []int // of its entries, from the last to the first
 	for i := len(p.queue.Entries) - 1; i >= 0; i-- {

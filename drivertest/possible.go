@@ -15,9 +15,9 @@ type possibility struct {
 	steps [4]uint64 // what was done of each call that is on its way, in two bits by its slot
 }
 
-// The steps of a call. An Enter has two: a driver may let the claim in first and look afterwards where it stands; or it decides
-// on what it has read, and its change is made if nobody has changed the queue meanwhile. Time goes on between the two, so leases
-// may run out that counted when it was decided.
+// The steps of a call. An Enter has two: a driver may let the claim in first and look afterwards where it stands; or it
+// decides on what it has read, and its change is made if nobody has changed the queue meanwhile. Time goes on between the
+// two, so leases may run out that counted when it was decided.
 //
 //	none ──let in──► entered ──looked up──► done
 //	 │ ▲ └───────────────at once────────────▲
@@ -41,7 +41,8 @@ func (p *possibility) with(slot int, step uint64) *possibility {
 	return q
 }
 
-// changing returns such a copy that has entries of its own, with room for one more. What others have decided is to be decided anew.
+// changing returns such a copy that has entries of its own, with room for one more. What others have decided is to be
+// decided anew.
 func (p *possibility) changing(slot int, step uint64) *possibility {
 	q := p.aging(slot, step)
 	for i, n := range q.steps {

@@ -43,11 +43,12 @@ func (e inboxEntry) forget() {
 	}
 }
 
-// A subscription is put off by so much for each claim ahead, and by so much in all, since most of those that come at once are not in the queue
-// yet. A lock is passed on no faster from one process to the next, unless those ahead let go together; then the claim hears of that later.
+// A subscription is put off by so much for each claim ahead, and by so much in all, since most of those that come at once
+// are not in the queue yet. A lock is passed on no faster from one process to the next, unless those ahead let go
+// together; then the claim hears of that later.
 //
-// 1,000 clients that come for one name are in its queue after 0.17 and 0.27 s, and were after 0.34 and 0.36 (cd bench && go run .
-// -store=redis -only='^herd$', in turns).
+// 1,000 clients that come for one name are in its queue after 0.17 and 0.27 s, and were after 0.34 and 0.36 (cd bench &&
+// go run . -store=redis -only='^herd$', in turns).
 const (
 	putOffEach = 250 * time.Microsecond
 	putOffMost = 250 * time.Millisecond
@@ -59,8 +60,8 @@ func (e inboxEntry) listens(c *driver.Claim, p *driver.Place) {
 	e.d.inboxes.Within(e.channel, putOff(c, p))
 }
 
-// putOff returns for how long a claim that waits need not listen. Only exclusive claims hold one after another: of readers, and of those
-// who have a permit each, all that are ahead may hold, and the next one be this.
+// putOff returns for how long a claim that waits need not listen. Only exclusive claims hold one after another: of
+// readers, and of those who have a permit each, all that are ahead may hold, and the next one be this.
 func putOff(c *driver.Claim, p *driver.Place) time.Duration {
 	if c.Weight != driver.All || p.Blocker.Weight != driver.All || p.Ahead < putOffFrom {
 		return 0

@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim behind many listens later than one that is next, and in time: it is told its turn although all ahead of it leave at once, before it
-// listens.
+// A claim behind many listens later than one that is next, and in time: it is told its turn although all ahead of it leave
+// at once, before it listens.
 func TestBehindManyListensLater(t *testing.T) {
 	t.Parallel()
 	const many = 1000

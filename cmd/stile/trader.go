@@ -176,8 +176,8 @@ func (t *trader) until(end time.Time) time.Time {
 	return end
 }
 
-// listAll lists new items until the time is over; and with a lock one more then, for a buyer who has bought nothing yet: the others, who buy
-// as fast as all list, may have left nothing.
+// listAll lists new items until the time is over; and with a lock one more then, for a buyer who has bought nothing yet:
+// the others, who buy as fast as all list, may have left nothing.
 func (t *trader) listAll(ctx context.Context, end time.Time) error {
 	n := 0
 	for ; t.on(end); n++ {

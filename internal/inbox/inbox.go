@@ -199,8 +199,9 @@ func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, patien
 	return in.stands, in.turned, patience, nil
 }
 
-// Within begins a subscription within a time, unless it has begun: now, if the time is 0. It is for a client whose claim waits behind
-// so many that its turn cannot come before: of many that come at once, those that are not in the queue yet need the store more.
+// Within begins a subscription within a time, unless it has begun: now, if the time is 0. It is for a client whose claim
+// waits behind so many that its turn cannot come before: of many that come at once, those that are not in the queue yet
+// need the store more.
 func (s *Set) Within(channel string, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +218,8 @@ func (s *Set) Within(channel string, delay time.Duration) {
 	}
 }
 
-// subscribed returns the inbox of a channel; a new one subscribes after a delay. The caller holds mu. The error is [driver.ErrClosed].
+// subscribed returns the inbox of a channel; a new one subscribes after a delay. The caller holds mu. The error is
+// [driver.ErrClosed].
 func (s *Set) subscribed(channel string, delay time.Duration) (*inbox, error) {
 	if in := s.byChannel[channel]; in != nil {
 		return in, nil

@@ -237,7 +237,8 @@ func TestAwaitEnds(t *testing.T) {
 	})
 }
 
-// A subscription that was put off begins at its time, or when a claim comes that cannot wait so long; and not at all if nobody is left.
+// A subscription that was put off begins at its time, or when a claim comes that cannot wait so long; and not at all if
+// nobody is left.
 func TestPutOff(t *testing.T) {
 	for what, test := range map[string]struct {
 		delays []time.Duration // of the claims that come, 10 ms after one another

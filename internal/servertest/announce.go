@@ -134,9 +134,9 @@ func (set *Sentinels) Moved(t TB) bool {
 	return epoch != before
 }
 
-// settledWithin is how long it may take until a primary that comes back follows the one that took over. A Sentinel looks at
-// it for 8 s before it tells it to, and at its role each 10 s; on a busy machine it may take a server for gone, and begin anew.
-// A run of TestFailover of chaos takes 30 to 44 s in all, and took more than a minute once.
+// settledWithin is how long it may take until a primary that comes back follows the one that took over. A Sentinel looks
+// at it for 8 s before it tells it to, and at its role each 10 s; on a busy machine it may take a server for gone, and
+// begin anew. A run of TestFailover of chaos takes 30 to 44 s in all, and took more than a minute once.
 const settledWithin = 2 * time.Minute
 
 // replication returns what a server says of its part in the replication, and nothing if it does not answer: a server that
