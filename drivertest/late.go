@@ -70,8 +70,17 @@ func lateEnterRemoved(r *run) {
 		_, err := on.Enter(ctx, c)
 		return err
 	}, func(on *Detour, c *driver.Claim) {
+		var (
+			p   driver.Place
+			err error
+		)
+		defer func() { // a case that fails ends here
+			if err != nil || !p.Holds {
+				r.Logf("the last enter = %+v, %v", p, err)
+			}
+		}()
 		r.until(recovers, "the claim holds", func() bool {
-			p, err := on.Enter(r.ctx, c)
+			p, err = on.Enter(r.ctx, c)
 			c.Ticket = p.Ticket
 			return err == nil && p.Holds
 		})
