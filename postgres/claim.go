@@ -106,10 +106,13 @@ func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
 		values        = link.NewValues(13).Text(c.Name).Text(c.ID)
 		otherwise any = &a.status
 	)
-	if what.verb == "enter" {
+	switch {
+	case what.verb == "enter":
 		statement, otherwise = d.statements.enter, a
 		values.Text(c.Client).Text(*what.channel).Text(c.Owner).Text(c.Record)
 		values.Numbers(c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay)).Truths(c.Try, c.Reclaim && c.Owner != "")
+	case d.contended.Of(c.Name).Load():
+		statement = d.statements.part
 	}
 	return d.link.QueryRaw(ctx, statement, values, func(r *link.Row) error {
 		ticket, ok := r.Number(0)

@@ -2,7 +2,7 @@ package postgres
 
 // statements are those of the verbs.
 type statements struct {
-	do, enter, leave, enters, leaves, renew, amend, list, queue, waiting, mark, clean, tidy string
+	do, enter, leave, part, enters, leaves, renew, amend, list, queue, waiting, mark, clean, tidy string
 }
 
 // do calls the function, and the others do so for a verb, after the statement has tried to do without.
@@ -42,6 +42,9 @@ SELECT lone.last, CASE WHEN lone.last IS NULL THEN `
 	aloneFrom = ` FROM (VALUES (1)) one LEFT JOIN lone ON lone.last > 0`
 )
 
+// A claim that most likely has others behind it leaves by the statement part, which does not try so in vain: a hand-over takes
+// 894 µs so, and took 1,015 (medians of 6 runs each in turns, cd postgres && go test -run '^$' -bench Lock/hand-over .).
+
 // newStatements returns the statements for some tables. Renewing tells the server's id too, by an expression.
 func newStatements(t tables, serverID string) statements {
 	const (
@@ -60,6 +63,7 @@ WITH ORDINALITY c (name, id, ttl, wait, i), LATERAL "{schema}".{prefix}do('renew
 		do:    t.fill(`SELECT ` + answer + ` FROM ` + do),
 		enter: t.fill(aloneFirst + aloneEnters + aloneElse + elseEnter + ` END` + aloneFrom),
 		leave: t.fill(aloneFirst + aloneLeaves + aloneElse + `(` + elseLeave + `).status ELSE 'ok' END` + aloneFrom),
+		part:  t.fill(`SELECT NULL::bigint, (` + elseLeave + `).status`),
 		enters: t.fill(`SELECT i, ticket FROM "{schema}".{prefix}enter_alone($1::bytea[], $2::bytea[], $3::bytea[], $4::text[],
 $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])`),
 		leaves: t.fill(`SELECT i, 0::bigint FROM "{schema}".{prefix}leave_alone($1::bytea[], $2::bytea[])`),
