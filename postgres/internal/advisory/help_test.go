@@ -64,7 +64,8 @@ func enter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) driver.Pl
 	return p
 }
 
-// kill ends the connections of an application, and returns how many there were.
+// kill ends the connections of an application, and returns how many there were. The server frees their locks after it has told
+// their clients, so this waits until their processes are gone.
 func kill(t testing.TB, application string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(timely(t), at(server))
@@ -72,7 +73,7 @@ func kill(t testing.TB, application string) (n int) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	const ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1"
+	const ended = "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE application_name = $1"
 	err = conn.QueryRow(timely(t), ended, application).Scan(&n)
 	if err != nil {
 		t.Fatal(err)
