@@ -13,9 +13,10 @@ import (
 )
 
 // A redlockFloor is what no Redlock with tickets can be faster than on this client: the requests of a lock, to all servers at once,
-// until a majority has answered.
+// until a majority has answered. A server that is down when it begins has no part in it.
 type redlockFloor struct {
 	asks []chan func(rueidis.Client) // what each server is asked, in order
+	need int                         // how many are a majority
 	ttl  time.Duration
 }
 
@@ -28,14 +29,18 @@ if set then redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2], 'GET') end
 return set`)
 
 func openRedlockFloor(addrs []string, ttl time.Duration) (library, error) {
-	l := &redlockFloor{ttl: ttl}
+	l := &redlockFloor{need: len(addrs)/2 + 1, ttl: ttl}
+	var down []error
 	for _, addr := range addrs {
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true, PipelineMultiplex: -1,
 		})
 		if err != nil {
-			l.close()
-			return nil, err
+			if down = append(down, err); len(down) > len(addrs)-l.need {
+				l.close()
+				return nil, errors.Join(down...)
+			}
+			continue
 		}
 		asks := make(chan func(rueidis.Client), crowdSize)
 		l.asks = append(l.asks, asks)
@@ -63,12 +68,11 @@ func (l *redlockFloor) most(ask func(c rueidis.Client) error) error {
 	for _, asks := range l.asks {
 		asks <- func(c rueidis.Client) { answers <- ask(c) }
 	}
-	need := len(l.asks)/2 + 1
 	var failed []error
-	for done := 0; done < need; {
+	for done := 0; done < l.need; {
 		if err := <-answers; err == nil {
 			done++
-		} else if failed = append(failed, err); len(failed) > len(l.asks)-need {
+		} else if failed = append(failed, err); len(failed) > len(l.asks)-l.need {
 			return errors.Join(failed...)
 		}
 	}
