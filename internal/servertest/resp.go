@@ -20,7 +20,7 @@ type RedisConn struct {
 }
 
 // answerWithin is how long a server has to take a connection, and to answer.
-const answerWithin = 10 * time.Second
+const answerWithin = 30 * time.Second
 
 // DialRedis connects to a Redis server, with TLS if a configuration is given.
 func DialRedis(addr string, secure *tls.Config) (*RedisConn, error) {
