@@ -21,8 +21,11 @@ type world struct {
 	clients []*peer
 	ends    []func() // called before the clients are closed
 
-	mu   sync.Mutex // guards what follows
-	kept []any      // until the clients are closed: a lease that is forgotten is reported from outside the bubble, which ends the program
+	mu sync.Mutex // guards what follows
+
+	// kept are leases until the clients are closed: one that is forgotten is reported from outside the bubble, which ends
+	// the program.
+	kept []any
 }
 
 // A peer is one client, as another process would have it.

