@@ -121,7 +121,7 @@ race: servers compiler bin ## run the tests with the race detector
 check: ## all that must pass before a change lands; what CI runs
 	@MAKE='$(MAKE)' BESIDE='$(BESIDE)' internal/repo/check.sh $(CHECKS)
 
-models: compiler ## visit all states of the protocols in models/, and see that each known mistake is found; about three minutes
+models: compiler ## visit all states of the protocols in models/, and see that each known mistake is found; about four minutes
 	@internal/repo/install.sh $(SPIN)
 	@models/run
 
