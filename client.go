@@ -1,7 +1,6 @@
 package stile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +19,8 @@ type Client struct {
 	traits driver.Traits
 	opts   Options
 	keeper *claims.Keeper
-	want   claims.Want // what all locks begin with
-	tight  error       // why their leases could not be renewed in time
-	self   *Client     // tells a copy, which would not know its own leases
+	plain  Lock    // what all locks begin with
+	self   *Client // tells a copy, which would not know its own leases
 }
 
 // Open opens the store at a URL, such as redis://host:6379, and returns a client that owns it. The scheme's package must be
@@ -59,12 +57,11 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	}
 	c := &Client{d: d, traits: d.Traits(), opts: opts}
 	c.self = c
-	plain := &Lock{c: c}
-	plain.set(opts.LockOptions)
-	if lacks := c.traits.Require(opts.Require...); lacks != nil || plain.err != nil {
-		return nil, fmt.Errorf("stile: open: %w", cmp.Or(lacks, plain.err))
+	if lacks := c.traits.Require(opts.Require...); lacks != nil {
+		return nil, fmt.Errorf("stile: open: %w", lacks)
 	}
-	c.want, c.tight = plain.want, plain.tight
+	c.plain.c = c
+	c.plain.set(opts.LockOptions)
 	c.keeper = claims.New(d, claims.Config{
 		Turn: opts.Turn, Margin: opts.Margin, Drift: opts.Drift, Patience: opts.Patience, Slept: slept,
 		Observe: opts.Observer.inner(), Require: opts.Require,

@@ -233,5 +233,7 @@ func (l *Lease) carried(c *Client, name string) (same *claims.Share, all []*clai
 // guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever
 // forgot it may still be at work, and could not be told. Of a joined lock, one part is enough to find the line by.
 func (l *Lease) guardLeak(skip int) {
-	l.leak = claims.GuardLeak(l, l.parts()[0].share, skip+1, protocol.Kind(EventLeaked))
+	if share := l.parts()[0].share; share.Observed() {
+		l.leak = claims.GuardLeak(l, share, skip+1, protocol.Kind(EventLeaked))
+	}
 }

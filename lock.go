@@ -22,8 +22,7 @@ type Lock struct {
 	value string
 	opts  LockOptions
 	err   error   // why it can never be held, whatever its options
-	wrong error   // what is wrong with its options
-	tight error   // why its leases could not be renewed in time
+	wrong error   // what is wrong with its options, or why its leases could not be renewed in time
 	parts []*Lock // of a joined lock, in the order in which they are taken
 }
 
@@ -55,13 +54,14 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 	if err := c.usable(); err != nil {
 		return &Lock{err: err}
 	}
-	l := &Lock{c: c, want: c.want, opts: c.opts.LockOptions, tight: c.tight}
+	l := c.plain
 	l.want.Name, l.want.Terms = name, l.want.Of(weight, of)
+	l.wrong = cmp.Or(l.wrong, l.want.Check(&c.traits))
 	c.keeper.Place(&l.want)
 	if err := driver.CheckName(name); err != nil {
 		l.err = fmt.Errorf("%w name: %w", ErrInvalid, err)
 	}
-	return l
+	return &l
 }
 
 // With returns the same lock with other options. A zero field keeps its present value; [Lock.WithOnly] resets it. It has no
@@ -80,17 +80,17 @@ func (l *Lock) WithOnly(o LockOptions) *Lock {
 // Options returns the lock's options, including its client's. For a joined lock they mean nothing.
 func (l *Lock) Options() LockOptions { return cmp.Or(l, &Lock{}).opts }
 
-// set makes the lock one with these options.
+// set makes the lock one with these options, and finds out what is wrong with them: here, and not at each call that takes the lock.
 func (l *Lock) set(o LockOptions) {
-	if l.opts = o; l.c != nil {
-		l.tight = claims.LeavesTime(o.TTL, l.c.opts.Margin, l.c.opts.Drift)
-	}
+	l.opts = o
 	terms := *cmp.Or(l.want.Terms, &protocol.Terms{Weight: driver.All, Capacity: driver.All})
 	terms.TTL, terms.Delay, terms.Owner, terms.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
 	l.want.Terms, l.want.Linger, l.want.MaxHold = &terms, o.Linger, o.MaxHold
 	text, err := record.Write(o.Owner, o.Reason, l.value)
 	if terms.Record, l.wrong = text, nil; err != nil {
 		l.wrong = fmt.Errorf("%w holder: %w", ErrInvalid, err)
+	} else if l.c != nil {
+		l.wrong = cmp.Or(l.want.Check(&l.c.traits), claims.LeavesTime(o.TTL, l.c.opts.Margin, l.c.opts.Drift))
 	}
 }
 
@@ -186,7 +186,7 @@ func (l *Lock) check(ctx context.Context) error {
 	case ctx == nil:
 		return errNoContext
 	}
-	return cmp.Or(l.wrong, l.want.Check(&l.c.traits), l.tight)
+	return l.wrong
 }
 
 // LockWithin waits for at most the given time, then fails with ErrHeld, which names the holder, or ErrUnreachable.

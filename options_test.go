@@ -40,6 +40,16 @@ func TestWithOnly(t *testing.T) {
 	if _, err := l.With(long).TryLock(t.Context()); !errors.Is(err, stile.ErrInvalid) {
 		t.Errorf("an owner that is too long: %v, want ErrInvalid", err)
 	}
+	careless, err := stile.New(memory.New(), &stile.Options{LockOptions: long})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer careless.Close()
+	for _, l := range []*stile.Lock{careless.Mutex("a"), careless.Reader("a"), careless.Permit("b", 1, 2), careless.Candidate("c", "")} {
+		if _, err := l.TryLock(t.Context()); !errors.Is(err, stile.ErrInvalid) {
+			t.Errorf("a client's owner that is too long: %v, want ErrInvalid", err)
+		}
+	}
 	lease, err := l.With(long).WithOnly(stile.LockOptions{}).TryLock(t.Context())
 	if err != nil {
 		t.Fatalf("an owner that was too long and was set back: %v", err)

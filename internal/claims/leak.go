@@ -10,12 +10,12 @@ import (
 // A Guard waits for a lease to be forgotten. A nil Guard waits for nothing.
 type Guard struct{ cleanup runtime.Cleanup }
 
+// Observed reports whether an observer is told what becomes of a share.
+func (s *Share) Observed() bool { return s.hold.c.n.shard.k.events != nil }
+
 // GuardLeak has the observer told if a lease, which has this share, is forgotten before Stop: by an event of this kind,
-// that names the caller so many frames up. It returns nil if nobody observes.
+// that names the caller so many frames up. The share is observed.
 func GuardLeak[T any](lease *T, s *Share, skip int, kind protocol.Kind) *Guard {
-	if s.hold.c.n.shard.k.events == nil {
-		return nil
-	}
 	var pc [1]uintptr
 	runtime.Callers(skip+1, pc[:])
 	return &Guard{runtime.AddCleanup(lease, leak.report, leak{s, pc[0], kind})}
