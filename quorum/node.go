@@ -81,8 +81,9 @@ type node struct {
 	asked   time.Duration // the moment of that
 	sound   bool          // report is the answer to the last question
 	barred  time.Duration
-	why     string // it does not vote before barred; "" if it may
-	twin    string // nor while it is the same server as the node of this name; "" if it is no other's
+	why     string        // it does not vote before barred; "" if it may
+	other   time.Duration // until then it is another server than the one that was given the claims
+	twin    string        // the node of this name is the same server; "" if none is
 }
 
 func (n *node) use(store driver.Driver) { n.driver.Store(&store) }
@@ -137,6 +138,14 @@ func (n *node) reached(err error) {
 
 // connect opens the node if it is not open, and checks it if it is a member. The error says why it cannot vote.
 func (n *node) connect(ctx context.Context) error {
+	if err := n.meet(ctx); err != nil {
+		return err
+	}
+	return n.bar()
+}
+
+// meet is connect, but that it does not matter whether the node can vote.
+func (n *node) meet(ctx context.Context) error {
 	select {
 	case n.checking <- struct{}{}:
 		defer func() { <-n.checking }()
@@ -170,29 +179,74 @@ func (n *node) close() error {
 
 // admitted returns nil if the member's votes count, which it asks if it has been connected to anew.
 func (n *node) admitted(ctx context.Context, m Member) error {
-	n.mu.Lock()
-	known := n.sound && n.contact == m.Contact()
-	n.mu.Unlock()
-	if !known {
-		return n.connect(ctx)
+	if n.met(m) {
+		return n.bar()
 	}
-	return n.bar()
+	return n.connect(ctx)
+}
+
+// met reports whether it is known which server answers for the member.
+func (n *node) met(m Member) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sound && n.contact == m.Contact()
 }
 
 // bar returns why the node does not vote, or nil.
 func (n *node) bar() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.twin != "" {
-		return driver.Unsent(driver.Unreachable(&barredError{"it is the same server as node " + n.twin}))
-	}
-	if n.why == "" {
-		return nil
+	if err := n.doubled(); err != nil || n.why == "" {
+		return err
 	}
 	if left := n.barred - boottime.Now(); left > 0 {
-		return driver.Unsent(driver.Unreachable(&barredError{fmt.Sprintf("%s, so not for another %v", n.why, left.Round(time.Second/10))}))
+		return barred(fmt.Sprintf("%s, so not for another %v", n.why, left.Round(time.Second/10)))
 	}
 	n.why = ""
+	return nil
+}
+
+func barred(why string) error { return driver.Unsent(driver.Unreachable(&barredError{why})) }
+
+// doubled returns an error if the node is the same server as another. The caller holds mu.
+func (n *node) doubled() error {
+	if n.twin == "" {
+		return nil
+	}
+	return barred("it is the same server as node " + n.twin)
+}
+
+// ask asks a member about claims that it was given. What another server says in its place does not count, nor what one server says
+// for two nodes: it may have a copy of a claim, or be counted twice, while the server that was given the claim has let another in.
+func ask[T any](ctx context.Context, n *node, m Member, what func() (T, error)) (a T, err error) {
+	if err := n.genuine(ctx, m); err != nil {
+		return a, driver.NotYet(err)
+	}
+	if a, err = what(); err != nil {
+		return a, err
+	}
+	if err = n.genuine(ctx, m); err != nil {
+		return a, driver.Unknown(fmt.Errorf("it answered, but %w", err))
+	}
+	return a, nil
+}
+
+// genuine returns nil if the server that answers for the member is the one that did so before, and no other node's. The member is
+// asked if it has been connected to anew. What the server may have forgotten does not matter.
+func (n *node) genuine(ctx context.Context, m Member) error {
+	if !n.met(m) {
+		if err := n.meet(ctx); err != nil {
+			return err
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.doubled(); err != nil {
+		return err
+	}
+	if left := n.other - boottime.Now(); left > 0 {
+		return barred(fmt.Sprintf("%s, so not for another %v", replaced, left.Round(time.Second/10)))
+	}
 	return nil
 }
 
@@ -217,10 +271,13 @@ func (n *node) check(ctx context.Context, m Member) error {
 			continue // it may be about the server as it was before
 		}
 		n.judge(report, contact, sent, boottime.Now())
-		return n.bar()
+		return nil
 	}
 	return driver.Unsent(driver.Unreachable(fmt.Errorf("its connections break")))
 }
+
+// replaced is why a node does not vote in whose place another server is.
+const replaced = "another server is in its place, which may not have its claims"
 
 // drift is how much faster than ours a clock may go that nobody moved.
 const drift = 0.005
@@ -249,7 +306,8 @@ func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
 	switch fresh := n.report == nil || n.report.ID != r.ID; {
 	case fresh && n.report != nil && r.Up > came-n.asked:
 		// It was up before the other one answered, so it is no restart of that one. What it keeps is its own.
-		n.why, n.barred = "another server is in its place, which may not have its claims", came+longest
+		n.why, n.barred = replaced, came+longest
+		n.other = n.barred
 	case fresh && !kept.Keeps && r.Up < longest:
 		n.why, n.barred = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", kept.Reason), max(n.barred, came+longest-r.Up)
 	}

@@ -22,7 +22,7 @@ var _ interface {
 } = (*observed)(nil)
 
 // gather asks all nodes, and returns what they answer, and whether they are a majority.
-func gather[T any](ctx context.Context, d *Driver, ask func(ctx context.Context, m Member) (T, error)) ([]T, []error, error) {
+func gather[T any](ctx context.Context, d *Driver, what func(ctx context.Context, m Member) (T, error)) ([]T, []error, error) {
 	d.mu.Lock()
 	if d.ended {
 		d.mu.Unlock()
@@ -43,7 +43,8 @@ func gather[T any](ctx context.Context, d *Driver, ask func(ctx context.Context,
 			if err == nil {
 				within, cancel := context.WithTimeout(ctx, d.timeout(d.o.MaxTTL))
 				defer cancel()
-				a, err = ask(within, store.(Member))
+				m := store.(Member)
+				a, err = ask(within, n, m, func() (T, error) { return what(within, m) })
 			}
 			mu.Lock()
 			defer mu.Unlock()

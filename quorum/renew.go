@@ -146,18 +146,26 @@ func (d *Driver) renew(r *renewing, within time.Duration, claims []*driver.Claim
 // renew renews claims on a node, which knows them by ids that may be other than their own.
 func (n *node) renew(ctx context.Context, cs, known []*driver.Claim) []driver.Renewal {
 	store, err := n.store()
-	if err == nil {
+	renewed := func() ([]driver.Renewal, error) {
 		answers := store.Renew(ctx, cs)
 		for i, c := range cs {
 			if c.Amend != nil {
 				answers[i] = n.lagging(ctx, store, c, known[i].ID, answers[i])
 			}
 		}
-		return answers
+		return answers, nil
 	}
-	answers := make([]driver.Renewal, len(cs))
-	for i := range answers {
-		answers[i].Err = err
+	var answers []driver.Renewal
+	if m, ok := store.(Member); err == nil && ok {
+		answers, err = ask(ctx, n, m, renewed)
+	} else if err == nil {
+		answers, err = renewed()
+	}
+	if err != nil {
+		answers = make([]driver.Renewal, len(cs))
+		for i := range answers {
+			answers[i].Err = err
+		}
 	}
 	return answers
 }

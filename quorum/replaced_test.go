@@ -1,10 +1,13 @@
 package quorum_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/memory"
 	"github.com/stilelock/stile/quorum"
 )
@@ -76,4 +79,62 @@ func TestMemberThatKeepsFromNowOnDoesNotVote(t *testing.T) {
 	}
 	_, err := d.Enter(t.Context(), claim("keeps", "other"))
 	says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: it was started a short while ago and may have forgotten claims (appendonly no)")
+}
+
+// lead has the address of this server lead to another one from now on.
+func (s *server) lead(to *server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starts++
+	s.store, s.last, s.tickets, s.report = to.store, to.last, to.tickets, to.report
+}
+
+// Only the servers that were given a claim say that it stands, each once. By an address that leads elsewhere a client may hear of
+// the claim from one of them twice, or from a server with a copy, while another client has gained the servers themselves.
+func TestOnlyItsServersKeepAClaim(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, says string
+		lead       func(t *testing.T, list []*server, c *driver.Claim)
+	}{
+		{"one server for all nodes", "it does not vote: it is the same server as node s0", func(_ *testing.T, list []*server, _ *driver.Claim) {
+			list[1].lead(list[0])
+			list[2].lead(list[0])
+		}},
+		{"copies", "it does not vote: another server is in its place", func(t *testing.T, list []*server, c *driver.Claim) {
+			for i, s := range list[1:] {
+				replica := newServer(fmt.Sprint("copy-", i))
+				if p, err := (&member{replica.store.Driver(), replica}).Vote(t.Context(), c, c.Ticket); err != nil || !p.Holds {
+					t.Fatal(p, err)
+				}
+				s.lead(replica)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			list := servers(3)
+			d, members := open(t, list, nil)
+			heir, _ := open(t, list, nil) // takes the claim up, as another process
+			c := claim("moved", "holder")
+			holds(t, d, c)
+			servertest.Until(t, "all servers have the claim", func() bool {
+				for _, m := range members {
+					if free, err := m.Free(t.Context(), c.Name); free || err != nil {
+						return false
+					}
+				}
+				return true
+			})
+			own := *c
+			own.Ticket = 0
+			tt.lead(t, list, &own)
+			for _, d := range []*quorum.Driver{d, heir} {
+				err := d.Renew(t.Context(), []*driver.Claim{c})[0].Err
+				if says(t, err, tt.says); errors.Is(err, driver.ErrGone) {
+					t.Errorf("a renewal = %v; want one that does not say that the claim is gone", err)
+				}
+			}
+		})
+	}
 }

@@ -77,7 +77,8 @@ func (d *Driver) find(c *driver.Claim) (*resumption, error) {
 		if err != nil {
 			return driver.Place{}, err
 		}
-		found, err := store.(Member).Find(ctx, c)
+		m := store.(Member)
+		found, err := ask(ctx, n, m, func() (*driver.Claim, error) { return m.Find(ctx, c) })
 		if err == nil {
 			r.mu.Lock()
 			r.found[n.index] = found

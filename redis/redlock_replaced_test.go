@@ -1,10 +1,13 @@
 package redis_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -40,4 +43,22 @@ func TestRedlockReplacedNode(t *testing.T) {
 		p, err := try(t, other, second)
 		return err == nil && p.Holds
 	})
+}
+
+// For one client the address of a server that granted a claim leads to another of the servers from some moment on, and the third is
+// out of reach. That one server does not renew the claim for two: the others may have let it run out.
+func TestRedlockTwinDoesNotRenew(t *testing.T) {
+	t.Parallel()
+	servers, _ := redlockOf(t, 3, durable...)
+	proxies, partial := proxied(t, servers)
+	d := openRedlock(t, partial)
+	c := redlockClaim("twin", "holder")
+	holds(t, d, c)
+	servertest.Until(t, "all have it", func() bool { return on(servers, "twin") == 3 })
+	proxies[2].Retarget(servers[0].Addr)
+	proxies[2].Drop()
+	proxies[1].Cut()
+	if err := drive.Renew(t, d, c); err == nil || errors.Is(err, driver.ErrGone) {
+		t.Errorf("a renewal by one server of three = %v; want an error that does not say that the claim is gone", err)
+	}
 }
