@@ -84,8 +84,11 @@ func (d *Driver) amendNode(ctx context.Context, c *driver.Claim, lc *localClaim)
 	if change == nil {
 		return false, driver.ErrGone
 	}
-	err = d.do(ctx, lc.session, change)
-	if err == nil {
+	err = lc.session.Do(ctx, change)
+	if inVain(err) {
+		d.notReplaced(lc, change)
+	}
+	if err = d.explain(ctx, err); err == nil {
 		_, err = d.settle(ctx, lc)
 	}
 	if err != nil {
@@ -123,6 +126,16 @@ func (d *Driver) replacement(lc *localClaim, path string, weight int64, held *da
 	call := wire.Replace(path, version, lc.dir+"/"+l.stem(&claim)+number, held.text(), d.acl)
 	lc.create, lc.was, lc.name = call, lc.name, ""
 	return call
+}
+
+// notReplaced notes that a claim has the node that it had, since the request for another one was in vain: nobody is to wait for the
+// answer.
+func (d *Driver) notReplaced(lc *localClaim, change *wire.Call) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lc.create == change {
+		lc.replaced(d.layoutOf(lc.dir), nil)
+	}
 }
 
 // replaced notes which of two nodes a claim has: that which a call made or found, or, if it is nil, the one that it had.

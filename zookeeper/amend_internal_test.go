@@ -2,6 +2,8 @@ package zookeeper
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,4 +66,42 @@ func (s *straying) loseDowngrade(c *driver.Claim, applied bool) {
 	}
 	s.proxy.Drop()
 	s.proxy.Freeze(false, false)
+}
+
+// An endingAt is a context that has ended from the time on when it is asked for the nth time.
+type endingAt struct {
+	context.Context
+	left atomic.Int32
+}
+
+func (e *endingAt) Err() error {
+	if e.left.Add(-1) <= 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// A downgrade may end before any of its requests, and the claim goes on as it was: it is renewed, and leaves.
+func TestDowngradeThatIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := newStraying(t)
+	for at := range int32(6) {
+		c := s.claim(fmt.Sprint("holder", at))
+		if !s.enter(s.d, c) {
+			t.Fatal("the claim waits; want it to hold")
+		}
+		c.Amend = &driver.Amendment{Weight: 1}
+		ending := &endingAt{Context: t.Context()}
+		ending.left.Store(at)
+		was := s.d.Renew(ending, []*driver.Claim{c})[0].Err
+		c.Amend = nil
+		within, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		if err := s.d.Renew(within, []*driver.Claim{c})[0].Err; err != nil {
+			t.Errorf("a renewal after %v = %v; want none", was, err)
+		}
+		if err := s.d.Leave(within, &driver.Release{Claim: c}); err != nil {
+			t.Errorf("leave after %v = %v; want none", was, err)
+		}
+		cancel()
+	}
 }

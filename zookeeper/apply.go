@@ -64,8 +64,7 @@ func (d *Driver) begin(lc *localClaim) bool {
 
 // created notes what became of the request for a claim's node. A claim whose node certainly was not made is dropped.
 func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call, parents []*wire.Call, err error) error {
-	_, unsent := errors.AsType[*wire.Unsent](err)
-	if unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused) {
+	if inVain(err) {
 		d.drop(lc)
 	}
 	switch {
@@ -86,6 +85,13 @@ func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call,
 		lc.made(create)
 	}
 	return nil
+}
+
+// inVain reports whether a request was not sent, or its session is over: the node that it was to make is not there, and never will
+// be.
+func inVain(err error) bool {
+	_, unsent := errors.AsType[*wire.Unsent](err)
+	return unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused)
 }
 
 // judgeFresh tells where a claim stands whose node was made just now. The list is nil if it was not asked for.
