@@ -57,6 +57,25 @@ func TestLockWithinOfAStoreThatWentAway(t *testing.T) {
 	})
 }
 
+// A grant and the end of a wait may come at the same moment. The lock is had then, or somebody was in the way; the store answered.
+func TestLockWithinUntilTheGrant(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(nil), w.join(nil)
+		for range 1000 {
+			held := w.lock(b.Mutex("x"))
+			time.AfterFunc(time.Second, func() { w.unlock(held) })
+			lease, err := a.Mutex("x").LockWithin(w.Context(), time.Second)
+			if err == nil {
+				err = lease.Unlock()
+			}
+			if err != nil && !errors.Is(err, stile.ErrHeld) {
+				w.Fatalf("got %v; want the lock, or ErrHeld", err)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
 // mute is a store that does not tell those who wait who is before them.
 type mute struct{ *memory.Driver }
 

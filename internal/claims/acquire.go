@@ -81,7 +81,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 	// Mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip: so the first
 	// request runs here.
 	if !n.finishFirst(now, h, ctx) && !h.await(ctx) {
-		return nil, k.giveUp(ctx, n, slot, h)
+		return nil, k.dated(k.giveUp(ctx, n, slot, h), ttl)
 	}
 	k.answered(h)
 	if err := h.failure(); err != nil {
@@ -110,21 +110,24 @@ func (h *Hold) await(ctx context.Context) (answered bool) {
 	}
 }
 
-// giveUp takes a waiter out of the line. If it was answered meanwhile, the turn is given back.
+// giveUp takes a waiter out of the line. If it was answered meanwhile, a failure is that, and a turn is given back: somebody was in
+// the way until then.
 func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) error {
 	gave := &GaveUp{Cause: context.Cause(ctx), k: k}
 	n.shard.mu.Lock()
+	gave.name = n.text
 	if h.c != nil || n.slots[at].turn != h { // the answer is on its way
 		n.shard.mu.Unlock()
 		<-h.answer
 		k.answered(h)
-		if h.failure() == nil {
-			// The caller learns of its context's end at once, and a worker tells the store.
-			k.work.run(func() { _ = h.first.Release(0) })
+		if err := h.failure(); err != nil {
+			return err
 		}
+		// The caller learns of its context's end at once, and a worker tells the store.
+		k.work.run(func() { _ = h.first.Release(0) })
+		gave.Held = &Held{}
 		return gave
 	}
-	gave.name = n.text
 	now := n.enterEvent(k.clock.recent())
 	v := n.engine.GiveUp(now, at)
 	n.slots[at].turn = nil
