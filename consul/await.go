@@ -103,6 +103,9 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	if lc := d.localClaimOf(c); lc != nil {
 		d.mu.Lock()
+		if t.recurse {
+			lc.folderIndex = t.index
+		}
 		lc.become(claimCalled)
 		d.mu.Unlock()
 	}

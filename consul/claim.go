@@ -23,6 +23,8 @@ type localClaim struct {
 	state     state   // moved by become
 	wait      *target // of one that waits: what has to change before its turn comes; nil if that is not known
 
+	folderIndex uint64 // at which Await last saw the folder change, lower again after a restore; 0 if it has not seen that
+
 	watch *time.Timer // of one that holds: begins to watch its key, once it has held for a while
 	stop  context.CancelFunc
 }

@@ -174,7 +174,11 @@ func (d *Driver) waits(lc *localClaim, s *spot, retry time.Duration) (driver.Pla
 		return driver.Place{}, driver.ErrGone // as in granted
 	}
 	p.TTL = max(1, lc.session.left())
-	lc.wait = s.peers.before(s.at)
+	if lc.wait = s.peers.before(s.at); lc.wait != nil && lc.wait.recurse {
+		// The index of a folder counts keys too that are gone, and none that is left shows it. What changed up to the index that
+		// Await was told is in this queue, which was read after that.
+		lc.wait.index = max(lc.wait.index, lc.folderIndex)
+	}
 	return p, nil
 }
 

@@ -1,0 +1,107 @@
+package consul
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// A claim that waits for any key of its folder waits until one changes, also after another claim has left.
+func TestAFolderIsWaitedForUntilItChanges(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	by := operator{t, "http://" + s.Addr}
+	permit := func(weight int64) *driver.Claim {
+		c := claimOn("permits")
+		c.Weight, c.Capacity = weight, 4
+		return c
+	}
+	for name, test := range map[string]struct {
+		claim func() *driver.Claim
+		block func(d *Driver)
+	}{
+		"permits": {
+			func() *driver.Claim { return permit(1) },
+			func(d *Driver) { holds(t, d, permit(4)) },
+		},
+		"readers": { // who stand behind a reader while the lock-delay of a writer is in their way
+			func() *driver.Claim { return shared("readers") },
+			func(d *Driver) {
+				writer := claimOn("readers")
+				writer.Delay = maxDelay
+				holds(t, d, writer)
+				by.destroy(by.queued("readers", 1)[0])
+				waits(t, d, shared("readers"))
+			},
+		},
+	} {
+		d := open(t, "consul://"+s.Addr)
+		test.block(d)
+		c, gone := test.claim(), test.claim()
+		waits(t, d, c)
+		waits(t, d, gone)
+		leave(t, d, gone)
+		ctx, cancel := contextOf(t, 500*time.Millisecond)
+		returns := 0
+		for ; ctx.Err() == nil; returns++ {
+			waits(t, d, c)
+			_, _ = d.Await(ctx, c)
+		}
+		cancel()
+		if returns > 2 { // once since another left, and once since the time is over
+			t.Errorf("%s: Await returned %d times while nothing changed; want 2 at most", name, returns)
+		}
+		waits(t, d, c)
+		enter(t, d, test.claim()) // before Await begins, which is not to miss it
+		if _, err := d.Await(timely(t), c); err != nil {
+			t.Errorf("%s: after a change, Await = %v; want nil", name, err)
+		}
+	}
+}
+
+// A restored is a store whose index has gone back to 1, as blocking queries tell it.
+type restored struct{ *http.Transport }
+
+func (s restored) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !r.URL.Query().Has("index") {
+		return s.Transport.RoundTrip(r)
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"X-Consul-Index": {"1"}},
+		Body: io.NopCloser(strings.NewReader("[]")), Request: r,
+	}, nil
+}
+
+// A claim does not wait from an index that the store had before it was restored.
+func TestTheIndexOfAFolderGoesBack(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	way := restored{transport(time.Second, nil)}
+	d, err := New(timely(t), &Options{Client: &http.Client{Transport: way}, URL: "http://" + s.Addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close(); way.CloseIdleConnections() })
+	a, b := shared("name"), shared("name")
+	a.Capacity, b.Capacity = 1, 1
+	holds(t, d, a)
+	waits(t, d, b)
+	lc := d.localClaimOf(b)
+	const before = 1 << 40
+	lc.folderIndex = before
+	waits(t, d, b)
+	if lc.wait.index != before {
+		t.Fatalf("the claim waits from %d; want %d, where its folder changed last", lc.wait.index, before)
+	}
+	if _, err := d.Await(timely(t), b); err != nil {
+		t.Fatal(err)
+	}
+	if waits(t, d, b); lc.wait.index >= before {
+		t.Errorf("the claim waits from %d; want the index that the store has now", lc.wait.index)
+	}
+}
