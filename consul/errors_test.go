@@ -1,6 +1,8 @@
 package consul
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -118,6 +120,69 @@ func TestRights(t *testing.T) {
 		} else {
 			identify(t, d)
 		}
+	}
+}
+
+// A name whose right was taken away fails the renewal of its own claims, and of no other in the same transaction.
+func TestARefusalIsForOneClaim(t *testing.T) {
+	t.Parallel()
+	const root, id = servertest.ConsulRoot, "6f2c6b4e-0000-4000-8000-000000000020"
+	s := servertest.ConsulACL(t)
+	by := operator{t, "http://" + s.Addr}
+	rules := func(more string) string {
+		all := `key_prefix "stile/" { policy = "write" } session_prefix "" { policy = "write" } `
+		return `{"Name": "p", "Rules": ` + quote(all+more) + `}`
+	}
+	var policy struct{ ID string }
+	if err := json.Unmarshal(by.must(http.MethodPut, "acl/policy?token="+root, rules("")), &policy); err != nil {
+		t.Fatal(err)
+	}
+	by.must(http.MethodPut, "acl/token?token="+root, `{"SecretID": "`+id+`", "Policies": [{"Name": "p"}]}`)
+	n := &counter{next: transport(time.Second, nil)}
+	d, err := New(timely(t), &Options{Client: &http.Client{Transport: n}, URL: "http://" + s.Addr, Token: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close(); n.next.CloseIdleConnections() })
+
+	names := []string{"good", "bad", "gone", "worse", "fine"}
+	var claims []*driver.Claim
+	for _, name := range names {
+		c := claimOn(name)
+		holds(t, d, c)
+		claims = append(claims, c)
+	}
+	by.must(http.MethodDelete, "kv/stile/gone/.lock?token="+root, "")
+	by.must(http.MethodPut, "acl/policy/"+policy.ID+"?token="+root,
+		rules(`key_prefix "stile/bad/" { policy = "deny" } key "stile/worse/.lock" { policy = "deny" }`))
+	servertest.Until(t, "the rules count", func() bool { return renew(t, d, claims[1]) != nil && renew(t, d, claims[3]) != nil })
+	n.take()
+	answers := d.Renew(timely(t), claims)
+	asked := 0
+	for _, r := range n.take() {
+		if r == http.MethodPut+" /v1/txn" {
+			asked++
+		}
+	}
+	for i, name := range names {
+		switch err := answers[i].Err; name {
+		case "bad", "worse":
+			says(t, err, "consul does not let this token do this")
+			if !driver.NotApplied(err) {
+				t.Errorf("renewal of %s = %v; want a definite error", name, err)
+			}
+		case "gone":
+			if !errors.Is(err, driver.ErrGone) {
+				t.Errorf("renewal of %s = %v; want ErrGone", name, err)
+			}
+		default:
+			if err != nil || answers[i].TTL <= 0 {
+				t.Errorf("renewal of %s = %+v; want it renewed", name, answers[i])
+			}
+		}
+	}
+	if asked > 3 { // for all, for those that are not refused, and where the claim is that is gone
+		t.Errorf("the renewal took %d transactions; want 3 at most", asked)
 	}
 }
 

@@ -89,21 +89,6 @@ func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []dr
 		ops   []op
 		whose []int
 	)
-	flush := func() {
-		if len(ops) == 0 {
-			return
-		}
-		_, bad, err := d.transact(ctx, ops)
-		for k, i := range whose {
-			switch {
-			case err != nil:
-				answers[i] = driver.Renewal{Err: err}
-			case bad != nil && bad.indexes[k] && !(ops[k].about == lockKey && d.readerNow(locals[i])):
-				answers[i] = driver.Renewal{Err: driver.ErrGone}
-			}
-		}
-		ops, whose = nil, nil
-	}
 	for i, lc := range locals {
 		if lc == nil || answers[i].Err != nil {
 			continue
@@ -117,8 +102,44 @@ func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []dr
 			whose = append(whose, i)
 		}
 		if len(ops) > perTxn-2 {
-			flush()
+			d.decide(ctx, ops, whose, locals, answers)
+			ops, whose = nil, nil
 		}
 	}
-	flush()
+	d.decide(ctx, ops, whose, locals, answers)
+}
+
+// decide asks for operations in one transaction, each of which belongs to a claim, and notes what that says of each claim.
+// A transaction of which some operations are denied says nothing of the others: they are asked for again, without those
+// claims, so they are fewer each time.
+func (d *Driver) decide(ctx context.Context, ops []op, whose []int, locals []*localClaim, answers []driver.Renewal) {
+	for len(ops) > 0 {
+		_, bad, err := d.transact(ctx, ops)
+		if denied, ok := errors.AsType[*denial](err); ok && len(denied.indexes) > 0 {
+			for k := range denied.indexes {
+				answers[whose[k]] = driver.Renewal{Err: err}
+			}
+			ops, whose = undecided(ops, whose, answers)
+			continue
+		}
+		for k, i := range whose {
+			switch {
+			case err != nil:
+				answers[i] = driver.Renewal{Err: err}
+			case bad != nil && bad.indexes[k] && !(ops[k].about == lockKey && d.readerNow(locals[i])):
+				answers[i] = driver.Renewal{Err: driver.ErrGone}
+			}
+		}
+		return
+	}
+}
+
+// undecided returns the operations of the claims whose renewal has no error, and the claim of each.
+func undecided(ops []op, whose []int, answers []driver.Renewal) (left []op, theirs []int) {
+	for k, i := range whose {
+		if answers[i].Err == nil {
+			left, theirs = append(left, ops[k]), append(theirs, i)
+		}
+	}
+	return left, theirs
 }

@@ -136,17 +136,35 @@ type failure struct {
 	What    string
 }
 
-// conflictOf tells why a transaction was not applied. A token without the right is an error, not a conflict.
+// A denial is the error of a transaction with operations to which the token has no right. Consul looks at the rights first, so
+// it says nothing of the other operations.
+type denial struct {
+	error
+	indexes map[int]bool
+}
+
+func (n *denial) Unwrap() error { return n.error }
+
+// conflictOf tells why a transaction was not applied. A token without the right is an error, not a conflict: a [*denial].
 func (d *Driver) conflictOf(ops []op, failures []failure) (*conflict, error) {
 	c := &conflict{about: map[part]bool{}, indexes: map[int]bool{}}
+	denied := &denial{indexes: map[int]bool{}}
 	for _, f := range failures {
+		known := f.OpIndex >= 0 && f.OpIndex < len(ops)
 		if strings.Contains(f.What, "Permission denied") {
-			return nil, d.refused(http.StatusForbidden, f.What)
+			denied.error = d.refused(http.StatusForbidden, f.What)
+			if known {
+				denied.indexes[f.OpIndex] = true
+			}
+			continue
 		}
-		if f.OpIndex >= 0 && f.OpIndex < len(ops) {
+		if known {
 			c.about[ops[f.OpIndex].about], c.indexes[f.OpIndex] = true, true
 		}
 		c.what = append(c.what, f.What)
+	}
+	if denied.error != nil {
+		return nil, denied
 	}
 	return c, nil
 }
