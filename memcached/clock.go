@@ -3,6 +3,8 @@ package memcached
 import (
 	"sync"
 	"time"
+
+	"github.com/stilelock/stile/internal/boottime"
 )
 
 // A clock is what is known of the server's clock, which shows whole seconds and is read off answers. It knows what it
@@ -11,21 +13,40 @@ import (
 type clock struct {
 	mu    sync.Mutex
 	shown int64
-	at    time.Time // a moment after the server's clock showed that
+	at    time.Time     // a moment after the server's clock showed that
+	boot  time.Duration // a moment before at, by the clock that goes on while the machine sleeps
 }
 
 // driftParts is how much faster than the server's clock a client's may run: one part in so many.
 const driftParts = 200
 
+// What is known is old when the server's clock may show so much more by now, because the client's clock runs slow, or because the
+// machine slept. The server is asked then before a change, which may be decided without a look at what is there.
+const (
+	drifted = keepLast / 2 * time.Second
+	slept   = time.Second
+)
+
 // see notes what the server's clock showed in an answer that has just come.
 func (c *clock) see(now int64) {
-	at := time.Now()
+	boot, at := boottime.Now(), time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at.IsZero() || now >= c.leastAt(at) {
-		c.shown, c.at = now, at
+	if c.at.IsZero() || now >= c.leastAt(at) || old(at.Sub(c.at), boot-c.boot) {
+		c.shown, c.at, c.boot = now, at, boot
 	}
 }
+
+// old reports whether the server's clock may show far more by now than is known.
+func (c *clock) old() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return old(time.Since(c.at), boottime.Now()-c.boot)
+}
+
+// old reports whether a time is old that was told so long ago, by a clock that stands still while the machine sleeps, and by one
+// that goes on.
+func old(passed, all time.Duration) bool { return passed/driftParts > drifted || all-passed > slept }
 
 // least returns what the server's clock shows now, or less.
 func (c *clock) least() int64 {

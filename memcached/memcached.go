@@ -24,7 +24,7 @@ import (
 // The server's clock judges leases. A value is stored with the second of that clock at which it ends, so what is left of
 // it tells what the clock shows, to the second, with every read.
 type Driver struct {
-	*casqueue.Driver // its methods, but for those that note which claims are in the server
+	*casqueue.Driver // its methods, but for those that change something
 	shelf            *shelf
 	alarm            *alarm
 }
@@ -44,6 +44,7 @@ func newDriver(l *link, prefix string) *Driver {
 
 // Enter is [driver.Driver].
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	d.shelf.fresh(ctx)
 	p, err := d.Driver.Enter(ctx, c)
 	if err != nil || p.Ticket != 0 {
 		d.alarm.note(c, err)
@@ -53,6 +54,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // Renew is [driver.Driver].
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	d.shelf.fresh(ctx)
 	renewals := d.Driver.Renew(ctx, cs)
 	for i, c := range cs {
 		d.alarm.note(c, renewals[i].Err)
@@ -62,9 +64,16 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 
 // Leave is [driver.Driver].
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
+	d.shelf.fresh(ctx)
 	err := d.Driver.Leave(ctx, l)
 	d.alarm.drop(l.Claim.ID)
 	return err
+}
+
+// Break is [driver.Breaker].
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	d.shelf.fresh(ctx)
+	return d.Driver.Break(ctx, b)
 }
 
 // Alert is [driver.Alerter]: claims are in danger when the server was restarted.

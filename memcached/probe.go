@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,13 +51,27 @@ func (l *link) greet(ctx context.Context, c *conn) (*facts, error) {
 			errors.New("memcached runs without versions of its values (option -C), so it cannot keep locks"))
 	}
 	uptime, err1 := strconv.ParseInt(r[1].stats["uptime"], 10, 64)
-	f.time, err = strconv.ParseInt(r[1].stats["time"], 10, 64)
-	if err != nil || err1 != nil {
-		return nil, driver.Refused(errors.New("memcached does not tell what time it is"))
+	f.time, err = r[1].time()
+	if err = cmp.Or(err, err1); err != nil {
+		return nil, driver.Refused(errNoTime)
 	}
 	f.started = f.time - uptime
 	f.largest, _ = strconv.ParseInt(r[2].stats["item_size_max"], 10, 64)
 	return f, nil
+}
+
+var errNoTime = errors.New("memcached does not tell what time it is")
+
+// time returns what the server's clock showed when it told its statistics.
+func (r *reply) time() (int64, error) {
+	if r.stats == nil {
+		return 0, r.unexpected()
+	}
+	now, err := strconv.ParseInt(r.stats["time"], 10, 64)
+	if err != nil {
+		return 0, errNoTime
+	}
+	return now, nil
 }
 
 // secret is how a server with a file of users (option -Y) wants to be told user and password; nil if there is none.

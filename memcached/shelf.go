@@ -84,10 +84,45 @@ func (s *shelf) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value
 		return casqueue.Value{}, false, s.link.explain(err)
 	}
 	v, err := s.value(c, key, &r[1])
-	if stored && errors.Is(err, driver.ErrForeign) { // another program came right after
+	switch {
+	case stored && r[1].status == "EN" && d.Ends != 0:
+		return s.vanished(ctx, c, until)
+	case stored && errors.Is(err, driver.ErrForeign): // another program came right after
 		return casqueue.Value{Now: seconds(c.clock.least())}, true, nil
 	}
 	return v, stored, s.link.explain(err)
+}
+
+// vanished is an exchange that stored claims and found nothing right after. The server drops at once what ends in its past, and
+// that is what a client stores who knows a time that is long past. Then the exchange was made, and by the time that the server
+// tells now all those claims are over. If the value was to end later, somebody has deleted it, and what is there now decides.
+func (s *shelf) vanished(ctx context.Context, c *conn, until int64) (casqueue.Value, bool, error) {
+	now, err := s.ask(ctx, c)
+	if err != nil {
+		return casqueue.Value{}, false, driver.Afterwards(err)
+	}
+	return casqueue.Value{Now: seconds(now)}, until <= now, nil
+}
+
+// ask asks the server what time it is.
+func (s *shelf) ask(ctx context.Context, c *conn) (now int64, err error) {
+	r, err := c.do(ctx, []byte("stats\r\n"), 1)
+	if err == nil {
+		now, err = r[0].time()
+	}
+	if err != nil {
+		return 0, s.link.explain(err)
+	}
+	c.clock.see(now)
+	return now, nil
+}
+
+// fresh asks the server what time it is if that was told too long ago. It need not succeed: what is stored by an old time is found
+// out.
+func (s *shelf) fresh(ctx context.Context) {
+	if c := s.link.latest(); c.clock.old() {
+		_, _ = s.ask(ctx, c)
+	}
 }
 
 // remove deletes the value of a queue that nobody is in any more, where memory is full and an empty one cannot be stored.
