@@ -49,6 +49,14 @@ func (l *link) explain(err error) error {
 	return err
 }
 
+// explainRead is explain for a read that came with a change: a refusal of the read does not say that the change was refused.
+func (l *link) explainRead(changed bool, err error) error {
+	if err = l.explain(err); changed {
+		return driver.Afterwards(err)
+	}
+	return err
+}
+
 // full reports whether the server refused a request for want of memory.
 func full(err error) bool {
 	r, ok := errors.AsType[*refusal](err)

@@ -87,7 +87,7 @@ func (p *Plain) ask(ctx context.Context, c *conn, store []byte, key string) (*si
 		}
 	}
 	is, err := p.see(c, key, &r[want-1])
-	return is, stored, p.link.explain(err)
+	return is, stored, p.link.explainRead(stored, err)
 }
 
 // see returns what an answer says is under a key.

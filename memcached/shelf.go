@@ -90,7 +90,7 @@ func (s *shelf) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value
 	case stored && errors.Is(err, driver.ErrForeign): // another program came right after
 		return casqueue.Value{Now: seconds(c.clock.least())}, true, nil
 	}
-	return v, stored, s.link.explain(err)
+	return v, stored, s.link.explainRead(stored, err)
 }
 
 // vanished is an exchange that stored claims and found nothing right after. The server drops at once what ends in its past, and
@@ -136,7 +136,8 @@ func (s *shelf) remove(ctx context.Context, c *conn, key string, cas uint64) (ca
 		return casqueue.Value{}, false, s.link.explain(r[0].unexpected())
 	}
 	v, err := s.value(c, key, &r[1])
-	return v, r[0].status == "HD", s.link.explain(err)
+	deleted := r[0].status == "HD"
+	return v, deleted, s.link.explainRead(deleted, err)
 }
 
 // value returns what an answer says is under a key. That of an absent value does not tell the time.
