@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -234,6 +235,81 @@ func TestMixedUpAnswers(t *testing.T) {
 			t.Errorf("answer of %q: %v; want an unknown outcome", text, err)
 		}
 	}
+}
+
+// An answer that no request asked for grants nothing. It costs the calls that get each other's answers, and the connection, and
+// the next calls get their own.
+func TestStrayAnswer(t *testing.T) {
+	t.Parallel()
+	for layout, strays := range map[string][]string{
+		layoutQueue: {"+OK\r\n"},
+		layoutSetNX: {"+OK\r\n", ":1\r\n", "+none\r\n", "$-1\r\n", "+OK\r\n+OK\r\n", "*1\r\n+OK\r\n"},
+	} {
+		for _, stray := range strays {
+			t.Run(fmt.Sprintf("%s %q", layout, stray), func(t *testing.T) {
+				t.Parallel()
+				s := servertest.Redis(t)
+				proxy := servertest.NewProxy(t, s.Addr)
+				direct, through := openAny(t, s.Addr, layout), openAny(t, proxy.Addr, layout)
+				enter(t, direct, claim("held", "direct"))
+				enter(t, through, claim("warm", "warm"))
+				proxy.Stray(stray)
+				const calls = 4
+				failed := 0
+				for i := range calls {
+					p, err := through.Enter(timely(t), claim("held", fmt.Sprint("late", i)))
+					if p.Holds {
+						t.Fatalf("call %d holds what another client holds", i)
+					}
+					if err != nil {
+						failed++
+						if driver.OutcomeOf(err) == driver.OutcomeRefused {
+							t.Errorf("call %d = %v; want an unknown outcome", i, err)
+						}
+					}
+				}
+				if failed == 0 || failed == calls {
+					t.Errorf("%d of %d calls fail; want the first ones", failed, calls)
+				}
+				if p := enter(t, through, claim("free", "free")); !p.Holds {
+					t.Error("a free lock is not had after that")
+				}
+			})
+		}
+	}
+}
+
+// A renewal by a command whose answer has no identity is not taken for done by a stray answer.
+func TestStrayAnswerRenewsNothing(t *testing.T) {
+	t.Parallel()
+	s := servertest.Tair(t)
+	proxy := servertest.NewProxy(t, s.Addr)
+	d, err := driver.Open(timely(t), "tair://"+proxy.Addr+"?layout=setnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	c := claim("name", "c")
+	enter(t, d, c)
+	s.Redis([]string{"SET", "name", "another's"})
+	proxy.Stray(":1\r\n")
+	if err := d.Renew(timely(t), []*driver.Claim{c})[0].Err; err == nil || errors.Is(err, driver.ErrGone) {
+		t.Errorf("renewal = %v; want an unknown outcome", err)
+	}
+	if err := d.Renew(timely(t), []*driver.Claim{c})[0].Err; !errors.Is(err, driver.ErrGone) {
+		t.Errorf("next renewal = %v; want ErrGone", err)
+	}
+}
+
+// openAny opens the driver of a layout.
+func openAny(t *testing.T, addr, layout string) driver.Driver {
+	t.Helper()
+	d, err := driver.Open(timely(t), "redis://"+addr+"?layout="+layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
 }
 
 // A value of another type where Redlock keeps a ticket is not stile's either, and the error says where it is.

@@ -132,7 +132,7 @@ func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver
 	if err != nil {
 		return driver.Place{}, err
 	}
-	p, err := placeOf(a, c)
+	p, err := d.placeOf(a, c)
 	if was := !p.Holds || p.Ahead > 0; was != contended.Load() {
 		contended.Store(was)
 	}
@@ -140,12 +140,12 @@ func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver
 }
 
 // placeOf is what the server says of a claim's place.
-func placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
+func (d *Driver) placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
 	if ticket, ok := quick(a); ok {
 		return loneAt(ticket, c), nil
 	}
 	if len(a) < 4 { // an answer to a Leave of the same claim
-		return driver.Place{}, conn.ErrOther
+		return driver.Place{}, d.conn.Mixed()
 	}
 	p := driver.Place{
 		Ticket: a.Number(0), Holds: a.Number(1) == 1, TTL: a.Span(2), Ahead: int(a.Number(3)), Retry: a.Span(4),
@@ -177,7 +177,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	}
 	a, err := d.conn.Run(ctx, s, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
 	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
-		return conn.ErrOther
+		return d.conn.Mixed()
 	}
 	return err
 }
@@ -194,7 +194,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	}
 	list := a.Standings(0)
 	if len(list) != 1 {
-		return driver.ClaimInfo{}, errors.New("redis answered without the claim that was removed")
+		return driver.ClaimInfo{}, d.conn.Mixed()
 	}
 	return list[0], nil
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -138,6 +139,9 @@ func (w *crowd) lead() {
 		}
 		w.note(begin)
 		at, done, err := parseCrowd(a, len(taken), err)
+		if errors.Is(err, conn.ErrOther) {
+			err = w.conn.Mixed()
+		}
 		for i, one := range taken {
 			one.told <- told{err == nil && done[i] == '1', at, err}
 		}

@@ -163,7 +163,7 @@ func (s *valueLock) Leave(ctx context.Context, l *driver.Release) error {
 	}
 	a, err := s.conn.Run(ctx, s.scripts.leave, s.key(c.Name), c.ID, number(millis(l.Keep)), head)
 	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
-		return conn.ErrOther
+		return s.conn.Mixed()
 	}
 	return err
 }
@@ -179,7 +179,7 @@ func (s *valueLock) Break(ctx context.Context, b *driver.BreakRequest) (driver.C
 	}
 	list := a.Standings(0)
 	if len(list) != 1 {
-		return driver.ClaimInfo{}, errors.New("redis answered without the claim that was removed")
+		return driver.ClaimInfo{}, s.conn.Mixed()
 	}
 	return list[0], nil
 }

@@ -148,6 +148,16 @@ func (p *Proxy) Mend() {
 	p.changed.Broadcast()
 }
 
+// Stray sends clients an answer that no request asked for, on the connections that there are. It comes before the answers to
+// requests that they send from now on.
+func (p *Proxy) Stray(answer string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for client := range p.server {
+		client.Write([]byte(answer))
+	}
+}
+
 // Drop ends the connections that there are, with what Freeze held back on them lost; new ones are passed on. Those on which
 // Hold holds requests back stay.
 func (p *Proxy) Drop() {

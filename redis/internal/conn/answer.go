@@ -17,6 +17,14 @@ type Answer []rueidis.RedisMessage
 // ErrOther says that an answer was to another request.
 var ErrOther = errors.New("redis answered another request than this one: the connection is not to be trusted")
 
+// Mixed gives the connections up, since an answer was to another request: each later one may be, too. The caller's own client keeps
+// its connections. It returns the error for the request, whose outcome is unknown.
+func (c *Conn) Mixed() error {
+	c.Doubt()
+	c.strays()
+	return ErrOther
+}
+
 // read takes an answer apart and makes sure that it is the one to this request.
 func (c *Conn) read(ctx context.Context, r rueidis.RedisResult, s *Script, q Request) (Answer, error) {
 	c.note(r)
@@ -40,7 +48,7 @@ func (c *Conn) read(ctx context.Context, r rueidis.RedisResult, s *Script, q Req
 	list, _ := m.ToArray()
 	a := Answer(list)
 	if len(a) < 3 || a.Text(0) != q.Key || a.Text(1) != q.ID {
-		return nil, ErrOther
+		return nil, c.Mixed()
 	}
 	rest := a[3:]
 	switch status := a.Text(2); status {

@@ -75,7 +75,8 @@ func (c *Conn) RunGathered(ctx context.Context, s *Script, key string, gather fu
 	return c.read(ctx, r, s, Request{Key: keys[0], ID: args[0]})
 }
 
-// SetNX sets a key that is not there, for some milliseconds, and tells whether it did.
+// SetNX sets a key that is not there, for some milliseconds, and tells whether it did. No other answer than these two is taken for
+// one, nor the answer to another request: see ordered.
 func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool, error) {
 	if err := c.connected(ctx, key); err != nil {
 		return false, c.explain(ctx, err)
@@ -86,16 +87,25 @@ func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool
 	}
 	defer bounded.release()
 	at := c.primary()
-	r := c.client.Do(bounded.Context, c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build())
+	set := c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build()
+	rs, err := c.ordered(bounded.Context, set)
 	if err := c.deposed(at); err != nil {
 		return false, err
 	}
-	err = r.Error()
-	if rueidis.IsRedisNil(err) {
-		return false, nil
+	if err != nil {
+		return false, c.explain(ctx, err)
 	}
-	c.note(r)
-	return err == nil, c.explain(ctx, err)
+	text, err := rs[0].ToString()
+	switch {
+	case rueidis.IsRedisNil(err):
+		return false, nil
+	case err == nil && text == "OK":
+		return true, nil
+	case err == nil:
+		return false, c.Mixed()
+	}
+	c.note(rs[0])
+	return false, c.explain(ctx, err)
 }
 
 // RunAll runs a script on many keys, and hands each answer over with the index of its request.

@@ -2,12 +2,44 @@ package conn
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/driver"
 )
+
+// ordered sends commands whose answers do not tell to which request they are, and makes sure of it: a PING behind them must be
+// answered with its own word, which no other request has. So an answer too many before them, or one too few, is an error, by
+// which their outcome is unknown. It is the same round trip. A proxy may answer PING without the word, and a user may have no
+// right to PING; an answer to the commands is neither of these. In a cluster the commands must be for one server.
+func (c *Conn) ordered(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, error) {
+	word := rand.Text()
+	rs := c.client.DoMulti(ctx, append(cmds, c.client.B().Ping().Message(word).Build())...)
+	rs, last := rs[:len(cmds)], rs[len(cmds)]
+	c.note(last)
+	said, err := last.ToString()
+	refusal, refused := rueidis.IsRedisErr(err)
+	switch {
+	case err == nil && (said == word || said == "PONG"):
+	case refused && strings.HasPrefix(refusal.Error(), "NOPERM"):
+	case refused && allRefused(rs): // as while the server reads its data
+	case refused || err == nil:
+		return nil, c.Mixed()
+	default:
+		return nil, err
+	}
+	return rs, nil
+}
+
+func allRefused(rs []rueidis.RedisResult) bool {
+	return !slices.ContainsFunc(rs, func(r rueidis.RedisResult) bool {
+		refusal, ok := rueidis.IsRedisErr(r.Error())
+		return !ok || refusal.IsNil()
+	})
+}
 
 // A Comparison is a command that compares the value of a key, and answers 1, or 0 if the key has another, or -1 if the key
 // is not there.
@@ -42,8 +74,13 @@ func (c *Conn) compare(ctx context.Context, part []Comparison, each func(i int, 
 	for i, q := range part {
 		cmds[i] = c.client.B().Arbitrary(q.Verb).Keys(q.Key).Args(q.Args...).Build()
 	}
-	for i, r := range c.client.DoMulti(bounded.Context, cmds...) {
-		each(i, c.matched(ctx, r, part[i].Key))
+	rs, err := c.ordered(bounded.Context, cmds...)
+	for i, q := range part {
+		if err != nil {
+			each(i, c.explain(ctx, err))
+		} else {
+			each(i, c.matched(ctx, rs[i], q.Key))
+		}
 	}
 }
 
@@ -59,8 +96,10 @@ func (c *Conn) matched(ctx context.Context, r rueidis.RedisResult, key string) e
 		return c.explain(ctx, err)
 	case n == 1:
 		return nil
+	case n == 0 || n == -1:
+		return driver.ErrGone
 	}
-	return driver.ErrGone
+	return c.Mixed()
 }
 
 // Lacks returns which of some commands the server does not have. They are asked for without arguments, which no server

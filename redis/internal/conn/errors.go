@@ -22,6 +22,9 @@ func (c *Conn) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
+	if rueidis.IsRedisNil(err) || rueidis.IsParseErr(err) { // where nothing, or such an answer, is none to what was asked
+		return c.Mixed()
+	}
 	if refusal, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return c.refused(refusal.Error())
 	}
