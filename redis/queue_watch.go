@@ -19,38 +19,48 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		bell, err := d.conn.Bell(ctx, d.key(name))
-		if err == nil {
-			changed()
-		}
-		wait := time.Duration(0)
-		switch {
-		case err != nil:
-		case bell == nil:
-			wait = watchPoll
-		default:
-			wait, err = d.untilExpiry(ctx, name)
-		}
-		switch {
-		case d.conn.Context().Err() != nil:
-			return driver.ErrClosed
-		case ctx.Err() != nil:
-			return driver.Ended(ctx, true)
-		case err != nil:
+		if err := d.watchOnce(ctx, name, changed, timer); err != nil {
 			return err
 		}
-		var over <-chan time.Time
-		if wait > 0 {
-			timer.Reset(wait)
-			over = timer.C
-		}
-		select {
-		case <-bell:
-		case <-over:
-		case <-ctx.Done():
-		case <-d.conn.Context().Done():
-		}
 	}
+}
+
+// watchOnce calls changed when it is told of what comes next, and waits until there is a reason to look again.
+func (d *Driver) watchOnce(ctx context.Context, name string, changed func(), timer *time.Timer) error {
+	key := d.key(name)
+	bell, err := d.conn.Bell(ctx, key)
+	defer d.conn.Hush(key, bell)
+	if err == nil {
+		changed()
+	}
+	wait := time.Duration(0)
+	switch {
+	case err != nil:
+	case bell == nil:
+		wait = watchPoll
+	default:
+		wait, err = d.untilExpiry(ctx, name)
+	}
+	switch {
+	case d.conn.Context().Err() != nil:
+		return driver.ErrClosed
+	case ctx.Err() != nil:
+		return driver.Ended(ctx, true)
+	case err != nil:
+		return err
+	}
+	var over <-chan time.Time
+	if wait > 0 {
+		timer.Reset(wait)
+		over = timer.C
+	}
+	select {
+	case <-bell:
+	case <-over:
+	case <-ctx.Done():
+	case <-d.conn.Context().Done():
+	}
+	return nil
 }
 
 // untilExpiry returns how long it is until a claim of the name runs out, 0 if there is none.

@@ -173,7 +173,8 @@ func (m *quorumMember) Raise(ctx context.Context, c *driver.Claim, ticket int64)
 
 // Free is [quorum.Member].
 func (m *quorumMember) Free(ctx context.Context, name string) (bool, error) {
-	left, _, err := m.conn.Look(ctx, m.key(name))
+	left, bell, err := m.conn.Look(ctx, m.key(name))
+	m.conn.Hush(m.key(name), bell)
 	return left == conn.NoKey, err
 }
 

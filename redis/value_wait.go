@@ -45,22 +45,28 @@ func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, e
 	key := s.key(c.Name)
 	pause := lookLeast
 	for {
-		left, bell, err := s.conn.Look(ctx, key)
-		switch {
-		case s.conn.Context().Err() != nil:
-			return driver.Place{}, driver.ErrClosed
-		case ctx.Err() != nil:
-			return driver.Place{}, driver.Ended(ctx, true)
-		case err != nil:
-			return driver.Place{}, err
-		case left == conn.NoKey:
-			return driver.Place{}, nil
-		}
-		if err := s.pause(ctx, bell, pause, time.Duration(left)*time.Millisecond); err != nil {
+		if free, err := s.look(ctx, key, pause); free || err != nil {
 			return driver.Place{}, err
 		}
 		pause = min(2*pause, lookMost)
 	}
+}
+
+// look looks at a key, and unless it is free waits until there is a reason to look again.
+func (s *valueLock) look(ctx context.Context, key string, pause time.Duration) (free bool, err error) {
+	left, bell, err := s.conn.Look(ctx, key)
+	defer s.conn.Hush(key, bell)
+	switch {
+	case s.conn.Context().Err() != nil:
+		return false, driver.ErrClosed
+	case ctx.Err() != nil:
+		return false, driver.Ended(ctx, true)
+	case err != nil:
+		return false, err
+	case left == conn.NoKey:
+		return true, nil
+	}
+	return false, s.pause(ctx, bell, pause, time.Duration(left)*time.Millisecond)
 }
 
 // pause waits until a bell rings, or without one for about a pause, and in any case until nothing is left of the key.

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,35 @@ func TestWatchesOfOneClient(t *testing.T) {
 	enter(t, d, claim("name", "holder"))
 	within(t, one, 5*time.Second)
 	within(t, two, 5*time.Second)
+}
+
+// A watch that has ended, and a waiter that no longer waits, leave nothing behind in the client.
+func TestWhoeverWaitedLeavesNoBell(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	watcher, waiter := open(t, "redis://"+s.Addr), openSetNX(t, "redis://"+s.Addr)
+	s.Redis(foreignLock("held", "theirs"))
+	for i := range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := watcher.Watch(ctx, fmt.Sprint("name ", i), cancel); !errors.Is(err, context.Canceled) {
+			t.Errorf("watch = %v; want the context's error", err)
+		}
+	}
+	stays := watching(t, watcher, "name 0")
+	if n := watcher.conn.Bells(); n != 1 {
+		t.Errorf("%d keys have a bell after watches of 100; want 1, that of the watch that goes on", n)
+	}
+	enter(t, open(t, "redis://"+s.Addr), claim("name 0", "holder"))
+	within(t, stays, 5*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { _, err := waiter.Await(ctx, claim("held", "ours")); ended <- err }()
+	servertest.Until(t, "it waits", func() bool { return waiter.conn.Bells() == 1 })
+	cancel()
+	<-ended
+	if n := waiter.conn.Bells(); n != 0 {
+		t.Errorf("%d keys have a bell after the waiter's end; want none", n)
+	}
 }
 
 // A lease that runs out changes no key while others keep it.

@@ -40,8 +40,14 @@ type ear struct {
 	conn    rueidis.DedicatedClient
 	ctx     context.Context // ends when the connection is given up
 	giveUp  context.CancelFunc
-	primary string                   // the address that it goes to; "" where there is no other
-	bells   map[string]chan struct{} // by key; nil once the connection is given up; guarded by the tracker's mu
+	primary string           // the address that it goes to; "" where there is no other
+	bells   map[string]*bell // by key; nil once the connection is given up; guarded by the tracker's mu
+}
+
+// A bell rings once. It is there as long as somebody waits for it.
+type bell struct {
+	rung    chan struct{} // closed when the key has changed
+	waiters int           // that have not given it back
 }
 
 // Look returns how many milliseconds are left of a key, NoKey if it is not there, or less than 0 otherwise if it never
@@ -59,10 +65,15 @@ func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan st
 	if err == nil {
 		left, err = r.AsInt64()
 	}
-	return left, bell, c.explain(ctx, err)
+	if err != nil {
+		c.Hush(key, bell)
+		return 0, nil, c.explain(ctx, err)
+	}
+	return left, bell, nil
 }
 
-// Bell returns a channel that is closed when a key has changed since; nil if the servers do not tell.
+// Bell returns a channel that is closed when a key has changed since; nil if the servers do not tell. Whoever does not wait for it
+// any more gives it back with Hush.
 func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
 	bounded, err := c.bound(ctx)
 	if err != nil {
@@ -73,7 +84,36 @@ func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
 	if bell != nil && err == nil {
 		err = r.Error()
 	}
-	return bell, c.explain(ctx, err)
+	if err != nil {
+		c.Hush(key, bell)
+		return nil, c.explain(ctx, err)
+	}
+	return bell, nil
+}
+
+// Hush gives a channel back that Look or Bell returned for a key. The last one who does removes the bell. Nil is harmless.
+func (c *Conn) Hush(key string, rung <-chan struct{}) {
+	t := c.tracker
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ear == nil {
+		return
+	}
+	if b := t.ear.bells[key]; b != nil && b.rung == rung {
+		if b.waiters--; b.waiters == 0 {
+			delete(t.ear.bells, key)
+		}
+	}
+}
+
+// Bells returns for how many keys somebody waits.
+func (c *Conn) Bells() int {
+	c.tracker.mu.Lock()
+	defer c.tracker.mu.Unlock()
+	if c.tracker.ear == nil {
+		return 0
+	}
+	return len(c.tracker.ear.bells)
 }
 
 // ask sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
@@ -93,6 +133,7 @@ func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (
 		if err = r.NonRedisError(); err == nil || ctx.Err() != nil {
 			break
 		}
+		t.c.Hush(key, bell)
 	}
 	return r, bell, err
 }
@@ -110,19 +151,20 @@ func (t *tracker) read(ctx context.Context, e *ear, cmd rueidis.Completed) rueid
 }
 
 // bellOf returns the bell of a key on an ear; one that has rung, if nothing is heard on the ear any more.
-func (t *tracker) bellOf(e *ear, key string) chan struct{} {
+func (t *tracker) bellOf(e *ear, key string) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	bell := e.bells[key]
-	if bell == nil {
-		bell = make(chan struct{})
+	b := e.bells[key]
+	if b == nil {
+		b = &bell{rung: make(chan struct{})}
 		if e.bells == nil {
-			close(bell)
-			return bell
+			close(b.rung)
+			return b.rung
 		}
-		e.bells[key] = bell
+		e.bells[key] = b
 	}
-	return bell
+	b.waiters++
+	return b.rung
 }
 
 // listen returns the connection on which the server tells, or nil if there is none.
@@ -133,7 +175,7 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	if e != nil || deaf || !t.c.Tells() {
 		return e
 	}
-	e = &ear{bells: map[string]chan struct{}{}, primary: t.c.primary()}
+	e = &ear{bells: map[string]*bell{}, primary: t.c.primary()}
 	conn, release := t.c.client.Dedicate()
 	e.conn = conn
 	e.ctx, e.giveUp = context.WithCancel(t.c.Context())
@@ -203,7 +245,7 @@ func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 	}
 	for _, k := range keys {
 		if key, err := k.ToString(); err == nil && e.bells[key] != nil {
-			close(e.bells[key])
+			close(e.bells[key].rung)
 			delete(e.bells, key)
 		}
 	}
@@ -211,8 +253,8 @@ func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 
 // ringAll rings for all keys. The caller holds the tracker's mu.
 func (e *ear) ringAll() {
-	for _, bell := range e.bells {
-		close(bell)
+	for _, b := range e.bells {
+		close(b.rung)
 	}
 	clear(e.bells)
 }
