@@ -11,6 +11,9 @@
 // unknown, the outcome of each claim is unknown: the client asks again for each claim, or removes it, by the claim's own id. No
 // other claim ever has this id.
 //
+// So under redis and redis+sentinel all names must be on one server. A proxy that spreads names over several servers is not
+// supported there, since two clients could hold; use redis+cluster for several servers with parts of the names.
+//
 // Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
 // redlock and redlocks, for a quorum of independent servers; and tair and tairs.
 //
