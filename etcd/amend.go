@@ -45,7 +45,7 @@ func (d *Driver) rewrite(ctx context.Context, k *localClaim, e *entry) error {
 		return driver.Refused(err)
 	}
 	_, on := d.leases(k)
-	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+	r, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx,
 			[]clientv3.Cmp{unchanged(e.key, e.modified)},
 			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(e.lease)))}, nil)

@@ -91,7 +91,7 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 			conditions = append(alike(folder, a.c.Capacity), missing(a.k.key))
 			then = append(then, wholeQueue(folder))
 		}
-		r, err := d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
+		r, err := d.change(ctx, a.k, 0, func() (*clientv3.TxnResponse, error) {
 			return d.batch.do(ctx, folder, conditions, then, otherwise)
 		})
 		if guess && err == nil && !r.Succeeded {
@@ -104,7 +104,7 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	if a.c.Try || a.c.Reclaim && a.c.Owner != "" {
 		conditions = append(conditions, first)
 	}
-	return d.change(ctx, a.k, func() (*clientv3.TxnResponse, error) {
+	return d.change(ctx, a.k, 0, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
 	})
 }
@@ -160,22 +160,43 @@ func deletes(claims queue) (conditions []clientv3.Cmp, then []clientv3.Op) {
 	return conditions, then
 }
 
-// change sends a transaction that puts, moves or deletes the key of a claim; to are the leases that it hangs the key on,
-// beside the one that the key is named for. All such transactions go through here: while the outcome of one is not known, it
-// may be applied at any moment, and these leases serve no other claim. Nothing is sent about a claim that is over.
+// change sends a transaction that puts, moves or deletes the key of a claim, if the key was modified last at the revision was,
+// or is not there (0); to are the leases that it hangs the key on, beside the one that the key is named for. All such
+// transactions go through here: while the outcome of one is not known, it may be applied at any moment, and these leases serve
+// no other claim. Nothing is sent about a claim that is over.
 func (d *Driver) change(
-	ctx context.Context, k *localClaim, send func() (*clientv3.TxnResponse, error), to ...*lease,
+	ctx context.Context, k *localClaim, was int64, send func() (*clientv3.TxnResponse, error), to ...*lease,
 ) (*clientv3.TxnResponse, error) {
 	answered, err := d.asks(k, to...)
 	if err != nil {
 		return nil, err
 	}
 	r, err := send()
+	if errors.Is(err, rpctypes.ErrNoSpace) && d.untouched(ctx, k, was) {
+		err = driver.Refused(errFull)
+	}
 	if err == nil || driver.NotApplied(d.explain(ctx, err)) || d.revoked(ctx, err) {
 		answered()
 	}
 	return r, err
 }
+
+// untouched reports whether the key of a claim is certainly as it was. A full etcd gives the same answer whether it has applied
+// a transaction or not, but only when that is decided, so the key tells.
+func (d *Driver) untouched(ctx context.Context, k *localClaim, was int64) bool {
+	r, err := d.read(ctx, clientv3.OpGet(k.key))
+	if err != nil {
+		return false
+	}
+	var now int64
+	if e := only(r.Responses[0].GetResponseRange().Kvs); e != nil {
+		now = e.modified
+	}
+	return now == was
+}
+
+// errFull says that a full etcd has not applied a transaction.
+var errFull = errors.New(fullText)
 
 // asks notes that a request is sent about a claim. What it returns notes that the outcome is known.
 func (d *Driver) asks(k *localClaim, to ...*lease) (answered func(), err error) {
@@ -212,7 +233,7 @@ func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, life, to *le
 	if err != nil {
 		return nil, err
 	}
-	r, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+	r, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx,
 			[]clientv3.Cmp{unchanged(e.key, e.modified)},
 			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(to.id)))}, nil)

@@ -32,8 +32,8 @@ var faults = map[rpctypes.EtcdError]fault{
 	row(rpctypes.ErrUnhealthy):                  {"etcd did not answer in time", driver.OutcomeUnknown, true},
 	row(rpctypes.ErrStopped):                    {"etcd did not answer in time", driver.OutcomeUnknown, true},
 
-	// Somebody has to do something.
-	row(rpctypes.ErrNoSpace):         {fullText, driver.OutcomeRefused, false},
+	// Somebody has to do something. What a member had accepted before the store was full, it applies, and answers so too.
+	row(rpctypes.ErrNoSpace):         {fullText, driver.OutcomeUnknown, false},
 	row(rpctypes.ErrCorrupt):         {differ, driver.OutcomeRefused, false},
 	row(rpctypes.ErrRequestTooLarge): {"the claim is longer than etcd takes", driver.OutcomeRefused, false},
 

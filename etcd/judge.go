@@ -195,7 +195,7 @@ func (d *Driver) isLate(k *localClaim, e *entry) bool {
 // removeLate deletes a key that was put too late, before anybody is told that the claim is gone: nobody holds by that key,
 // and it would keep everybody out until its lease ends.
 func (d *Driver) removeLate(ctx context.Context, k *localClaim, e *entry) error {
-	_, err := d.change(ctx, k, func() (*clientv3.TxnResponse, error) {
+	_, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.created)},
 			[]clientv3.Op{clientv3.OpDelete(e.key)}, nil)
 	})

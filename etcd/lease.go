@@ -2,11 +2,14 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -135,6 +138,9 @@ func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
 	l := &lease{term: p.d.identity.latest()}
 	sent := boottime.Now()
 	r, err := p.d.client.Grant(ctx, int64(ttl/time.Second))
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return nil, driver.Refused(errFull) // if etcd has granted it all the same, no key hangs on it
+	}
 	if err != nil {
 		return nil, err
 	}
