@@ -208,6 +208,52 @@ func TestARequestIsTakenBack(t *testing.T) {
 	}
 }
 
+// A claim whose Enter has failed hears of nothing more, since its client may never ask about it again.
+func TestWhoNeverEnteredHearsNothing(t *testing.T) {
+	t.Parallel()
+	d, f := filled(t, servertest.Etcd(t).Addr)
+	holder, waiter := claimOn("name"), claimOn("name")
+	enter(t, d, holder)
+	enter(t, d, waiter)
+	ctx, cancel := context.WithCancel(timely(t))
+	defer cancel()
+	waits := make(chan struct{})
+	go func() { defer close(waits); _, _ = d.Await(ctx, waiter) }()
+	servertest.Until(t, "a claim need not look before it enters", func() bool { return d.crowded(claimOn("name")) })
+	provide(t, d, 1)
+	done := busy(d)
+	gone := make(chan error, 1)
+	go func() { _, err := d.Enter(ctx, claimOn("name")); gone <- err }()
+	wait(t, d, 1)
+	cancel()
+	if err := <-gone; driver.OutcomeOf(err) != driver.OutcomeUnsent {
+		t.Errorf("a request that was taken back = %v; want it unsent", err)
+	}
+	<-waits
+	done()
+	f.set(false, puts)
+	_, err := d.Enter(timely(t), claimOn("name"))
+	if driver.OutcomeOf(err) != driver.OutcomeRefused || idle(d) != 1 {
+		t.Errorf("enter = %v, and %d leases are in the pool; want it refused, and the lease that both had", err, idle(d))
+	}
+	f.set(true, puts)
+	_, err = d.Enter(timely(t), claimOn("name"))
+	if doubtful(t, err); idle(d) != 0 {
+		t.Errorf("%d leases are in the pool; want none, since a key may hang on the one that was there", idle(d))
+	}
+	f.set(false, nil)
+	leave(t, d, waiter)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.watches {
+		for k := range w.claims {
+			if k.id != holder.ID {
+				t.Errorf("claim %s hears of what goes on by %q, and keeps %d events", k.id, w.name, len(k.early))
+			}
+		}
+	}
+}
+
 // A claim that leaves while it is renewed is found gone by both. Its lease serves one other claim, not two.
 func TestLeaseIsGivenBackOnce(t *testing.T) {
 	d := open(t, servertest.Etcd(t).Addr)

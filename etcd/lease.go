@@ -68,6 +68,13 @@ func (l *lease) asked(n int) {
 	l.open += n
 }
 
+// doubtful reports whether the outcome of a request about the lease is not known.
+func (l *lease) doubtful() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open > 0
+}
+
 // foreignLease is one that another driver granted, in a term that it has noted with the claim; 0 means that it has not.
 func foreignLease(id int64, term uint64) *lease {
 	return &lease{id: id, term: term, state: leaseForeign}

@@ -47,6 +47,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	p, err := d.enter(bounded, a)
 	if err != nil {
 		err = d.explain(ctx, err)
+		d.dismiss(a.k)
 	}
 	if a.in {
 		err = driver.Afterwards(err) // what failed came after the request that has let it in

@@ -132,6 +132,28 @@ func (d *Driver) end(k *localClaim, how state) {
 	// What is left of a claim whose lease is no more runs out by itself: its key may be in its lock-delay.
 }
 
+// dismiss ends a claim whose Enter has failed, unless it is known to be in etcd: nobody takes out what was not put. If a
+// request may have put it, or may put it yet, its client enters again or leaves, and until then the claim hears nothing: to
+// revoke its lease would end it under a client that finds it.
+func (d *Driver) dismiss(k *localClaim) {
+	if k == nil {
+		return
+	}
+	ended := false
+	d.mu.Lock() // so that another call for the claim has noted its request, or finds the claim ended
+	switch {
+	case k.state != claimAsking:
+	case k.home.doubtful():
+		d.unsubscribeLocked(k)
+	default:
+		ended = d.endLocked(k, claimGone)
+	}
+	d.mu.Unlock()
+	if ended {
+		d.pool.put(k.home)
+	}
+}
+
 func (d *Driver) endLocked(k *localClaim, how state) bool {
 	if !k.become(how) {
 		return false
