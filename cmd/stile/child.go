@@ -81,8 +81,11 @@ func (c *child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
 // errGuard is the end of CMD by that of its guard.
 var errGuard = &status{exitSignal + int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed")}
 
-// run executes CMD. The error is a [*status] if it cannot be. A guard that does not answer until the time comes is killed,
-// and CMD with it.
+// errLate says that the guard did not execute CMD, since the time had come until which it may run.
+var errLate = errors.New("the time until which CMD may run was over before CMD began")
+
+// run executes CMD. The error is errLate if it is too late, and a [*status] if it cannot be. A guard that does not answer until the
+// time comes is killed, and CMD with it.
 func (c *child) run(p *guard.Program, until time.Duration) error {
 	// A guard that has ended does not read, but says so by its news.
 	(&guard.Order{Run: p}).Send(c.in)
@@ -99,6 +102,8 @@ func (c *child) run(p *guard.Program, until time.Duration) error {
 				return nil
 			case n.Errno != 0:
 				return notExecuted(p.Path, n.Errno)
+			case n.Late: // a group that was killed has a PID, which is told first
+				return errLate
 			}
 		case <-late.C:
 			c.kill()

@@ -36,12 +36,11 @@ func (r *cronRun) work(ctx context.Context) error {
 	if err := settled(ctx, lease, events, min(grace+ttl/10, most)); err != nil {
 		return err
 	}
-	k := &keeper{lease: lease, child: child, grace: grace, lead: leadFor(ttl), stop: r.cron.ctx.Done()}
+	k := &keeper{lease: lease, child: child, grace: grace, lead: leadFor(ttl), since: boottime.Now(), stop: r.cron.ctx.Done()}
 	deadline := lease.Deadline()
 	if r.entry.maxHold != 0 {
-		k.limit = protocol.After(boottime.Now(), most)
+		k.limit = protocol.After(k.since, most)
 	}
-	k.update()
 	env, secret, err := r.environ(ctx, lease, deadline)
 	if secret != "" {
 		defer os.Remove(secret) // the guard has removed it, unless that was killed
@@ -51,7 +50,7 @@ func (r *cronRun) work(ctx context.Context) error {
 	}
 	r.cron.log.Info("run begins", "job", r.entry.name, "tick", jobs.Tick(ctx).UTC().Format(time.RFC3339), "token", lease.Token())
 	program := &guard.Program{Path: r.entry.shell, Args: []string{r.entry.shell, "-c", r.entry.command}, Env: env, Secret: secret}
-	if err := child.run(program, k.end); err != nil {
+	if err := k.begin(program, events); err != nil {
 		return err
 	}
 	k.watch(events, nil)

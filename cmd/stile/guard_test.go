@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -184,6 +187,47 @@ func TestGuardSilent(t *testing.T) {
 	}
 }
 
+// CMD is not begun when the lease is over: here stile and its guard stand still from the grant until another has the lock.
+func TestLateStart(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	ran := filepath.Join(u.home, "ran")
+	holder := u.start(with("a", idle)...)
+	holder.line()
+	p := u.start("run", "a", "--ttl", "5s", "--", "touch", ran)
+	until(t, "stile is in the queue", func() bool { return len(u.show("a").Claims) == 2 })
+	guard := childrenOf(t, p.cmd.Process.Pid)
+	if len(guard) != 1 {
+		t.Fatalf("stile has children %v, want its guard", guard)
+	}
+	if err := syscall.Kill(guard[0], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	holder.stdin.Close()
+	until(t, "stile has the lock", func() bool {
+		claims := u.show("a").Claims
+		return len(claims) == 1 && claims[0].State == "holds" && claims[0].PID == p.cmd.Process.Pid
+	})
+	p.signal(syscall.SIGSTOP)
+	next := u.start(with("a", idle)...)
+	next.line()
+	if err := syscall.Kill(guard[0], syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGCONT)
+	got, want := p.wait(), `stile: run "a": the lock was lost before CMD began: `
+	if said := p.stderr.String(); got != 79 || !strings.HasPrefix(said, want) || !strings.Contains(said, "; CMD was not begun; others may hold") ||
+		!strings.Contains(said, ": stile itself did not run for ") {
+		t.Errorf("status %d, want 79: %s; want %s, and that stile did not run", got, said, want)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("CMD ran while another held the lock")
+	}
+	if claims := u.show("a").Claims; len(claims) != 1 || claims[0].State != "holds" || claims[0].PID != next.cmd.Process.Pid {
+		t.Errorf("the next holder was disturbed: %+v", claims)
+	}
+}
+
 func childrenOf(t *testing.T, pid int) (list []int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -255,6 +299,73 @@ func TestStoreUnplugged(t *testing.T) {
 		if got := p.wait(); got != 79 || !strings.Contains(p.stderr.String(), "it could not be renewed in time") {
 			t.Errorf("status %d, want 79: %s", got, p.stderr)
 		}
+	}
+}
+
+// The guard executes nothing once the time has come until which CMD may run, and says so once.
+func TestGuardRefusesLate(t *testing.T) {
+	u := newAccount(t)
+	ran := filepath.Join(u.home, "ran")
+	c, err := newChild(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.allow(boottime.Now() - time.Second)
+	(&guard.Order{Run: &guard.Program{Path: "/bin/sh", Args: []string{"sh", "-c", "echo >" + ran + "; exec sleep 60"}}}).Send(c.in)
+	c.dismiss()
+	late := 0
+	for n := range c.news {
+		if n.Late {
+			late++
+		}
+		if n.PID != 0 || n.Exited {
+			t.Errorf("the guard executed CMD: %+v", n)
+		}
+	}
+	c.close()
+	if _, err := os.Stat(ran); err == nil || late != 1 {
+		t.Errorf("the guard said %d times that it was late, want once; CMD ran: %v", late, err == nil)
+	}
+}
+
+// Nor does stile have the guard begin CMD under a lease that is over: it was lost by others, or its end is too near.
+func TestKeeperRefusesLate(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(*testing.T, *stile.Client, *keeper)
+		want  stile.Reason
+	}{
+		{"removed", func(t *testing.T, c *stile.Client, k *keeper) {
+			t.Helper()
+			if _, err := c.Break(t.Context(), "a", 0); err != nil {
+				t.Fatal(err)
+			}
+			<-k.lease.Context().Done()
+		}, stile.ReasonRemoved},
+		{"too near", func(_ *testing.T, _ *stile.Client, k *keeper) { k.lead = time.Hour }, stile.ReasonExpired},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			client, err := stile.Open(t.Context(), "memory://", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			lease, err := client.Mutex("a").With(stile.LockOptions{TTL: time.Second}).Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := newChild(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			k := &keeper{lease: lease, child: c, lead: leadFor(time.Second), since: boottime.Now()}
+			tt.spoil(t, client, k)
+			err = k.begin(&guard.Program{Path: "/bin/true", Args: []string{"true"}}, newEvents())
+			if lost, ok := errors.AsType[*stile.LostError](err); !ok || lost.Reason != tt.want || c.pgid != 0 {
+				t.Errorf("CMD is begun with %v, in group %d; want %v", err, c.pgid, tt.want)
+			}
+		})
 	}
 }
 

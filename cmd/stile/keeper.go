@@ -24,6 +24,7 @@ type keeper struct {
 	grace    time.Duration
 	lead     time.Duration   // what killing takes, with room to spare
 	stop     <-chan struct{} // closed when CMD is to be ended; nil if signals say so
+	since    time.Duration   // when the lease was had
 	limit    time.Duration   // when --max-hold is over and CMD gets SIGTERM; 0 if there is none
 
 	end    time.Duration // when the group is to be killed
@@ -47,6 +48,28 @@ func (k *keeper) update() {
 		k.end = end
 		k.child.allow(end)
 	}
+}
+
+// begin executes CMD under a lease that is not over, and tells the guard until when CMD may run. If the lease is over, why CMD
+// does not begin is the error, and in k.why. Whoever was stopped since the lease was had, or slept, finds that out here; if it
+// happens after the look at the clock, the guard finds it out.
+func (k *keeper) begin(p *guard.Program, events *events) error {
+	k.update()
+	err := k.lease.Check()
+	switch {
+	case err != nil:
+	case boottime.Now() >= k.end:
+		err = errLate
+	default:
+		err = k.child.run(p, k.end)
+	}
+	// A guard that was killed since it did not answer in time need not be at fault.
+	if errors.Is(err, errLate) || errors.Is(err, stile.ErrLost) || errors.Is(err, errGuard) && k.lease.Check() != nil {
+		k.late = boottime.Now() - k.since
+		err = k.ending(events)
+		k.fail(err)
+	}
+	return err
 }
 
 // watch returns when nothing is left of CMD's group.

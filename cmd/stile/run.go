@@ -151,7 +151,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	}
 	k := &keeper{
 		lease: lease, child: c, terminal: foreground(), grace: time.Duration(r.grace),
-		lead: leadFor(time.Duration(r.ttl)),
+		lead: leadFor(time.Duration(r.ttl)), since: since,
 	}
 	deadline := lease.Deadline()
 	if r.maxHold != 0 {
@@ -160,7 +160,6 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 			deadline = most
 		}
 	}
-	k.update()
 	env, secret, err := s.environ()
 	if err != nil {
 		return errors.Join(err, lease.Unlock())
@@ -169,7 +168,12 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 		defer os.Remove(secret) // the guard has removed it, unless that was killed
 	}
 	env = append(env, r.tell(address, lease, deadline)...)
-	if err := c.run(&guard.Program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal != nil}, k.end); err != nil {
+	err = k.begin(&guard.Program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal != nil}, events)
+	switch {
+	case k.why != nil:
+		k.terminal.takeBack()
+		return r.ended(k, lease.Unlock())
+	case err != nil:
 		k.terminal.takeBack()
 		return errors.Join(err, lease.Unlock())
 	}
@@ -233,11 +237,14 @@ func (r *runner) keeps(t driver.Traits) error {
 // ended says how it ended: by the loss of the lock, or as CMD did.
 func (r *runner) ended(k *keeper, released error) error {
 	lost := func(err error, then string) error {
-		return &status{exitLost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: &loss{bare(err), k.stoodStill(), then}}}
+		l := &loss{err: bare(err), begun: k.child.pgid != 0, stood: k.stoodStill(), then: then}
+		return &status{exitLost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: l}}
 	}
 	switch _, definite := errors.AsType[*status](k.why); {
 	case definite:
 		return k.why
+	case k.why != nil && k.child.pgid == 0:
+		return lost(k.why, "CMD was not begun")
 	case k.why != nil:
 		return lost(k.why, "CMD was ended, with its group")
 	case errors.Is(released, stile.ErrLost):

@@ -40,6 +40,7 @@ var troubles = []trouble{
 	{"the lease is lost: it could not be renewed in time", "the-lock-was-lost-while-the-work-ran"},
 	{"the lease is lost: the store no longer has it", "the-lock-was-lost-while-the-work-ran"},
 	{"the lock was lost while CMD ran", "the-lock-was-lost-while-the-work-ran"},
+	{"the lock was lost before CMD began", "the-lock-was-lost-while-the-work-ran"},
 	{"the store's answer never came; a claim may stand until", "the-answer-never-came"},
 	{"held by … for … more unless renewed", "somebody-else-holds-the-lock"},
 	{"the store did not answer for as long as --wait allows", "the-store-does-not-answer"},

@@ -29,15 +29,29 @@ const (
 	newsFD   = 4
 )
 
-// A guard is the state of the process.
+// A guard is what the process knows.
 type guard struct {
 	out    *os.File
 	main   chan func() // what Main is to do, on its thread
-	pid    int         // CMD and its group; 0 before it runs
-	exited bool
-	gone   bool
-	secret string // a file to remove at the end
+	state  state
+	until  time.Duration // when the group is to be killed, on this process's clock; 0 before that was said
+	pid    int           // CMD and its group, once it runs
+	secret string        // a file to remove at the end
 }
+
+// A state is how far the guard is with CMD. An order to run CMD is obeyed once at most, and not when the time has come.
+//
+//	waits ── Run in time ──► runs ── CMD ends ──► leaves ── its group is empty ──► over
+//	  │                        └───────── CMD ends, and was alone in its group ───► over
+//	  └── Run too late, or CMD cannot be executed ────────────────────────────────► over
+type state int
+
+const (
+	waits  state = iota // for the order to run CMD
+	runs                // CMD is there
+	leaves              // CMD has ended, and its group has members
+	over                // nothing is there to kill, and nothing will be
+)
 
 // Main is the process. Its thread must be the one that lives as long as the process does: CMD dies with the thread that
 // started it.
@@ -91,31 +105,30 @@ func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
 	end := NewAlarm()
 	look := time.NewTicker(GroupPoll)
 	look.Stop()
-	var until time.Duration
-	for !g.gone || orders != nil {
+	for g.state != over || orders != nil {
 		select {
 		case o, ok := <-orders:
 			if !ok {
 				orders = nil // stile is gone, or has no more use for us
-				if g.pid == 0 {
+				if g.state == waits {
 					return
 				}
 				g.signal(syscall.SIGKILL)
 			}
 			if o.Until != 0 {
-				until = o.end()
-				end.Set(until)
+				g.until = o.end()
+				end.Set(g.until)
 			}
 			g.obey(&o)
 		case <-end.C:
-			if until != 0 && boottime.Now() >= until && !g.gone {
+			if g.late() && g.alive() { // before CMD runs, start sees to it
 				g.signal(syscall.SIGKILL)
 				g.tell(&News{Late: true})
 			}
 		case <-children:
 		case <-look.C:
 		}
-		if g.reap(); g.exited && !g.gone {
+		if g.reap(); g.state == leaves {
 			look.Reset(GroupPoll)
 		}
 	}
@@ -134,15 +147,27 @@ func (g *guard) obey(o *Order) {
 	switch {
 	case o.Signal != 0:
 		g.signal(o.Signal)
-	case o.Run != nil && g.pid == 0:
+	case o.Run != nil && g.state == waits:
 		g.start(o.Run)
 	}
 }
 
-// start executes CMD in a process group of its own.
+// late reports whether the time has come until which CMD may run.
+func (g *guard) late() bool { return g.until != 0 && boottime.Now() >= g.until }
+
+// alive reports whether there is something to kill.
+func (g *guard) alive() bool { return g.state == runs || g.state == leaves }
+
+// start executes CMD in a process group of its own, unless it is too late. The alarm may have gone off before the order
+// came: stile was stopped, or the machine slept. Once CMD runs, the alarm tells in watch.
 func (g *guard) start(p *Program) {
-	var err error
 	g.secret = p.Secret
+	if g.late() {
+		g.state = over
+		g.tell(&News{Late: true})
+		return
+	}
+	var err error
 	g.onMain(func() {
 		g.pid, err = syscall.ForkExec(p.Path, p.Args, &syscall.ProcAttr{
 			Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: ofGroup(p.Terminal),
@@ -153,17 +178,18 @@ func (g *guard) start(p *Program) {
 		if !ok {
 			errno = syscall.EINVAL // of an argument with a zero byte
 		}
-		g.pid = 0
+		g.state = over
 		g.tell(&News{Errno: errno})
 		return
 	}
+	g.state = runs
 	g.tell(&News{PID: g.pid})
 }
 
 // signal sends a signal to the group. Only the guard does so, unless it is too late: the number of a group that is gone
 // may be another's soon, and the guard knows.
 func (g *guard) signal(s syscall.Signal) {
-	if g.pid != 0 && !g.gone {
+	if g.alive() {
 		_ = syscall.Kill(-g.pid, s) // it fails if nothing is left of the group
 	}
 }
@@ -181,17 +207,18 @@ func (g *guard) reap() {
 			break
 		}
 		switch {
-		case pid != g.pid:
+		case pid != g.pid || !g.alive():
 		case ws.Stopped():
 			g.tell(&News{Stopped: true})
 		default:
-			g.exited = true
-			g.gone = !Alive(g.pid)
-			g.tell(&News{Exited: true, Status: ws, Gone: g.gone})
+			if g.state = leaves; !Alive(g.pid) {
+				g.state = over
+			}
+			g.tell(&News{Exited: true, Status: ws, Gone: g.state == over})
 		}
 	}
-	if g.exited && !g.gone && !Alive(g.pid) {
-		g.gone = true
+	if g.state == leaves && !Alive(g.pid) {
+		g.state = over
 		g.tell(&News{Gone: true})
 	}
 }

@@ -28,7 +28,7 @@ type News struct {
 	Ready   bool          // it minds no signals and takes orders
 	PID     int           // CMD runs, and this is its group
 	Errno   syscall.Errno // CMD could not be executed
-	Late    bool          // the time had come, and the group was killed
+	Late    bool          // the time had come: the group was killed, or CMD was not executed if there is none
 	Stopped bool          // CMD was stopped, as from the terminal
 	Exited  bool          // CMD has ended, with:
 	Status  syscall.WaitStatus
