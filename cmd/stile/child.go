@@ -17,6 +17,8 @@ type child struct {
 	in    *os.File          // for orders, and the end of the pipe that nobody else has: closing it, in any way, is the end of CMD
 	news  <-chan guard.News // closed when the guard has ended
 	pgid  int               // 0 before CMD runs
+	out   *os.File          // what the news come from
+	alarm *guard.Alarm      // for who waits for news
 }
 
 // newChild starts the guard, which takes a moment: best before the lock is held. Without a stdin, that of CMD is empty.
@@ -34,11 +36,16 @@ func newChild(stdin *os.File) (*child, error) {
 		return nil, errors.Join(err, ordersIn.Close())
 	}
 	defer newsIn.Close()
+	alarm, err := guard.NewAlarm()
+	if err != nil {
+		return nil, errors.Join(err, ordersIn.Close(), newsOut.Close())
+	}
 	pid, err := startGuard(stdin, ordersOut, newsIn)
 	if err != nil {
+		alarm.Close()
 		return nil, errors.Join(fmt.Errorf("the guard does not start: %w", err), ordersIn.Close(), newsOut.Close())
 	}
-	return &child{guard: pid, in: ordersIn, news: guard.ReadNews(newsOut)}, nil
+	return &child{guard: pid, in: ordersIn, news: guard.ReadNews(newsOut), out: newsOut, alarm: alarm}, nil
 }
 
 func startGuard(stdin, orders, news *os.File) (pid int, err error) {
@@ -65,9 +72,11 @@ func (c *child) dismiss() { c.in.Close() }
 
 // close ends the guard, which kills what is left of CMD's group.
 func (c *child) close() {
+	c.alarm.Close()
 	c.in.Close()
 	for range c.news {
 	}
+	c.out.Close()
 	for {
 		if _, err := syscall.Wait4(c.guard, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
 			return
@@ -89,8 +98,7 @@ var errLate = errors.New("the time until which CMD may run was over before CMD b
 func (c *child) run(p *guard.Program, until time.Duration) error {
 	// A guard that has ended does not read, but says so by its news.
 	(&guard.Order{Run: p}).Send(c.in)
-	late := guard.NewAlarm()
-	late.Set(until)
+	c.alarm.Set(until)
 	for {
 		select {
 		case n, ok := <-c.news:
@@ -105,7 +113,7 @@ func (c *child) run(p *guard.Program, until time.Duration) error {
 			case n.Late: // a group that was killed has a PID, which is told first
 				return errLate
 			}
-		case <-late.C:
+		case <-c.alarm.C:
 			c.kill()
 		}
 	}

@@ -114,6 +114,30 @@ func TestCronOnTwoMachines(t *testing.T) {
 	machines[1-killed].ends(syscall.SIGTERM)
 }
 
+// A run leaves no descriptor behind: a stile cron makes as many runs as there are ticks, for years.
+func TestCronLeavesNoDescriptors(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	m := u.cron(u.crontab("@every 1s poll -- true"))
+	open := func() (list []string) {
+		names, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", m.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if is, err := os.Readlink(name); err == nil && is == "anon_inode:[timerfd]" {
+				list = append(list, name)
+			}
+		}
+		return list
+	}
+	until(t, "three runs are done", func() bool { return strings.Count(m.stderr.String(), "run done") >= 3 })
+	if list := open(); len(list) > 1 { // a fourth run may be under way
+		t.Errorf("after three runs there are %d timers, want one at most: %v", len(list), list)
+	}
+	m.ends(syscall.SIGTERM)
+}
+
 // A SIGHUP that comes before the store is open does not end stile cron: a supervisor may send one at any time.
 func TestCronReloadBeforeStore(t *testing.T) {
 	u := newAccount(t)

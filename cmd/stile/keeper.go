@@ -74,13 +74,12 @@ func (k *keeper) begin(p *guard.Program, events *events) error {
 
 // watch returns when nothing is left of CMD's group.
 func (k *keeper) watch(events *events, signals <-chan os.Signal) {
-	wake := guard.NewAlarm()
 	lost := k.lease.Context().Done()
 	for due := positive(0); ; {
 		k.late = max(k.late, boottime.Now()-due)
 		k.update()
 		due = k.look(events)
-		wake.Set(due)
+		k.child.alarm.Set(due)
 		select {
 		case n, ok := <-k.child.news:
 			if !ok {
@@ -105,7 +104,7 @@ func (k *keeper) watch(events *events, signals <-chan os.Signal) {
 			k.fail(errStopped)
 			k.term(boottime.Now())
 		case <-events.changed:
-		case <-wake.C:
+		case <-k.child.alarm.C:
 		}
 	}
 }

@@ -20,19 +20,21 @@ type itimerspec struct{ interval, value syscall.Timespec }
 // An Alarm goes off at a time of the machine's clock, which goes on while the machine sleeps: at once after it wakes, if
 // the time came meanwhile. Timers of Go stand still then.
 type Alarm struct {
-	C    <-chan struct{} // has an event when it goes off
-	file *os.File
+	C     <-chan struct{} // has an event when it goes off
+	file  *os.File
+	ended chan struct{} // closed when its goroutine has ended
 }
 
-// NewAlarm returns an alarm that is not set.
-func NewAlarm() *Alarm {
+// NewAlarm returns an alarm that is not set. It fails if no descriptors are left.
+func NewAlarm() (*Alarm, error) {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, timerFlags, 0)
 	if errno != 0 {
-		panic("stile: no timer: " + errno.Error()) // no descriptors are left, at the start of the process
+		return nil, os.NewSyscallError("timerfd_create", errno)
 	}
 	c := make(chan struct{}, 1)
-	a := &Alarm{C: c, file: os.NewFile(fd, "alarm")}
+	a := &Alarm{C: c, file: os.NewFile(fd, "alarm"), ended: make(chan struct{})}
 	go func() {
+		defer close(a.ended)
 		var count [8]byte
 		for {
 			if _, err := a.file.Read(count[:]); err != nil {
@@ -44,7 +46,7 @@ func NewAlarm() *Alarm {
 			}
 		}
 	}()
-	return a
+	return a, nil
 }
 
 // Set has the alarm go off then, and not at the time that was set before. A time that has passed is now.
@@ -56,5 +58,11 @@ func (a *Alarm) Set(at time.Duration) {
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 		})
 	}
-	_ = err // the file is open as long as the process lives
+	_ = err // the file is open until Close
+}
+
+// Close gives back what the alarm needs. It does not go off any more. To close it twice is harmless.
+func (a *Alarm) Close() {
+	_ = a.file.Close() // ends the read too
+	<-a.ended
 }

@@ -14,8 +14,8 @@ type Alarm struct {
 	timer *time.Timer
 }
 
-// NewAlarm returns an alarm that is not set.
-func NewAlarm() *Alarm {
+// NewAlarm returns an alarm that is not set. The error is nil.
+func NewAlarm() (*Alarm, error) {
 	c := make(chan struct{}, 1)
 	a := &Alarm{C: c}
 	a.timer = time.AfterFunc(time.Hour, func() {
@@ -25,8 +25,11 @@ func NewAlarm() *Alarm {
 		}
 	})
 	a.timer.Stop()
-	return a
+	return a, nil
 }
 
 // Set has the alarm go off then, and not at the time that was set before. A time that has passed is now.
 func (a *Alarm) Set(at time.Duration) { a.timer.Reset(at - boottime.Now()) }
+
+// Close stops the alarm: it does not go off any more. To close it twice is harmless.
+func (a *Alarm) Close() { a.timer.Stop() }

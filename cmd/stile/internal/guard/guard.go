@@ -102,7 +102,12 @@ func (g *guard) onMain(f func()) {
 
 // watch serves stile until it is gone, and CMD's group with it.
 func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
-	end := NewAlarm()
+	end, err := NewAlarm()
+	if err != nil {
+		g.tell(&News{Errno: errnoOf(err)})
+		return
+	}
+	defer end.Close()
 	look := time.NewTicker(GroupPoll)
 	look.Stop()
 	for g.state != over || orders != nil {
@@ -174,16 +179,20 @@ func (g *guard) start(p *Program) {
 		})
 	})
 	if err != nil {
-		errno, ok := errors.AsType[syscall.Errno](err)
-		if !ok {
-			errno = syscall.EINVAL // of an argument with a zero byte
-		}
 		g.state = over
-		g.tell(&News{Errno: errno})
+		g.tell(&News{Errno: errnoOf(err)})
 		return
 	}
 	g.state = runs
 	g.tell(&News{PID: g.pid})
+}
+
+// errnoOf returns why CMD cannot be executed.
+func errnoOf(err error) syscall.Errno {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	return syscall.EINVAL // of an argument with a zero byte
 }
 
 // signal sends a signal to the group. Only the guard does so, unless it is too late: the number of a group that is gone
