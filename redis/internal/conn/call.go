@@ -76,7 +76,7 @@ func (c *Conn) RunGathered(ctx context.Context, s *Script, key string, gather fu
 }
 
 // SetNX sets a key that is not there, for some milliseconds, and tells whether it did. No other answer than these two is taken for
-// one, nor the answer to another request: see ordered.
+// one. OK does not say to which request it is; a PING that goes with it, as in ordered, would say so, and cost as much as the SET.
 func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool, error) {
 	if err := c.connected(ctx, key); err != nil {
 		return false, c.explain(ctx, err)
@@ -87,15 +87,11 @@ func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool
 	}
 	defer bounded.release()
 	at := c.primary()
-	set := c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build()
-	rs, err := c.ordered(bounded.Context, set)
+	r := c.client.Do(bounded.Context, c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build())
 	if err := c.deposed(at); err != nil {
 		return false, err
 	}
-	if err != nil {
-		return false, c.explain(ctx, err)
-	}
-	text, err := rs[0].ToString()
+	text, err := r.ToString()
 	switch {
 	case rueidis.IsRedisNil(err):
 		return false, nil
@@ -104,7 +100,7 @@ func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool
 	case err == nil:
 		return false, c.Mixed()
 	}
-	c.note(rs[0])
+	c.note(r)
 	return false, c.explain(ctx, err)
 }
 
