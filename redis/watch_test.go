@@ -122,7 +122,9 @@ func TestWhoeverWaitedLeavesNoBell(t *testing.T) {
 	go func() { _, err := waiter.Await(ctx, claim("held", "ours")); ended <- err }()
 	servertest.Until(t, "it waits", func() bool { return waiter.conn.Bells() == 1 })
 	cancel()
-	<-ended
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("await = %v; want the context's error", err)
+	}
 	if n := waiter.conn.Bells(); n != 0 {
 		t.Errorf("%d keys have a bell after the waiter's end; want none", n)
 	}
