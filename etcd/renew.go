@@ -178,7 +178,8 @@ func (d *Driver) look(ctx context.Context, part []*renewal) {
 		ops[i] = clientv3.OpGet(r.k.key)
 	}
 	answer, err := d.read(ctx, ops...)
-	if d.tooMany(err, len(part)) {
+	denied := len(part) > 1 && errors.Is(err, rpctypes.ErrPermissionDenied) // maybe only one of them
+	if d.tooMany(err, len(part)) || denied {
 		for half := range slices.Chunk(part, (len(part)+1)/2) {
 			d.look(ctx, half)
 		}
