@@ -22,6 +22,7 @@ type Address struct {
 	Scheme, User, Password string
 	Hosts                  []string // as given, "host" or "host:port"; empty if there is none
 	Path                   string   // after the hosts, without the first slash, decoded
+	Slash                  bool     // there is that slash: with an empty Path, the URL ends in one, and may lack a path by mistake
 	params                 map[string]string
 	asked                  map[string]bool
 }
@@ -34,7 +35,8 @@ func ParseAddress(rawURL string) (*Address, error) {
 	}
 	a := &Address{Scheme: scheme, params: map[string]string{}, asked: map[string]bool{}}
 	rest, query, _ := strings.Cut(rest, "?")
-	authority, path, _ := strings.Cut(rest, "/")
+	authority, path, slash := strings.Cut(rest, "/")
+	a.Slash = slash
 	if err := a.parseAuthority(authority); err != nil {
 		return nil, err
 	}

@@ -81,6 +81,17 @@ func TestParseAddressRefuses(t *testing.T) {
 	}
 }
 
+// A URL that ends in the slash before its path is told from one without that slash.
+func TestSlash(t *testing.T) {
+	for url, want := range map[string]bool{
+		"sqlite://": false, "sqlite://?a=/": false, "sqlite:///": true, "sqlite:///?a=b": true, "sqlite:///x": true, "redis://h": false, "redis://h/": true,
+	} {
+		if a, err := driver.ParseAddress(url); err != nil || a.Slash != want {
+			t.Errorf("ParseAddress(%q) = %+v, %v; want a slash: %v", url, a, err, want)
+		}
+	}
+}
+
 func TestHostPorts(t *testing.T) {
 	a, err := driver.ParseAddress("x://a,b:2,[::1],[::2]:3,1.2.3.4")
 	if err != nil {

@@ -144,6 +144,8 @@ func TestURL(t *testing.T) {
 		{url: "sqlite://" + path, file: path},
 		{url: "sqlite://" + path + "%3Fx%20y?prefix=a_&busy=2s", file: path + "?x y"},
 		{url: "sqlite://", file: filepath.Join(state, "stile", "locks.db")},
+		{url: "sqlite:///", parts: []string{"names no file", "sqlite:///path/locks.db", "sqlite:// for the default"}},
+		{url: "sqlite:///?busy=2s", parts: []string{"names no file"}},
 		{url: "sqlite://locks.db", parts: []string{"three slashes"}},
 		{url: "sqlite://ann:secret@host/locks.db", parts: []string{"three slashes"}},
 		{url: "sqlite://" + path + "?mode=memory", parts: []string{`"mode"`, "busy", "prefix"}},

@@ -1,7 +1,7 @@
 // Package sqlite keeps locks in an SQLite file, for the processes of one machine. It needs no server.
 //
 // Importing it registers the scheme "sqlite": sqlite:///path/locks.db opens that file, and sqlite:// the one of
-// [DefaultPath]. Parameters: prefix and busy, as in [Options], and create=false for Existing.
+// [DefaultPath]. A URL with three slashes and no path is an error. Parameters: prefix and busy, as in [Options], and create=false for Existing.
 //
 // SQLite keeps the newest claims in a log beside the file, so all who share the file must share its folder.
 //
@@ -49,6 +49,10 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	}
 	if len(a.Hosts) > 0 || a.User != "" || a.Password != "" {
 		return nil, driver.Refused(errors.New("a sqlite:// URL names a file, with three slashes: sqlite:///path/locks.db"))
+	}
+	if a.Slash && a.Path == "" { // a script whose variable is empty would lock where nobody else does
+		return nil, driver.Refused(errors.New(
+			"a sqlite:/// URL names no file: it is sqlite:///path/locks.db, or sqlite:// for the default one"))
 	}
 	path := "/" + a.Path
 	if a.Path == "" {
