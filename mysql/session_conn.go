@@ -304,13 +304,19 @@ func (s *session) free(c *sessionConn, own *sessionClaim) {
 	}
 }
 
-// carries notes that a connection has got the lock that was waited for on it.
-func (s *session) carries(c *sessionConn) {
+// holdOn has a claim hold on a connection that has got its lock, unless the connection has ended since: whoever ended it has told
+// only the claims that held on it.
+func (s *session) holdOn(own *sessionClaim, c *sessionConn, then time.Time) (holds, over, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.state == connWaiting {
+	if c.state == connCondemned || c.state == connGone {
+		s.claims.waitsOn(own, c)
+		return false, false, true
+	}
+	if holds, over = s.claims.hold(own, c, then); holds && c.state == connWaiting {
 		c.turn(connOpen)
 	}
+	return holds, over, false
 }
 
 // condemn ends a connection that is never to be used again, here at once and in the server in the background. All claims

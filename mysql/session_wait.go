@@ -27,7 +27,12 @@ func (s *session) begin(own *sessionClaim, try bool) (held bool) {
 		own.failed = err
 		s.claims.move(own, claimOver)
 	case got:
-		if held = s.hold(own, conn, sent); !held {
+		switch held = s.hold(own, conn, sent); {
+		case !held && try:
+			if _, own.failed = s.giveUp(own); own.failed == nil {
+				own.failed = driver.Unsent(driver.Unreachable(errEnded))
+			}
+		case !held:
 			s.life.Go(func() { s.wait(own) })
 		}
 	case try:
@@ -61,7 +66,10 @@ func (s *session) firstTry(ctx context.Context, own *sessionClaim) (conn *sessio
 	}
 }
 
-var errBusy = errors.New("all connections of the client wait for locks or have this one; pool_max_conns allows more")
+var (
+	errEnded = errors.New("the connection ended when it had got the lock")
+	errBusy  = errors.New("all connections of the client wait for locks or have this one; pool_max_conns allows more")
+)
 
 // try asks for the lock of a claim once, and returns the connection that has it now and when it was asked. With an error it
 // returns a connection that may have the lock, and is not proven to be gone; nil if nothing is left. The time is zero if there
@@ -102,13 +110,16 @@ func getLock(c *sessionClaim, wait time.Duration) string {
 // no more, or is condemned: a claim that is not over then waits on.
 func (s *session) hold(own *sessionClaim, conn *sessionConn, then time.Time) bool {
 	for {
-		holds, over := s.claims.hold(own, conn, then)
-		if over {
+		holds, over, ended := s.holdOn(own, conn, then)
+		switch {
+		case over:
 			s.unlock(own, conn)
 			return false
-		}
-		if holds {
-			break
+		case ended:
+			return false
+		case holds:
+			s.life.Go(func() { s.keep(own, conn) })
+			return true
 		}
 		// The lease begins with what the server hears after the claim has entered.
 		ctx, cancel := s.bound(0)
@@ -121,9 +132,6 @@ func (s *session) hold(own *sessionClaim, conn *sessionConn, then time.Time) boo
 			return false
 		}
 	}
-	s.carries(conn)
-	s.life.Go(func() { s.keep(own, conn) })
-	return true
 }
 
 const (
