@@ -153,8 +153,10 @@ func (p *Proxy) Mend() {
 func (p *Proxy) Stray(answer string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for client := range p.server {
-		client.Write([]byte(answer))
+	for client, server := range p.server {
+		if _, err := client.Write([]byte(answer)); err != nil {
+			p.close(client, server)
+		}
 	}
 }
 
