@@ -206,6 +206,25 @@ func TestOwnClient(t *testing.T) {
 	}
 }
 
+// A client that sends some requests to a replica does not tell who the primary is, so it is refused.
+func TestClientOfReplicasIsRefused(t *testing.T) {
+	t.Parallel()
+	set := servertest.RedisSentinel(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{set.Sentinel.Addr}, Sentinel: rueidis.SentinelOption{MasterSet: set.Name}, DisableCache: true,
+		SendToReplicas: func(cmd rueidis.Completed) bool { return cmd.IsReadOnly() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = New(client, nil)
+	says(t, err, "SendToReplicas")
+	marks(t, err, true, false)
+	_, err = NewSetNX(client, nil)
+	says(t, err, "SendToReplicas")
+}
+
 // Waiting costs the server nothing.
 func TestWaitingIsQuiet(t *testing.T) {
 	t.Parallel()

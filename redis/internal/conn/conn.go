@@ -4,6 +4,7 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -36,6 +37,10 @@ type Conn struct {
 // New returns a Conn over the caller's client, and asks the servers for what they can promise. Closing the Conn does not
 // close the client.
 func New(ctx context.Context, client rueidis.Client) (*Conn, error) {
+	if client.Mode() == rueidis.ClientModeSentinel && len(client.Nodes()) > 1 {
+		return nil, driver.Refused(errors.New("the client sends some requests to replicas (SendToReplicas): " +
+			"a lock needs one that sends all of them to the primary"))
+	}
 	c := newConn()
 	c.client, c.store = client, "redis"
 	if err := c.probe(ctx); err != nil {
