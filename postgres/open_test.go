@@ -200,6 +200,34 @@ func TestOwnPool(t *testing.T) {
 	}
 }
 
+// A pool whose user has switched the cache of prepared statements off serves as well.
+func TestOwnPoolWithoutCache(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"", "&default_query_exec_mode=exec"} {
+		config, err := pgxpool.ParseConfig("postgres://postgres@" + server.Addr + "/postgres?statement_cache_capacity=0" + mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := New(timely(t), connectTo(t, config), &Options{Schema: schema()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		a, b := claim("name", "a"), claim("name", "b")
+		enter(t, d, a)
+		if err := renew(t, d, a); err != nil {
+			t.Fatalf("renewal = %v; want nil", err)
+		}
+		enter(t, d, b)
+		if list, err := d.List(timely(t), &driver.Query{}); len(list) != 1 || err != nil {
+			t.Errorf("list = %v, %v; want one name", list, err)
+		}
+		listens(t, d, b)
+		leave(t, d, a)
+		await(t, d, b)
+	}
+}
+
 // A pool whose connections are all in use is named as the reason, and in time.
 func TestPoolExhausted(t *testing.T) {
 	t.Parallel()

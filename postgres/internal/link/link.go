@@ -67,8 +67,9 @@ func (l *Link) Heeds() bool { return l.config.OnNotice != nil }
 // User is the name by which the server knows this client.
 func (l *Link) User() string { return l.config.User }
 
-// Prepare has Query prepare its statements from now on, since connections stay with their server.
-func (l *Link) Prepare() { l.prepare.Store(true) }
+// Prepare has Query prepare its statements from now on, since connections stay with their server. It does not if the pool's
+// connections have no cache to keep them in.
+func (l *Link) Prepare() { l.prepare.Store(l.config.StatementCacheCapacity > 0) }
 
 // Lost says that a connection was lost. The others have most likely gone with it, and the next calls had better not find
 // out by losing their requests.
