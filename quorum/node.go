@@ -234,7 +234,10 @@ func ask[T any](ctx context.Context, n *node, m Member, what func() (T, error)) 
 // genuine returns nil if the server that answers for the member is the one that did so before, and no other node's. The member is
 // asked if it has been connected to anew. What the server may have forgotten does not matter.
 func (n *node) genuine(ctx context.Context, m Member) error {
-	if !n.met(m) {
+	n.mu.Lock()
+	known := n.report != nil && n.contact == m.Contact() // also while the member is asked anew
+	n.mu.Unlock()
+	if !known {
 		if err := n.meet(ctx); err != nil {
 			return err
 		}
