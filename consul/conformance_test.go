@@ -30,7 +30,8 @@ func store(t testing.TB) drivertest.Store {
 	lease := 10 * time.Second
 	addr := ""
 	if server == "" {
-		addr = servertest.Consul(t, nil).Addr
+		// The clients of all cases have one address, and an agent lets one address have 200 connections.
+		addr = servertest.Consul(t, map[string]any{"limits": map[string]any{"http_max_conns_per_client": 10_000}}).Addr
 		server, lease = "consul://"+addr, servertest.ConsulFloor
 	}
 	s := drivertest.Store{Open: drive.Opener(server), Lease: lease, Slack: lease + time.Second}
