@@ -119,18 +119,22 @@ func (l *listener) try(ctx context.Context) error {
 	if _, err := l.d.link.Pool().Exec(ctx, echo, link.Plain, l.d.channel); err != nil {
 		return err
 	}
-	if !comes(ctx, conn, echoes, echoes/10) {
+	if !comes(ctx, conn, l.d.channel, echoes, echoes/10) {
 		return errDeaf
 	}
 	return nil
 }
 
-// comes looks for so long, and again for so long, and reports whether a notification comes. To a process that stood still while the
-// first look lasted it has come by the second.
-func comes(ctx context.Context, conn *pgx.Conn, looks ...time.Duration) bool {
+// comes looks for so long, and again for so long, and reports whether a notification comes on a channel. To a process that stood
+// still while the first look lasted it has come by the second. What comes on another channel says nothing: a pooler's connection
+// still listens for the client that had it before.
+func comes(ctx context.Context, conn *pgx.Conn, channel string, looks ...time.Duration) bool {
 	for _, lasts := range looks {
 		within, cancel := context.WithTimeout(ctx, lasts)
-		_, err := conn.WaitForNotification(within)
+		n, err := conn.WaitForNotification(within)
+		for err == nil && n.Channel != channel {
+			n, err = conn.WaitForNotification(within)
+		}
 		cancel()
 		if err == nil {
 			return true

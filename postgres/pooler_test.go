@@ -31,16 +31,24 @@ func TestNotificationIsFoundLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	channel := schema()
-	if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
+	channel, former := schema(), schema()
+	listen := "LISTEN " + channel + "; LISTEN " + former
+	if _, err := conn.Exec(t.Context(), listen, asText); err != nil {
 		t.Fatal(err)
 	}
-	if comes(t.Context(), conn.Conn(), time.Millisecond, time.Millisecond) {
+	if comes(t.Context(), conn.Conn(), channel, time.Millisecond, time.Millisecond) {
 		t.Error("a notification has come that nobody has sent")
 	}
+	// Through a pooler it is one for the client that had the connection before.
+	exec(t, pool, "SELECT pg_notify($1, 'echo')", former)
+	const lasts = 200 * time.Millisecond
+	if comes(t.Context(), conn.Conn(), channel, lasts, lasts) {
+		t.Error("a notification on another channel counts")
+	}
+	exec(t, pool, "SELECT pg_notify($1, 'echo')", former)
 	exec(t, pool, "SELECT pg_notify($1, 'echo')", channel)
 	const over = -time.Second
-	if !comes(t.Context(), conn.Conn(), over, time.Minute) {
+	if !comes(t.Context(), conn.Conn(), channel, over, time.Minute) {
 		t.Error("a notification is lost that came while the first look lasted")
 	}
 }
