@@ -92,10 +92,10 @@ func TestNobodyStarvesWithoutQueue(t *testing.T) {
 			}
 			all.Wait()
 			got := n.counted()
-			if slices.Max(got) < enough {
+			if slices.Max(got) < enough/3 { // a slow machine may take the whole minute for less than enough
 				t.Errorf("%s, %d goroutines: clients had the lock %v times in a minute", what, goroutines, got)
 			}
-			if slices.Min(got) < least {
+			if slices.Min(got)*enough < slices.Max(got)*least {
 				t.Errorf("%s, %d goroutines: clients had the lock %v times; "+
 					"want each to have it %d times while one has it %d times",
 					what, goroutines, got, least, enough)
