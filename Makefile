@@ -27,7 +27,7 @@ RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/intern
 
 # What make check makes. Those of BESIDE need the processors alone; they get what is left while the others wait for servers.
 CHECKS = servers gofmt vet fix lint rules tidy-check build release-dry mutants interop newer adapters-two race
-BESIDE = explore models
+BESIDE = explore models-some
 FUZZTIME = 20s
 SOME = 10
 RUNS = 200
@@ -45,7 +45,7 @@ ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
 HEAVY = kubelock
 LIGHT = $$(for adapter in $(ADAPTERS); do case " $(HEAVY) " in *" $$adapter "*) ;; *) echo "$$adapter" ;; esac; done)
 
-.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models explore mutants chaos alarms peers soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test race check newer newest adapters adapters-two models models-some explore mutants chaos alarms peers soak interop bench bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,11 @@ check: ## all that must pass before a change lands; what CI runs
 models: compiler ## visit all states of the protocols in models/, and see that each known mistake is found; about four minutes
 	@internal/repo/install.sh $(SPIN)
 	@models/run
+
+# Those that have changed since they passed, and one more, another with each commit.
+models-some: compiler
+	@internal/repo/install.sh $(SPIN)
+	@TURN=$$(git rev-list --count HEAD) models/run
 
 # The limit is for make check, which may leave little of the processors.
 explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes on with larger ones for so long
