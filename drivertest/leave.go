@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 var leaveCases = []Case{
@@ -20,6 +21,7 @@ var leaveCases = []Case{
 	{"KeepStays", "With Keep, a claim that holds stays that long, then ends.", 0, keepStays},
 	{"KeepWithoutDelay", "With Keep, a claim ends without its lock-delay.", delay, keepWithoutDelay},
 	{"KeepIsFinal", "A claim that is kept can no longer be renewed.", 0, keepIsFinal},
+	{"KeepWakes", "When the time is over that a claim was kept, the next one is told as soon as if a lease had run out.", ordered, keepWakes},
 	{"KeepWaiter", "With Keep, a claim that holds stays; one that waits leaves.", ordered, keepWaiter},
 }
 
@@ -159,6 +161,27 @@ func keepIsFinal(r *run) {
 	if r.free() {
 		r.Errorf("the lock is free; want it to stay taken")
 	}
+}
+
+func keepWakes(r *run) {
+	c, waiter := r.claim(), r.claim()
+	r.holds(r.a, c)
+	place := r.waits(r.b, waiter)
+	waiter.Ticket = place.Ticket
+	ch := make(chan told, 1)
+	go func() {
+		p, err := r.turnOnly(r.ctx, r.b, waiter, place)
+		ch <- told{p, err}
+	}()
+	for range 10 {
+		poll(r.ctx) // so that the waiter is inside Await, most likely
+	}
+	bound := r.store.Lease + r.store.Slack
+	over := awake.For(bound)
+	if err := r.a.Leave(r.ctx, &driver.Release{Claim: c, Keep: r.store.Lease}); err != nil {
+		r.Fatalf("leave with keep: %v; want nil", err)
+	}
+	r.woken(ch, over, bound)
 }
 
 func keepWaiter(r *run) {

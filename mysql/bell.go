@@ -341,7 +341,7 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, rung func()) (
 // glances returns what asks for the claims of a glance, and what reads each row of the answer.
 func (s *store) glances(g *sqldb.Glance, sight *sqldb.Sight) (look *phrase, args []string, each func(*sql.Rows) error) {
 	sight.States = make([]sqldb.State, len(g.Claims))
-	text, each := s.asks(sight, g.Claims, sight.States, false)
+	text, each := s.asks(sight, g.Claims, sight.States, asking{})
 	if len(g.Claims) > 1 {
 		return &phrase{parts: []string{text}}, nil, each
 	}

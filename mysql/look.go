@@ -108,7 +108,7 @@ func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error)
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		for from := 0; from < len(g.Claims); from += lookBatch {
 			to := min(from+lookBatch, len(g.Claims))
-			if err := s.states(ctx, conn, sight, g.Claims[from:to], sight.States[from:to], count); err != nil {
+			if err := s.states(ctx, conn, sight, g.Claims[from:to], sight.States[from:to], asking{count, g.Kept}); err != nil {
 				return err
 			}
 		}
@@ -140,16 +140,19 @@ func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error)
 
 // states reads how claims stand.
 func (s *store) states(
-	ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State, count bool,
+	ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State, more asking,
 ) error {
-	q, each := s.asks(sight, claims, states, count)
+	q, each := s.asks(sight, claims, states, more)
 	return s.query(ctx, conn, text{q}, each)
 }
 
-// asks returns the statement that reads how claims stand, and what takes each of its rows. To count those that stand before them
-// is two thirds of what the server has to do.
+// asking is what is asked for beside how claims stand: how many stand before them, which is two thirds of what the server has to do
+// then, and which of those are kept.
+type asking struct{ ahead, kept bool }
+
+// asks returns the statement that reads how claims stand, and what takes each of its rows.
 func (s *store) asks(
-	sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State, count bool,
+	sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State, more asking,
 ) (q string, each func(*sql.Rows) error) {
 	type place struct {
 		hash   key
@@ -162,18 +165,13 @@ func (s *store) asks(
 		at[p] = append(at[p], i)
 		which[i] = fmt.Sprintf(oneClaim, k, c.Ticket)
 	}
-	// A claim that is alone in the row of its name does not wait.
-	ahead := "0"
-	if count {
-		ahead = "(SELECT COUNT(*) FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`)"
-	}
-	return s.looking(ahead) + strings.Join(which, " OR "), func(r *sql.Rows) error {
+	return s.looking(more) + strings.Join(which, " OR "), func(r *sql.Rows) error {
 		var (
 			hash, id []byte
 			p        place
 			state    sqldb.State
 		)
-		if err := r.Scan(&sight.Now, &hash, &p.ticket, &id, &state.Ends, &state.Holds, &state.Ahead); err != nil {
+		if err := r.Scan(&sight.Now, &hash, &p.ticket, &id, &state.Ends, &state.Holds, &state.Ahead, &state.Kept); err != nil {
 			return err
 		}
 		copy(p.hash[:], hash)
@@ -189,8 +187,19 @@ func (s *store) asks(
 // oneClaim picks a claim by the hash of its name and its ticket.
 const oneClaim = "c.`hash` = %v AND c.`ticket` = %d"
 
-func (s *store) looking(ahead string) string {
-	return s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`, " + ahead +
+// looking is the statement, up to which claims it is about. One that is alone in the row of its name does not wait. If the claim right
+// before another holds, all before that one do.
+func (s *store) looking(more asking) string {
+	const before = " FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`"
+	ahead, kept := "0", "0"
+	if more.ahead {
+		ahead = "(SELECT COUNT(*)" + before + ")"
+	}
+	if more.kept {
+		kept = "IF((SELECT a.`told`" + before + " ORDER BY a.`ticket` DESC LIMIT 1), " +
+			"COALESCE((SELECT MIN(a.`ends`)" + before + " AND a.`departed`), 0), 0)"
+	}
+	return s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`, " + ahead + ", " + kept +
 		" FROM `{prefix}claim` c WHERE ")
 }
 
@@ -198,7 +207,7 @@ func (s *store) looking(ahead string) string {
 func print(g *sqldb.Glance, s *sqldb.Sight) string {
 	var lines []string
 	for i, state := range s.States {
-		lines = append(lines, fmt.Sprint(g.Claims[i].ID, state.Ends == 0, state.Holds, state.Ahead))
+		lines = append(lines, fmt.Sprint(g.Claims[i].ID, state.Ends == 0, state.Holds, state.Ahead, state.Kept))
 	}
 	for name, q := range s.Queues {
 		for _, e := range q.Entries {

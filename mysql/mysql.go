@@ -86,7 +86,7 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 	}
 	s.loneEnters, s.loneLeaves = s.phrase(s.place.fill(loneEnters)), s.phrase(s.place.fill(loneLeaves))
 	s.phraseShort()
-	s.looks = s.phrase(s.looking("0") + oneClaim)
+	s.looks = s.phrase(s.looking(asking{}) + oneClaim)
 	d := &Driver{sqldb.Over(s), s}
 	s.woke = d.Woke
 	s.life.Go(s.tidy)

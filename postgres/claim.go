@@ -168,12 +168,16 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return a.place(), nil
 }
 
-// Leave is one round trip, or two if it went with others and is not alone.
+// Leave is one round trip, or two if it went with others and is not alone, or is kept.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.inboxes.Forget(d.channel, l.Claim.ID)
 	_, err := d.act(ctx, &call{verb: "leave", claim: l.Claim, keep: l.Keep})
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		d.failover.remove(l.Claim.ID)
+	}
+	if err == nil && l.Keep > 0 {
+		// The first that waits is to notice an end that has come nearer. If this is lost, it notices when it enters again.
+		_ = d.link.Query(ctx, d.statements.again, []any{[]byte(l.Claim.Name)}, func(pgx.Rows) error { return nil })
 	}
 	return err
 }

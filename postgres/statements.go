@@ -2,7 +2,7 @@ package postgres
 
 // statements are those of the verbs.
 type statements struct {
-	do, enter, leave, part, enters, leaves, renew, amend, list, queue, waiting, mark, clean, tidy string
+	do, enter, leave, part, enters, leaves, again, renew, amend, list, queue, waiting, mark, clean, tidy string
 }
 
 // do calls the function, and the others do so for a verb, after the statement has tried to do without.
@@ -52,7 +52,8 @@ b_ticket, b_weight, b_holds, b_left, b_since, b_remaining, b_record`
 FROM "{schema}".{prefix}claim
 UNION ALL SELECT name, last, weight, capacity, since, ends, delay, true, false, record
 FROM "{schema}".{prefix}name WHERE ends > 0`
-		renew = ` FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[])
+		before = `SELECT a.told FROM "{schema}".{prefix}claim a WHERE a.name = c.name AND a.ticket < c.ticket`
+		renew  = ` FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[])
 WITH ORDINALITY c (name, id, ttl, wait, i), LATERAL "{schema}".{prefix}do('renew', c.name, c.id,
 '', NULL, '', '', 0, 0, c.ttl, c.wait, 0, 0, 0, false, false) r ORDER BY c.i`
 	)
@@ -64,14 +65,18 @@ WITH ORDINALITY c (name, id, ttl, wait, i), LATERAL "{schema}".{prefix}do('renew
 		enters: t.fill(`SELECT i, ticket FROM "{schema}".{prefix}enter_alone($1::bytea[], $2::bytea[], $3::bytea[], $4::text[],
 $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])`),
 		leaves: t.fill(`SELECT i, 0::bigint FROM "{schema}".{prefix}leave_alone($1::bytea[], $2::bytea[])`),
-		renew:  t.fill(`SELECT r.status, r.lease, ` + serverID + renew),
+		again: t.fill(`SELECT pg_notify(channel, '0 ' || encode(id, 'hex')) FROM (SELECT id, channel FROM "{schema}".{prefix}claim
+WHERE name = $1::bytea AND NOT told AND ends > "{schema}".{prefix}now() ORDER BY ticket LIMIT 1) first WHERE channel <> ''`),
+		renew: t.fill(`SELECT r.status, r.lease, ` + serverID + renew),
 		amend: t.fill(`SELECT status, lease, have, ` + serverID + ` FROM "{schema}".{prefix}amend(
 $1::bytea, $2::bytea, $3::bigint, $4::bigint, $5::bigint, $6::bytea, $7::bytea)`),
 		list: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims
 WHERE name >= $1::bytea AND ($2::bytea IS NULL OR name < $2::bytea) ORDER BY name, ticket`),
 		queue: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims WHERE name = $1::bytea ORDER BY ticket`),
-		waiting: t.fill(`SELECT w.i,
-coalesce(c.told AND NOT c.departed AND c.ends > "{schema}".{prefix}now(), false), c.id IS NULL
+		// If the claim right before another holds, all before that one do. One that was kept and is over has the other enter again.
+		waiting: t.fill(`SELECT w.i, coalesce(c.told AND NOT c.departed AND c.ends > "{schema}".{prefix}now(), false),
+c.id IS NULL OR coalesce((` + before + ` ORDER BY a.ticket DESC LIMIT 1), false)
+	AND EXISTS (` + before + ` AND a.departed AND a.ends <= "{schema}".{prefix}now())
 FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) WITH ORDINALITY w (name, ticket, id, i)
 LEFT JOIN "{schema}".{prefix}claim c ON c.name = w.name AND c.ticket = w.ticket AND c.id = w.id`),
 		mark: t.fill(`INSERT INTO "{schema}".{prefix}name AS n (name, last, head, watched)

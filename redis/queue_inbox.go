@@ -88,7 +88,7 @@ type clientChannel struct{ client, channel string }
 // label is what a message calls a claim. The id alone does not do: a client uses one for claims on several names.
 func label(id, key string) string { return id + " " + key }
 
-// parseTold takes a message apart, "ticket id key".
+// parseTold takes a message apart, "ticket id key". Ticket 0 has the claim enter again.
 func parseTold(text string) (claim string, ticket int64, ok bool) {
 	first, claim, _ := strings.Cut(text, " ")
 	ticket, err := strconv.ParseInt(first, 10, 64)

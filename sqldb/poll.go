@@ -14,6 +14,7 @@ import (
 type Glance struct {
 	Fresh  bool      // there is something new in it, or time may have changed what it is about
 	Rung   bool      // somebody has rung since the last look: there is news, most likely
+	Kept   bool      // it asks for State.Kept too; then it is fresh
 	Claims []Waiting // that wait to hold
 	Names  []string  // of queues that are watched
 }
@@ -36,6 +37,7 @@ type State struct {
 	Ends  int64 // when its lease ends
 	Holds bool  // it knows that it holds, and has not left
 	Ahead int   // how many stand before it; 0 if the store does not tell
+	Kept  int64 // of the first that waits: when the first claim before it ends that was released and is kept; else, or unasked, 0
 }
 
 // A poller looks at the database for all who wait on one driver. Its goroutine runs while anyone does.
@@ -47,7 +49,8 @@ type poller struct {
 	ringer  Ringer // the store, if it is one
 	running sync.WaitGroup
 
-	rung atomic.Bool // somebody has rung since the last look
+	rung  atomic.Bool // somebody has rung since the last look
+	asked time.Time   // when it last asked for kept claims; the goroutine's own
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	waiters map[*waiter]bool
@@ -189,9 +192,14 @@ func (p *poller) endAll(o outcome) {
 	}
 }
 
+// keptEvery is how often a poll asks for claims that were released and are kept, at most. Nobody is told that such a claim ends
+// sooner now, and what a waiter heard when it entered may be far too late.
+const keptEvery = 100 * time.Millisecond
+
 func (p *poller) run() {
 	var (
-		due   time.Time // when a watched claim runs out; zero means never
+		due   time.Time // when a watched or kept claim runs out; zero means never
+		owed  bool      // since it last asked, a claim may have been kept
 		news  = time.Now()
 		ahead int
 	)
@@ -202,10 +210,12 @@ func (p *poller) run() {
 		if len(claims)+len(watches) == 0 {
 			return
 		}
-		g := glance(claims, watches)
+		g, over := glance(claims, watches), !due.IsZero() && !time.Now().Before(due)
 		g.Rung = p.rung.Swap(false)
-		g.Fresh = fresh || !due.IsZero() && !time.Now().Before(due)
+		g.Kept = len(claims) > 0 && (over || owed && time.Since(p.asked) >= keptEvery)
+		g.Fresh = fresh || over || g.Kept
 		s, err := p.d.store.Look(p.ctx, g)
+		owed = owed || g.Rung
 		switch {
 		case p.ctx.Err() != nil: // the next round ends it
 		case driver.IsUnreachable(err):
@@ -213,16 +223,31 @@ func (p *poller) run() {
 		case err != nil:
 			p.endAll(outcome{err: err})
 		case s != nil:
+			if owed = !g.Kept; g.Kept {
+				p.asked = time.Now()
+			}
 			news, ahead = time.Now(), nearest(s, watches)
 			due = p.see(s, claims, watches)
 		}
-		timer.Reset(p.d.store.Pause(time.Since(news), ahead))
+		timer.Reset(p.pause(time.Since(news), ahead, owed, due))
 		select {
 		case <-timer.C:
 		case <-p.kick:
 		case <-p.d.closed:
 		}
 	}
+}
+
+// pause is the store's, or less where there is something to ask for before.
+func (p *poller) pause(quiet time.Duration, ahead int, owed bool, due time.Time) time.Duration {
+	pause := p.d.store.Pause(quiet, ahead)
+	if owed {
+		pause = min(pause, keptEvery-time.Since(p.asked))
+	}
+	if !due.IsZero() {
+		pause = min(pause, time.Until(due))
+	}
+	return max(pause, 0)
 }
 
 // round returns who waits, for a claim and for a change, and whether one of them has not been looked at. If nobody
@@ -274,19 +299,27 @@ func nearest(s *Sight, watches []*waiter) int {
 	return slices.MinFunc(s.States, func(a, b State) int { return a.Ahead - b.Ahead }).Ahead
 }
 
-// see tells each waiter for whom there is news. It returns when a watched claim will run out.
+// see tells each waiter for whom there is news. It returns when a watched or kept claim will run out.
 func (p *poller) see(s *Sight, claims, watches []*waiter) (due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
+	earlier := func(ends int64) {
+		if at := now.Add(time.Duration(ends-s.Now) * time.Microsecond); ends != 0 && (due.IsZero() || at.Before(due)) {
+			due = at
+		}
+	}
 	for i, w := range claims {
 		switch state := s.States[i]; {
-		case state.Ends <= s.Now:
+		case state.Ends <= s.Now, state.Kept != 0 && state.Kept <= s.Now:
 			p.end(w, outcome{}) // its next Enter is told
 		case state.Holds:
 			p.end(w, outcome{place: driver.Place{Ticket: w.Ticket, Holds: true}})
+		default:
+			earlier(state.Kept)
 		}
 	}
-	shapes, now := map[string]shape{}, time.Now()
+	shapes := map[string]shape{}
 	for name, q := range s.Queues {
 		shapes[name] = shapeOf(q, s.Now)
 	}
@@ -296,9 +329,7 @@ func (p *poller) see(s *Sight, claims, watches []*waiter) (due time.Time) {
 			p.end(w, outcome{})
 			continue
 		}
-		if ends := now.Add(time.Duration(sh.next-s.Now) * time.Microsecond); sh.next != 0 && (due.IsZero() || ends.Before(due)) {
-			due = ends
-		}
+		earlier(sh.next)
 	}
 	return due
 }

@@ -118,5 +118,10 @@ SELECT m.version, m.incarnation, m.boot, m.last, m.seen,
     w.key, coalesce(c.id, ?2), coalesce(c.ends, 0), coalesce(c.told AND NOT c.departed, 0)
 FROM {prefix}meta AS m CROSS JOIN json_each(?1) AS w LEFT JOIN {prefix}claim AS c ON c.ticket = w.value WHERE m.one = 1
 
+-- name: kept
+SELECT w.key, coalesce((SELECT min(a.ends) FROM {prefix}claim AS a WHERE a.name = c.name AND a.ticket < c.ticket AND a.departed), 0)
+FROM json_each(?) AS w JOIN {prefix}claim AS c ON c.ticket = w.value
+WHERE (SELECT a.told FROM {prefix}claim AS a WHERE a.name = c.name AND a.ticket < c.ticket ORDER BY a.ticket DESC LIMIT 1)
+
 -- name: version
 PRAGMA data_version

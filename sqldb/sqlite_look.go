@@ -109,6 +109,11 @@ func (d *lite) look(g *Glance) (*Sight, error) {
 	if err := d.states(g.Claims, s.States); err != nil {
 		return nil, err
 	}
+	if g.Kept {
+		if err := d.kept(g.Claims, s.States); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range g.Names {
 		q, err := readQueue(d.read, name)
 		if err != nil {
@@ -175,12 +180,37 @@ func waiting(claims []Waiting) (statement string, args []any, err error) {
 	if len(claims) == 1 {
 		return "one waits", []any{claims[0].Ticket, ""}, nil
 	}
-	tickets := make([]int64, len(claims))
+	list, err := tickets(claims)
+	return "some wait", []any{list, ""}, err
+}
+
+// tickets returns those of claims, as JSON.
+func tickets(claims []Waiting) (string, error) {
+	all := make([]int64, len(claims))
 	for i, w := range claims {
-		tickets[i] = w.Ticket
+		all[i] = w.Ticket
 	}
-	list, err := json.Marshal(tickets)
-	return "some wait", []any{string(list), ""}, err
+	list, err := json.Marshal(all)
+	return string(list), err
+}
+
+// kept reads when the first claim ends that is kept before each of these. If the one right before it holds, all before it do.
+func (d *lite) kept(claims []Waiting, states []State) error {
+	list, err := tickets(claims)
+	if err != nil {
+		return err
+	}
+	return d.read.rows("kept", []any{list}, func(scan func(...any) error) (bool, error) {
+		var (
+			i    int
+			ends int64
+		)
+		err := scan(&i, &ends)
+		if err == nil && states[i].Ends != 0 {
+			states[i].Kept = ends
+		}
+		return true, err
+	})
 }
 
 // notOurs returns the error of a statement that reads the state of the store beside its claims, nil if it found none. One of

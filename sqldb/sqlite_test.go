@@ -16,7 +16,7 @@ func TestStatements(t *testing.T) {
 	all := statements(sqliteText, "my_")
 	for _, name := range []string{
 		"create meta", "create claim", "create index", "create row", "known", "begin", "commit", "rollback", "write back", "write back the rest", "meta", "mark",
-		"schema", "from 1: state", "from 1: add", "from 1: fill", "check meta", "check claim", "void", "queue", "state", "queues", "insert", "update", "amend", "delete", "one waits", "some wait", "version",
+		"schema", "from 1: state", "from 1: add", "from 1: fill", "check meta", "check claim", "void", "queue", "state", "queues", "insert", "update", "amend", "delete", "one waits", "some wait", "kept", "version",
 	} {
 		if all[name] == "" {
 			t.Errorf("statement %q is missing", name)

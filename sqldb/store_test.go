@@ -105,9 +105,16 @@ func (c client) Look(_ context.Context, g *Glance) (*Sight, error) {
 	defer c.mu.Unlock()
 	s := &Sight{Now: now(), States: make([]State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
 	for i, w := range g.Claims {
-		for ahead, e := range c.queue(w.Name).Entries {
+		kept, q := int64(0), c.queue(w.Name)
+		for ahead, e := range q.Entries {
 			if e.ID == w.ID && e.Ticket == w.Ticket {
 				s.States[i] = State{Ends: e.Ends, Holds: e.Notified && !e.Left, Ahead: ahead}
+				if g.Kept && ahead == q.Holding() {
+					s.States[i].Kept = kept
+				}
+			}
+			if e.Left && (kept == 0 || e.Ends < kept) {
+				kept = e.Ends
 			}
 		}
 	}

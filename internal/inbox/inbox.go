@@ -1,5 +1,5 @@
 // Package inbox hands what a store tells to the claims that wait for it. It is for drivers whose store sends a client the
-// ticket of a claim that holds.
+// ticket of a claim that holds, or 0 for one that is to enter again, since what it knows of those before it is no longer true.
 package inbox
 
 import (
@@ -135,7 +135,7 @@ func (s *Set) find(channel, claim string) *waiter {
 
 // Await is that of [driver.Driver]. It waits until a claim that is expected is told its ticket. It returns early for one
 // that is not, as soon as the subscription stands, and for one whose subscription is lost: what happened before is seen by
-// entering again. A claim that has a ticket holds only by that one.
+// entering again. So is what ticket 0 stands for. A claim that has a ticket holds only by that one.
 func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (driver.Place, error) {
 	closed := s.source.Context()
 	if closed.Err() != nil {
@@ -148,7 +148,7 @@ func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (d
 	select {
 	case told := <-w.ticket:
 		s.Forget(channel, claim)
-		if ticket != 0 && ticket != told {
+		if told == 0 || ticket != 0 && ticket != told {
 			return driver.Place{}, nil
 		}
 		return driver.Place{Ticket: told, Holds: true}, nil
@@ -341,10 +341,16 @@ func (s *Set) deliver(in *inbox, text string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := in.waiting[claim]; w != nil {
-		select {
-		case w.ticket <- ticket:
-		default: // it was told before, and once is enough
-		}
+	w := in.waiting[claim]
+	if w == nil {
+		return
 	}
+	select {
+	case before := <-w.ticket:
+		if before != 0 { // once is enough
+			ticket = before
+		}
+	default:
+	}
+	w.ticket <- ticket // there is room: nobody else sends
 }

@@ -98,6 +98,10 @@ func TestAClaimIsTold(t *testing.T) {
 		"another ticket": {6, []string{"7 a"}, driver.Place{}},
 		"after others":   {0, []string{"", "x a", "5 b", "7 a"}, driver.Place{Ticket: 7, Holds: true}},
 		"twice":          {0, []string{"7 a", "8 a"}, driver.Place{Ticket: 7, Holds: true}},
+		"to enter again": {7, []string{"0 a"}, driver.Place{}},
+		"before its own": {0, []string{"0 a"}, driver.Place{}},
+		"and a ticket":   {7, []string{"0 a", "0 a", "7 a"}, driver.Place{Ticket: 7, Holds: true}},
+		"but once":       {7, []string{"7 a", "0 a"}, driver.Place{Ticket: 7, Holds: true}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
