@@ -8,7 +8,7 @@ import (
 )
 
 // Leave asks all nodes at once. It returns when a majority has let the claim go, since the next one can hold then; the
-// others go on to.
+// others go on to. They have as long for a short lease as for the longest: nothing is won by an answer that nobody waits for.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if l.Keep > d.o.MaxTTL {
 		return driver.Refused(fmt.Errorf("to keep the lock taken for %v is longer than %v, after which a node that forgot votes again", l.Keep, d.o.MaxTTL))
@@ -23,7 +23,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.mu.Lock()
 	held := d.held[claim.ID]
 	d.release(claim.ID)
-	r, err := d.askLocked(d.timeout(claim.TTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
+	r, err := d.askLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
 		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
 		if d.lacks(held, n.index) {
 			ask = n.reachable

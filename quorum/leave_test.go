@@ -45,6 +45,22 @@ func TestNothingIsKeptOfWhatIsOver(t *testing.T) {
 	}
 }
 
+// Nodes that are slow for a short lease have time enough to let its claim go.
+func TestShortLeaseLeavesSlowNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, nodes := faulty(t, nil)
+		defer d.Close()
+		c := claim("slow", "claim")
+		c.TTL, c.Wait = 100*time.Millisecond, 100*time.Millisecond
+		holds(t, d, c)
+		synctest.Wait()
+		for _, n := range nodes {
+			n.Inject(memory.Fault{Verb: memory.Leave, Before: 90 * time.Millisecond})
+		}
+		leaves(t, d, c)
+	})
+}
+
 // A claim that one of three nodes never had is let go by the other two, although one of them is slow.
 func TestLeaveWaitsForTheNodeThatDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
