@@ -149,8 +149,10 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		return driver.Place{}, err
 	}
 	channel := ""
-	if !c.Try && d.inboxes.Expect(d.channel, c.ID) {
-		// From here on the claim may be told that it holds, even before the answer is here.
+	if !c.Try && d.deaf == "" {
+		// From here on the claim may be told that it holds, even before the answer is here. If nobody listens yet, it enters again
+		// when somebody does; the channel is the same, so that it does not matter in which order the two arrive.
+		d.inboxes.Expect(d.channel, c.ID)
 		channel = d.channel
 	}
 	a, err := d.act(ctx, &call{verb: "enter", claim: c, channel: &channel})
