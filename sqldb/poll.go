@@ -14,7 +14,7 @@ import (
 type Glance struct {
 	Fresh  bool      // there is something new in it, or time may have changed what it is about
 	Rung   bool      // somebody has rung since the last look: there is news, most likely
-	Kept   bool      // it asks for State.Kept too; then it is fresh
+	Kept   bool      // it asks for State.Kept too, whether anything else has changed or not
 	Claims []Waiting // that wait to hold
 	Names  []string  // of queues that are watched
 }
@@ -49,8 +49,8 @@ type poller struct {
 	ringer  Ringer // the store, if it is one
 	running sync.WaitGroup
 
-	rung  atomic.Bool // somebody has rung since the last look
-	asked time.Time   // when it last asked for kept claims; the goroutine's own
+	rung   atomic.Bool // somebody has rung since the last look
+	rhythm rhythm      // the goroutine's own
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	waiters map[*waiter]bool
@@ -192,17 +192,8 @@ func (p *poller) endAll(o outcome) {
 	}
 }
 
-// keptEvery is how often a poll asks for claims that were released and are kept, at most. Nobody is told that such a claim ends
-// sooner now, and what a waiter heard when it entered may be far too late.
-const keptEvery = 100 * time.Millisecond
-
 func (p *poller) run() {
-	var (
-		due   time.Time // when a watched or kept claim runs out; zero means never
-		owed  bool      // since it last asked, a claim may have been kept
-		news  = time.Now()
-		ahead int
-	)
+	p.rhythm.begin()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -210,44 +201,29 @@ func (p *poller) run() {
 		if len(claims)+len(watches) == 0 {
 			return
 		}
-		g, over := glance(claims, watches), !due.IsZero() && !time.Now().Before(due)
+		g := glance(claims, watches)
 		g.Rung = p.rung.Swap(false)
-		g.Kept = len(claims) > 0 && (over || owed && time.Since(p.asked) >= keptEvery)
-		g.Fresh = fresh || over || g.Kept
+		p.rhythm.asks(g, fresh)
 		s, err := p.d.store.Look(p.ctx, g)
-		owed = owed || g.Rung
 		switch {
 		case p.ctx.Err() != nil: // the next round ends it
 		case driver.IsUnreachable(err):
 			p.again()
 		case err != nil:
 			p.endAll(outcome{err: err})
-		case s != nil:
-			if owed = !g.Kept; g.Kept {
-				p.asked = time.Now()
-			}
-			news, ahead = time.Now(), nearest(s, watches)
-			due = p.see(s, claims, watches)
+		default:
+			p.rhythm.answered(g, s != nil)
 		}
-		timer.Reset(p.pause(time.Since(news), ahead, owed, due))
+		if err == nil && s != nil {
+			p.rhythm.ahead, p.rhythm.due = nearest(s, watches), p.see(s, claims, watches)
+		}
+		timer.Reset(p.rhythm.pause(p.d.store))
 		select {
 		case <-timer.C:
 		case <-p.kick:
 		case <-p.d.closed:
 		}
 	}
-}
-
-// pause is the store's, or less where there is something to ask for before.
-func (p *poller) pause(quiet time.Duration, ahead int, owed bool, due time.Time) time.Duration {
-	pause := p.d.store.Pause(quiet, ahead)
-	if owed {
-		pause = min(pause, keptEvery-time.Since(p.asked))
-	}
-	if !due.IsZero() {
-		pause = min(pause, time.Until(due))
-	}
-	return max(pause, 0)
 }
 
 // round returns who waits, for a claim and for a change, and whether one of them has not been looked at. If nobody

@@ -1,0 +1,56 @@
+package sqldb
+
+import "time"
+
+// A rhythm says when a poller looks, and whether it asks for claims that were released and are kept. Such a claim mostly ends before
+// its lease would have, and what a waiter heard when it entered is too late then. Whoever keeps a claim rings for the first that
+// waits; where rings are lost, or there are none, the poller sees it by itself.
+type rhythm struct {
+	news  time.Time // when there was some last
+	ahead int       // how many stood before the claim that is nearest to hold
+	due   time.Time // when a watched or kept claim runs out; zero means never
+	asked time.Time // when it last asked for kept claims
+	owed  bool      // there was news since, and so there may be some
+}
+
+// How often a poller asks for kept claims.
+const (
+	keptSoon   = 100 * time.Millisecond // after news
+	keptSeldom = 500 * time.Millisecond
+)
+
+// begin begins it anew, where nobody has waited for a while.
+func (r *rhythm) begin() { *r = rhythm{news: time.Now(), asked: r.asked} }
+
+// asks completes what a poll asks for. It is fresh if somebody has not been looked at, and if what was to run out is over.
+func (r *rhythm) asks(g *Glance, fresh bool) {
+	over, since := !r.due.IsZero() && !time.Now().Before(r.due), time.Since(r.asked)
+	r.owed = r.owed || g.Rung
+	g.Fresh = fresh || over
+	g.Kept = len(g.Claims) > 0 && (over || since >= keptSeldom || r.owed && since >= keptSoon)
+}
+
+// answered notes that a poll was answered. That it had something to say is no news if it was to say something.
+func (r *rhythm) answered(g *Glance, says bool) {
+	if says && (g.Fresh || g.Rung || !g.Kept) {
+		r.news = time.Now()
+	}
+	switch {
+	case g.Kept:
+		r.asked, r.owed = time.Now(), false
+	case says:
+		r.owed = len(g.Claims) > 0
+	}
+}
+
+// pause is the store's, or less where there is something to ask for before.
+func (r *rhythm) pause(s Store) time.Duration {
+	pause := s.Pause(time.Since(r.news), r.ahead)
+	if r.owed {
+		pause = min(pause, keptSoon-time.Since(r.asked))
+	}
+	if !r.due.IsZero() {
+		pause = min(pause, time.Until(r.due))
+	}
+	return max(pause, 0)
+}

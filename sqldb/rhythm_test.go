@@ -1,0 +1,64 @@
+package sqldb
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// still is a store that need not be looked at.
+type still struct{ Store }
+
+func (still) Pause(time.Duration, int) time.Duration { return time.Hour }
+
+func TestRhythm(t *testing.T) {
+	const news, none = true, false
+	synctest.Test(t, func(t *testing.T) {
+		var r rhythm
+		r.begin()
+		for i, step := range []struct {
+			what        string
+			after       time.Duration
+			rung, fresh bool
+			wantsKept   bool
+			says        bool
+			pause       time.Duration // until the next look at the latest
+		}{
+			{"a claim begins to wait", 0, false, true, true, news, time.Hour},
+			{"nothing has changed", 50 * time.Millisecond, false, false, false, none, time.Hour},
+			{"something has", 10 * time.Millisecond, false, false, false, news, 40 * time.Millisecond},
+			{"the look that is owed", 40 * time.Millisecond, false, false, true, news, time.Hour},
+			{"a ring without news", 99 * time.Millisecond, true, false, false, none, time.Millisecond},
+			{"the look that is owed for it", time.Millisecond, false, false, true, none, time.Hour},
+			{"somebody else begins to wait", 50 * time.Millisecond, false, true, false, news, 50 * time.Millisecond},
+			{"the look that is owed for that", 50 * time.Millisecond, false, false, true, none, time.Hour},
+			{"quiet", 499 * time.Millisecond, false, false, false, none, time.Hour},
+			{"for long", time.Millisecond, false, false, true, none, time.Hour},
+		} {
+			time.Sleep(step.after)
+			g := &Glance{Rung: step.rung, Claims: make([]Waiting, 1)}
+			r.asks(g, step.fresh)
+			if g.Kept != step.wantsKept || g.Fresh != step.fresh {
+				t.Errorf("%d, %s: it asks for kept claims: %v, fresh: %v", i, step.what, g.Kept, g.Fresh)
+			}
+			r.answered(g, step.says)
+			if pause := r.pause(still{}); pause != step.pause {
+				t.Errorf("%d, %s: the pause is %v; want %v", i, step.what, pause, step.pause)
+			}
+		}
+
+		// A claim that is kept ends.
+		r.due = time.Now().Add(time.Minute)
+		if pause := r.pause(still{}); pause != time.Minute {
+			t.Errorf("the pause is %v; want that until the claim ends", pause)
+		}
+		time.Sleep(time.Minute)
+		claims, names := &Glance{Claims: make([]Waiting, 1)}, &Glance{Names: []string{"watched"}}
+		if r.asks(claims, false); !claims.Fresh || !claims.Kept {
+			t.Errorf("when it ends, it asks for %+v", claims)
+		}
+		if r.asks(names, false); names.Kept {
+			t.Error("it asks for kept claims where nobody waits for one")
+		}
+	})
+}
