@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"runtime"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/awake"
 )
 
 var leaveCases = []Case{
@@ -21,8 +21,10 @@ var leaveCases = []Case{
 	{"KeepStays", "With Keep, a claim that holds stays that long, then ends.", 0, keepStays},
 	{"KeepWithoutDelay", "With Keep, a claim ends without its lock-delay.", delay, keepWithoutDelay},
 	{"KeepIsFinal", "A claim that is kept can no longer be renewed.", 0, keepIsFinal},
-	{"KeepWakes", "When the time is over that a claim was kept, the next one is told as soon as if a lease had run out.", 0, keepWakes},
 	{"KeepWaiter", "With Keep, a claim that holds stays; one that waits leaves.", ordered, keepWaiter},
+	{"KeepLetsIn", "With Keep, a claim that holds stays that long; then the next one that waits is let in.", ordered, keepLetsIn},
+	{"KeepLetsInBehindPermits", "With Keep, a claim that holds stays that long; then the next one that waits is let in.",
+		ordered | permits, keepLetsInBehindPermits},
 }
 
 func leaveFrees(r *run) {
@@ -163,27 +165,6 @@ func keepIsFinal(r *run) {
 	}
 }
 
-func keepWakes(r *run) {
-	c, waiter := r.claim(), r.claim()
-	r.holds(r.a, c)
-	place := r.waits(r.b, waiter)
-	waiter.Ticket = place.Ticket
-	ch := make(chan told, 1)
-	go func() {
-		p, err := r.turnOnly(r.ctx, r.b, waiter, place)
-		ch <- told{p, err}
-	}()
-	for range 10 {
-		poll(r.ctx) // so that the waiter is inside Await, most likely
-	}
-	bound := r.store.Lease + r.traits.Granularity + r.store.Slack
-	over := awake.For(bound)
-	if err := r.a.Leave(r.ctx, &driver.Release{Claim: c, Keep: r.store.Lease}); err != nil {
-		r.Fatalf("leave with keep: %v; want nil", err)
-	}
-	r.woken(ch, over, bound)
-}
-
 func keepWaiter(r *run) {
 	holder, waiter := r.claim(), r.claim()
 	r.holds(r.a, holder)
@@ -194,5 +175,66 @@ func keepWaiter(r *run) {
 	r.leave(r.a, holder)
 	if !r.soon(r.free) {
 		r.Errorf("the lock is taken; want nothing left of a claim that waited")
+	}
+}
+
+// keepLetsIn has a holder leave long before its lease ends, which those who wait have been told.
+func keepLetsIn(r *run) {
+	for round := range 2 {
+		holder, first, last := r.claim(), r.claim(), r.claim()
+		r.holds(r.a, holder)
+		p := r.waits(r.b, first)
+		first.Ticket = p.Ticket
+		q := r.waits(r.a, last)
+		last.Ticket = q.Ticket
+		r.keptThenNext(round, holder, first, p)
+		r.leave(r.b, first)
+		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
+		if _, err := r.turnOnly(ctx, r.a, last, q); err != nil {
+			r.Fatalf("the one that waits behind it = %v; want its turn", err)
+		}
+		cancel()
+		r.leave(r.a, last)
+	}
+}
+
+// keepLetsInBehindPermits has one of several holders leave, and not the one at the head.
+func keepLetsInBehindPermits(r *run) {
+	holders := []*driver.Claim{r.permit(1, 3), r.permit(1, 3), r.permit(1, 3)}
+	for _, c := range holders {
+		r.holds(r.a, c)
+	}
+	waiter := r.permit(1, 3)
+	p := r.waits(r.b, waiter)
+	waiter.Ticket = p.Ticket
+	r.keptThenNext(0, holders[1], waiter, p)
+}
+
+// keptThenNext has a holder leave and be kept for a short lease. A claim that waits at a place must then hold, by what it hears and by
+// when its place says to ask again. In every second round it does not listen yet when the holder leaves.
+func (r *run) keptThenNext(round int, kept, waiter *driver.Claim, p driver.Place) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.ctx, r.store.Lease+sleeps*r.store.Slack)
+	defer cancel()
+	next := make(chan error, 1)
+	wait := func() {
+		_, err := r.turnOnly(ctx, r.b, waiter, p)
+		next <- err
+	}
+	if round%2 == 0 {
+		go wait()
+		for range 20 {
+			poll(ctx) // so that, mostly, it listens
+		}
+	}
+	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.store.Lease}); err != nil {
+		r.Errorf("leave with keep: %v; want nil", err)
+	}
+	if round%2 == 1 {
+		go wait()
+	}
+	if err := <-next; err != nil {
+		r.Fatalf("round %d: the one that waits = %v after more than %v; want it to hold after %v",
+			round, err, sleeps*r.store.Slack, r.store.Lease)
 	}
 }

@@ -12,7 +12,7 @@ else
 end
 changed = true
 commit()
-if first then
+if first then -- ticket 0 has it enter again
   tell(text(first, CLIENT), 0, text(first, ID))
 end
 return {key, id, 'ok'}

@@ -6,8 +6,7 @@ if raw == '' or raw and not long and #raw >= PAGE then
   end
 end
 
--- tell tells a client that its claim holds, or, with 0 in place of the ticket, that the claim is to enter again. A client that may
--- not be told still finds out when it asks again.
+-- tell tells a client that its claim holds. A client that may not be told still finds out when it asks again.
 local function tell(client, ticket, whose)
   local prefix, tag = string.match(key, '^(.-)({.*})$')
   local channel = prefix .. 'inbox/' .. (SHARDED and tag .. '/' or '') .. client
