@@ -144,7 +144,7 @@ func (c *crowd) believed(s *scene, all []*call) string {
 	return ""
 }
 
-// goneBySelf tells which claim is said to be gone that had entered, whose lease had not ended, and that nobody took out. In
+// goneBySelf tells which claim is said to be gone that had entered, whose lease or session had not ended, and that nobody took out. In
 // a store without order a claim that waits need not be there.
 func (c *crowd) goneBySelf(all []*call) string {
 	known := map[string]*knowledge{}
@@ -154,7 +154,8 @@ func (c *crowd) goneBySelf(all []*call) string {
 			k = &knowledge{}
 			known[one.claim.ID] = k
 		}
-		if errors.Is(one.err, driver.ErrGone) && one.verb != "break" && one.ended < k.lease && (k.holds || c.traits.Ordered) {
+		ended := c.traits.InSession && errors.Is(one.err, driver.ErrSession) // as where a machine stood still
+		if errors.Is(one.err, driver.ErrGone) && !ended && one.verb != "break" && one.ended < k.lease && (k.holds || c.traits.Ordered) {
 			taken := slices.ContainsFunc(all, func(other *call) bool {
 				return other != one && other.began < one.ended && other.mayEnd(&one.claim, k.ticket)
 			})

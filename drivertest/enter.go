@@ -226,11 +226,11 @@ func enterAgainCountsOnce(r *run) {
 func enterKeepsWaiting(r *run) {
 	r.holds(r.a, r.claim())
 	r.inTime(func() bool {
-		waiter := r.brief()
+		waiter, leased := r.brief(), time.Now()
 		ticket := r.waits(r.b, waiter).Ticket
 		waiter.Ticket = ticket
 		defer r.rid(r.b, waiter)
-		return r.steadily(3*r.store.Lease, "the waiter keeps its place", func() bool {
+		return r.steadily(leased, 3*r.store.Lease, "the waiter keeps its place", func() bool {
 			p, err := r.b.Enter(r.ctx, waiter)
 			return err == nil && !p.Holds && p.Ticket == ticket
 		})

@@ -74,13 +74,13 @@ func expiryIsFinal(r *run) {
 
 func renewExtends(r *run) {
 	r.inTime(func() bool {
-		c := r.brief()
+		c, leased := r.brief(), time.Now()
 		c.Ticket = r.holds(r.a, c).Ticket
 		other := r.claim()
 		other.Try = true
 		defer r.rid(r.a, c)
 		defer r.rid(r.b, other)
-		return r.steadily(3*r.store.Lease, "the claim holds while it is renewed", func() bool {
+		return r.steadily(leased, 3*r.store.Lease, "the claim holds while it is renewed", func() bool {
 			a := r.renew(r.a, c)
 			if a.Err == nil && (a.TTL <= 0 || a.TTL > c.TTL) {
 				r.Errorf("the renewed lease is %v; want at most %v", a.TTL, c.TTL)
@@ -94,7 +94,7 @@ func renewWaiter(r *run) {
 	holder := r.claim()
 	r.holds(r.a, holder)
 	r.inTime(func() bool {
-		waiter, third := r.brief(), r.claim()
+		waiter, third, leased := r.brief(), r.claim(), time.Now()
 		if !r.traits.FullWait {
 			waiter.TTL = time.Minute
 		}
@@ -102,7 +102,7 @@ func renewWaiter(r *run) {
 		r.waits(r.a, third)
 		defer r.rid(r.b, waiter)
 		defer r.rid(r.a, third)
-		return r.steadily(2*r.store.Lease, "the waiter stays while it is renewed", func() bool {
+		return r.steadily(leased, 2*r.store.Lease, "the waiter stays while it is renewed", func() bool {
 			a := r.renew(r.b, waiter)
 			if a.Err == nil && a.TTL > waiter.Wait {
 				r.Errorf("the renewed lease is %v; want at most %v", a.TTL, waiter.Wait)

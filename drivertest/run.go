@@ -202,17 +202,17 @@ func (r *run) until(bound time.Duration, what string, condition func() bool) tim
 // during fails if a condition does not stay true for a while.
 func (r *run) during(length time.Duration, what string, condition func() bool) {
 	r.Helper()
-	if !r.steadily(length, what, condition) {
+	if !r.steadily(time.Now(), length, what, condition) {
 		r.Fatalf("not for %v: %s", length, what)
 	}
 }
 
-// steadily is during, but reports false if the machine stood still meanwhile for so long that a lease may have run out,
-// since a condition that is false then says nothing.
-func (r *run) steadily(length time.Duration, what string, condition func() bool) bool {
+// steadily is during, but reports false if the machine stood still meanwhile for so long that a lease may have run out which began
+// after a time, since a condition that is false then says nothing. Each look begins the lease anew.
+func (r *run) steadily(leased time.Time, length time.Duration, what string, condition func() bool) bool {
 	r.Helper()
 	start := time.Now()
-	for last := start; time.Since(start) < length && poll(r.ctx); {
+	for last := leased; time.Since(start) < length && poll(r.ctx); {
 		began := time.Now()
 		if !condition() && began.Sub(start) < length {
 			if still := time.Since(last); still >= r.store.Lease {

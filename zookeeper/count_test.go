@@ -176,14 +176,22 @@ func TestCountLateChange(t *testing.T) {
 	if err := change(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	p.Hold(1) // the count is read, and the change is not heard of
-	ctx, cancel := context.WithCancel(t.Context())
-	late := make(chan error, 1)
-	go func() { late <- change(ctx, 2) }()
-	servertest.Until(t, "the change is held back", func() bool { return p.Held() > 0 })
-	cancel()
-	if err := <-late; err == nil || driver.NotApplied(err) {
-		t.Errorf("a change without an answer = %v; want an unknown outcome", err)
+	for again := range 6 {
+		p.Hold(1) // the count is read, and the change is not heard of
+		ctx, cancel := context.WithCancel(t.Context())
+		late := make(chan error, 1)
+		go func() { late <- change(ctx, 2) }()
+		servertest.Until(t, "the change is held back", func() bool { return p.Held() > 0 })
+		cancel()
+		err := <-late
+		if err != nil && !driver.NotApplied(err) {
+			break
+		}
+		if err == nil || again == 5 {
+			t.Fatalf("a change without an answer = %v; want an unknown outcome", err)
+		}
+		p.Pass() // a ping came before the count was read, which was held back itself
+		p.Arrive()
 	}
 	a.setCount("/stile/n/permits", "\x00\x00\x00\x07")
 	p.Pass()
