@@ -48,8 +48,8 @@ type Store interface {
 type Ringer interface {
 	Store
 
-	// Ring wakes the clients of these ids, by a change that was written: claims of theirs may hold, or are to look before whom
-	// they wait. It does not wait for that.
+	// Ring wakes the clients of these ids, by a change that was written: claims of theirs may hold, or are to look
+	// before whom they wait. It does not wait for that.
 	Ring(clients []string)
 
 	// Hear calls rung when somebody rings for the client, at least until ctx ends or some seconds after wanted says no.
@@ -184,7 +184,8 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
-// Leave is [driver.Driver.Leave]. With Keep, it rings for the first that waits, which is to notice an end that has come nearer.
+// Leave is [driver.Driver.Leave]. With Keep, it rings for the first that waits, which is to notice an end that has
+// come nearer.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
 	var first []driver.Entry
 	failed := d.change(ctx, Step{Name: l.Claim.Name, Do: func(now, _ int64, q *driver.Queue) {

@@ -37,7 +37,7 @@ type State struct {
 	Ends  int64 // when its lease ends
 	Holds bool  // it knows that it holds, and has not left
 	Ahead int   // how many stand before it; 0 if the store does not tell
-	Kept  int64 // of the first that waits: when the first claim before it ends that was released and is kept; else, or unasked, 0
+	Kept  int64 // of the first that waits: when the first claim before it ends that is kept; 0 if none is, or unasked
 }
 
 // A poller looks at the database for all who wait on one driver. Its goroutine runs while anyone does.
@@ -211,13 +211,10 @@ func (p *poller) run() {
 			p.again()
 		case err != nil:
 			p.endAll(outcome{err: err})
-		default:
-			p.rhythm.answered(g, s != nil)
-		}
-		if err == nil && s != nil {
+		case s != nil:
 			p.rhythm.ahead, p.rhythm.due = nearest(s, watches), p.see(s, claims, watches)
 		}
-		timer.Reset(p.rhythm.pause(p.d.store))
+		timer.Reset(p.rhythm.pause(p.d.store, g, s != nil, err))
 		select {
 		case <-timer.C:
 		case <-p.kick:

@@ -2,9 +2,9 @@ package sqldb
 
 import "time"
 
-// A rhythm says when a poller looks, and whether it asks for claims that were released and are kept. Such a claim mostly ends before
-// its lease would have, and what a waiter heard when it entered is too late then. Whoever keeps a claim rings for the first that
-// waits; where rings are lost, or there are none, the poller sees it by itself.
+// A rhythm says when a poller looks, and whether it asks for claims that were released and are kept. Such a claim
+// mostly ends before its lease would have, and what a waiter heard when it entered is too late then. Whoever keeps a
+// claim rings for the first that waits; where rings are lost, or there are none, the poller sees it by itself.
 type rhythm struct {
 	news  time.Time // when there was some last
 	ahead int       // how many stood before the claim that is nearest to hold
@@ -22,7 +22,8 @@ const (
 // begin begins it anew, where nobody has waited for a while.
 func (r *rhythm) begin() { *r = rhythm{news: time.Now(), asked: r.asked} }
 
-// asks completes what a poll asks for. It is fresh if somebody has not been looked at, and if what was to run out is over.
+// asks completes what a poll asks for. It is fresh if somebody has not been looked at, and if what was to run out is
+// over.
 func (r *rhythm) asks(g *Glance, fresh bool) {
 	over, since := !r.due.IsZero() && !time.Now().Before(r.due), time.Since(r.asked)
 	r.owed = r.owed || g.Rung
@@ -30,8 +31,12 @@ func (r *rhythm) asks(g *Glance, fresh bool) {
 	g.Kept = len(g.Claims) > 0 && (over || since >= keptSeldom || r.owed && since >= keptSoon)
 }
 
-// answered notes that a poll was answered. That it had something to say is no news if it was to say something.
-func (r *rhythm) answered(g *Glance, says bool) {
+// pause takes note of what came of a poll, and returns how long to wait for the next. That it had something to say is
+// no news if it was to say something.
+func (r *rhythm) pause(s Store, g *Glance, says bool, err error) time.Duration {
+	if err != nil {
+		return s.Pause(time.Since(r.news), r.ahead) // what is due or owed cannot be asked for
+	}
 	if says && (g.Fresh || g.Rung || !g.Kept) {
 		r.news = time.Now()
 	}
@@ -41,10 +46,6 @@ func (r *rhythm) answered(g *Glance, says bool) {
 	case says:
 		r.owed = len(g.Claims) > 0
 	}
-}
-
-// pause is the store's, or less where there is something to ask for before.
-func (r *rhythm) pause(s Store) time.Duration {
 	pause := s.Pause(time.Since(r.news), r.ahead)
 	if r.owed {
 		pause = min(pause, keptSoon-time.Since(r.asked))

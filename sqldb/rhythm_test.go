@@ -41,19 +41,18 @@ func TestRhythm(t *testing.T) {
 			if g.Kept != step.wantsKept || g.Fresh != step.fresh {
 				t.Errorf("%d, %s: it asks for kept claims: %v, fresh: %v", i, step.what, g.Kept, g.Fresh)
 			}
-			r.answered(g, step.says)
-			if pause := r.pause(still{}); pause != step.pause {
+			if pause := r.pause(still{}, g, step.says, nil); pause != step.pause {
 				t.Errorf("%d, %s: the pause is %v; want %v", i, step.what, pause, step.pause)
 			}
 		}
 
 		// A claim that is kept ends.
 		r.due = time.Now().Add(time.Minute)
-		if pause := r.pause(still{}); pause != time.Minute {
-			t.Errorf("the pause is %v; want that until the claim ends", pause)
+		claims, names := &Glance{Claims: make([]Waiting, 1)}, &Glance{Names: []string{"watched"}}
+		if pause := r.pause(still{}, claims, true, nil); pause > time.Minute {
+			t.Errorf("the pause is %v; want no more than until the claim ends", pause)
 		}
 		time.Sleep(time.Minute)
-		claims, names := &Glance{Claims: make([]Waiting, 1)}, &Glance{Names: []string{"watched"}}
 		if r.asks(claims, false); !claims.Fresh || !claims.Kept {
 			t.Errorf("when it ends, it asks for %+v", claims)
 		}

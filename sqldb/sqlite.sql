@@ -120,7 +120,7 @@ FROM {prefix}meta AS m CROSS JOIN json_each(?1) AS w LEFT JOIN {prefix}claim AS 
 
 -- name: kept
 SELECT w.key, coalesce((SELECT min(a.ends) FROM {prefix}claim AS a WHERE a.name = c.name AND a.ticket < c.ticket AND a.departed), 0)
-FROM json_each(?) AS w JOIN {prefix}claim AS c ON c.ticket = w.value
+FROM json_each(?) AS w CROSS JOIN {prefix}claim AS c ON c.ticket = w.value
 WHERE (SELECT a.told FROM {prefix}claim AS a WHERE a.name = c.name AND a.ticket < c.ticket ORDER BY a.ticket DESC LIMIT 1)
 
 -- name: version

@@ -68,7 +68,8 @@ func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
 	}
 }
 
-// Look is that of [Store]. It reads the claims only if the database has changed, which a ring tells too, or if kept ones are asked for.
+// Look is that of [Store]. It reads the claims only if the database has changed, which a ring tells too, or if kept
+// ones are asked for.
 //
 // A waiter that is rung for does one statement where it did three, on the thread that heard: a hand-over to another client takes
 // 157 µs where it took 249 (medians of 9 interleaved rounds of: benchbefore -stores sqlite), and one to another process 365 µs
@@ -194,7 +195,8 @@ func tickets(claims []Waiting) (string, error) {
 	return string(list), err
 }
 
-// kept reads when the first claim ends that is kept before each of these. If the one right before it holds, all before it do.
+// kept reads when the first claim ends that is kept before each of these. If the one right before it holds, all
+// before it do.
 func (d *lite) kept(claims []Waiting, states []State) error {
 	list, err := tickets(claims)
 	if err != nil {

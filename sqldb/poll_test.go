@@ -1,0 +1,45 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// failing is a store whose first look sees a claim that is kept before the one that waits, and which cannot be asked after that.
+type failing struct {
+	Store
+	looks int
+}
+
+func (f *failing) Look(context.Context, *Glance) (*Sight, error) {
+	if f.looks++; f.looks > 1 {
+		return nil, driver.Unreachable(errors.New("it is down"))
+	}
+	return &Sight{States: []State{{Ends: time.Hour.Microseconds(), Kept: time.Second.Microseconds()}}}, nil
+}
+
+func (*failing) Pause(time.Duration, int) time.Duration { return time.Second }
+
+func (*failing) Close() error { return nil }
+
+// A store that is down is asked as often as it says, whatever is due.
+func TestStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{}
+		d := Over(f)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := d.Await(ctx, &driver.Claim{Name: "name", ID: "id", Ticket: 1}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("await = %v; want that it waits", err)
+		}
+		d.Close()
+		if f.looks < 30 || f.looks > 63 {
+			t.Errorf("it was asked %d times in a minute; want once a second", f.looks)
+		}
+	})
+}
