@@ -148,15 +148,14 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
 	}
-	channel := ""
-	if !c.Try && d.deaf == "" {
-		// From here on the claim may be told that it holds, even before the answer is here. If nobody listens yet, it enters again
-		// when somebody does; the channel is the same, so that it does not matter in which order the two arrive.
-		d.inboxes.Expect(d.channel, c.ID)
-		channel = d.channel
+	// From here on the claim may be told that it holds, even before the answer is here.
+	expected := !c.Try && d.inboxes.Expect(d.channel, c.ID)
+	channel := d.channel // also while nobody listens: this may arrive after an Enter that was sent when somebody did
+	if d.deaf != "" {
+		channel = ""
 	}
 	a, err := d.act(ctx, &call{verb: "enter", claim: c, channel: &channel})
-	if channel != "" && (err != nil || a.holds) {
+	if expected && (err != nil || a.holds) {
 		d.inboxes.Forget(d.channel, c.ID)
 	}
 	if err != nil {
@@ -177,7 +176,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		d.failover.remove(l.Claim.ID)
 	}
-	if err == nil && l.Keep > 0 {
+	if l.Keep > 0 && (err == nil || errors.Is(err, driver.ErrGone)) { // gone, if only the answer to the one before was lost
 		// The first that waits is to notice an end that has come nearer. If this is lost, it notices when it enters again.
 		_ = d.link.Query(ctx, d.statements.again, []any{[]byte(l.Claim.Name)}, func(pgx.Rows) error { return nil })
 	}

@@ -143,7 +143,7 @@ func (g *groups) queue(what *call) *member {
 	}
 	g.asked++
 	c := *what.claim // the caller may go on before this is sent
-	m := &member{what: &call{verb: what.verb, claim: &c, channel: what.channel}, nth: g.asked, told: make(chan said, 1)}
+	m := &member{what: &call{verb: what.verb, claim: &c}, nth: g.asked, told: make(chan said, 1)}
 	if what.verb == "enter" {
 		g.enter = append(g.enter, m)
 	} else {
@@ -257,7 +257,7 @@ func (g *groups) send(ms []*member) {
 	}
 }
 
-// enters is what the statement takes that has claims enter.
+// enters is what the statement takes that has claims enter. They hold, so they need no channel.
 func enters(ms []*member) []any {
 	n := len(ms)
 	names, ids, clients, channels := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([]string, n)
@@ -266,9 +266,6 @@ func enters(ms []*member) []any {
 	for i, m := range ms {
 		c := m.what.claim
 		names[i], ids[i], clients[i], owners[i], records[i] = []byte(c.Name), []byte(c.ID), []byte(c.Client), []byte(c.Owner), []byte(c.Record)
-		if m.what.channel != nil {
-			channels[i] = *m.what.channel
-		}
 		weights[i], capacities[i], ttls[i], delays[i] = c.Weight, c.Capacity, micros(c.TTL), micros(c.Delay)
 	}
 	return []any{names, ids, clients, channels, owners, records, weights, capacities, ttls, delays}

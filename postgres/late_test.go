@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A client sends an Enter before it listens, and one more when it does. The first arrives after the second, and the client is told
-// that its claim holds all the same.
+// A client sends an Enter before it listens, and one more when it does. The first arrives after the second, and the
+// client is told that its claim holds all the same.
 func TestLateEnterLeavesEar(t *testing.T) {
 	t.Parallel()
 	url := "postgres://postgres@" + server.Addr + "/postgres"

@@ -125,9 +125,9 @@ func (l *listener) try(ctx context.Context) error {
 	return nil
 }
 
-// comes looks for so long, and again for so long, and reports whether a notification comes on a channel. To a process that stood
-// still while the first look lasted it has come by the second. What comes on another channel says nothing: a pooler's connection
-// still listens for the client that had it before.
+// comes looks for so long, and again for so long, and reports whether a notification comes on a channel. To a process
+// that stood still while the first look lasted it has come by the second. What comes on another channel says nothing:
+// a pooler's connection still listens for the client that had it before.
 func comes(ctx context.Context, conn *pgx.Conn, channel string, looks ...time.Duration) bool {
 	for _, lasts := range looks {
 		within, cancel := context.WithTimeout(ctx, lasts)
