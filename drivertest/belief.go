@@ -144,8 +144,17 @@ func (c *crowd) believed(s *scene, all []*call) string {
 	return ""
 }
 
-// goneBySelf tells which claim is said to be gone that had entered, whose lease or session had not ended, and that nobody took out. In
-// a store without order a claim that waits need not be there.
+// seen reports that a list which began after a time shows the claim with a ticket.
+func seen(all []*call, after time.Duration, ticket int64) bool {
+	return slices.ContainsFunc(all, func(one *call) bool {
+		return one.verb == "list" && one.began >= after &&
+			slices.ContainsFunc(one.list, func(shown driver.ClaimInfo) bool { return shown.Ticket == ticket })
+	})
+}
+
+// goneBySelf tells which claim is said to be gone that had entered, whose lease had not ended, and that nobody took
+// out. In a store without order a claim that waits need not be there. A claim may be gone with its session, as where
+// the machine stood still, unless it is seen after that.
 func (c *crowd) goneBySelf(all []*call) string {
 	known := map[string]*knowledge{}
 	for _, one := range all {
@@ -154,9 +163,9 @@ func (c *crowd) goneBySelf(all []*call) string {
 			k = &knowledge{}
 			known[one.claim.ID] = k
 		}
-		ended := c.traits.InSession && errors.Is(one.err, driver.ErrSession) // as where a machine stood still
-		if errors.Is(one.err, driver.ErrGone) && !ended && one.verb != "break" && one.ended < k.lease && (k.holds || c.traits.Ordered) {
-			taken := slices.ContainsFunc(all, func(other *call) bool {
+		if errors.Is(one.err, driver.ErrGone) && one.verb != "break" && one.ended < k.lease && (k.holds || c.traits.Ordered) {
+			taken := c.traits.InSession && errors.Is(one.err, driver.ErrSession) && !seen(all, one.ended, k.ticket)
+			taken = taken || slices.ContainsFunc(all, func(other *call) bool {
 				return other != one && other.began < one.ended && other.mayEnd(&one.claim, k.ticket)
 			})
 			if !taken {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,6 +70,19 @@ func TestConcurrentCatchesBugs(t *testing.T) {
 				}
 				return d.Leave(ctx, l)
 			}}
+		}},
+		{"a claim that is there is said to be gone with its session", "", func() *buggy {
+			var n atomic.Int64
+			return &buggy{
+				traits: func(t *driver.Traits) { t.InSession = true },
+				renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+					answers := d.Renew(ctx, cs)
+					if n.Add(1)%10 == 0 {
+						answers[0] = driver.Renewal{Err: driver.ErrSession}
+					}
+					return answers
+				},
+			}
 		}},
 		{"what is kept is let go at once", "", func() *buggy {
 			return &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {

@@ -22,7 +22,8 @@ var leaveCases = []Case{
 	{"KeepWithoutDelay", "With Keep, a claim ends without its lock-delay.", delay, keepWithoutDelay},
 	{"KeepIsFinal", "A claim that is kept can no longer be renewed.", 0, keepIsFinal},
 	{"KeepWaiter", "With Keep, a claim that holds stays; one that waits leaves.", ordered, keepWaiter},
-	{"KeepLetsIn", "With Keep, a claim that holds stays that long; then the next one that waits is let in.", ordered, keepLetsIn},
+	{"KeepLetsIn", "With Keep, a claim that holds stays that long; then the next one that waits is let in.",
+		ordered, keepLetsIn},
 	{"KeepLetsInBehindPermits", "With Keep, a claim that holds stays that long; then the next one that waits is let in.",
 		ordered | permits, keepLetsInBehindPermits},
 }
@@ -210,8 +211,9 @@ func keepLetsInBehindPermits(r *run) {
 	r.keptThenNext(0, holders[1], waiter, p)
 }
 
-// keptThenNext has a holder leave and be kept for a short lease. A claim that waits at a place must then hold, by what it hears and by
-// when its place says to ask again. In every second round it does not listen yet when the holder leaves.
+// keptThenNext has a holder leave and be kept for a short lease. A claim that waits at a place must then hold, by
+// what it hears and by when its place says to ask again. In every second round it does not listen yet when the holder
+// leaves.
 func (r *run) keptThenNext(round int, kept, waiter *driver.Claim, p driver.Place) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.ctx, r.store.Lease+sleeps*r.store.Slack)

@@ -207,8 +207,8 @@ func (r *run) during(length time.Duration, what string, condition func() bool) {
 	}
 }
 
-// steadily is during, but reports false if the machine stood still meanwhile for so long that a lease may have run out which began
-// after a time, since a condition that is false then says nothing. Each look begins the lease anew.
+// steadily is during, but reports false if the machine stood still meanwhile for so long that a lease may have run
+// out which began after a time, since a condition that is false then says nothing. Each look begins the lease anew.
 func (r *run) steadily(leased time.Time, length time.Duration, what string, condition func() bool) bool {
 	r.Helper()
 	start := time.Now()

@@ -67,7 +67,7 @@ func TestNobodyStarvesWithoutQueue(t *testing.T) {
 		"redlock": redlock,
 	} {
 		for _, goroutines := range []int{1, 3} {
-			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 			var (
 				all    sync.WaitGroup
 				stores []*stile.Client
@@ -92,10 +92,10 @@ func TestNobodyStarvesWithoutQueue(t *testing.T) {
 			}
 			all.Wait()
 			got := n.counted()
-			if slices.Max(got) < enough/3 { // a slow machine may take the whole minute for less than enough
-				t.Errorf("%s, %d goroutines: clients had the lock %v times in a minute", what, goroutines, got)
+			if slices.Max(got) < enough {
+				t.Errorf("%s, %d goroutines: clients had the lock %v times in two minutes", what, goroutines, got)
 			}
-			if slices.Min(got)*enough < slices.Max(got)*least {
+			if slices.Min(got) < least {
 				t.Errorf("%s, %d goroutines: clients had the lock %v times; "+
 					"want each to have it %d times while one has it %d times",
 					what, goroutines, got, least, enough)

@@ -176,6 +176,14 @@ func TestCountLateChange(t *testing.T) {
 	if err := change(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
+	listed := func() ([]driver.Listing, error) { // on the same connection, behind what was late
+		var list []driver.Listing
+		err := reached(t, func() (err error) {
+			list, err = d.(driver.Lister).List(t.Context(), &driver.Query{Name: "n", Count: true})
+			return err
+		})
+		return list, err
+	}
 	for again := range 6 {
 		p.Hold(1) // the count is read, and the change is not heard of
 		ctx, cancel := context.WithCancel(t.Context())
@@ -190,17 +198,17 @@ func TestCountLateChange(t *testing.T) {
 		if err == nil || again == 5 {
 			t.Fatalf("a change without an answer = %v; want an unknown outcome", err)
 		}
-		p.Pass() // a ping came before the count was read, which was held back itself
+		// A ping came before the count was read, which was held back itself.
+		p.Pass()
 		p.Arrive()
+		if list, err := listed(); err != nil || len(list) != 1 || list[0].Capacity != 1 {
+			t.Fatalf("list = %+v, %v; want the count as it was, 1, since the change is said not to be done", list, err)
+		}
 	}
 	a.setCount("/stile/n/permits", "\x00\x00\x00\x07")
 	p.Pass()
 	p.Arrive()
-	var list []driver.Listing
-	err := reached(t, func() (err error) { // on the same connection, behind what was late
-		list, err = d.(driver.Lister).List(t.Context(), &driver.Query{Name: "n", Count: true})
-		return err
-	})
+	list, err := listed()
 	if err != nil || len(list) != 1 || list[0].Capacity != 7 {
 		t.Errorf("list = %+v, %v; want the count of the later change, 7", list, err)
 	}
