@@ -146,8 +146,8 @@ func (s *store) states(
 	return s.query(ctx, conn, text{q}, each)
 }
 
-// asking is what is asked for beside how claims stand: how many stand before them, which is two thirds of what the server has to do
-// then, and which of those are kept.
+// asking is what is asked for beside how claims stand: how many stand before them, which is two thirds of what the
+// server has to do then, and which of those are kept.
 type asking struct{ ahead, kept bool }
 
 // asks returns the statement that reads how claims stand, and what takes each of its rows.
@@ -187,8 +187,8 @@ func (s *store) asks(
 // oneClaim picks a claim by the hash of its name and its ticket.
 const oneClaim = "c.`hash` = %v AND c.`ticket` = %d"
 
-// looking is the statement, up to which claims it is about. One that is alone in the row of its name does not wait. If the claim right
-// before another holds, all before that one do.
+// looking is the statement, up to which claims it is about. One that is alone in the row of its name does not wait.
+// If the claim right before another holds, all before that one do.
 func (s *store) looking(more asking) string {
 	const before = " FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`"
 	ahead, kept := "0", "0"
@@ -199,8 +199,8 @@ func (s *store) looking(more asking) string {
 		kept = "IF((SELECT a.`told`" + before + " ORDER BY a.`ticket` DESC LIMIT 1), " +
 			"COALESCE((SELECT MIN(a.`ends`)" + before + " AND a.`departed`), 0), 0)"
 	}
-	return s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`, " + ahead + ", " + kept +
-		" FROM `{prefix}claim` c WHERE ")
+	return s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`, " +
+		ahead + ", " + kept + " FROM `{prefix}claim` c WHERE ")
 }
 
 // print returns a text that differs when there is news in an answer.

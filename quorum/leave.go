@@ -8,7 +8,7 @@ import (
 )
 
 // Leave asks all nodes at once. It returns when a majority has let the claim go, since the next one can hold then; the
-// others go on to. They have as long for a short lease as for the longest: nothing is won by an answer that nobody waits for.
+// others go on to. They have as long for a short lease as for the longest, since no lease runs out meanwhile.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if l.Keep > d.o.MaxTTL {
 		return driver.Refused(fmt.Errorf("to keep the lock taken for %v is longer than %v, after which a node that forgot votes again", l.Keep, d.o.MaxTTL))

@@ -43,7 +43,7 @@ import (
 type Options struct {
 	Store      string        // what the traits call the store; "quorum" if empty
 	MaxTTL     time.Duration // longest lease, and how long a node that may have forgotten does not vote; 0 means a minute
-	Timeout    time.Duration // how long a node may take for an answer; 0 means a quarter of the lease, from 50 ms to 2 s
+	Timeout    time.Duration // of a node for an answer; 0: a quarter of the lease, for a Leave of MaxTTL, from 50 ms to 2 s
 	CheckEvery time.Duration // how often members are asked who they are; 0 means 5 s
 	ClockStep  time.Duration // by how much a node's clock may move against ours between two checks; 0 means 250 ms
 }

@@ -1,5 +1,6 @@
-// Package inbox hands what a store tells to the claims that wait for it. It is for drivers whose store sends a client the
-// ticket of a claim that holds, or 0 for one that is to enter again, since what it knows of those before it is no longer true.
+// Package inbox hands what a store tells to the claims that wait for it. It is for drivers whose store sends a client
+// the ticket of a claim that holds, or 0 for one that is to enter again, since what it knows of those before it is no
+// longer true.
 package inbox
 
 import (
