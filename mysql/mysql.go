@@ -86,7 +86,9 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 	}
 	s.loneEnters, s.loneLeaves = s.phrase(s.place.fill(loneEnters)), s.phrase(s.place.fill(loneLeaves))
 	s.phraseShort()
-	s.looks = s.phrase(s.looking(asking{}) + oneClaim)
+	one := s.looking(asking{}) + oneClaim
+	s.looks, s.looksApart = s.phrase(s.rests(one)), s.phrase(one+"; "+sleepsText)
+	s.looksApart.name = ""
 	d := &Driver{sqldb.Over(s), s}
 	s.woke = d.Woke
 	s.life.Go(s.tidy)
@@ -101,15 +103,16 @@ type store struct {
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
 
-	loneEnters, loneLeaves, passes, joins, looks *phrase
+	loneEnters, loneLeaves, passes, joins, looks, looksApart *phrase
 
 	keeps     bool        // the server keeps what it has parsed of a phrase
 	keepsNone atomic.Bool // and has refused to, or leads elsewhere
 
-	batches   bool // several statements may be sent as one text
-	blocks    bool // the server takes them as one block
-	limit     int  // bytes that a text may have
-	skips     bool // the server has SKIP LOCKED
+	batches   bool        // several statements may be sent as one text
+	blocks    bool        // the server takes them as one block
+	apart     atomic.Bool // and does not any more
+	limit     int         // bytes that a text may have
+	skips     bool        // the server has SKIP LOCKED
 	promised  promise.Promise
 	seen      string                       // what the last look saw
 	failing   bool                         // the last look failed

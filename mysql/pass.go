@@ -179,7 +179,7 @@ func (s *store) short(statements []string) *phrase {
 	}
 	text := strings.Join(statements, "; ")
 	if s.blocks {
-		text = "BEGIN NOT ATOMIC " + text + "; END"
+		text = block + text + "; END"
 	}
 	for _, word := range []struct{ short, long string }{
 		{"{only}", only}, {"{calm}", calm}, {"{alive}", alive}, {"{client}", wholeClient}, {"{next}", wholeTicket}, {"{whole}", whole},

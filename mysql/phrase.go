@@ -62,6 +62,18 @@ func (p *phrase) prepares() string {
 	return "PREPARE " + p.name + " FROM '" + strings.ReplaceAll(strings.Join(p.parts, "?"), "'", "''") + "'"
 }
 
+// begins has a block prepared in a block: a KILL that comes between two statements of a text leaves the rest of it without an answer.
+func (p *phrase) begins(args []string) string {
+	text := p.prepares() + "; " + p.executes(args)
+	if strings.HasPrefix(p.parts[0], block) {
+		return block + text + "; END"
+	}
+	return text
+}
+
+// block begins statements that MariaDB takes as one; END ends them.
+const block = "BEGIN NOT ATOMIC "
+
 func (p *phrase) executes(args []string) string {
 	if len(p.order) == 0 {
 		return "EXECUTE " + p.name
@@ -80,7 +92,7 @@ func sent[T any](s *store, conn *sql.Conn, p *phrase, args []string, run func(te
 	case kept:
 		text = p.executes(args)
 	case keepNext:
-		text = p.prepares() + "; " + p.executes(args)
+		text = p.begins(args)
 	default:
 		return run(p.text(args))
 	}

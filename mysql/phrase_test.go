@@ -26,9 +26,23 @@ func TestPhrase(t *testing.T) {
 		if got, want := p.prepares(), "PREPARE "+p.name+" "+tt.from; got != want {
 			t.Errorf("%s is prepared by %q, want %q", tt.text, got, want)
 		}
+		if got, want := p.begins(args), p.prepares()+"; "+p.executes(args); got != want {
+			t.Errorf("%s begins by %q, want %q", tt.text, got, want)
+		}
 		if got, want := p.executes(args), "EXECUTE "+p.name+tt.executes; got != want {
 			t.Errorf("%s is executed by %q, want %q", tt.text, got, want)
 		}
+	}
+}
+
+// What prepares a block and has it done is a block too.
+func TestPhraseOfABlock(t *testing.T) {
+	t.Parallel()
+	s := &store{keeps: true, owned: &connector{}}
+	p := s.phrase(block + "DO %v; DO 2; END")
+	want := block + "PREPARE " + p.name + " FROM '" + block + "DO ?; DO 2; END'; EXECUTE " + p.name + " USING a; END"
+	if got := p.begins([]string{"a"}); got != want {
+		t.Errorf("it begins by %q, want %q", got, want)
 	}
 }
 

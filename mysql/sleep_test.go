@@ -1,0 +1,105 @@
+package mysql
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// beset has four connections ring for a client that listens, in bursts, and reports how many rings took longer than a second. After each
+// burst the client must hear a ring soon.
+func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
+	t.Helper()
+	client := rand.Text()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var texts, n, late atomic.Int64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			_ = d.store.listen(ctx, client, func() bool { texts.Add(1); return true }, func() {})
+		}
+	}()
+	until(t, "to hear one's own ring", d.store.bell.heard)
+	ring := func() {
+		start := time.Now()
+		if err := d.store.ring(ctx, client); err != nil {
+			t.Error(err)
+		}
+		n.Add(1)
+		if time.Since(start) > time.Second {
+			late.Add(1)
+		}
+	}
+	for i := range bursts {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 3 {
+					ring()
+				}
+			})
+		}
+		all.Wait()
+		soon, stop := context.WithTimeout(ctx, 5*time.Second)
+		for was := texts.Load(); texts.Load() == was; <-time.After(time.Millisecond) {
+			if soon.Err() != nil {
+				t.Fatalf("after %d bursts of rings, the client hears none any more", i+1)
+			}
+			ring()
+		}
+		stop()
+	}
+	cancel()
+	<-ended
+	return n.Load(), late.Load()
+}
+
+// A ring that comes between the look and the sleep of one text ends that text, and the client hears the next one.
+func TestRingsAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	url := fresh(t, server)
+	d := open(t, url)
+	if !d.store.blocks {
+		t.Log("without blocks, such a text has no answer")
+		return
+	}
+	lies, err := raw(t, server, "").Conn(timely(t)) // so that the client is not in SLEEP
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lies.Close()
+	if _, err := lies.ExecContext(timely(t), "DO GET_LOCK("+parked+", 10)"); err != nil {
+		t.Fatal(err)
+	}
+	rings, slow := beset(t, d, 400)
+	t.Logf("%d rings, of which %d took over a second", rings, slow)
+}
+
+// A server whose setting makes a block no statement any more, as sql_mode ORACLE does, is sent the statements without it.
+func TestSleepWithoutABlock(t *testing.T) {
+	t.Parallel()
+	s := servertest.MySQL(t)
+	admin, name := raw(t, s, ""), database(t, s)
+	d := open(t, "mysql://root@"+s.Addr+"/"+name)
+	if !d.store.blocks {
+		t.Log("the server takes no blocks")
+		return
+	}
+	mustExec(t, admin, "SET GLOBAL sql_mode = 'ORACLE'")
+	killConnections(t, admin, name)
+	ctx, cancel := context.WithCancel(t.Context())
+	d.store.life.Go(func() {
+		for ctx.Err() == nil {
+			d.store.Hear(ctx, "client", func() bool { return true }, func() {})
+		}
+	})
+	until(t, "to hear one's own ring", d.store.bell.heard)
+	cancel()
+}
