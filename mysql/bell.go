@@ -21,11 +21,6 @@ import (
 // look was for a change that the look sees, and a ring after it ends the text. A claim that the look was not about is looked at
 // once the text is known to run. A pool that does not send several statements at once only sleeps, and loses such a ring.
 //
-// Of all clients of a server, one sleeps in SLEEP, and the others wait for its user-level lock, [parked]. All that are in SLEEP share
-// one mutex of MariaDB. A KILL that finds it taken wakes its victim all the same, which then takes it, and waits with it for what
-// the KILL has until that gives up, after 2 s; meanwhile nobody falls asleep or wakes. Of 1,600 KILLs by eight connections of eight
-// that were in SLEEP, 13 and 18 took 2 s; of as many that waited for a lock, none took 20 ms. A wait for a lock has a mutex of its own.
-//
 // A claim that entered while its client slept, and has not been rung for, is not looked at when its wait begins: a ring for it ends that
 // sleep.
 //
@@ -230,8 +225,8 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, r
 		_ = s.ring(bound, client)
 	})
 	defer stop()
-	var got sql.NullInt64
-	if err := conn.QueryRowContext(asleep, "SELECT GET_LOCK("+bellName(client)+", 0)").Scan(&got); err != nil {
+	var got, isParked sql.NullInt64
+	if err := conn.QueryRowContext(asleep, "SELECT GET_LOCK("+bellName(client)+", 0), GET_LOCK("+parked+", 0)").Scan(&got, &isParked); err != nil {
 		return err
 	}
 	if got.Int64 != 1 {
@@ -239,17 +234,32 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, r
 	}
 	s.bell.move(bellHung)
 	defer s.bell.move(bellFell)
+	m := &mooring{lost: make(chan struct{}, 1)}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	parks := func() { m.move(follows); all.Go(func() { s.anchors(asleep, m, client) }) }
+	if isParked.Int64 == 1 {
+		parks()
+	}
 	unheard, heard := context.WithCancel(asleep)
 	defer heard()
 	s.life.Go(func() { s.ringSelf(unheard, asleep, client) })
 	for ctx.Err() == nil && wanted() {
-		rang, err := s.sleep(asleep, conn, rung)
-		if err != nil {
+		at := m.now()
+		end, err := s.sleep(asleep, conn, at, rung)
+		switch {
+		case err != nil:
 			return err
-		}
-		if rang {
+		case end == rang:
 			heard()
 			s.bell.move(bellRang)
+		case end == freed && at == follows:
+			parks()
+		case end == freed:
+			if err := s.drifts(asleep, conn, m); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

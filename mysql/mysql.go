@@ -59,7 +59,8 @@ var _ interface {
 // With multiStatements=true in the pool's address, each verb takes two round trips; else a few more. A client that
 // stands still in the middle of a verb keeps others from that one name until the server ends its connection, so a
 // pool for locks had better set idle_transaction_timeout (MariaDB) or a short wait_timeout. While somebody waits, and for
-// some seconds after, the driver keeps one connection of a pool that may open four or more.
+// some seconds after, the driver keeps one connection of a pool that may open four or more, and one client of a server keeps a second one
+// of a pool that may open five or more.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	if o == nil {
 		o = &Options{}
@@ -86,9 +87,9 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 	}
 	s.loneEnters, s.loneLeaves = s.phrase(s.place.fill(loneEnters)), s.phrase(s.place.fill(loneLeaves))
 	s.phraseShort()
-	one := s.looking(asking{}) + oneClaim
-	s.looks, s.looksApart = s.phrase(s.rests(one)), s.phrase(one+"; "+sleepsText)
-	s.looksApart.name = ""
+	for at := range s.looks {
+		s.looks[at] = s.phrase(s.rests(s.looking(asking{})+oneClaim, berth(at)))
+	}
 	d := &Driver{sqldb.Over(s), s}
 	s.woke = d.Woke
 	s.life.Go(s.tidy)
@@ -103,7 +104,8 @@ type store struct {
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
 
-	loneEnters, loneLeaves, passes, joins, looks, looksApart *phrase
+	loneEnters, loneLeaves, passes, joins *phrase
+	looks                                 [anchored + 1]*phrase // by berth
 
 	keeps     bool        // the server keeps what it has parsed of a phrase
 	keepsNone atomic.Bool // and has refused to, or leads elsewhere
