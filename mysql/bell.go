@@ -161,39 +161,12 @@ func (b *bell) heard() bool {
 const (
 	sleepFor  = 10 * time.Second // in one statement
 	bellConns = 4                // a pool with fewer connections has none to spare for the bell
-	ringsMost = 16               // clients that are rung for one change; the others poll
 )
 
 // bellName is the user-level lock of a client. Names may have 64 characters.
 func bellName(client string) string {
 	sum := sha256.Sum256([]byte(client))
 	return fmt.Sprintf("'stile-bell-%x'", sum[:16])
-}
-
-// Ring is that of [sqldb.Ringer].
-func (s *store) Ring(clients []string) {
-	clients = clients[:min(len(clients), ringsMost)]
-	s.life.Go(func() {
-		ctx, cancel := s.bound(s.ctx)
-		defer cancel()
-		_ = s.ring(ctx, clients...)
-	})
-}
-
-// ring ends the sleep of clients. One that does not sleep is no error.
-func (s *store) ring(ctx context.Context, clients ...string) error {
-	conn, err := s.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	for _, client := range clients {
-		if _, err := conn.ExecContext(ctx, "KILL QUERY IS_USED_LOCK("+bellName(client)+")"); err != nil && number(err) == 0 {
-			drop(conn)
-			return err
-		}
-	}
-	return nil
 }
 
 // Hear is that of [sqldb.Ringer].

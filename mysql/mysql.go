@@ -121,6 +121,7 @@ type store struct {
 	glanced   atomic.Pointer[sqldb.Glance] // what the last look was about
 	woke      func(...driver.Entry)        // tells the claims that hold
 	bell      bell
+	rings     rings
 	contended *contended
 
 	life *work.Life

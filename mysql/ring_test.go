@@ -1,0 +1,103 @@
+package mysql
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"testing"
+)
+
+// Whatever comes, in whatever order: a ring is done by a KILL that is sent after it, unless that fails, and there is nothing left to do
+// when the last KILL has been answered.
+func TestRingMoves(t *testing.T) {
+	t.Parallel()
+	var walk func(r ringing, owed bool, events int)
+	walk = func(from ringing, owed bool, events int) {
+		if owed && (from == quiet || from == killing) {
+			t.Fatalf("at %v a ring is owed, which no KILL will do", from)
+		}
+		if !owed && (from == due || from == dueAgain) {
+			t.Fatalf("at %v there is a KILL to come that no ring is for", from)
+		}
+		if events == 0 {
+			return
+		}
+		for e := ringCame; e <= killFailed; e++ {
+			if sends := from == due; e == killSent && !sends || e == killAnswered && (from == quiet || sends) {
+				continue // it cannot be
+			}
+			r := &rings{of: map[string]ringing{"client": from}}
+			isDue := r.move("client", e)
+			to := r.of["client"]
+			if isDue != (to == due && from != due) {
+				t.Errorf("from %v by event %v to %v: it is said to have come to be due: %v", from, e, to, isDue)
+			}
+			owes := owed
+			switch e {
+			case ringCame:
+				owes = true
+			case killSent, killFailed:
+				owes = false
+			case killAnswered:
+			}
+			walk(to, owes, events-1)
+		}
+	}
+	walk(quiet, false, 7)
+}
+
+// Rings of one driver that come while none can be done, as here for want of a connection, are one.
+func TestRingsAreMerged(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(t, server, "pool_max_conns=1"))
+	db, client := raw(t, server, ""), rand.Text()
+	sleeper, err := db.Conn(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sleeper.Close()
+	lies, err := d.store.db.Conn(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sleeper.ExecContext(timely(t), "DO GET_LOCK("+bellName(client)+", 0)"); err != nil {
+		t.Fatal(err)
+	}
+	before := killsOf(t, lies)
+	for range 100 {
+		d.store.Ring([]string{client})
+	}
+	slept := make(chan error, 1)
+	go func() {
+		_, err := sleeper.ExecContext(context.Background(), "DO SLEEP(30)")
+		slept <- err
+	}()
+	sleepsAt(t, server, client)
+	lies.Close()
+	if err := <-slept; number(err) != interrupted && err != nil {
+		t.Errorf("the sleep ended with %v; want that it was interrupted", err)
+	}
+	until(t, "for nobody to ring", func() bool {
+		d.store.rings.mu.Lock()
+		defer d.store.rings.mu.Unlock()
+		return len(d.store.rings.of) == 0
+	})
+	conn, err := d.store.db.Conn(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := killsOf(t, conn) - before; got != 1 {
+		t.Errorf("100 rings are %d statements, want 1", got)
+	}
+}
+
+// killsOf returns how many statements of a connection were KILL.
+func killsOf(t *testing.T, conn *sql.Conn) (n int) {
+	t.Helper()
+	var name string
+	if err := conn.QueryRowContext(timely(t), "SHOW SESSION STATUS LIKE 'Com_kill'").Scan(&name, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
