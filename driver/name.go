@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -36,15 +37,25 @@ func CheckName(name string) error {
 // EncodeName turns a name into letters, digits, '-', '_', '.' and '%', at most three times as long. Distinct names stay
 // distinct, the result is never "." or "..", and a name of the first five kinds stays as it is. All stores use this encoding.
 func EncodeName(name string) string {
-	if dots := name == "." || name == ".."; !dots && strings.IndexFunc(name, func(r rune) bool { return r > 127 || !plain(byte(r)) }) < 0 {
+	dots, others := name == "." || name == "..", 0
+	for i := range len(name) {
+		if dots || !plain(name[i]) {
+			others++
+		}
+	}
+	if others == 0 {
 		return name
 	}
+	const hex = "0123456789ABCDEF"
 	var b strings.Builder
+	b.Grow(len(name) + 2*others)
 	for i := range len(name) {
-		if c := name[i]; plain(c) && name != "." && name != ".." {
+		if c := name[i]; !dots && plain(c) {
 			b.WriteByte(c)
 		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
+			b.WriteByte('%')
+			b.WriteByte(hex[c>>4])
+			b.WriteByte(hex[c&15])
 		}
 	}
 	return b.String()
@@ -58,14 +69,14 @@ func DecodeName(text string) (string, error) {
 			b.WriteByte(text[i])
 			continue
 		}
-		var c byte
 		if i+3 > len(text) {
 			return "", fmt.Errorf("%q is not an encoded name", text)
 		}
-		if _, err := fmt.Sscanf(text[i+1:i+3], "%02X", &c); err != nil {
+		c, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
+		if err != nil {
 			return "", fmt.Errorf("%q is not an encoded name", text)
 		}
-		b.WriteByte(c)
+		b.WriteByte(byte(c))
 		i += 2
 	}
 	if name := b.String(); EncodeName(name) == text {
