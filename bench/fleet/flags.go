@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stilelock/stile/bench/fleet/model"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,6 +38,17 @@ func (l *sizeList) Set(text string) error {
 	}
 	*l = list
 	return nil
+}
+
+// fewAndMany returns the two sizes that parts are measured with, those of the store if the list is empty.
+func (l sizeList) fewAndMany(s *store) (sizeList, error) {
+	if len(l) == 0 {
+		return s.parts, nil
+	}
+	if len(l) != 2 || l[0] < model.Group || l[1] < l[0] {
+		return nil, fmt.Errorf("-parts must be two numbers, the first at least %d and the second no less, not %v", model.Group, &l)
+	}
+	return l, nil
 }
 
 // machine says what this machine is.

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Fleet says what a fleet of processes costs the server of a store. fleet measure starts a server and clients of up to 5,000
+// Fleet says what a fleet of processes costs the server of a store. fleet measure starts a server and clients of up to 9,000
 // processes, in at most 16, measures the server, and writes what it saw; fleet simulate computes from such measurements what
 // any other fleet costs.
 //
@@ -57,7 +57,8 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 	key := flags.String("store", "redis", "the `store` to measure")
 	sizes := sizeList{}
 	flags.Var(&sizes, "sizes", "clients of each fleet, `N,N,N`; default by store")
-	parts := flags.Int("parts", 0, "clients of the measurements of one kind of work; default by store")
+	parts := sizeList{}
+	flags.Var(&parts, "parts", "clients of the measurements of one kind of work, few and many, `N,N`; default by store")
 	out := flags.String("out", "", "write the measurements into this `file`; without it, they are printed")
 	rounds := flags.Int("rounds", 3, "how often to measure all; the median of each figure counts")
 	span := flags.Duration("span", 10*time.Second, "how long each measurement lasts")
@@ -82,11 +83,8 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 	if len(sizes) == 0 {
 		sizes = s.sizes
 	}
-	if *parts == 0 {
-		*parts = s.parts
-	}
-	if *parts < model.Group || *parts > mostClients {
-		return fmt.Errorf("-parts must be from %d to %d, not %d", model.Group, mostClients, *parts)
+	if parts, err = parts.fewAndMany(s); err != nil {
+		return err
 	}
 	if err := moreFiles(); err != nil {
 		return err
@@ -99,7 +97,7 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 		rounds:   *rounds, span: *span, settle: *settle, log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}
 	command := "go run ./bench/fleet measure " + strings.Join(thoseOfTheRun(flags), " ")
-	text, err := m.write(h, s, *parts, sizes, command, *out)
+	text, err := m.write(h, s, parts, sizes, command, *out)
 	if err == nil && *out == "" {
 		_, err = fmt.Fprintf(stdout, "%s\n", text)
 	}
@@ -107,7 +105,7 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 }
 
 // write measures and returns what was measured as it is written into a file, after each round, unless its name is empty.
-func (m *measurement) write(h *servertest.Host, s *store, parts int, sizes []int, command, file string) (text []byte, err error) {
+func (m *measurement) write(h *servertest.Host, s *store, parts, sizes []int, command, file string) (text []byte, err error) {
 	err = measure(h, s, parts, sizes, m, func(r *model.Record) (err error) {
 		r.Machine, r.Date, r.Command, r.Revision = machine(), time.Now().UTC().Format("2 January 2006"), command, m.revision
 		if text, err = json.MarshalIndent(r, "", "\t"); err != nil || file == "" {

@@ -26,7 +26,7 @@ func TestMeasureAndSimulate(t *testing.T) {
 	defer h.End()
 	file := filepath.Join(t.TempDir(), "redis.json")
 	var out, log bytes.Buffer
-	args := []string{"measure", "-store", "redis", "-parts", "60", "-sizes", "10,30", "-span", "500ms", "-settle", "0", "-rounds", "2", "-out", file}
+	args := []string{"measure", "-store", "redis", "-parts", "30,60", "-sizes", "10,30", "-span", "500ms", "-settle", "0", "-rounds", "2", "-out", file}
 	if err := mainErr(h, args, &out, &log); err != nil {
 		t.Fatalf("%v\n%s", err, &log)
 	}
@@ -41,10 +41,12 @@ func TestMeasureAndSimulate(t *testing.T) {
 	if len(r.Fleets) != 2 || r.Fleets[1].Clients != 30 || r.Fleets[1].Seen.Connections != 30+27 {
 		t.Errorf("measured %+v, want 10 and 30 clients, with a connection each and one for each that waits", r.Fleets)
 	}
-	if got := r.Parts.Locking; got.CPU <= r.Parts.Empty.CPU || got.Received == 0 || got.Memory == 0 {
-		t.Errorf("locking costs %+v, an empty server %+v", got, r.Parts.Empty)
+	for _, p := range []*model.Parts{&r.Few, &r.Many} {
+		if got := p.Locking; got.CPU <= p.Empty.CPU || got.Received == 0 || got.Memory == 0 {
+			t.Errorf("locking costs %+v, an empty server %+v", got, p.Empty)
+		}
 	}
-	if !strings.HasPrefix(r.Command, "go run ./bench/fleet measure -parts=60") {
+	if !strings.HasPrefix(r.Command, "go run ./bench/fleet measure -parts=30,60") {
 		t.Errorf("command %q", r.Command)
 	}
 	if err := mainErr(h, []string{"simulate", "-from", file, "-processes", "1000"}, &out, &log); err != nil {
@@ -69,7 +71,9 @@ func TestBadInput(t *testing.T) {
 		{"measure -sizes 100,none", `"none" is not a number from 1 to 9000`},
 		{"measure -sizes 0", `"0" is not a number from 1 to 9000`},
 		{"measure -sizes 100000", `"100000" is not a number from 1 to 9000`},
-		{"measure -parts 3", "-parts must be from 10 to 9000, not 3"},
+		{"measure -parts 3,10", "-parts must be two numbers, the first at least 10 and the second no less, not 3,10"},
+		{"measure -parts 20,10", "the second no less, not 20,10"},
+		{"measure -parts 20", "two numbers, the first at least 10 and the second no less, not 20"},
 		{"measure -span 0", "-span must be more than 0"},
 		{"measure -settle -1s", "-settle at least 0"},
 		{"measure -rounds 0", "-rounds must be at least 1, not 0"},

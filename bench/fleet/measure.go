@@ -31,17 +31,20 @@ type measurement struct {
 
 // measure starts servers and fleets of clients in rounds, and hands over what they cost after each round: the median of each figure
 // so far.
-func measure(h *servertest.Host, s *store, parts int, sizes []int, m *measurement, done func(*model.Record) error) error {
+func measure(h *servertest.Host, s *store, parts, sizes []int, m *measurement, done func(*model.Record) error) error {
 	m.store = s
 	var rounds []model.Record
 	for range m.rounds {
-		r := model.Record{Store: s.key, Parts: model.Parts{Clients: parts, Rate: partsRate}}
-		m.place = s.start(h)
-		r.Server = s.about(m.place)
-		err := m.parts(&r.Parts)
-		m.place.kill()
-		if err != nil {
-			return err
+		r := model.Record{Store: s.key}
+		for i, p := range []*model.Parts{&r.Few, &r.Many} {
+			p.Clients, p.Rate = parts[i], partsRate
+			m.place = s.start(h)
+			r.Server = s.about(m.place)
+			err := m.parts(p)
+			m.place.kill()
+			if err != nil {
+				return err
+			}
 		}
 		for _, n := range sizes {
 			m.place = s.start(h)
@@ -88,6 +91,7 @@ func (m *measurement) parts(p *model.Parts) (err error) {
 	}
 	time.Sleep(m.store.rest)
 	p.CalmRate = p.Rate / 8
+	// Who has waited listens for a while longer, so that comes late.
 	for _, step := range []struct {
 		what   string
 		into   *model.Load
@@ -96,11 +100,15 @@ func (m *measurement) parts(p *model.Parts) (err error) {
 		{"idle", &p.Idle, nil},
 		{"holding", &p.Holding, []order{{Do: "hold", Spread: m.spread()}}},
 		{"locking", &p.Locking, []order{{Do: "lock", Rate: p.Rate}}},
-		{"waiting", &p.Waiting, []order{{Do: "lead"}, {Do: "wait", Spread: m.spread()}}},
 		{"calm", &p.Calm, []order{{Do: "lock", Rate: p.CalmRate}}},
+		{"waiting", &p.Waiting, []order{{Do: "lead"}, {Do: "wait", Spread: m.spread()}}},
+		{"together", &p.Together, m.together(model.FleetRate)},
 	} {
 		if err := f.tell(step.orders...); err != nil {
 			return err
+		}
+		if step.into == &p.Holding || step.into == &p.Waiting {
+			time.Sleep(m.spread()) // until each has asked again once: the first time, some clients prepare what they send later
 		}
 		if *step.into, err = m.load(step.what, p.Clients); err != nil {
 			return err
@@ -122,14 +130,18 @@ func (m *measurement) fleet(into *model.Fleet) error {
 	if err := m.warm(f, into.Clients); err != nil {
 		return err
 	}
-	err = f.tell(order{Do: "hold", Spread: m.spread()}, order{Do: "lead"}, order{Do: "wait", Spread: m.spread()}, order{Do: "lock", Rate: into.Rate})
-	if err != nil {
+	if err := f.tell(m.together(into.Rate)...); err != nil {
 		return err
 	}
 	if into.Seen, err = m.load("a fleet", into.Clients); err != nil {
 		return err
 	}
 	return f.tell(order{Do: "rest"})
+}
+
+// together are the orders to do all at once.
+func (m *measurement) together(rate float64) []order {
+	return []order{{Do: "hold", Spread: m.spread()}, {Do: "lead"}, {Do: "wait", Spread: m.spread()}, {Do: "lock", Rate: rate}}
 }
 
 // A fleet is the processes that have the clients.

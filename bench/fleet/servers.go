@@ -25,7 +25,7 @@ import (
 type store struct {
 	key   string
 	sizes []int         // of fleets
-	parts int           // clients of the measurements of parts
+	parts []int         // clients of the measurements of parts, few and many
 	heat  time.Duration // for which a server is used before it is measured, since it becomes faster
 	rest  time.Duration // after which clients that have locked leave the server alone
 	start func(t servertest.TB) *place
@@ -56,12 +56,12 @@ func at(start func(t servertest.TB) *servertest.Server, url string) func(t serve
 
 var stores = []*store{
 	{
-		key: "redis", sizes: []int{300, 1000, 5000}, parts: 500,
+		key: "redis", sizes: []int{300, 1000, 3000}, parts: []int{300, 1500},
 		start: at(redisServer, "redis://ADDR"),
 		about: func(p *place) string { return redisVersion(p) + ", no persistence" }, bytes: redisMemory,
 	},
 	{
-		key: "redlock", sizes: []int{50, 150, 400}, parts: 200,
+		key: "redlock", sizes: []int{50, 150, 400}, parts: []int{50, 300},
 		start: func(t servertest.TB) *place {
 			p := &place{}
 			var addrs []string
@@ -76,19 +76,19 @@ var stores = []*store{
 		about: func(p *place) string { return "one of three, " + redisVersion(p) + ", no persistence" }, bytes: redisMemory,
 	},
 	{
-		key: "memcached", sizes: []int{100, 300, 1000}, parts: 500,
+		key: "memcached", sizes: []int{100, 200, 400}, parts: []int{100, 400},
 		start: at(func(t servertest.TB) *servertest.Server { return servertest.Memcached(t, "-c", "20000") }, "memcached://ADDR"),
 		about: func(p *place) string { return "memcached " + memcachedStat(p, "version") + ", two threads" },
 	},
 	{
-		key: "etcd", sizes: []int{50, 150, 400}, parts: 200, rest: 20 * time.Second,
+		key: "etcd", sizes: []int{50, 150, 400}, parts: []int{50, 300}, rest: 20 * time.Second,
 		start: at(func(t servertest.TB) *servertest.Server {
 			return servertest.Etcd(t, "--unsafe-no-fsync=false", "--heartbeat-interval=100", "--election-timeout=1000")
 		}, "etcd://ADDR"),
 		about: func(p *place) string { return etcdVersion(p) + ", one member, syncs to its disk" }, syncs: etcdSyncs,
 	},
 	{
-		key: "zookeeper", sizes: []int{50, 200, 600}, parts: 150, heat: 30 * time.Second,
+		key: "zookeeper", sizes: []int{50, 200, 600}, parts: []int{50, 400}, heat: 30 * time.Second,
 		start: at(func(t servertest.TB) *servertest.Server {
 			return servertest.ZooKeeper(t, "tickTime=2000", "-Dzookeeper.forceSync=yes")
 		}, "zk://ADDR?session=15s"),
@@ -98,14 +98,14 @@ var stores = []*store{
 		syncs: zooKeeperSyncs,
 	},
 	{
-		key: "consul", sizes: []int{30, 80, 200}, parts: 60,
+		key: "consul", sizes: []int{30, 80, 200}, parts: []int{30, 150},
 		start: at(func(t servertest.TB) *servertest.Server {
 			return servertest.Consul(t, map[string]any{"limits": map[string]any{"http_max_conns_per_client": 10000}})
 		}, "consul://ADDR"),
 		about: func(*place) string { return "Consul 1.22, one server" },
 	},
 	{
-		key: "postgres", sizes: []int{20, 50, 120}, parts: 60,
+		key: "postgres", sizes: []int{20, 50, 120}, parts: []int{20, 100},
 		start: at(func(t servertest.TB) *servertest.Server {
 			return servertest.Postgres(t, "fsync = on", "max_connections = 2000")
 		}, "postgres://postgres@ADDR/postgres?pool_max_conns=2"),
@@ -119,7 +119,7 @@ var stores = []*store{
 	likeMySQL("mariadb", "MariaDB"),
 	likeMySQL("mysql", "MySQL"),
 	{
-		key: "sqlite", sizes: []int{15, 40, 80}, parts: 30,
+		key: "sqlite", sizes: []int{15, 40, 80}, parts: []int{15, 60},
 		start: func(t servertest.TB) *place {
 			return &place{url: "sqlite://" + filepath.Join(t.TempDir(), "locks.db")}
 		},
@@ -130,7 +130,7 @@ var stores = []*store{
 // likeMySQL is MySQL or MariaDB, whichever [servertest.MySQLFolder] has.
 func likeMySQL(key, name string) *store {
 	return &store{
-		key: key, sizes: []int{20, 50, 120}, parts: 60,
+		key: key, sizes: []int{20, 50, 120}, parts: []int{20, 100},
 		start: at(func(t servertest.TB) *servertest.Server {
 			s := servertest.MySQL(t, "max_connections=2000", "innodb_flush_log_at_trx_commit=1")
 			if version := mysqlVersion(s); strings.HasPrefix(version, "MariaDB") != (name == "MariaDB") {

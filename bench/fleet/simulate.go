@@ -48,7 +48,7 @@ func simulateMain(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	costs := r.Parts.Costs()
+	costs := r.Costs()
 	w := &model.Work{Processes: *processes, Rate: *rate, Cores: *cores}
 	result := model.Simulate(&costs, w, *seed)
 	tell(stdout, s, r, w, &result)

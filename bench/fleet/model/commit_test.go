@@ -16,7 +16,8 @@ func TestCommit(t *testing.T) {
 	parts := Parts{
 		Clients: 100, Rate: 4, Locking: load(400), CalmRate: 0.5, Calm: load(50),
 	}
-	costs := parts.Costs()
+	r := Record{Few: parts, Many: parts}
+	costs := r.Costs()
 	for _, c := range []struct {
 		what      string
 		got, want float64

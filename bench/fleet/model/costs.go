@@ -1,75 +1,88 @@
 package model
 
-import "math"
-
 // Costs are what each thing adds to the load of a server: Client, Held and Waiter in a second, Pair in one lock and unlock. Where
-// commits are shared, Syncs are writes, of which each asks for a commit, and what commits cost is in Commit alone.
+// commits are shared, Syncs are writes, of which each asks for a commit, and what commits cost is in Commit alone. The processor time
+// of a request is less the more there are: Ease has that.
 type Costs struct {
 	Base, Client, Held, Waiter, Pair Load
 
 	Open   float64 // processor seconds to connect a client
+	All    float64 // connections of a client that holds, waits and locks at once
 	Commit Commit
-	Calm   Calm
+	Ease   struct{ Held, Waiter, Pair Ease }
+	busy   span
 }
 
-// Calm says how much less a request costs the more there are, as a server that has little to do takes longer for each, and one that
-// has much serves several at once: the processor time of a lock and unlock was measured at two rates of requests. The zero Calm is for
-// a store whose rates differ by their commits, or were not both measured.
-type Calm struct {
-	CPU             float64 // processor seconds of a pair at Requests
-	Requests, Often float64 // requests a second of all clients, here and where Pair was measured
-
-	Held, Waiter float64 // requests a second where those were measured
-}
-
-// at returns the processor time of a pair at so many requests a second: between the two rates that were measured it falls evenly with
-// each doubling, and beyond them it is taken to stay as it is.
-func (c *Costs) at(requests float64) float64 {
-	if c.Calm.CPU <= c.Pair.CPU || requests >= c.Calm.Often {
-		return c.Pair.CPU
+// traffic is how busy a load keeps a server: the bytes that it receives in a second. Where there is none it is the clients.
+func (l *Load) traffic(clients float64) float64 {
+	if l.Received > 0 {
+		return l.Received
 	}
-	share := math.Log(c.Calm.Often/max(requests, c.Calm.Requests)) / math.Log(c.Calm.Often/c.Calm.Requests)
-	return c.Pair.CPU * math.Pow(c.Calm.CPU/c.Pair.CPU, share)
+	return clients
 }
 
-// steep is how steeply renewals and looks become cheaper, beside pairs, which were measured at two rates: a number that was chosen by
-// the fleets of the page, and the same for all stores.
-const steep = 0.5
-
-// among returns what a held lock, a waiter and a pair cost at so many requests a second. Renewals and looks become cheaper too.
-func (c *Costs) among(requests float64) (held, waiter, pair Load) {
+// among returns what a held lock, a waiter and a pair cost in a fleet.
+func (c *Costs) among(w *Work) (held, waiter, pair Load) {
+	n := float64(w.Processes)
 	held, waiter, pair = c.Held, c.Waiter, c.Pair
-	if c.Calm.CPU > c.Pair.CPU {
-		held.CPU *= math.Pow(c.at(requests)/c.at(c.Calm.Held), steep)
-		waiter.CPU *= math.Pow(c.at(requests)/c.at(c.Calm.Waiter), steep)
-	}
-	pair.CPU = c.at(requests)
-	pair.Connections, pair.Memory = 0, 0
+	all := c.Client.times(n).plus(held.times(n * (1 + 1.0/Group))).plus(waiter.times(n * (1 - 1.0/Group))).plus(pair.times(n * w.Rate))
+	traffic := c.busy.within(all.traffic(n))
+	held.CPU, waiter.CPU, pair.CPU = c.Ease.Held.at(traffic), c.Ease.Waiter.at(traffic), c.Ease.Pair.at(traffic)
 	return held, waiter, pair
 }
 
-// Costs takes measurements of parts apart.
-func (p *Parts) Costs() Costs {
+// connections returns those of so many processes.
+func (c *Costs) connections(n float64) float64 { return c.Base.Connections + n*c.All }
+
+// Costs takes measurements of parts apart. What a thing costs is that among many clients, which was measured best; of the few there is
+// how much more it is where there is less to do.
+func (r *Record) Costs() Costs {
+	p := &r.Many
 	n := float64(p.Clients)
-	c := Costs{Base: p.Empty, Client: p.Idle.minus(p.Empty).over(n), Open: p.Opening / n}
-	held, pairs, waiting := p.Holding.minus(p.Idle), p.Locking.minus(p.Idle), p.Waiting.minus(p.Idle)
-	calm := p.Calm.minus(p.Idle)
-	if p.CalmRate > 0 && calm.Syncs >= 0 {
-		c.Commit = fitCommit(&calm, &pairs, p.Rate/p.CalmRate)
-		for _, l := range []*Load{&held, &pairs, &waiting} {
-			l.CPU = max(0, l.CPU-c.Commit.CPU*l.Syncs)
-			l.Syncs = c.Commit.writes(l.Syncs)
-		}
+	c := Costs{
+		Base: p.Empty, Client: p.Idle.minus(p.Empty).over(n), Open: p.Opening / n,
+		All: p.Together.minus(p.Empty).Connections / n,
 	}
-	c.Held, c.Pair = held.over(n), pairs.over(n*p.Rate)
-	if p.CalmRate > 0 && c.Commit.Time == 0 {
-		c.Calm = Calm{
-			CPU: calm.CPU / (n * p.CalmRate), Requests: 2 * n * p.CalmRate, Often: 2 * n * p.Rate,
-			Held: n / renewEvery, Waiter: n/Group/renewEvery + n*(1-1.0/Group)/lookEvery,
-		}
+	if calm, busy := p.Calm.minus(p.Idle), p.Locking.minus(p.Idle); calm.Syncs >= 0 {
+		c.Commit = fitCommit(&calm, &busy, p.Rate/p.CalmRate)
 	}
-	c.Waiter = waiting.minus(c.Held.times(n / Group)).over(n * (1 - 1.0/Group))
+	few, many := r.Few.things(c.Commit), p.things(c.Commit)
+	c.Held, c.Waiter, c.Pair = many.held.cost, many.waiter.cost, many.pair.cost
+	c.Pair.Connections, c.Pair.Memory = 0, 0
+	c.busy = spanOf(few.held, few.waiter, few.pair, few.calm, many.held, many.waiter, many.pair, many.calm)
+	c.Ease.Held = ease(few.held, many.held)
+	c.Ease.Waiter = ease(few.waiter, many.waiter)
+	c.Ease.Pair = ease(few.calm, few.pair, many.calm, many.pair)
 	return c
+}
+
+// A thing is what one costs in measurements of parts, and how busy the server was then.
+type thing struct {
+	cost    Load
+	traffic float64
+}
+
+type things struct{ held, waiter, pair, calm thing }
+
+// things returns what each costs without the commits.
+func (p *Parts) things(commit Commit) (t things) {
+	n := float64(p.Clients)
+	beside := func(l Load) Load {
+		l = l.minus(p.Idle)
+		if l.Syncs >= 0 {
+			l.CPU = max(0, l.CPU-commit.CPU*l.Syncs)
+			l.Syncs = commit.writes(l.Syncs)
+		}
+		return l
+	}
+	of := n / Group // have a name that others wait for
+	t.held = thing{beside(p.Holding).over(n), p.Holding.traffic(n)}
+	t.waiter = thing{
+		beside(p.Waiting).minus(t.held.cost.times(of)).over(n - of), p.Waiting.traffic(n),
+	}
+	t.pair = thing{beside(p.Locking).over(n * p.Rate), p.Locking.traffic(n)}
+	t.calm = thing{beside(p.Calm).over(n * p.CalmRate), p.Calm.traffic(n)}
+	return t
 }
 
 // each does something with each figure of two loads.

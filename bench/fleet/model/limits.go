@@ -37,19 +37,15 @@ func (l *Limits) Shares(load *Load) []Resource {
 // Load is what a fleet costs on the average, as [Simulate] finds by letting it loose.
 func (c *Costs) Load(w *Work) Load {
 	n := float64(w.Processes)
-	hold, waiter, pair := c.among(w.requests())
+	hold, waiter, pair := c.among(w)
 	work := hold.times(n * (1 + 1.0/Group)).plus(waiter.times(n * (1 - 1.0/Group))).plus(pair.times(n * w.Rate))
 	if work.Syncs >= 0 {
 		work.Syncs = c.Commit.rate(work.Syncs)
 		work.CPU += work.Syncs * c.Commit.CPU
 	}
-	return c.Base.plus(c.Client.times(n)).plus(work)
-}
-
-// requests returns how many there are a second.
-func (w *Work) requests() float64 {
-	n := float64(w.Processes)
-	return n*(1+1.0/Group)/renewEvery + n*(1-1.0/Group)/lookEvery + 2*n*w.Rate
+	all := c.Base.plus(c.Client.times(n)).plus(work)
+	all.Connections = c.connections(n)
+	return all
 }
 
 // Divided returns how many servers of their own a fleet takes if it is cut into parts that share no names, and so no server.

@@ -19,13 +19,17 @@ func Median(rounds []Record) *Record {
 			figure(func(l *Load) float64 { return l.Connections }), figure(func(l *Load) float64 { return l.Memory }),
 		}
 	}
-	r.Parts.Opening = middle(len(rounds), func(i int) float64 { return rounds[i].Parts.Opening })
-	r.Parts.Empty = load(func(r *Record) *Load { return &r.Parts.Empty })
-	r.Parts.Idle = load(func(r *Record) *Load { return &r.Parts.Idle })
-	r.Parts.Holding = load(func(r *Record) *Load { return &r.Parts.Holding })
-	r.Parts.Locking = load(func(r *Record) *Load { return &r.Parts.Locking })
-	r.Parts.Waiting = load(func(r *Record) *Load { return &r.Parts.Waiting })
-	r.Parts.Calm = load(func(r *Record) *Load { return &r.Parts.Calm })
+	for _, parts := range []func(*Record) *Parts{func(r *Record) *Parts { return &r.Few }, func(r *Record) *Parts { return &r.Many }} {
+		parts(&r).Opening = middle(len(rounds), func(i int) float64 { return parts(&rounds[i]).Opening })
+		for _, of := range []func(*Parts) *Load{
+			func(p *Parts) *Load { return &p.Empty }, func(p *Parts) *Load { return &p.Idle },
+			func(p *Parts) *Load { return &p.Holding }, func(p *Parts) *Load { return &p.Locking },
+			func(p *Parts) *Load { return &p.Waiting }, func(p *Parts) *Load { return &p.Calm },
+			func(p *Parts) *Load { return &p.Together },
+		} {
+			*of(parts(&r)) = load(func(r *Record) *Load { return of(parts(r)) })
+		}
+	}
 	r.Fleets = slices.Clone(r.Fleets)
 	for n := range r.Fleets {
 		r.Fleets[n].Seen = load(func(r *Record) *Load { return &r.Fleets[n].Seen })

@@ -18,11 +18,12 @@ type Record struct {
 
 	Revision string `json:"revision,omitempty"` // of stile, by its commit; empty for what was measured before it was written down
 
-	Parts  Parts   `json:"parts"`
+	Few    Parts   `json:"few"`  // as many clients as the smallest fleet has
+	Many   Parts   `json:"many"` // as many as the largest has, or fewer
 	Fleets []Fleet `json:"fleets"`
 }
 
-// Parts are measurements of clients that all do the same.
+// Parts are measurements of clients that all do the same, but for Together.
 type Parts struct {
 	Clients int     `json:"clients"`
 	Rate    float64 `json:"rate"`    // locks and unlocks of a client a second in Locking
@@ -34,8 +35,10 @@ type Parts struct {
 	Locking Load `json:"locking"` // each locks and unlocks a name of its own
 	Waiting Load `json:"waiting"` // of each Group the first holds a name, and the others wait for it
 
-	CalmRate float64 `json:"calm_rate,omitempty"` // that of Calm; 0 if it was not measured
-	Calm     Load    `json:"calm,omitzero"`       // as Locking, at a lower rate
+	CalmRate float64 `json:"calm_rate"` // that of Calm
+	Calm     Load    `json:"calm"`      // as Locking, at a lower rate
+
+	Together Load `json:"together"` // each does all of that at once, and locks at [FleetRate]: for its connections alone
 }
 
 // A Fleet is a measurement of clients that do all of that at once.

@@ -71,8 +71,10 @@ func Parse(text []byte) (*Record, error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("measurements: %w", err)
 	}
-	if r.Parts.Clients < 1 || r.Parts.Rate <= 0 || len(r.Fleets) == 0 {
-		return nil, fmt.Errorf("measurements of %q: no parts or no fleets", r.Store)
+	for _, p := range []*Parts{&r.Few, &r.Many} {
+		if p.Clients < 1 || p.Rate <= 0 || p.CalmRate <= 0 || len(r.Fleets) == 0 {
+			return nil, fmt.Errorf("measurements of %q: no parts or no fleets", r.Store)
+		}
 	}
 	return &r, nil
 }

@@ -41,7 +41,7 @@ func Simulate(c *Costs, w *Work, seed uint64) Result {
 	s := simulation{Work: w, random: rand.New(rand.NewPCG(seed, 1)), commit: c.Commit.Time}
 	n := float64(w.Processes)
 	idle := c.Base.plus(c.Client.times(n))
-	hold, waiter, pair := c.among(w.requests())
+	hold, waiter, pair := c.among(w)
 	for i := range w.Processes {
 		s.regular(hold, renewEvery)
 		if i%Group == 0 {
@@ -57,7 +57,7 @@ func Simulate(c *Costs, w *Work, seed uint64) Result {
 	}
 	share := min(idle.CPU/float64(w.Cores), 0.99)
 	r := Result{Load: idle.plus(s.sum.over(simulated - warmUp))}
-	r.Connections += s.has.Connections
+	r.Connections = c.connections(n)
 	r.Memory += s.has.Memory
 	r.Median, r.P99 = s.serve(1 - share)
 	return r
@@ -76,7 +76,6 @@ type simulation struct {
 
 // regular is a thing that asks for something again and again, with a jitter of a tenth.
 func (s *simulation) regular(cost Load, every float64) {
-	s.has.Connections += cost.Connections
 	s.has.Memory += cost.Memory
 	cost.Connections, cost.Memory = 0, 0
 	each := cost.times(every)

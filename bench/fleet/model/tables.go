@@ -34,8 +34,8 @@ func Tables() (map[string]string, error) {
 		if revision != "" {
 			revision = "`" + revision + "`"
 		}
-		runs.row(s.Name, r.Server, r.Date, revision, number(float64(r.Parts.Clients), 0))
-		c := r.Parts.Costs()
+		runs.row(s.Name, r.Server, r.Date, revision, number(float64(r.Few.Clients), 0)+" and "+number(float64(r.Many.Clients), 0))
+		c := r.Costs()
 		s.costRows(&costs, &c)
 		for _, f := range r.Fleets {
 			s.checkRow(&checks, &c, &f)
