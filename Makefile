@@ -29,7 +29,7 @@ RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/intern
 CHECKS = servers gofmt vet fix lint rules tidy-check build release-dry mutants interop newer adapters-two race
 BESIDE = explore models-some
 FUZZTIME = 20s
-SOME = 10
+SOME = 8
 RUNS = 200
 QUICK = sqlite,redis,redis-cluster,redlock-3,shard,memcached,etcd-1,consul,postgres,mariadb
 
@@ -135,7 +135,7 @@ explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes 
 	@go test -count=1 -timeout 30m ./internal/engine/explore/...
 	@go run ./internal/engine/explore/cmd $(if $(FOR),-set long -for $(FOR))
 
-mutants: servers ## see that known mistakes, put back into the code, are found: SOME=10 of them, or 0 for all, with the matrix
+mutants: servers ## see that known mistakes, put back into the code, are found: SOME=8 of them, or 0 for all, with the matrix
 	@go run ./internal/repo/mutants -some $(SOME) $(if $(filter 0,$(SOME)),-matrix)
 
 chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7 PAIRS=1; without STORE each store
@@ -154,11 +154,16 @@ peers: servers ## measure lock libraries of others under faults, for the page do
 	@go run ./chaos -peer $(if $(PEER),$(PEER),all) -for 20s -seed 1 -runs 3 -o internal/repo/testdata/peers.json
 	@go test ./internal/repo -run TestPeerPage -update
 
+# Most of the time is spent waiting, so the benchmarks beside libraries for Java are tried meanwhile.
 interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
-	@n=0; for run in interop/*/run; do \
+	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
+	@bench/java/build
+	@mkdir -p bin; (cd bench; go test $(TEST) -run '^TestQuick$$/-jvm$$' . -jvm) >bin/bench-java.log 2>&1 & jvm=$$!; \
+	n=0; for run in interop/*/run; do \
 		if [ -x "$$run" ]; then echo "$$run"; "$$run"; n=$$((n + 1)); fi; \
 	done; \
-	if [ $$n = 0 ]; then echo "interop/ has no foreign clients yet: nothing was run"; fi
+	if [ $$n = 0 ]; then echo "interop/ has no foreign clients yet: nothing was run"; fi; \
+	status=0; wait $$jvm || status=$$?; cat bin/bench-java.log; exit $$status
 
 newer: ## run the cases of the contract and of faults on PostgreSQL 17 and 18 and on MariaDB 11.4; about two minutes
 	@internal/repo/install.sh $(DATABASES)
@@ -187,6 +192,11 @@ bench: servers ## measure beside other libraries, into docs/bench
 	@cd bench && for store in redis etcd zookeeper consul postgres mysql sqlite setnx redlock memcached; do \
 		go run . -store "$$store" -out "../docs/bench/$$store.md"; \
 	done
+
+bench-jvm: servers ## measure beside lock libraries for Java, into docs/bench; about seven minutes
+	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
+	@bench/java/build
+	@cd bench && for store in redis-jvm zookeeper-jvm; do go run . -store "$$store" -out "../docs/bench/$$store.md"; done
 
 bench-before: ## measure beside an earlier revision (REV=…), and fail if anything is slower
 	@go run ./internal/repo/benchbefore -rounds $(ROUNDS) -seconds $(SECONDS) -stores $(STORES) -only '$(ONLY)' $(REV)

@@ -28,6 +28,7 @@ type arena struct {
 	lag        time.Duration // how late the server may count
 	contenders []contender
 	peers      []string // modules whose versions matter
+	libraries  []string // the same for Java
 	note       string   // what else a reader should know about the libraries
 
 	calm     []string // contenders where nobody else wants the lock
@@ -39,10 +40,13 @@ type arena struct {
 
 var arenas = []*arena{redisArena, setNXArena, redlockArena, memcachedArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena, sqliteArena}
 
+// allArenas has those too where libraries for Java are measured.
+func allArenas() []*arena { return slices.Concat(arenas, jvmArenas) }
+
 // arenaOf returns the arena with a key.
 func arenaOf(key string) (*arena, error) {
 	var keys []string
-	for _, a := range arenas {
+	for _, a := range allArenas() {
 		if a.key == key {
 			return a, nil
 		}
@@ -54,6 +58,14 @@ func arenaOf(key string) (*arena, error) {
 // name is what people call the server, or the file.
 func (a *arena) name() string {
 	return strings.TrimSuffix(strings.TrimSuffix(a.server, " server"), " file")
+}
+
+// beside is what stile is measured beside.
+func (a *arena) beside() string {
+	if len(a.libraries) > 0 {
+		return "a lock library for Java"
+	}
+	return "other lock libraries for Go"
 }
 
 // heading is what the page is about.

@@ -23,6 +23,7 @@ type task struct {
 	Store     string // an arena's key
 	Addr      string
 	Contender string
+	Java      bool // that is a library for Java
 	TTL       time.Duration
 	Name      string
 	Size      int    // goroutines, or names
@@ -36,7 +37,7 @@ type task struct {
 // roles are what a child can do, speaking with its parent in lines.
 var roles = map[string]func(*task, *lines) error{
 	"crowd": crowdRole, "waiter": waiterRole, "keeper": keeperRole, "queue": queueRole, "own": ownRole, "many": manyRole,
-	"compute": computeRole, "clients": clientsRole,
+	"compute": computeRole, "clients": clientsRole, "passer": passerRole,
 }
 
 // lines is a conversation, one JSON value a line.
@@ -90,15 +91,14 @@ type child struct {
 }
 
 func startChild(t *task) (*child, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program)
+	cmd, err := t.command()
+	if err != nil {
+		return nil, err
+	}
 	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -113,6 +113,15 @@ func startChild(t *task) (*child, error) {
 		return nil, err
 	}
 	return &child{newLines(out, in), cmd, in}, nil
+}
+
+// command is what does the task: this program, or one in Java.
+func (t *task) command() (*exec.Cmd, error) {
+	if t.Java {
+		return javaCommand()
+	}
+	program, err := os.Executable()
+	return exec.Command(program), err
 }
 
 // end waits until a child that is done has ended. One that is not is killed.

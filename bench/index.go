@@ -70,7 +70,7 @@ func (s *standing) cell(target []string, head string) string {
 func indexOf(dir string) (string, error) {
 	var list, open page
 	met, near, missed := 0, 0, 0
-	for _, a := range arenas {
+	for _, a := range allArenas() {
 		file := filepath.Base(a.page)
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if errors.Is(err, fs.ErrNotExist) {

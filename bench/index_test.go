@@ -34,7 +34,7 @@ func TestIndex(t *testing.T) {
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("%s is not what the pages say, %v; run go test ./bench -run TestIndex -update", file, err)
 	}
-	for _, a := range arenas {
+	for _, a := range allArenas() {
 		for text := range reasons[a.key] {
 			if !slices.ContainsFunc(a.targets, func(t target) bool { return t.text == text }) {
 				t.Errorf("%s has no target %q, of which it is told why it is missed", a.page, text)

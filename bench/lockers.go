@@ -47,9 +47,9 @@ func stilesAt(url func(addr string) string, inside []string) []contender {
 type contender struct {
 	name   string
 	about  string
-	renews bool     // held locks, of itself
-	inside []string // commands that only its scripts run, so that they are no requests
-	open   func(addr string, ttl time.Duration) (library, error)
+	renews bool                                                  // held locks, of itself
+	inside []string                                              // commands that only its scripts run, so that they are no requests
+	open   func(addr string, ttl time.Duration) (library, error) // nil for a library for Java
 }
 
 const (

@@ -29,6 +29,7 @@ func look(a *arena, s *servertest.Server) *facts {
 			}
 		}
 	}
+	f.versions = append(f.versions, javaVersions(a.libraries)...)
 	f.load[0] = loadAverage()
 	return f
 }

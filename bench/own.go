@@ -4,7 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/internal/histogram"
@@ -16,14 +19,15 @@ func (b *bench) own() *measure {
 		key: "own", title: fmt.Sprintf("Uncontended, %d processes on %d names", processes, processes),
 		about:   "Each of eight processes, with a client of its own, locks and unlocks a name of its own.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
-		rows:    b.arena.among(b.ownOne, b.arena.calm...),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.ownOne("own", c, processes, 1) }, b.arena.calm...),
 	}
 }
 
-func (b *bench) ownOne(c contender) (s sample, err error) {
+// ownOne has some processes lock and unlock names of their own, as many each.
+func (b *bench) ownOne(measure string, c contender, processes, size int) (s sample, err error) {
 	t := task{
-		Role: "own", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: defaultTTL,
-		Warm: max(b.window/4, 200*time.Millisecond), Span: b.window, Profile: b.profileFile("own", c),
+		Role: "own", Store: b.arena.key, Addr: b.addr, Contender: c.name, Java: c.java(), TTL: defaultTTL, Size: size,
+		Warm: b.warm(c), Span: b.window, Profile: b.profileFile(measure, c),
 	}
 	var all []*child
 	defer func() {
@@ -64,7 +68,7 @@ func (b *bench) ownOne(c contender) (s sample, err error) {
 	return s, nil
 }
 
-// ownRole is a child that has a name for itself.
+// ownRole is a child that has names for itself.
 func ownRole(t *task, parent *lines) error {
 	lib, err := t.open()
 	if err != nil {
@@ -77,10 +81,21 @@ func ownRole(t *task, parent *lines) error {
 	if err := parent.hearWord("go"); err != nil {
 		return err
 	}
-	var times histogram.Histogram
+	times, errs := make([]histogram.Histogram, t.Size), make([]error, t.Size)
 	begin := time.Now().Add(t.Warm)
-	if err := cycle(context.Background(), lib.mutex(t.Name), &times, begin, begin.Add(t.Span)); err != nil {
+	var done sync.WaitGroup
+	for i := range t.Size {
+		done.Go(func() {
+			errs[i] = cycle(context.Background(), lib.mutex(t.Name+"/"+strconv.Itoa(i)), &times[i], begin, begin.Add(t.Span))
+		})
+	}
+	done.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return parent.say(&times)
+	var sum histogram.Histogram
+	for i := range times {
+		sum.Merge(&times[i])
+	}
+	return parent.say(&sum)
 }

@@ -30,7 +30,7 @@ func (b *bench) report(w io.Writer, f *facts) error {
 	var p page
 	p.line("# Benchmarks: %s", b.arena.heading())
 	p.line("")
-	p.line("stile beside other lock libraries for Go, on %s, measured in one run. This page is written by", b.arena.setting("real ", b.arena.server))
+	p.line("stile beside %s, on %s, measured in one run. This page is written by", b.arena.beside(), b.arena.setting("real ", b.arena.server))
 	p.line("`%s` in the folder bench, not by hand.", f.command)
 	p.line("")
 	p.line("Compare figures of one run only, and look at the ratios: what else the machine has to do, and whether its cores halt between")

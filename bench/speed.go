@@ -218,9 +218,9 @@ func (b *bench) staffed() *measure {
 func (b *bench) fleetOne(measure string, c contender, processes, size int) (sample, error) {
 	name := b.name()
 	t := task{
-		Role: "crowd", Store: b.arena.key, Addr: b.addr, Contender: c.name, TTL: defaultTTL, Name: name,
+		Role: "crowd", Store: b.arena.key, Addr: b.addr, Contender: c.name, Java: c.java(), TTL: defaultTTL, Name: name,
 		Size: size / processes, First: 1, Field: filepath.Join(b.dir, name),
-		Warm: max(b.window/4, 200*time.Millisecond), Span: b.window, Profile: b.profileFile(measure, c),
+		Warm: b.warm(c), Span: b.window, Profile: b.profileFile(measure, c),
 	}
 	var all []*child
 	tallies := make([]tally, processes)
