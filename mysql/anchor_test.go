@@ -14,6 +14,10 @@ func TestRingsForOneAlone(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
 	d := open(t, fresh(t, s))
+	if !d.store.blocks {
+		t.Log("without blocks, a text that is rung between its statements has no answer")
+		return
+	}
 	rings, slow := beset(t, d, 300)
 	t.Logf("%d rings, of which %d took over a second", rings, slow)
 	if slow*200 > rings { // 1 in 40 without the anchor; a machine that stands still makes a few

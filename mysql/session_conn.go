@@ -137,6 +137,11 @@ func numbersOf(ctx context.Context, conn sqldriver.Conn, statement string) ([]in
 			numbers[i] = math.MinInt64
 		case int64:
 			numbers[i] = v
+		case uint64: // as MySQL answers CONNECTION_ID
+			if v > math.MaxInt64 {
+				return nil, errNumbers
+			}
+			numbers[i] = int64(v)
 		case []byte:
 			if _, err := fmt.Sscan(string(v), &numbers[i]); err != nil {
 				return nil, errNumbers

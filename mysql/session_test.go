@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -471,5 +472,28 @@ func TestSessionClient(t *testing.T) {
 	two.Close()
 	if p, err := one.Await(timely(t), again); err != nil || !p.Holds {
 		t.Errorf("await after the close = %+v, %v; want that it holds", p, err)
+	}
+}
+
+// Numbers may be signed or not, as MySQL and MariaDB answer CONNECTION_ID, or none at all.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	conn, err := raw(t, server, "").Conn(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	err = conn.Raw(func(c any) error {
+		got, err := numbersOf(timely(t), c.(sqldriver.Conn), "SELECT CAST(70000000000 AS UNSIGNED), -7, NULL")
+		if want := []int64{70_000_000_000, -7, math.MinInt64}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %v, %v; want %v", got, err, want)
+		}
+		if got, err := numbersOf(timely(t), c.(sqldriver.Conn), "SELECT 18446744073709551615"); !errors.Is(err, errNumbers) {
+			t.Errorf("got %v, %v; want that it is no such number", got, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
