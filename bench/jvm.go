@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/internal/histogram"
 )
 
-// Libraries for Java are driven by a child of their own, in java/, which is told what a child in Go is told, and says the same. On
-// these pages everything is done by children, also what is ours.
+// Libraries for Java are driven by a child of their own, in java/, which is told what a child in Go is told, and says
+// the same. On these pages everything is done by children, also what is ours.
 
 const (
 	redisson = "Redisson"

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestJavaIsBuilt sees where the child in Java is looked for, that it must be built, and that the versions are those of its files.
+// TestJavaIsBuilt sees where the child in Java is looked for, that it must be built, and that the versions are those
+// of its files.
 func TestJavaIsBuilt(t *testing.T) {
 	t.Chdir(t.TempDir())
 	child := &task{Role: "own", Java: true}

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// A mooring is what a client waits for while it sleeps. It is not SLEEP: all connections in SLEEP share one mutex of MariaDB. A KILL has
-// a mutex of its victim, and tries for the shared one. A victim that is about to sleep, or was just woken by another KILL, has the shared
-// one, and waits for its own. Both stand still until the KILL gives up, after 2 s; meanwhile nobody falls asleep or wakes. A wait for a
-// user-level lock has a mutex of its own. Of 3,935 KILLs by four connections of one that was in SLEEP, 99 took 2 s; of 24,408 of one that
-// waited for a lock, none took 75 ms.
+// A mooring is what a client waits for while it sleeps. It is not SLEEP: all connections in SLEEP share one mutex of
+// MariaDB. A KILL has a mutex of its victim, and tries for the shared one. A victim that is about to sleep, or was
+// just woken by another KILL, has the shared one, and waits for its own. Both stand still until the KILL gives up,
+// after 2 s; meanwhile nobody falls asleep or wakes. A wait for a user-level lock has a mutex of its own. Of 3,935
+// KILLs by four connections of one that was in SLEEP, 99 took 2 s; of 24,408 of one that waited for a lock, none took
+// 75 ms.
 //
 // So a client waits for a user-level lock that another connection has:
 //
@@ -23,9 +24,10 @@ import (
 //	 parked              SLEEP └───────────────────────────the anchor┘
 //	                                  the anchor is ours
 //
-// Of all clients of a server, one has the lock parked, for which the others wait, and keeps it as long as its connection lives. A second
-// connection of that client has the anchor, and does nothing else. If the second connection ends, the bell's connection gets the anchor,
-// and gives it back for the next one. No ring is lost on any way: each way begins when a text has ended, and the next text looks first.
+// Of all clients of a server, one has the lock parked, for which the others wait, and keeps it as long as its
+// connection lives. A second connection of that client has the anchor, and does nothing else. If the second connection
+// ends, the bell's connection gets the anchor, and gives it back for the next one. No ring is lost on any way: each
+// way begins when a text has ended, and the next text looks first.
 type mooring struct {
 	mu   sync.Mutex // guards at
 	at   berth
@@ -105,8 +107,8 @@ func (s *store) anchors(ctx context.Context, m *mooring, client string) {
 	}
 }
 
-// anchor keeps the anchor until it is lost. It may still be that of a connection which nobody needs any more: that one serves as long as
-// it lives.
+// anchor keeps the anchor until it is lost. It may still be that of a connection which nobody needs any more: that one
+// serves as long as it lives.
 func (s *store) anchor(ctx context.Context, m *mooring, client string) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {

@@ -74,8 +74,9 @@ func user(t *testing.T, db *sql.DB, lock string) (id int64) {
 	return id
 }
 
-// Of clients that sleep at once none stays in SLEEP, whose mutex all share. That is so too when the connection ends that the first one
-// waits for, when the first one ends, and when what it leaves behind ends later. Rings reach them all the time: each has heard its own.
+// Of clients that sleep at once none stays in SLEEP, whose mutex all share. That is so too when the connection ends
+// that the first one waits for, when the first one ends, and when what it leaves behind ends later. Rings reach them
+// all the time: each has heard its own.
 func TestNobodyStaysInSleep(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)

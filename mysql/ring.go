@@ -15,8 +15,9 @@ import (
 //	    └─────────────┼───────answered──────┘                 answered │
 //	                  └────────────────────────────────────────────────┘
 //
-// A ring that comes while one is due is the same one: the KILL is sent after both changes were committed. One that comes while a KILL is
-// sent may have come too late for it, and is done after it. A KILL that fails ends those of its client: the client polls.
+// A ring that comes while one is due is the same one: the KILL is sent after both changes were committed. One that
+// comes while a KILL is sent may have come too late for it, and is done after it. A KILL that fails ends those of its
+// client: the client polls.
 type rings struct {
 	mu sync.Mutex
 	of map[string]ringing

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever comes, in whatever order: a ring is done by a KILL that is sent after it, unless that fails, and there is nothing left to do
-// when the last KILL has been answered.
+// Whatever comes, in whatever order: a ring is done by a KILL that is sent after it, unless that fails, and there is
+// nothing left to do when the last KILL has been answered.
 func TestRingMoves(t *testing.T) {
 	t.Parallel()
 	var walk func(r ringing, owed bool, events int)

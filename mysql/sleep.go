@@ -11,8 +11,9 @@ import (
 	"github.com/stilelock/stile/sqldb"
 )
 
-// rests is a text that looks and then sleeps. A KILL that comes between two statements of a text ends the text, and the rest of it has no
-// answer: four who rang at any moment made a client deaf after a hundred rings, until it gave the text up. In a block it is an error.
+// rests is a text that looks and then sleeps. A KILL that comes between two statements of a text ends the text, and
+// the rest of it has no answer: four who rang at any moment made a client deaf after a hundred rings, until it gave
+// the text up. In a block it is an error.
 func (s *store) rests(look string, at berth) string {
 	if s.blocks && !s.apart.Load() {
 		return block + look + "; " + at.text() + "; END"
@@ -23,8 +24,8 @@ func (s *store) rests(look string, at berth) string {
 // restsMost is when a text without an answer is given up.
 const restsMost = sleepFor + 2*time.Second
 
-// sleep looks at the claims of the last look, tells those that hold, and reports how it has ended. It has rung called where there may
-// be more to see.
+// sleep looks at the claims of the last look, tells those that hold, and reports how it has ended. It has rung called
+// where there may be more to see.
 func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung func()) (end awakening, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, restsMost, errSlow)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// beset has four connections ring for a client that listens, in bursts, and reports how many rings took longer than a second. After each
-// burst the client must hear a ring soon.
+// beset has four connections ring for a client that listens, in bursts, and reports how many rings took longer than a
+// second. After each burst the client must hear a ring soon.
 func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
 	t.Helper()
 	client := rand.Text()

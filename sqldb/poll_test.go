@@ -10,7 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// failing is a store whose first look sees a claim that is kept before the one that waits, and which cannot be asked after that.
+// failing is a store whose first look sees a claim that is kept before the one that waits, and which cannot be asked
+// after that.
 type failing struct {
 	Store
 	looks int

@@ -1,8 +1,8 @@
 package model
 
-// Costs are what each thing adds to the load of a server: Client, Held and Waiter in a second, Pair in one lock and unlock. Where
-// commits are shared, Syncs are writes, of which each asks for a commit, and what commits cost is in Commit alone. The processor time
-// of a request is less the more there are: Ease has that.
+// Costs are what each thing adds to the load of a server: Client, Held and Waiter in a second, Pair in one lock and
+// unlock. Where commits are shared, Syncs are writes, of which each asks for a commit, and what commits cost is in
+// Commit alone. The processor time of a request is less the more there are: Ease has that.
 type Costs struct {
 	Base, Client, Held, Waiter, Pair Load
 
@@ -13,7 +13,8 @@ type Costs struct {
 	busy   span
 }
 
-// traffic is how busy a load keeps a server: the bytes that it receives in a second. Where there is none it is the clients.
+// traffic is how busy a load keeps a server: the bytes that it receives in a second. Where there is none it is the
+// clients.
 func (l *Load) traffic(clients float64) float64 {
 	if l.Received > 0 {
 		return l.Received
@@ -34,8 +35,8 @@ func (c *Costs) among(w *Work) (held, waiter, pair Load) {
 // connections returns those of so many processes.
 func (c *Costs) connections(n float64) float64 { return c.Base.Connections + n*c.All }
 
-// Costs takes measurements of parts apart. What a thing costs is that among many clients, which was measured best; of the few there is
-// how much more it is where there is less to do.
+// Costs takes measurements of parts apart. What a thing costs is that among many clients, which was measured best; of
+// the few there is how much more it is where there is less to do.
 func (r *Record) Costs() Costs {
 	p := &r.Many
 	n := float64(p.Clients)

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// An Ease says how much less processor time a request takes the busier the server is: one that has little to do is woken for each
-// request, and one that has much serves several at once. The time falls by the same part with each doubling of the traffic.
+// An Ease says how much less processor time a request takes the busier the server is: one that has little to do is
+// woken for each request, and one that has much serves several at once. The time falls by the same part with each
+// doubling of the traffic.
 type Ease struct {
 	CPU   float64 // processor seconds with a traffic of 1
 	Steep float64 // by which power of the traffic they fall
@@ -15,9 +16,9 @@ type Ease struct {
 // at returns the processor seconds with so much traffic.
 func (e *Ease) at(traffic float64) float64 { return e.CPU * math.Pow(traffic, -e.Steep) }
 
-// ease finds the line that is nearest to what a thing was measured to cost with much traffic and with little, both drawn by their
-// logarithms. Where one of them was not seen to cost anything, or all had the same traffic, or it seemed to cost more with more of it, it
-// is what the last one costs.
+// ease finds the line that is nearest to what a thing was measured to cost with much traffic and with little, both
+// drawn by their logarithms. Where one of them was not seen to cost anything, or all had the same traffic, or it
+// seemed to cost more with more of it, it is what the last one costs.
 func ease(seen ...thing) Ease {
 	flat := Ease{CPU: seen[len(seen)-1].cost.CPU}
 	var x, y, xx, xy, n float64
@@ -39,8 +40,8 @@ func ease(seen ...thing) Ease {
 	return Ease{CPU: math.Exp((y + steep*x) / n), Steep: steep}
 }
 
-// A span is from the least traffic that was measured to the most, whatever asked for it. Beyond it what a request costs is taken to
-// stay as it is.
+// A span is from the least traffic that was measured to the most, whatever asked for it. Beyond it what a request
+// costs is taken to stay as it is.
 type span struct{ least, most float64 }
 
 func spanOf(seen ...thing) span {
