@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -135,14 +136,21 @@ func (p *poller) hear(claims []*waiter) {
 	}
 	p.hears = true
 	p.running.Go(func() {
-		p.ringer.Hear(p.ctx, claims[0].client, p.busy, func() {
-			p.rung.Store(true)
-			p.lookNow()
-		})
-		p.mu.Lock()
-		p.hears = false
-		p.mu.Unlock()
+		for p.hearing() {
+			p.ringer.Hear(p.ctx, claims[0].client, p.busy, func() {
+				p.rung.Store(true)
+				p.lookNow()
+			})
+		}
 	})
+}
+
+// hearing reports whether rings are to be heard. If not, the goroutine that hears them is to end.
+func (p *poller) hearing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hears = p.on && !p.off
+	return p.hears
 }
 
 // busy reports whether somebody waits.
@@ -264,12 +272,18 @@ func glance(claims, watches []*waiter) *Glance {
 	return g
 }
 
-// nearest returns how many stand before the claim that is nearest to hold.
+// nearest returns how many stand before the claim that is nearest to hold, of those that are to wait on.
 func nearest(s *Sight, watches []*waiter) int {
-	if len(watches) > 0 || len(s.States) == 0 {
+	if len(watches) > 0 {
 		return 0
 	}
-	return slices.MinFunc(s.States, func(a, b State) int { return a.Ahead - b.Ahead }).Ahead
+	least := math.MaxInt32
+	for _, state := range s.States {
+		if state.Ends > s.Now && !state.Holds {
+			least = min(least, state.Ahead)
+		}
+	}
+	return least
 }
 
 // see tells each waiter for whom there is news. It returns when a watched or kept claim will run out.

@@ -38,21 +38,6 @@ type Options struct {
 	Bell func() Bell
 }
 
-// A Bell wakes processes that have the same database open.
-type Bell interface {
-	// Ring is [Ringer.Ring].
-	Ring(clients []string)
-
-	// Hear is [Ringer.Hear].
-	Hear(ctx context.Context, client string, wanted func() bool, rung func())
-}
-
-// A rung is a [lite] with a bell.
-type rung struct {
-	*lite
-	Bell
-}
-
 // ErrMissing says that a database has no tables of stile, so nobody has taken a lock there.
 var ErrMissing = errors.New("nobody has taken a lock there yet")
 
@@ -127,7 +112,7 @@ func Connect(ctx context.Context, connect func(context.Context) (Conn, error), o
 	}
 	if d.options.Bell != nil {
 		if b := d.options.Bell(); b != nil {
-			return Over(rung{d, b}), nil
+			return Over(&rung{lite: d, bell: b}), nil
 		}
 	}
 	return Over(d), nil

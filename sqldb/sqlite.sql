@@ -108,14 +108,17 @@ UPDATE {prefix}claim SET ends = ?, told = ?, departed = ?, weight = ?, record = 
 -- name: delete
 DELETE FROM {prefix}claim WHERE ticket = ?
 
+-- Of the claims before one that waits, no more than two are counted: whether it is the next is all that matters.
 -- name: one waits
 SELECT m.version, m.incarnation, m.boot, m.last, m.seen,
-    0, coalesce(c.id, ?2), coalesce(c.ends, 0), coalesce(c.told AND NOT c.departed, 0)
+    0, coalesce(c.id, ?2), coalesce(c.ends, 0), coalesce(c.told AND NOT c.departed, 0),
+    (SELECT count(*) FROM (SELECT 1 FROM {prefix}claim AS a WHERE a.name = c.name AND a.ticket < c.ticket LIMIT 2))
 FROM {prefix}meta AS m LEFT JOIN {prefix}claim AS c ON c.ticket = ?1 WHERE m.one = 1
 
 -- name: some wait
 SELECT m.version, m.incarnation, m.boot, m.last, m.seen,
-    w.key, coalesce(c.id, ?2), coalesce(c.ends, 0), coalesce(c.told AND NOT c.departed, 0)
+    w.key, coalesce(c.id, ?2), coalesce(c.ends, 0), coalesce(c.told AND NOT c.departed, 0),
+    (SELECT count(*) FROM (SELECT 1 FROM {prefix}claim AS a WHERE a.name = c.name AND a.ticket < c.ticket LIMIT 2))
 FROM {prefix}meta AS m CROSS JOIN json_each(?1) AS w LEFT JOIN {prefix}claim AS c ON c.ticket = w.value WHERE m.one = 1
 
 -- name: kept

@@ -161,7 +161,7 @@ func (d *lite) states(claims []Waiting, states []State) error {
 			id string
 			s  State
 		)
-		err := scan(&m.version, &m.incarnation, &m.boot, &m.last, &m.seen, &i, &id, &s.Ends, &s.Holds)
+		err := scan(&m.version, &m.incarnation, &m.boot, &m.last, &m.seen, &i, &id, &s.Ends, &s.Holds, &s.Ahead)
 		if err == nil && !found {
 			found, err = true, d.judge(m)
 		}

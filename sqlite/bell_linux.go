@@ -20,13 +20,15 @@ import (
 type bell struct {
 	memory []byte         // of the index
 	place  unsafe.Pointer // in it
+	looked atomic.Uint32  // the count when the database was last looked at
+	most   time.Duration  // how long one sleep lasts
 }
 
 // changesAt is where the index counts changes: see the WAL-index header in the description of SQLite's file format.
 const changesAt = 8
 
 // sleepsFor is how long one sleep at the bell lasts at the most.
-const sleepsFor = 100 * time.Millisecond
+const sleepsFor = time.Second
 
 const (
 	futexWait = 9 // FUTEX_WAIT_BITSET
@@ -48,7 +50,7 @@ func bellIn(index int) *bell {
 	if err != nil {
 		return nil
 	}
-	return &bell{memory, unsafe.Pointer(&memory[changesAt])}
+	return &bell{memory: memory, place: unsafe.Pointer(&memory[changesAt]), most: sleepsFor}
 }
 
 // take takes the bell down, when nobody hears it any more.
@@ -69,33 +71,43 @@ func (b *bell) Ring(clients []string) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWake, everybody, 0, 0, bits(clients...))
 }
 
-// Hear calls rung when somebody rings for the client, until ctx ends or nobody wants that any more.
+// Looks notes that all changes up to now are about to be looked at.
+func (b *bell) Looks() {
+	count, _ := b.count()
+	b.looked.Store(count)
+}
+
+// Hear calls rung when somebody rings for the client, until ctx ends or nobody wants that any more. It calls rung too for a
+// change that nobody has looked at yet: the ring for it may have come while nobody slept.
 func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung func()) {
 	ended := context.AfterFunc(ctx, func() { b.Ring([]string{client}) })
 	defer ended()
+	told := b.looked.Load()
 	for ctx.Err() == nil && wanted() {
-		if b.sleep(bits(client)) {
-			rung()
-			runtime.Gosched() // on this thread, which runs: another one would have to be woken
+		count, ok := b.count()
+		switch {
+		case !ok:
+			time.Sleep(b.most)
+			continue
+		case count != told && count != b.looked.Load():
+		case !b.sleep(count, bits(client)):
+			continue
+		default:
+			count, _ = b.count() // all that the look will see
 		}
+		told = count
+		rung()
+		runtime.Gosched() // on this thread, which runs: another one would have to be woken
 	}
 }
 
-// sleep returns true when somebody has rung, and false after some time.
-func (b *bell) sleep(mask uintptr) bool {
-	until := syscall.NsecToTimespec(monotonic() + int64(sleepsFor))
-	for {
-		count, ok := b.count()
-		if !ok {
-			time.Sleep(sleepsFor)
-			return false
-		}
-		_, _, errno := syscall.Syscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWait, uintptr(count),
-			uintptr(unsafe.Pointer(&until)), 0, mask)
-		if errno != syscall.EAGAIN && errno != syscall.EINTR { // there was a change since the count was read
-			return errno == 0
-		}
-	}
+// sleep returns true when somebody has rung. It returns false after some time, and at once if there were changes since they
+// were counted.
+func (b *bell) sleep(count uint32, mask uintptr) bool {
+	until := syscall.NsecToTimespec(monotonic() + int64(b.most))
+	_, _, errno := syscall.Syscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWait, uintptr(count),
+		uintptr(unsafe.Pointer(&until)), 0, mask)
+	return errno == 0
 }
 
 // count reads SQLite's count of changes. It is false if the index was cut off, which SQLite does when it opens one that no

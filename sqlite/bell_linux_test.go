@@ -2,13 +2,18 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/sqldb"
 )
 
 // bellOf hangs one more bell of a file that is open.
@@ -28,6 +33,7 @@ func bellOf(t *testing.T, path string) *bell {
 	if b == nil {
 		t.Fatal("no bell")
 	}
+	b.most = 50 * time.Millisecond
 	t.Cleanup(func() {
 		if err := b.take(); err != nil {
 			t.Error(err)
@@ -110,6 +116,70 @@ func TestBellOfAnother(t *testing.T) {
 	stop() // by its own bell
 }
 
+// A ring is not missed because it came while nobody slept, unless somebody has looked since.
+func TestBellWhileNobodySleeps(t *testing.T) {
+	path := lockFile(t)
+	d, b := open(t, path), bellOf(t, path)
+	for what, looks := range map[string]bool{"nobody looks": false, "somebody looks": true} {
+		before, rung := true, 0
+		b.Looks()
+		b.Hear(t.Context(), "a", func() bool {
+			if !before {
+				return false
+			}
+			before = false
+			enter(t, d, claim(what, time.Minute), true)
+			b.Ring([]string{"a"})
+			if looks {
+				b.Looks()
+			}
+			return true
+		}, func() { rung++ })
+		if want := map[bool]int{false: 1, true: 0}[looks]; rung != want {
+			t.Errorf("%s: rung %d times, want %d", what, rung, want)
+		}
+	}
+}
+
+// One that shares the file and does not ring, such as an earlier version, has a waiter told all the same.
+func TestWaiterBesideOneThatDoesNotRing(t *testing.T) {
+	path := lockFile(t)
+	d := open(t, path)
+	b := d.(*store).bell
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	mute, err := sqldb.New(t.Context(), db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mute.Close() })
+	for range 3 {
+		held, next := claim("x", time.Minute), claim("x", time.Minute)
+		enter(t, mute, held, true)
+		enter(t, d, next, false)
+		told := make(chan error, 1)
+		go func() {
+			p, err := d.Await(drive.Timely(t), next)
+			if err == nil && !p.Holds {
+				err = driver.ErrGone
+			}
+			told <- err
+		}()
+		servertest.Until(t, "the waiter has looked", func() bool {
+			count, ok := b.count()
+			return ok && b.looked.Load() == count
+		})
+		leave(t, mute, held)
+		if err := <-told; err != nil {
+			t.Fatalf("await: %v; want to hold", err)
+		}
+		leave(t, d, next)
+	}
+}
+
 // A listener goes when nobody wants it, and outlives an index that was cut off, which would end the process otherwise.
 func TestBellThatNobodyWants(t *testing.T) {
 	index, err := os.Create(filepath.Join(t.TempDir(), "index"))
@@ -128,6 +198,7 @@ func TestBellThatNobodyWants(t *testing.T) {
 		if _, ok := b.count(); ok != (size > 0) {
 			t.Errorf("an index of %d bytes has a count: %v", size, ok)
 		}
+		b.most = 50 * time.Millisecond
 		left := 2
 		b.Hear(t.Context(), "a", func() bool { left--; return left > 0 }, func() { t.Error("rung, and nobody rang") })
 		if err := b.take(); err != nil {

@@ -11,6 +11,8 @@ func (*files) hang() *bell { return nil }
 
 func (*bell) Ring([]string) {}
 
+func (*bell) Looks() {}
+
 func (*bell) Hear(context.Context, string, func() bool, func()) {}
 
 func (*bell) take() error { return nil }
