@@ -76,11 +76,8 @@ func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
 // where it took 471, beside 231 for a bare row that is passed on (of 12, of: bench -store=sqlite -only='^handover$'), on a machine
 // that had much else to do.
 func (d *lite) Look(ctx context.Context, g *Glance) (s *Sight, err error) {
-	if time.Since(d.checked) > movedEvery {
-		d.checked = time.Now()
-		if err := d.moved(); err != nil {
-			return nil, err
-		}
+	if err := d.stays(); err != nil {
+		return nil, err
 	}
 	version := d.version
 	err = d.reading(ctx, func() error {
@@ -102,6 +99,15 @@ func (d *lite) Look(ctx context.Context, g *Glance) (s *Sight, err error) {
 		}
 	}
 	return s, err
+}
+
+// stays returns an error if the database has moved, which it looks for now and then.
+func (d *lite) stays() error {
+	if time.Since(d.checked) <= movedEvery {
+		return nil
+	}
+	d.checked = time.Now()
+	return d.moved()
 }
 
 // look reads what a poll asks for. The read session must be taken.

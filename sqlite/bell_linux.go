@@ -28,7 +28,7 @@ type bell struct {
 const changesAt = 8
 
 // sleepsFor is how long one sleep at the bell lasts at the most.
-const sleepsFor = time.Second
+const sleepsFor = 5 * time.Second
 
 const (
 	futexWait = 9 // FUTEX_WAIT_BITSET
@@ -71,10 +71,11 @@ func (b *bell) Ring(clients []string) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWake, everybody, 0, 0, bits(clients...))
 }
 
-// Looks notes that all changes up to now are about to be looked at.
-func (b *bell) Looks() {
-	count, _ := b.count()
-	b.looked.Store(count)
+// Looks notes that all changes up to now are about to be looked at, and returns SQLite's count of them.
+func (b *bell) Looks() (changes uint32, known bool) {
+	changes, known = b.count()
+	b.looked.Store(changes)
+	return changes, known
 }
 
 // Hear calls rung when somebody rings for the client, until ctx ends or nobody wants that any more. It calls rung too for a

@@ -11,7 +11,7 @@ func (*files) hang() *bell { return nil }
 
 func (*bell) Ring([]string) {}
 
-func (*bell) Looks() {}
+func (*bell) Looks() (uint32, bool) { return 0, false }
 
 func (*bell) Hear(context.Context, string, func() bool, func()) {}
 
