@@ -38,13 +38,14 @@ type rung struct {
 
 	// Only the poller uses what follows.
 	changes uint32    // when the last look began
+	stirred time.Time // when somebody last rang, or began to wait here
 	missed  time.Time // when a look last found what nobody has rung for
 	watched bool      // a queue was, at the last look
 }
 
 const (
 	rungPause = 250 * time.Millisecond // between two looks while rings come
-	rungSoon  = 50 * time.Millisecond  // how long the next one looks more often after news, which keeps it warm
+	rungSoon  = 50 * time.Millisecond  // how long the next one looks more often at first, which keeps it warm
 	rungLate  = 10 * time.Millisecond  // how much later than a look a ring may come for what that has found
 	missedFor = time.Minute
 )
@@ -61,10 +62,11 @@ func (r *rung) Hear(ctx context.Context, client string, wanted func() bool, rung
 }
 
 // Look is that of [Store]. Of a database that has not changed, which the bell tells for less than SQLite, it only asks whether
-// it moved, unless it is asked for what is kept: that is twice a second.
+// it moved; unless the look is to keep this process warm, or asks for what is kept.
 func (r *rung) Look(ctx context.Context, g *Glance) (*Sight, error) {
 	changes, known := r.bell.Looks()
-	if known && changes == r.changes && !g.Fresh && !g.Rung && !g.Kept && len(g.Names) == 0 {
+	asks := g.Fresh || g.Rung || g.Kept || len(g.Names) > 0
+	if known && changes == r.changes && !asks && !r.warm() {
 		return nil, r.lite.stays()
 	}
 	s, err := r.lite.Look(ctx, g)
@@ -78,6 +80,9 @@ func (r *rung) Look(ctx context.Context, g *Glance) (*Sight, error) {
 // saw takes note of what a look has found. A fresh one finds what was so before anybody heard.
 func (r *rung) saw(g *Glance, s *Sight) {
 	r.watched = len(g.Names) > 0
+	if g.Rung || g.Fresh {
+		r.stirred = time.Now()
+	}
 	if s != nil && !g.Rung && !g.Fresh && slices.ContainsFunc(s.States, func(s State) bool { return s.Holds }) {
 		r.missed = time.Now()
 	}
@@ -91,8 +96,11 @@ func (r *rung) Pause(quiet time.Duration, ahead int) time.Duration {
 	if r.watched || time.Since(r.missed) < missedFor {
 		return r.lite.Pause(quiet, ahead)
 	}
-	if quiet < rungSoon && ahead <= 1 {
+	if r.warm() && ahead <= 1 {
 		return time.Millisecond
 	}
 	return rungPause
 }
+
+// warm reports whether the next one is to be kept warm.
+func (r *rung) warm() bool { return time.Since(r.stirred) < rungSoon }
