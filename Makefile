@@ -150,14 +150,14 @@ alarms: servers ## many short runs under faults, on stores that start quickly, a
 
 peers: servers ## measure lock libraries of others under faults, for the page docs/explain/peers.md: PEER=redsync; about an hour for all
 	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
-	@chaos/java/build
+	@internal/java/build chaos/java
 	@go run ./chaos -peer $(if $(PEER),$(PEER),all) -for 20s -seed 1 -runs 3 -o internal/repo/testdata/peers.json
 	@go test ./internal/repo -run TestPeerPage -update
 
 # Most of the time is spent waiting, so the benchmarks beside libraries for Java are tried meanwhile.
 interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
 	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
-	@bench/java/build
+	@internal/java/build bench/java
 	@mkdir -p bin; (cd bench; go test $(TEST) -run '^TestQuick$$/-jvm$$' . -jvm) >bin/bench-java.log 2>&1 & jvm=$$!; \
 	n=0; for run in interop/*/run; do \
 		if [ -x "$$run" ]; then echo "$$run"; "$$run"; n=$$((n + 1)); fi; \
@@ -201,7 +201,7 @@ bench: servers ## measure beside other libraries, into docs/bench
 
 bench-jvm: servers ## measure beside lock libraries for Java, into docs/bench; about seven minutes
 	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
-	@bench/java/build
+	@internal/java/build bench/java
 	@cd bench && for store in redis-jvm zookeeper-jvm; do go run . -store "$$store" -out "../docs/bench/$$store.md"; done
 
 bench-before: ## measure beside an earlier revision (REV=…), and fail if anything is slower

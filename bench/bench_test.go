@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// jvm is set where bench/java/build was run, as make interop has it.
+// jvm is set where internal/java/build bench/java was run, as make interop has it.
 var jvm = flag.Bool("jvm", false, "measure beside libraries for Java too")
 
 func TestMain(m *testing.M) {

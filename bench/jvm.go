@@ -4,14 +4,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/stilelock/stile/internal/histogram"
+	"github.com/stilelock/stile/internal/java"
 )
 
 // Libraries for Java are driven by a child of their own, in java/, which is told what a child in Go is told, and says
@@ -206,49 +204,29 @@ func passerRole(t *task, parent *lines) error {
 // java reports whether a contender is a library for Java.
 func (c contender) java() bool { return c.open == nil }
 
-// javaFolder is where the child in Java is built.
-func javaFolder() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		target := filepath.Join(dir, "java", "target")
-		if _, err := os.Stat(filepath.Join(target, "done")); err == nil {
-			return target, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("the child in Java is not built: bench/java/build builds it, and needs mvn and javac")
-		}
-	}
-}
+// javaFolder is where the child in Java is.
+const javaFolder = "bench/java"
 
 // javaCommand is the command of a child in Java.
 func javaCommand() (*exec.Cmd, error) {
-	target, err := javaFolder()
+	program, err := java.Find(javaFolder)
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*")
-	return exec.Command("java", "-Xmx256m", "-Dslf4j.internal.verbosity=ERROR", "-cp", path, "peer.Worker"), nil
+	return program.Command("-Xmx256m"), nil
 }
 
 // javaVersions returns the versions of libraries as they lie beside the child, and that of Java.
 func javaVersions(libraries []string) (list []string) {
-	target, err := javaFolder()
+	program, err := java.Find(javaFolder)
 	if err != nil || len(libraries) == 0 {
 		return nil
 	}
 	for _, library := range libraries {
-		_, name, _ := strings.Cut(library, ":")
-		found, _ := filepath.Glob(filepath.Join(target, "lib", name+"-[0-9]*.jar"))
-		for _, file := range found {
-			list = append(list, fmt.Sprintf("%s %s", library, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), name+"-"), ".jar")))
-		}
+		list = append(list, library+" "+program.Version(library))
 	}
-	told, _ := exec.Command("java", "-version").CombinedOutput() // such as: openjdk version "17.0.15" 2025-04-15
-	if quoted := strings.Split(string(told), `"`); len(quoted) > 1 {
-		list = append(list, "Java "+quoted[1])
+	if version := java.Version(); version != "" {
+		list = append(list, "Java "+version)
 	}
 	return list
 }

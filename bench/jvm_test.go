@@ -15,14 +15,14 @@ import (
 func TestJavaIsBuilt(t *testing.T) {
 	t.Chdir(t.TempDir())
 	child := &task{Role: "own", Java: true}
-	if _, err := startChild(child); err == nil || !strings.Contains(err.Error(), "bench/java/build builds it") {
+	if _, err := startChild(child); err == nil || !strings.Contains(err.Error(), "bench/java builds it") {
 		t.Errorf("a child that is not built: %v", err)
 	}
-	lib := "java/target/lib"
+	lib := "bench/java/target/lib"
 	if err := os.MkdirAll(lib, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"java/target/done", lib + "/curator-recipes-5.9.0.jar", lib + "/curator-client-5.8.0.jar"} {
+	for _, name := range []string{"bench/java/target/done", lib + "/curator-recipes-5.9.0.jar", lib + "/curator-client-5.8.0.jar"} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

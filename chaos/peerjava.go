@@ -3,12 +3,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/java"
 )
 
 // Libraries for Java are driven by a worker of their own, in java/, which make peers builds. It is told what a worker in Go is told,
@@ -43,32 +42,16 @@ var curatorPeer = &peer{
 	loss: "not of a lock; a `ConnectionStateListener`: the client is connected, and has not heard LOST since it had the lock",
 }
 
-// javaFolder is where the worker is built.
-func javaFolder() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		target := filepath.Join(dir, "chaos", "java", "target")
-		if _, err := os.Stat(filepath.Join(target, "done")); err == nil {
-			return target, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("the worker for Java is not built: chaos/java/build builds it, and needs mvn and javac")
-		}
-	}
-}
+// javaFolder is where the worker is.
+const javaFolder = "chaos/java"
 
 // javaWorker is the command of a worker for a library in Java.
 func javaWorker(b *brief) (*exec.Cmd, error) {
-	target, err := javaFolder()
+	program, err := java.Find(javaFolder)
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, "lib", "*")
-	cmd := exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
-		"-Dslf4j.internal.verbosity=ERROR", "-cp", path, "peer.Worker")
+	cmd := program.Command("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 	cmd.Env = append(os.Environ(), b.environ()...)
 	for name, value := range map[string]string{
 		"NAMES":    strings.Join(peerNames, ","),
@@ -101,19 +84,13 @@ var ahead = sync.OnceValue(func() time.Duration {
 
 // javaVersion returns the version of a library as it lies beside the worker, and that of Java.
 func javaVersion(library string) string {
-	_, name, _ := strings.Cut(library, ":")
-	target, err := javaFolder()
+	program, err := java.Find(javaFolder)
 	if err != nil {
 		return ""
 	}
-	found, _ := filepath.Glob(filepath.Join(target, "lib", name+"-[0-9]*.jar"))
-	if len(found) != 1 {
-		return ""
-	}
-	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), name+"-"), ".jar")
-	told, _ := exec.Command("java", "-version").CombinedOutput() // such as: openjdk version "17.0.15" 2025-04-15
-	if quoted := strings.Split(string(told), `"`); len(quoted) > 1 {
-		version += ", Java " + quoted[1]
+	version := program.Version(library)
+	if of := java.Version(); version != "" && of != "" {
+		version += ", Java " + of
 	}
 	return version
 }

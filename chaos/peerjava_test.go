@@ -17,7 +17,7 @@ import (
 func TestJavaWorker(t *testing.T) {
 	t.Chdir(t.TempDir())
 	b := &brief{url: "127.0.0.1:1,127.0.0.1:2", seed: 1003, peer: "curator", register: "127.0.0.1:3"}
-	if _, err := program(b); err == nil || !strings.Contains(err.Error(), "chaos/java/build builds it") {
+	if _, err := program(b); err == nil || !strings.Contains(err.Error(), "chaos/java builds it") {
 		t.Errorf("a worker that is not built: %v", err)
 	}
 	lib := "chaos/java/target/lib"
