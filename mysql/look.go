@@ -72,8 +72,8 @@ const (
 	pollAgain = 500 * time.Millisecond // while the server cannot be asked
 )
 
-// Pause is that of [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for
-// long is worth 33 questions a second of the client that is next, and fewer of those behind it.
+// Pause is that of [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for some
+// seconds is worth 33 questions a second of the client that is next, and fewer of those behind it, and fewer of all later.
 func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	switch {
 	case s.failing:
@@ -81,7 +81,7 @@ func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	case s.bell.heard():
 		return pollRung
 	case ahead > 1 && quiet > time.Second:
-		return min(time.Duration(ahead)*pollSlow, pollLeast)
+		return sqldb.Slow(quiet, min(time.Duration(ahead)*pollSlow, pollLeast), pollLeast)
 	case ahead > 1:
 		return pollSlow
 	case quiet < 50*time.Millisecond:
@@ -89,7 +89,7 @@ func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	case quiet < time.Second:
 		return pollFast
 	default:
-		return pollSlow
+		return sqldb.Slow(quiet, pollSlow, pollLeast)
 	}
 }
 

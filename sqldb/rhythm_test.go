@@ -61,3 +61,14 @@ func TestRhythm(t *testing.T) {
 		}
 	})
 }
+
+// A waiter that nobody wakes is late by no more than a hundredth of the time that it waits.
+func TestSlow(t *testing.T) {
+	for quiet, want := range map[time.Duration]time.Duration{
+		0: 7 * time.Millisecond, time.Second: 10 * time.Millisecond, 20 * time.Second: 200 * time.Millisecond, time.Hour: 250 * time.Millisecond,
+	} {
+		if got := Slow(quiet, 7*time.Millisecond, 250*time.Millisecond); got != want {
+			t.Errorf("after %v, the pause is %v; want %v", quiet, got, want)
+		}
+	}
+}

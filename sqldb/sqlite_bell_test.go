@@ -10,8 +10,9 @@ import (
 func TestPauseWhileRung(t *testing.T) {
 	const (
 		next, behind = 1, 2
-		quiet, soon  = time.Minute, 0
+		quiet, soon  = time.Second, 0
 		seldom       = rungPause
+		often        = 10 * time.Millisecond
 	)
 	holds, waits := &Sight{States: []State{{}, {Holds: true}}}, &Sight{States: []State{{Ends: 1}}}
 	for what, test := range map[string]struct {
@@ -31,14 +32,14 @@ func TestPauseWhileRung(t *testing.T) {
 		"it has come, and is not next": {glance: Glance{Fresh: true}, sight: waits, quiet: soon, ahead: behind, want: seldom},
 		"somebody rings":               {rings: []time.Duration{0}, glance: Glance{Rung: true}, sight: waits, quiet: soon, ahead: next, want: time.Millisecond},
 		"somebody rang":                {rings: []time.Duration{0}, glance: Glance{Rung: true}, sight: waits, after: rungSoon, quiet: soon, ahead: next, want: seldom},
-		"nobody rings":                 {sight: holds, quiet: quiet, ahead: next, want: 7 * time.Millisecond, isMissed: true},
-		"nobody rings, soon after":     {sight: holds, after: missedFor - 1, quiet: quiet, ahead: next, want: 7 * time.Millisecond, isMissed: true},
+		"nobody rings":                 {sight: holds, quiet: quiet, ahead: next, want: often, isMissed: true},
+		"nobody rings, soon after":     {sight: holds, after: missedFor - 1, quiet: quiet, ahead: next, want: often, isMissed: true},
 		"nobody rings, long ago":       {sight: holds, after: missedFor, quiet: quiet, ahead: next, want: seldom, isMissed: true},
 		"it held when it came":         {glance: Glance{Fresh: true}, sight: holds, after: rungSoon, quiet: quiet, ahead: next, want: seldom},
 		"the look was quicker":         {rings: []time.Duration{-time.Millisecond}, sight: holds, after: time.Second, quiet: quiet, ahead: next, want: seldom},
 		"the look was before the ring": {rings: []time.Duration{time.Millisecond}, sight: holds, quiet: quiet, ahead: next, want: seldom},
-		"rings for others":             {rings: []time.Duration{time.Second, -time.Second}, sight: holds, after: 2 * time.Second, quiet: quiet, ahead: next, want: 7 * time.Millisecond, isMissed: true},
-		"a queue is watched":           {glance: Glance{Names: []string{"x"}}, sight: waits, quiet: quiet, ahead: 0, want: 7 * time.Millisecond},
+		"rings for others":             {rings: []time.Duration{time.Second, -time.Second}, sight: holds, after: 2 * time.Second, quiet: quiet, ahead: next, want: often, isMissed: true},
+		"a queue is watched":           {glance: Glance{Names: []string{"x"}}, sight: waits, quiet: quiet, ahead: 0, want: often},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

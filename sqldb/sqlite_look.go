@@ -55,8 +55,7 @@ func (d *lite) queues(query *driver.Query) (list []Named, err error) {
 const movedEvery = 100 * time.Millisecond
 
 // Pause is that of [Store]. Locks that go from hand to hand do so every millisecond or two, and one that is held for long
-// must not cost much. Most of the cost is the timer itself. A waiter is to wake within ten milliseconds, and timers are
-// late.
+// must not cost much. Most of the cost is the timer itself.
 func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
 	switch {
 	case quiet < 50*time.Millisecond:
@@ -64,7 +63,7 @@ func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
 	case quiet < time.Second:
 		return 2 * time.Millisecond
 	default:
-		return 7 * time.Millisecond
+		return Slow(quiet, 7*time.Millisecond, rungPause)
 	}
 }
 
