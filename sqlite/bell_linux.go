@@ -27,8 +27,10 @@ type bell struct {
 // changesAt is where the index counts changes: see the WAL-index header in the description of SQLite's file format.
 const changesAt = 8
 
-// sleepsFor is how long one sleep at the bell lasts at the most.
-const sleepsFor = 5 * time.Second
+const (
+	sleepsFor  = 5 * time.Second       // one sleep at the bell, at the most
+	wakesEvery = 10 * time.Millisecond // who sleeps and is to end
+)
 
 const (
 	futexWait = 9 // FUTEX_WAIT_BITSET
@@ -81,8 +83,14 @@ func (b *bell) Looks() (changes uint32, known bool) {
 // Hear calls rung when somebody rings for the client, until ctx ends or nobody wants that any more. It calls rung too for a
 // change that nobody has looked at yet: the ring for it may have come while nobody slept.
 func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung func()) {
-	ended := context.AfterFunc(ctx, func() { b.Ring([]string{client}) })
-	defer ended()
+	ended, woke := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { b.wake(client, ended); close(woke) })
+	defer func() {
+		close(ended)
+		if !stop() {
+			<-woke // nobody rings at a bell that is taken down
+		}
+	}()
 	told := b.looked.Load()
 	for ctx.Err() == nil && wanted() {
 		count, ok := b.count()
@@ -99,6 +107,18 @@ func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung
 		told = count
 		rung()
 		runtime.Gosched() // on this thread, which runs: another one would have to be woken
+	}
+}
+
+// wake rings for a client until its sleep has ended: it may be about to begin.
+func (b *bell) wake(client string, ended <-chan struct{}) {
+	for {
+		b.Ring([]string{client})
+		select {
+		case <-ended:
+			return
+		case <-time.After(wakesEvery):
+		}
 	}
 }
 

@@ -180,6 +180,30 @@ func TestWaiterBesideOneThatDoesNotRing(t *testing.T) {
 	}
 }
 
+// A listener whose context ends just before it goes to sleep does not sleep on.
+func TestBellEndsBeforeASleep(t *testing.T) {
+	path := lockFile(t)
+	open(t, path)
+	b := bellOf(t, path)
+	b.most = time.Hour
+	b.Looks()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.Hear(ctx, "a", func() bool {
+			cancel()
+			time.Sleep(20 * time.Millisecond) // in which the end is rung for
+			return true
+		}, func() {})
+	}()
+	select {
+	case <-ended:
+	case <-drive.Timely(t).Done():
+		t.Fatal("the listener sleeps, and its context has ended")
+	}
+}
+
 // A listener goes when nobody wants it, and outlives an index that was cut off, which would end the process otherwise.
 func TestBellThatNobodyWants(t *testing.T) {
 	index, err := os.Create(filepath.Join(t.TempDir(), "index"))
