@@ -96,7 +96,10 @@ func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung
 		count, ok := b.count()
 		switch {
 		case !ok:
-			time.Sleep(b.most)
+			select {
+			case <-time.After(b.most):
+			case <-ctx.Done():
+			}
 			continue
 		case count != told && count != b.looked.Load():
 		case !b.sleep(count, bits(client)):
