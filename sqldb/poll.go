@@ -14,6 +14,7 @@ import (
 // A Glance is what a poll asks for.
 type Glance struct {
 	Fresh  bool      // there is something new in it, or time may have changed what it is about
+	Came   bool      // somebody waits who did not before, or what was to run out is over
 	Rung   bool      // somebody has rung since the last look: there is news, most likely
 	Kept   bool      // it asks for State.Kept too, whether anything else has changed or not
 	Claims []Waiting // that wait to hold

@@ -7,6 +7,8 @@ import "time"
 // claim rings for the first that waits; where rings are lost, or there are none, the poller sees it by itself.
 type rhythm struct {
 	news  time.Time // when there was some last
+	known known     // claims that a look has asked for: one that enters again is no news
+	came  bool      // who was not known, or what was to run out is over, and no look has said so yet
 	ahead int       // how many stood before the claim that is nearest to hold
 	due   time.Time // when a watched or kept claim runs out; zero means never
 	asked time.Time // when it last asked for kept claims
@@ -20,14 +22,15 @@ const (
 )
 
 // begin begins it anew, where nobody has waited for a while.
-func (r *rhythm) begin() { *r = rhythm{news: time.Now(), asked: r.asked} }
+func (r *rhythm) begin() { *r = rhythm{news: r.news, known: r.known, asked: r.asked} }
 
 // asks completes what a poll asks for. It is fresh if somebody has not been looked at, and if what was to run out is
 // over.
 func (r *rhythm) asks(g *Glance, fresh bool) {
 	over, since := !r.due.IsZero() && !time.Now().Before(r.due), time.Since(r.asked)
 	r.owed = r.owed || g.Rung
-	g.Fresh = fresh || over
+	r.came = r.known.meets(g.Claims) || r.came || over || fresh && len(g.Names) > 0
+	g.Fresh, g.Came = fresh || over, r.came
 	g.Kept = len(g.Claims) > 0 && (over || since >= keptSeldom || r.owed && since >= keptSoon)
 }
 
@@ -37,9 +40,10 @@ func (r *rhythm) pause(s Store, g *Glance, says bool, err error) time.Duration {
 	if err != nil {
 		return s.Pause(time.Since(r.news), r.ahead) // what is due or owed cannot be asked for
 	}
-	if says && (g.Fresh || g.Rung || !g.Kept) {
+	if r.came || says && (g.Rung || !g.Kept && !g.Fresh) {
 		r.news = time.Now()
 	}
+	r.came = false
 	switch {
 	case g.Kept:
 		r.asked, r.owed = time.Now(), false
@@ -54,6 +58,29 @@ func (r *rhythm) pause(s Store, g *Glance, says bool, err error) time.Duration {
 		pause = min(pause, time.Until(r.due))
 	}
 	return max(pause, 0)
+}
+
+// known are the ids of claims that waited of late.
+type known struct {
+	now, before map[string]bool
+	since       time.Time // when now was begun
+}
+
+// knownFor is how long a claim is known at least that does not wait. An Enter mostly takes less.
+const knownFor = 2 * time.Second
+
+// meets reports whether a claim is not known, and knows them all from now on.
+func (k *known) meets(claims []Waiting) (unknown bool) {
+	if since := time.Since(k.since); since > 2*knownFor {
+		*k = known{map[string]bool{}, nil, time.Now()}
+	} else if since > knownFor {
+		*k = known{map[string]bool{}, k.now, time.Now()}
+	}
+	for _, c := range claims {
+		unknown = unknown || !k.now[c.ID] && !k.before[c.ID]
+		k.now[c.ID] = true
+	}
+	return unknown
 }
 
 // Slow is how long to wait between two looks of a waiter that nobody wakes, when there was no news for a time: a hundredth of it,

@@ -62,6 +62,44 @@ func TestRhythm(t *testing.T) {
 	})
 }
 
+// A claim that enters again, as each does that waits, is no news; nor if another one of the process enters meanwhile.
+func TestEnteringAgainIsNoNews(t *testing.T) {
+	const seconds = time.Second
+	synctest.Test(t, func(t *testing.T) {
+		var r rhythm
+		for i, step := range []struct {
+			what   string
+			after  time.Duration
+			claims string // a letter each
+			fresh  bool
+			quiet  time.Duration // since the last news
+		}{
+			{"one comes", 0, "a", true, 0},
+			{"it waits", 1 * seconds, "a", false, 1 * seconds},
+			{"for longer", 2 * seconds, "a", false, 3 * seconds},
+			{"it enters again", 1 * seconds, "a", true, 4 * seconds},
+			{"another one comes", 1 * seconds, "ab", true, 0},
+			{"the first enters, and does not wait meanwhile", 1 * seconds, "b", false, 1 * seconds},
+			{"it is back", 1 * seconds, "ab", true, 2 * seconds},
+			{"nobody waited for long", 5 * seconds, "a", true, 0},
+		} {
+			time.Sleep(step.after)
+			if step.fresh {
+				r.begin()
+			}
+			g := &Glance{}
+			for _, id := range step.claims {
+				g.Claims = append(g.Claims, Waiting{ID: string(id)})
+			}
+			r.asks(g, step.fresh)
+			r.pause(still{}, g, step.fresh, nil)
+			if quiet := time.Since(r.news); quiet != step.quiet || g.Came != (quiet == 0) {
+				t.Errorf("%d, %s: quiet for %v, and somebody came: %v; want %v", i, step.what, quiet, g.Came, step.quiet)
+			}
+		}
+	})
+}
+
 // A waiter that nobody wakes is late by no more than a hundredth of the time that it waits.
 func TestSlow(t *testing.T) {
 	for quiet, want := range map[time.Duration]time.Duration{

@@ -80,7 +80,7 @@ func (r *rung) Look(ctx context.Context, g *Glance) (*Sight, error) {
 // saw takes note of what a look has found. A fresh one finds what was so before anybody heard.
 func (r *rung) saw(g *Glance, s *Sight) {
 	r.watched = len(g.Names) > 0
-	if g.Rung || g.Fresh {
+	if g.Rung || g.Came {
 		r.stirred = time.Now()
 	}
 	if s != nil && !g.Rung && !g.Fresh && slices.ContainsFunc(s.States, func(s State) bool { return s.Holds }) {
