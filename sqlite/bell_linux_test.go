@@ -182,9 +182,8 @@ func TestWaiterBesideOneThatDoesNotRing(t *testing.T) {
 
 // A listener whose context ends just before it goes to sleep does not sleep on.
 func TestBellEndsBeforeASleep(t *testing.T) {
-	path := lockFile(t)
-	open(t, path)
-	b := bellOf(t, path)
+	l, _ := listens(t) // hears when the end is rung for
+	b := l.rings
 	b.most = time.Hour
 	b.Looks()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -192,8 +191,9 @@ func TestBellEndsBeforeASleep(t *testing.T) {
 	go func() {
 		defer close(ended)
 		b.Hear(ctx, "a", func() bool {
+			before := l.rung.Load()
 			cancel()
-			time.Sleep(20 * time.Millisecond) // in which the end is rung for
+			servertest.Until(t, "the end is rung for", func() bool { return l.rung.Load() > before })
 			return true
 		}, func() {})
 	}()
