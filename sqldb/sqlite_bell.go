@@ -27,7 +27,7 @@ type Bell interface {
 //	  ▲                                                              │
 //	  └────────────── no such look for missedFor ────────────────────┘
 //
-// An earlier version rings for nobody, nor does one without a bell; and a process may die between its change and its ring.
+// A process without a bell rings for nobody, and one may die between its change and its ring.
 //
 // A process that waits takes 3 ms of a processor in a second, and took 69 when it looked every 7 ms: most of that is Go's runtime,
 // which looks for work several times after each time that it is woken.

@@ -141,7 +141,7 @@ func TestBellWhileNobodySleeps(t *testing.T) {
 	}
 }
 
-// One that shares the file and does not ring, such as an earlier version, has a waiter told all the same.
+// One that shares the file and does not ring, since it has no bell, has a waiter told all the same.
 func TestWaiterBesideOneThatDoesNotRing(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
