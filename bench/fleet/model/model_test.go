@@ -5,15 +5,11 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/explain/scaling.md anew")
-
-// knownToMiss are the figures that the page says the simulation does not get right.
-var knownToMiss = []string{"mysql, 20 processes, connections"}
 
 // The fleets were measured apart from the parts from which they are computed here.
 func TestSimulationIsRightWhereItWasMeasured(t *testing.T) {
@@ -41,8 +37,8 @@ func TestSimulationIsRightWhereItWasMeasured(t *testing.T) {
 			}
 		})
 	}
-	if !slices.Equal(missed, knownToMiss) {
-		t.Errorf("the simulation is not within %.0f %% of\n%q\nbut is known to miss\n%q", Tolerance*100, missed, knownToMiss)
+	if len(missed) > 0 {
+		t.Errorf("the simulation is not within %.0f %% of %q", Tolerance*100, missed)
 	}
 }
 
