@@ -72,8 +72,9 @@ const (
 	pollAgain = 500 * time.Millisecond // while the server cannot be asked
 )
 
-// Pause is that of [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for some
-// seconds is worth 33 questions a second of the client that is next, and fewer of those behind it, and fewer of all later.
+// Pause is that of [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for
+// some seconds is worth 33 questions a second of the client that is next, fewer of those behind it, and fewer of all
+// later.
 func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	switch {
 	case s.failing:

@@ -83,7 +83,7 @@ func (k *known) meets(claims []Waiting) (unknown bool) {
 	return unknown
 }
 
-// Slow is how long to wait between two looks of a waiter that nobody wakes, when there was no news for a time: a hundredth of it,
-// from the least to the most. So what a waiter costs falls with how long locks are held, and it is late by no more than a hundredth
-// of the time that it has waited since the last news.
+// Slow is how long to wait between two looks of a waiter that nobody wakes, when there was no news for a time: a
+// hundredth of it, from the least to the most. So what a waiter costs falls with how long locks are held. What a look
+// finds that is made because a claim enters again is no news.
 func Slow(quiet, least, most time.Duration) time.Duration { return min(max(quiet/100, least), most) }

@@ -29,8 +29,8 @@ type Bell interface {
 //
 // A process without a bell rings for nobody, and one may die between its change and its ring.
 //
-// A process that waits takes 3 ms of a processor in a second, and took 69 when it looked every 7 ms: most of that is Go's runtime,
-// which looks for work several times after each time that it is woken.
+// A process that waits takes 3 ms of a processor in a second, and took 69 when it looked every 7 ms: most of that is
+// Go's runtime, which looks for work several times after each time that it is woken.
 type rung struct {
 	*lite
 	bell Bell
@@ -61,8 +61,8 @@ func (r *rung) Hear(ctx context.Context, client string, wanted func() bool, rung
 	})
 }
 
-// Look is that of [Store]. Of a database that has not changed, which the bell tells for less than SQLite, it only asks whether
-// it moved; unless the look is to keep this process warm, or asks for what is kept.
+// Look is that of [Store]. Of a database that has not changed, which the bell tells for less than SQLite, it only asks
+// whether it moved; unless the look is to keep this process warm, or asks for what is kept.
 func (r *rung) Look(ctx context.Context, g *Glance) (*Sight, error) {
 	changes, known := r.bell.Looks()
 	asks := g.Fresh || g.Rung || g.Kept || len(g.Names) > 0

@@ -1,5 +1,5 @@
-// Package java finds the programs of this repository that are written in Java: they drive lock libraries for Java, which stile is
-// compared with. internal/java/build builds them.
+// Package java finds the programs of this repository that are written in Java: they drive lock libraries for Java,
+// which stile is compared with. internal/java/build builds them.
 package java
 
 import (
