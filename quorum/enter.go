@@ -79,10 +79,11 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 			return d.won(claim, r, votes, ticket), false, nil
 		}
 	}
-	if claim.Ticket != 0 {
+	if claim.Ticket != 0 || d.doubtful(claim, votes, least) {
 		p, err = d.still(votes, count, err)
 		return p, false, err
 	}
+	r.least = least
 	p, err = d.missedOut(ctx, c, claim, r, votes, count, err)
 	return p, err == nil && !d.taken(votes), err
 }
@@ -203,7 +204,7 @@ func (d *Driver) settled(claim *driver.Claim, votes []vote) bool {
 			return true
 		}
 	}
-	return c.refused+c.gone+c.foreign > len(d.nodes)-d.need
+	return d.refused(votes)
 }
 
 // common returns the ticket that a majority gave, if there is one.
@@ -222,16 +223,30 @@ func (d *Driver) common(votes []vote) (ticket int64, agreed bool) {
 	return 0, false
 }
 
-// doubtful reports whether a claim may have been granted before with a ticket that a majority gave, of which too few have told: a
-// ticket below the least that is asked for was given earlier. Here that is known of the claims that hold.
+// doubtful reports whether a claim may have come to hold by another client, as far as the votes tell. Which ticket is the
+// claim's, most nodes know then, and too few of them have told; and the claim must not be taken out.
 func (d *Driver) doubtful(c *driver.Claim, votes []vote, least int64) bool {
-	if _, agreed := d.common(votes); agreed || !d.ranked || c.Ticket != 0 || d.count(votes).granted < d.need {
+	if _, agreed := d.common(votes); agreed || d.refused(votes) {
+		return false
+	}
+	return slices.ContainsFunc(votes, func(v vote) bool { return d.early(c, v, least) })
+}
+
+// early reports whether a node had a claim before it was asked for this least ticket, and it is not known here that the claim holds.
+// Of another client whose idea of the nodes' clocks is ahead, a claim that it entered less than that ago is taken for a new one.
+func (d *Driver) early(c *driver.Claim, v vote, least int64) bool {
+	if !d.ranked || c.Ticket != 0 || !v.grants() || v.place.Ticket >= least {
 		return false
 	}
 	d.mu.Lock()
-	known := d.held[c.ID] != nil
-	d.mu.Unlock()
-	return !known && slices.ContainsFunc(votes, func(v vote) bool { return v.grants() && v.place.Ticket < least })
+	defer d.mu.Unlock()
+	return d.held[c.ID] == nil
+}
+
+// refused reports whether so many nodes do not have a claim that it holds nowhere.
+func (d *Driver) refused(votes []vote) bool {
+	c := d.count(votes)
+	return c.refused+c.gone+c.foreign > len(d.nodes)-d.need
 }
 
 // ticket returns that of a claim which a majority granted. A ticket that a majority gave is that of the claim, whatever
@@ -346,7 +361,7 @@ func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driv
 	d.caught(c.Name)
 	h := d.hold(c, ticket)
 	d.mu.Unlock()
-	r.leave(votes, func(i int, v vote) { d.caughtUp(h, i, v) })
+	r.leave(votes, func(i int, v vote) { d.cameLate(h, i, v) })
 	for i, v := range votes {
 		if v.came {
 			d.caughtUp(h, i, v)
@@ -367,7 +382,7 @@ func (d *Driver) lasting(leases []time.Duration) time.Duration {
 	return leases[len(leases)-d.need]
 }
 
-// still answers for a claim that has held, and was not found on a majority. It is not taken out: it may hold.
+// still answers for a claim that has held, or may have, and was not found on a majority. It is not taken out: it may hold.
 func (d *Driver) still(votes []vote, c count, err error) (driver.Place, error) {
 	switch {
 	case err != nil:

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"context"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -46,6 +45,17 @@ func (d *Driver) lacks(h *holding, i int) bool {
 	return h != nil && h.absent[i]
 }
 
+// ends notes that what is known of a claim is over, and reports false if another is known by its id.
+func (d *Driver) ends(h *holding) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	is := d.held[h.claim.ID]
+	if is == h {
+		d.release(h.claim.ID)
+	}
+	return is == h || is == nil
+}
+
 // release notes that a claim does not hold. The caller holds mu.
 func (d *Driver) release(id string) {
 	if h := d.held[id]; h != nil {
@@ -79,61 +89,4 @@ func (d *Driver) over(cs ...*driver.Claim) {
 	for _, c := range cs {
 		d.release(c.ID)
 	}
-}
-
-// repairAfter is which part of the lease passes before a node that a claim lacks is asked again: most locks are free by
-// then.
-const repairAfter = 20
-
-// caughtUp takes a node's vote on a claim that holds. A claim that has no more nodes than it needs is one failure from
-// being lost, so it goes on asking for the others.
-func (d *Driver) caughtUp(h *holding, i int, v vote) {
-	if v.err == nil && v.place.Holds {
-		if d.ranked && v.place.Ticket != h.claim.Ticket {
-			_, _ = d.ask(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
-				return driver.Place{}, n.raise(ctx, d.as(&h.claim, i), h.claim.Ticket)
-			})
-		}
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v.err == nil || driver.NotApplied(v.err) {
-		h.absent[i] = true // also for a claim that is leaving
-	}
-	if d.held[h.claim.ID] != h || d.ended {
-		return
-	}
-	h.missing = append(h.missing, i)
-	if h.repair == nil {
-		h.repair = time.AfterFunc(h.claim.TTL/repairAfter, func() { d.repair(h) })
-	}
-}
-
-// never is enough for a round that nobody waits for.
-func never([]vote) bool { return false }
-
-// repair enters a claim that holds on the nodes that it lacks. It counts for nothing until the next renewal, so it never
-// makes a lease longer than was confirmed. Whether the claim still holds is looked at together with taking a place in
-// the queue, so that it does not come after the leaving.
-func (d *Driver) repair(h *holding) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	nodes := h.missing
-	h.missing, h.repair = nil, nil
-	if d.held[h.claim.ID] != h || len(nodes) == 0 {
-		return
-	}
-	for _, i := range nodes {
-		delete(h.absent, i)
-	}
-	claim := h.claim
-	claim.Try, claim.Reclaim, claim.Ticket, claim.Record = true, false, 0, h.record
-	_, _ = d.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
-		p, err := n.enter(ctx, &claim, h.claim.Ticket)
-		if err == nil && p.Holds && d.ranked && p.Ticket != h.claim.Ticket {
-			err = n.raise(ctx, d.as(&claim, n.index), h.claim.Ticket)
-		}
-		return p, err
-	})
 }

@@ -53,7 +53,7 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 		return clean
 	}
 	// Its places in the queues are taken now, before those of a later attempt, which they must not undo.
-	left, err := d.withdraw(claim, r, out, granted)
+	left, err := d.withdraw(claim, r, out, granted, d.refused(votes))
 	if err != nil {
 		return false
 	}
@@ -71,14 +71,17 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 func asked(v vote) bool { return driver.OutcomeOf(v.err) != driver.OutcomeUnsent }
 
 // withdraw takes a claim out of some nodes, after the round in which it was to enter. The result is decided when some of
-// them have answered.
-func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int) (*round, error) {
+// them have answered. Unless the claim was refused, it may hold by another client, and stays where a late vote says that it stood.
+func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, refused bool) (*round, error) {
 	enough := func(votes []vote) bool {
 		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })
 	}
 	return d.ask(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
-		if v := entered.vote(n.index); v.came && !v.unknown() && !v.place.Holds {
-			return driver.Place{}, nil // there is nothing to take out
+		switch v := entered.vote(n.index); {
+		case v.came && !v.unknown() && !v.place.Holds: // there is nothing to take out
+			return driver.Place{}, nil
+		case !refused && d.early(c, v, entered.least):
+			return driver.Place{}, nil
 		}
 		store, err := n.store()
 		if err == nil {

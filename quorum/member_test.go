@@ -20,7 +20,8 @@ type server struct {
 	mu      sync.Mutex
 	store   *memory.Store
 	last    map[string]int64 // ticket, by name
-	tickets map[string]int64 // that were raised, by claim
+	tickets map[string]int64 // of claims, by id
+	entries map[string]int64 // which the claim's ticket is of: the store's own number of an entry
 	report  quorum.Report
 	wrong   time.Duration // of the clock
 	slow    time.Duration // how long a report takes, which reads the clock at its end
@@ -31,7 +32,7 @@ type server struct {
 
 func newServer(id string) *server {
 	return &server{
-		store: memory.NewStore(), last: map[string]int64{}, tickets: map[string]int64{},
+		store: memory.NewStore(), last: map[string]int64{}, tickets: map[string]int64{}, entries: map[string]int64{},
 		report: quorum.Report{ID: id, Up: time.Hour, Keeps: true},
 	}
 }
@@ -44,7 +45,7 @@ func (s *server) restart(keeps bool) {
 	s.report = quorum.Report{ID: fmt.Sprint(s.report.ID, "+"), Keeps: keeps, Reason: "it is a test"}
 	if !keeps {
 		s.store = memory.NewStore()
-		s.last, s.tickets = map[string]int64{}, map[string]int64{}
+		s.last, s.tickets, s.entries = map[string]int64{}, map[string]int64{}, map[string]int64{}
 	}
 }
 
@@ -106,10 +107,11 @@ func (m *member) Vote(ctx context.Context, c *driver.Claim, least int64) (driver
 	}
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	if t := m.s.tickets[c.ID]; t != 0 {
-		p.Ticket = t
+	if m.s.entries[c.ID] == p.Ticket {
+		p.Ticket = m.s.tickets[c.ID]
 		return p, nil
 	}
+	m.s.entries[c.ID] = p.Ticket
 	p.Ticket = max(m.s.last[c.Name]+1, least)
 	m.s.last[c.Name], m.s.tickets[c.ID] = p.Ticket, p.Ticket
 	return p, nil
