@@ -67,7 +67,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 	if err != nil {
 		return driver.Place{}, false, err
 	}
-	r.patient, r.straggler = claim.Reclaim, d.patience(c.Name, try)
+	r.patient, r.straggler, r.least = claim.Reclaim, d.patience(c.Name, try), least
 	votes, err := r.wait(ctx, d)
 	if err == nil && d.doubtful(claim, votes, least) {
 		votes, err = r.waitAll(ctx, d)
@@ -83,7 +83,6 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 		p, err = d.still(votes, count, err)
 		return p, false, err
 	}
-	r.least = least
 	p, err = d.missedOut(ctx, c, claim, r, votes, count, err)
 	return p, err == nil && !d.taken(votes), err
 }
@@ -357,9 +356,11 @@ func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
 
 // won is the place of a claim that holds on a majority. The rest of the nodes are left to catch up.
 func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driver.Place {
+	elsewhere := slices.ContainsFunc(votes, func(v vote) bool { return d.early(c, v, r.least) })
 	d.mu.Lock()
 	d.caught(c.Name)
 	h := d.hold(c, ticket)
+	h.elsewhere = elsewhere
 	d.mu.Unlock()
 	r.leave(votes, func(i int, v vote) { d.cameLate(h, i, v) })
 	for i, v := range votes {

@@ -15,6 +15,8 @@ type holding struct {
 	before string // that most nodes have which do not have it
 	own    bool   // the claim was changed here
 
+	elsewhere bool // another client had entered it before, and may have it leave
+
 	until time.Duration // when it is over, unless it is renewed; by boottime
 
 	missing []int        // nodes to repair

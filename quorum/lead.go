@@ -94,6 +94,7 @@ func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, w
 	if err != nil {
 		return nil, nil, err
 	}
+	r.least = least
 	within, cancel := context.WithTimeout(ctx, d.leadWithin(claim.TTL))
 	defer cancel()
 	votes, err := r.wait(within, d)

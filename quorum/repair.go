@@ -45,7 +45,7 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 
 // cameLate is caughtUp for a vote that came when the claim held already.
 func (d *Driver) cameLate(h *holding, i int, v vote) {
-	if !d.ranked || !v.grants() || v.place.Ticket == h.claim.Ticket {
+	if !h.elsewhere || !v.grants() || v.place.Ticket == h.claim.Ticket {
 		d.caughtUp(h, i, v)
 		return
 	}

@@ -46,7 +46,7 @@ type round struct {
 	cancel  context.CancelFunc
 	patient bool // whoever waits for it does so until it is decided
 
-	least     int64         // what was asked for tickets from, by whoever takes back what late votes granted; 0 takes back all
+	least     int64         // ticket that was asked for
 	straggler time.Duration // how long the last nodes are waited for at least, if it is longer than stragglerLeast
 
 	mu    sync.Mutex // guards what follows
