@@ -89,7 +89,7 @@ func (d *Driver) left(ctx context.Context, h *holding, anew []int) bool {
 	has := func(votes []vote) int { return d.count(votes).granted }
 	lack := func(votes []vote) int {
 		n := d.count(votes)
-		return len(anew) + n.gone + n.foreign
+		return len(d.nodes) - len(others) + n.gone + n.foreign
 	}
 	r, err := d.ask(d.timeout(h.claim.TTL), "", others, func(votes []vote) bool {
 		return has(votes) >= d.need || lack(votes) > len(d.nodes)-d.need
