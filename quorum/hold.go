@@ -16,6 +16,7 @@ type holding struct {
 	own    bool   // the claim was changed here
 
 	elsewhere bool // another client had entered it before, and may have it leave
+	leaving   bool // it leaves by this client, after whatever the nodes are asked now
 
 	until time.Duration // when it is over, unless it is renewed; by boottime
 
@@ -47,7 +48,7 @@ func (d *Driver) lacks(h *holding, i int) bool {
 	return h != nil && h.absent[i]
 }
 
-// ends notes that what is known of a claim is over, and reports false if another is known by its id.
+// ends notes that what is known of a claim is over. It reports false if the claim is leaving, or another is known by its id.
 func (d *Driver) ends(h *holding) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +56,7 @@ func (d *Driver) ends(h *holding) bool {
 	if is == h {
 		d.release(h.claim.ID)
 	}
-	return is == h || is == nil
+	return !h.leaving && (is == h || is == nil)
 }
 
 // release notes that a claim does not hold. The caller holds mu.

@@ -65,7 +65,7 @@ func (n *node) given(ctx context.Context, h *holding, anew []int) error {
 			return nil
 		}
 		return n.raise(ctx, d.as(&h.claim, n.index), h.claim.Ticket)
-	case !d.ends(h): // what stands there may be of a later attempt
+	case !d.ends(h): // it is taken out next, or what stands there may be of a later attempt
 		return nil
 	}
 	store, err := n.store()

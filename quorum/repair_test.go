@@ -68,3 +68,22 @@ func lateAfterAnotherLeft(t *testing.T, a, b driver.Driver, nodes []*memory.Driv
 			n, first, p, err, standsOn(t, nodes, c.Name))
 	}
 }
+
+// A node that is being repaired when its claim leaves lets the claim go by that, and counts for it: another may be down.
+func TestRepairedNodeCountsForTheLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, nodes := faulty(t, nil)
+		defer d.Close()
+		other, c := claim("left", "other"), claim("left", "claim")
+		holds(t, nodes[2].Store().Driver(), other)
+		holds(t, d, c)
+		leaves(t, nodes[2].Store().Driver(), other)
+		nodes[2].Inject(memory.Fault{Verb: memory.Enter, Before: 200 * time.Millisecond})
+		pass(c.TTL/20 + 100*time.Millisecond)
+		nodes[0].SetLink(memory.Refused)
+		leaves(t, d, c)
+		if on := standsOn(t, nodes[1:], c.Name); len(on) > 0 {
+			t.Errorf("the name is taken on nodes %v after the claim has left; want none", on)
+		}
+	})
+}
