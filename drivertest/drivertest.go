@@ -44,6 +44,9 @@ type Store struct {
 	// the next one for a moment, such as on the servers that are no majority: that one may wait as long as Wake.
 	Halfway bool
 
+	// OneCase says that names which differ only in case are one lock, as they are to other programs that the store has.
+	OneCase bool
+
 	// Fresh makes a store that nobody has used, such as one under a prefix of its own, and returns what connects a client to it.
 	// The suite closes the clients. Nil means that there is only one store, and the ids of stores are not compared.
 	Fresh func(t testing.TB) (open func() driver.Driver)

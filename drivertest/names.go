@@ -39,10 +39,15 @@ func (r *run) tag() string { return r.name[strings.LastIndexByte(r.name, '/')+1:
 
 func names(r *run) {
 	var claims []*driver.Claim
+	lower := map[string]bool{}
 	for _, name := range hostile(r.tag()) {
 		if err := driver.CheckName(name); err != nil {
 			r.Fatalf("%q: %v", name, err)
 		}
+		if r.store.OneCase && lower[strings.ToLower(name)] {
+			continue
+		}
+		lower[strings.ToLower(name)] = true
 		c := r.claim()
 		c.Name = name
 		if p := r.enter(r.a, c); !p.Holds {
