@@ -25,7 +25,7 @@ func TestBugsAreCaught(t *testing.T) {
 		t.Run(test.caught+"/"+test.bug, func(t *testing.T) {
 			t.Parallel()
 			var failures []string
-			for range 10 { // on a busy machine a lease may end although the bug renews it
+			for range 30 { // on a busy machine a lease may end although the bug renews it
 				store := memory.NewStore()
 				s := Store{Slack: 200 * time.Millisecond, Lease: 100 * time.Millisecond,
 					Open: func(testing.TB) driver.Driver {
