@@ -1,7 +1,9 @@
 package draw
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -51,7 +53,7 @@ var figures = []figure{
 const chartsAt = "../images/bench/"
 
 var (
-	chartLine = regexp.MustCompile(`(?m)^!\[[^\]]*\]\(` + regexp.QuoteMeta(chartsAt) + `[^)]*\)\n\n`)
+	chartLine = regexp.MustCompile(`(?m)^!\[[^\]]*\]\(` + regexp.QuoteMeta(chartsAt) + `([^)/]*)\)\n\n`)
 	pageTitle = regexp.MustCompile(`(?m)^# Benchmarks: (.*)$`)
 	tableHead = regexp.MustCompile(`(?m)(?:^## (.*)$)|(^\|  \|.*\|\n\| ---.*\|\n(?:\|.*\|\n)*)`)
 )
@@ -94,7 +96,8 @@ func Charts(name, page string) (text string, charts map[string][]byte, err error
 	return b.String() + page[from:], charts, nil
 }
 
-// WriteCharts writes a page of benchmarks to a file, and its charts beside the file's folder, in place of those that were there.
+// WriteCharts writes a page of benchmarks to a file, and its charts beside the file's folder, in place of those that the page of
+// before showed.
 func WriteCharts(file, page string) error {
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 	text, charts, err := Charts(name, page)
@@ -105,15 +108,17 @@ func WriteCharts(file, page string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	old, err := filepath.Glob(filepath.Join(dir, name+"-*.svg"))
-	if err != nil {
+	before, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, f := range old {
-		if charts[filepath.Base(f)] == nil {
-			if err := os.Remove(f); err != nil {
-				return err
-			}
+	for _, shown := range chartLine.FindAllSubmatch(before, -1) {
+		old := filepath.Base(string(shown[1]))
+		if charts[old] != nil {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	for chart, svg := range charts {

@@ -127,7 +127,11 @@ func TestWriteCharts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, old := range []string{"ab-old.svg", "abc-other.svg"} {
+	before := "![Bars.](../images/bench/ab-old.svg)\n\n"
+	if err := os.WriteFile(file, []byte(before), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, old := range []string{"ab-old.svg", "ab-c-of-another-page.svg", "abc-other.svg"} {
 		if err := os.WriteFile(filepath.Join(pictures, old), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +143,7 @@ func TestWriteCharts(t *testing.T) {
 	for i := range left {
 		left[i] = filepath.Base(left[i])
 	}
-	if want := []string{"ab-hot-1000-names.svg", "abc-other.svg"}; err != nil || !slices.Equal(left, want) {
+	if want := []string{"ab-c-of-another-page.svg", "ab-hot-1000-names.svg", "abc-other.svg"}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("got %q, %v, want %q", left, err, want)
 	}
 	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "(../images/bench/ab-hot-1000-names.svg)") {
