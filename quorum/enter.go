@@ -356,13 +356,11 @@ func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
 
 // won is the place of a claim that holds on a majority. The rest of the nodes are left to catch up.
 func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driver.Place {
-	elsewhere := slices.ContainsFunc(votes, func(v vote) bool { return d.early(c, v, r.least) })
 	d.mu.Lock()
 	d.caught(c.Name)
 	h := d.hold(c, ticket)
-	h.elsewhere = elsewhere
 	d.mu.Unlock()
-	r.leave(votes, func(i int, v vote) { d.cameLate(h, i, v) })
+	r.leave(votes, func(i int, v vote) { d.caughtUp(h, i, v) })
 	for i, v := range votes {
 		if v.came {
 			d.caughtUp(h, i, v)

@@ -15,9 +15,6 @@ type holding struct {
 	before string // that most nodes have which do not have it
 	own    bool   // the claim was changed here
 
-	elsewhere bool // another client had entered it before, and may have it leave
-	leaving   bool // it leaves by this client, after whatever the nodes are asked now
-
 	until time.Duration // when it is over, unless it is renewed; by boottime
 
 	missing []int        // nodes to repair
@@ -46,17 +43,6 @@ func (d *Driver) lacks(h *holding, i int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return h != nil && h.absent[i]
-}
-
-// ends notes that what is known of a claim is over. It reports false if the claim is leaving, or another is known by its id.
-func (d *Driver) ends(h *holding) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	is := d.held[h.claim.ID]
-	if is == h {
-		d.release(h.claim.ID)
-	}
-	return !h.leaving && (is == h || is == nil)
 }
 
 // release notes that a claim does not hold. The caller holds mu.

@@ -22,9 +22,6 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	}
 	d.mu.Lock()
 	held := d.held[claim.ID]
-	if held != nil {
-		held.leaving = true
-	}
 	d.release(claim.ID)
 	r, err := d.askLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
 		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
