@@ -225,12 +225,11 @@ func (d *Driver) patch(c *driver.Claim, nodes []int) {
 		return
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	h := d.held[c.ID]
 	if h == nil || h.repair != nil || d.ended {
-		d.mu.Unlock()
 		return
 	}
 	h.missing = nodes
-	d.mu.Unlock()
-	d.repair(h)
+	d.repairSoon(h)
 }

@@ -40,6 +40,11 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 		return
 	}
 	h.missing = append(h.missing, i)
+	d.repairSoon(h)
+}
+
+// repairSoon has the nodes repaired that a claim lacks, unless that is due already. The caller holds mu.
+func (d *Driver) repairSoon(h *holding) {
 	if h.repair == nil {
 		h.repair = time.AfterFunc(h.claim.TTL/repairAfter, func() { d.repair(h) })
 	}
