@@ -10,23 +10,29 @@ import (
 	"github.com/stilelock/stile/memory"
 )
 
-// heldElsewhere has a claim hold by another client on the last three of five nodes, of which the first is another claim's. It returns
-// a client to which nodes can be late.
+// heldElsewhere has a claim hold by another client on the last three of five nodes, of which the first is another claim's. It
+// returns a client to which nodes can be late.
 func heldElsewhere(t *testing.T) (a, b driver.Driver, members []*member, c *driver.Claim) {
 	list := servers(5)
 	a, others := open(t, list, nil)
-	b, members = open(t, list, nil)
 	c = claim("held", "claim")
 	for _, m := range others[:2] {
 		m.SetLink(memory.Refused)
 	}
-	holds(t, members[0], claim("held", "other"))
+	holds(t, list[0].store.Driver(), claim("held", "other"))
 	holds(t, a, c)
 	synctest.Wait()
+	for _, s := range list { // so that the other client asks for later tickets, however quick this machine is
+		s.mu.Lock()
+		s.wrong = 100 * time.Millisecond
+		s.mu.Unlock()
+	}
+	b, members = open(t, list, nil)
 	return a, b, members, c
 }
 
-// A claim that holds by another client is not taken out of the nodes that say so, when it is entered again and others do not answer.
+// A claim that holds by another client is not taken out of the nodes that say so, when it is entered again and others do not
+// answer.
 func TestEnterTakesNothingOutThatHoldsElsewhere(t *testing.T) {
 	for late := range 3 {
 		synctest.Test(t, func(t *testing.T) {

@@ -79,7 +79,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 			return d.won(claim, r, votes, ticket), false, nil
 		}
 	}
-	if claim.Ticket != 0 || d.doubtful(claim, votes, least) {
+	if claim.Ticket != 0 {
 		p, err = d.still(votes, count, err)
 		return p, false, err
 	}
@@ -222,17 +222,20 @@ func (d *Driver) common(votes []vote) (ticket int64, agreed bool) {
 	return 0, false
 }
 
-// doubtful reports whether a claim may have come to hold by another client, as far as the votes tell. Which ticket is the
-// claim's, most nodes know then, and too few of them have told; and the claim must not be taken out.
+// doubtful reports whether a claim may hold by another client, and too few votes tell which ticket most nodes know as its own.
 func (d *Driver) doubtful(c *driver.Claim, votes []vote, least int64) bool {
-	if _, agreed := d.common(votes); agreed || d.refused(votes) {
-		return false
-	}
-	return slices.ContainsFunc(votes, func(v vote) bool { return d.early(c, v, least) })
+	_, agreed := d.common(votes)
+	return !agreed && d.mayHold(c, votes, least)
 }
 
-// early reports whether a node had a claim before it was asked for this least ticket, and it is not known here that the claim holds.
-// Of another client whose idea of the nodes' clocks is ahead, a claim that it entered less than that ago is taken for a new one.
+// mayHold reports whether a claim may have come to hold by another client, as far as the votes tell. It must not be taken out.
+func (d *Driver) mayHold(c *driver.Claim, votes []vote, least int64) bool {
+	return !d.refused(votes) && slices.ContainsFunc(votes, func(v vote) bool { return d.early(c, v, least) })
+}
+
+// early reports whether a node had a claim before it was asked for this least ticket, and it is not known here that the claim
+// holds. Of another client whose idea of the nodes' clocks is ahead, a claim that it entered less than that ago is taken for
+// a new one.
 func (d *Driver) early(c *driver.Claim, v vote, least int64) bool {
 	if !d.ranked || c.Ticket != 0 || !v.grants() || v.place.Ticket >= least {
 		return false

@@ -14,6 +14,9 @@ import (
 func (d *Driver) missedOut(
 	ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, n count, cause error,
 ) (driver.Place, error) {
+	if d.mayHold(claim, votes, r.least) {
+		return d.still(votes, n, cause)
+	}
 	clean := d.takeOut(ctx, claim, r, votes)
 	switch {
 	case cause != nil && clean: // nothing of it is left, and nobody has refused it
@@ -71,7 +74,8 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 func asked(v vote) bool { return driver.OutcomeOf(v.err) != driver.OutcomeUnsent }
 
 // withdraw takes a claim out of some nodes, after the round in which it was to enter. The result is decided when some of
-// them have answered. Unless the claim was refused, it may hold by another client, and stays where a late vote says that it stood.
+// them have answered. Unless the claim was refused, it may hold by another client, and stays where a late vote says that
+// it stood.
 func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, refused bool) (*round, error) {
 	enough := func(votes []vote) bool {
 		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })

@@ -50,8 +50,8 @@ func (d *Driver) repairSoon(h *holding) {
 	}
 }
 
-// left reports whether it is certain that a claim has left: so many nodes do not have it, with those that are known to lack it, that
-// it stands on no majority. The others are asked to renew it, since they tell so by its id alone.
+// left reports whether it is certain that a claim has left: so many nodes do not have it, with those that are known to
+// lack it, that it stands on no majority. The others are asked to renew it, since they tell so by its id alone.
 func (d *Driver) left(h *holding, lacking []int) bool {
 	var others []int
 	for _, i := range d.all {
