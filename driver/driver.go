@@ -41,8 +41,8 @@ type Driver interface {
 	Await(ctx context.Context, c *Claim) (Place, error)
 
 	// Renew starts the leases of many claims anew, each for its own TTL (Wait, if it does not hold), and answers each at the
-	// same index. A missing claim gets [ErrGone], or [ErrSession] if it ended with the session that it lived in. One claim's
-	// failure does not touch another claim.
+	// same index. A missing claim gets [ErrGone], [ErrSession] if it ended with the session that it lived in, or a
+	// [*BrokenError] if the driver knows that somebody removed it by hand. One claim's failure does not touch another claim.
 	//
 	// A claim with an Amend is changed in the same step, and claims that hold because of the change are woken. The call may
 	// be repeated after a lost reply, until it is answered: if the claim is already changed, it is only renewed.
@@ -160,7 +160,8 @@ type Watcher interface {
 }
 
 // An Alerter is a driver that learns by itself when claims are in danger: somebody removed them, or their session is in
-// doubt or over.
+// doubt or over. What it learns ends no lease; the answer to the renewal does. So a message that is forged, late or misled costs
+// a renewal, and nothing else.
 type Alerter interface {
 	// Alert sets a function. The driver calls it, from any goroutine, with the ids of claims that should be renewed at once;
 	// the renewal then shows what happened to them. The function returns soon. Alert is called once, before the first Enter.
@@ -182,6 +183,9 @@ type Breaker interface {
 	// Break removes the claim with this ticket, or the claim at the head if ticket is 0, and returns it in its last state.
 	// The error is [ErrGone] if there is none.
 	//
+	// With [Traits.HearsBreak], the client of the claim is alerted in the same step: see [Alerter]. The message carries the
+	// Record, cut to what it holds, if the store has such messages.
+	//
 	// With Ask, the claim stays as it is, and its renewals report from then on that somebody has asked once more: see
 	// [Renewal.Asks]. Only a holding claim can be asked for. For a claim that waits, has left, or ran out, the error is
 	// [ErrGone].
@@ -197,5 +201,5 @@ type BreakRequest struct {
 	Ticket int64  // 0 means the claim at the head
 	Ask    bool   // the claim's client is asked to release it, and nothing is removed; needs Traits.Asks
 	Count  *int64 // the name's own count becomes this, from 0 to MaxCount, and nothing is removed; needs Traits.Counts
-	Record string // with Count: who changes it and why, for people; at most MaxRecord bytes
+	Record string // who asks for this and why, for people; at most MaxRecord bytes; see BrokenError
 }

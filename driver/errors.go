@@ -30,6 +30,17 @@ func capacity(n int64) string {
 	return fmt.Sprint(n)
 }
 
+// A BrokenError says that somebody removed the claim by hand. It is [ErrGone]. A driver returns it in place of ErrGone if it
+// knows that. A driver that does not know returns ErrGone, so ErrGone does not say that nobody broke the claim.
+type BrokenError struct {
+	Record string // of the BreakRequest, as far as it arrived; "" if it is not known
+}
+
+func (e *BrokenError) Error() string { return "somebody removed the claim by hand" }
+
+// Unwrap returns [ErrGone].
+func (e *BrokenError) Unwrap() error { return ErrGone }
+
 // A RecordError says that the claim does not have the record that an amendment should replace.
 type RecordError struct{ Have string }
 
@@ -116,7 +127,7 @@ func (e *ended) Is(target error) bool {
 // As does the same for types.
 func (e *ended) As(target any) bool {
 	switch target.(type) {
-	case **marked, **unreachable, **CapacityError, **RecordError:
+	case **marked, **unreachable, **CapacityError, **RecordError, **BrokenError:
 		return false
 	}
 	return errors.As(e.cause, target)

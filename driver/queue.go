@@ -159,15 +159,21 @@ func (q *Queue) Leave(now int64, l *Release) error {
 
 // Break is [Breaker.Break].
 func (q *Queue) Break(now, ticket int64) (ClaimInfo, error) {
+	_, s, err := q.Remove(now, ticket)
+	return s, err
+}
+
+// Remove is [Breaker.Break] which also returns the entry that it removed: the client of that is to be alerted.
+func (q *Queue) Remove(now, ticket int64) (Entry, ClaimInfo, error) {
 	q.Expire(now)
 	for i, e := range q.Entries {
 		if e.Ticket == ticket || ticket == 0 {
 			s := q.standing(now, i)
 			q.Entries = slices.Delete(q.Entries, i, i+1)
-			return s, nil
+			return e, s, nil
 		}
 	}
-	return ClaimInfo{}, ErrGone
+	return Entry{}, ClaimInfo{}, ErrGone
 }
 
 // Ask is [Breaker.Break] with Ask.

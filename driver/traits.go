@@ -22,6 +22,7 @@ type Traits struct {
 	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters
 	Counts      bool   // a name can have a count of permits of its own, for claims of capacity 0; see [Claim.Uncounted]
 	Asks        bool   // a holder can be asked for its lock: see [BreakRequest.Ask]
+	HearsBreak  bool   // the client of a claim that somebody breaks is alerted at once; see [Alerter]
 	Fencing     Grade  // what a ticket is worth
 	Restart     bool   // claims survive a restart of the store
 	Failover    bool   // claims survive a failover of the store

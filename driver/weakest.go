@@ -28,6 +28,7 @@ func Weakest(all ...Traits) Traits {
 // lackWith takes away what another store cannot do to a claim, or a name, that is there.
 func (t *Traits) lackWith(o *Traits) {
 	t.Amends, t.Asks, t.Counts = t.Amends && o.Amends, t.Asks && o.Asks, t.Counts && o.Counts
+	t.HearsBreak = t.HearsBreak && o.HearsBreak
 }
 
 // remark adds the notes and warnings of another store.

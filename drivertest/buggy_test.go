@@ -17,6 +17,7 @@ type buggy struct {
 	list   func(context.Context, *memory.Driver, *driver.Query) ([]driver.Listing, error)
 	breaks func(context.Context, *memory.Driver, *driver.BreakRequest) (driver.ClaimInfo, error)
 	watch  func(context.Context, *memory.Driver, string, func()) error
+	alert  func(endangered func(ids ...string)) func(ids ...string)
 	traits func(*driver.Traits)
 	close  func(*memory.Driver) error
 }
@@ -69,6 +70,13 @@ func (b *buggy) Watch(ctx context.Context, name string, changed func()) error {
 		return b.Driver.Watch(ctx, name, changed)
 	}
 	return b.watch(ctx, b.Driver, name, changed)
+}
+
+func (b *buggy) Alert(endangered func(ids ...string)) {
+	if b.alert != nil {
+		endangered = b.alert(endangered)
+	}
+	b.Driver.Alert(endangered)
 }
 
 func (b *buggy) Traits() driver.Traits {

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -41,6 +42,22 @@ var observeBugs = []bug{
 		}}},
 	{"Ask", "the holder is not told", renewing(func(r *driver.Renewal) { r.Asks = 0 })},
 	{"Ask", "the holder is told of one asking only", renewing(func(r *driver.Renewal) { r.Asks = min(r.Asks, 1) })},
+	{"BreakIsHeard", "nobody hears", &buggy{alert: func(func(ids ...string)) func(ids ...string) { return func(...string) {} }}},
+	{"BreakIsHeard", "the record is that of another break",
+		&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+			return d.Break(ctx, &driver.BreakRequest{Name: b.Name, Ticket: b.Ticket, Record: "another"})
+		}}},
+	{"BreakIsOfOne", "all claims of the client end",
+		&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+			answers := d.Renew(ctx, cs)
+			gone := slices.ContainsFunc(answers, func(a driver.Renewal) bool { return errors.Is(a.Err, driver.ErrGone) })
+			for i := range answers {
+				if gone {
+					answers[i].Err = driver.ErrGone
+				}
+			}
+			return answers
+		}}},
 	{"AskGone", "the holder is asked, whatever the ticket",
 		&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 			return d.Break(ctx, &driver.BreakRequest{Name: b.Name, Ask: true})

@@ -148,7 +148,7 @@ func Powers() []driver.Trait { return slices.Sorted(maps.Values(powers)) }
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		enterCases, lockCases, leaveCases, leaseCases, clockCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
+		enterCases, lockCases, leaveCases, leaseCases, clockCases, delayCases, awaitCases, nameCases, observerCases, askCases, hearCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
 		workCases, idleCases, anewCases, atOnceCases,
 		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/known"
 )
 
 // A Driver is one client's view of a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher],
@@ -24,6 +25,7 @@ type Driver struct {
 	prefix string
 	once   sync.Once
 	done   chan struct{} // closed by Close
+	broken known.Broken  // of its claims
 
 	calls   [len(verbs)]atomic.Int64 // in the order of verbs
 	trouble atomic.Bool              // faults are left, or the link is not up; changes with them
@@ -53,6 +55,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 func (d *Driver) enter(c *driver.Claim) (p driver.Place, err error) {
 	d.store.do(d.prefix+c.Name, func(q *queue, now int64) { p, err = q.Enter(now, d.store.stamp(now), c) })
+	if err != nil {
+		err = d.broken.Explain(c.ID, err)
+	}
 	return p, err
 }
 
@@ -121,6 +126,9 @@ func (d *Driver) renew(cs []*driver.Claim) []driver.Renewal {
 			}
 			a.Asks = q.Asks(c.ID)
 		})
+		if a.Err != nil {
+			a.Err = d.broken.Explain(c.ID, a.Err)
+		}
 	}
 	return answers
 }
@@ -179,14 +187,28 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	}
 	breakage := *b
 	return call(ctx, d, Break, func() (s driver.ClaimInfo, err error) {
+		var removed driver.Entry
 		d.store.do(d.prefix+breakage.Name, func(q *queue, now int64) {
 			if breakage.Ask {
 				s, err = q.Ask(now, breakage.Ticket)
 			} else {
-				s, err = q.Break(now, breakage.Ticket)
+				removed, s, err = q.Remove(now, breakage.Ticket)
 			}
 		})
+		if removed.ID != "" {
+			d.store.alert(removed.ID, breakage.Record)
+		}
 		return s, err
+	})
+}
+
+// Alert is [driver.Alerter.Alert]. The driver alerts its user of claims that somebody breaks.
+func (d *Driver) Alert(endangered func(ids ...string)) {
+	d.store.ears.Store(d, func(id, record string) {
+		if d.hears() {
+			d.broken.Heard(id, record)
+			endangered(id)
+		}
 	})
 }
 
@@ -203,8 +225,8 @@ func (d *Driver) Identity(ctx context.Context) (string, error) {
 // Traits is [driver.Driver.Traits].
 func (d *Driver) Traits() driver.Traits {
 	return driver.Traits{
-		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Asks: true, Fencing: driver.ClockFencing,
-		Clock: "process", Wake: "push",
+		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Asks: true, HearsBreak: true,
+		Fencing: driver.ClockFencing, Clock: "process", Wake: "push",
 		MinTTL: time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Microsecond,
 		Notes: []string{"locks live only in this process and end with it"},
 	}
@@ -212,7 +234,10 @@ func (d *Driver) Traits() driver.Traits {
 
 // Close is [driver.Driver.Close]. Calls that wait end with [driver.ErrClosed].
 func (d *Driver) Close() error {
-	d.once.Do(func() { close(d.done) })
+	d.once.Do(func() {
+		close(d.done)
+		d.store.ears.Delete(d)
+	})
 	return nil
 }
 

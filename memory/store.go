@@ -22,6 +22,7 @@ type Store struct {
 	epoch  int64     // its wall reading in microseconds, which tickets add
 	seed   maphash.Seed
 	shards [shards]shard // by the hash of the name, so that different names seldom wait for one mutex
+	ears   sync.Map      // *Driver: func(id, record string), of those that are alerted
 }
 
 const shards = 16
@@ -79,6 +80,13 @@ func NewStore() *Store {
 // Driver connects one more client to the store.
 func (s *Store) Driver() *Driver {
 	return &Driver{store: s, done: make(chan struct{})}
+}
+
+// alert has all clients hear that a claim was broken. Whose claim it is, its client knows.
+func (s *Store) alert(id, record string) {
+	for _, hear := range s.ears.Range {
+		hear.(func(id, record string))(id, record)
+	}
 }
 
 // now is the store's clock in microseconds. The ticket's stamp is base's wall time plus now, so it never runs back.

@@ -1,0 +1,124 @@
+package drivertest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// The cases of a claim that somebody breaks, whose client hears of it.
+var hearCases = []Case{
+	{"BreakIsHeard", "With HearsBreak, the client of a claim that somebody breaks is alerted at once, however long it was idle.", 0,
+		breakIsHeard},
+	{"BreakIsOfOne", "A break ends one claim: what its client learns ends no other.", 0, breakIsOfOne},
+}
+
+// idleBefore is longer than a client goes on to listen that no longer needs to.
+const idleBefore = 12 * time.Second
+
+// An ear is a client that is alerted, and what it was alerted of.
+type ear struct {
+	driver.Driver
+	alerts chan []string
+}
+
+// ear opens a client that is alerted. The suite closes it.
+func (r *run) ear() *ear {
+	e := &ear{r.store.Open(r), make(chan []string, 1000)}
+	r.Cleanup(func() { e.Close() })
+	if a, ok := e.Driver.(driver.Alerter); ok {
+		a.Alert(func(ids ...string) {
+			select {
+			case e.alerts <- ids:
+			default:
+				r.Errorf("the client is alerted without end")
+			}
+		})
+	} else if r.traits.HearsBreak {
+		r.Fatalf("the driver is no Alerter; want one, as the traits have HearsBreak")
+	}
+	return e
+}
+
+// alerted reports whether the client was alerted of a claim by now.
+func (e *ear) alerted(id string) bool {
+	for {
+		select {
+		case ids := <-e.alerts:
+			for _, i := range ids {
+				if i == id {
+					return true
+				}
+			}
+		default:
+			return false
+		}
+	}
+}
+
+// breaks has another client break a claim, and returns what it broke.
+func (r *run) breaks(c *driver.Claim, record string) {
+	r.Helper()
+	s, err := r.b.(driver.Breaker).Break(r.ctx, &driver.BreakRequest{Name: c.Name, Ticket: c.Ticket, Record: record})
+	if err != nil || s.Ticket != c.Ticket {
+		r.Fatalf("break of ticket %d = %+v, %v; want the claim", c.Ticket, s, err)
+	}
+}
+
+// broken fails unless an error says that a claim is gone. If it says that somebody broke it, it has the record.
+func (r *run) broken(what, record string, err error) {
+	r.Helper()
+	r.gone(what, err)
+	if b, ok := errors.AsType[*driver.BrokenError](err); ok && b.Record != record && b.Record != "" {
+		r.Errorf("%s says that it was broken with the record %q; want %q", what, b.Record, record)
+	}
+}
+
+func breakIsHeard(r *run) {
+	if _, ok := r.b.(driver.Breaker); !ok || !r.traits.HearsBreak {
+		return
+	}
+	e := r.ear()
+	holder, spared := r.claim(), r.claim()
+	spared.Name = r.name + "/other"
+	holder.Ticket, spared.Ticket = r.holds(e, holder).Ticket, r.holds(e, spared).Ticket
+	for _, idle := range []time.Duration{0, idleBefore} {
+		r.pass(idle)
+		const record = "who broke it, and why"
+		r.breaks(holder, record)
+		r.until(2*r.store.Wake, "the holder's client is alerted", func() bool { return e.alerted(holder.ID) })
+		r.broken("renewal of the claim that was broken", record, e.Renew(r.ctx, []*driver.Claim{holder})[0].Err)
+		holder = r.claim()
+		holder.Ticket = r.holds(e, holder).Ticket
+	}
+	if a := e.Renew(r.ctx, []*driver.Claim{spared})[0]; a.Err != nil {
+		r.Errorf("renewal of another claim of the client = %v; want nil", a.Err)
+	}
+	r.leave(e, spared)
+	r.leave(e, holder)
+}
+
+func breakIsOfOne(r *run) {
+	if _, ok := r.b.(driver.Breaker); !ok {
+		return
+	}
+	e := r.ear()
+	var all []*driver.Claim
+	for range 3 {
+		c := r.claim()
+		c.Name = r.name + "/" + c.ID
+		c.Ticket = r.holds(e, c).Ticket
+		all = append(all, c)
+	}
+	r.breaks(all[1], "")
+	for i, a := range e.Renew(r.ctx, all) {
+		if i == 1 {
+			r.broken("renewal of the claim that was broken", "", a.Err)
+		} else if a.Err != nil {
+			r.Errorf("renewal of a claim beside the one that was broken = %v; want nil", a.Err)
+		}
+	}
+	r.leave(e, all[0])
+	r.leave(e, all[2])
+}
