@@ -51,12 +51,14 @@ func prove(clone, tmp string, modules []module, version string, out io.Writer) e
 	if err := os.Mkdir(outside, 0o700); err != nil {
 		return err
 	}
-	get, imports := []string{"get"}, ""
+	before, drop, get, imports := []string{"mod", "edit"}, []string{"mod", "edit"}, []string{"get"}, ""
 	for _, m := range modules {
 		if m.adapter {
 			continue
 		}
 		if m.dir != "cmd/stile" {
+			before = append(before, "-replace="+m.Path+"="+filepath.Join(clone, m.dir))
+			drop = append(drop, "-dropreplace="+m.Path)
 			get = append(get, m.Path+"@"+version)
 		}
 		if m.dir != "" && m.dir != "cmd/stile" {
@@ -67,10 +69,11 @@ func prove(clone, tmp string, modules []module, version string, out io.Writer) e
 		return err
 	}
 	for _, step := range [][]string{
-		{"go", "mod", "init", "example.com/outside"}, append([]string{"go"}, get...), {"go", "mod", "tidy"},
-		{"go", "build", "-trimpath", "-o", "outside", "."},
+		// A program that had the modules of a clone goes on with those of the tags.
+		{"mod", "init", "example.com/outside"}, before, {"get", "."}, drop,
+		get, {"mod", "tidy"}, {"build", "-trimpath", "-o", "outside", "."},
 	} {
-		if _, err := run(outside, env, step[0], step[1:]...); err != nil {
+		if _, err := run(outside, env, "go", step...); err != nil {
 			return err
 		}
 	}
