@@ -104,12 +104,12 @@ func (c *Client) ready(ctx context.Context) error {
 	return errNoContext
 }
 
-// patiently asks the store once, for Options.Patience at most.
+// patiently asks the store once, until it has been silent for Options.Patience.
 func (c *Client) patiently(ctx context.Context, ask func(context.Context) error) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, c.opts.Patience)
+	bounded, cancel := driver.WithPatience(ctx, c.opts.Patience, context.DeadlineExceeded)
 	defer cancel()
 	err := ask(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {

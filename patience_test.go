@@ -62,6 +62,43 @@ func TestSilenceIsUnreachable(t *testing.T) {
 	})
 }
 
+// A long is a store whose List takes 30 s, and says every 3 s that it goes on, until it falls silent.
+type long struct {
+	*memory.Driver
+	silentAfter time.Duration
+}
+
+func (l *long) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	for passed := time.Duration(0); passed < 30*time.Second; passed += 3 * time.Second {
+		if passed >= l.silentAfter {
+			<-ctx.Done()
+			return nil, driver.Ended(ctx, true)
+		}
+		pass(3 * time.Second)
+		driver.Heard(ctx, 1000)
+	}
+	return l.Driver.List(ctx, q)
+}
+
+// A listing that makes progress lasts for as long as it needs, and one that stands still ends after Patience.
+func TestPatienceIsForSilence(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for silentAfter, want := range map[time.Duration]time.Duration{time.Hour: 30 * time.Second, 9 * time.Second: 14 * time.Second} {
+			c, err := stile.New(&long{memory.New(), silentAfter}, nil)
+			if err != nil {
+				w.Fatal(err)
+			}
+			if d := took(func() { _, err = c.List(w.Context(), "") }); d != want {
+				w.Errorf("silent after %v: it lasted %v; want %v", silentAfter, d, want)
+			}
+			if silent := silentAfter < want; errors.Is(err, stile.ErrUnreachable) != silent || !silent && err != nil {
+				w.Errorf("silent after %v: %v; want ErrUnreachable if it is silent", silentAfter, err)
+			}
+			c.Close()
+		}
+	})
+}
+
 // A waiter that stands in the store's queue asks twelve times as long as Patience.
 func TestQueuedWaiterOutlastsAnOutage(t *testing.T) {
 	for _, link := range []memory.Link{memory.Silent, memory.Refused} {

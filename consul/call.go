@@ -49,7 +49,7 @@ func (d *Driver) call(ctx context.Context, q request) (*response, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = time.Until(deadline)
 	}
-	bounded, cancel := context.WithTimeout(ctx, limit)
+	bounded, cancel := driver.WithPatience(ctx, limit, context.DeadlineExceeded)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
 	r, err := d.send(bounded, q)
@@ -96,12 +96,24 @@ func (d *Driver) send(ctx context.Context, q request) (*response, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(&coming{ctx, answer.Body}, maxAnswer))
 	if err != nil {
 		return nil, err
 	}
 	index, _ := strconv.ParseUint(answer.Header.Get("X-Consul-Index"), 10, 64) // 0 where there is none
 	return &response{status: answer.StatusCode, index: index, text: text}, nil
+}
+
+// coming is an answer that is on its way, and may be long.
+type coming struct {
+	ctx  context.Context
+	body io.Reader
+}
+
+func (c *coming) Read(into []byte) (int, error) {
+	n, err := c.body.Read(into)
+	driver.Heard(c.ctx, 0)
+	return n, err
 }
 
 // decode reads the JSON of an answer.
@@ -145,7 +157,9 @@ func (d *Driver) read(
 		return nil, r.index, nil
 	}
 	var pairs []pair
-	return pairs, r.index, r.decode(&pairs)
+	err = r.decode(&pairs)
+	driver.Heard(ctx, len(pairs))
+	return pairs, r.index, err
 }
 
 // escape makes a key fit for a path. Its slashes stay.

@@ -145,7 +145,8 @@ type Query struct {
 	Count  bool   // with Name: include a name that has a count of its own even if it has no claims
 }
 
-// A Lister is a driver that can show its queues. Names come in order of their bytes; a name without claims is left out.
+// A Lister is a driver that can show its queues. Names come in order of their bytes; a name without claims is left out. A long
+// List calls [Heard] after each part of the store's answer, and lasts for as long as its context does.
 type Lister interface {
 	List(ctx context.Context, q *Query) ([]Listing, error)
 }

@@ -10,6 +10,11 @@ import (
 	"github.com/stilelock/stile/memory"
 )
 
+// A bare context has no values.
+type bare struct{ context.Context }
+
+func (bare) Value(any) any { return nil }
+
 // observeBugs are about names, and what observers see.
 var observeBugs = []bug{
 	{"Names", "upper and lower case are one", entering(func(c *driver.Claim) { c.Name = strings.ToLower(c.Name) })},
@@ -23,6 +28,10 @@ var observeBugs = []bug{
 	{"ListPrefix", "a prefix is a pattern",
 		&buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
 			return d.List(ctx, &driver.Query{Name: q.Name, Prefix: strings.TrimRight(q.Prefix, "%_*")})
+		}}},
+	{"ListHeard", "a listing is silent until it is over",
+		&buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
+			return d.List(bare{ctx}, q)
 		}}},
 	{"ListPrefix", "names come in any order",
 		&buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -15,6 +16,7 @@ var observerCases = []Case{
 	{"ListKept", "A listing shows a claim that was released, and is kept for a while.", 0, listKept},
 	{"ListDelay", "The lease left is negative while only the lock-delay keeps others out.", delay, listDelay},
 	{"ListPrefix", "Names come in order of their bytes; a name without claims is left out.", 0, listPrefix},
+	{"ListHeard", "A List of a prefix says of each part of the answer that it was Heard.", 0, listHeard},
 	{"Break", "Break removes the claim with this ticket, and returns it as it stood.", ordered, breakTicket},
 	{"BreakHead", "Break removes the claim at the head if ticket is 0.", ordered, breakHead},
 	{"BreakWaiter", "A claim that waited and was removed never holds, whoever is removed after it.", ordered, breakWaiter},
@@ -125,6 +127,20 @@ func listPrefix(r *run) {
 	}
 	if got, err := lister.List(r.ctx, &driver.Query{Name: left.Name}); err != nil || len(got) != 0 {
 		r.Errorf("list of a name without claims = %+v, %v; want nothing", got, err)
+	}
+}
+
+func listHeard(r *run) {
+	lister, ok := r.b.(driver.Lister)
+	if !ok {
+		return
+	}
+	c := r.claim()
+	r.holds(r.a, c)
+	var sum atomic.Int64
+	list, err := lister.List(driver.WhenHeard(r.ctx, func(n int) { sum.Add(int64(n)) }), &driver.Query{Prefix: c.Name})
+	if err != nil || len(list) != 1 || sum.Load() < 1 {
+		r.Errorf("list = %+v, %v, with %d keys or rows heard of; want one name, and that at least", list, err, sum.Load())
 	}
 }
 

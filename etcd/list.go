@@ -22,17 +22,16 @@ const (
 // under it in pages, and tells no leases. A name all of whose keys are without a lease is left out there: no client that
 // locks makes such.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	if q.Name == "" {
+		list, err := d.listAll(ctx, q.Prefix)
+		return list, d.explain(ctx, err)
+	}
 	bounded, done, err := d.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	var list []driver.Listing
-	if q.Name != "" {
-		list, err = d.listOne(bounded, q.Name)
-	} else {
-		list, err = d.listAll(bounded, q.Prefix)
-	}
+	list, err := d.listOne(bounded, q.Name)
 	return list, d.explain(ctx, err)
 }
 
@@ -99,10 +98,11 @@ func (d *Driver) listAll(ctx context.Context, prefix string) ([]driver.Listing, 
 		from, end = "\x00", "\x00"
 	}
 	for more := true; more; {
-		r, err := d.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
+		r, err := d.listPage(ctx, from, end, revision)
 		if err != nil {
 			return nil, err
 		}
+		driver.Heard(ctx, len(r.Kvs))
 		for _, kv := range r.Kvs {
 			if name, ok := d.nameOf(string(kv.Key)); ok && strings.HasPrefix(name, prefix) {
 				keys[name] = append(keys[name], kv)
@@ -119,6 +119,16 @@ func (d *Driver) listAll(ctx context.Context, prefix string) ([]driver.Listing, 
 	}
 	slices.SortFunc(all, func(a, b driver.Listing) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// listPage reads some keys of a range.
+func (d *Driver) listPage(ctx context.Context, from, end string, revision int64) (*clientv3.GetResponse, error) {
+	bounded, done, err := d.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return d.client.Get(bounded, from, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
 }
 
 // nameOf is the name whose queue a key is in.

@@ -88,6 +88,7 @@ func (l *link) listed(
 		if ok && err == nil && wanted(key) {
 			keys = append(keys, key)
 		}
+		driver.Heard(ctx, 1)
 	}
 	err = lines.Err()
 	if err == nil {

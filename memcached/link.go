@@ -102,6 +102,7 @@ func (l *link) gets(ctx context.Context, keys []string, each func(i int, c *conn
 			each(i, c, &replies[j])
 			i++
 		}
+		driver.Heard(ctx, len(part))
 	}
 	return nil
 }

@@ -156,6 +156,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 		query = driver.Query{Name: d.prefix + q.Name}
 	}
 	list, err = call(ctx, d, List, func() ([]driver.Listing, error) { return d.store.list(&query), nil })
+	driver.Heard(ctx, len(list))
 	for i := range list {
 		list[i].Name = strings.TrimPrefix(list[i].Name, d.prefix)
 	}

@@ -90,6 +90,7 @@ func (s *store) query(ctx context.Context, conn *sql.Conn, t text, each func(row
 		if err := each(rows); err != nil {
 			return err
 		}
+		driver.Heard(ctx, 1)
 	}
 	return errors.Join(rows.Err(), rows.Close())
 }

@@ -14,8 +14,9 @@ import (
 
 // reading runs f on a connection. Whatever its error, nothing was changed, and a connection that failed is not kept.
 func (s *store) reading(ctx context.Context, f func(ctx context.Context, conn *sql.Conn) error) error {
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := driver.WithPatience(ctx, patience, errSlow)
 	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	for n := 1; ; n++ {
 		conn, err := s.acquire(ctx)
 		if err != nil {

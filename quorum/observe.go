@@ -41,7 +41,7 @@ func gather[T any](ctx context.Context, d *Driver, what func(ctx context.Context
 			var a T
 			store, err := n.store()
 			if err == nil {
-				within, cancel := context.WithTimeout(ctx, d.timeout(d.o.MaxTTL))
+				within, cancel := driver.WithPatience(ctx, d.timeout(d.o.MaxTTL), context.DeadlineExceeded)
 				defer cancel()
 				m := store.(Member)
 				a, err = ask(within, n, m, func() (T, error) { return what(within, m) })

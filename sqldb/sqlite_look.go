@@ -20,14 +20,14 @@ func (d *lite) Read(ctx context.Context, query *driver.Query) (list []Named, now
 	}
 	defer d.read.give()
 	err = d.patiently(ctx, func() (err error) {
-		list, err = d.queues(query)
+		list, err = d.queues(ctx, query)
 		return err
 	})
 	return list, d.now(), err
 }
 
 // queues reads the queues that a query selects. The read session must be taken.
-func (d *lite) queues(query *driver.Query) (list []Named, err error) {
+func (d *lite) queues(ctx context.Context, query *driver.Query) (list []Named, err error) {
 	m, err := d.readMeta(d.read)
 	if err != nil || d.rebooted(m, d.now()) {
 		return nil, err
@@ -37,6 +37,7 @@ func (d *lite) queues(query *driver.Query) (list []Named, err error) {
 		return []Named{{query.Name, q}}, err
 	}
 	return list, d.read.rows("queues", []any{query.Prefix}, func(scan func(...any) error) (bool, error) {
+		driver.Heard(ctx, 1)
 		next := &driver.Queue{}
 		name, err := scanEntry(next, scan)
 		if err != nil || !strings.HasPrefix(name, query.Prefix) {

@@ -74,6 +74,7 @@ func each(ctx context.Context, db *sql.DB, statement string, args []any, f func(
 		if err := f(rows); err != nil {
 			return err
 		}
+		driver.Heard(ctx, 1)
 	}
 	return rows.Err()
 }

@@ -181,7 +181,11 @@ func (d *Driver) busy() bool {
 
 // do sends requests on a session and explains what is in the way.
 func (d *Driver) do(ctx context.Context, s *wire.Session, calls ...*wire.Call) error {
-	return d.explain(ctx, s.Do(ctx, calls...))
+	err := s.Do(ctx, calls...)
+	if err == nil {
+		driver.Heard(ctx, len(calls))
+	}
+	return d.explain(ctx, err)
 }
 
 // proven returns the calls with one before them that a quorum agrees on, so that they show all that was done before. A

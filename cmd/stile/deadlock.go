@@ -154,7 +154,7 @@ func (d *deadlocks) next(s *standing) *standing {
 func deadlocksOf(ctx context.Context, c *stile.Client, prefix string) ([][]*standing, error) {
 	var looks [2][][]*standing
 	for i := range looks {
-		queues, err := c.List(ctx, prefix)
+		queues, err := names(ctx, c, prefix)
 		if err != nil {
 			return nil, err
 		}

@@ -47,7 +47,7 @@ func newLs(s *store) *cobra.Command {
 					}
 					return showDeadlocks(cmd.OutOrStdout(), circles, asJSON)
 				}
-				queues, err := c.List(ctx, prefix)
+				queues, err := names(ctx, c, prefix)
 				if err != nil {
 					return err
 				}

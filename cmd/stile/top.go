@@ -69,7 +69,7 @@ func newTop(s *store) *cobra.Command {
 // once prints the names.
 func (t *topper) once(cmd *cobra.Command, s *store, w io.Writer) error {
 	return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
-		queues, err := c.List(ctx, t.prefix)
+		queues, err := names(ctx, c, t.prefix)
 		if err != nil {
 			return err
 		}

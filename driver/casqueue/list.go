@@ -40,7 +40,11 @@ func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listin
 func (d *Driver) lookAll(ctx context.Context, names []string) ([]*sight, []error) {
 	seen, errs := make([]*sight, len(names)), make([]error, len(names))
 	if d.many == nil {
-		work.Each(len(names), d.atOnce, func(i int) { seen[i], errs[i] = d.look(ctx, names[i], nil) })
+		work.Each(len(names), d.atOnce, func(i int) {
+			if seen[i], errs[i] = d.look(ctx, names[i], nil); errs[i] == nil {
+				driver.Heard(ctx, 1)
+			}
+		})
 		return seen, errs
 	}
 	values, errs := d.many.GetMany(ctx, names)

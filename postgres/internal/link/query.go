@@ -49,6 +49,7 @@ func (l *Link) query(
 		if err == nil {
 			for rows.Next() && err == nil {
 				err = each(rows)
+				driver.Heard(ctx, 1)
 			}
 			rows.Close()
 			err = errors.Join(err, rows.Err())
@@ -62,7 +63,7 @@ func (l *Link) on(caller context.Context, use func(ctx context.Context, conn *pg
 	if l.Context().Err() != nil {
 		return driver.ErrClosed
 	}
-	ctx, cancel := context.WithTimeout(caller, patience)
+	ctx, cancel := driver.WithPatience(caller, patience, context.DeadlineExceeded)
 	defer cancel()
 	defer context.AfterFunc(l.Context(), cancel)()
 	conn, err := l.acquire(ctx)

@@ -109,6 +109,7 @@ func (c *Conn) RunAll(ctx context.Context, s *Script, all []Request, each func(i
 	for begin := 0; begin < len(all); begin += AtOnce {
 		part := all[begin:min(begin+AtOnce, len(all))]
 		c.pipeline(ctx, s, part, func(i int, a Answer, err error) { each(begin+i, a, err) })
+		driver.Heard(ctx, len(part))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // scanAtOnce is how many keys the server looks at in one step of a search.
@@ -29,6 +31,7 @@ func (c *Conn) Keys(ctx context.Context, like, pattern string) ([]string, error)
 			if err != nil {
 				return nil, c.explain(ctx, err)
 			}
+			driver.Heard(ctx, scanAtOnce)
 			keys = append(keys, page.Elements...)
 			cursor = page.Cursor
 		}

@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// heardKey is the key of the function that a context tells of progress.
+type heardKey struct{}
+
+// Heard says that the store has answered one more part of a long request, with n keys or rows that it has looked at. A driver
+// calls it after each page of a List, so that whoever waits is impatient only with a store that is silent.
+func Heard(ctx context.Context, n int) {
+	if heard, ok := ctx.Value(heardKey{}).(func(int)); ok {
+		heard(n)
+	}
+}
+
+// WhenHeard returns a context whose requests call a function whenever something is [Heard]. The function returns soon. It may be
+// called from several goroutines at once.
+func WhenHeard(ctx context.Context, heard func(n int)) context.Context {
+	outer, _ := ctx.Value(heardKey{}).(func(int))
+	return context.WithValue(ctx, heardKey{}, func(n int) {
+		if outer != nil {
+			outer(n)
+		}
+		heard(n)
+	})
+}
+
+// WithPatience returns a context that ends when nothing was [Heard] for a time, and then has the given cause. Until then its
+// deadline is the end of that time, which comes later whenever something is heard.
+func WithPatience(ctx context.Context, most time.Duration, silent error) (context.Context, context.CancelFunc) {
+	p := &patient{most: most, end: time.Now().Add(most)}
+	inner, cancel := context.WithCancelCause(ctx)
+	p.Context = WhenHeard(inner, p.heard)
+	p.timer = time.AfterFunc(most, func() { cancel(silent) })
+	return p, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.over = true
+		p.timer.Stop()
+		cancel(nil)
+	}
+}
+
+// A patient context is one of WithPatience.
+type patient struct {
+	context.Context
+	most time.Duration
+
+	mu    sync.Mutex // guards what follows
+	timer *time.Timer
+	end   time.Time
+	over  bool // it was given up
+}
+
+// Deadline is [context.Context.Deadline].
+func (p *patient) Deadline() (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if outer, ok := p.Context.Deadline(); ok && outer.Before(p.end) {
+		return outer, true
+	}
+	return p.end, true
+}
+
+func (p *patient) heard(int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.end = time.Now().Add(p.most)
+		p.timer.Reset(p.most)
+	}
+}
