@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
 )
 
 // Options are the settings of a handler. The zero value, and nil, mean the defaults.
@@ -28,7 +29,8 @@ type Options struct {
 }
 
 // Handler returns a handler that runs the next one while it holds the request's lock. If the lock is held it answers 409, and
-// if the store does not answer 503, both with Retry-After. If the lock's name is invalid it answers 400.
+// if the store does not answer 503, both with Retry-After. It answers 503 too if the request's context ends before the lock is
+// had. If the lock's name is invalid it answers 400, and if the lock's options are, or there is no lock, 500.
 //
 // The request's context ends when the lease is lost. A handler that goes on nevertheless must send the lease's token with its
 // writes: another holder may be at work at the same time.
@@ -37,16 +39,19 @@ func Handler(lock func(*http.Request) *stile.Lock, next http.Handler, o *Options
 }
 
 // Limit returns a handler that runs the next one while it holds a permit, so that all machines together serve no more
-// requests than the permit's name has permits. If no permit is left it answers 429, and if the store does not answer 503,
-// both with Retry-After.
+// requests than the permit's name has permits. If no permit is left it answers 429, and otherwise what [Handler] answers. An
+// invalid permit is never the client's fault: the answer is 500.
 func Limit(permit *stile.Lock, next http.Handler, o *Options) http.Handler {
-	return newHandler(func(*http.Request) *stile.Lock { return permit }, next, o, http.StatusTooManyRequests)
+	h := newHandler(func(*http.Request) *stile.Lock { return permit }, next, o, http.StatusTooManyRequests)
+	h.fixed = true
+	return h
 }
 
 type handler struct {
-	lock func(*http.Request) *stile.Lock
-	next http.Handler
-	o    Options
+	lock  func(*http.Request) *stile.Lock
+	fixed bool // the program names the lock, not the request
+	next  http.Handler
+	o     Options
 }
 
 func newHandler(lock func(*http.Request) *stile.Lock, next http.Handler, o *Options, status int) *handler {
@@ -67,12 +72,13 @@ func newHandler(lock func(*http.Request) *stile.Lock, next http.Handler, o *Opti
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	lease, err := h.lock(r).LockWithin(r.Context(), h.o.Wait)
+	lock := h.lock(r)
+	lease, err := lock.LockWithin(r.Context(), h.o.Wait)
 	if err != nil {
 		h.o.Report(r, err)
-		if r.Context().Err() == nil { // else nobody reads the answer
-			h.refuse(w, err)
-		}
+		// Also after the end of the request's context, which a server that stops or a deadline may end while the client listens:
+		// a handler that writes nothing answers 200.
+		h.refuse(w, lock, err)
 		return
 	}
 	defer func() {
@@ -86,7 +92,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // refuse answers a request that has no lock. What the store said is not for clients.
-func (h *handler) refuse(w http.ResponseWriter, err error) {
+func (h *handler) refuse(w http.ResponseWriter, lock *stile.Lock, err error) {
 	status, text, after := http.StatusServiceUnavailable, "not now", 5*time.Second
 	switch {
 	case errors.Is(err, stile.ErrHeld):
@@ -94,11 +100,19 @@ func (h *handler) refuse(w http.ResponseWriter, err error) {
 		if text = "somebody else is at work on this"; status == http.StatusTooManyRequests {
 			text = "too many requests at a time"
 		}
-	case errors.Is(err, stile.ErrInvalid):
+	case errors.Is(err, stile.ErrInvalid) && !h.fixed && misnamed(lock, err):
 		status, text, after = http.StatusBadRequest, "this cannot be the name of a lock", 0
+	case errors.Is(err, stile.ErrInvalid):
+		status, text, after = http.StatusInternalServerError, "the lock of this is not set up rightly", 0
 	}
 	if after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
 	}
 	http.Error(w, text, status)
+}
+
+// misnamed reports whether an invalid lock has a wrong name, and not wrong options. One that no client made has no name either.
+func misnamed(lock *stile.Lock, err error) bool {
+	e, ok := errors.AsType[*stile.Error](err)
+	return ok && driver.CheckName(e.Name) != nil && (e.Name != "" || lock.Options().TTL != 0)
 }

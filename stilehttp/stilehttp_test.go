@@ -140,6 +140,25 @@ func TestTransportFails(t *testing.T) {
 	})
 }
 
+// A request that panics gives its permit back.
+func TestTransportPanics(t *testing.T) {
+	permit := open(t, memory.New()).Permit("vendor", 1, 1)
+	tr := &Transport{Permit: permit, Base: roundTrip(func(*http.Request) (*http.Response, error) { panic("no route") })}
+	func() {
+		defer func() {
+			if v := recover(); v != "no route" {
+				t.Errorf("panic %v", v)
+			}
+		}()
+		tr.RoundTrip(request(t)) //nolint:bodyclose,errcheck // it panics
+	}()
+	lease, err := permit.TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, lease)
+}
+
 // A body that can be written to stays so, for protocols that the answer switches to.
 func TestTransportSwitches(t *testing.T) {
 	tr := &Transport{Permit: open(t, memory.New()).Permit("vendor", 1, 1), Base: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -178,6 +197,7 @@ func TestHandlers(t *testing.T) {
 		{name: "held, waited for", path: "/a", o: &Options{Wait: 200 * time.Millisecond, RetryAfter: 1500 * time.Millisecond}, before: hold, status: 409, after: "2"},
 		{name: "held, as WebDAV says it", path: "/a", o: &Options{Status: http.StatusLocked}, before: hold, status: 423, after: "1"},
 		{name: "no name", path: "/", status: 400},
+		{name: "a long name", path: "/" + strings.Repeat("a", 300), status: 400},
 		{name: "no store", path: "/a", before: func(_ *testing.T, d *memory.Driver, _ *stile.Client) { d.SetLink(memory.Refused) }, status: 503, after: "5"},
 		{name: "closed", path: "/a", before: func(_ *testing.T, _ *memory.Driver, c *stile.Client) { c.Close() }, status: 503, after: "5"},
 		{name: "within the limit", path: "/a", limit: true, status: 204},
@@ -222,6 +242,69 @@ func TestHandlers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What the program got wrong is not the client's fault.
+func TestHandlersMisused(t *testing.T) {
+	client := open(t, memory.New())
+	never := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler runs without a lock") })
+	byLock := func(l *stile.Lock) http.Handler {
+		return Handler(func(*http.Request) *stile.Lock { return l }, never, nil)
+	}
+	for name, h := range map[string]http.Handler{
+		"ttl":             byLock(client.Mutex("a").With(stile.LockOptions{TTL: -time.Second})),
+		"permits":         byLock(client.Permit("a", 3, 2)),
+		"no lock":         byLock(nil),
+		"zero lock":       byLock(&stile.Lock{}),
+		"zero client":     byLock((&stile.Client{}).Mutex("a")),
+		"joined with one": byLock(stile.Join(client.Mutex("a"), client.Mutex("b").With(stile.LockOptions{TTL: -time.Second}))),
+		"no permit":       Limit(nil, never, nil),
+		"permit's name":   Limit(client.Permit("", 1, 1), never, nil),
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
+		if w.Code != http.StatusInternalServerError || w.Header().Get("Retry-After") != "" {
+			t.Errorf("%s: status %d, Retry-After %q: %s", name, w.Code, w.Header().Get("Retry-After"), w.Body)
+		}
+	}
+}
+
+// A request whose context ends while it waits is answered: its client may listen still.
+func TestHandlerEnds(t *testing.T) {
+	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"before": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		},
+		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		},
+		"stopped": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			time.AfterFunc(time.Second, func() { cancel(errors.New("the server stops")) })
+			return ctx, func() { cancel(nil) }
+		},
+	} {
+		for _, limit := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				client := open(t, memory.New())
+				hold(t, nil, client)
+				ctx, cancel := end(t.Context())
+				defer cancel()
+				next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler runs without a lock") })
+				h := Handler(func(*http.Request) *stile.Lock { return client.Mutex("a") }, next, &Options{Wait: time.Minute})
+				if limit {
+					h = Limit(client.Mutex("a"), next, &Options{Wait: time.Minute})
+				}
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody))
+				if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+					t.Errorf("%s, limit %v: status %d, Retry-After %q", name, limit, w.Code, w.Header().Get("Retry-After"))
+				}
+			})
+		}
 	}
 }
 

@@ -51,14 +51,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
+	returned := false
+	defer func() {
+		if !returned { // it fails or panics: nobody will read or close an answer
+			over()
+		}
+	}()
 	answer, err := base.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		if lost := lease.Check(); errors.Is(lost, stile.ErrLost) {
 			err = errors.Join(lost, err)
 		}
-		over()
 		return nil, err
 	}
+	returned = true
 	answer.Body = held(answer.Body, over)
 	return answer, nil
 }
