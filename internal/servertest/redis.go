@@ -205,6 +205,46 @@ func RedisCluster(t TB, args ...string) []*Server {
 	return redisCluster(t, func(*Server) []string { return args })
 }
 
+// RedisClusterReplica adds a replica of its first server to a cluster.
+func RedisClusterReplica(t TB, cluster []*Server) *Server {
+	t.Helper()
+	first := cluster[0]
+	s := Start(t, clusterServer(t, nil))
+	id, _ := first.Redis([]string{"CLUSTER", "MYID"}).(string)
+	s.Redis([]string{"CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(first.Ports[0]), strconv.Itoa(first.Ports[1])})
+	Until(t, "the replica knows the primary", func() bool {
+		known, _ := s.Redis([]string{"CLUSTER", "NODES"}).(string)
+		return strings.Contains(known, id)
+	})
+	s.Redis([]string{"CLUSTER", "REPLICATE", id})
+	for _, node := range cluster {
+		Until(t, "all servers know the replica", func() bool {
+			slots, _ := node.Redis([]string{"CLUSTER", "SLOTS"}).([]any)
+			for _, part := range slots {
+				if list, _ := part.([]any); len(list) == 4 {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	return s
+}
+
+// clusterServer is a server of a cluster; args, which may be nil, returns more of its command line.
+func clusterServer(t TB, args func(s *Server) []string) Process {
+	return redisServer(t, 2, func(s *Server) []string {
+		line := []string{
+			"--port", strconv.Itoa(s.Ports[0]), "--cluster-port", strconv.Itoa(s.Ports[1]),
+			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
+		}
+		if args != nil {
+			line = append(line, args(s)...)
+		}
+		return line
+	}, nil)
+}
+
 // slotsOf is the command that gives a node some slots. One that names a range is newer than Redis 6.2.
 func slotsOf(first, last int) []string {
 	command := []string{"CLUSTER", "ADDSLOTS"}
@@ -220,12 +260,7 @@ func redisCluster(t TB, args func(s *Server) []string) []*Server {
 	const nodes, slots = 3, 16384
 	var list []*Server
 	for range nodes {
-		list = append(list, Start(t, redisServer(t, 2, func(s *Server) []string {
-			return append([]string{
-				"--port", strconv.Itoa(s.Ports[0]), "--cluster-port", strconv.Itoa(s.Ports[1]),
-				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000",
-			}, args(s)...)
-		}, nil)))
+		list = append(list, Start(t, clusterServer(t, args)))
 	}
 	for i, s := range list {
 		first, last := slots*i/nodes, slots*(i+1)/nodes-1

@@ -10,7 +10,11 @@ import (
 // InPlace reports whether the user may change part of a string under keys like one that is not there, and when the key expires.
 // The commands that ask change nothing. A server that does not answer is no reason to say no.
 func (c *Conn) InPlace(ctx context.Context, key string) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	most := probeWithin
+	if c.Spread() {
+		most = othersWithin // this server may hang, and the others not
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	b := c.client.B()
 	for _, r := range c.client.DoMulti(ctx,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -42,33 +41,22 @@ func (c *Conn) ask(ctx context.Context) (driver.Traits, error) {
 
 // examine asks every server for its facts. The error says that no primary answered.
 func (c *Conn) examine(ctx context.Context) ([]*facts, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeWithin)
-	defer cancel()
-	nodes := c.client.Nodes()
-	found := make([]*facts, 0, len(nodes))
-	errs := make([]error, 0, len(nodes))
-	var mu sync.Mutex
-	var asked sync.WaitGroup
-	for _, node := range nodes {
-		asked.Go(func() {
-			f, err := ask(ctx, node)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, err)
-			} else if f.role != "slave" {
-				found = append(found, f)
-			}
-		})
+	told, failed := askAll(ctx, c, c.client.Nodes(), func(ctx context.Context, _ string, node rueidis.Client) (*facts, error) {
+		return ask(ctx, node)
+	})
+	found := make([]*facts, 0, len(told))
+	for _, f := range told {
+		if f.role != "slave" {
+			found = append(found, f)
+		}
 	}
-	asked.Wait()
-	if len(found) == 0 && len(errs) > 0 {
-		return nil, c.explain(ctx, errs[0])
+	if len(found) > 0 {
+		return found, nil
 	}
-	if len(found) == 0 {
-		return nil, driver.Refused(driver.Unreachable(ErrReplica))
+	for _, err := range failed {
+		return nil, c.explain(ctx, err)
 	}
-	return found, nil
+	return nil, driver.Refused(driver.Unreachable(ErrReplica))
 }
 
 // promise says what servers like these are good for, the weakest deciding.

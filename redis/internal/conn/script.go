@@ -44,15 +44,22 @@ func (c *Conn) EvenIfFull() string {
 	return ""
 }
 
-// Load gives the servers scripts. It is no matter if that fails: a script is sent along when it is missing.
+// Load gives the servers scripts. It is no matter if that fails: a script is sent along when it is missing. In a cluster nobody
+// waits for that, since one of the servers may hang.
 func (c *Conn) Load(ctx context.Context, scripts ...*Script) {
-	ctx, cancel := context.WithTimeout(ctx, probeWithin)
-	defer cancel()
-	for _, node := range c.client.Nodes() {
-		var cmds rueidis.Commands
-		for _, s := range scripts {
-			cmds = append(cmds, node.B().ScriptLoad().Script(s.text).Build())
-		}
-		node.DoMulti(ctx, cmds...)
+	load := func(ctx context.Context) {
+		askAll(ctx, c, c.client.Nodes(), func(ctx context.Context, _ string, node rueidis.Client) (struct{}, error) {
+			var cmds rueidis.Commands
+			for _, s := range scripts {
+				cmds = append(cmds, node.B().ScriptLoad().Script(s.text).Build())
+			}
+			node.DoMulti(ctx, cmds...)
+			return struct{}{}, nil
+		})
 	}
+	if c.Spread() {
+		c.Go(func() { load(c.Context()) })
+		return
+	}
+	load(ctx)
 }
