@@ -33,7 +33,8 @@ SIGINT or SIGQUIT. A line of FILE is a comment, a variable for the commands, or
 SCHEDULE is a cron expression of five fields, @daily and the like, or @every with
 a duration. Its hours are those of CRON_TZ, else UTC. NAME is the name of the lock
 that a run holds. CMD is the rest of the line, and runs under /bin/sh or the SHELL
-that FILE sets, as under stile run: it ends before another machine can hold the lock.
+that FILE sets, as under stile run: it ends before its lease does, and a moment late
+if its claim was broken by hand or forgotten by the store.
 It gets STILE_NAME, STILE_TOKEN, STILE_DEADLINE, and STILE_TICK, the time it is for.
 
   --at-least D   keep the lock this long, against clocks that differ

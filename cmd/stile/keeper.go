@@ -14,9 +14,10 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// A keeper looks after CMD while the lock is held, and ends it, with its whole group, before the lock can be another's:
-// with SIGTERM when no more than the grace is left, with SIGKILL a moment before the end, and with SIGKILL at once when
-// the lease is lost. All times are the machine's clock: see boottime.
+// A keeper looks after CMD while the lock is held, and ends it, with its whole group, before the lease ends: with
+// SIGTERM when no more than the grace is left, and with SIGKILL a moment before the end. If the claim is gone before that,
+// broken by hand or forgotten by the store, another may hold already: then with SIGKILL as soon as the client knows.
+// All times are the machine's clock: see boottime.
 type keeper struct {
 	lease    *stile.Lease
 	child    *child

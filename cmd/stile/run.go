@@ -34,7 +34,8 @@ the group. When CMD ends, what it left running in the group is ended too, with
 SIGTERM and after --grace with SIGKILL: the lock is about to be another's.
 
 If the lease cannot be renewed, the group gets SIGTERM while --grace is left, and
-SIGKILL before the lease ends. If the claim was removed, it gets SIGKILL at once.
+SIGKILL before the lease ends. If the claim was removed by hand, or forgotten by
+the store, another may hold already: the group gets SIGKILL as soon as stile knows.
 Both also happen when stile itself is stopped or killed: a second small process
 of stile, the parent of CMD, sees to it. A process that leaves the group, as
 daemons do, is out of reach.`
