@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -113,17 +115,59 @@ func isAncestor(process int) bool {
 		if pid == process {
 			return true
 		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		p, err := statOf(pid)
 		if err != nil {
 			return guard.Alive(process) // there is no /proc: it lives, at least
 		}
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // after the name, which may have such in it
-		if len(fields) < 2 {
-			return false
+		pid = p.parent
+	}
+	return false
+}
+
+// hasOthers reports whether a process group, this process's, has members besides it and those that started it. Where the
+// system does not tell, a stdout that is no terminal stands for them, as in a pipeline.
+func hasOthers(group int) bool {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return !tty.Is(os.Stdout)
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	if _, err := statOf(os.Getpid()); err != nil {
+		return !tty.Is(os.Stdout)
+	}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == os.Getpid() || pid == 1 {
+			continue
 		}
-		if pid, err = strconv.Atoi(fields[1]); err != nil {
-			return false
+		if p, err := statOf(pid); err == nil && p.group == group && !p.ended && !isAncestor(pid) {
+			return true
 		}
 	}
 	return false
+}
+
+// A procStat is what /proc tells of a process.
+type procStat struct {
+	ended         bool // and is not reaped yet
+	parent, group int
+}
+
+var errNoStat = errors.New("the system does not tell of the process")
+
+func statOf(pid int) (p procStat, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return p, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // after the name, which may have such in it
+	if len(fields) < 3 {
+		return p, errNoStat
+	}
+	p.ended = fields[0] == "Z" || fields[0] == "X"
+	if p.parent, err = strconv.Atoi(fields[1]); err == nil {
+		p.group, err = strconv.Atoi(fields[2])
+	}
+	return p, err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -124,10 +125,10 @@ func (c *child) allow(until time.Duration) {
 	(&guard.Order{Until: until, Left: until - boottime.Now()}).Send(c.in)
 }
 
-// signal sends a signal to the whole group. A process that is stopped takes SIGTERM when it goes on, so it goes on.
+// signal sends a signal to the whole group. A process that is stopped takes one that ends it when it goes on, so it goes on.
 func (c *child) signal(s syscall.Signal) {
 	(&guard.Order{Signal: s}).Send(c.in)
-	if s == syscall.SIGTERM {
+	if slices.Contains(guard.Ending, s) {
 		(&guard.Order{Signal: syscall.SIGCONT}).Send(c.in)
 	}
 }

@@ -21,7 +21,7 @@ import (
 type keeper struct {
 	lease    *stile.Lease
 	child    *child
-	terminal *terminal // nil if CMD does not get one
+	terminal *terminal // nil if there is none
 	grace    time.Duration
 	lead     time.Duration   // what killing takes, with room to spare
 	stop     <-chan struct{} // closed when CMD is to be ended; nil if signals say so
@@ -100,6 +100,8 @@ func (k *keeper) watch(events *events, signals <-chan os.Signal) {
 			} else {
 				k.child.signal(s.(syscall.Signal))
 			}
+		case s := <-k.terminal.asked():
+			k.terminal.heed(s.(syscall.Signal), k.child)
 		case <-k.stop:
 			k.stop = nil
 			k.fail(errStopped)
@@ -157,7 +159,9 @@ func (k *keeper) heed(n guard.News, events *events) {
 		k.fail(k.ending(events))
 		k.killed = boottime.Now()
 	case n.Stopped:
-		k.terminal.suspend()
+		if k.killAt == 0 && k.killed == 0 { // else it is for stile to end it in time
+			k.terminal.stopped(n.Status.StopSignal(), k.child)
+		}
 	case n.Exited:
 		k.status = n.Status
 		if !n.Gone && k.killAt == 0 && k.killed == 0 {

@@ -151,7 +151,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 		return errors.Join(err, lease.Unlock())
 	}
 	k := &keeper{
-		lease: lease, child: c, terminal: foreground(), grace: time.Duration(r.grace),
+		lease: lease, child: c, grace: time.Duration(r.grace),
 		lead: leadFor(time.Duration(r.ttl)), since: since,
 	}
 	deadline := lease.Deadline()
@@ -169,18 +169,19 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 		defer os.Remove(secret) // the guard has removed it, unless that was killed
 	}
 	env = append(env, r.tell(address, lease, deadline)...)
-	err = k.begin(&guard.Program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal != nil}, events)
+	k.terminal = newTerminal()
+	err = k.begin(&guard.Program{Path: path, Args: argv, Env: env, Secret: secret, Terminal: k.terminal.begin()}, events)
+	if err == nil {
+		k.watch(events, signals)
+		c.dismiss()
+	}
+	k.terminal.end()
 	switch {
-	case k.why != nil:
-		k.terminal.takeBack()
+	case err != nil && k.why != nil:
 		return r.ended(k, lease.Unlock())
 	case err != nil:
-		k.terminal.takeBack()
 		return errors.Join(err, lease.Unlock())
 	}
-	k.watch(events, signals)
-	c.dismiss()
-	k.terminal.takeBack()
 	keep := since + time.Duration(r.atLeast) - boottime.Now()
 	return r.ended(k, lease.UnlockAfter(max(0, keep)))
 }

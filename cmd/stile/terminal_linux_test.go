@@ -216,3 +216,189 @@ func TestBreakAsks(t *testing.T) {
 		}
 	}
 }
+
+// interactive runs an interactive bash on a terminal.
+func (u *account) interactive() *screen {
+	return u.onTerminal("bash", "--norc", "--noprofile", "-i")
+}
+
+// fifo makes a pipe with a name, from which nothing comes until somebody writes.
+func (u *account) fifo(name string) string {
+	u.t.Helper()
+	path := filepath.Join(u.home, name)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+	return path
+}
+
+// In a pipeline the other commands keep the terminal, as a pager must, and the lock is held all the same. Ctrl-C and Ctrl-Z
+// reach all of the pipeline.
+func TestTerminalPipeline(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	end := u.fifo("end")
+	const pager = `sh -c 'stty -icanon </dev/tty; read line; echo asks.; ` +
+		`while read key </dev/tty; do echo got $line $key.; done'`
+	s := u.interactive()
+	fmt.Fprintf(s.keys, "%s run a -- sh -c 'echo one; read x <%s; echo $x >&2' | %s\n", binary, end, pager)
+	s.see("asks.")
+	fmt.Fprintln(s.keys, "two")
+	s.see("got one two.")
+	if claims := u.show("a").Claims; len(claims) != 1 || claims[0].State != "holds" {
+		t.Errorf("the queue is %+v; want that stile holds", claims)
+	}
+	s.press("\x1a", "Stopped")
+	fmt.Fprintln(s.keys, "jobs -r; echo none ''runs.; fg")
+	if got := s.see("none runs."); strings.Contains(got, "Running") {
+		t.Errorf("after Ctrl-Z a part of the pipeline runs: %q", got)
+	}
+	s.see("run a")
+	fmt.Fprintln(s.keys, "three")
+	s.see("got one three.")
+	s.press("\x03", "bash-") // its prompt
+	fmt.Fprintln(s.keys, "echo status $?.")
+	s.see("status 130.")
+	if claims := u.show("a").Claims; len(claims) != 0 {
+		t.Errorf("the queue is %+v; want the lock free", claims)
+	}
+}
+
+// A CMD in a pipeline gets the terminal when it reads from it or changes its modes, and the next of the pipeline after it,
+// while CMD runs.
+func TestTerminalPipelineAsks(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	first, end := u.fifo("first"), u.fifo("end")
+	s := u.interactive()
+	before := "sh -c 'stty -icanon </dev/tty; read z <" + first + "' |"
+	const after = `| sh -c 'read line; echo asks.; read key </dev/tty; echo got $line $key.; cat'`
+	for _, tt := range []struct{ name, before, cmd, after string }{
+		{"reads", "", "read x; echo $x", after},
+		{"changes the modes", "", "stty -echo; echo reads. >&2; read x; echo $x", after},
+		{"at its end", "echo |", "read x </dev/tty; echo $x", after},
+		{"in the middle", before, "read x </dev/tty; echo $x", after},
+	} {
+		cmd := fmt.Sprintf("sh -c 'echo be''gun. >&2; %s; read y <%s'", tt.cmd, end)
+		fmt.Fprintf(s.keys, "%s %s run a -- %s %s; echo status $?.\n", tt.before, binary, cmd, tt.after)
+		s.see("begun.")
+		fmt.Fprintln(s.keys, "one")
+		s.see("asks.")
+		fmt.Fprintln(s.keys, "two")
+		s.see("got one two.")
+		for _, path := range []string{first, end} {
+			if path == first && tt.before != before {
+				continue
+			}
+			if err := os.WriteFile(path, []byte("\n"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.see("status 0.")
+	}
+}
+
+// A CMD that asks for the terminal while the rest of the pipeline is being stopped is stopped with it.
+func TestTerminalPipelineStops(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	gate, end := u.fifo("gate"), u.fifo("end")
+	s := u.interactive()
+	cmd := "trap \"echo hea''rd. >&2\" TSTP; exec 3<>" + gate + "; echo be''gun. >&2; " +
+		"until read x <&3; do :; done; read y; echo got $y. >&2"
+	fmt.Fprintf(s.keys, "%s run a -- sh -c '%s' | cat %s; echo status $?.\n", binary, cmd, end)
+	s.see("begun.")
+	fmt.Fprint(s.keys, "\x1a")
+	s.see("heard.")
+	if err := os.WriteFile(gate, []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.see("Stopped")
+	s.see("status ")
+	fmt.Fprintln(s.keys, "fg; echo status $?.")
+	s.see("run a")
+	fmt.Fprintln(s.keys, "more")
+	s.see("got more.")
+	if err := os.WriteFile(end, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.see("status 0.")
+}
+
+// A CMD in the background that asks for the terminal stops stile too, and goes on in the foreground.
+func TestTerminalFromBackground(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	s := u.interactive()
+	const cmd = `sh -c 'trap "echo caught.; exit 6" INT; while read x; do echo got $x.; done'`
+	fmt.Fprintf(s.keys, "%s run a -- %s &\n", binary, cmd)
+	fmt.Fprintln(s.keys, "until jobs | grep -q Stopped; do sleep 0.01; done; echo sto''pped.; fg; echo status $?.")
+	s.see("stopped.")
+	s.see("run a")
+	fmt.Fprintln(s.keys, "hello")
+	s.see("got hello.")
+	s.press("\x03", "caught.")
+	s.see("status 6.")
+}
+
+// A CMD that does not ask is stopped from the terminal too, after the shell has brought it to the foreground.
+func TestTerminalBroughtForward(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	end := u.fifo("end")
+	s := u.interactive()
+	fmt.Fprintf(s.keys, "%s run a -- sh -c 'echo pi''d $$.; read x <%s' &\n", binary, end)
+	s.see("pid ")
+	pid, err := strconv.Atoi(strings.TrimSuffix(s.see("."), "."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(s.keys, "fg; echo status $?.")
+	s.see("run a")
+	s.press("\x1a", "Stopped")
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || !strings.Contains(string(text), ") T ") {
+		t.Errorf("CMD is not stopped: %s, %v", text, err)
+	}
+	s.see("status ")
+	fmt.Fprintln(s.keys, "fg; echo status $?.")
+	s.see("run a")
+	if err := os.WriteFile(end, []byte("\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.see("status 0.")
+}
+
+// Where no shell is that would have it go on, as after ssh -t, CMD is not left stopped.
+func TestTerminalWithoutShell(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	s := u.onTerminal(binary, "run", "a", "--", "sh", "-c", "echo begun.; while read x; do echo got $x.; done")
+	s.see("begun.")
+	fmt.Fprint(s.keys, "\x1a")
+	s.see("^Z")
+	fmt.Fprintln(s.keys, "more")
+	s.see("got more.")
+	fmt.Fprint(s.keys, "\x04")
+	<-s.done
+	if got := s.cmd.ProcessState.ExitCode(); got != 1 && got != 0 {
+		t.Errorf("status %d", got)
+	}
+}
+
+// One stile run in another passes on that its CMD asks for the terminal.
+func TestTerminalNested(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	s := u.interactive()
+	for _, script := range []string{
+		"%[1]s run a -- %[1]s run b -- sh -c 'echo be''gun.; read x; echo got $x.'",
+		"%[1]s run a -- %[1]s run b -- sh -c 'echo be''gun.; read x; echo got $x.' | cat",
+		"%[1]s run a -- sh -c '%[1]s run b -- sh -c \"echo be''gun.; read x; echo got \\$x.\" | cat' | cat",
+	} {
+		fmt.Fprintf(s.keys, script+"; echo status $?.\n", binary)
+		s.see("begun.")
+		fmt.Fprintln(s.keys, "more")
+		s.see("got more.")
+		s.see("status 0.")
+	}
+}

@@ -218,7 +218,7 @@ func (g *guard) reap() {
 		switch {
 		case pid != g.pid || !g.alive():
 		case ws.Stopped():
-			g.tell(&News{Stopped: true})
+			g.tell(&News{Stopped: true, Status: ws})
 		default:
 			if g.state = leaves; !Alive(g.pid) {
 				g.state = over

@@ -29,7 +29,7 @@ type News struct {
 	PID     int           // CMD runs, and this is its group
 	Errno   syscall.Errno // CMD could not be executed
 	Late    bool          // the time had come: the group was killed, or CMD was not executed if there is none
-	Stopped bool          // CMD was stopped, as from the terminal
+	Stopped bool          // CMD was stopped, as from the terminal, with:
 	Exited  bool          // CMD has ended, with:
 	Status  syscall.WaitStatus
 	Gone    bool // nothing is left of the group
