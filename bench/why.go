@@ -2,6 +2,13 @@
 
 package main
 
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
 // reasons tell why targets are missed, or were on some machine, by the key of the arena and the target's words.
 var reasons = map[string]map[string]string{
 	"redis": {
@@ -94,4 +101,30 @@ var reasons = map[string]map[string]string{
 	},
 }
 
-const fewGoroutines = "a bare program on the same client library is about as quick as redislock: what is left to gain is less than the bound"
+// fewGoroutines gets how many times as quick as redislock the bare program was in the page's run.
+const fewGoroutines = "a bare program on the same client library has %.2g× redislock's throughput in this run, less than the bound: it makes " +
+	"the same round trips, and has no queue, no deadline and no renewal"
+
+// whyOf says why a target is not met, with the figures of its row.
+func (s *standing) whyOf(arena string, target []string) string {
+	why := reasons[arena][target[0]]
+	if why != fewGoroutines {
+		return why
+	}
+	bare, peer, bound := number(s.cell(target, "bare limit")), number(s.cell(target, "compared with")), number(s.cell(target, "bound"))
+	if peer == 0 || bare/peer >= bound {
+		return "a claim has its queue, its deadline and its renewal, and a bare command has none"
+	}
+	return fmt.Sprintf(why, bare/peer)
+}
+
+var digits = regexp.MustCompile(`[\d,.]*\d`)
+
+// number reads the figure of a cell, which may follow a name; 0 if there is none.
+func number(cell string) float64 {
+	if i := strings.LastIndex(cell, ": "); i >= 0 {
+		cell = cell[i:]
+	}
+	n, _ := strconv.ParseFloat(strings.ReplaceAll(digits.FindString(cell), ",", ""), 64)
+	return n
+}

@@ -157,6 +157,12 @@ func TestTutorialProgram(t *testing.T) {
 	if program == nil || printed == nil {
 		t.Fatal("the tutorial has no program, or does not say what it prints")
 	}
+	// The page builds after make build. With other flags, all packages of the stores would be compiled again.
+	const flags = "CGO_ENABLED=0 go build -trimpath "
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil || !strings.Contains(string(makefile), "\nBUILD = "+flags) || !strings.Contains(text, "\n"+flags) {
+		t.Errorf("the tutorial and make build do not both begin with %q, %v", flags, err)
+	}
 	dir := t.TempDir()
 	source, built := filepath.Join(dir, "main.go"), filepath.Join(dir, "visit")
 	if err := os.WriteFile(source, []byte(program[1]), 0o600); err != nil {
