@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,25 +128,13 @@ func isAncestor(process int) bool {
 // hasOthers reports whether a process group, this process's, has members besides it and those that started it. Where the
 // system does not tell, a stdout that is no terminal stands for them, as in a pipeline.
 func hasOthers(group int) bool {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return !tty.Is(os.Stdout)
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
 	if _, err := statOf(os.Getpid()); err != nil {
 		return !tty.Is(os.Stdout)
 	}
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == os.Getpid() || pid == 1 {
-			continue
-		}
-		if p, err := statOf(pid); err == nil && p.group == group && !p.ended && !isAncestor(pid) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(processes(), func(pid int) bool {
+		p, err := statOf(pid)
+		return err == nil && p.group == group && !p.ended && pid != os.Getpid() && pid != 1 && !isAncestor(pid)
+	})
 }
 
 // A procStat is what /proc tells of a process.

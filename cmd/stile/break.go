@@ -92,8 +92,10 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 		return usage("the claim on %q waits; only a holder can be asked for the lock", b.name)
 	case b.ask:
 		act = c.Ask
-	case !b.yes && !b.sure(cmd, claim):
-		return &status{exitFailed, errors.New("nothing was removed")}
+	case !b.yes:
+		if err := b.confirm(ctx, cmd, claim); err != nil {
+			return err
+		}
 	}
 	broken, err := act(ctx, b.name, claim.Ticket)
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, stile.ErrLost) {
@@ -106,15 +108,28 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 	return nil
 }
 
-func (b *breaking) sure(cmd *cobra.Command, claim stile.Claim) bool {
+// confirm returns an error unless a person says yes.
+func (b *breaking) confirm(ctx context.Context, cmd *cobra.Command, claim stile.Claim) error {
 	state := "holds it"
 	if !claim.Holds {
 		state = "waits for it"
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Remove the claim on %s of %s, who %s since %s and may be at work? [y/N] ",
 		page.Printable(quoted(b.name)), page.Printable(claim.Holder.String()), state, short(claim.Since))
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
+	answered := make(chan string, 1)
+	go func() { // until the process ends, if nobody answers
+		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		answered <- answer
+	}()
+	select {
+	case answer := <-answered:
+		if slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
+			return nil
+		}
+		return &status{exitFailed, errors.New("nothing was removed")}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // operator names who does something by hand.

@@ -57,6 +57,8 @@ func startGuard(stdin, orders, news *os.File) (pid int, err error) {
 		defer stdin.Close()
 	}
 	program := self()
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
 	pid, err = syscall.ForkExec(program, []string{os.Args[0], guard.Arg}, &syscall.ProcAttr{
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: []uintptr{stdin.Fd(), os.Stdout.Fd(), os.Stderr.Fd(), orders.Fd(), news.Fd()}, // the first three are for CMD
@@ -65,6 +67,7 @@ func startGuard(stdin, orders, news *os.File) (pid int, err error) {
 	if err != nil {
 		return 0, &os.PathError{Op: "fork/exec", Path: program, Err: err}
 	}
+	guards.own[pid] = true
 	return pid, nil
 }
 
@@ -80,9 +83,12 @@ func (c *child) close() {
 	c.out.Close()
 	for {
 		if _, err := syscall.Wait4(c.guard, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
-			return
+			break
 		}
 	}
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
+	delete(guards.own, c.guard)
 }
 
 // kill kills the guard, if it has not ended. It must not be called once close was.

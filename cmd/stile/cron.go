@@ -91,14 +91,16 @@ func newCron(s *store) *cobra.Command {
 				return usage("--ttl %v: it must be from 100ms to 24h", time.Duration(c.ttl))
 			}
 			c.path = args[0]
-			entries, err := readCrontab(c.path)
-			switch {
-			case err != nil:
-				return err
-			case check:
-				return printNext(cmd.OutOrStdout(), entries)
+			if !check {
+				return c.run(cmd.Context())
 			}
-			return c.run(cmd.Context(), entries)
+			return interruptible(cmd.Context(), listen(guard.Ending), func(ctx context.Context) error {
+				entries, err := c.read(ctx)
+				if err != nil {
+					return err
+				}
+				return printNext(cmd.OutOrStdout(), entries)
+			})
 		},
 	}
 	cmd.Flags().Var(&c.ttl, "ttl", "how long the lock of a run outlives this process if it dies")
@@ -128,7 +130,7 @@ func printNext(w io.Writer, entries []*entry) error {
 // still being opened.
 var cronEnding = slices.DeleteFunc(slices.Clone(guard.Ending), func(s syscall.Signal) bool { return s == syscall.SIGHUP })
 
-func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
+func (c *cron) run(ctx context.Context) (err error) {
 	least := slog.LevelInfo
 	switch speech {
 	case verbose:
@@ -139,18 +141,29 @@ func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
 	outliveReaders()
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: least}))
 	signals, reloads := listen(cronEnding), listen([]syscall.Signal{syscall.SIGHUP})
+	defer adoptOrphans()()
 	c.events = &switchboard{lines: map[string]*events{}}
+	var entries []*entry
+	if err := interruptible(ctx, signals, func(ctx context.Context) (err error) {
+		entries, err = c.read(ctx)
+		return err
+	}); err != nil {
+		return err
+	}
 	if c.address, _, err = c.store.address(); err != nil {
 		return err
 	}
 	c.store.ttl, c.store.every.TTL = time.Duration(c.ttl), time.Duration(c.ttl)
-	opening, stop := untilSignal(ctx, signals)
-	c.client, err = c.store.open(opening, c.events.observe)
-	stop()
+	err = interruptible(ctx, signals, func(ctx context.Context) (err error) {
+		c.client, err = c.store.open(ctx, c.events.observe)
+		return err
+	})
+	if c.client != nil {
+		defer c.client.Close()
+	}
 	if err != nil {
 		return err
 	}
-	defer c.client.Close()
 	if t := c.client.Traits(); time.Duration(c.ttl) < t.MinTTL || time.Duration(c.ttl) > t.MaxTTL {
 		return usage("--ttl %v: in %s it must be from %v to %v", time.Duration(c.ttl), c.address, t.MinTTL, t.MaxTTL)
 	}
@@ -163,6 +176,7 @@ func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
 	defer c.all.Wait()
 	defer c.fail(nil)
 	c.log.Info("jobs wait for their ticks", "file", c.path, "jobs", len(entries), "store", oneLine(c.address.String()))
+	var again <-chan reading
 	for {
 		select {
 		case <-ctx.Done():
@@ -171,22 +185,53 @@ func (c *cron) run(ctx context.Context, entries []*entry) (err error) {
 			c.log.Info("ends, as it was asked to", "signal", s.String())
 			return nil
 		case <-reloads:
-			c.reload()
+			again = c.begun() // of one that is under way nobody hears
+		case r := <-again:
+			c.reload(r)
 		}
 	}
 }
 
-// reload reads the file again. One that is wrong changes nothing.
-func (c *cron) reload() {
-	entries, err := readCrontab(c.path)
+// A reading is what became of reading the file.
+type reading struct {
+	entries []*entry
+	err     error
+}
+
+// begun reads the file. That may take for ever, as of a pipe, or of a network that is gone.
+func (c *cron) begun() <-chan reading {
+	done := make(chan reading, 1)
+	go func() {
+		entries, err := readCrontab(c.path)
+		done <- reading{entries, err}
+	}()
+	return done
+}
+
+// read reads the file for the first time. One without jobs is a mistake then.
+func (c *cron) read(ctx context.Context) ([]*entry, error) {
+	select {
+	case r := <-c.begun():
+		if r.err == nil && len(r.entries) == 0 {
+			r.err = usage("%s has no jobs; a line is: SCHEDULE NAME [flags] -- CMD, as in: 0 3 * * * nightly -- nightly-figures", c.path)
+		}
+		return r.entries, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// reload takes the file as it was read again. One that is wrong changes nothing. One without jobs ends them all.
+func (c *cron) reload(r reading) {
+	err := r.err
 	if err == nil {
-		err = c.apply(entries)
+		err = c.apply(r.entries)
 	}
 	if err != nil {
 		c.log.Error("the file is wrong, and the jobs go on as before", "err", oneLine(err.Error()))
 		return
 	}
-	c.log.Info("read the file again", "file", c.path, "jobs", len(entries))
+	c.log.Info("read the file again", "file", c.path, "jobs", len(r.entries))
 }
 
 // apply has these jobs run and no others. One that is gone or changed has its run that is under way come to its end.

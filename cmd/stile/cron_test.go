@@ -183,6 +183,9 @@ func TestCronReload(t *testing.T) {
 			t.Fatalf("got %q, want %q: %s", got, want, m.stderr)
 		}
 	}
+	u.crontab("# none")
+	m.signal(syscall.SIGHUP)
+	m.said("jobs=0")
 	if strings.Contains(m.stderr.String(), "level=ERROR msg=\"run") {
 		t.Errorf("a run did not end well: %s", m.stderr)
 	}

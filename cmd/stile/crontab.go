@@ -72,9 +72,6 @@ func readCrontab(path string) ([]*entry, error) {
 			return nil, usage("%s:%d: %w", path, number, err)
 		}
 	}
-	if len(t.entries) == 0 {
-		return nil, usage("%s has no jobs; a line is: SCHEDULE NAME [flags] -- CMD, as in: 0 3 * * * nightly -- nightly-figures", path)
-	}
 	return t.entries, checkEntries(path, t.entries)
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -52,12 +53,10 @@ func newMigrate(s *store) *cobra.Command {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), text)
 				return err
 			}
-			c, err := s.open(cmd.Context(), nil) // which makes them
-			if err != nil {
+			return withMade(cmd, s, func(context.Context, *stile.Client) error { // which makes them
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the tables of locks are in %s\n", a)
 				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the tables of locks are in %s\n", a)
-			return errors.Join(err, c.Close())
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&printOnly, "print", false, "print the SQL and ask no database")

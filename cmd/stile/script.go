@@ -249,6 +249,8 @@ func release(ctx context.Context, c *stile.Client, h stile.Handle) error {
 }
 
 func (sc *script) renew(ctx context.Context, out io.Writer) error {
+	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	defer stop()
 	sc.leaves = true
 	c, lease, err := sc.attach(ctx)
 	if c != nil {
@@ -273,6 +275,8 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 
 // unlock releases the lock, and removes the handle.
 func (sc *script) unlock(ctx context.Context) error {
+	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	defer stop()
 	c, lease, err := sc.attach(ctx)
 	if c != nil {
 		defer c.Close()

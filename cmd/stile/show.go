@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
@@ -63,25 +64,29 @@ func newLs(s *store) *cobra.Command {
 // withStore opens the store for one look at it.
 func withStore(cmd *cobra.Command, s *store, f func(ctx context.Context, c *stile.Client) error) error {
 	s.tells = true
-	c, err := s.look(cmd.Context())
+	ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
+	defer stop()
+	c, err := s.look(ctx)
 	if errors.Is(err, errNone) {
-		c, err = nothing(cmd.Context())
+		c, err = nothing(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return f(cmd.Context(), c)
+	return f(ctx, c)
 }
 
 // withMade opens the store, and makes it if it is missing.
 func withMade(cmd *cobra.Command, s *store, f func(ctx context.Context, c *stile.Client) error) error {
-	c, err := s.open(cmd.Context(), nil)
+	ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
+	defer stop()
+	c, err := s.open(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return f(cmd.Context(), c)
+	return f(ctx, c)
 }
 
 func list(w io.Writer, queues []stile.Queue, asJSON bool) error {

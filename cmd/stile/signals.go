@@ -34,6 +34,18 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal) (_ context.Conte
 	}
 }
 
+// interruptible calls f with a context that ends when a signal comes that ends a process. Then that is the error, also if f
+// had what it wanted already: the signal is taken, and nobody else hears of it.
+func interruptible(ctx context.Context, signals <-chan os.Signal, f func(context.Context) error) error {
+	ctx, stop := untilSignal(ctx, signals)
+	err := f(ctx)
+	stop()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
 // listen has the signals delivered to a channel.
 func listen(list []syscall.Signal) <-chan os.Signal {
 	c := make(chan os.Signal, 16)

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// guards are the children that this process waits for.
+var guards = struct {
+	mu  sync.Mutex
+	own map[int]bool
+}{own: map[int]bool{}}
+
+// adoptOrphans takes away, until the returned function is called, what the commands of this process left running and has
+// ended since. The init process does that elsewhere, and in a container this process may be the init process: nobody else
+// would.
+func adoptOrphans() (stop func()) {
+	if !adopts() {
+		return func() {}
+	}
+	died, over, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(died, syscall.SIGCHLD)
+	go func() {
+		defer close(done)
+		for {
+			reapOrphans()
+			select {
+			case <-died:
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(died)
+		close(over)
+		<-done
+	}
+}
+
+// reapOrphans takes away the children that have ended, but those whose end somebody waits for: until then their numbers must
+// not become those of others.
+func reapOrphans() {
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
+	for _, pid := range processes() {
+		if p, err := statOf(pid); err == nil && p.ended && p.parent == os.Getpid() && !guards.own[pid] {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		}
+	}
+}
+
+// processes returns the processes that the system tells of.
+func processes() (list []int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
