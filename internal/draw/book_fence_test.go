@@ -10,7 +10,7 @@ var fence = Timeline{
 		{Name: "A", Spans: []Span{
 			{0, 21, Held, "token 33"}, {21, 75, Paused, "paused"}, {75, 100, Failed, "is late"},
 		}},
-		{Name: "the database remembers the highest token", Spans: []Span{
+		{Name: "the database's highest token", Spans: []Span{
 			{0, 56, Store, "33"}, {56, 100, Store, "34"},
 		}},
 		{Name: "B", Spans: []Span{

@@ -9,7 +9,7 @@ var partition = Timeline{
 	Lanes: []Lane{
 		{Name: "the old primary", Spans: []Span{{0, 100, Store, "serves A, also when it is cut off"}}},
 		{Name: "A", Spans: []Span{{0, 100, Held, "holds, token 33"}}},
-		{Name: "the database remembers the highest token", Spans: []Span{{0, 62, Store, "33"}, {62, 100, Store, "34"}}},
+		{Name: "the database's highest token", Spans: []Span{{0, 62, Store, "33"}, {62, 100, Store, "34"}}},
 		{Name: "B", Spans: []Span{{0, 52, Waiting, "waits"}, {52, 100, Held, "holds, token 34"}}},
 		{Name: "the replica", Spans: []Span{{0, 45, Waiting, "is behind"}, {45, 100, Store, "is promoted and serves B"}}},
 	},

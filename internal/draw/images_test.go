@@ -67,6 +67,28 @@ func TestBook(t *testing.T) {
 	}
 }
 
+// The name of a lane keeps away from the arrows above it, also in a font a fifth wider than ours.
+func TestNamesOfLanesMissTheArrows(t *testing.T) {
+	for picture, d := range book {
+		line, ok := d.(*Timeline)
+		if !ok {
+			continue
+		}
+		c := chart{Timeline: line}
+		for i, l := range line.Lanes {
+			if i == 0 {
+				continue
+			}
+			end := margin + 1.2*width(l.Name, small, true)
+			for _, b := range c.incoming(i - 1) {
+				if b.x < end {
+					t.Errorf("%s: the name %q ends at %.0f, and an arrow is at %.0f", picture, l.Name, end, b.x+3)
+				}
+			}
+		}
+	}
+}
+
 // A page shows each picture, and no file is left over from a picture that is no longer drawn.
 func TestBookShowsAll(t *testing.T) {
 	var pages bytes.Buffer
