@@ -102,10 +102,13 @@ var measures = map[string]measure{
 	},
 	"`Watch`, from one yield to the next":   func(s *scene, ctx context.Context) error { return s.next() },
 	"`Observe`, from one yield to the next": func(s *scene, ctx context.Context) error { return s.next() },
-	"`Break`":                               func(s *scene, ctx context.Context) error { _, err := s.a.Break(ctx, "taken", 0); return err },
-	"`Detach`":                              func(s *scene, ctx context.Context) error { _, err := s.lease.Detach(ctx); return err },
-	"`Attach`":                              func(s *scene, ctx context.Context) error { return s.keep(s.a.Attach(ctx, s.left)) },
-	"`Close`":                               func(s *scene, ctx context.Context) error { return s.a.Close() },
+	"`Break`": func(s *scene, ctx context.Context) error {
+		_, err := s.a.Break(ctx, "taken", stile.BreakOptions{Head: true})
+		return err
+	},
+	"`Detach`": func(s *scene, ctx context.Context) error { _, err := s.lease.Detach(ctx); return err },
+	"`Attach`": func(s *scene, ctx context.Context) error { return s.keep(s.a.Attach(ctx, s.left)) },
+	"`Close`":  func(s *scene, ctx context.Context) error { return s.a.Close() },
 }
 
 // followed has yielded once, and returns what waits for the error of the next yield.

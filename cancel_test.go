@@ -190,7 +190,7 @@ func TestWaiterWhosePlaceWasRemoved(t *testing.T) {
 		if err != nil || len(q.Claims) != 2 {
 			w.Fatalf("%v, %v", q, err)
 		}
-		if _, err := b.Break(w.Context(), "x", q.Claims[1].Ticket); err != nil {
+		if _, err := b.Break(w.Context(), "x", stile.BreakOptions{Ticket: q.Claims[1].Ticket}); err != nil {
 			w.Fatal(err)
 		}
 		if r := <-waiting; !errors.Is(r.err, stile.ErrLost) {

@@ -63,12 +63,16 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // A LostError says why a lease ended before its release. It is [ErrLost], and the cause of the lease's context.
 type LostError struct {
 	Reason Reason
-	Err    error // the last failure to renew, if there was one
+	By     Holder // of ReasonBroken: who did it, and why; zero if the store does not carry that
+	Err    error  // the last failure to renew, if there was one
 }
 
-// Error gives the reason and the last failure.
+// Error gives the reason, and who broke the claim or the last failure.
 func (e *LostError) Error() string {
-	if e.Err != nil {
+	switch {
+	case e.By != Holder{}:
+		return fmt.Sprintf("the lease is lost: %v: %v", e.Reason, e.By)
+	case e.Err != nil && e.Reason != ReasonBroken:
 		return fmt.Sprintf("the lease is lost: %v: %v", e.Reason, e.Err)
 	}
 	return fmt.Sprintf("the lease is lost: %v", e.Reason)
@@ -86,12 +90,13 @@ type Reason int
 // The reasons.
 const (
 	ReasonExpired     Reason = iota + 1 // it could not be renewed before its deadline
-	ReasonRemoved                       // the store no longer has the claim: it ran out there, was broken by hand, or evicted
+	ReasonRemoved                       // the store no longer has the claim, and does not say why: broken by hand, forgotten, or run out
 	ReasonSuspended                     // the machine slept past the deadline; seen on Linux only, elsewhere ReasonRemoved
 	ReasonHeldLong                      // it was held for LockOptions.MaxHold
 	ReasonShutdown                      // its client was closed
 	ReasonSessionOver                   // the session that the store kept the claim in is over; of stores that have sessions
 	ReasonUnfit                         // the store was connected to again, and no longer has what Options.Require wants
+	ReasonBroken                        // somebody removed it by hand; see LostError.By
 )
 
 // String returns the reason in words.
@@ -131,7 +136,11 @@ func explain(err error) error {
 	}
 	switch {
 	case errors.As(err, &lost):
-		return &LostError{Reason: Reason(lost.Reason), Err: lost.Err}
+		e := &LostError{Reason: Reason(lost.Reason), Err: lost.Err}
+		if broken, ok := errors.AsType[*driver.BrokenError](lost.Err); ok {
+			e.By = holderOf(broken.Record)
+		}
+		return e
 	case errors.As(err, &held):
 		return &HeldError{By: holderOf(held.By), Remaining: held.Remaining}
 	case errors.As(err, &unknown):

@@ -16,9 +16,9 @@ func NewAsleep(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 
 // Inner are the reasons and kinds as the keeper of claims has them, in the order of ours.
 var (
-	InnerReasons = []protocol.Reason{protocol.Expired, protocol.Removed, protocol.Suspended, protocol.HeldLong, protocol.Shutdown, protocol.SessionOver, protocol.Unfit}
+	InnerReasons = []protocol.Reason{protocol.Expired, protocol.Removed, protocol.Suspended, protocol.HeldLong, protocol.Shutdown, protocol.SessionOver, protocol.Unfit, protocol.ByHand}
 	InnerKinds   = []protocol.Kind{
-		protocol.Acquired, protocol.Waiting, protocol.Renewed, protocol.Jeopardized, protocol.Ended, protocol.Released, claims.Asked,
+		protocol.Acquired, protocol.Waiting, protocol.Renewed, protocol.Jeopardized, protocol.Ended, protocol.Released, claims.Asked, protocol.Displaced,
 	}
 )
 

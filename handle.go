@@ -18,7 +18,8 @@ type Handle struct {
 	ID        string        // the claim's, which is what makes it a secret
 	Weight    int64         // what the claim takes
 	Capacity  int64         // of all that the name has
-	Token     int64         // the lease's
+	Ticket    int64         // the lease's
+	Token     int64         // the lease's; 0 if the store has no fencing
 	TTL       time.Duration // LockOptions.TTL
 	LockDelay time.Duration // LockOptions.LockDelay
 	MaxHold   time.Duration // what was left of LockOptions.MaxHold; it goes on with Attach; 0 means that there is none
@@ -59,7 +60,8 @@ func (l *Lease) handle(ctx context.Context, op string, leave func() (*driver.Cla
 		return Handle{}, wrapped(op, l.Name(), err)
 	}
 	return Handle{
-		Name: claim.Name, ID: claim.ID, Weight: claim.Weight, Capacity: claim.Capacity, Token: l.share.Token(),
+		Name: claim.Name, ID: claim.ID, Weight: claim.Weight, Capacity: claim.Capacity,
+		Ticket: l.share.Ticket(), Token: l.share.Token(),
 		TTL: claim.TTL, LockDelay: claim.Delay, MaxHold: l.share.MaxHold(),
 	}, nil
 }
@@ -73,7 +75,7 @@ func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	l := c.lock(h.Name, h.Weight, h.Capacity)
 	l.set(LockOptions{TTL: h.TTL, LockDelay: h.LockDelay, MaxHold: h.MaxHold})
 	err := l.err
-	if err == nil && (h.ID == "" || h.Token < engine.Turns || h.Weight < 1 || h.Capacity < h.Weight) {
+	if err == nil && (h.ID == "" || h.Ticket < engine.Turns || h.Token != 0 && h.Token != h.Ticket || h.Weight < 1 || h.Capacity < h.Weight) {
 		err = errors.New("it was not made by Detach or Handle")
 	}
 	if err != nil {
@@ -84,8 +86,8 @@ func (c *Client) Attach(ctx context.Context, h Handle) (*Lease, error) {
 	}
 	share, err := c.keeper.Attach(ctx, &driver.Claim{
 		Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity, TTL: h.TTL, Delay: h.LockDelay,
-		Ticket: h.Token / engine.Turns,
-	}, h.Token, h.MaxHold)
+		Ticket: h.Ticket / engine.Turns,
+	}, h.Ticket, h.Token != 0, h.MaxHold)
 	if err != nil {
 		return nil, wrapped("attach", h.Name, err)
 	}

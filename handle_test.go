@@ -88,11 +88,12 @@ func TestDetachRefuses(t *testing.T) {
 func TestAttachRefusesWhatDetachDidNotMake(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
-		good := stile.Handle{Name: "x", ID: "id", Weight: 1, Capacity: 1, Token: stile.Turns, TTL: time.Second}
+		good := stile.Handle{Name: "x", ID: "id", Weight: 1, Capacity: 1, Ticket: stile.Turns, Token: stile.Turns, TTL: time.Second}
 		for name, spoil := range map[string]func(*stile.Handle){
 			"no name":   func(h *stile.Handle) { h.Name = "" },
 			"no id":     func(h *stile.Handle) { h.ID = "" },
-			"no token":  func(h *stile.Handle) { h.Token = 0 },
+			"no ticket": func(h *stile.Handle) { h.Ticket = 0 },
+			"another's": func(h *stile.Handle) { h.Token++ },
 			"no weight": func(h *stile.Handle) { h.Weight = 0 },
 			"too heavy": func(h *stile.Handle) { h.Weight = 2 },
 			"no ttl":    func(h *stile.Handle) { h.TTL = 0 },

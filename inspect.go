@@ -106,17 +106,43 @@ func unlessAll(n int64) int64 {
 	return n
 }
 
-// Break removes a claim by hand, even another client's: the claim whose tokens include the ticket, or, if ticket is 0, the
-// claim at the head. It returns the claim in its last state. Its holder finds out at its next renewal, so others may hold the
-// lock while it is still at work. The error is [ErrGone] if there is no such claim.
-func (c *Client) Break(ctx context.Context, name string, ticket int64) (Claim, error) {
-	return c.breaks(ctx, "break", &driver.BreakRequest{Name: name, Ticket: ticket})
+// BreakOptions say which claim is meant, by Ticket or Head, and why. Without both, or with both, the error is [ErrInvalid]: an empty
+// variable must not remove a stranger's claim.
+type BreakOptions struct {
+	Ticket int64  // the claim that has this Claim.Ticket, or a lease with this Lease.Ticket
+	Head   bool   // the claim at the head, whoever has it
+	Reason string // why; with the program's name and Owner, the store carries it to the claim's client if it can: see LostError.By
+}
+
+// Break removes a claim by hand, even another client's, and returns it in its last state. The next in the queue may hold the
+// lock at once, while the one that held it is still at work. Where Traits.HearsBreak is true, that one learns of it at once, and
+// otherwise at its next renewal, a third of its TTL later at most. The error is [ErrGone] if there is no such claim.
+//
+// A waiter whose claim is removed ends with [ErrLost] if the store says that somebody removed it. Other stores cannot say that; the
+// waiter comes back at the tail.
+func (c *Client) Break(ctx context.Context, name string, o BreakOptions) (Claim, error) {
+	return c.breakChosen(ctx, "break", name, o, false)
 }
 
 // Ask asks the holder for its lock, and removes nothing. Its [Observer] gets [EventAsked] at the next renewal or, in
-// ZooKeeper, at once. The ticket selects the claim as in Break. The error is [ErrUnsupported] if the store cannot do this.
-func (c *Client) Ask(ctx context.Context, name string, ticket int64) (Claim, error) {
-	return c.breaks(ctx, "ask for", &driver.BreakRequest{Name: name, Ticket: ticket, Ask: true})
+// ZooKeeper, at once. The options select the claim as in Break. The error is [ErrUnsupported] if the store cannot do this.
+func (c *Client) Ask(ctx context.Context, name string, o BreakOptions) (Claim, error) {
+	return c.breakChosen(ctx, "ask for", name, o, true)
+}
+
+// breakChosen asks for a claim by hand, or removes it.
+func (c *Client) breakChosen(ctx context.Context, op, name string, o BreakOptions, ask bool) (Claim, error) {
+	if err := c.checked(ctx, op, name); err != nil {
+		return Claim{}, err
+	}
+	if o.Head == (o.Ticket != 0) || o.Ticket != 0 && o.Ticket < engine.Turns {
+		return Claim{}, wrapped(op, name, fmt.Errorf("%w ticket %d: name a claim by its ticket, or the head", ErrInvalid, o.Ticket))
+	}
+	text, err := record.Write(c.opts.Owner, o.Reason, "")
+	if err != nil {
+		return Claim{}, wrapped(op, name, fmt.Errorf("%w reason: %w", ErrInvalid, err))
+	}
+	return c.breaks(ctx, op, &driver.BreakRequest{Name: name, Ticket: o.Ticket / engine.Turns, Ask: ask, Record: text})
 }
 
 // SetPermits changes the name's own count of permits, or creates it; see [Client.Permit]. With 0, nobody gets a permit.
@@ -138,13 +164,6 @@ func (c *Client) SetPermits(ctx context.Context, name string, n int, reason stri
 }
 
 func (c *Client) breaks(ctx context.Context, op string, b *driver.BreakRequest) (Claim, error) {
-	if err := c.checked(ctx, op, b.Name); err != nil {
-		return Claim{}, err
-	}
-	if b.Ticket != 0 && b.Ticket < engine.Turns {
-		return Claim{}, wrapped(op, b.Name, fmt.Errorf("%w ticket %d", ErrInvalid, b.Ticket))
-	}
-	b.Ticket /= engine.Turns
 	var s driver.ClaimInfo
 	err := c.patiently(ctx, func(ctx context.Context) (err error) {
 		breaker, ok := c.d.(driver.Breaker)

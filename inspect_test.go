@@ -3,6 +3,7 @@ package stile_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,25 +138,27 @@ func TestBreak(t *testing.T) {
 		a, b := w.join(nil), w.join(nil)
 		held := w.lock(a.Mutex("x").With(stile.LockOptions{Owner: "stuck"}))
 		waiting := w.inLine(w.Context(), b.Mutex("x"))
-		broken, err := b.Break(w.Context(), "x", held.Token())
+		broken, err := b.Break(w.Context(), "x", stile.BreakOptions{Ticket: held.Ticket(), Reason: "it is stuck"})
 		if err != nil || broken.Holder.Owner != "stuck" || !broken.Holds {
 			w.Fatalf("break: %+v, %v", broken, err)
 		}
 		next := w.got(waiting)
-		pass(5 * time.Second)
+		synctest.Wait()
 		var lost *stile.LostError
-		if err := held.Check(); !errors.As(err, &lost) || lost.Reason != stile.ReasonRemoved {
-			w.Errorf("the holder was not told at its next renewal: %v", err)
+		if err := held.Check(); !errors.As(err, &lost) || lost.Reason != stile.ReasonBroken || lost.By.Reason != "it is stuck" || lost.By.PID == 0 {
+			w.Errorf("the holder was not told at once who broke its claim, and why: %v", err)
 		}
-		if _, err := b.Break(w.Context(), "x", held.Token()); !errors.Is(err, stile.ErrGone) {
+		if _, err := b.Break(w.Context(), "x", stile.BreakOptions{Ticket: held.Ticket()}); !errors.Is(err, stile.ErrGone) {
 			w.Errorf("a second time: %v; want ErrGone", err)
 		}
-		for _, bad := range []int64{-1, 5} {
+		for _, bad := range []stile.BreakOptions{
+			{}, {Ticket: -1}, {Ticket: 5}, {Ticket: next.Ticket(), Head: true}, {Head: true, Reason: strings.Repeat("x", 5000)},
+		} {
 			if _, err := b.Break(w.Context(), "x", bad); !errors.Is(err, stile.ErrInvalid) {
-				w.Errorf("ticket %d: %v; want ErrInvalid", bad, err)
+				w.Errorf("break of %+v: %v; want ErrInvalid", bad, err)
 			}
 		}
-		if _, err := b.Break(w.Context(), "", 0); !errors.Is(err, stile.ErrInvalid) {
+		if _, err := b.Break(w.Context(), "", stile.BreakOptions{Head: true}); !errors.Is(err, stile.ErrInvalid) {
 			w.Errorf("no name: %v; want ErrInvalid", err)
 		}
 		if err := next.Check(); err != nil {
@@ -172,8 +175,8 @@ func TestAsk(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
 		held := w.lock(a.Mutex("x").With(stile.LockOptions{Owner: "busy"}))
-		for i, ticket := range []int64{0, held.Token()} {
-			asked, err := b.Ask(w.Context(), "x", ticket)
+		for i, which := range []stile.BreakOptions{{Head: true}, {Ticket: held.Ticket()}} {
+			asked, err := b.Ask(w.Context(), "x", which)
 			if err != nil || asked.Holder.Owner != "busy" || !asked.Holds {
 				w.Fatalf("ask: %+v, %v", asked, err)
 			}
@@ -187,7 +190,7 @@ func TestAsk(t *testing.T) {
 			w.Errorf("the holder that was asked lost its lease: %v", err)
 		}
 		w.unlock(held)
-		if _, err := b.Ask(w.Context(), "x", 0); !errors.Is(err, stile.ErrGone) {
+		if _, err := b.Ask(w.Context(), "x", stile.BreakOptions{Head: true}); !errors.Is(err, stile.ErrGone) {
 			w.Errorf("when nobody holds: %v; want ErrGone", err)
 		}
 	})

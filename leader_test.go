@@ -361,7 +361,7 @@ func TestATermEndsWithTheLease(t *testing.T) {
 		synctest.Wait()
 		waiting := w.inLine(w.Context(), b.Candidate("x", "two"))
 		s.saw("one")
-		if _, err := b.Break(w.Context(), "x", 0); err != nil {
+		if _, err := b.Break(w.Context(), "x", stile.BreakOptions{Head: true}); err != nil {
 			w.Error(err)
 		}
 		other := w.got(waiting)

@@ -80,7 +80,7 @@ func (l *Lease) Name() string {
 	return l.parts()[0].share.Name()
 }
 
-// Token returns the fencing token, a positive number. A token is larger than the token of every earlier grant of the name
+// Token returns the fencing token, a positive number, or 0 if the store has no fencing: driver.NoFencing in its traits. A token is larger than the token of every earlier grant of the name
 // that excluded this one, on this machine or any other. So the tokens of a mutex or a writer show which holder is stale.
 // Readers and permits hold at the same time: a later grant may have the smaller token, and is not stale.
 //
@@ -91,6 +91,16 @@ func (l *Lease) Token() int64 {
 		return 0
 	}
 	return l.share.Token()
+}
+
+// Ticket returns the number of the grant, which is never 0: it names the claim for [Client.Break], and a grant in a handle or a
+// script. It is no fencing token where Token is 0, since a later grant may have the smaller ticket there. A joined lock has no
+// ticket, and the result is 0.
+func (l *Lease) Ticket() int64 {
+	if l.none() || l.share == nil {
+		return 0
+	}
+	return l.share.Ticket()
 }
 
 // Parts returns the leases that make up a joined lock, in the order in which they were taken, or the lease itself. The joined

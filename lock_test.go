@@ -394,7 +394,7 @@ func TestUnsupportedPowers(t *testing.T) {
 	if _, err := c.List(t.Context(), ""); !errors.Is(err, stile.ErrUnsupported) {
 		t.Errorf("listing: %v; want ErrUnsupported", err)
 	}
-	if _, err := c.Break(t.Context(), "a", 0); !errors.Is(err, stile.ErrUnsupported) {
+	if _, err := c.Break(t.Context(), "a", stile.BreakOptions{Head: true}); !errors.Is(err, stile.ErrUnsupported) {
 		t.Errorf("breaking: %v; want ErrUnsupported", err)
 	}
 }

@@ -19,7 +19,7 @@ func usesOf(c *stile.Client, ctx context.Context) map[string]func() error {
 		"List":   func() error { _, err := c.List(ctx, ""); return err },
 		"Show":   func() error { _, err := c.Show(ctx, "x"); return err },
 		"Leader": func() error { _, err := c.Leader(ctx, "x"); return err },
-		"Break":  func() error { _, err := c.Break(ctx, "x", 0); return err },
+		"Break":  func() error { _, err := c.Break(ctx, "x", stile.BreakOptions{Head: true}); return err },
 		"Attach": func() error {
 			_, err := c.Attach(ctx, stile.Handle{Name: "x", ID: "id", Weight: 1, Capacity: 1, Token: 1 << 20, TTL: time.Minute})
 			return err

@@ -17,7 +17,7 @@ type Observer func(Event)
 type Event struct {
 	Kind   Kind
 	Name   string
-	Token  int64         // of the grant; of EventWaiting, EventRenewed and EventAsked the first that the claim can give out
+	Token  int64         // of the grant, or of its claim the first; from a store without fencing, only the ticket: see Lease.Ticket
 	Waited time.Duration // EventAcquired: since the call
 	Local  bool          // EventAcquired: handed on inside this process
 	Margin time.Duration // EventRenewed: how much of the lease was left; a small one is a near miss
@@ -33,19 +33,20 @@ type Kind int
 
 // The kinds of events.
 const (
-	EventAcquired Kind = iota + 1 // a lease began
-	EventWaiting                  // a claim stands in the store's queue and does not hold yet
-	EventRenewed                  // the store confirmed a renewal
-	EventJeopardy                 // a renewal failed; it is tried again until the deadline
-	EventLost                     // a lease ended before it was released
-	EventReleased                 // a lease was released
-	EventLeaked                   // a lease that nobody can release any more is still held, and renewed
-	EventAsked                    // somebody asks for the lock: Client.Ask, or Curator's revocation; the lease goes on
+	EventAcquired  Kind = iota + 1 // a lease began
+	EventWaiting                   // a claim stands in the store's queue and does not hold yet
+	EventRenewed                   // the store confirmed a renewal
+	EventJeopardy                  // a renewal failed; it is tried again until the deadline
+	EventLost                      // a lease ended before it was released
+	EventReleased                  // a lease was released
+	EventLeaked                    // a lease that nobody can release any more is still held, and renewed
+	EventAsked                     // somebody asks for the lock: Client.Ask, or Curator's revocation; the lease goes on
+	EventDisplaced                 // the store no longer has a claim that waited; its waiters enter again, at the tail
 )
 
 // String names the kind in a word.
 func (k Kind) String() string {
-	names := [...]string{"nothing", "acquired", "waiting", "renewed", "jeopardy", "lost", "released", "leaked", "asked"}
+	names := [...]string{"nothing", "acquired", "waiting", "renewed", "jeopardy", "lost", "released", "leaked", "asked", "displaced"}
 	if k < 0 || int(k) >= len(names) {
 		return "unknown"
 	}
@@ -69,7 +70,7 @@ func (o Observer) inner() func(claims.Event) {
 func LogTo(log *slog.Logger) Observer {
 	return func(e Event) {
 		level := slog.LevelDebug
-		if e.Kind == EventJeopardy || e.Kind == EventLost || e.Kind == EventLeaked {
+		if e.Kind == EventJeopardy || e.Kind == EventLost || e.Kind == EventLeaked || e.Kind == EventDisplaced {
 			level = slog.LevelWarn
 		}
 		if !log.Enabled(context.Background(), level) {

@@ -3,10 +3,13 @@ package stile_test
 import (
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
 )
 
 // A grant is one that was seen, with what it took of the name's capacity.
@@ -98,4 +101,64 @@ func TestOneSentenceAboutTokens(t *testing.T) {
 			t.Errorf("%s does not say that a token is %s", path, promise)
 		}
 	}
+}
+
+// A modest driver promises no fencing at some times, as a store does whose address leads to a worse server.
+type modest struct {
+	*memory.Driver
+	fences atomic.Bool
+}
+
+func (d *modest) Traits() driver.Traits {
+	t := d.Driver.Traits()
+	if !d.fences.Load() {
+		t.Fencing = driver.NoFencing
+	}
+	return t
+}
+
+// TestNoTokenWithoutFencing sees that each grant has a token or none by what the store promised when it was granted, and keeps that.
+func TestNoTokenWithoutFencing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var d *modest
+		a := w.over(nil, func(m *memory.Driver) driver.Driver {
+			d = &modest{Driver: m}
+			return d
+		})
+		tell := func(what string, l *stile.Lease, fenced bool) {
+			if l.Ticket() <= 0 || fenced && l.Token() != l.Ticket() || !fenced && l.Token() != 0 {
+				w.Errorf("%s: ticket %d and token %d; want a token: %v", what, l.Ticket(), l.Token(), fenced)
+			}
+		}
+		bare := w.lock(a.Mutex("bare"))
+		tell("without fencing", bare, false)
+		if token := stile.Token(bare.Context()); token != 0 {
+			w.Errorf("the context has token %d", token)
+		}
+		d.fences.Store(true)
+		tell("after the store promised more", bare, false)
+		h, err := bare.Detach(w.Context())
+		if err != nil || h.Token != 0 || h.Ticket == 0 {
+			w.Fatalf("the handle has ticket %d and token %d, %v; want only a ticket", h.Ticket, h.Token, err)
+		}
+		again, err := a.Attach(w.Context(), h)
+		if err != nil {
+			w.Fatal(err)
+		}
+		tell("attached", again, false)
+		fenced := w.lock(a.Mutex("fenced"))
+		tell("with fencing", fenced, true)
+		d.fences.Store(false)
+		tell("after the store promised less", fenced, true)
+		h, err = fenced.Detach(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if fenced, err = a.Attach(w.Context(), h); err != nil {
+			w.Fatal(err)
+		}
+		tell("attached where there is no fencing", fenced, false)
+		w.unlock(again)
+		w.unlock(fenced)
+	})
 }

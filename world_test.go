@@ -66,13 +66,18 @@ func (w *world) join(o *stile.Options) *peer {
 		o = &stile.Options{}
 	}
 	p := &peer{d: w.store.Driver()}
+	return w.admit(p, p.d, p.observed(o))
+}
+
+// observed are options with an observer that keeps the peer's events.
+func (p *peer) observed(o *stile.Options) *stile.Options {
 	with := *o
 	with.Observer = func(e stile.Event) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.events = append(p.events, e)
 	}
-	return w.admit(p, p.d, &with)
+	return &with
 }
 
 // over adds a client whose driver is another, made of the world's.

@@ -171,7 +171,7 @@ func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, cal
 	begin := boottime.Now()
 	until := begin + time.Until(lease.Deadline())
 	if lease.Check() == nil {
-		w.say("begin %d %s %d %d %d %d %d", id, lease.Name(), weight, lease.Token(), call, begin, until)
+		w.say("begin %d %s %d %d %d %d %d", id, lease.Name(), weight, lease.Ticket(), call, begin, until)
 	}
 	for w.trusts(lease) && boottime.Now() < begin+length {
 		pause(ctx, 5*time.Millisecond)

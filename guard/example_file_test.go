@@ -75,7 +75,7 @@ func ExampleRaiseFile() {
 		}
 		err := program.deposit(ctx, locks, path, 10, func() {
 			// The pause: the lock is taken from the holder, as the store does when a lease has run out.
-			if _, err := locks.Break(ctx, "balance", 0); err != nil {
+			if _, err := locks.Break(ctx, "balance", stile.BreakOptions{Head: true}); err != nil {
 				log.Fatal(err)
 			}
 			if err := program.deposit(ctx, locks, path, 50, func() {}); err != nil {

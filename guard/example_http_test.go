@@ -102,7 +102,7 @@ func ExampleNewHandler() {
 		}
 		sell(func() {
 			// The pause: the lock is taken from the holder, as the store does when a lease has run out.
-			if _, err := locks.Break(ctx, "stock", 0); err != nil {
+			if _, err := locks.Break(ctx, "stock", stile.BreakOptions{Head: true}); err != nil {
 				log.Fatal(err)
 			}
 			sell(func() {})

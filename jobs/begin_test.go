@@ -45,7 +45,7 @@ func (f *fleet) loser(lock, name string, leaves bool, nth int) *stile.Client {
 		if nth--; nth != 0 {
 			return
 		}
-		if _, err := other.Break(f.ctx, lock, 0); err != nil {
+		if _, err := other.Break(f.ctx, lock, stile.BreakOptions{Head: true}); err != nil {
 			f.Error(err)
 		}
 		f.pass(8 * time.Second) // a renewal finds it out
@@ -278,7 +278,7 @@ func TestReadWhileWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		leave := func(i int) {
-			if _, err := writes.client.Break(f.ctx, at[i], was.tickets[i]); err != nil {
+			if _, err := writes.client.Break(f.ctx, at[i], stile.BreakOptions{Ticket: was.tickets[i]}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -65,11 +65,11 @@ func (f *fleet) job(c *stile.Client, schedule string, work func(context.Context)
 		if r.Outcome == Elsewhere {
 			return
 		}
-		if r.Token != 0 && slices.ContainsFunc(f.lines, func(l line) bool { return l.token == r.Token }) {
-			f.Errorf("two runs have token %d", r.Token)
+		if r.Ticket != 0 && slices.ContainsFunc(f.lines, func(l line) bool { return l.token == r.Ticket }) {
+			f.Errorf("two runs have token %d", r.Ticket)
 		}
-		f.last = max(f.last, r.Token)
-		f.lines = append(f.lines, line{cmp.Or(r.Token, f.last), r.Tick.UTC().Format("15:04") + " " + string(r.Outcome)})
+		f.last = max(f.last, r.Ticket)
+		f.lines = append(f.lines, line{cmp.Or(r.Ticket, f.last), r.Tick.UTC().Format("15:04") + " " + string(r.Outcome)})
 	}
 	j, err := New(c, "nightly", schedule, work, &o)
 	if err != nil {
@@ -294,7 +294,7 @@ func TestLateMachine(t *testing.T) {
 				f.pass(10*time.Minute + 5*time.Second)
 				if tt.forgets {
 					for _, name := range places("nightly") {
-						if _, err := late.client.Break(f.ctx, name, 0); err != nil {
+						if _, err := late.client.Break(f.ctx, name, stile.BreakOptions{Head: true}); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -28,9 +28,9 @@ type Call struct {
 
 // An Answer is what a run returned.
 type Answer struct {
-	Text  string
-	Token int64 // of the run; 0 if there is no answer
-	Here  bool  // the run was in this call
+	Text   string
+	Ticket int64 // Lease.Ticket of the run; 0 if there is no answer
+	Here   bool  // the run was in this call
 }
 
 // ErrNotKept says that the work was done here, but the store may not have its answer: another call may run the work again.
@@ -78,7 +78,7 @@ func (c *Call) do(
 	if err == nil {
 		err = c.check(work)
 	}
-	if err != nil || a.Token != 0 {
+	if err != nil || a.Ticket != 0 {
 		return a, c.wrapped(err)
 	}
 	lease, err := take(ctx)
@@ -86,11 +86,11 @@ func (c *Call) do(
 		return Answer{}, c.wrapped(err)
 	}
 	defer lease.Unlock() //nolint:errcheck // only for a panic of the work: the second call is harmless
-	if a, err = c.recall(ctx); err == nil && a.Token == 0 {
+	if a, err = c.recall(ctx); err == nil && a.Ticket == 0 {
 		a, err = c.run(ctx, lease, work)
 	}
 	over := lease.Unlock()
-	if a.Here || a.Token == 0 { // an answer from elsewhere needs no lock
+	if a.Here || a.Ticket == 0 { // an answer from elsewhere needs no lock
 		if errors.Is(over, stile.ErrLost) && !errors.Is(err, stile.ErrLost) {
 			err = errors.Join(err, over)
 		}
@@ -127,8 +127,11 @@ func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Co
 	if err != nil {
 		return Answer{}, err
 	}
-	a := Answer{Text: text, Token: lease.Token(), Here: true}
+	a := Answer{Text: text, Ticket: lease.Ticket(), Here: true}
 	if err := lease.Check(); err != nil {
+		if first := c.left(context.WithoutCancel(ctx)); first.Ticket != 0 {
+			a = first // it counts for all
+		}
 		return a, err
 	}
 	return c.remember(context.WithoutCancel(ctx), a) // the work is done, whether or not anybody still asks
@@ -174,9 +177,18 @@ func (c *Call) recall(ctx context.Context) (Answer, error) {
 			return Answer{}, fmt.Errorf("%w: %q holds %q, which is no answer: it is used for something else",
 				stile.ErrForeign, c.doneName(), claim.Holder.Value)
 		}
-		return Answer{Text: text, Token: token}, nil
+		return Answer{Text: text, Ticket: token}, nil
 	}
 	return Answer{}, nil
+}
+
+// left returns the answer that another run has left meanwhile, if there is one that can be read.
+func (c *Call) left(ctx context.Context) Answer {
+	a, err := c.recall(ctx)
+	if err != nil {
+		return Answer{} // the caller has the error of its own lock to report
+	}
+	return a
 }
 
 // remember keeps the answer. The first that is kept counts for all: a run that has lost its lock without knowing may have
@@ -185,10 +197,10 @@ func (c *Call) remember(ctx context.Context, a Answer) (Answer, error) {
 	if quoted, err := json.Marshal(a.Text); err != nil || len(quoted) > MaxAnswer+2 || !utf8.ValidString(a.Text) {
 		return a, fmt.Errorf("%w: its %d bytes are %d in JSON; want UTF-8 of %d at most", ErrNotKept, len(a.Text), len(quoted)-2, MaxAnswer)
 	}
-	lease, err := c.client.Candidate(c.doneName(), strconv.FormatInt(a.Token, 10)+" "+a.Text).TryLock(ctx)
+	lease, err := c.client.Candidate(c.doneName(), strconv.FormatInt(a.Ticket, 10)+" "+a.Text).TryLock(ctx)
 	if errors.Is(err, stile.ErrHeld) {
-		if first, err := c.recall(ctx); err == nil && first.Token != 0 {
-			return first, fmt.Errorf("%w: the run with token %d has left its answer meanwhile", stile.ErrLost, first.Token)
+		if first := c.left(ctx); first.Ticket != 0 {
+			return first, fmt.Errorf("%w: the run with token %d has left its answer meanwhile", stile.ErrLost, first.Ticket)
 		}
 	}
 	if err == nil {

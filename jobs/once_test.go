@@ -42,8 +42,8 @@ func TestOnce(t *testing.T) {
 					if texts[a.Text]++; a.Here {
 						here++
 					}
-					if err != nil || a.Text != fmt.Sprint("paid under ", a.Token) {
-						t.Errorf("got %q under %d, %v", a.Text, a.Token, err)
+					if err != nil || a.Text != fmt.Sprint("paid under ", a.Ticket) {
+						t.Errorf("got %q under %d, %v", a.Text, a.Ticket, err)
 					}
 				})
 			}
@@ -68,13 +68,13 @@ func TestOnceKeeps(t *testing.T) {
 		}
 		f.pass(59 * time.Minute)
 		kept, err := Once(f.machine(), "k", time.Hour).Answer(f.ctx)
-		if kept.Text != first.Text || kept.Token != first.Token || kept.Here || err != nil {
+		if kept.Text != first.Text || kept.Ticket != first.Ticket || kept.Here || err != nil {
 			t.Errorf("after 59 minutes: %v, %v; want %v", kept, err, first)
 		}
 		f.pass(2 * time.Minute)
 		again, err := call.Do(f.ctx, answers(0))
-		if !again.Here || again.Token <= first.Token || err != nil {
-			t.Errorf("after 61 minutes: %v, %v; want a run with a token above %d", again, err, first.Token)
+		if !again.Here || again.Ticket <= first.Ticket || err != nil {
+			t.Errorf("after 61 minutes: %v, %v; want a run with a token above %d", again, err, first.Ticket)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestOnceAfterFailure(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				token := tt.fail(f, f.machine())
 				a, err := Once(f.machine(), "k", time.Hour).Do(f.ctx, answers(0))
-				if err != nil || !a.Here || a.Token <= token {
+				if err != nil || !a.Here || a.Ticket <= token {
 					t.Errorf("next: %v, %v; want a run with a token above %d", a, err, token)
 				}
 			})
@@ -139,7 +139,7 @@ func TestOnceTry(t *testing.T) {
 			t.Errorf("during the run: got %v, want ErrHeld", err)
 		}
 		f.pass(time.Minute)
-		if a, err := call.Try(f.ctx, answers(0)); err != nil || a.Here || a.Token == 0 {
+		if a, err := call.Try(f.ctx, answers(0)); err != nil || a.Here || a.Ticket == 0 {
 			t.Errorf("after the run: %v, %v", a, err)
 		}
 	})
@@ -151,14 +151,14 @@ func TestOnceForgotten(t *testing.T) {
 		call := Once(f.machine(), "k", time.Hour)
 		first, err := call.Do(f.ctx, answers(0))
 		if err == nil {
-			_, err = call.client.Break(f.ctx, "k/done", 0)
+			_, err = call.client.Break(f.ctx, "k/done", stile.BreakOptions{Head: true})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		second, err := call.Do(f.ctx, answers(0))
-		if err != nil || !second.Here || second.Token <= first.Token {
-			t.Errorf("got %v, %v; want a run with a token above %d", second, err, first.Token)
+		if err != nil || !second.Here || second.Ticket <= first.Ticket {
+			t.Errorf("got %v, %v; want a run with a token above %d", second, err, first.Ticket)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestOnceLost(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		broken := Once(f.machine(), "k", time.Hour)
 		a, err := broken.Do(f.ctx, func(ctx context.Context) (string, error) {
-			if _, err := broken.client.Break(f.ctx, "k", 0); err != nil {
+			if _, err := broken.client.Break(f.ctx, "k", stile.BreakOptions{Head: true}); err != nil {
 				t.Error(err)
 			}
 			<-ctx.Done()
@@ -188,7 +188,7 @@ func TestOnceFailsAndLost(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		call, broke := Once(f.machine(), "k", time.Hour), errors.New("the bank is away")
 		_, err := call.Do(f.ctx, func(context.Context) (string, error) {
-			_, err := call.client.Break(f.ctx, "k", 0)
+			_, err := call.client.Break(f.ctx, "k", stile.BreakOptions{Head: true})
 			return "", errors.Join(broke, err)
 		})
 		if !errors.Is(err, broke) || !errors.Is(err, stile.ErrLost) {
@@ -203,13 +203,13 @@ func TestOnceFirstAnswerCounts(t *testing.T) {
 		slow, quick := Once(f.machine(), "k", time.Hour), Once(f.machine(), "k", time.Hour)
 		var first Answer
 		a, err := slow.Do(f.ctx, func(context.Context) (string, error) {
-			_, err := slow.client.Break(f.ctx, "k", 0)
+			_, err := slow.client.Break(f.ctx, "k", stile.BreakOptions{Head: true})
 			if err == nil {
 				first, err = quick.Do(f.ctx, answers(0))
 			}
 			return "second", err
 		})
-		if !errors.Is(err, stile.ErrLost) || a.Here || a.Text != first.Text || a.Token != first.Token {
+		if !errors.Is(err, stile.ErrLost) || a.Here || a.Text != first.Text || a.Ticket != first.Ticket {
 			t.Errorf("got %v, %v; want %v beside ErrLost", a, err, first)
 		}
 	})

@@ -38,7 +38,7 @@ type Past struct {
 	Outcome Outcome       // of a run that is over
 	Err     string        // what that failed with, up to 2 KiB of it
 	Took    time.Duration // a run that is over
-	Token   int64         // of the run
+	Ticket  int64         // Lease.Ticket of the run
 	Next    time.Time     // the tick after it, by the schedule of the machine that ran; zero if there is none
 	By      stile.Holder  // that machine
 }
@@ -49,7 +49,7 @@ func Last(ctx context.Context, client *stile.Client, name string) (Past, error) 
 	r, err := recall(ctx, client, name)
 	return Past{
 		Tick: r.Tick, Over: r.Stage == over, Outcome: r.Outcome, Err: r.Err, Took: time.Duration(r.Took * float64(time.Second)),
-		Token: r.Token, Next: r.Next, By: r.by,
+		Ticket: r.Ticket, Next: r.Next, By: r.by,
 	}, err
 }
 
@@ -71,7 +71,7 @@ type memo struct {
 	Tick    time.Time `json:"tick"`
 	Stage   stage     `json:"stage"`
 	Next    time.Time `json:"next,omitzero"`
-	Token   int64     `json:"token,string"`
+	Ticket  int64     `json:"token,string"`
 	Outcome Outcome   `json:"outcome,omitempty"`
 	Took    float64   `json:"took,omitempty"` // seconds
 	Err     string    `json:"error,omitempty"`
@@ -81,7 +81,7 @@ type memo struct {
 
 // begun is the record of a tick whose run begins.
 func (j *Job) begun(tick time.Time, token int64) record {
-	return record{memo: memo{Tick: tick.UTC(), Stage: started, Next: j.schedule.next(tick), Token: token}}
+	return record{memo: memo{Tick: tick.UTC(), Stage: started, Next: j.schedule.next(tick), Ticket: token}}
 }
 
 // ended is the record of a tick whose run has returned.
@@ -180,7 +180,7 @@ func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
 func (j *Job) replace(ctx context.Context, name string, old int64, value string) (int64, error) {
 	if old != 0 {
 		// One that is gone has run out, or was replaced, which the next step finds out.
-		if _, err := j.client.Break(ctx, name, old); err != nil && !errors.Is(err, stile.ErrGone) {
+		if _, err := j.client.Break(ctx, name, stile.BreakOptions{Ticket: old}); err != nil && !errors.Is(err, stile.ErrGone) {
 			return 0, err
 		}
 	}
@@ -190,5 +190,5 @@ func (j *Job) replace(ctx context.Context, name string, old int64, value string)
 	} else if err != nil {
 		return 0, err
 	}
-	return lease.Token(), lease.UnlockAfter(keep(j.client))
+	return lease.Ticket(), lease.UnlockAfter(keep(j.client))
 }

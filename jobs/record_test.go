@@ -23,7 +23,7 @@ func TestCutOffPauses(t *testing.T) {
 				if len(begun) == 6 {
 					return nil
 				}
-				if _, err := c.Break(f.ctx, "nightly", 0); err != nil {
+				if _, err := c.Break(f.ctx, "nightly", stile.BreakOptions{Head: true}); err != nil {
 					t.Error(err)
 				}
 				<-ctx.Done()
@@ -62,12 +62,12 @@ func TestLast(t *testing.T) {
 		}
 		f.pass(2 * time.Minute)
 		p, err := Last(f.ctx, looks, "nightly")
-		if err != nil || !p.Tick.Equal(tick) || p.Over || !p.Next.Equal(tick.Add(10*time.Minute)) || p.Token == 0 || p.By.PID == 0 {
+		if err != nil || !p.Tick.Equal(tick) || p.Over || !p.Next.Equal(tick.Add(10*time.Minute)) || p.Ticket == 0 || p.By.PID == 0 {
 			t.Errorf("during: %+v, %v", p, err)
 		}
 		f.pass(2 * time.Minute)
 		after, err := Last(f.ctx, looks, "nightly")
-		if err != nil || !after.Tick.Equal(tick) || !after.Over || after.Outcome != Failed || after.Took != 2*time.Minute || after.Token != p.Token {
+		if err != nil || !after.Tick.Equal(tick) || !after.Over || after.Outcome != Failed || after.Took != 2*time.Minute || after.Ticket != p.Ticket {
 			t.Errorf("after: %+v, %v", after, err)
 		}
 		if len(after.Err) != mostText || !strings.HasPrefix(broke.Error(), after.Err) {

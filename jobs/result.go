@@ -30,7 +30,7 @@ type Result struct {
 	Job     string
 	Tick    time.Time // zero of RunNow
 	Outcome Outcome
-	Token   int64         // of the run; 0 if it did not run here
+	Ticket  int64         // Lease.Ticket of the run; 0 if it did not run here
 	Took    time.Duration // the run
 	Err     error
 }
@@ -63,7 +63,7 @@ func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Re
 	ctx, over := unlessFinishing(ctx)
 	defer over()
 	if err := ended(ctx, lease); err != nil {
-		r := Result{Job: j.name, Tick: tick, Token: lease.Token(), Outcome: CutOff, Err: err}
+		r := Result{Job: j.name, Tick: tick, Ticket: lease.Ticket(), Outcome: CutOff, Err: err}
 		if ctx.Err() != nil && !errors.Is(err, stile.ErrLost) {
 			r.Outcome = Stopped
 		}
@@ -79,7 +79,7 @@ func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Re
 		defer end()
 	}
 	err := recovered(run, j.work)
-	r := Result{Job: j.name, Tick: tick, Token: lease.Token(), Took: time.Since(begin), Err: err}
+	r := Result{Job: j.name, Tick: tick, Ticket: lease.Ticket(), Took: time.Since(begin), Err: err}
 	cause := context.Cause(run)
 	switch {
 	case errors.As(err, new(*PanicError)):

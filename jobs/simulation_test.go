@@ -226,8 +226,8 @@ func (s *simulation) ask(m *machine, r *rand.Rand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.works[key]
-	if a.Text != fmt.Sprint(key, " under ", a.Token) {
-		s.Errorf("%s: the answer of the run with token %d is %q", key, a.Token, a.Text)
+	if a.Text != fmt.Sprint(key, " under ", a.Ticket) {
+		s.Errorf("%s: the answer of the run with token %d is %q", key, a.Ticket, a.Text)
 	}
 	if w.since.Before(asked) && time.Now().Before(w.until) && a.Text != w.text && !a.Here {
 		s.Errorf("%s: the answer is %q; want %q, which is kept", key, a.Text, w.text)

@@ -114,10 +114,10 @@ func TestKill(t *testing.T) {
 			machines.Wait()
 			slices.SortFunc(results, func(a, b Result) int { return a.Tick.Compare(b.Tick) })
 			for i, r := range results[:min(len(results), 8)] {
-				if want := first.Add(time.Duration(i) * time.Second); !r.Tick.Equal(want) || r.Outcome != Done || r.Token <= token {
-					t.Errorf("tick %d: got %s %s %v with token %d, want %s done with more than %d", i, r.Tick, r.Outcome, r.Err, r.Token, want, token)
+				if want := first.Add(time.Duration(i) * time.Second); !r.Tick.Equal(want) || r.Outcome != Done || r.Ticket <= token {
+					t.Errorf("tick %d: got %s %s %v with token %d, want %s done with more than %d", i, r.Tick, r.Outcome, r.Err, r.Ticket, want, token)
 				}
-				token = r.Token
+				token = r.Ticket
 			}
 		})
 	}
@@ -273,8 +273,8 @@ func TestOnceKill(t *testing.T) {
 			defer cancel()
 			token := killed(ctx, t, tt.url, "once")
 			a := calledBy(ctx, t, tt.url, 3)
-			if a.Token <= token {
-				t.Errorf("the next run has token %d after %d", a.Token, token)
+			if a.Ticket <= token {
+				t.Errorf("the next run has token %d after %d", a.Ticket, token)
 			}
 			again := calledBy(ctx, t, tt.url, 0)
 			if again != a {
@@ -284,8 +284,8 @@ func TestOnceKill(t *testing.T) {
 				return
 			}
 			tt.forget()
-			if again = calledBy(ctx, t, tt.url, 3); again.Token <= a.Token {
-				t.Errorf("after the loss: token %d after %d", again.Token, a.Token)
+			if again = calledBy(ctx, t, tt.url, 3); again.Ticket <= a.Ticket {
+				t.Errorf("after the loss: token %d after %d", again.Ticket, a.Ticket)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func (j *Job) attempt(ctx context.Context, seen time.Time) (Result, error) {
 	begin := time.Now()
 	if last, err = j.recall(ctx); err == nil {
 		if tick := j.pick(last, seen); !tick.IsZero() {
-			if last, err = j.remember(ctx, last, j.begun(tick, lease.Token())); err == nil {
+			if last, err = j.remember(ctx, last, j.begun(tick, lease.Ticket())); err == nil {
 				return j.done(lease, begin, j.run(ctx, lease, last)), nil
 			}
 		}

@@ -223,13 +223,15 @@ func (d *Driver) Identity(ctx context.Context) (string, error) {
 	})
 }
 
+var notes = []string{"locks live only in this process and end with it"}
+
 // Traits is [driver.Driver.Traits].
 func (d *Driver) Traits() driver.Traits {
 	return driver.Traits{
 		Store: "memory", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Asks: true, HearsBreak: true,
 		Fencing: driver.ClockFencing, Clock: "process", Wake: "push",
 		MinTTL: time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Microsecond,
-		Notes: []string{"locks live only in this process and end with it"},
+		Notes: notes,
 	}
 }
 

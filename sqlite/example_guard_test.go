@@ -87,7 +87,7 @@ func Example_guard() {
 		}
 		err := l.add(ctx, locks, 10, func() {
 			// The pause: the lock is taken from the holder, as the store does when a lease has run out.
-			if _, err := locks.Break(ctx, "balance", 0); err != nil {
+			if _, err := locks.Break(ctx, "balance", stile.BreakOptions{Head: true}); err != nil {
 				log.Fatal(err)
 			}
 			if err := l.add(ctx, locks, 50, func() {}); err != nil {

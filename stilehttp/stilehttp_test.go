@@ -124,7 +124,7 @@ func TestTransportFails(t *testing.T) {
 			if stile.Token(r.Context()) == 0 {
 				t.Error("the request has no lease")
 			}
-			if _, err := client.Break(r.Context(), "vendor", 0); err != nil {
+			if _, err := client.Break(r.Context(), "vendor", stile.BreakOptions{Head: true}); err != nil {
 				t.Error(err)
 			}
 			<-r.Context().Done()
@@ -318,7 +318,7 @@ func TestHandlerLoses(t *testing.T) {
 			if r.URL.Path == "/panic" {
 				panic(http.ErrAbortHandler)
 			}
-			if _, err := client.Break(r.Context(), "a", 0); err != nil {
+			if _, err := client.Break(r.Context(), "a", stile.BreakOptions{Head: true}); err != nil {
 				t.Error(err)
 			}
 			<-r.Context().Done()

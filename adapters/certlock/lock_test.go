@@ -77,7 +77,7 @@ func TestLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := s.Lease("storage_clean")
-	if _, err := s.client.Break(t.Context(), "certs/storage_clean", 0); err != nil {
+	if _, err := s.client.Break(t.Context(), "certs/storage_clean", stile.BreakOptions{Head: true}); err != nil {
 		t.Fatal(err)
 	}
 	<-first.Context().Done()

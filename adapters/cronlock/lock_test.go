@@ -146,7 +146,7 @@ func TestErrors(t *testing.T) {
 	ms[1].DelayIfHeld("report", time.Minute)(never).Run()
 	ms[1].said(t, `error: cronlock: job "report": stile: lock "report": `+stile.ErrClosed.Error())
 	ms[0].SkipIfHeld("report")(cron.FuncJob(func() {
-		if _, err := ms[0].client.Break(t.Context(), "report", 0); err != nil {
+		if _, err := ms[0].client.Break(t.Context(), "report", stile.BreakOptions{Head: true}); err != nil {
 			t.Error(err)
 		}
 		<-ms[0].Lease("report").Context().Done()

@@ -104,7 +104,7 @@ func TestElector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clients[0].Break(ctx, "figures", 0); err != nil {
+	if _, err := clients[0].Break(ctx, "figures", stile.BreakOptions{Head: true}); err != nil {
 		t.Fatal(err)
 	}
 	<-lease.Context().Done() // its client found out

@@ -73,7 +73,7 @@ func TestLost(t *testing.T) {
 		if _, err := tx.ExecContext(ctx, "CREATE TABLE orders (id INTEGER PRIMARY KEY)"); err != nil {
 			return err
 		}
-		if _, err := client.Break(ctx, "shop", 0); err != nil {
+		if _, err := client.Break(ctx, "shop", stile.BreakOptions{Head: true}); err != nil {
 			return err
 		}
 		<-ctx.Done()

@@ -124,7 +124,7 @@ func TestDeposed(t *testing.T) {
 		lead(t, a)
 		ctx, cancel := a.Context(t.Context())
 		defer cancel()
-		if _, err := b.client.Break(t.Context(), "scheduler", 0); err != nil {
+		if _, err := b.client.Break(t.Context(), "scheduler", stile.BreakOptions{Head: true}); err != nil {
 			t.Fatal(err)
 		}
 		<-ctx.Done()

@@ -85,7 +85,7 @@ func TestLock(t *testing.T) {
 func TestLost(t *testing.T) {
 	client, inner := machines(t)(), newStub(t)
 	run := func() {
-		if _, err := client.Break(t.Context(), "shop", 0); err != nil {
+		if _, err := client.Break(t.Context(), "shop", stile.BreakOptions{Head: true}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -21,9 +21,11 @@ import (
 )
 
 const breakLong = `Removes a claim on NAME by hand: that with --ticket T (see stile show), or the
-first in the queue. The next in the queue may hold the lock at once. The one that
-held it is told at its next renewal, a third of its ttl later at most, and may be
-at work until then.
+first in the queue. The next in the queue may hold the lock at once, while the one
+that held it may be at work for a moment. Where the store can push, its client is
+told at once; elsewhere it learns at its next renewal, a third of its ttl later at
+most. A waiter that is removed ends where the store carries who removed it and
+why, as Redis and PostgreSQL do; elsewhere it comes back at the tail.
 
 With --ask nothing is removed: the holder is told that somebody asks for the lock,
 and decides. In ZooKeeper it is told at once, elsewhere at its next renewal; a
@@ -97,14 +99,14 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 			return err
 		}
 	}
-	broken, err := act(ctx, b.name, claim.Ticket)
+	broken, err := act(ctx, b.name, stile.BreakOptions{Ticket: claim.Ticket, Reason: b.reason})
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, stile.ErrLost) {
 		return usage("the claim on %q left, or ran out, a moment ago", b.name)
 	}
 	if err != nil {
 		return err
 	}
-	b.record(cmd, broken)
+	b.record(cmd, broken, c.Traits().HearsBreak)
 	return nil
 }
 
@@ -149,7 +151,7 @@ func operator() string {
 }
 
 // record prints the line for the record, as key=value with the time.
-func (b *breaking) record(cmd *cobra.Command, claim stile.Claim) {
+func (b *breaking) record(cmd *cobra.Command, claim stile.Claim, hears bool) {
 	did := "claim removed by hand"
 	if b.ask {
 		did = "claim asked for by hand"
@@ -157,6 +159,14 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim) {
 	slog.New(slog.NewTextHandler(cmd.OutOrStdout(), nil)).Info(did,
 		"name", b.name, "ticket", strconv.FormatInt(claim.Ticket, 10), "state", stateOf(claim), "holder", claim.Holder.String(),
 		"by", operator(), "reason", b.reason)
+	if b.ask || !claim.Holds {
+		return
+	}
+	learns := "its client is told at once"
+	if !hears {
+		learns = "this store cannot tell its client, which learns at its next renewal, a third of its ttl later at most"
+	}
+	warn("the work of %s may go on for a moment: %s", page.Printable(claim.Holder.String()), learns)
 }
 
 // claimTokens is how many tokens belong to one claim. Its ticket is the first.

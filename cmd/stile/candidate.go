@@ -88,7 +88,7 @@ func (c *candidate) stand(ctx context.Context, lock *stile.Lock) error {
 
 // term leads until the term is over.
 func (c *candidate) term(ctx context.Context) error {
-	token := stile.Token(ctx)
+	token := stile.FromContext(ctx).Ticket() // names the term; where tokens are compared it is the token
 	if err := (&notice{What: didLead, Token: token}).send(); err != nil {
 		return err
 	}

@@ -303,8 +303,8 @@ func (c *cron) report(r jobs.Result) {
 		level = slog.LevelError
 	case jobs.Done, jobs.Stopped:
 	}
-	if r.Token != 0 {
-		attributes = append(attributes, "token", r.Token, "took", rounded(r.Took))
+	if r.Ticket != 0 {
+		attributes = append(attributes, "ticket", r.Ticket, "took", rounded(r.Took))
 	}
 	if r.Err != nil {
 		attributes = append(attributes, "err", oneLine(r.Err.Error()))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/driver"
 )
@@ -153,7 +154,7 @@ func forget(s *store, name string) {
 	}
 	defer c.Close()
 	for _, at := range []string{"/copy", "/last"} {
-		_, _ = c.Break(ctx, name+at, 0) // there may be none
+		_, _ = c.Break(ctx, name+at, stile.BreakOptions{Head: true}) // there may be none
 	}
 }
 

@@ -48,7 +48,7 @@ func (r *cronRun) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.cron.log.Info("run begins", "job", r.entry.name, "tick", jobs.Tick(ctx).UTC().Format(time.RFC3339), "token", lease.Token())
+	r.cron.log.Info("run begins", "job", r.entry.name, "tick", jobs.Tick(ctx).UTC().Format(time.RFC3339), "ticket", lease.Ticket())
 	program := &guard.Program{Path: r.entry.shell, Args: []string{r.entry.shell, "-c", r.entry.command}, Env: env, Secret: secret}
 	if err := k.begin(program, events); err != nil {
 		return err

@@ -204,7 +204,7 @@ func TestWhyLost(t *testing.T) {
 	for want, err := range map[string]error{
 		"it could not be renewed in time: the store did not answer":                                                                      &stile.LostError{Reason: stile.ReasonExpired},
 		"it could not be renewed in time: refused":                                                                                       &stile.LostError{Reason: stile.ReasonExpired, Err: fmt.Errorf("refused")},
-		"the store no longer has it: it was removed by hand, ran out there, or the store lost it":                                        &stile.LostError{Reason: stile.ReasonRemoved},
+		"the store no longer has it: removed by hand or lost; it does not say which":                                                     &stile.LostError{Reason: stile.ReasonRemoved},
 		"the machine was suspended past its deadline":                                                                                    &stile.LostError{Reason: stile.ReasonSuspended},
 		"it was held for as long as --max-hold allows":                                                                                   errHeldLong,
 		"the session that it lived in is over: the store had not heard from this process for too long, or the session was ended by hand": &stile.LostError{Reason: stile.ReasonSessionOver},

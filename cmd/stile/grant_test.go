@@ -4,12 +4,33 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
+
+// TestNoTokenWithoutFencing sees that a store without fencing hands out no token, and that its grants are known by their tickets.
+func TestNoTokenWithoutFencing(t *testing.T) {
+	u := newAccount(t).at("memcached://" + servertest.Memcached(t).Addr)
+	if got := u.must("run", "a", "--", "sh", "-c", `echo "<$STILE_TOKEN>"`); got != "<>\n" {
+		t.Errorf("CMD has the token %s; want none", got)
+	}
+	if got := u.must("lock", "b", "--json"); !strings.Contains(got, `"token":null`) {
+		t.Errorf("stile lock says %s; want no token", got)
+	}
+	out := u.must("lock", "a")
+	ticket := regexp.MustCompile(`(?m)^token=\nticket=(\d+)$`).FindStringSubmatch(out)
+	if ticket == nil {
+		t.Fatalf("stile lock says %s; want no token, and a ticket", out)
+	}
+	if got := u.must("renew", "a", "--token", ticket[1]); !strings.HasPrefix(got, "token=\nticket="+ticket[1]+"\n") {
+		t.Errorf("stile renew says %s; want no token, and the same ticket", got)
+	}
+	u.must("unlock", "a", "--token", ticket[1])
+}
 
 // shell runs a script with $stile as the command, and returns what it prints, and its status.
 func (u *account) shell(script string) result {

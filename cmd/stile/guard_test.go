@@ -337,7 +337,7 @@ func TestKeeperRefusesLate(t *testing.T) {
 	}{
 		{"removed", func(t *testing.T, c *stile.Client, k *keeper) {
 			t.Helper()
-			if _, err := c.Break(t.Context(), "a", 0); err != nil {
+			if _, err := c.Break(t.Context(), "a", stile.BreakOptions{Head: true}); err != nil {
 				t.Fatal(err)
 			}
 			<-k.lease.Context().Done()

@@ -26,7 +26,8 @@ type handleFile struct {
 	ID        string   `json:"id"`
 	Weight    int64    `json:"weight"`
 	Capacity  int64    `json:"capacity"`
-	Token     string   `json:"token"`
+	Token     string   `json:"token"`              // of the grant; the ticket where the store has no fencing
+	Unfenced  bool     `json:"unfenced,omitempty"` // it has no fencing
 	TTL       duration `json:"ttl"`
 	LockDelay duration `json:"lock_delay"`
 }
@@ -36,7 +37,7 @@ const handleVersion = 1
 func handleOf(address *driver.Address, h stile.Handle) *handleFile {
 	return &handleFile{
 		Stile: handleVersion, Store: storeID(address), Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity,
-		Token: strconv.FormatInt(h.Token, 10), TTL: duration(h.TTL), LockDelay: duration(h.LockDelay),
+		Token: strconv.FormatInt(h.Ticket, 10), Unfenced: h.Token == 0, TTL: duration(h.TTL), LockDelay: duration(h.LockDelay),
 	}
 }
 
@@ -52,10 +53,14 @@ func (h *handleFile) handle() (stile.Handle, error) {
 	if err != nil {
 		return stile.Handle{}, fmt.Errorf("its token is not a number")
 	}
-	return stile.Handle{
-		Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity, Token: token,
+	handle := stile.Handle{
+		Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity, Ticket: token, Token: token,
 		TTL: time.Duration(h.TTL), LockDelay: time.Duration(h.LockDelay),
-	}, nil
+	}
+	if h.Unfenced {
+		handle.Token = 0
+	}
+	return handle, nil
 }
 
 // errNoHandle says that there is a file, but not a handle.

@@ -72,7 +72,7 @@ func (r *runner) tell(a *driver.Address, lease *stile.Lease, deadline time.Time)
 			if len(r.names) > 1 {
 				suffix = "_" + strconv.Itoa(i+1)
 			}
-			env = append(env, nameVariable+suffix+"="+name, tokenVariable+suffix+"="+strconv.FormatInt(p.Token(), 10))
+			env = append(env, nameVariable+suffix+"="+name, tokenVariable+suffix+"="+tokenText(p.Token()))
 		}
 		held = append(held, r.hold(a, name).String())
 	}
@@ -84,6 +84,14 @@ func (r *runner) tell(a *driver.Address, lease *stile.Lease, deadline time.Time)
 		env = append(env, "STILE_VALUE="+r.value)
 	}
 	return env
+}
+
+// tokenText is a fencing token as text, which is empty if the store has no fencing.
+func tokenText(token int64) string {
+	if token == 0 {
+		return ""
+	}
+	return strconv.FormatInt(token, 10)
 }
 
 // writeSecret puts a text into a new file that only this user can read.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
 // A loss is the end of a lock while CMD ran, or before it could, told to somebody who has to find out why, and what to do now.
@@ -41,11 +42,14 @@ func whyLost(err error, stood time.Duration) string {
 		if lost.Err == nil {
 			why += ": the store did not answer"
 		}
-	case stile.ReasonRemoved:
-		why += ": it was removed by hand, ran out there, or the store lost it"
+	case stile.ReasonBroken:
+		if lost.By != (stile.Holder{}) {
+			why += ": " + page.Printable(lost.By.String())
+		}
+		return why
 	case stile.ReasonSessionOver:
 		why += ": the store had not heard from this process for too long, or the session was ended by hand"
-	case stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit: // they say it
+	case stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit: // they say it
 	}
 	if lost.Err != nil {
 		why += fmt.Sprintf(": %v", lost.Err)

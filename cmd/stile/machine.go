@@ -84,7 +84,7 @@ type machineRun struct {
 
 // work is one run. It tells that it has begun, and does as it hears. A process that is killed meanwhile is killed here.
 func (m *machineRun) work(ctx context.Context) error {
-	if err := (&notice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.Token(ctx)}).send(); err != nil {
+	if err := (&notice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.FromContext(ctx).Ticket()}).send(); err != nil {
 		return err
 	}
 	switch order, ok := <-m.orders; {
@@ -98,7 +98,7 @@ func (m *machineRun) work(ctx context.Context) error {
 }
 
 func (m *machineRun) report(r jobs.Result) {
-	n := &notice{What: didOver, Tick: r.Tick, Token: r.Token, Outcome: r.Outcome}
+	n := &notice{What: didOver, Tick: r.Tick, Token: r.Ticket, Outcome: r.Outcome}
 	if r.Err != nil {
 		n.Text = oneLine(r.Err.Error())
 	}

@@ -52,7 +52,7 @@ func jobViewOf(p *jobs.Past) *jobView {
 	}
 	v := &jobView{
 		Tick: p.Tick.UTC().Format(time.RFC3339), State: "started", Outcome: string(p.Outcome), Error: p.Err, Took: secondsOf(p.Took),
-		Token: strconv.FormatInt(p.Token, 10), Owner: p.By.Owner, Program: p.By.Program, Host: p.By.Host, PID: p.By.PID,
+		Token: strconv.FormatInt(p.Ticket, 10), Owner: p.By.Owner, Program: p.By.Program, Host: p.By.Host, PID: p.By.PID,
 	}
 	if p.Over {
 		v.State = "over"
@@ -77,8 +77,8 @@ func showPast(w io.Writer, p *jobs.Past, q stile.Queue) error {
 	case len(q.Claims) > 0 && stateOf(q.Claims[0]) == "holds":
 		became = "runs now"
 	}
-	if _, err := fmt.Fprintf(w, "last tick %s: %s, under token %d, by %s\n", p.Tick.UTC().Format(time.RFC3339),
-		page.Printable(became), p.Token, page.Printable(p.By.String())); err != nil || p.Next.IsZero() {
+	if _, err := fmt.Fprintf(w, "last tick %s: %s, with ticket %d, by %s\n", p.Tick.UTC().Format(time.RFC3339),
+		page.Printable(became), p.Ticket, page.Printable(p.By.String())); err != nil || p.Next.IsZero() {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "next tick %s\n", p.Next.UTC().Format(time.RFC3339))

@@ -40,12 +40,12 @@ func TestShowJob(t *testing.T) {
 		}
 	}
 	const stamp = `20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`
-	look(`(?s)holds .*\nlast tick ` + stamp + `: runs now, under token \d+, by \S+ on \S+, pid \d+\nnext tick ` + stamp + `\n$`)
+	look(`(?s)holds .*\nlast tick ` + stamp + `: runs now, with ticket \d+, by \S+ on \S+, pid \d+\nnext tick ` + stamp + `\n$`)
 	runs <- true
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	look(`^nightly is free: .*\nlast tick ` + stamp + `: failed after \S+: no figures, under token \d+, by \S+ on \S+, pid \d+\nnext tick ` + stamp + `\n$`)
+	look(`^nightly is free: .*\nlast tick ` + stamp + `: failed after \S+: no figures, with ticket \d+, by \S+ on \S+, pid \d+\nnext tick ` + stamp + `\n$`)
 
 	var v shownView
 	if err := json.Unmarshal([]byte(u.must("show", "nightly", "--json", "--url", url)), &v); err != nil {

@@ -26,7 +26,9 @@ background: it is lost when --ttl has passed without a renewal.
 
 Prints lines that a shell can evaluate:
 
-  token=1873914880000        a number that rises from holder to holder of the name
+  token=1873914880000        a number that rises from holder to holder of the name;
+                             empty if the store has no fencing
+  ticket=1873914880000       names this grant for --token, in every store
   deadline=2026-01-31T12:00:00.000Z    until when the lock can be trusted
   handle=/run/user/1000/stile/…        the file that names the claim
   export STILE_GRANT_…=…     by which renew NAME and unlock NAME know this grant
@@ -105,7 +107,7 @@ func newUnlock(s *store) *cobra.Command {
 
 func (sc *script) grantFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&sc.path, "handle", "", "the file that stile lock wrote")
-	cmd.Flags().StringVar(&sc.token, "token", "", "the token that stile lock printed")
+	cmd.Flags().StringVar(&sc.token, "token", "", "the ticket that stile lock printed")
 }
 
 func (sc *script) jsonFlag(cmd *cobra.Command) {
@@ -303,18 +305,26 @@ func (sc *script) dropLost(err error) error {
 
 // print tells a script what it has.
 func (sc *script) print(out io.Writer, a *driver.Address, deadline time.Time) error {
-	m := meant{sc.path, sc.file.Token}
+	m, token := meant{sc.path, sc.file.Token}, &sc.file.Token
+	if sc.file.Unfenced {
+		token = nil
+	}
 	name := grantVariable(a, sc.file.Name)
 	if sc.json {
 		return writeJSON(out, struct {
-			Name     string `json:"name"`
-			Token    string `json:"token"`
-			Deadline string `json:"deadline"`
-			Handle   string `json:"handle"`
-			Variable string `json:"variable"`
-			Grant    string `json:"grant"`
-		}{sc.file.Name, m.token, stamp(deadline), sc.path, name, m.String()}, "")
+			Name     string  `json:"name"`
+			Token    *string `json:"token"` // null if the store has no fencing
+			Ticket   string  `json:"ticket"`
+			Deadline string  `json:"deadline"`
+			Handle   string  `json:"handle"`
+			Variable string  `json:"variable"`
+			Grant    string  `json:"grant"`
+		}{sc.file.Name, token, m.token, stamp(deadline), sc.path, name, m.String()}, "")
 	}
-	_, err := fmt.Fprintf(out, "token=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", m.token, stamp(deadline), quoted(sc.path), name, quoted(m.String()))
+	printed := ""
+	if token != nil {
+		printed = *token
+	}
+	_, err := fmt.Fprintf(out, "token=%s\nticket=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", printed, m.token, stamp(deadline), quoted(sc.path), name, quoted(m.String()))
 	return err
 }

@@ -88,7 +88,7 @@ func aloud(observer stile.Observer, left bool) stile.Observer {
 func eventText(e stile.Event) string {
 	switch e.Kind {
 	case stile.EventAcquired:
-		return fmt.Sprintf("%q is held, by token %d, after %v", e.Name, e.Token, rounded(e.Waited))
+		return fmt.Sprintf("%q is held, by ticket %d, after %v", e.Name, e.Token, rounded(e.Waited))
 	case stile.EventRenewed:
 		return fmt.Sprintf("%q was renewed, with %v left", e.Name, rounded(e.Margin))
 	case stile.EventJeopardy:
@@ -102,6 +102,8 @@ func eventText(e stile.Event) string {
 		return fmt.Sprintf("%q was released after %v", e.Name, rounded(e.Held))
 	case stile.EventAsked:
 		return fmt.Sprintf("somebody asks for %q", e.Name)
+	case stile.EventDisplaced:
+		return fmt.Sprintf("the claim on %q is gone from the queue, lost or removed by hand, and enters again at the tail once its holder knows", e.Name)
 	case stile.EventWaiting, stile.EventLeaked:
 	}
 	return ""

@@ -18,7 +18,7 @@ func TestEventText(t *testing.T) {
 		event stile.Event
 		want  string
 	}{
-		{stile.Event{Kind: stile.EventAcquired, Name: "a", Token: 1024, Waited: 2512 * time.Millisecond}, `"a" is held, by token 1024, after 2.5s`},
+		{stile.Event{Kind: stile.EventAcquired, Name: "a", Token: 1024, Waited: 2512 * time.Millisecond}, `"a" is held, by ticket 1024, after 2.5s`},
 		{stile.Event{Kind: stile.EventRenewed, Name: "a", Margin: 9876 * time.Millisecond}, `"a" was renewed, with 9.9s left`},
 		{stile.Event{Kind: stile.EventJeopardy, Name: "a", Err: errors.New("no route")}, `"a" could not be renewed, and is tried again: no route`},
 		{stile.Event{Kind: stile.EventLost, Name: "a", Held: time.Minute, Err: &stile.LostError{Reason: stile.ReasonHeldLong}},
@@ -27,6 +27,10 @@ func TestEventText(t *testing.T) {
 		{stile.Event{Kind: stile.EventReleased, Name: "a", Err: stile.ErrUnknown},
 			`"a" was released after 0s, but the store did not confirm it: the store's answer never came`},
 		{stile.Event{Kind: stile.EventAsked, Name: "a"}, `somebody asks for "a"`},
+		{
+			stile.Event{Kind: stile.EventDisplaced, Name: "a"},
+			`the claim on "a" is gone from the queue, lost or removed by hand, and enters again at the tail once its holder knows`,
+		},
 		{stile.Event{Kind: stile.EventWaiting, Name: "a"}, ""},
 	} {
 		if got := eventText(tt.event); got != tt.want {
@@ -49,7 +53,7 @@ func TestVerbose(t *testing.T) {
 	}
 	said(" waiting for a: place 1 of 1, held by nightly on ")
 	holder.stdin.Close()
-	said(` "a" is held, by token `)
+	said(` "a" is held, by ticket `)
 	said(` "a" was renewed, with `)
 	waiter.stdin.Close()
 	if got := waiter.wait(); got != 0 {

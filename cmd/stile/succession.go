@@ -187,7 +187,7 @@ func (s *succession) ask(ctx context.Context, t *term) error {
 		return t.leader.halt(ctx, s.client.Mutex(s.name))
 	}
 	s.late = t
-	_, err := s.client.Break(ctx, s.name, t.token)
+	_, err := s.client.Break(ctx, s.name, stile.BreakOptions{Ticket: t.token})
 	if !errors.Is(err, stile.ErrUnsupported) {
 		return err
 	}

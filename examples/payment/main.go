@@ -65,7 +65,7 @@ func main() {
 
 	charged, err := servers[0].callback(ctx, func() {
 		// The pause: the store takes the lock away, as when a lease has run out, and the second server charges.
-		_, err := servers[1].locks.Break(ctx, order, 0)
+		_, err := servers[1].locks.Break(ctx, order, stile.BreakOptions{Head: true})
 		check(err)
 		charged, err := servers[1].callback(ctx, func() {})
 		fmt.Println("second server: charged", charged, "error", err)

@@ -65,8 +65,8 @@ func (s *Share) parted(ctx context.Context, v *protocol.Verdict) error {
 	return s.hold.c.n.shard.k.errorOnce(ctx, v, s.hold.c.terms.Load().TTL)
 }
 
-// Attach takes a claim up that was detached, with the token that it had.
-func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, maxHold time.Duration) (*Share, error) {
+// Attach takes a claim up that was detached, with the number that its grant had. A grant that had no fencing token gets none.
+func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, number int64, fenced bool, maxHold time.Duration) (*Share, error) {
 	terms := &protocol.Terms{
 		Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
 		Owner: claim.Owner, Record: claim.Record,
@@ -85,11 +85,12 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, token int64, m
 	}
 	n := at.name(claim.Name)
 	now := n.enterEvent(k.clock.recent())
-	slot, v := n.engine.Attach(now, terms, token, maxHold, &r)
+	slot, v := n.engine.Attach(now, terms, number, maxHold, &r)
 	var share *Share
 	if v.Code == protocol.OK {
 		in, _, _ := n.engine.Turn(slot)
-		n.newClaim(in, claim.ID, terms)
+		c := n.newClaim(in, claim.ID, terms)
+		c.fenced.Store(fenced && k.fences())
 		share = n.begin(new(Hold), slot)
 	}
 	var t todo

@@ -103,7 +103,7 @@ func (h *Hold) within(t *protocol.Terms) *protocol.Terms {
 	}
 	held := make([]record.Held, len(r.under))
 	for i, s := range r.under {
-		held[i] = record.Held{Name: s.Name(), Ticket: s.Token() - s.Token()%engine.Turns}
+		held[i] = record.Held{Name: s.Name(), Ticket: s.Ticket() - s.Ticket()%engine.Turns}
 	}
 	with := *t
 	with.Record = record.Within(t.Record, held)
@@ -130,8 +130,16 @@ func (s *Share) In(k *Keeper) bool { return s.hold.c.n.shard.k == k }
 // Traits are those of the store.
 func (s *Share) Traits() *driver.Traits { return &s.hold.c.n.shard.k.traits }
 
-// Token is its fencing token.
-func (s *Share) Token() int64 { return s.hold.token }
+// Token is its fencing token, or 0 if the store has no fencing.
+func (s *Share) Token() int64 {
+	if !s.hold.c.fenced.Load() {
+		return 0
+	}
+	return s.hold.token
+}
+
+// Ticket is the number of its grant.
+func (s *Share) Ticket() int64 { return s.hold.token }
 
 // MaxHold returns for how long the hold may go on by its MaxHold, or 0 if it has none.
 func (s *Share) MaxHold() time.Duration {

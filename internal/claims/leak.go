@@ -44,7 +44,7 @@ func (l leak) report() {
 	k := l.share.hold.c.n.shard.k
 	if k.events != nil {
 		k.events.add(Event{
-			Event: protocol.Event{Kind: l.kind, Token: l.share.Token()}, Name: l.share.Name(),
+			Event: protocol.Event{Kind: l.kind, Token: l.share.Ticket()}, Name: l.share.Name(),
 			Taken: fmt.Sprintf("%s:%d", frame.File, frame.Line),
 		})
 	}

@@ -49,6 +49,7 @@ type claim struct {
 	asked    int32       // how often somebody had asked for it by the last renewal
 	lighter  atomic.Bool // its holder has asked to be a reader
 	jeopardy atomic.Bool // the last renewal failed
+	fenced   atomic.Bool // its tickets are fencing tokens: set when it is granted, by what the store promises then
 }
 
 // describe tells a driver's claim what this one is, but for what changes with its requests.

@@ -101,7 +101,7 @@ func ReasonText(r protocol.Reason) string {
 	case protocol.Expired:
 		return "it could not be renewed in time"
 	case protocol.Removed:
-		return "the store no longer has it"
+		return "the store no longer has it: removed by hand or lost; it does not say which"
 	case protocol.Suspended:
 		return "the machine was suspended past its deadline"
 	case protocol.HeldLong:
@@ -110,6 +110,8 @@ func ReasonText(r protocol.Reason) string {
 		return "its client was closed"
 	case protocol.SessionOver:
 		return "the session that it lived in is over"
+	case protocol.ByHand:
+		return "somebody removed it by hand"
 	case protocol.Unfit:
 		return "the store no longer promises what is required"
 	}
@@ -169,6 +171,8 @@ func outcomeOf(err error) protocol.Outcome {
 		switch {
 		case driver.IsUnreachable(err):
 			return protocol.Unsent
+		case errors.As(err, new(*driver.BrokenError)):
+			return protocol.Broken
 		case errors.Is(err, driver.ErrSession):
 			return protocol.Adrift
 		case errors.Is(err, driver.ErrGone):

@@ -63,7 +63,9 @@ func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r proto
 	if err != nil {
 		r.Outcome, r.Err, r.Place = outcomeOf(err), failure(err), driver.Place{}
 	}
-	k.doubt(&r)
+	if k.doubt(&r); r.OK() && r.Place.Holds {
+		c.fenced.Store(k.fences())
+	}
 	return r
 }
 

@@ -24,6 +24,9 @@ func (k *Keeper) lacks() error {
 	return k.d.Traits().Require(k.conf.Require...)
 }
 
+// fences reports whether tickets are fencing tokens, as the store promises now.
+func (k *Keeper) fences() bool { return k.d.Traits().Fencing != driver.NoFencing }
+
 // enter enters a claim, unless the store is unfit.
 func (k *Keeper) enter(s *send) (driver.Place, error) {
 	if lacks := k.lacks(); lacks != nil {

@@ -244,26 +244,48 @@ func (e *Engine) awaited(c Slot, now Time, r *protocol.Reply) {
 	e.sendEnter(c, now)
 }
 
-// unseated deals with a claim that is not in the store although it asked.
+// unseated deals with a claim that is not in the store although it asked. An id is never used twice. Waiters whose claim stood in
+// the queue lost their place, not their patience: they start again at the tail. They end if somebody removed the claim by hand, or
+// if it reclaims: a later run of its owner may have removed it, and must not be removed in turn.
 func (e *Engine) unseated(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
-	l := cl.line
-	if cl.stage == queued && now < cl.place.kept+e.lines.At(l).terms.Wait() {
-		e.failAll(l, r.Verdict()) // somebody removed it
+	l, was := cl.line, *cl
+	if r.Outcome == protocol.Broken || was.stage == queued && e.lines.At(l).terms.Reclaim {
+		e.failAll(l, r.Verdict())
 		e.forget(c, now)
 		return
 	}
-	// Its place ran out while we did not run, or its session is over. An id is never used twice: start again at the tail,
-	// with the patience that is left.
-	silent, tries := cl.silent, cl.tries
-	if cl.stage == queued {
-		silent, tries = now, 0 // it lost its place, not its patience
-	}
 	e.forget(c, now)
-	c = e.newClaim(l, asking, e.first(l).state == trying)
-	cl = e.claims.At(c)
-	cl.silent, cl.tries, cl.err = silent, tries, cmp.Or(r.Err, errUnseated)
-	e.pauseAsking(c, now)
+	silent, tries := was.silent, was.tries
+	if was.stage == queued {
+		silent, tries = now, 0
+		e.tell(protocol.Event{Kind: protocol.Displaced, Token: was.ticket * Turns})
+	}
+	if was.stage == queued && now < was.place.kept+e.lines.At(l).terms.Wait() {
+		c = e.newClaim(l, displaced, false)
+		cl = e.claims.At(c)
+		cl.place, cl.err = was.place, cmp.Or(r.Err, errUnseated)
+		e.schedule(c, protocol.After(now, e.outlasting(l, &was)))
+	} else { // nothing stood, or its lease ran out while this client did not run: then the store has forgotten nothing else
+		c = e.newClaim(l, asking, e.first(l).state == trying)
+		cl = e.claims.At(c)
+		cl.silent, cl.tries, cl.err = silent, tries, cmp.Or(r.Err, errUnseated)
+		e.pauseAsking(c, now)
+	}
+}
+
+// outlasting is how long waiters let pass whose claim the store forgot. It may have forgotten the holder too, which learns that
+// at its next renewal: before the rest of its lease is over, as last told, or if nothing was told, a whole one. A request of the
+// forgotten claim that may arrive yet is looked for meanwhile.
+func (e *Engine) outlasting(l Slot, was *claim) time.Duration {
+	left := was.place.blocker.Remaining
+	if left <= 0 {
+		left = e.lines.At(l).terms.TTL
+	}
+	if was.unsure > 0 {
+		left = max(left, e.common.Conf.Patience)
+	}
+	return left + e.common.Conf.Jitter(left/30)
 }
 
 var errUnseated = errors.New("the store does not keep the claim")

@@ -60,7 +60,7 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 		}
 		claims++
 		strays += int(bit(c.stage.stray()))
-		if c.stage == asking || c.stage == queued {
+		if c.stage.asks() {
 			if asks != None {
 				return fmt.Errorf("claims %d and %d both ask for one line", asks, i)
 			}
@@ -108,7 +108,7 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 
 // outstanding is what may be out for a claim in each stage.
 var outstanding = [stages][]protocol.Verb{
-	asking: {protocol.Enter, protocol.Nothing}, queued: {protocol.Enter, protocol.Await, protocol.Nothing}, quitting: {protocol.Enter, protocol.Await},
+	asking: {protocol.Enter, protocol.Nothing}, displaced: {protocol.Nothing}, queued: {protocol.Enter, protocol.Await, protocol.Nothing}, quitting: {protocol.Enter, protocol.Await},
 	held: {protocol.Renew, protocol.Nothing}, expiring: {protocol.Renew, protocol.Nothing}, over: {protocol.Renew, protocol.Nothing},
 	leaving: {protocol.Leave, protocol.Nothing}, withdrawing: {protocol.Leave, protocol.Nothing}, sweeping: {protocol.Leave, protocol.Nothing},
 }
@@ -162,7 +162,7 @@ func (e *Engine) checkClaim(c Slot, now Time) error {
 // String names the stage in a word.
 func (s Stage) String() string {
 	return [...]string{
-		"nowhere", "asking", "queued", "quitting", "held", "expiring", "over", "leaving", "withdrawing", "sweeping",
+		"nowhere", "asking", "queued", "displaced", "quitting", "held", "expiring", "over", "leaving", "withdrawing", "sweeping",
 	}[s]
 }
 

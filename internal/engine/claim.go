@@ -17,6 +17,7 @@ const (
 	nowhere     Stage = iota // the slot is free
 	asking                   // an Enter is out, or a pause before the next
 	queued                   // the store said that it has to wait: an Await or an Enter is out, or a pause before the next
+	displaced                // it takes the place of one that the store forgot; its first Enter is sent when whoever held may know
 	quitting                 // nobody wants it any more; its Enter or Await is still out, and Leave follows the answer
 	held                     // it holds, and is renewed
 	expiring                 // it holds, but all its holds were held for too long: it is not renewed
@@ -29,6 +30,9 @@ const (
 
 // stray reports whether nobody wants a claim in this stage.
 func (s Stage) stray() bool { return s == quitting || s == withdrawing || s == sweeping }
+
+// asks reports whether a claim in this stage is to hold for those in its line.
+func (s Stage) asks() bool { return s == asking || s == queued || s == displaced }
 
 // lives reports whether a claim in this stage holds, and ends at its deadline.
 func (s Stage) lives() bool { return s == held || s == expiring }
@@ -57,7 +61,7 @@ type claim struct {
 	// Asking.
 	ticket int64  // from the store; 0 before that
 	silent Time   // when the first Enter was sent that was not answered; Never if the last one was
-	place  *place // in the store's queue, as the store last told
+	place  *place // in the store's queue, as the store last told; of the claim whose place it takes, before it has one
 
 	// Holding.
 	turnEnd  Time       // no turn begins after this
@@ -94,10 +98,10 @@ func (e *Engine) enter(c Slot, to Stage) {
 	if to.stray() {
 		ln.strays++
 	}
-	if ln.asking == c && to != asking && to != queued {
+	if ln.asking == c && !to.asks() {
 		ln.asking = None
 	}
-	if to == asking || to == queued {
+	if to.asks() {
 		ln.asking = c
 	}
 	if to != held {
@@ -135,6 +139,11 @@ func (e *Engine) Awaiting(c Slot) Slot { return e.lines.At(e.claims.At(c).line).
 
 // Try reports whether a claim enters only if it holds at once.
 func (e *Engine) Try(c Slot) bool { return e.claims.At(c).try }
+
+// Again reports whether a claim that has no ticket takes the place of one that the store forgot.
+func (e *Engine) Again(c Slot) bool {
+	return e.claims.At(c).place != noPlace && e.claims.At(c).ticket == 0
+}
 
 // Ticket is where the claim stands in the store, or 0 if that is not known.
 func (e *Engine) Ticket(c Slot) int64 { return e.claims.At(c).ticket }

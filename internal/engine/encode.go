@@ -240,7 +240,7 @@ func (e *Engine) owed() Time {
 	}
 	for i := range e.claims.All {
 		switch c := &e.claims.All[i]; c.stage {
-		case asking, queued:
+		case asking, queued, displaced:
 			since = min(since, c.silent)
 		case quitting:
 			since = min(since, c.silent, c.since)
@@ -262,7 +262,7 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 	x.put(fieldClaimUnsure, int64(cl.unsure))
 	patience := e.common.Conf.Patience
 	switch cl.stage {
-	case asking, queued, quitting:
+	case asking, queued, displaced, quitting:
 		x.put(fieldClaimDue, x.Ahead(cl.due))
 		x.put(fieldClaimTries, int64(cl.tries))
 		x.put(fieldClaimTry, bit(cl.try))
@@ -271,10 +271,12 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 			x.put(fieldClaimSince, x.Ago(max(cl.since, oldest), patience))
 		}
 		x.put(fieldClaimSilent, x.Ago(max(cl.silent, oldest), queuedPatience*patience))
-		if cl.stage != asking {
+		x.put(fieldClaimPlace, bit(cl.place != noPlace))
+		if cl.stage == queued || cl.stage == quitting {
 			// A place that was kept so long ago is neither trusted nor missed.
 			x.put(fieldClaimPlace, x.Ago(cl.place.kept, e.lines.At(cl.line).terms.TTL))
 			x.put(fieldClaimPlace, int64(cl.place.lease))
+			x.put(fieldClaimPlace, int64(cl.place.blocker.Remaining))
 			if !e.common.Conf.Ordered {
 				x.put(fieldClaimPlace, x.Rank(cl.place.blocker.Ticket))
 			}

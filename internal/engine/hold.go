@@ -260,7 +260,7 @@ func (e *Engine) lose(c Slot, now Time, reason protocol.Reason) {
 	}
 	switch {
 	case cl.holds.Len > 0: // stays over until they are released
-	case reason == protocol.Removed || reason == protocol.SessionOver:
+	case reason == protocol.Removed || reason == protocol.SessionOver || reason == protocol.ByHand:
 		e.forget(c, now)
 	default:
 		e.abandonLost(c, now)

@@ -72,7 +72,7 @@ func (e *Engine) inTheWay(l Slot, now Time) protocol.Verdict {
 		return e.heldHere(l, now)
 	}
 	a := e.claims.At(ln.asking)
-	if a.stage == queued && a.err == nil {
+	if a.stage == displaced || a.stage == queued && a.err == nil {
 		return protocol.HeldBy(&a.place.blocker)
 	}
 	return protocol.Verdict{Code: protocol.Unreachable, Err: a.err}
@@ -162,7 +162,7 @@ func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 		if ln.tries > 0 {
 			return e.heldHere(l, now)
 		}
-	case ln.tries > 0 && e.claims.At(ln.asking).stage == queued:
+	case ln.tries > 0 && e.claims.At(ln.asking).stage != asking:
 		return protocol.HeldBy(&e.claims.At(ln.asking).place.blocker)
 	}
 	return protocol.Verdict{}

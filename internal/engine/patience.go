@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// queuedPatience is how many times as patient a waiter is whose claim stands in the store's queue: it has waited, and does not
-// give up for a restart or a failover.
+// queuedPatience is how many times as patient a waiter is whose claim stands in the store's queue, or stood there until the store
+// forgot it: it has waited, and does not give up for a restart or a failover.
 const queuedPatience = 12
 
 // loseHeart answers the waiters of a line whose patience is over.
@@ -34,7 +34,7 @@ func (e *Engine) patienceEnd(x *turn) Time {
 		return protocol.After(x.since, patience)
 	case ln.asking != None:
 		c := e.claims.At(ln.asking)
-		if c.stage == queued {
+		if c.place != noPlace {
 			patience = min(patience, Never/queuedPatience) * queuedPatience
 		}
 		return protocol.After(max(x.since, c.silent), patience)

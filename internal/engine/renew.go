@@ -73,6 +73,9 @@ func (e *Engine) renewed(c Slot, now Time, r *protocol.Reply) {
 			e.amended(c, protocol.Verdict{Code: protocol.OK})
 		}
 	case r.Missing():
+		if r.Outcome == protocol.Broken {
+			cl.err = r.Err // who broke it, and why
+		}
 		e.lose(c, now, r.Verdict().Reason)
 	case r.Outcome == protocol.Lacking:
 		cl.err = r.Err

@@ -40,6 +40,13 @@ func (e *Engine) attend(c Slot, now Time) {
 		default:
 			e.arm(cl.due)
 		}
+	case displaced:
+		if now < cl.due {
+			e.arm(cl.due)
+			return
+		}
+		e.enter(c, asking)
+		e.sendEnter(c, now)
 	case leaving, withdrawing, sweeping:
 		e.attendLeaving(c, now)
 	}

@@ -49,7 +49,7 @@ func late(t *testing.T, locks *stile.Client, a Account, when moment) error {
 	var refused error
 	paused := lock()
 	balance := read(paused.Token())
-	if _, err := locks.Break(ctx, "accounts/ann", paused.Token()); err != nil {
+	if _, err := locks.Break(ctx, "accounts/ann", stile.BreakOptions{Ticket: paused.Ticket()}); err != nil {
 		t.Fatal(err)
 	}
 	other := lock()

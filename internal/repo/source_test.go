@@ -66,7 +66,7 @@ func selects(e ast.Expr, pkg, name string) bool {
 
 const (
 	maxFile = 500  // lines of a file that is not a test
-	maxRoot = 1500 // lines of the root package without its tests
+	maxRoot = 1600 // lines of the root package without its tests
 )
 
 // lengths finds files, and a root package, that are too long to be read in one sitting.
@@ -166,9 +166,9 @@ func TestLengthsCheck(t *testing.T) {
 		{name: "short", text: lines(500)},
 		{name: "long", path: "a/x.go", text: lines(501), want: []string{"a/x.go: 501 lines, more than 500"}},
 		{name: "long test", path: "a/x_test.go", text: lines(501)},
-		{name: "long folder", path: "a/x.go", text: lines(1500), want: []string{"a/x.go: 1500 lines, more than 500"}},
-		{name: "long root", text: lines(1500), want: []string{
-			"x.go: 1500 lines, more than 500", "the root package has 1500 lines; the limit is 1500"}},
+		{name: "long folder", path: "a/x.go", text: lines(1600), want: []string{"a/x.go: 1600 lines, more than 500"}},
+		{name: "long root", text: lines(1600), want: []string{
+			"x.go: 1600 lines, more than 500", "the root package has 1600 lines; the limit is 1600"}},
 	})
 }
 

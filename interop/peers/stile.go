@@ -78,7 +78,7 @@ func (l *stileLocker) try(ctx context.Context, name string) (string, bool, error
 
 // ticket is the number that the store gave the claim, which is what the tokens of others are. A ticket is good for many
 // tokens of stile's, one for each turn.
-func ticket(l *stile.Lease) string { return strconv.FormatInt(l.Token()/engine.Turns, 10) }
+func ticket(l *stile.Lease) string { return strconv.FormatInt(l.Ticket()/engine.Turns, 10) }
 
 // believes reports whether the lease says that it is held.
 func (l *stileLocker) believes() (bool, error) { return l.held.Check() == nil, nil }
@@ -86,7 +86,7 @@ func (l *stileLocker) believes() (bool, error) { return l.held.Check() == nil, n
 func (l *stileLocker) unlock(context.Context) error { return l.held.Unlock() }
 
 func (l *stileLocker) ask(ctx context.Context, name string) error {
-	_, err := l.client.Ask(ctx, name, 0)
+	_, err := l.client.Ask(ctx, name, stile.BreakOptions{Head: true})
 	return err
 }
 

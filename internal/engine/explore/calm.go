@@ -128,7 +128,7 @@ func (w *World) restless() error {
 
 // untimely returns what is wrong when time moves: without faults, all waits end at once.
 func (w *World) untimely() error {
-	if w.faults < w.conf.Faults || w.mute || w.conf.Acts&(Close|Detach) != 0 || w.conf.Keep > 0 ||
+	if w.faults < w.conf.Faults || w.mute || w.conf.Acts&(Close|Detach) != 0 || w.conf.Keep > 0 || w.conf.Reclaim ||
 		w.conf.Linger > 0 && len(w.clients) > 1 {
 		return nil
 	}

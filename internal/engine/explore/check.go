@@ -148,6 +148,8 @@ func (w *World) checkFail(x *goroutine, f *protocol.Effect) error {
 	case f.Code == protocol.Pending || f.Code == protocol.OK:
 		return fmt.Errorf("a wait fails with code %v", codes[f.Code])
 	case f.Code == protocol.Refused && w.conf.Kinds&Reject != 0:
+	case f.Code == protocol.Lost && f.Reason != protocol.ByHand && !w.conf.Reclaim:
+		return fmt.Errorf("one who waits is told that the store has forgotten it")
 	case (f.Code == protocol.Lost || f.Code == protocol.Refused || f.Code == protocol.Unreachable ||
 		f.Code == protocol.Doubtful) && !w.shaken && !w.mute:
 		return fmt.Errorf("a wait fails without a reason: %v", codes[f.Code])
@@ -171,6 +173,8 @@ func (w *World) checkEnd(c *client, x *goroutine, f *protocol.Effect) error {
 		switch {
 		case (f.Reason == protocol.SessionOver) != w.adrift:
 			return fmt.Errorf("a hold ends for the reason %v, and its session is over: %v", reasons[f.Reason], w.adrift)
+		case f.Reason == protocol.ByHand && !slices.Contains(w.broken, x.token/engine.Turns):
+			return fmt.Errorf("a hold ends as if somebody had removed its claim")
 		case (f.Reason == protocol.Unfit) != w.lacks:
 			return fmt.Errorf("a hold ends for the reason %v, and the store lacks what is required: %v", reasons[f.Reason], w.lacks)
 		case f.Reason == protocol.Suspended && !slept || f.Reason == protocol.Expired && slept:
@@ -233,8 +237,27 @@ func (w *World) checkTurn(c *client, x *goroutine) error {
 	switch {
 	case s.weak:
 		return fmt.Errorf("a turn begins on a claim whose renewal failed")
+	case s.again && w.conf.Kinds&Break == 0:
+		if err := w.checkAgain(x); err != nil {
+			return err
+		}
+	}
+	switch {
 	case x.token%engine.Turns != 0 && w.now >= s.begun+w.conf.turn()+w.conf.Linger:
 		return fmt.Errorf("a turn begins %v after the first", w.now-s.begun)
+	}
+	return nil
+}
+
+// checkAgain sees that a claim which entered again, since the store forgot it, does not hold before whoever held knows.
+func (w *World) checkAgain(x *goroutine) error {
+	for i := range w.clients {
+		for g := range w.clients[i].gs {
+			y := &w.clients[i].gs[g]
+			if y != x && w.believes(&w.clients[i], y) && slices.Contains(w.broken, y.token/engine.Turns) {
+				return fmt.Errorf("a claim that entered again holds, and client %d: goroutine %d believes that it does", i, g)
+			}
+		}
 	}
 	return nil
 }
@@ -289,7 +312,7 @@ func (w *World) checkGone(c *client, id uint64) error {
 
 // checkAbsent sees that who holds is told when the store does not have the claim.
 func (w *World) checkAbsent(c *client, v protocol.Verb, s engine.Slot, r *protocol.Reply) error {
-	if v != protocol.Renew || r.Outcome != protocol.Absent && r.Outcome != protocol.Adrift && r.Outcome != protocol.Lacking {
+	if v != protocol.Renew || !r.Missing() && r.Outcome != protocol.Lacking {
 		return nil
 	}
 	for g := range c.gs {

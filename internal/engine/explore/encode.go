@@ -164,6 +164,7 @@ func (w *World) encodeRequest(r *request, i uint64) {
 		x.Put(int64(p.outcome))
 		x.Put(x.Rank(p.ticket))
 		x.Put(int64(p.lease))
+		x.Put(int64(p.rest))
 		x.Put(int64(min(p.retry, ttl*2/3-grain))) // the place is kept alive by then in any case
 		x.Flag(p.holds)
 		if w.conf.Unordered {
@@ -181,6 +182,7 @@ func (k *coder) goroutine(y *goroutine) {
 	}
 	x.Put(int64(y.state))
 	x.Flag(y.over)
+	x.Flag(y.stood && k.w.conf.Reclaim)
 	if y.state == waiting && y.try {
 		x.Flag(y.company)
 	}
@@ -205,6 +207,8 @@ func (k *coder) claim(s engine.Slot) {
 	x.Flag(y.dead)
 	x.Flag(y.weak)
 	x.Flag(y.pinned)
+	x.Flag(y.again)
+	x.Flag(y.before)
 	stage := k.c.e.Stage(s)
 	if stage.Holds() {
 		x.Put(x.Ago(y.begun, k.w.conf.turn()+k.w.conf.Linger))

@@ -46,6 +46,7 @@ const (
 	goSleep
 	goBreak
 	goMute
+	goForget
 	kinds
 )
 
@@ -56,6 +57,7 @@ func (k Kind) String() string {
 		"is applied, its answer lost",
 		"is given up, and on its way", "hangs", "is delivered, and copied", "does not leave", "is rejected", "returns early",
 		"finds its session over", "is applied, and lacks what is required", "pauses", "falls asleep", "is removed", "the store falls silent",
+		"the store forgets all",
 	}[k]
 }
 
@@ -72,7 +74,7 @@ type Event struct {
 
 func (e Event) String() string {
 	switch {
-	case e.Kind == advance || e.Kind == goMute:
+	case e.Kind == advance || e.Kind == goMute || e.Kind == goForget:
 		return e.Kind.String()
 	case e.Kind == goBreak:
 		return fmt.Sprintf("ticket %d %v", e.Number, e.Kind)
@@ -124,6 +126,9 @@ func (w *World) Events(to []Event) []Event {
 	}
 	if w.may(Mute) && !w.mute {
 		to = append(to, Event{Kind: goMute})
+	}
+	if w.may(Forget) && len(w.store.Entries) > 0 {
+		to = append(to, Event{Kind: goForget})
 	}
 	if !prompt && w.next() != engine.Never {
 		to = append(to, Event{Kind: advance})

@@ -148,6 +148,7 @@ func (w *World) send(i int, f *protocol.Effect) error {
 	s := w.seat(c, f.Claim)
 	if s.id == 0 {
 		s.id = uint64(i)<<clientBits | c.e.ID(f.Claim)
+		s.again = c.e.Again(f.Claim) && !s.before
 	}
 	if s.dead && f.Verb == protocol.Enter {
 		return fmt.Errorf("an id is asked for that left")

@@ -18,7 +18,7 @@ func (w *World) Step(ev Event) error {
 		w.fault(ev)
 	}
 	c := &w.clients[ev.Client]
-	if ev.Kind != advance && ev.Kind != goBreak && ev.Kind != goMute { // these are about no client
+	if ev.Kind != advance && ev.Kind != goBreak && ev.Kind != goMute && ev.Kind != goForget { // these are about no client
 		w.touch(int(ev.Client))
 	}
 	var err error
@@ -39,6 +39,20 @@ func (w *World) Step(ev Event) error {
 		}
 		w.store.Wake(w.micros())
 		w.broken = append(w.broken, int64(ev.Number))
+	case ev.Kind == goForget:
+		for i := range w.store.Entries {
+			w.broken = append(w.broken, w.store.Entries[i].Ticket)
+		}
+		w.store.Entries = w.store.Entries[:0]
+		for i := range w.clients {
+			c := &w.clients[i]
+			for s := range engine.Slot(c.e.Slots()) {
+				if c.e.Used(s) && c.e.Again(s) {
+					w.seat(c, s).before, w.seat(c, s).again = true, false
+					w.touch(i)
+				}
+			}
+		}
 	case ev.Kind == goMute:
 		w.mute, w.muted = true, w.now
 	case ev.Kind == goPause, ev.Kind == goSleep:
@@ -64,6 +78,9 @@ func (w *World) Step(ev Event) error {
 	}
 	if err == nil && !c.paused && ev.Kind != advance {
 		err = w.rearm(int(ev.Client))
+	}
+	if err == nil {
+		err = w.robbed
 	}
 	if err == nil {
 		err = w.check(ev)
@@ -96,7 +113,7 @@ func (w *World) act(ev Event) {
 		if x.left > 0 {
 			x.left--
 		}
-		x.try, x.since, x.over, x.company = want.Try, w.now, false, false
+		x.try, x.since, x.over, x.company, x.stood = want.Try, w.now, false, false, false
 		h, waiter := c.e.Want(w.now, &w.terms[ev.G], want)
 		switch {
 		case h != engine.None:
@@ -268,10 +285,15 @@ func (w *World) reply(ev Event, r *request) error {
 	}
 	w.table.answered(c, r.verb, answer)
 	if s := w.seat(c, r.claim); r.verb != protocol.Await &&
-		(answer.Outcome == protocol.Absent || answer.Outcome == protocol.Adrift ||
+		(answer.Missing() ||
 			r.verb == protocol.Leave && answer.Outcome == protocol.Answered) ||
 		r.verb == protocol.Enter && answer.Outcome == protocol.Answered && answer.Place.Ticket == 0 {
 		s.dead = true
+	}
+	if r.verb == protocol.Enter && answer.Place.Ticket != 0 {
+		for g := range c.gs {
+			c.gs[g].stood = c.gs[g].stood || c.gs[g].state == waiting
+		}
 	}
 	verb, claim := r.verb, r.claim
 	c.drop(r)

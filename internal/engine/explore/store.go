@@ -52,7 +52,7 @@ func (w *World) claim(r *request) driver.Claim {
 	t := &w.terms[0]
 	return driver.Claim{
 		Name: "n", ID: idName(r.id), Client: ids[r.id>>clientBits][0], Weight: r.weight, Capacity: t.Capacity, TTL: t.TTL,
-		Wait: t.Wait(), Ticket: r.ticket, Try: r.try,
+		Wait: t.Wait(), Ticket: r.ticket, Try: r.try, Owner: t.Owner, Reclaim: t.Reclaim,
 	}
 }
 
@@ -63,7 +63,9 @@ func (w *World) apply(r *request) {
 	var p driver.Place
 	switch r.verb {
 	case protocol.Enter:
+		had := slices.Clone(w.store.Entries)
 		p, err = w.store.Enter(w.micros(), 0, &cl)
+		w.reclaimed(r, had)
 	case protocol.Await:
 		p, err = w.store.Look(w.micros(), cl.ID)
 	case protocol.Renew:
@@ -75,7 +77,12 @@ func (w *World) apply(r *request) {
 		err = w.store.Leave(w.micros(), &driver.Release{Claim: &cl, Keep: r.keep})
 	}
 	r.reply = reply{holds: p.Holds, ticket: p.Ticket, lease: p.TTL, retry: p.Retry, blocker: p.Blocker.Ticket}
+	if w.conf.Tells {
+		r.reply.rest = p.Blocker.Remaining
+	}
 	switch {
+	case errors.Is(err, driver.ErrGone) && w.conf.Says && slices.Contains(w.broken, r.ticket):
+		r.reply.outcome = protocol.Broken
 	case errors.Is(err, driver.ErrGone):
 		r.reply.outcome = protocol.Absent
 	case err != nil:
@@ -84,6 +91,25 @@ func (w *World) apply(r *request) {
 	r.applied = true
 	if r.verb != protocol.Await {
 		w.store.Wake(w.micros())
+	}
+}
+
+// reclaimed notes which claims of other runs an Enter removed, and whether it should not have.
+func (w *World) reclaimed(r *request, had []driver.Entry) {
+	if !w.conf.Reclaim {
+		return
+	}
+	for i := range had {
+		id := idNumber(had[i].ID)
+		if w.entry(id) >= 0 || id>>clientBits == r.id>>clientBits || had[i].Ends <= w.micros() {
+			continue
+		}
+		w.broken, w.shaken = append(w.broken, had[i].Ticket), true
+		for g := range w.clients[r.id>>clientBits].gs {
+			if x := &w.clients[r.id>>clientBits].gs[g]; x.state == waiting && x.stood {
+				w.robbed = fmt.Errorf("a claim that entered again removed that of another run, with ticket %d", had[i].Ticket)
+			}
+		}
 	}
 }
 

@@ -20,12 +20,12 @@ const (
 
 var (
 	verbs    = [...]string{"no request", "Enter", "Await", "Renew", "Leave"}
-	outcomes = [...]string{"ok", "absent", "adrift", "rejected", "lacking", "unsent", "unknown", "ok, waits", "ok, not entered"}
+	outcomes = [...]string{"ok", "absent", "adrift", "broken", "rejected", "lacking", "unsent", "unknown", "ok, waits", "ok, not entered"}
 	codes    = [...]string{"pending", "ok", "held", "lost", "refused", "unreachable", "doubtful", "closed", "shared"}
 )
 
-// answerColumns are the places of a verb's outcomes; adrift and lacking go with absent.
-var answerColumns = [...]int{0, 1, 1, 2, 1, 3, 4, 5, 6}
+// answerColumns are the places of a verb's outcomes; adrift, broken and lacking go with absent.
+var answerColumns = [...]int{0, 1, 1, 1, 2, 1, 3, 4, 5, 6}
 
 // Columns names the columns of a table.
 func Columns() (names [columns]string) {
@@ -34,7 +34,7 @@ func Columns() (names [columns]string) {
 	}
 	for v := protocol.Enter; v <= protocol.Leave; v++ {
 		for o, name := range outcomes {
-			if name != "adrift" && name != "lacking" {
+			if name != "adrift" && name != "broken" && name != "lacking" {
 				names[column(v, o)] = verbs[v] + " " + name
 			}
 		}
@@ -83,8 +83,8 @@ func (t *Table) answered(c *client, v protocol.Verb, r *protocol.Reply) {
 func outcomeOf(v protocol.Verb, r *protocol.Reply) int {
 	o := int(r.Outcome)
 	if r.Outcome == protocol.Answered && (v == protocol.Enter || v == protocol.Await) && !r.Place.Holds {
-		if o = 7; v == protocol.Enter && r.Place.Ticket == 0 {
-			o = 8
+		if o = 8; v == protocol.Enter && r.Place.Ticket == 0 {
+			o = 9
 		}
 	}
 	return o

@@ -31,8 +31,8 @@ func impossible(stage, event string) string {
 			"and this goes with unknown"
 	case event == "Enter ok, not entered" && stage == "queued":
 		return "the claim has a ticket, and the store finds it or says that it is gone"
-	case event == "alarm" && stage == "nowhere":
-		return "there is no claim"
+	case event == "alarm" && (stage == "nowhere" || stage == "displaced"):
+		return "there is no claim that a driver knows"
 	case event == "give up" && stage == "nowhere":
 		return "who waits has a claim that asks, or claims in its way"
 	}

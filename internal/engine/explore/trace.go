@@ -36,7 +36,7 @@ func effectString(f *protocol.Effect) string {
 	}
 }
 
-var reasons = [...]string{"no reason", "expired", "removed", "suspended", "held long", "shutdown", "session over", "unfit"}
+var reasons = [...]string{"no reason", "expired", "removed", "suspended", "held long", "shutdown", "session over", "unfit", "by hand"}
 
 func replyString(v protocol.Verb, r *protocol.Reply) string {
 	s := fmt.Sprintf("%s for claim %d sent at %v: %s", verbs[v], r.Claim, r.Sent-start, outcomes[outcomeOf(v, r)])

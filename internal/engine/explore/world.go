@@ -20,8 +20,9 @@ type World struct {
 	broken  []int64 // tickets that somebody removed, or that Close left to run out
 	token   int64   // the highest that was given
 	baton   baton
-	adrift  bool // a request is being answered that found its session over
-	lacks   bool // one that found that the store lacks what is required
+	robbed  error // a claim that entered again removed that of a later run
+	adrift  bool  // a request is being answered that found its session over
+	lacks   bool  // one that found that the store lacks what is required
 	mute    bool
 	muted   engine.Time // since when
 
@@ -66,6 +67,8 @@ type seat struct {
 	weak   bool        // its last renewal failed
 	dead   bool        // the store was asked to forget the id, or did
 	pinned bool        // a hold is its last turn
+	again  bool        // it took the place of one that the store forgot
+	before bool        // but was there before the store forgot all, so that it waits for nobody who held then
 }
 
 type state uint8
@@ -95,6 +98,7 @@ type goroutine struct {
 	over    bool // its hold was ended
 	try     bool
 	company bool // others were there while it waited
+	stood   bool // its claim had a place in the store's queue since it began to wait
 	shares  int8
 	left    int8 // wants; -1 means without end
 	slot    engine.Slot
@@ -149,6 +153,7 @@ type reply struct {
 	lease   time.Duration
 	retry   time.Duration
 	blocker int64
+	rest    time.Duration // of the blocker's lease
 }
 
 func (r *request) answer() *protocol.Reply {
@@ -156,7 +161,7 @@ func (r *request) answer() *protocol.Reply {
 	e := &protocol.Reply{
 		Claim: r.claim, Number: r.number, Sent: r.sent, Outcome: a.outcome,
 		Place: driver.Place{
-			Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.ClaimInfo{Ticket: a.blocker},
+			Ticket: a.ticket, Holds: a.holds, TTL: a.lease, Retry: a.retry, Blocker: driver.ClaimInfo{Ticket: a.blocker, Remaining: a.rest},
 		},
 	}
 	if r.verb == protocol.Renew {

@@ -28,6 +28,7 @@ const (
 	Break                    // somebody removes a claim from the store
 	Mute                     // the store answers nothing any more
 	Lack                     // the store renews a claim, and lacks what is required
+	Forget                   // the store forgets all claims
 )
 
 // Faults of requests, and all.
@@ -74,6 +75,9 @@ type Config struct {
 	Strays     int  // 0 means 2
 	Split      bool // a request is applied and answered in two steps
 	Silent     bool // the store never answers anything
+	Says       bool // the store says that somebody removed a claim by hand
+	Tells      bool // the store tells what is left of the holder's lease
+	Reclaim    bool // each client is a run of one owner, and reclaims
 	Depth      int  // where the walk stops; 0 means at its fixed point
 
 	skip engine.Field // is left out of the encoding, to see whether it matters
@@ -104,6 +108,9 @@ func (c *Config) engine() *protocol.Config {
 func (c *Config) terms() (all []protocol.Terms) {
 	for g := range c.Goroutines {
 		t := protocol.Terms{Weight: driver.All, Capacity: driver.All, TTL: ttl}
+		if c.Reclaim {
+			t.Owner, t.Reclaim = "owner", true
+		}
 		if c.Permits {
 			t.Weight, t.Capacity = 1, 2
 		}
@@ -162,6 +169,8 @@ func Small() []Config {
 		{Name: "detach and attach, 1x3", Clients: 1, Goroutines: 3, Wants: 1, Acts: plain | Detach},
 		{Name: "detach and attach, 1x3, one fault", Clients: 1, Goroutines: 3, Wants: 1, Faults: 1, Kinds: Lost,
 			Acts: Lock | GiveUp | Detach, MaxHold: 40 * ms},
+		{Name: "attach beside one whose session is over, 1x3", Clients: 1, Goroutines: 3, Wants: 1, Faults: 1, Kinds: Drift,
+			Acts: Lock | Detach},
 		{Name: "alarm, 1x1", Clients: 1, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Late, Acts: Lock | GiveUp | Alarm,
 			MaxHold: 40 * ms},
 		{Name: "alarm, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Acts: Lock | GiveUp | Alarm},
@@ -186,6 +195,21 @@ func Small() []Config {
 		{Name: "pin, two readers", Clients: 1, Goroutines: 2, Readers: []int{0, 1}, Wants: 2, Linger: 20 * ms,
 			Acts: plain | Pin},
 		{Name: "pin and detach, 2x1", Clients: 2, Goroutines: 1, Wants: 2, Acts: Lock | Pin | Detach},
+		{Name: "broken, and the store says so, 1x2", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: Break, Acts: plain | Close,
+			Says: true},
+		{Name: "broken, and the store says so, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Break | Lost,
+			Acts: Lock | GiveUp, Says: true},
+		{Name: "broken, and nobody says so, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Break, Acts: plain | Close},
+		{Name: "forgotten, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Forget, Acts: plain | Close},
+		{Name: "forgotten, 2x1, two faults", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Forget | Lost | Dumb | Late,
+			Acts: Lock},
+		{Name: "forgotten, and the lease was told, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Forget, Acts: plain,
+			Tells: true},
+		{Name: "forgotten, 1x2", Clients: 1, Goroutines: 2, Wants: 2, Faults: 1, Kinds: Forget, Acts: plain},
+		{Name: "forgotten, and silent, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 2, Kinds: Forget | Mute, Acts: Lock | Close},
+		{Name: "forgotten, no queue, 2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Forget, Acts: plain, Unordered: true},
+		{Name: "two runs of one owner, 2x1", Clients: 2, Goroutines: 1, Wants: 2, Faults: 1, Kinds: Forget | Drift | Break,
+			Acts: Lock | GiveUp, Reclaim: true},
 		{Name: "no queue, 1x2, one fault", Clients: 1, Goroutines: 2, Wants: 1, Faults: 1, Kinds: All,
 			Acts: plain | Close, Unordered: true},
 		{Name: "no queue, 2x1", Clients: 2, Goroutines: 1, Acts: plain, Strays: 1, Unordered: true},

@@ -97,6 +97,7 @@ const (
 	Shutdown                      // the client was closed
 	SessionOver                   // the session that the claim lived in is over
 	Unfit                         // the store no longer promises what is required
+	ByHand                        // somebody removed the claim by hand
 )
 
 // An Event is one thing that observers are told. Not all fields go with every kind.
@@ -119,3 +120,7 @@ const (
 	Ended                       // a hold ended before it was released
 	Released                    // a hold was released
 )
+
+// Displaced is the kind of an event: the store no longer has a waiting claim, and its waiters enter again, at the tail. Kinds that
+// the engine has no part in come before it.
+const Displaced = Released + 3

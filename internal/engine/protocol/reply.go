@@ -10,11 +10,12 @@ import (
 // An Outcome is what became of a request.
 type Outcome int
 
-// The outcomes. The first five are the store's answers.
+// The outcomes. The first six are the store's answers.
 const (
 	Answered Outcome = iota
 	Absent           // the claim is not there
 	Adrift           // the claim went with the session that it lived in
+	Broken           // the claim is not there: somebody removed it by hand
 	Rejected         // the store said no, and will again
 	Lacking          // the claim is renewed, and the store no longer promises what is required; of Renew only
 	Unsent           // the request never left, or the store cannot say yes or no now
@@ -39,7 +40,9 @@ func (r *Reply) OK() bool { return r.Outcome == Answered }
 func (r *Reply) Answered() bool { return r.Outcome < Unsent }
 
 // Missing reports whether the store does not have the claim.
-func (r *Reply) Missing() bool { return r.Outcome == Absent || r.Outcome == Adrift }
+func (r *Reply) Missing() bool {
+	return r.Outcome == Absent || r.Outcome == Adrift || r.Outcome == Broken
+}
 
 // Verdict is what the request came to, for whoever waits for it.
 func (r *Reply) Verdict() Verdict {
@@ -50,6 +53,8 @@ func (r *Reply) Verdict() Verdict {
 		return Verdict{Code: Lost, Reason: Removed}
 	case Adrift:
 		return Verdict{Code: Lost, Reason: SessionOver}
+	case Broken:
+		return Verdict{Code: Lost, Reason: ByHand, Err: r.Err}
 	case Lacking:
 		return Verdict{Code: Lost, Reason: Unfit, Err: r.Err}
 	case Rejected:

@@ -188,7 +188,7 @@ func (w *worker) hold(ctx context.Context, k way, lease *stile.Lease, waited tim
 
 // begin says that a lock is held. The time was read before the lease was looked at.
 func (w *worker) begin(h *holding, name string, weight int64, at time.Duration) {
-	w.say("begin %d %s %d %d %d %d", h.id, name, weight, h.lease.Token(), at, h.waited)
+	w.say("begin %d %s %d %d %d %d", h.id, name, weight, h.lease.Ticket(), at, h.waited)
 }
 
 // keeps returns the work of holding a name for a moment.
@@ -218,7 +218,7 @@ func (w *worker) increment(ctx context.Context, h *holding) {
 	if h.lease.Check() != nil {
 		return
 	}
-	token := h.lease.Token()
+	token := h.lease.Ticket()
 	control, guarded := openRegister(w.Dir, controlFile), openRegister(w.Dir, guardedFile)
 	before, err := control.read()
 	var under int64
