@@ -45,6 +45,25 @@ func TestCutOffPauses(t *testing.T) {
 	}
 }
 
+// Work that ended itself in time, since its lease could not be renewed, was cut off: it is made up for, though the store came
+// back before the lease was over. What another lock's loss did to the work is its failure.
+func TestWorkTellsLoss(t *testing.T) {
+	for name, want := range map[string][]string{"nightly": {"01:00 cut off", "01:00 done"}, "other": {"01:00 failed"}} {
+		inFleet(t, func(f *fleet) {
+			runs := 0
+			work := func(context.Context) error {
+				if runs++; runs > 1 {
+					return nil
+				}
+				return &stile.Error{Op: "renew", Name: name, Err: &stile.LostError{Reason: stile.ReasonExpired}}
+			}
+			go f.runs(f.ctx, f.job(f.machine(), "@every 1h", work, Options{Missed: RunAll}))
+			f.pass(time.Hour + 30*time.Minute)
+			f.became(want...)
+		})
+	}
+}
+
 // What became of the last tick can be read by anybody, during the run and after.
 func TestLast(t *testing.T) {
 	inFleet(t, func(f *fleet) {

@@ -18,7 +18,7 @@ const (
 	Done      Outcome = "done"      // it ran here, without an error
 	Failed    Outcome = "failed"    // it ran here, and returned Result.Err
 	Panicked  Outcome = "panicked"  // it ran here, and panicked: Result.Err is a *PanicError
-	CutOff    Outcome = "cut off"   // it ran here, and its context ended first: the lease was lost, even before the work began, or MaxHold was over
+	CutOff    Outcome = "cut off"   // it ran here, and its context ended first, or the work says so: the lease was lost, even before the work began, or MaxHold was over
 	Stopped   Outcome = "stopped"   // it ran here until the context of Run ended, even before the work began
 	Elsewhere Outcome = "elsewhere" // another machine runs the job, or has run it since the tick
 	Late      Outcome = "late"      // this machine came too late to it, such as after a sleep, and Skip leaves it out
@@ -88,12 +88,21 @@ func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Re
 		r.Outcome, r.Err = CutOff, cause
 	case err == nil:
 		r.Outcome = Done
+	case tellsLoss(err, lease):
+		r.Outcome = CutOff
 	case ctx.Err() != nil:
 		r.Outcome = Stopped
 	default:
 		r.Outcome = Failed
 	}
 	return r
+}
+
+// tellsLoss reports whether the work ended since this lease was lost, or was about to be: whoever ends other programs in
+// time does so before the lease is over.
+func tellsLoss(err error, lease *stile.Lease) bool {
+	e, ok := errors.AsType[*stile.Error](err)
+	return ok && e.Name == lease.Name() && errors.Is(e, stile.ErrLost)
 }
 
 // unlessFinishing returns a context that ends with ctx, unless that ends with [ErrFinish].

@@ -110,7 +110,8 @@ func known(err error) error {
 // run runs the tick of the record, and writes down that it is over unless others may have the job.
 func (j *Job) run(ctx context.Context, lease *stile.Lease, last record) Result {
 	r := j.called(ctx, lease, last.Tick)
-	if r.Outcome != Stopped && lease.Check() == nil {
+	ended := r.Outcome != Stopped && (r.Outcome != CutOff || !errors.Is(r.Err, stile.ErrLost))
+	if ended && lease.Check() == nil {
 		// Whether it is written changes nothing here, and the store is asked also when ctx has ended.
 		_, _ = j.remember(context.WithoutCancel(ctx), last, last.ended(r))
 	}

@@ -195,6 +195,9 @@ func (k *keeper) ending(events *events) error {
 		return err
 	}
 	name, err := events.failure()
+	if name == "" {
+		name = k.lease.Name()
+	}
 	return &stile.Error{Op: "renew", Name: name, Err: &stile.LostError{Reason: stile.ReasonExpired, Err: err}}
 }
 
