@@ -36,6 +36,8 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 		return errors.New("the client was closed while etcd had the request")
 	case ctx.Err() != nil:
 		return driver.Ended(ctx, true)
+	case errors.Is(err, errSilent):
+		return driver.Unreachable(errSilent)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		status.Code(err) == codes.DeadlineExceeded || status.Code(err) == codes.Canceled:
 		return driver.Unreachable(errors.New("etcd gave no answer in time"))

@@ -44,7 +44,7 @@ func newKeepAliver(d *Driver) *keepAliver {
 
 // A stream is one stream of keep-alives.
 type stream struct {
-	cancel context.CancelFunc
+	try    *try
 	opened chan struct{} // closed when it is open
 	over   chan struct{} // closed when it has ended
 	sender pb.Lease_LeaseKeepAliveClient
@@ -52,8 +52,9 @@ type stream struct {
 	sending sync.Mutex // orders what is sent as it is in asked
 	mu      sync.Mutex // guards what follows
 	asked   []*keepAlive
-	err     error // why it ended
-	left    bool  // it was given up, since a caller's context ended
+	err     error         // why it ended
+	left    bool          // it was given up, since a caller's context ended or its member was silent
+	heard   time.Duration // when the last answer came, by boottime
 }
 
 // leave notes that a caller does not wait for its answer any more. The stream is given up once it is silent for too long.
@@ -73,6 +74,19 @@ func (s *stream) giveUp(first *keepAlive) {
 	if len(s.asked) > 0 && s.asked[0] == first {
 		s.left = true
 		s.cancel()
+	}
+}
+
+// cancel ends the stream.
+func (s *stream) cancel() { s.try.cancel(nil) }
+
+// elsewhere gives a stream up that has answered nothing for too long, if another member seems to answer.
+func (s *stream) elsewhere(first *keepAlive) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.asked) > 0 && s.asked[0] == first && boottime.Now()-s.heard >= hush && s.try.others.Load() {
+		s.left = true
+		s.try.cancel(errSilent)
 	}
 }
 
@@ -169,6 +183,7 @@ func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (answers []kee
 func (s *stream) ask(list []*keepAlive) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
+	time.AfterFunc(hush, func() { s.elsewhere(list[0]) })
 	for _, ka := range list {
 		s.mu.Lock()
 		ka.sent = boottime.Now()
@@ -190,7 +205,7 @@ func (a *keepAliver) stream() *stream {
 	}
 	s := &stream{opened: make(chan struct{}), over: make(chan struct{}), err: driver.ErrClosed}
 	var ctx context.Context
-	ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(a.d.ctx))
+	ctx, s.try = newTry(clientv3.WithRequireLeader(a.d.ctx), true)
 	a.now = s
 	if !a.d.life.Go(func() { a.run(ctx, s) }) {
 		s.cancel()
@@ -231,6 +246,7 @@ func (s *stream) answer(r *pb.LeaseKeepAliveResponse) error {
 	}
 	ka := s.asked[0]
 	s.asked = s.asked[1:]
+	s.heard = boottime.Now()
 	ka.ttl = time.Duration(r.TTL) * time.Second
 	close(ka.done)
 	return nil

@@ -128,6 +128,9 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 		}),
 		grpc.WithChainUnaryInterceptor(failFast),
 	}
+	if len(c.Endpoints) > 1 {
+		c.DialOptions = append(c.DialOptions, elsewhereOptions()...)
+	}
 	if a.Path != "" {
 		return c, "", errors.New("etcd has no databases: leave out what follows the hosts")
 	}

@@ -58,7 +58,8 @@ func (d *Driver) ignoreLocked(w *queueWatch) {
 // openStreamLocked begins a stream. A member that has lost its leader ends it instead of letting it hang.
 func (d *Driver) openStreamLocked() *watchStream {
 	s := &watchStream{d: d, kick: make(chan struct{}, 1), watches: map[int64]*queueWatch{}}
-	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(d.ctx))
+	ctx, t := newTry(clientv3.WithRequireLeader(d.ctx), true)
+	stop := func() { t.cancel(nil) }
 	s.stop = stop
 	if !d.life.Go(func() { s.run(ctx) }) {
 		stop()
