@@ -39,8 +39,8 @@ const (
 	noRight  = "42501"
 )
 
-// raced are those of a table that another client makes at the same moment, IF NOT EXISTS or not.
-var raced = []string{"23505", "42P07", "42710"}
+// raced are those of a table that another client makes at the same moment, IF NOT EXISTS or not, or has been making for a while.
+var raced = []string{"23505", "42P07", "42710", "55P03"}
 
 // identityAttempts bounds how often the id is read, and drawn if there is none.
 const identityAttempts = 4
@@ -103,7 +103,8 @@ func (d *Driver) readIdentity(ctx context.Context) (string, error) {
 func (d *Driver) draw(ctx context.Context, missing bool) error {
 	steps := keepIdentity
 	if missing { // asked for first, since IF NOT EXISTS needs the right to make one even if there is one
-		steps += fmt.Sprintf("PERFORM pg_advisory_xact_lock(%d);\n", int64(d.tables.hash())) + identityText
+		steps += fmt.Sprintf("PERFORM set_config('lock_timeout', '%d', true);\nPERFORM pg_advisory_xact_lock(%d);\n",
+			upgradeWithin.Milliseconds(), int64(d.tables.hash())) + identityText
 	}
 	statement := d.tables.fill("DO $stile$ BEGIN\n" + steps + drawIdentity + "END $stile$")
 	err := d.link.Query(ctx, statement, []any{link.Plain}, func(pgx.Rows) error { return nil })

@@ -157,6 +157,26 @@ WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.tables.sche
 // upgradeWithin bounds the wait for whoever uses the tables that are brought up to date: new requests wait behind it.
 const upgradeWithin = time.Second
 
+// turnAgain is how long who makes tables waits before it tries again whether it is its turn.
+const turnAgain = 20 * time.Millisecond
+
+// takeTurn waits until a transaction has a key, in short statements: one that waits in the server keeps its snapshot, which holds back
+// VACUUM and CREATE INDEX CONCURRENTLY of others.
+func (d *Driver) takeTurn(ctx context.Context, tx pgx.Tx, key int64) error {
+	// An extended query would keep its portal, and so its snapshot, until the next.
+	const tryTurn = "SELECT pg_try_advisory_xact_lock($1)"
+	for got := false; ; {
+		if err := tx.QueryRow(ctx, tryTurn, pgx.QueryExecModeSimpleProtocol, key).Scan(&got); err != nil || got {
+			return d.link.Explain(ctx, err)
+		}
+		select {
+		case <-time.After(turnAgain):
+		case <-ctx.Done():
+			return driver.Ended(ctx, true)
+		}
+	}
+}
+
 // create makes the tables or brings them up to date, unless somebody else does so at the same time: that is waited for.
 func (d *Driver) create(ctx context.Context) error {
 	tx, err := d.link.Pool().Begin(ctx)
@@ -165,8 +185,8 @@ func (d *Driver) create(ctx context.Context) error {
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
 	for _, turn := range []tables{{schema: d.tables.schema}, d.tables} { // of who makes the schema, and of who makes the tables
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", link.Plain, int64(turn.hash())); err != nil {
-			return d.link.Explain(ctx, err)
+		if err := d.takeTurn(ctx, tx, int64(turn.hash())); err != nil {
+			return err
 		}
 	}
 	v, err := d.version(ctx, tx)

@@ -23,6 +23,11 @@ import (
 // The transaction must be read committed: another one would go on to see what was there before it had the lock. Two that
 // lock several names in different orders wait for each other, and PostgreSQL ends one with an error. After an error the
 // transaction must be rolled back. The wait ends with ctx.
+//
+// While LockTx waits, the snapshot of its statement stays open. Until the wait ends, CREATE INDEX CONCURRENTLY of other
+// sessions waits for it, and VACUUM removes no row that was deleted since. So a transaction should have a short bound for
+// the wait, by ctx or by SET LOCAL lock_timeout = '2s', and should be tried again from the beginning. A program that holds
+// the lock must not wait for such a statement. A store with mode=session waits in short statements and holds back nobody.
 func LockTx(ctx context.Context, tx pgx.Tx, name string) error {
 	if err := driver.CheckName(name); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -66,5 +67,42 @@ func TestLockTxErrors(t *testing.T) {
 		if err := LockTx(t.Context(), tx, name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("the lock of %q, %s = %v; want one that says %q", name, level, err, says)
 		}
+	}
+}
+
+// Who makes the tables waits for the turn of another, and holds back nobody meanwhile.
+func TestMakingTablesHoldsBackNobody(t *testing.T) {
+	t.Parallel()
+	s := servertest.Postgres(t)
+	pool := connect(t, s)
+	other, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Rollback(context.Background()) }()
+	tables := tables{schema: DefaultSchema, prefix: DefaultPrefix}
+	if _, err := other.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, int64(tables.hash())); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		d, err := driver.Open(timely(t), "postgres://postgres@"+s.Addr+"/postgres?application_name=makes")
+		if err == nil {
+			d.Close()
+		}
+		opened <- err
+	}()
+	servertest.Until(t, "a client waits for its turn", func() bool {
+		var n int
+		scan(t, pool, &n, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'makes' AND query LIKE '%pg_try_advisory_xact_lock%'")
+		return n == 1
+	})
+	exec(t, pool, "CREATE TABLE work (i int)")
+	exec(t, pool, "CREATE INDEX CONCURRENTLY work_i ON work (i)")
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Errorf("the client was opened with the error %v", err)
 	}
 }

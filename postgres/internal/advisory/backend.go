@@ -168,24 +168,32 @@ func (b *backend) ask(sql string, args []any, out ...any) error {
 
 // wait waits in the server until a key can be locked, for as long as that takes. If ctx ends, the connection ends with it:
 // the key may have been locked, and is free when the server has heard of the end. What ended so is never used again. It says
-// which process is asked, before it asks.
-func (b *backend) wait(ctx context.Context, sql string, key int64, asked *atomic.Uint32) error {
+// which process is asked, before it asks. The statements answer with the process, and with whether they have locked the key.
+func (b *backend) wait(ctx context.Context, sql string, asked *atomic.Uint32) error {
 	if b.conn == nil {
 		if err := b.connect(ctx); err != nil {
 			return err
 		}
 	}
 	asked.Store(b.pid)
-	var pid uint32
-	err := b.conn.QueryRow(ctx, sql, named, key).Scan(&pid)
-	b.spoke = time.Now()
-	if err == nil && pid != b.pid {
-		return errMoved
+	for {
+		results, err := b.conn.PgConn().Exec(ctx, sql).ReadAll()
+		b.spoke = time.Now()
+		switch {
+		case err != nil && ctx.Err() != nil && b.conn.IsClosed():
+			b.depart()
+			return err
+		case err != nil:
+			return err
+		}
+		row := results[len(results)-1].Rows[0]
+		if string(row[0]) != strconv.Itoa(int(b.pid)) {
+			return errMoved
+		}
+		if string(row[1]) == "t" {
+			return nil
+		}
 	}
-	if ctx.Err() != nil && b.conn.IsClosed() {
-		b.depart()
-	}
-	return err
 }
 
 // depart waits until the server has been told of the end of a connection that was cut short, but not for long.

@@ -2,6 +2,7 @@ package advisory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,9 +11,9 @@ import (
 )
 
 // A scout waits in the server, on the spare connection, for the key of the claim that has waited longest, and comes back
-// with the key, which that claim then holds there. PostgreSQL serves those who wait in the order in which they came. All
-// other keys are only tried now and then. While two connections have keys already, the scout locks the key and unlocks it
-// in one statement, and the loop tries at once; another client may be quicker, and then it waits again.
+// with the key, which that claim then holds there. It waits in short statements, one after the other. All other keys are
+// only tried now and then. While two connections have keys already, the scout locks the key and unlocks it
+// at once, and the loop tries then; another client may be quicker, and then it waits again.
 //
 //	┌──────┐     send      ┌─────┐     recall      ┌──────────┐
 //	│ home │──────────────►│ out │────────────────►│ recalled │
@@ -56,16 +57,32 @@ const (
 	scoutKept = 10 * time.Second // for so long the connection is kept when nobody waits
 )
 
-// errand are the statements that keep the key and those that do not, for exclusive and shared locks.
-var errand = map[bool]map[bool]string{
-	true: {
-		false: "SELECT pg_backend_pid() FROM pg_advisory_lock($1::bigint)",
-		true:  "SELECT pg_backend_pid() FROM pg_advisory_lock_shared($1::bigint)",
-	},
-	false: {
-		false: "SELECT CASE WHEN pg_advisory_unlock($1::bigint) THEN pg_backend_pid() END FROM pg_advisory_lock($1::bigint)",
-		true:  "SELECT CASE WHEN pg_advisory_unlock_shared($1::bigint) THEN pg_backend_pid() END FROM pg_advisory_lock_shared($1::bigint)",
-	},
+// waitWithin bounds one statement of a scout, which then sends the next. A statement that waits keeps its snapshot, and as
+// long as it does, CREATE INDEX CONCURRENTLY in other sessions waits for it, and VACUUM removes no row that was deleted
+// since. It is less than the default of deadlock_timeout, at which log_lock_waits would log each of them.
+const waitWithin = 900 * time.Millisecond
+
+// errand is the statements that wait for a key, shared or not, and then say whether they have locked it. Unless they are to
+// keep it, they unlock it. An error of lock_timeout would be in the server's log each time, unless it is caught in the
+// server. The server may have given the key just when the time was over, so it looks there.
+func errand(key int64, shared, keeps bool) string {
+	suffix := ""
+	if shared {
+		suffix = "_shared"
+	}
+	has := "current_setting('stile.has')::boolean"
+	if !keeps {
+		has = "CASE WHEN " + has + " THEN pg_advisory_unlock" + suffix + "(current_setting('stile.key')::bigint) ELSE false END"
+	}
+	return fmt.Sprintf(`SELECT set_config('stile.key', '%d', true), set_config('lock_timeout', '%d', true);
+DO $stile$ BEGIN
+	PERFORM set_config('stile.has', 'true', true);
+	PERFORM pg_advisory_lock%s(current_setting('stile.key')::bigint);
+EXCEPTION WHEN lock_not_available THEN
+	PERFORM set_config('stile.has', (SELECT count(*) > 0 FROM pg_locks WHERE pid = pg_backend_pid() AND granted AND locktype = 'advisory'
+		AND objsubid = 1 AND classid::bigint << 32 | objid::bigint = current_setting('stile.key')::bigint)::text, true);
+END $stile$;
+SELECT pg_backend_pid(), %s`, key, waitWithin.Milliseconds(), suffix, has)
 }
 
 // scoutMoves are the ways that a scout can go.
@@ -121,8 +138,8 @@ func (s *scout) send(c *heldClaim, at *backend) {
 	s.key, s.shared, s.at, s.cancel, s.sent = c.key, c.shared, at, cancel, time.Now()
 	at.unwatch()
 	s.pid.Store(0)
-	sql, key := errand[s.keeps][s.shared], c.key
-	if !s.link.Go(func() { s.back <- at.wait(ctx, sql, key, &s.pid) }) {
+	sql := errand(c.key, s.shared, s.keeps)
+	if !s.link.Go(func() { s.back <- at.wait(ctx, sql, &s.pid) }) {
 		cancel()
 		return
 	}

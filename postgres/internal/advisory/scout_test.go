@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -190,4 +191,121 @@ func text(t testing.TB, statement string, args ...any) (s string) {
 		s = *some
 	}
 	return s
+}
+
+// While clients wait, in all the ways in which one waits in the server, others create indexes concurrently, and what they delete is
+// removed: no wait holds that back for long.
+func TestWaitHoldsBackNobody(t *testing.T) {
+	t.Parallel()
+	s := servertest.Postgres(t)
+	one := open(t, at(s))
+	for _, full := range []bool{false, true} {
+		for _, weight := range []int64{1, driver.All} {
+			two := open(t, at(s, "application_name=waits"))
+			if full {
+				enter(t, two, claim(rand.Text(), rand.Text()), true)
+				first := claim(rand.Text(), rand.Text())
+				enter(t, one, first, true)
+				told := waits(t, two, claim(first.Name, rand.Text()))
+				servertest.Until(t, "the first is waited for", func() bool { return two.scoutIsOut(t) })
+				leave(t, one, first)
+				<-told
+			}
+			held := claim(rand.Text(), rand.Text())
+			next := claim(held.Name, rand.Text())
+			next.Weight = weight
+			enter(t, one, held, true)
+			waits(t, two, next)
+		}
+	}
+	ctx := timely(t)
+	conn, err := pgx.Connect(ctx, at(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	exec := func(statements ...string) {
+		t.Helper()
+		for _, text := range statements {
+			if _, err := conn.Exec(ctx, text); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+		}
+	}
+	waiting := func() bool {
+		var n int
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waits' AND wait_event = 'advisory'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n == 4
+	}
+	exec("CREATE TABLE work AS SELECT i FROM generate_series(1, 10000) i")
+	servertest.Until(t, "all four wait in the server", waiting)
+	const bound = 2 * time.Second
+	over := awake.For(bound)
+	exec("CREATE INDEX CONCURRENTLY work_i ON work (i)")
+	if awake.Over(over) {
+		t.Errorf("CREATE INDEX CONCURRENTLY took longer than %v", bound)
+	}
+	servertest.Until(t, "all four wait in the server", waiting)
+	exec("DELETE FROM work")
+	over = awake.For(bound)
+	servertest.Until(t, "VACUUM removes what was deleted", func() bool {
+		exec("VACUUM work")
+		var size int
+		if err := conn.QueryRow(ctx, "SELECT pg_relation_size('work')").Scan(&size); err != nil {
+			t.Fatal(err)
+		}
+		return size == 0
+	})
+	if awake.Over(over) {
+		t.Errorf("VACUUM removed nothing for longer than %v", bound)
+	}
+}
+
+// scoutIsOut reports whether a client waits in the server.
+func (s *session) scoutIsOut(t *testing.T) (out bool) {
+	if err := s.order(timely(t), func() { out = s.scout.state == scoutOut && s.scout.pid.Load() != 0 }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The server may give a key just when the time of a wait is over. So what a wait answers then is what the server has.
+func TestErrandThatIsOver(t *testing.T) {
+	t.Parallel()
+	var conns [2]*pgx.Conn
+	for i := range conns {
+		conn, err := pgx.Connect(timely(t), at(server))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		conns[i] = conn
+	}
+	for _, key := range []int64{Key(rand.Text()), -1, 1 << 32, -1 << 40} {
+		for _, has := range []string{"f", "t"} {
+			mine, other := conns[0], conns[1]
+			if _, err := other.Exec(timely(t), "SELECT pg_advisory_lock_shared($1)", key); err != nil {
+				t.Fatal(err)
+			}
+			if has == "t" { // as if it had been given, so that only the wait is in vain
+				if _, err := mine.Exec(timely(t), "SELECT pg_advisory_lock_shared($1)", key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			results, err := mine.PgConn().Exec(timely(t), errand(key, false, true)).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(results[len(results)-1].Rows[0][1]); got != has {
+				t.Errorf("key %d: the wait has locked it: %s; want %s", key, got, has)
+			}
+			for _, conn := range conns {
+				if _, err := conn.Exec(timely(t), "SELECT pg_advisory_unlock_all()"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
 }
