@@ -3,6 +3,7 @@ package stile_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,12 +19,12 @@ func (deaf) Alert(func(ids ...string)) {}
 
 // forget removes all claims of a name without a word, as a restart without data does.
 func (w *world) forget(p *peer, name string) {
-	for {
-		_, err := p.d.Break(w.Context(), &driver.BreakRequest{Name: name})
-		if errors.Is(err, driver.ErrGone) {
-			return
-		}
-		if err != nil {
+	list, err := p.d.List(w.Context(), &driver.Query{Name: name})
+	if err != nil || len(list) != 1 {
+		w.Fatal(list, err)
+	}
+	for _, c := range slices.Backward(list[0].Claims) { // the holder last, so that nobody comes to hold meanwhile
+		if _, err := p.d.Break(w.Context(), &driver.BreakRequest{Name: name, Ticket: c.Ticket}); err != nil {
 			w.Fatal(err)
 		}
 	}

@@ -28,6 +28,7 @@ type Claim struct {
 	Left      bool          // released, and kept for a while by UnlockAfter
 	Since     time.Duration // how long ago it entered the queue
 	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if the store does not tell
+	TTL       time.Duration // its lease while it holds, after each renewal; 0 if that is not known
 	Holder    Holder
 }
 
@@ -95,7 +96,7 @@ func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
 func claimOf(s driver.ClaimInfo) Claim {
 	return Claim{
 		Ticket: s.Ticket * engine.Turns, Weight: unlessAll(s.Weight), Holds: s.Holds, Left: s.Left,
-		Since: s.Since, Remaining: s.Remaining, Holder: holderOf(s.Record),
+		Since: s.Since, Remaining: s.Remaining, TTL: record.TTL(s.Record), Holder: holderOf(s.Record),
 	}
 }
 
@@ -138,7 +139,7 @@ func (c *Client) breakChosen(ctx context.Context, op, name string, o BreakOption
 	if o.Head == (o.Ticket != 0) || o.Ticket != 0 && o.Ticket < engine.Turns {
 		return Claim{}, wrapped(op, name, fmt.Errorf("%w ticket %d: name a claim by its ticket, or the head", ErrInvalid, o.Ticket))
 	}
-	text, err := record.Write(c.opts.Owner, o.Reason, "")
+	text, err := record.Write(c.opts.Owner, o.Reason, "", 0)
 	if err != nil {
 		return Claim{}, wrapped(op, name, fmt.Errorf("%w reason: %w", ErrInvalid, err))
 	}
@@ -155,7 +156,7 @@ func (c *Client) SetPermits(ctx context.Context, name string, n int, reason stri
 		return err
 	}
 	count := int64(n)
-	text, err := record.Write(c.opts.Owner, reason, "")
+	text, err := record.Write(c.opts.Owner, reason, "", 0)
 	if bad := cmp.Or(driver.CheckCount(count), err); bad != nil {
 		return wrapped(op, name, fmt.Errorf("%w permits: %w", ErrInvalid, bad))
 	}

@@ -86,7 +86,7 @@ func (l *Lock) set(o LockOptions) {
 	terms := *cmp.Or(l.want.Terms, &protocol.Terms{Weight: driver.All, Capacity: driver.All})
 	terms.TTL, terms.Delay, terms.Owner, terms.Reclaim = o.TTL, o.LockDelay, o.Owner, o.Reclaim
 	l.want.Terms, l.want.Linger, l.want.MaxHold = &terms, o.Linger, o.MaxHold
-	text, err := record.Write(o.Owner, o.Reason, l.value)
+	text, err := record.Write(o.Owner, o.Reason, l.value, o.TTL)
 	if terms.Record, l.wrong = text, nil; err != nil {
 		l.wrong = fmt.Errorf("%w holder: %w", ErrInvalid, err)
 	} else if l.c != nil {

@@ -103,9 +103,12 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 	}
 	var rows [][]string
 	for _, q := range queues {
-		holders, permits := 0, int64(0)
+		holders, kept, permits := 0, 0, int64(0)
 		for _, c := range q.Claims {
-			if c.Holds {
+			if c.Left {
+				kept++
+			}
+			if c.Holds && !c.Left {
 				holders++
 				permits += c.Weight
 			}
@@ -117,13 +120,21 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 		by, since, remaining := "", "", ""
 		if len(q.Claims) > 0 {
 			first := q.Claims[0]
-			by, since, remaining = first.Holder.String(), short(first.Since), left(first)
+			by, since, remaining = firstText(first), short(first.Since), left(first)
 		}
 		rows = append(rows, []string{
-			q.Name, hold, strconv.Itoa(len(q.Claims) - holders), by, since, remaining,
+			q.Name, hold, strconv.Itoa(len(q.Claims) - holders - kept), by, since, remaining,
 		})
 	}
 	return table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)
+}
+
+// firstText is whose the first claim of a name is. One that was released is kept for a while, and nobody holds it.
+func firstText(c stile.Claim) string {
+	if c.Left {
+		return "nobody; kept after " + c.Holder.String()
+	}
+	return c.Holder.String()
 }
 
 const showLong = `Shows who holds NAME and who waits for it, in the order in which they get it. For
@@ -132,7 +143,7 @@ and the next one.
 
 --json prints one object with name, permits (0 unless the name has permits) and
 claims, each with ticket (a string), kind (exclusive, shared, permits), weight,
-state (holds, waits, released), since and remaining (in seconds), owner, program,
+state (holds, waits, released), since, remaining and ttl (in seconds), owner, program,
 host, pid, reason and value. It also has job, which is null, or an object with tick,
 state (started, over), outcome, error, took (in seconds), token (a string), next,
 owner, program, host and pid. All keys are always there.`

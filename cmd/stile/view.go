@@ -34,6 +34,7 @@ type claimView struct {
 	State     string   `json:"state"`     // holds, waits or released (and kept for a while)
 	Since     seconds  `json:"since"`     // how long ago it entered the queue
 	Remaining *seconds `json:"remaining"` // null if the store does not tell
+	TTL       *seconds `json:"ttl"`       // its lease while it holds, after each renewal; null if that is not known
 	Owner     string   `json:"owner"`
 	Program   string   `json:"program"`
 	Host      string   `json:"host"`
@@ -54,6 +55,13 @@ func remainingOf(c stile.Claim) *seconds {
 	return new(secondsOf(c.Remaining))
 }
 
+func ttlOf(c stile.Claim) *seconds {
+	if c.TTL == 0 {
+		return nil
+	}
+	return new(secondsOf(c.TTL))
+}
+
 func viewOf(q stile.Queue) queueView {
 	v := queueView{Name: q.Name, Permits: q.Permits, Claims: []claimView{}}
 	for _, c := range q.Claims {
@@ -66,7 +74,7 @@ func viewOf(q stile.Queue) queueView {
 		}
 		v.Claims = append(v.Claims, claimView{
 			Ticket: strconv.FormatInt(c.Ticket, 10), Kind: kind, Weight: c.Weight, State: stateOf(c),
-			Since: secondsOf(c.Since), Remaining: remainingOf(c),
+			Since: secondsOf(c.Since), Remaining: remainingOf(c), TTL: ttlOf(c),
 			Owner: c.Holder.Owner, Program: c.Holder.Program, Host: c.Holder.Host, PID: c.Holder.PID,
 			Reason: c.Holder.Reason, Value: c.Holder.Value,
 		})
@@ -117,7 +125,7 @@ func row(q stile.Queue, c stile.Claim) []string {
 	case owner == "":
 		owner = h.Value // of another program, that is all there is
 	case h.Value != "":
-		owner += " (" + h.Value + ")"
+		owner += " (" + page.Value(h.Value) + ")"
 	}
 	pid := ""
 	if h.PID != 0 {
@@ -135,6 +143,9 @@ func left(c stile.Claim) string {
 		return ""
 	case c.Remaining < 0:
 		return "run out"
+	}
+	if age := page.Unrenewed(c); age > 0 {
+		return short(c.Remaining) + ", not renewed for " + short(age)
 	}
 	return short(c.Remaining)
 }

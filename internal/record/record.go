@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -41,15 +42,28 @@ var behalf atomic.Int64
 // claim which outlives its maker.
 func OnBehalfOf(pid int) { behalf.Store(int64(pid)) }
 
-// Write returns the record of a holder in this process. It fails if it is too long to be kept.
-func Write(owner, reason, value string) (string, error) {
-	return write(&changed{Holder: self()}, owner, reason, value)
+// Write returns the record of a holder in this process, whose claim has this ttl while it holds; 0 is for no claim. It fails if it
+// is too long to be kept.
+func Write(owner, reason, value string, ttl time.Duration) (string, error) {
+	return write(&changed{Holder: self(), TTL: ttl.Milliseconds()}, owner, reason, value)
 }
 
 // changed is a record as it is written. No claim has the same one twice.
 type changed struct {
 	Holder
-	Times int `json:"changed,omitempty"` // how often the claim got another record
+	Times int   `json:"changed,omitempty"` // how often the claim got another record
+	TTL   int64 `json:"ttl,omitempty"`     // of the claim while it holds, in milliseconds
+}
+
+// TTL returns the ttl that a record's claim has while it holds; 0 if the record does not say it, as that of an older client.
+func TTL(record string) time.Duration {
+	var r struct {
+		TTL int64 `json:"ttl"`
+	}
+	if json.Unmarshal([]byte(record), &r) != nil || r.TTL < 0 || r.TTL > driver.MaxTTL.Milliseconds() {
+		return 0 // it is no record of stile's
+	}
+	return time.Duration(r.TTL) * time.Millisecond
 }
 
 // Change returns the record of a holder in this process who had another one, with another value.
@@ -58,7 +72,7 @@ func Change(from, value string) (string, error) {
 	if json.Unmarshal([]byte(from), &was) != nil {
 		was = changed{}
 	}
-	return write(&changed{self(), was.Times + 1}, was.Owner, was.Reason, value)
+	return write(&changed{self(), was.Times + 1, was.TTL}, was.Owner, was.Reason, value)
 }
 
 func write(r *changed, owner, reason, value string) (string, error) {

@@ -40,8 +40,10 @@ type counts struct {
 
 func count(q stile.Queue) (n counts) {
 	for _, c := range q.Claims {
-		if c.Holds {
-			n.holders++
+		if c.Holds || c.Left {
+			if !c.Left {
+				n.holders++
+			}
 			n.permits += c.Weight
 			continue
 		}
@@ -66,6 +68,9 @@ func List(queues []stile.Queue, columns int) []string {
 		if len(q.Claims) > 0 {
 			first := q.Claims[0]
 			row[4], row[5], row[6] = Who(first.Holder), Short(first.Since), Lease(first)
+			if first.Left {
+				row[4] = "nobody; kept after " + row[4]
+			}
 		}
 		rows = append(rows, row)
 	}

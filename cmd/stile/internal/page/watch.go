@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -138,9 +139,9 @@ func cellsOfClaim(q stile.Queue, c stile.Claim) []string {
 	}
 	switch {
 	case owner == "":
-		owner = h.Value
+		owner = Value(h.Value)
 	case h.Value != "":
-		owner += " (" + h.Value + ")"
+		owner += " (" + Value(h.Value) + ")"
 	}
 	pid := ""
 	if h.PID != 0 {
@@ -157,12 +158,38 @@ func Lease(c stile.Claim) string {
 	case c.Remaining < 0:
 		return "run out"
 	}
+	if age := Unrenewed(c); age > 0 {
+		return Short(c.Remaining) + ", not renewed for " + Short(age)
+	}
 	return Short(c.Remaining)
+}
+
+// Unrenewed is for how long a holder has not been renewed, if a live one would have been: it is renewed each third of its ttl. It is
+// 0 where the store does not tell, or the claim does not hold.
+func Unrenewed(c stile.Claim) time.Duration {
+	if !c.Holds || c.Left || c.TTL == 0 || c.Remaining <= 0 {
+		return 0
+	}
+	if age := min(c.TTL-c.Remaining, c.Since); age > c.TTL/2 {
+		return age
+	}
+	return 0
+}
+
+// Value is a value for a person, who does not read JSON, such as the records of jobs.
+func Value(value string) string {
+	if strings.HasPrefix(value, "{") && json.Valid([]byte(value)) {
+		return "a record"
+	}
+	return value
 }
 
 func styleOf(c stile.Claim) Style {
 	switch state(c) {
 	case "holds":
+		if Unrenewed(c) > 0 {
+			return Warning
+		}
 		return Good
 	case "kept", "run out":
 		return Warning
