@@ -31,6 +31,7 @@ const (
 	duringCommit     = 1180
 	tooManyOfUser    = 1203
 	notKept          = 1243
+	noSavepoint      = 1305
 	lockWait         = 1205
 	deadlock         = 1213
 	resourceLimited  = 1226

@@ -13,9 +13,19 @@ import (
 var ErrStale = errors.New("the transaction had read before it had the lock, and would go on to see what was there then: " +
 	"lock first, or begin it as read committed")
 
+var errOver = errors.New("the transaction is over, and with it each lock that it had: " +
+	"a statement such as CREATE TABLE has committed it, or the server has rolled it back")
+
 // LockTx waits until the caller's transaction has the lock of a name, which it keeps until it commits or rolls back. It
 // takes no lease, so nothing is renewed and nothing runs out: if the connection dies, so do lock and writes together. It
 // needs no token, as long as all that the lock protects is in this database and is read and written in this transaction.
+//
+// The lock ends early in three ways. A statement can commit the transaction: each that changes a table or a right (CREATE,
+// ALTER, DROP, TRUNCATE, RENAME, GRANT), and LOCK TABLES, BEGIN and SET autocommit = 1, also inside a procedure. The server can
+// roll the transaction back and let the connection go on, as it does after a deadlock. ROLLBACK TO SAVEPOINT can end the
+// lock if the savepoint was set before LockTx: it does if the transaction had read nothing before the savepoint, or if nobody had
+// locked that name before. So call LockTx before any savepoint, and end the transaction after any error. After the first two
+// ways the next LockTx in that transaction returns an error.
 //
 // The lock is a row of the table stile_tx in the database that the transaction uses, so it excludes all who lock the same
 // name by LockTx there, and knows nothing of claims. Opening a store makes the table, and so does [Schema]; a
@@ -49,6 +59,10 @@ func (p place) lockTx(ctx context.Context, tx *sql.Tx, name string) error {
 }
 
 func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
+	// Outside a transaction the server forgets a savepoint at once. One that is there at the end shows that the lock is there too.
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT `stile_lock`"); err != nil {
+		return err
+	}
 	k := keyOf(name)
 	// An insert that finds the row locks it, and so do all that follow in this transaction.
 	_, err := tx.ExecContext(ctx, p.fill("INSERT INTO `{prefix}tx` (`hash`, `name`, `turn`) "+
@@ -82,7 +96,13 @@ func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
 	}
 	_, err = tx.ExecContext(ctx, p.fill("UPDATE `{prefix}tx` SET `turn` = GREATEST(`turn` + 1, {clock}) "+
 		"WHERE `hash` = "+k.String()))
-	return late(err)
+	if err != nil {
+		return late(err)
+	}
+	if _, err = tx.ExecContext(ctx, "RELEASE SAVEPOINT `stile_lock`"); number(err) == noSavepoint {
+		return errOver
+	}
+	return err
 }
 
 // afterCleaning returns ErrStale if the transaction may see things as they were before somebody had the lock whose row was
