@@ -40,9 +40,11 @@ func (b *bench) line() *measure {
 	return m
 }
 
-func lineRow(n int) string { return grouped(float64(n), 0) + " waiting" }
+func lineRow(n int) string { return ours + waiting(n) }
 
-func bareLineRow(n int) string { return lineRow(n) + ", " + bareScripts }
+func bareLineRow(n int) string { return bareScripts + waiting(n) }
+
+func waiting(n int) string { return ", " + grouped(float64(n), 0) + " waiting" }
 
 // A line is claims that wait for a name, in their order.
 type line interface {

@@ -41,6 +41,11 @@ func TestBenchCharts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			for file, svg := range charts {
+				if !strings.Contains(string(svg), `class="hb"`) {
+					t.Errorf("%s does not show which bars are stile's: their rows have other names", file)
+				}
+			}
 			if want != string(text) {
 				t.Errorf("%s does not show its charts; run go test ./internal/draw -update", page)
 			}
