@@ -29,7 +29,7 @@ why, as Redis and PostgreSQL do; elsewhere it comes back at the tail.
 
 With --ask nothing is removed: the holder is told that somebody asks for the lock,
 and decides. In ZooKeeper it is told at once, elsewhere at its next renewal; a
-stile run says so on stderr. Not every store can carry this.
+stile run says so on stderr. ZooKeeper and memcached's queue can carry this.
 
 Asks first on a terminal; elsewhere it needs --yes, but not with --ask. Prints a
 line for the record: who removed whose claim, or asked for it, when and why.`
@@ -69,7 +69,7 @@ func newBreak(s *store) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&b.reason, "reason", "", "why, for the record")
 	f.StringVar(&ticket, "ticket", "", "the claim to remove (default: the first in the queue)")
-	f.BoolVar(&b.ask, "ask", false, "remove nothing: have the holder told that somebody asks for the lock")
+	f.BoolVar(&b.ask, "ask", false, "remove nothing: have the holder told that somebody asks for the lock (ZooKeeper, memcached)")
 	f.BoolVar(&b.yes, "yes", false, "do not ask")
 	return cmd
 }

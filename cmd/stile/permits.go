@@ -33,7 +33,7 @@ type counting struct {
 func newPermits(s *store) *cobra.Command {
 	p := &counting{}
 	cmd := &cobra.Command{
-		Use: "permits NAME [--count N --reason TEXT]", Short: "Show or change the count of permits of a name", Long: permitsLong,
+		Use: "permits NAME [--count N --reason TEXT]", Short: "Show or change the count of permits of a name (ZooKeeper)", Long: permitsLong,
 		DisableFlagsInUseLine: true,
 		Args:                  oneName,
 		ValidArgsFunction:     completeNames(s),
