@@ -125,7 +125,7 @@ func (c *connector) anew() *sql.DB { return sql.OpenDB(&connector{Connector: c.C
 // settings make a connection independent of the server's defaults. A client that stands still in the middle of a
 // transaction keeps others from a name only until the server ends its connection.
 const settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; " +
-	"SET SESSION autocommit = 1, innodb_lock_wait_timeout = 5, wait_timeout = 30 " +
+	"SET SESSION autocommit = 1, sql_select_limit = 18446744073709551615, sql_safe_updates = 0, innodb_lock_wait_timeout = 5, wait_timeout = 30 " +
 	"/*M!100300 , idle_transaction_timeout = 5 */"
 
 // Connect is that of [sqldriver.Connector].

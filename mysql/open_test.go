@@ -212,6 +212,24 @@ func TestOtherDefaults(t *testing.T) {
 	}
 }
 
+// A pool that cuts the answers of queries is refused, and a URL does not depend on such a setting of the server's.
+func TestLimitedSelects(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []string{"1", "30", "1000"} {
+		db, err := sql.Open("mysql", "root@tcp("+server.Addr+")/"+database(t, server)+"?multiStatements=true&sql_select_limit="+limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := New(timely(t), db, nil); err == nil {
+			d.Close()
+			t.Errorf("a pool with sql_select_limit=%s is accepted", limit)
+		} else {
+			says(t, err, "sql_select_limit "+limit)
+		}
+		db.Close()
+	}
+}
+
 // facts with which locks can be kept.
 func good(changes ...string) facts {
 	f := facts{
@@ -232,6 +250,8 @@ func TestCheck(t *testing.T) {
 		change, says string
 	}{
 		{"version=5.6.51", "too old: it is MySQL"},
+		{"version=", "sql_select_limit"},
+		{"sql_select_limit=30", "sql_select_limit 30"},
 		{"version=5.5.5-10.3.39-MariaDB", "too old: it is MariaDB"},
 		{"version=8.0.11-TiDB-v7.5.0", "TiDB"},
 		{"wsrep_on=ON", "Galera"},

@@ -61,6 +61,10 @@ const (
 // keepsBlocks is the first version of MariaDB that keeps what it has parsed of a block.
 const keepsBlocks = 1006
 
+// fewRows is what a limit for the rows of a query must be above. A server without one has the largest number that it knows, which depends
+// on its build.
+const fewRows = 1<<32 - 1
+
 // skips reports whether the server can leave out rows that are locked.
 func (f facts) skips() bool {
 	const mySQL, maria = 800, 1006
@@ -129,6 +133,7 @@ func (s *store) ask(ctx context.Context) (facts, error) {
 	f := facts{}
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		for _, q := range []string{
+			"SELECT 'sql_select_limit', @@sql_select_limit", // first, as it may cut what follows
 			"SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'wsrep_on', 'autocommit', " +
 				"'read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only', " +
 				"'innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'log_bin', 'sync_binlog', 'binlog_format', " +
@@ -194,7 +199,10 @@ func (f facts) fit() error {
 			return fmt.Errorf("this is %s, and these locks rely on the row locks of InnoDB", other)
 		}
 	}
-	switch {
+	switch limit, err := strconv.ParseUint(f["sql_select_limit"], 10, 64); {
+	case err == nil && limit < fewRows || f["version"] == "":
+		return fmt.Errorf("the server answers only a part of the rows of a query (sql_select_limit %s), "+
+			"so that claims could be overlooked: the pool must not set it", f["sql_select_limit"])
 	case f.release() < oldest:
 		return fmt.Errorf("the server is too old: it is %s %.20q, these locks need %d.%d",
 			f.product(), f["version"], oldest/100, oldest%100)

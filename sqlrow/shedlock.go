@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -50,6 +51,37 @@ func (l *shedLock) unzoned(table, kind string) error {
 	return driver.Refused(errors.New("the times have a zone, and ShedLock writes UTC without one, " +
 		"so that programs in two zones could hold one lock: " +
 		"ALTER TABLE " + table + " ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp"))
+}
+
+// precise returns an error if a column of times does not keep them to the millisecond: a lease would be cut to whole seconds, and
+// another type would not even keep those.
+func (l *shedLock) precise(ctx context.Context, table string) error {
+	for _, column := range []string{"lock_until", "locked_at"} {
+		var (
+			kind   string
+			digits sql.NullInt64
+		)
+		known, err := l.d.describe(ctx, table, column, "data_type, datetime_precision", &kind, &digits)
+		if err != nil {
+			return fmt.Errorf("the type of column %s of table %s: %w", column, table, l.d.explain(err))
+		}
+		first, _, _ := strings.Cut(strings.ToLower(kind), " ")
+		const milliseconds = 3
+		switch is := first == "timestamp" || first == "datetime"; {
+		case !known || is && digits.Int64 >= milliseconds:
+			continue
+		case is:
+			err = fmt.Errorf("column %s keeps times to %d digits of a second, which shortens each lease", column, digits.Int64)
+		default:
+			err = fmt.Errorf("column %s is a %s, which cannot keep the time at which a lock ends", column, kind)
+		}
+		change := "MODIFY lock_until DATETIME(3) NOT NULL, MODIFY locked_at DATETIME(3) NOT NULL"
+		if l.d.dialect == PostgreSQL {
+			change = "ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp"
+		}
+		return driver.Refused(fmt.Errorf("table %s: %w: ALTER TABLE %s %s", table, err, table, change))
+	}
+	return nil
 }
 
 func newShedLock(d *Driver, table string) *shedLock {

@@ -120,11 +120,13 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 	}
 	var probe string                  // the columns that there must be, one that has times first
 	var timed func(kind string) error // judges the type of that one
+	precise := func() error { return nil }
 	switch layout {
 	case ShedLock:
 		l := newShedLock(d, table)
 		d.rows, probe = l, "lock_until, locked_at, name, locked_by"
 		timed = func(kind string) error { return l.unzoned(table, kind) }
+		precise = func() error { return l.precise(ctx, table) }
 	case MethodLock:
 		d.rows, probe = newMethodLock(d, table), "dl_operate_time, dl_id, dl_method_name, dl_device_info"
 		timed = func(kind string) error { return zoned(dialect, table, kind) }
@@ -132,7 +134,11 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 		return nil, driver.Refused(fmt.Errorf("no layout has number %d", int(layout)))
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	if err := d.probe(ctx, table, probe, column, by, timed); err != nil {
+	err := d.probe(ctx, table, probe, column, by, timed)
+	if err == nil {
+		err = precise()
+	}
+	if err != nil {
 		d.cancel()
 		return nil, err
 	}
@@ -183,6 +189,13 @@ func (d *Driver) kind(ctx context.Context, query string) (string, error) {
 // length returns how many characters a column has room for; 0 means that there is no limit. Where the database is told to
 // be lenient it would cut a longer name.
 func (d *Driver) length(ctx context.Context, table, column string) (int64, error) {
+	var most sql.NullInt64
+	_, err := d.describe(ctx, table, column, "character_maximum_length", &most)
+	return most.Int64, err
+}
+
+// describe reads what the database knows of a column, and reports whether it knows the column.
+func (d *Driver) describe(ctx context.Context, table, column, what string, to ...any) (known bool, err error) {
 	schema, name, ok := strings.Cut(table, ".")
 	where, args := "table_name = ? AND column_name = ?", []any{name, column}
 	switch {
@@ -194,13 +207,12 @@ func (d *Driver) length(ctx context.Context, table, column string) (int64, error
 	default:
 		where, args = where+" AND table_schema = DATABASE()", []any{table, column}
 	}
-	var most sql.NullInt64
-	text := d.statement("SELECT character_maximum_length FROM information_schema.columns WHERE " + where)
-	row := d.db.QueryRowContext(ctx, text, args...)
-	if err := row.Scan(&most); err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, err
+	row := d.db.QueryRowContext(ctx, d.statement("SELECT "+what+" FROM information_schema.columns WHERE "+where), args...)
+	err = row.Scan(to...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
 	}
-	return most.Int64, nil
+	return err == nil, err
 }
 
 // unless has an INSERT do nothing if the row is there, and fail if it has any other fault.
