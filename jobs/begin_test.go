@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -283,12 +282,8 @@ func TestReadWhileWritten(t *testing.T) {
 			}
 		}
 		leave(0)
-		value, err := json.Marshal(was.memo)
-		if err != nil {
-			t.Fatal(err)
-		}
 		goOn := sync.OnceFunc(func() {
-			if _, err := writes.replace(f.ctx, at[0], 0, string(value)); err != nil {
+			if _, err := writes.replace(f.ctx, at[0], 0, was.memo); err != nil {
 				t.Error(err)
 			}
 			leave(1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ type Job struct {
 	work     func(context.Context) error
 	o        Options
 	lock     *stile.Lock
+	ended    time.Time // the last tick whose run returned here, whatever the store has of it; only Run uses it
 }
 
 // Options are a job's settings. The zero value, and nil, mean the defaults.
@@ -80,7 +82,8 @@ func New(client *stile.Client, name, schedule string, work func(context.Context)
 	}
 	j.lock = client.Mutex(name)
 	if j.o.MaxHold > 0 {
-		j.lock = j.lock.With(stile.LockOptions{MaxHold: j.o.MaxHold + min(j.o.MaxHold, 10*time.Second)})
+		grace := min(j.o.MaxHold, 10*time.Second, math.MaxInt64-j.o.MaxHold)
+		j.lock = j.lock.With(stile.LockOptions{MaxHold: j.o.MaxHold + grace})
 	}
 	return j, nil
 }

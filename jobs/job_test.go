@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -386,6 +387,13 @@ func TestBadJobs(t *testing.T) {
 			if err == nil || err.Error() != want {
 				t.Errorf("a job that is called as what keeps the tick of another: %v; want %s", err, want)
 			}
+		}
+		long, err := New(c, "long", "@every 1h", work, &Options{MaxHold: math.MaxInt64})
+		if err == nil {
+			err = long.RunNow(f.ctx)
+		}
+		if err != nil {
+			t.Errorf("the longest MaxHold: %v", err)
 		}
 		j, err := New(c, "", "@daily", work, &Options{Missed: RunOnce})
 		if err == nil {

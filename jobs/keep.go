@@ -19,7 +19,7 @@ func keep(c *stile.Client) time.Duration {
 func (j *Job) rest(ctx context.Context, at time.Time) error {
 	long := keep(j.client)
 	for time.Until(at) > long/8 {
-		// A machine that cannot, as the store is away or another has the job, looks again later.
+		// A machine that cannot, as the store is away or another has the job, looks again later, and the next tick tells of trouble.
 		_ = j.refresh(ctx)
 		look := time.Now().Add(long / 4)
 		if look.After(at) {

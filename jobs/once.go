@@ -122,8 +122,8 @@ func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Co
 		return Answer{}, err
 	}
 	held, cancel := underBoth(ctx, lease)
+	defer cancel() // also if the work panics: ctx may live on, and would keep it
 	text, err := work(held)
-	cancel()
 	if err != nil {
 		return Answer{}, err
 	}
@@ -197,7 +197,8 @@ func (c *Call) remember(ctx context.Context, a Answer) (Answer, error) {
 	if quoted, err := json.Marshal(a.Text); err != nil || len(quoted) > MaxAnswer+2 || !utf8.ValidString(a.Text) {
 		return a, fmt.Errorf("%w: its %d bytes are %d in JSON; want UTF-8 of %d at most", ErrNotKept, len(a.Text), len(quoted)-2, MaxAnswer)
 	}
-	lease, err := c.client.Candidate(c.doneName(), strconv.FormatInt(a.Ticket, 10)+" "+a.Text).TryLock(ctx)
+	value := strconv.FormatInt(a.Ticket, 10) + " " + a.Text
+	lease, err := keeping(c.client, c.doneName(), func() string { return value }).TryLock(ctx)
 	if errors.Is(err, stile.ErrHeld) {
 		if first := c.left(ctx); first.Ticket != 0 {
 			return first, fmt.Errorf("%w: the run with token %d has left its answer meanwhile", stile.ErrLost, first.Ticket)

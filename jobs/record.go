@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	holder "github.com/stilelock/stile/internal/record"
 )
 
 // longest is how long a store can keep a claim.
@@ -36,7 +38,7 @@ type Past struct {
 	Tick    time.Time     // zero if nothing is remembered
 	Over    bool          // its run has returned; if not, it is under way or was cut off
 	Outcome Outcome       // of a run that is over
-	Err     string        // what that failed with, up to 2 KiB of it
+	Err     string        // what that failed with, up to 2 KiB of it, as far as the record has room
 	Took    time.Duration // a run that is over
 	Ticket  int64         // Lease.Ticket of the run
 	Next    time.Time     // the tick after it, by the schedule of the machine that ran; zero if there is none
@@ -111,7 +113,26 @@ var errOutrun = fmt.Errorf("%w: another machine has gone on with the job", stile
 
 func lastName(job string) string { return job + "/last" }
 
-func (j *Job) recall(ctx context.Context) (record, error) { return recall(ctx, j.client, j.name) }
+// recall reads the record. One that is further ahead of the clock than another machine can be is an error: no tick would have
+// a run until that time. Nobody writes it again either.
+func (j *Job) recall(ctx context.Context) (record, error) {
+	r, err := recall(ctx, j.client, j.name)
+	if err != nil {
+		return record{}, err
+	}
+	now := time.Now()
+	most := now.Add(time.Minute)
+	if tick := j.schedule.next(most); !tick.IsZero() {
+		most = tick
+	}
+	if r.Tick.After(most) {
+		last := places(j.name)
+		return record{}, fmt.Errorf("the record says that the tick of %s has begun on %v, and that is in %v: "+
+			"if the clock there was wrong, remove the record with stile break %s and stile break %s, or it is forgotten in %v",
+			r.Tick.Format(time.RFC3339), r.by, r.Tick.Sub(now).Round(time.Second), last[0], last[1], keep(j.client))
+	}
+	return r, nil
+}
 
 // recall reads the record. Where neither place has it, it may have come to the first after that was looked at.
 func recall(ctx context.Context, client *stile.Client, job string) (r record, err error) {
@@ -160,31 +181,58 @@ func read(ctx context.Context, client *stile.Client, name string) (record, int64
 // lost that lock without knowing replaces nothing: it names the claims that it read, and whoever came meanwhile has replaced
 // those.
 func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
-	value, err := json.Marshal(next.memo)
-	if err != nil {
-		return record{}, err
-	}
 	counts := 1 // the place that counts is written last
 	if old.tickets[0] != 0 && old.tickets[1] == 0 {
 		counts = 0
 	}
 	for _, i := range [2]int{1 - counts, counts} {
-		if next.tickets[i], err = j.replace(ctx, places(j.name)[i], old.tickets[i], string(value)); err != nil {
+		var err error
+		if next.tickets[i], err = j.replace(ctx, places(j.name)[i], old.tickets[i], next.memo); err != nil {
 			return record{}, err
 		}
 	}
 	return next, nil
 }
 
+// keeping returns the lock whose claim keeps a value: with as much of these texts, and of the client's owner and reason, as
+// its record has room for. The longest is shortened first.
+func keeping(client *stile.Client, name string, value func() string, texts ...*string) *stile.Lock {
+	o := client.Mutex(name).Options()
+	texts = append(texts, &o.Owner, &o.Reason)
+	for {
+		is := value()
+		_, err := holder.Write(o.Owner, o.Reason, is, o.TTL) // what is stored is JSON in JSON, so only this tells its length
+		long := slices.MaxFunc(texts, func(a, b *string) int { return len(*a) - len(*b) })
+		if err == nil || *long == "" {
+			return client.Candidate(name, is).WithOnly(o)
+		}
+		*long = strings.ToValidUTF8((*long)[:len(*long)*15/16], "")
+	}
+}
+
+// lock returns the lock of a name whose claim keeps the memo.
+func (m memo) lock(client *stile.Client, name string) *stile.Lock {
+	texts := []*string{&m.Err}
+	if m.By != nil {
+		by := *m.By
+		m.By = &by
+		texts = append(texts, &by.Owner, &by.Reason)
+	}
+	return keeping(client, name, func() string {
+		text, _ := json.Marshal(m) // of texts, numbers and the times of a schedule it cannot fail
+		return string(text)
+	}, texts...)
+}
+
 // replace replaces the claim of a name, and returns the ticket of the next one, which the store keeps.
-func (j *Job) replace(ctx context.Context, name string, old int64, value string) (int64, error) {
+func (j *Job) replace(ctx context.Context, name string, old int64, m memo) (int64, error) {
 	if old != 0 {
 		// One that is gone has run out, or was replaced, which the next step finds out.
 		if _, err := j.client.Break(ctx, name, stile.BreakOptions{Ticket: old}); err != nil && !errors.Is(err, stile.ErrGone) {
 			return 0, err
 		}
 	}
-	lease, err := j.client.Candidate(name, value).TryLock(ctx)
+	lease, err := m.lock(j.client, name).TryLock(ctx)
 	if errors.Is(err, stile.ErrHeld) {
 		return 0, errOutrun
 	} else if err != nil {

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -110,10 +111,14 @@ func known(err error) error {
 // run runs the tick of the record, and writes down that it is over unless others may have the job.
 func (j *Job) run(ctx context.Context, lease *stile.Lease, last record) Result {
 	r := j.called(ctx, lease, last.Tick)
-	ended := r.Outcome != Stopped && (r.Outcome != CutOff || !errors.Is(r.Err, stile.ErrLost))
-	if ended && lease.Check() == nil {
-		// Whether it is written changes nothing here, and the store is asked also when ctx has ended.
-		_, _ = j.remember(context.WithoutCancel(ctx), last, last.ended(r))
+	lost := r.Outcome == CutOff && errors.Is(r.Err, stile.ErrLost)
+	if r.Outcome == Stopped || lost || lease.Check() != nil {
+		return r
+	}
+	j.ended = last.Tick
+	// The store is asked also when ctx has ended.
+	if _, err := j.remember(context.WithoutCancel(ctx), last, last.ended(r)); err != nil {
+		r.Err = errors.Join(r.Err, fmt.Errorf("the end of the run is not recorded, so another machine may run the tick again: %w", err))
 	}
 	return r
 }
@@ -125,6 +130,9 @@ func (j *Job) pick(last record, seen time.Time) time.Time {
 		if last.Stage == started && j.o.Missed != Skip {
 			seen = seen.Add(-1) // under the job's lock: its run was cut off
 		}
+	}
+	if seen.Before(j.ended) {
+		seen = j.ended // the store has lost that, or was never told
 	}
 	due := j.due(seen, time.Now())
 	switch {

@@ -32,8 +32,22 @@ var self = sync.OnceValue(func() Holder {
 	if err != nil {
 		host = ""
 	}
-	return Holder{Program: filepath.Base(os.Args[0]), Host: host, PID: os.Getpid()}
+	return Holder{Program: clean(filepath.Base(os.Args[0])), Host: clean(host), PID: os.Getpid()}
 })
+
+// clean returns what can be stored and shown of a name that nobody chose for it: a file's name may be any bytes.
+func clean(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, name)
+	return strings.ToValidUTF8(name[:min(len(name), mostName)], "")
+}
+
+// mostName is how much of the name of a program or a host is kept, in bytes.
+const mostName = 255
 
 // behalf is the process in whose name this one writes, if it is not its own.
 var behalf atomic.Int64
@@ -42,8 +56,8 @@ var behalf atomic.Int64
 // claim which outlives its maker.
 func OnBehalfOf(pid int) { behalf.Store(int64(pid)) }
 
-// Write returns the record of a holder in this process, whose claim has this ttl while it holds; 0 is for no claim. It fails if it
-// is too long to be kept.
+// Write returns the record of a holder in this process, whose claim has this ttl while it holds; 0 is for no claim. It fails if a
+// text is not UTF-8, which would be kept changed, or if the record is too long to be kept.
 func Write(owner, reason, value string, ttl time.Duration) (string, error) {
 	return write(&changed{Holder: self(), TTL: ttl.Milliseconds()}, owner, reason, value)
 }
@@ -78,6 +92,11 @@ func Change(from, value string) (string, error) {
 func write(r *changed, owner, reason, value string) (string, error) {
 	if pid := int(behalf.Load()); pid != 0 {
 		r.PID = pid
+	}
+	for _, is := range [...]struct{ what, text string }{{"owner", owner}, {"reason", reason}, {"value", value}} {
+		if !utf8.ValidString(is.text) {
+			return "", fmt.Errorf("the %s %.40q is not valid UTF-8", is.what, is.text)
+		}
 	}
 	r.Owner, r.Reason, r.Value = owner, reason, value
 	text, err := json.Marshal(r)

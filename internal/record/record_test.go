@@ -1,0 +1,51 @@
+package record
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// What is kept is what was given, or it is refused.
+func TestWrite(t *testing.T) {
+	for _, tt := range []struct{ owner, reason, value, want string }{
+		{"nightly", "figures", "host:80", ""},
+		{"\x00\"\\\u2028", "世", "\ufffd", ""},
+		{"a\xff", "", "", `the owner "a\xff" is not valid UTF-8`},
+		{"", "\xc3", "", `the reason "\xc3" is not valid UTF-8`},
+		{"", "", "\xed\xa0\x80", `the value "\xed\xa0\x80" is not valid UTF-8`},
+		{"", strings.Repeat("x", driver.MaxRecord), "", "owner, reason and value take"},
+	} {
+		text, err := Write(tt.owner, tt.reason, tt.value, 0)
+		if tt.want != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			continue
+		}
+		if h := Read(text); err != nil || h.Owner != tt.owner || h.Reason != tt.reason || h.Value != tt.value {
+			t.Errorf("%q: reads as %+v, %v", text, h, err)
+		}
+	}
+	if _, err := Change(Nobody("why"), "\xff"); err == nil {
+		t.Error("a value that is not UTF-8 replaces another")
+	}
+}
+
+// The names that nobody chose are made fit.
+func TestClean(t *testing.T) {
+	for text, want := range map[string]string{
+		"stile":                   "stile",
+		"a\xffb":                  "a\ufffdb",
+		"a\nb\x1b[0m":             "a\ufffdb\ufffd[0m",
+		strings.Repeat("x", 300):  strings.Repeat("x", mostName),
+		strings.Repeat("é", 200):  strings.Repeat("é", mostName/2),
+		strings.Repeat("\n", 200): strings.Repeat("\ufffd", mostName/3),
+	} {
+		if got := clean(text); got != want || !utf8.ValidString(got) {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/memory"
+)
+
+// named returns a client whose owner and reason take so many bytes each.
+func (f *fleet) named(each int, of string) *stile.Client {
+	f.Helper()
+	text := strings.Repeat(of, each/len(of))
+	c, err := stile.New(f.store.Driver(), &stile.Options{LockOptions: stile.LockOptions{Owner: text, Reason: text}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	context.AfterFunc(f.ctx, func() { c.Close() })
+	return c
+}
+
+// The end of a run is recorded whatever its error says, and whoever runs it: no machine runs the tick again.
+func TestEndFits(t *testing.T) {
+	for name, text := range map[string]string{
+		"plain": "x", "quotes": `"`, "backslashes": `\`, "zeros": "\x00", "bytes": "\xff", "wide": "\u4e16",
+	} {
+		for _, missed := range []Missed{Skip, RunOnce, RunAll} {
+			for _, owner := range []int{0, 1800} {
+				t.Run(fmt.Sprintf("%s, %d, owner of %d", name, missed, owner), func(t *testing.T) {
+					inFleet(t, func(f *fleet) {
+						fails := func(context.Context) error { return errors.New("no figures" + strings.Repeat(text, 8000)) }
+						for range 2 {
+							go f.runs(f.ctx, f.job(f.named(owner, "x"), "@every 10m", fails, Options{Missed: missed}))
+						}
+						f.pass(29 * time.Minute)
+						f.became("00:10 failed", "00:20 failed")
+						p, err := Last(f.ctx, f.machine(), "nightly")
+						if err != nil || !p.Over || p.Outcome != Failed || !strings.HasPrefix(p.Err, "no figures") || p.By.PID == 0 {
+							t.Errorf("the record is %.200v, %v", p, err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// unwritable is a store that takes no record of a job while it says so.
+type unwritable struct {
+	*memory.Driver
+	now *atomic.Bool
+}
+
+var errUnwritable = errors.New("no right to write")
+
+func (u unwritable) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if u.now.Load() && strings.HasPrefix(c.Name, "nightly/") {
+		return driver.Place{}, driver.Refused(errUnwritable)
+	}
+	return u.Driver.Enter(ctx, c)
+}
+
+// A tick whose run has returned here does not run again here, though the store could not be told, and the result says so.
+func TestEndIsKnown(t *testing.T) {
+	for _, missed := range []Missed{RunOnce, RunAll} {
+		inFleet(t, func(f *fleet) {
+			u := unwritable{f.store.Driver(), &atomic.Bool{}}
+			c, err := stile.New(u, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			var runs []time.Duration
+			start := time.Now()
+			work := func(ctx context.Context) error {
+				u.now.Store(len(runs) == 0)
+				runs = append(runs, Tick(ctx).Sub(start))
+				return nil
+			}
+			j := f.job(c, "@every 10m", work, Options{Missed: missed})
+			var results []Result
+			j.o.Report = func(r Result) { results = append(results, r) }
+			go f.runs(f.ctx, j)
+			f.pass(19 * time.Minute)
+			if len(runs) != 1 || len(results) != 1 || results[0].Outcome != Done || !errors.Is(results[0].Err, errUnwritable) {
+				t.Errorf("Missed %d: runs %v, results %v; want one that says that its end is not recorded", missed, runs, results)
+			}
+			u.now.Store(false)
+			f.pass(20 * time.Minute)
+			last, err := Last(f.ctx, c, "nightly")
+			if want := []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute}; !slices.Equal(runs, want) || err != nil || !last.Over {
+				t.Errorf("Missed %d: the ticks that ran are %v, and the record %v, %v; want %v", missed, runs, last, err, want)
+			}
+		})
+	}
+}
+
+// A record is written again in full, whoever writes it, or with its owner and reason shortened.
+func TestRefreshFits(t *testing.T) {
+	for _, of := range []string{"x", `"`, "\u4e16"} {
+		inFleet(t, func(f *fleet) {
+			each := map[string]int{"x": 1900, `"`: 950, "\u4e16": 1800}[of]
+			for range 2 {
+				go f.runs(f.ctx, f.job(f.named(each, of), "0 3 * * 1", takes(time.Minute), Options{}))
+			}
+			f.pass(52 * time.Hour) // it was Saturday, and is Monday at 4 h
+			first, err := Last(f.ctx, f.machine(), "nightly")
+			if err != nil || first.Outcome != Done {
+				t.Fatalf("%q: after the tick: %v, %v", of, first, err)
+			}
+			for range 5 {
+				f.pass(25 * time.Hour)
+				p, err := Last(f.ctx, f.machine(), "nightly")
+				if err != nil || !p.Tick.Equal(first.Tick) || p.Outcome != Done || p.Ticket != first.Ticket || !strings.HasPrefix(p.By.Owner, of) {
+					t.Fatalf("%q: written again: %v, %v; want %v", of, p, err, first)
+				}
+			}
+		})
+	}
+}
+
+// A record that is ahead of all clocks is trouble, and says what to do. Nobody writes it again, so it is forgotten in the end.
+func TestRecordAhead(t *testing.T) {
+	for _, missed := range []Missed{Skip, RunOnce} {
+		for _, cured := range []bool{true, false} {
+			inFleet(t, func(f *fleet) {
+				c := f.machine()
+				ahead := f.job(c, "@every 1h", takes(0), Options{})
+				tick := time.Now().AddDate(1, 0, 0)
+				if _, err := ahead.remember(f.ctx, record{}, ahead.begun(tick, 1)); err != nil {
+					t.Fatal(err)
+				}
+				j := f.job(f.machine(), "@every 1h", takes(0), Options{Missed: missed})
+				outcomes := map[Outcome]int{}
+				var said error
+				j.o.Report = func(r Result) {
+					if outcomes[r.Outcome]++; r.Err != nil {
+						said = r.Err
+					}
+				}
+				go f.runs(f.ctx, j)
+				f.pass(time.Hour + 2*time.Minute)
+				synctest.Wait()
+				if outcomes[Trouble] == 0 || said == nil || !strings.Contains(said.Error(), "stile break nightly/last") {
+					t.Errorf("Missed %d: the outcomes are %v, and the last error %v", missed, outcomes, said)
+				}
+				wait := 25 * time.Hour
+				if cured {
+					wait = time.Hour
+					for i, ticket := range must(recall(f.ctx, c, "nightly")).tickets {
+						if _, err := c.Break(f.ctx, places("nightly")[i], stile.BreakOptions{Ticket: ticket}); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				f.pass(wait)
+				if synctest.Wait(); outcomes[Done] == 0 {
+					t.Errorf("Missed %d, cured %v: the outcomes are %v", missed, cured, outcomes)
+				}
+			})
+		}
+	}
+}
+
+// A machine whose clock is behind by less than a minute takes the next tick for run elsewhere.
+func TestRecordSlightlyAhead(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		j := f.job(f.machine(), "@every 10s", takes(0), Options{})
+		if _, err := j.remember(f.ctx, record{}, j.begun(time.Now().Add(70*time.Second), 1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.recall(f.ctx); err != nil {
+			t.Errorf("a minute and a tick ahead: %v", err)
+		}
+		if _, err := j.remember(f.ctx, must(recall(f.ctx, j.client, "nightly")), j.begun(time.Now().Add(80*time.Second), 1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.recall(f.ctx); err == nil {
+			t.Error("a minute and two ticks ahead is no trouble")
+		}
+	})
+}
+
+// An answer is kept beside whatever owner and reason.
+func TestAnswerFits(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		want := strings.Repeat("x", MaxAnswer)
+		call := Once(f.named(1900, "x"), "k", time.Hour)
+		if _, err := call.Do(f.ctx, func(context.Context) (string, error) { return want, nil }); err != nil {
+			t.Error(err)
+		}
+		if a, err := call.Answer(f.ctx); err != nil || a.Text != want {
+			t.Errorf("%d bytes are kept, %v", len(a.Text), err)
+		}
+	})
+}
+
+// watched is a context that counts who listens for its end.
+type watched struct {
+	context.Context
+	done      chan struct{}
+	listeners *atomic.Int32
+}
+
+func (w watched) Done() <-chan struct{} { return w.done }
+
+func (w watched) AfterFunc(func()) func() bool {
+	w.listeners.Add(1)
+	return func() bool { w.listeners.Add(-1); return true }
+}
+
+// Work that panics leaves nothing behind in its caller's context.
+func TestOncePanicLeavesNothing(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		ctx := watched{f.ctx, make(chan struct{}), &atomic.Int32{}}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			Once(f.machine(), "k", time.Hour).Do(ctx, func(context.Context) (string, error) { //nolint:errcheck // it panics
+				if ctx.listeners.Load() == 0 {
+					t.Error("nobody listens while the work runs")
+				}
+				panic("no bank")
+			})
+		}()
+		if synctest.Wait(); ctx.listeners.Load() != 0 {
+			t.Errorf("%d listen still", ctx.listeners.Load())
+		}
+	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
