@@ -51,7 +51,7 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 		return t, err
 	}
 	t = driver.Traits{
-		Store: "consul", Ordered: true, Shared: true, Permits: true, Amends: true, Delay: true, FullWait: true,
+		Store: "consul", Ordered: true, Shared: true, Permits: true, Amends: true, Delay: true, FullWait: true, HearsBreak: true,
 		Fencing: driver.DurableFencing, Restart: true, Failover: len(servers) > 2, Clock: "session", Wake: "push",
 		MinTTL: d.floor, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}

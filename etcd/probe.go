@@ -99,7 +99,7 @@ func (d *Driver) facts(ctx context.Context) (f facts, err error) {
 // they tell nobody.
 func (d *Driver) promise(f facts) driver.Traits {
 	t := driver.Traits{
-		Store: "etcd", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, FullWait: true,
+		Store: "etcd", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, FullWait: true, HearsBreak: true,
 		Fencing: driver.DurableFencing, Restart: true, Failover: f.members > 2, Clock: "session", Wake: "push", MinTTL: d.minTTL, MaxTTL: driver.MaxTTL,
 	}
 	switch {
