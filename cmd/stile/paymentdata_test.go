@@ -106,7 +106,7 @@ func TestPaymentDataVanishes(t *testing.T) {
 	p, pids := u.stoppingIn("payment", "--orders", "5", "--processes", "3", "--data", data)
 	servertest.KillPostgres(server)
 	got := p.wait()
-	for _, want := range []string{"the orders in postgres://…@", "; known: of 5 orders ", " reported; unknown: what else was charged"} {
+	for _, want := range []string{"the orders in postgres://127.0.0.1:", "; known: of 5 orders ", " reported; unknown: what else was charged"} {
 		if !strings.Contains(p.stderr.String(), want) {
 			t.Errorf("no %q in %s", want, p.stderr)
 		}
