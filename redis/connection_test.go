@@ -230,7 +230,9 @@ func TestWaitingIsQuiet(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
 	d := open(t, "redis://"+s.Addr)
-	enter(t, d, claim("name", "holder"))
+	holder := claim("name", "holder")
+	holder.Client = "one"
+	enter(t, d, holder)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 100)

@@ -20,6 +20,7 @@ type Driver struct {
 	form    queueForm
 	scripts *queueScripts
 	inboxes *inbox.Set
+	ears    *ears
 
 	contended   *contention.Names
 	lastChannel atomic.Pointer[clientChannel]
@@ -33,6 +34,7 @@ var _ interface {
 	driver.Lister
 	driver.Watcher
 	driver.Breaker
+	driver.Alerter
 } = (*Driver)(nil)
 
 // newDriver makes a driver over a connection, which it owns from now on.
@@ -44,6 +46,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 		conn: c, prefix: prefix, form: usualForm,
 		inboxes: inbox.New(c, parseTold), contended: contention.New(), renewals: newRenewals(),
 	}
+	d.ears = newEars(c, d.inboxes)
 	if !c.InPlace(ctx, d.key("")) {
 		d.form = shortForm
 	}
@@ -59,6 +62,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 func (d *Driver) Traits() driver.Traits {
 	t := d.conn.Traits()
 	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing, t.Wake = true, true, true, true, driver.ClockFencing, "push"
+	t.HearsBreak = true
 	if d.form == shortForm {
 		t.Warn("+getrange +setrange +pexpire in the ACL", "The server does not let %s use GETRANGE, SETRANGE and PEXPIRE, "+
 			"so each change of a queue costs as much as the queue is long.", d.conn.Who())
@@ -96,6 +100,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		entry.expect()
 	}
 	p, err := d.enter(ctx, key, c)
+	if err == nil && p.Holds {
+		d.ears.holds(d.clientChannel(c.Client), c.ID, key)
+	}
 	switch {
 	case c.Try:
 	case err != nil || p.Holds:
@@ -103,7 +110,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	default:
 		entry.listens(c, &p)
 	}
-	return p, err
+	return p, d.ears.explain(c, key, err)
 }
 
 // enter is Enter without what is this client's affair.
@@ -166,6 +173,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)
 	d.inboxEntry(key, c).forget()
+	d.ears.parts(d.clientChannel(c.Client), c.ID, key)
 	s := d.scripts.leave
 	switch {
 	case d.contended.Of(c.Name).Load():
@@ -188,7 +196,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 		return driver.ClaimInfo{}, err
 	}
 	key := d.key(b.Name)
-	a, err := d.conn.Run(ctx, d.scripts.remove, key, "", number(b.Ticket))
+	a, err := d.conn.Run(ctx, d.scripts.remove, key, "", number(b.Ticket), b.Record)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}

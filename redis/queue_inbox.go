@@ -15,7 +15,11 @@ import (
 // One subscription serves all claims of a client; in a cluster with sharded channels, those of a client on a name.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	key := d.key(c.Name)
-	return d.inboxes.Await(ctx, d.channel(key, c), label(c.ID, key), c.Ticket)
+	p, err := d.inboxes.Await(ctx, d.channel(key, c), label(c.ID, key), c.Ticket)
+	if err == nil && p.Holds {
+		d.ears.holds(d.clientChannel(c.Client), c.ID, key)
+	}
+	return p, err
 }
 
 // An inboxEntry is where a claim is told.
@@ -75,9 +79,14 @@ func (d *Driver) channel(key string, c *driver.Claim) string {
 	if d.conn.Sharded() {
 		return d.prefix + "inbox/" + key[len(d.prefix):] + "/" + c.Client
 	}
+	return d.clientChannel(c.Client)
+}
+
+// clientChannel is where a client is told of all names, and in a cluster with sharded channels only of what was broken.
+func (d *Driver) clientChannel(client string) string {
 	last := d.lastChannel.Load()
-	if last == nil || last.client != c.Client { // a driver mostly has one client
-		last = &clientChannel{c.Client, d.prefix + "inbox/" + c.Client}
+	if last == nil || last.client != client { // a driver mostly has one client
+		last = &clientChannel{client, d.prefix + "inbox/" + client}
 		d.lastChannel.Store(last)
 	}
 	return last.channel

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 			rest = append(rest, i)
 		}
 		d.renewEach(ctx, cs, rest, renewals)
+		d.hears(cs, renewals)
 		return renewals
 	}
 	for begin := 0; begin < len(cs); begin += together {
@@ -39,7 +41,22 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		rest = d.renewTogether(ctx, cs, begin, end, rest, renewals)
 	}
 	d.renewEach(ctx, cs, rest, renewals)
+	d.hears(cs, renewals)
 	return renewals
+}
+
+// hears notes which claims hold, also those that another process began, and says of those that were broken that they were.
+func (d *Driver) hears(cs []*driver.Claim, renewals []driver.Renewal) {
+	for i, c := range cs {
+		key := d.key(c.Name)
+		switch err := renewals[i].Err; {
+		case err == nil && renewals[i].TTL > c.Wait:
+			d.ears.holds(d.clientChannel(c.Client), c.ID, key)
+		case errors.Is(err, driver.ErrGone):
+			d.ears.parts(d.clientChannel(c.Client), c.ID, key)
+			renewals[i].Err = d.ears.explain(c, key, err)
+		}
+	}
 }
 
 // renewTogether renews some of the claims by one script, and appends those to rest that it left over.

@@ -234,6 +234,10 @@ func TestNothingIsExpectedInVain(t *testing.T) {
 			leave(t, d, c)
 		}
 	}
+	for _, c := range []*driver.Claim{b, claim("other", "c")} { // while they hold, the client listens for a break
+		c.Client = "one"
+		leave(t, d, c)
+	}
 	servertest.Until(t, "the subscription ends, since nobody is expected", func() bool {
 		list, _ := s.Redis([]string{"PUBSUB", "CHANNELS"}).([]any)
 		return len(list) == 0

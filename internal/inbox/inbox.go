@@ -19,6 +19,7 @@ const (
 	idleAfter = 10 * time.Second
 	retryMin  = 10 * time.Millisecond
 	retryMax  = time.Second
+	retryIdle = 5 * time.Second // at most, while nobody waits
 )
 
 // A Source is where the messages come from.
@@ -37,11 +38,24 @@ type Source interface {
 	Doubt()
 }
 
+// A Keeper needs subscriptions for more than the claims that wait. Its methods return soon, and do not call the Set.
+type Keeper interface {
+	// Keeps reports whether a subscription on which nobody waits goes on. If not, it ends.
+	Keeps(channel string) bool
+
+	// Stands says that a subscription has begun to stand, for the first time or again.
+	Stands(channel string)
+
+	// Told is given a message that says nothing to a claim that waits.
+	Told(channel, text string)
+}
+
 // A Set is the inboxes of a driver, one for each channel that its claims wait on. A claim is entered in its inbox before its
 // request is sent, and only while the subscription is known to stand, so that no message is sent before somebody listens.
 // Its methods may be called at once.
 type Set struct {
-	Idle time.Duration // when a subscription on which nobody waits ends
+	Idle   time.Duration // when a subscription on which nobody waits ends
+	Keeper Keeper        // set before the first call; nil if there is none
 
 	source Source
 	parse  func(text string) (claim string, ticket int64, ok bool)
@@ -247,6 +261,10 @@ func (s *Set) retire(in *inbox) {
 	if len(in.waiting) > 0 {
 		return // Forget sets the timer again when the last of them goes
 	}
+	if s.Keeper != nil && s.Keeper.Keeps(in.channel) {
+		in.idle.Reset(s.Idle)
+		return
+	}
 	delete(s.byChannel, in.channel) // the next claim begins another subscription, and does not wait for this one's end
 	in.stop()
 }
@@ -275,8 +293,19 @@ func (s *Set) listen(ctx context.Context, in *inbox) {
 			return
 		case <-time.After(delay/2 + rand.N(delay/2)):
 		}
-		delay = min(2*delay, retryMax)
+		delay = min(2*delay, s.retryMost(in))
 	}
+}
+
+// retryMost is the longest pause between attempts to subscribe. A subscription that nobody needs for waiting costs a store that
+// refuses it little.
+func (s *Set) retryMost(in *inbox) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(in.waiting) == 0 && s.Keeper != nil {
+		return retryIdle
+	}
+	return retryMax
 }
 
 // putOff waits until the first attempt is to begin, and reports whether it is: ctx has not ended.
@@ -310,6 +339,9 @@ func (s *Set) turn(in *inbox, stands bool) bool {
 	in.stands, in.trying = stands, time.Time{}
 	if stands {
 		s.standing.Add(1)
+		if s.Keeper != nil {
+			s.Keeper.Stands(in.channel)
+		}
 	} else {
 		s.standing.Add(-1)
 	}
@@ -338,6 +370,9 @@ func (s *Set) tried(in *inbox) {
 func (s *Set) deliver(in *inbox, text string) {
 	claim, ticket, ok := s.parse(text)
 	if !ok {
+		if s.Keeper != nil {
+			s.Keeper.Told(in.channel, text)
+		}
 		return
 	}
 	s.mu.Lock()

@@ -14,6 +14,11 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, stands func(bool),
 	if c.sharded {
 		return c.subscribeSharded(ctx, channel, stands, told)
 	}
+	return c.SubscribeBroad(ctx, channel, stands, told)
+}
+
+// SubscribeBroad is Subscribe to a channel that is on all servers, on a connection of its own.
+func (c *Conn) SubscribeBroad(ctx context.Context, channel string, stands func(bool), told func(string)) error {
 	// A connection of its own leaves calls on the other quick. It goes to the primary that there is when it is made, and is
 	// nothing to listen to once there is another: that one may stand still, or tell of a turn that is true there only.
 	at := c.primary()
