@@ -30,6 +30,7 @@ const (
 const (
 	noToken  = "consul does not know this token"
 	noLeader = "consul has no leader at the moment"
+	noNode   = "consul does not know the agent's node: it has no leader at the moment, or the node was deregistered"
 	tooMuch  = "consul refuses more requests or connections from here for the moment"
 )
 
@@ -55,7 +56,7 @@ var faults = []fault{
 	},
 	{has: "No cluster leader", says: noLeader, outcome: refused, passes: true},
 	{has: "No known Consul servers", says: noLeader, outcome: refused, passes: true},
-	{has: "Missing node registration", says: noLeader, outcome: refused, passes: true},
+	{has: "Missing node registration", says: noNode, outcome: refused, passes: true},
 	{has: "No path to datacenter", says: "consul knows no way to this datacenter", outcome: refused},
 
 	{has: "HTTP request to an HTTPS server", says: speaksTLS, outcome: refused},
