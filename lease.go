@@ -180,7 +180,8 @@ func (l *Lease) Unlock() error { return l.UnlockAfter(0) }
 
 // UnlockAfter releases the lease, but keeps the lock taken for a time after the call, at most 24 h, for work that must not
 // run again soon. It does not wait. The lease is over at once. If several leases share a hold, by re-entering, the longest
-// time counts, and it begins with the UnlockAfter that asked for it.
+// time counts, and it begins with the UnlockAfter that asked for it. The store learns of it by the last release. If
+// that one fails, its error says so, and the lock may be free once the lease is over.
 func (l *Lease) UnlockAfter(keep time.Duration) error {
 	if l.none() {
 		return wrapped("unlock", "", errNoLease)

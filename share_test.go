@@ -176,6 +176,31 @@ func TestInnerUnlockAfterCounts(t *testing.T) {
 	})
 }
 
+// The time that an inner lease asked for reaches the store with the last release. If that fails, its caller learns so.
+func TestInnerUnlockAfterFailsWithTheLast(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.join(&stile.Options{LockOptions: stile.LockOptions{Reentrant: true}}), w.join(nil)
+		outer := w.lock(a.Mutex("x"))
+		inner, err := a.Mutex("x").Lock(outer.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := inner.UnlockAfter(time.Hour); err != nil {
+			w.Error(err)
+		}
+		a.d.SetLink(memory.Silent)
+		if err := outer.Unlock(); !errors.Is(err, stile.ErrUnknown) {
+			w.Errorf("the last release, which the store did not hear of: %v; want ErrUnknown", err)
+		}
+		pass(time.Minute)
+		lease, err := b.Mutex("x").TryLock(w.Context())
+		if err != nil {
+			w.Fatalf("after the lease: %v", err)
+		}
+		w.unlock(lease)
+	})
+}
+
 // A lease's context ends when that lease is released, though another that shares its hold lives on.
 func TestContextEndsWithItsOwnLease(t *testing.T) {
 	for _, first := range []string{"inner", "outer"} {

@@ -168,6 +168,9 @@ func (p *shard) sweep(s *Store, now int64) {
 
 // list returns the queues that a query selects, all as they are at one moment.
 func (s *Store) list(query *driver.Query) []driver.Listing {
+	if query.Name != "" {
+		return s.show(query.Name)
+	}
 	for i := range s.shards { // nobody else holds two of them, so the order does not matter
 		s.shards[i].mu.Lock()
 		defer s.shards[i].mu.Unlock()
@@ -176,16 +179,34 @@ func (s *Store) list(query *driver.Query) []driver.Listing {
 	var all []driver.Listing
 	for i := range s.shards {
 		for _, q := range s.shards[i].queues.All() {
-			if query.Name != "" && q.name != query.Name || query.Name == "" && !strings.HasPrefix(q.name, query.Prefix) {
-				continue
-			}
-			if claims := q.List(now); len(claims) > 0 {
-				all = append(all, driver.Listing{Name: q.name, Capacity: q.Capacity, Claims: claims})
+			if strings.HasPrefix(q.name, query.Prefix) {
+				all = append(all, q.listing(now)...)
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b driver.Listing) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// show returns the queue of one name, and looks at no other.
+func (s *Store) show(name string) []driver.Listing {
+	hash := maphash.String(s.seed, name)
+	part := &s.shards[hash%shards]
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	if q := part.queues.Get(name, hash/shards); q != nil {
+		return q.listing(s.now())
+	}
+	return nil
+}
+
+// listing returns the queue if it has claims.
+func (q *queue) listing(now int64) []driver.Listing {
+	claims := q.List(now)
+	if len(claims) == 0 {
+		return nil
+	}
+	return []driver.Listing{{Name: q.name, Capacity: q.Capacity, Claims: claims}}
 }
 
 // A shape differs whenever claims entered, left, are kept, were amended, or ran out.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"reflect"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 func brief(name string) *driver.Claim {
@@ -181,5 +183,35 @@ func TestListShowsOneMoment(t *testing.T) {
 		if err != nil || len(list) == 0 || !sorted {
 			t.Fatalf("list = %+v, %v; want one or two names, in order", list, err)
 		}
+	}
+}
+
+// A look at one name takes no other name's mutex, however many names there are.
+func TestShowLooksAtOneName(t *testing.T) {
+	d := New()
+	defer d.Close()
+	c := &driver.Claim{Name: "a", ID: "1", Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute}
+	if _, err := d.Enter(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	own := maphash.String(d.store.seed, "a") % shards
+	for i := range d.store.shards {
+		if uint64(i) != own {
+			d.store.shards[i].mu.Lock()
+			defer d.store.shards[i].mu.Unlock()
+		}
+	}
+	seen := make(chan int, 1)
+	go func() {
+		list, _ := d.List(t.Context(), &driver.Query{Name: "a"})
+		seen <- len(list)
+	}()
+	select {
+	case n := <-seen:
+		if n != 1 {
+			t.Errorf("%d names are shown; want one", n)
+		}
+	case <-awake.For(5 * time.Second):
+		t.Error("a look at one name waits for another's mutex")
 	}
 }
