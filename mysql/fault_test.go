@@ -418,7 +418,7 @@ func TestTablesEmptied(t *testing.T) {
 		{"both", "TRUNCATE stile_name; TRUNCATE stile_claim", driver.ErrGone, ""},
 		{"the version, with names", "TRUNCATE stile_meta", nil, ""},
 		{"all", "TRUNCATE stile_name; TRUNCATE stile_claim; TRUNCATE stile_meta", driver.ErrGone, "stile_meta"},
-		{"dropped", "DROP TABLE stile_claim", driver.ErrGone, "went away"},
+		{"dropped", "DROP TABLE stile_claim", driver.ErrGone, "is not there"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

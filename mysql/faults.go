@@ -122,7 +122,7 @@ var faults = map[uint16]fault{
 	databaseDenied: {refused, true, false, "the user lacks a right, which the documentation of the store lists"},
 	tableDenied:    {refused, true, false, "the user lacks a right, which the documentation of the store lists"},
 	columnDenied:   {refused, true, false, "the user lacks a right, which the documentation of the store lists"},
-	noSuchTable:    {refused, true, false, "the tables of locks went away"},
+	noSuchTable:    {refused, true, false, "a table of locks is not there"},
 }
 
 // Those that are in no row. The numbers from 2000 to 2999 are those of MySQL's client library, which a proxy passes on.
