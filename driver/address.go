@@ -177,10 +177,11 @@ func (a *Address) Done() error {
 	return nil
 }
 
-// String returns the address without password and parameters, fit to be shown.
+// String returns the address without password and parameters, fit to be shown. A user without a password is left out too: it
+// is a password, most likely, that lacks its colon.
 func (a *Address) String() string {
 	s := a.Scheme + "://"
-	if a.User != "" {
+	if a.User != "" && a.Password != "" {
 		s += url.User(a.User).String() + "@"
 	}
 	return s + strings.Join(a.Hosts, ",") + (&url.URL{Path: "/" + a.Path}).EscapedPath()

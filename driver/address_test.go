@@ -20,6 +20,7 @@ func TestParseAddress(t *testing.T) {
 		{"redis://localhost", "", "", []string{"localhost"}, "", "redis://localhost/"},
 		{"redis://:pw@h:1/0", "", "pw", []string{"h:1"}, "0", "redis://h:1/0"},
 		{"redis://u:p%2F%3F%40%3a@h", "u", "p/?@:", []string{"h"}, "", "redis://u@h/"},
+		{"redis://pw@h", "pw", "", []string{"h"}, "", "redis://h/"},
 		{"redis://u:p@w@h", "u", "p@w", []string{"h"}, "", "redis://u@h/"},
 		{"redis://u:a:b@h", "u", "a:b", []string{"h"}, "", "redis://u@h/"},
 		{"redis://a%3Ab:c@h", "a:b", "c", []string{"h"}, "", "redis://a%3Ab@h/"},

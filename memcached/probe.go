@@ -91,7 +91,11 @@ func (l *link) login(ctx context.Context, c *conn) error {
 	}
 	_, err := c.do(ctx, secret, 1)
 	if _, refused := errors.AsType[*refusal](err); refused {
-		err = driver.Refused(fmt.Errorf("memcached does not accept user %q with this password", l.user))
+		who := fmt.Sprintf("user %q with this password", l.user)
+		if l.password == "" { // which may stand in its place
+			who = "what stands before the @ in the URL as a user without a password: both go there, as in memcached://user:password@host"
+		}
+		err = driver.Refused(errors.New("memcached does not accept " + who))
 	}
 	return err
 }

@@ -56,6 +56,7 @@ func TestCredentials(t *testing.T) {
 		{"", "", "redis asks for a password: put it in the URL as redis://user:password@host"},
 		{":" + canary + "@", "", "redis does not accept the default user with this password"},
 		{"alice:" + canary + "@", "", `redis does not accept user "alice" with this password`},
+		{canary + "@", "", "redis does not accept what stands before the @ in the URL as a user without a password"},
 		{":right@", "/99", "redis has no database of this number"},
 		{":right@", "", ""},
 		{"default:right@", "/3", ""},

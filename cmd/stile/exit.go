@@ -18,6 +18,7 @@ const (
 	exitFailed        = 1   // a demonstration did not come out as it must
 	exitUsage         = 64  // what was asked for can never be done
 	exitStore         = 69  // the store cannot be reached, does not answer or is full
+	exitSystem        = 71  // this machine lacks what stile needs, whatever the store is
 	exitOutput        = 74  // what there is to say cannot be written
 	exitHeld          = 75  // not acquired in time, or held
 	exitLost          = 79  // the lease was lost
@@ -63,6 +64,9 @@ func exitCode(w io.Writer, err error) int {
 		code = s.code
 		silent = silent || s.err == nil
 	}
+	if exhausted(err) {
+		code, hint = exitSystem, "; this machine has no more for this process: its limits, or the load, are the cause"
+	}
 	if silent {
 		return code
 	}
@@ -97,6 +101,17 @@ func classify(err error) (code int, hint string) {
 		return exitStore, "; the store is the one of --url, or of STILE_URL"
 	}
 	return exitStore, ""
+}
+
+// exhausted reports whether this machine had no file, process or memory left for stile. What a driver says of its store then
+// is not true of the store: a job that may run twice if the store is down must not run since this machine is full.
+func exhausted(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return strings.Contains(err.Error(), syscall.EMFILE.Error()) // of a driver that keeps the text only
 }
 
 // noRoom reports whether the store refused since its disk or its memory is full, which ends when somebody makes room. Each

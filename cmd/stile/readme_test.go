@@ -208,7 +208,7 @@ func TestCommandReference(t *testing.T) {
 			})
 		}
 	}
-	for _, code := range []int{exitFailed, exitUsage, exitStore, exitOutput, exitHeld, exitLost, exitNotExecutable, exitNotFound} {
+	for _, code := range []int{exitFailed, exitUsage, exitStore, exitSystem, exitOutput, exitHeld, exitLost, exitNotExecutable, exitNotFound} {
 		if !strings.Contains(text, fmt.Sprintf("| %d |", code)) {
 			t.Errorf("exit status %d is missing", code)
 		}

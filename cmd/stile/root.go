@@ -27,7 +27,8 @@ state directory, which needs no server. Examples of URLs:
 Exit status: that of CMD, or
   64  bad usage                      79  the lock was lost, or the grant is over
   69  the store is unreachable      126  CMD cannot be executed
-  74  the answer cannot be written  127  CMD cannot be found
+  71  this machine lacks something  127  CMD cannot be found
+  74  the answer cannot be written
   75  not acquired in time, or held`
 
 // newRoot returns the command with all that it can do.

@@ -132,7 +132,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	outliveReaders()
 	c, err := newChild(os.Stdin)
 	if err != nil {
-		return err
+		return &status{exitSystem, err}
 	}
 	defer c.close()
 	signals := listen(guard.PassedOn)

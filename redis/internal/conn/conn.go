@@ -19,6 +19,7 @@ type Conn struct {
 	client rueidis.Client
 	dialer *dialer // makes the connections of a client that the Conn owns; nil if the client is the caller's
 	user   string  // for messages
+	alone  bool    // user came without a password, and may be one
 	secret []string
 
 	// What the servers can do, as they answered when the Conn was made.

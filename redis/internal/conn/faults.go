@@ -52,8 +52,8 @@ var faults = []fault{
 	{code: "MISCONF", says: "redis accepts no writes, since it cannot save its data"},
 	{code: "OOM", says: "redis has no memory left for a new claim: raise maxmemory, or free some"},
 
-	{code: "WRONGPASS", says: "redis does not accept %s with this password"},
-	{phrase: "invalid password", says: "redis does not accept %s with this password"},
+	{code: "WRONGPASS", says: wrongPassword},
+	{phrase: "invalid password", says: wrongPassword},
 	{code: "NOAUTH", says: "redis asks for a password: put it in the URL as redis://user:password@host"},
 	{code: "NOPERM", says: noRight},
 	{phrase: "ACL failure", says: noRight},
@@ -93,6 +93,8 @@ func faultOf(text string) *fault {
 	return &faults[len(faults)-1]
 }
 
+const wrongPassword = "redis does not accept %s with this password"
+
 // bare returns what a command in a script was answered, which Redis before 7 puts behind where in the script that was.
 func bare(text string) string {
 	if !strings.HasPrefix(text, "Error running script") { // the client library leaves out that this is an ERR
@@ -111,6 +113,10 @@ func (c *Conn) refused(text string) error {
 	text = c.presentable(text)
 	f := faultOf(text)
 	says := f.says
+	if says == wrongPassword && c.alone {
+		says = "redis does not accept what stands before the @ in the URL as a user without a password: " +
+			"a password alone goes after a colon, as in redis://:password@host"
+	}
 	if strings.Contains(says, "%s") {
 		says = fmt.Sprintf(says, c.Who())
 	}

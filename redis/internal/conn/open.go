@@ -61,6 +61,7 @@ func servers(a *driver.Address, o *rueidis.ClientOption) *secure.Servers {
 func open(ctx context.Context, scheme string, o rueidis.ClientOption) (*Conn, error) {
 	c := newConn()
 	c.user, c.store = o.Username, "redis"
+	c.alone = o.Username != "" && o.Password == "" && o.AuthCredentialsFn == nil
 	if strings.HasPrefix(scheme, "tair") {
 		c.store = "tair"
 	}
