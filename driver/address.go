@@ -74,6 +74,11 @@ func (a *Address) parseAuthority(authority string) (err error) {
 	if authority != "" {
 		a.Hosts = strings.Split(authority, ",")
 	}
+	for i, h := range a.Hosts {
+		if strings.HasPrefix(h, "[") { // a zone as RFC 6874 has it: fe80::1%25eth0
+			a.Hosts[i] = strings.Replace(h, "%25", "%", 1)
+		}
+	}
 	for _, h := range a.Hosts {
 		if !goodHost(h) {
 			return a.has("a host that is not of the form host or host:port")

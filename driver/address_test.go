@@ -26,6 +26,7 @@ func TestParseAddress(t *testing.T) {
 		{"redis://a%3Ab:c@h", "a:b", "c", []string{"h"}, "", "redis://a%3Ab@h/"},
 		{"redis+sentinel://a:1,b,c:3/master", "", "", []string{"a:1", "b", "c:3"}, "master", "redis+sentinel://a:1,b,c:3/master"},
 		{"redis://[::1]:6379", "", "", []string{"[::1]:6379"}, "", "redis://[::1]:6379/"},
+		{"redis://[fe80::1%25eth0]:1", "", "", []string{"[fe80::1%eth0]:1"}, "", "redis://[fe80::1%eth0]:1/"},
 		{"redis://[fe80::1%eth0]", "", "", []string{"[fe80::1%eth0]"}, "", "redis://[fe80::1%eth0]/"},
 		{"sqlite:///a%20b/c%25.db", "", "", nil, "a b/c%.db", "sqlite:///a%20b/c%25.db"},
 		{"sqlite:///me@home/x.db", "", "", nil, "me@home/x.db", "sqlite:///me@home/x.db"},

@@ -3,6 +3,8 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,10 +81,59 @@ func parseEvery(fields []string, at []int) (schedule, error) {
 var (
 	parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	names  = [5]string{"minute", "hour", "day", "month", "weekday"}
+	counts = [5]int{60, 24, 31, 12, 7} // of the values of each
 )
+
+const weekday = 4
+
+// checkField refuses what the parser takes, and nobody means.
+func checkField(i int, field string) error {
+	for part := range strings.SplitSeq(field, ",") {
+		_, step, _ := strings.Cut(part, "/")
+		n, err := strconv.Atoi(step)
+		switch {
+		case part == "":
+			return fmt.Errorf("%q has a comma with nothing beside it", field)
+		case err == nil && n > counts[i]:
+			return fmt.Errorf("a step of %d is longer than all there is: %q", n, field)
+		}
+	}
+	return nil
+}
+
+// sunday writes the weekday 7 as the parser has it: Sunday is 0, and the end of a week as well.
+func sunday(field string) string {
+	parts := strings.Split(field, ",")
+	for i, part := range parts {
+		days, step, stepped := strings.Cut(part, "/")
+		first, ok := strings.CutSuffix(days, "-7")
+		from, err := strconv.Atoi(first)
+		by, bad := strconv.Atoi(step)
+		switch {
+		case part == "7":
+			parts[i] = "0"
+		case !ok || err != nil || from < 0 || from > 7 || stepped && (bad != nil || by < 1):
+		default:
+			var list []string
+			for day := from; day <= 7; day += max(1, by) {
+				list = append(list, strconv.Itoa(day%7))
+			}
+			parts[i] = strings.Join(list, ",")
+		}
+	}
+	return strings.Join(parts, ",")
+}
 
 // parseFields leaves the meaning of the fields to the parser, and the zone to wallClock.
 func parseFields(fields []string, at []int, zone *time.Location) (schedule, error) {
+	if len(fields) == len(names) {
+		for i, field := range fields {
+			if err := checkField(i, field); err != nil {
+				return nil, fmt.Errorf("column %d, %s: %w", at[i], names[i], err)
+			}
+		}
+		fields = append(slices.Clone(fields[:weekday]), sunday(fields[weekday]))
+	}
 	s, err := parser.Parse(strings.Join(fields, " "))
 	if err == nil {
 		spec := s.(*cron.SpecSchedule)

@@ -108,3 +108,22 @@ func TestBadSchedules(t *testing.T) {
 		}
 	}
 }
+
+// The weekday 7 is Sunday, as in other crons.
+func TestWeekdaySeven(t *testing.T) {
+	for field, want := range map[string]string{
+		"7": "0", "1,7": "1,0", "5-7": "5,6,0", "0-7": "0,1,2,3,4,5,6,0", "1-7/3": "1,4,0", "7-7": "0", "*": "*", "1-5": "1-5", "sun": "sun", "8-7": "8-7",
+	} {
+		if got := sunday(field); got != want {
+			t.Errorf("weekday %s is read as %s, want %s", field, got, want)
+		}
+	}
+	if _, err := parse("0 3 * * 5-7", time.UTC); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{"*/61 * * * *", "1,,15 * * * *", "1, * * * *", "* */25 * * *", "* * * * */8", "* * * * 8", "* * * * 7-8"} {
+		if _, err := parse(text, time.UTC); err == nil {
+			t.Errorf("schedule %q is taken", text)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func newElect(s *store) *cobra.Command {
 				return usage("stile elect --watch needs one NAME, and no CMD; as in: stile elect scheduler --watch")
 			case !watches && cmd.ArgsLenAtDash() < 0 && len(args) > 1:
 				return usage("there is no -- between NAME and CMD; as in: stile elect %s -- %s", quoted(args[0]), quoted(args[1]))
-			case !watches && (cmd.ArgsLenAtDash() != 1 || len(args) < 2):
+			case !watches && (nameEnd(cmd, args) != 1 || len(cmdOf(cmd, args)) == 0):
 				return usage("stile elect needs one NAME, then --, then CMD, or else --watch; as in: stile elect scheduler -- ./scheduler")
 			}
 			return checkName(args[0])
@@ -69,7 +69,7 @@ func newElect(s *store) *cobra.Command {
 			if !cmd.Flags().Changed("value") {
 				r.value = hostname()
 			}
-			return r.start(cmd, s, args[:1], args[1:])
+			return r.start(cmd, s, args[:1], cmdOf(cmd, args))
 		},
 	}
 	f := cmd.Flags()

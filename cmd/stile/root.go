@@ -113,6 +113,9 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if cmd.Flags().Lookup(unknown.GetSpecifiedShortnames()) != nil { // -url, as programs in Go have it
 		return usage("%w; did you mean --%s?", err, unknown.GetSpecifiedShortnames())
 	}
+	if words := cmd.Flags().Args(); len(words) > 1 && (cmd.Name() == "run" || cmd.Name() == "elect") {
+		return usage("%w; put -- between NAME and CMD, as in: stile %s %s -- %s", err, cmd.Name(), quoted(words[0]), quoted(words[1]))
+	}
 	if len(unknown.GetSpecifiedName()) < 2 {
 		return usage("%w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,22 +59,39 @@ func newRun(s *store) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     completeAllNames(s),
 		Args: func(cmd *cobra.Command, args []string) error {
-			dash := cmd.ArgsLenAtDash()
+			dash := nameEnd(cmd, args)
 			switch {
 			case dash < 0 && len(args) > 1:
 				return usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", quoted(args[0]), quoted(args[1]))
-			case dash < 1 || len(args) == dash:
+			case dash < 1 || len(cmdOf(cmd, args)) == 0:
 				return usage("stile run needs one NAME or more, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
 			}
 			return checkNames(args[:dash])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dash := cmd.ArgsLenAtDash()
-			return r.start(cmd, s, args[:dash], args[dash:])
+			dash := nameEnd(cmd, args)
+			return r.start(cmd, s, args[:dash], cmdOf(cmd, args))
 		},
 	}
 	r.flags(cmd.Flags())
 	return cmd
+}
+
+// nameEnd returns how many arguments are names; less than 0 if there is no --. A name that begins with - has one -- before
+// it, and another behind it.
+func nameEnd(cmd *cobra.Command, args []string) int {
+	if dash := cmd.ArgsLenAtDash(); dash != 0 {
+		return dash
+	}
+	return max(0, slices.Index(args, "--"))
+}
+
+// cmdOf returns CMD, with its arguments.
+func cmdOf(cmd *cobra.Command, args []string) []string {
+	if dash := nameEnd(cmd, args); cmd.ArgsLenAtDash() == 0 && dash > 0 {
+		return args[dash+1:]
+	}
+	return args[max(0, cmd.ArgsLenAtDash()):]
 }
 
 func (r *runner) flags(f *pflag.FlagSet) {

@@ -420,3 +420,21 @@ func TestCounter(t *testing.T) {
 		})
 	}
 }
+
+// A name may begin with -, between two --. A CMD without -- before it gets a hint, also if a flag of its own is met first.
+func TestDashes(t *testing.T) {
+	u := newAccount(t)
+	if got := u.must("run", "--", "-x", "--", "sh", "-c", `echo "$STILE_NAME"`); got != "-x\n" {
+		t.Errorf("got %q; want the name -x", got)
+	}
+	for _, args := range [][]string{{"run", "x", "ls", "-l"}, {"run", "x", "ls"}, {"elect", "x", "ls", "-l"}} {
+		if got := u.run(args...); got.code != exitUsage || !strings.Contains(got.err, "-- ") {
+			t.Errorf("%v: status %d, %s; want a hint of --", args, got.code, got.err)
+		}
+	}
+	for _, args := range [][]string{{"run", "--", "ls"}, {"run", "--", "-x", "--"}, {"run", "--", "--", "ls"}} {
+		if got := u.run(args...); got.code != exitUsage {
+			t.Errorf("%v: status %d, %s; want %d", args, got.code, got.err, exitUsage)
+		}
+	}
+}
