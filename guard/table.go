@@ -63,12 +63,12 @@ func NewTable(d Dialect, name string) (*Table, error) {
 	return t, nil
 }
 
-// Schema returns the SQL that creates the table. A database user that works with the guard needs SELECT, INSERT and UPDATE on
-// it.
+// Schema returns the SQL that creates the table. A database user that works with the guard needs SELECT, INSERT and UPDATE
+// on it.
 func (t *Table) Schema() string { return t.schema }
 
-// Create creates the table unless it exists. Many processes may do so at once. A user without the right to create tables gets
-// an error only if the table is missing.
+// Create creates the table unless it exists. Many processes may do so at once. A user without the right to create tables
+// gets an error only if the table is missing.
 func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,8 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 // earlier holder can change the data that work reads, and its writes are committed together with the mark or not at all. Do
 // creates the table if it is missing. If work returns an error, Do rolls the transaction back, including the raise.
 //
-// As always with databases, do not run the work again after an error of the commit without checking whether it was committed.
+// As always with databases, do not run the work again after an error of the commit without checking whether it was
+// committed.
 func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64, work func(tx *sql.Tx) error) error {
 	if err := Valid(resource, token); err != nil {
 		return err
@@ -110,6 +111,10 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 // Raise shows a token to a resource in the caller's transaction, by one statement. Call it before everything that the
 // transaction reads. The row stays locked until the transaction ends, so other transactions that raise or check wait. So the
 // same transaction needs no further check. The mark lasts if the transaction is committed.
+//
+// A rollback to a savepoint that is older than the raise undoes the raise, and PostgreSQL unlocks the row; the transaction
+// goes on. Then raise again, and read again. [Table.Check] returns [ErrNotRaised] or [ErrStale] until then, unless the
+// token was raised before.
 func (t *Table) Raise(ctx context.Context, tx Tx, resource string, token int64) error {
 	if err := Valid(resource, token); err != nil {
 		return err
@@ -117,8 +122,8 @@ func (t *Table) Raise(ctx context.Context, tx Tx, resource string, token int64) 
 	return t.raised(ctx, tx, resource, resource, token)
 }
 
-// Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier transaction is
-// still the mark. The answer holds until the transaction ends: other transactions that raise wait. On [ErrStale] and
+// Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier transaction
+// is still the mark. The answer holds until the transaction ends: other transactions that raise wait. On [ErrStale] and
 // [ErrNotRaised] the caller must roll back.
 func (t *Table) Check(ctx context.Context, tx Tx, resource string, token int64) error {
 	if err := Valid(resource, token); err != nil {

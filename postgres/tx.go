@@ -12,9 +12,10 @@ import (
 	"github.com/stilelock/stile/postgres/internal/link"
 )
 
-// LockTx waits until the caller's transaction has the lock of a name, which it keeps until it commits or rolls back. It
-// takes no lease, so nothing is renewed and nothing runs out: if the connection dies, so do lock and writes together. It
-// needs no token, as long as all that the lock protects is in this database and is read and written in this transaction.
+// LockTx waits until the caller's transaction has the lock of a name, which it keeps until it commits or rolls back, also
+// to a savepoint; see below. It takes no lease, so nothing is renewed and nothing runs out: if the connection dies, so do
+// lock and writes together. It needs no token, as long as all that the lock protects is in this database and is read and
+// written in this transaction.
 //
 // The lock excludes all who lock the same name by LockTx, [LockSQLTx] or a store with mode=session, in one database; it
 // knows nothing of claims in tables. It is an advisory lock on 64 bits of the name's SHA-256, so once in a very long
@@ -23,6 +24,14 @@ import (
 // The transaction must be read committed: another one would go on to see what was there before it had the lock. Two that
 // lock several names in different orders wait for each other, and PostgreSQL ends one with an error. After an error the
 // transaction must be rolled back. The wait ends with ctx.
+//
+// The lock ends early, and the transaction goes on without it and without an error, if
+//
+//   - ROLLBACK TO SAVEPOINT goes back to a savepoint that is older than the lock, as nested transactions of pgx and ORMs do;
+//   - a statement ends the transaction, and not its object: COMMIT or ROLLBACK, with AND CHAIN too, or a procedure.
+//
+// Nothing that LockTx is given shows that later. So lock before the first savepoint, or lock once more after the rollback,
+// and then read again what the lock protects.
 //
 // While LockTx waits, the snapshot of its statement stays open. Until the wait ends, CREATE INDEX CONCURRENTLY of other
 // sessions waits for it, and VACUUM removes no row that was deleted since. So a transaction should have a short bound for

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"strings"
 	"testing"
 
@@ -9,7 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/guard"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/postgres/internal/advisory"
 )
 
 // connect returns a pool of the tests' own.
@@ -104,5 +108,48 @@ func TestMakingTablesHoldsBackNobody(t *testing.T) {
 	}
 	if err := <-opened; err != nil {
 		t.Errorf("the client was opened with the error %v", err)
+	}
+}
+
+// A rollback to a savepoint that is older than a lock, or than a raise, undoes it, as the doc comments say: another transaction has the
+// lock then, and a check finds the token not raised. What is older than the savepoint stays.
+func TestRollbackToSavepoint(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, server)
+	ctx := timely(t)
+	table, err := guard.NewTable(guard.PostgreSQL, "guard_"+schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, table.Schema())
+	before, after := rand.Text(), rand.Text()
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if err := errors.Join(LockTx(ctx, tx, before), table.Raise(ctx, GuardTx(tx), before, 7)); err != nil {
+		t.Fatal(err)
+	}
+	nested, err := tx.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(LockTx(ctx, nested, after), table.Raise(ctx, GuardTx(nested), after, 7), nested.Rollback(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{before: false, after: true} {
+		var free bool
+		scan(t, pool, &free, "SELECT pg_try_advisory_xact_lock($1)", advisory.Key(name))
+		if free != want {
+			t.Errorf("another transaction has the lock that is older than the savepoint, or not (%v): %v", name == before, free)
+		}
+	}
+	if err := table.Check(ctx, GuardTx(tx), before, 7); err != nil {
+		t.Errorf("check of what was raised before the savepoint: %v", err)
+	}
+	if err := table.Check(ctx, GuardTx(tx), after, 7); !errors.Is(err, guard.ErrNotRaised) {
+		t.Errorf("check of what was undone: %v; want ErrNotRaised", err)
 	}
 }
