@@ -325,6 +325,16 @@ func TestTraits(t *testing.T) {
 	if !safe.Restart || safe.Failover || safe.Fencing != driver.DurableFencing || safe.Wake != "push" {
 		t.Errorf("with fsync the traits are %+v", safe)
 	}
+	s := fresh(servertest.Postgres(t, "fsync = on"))
+	d := open(t, s)
+	for _, table := range []string{"name", "claim"} {
+		exec(t, d.link.Pool(), d.tables.fill(`ALTER TABLE "{schema}".{prefix}`+table+" SET UNLOGGED"), asText)
+		emptied, err := d.promises(t.Context())
+		if notes := strings.Join(emptied.Remarks(), "\n"); err != nil || emptied.Restart || emptied.Failover ||
+			emptied.Fencing != driver.ClockFencing || !strings.Contains(notes, "_"+table) {
+			t.Errorf("with an unlogged table of %ss the traits are %+v, %v", table, emptied, err)
+		}
+	}
 	if !strings.HasPrefix(safe.Server, "PostgreSQL 1") {
 		t.Errorf("the server is %q; want its version", safe.Server)
 	}

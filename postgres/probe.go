@@ -20,6 +20,7 @@ type facts struct {
 	readOnly                          bool
 	fsync, pages, isolation, standbys string
 	replicas                          int
+	unlogged                          string // those of the tables that a crash empties
 }
 
 // probe asks the server what it can promise, makes the tables, and finds out whether notifications come through.
@@ -105,9 +106,12 @@ func (d *Driver) ask(ctx context.Context) (*facts, error) {
 	err := d.link.Query(ctx, "SELECT "+link.AboutServer+`,
 current_setting('transaction_read_only') = 'on', current_setting('fsync'), current_setting('full_page_writes'),
 current_setting('default_transaction_isolation'), current_setting('synchronous_standby_names'),
-(SELECT count(*) FROM pg_stat_replication)`, nil, func(rows pgx.Rows) error {
+(SELECT count(*) FROM pg_stat_replication),
+`+d.tables.fill(`(SELECT coalesce(string_agg(c.relname, ', ' ORDER BY c.relname), '') FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{schema}' AND c.relpersistence <> 'p'
+AND c.relname IN ('{prefix}name', '{prefix}claim', '{prefix}meta'))`), nil, func(rows pgx.Rows) error {
 		return rows.Scan(&f.Version, &f.Number, &f.Standby,
-			&f.readOnly, &f.fsync, &f.pages, &f.isolation, &f.standbys, &f.replicas)
+			&f.readOnly, &f.fsync, &f.pages, &f.isolation, &f.standbys, &f.replicas, &f.unlogged)
 	})
 	return f, err
 }
@@ -147,6 +151,11 @@ func (f *facts) promise(deaf string) driver.Traits {
 		t.Fencing = driver.ClockFencing
 	default:
 		t.Note("There is no standby.")
+	}
+	if f.unlogged != "" {
+		t.Warn("ALTER TABLE … SET LOGGED", "A crash of the server empties what is not logged here (%s), and no standby has it: "+
+			"then two can hold a lock.", f.unlogged)
+		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing
 	}
 	if deaf != "" {
 		t.Warn("", "Waiters poll: %s.", deaf)

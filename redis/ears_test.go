@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func TestBreakIsHeard(t *testing.T) {
 			t.Errorf("%s: the holder's client is not alerted", url)
 		}
 		err := d.Renew(timely(t), []*driver.Claim{holder})[0].Err
-		if b, ok := err.(*driver.BrokenError); !ok || b.Record != record {
+		if b, ok := errors.AsType[*driver.BrokenError](err); !ok || b.Record != record {
 			t.Errorf("%s: renewal = %v; want that it was broken, with the record", url, err)
 		}
 	}

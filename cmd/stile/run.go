@@ -132,18 +132,8 @@ func (r *runner) check(cmd *cobra.Command) error {
 
 // run acquires the lock, runs CMD under it, and releases it.
 func (r *runner) run(ctx context.Context, s *store, argv []string) error {
-	path, err := lookup(argv[0])
+	path, address, err := r.found(s, argv[0])
 	if err != nil {
-		return err
-	}
-	if r.reason == "" {
-		r.reason = page.Printable(baseName(argv[0]))
-	}
-	address, _, err := s.address()
-	if err != nil {
-		return err
-	}
-	if err := r.conflict(address); err != nil {
 		return err
 	}
 	runtime.UnlockOSThread() // see package early: the guard does not ask to die with this process
@@ -202,6 +192,20 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	}
 	keep := since + time.Duration(r.atLeast) - boottime.Now()
 	return r.ended(k, lease.UnlockAfter(max(0, keep)))
+}
+
+// found returns where CMD's program is, and the store's address, unless the locks there are this process's own already.
+func (r *runner) found(s *store, program string) (path string, address *driver.Address, err error) {
+	if path, err = lookup(program); err != nil {
+		return "", nil, err
+	}
+	if r.reason == "" {
+		r.reason = page.Printable(baseName(program))
+	}
+	if address, _, err = s.address(); err != nil {
+		return "", nil, err
+	}
+	return path, address, r.conflict(address)
 }
 
 // positive returns d, or a very long time if it is 0, which stands for none.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -152,7 +153,7 @@ func TestCronReapsOrphans(t *testing.T) {
 	}
 	file := u.crontab("@every 1s poll -- setsid sh -c 'echo $$; exec sleep 0.2' >>" + u.home + "/left 2>&1 &")
 	cmd := exec.Command(program, "cron", file)
-	cmd.Env, cmd.Dir = append(u.env, adoptsVariable+"="+binary), u.home
+	cmd.Env, cmd.Dir = slices.Concat(u.env, []string{adoptsVariable + "=" + binary}), u.home
 	m := machine{u.launch(cmd)}
 	m.said("jobs wait for their ticks")
 	left := func() (pids []int) {

@@ -195,9 +195,9 @@ func (t *terminal) suspend(by syscall.Signal) {
 	t.state = terminalKept
 	if slices.Contains(t.caught, os.Signal(by)) {
 		signal.Ignore(by)
-		defer syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		defer func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }() // to itself, which cannot fail
 	}
-	_ = syscall.Kill(0, by)
+	_ = syscall.Kill(0, by) // to a group that this process is in
 }
 
 // goOn has CMD go on, in the foreground if the shell has stile go on there.

@@ -237,12 +237,8 @@ func (w *World) checkTurn(c *client, x *goroutine) error {
 	switch {
 	case s.weak:
 		return fmt.Errorf("a turn begins on a claim whose renewal failed")
-	case s.again && w.conf.Kinds&Break == 0:
-		if err := w.checkAgain(x); err != nil {
-			return err
-		}
-	}
-	switch {
+	case s.again && w.conf.Kinds&Break == 0 && w.checkAgain(x) != nil:
+		return w.checkAgain(x)
 	case x.token%engine.Turns != 0 && w.now >= s.begun+w.conf.turn()+w.conf.Linger:
 		return fmt.Errorf("a turn begins %v after the first", w.now-s.begun)
 	}
