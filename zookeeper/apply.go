@@ -34,7 +34,7 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 			return driver.Place{}, driver.ErrClosed
 		}
 		err := s.Do(ctx, calls...)
-		if err == nil && errors.Is(create.Err, wire.NoNode) && parents == nil {
+		if err == nil && errors.Is(create.Err, wire.NoNode) && (parents == nil || collected(parents)) {
 			parents = d.parents(dir)
 			exists.Unwatch()
 			continue
@@ -135,6 +135,17 @@ func (d *Driver) parents(dir string) []*wire.Call {
 		}
 	}
 	return calls
+}
+
+// collected reports whether a parent that was there, or was made just now, is gone again before the node below it is made: the
+// server removes containers that are empty. If the first is refused for lack of a node, it is the chroot that is missing.
+func collected(parents []*wire.Call) bool {
+	for i, p := range parents {
+		if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && (i == 0 || !errors.Is(p.Err, wire.NoNode)) {
+			return false
+		}
+	}
+	return len(parents) > 0
 }
 
 // missing explains why a parent could not be made.

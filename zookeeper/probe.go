@@ -65,8 +65,9 @@ func (d *Driver) noChroot() error {
 // promise says what such an ensemble is good for.
 func (d *Driver) promise(known bool, voters int, session time.Duration) driver.Traits {
 	t := driver.Traits{
-		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != rwLayout, InSession: true, Asks: true, HearsBreak: true,
-		Amends: d.layout != semaphoreLayout, Counts: d.layout == semaphoreLayout,
+		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != rwLayout, InSession: true, Asks: true,
+		HearsBreak: d.layout != latchLayout,
+		Amends:     d.layout != semaphoreLayout, Counts: d.layout == semaphoreLayout,
 		Fencing: driver.DurableFencing, Restart: true, Failover: voters > 2,
 		Clock: "session", Wake: "push",
 		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond, Session: session,
