@@ -38,7 +38,7 @@ const (
 )
 
 // Reasons are what the label of losses may say: what ended the lease, in a word.
-var reasons = []string{"expired", "removed", "suspended", "held_long", "shutdown", "session_over", "unfit", unknown}
+var reasons = []string{"expired", "removed", "suspended", "held_long", "shutdown", "session_over", "unfit", "broken", unknown}
 
 // Waits may be as short as a hand-over between two goroutines and holds as long as a night's work. Margins are small beside
 // a ttl, which is 15 s unless it was said otherwise.
