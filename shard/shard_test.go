@@ -98,6 +98,7 @@ type ordering struct {
 	driver.Lister
 	driver.Watcher
 	driver.Breaker
+	driver.Alerter
 }
 
 func (o *ordering) Traits() driver.Traits {
@@ -111,7 +112,7 @@ func TestContractInMoveOfAll(t *testing.T) {
 	open := moving(memories{})
 	drivertest.Run(t, drivertest.Store{Open: func(t testing.TB) driver.Driver {
 		d := open(t)
-		return &ordering{d, d.(driver.Lister), d.(driver.Watcher), d.(driver.Breaker)}
+		return &ordering{d, d.(driver.Lister), d.(driver.Watcher), d.(driver.Breaker), d.(driver.Alerter)}
 	}})
 }
 

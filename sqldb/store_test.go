@@ -89,12 +89,13 @@ func (c client) Change(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-func (c client) Read(_ context.Context, query *driver.Query) (list []Named, at int64, err error) {
+func (c client) Read(ctx context.Context, query *driver.Query) (list []Named, at int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(c.queues)) {
 		if name == query.Name || query.Name == "" && strings.HasPrefix(name, query.Prefix) {
 			list = append(list, Named{name, copied(c.queues[name])})
+			driver.Heard(ctx, 1)
 		}
 	}
 	return list, now(), nil
