@@ -69,25 +69,35 @@ func TestWaiterIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
 	for name, test := range map[string]struct {
-		do   func(operator, *entry)
-		want stile.Reason
-	}{"deleted": {operator.remove, stile.ReasonRemoved}, "destroyed": {operator.destroy, stile.ReasonSessionOver}} {
+		do func(operator, *entry)
+	}{"deleted": {operator.remove}, "destroyed": {operator.destroy}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			by := operator{t, "http://" + s.Addr}
 			lease := lockOf(t, lockers(t, "consul://"+s.Addr, nil).Mutex(name))
-			ended := make(chan error, 1)
-			waiters := lockers(t, "consul://"+s.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: 9 * time.Second}})
+			ended, displaced := make(chan error, 1), make(chan struct{}, 1)
+			waiters := lockers(t, "consul://"+s.Addr, &stile.Options{
+				LockOptions: stile.LockOptions{TTL: 9 * time.Second}, Observer: func(e stile.Event) {
+					if e.Kind == stile.EventDisplaced {
+						displaced <- struct{}{}
+					}
+				},
+			})
 			go func() {
-				_, err := waiters.Mutex(name).Lock(timely(t))
+				_, err := waiters.Mutex(name).Lock(t.Context())
 				ended <- err
 			}()
-			test.do(by, by.queued(name, 2)[1])
-			if e, ok := errors.AsType[*stile.LostError](<-ended); !ok || e.Reason != test.want {
-				t.Errorf("the waiter = %v; want that it is lost since %v", e, test.want)
+			was := by.queued(name, 2)[1]
+			test.do(by, was)
+			<-displaced
+			if now := by.queued(name, 2)[1]; now.ticket() <= was.ticket() {
+				t.Errorf("the waiter comes back with ticket %d after %d; want to be at the tail", now.ticket(), was.ticket())
 			}
-			if err := lease.Check(); err != nil {
+			if err := lease.Unlock(); err != nil {
 				t.Errorf("the holder = %v; want nil", err)
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("the waiter = %v; want the lock", err)
 			}
 		})
 	}

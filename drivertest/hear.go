@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -46,10 +47,8 @@ func (e *ear) alerted(id string) bool {
 	for {
 		select {
 		case ids := <-e.alerts:
-			for _, i := range ids {
-				if i == id {
-					return true
-				}
+			if slices.Contains(ids, id) {
+				return true
 			}
 		default:
 			return false

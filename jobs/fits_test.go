@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -140,9 +141,12 @@ func TestRecordAhead(t *testing.T) {
 					t.Fatal(err)
 				}
 				j := f.job(f.machine(), "@every 1h", takes(0), Options{Missed: missed})
+				var mu sync.Mutex // guards what follows
 				outcomes := map[Outcome]int{}
 				var said error
 				j.o.Report = func(r Result) {
+					mu.Lock()
+					defer mu.Unlock()
 					if outcomes[r.Outcome]++; r.Err != nil {
 						said = r.Err
 					}
@@ -150,9 +154,11 @@ func TestRecordAhead(t *testing.T) {
 				go f.runs(f.ctx, j)
 				f.pass(time.Hour + 2*time.Minute)
 				synctest.Wait()
+				mu.Lock()
 				if outcomes[Trouble] == 0 || said == nil || !strings.Contains(said.Error(), "stile break nightly/last") {
 					t.Errorf("Missed %d: the outcomes are %v, and the last error %v", missed, outcomes, said)
 				}
+				mu.Unlock()
 				wait := 25 * time.Hour
 				if cured {
 					wait = time.Hour
@@ -163,9 +169,12 @@ func TestRecordAhead(t *testing.T) {
 					}
 				}
 				f.pass(wait)
-				if synctest.Wait(); outcomes[Done] == 0 {
+				synctest.Wait()
+				mu.Lock()
+				if outcomes[Done] == 0 {
 					t.Errorf("Missed %d, cured %v: the outcomes are %v", missed, cured, outcomes)
 				}
+				mu.Unlock()
 			})
 		}
 	}

@@ -165,6 +165,9 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim, hears bool) {
 	learns := "its client is told at once"
 	if !hears {
 		learns = "this store cannot tell its client, which learns at its next renewal, a third of its ttl later at most"
+		if claim.TTL > 0 {
+			learns = fmt.Sprintf("this store cannot tell its client, which learns at its next renewal, within %s", short(claim.TTL/3))
+		}
 	}
 	warn("the work of %s may go on for a moment: %s", page.Printable(claim.Holder.String()), learns)
 }

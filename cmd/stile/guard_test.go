@@ -57,8 +57,8 @@ func TestClaimBrokenByHand(t *testing.T) {
 	if took := time.Since(broken); took > ttl*2/3 { // a third of the ttl, and then at once
 		t.Errorf("CMD's group was gone after %v", took)
 	}
-	want := `stile: run "a": the lock was lost while CMD ran: the store no longer has it: it was removed by hand, ran out there, ` +
-		"or the store lost it; CMD was ended, with its group; others may hold the lock now: stile show a\n"
+	want := `stile: run "a": the lock was lost while CMD ran: the store no longer has it: removed by hand or lost; ` +
+		"it does not say which; CMD was ended, with its group; others may hold the lock now: stile show a\n"
 	if got := p.wait(); got != 79 || p.stderr.String() != want {
 		t.Errorf("status %d, want 79: %s; want %s", got, p.stderr, want)
 	}
@@ -341,7 +341,7 @@ func TestKeeperRefusesLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-k.lease.Context().Done()
-		}, stile.ReasonRemoved},
+		}, stile.ReasonBroken},
 		{"too near", func(_ *testing.T, _ *stile.Client, k *keeper) { k.lead = time.Hour }, stile.ReasonExpired},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func (s *server) obey(ctx context.Context, verb, id string, args []string) {
 	case err != nil:
 		s.say("error", id, err)
 	default:
-		s.say("held", id, lease.Token())
+		s.say("held", id, number(lease))
 	}
 }
 
@@ -134,4 +134,12 @@ func count(ctx context.Context, url, name string) (int, error) {
 		return 0, err
 	}
 	return len(q.Claims), nil
+}
+
+// number is what a grant is known by. Revisions of before have only tokens, also where the store has no fencing.
+func number(lease *stile.Lease) int64 {
+	if l, ok := any(lease).(interface{ Ticket() int64 }); ok {
+		return l.Ticket()
+	}
+	return lease.Token()
 }
