@@ -34,7 +34,7 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 			return driver.Place{}, driver.ErrClosed
 		}
 		err := s.Do(ctx, calls...)
-		if err == nil && errors.Is(create.Err, wire.NoNode) && (parents == nil || collected(parents)) {
+		if err == nil && errors.Is(create.Err, wire.NoNode) && makesParents(parents) {
 			parents = d.parents(dir)
 			exists.Unwatch()
 			continue
@@ -137,15 +137,15 @@ func (d *Driver) parents(dir string) []*wire.Call {
 	return calls
 }
 
-// collected reports whether a parent that was there, or was made just now, is gone again before the node below it is made: the
-// server removes containers that are empty. If the first is refused for lack of a node, it is the chroot that is missing.
-func collected(parents []*wire.Call) bool {
+// makesParents reports whether a node that lacks a parent asks for these to be made, once more if they were made before: the server
+// removes containers that are empty, also between two requests. If the first is refused for lack of a node, the chroot is missing.
+func makesParents(parents []*wire.Call) bool {
 	for i, p := range parents {
 		if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && (i == 0 || !errors.Is(p.Err, wire.NoNode)) {
 			return false
 		}
 	}
-	return len(parents) > 0
+	return true
 }
 
 // missing explains why a parent could not be made.

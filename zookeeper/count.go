@@ -99,7 +99,7 @@ func (d *Driver) setCount(ctx context.Context, s *wire.Session, b *driver.BreakR
 		case set.Err == nil:
 			d.setReason(ctx, s, path, set.Stat.Version, b.Record)
 			return nil
-		case errors.Is(set.Err, wire.NoNode) && (len(parents) == 0 || collected(parents)):
+		case errors.Is(set.Err, wire.NoNode) && makesParents(parents):
 			parents = d.parents(above)
 		case errors.Is(set.Err, wire.NoNode):
 			return d.missing(firstRefused(parents, set))

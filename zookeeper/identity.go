@@ -50,7 +50,7 @@ func (d *Driver) keepID(ctx context.Context, s *wire.Session) (string, error) {
 		case create.Err == nil || errors.Is(create.Err, wire.NodeExists):
 		case !errors.Is(create.Err, wire.NoNode):
 			return "", d.refused(path, create.Err)
-		case firstRefused(parents, nil) != nil && !collected(parents):
+		case firstRefused(parents, nil) != nil && !makesParents(parents):
 			return "", d.missing(firstRefused(parents, nil))
 		default:
 			if parents = d.parents(above); len(parents) == 0 {

@@ -9,13 +9,13 @@ import (
 
 // A container that the server collects between two requests is made once more. A chroot that is missing, and a parent that may not
 // be made, are told.
-func TestCollected(t *testing.T) {
+func TestMakesParents(t *testing.T) {
 	other := errors.New("not allowed")
 	for _, tt := range []struct {
 		parents []error
 		want    bool
 	}{
-		{nil, false},
+		{nil, true},
 		{[]error{nil}, true},
 		{[]error{wire.NodeExists, wire.NodeExists}, true},
 		{[]error{wire.NodeExists, wire.NoNode}, true},
@@ -27,8 +27,8 @@ func TestCollected(t *testing.T) {
 		for _, err := range tt.parents {
 			parents = append(parents, &wire.Call{Err: err})
 		}
-		if got := collected(parents); got != tt.want {
-			t.Errorf("parents answered %v: collected %v; want %v", tt.parents, got, tt.want)
+		if got := makesParents(parents); got != tt.want {
+			t.Errorf("parents answered %v: made once more: %v; want %v", tt.parents, got, tt.want)
 		}
 	}
 }
