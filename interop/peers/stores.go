@@ -41,7 +41,7 @@ func (w *setting) run(url string) kind {
 	return w.program("stile run", func(name string) []string {
 		return []string{
 			filepath.Join(w.bin, "stile"), "run", "--url", url, "--ttl", session.String(), name, "--",
-			"sh", "-c", fmt.Sprintf("echo held $((${STILE_TOKEN:-0} / %d)); exec tail -f /dev/null", engine.Turns),
+			"sh", "-c", fmt.Sprintf("[ \"$STILE_TOKEN\" ] && echo held $((STILE_TOKEN / %d)) || echo held -; exec tail -f /dev/null", engine.Turns),
 		}
 	})
 }
