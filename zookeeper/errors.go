@@ -64,6 +64,22 @@ func (d *Driver) refused(path string, err error) error {
 	return driver.Refused(err)
 }
 
+// undeleted is refused for the removal of a node. What that needs is a right on the node above.
+func (d *Driver) undeleted(path string, err error) error {
+	if !errors.Is(err, wire.NoAuth) {
+		return d.refused(path, err)
+	}
+	dir, _ := splitNode(path)
+	const says = "zookeeper does not let %s delete what is under %s: its access list has no such permission"
+	return driver.Refused(fmt.Errorf(says, d.who(), shown(dir)))
+}
+
+// final reports whether an error is the server's no, to which a repeat changes nothing. A verdict on the claim is none.
+func final(err error) bool {
+	verdict := errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrClosed)
+	return driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !verdict
+}
+
 func (d *Driver) who() string {
 	if d.user == "" {
 		return "a client without user and password"

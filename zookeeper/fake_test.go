@@ -41,6 +41,7 @@ const (
 	createParent = 19
 	deleteNode   = 2
 	readNode     = 4
+	setList      = 7
 	listChildren = 12
 	agree        = 14
 	ping         = 11

@@ -145,7 +145,9 @@ func (d *Driver) age(lc *localClaim, now time.Duration) {
 	}
 }
 
-// sweep removes the node of a claim that is over.
+// sweep removes the node of a claim that is over. If the server says no for good it is not asked again and again: only whoever
+// gives the right back changes that, so the claim is forgotten. Its node is a stray then, which is tried once in compareEvery, and
+// not at all once there are no claims. Who released the claim was told, and who waits is shown the node.
 func (d *Driver) sweep(lc *localClaim) {
 	ctx, cancel := context.WithTimeout(d.ctx, tendWithin)
 	defer cancel()
@@ -153,7 +155,7 @@ func (d *Driver) sweep(lc *localClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	lc.tended = false
-	if err == nil || errors.Is(err, driver.ErrSession) {
+	if err == nil || errors.Is(err, driver.ErrSession) || final(err) {
 		d.forget(lc)
 		return
 	}

@@ -197,7 +197,7 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.BreakReq
 		if errors.Is(del.Err, wire.NoNode) {
 			break
 		}
-		return standing, d.refused(dir, del.Err)
+		return standing, d.undeleted(del.Target(), del.Err)
 	}
 	return driver.ClaimInfo{}, driver.ErrGone
 }

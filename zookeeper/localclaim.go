@@ -252,7 +252,7 @@ func (d *Driver) remove(ctx context.Context, lc *localClaim) (bool, error) {
 		switch {
 		case errors.Is(del.Err, wire.BadVersion):
 		case del.Err != nil && !errors.Is(del.Err, wire.NoNode):
-			return false, d.refused(path, del.Err)
+			return false, lc.stuck(d.undeleted(path, del.Err))
 		default:
 			return del.Err == nil, nil
 		}
@@ -264,7 +264,7 @@ func (d *Driver) remove(ctx context.Context, lc *localClaim) (bool, error) {
 		case errors.Is(get.Err, wire.NoNode):
 			return false, nil
 		case get.Err != nil:
-			return false, d.refused(path, get.Err)
+			return false, lc.stuck(d.refused(path, get.Err))
 		}
 		d.mu.Lock()
 		lc.data = get.Stat.Version
@@ -277,6 +277,15 @@ func (d *Driver) remove(ctx context.Context, lc *localClaim) (bool, error) {
 			return false, errKept
 		}
 	}
+}
+
+// stuck adds to a refusal how long the claim's node stands, which is not removed.
+func (lc *localClaim) stuck(err error) error {
+	if !final(err) {
+		return err
+	}
+	const says = "%w; the claim's node stands until the session ends, about %v after the client is gone at the latest"
+	return fmt.Errorf(says, err, lc.session.Timeout())
 }
 
 // trusted returns the lease that a claim has for certain: what is left of its own and of the session's. The caller holds

@@ -193,6 +193,9 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 	if errors.Is(err, errKept) {
 		return driver.ErrGone
 	}
+	if final(err) {
+		return err
+	}
 	if err != nil {
 		return driver.Unknown(err) // the janitor goes on to remove it
 	}
@@ -203,14 +206,17 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 	return nil
 }
 
-// removeFirst is remove before the janitor, which begins when that has failed.
+// removeFirst is remove before the janitor, which begins when that has failed, unless the server has said no for good.
 func (d *Driver) removeFirst(ctx context.Context, lc *localClaim) (was bool, err error) {
-	if was, err = d.remove(ctx, lc); err != nil {
+	switch was, err = d.remove(ctx, lc); {
+	case final(err):
+		d.drop(lc)
+	case err != nil:
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		lc.tryAt = wire.Now()
 		d.look(lc.tryAt)
-	} else if was {
+	case was:
 		d.wasLone(lc)
 	}
 	return was, err
@@ -315,5 +321,5 @@ func (d *Driver) leaveNode(ctx context.Context, s *wire.Session, dir, begins str
 	case errors.Is(del.Err, wire.NoNode):
 		return driver.ErrGone
 	}
-	return d.refused(dir, del.Err)
+	return d.undeleted(del.Target(), del.Err)
 }

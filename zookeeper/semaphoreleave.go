@@ -91,12 +91,16 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 		switch {
 		case err == nil:
 			left = true
-		case !errors.Is(err, driver.ErrGone):
+		case !errors.Is(err, driver.ErrGone) && (failed == nil || final(failed)):
 			failed = err
 		}
 	}
-	if failed != nil {
+	if failed != nil && !final(failed) {
 		return driver.Unknown(failed)
+	}
+	if failed != nil { // the parts are no claims any more, whether their nodes stand or not
+		d.unlist(p)
+		return failed
 	}
 	if keep == 0 || !left {
 		d.unlist(p)
@@ -156,6 +160,8 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 		switch {
 		case err == nil:
 			left = nil
+		case final(err) && left != nil:
+			return err
 		case !errors.Is(err, driver.ErrGone):
 			return driver.Unknown(err)
 		}
@@ -197,7 +203,7 @@ func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, b
 			continue
 		}
 		if del.Err != nil {
-			return driver.ClaimInfo{}, d.refused(del.Target(), del.Err)
+			return driver.ClaimInfo{}, d.undeleted(del.Target(), del.Err)
 		}
 		gone = false
 	}
