@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -180,4 +181,51 @@ func TestHoldersListen(t *testing.T) {
 	}
 	leave(t, d, b)
 	servertest.Until(t, "no server has subscribers", func() bool { return channels() == 0 })
+}
+
+// A claim that another process goes on with is forgotten once its lease would be over, and its client listens no longer for it.
+func TestDetachedClaimsAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	d.inboxes.Idle = 100 * time.Millisecond
+	detached := claim("detached", "detached")
+	detached.TTL = 500 * time.Millisecond
+	enter(t, d, detached)
+	earStands(t, d, detached)
+	servertest.Until(t, "the client listens no longer", func() bool {
+		list, _ := s.Redis([]string{"PUBSUB", "CHANNELS"}).([]any)
+		return len(list) == 0
+	})
+
+	kept := claim("kept", "kept")
+	enter(t, d, kept)
+	channel, key := d.clientChannel(kept.Client), d.key("detached")
+	for i := range 1000 {
+		d.ears.holds(channel, strconv.Itoa(i), key, 0)
+	}
+	d.ears.mu.Lock()
+	held := d.ears.clients[channel].held
+	if n := len(held); n > 100 || held[heldBy{kept.ID, d.key("kept")}] == nil {
+		t.Errorf("%d claims are remembered; want few, and the one that holds among them", n)
+	}
+	d.ears.mu.Unlock()
+	d.ears.Keeps(channel)
+	d.ears.mu.Lock()
+	if n := len(held); n != 1 {
+		t.Errorf("%d claims are remembered after a look; want 1", n)
+	}
+	d.ears.mu.Unlock()
+
+	for i := range 100 { // clients that lock and unlock
+		c := claim("brief", "brief")
+		c.Client = "client" + strconv.Itoa(i)
+		enter(t, d, c)
+		leave(t, d, c)
+	}
+	servertest.Until(t, "clients that hold nothing are forgotten", func() bool {
+		d.ears.mu.Lock()
+		defer d.ears.mu.Unlock()
+		return len(d.ears.clients) == 1
+	})
 }

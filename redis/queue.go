@@ -101,7 +101,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	p, err := d.enter(ctx, key, c)
 	if err == nil && p.Holds {
-		d.ears.holds(d.clientChannel(c.Client), c.ID, key)
+		d.ears.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
 	}
 	switch {
 	case c.Try:

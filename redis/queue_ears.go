@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,13 +42,23 @@ type ears struct {
 // An ear is a channel, and the claims of its client that hold.
 type ear struct {
 	held   map[heldBy]*heldSince
-	timed  bool // it is looked at soon whether to listen
-	listen bool // a subscription has begun for its claims, and has not ended
+	limit  known.Limit // of those
+	timed  bool        // it is looked at soon whether to listen
+	listen bool        // a subscription has begun for its claims, and has not ended
 }
 
 type heldBy struct{ id, key string }
 
-type heldSince struct{ since, alarmed time.Time }
+type heldSince struct {
+	since, alarmed time.Time
+	until          time.Duration // when it is surely over, if it is not renewed here; by boottime
+}
+
+// forgetOver forgets the claims that were left to another process, or are over.
+func (at *ear) forgetOver() {
+	maps.DeleteFunc(at.held, func(_ heldBy, c *heldSince) bool { return known.Over(c.until) })
+	at.limit.Swept(len(at.held))
+}
 
 func newEars(c *conn.Conn, waiting *inbox.Set) *ears {
 	e := &ears{conn: c, inboxes: waiting, clients: map[string]*ear{}}
@@ -66,8 +77,8 @@ func (b broad) Subscribe(ctx context.Context, channel string, stands func(bool),
 	return b.SubscribeBroad(ctx, channel, stands, told)
 }
 
-// holds notes that a claim of a channel's client holds.
-func (e *ears) holds(channel, id, key string) {
+// holds notes that a claim of a channel's client holds, whose lease begins now.
+func (e *ears) holds(channel, id, key string, ttl time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := e.clients[channel]
@@ -75,11 +86,17 @@ func (e *ears) holds(channel, id, key string) {
 		at = &ear{held: map[heldBy]*heldSince{}}
 		e.clients[channel] = at
 	}
-	c := heldBy{id, key}
-	if at.held[c] == nil {
-		at.held[c] = &heldSince{since: time.Now()}
+	by := heldBy{id, key}
+	c := at.held[by]
+	if c == nil {
+		if at.limit.Reached(len(at.held)) {
+			at.forgetOver()
+		}
+		c = &heldSince{since: time.Now()}
+		at.held[by] = c
 		e.time(channel, at)
 	}
+	c.until = known.Until(ttl)
 }
 
 // time has it looked at soon whether to listen. The mutex must be held.
@@ -103,8 +120,12 @@ func (e *ears) begin(channel string) {
 		at.listen = at.listen || time.Since(c.since) >= listenAfter
 	}
 	begins := at.listen
-	if !begins && len(at.held) > 0 {
+	switch {
+	case begins:
+	case len(at.held) > 0:
 		e.time(channel, at)
+	default:
+		delete(e.clients, channel)
 	}
 	e.mu.Unlock()
 	if begins {
@@ -131,8 +152,11 @@ func (e *ears) Keeps(channel string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := e.clients[channel]
-	if at == nil || len(at.held) > 0 {
-		return at != nil
+	if at == nil {
+		return false
+	}
+	if at.forgetOver(); len(at.held) > 0 {
+		return true
 	}
 	delete(e.clients, channel)
 	return false

@@ -17,7 +17,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	key := d.key(c.Name)
 	p, err := d.inboxes.Await(ctx, d.channel(key, c), label(c.ID, key), c.Ticket)
 	if err == nil && p.Holds {
-		d.ears.holds(d.clientChannel(c.Client), c.ID, key)
+		d.ears.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
 	}
 	return p, err
 }

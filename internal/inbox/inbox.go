@@ -83,6 +83,7 @@ type inbox struct {
 	trying  time.Time     // since when the first attempt to subscribe lasts, or will; zero once that is over
 	sooner  chan struct{} // has an element if trying has come nearer
 	stands  bool          // the store has confirmed the subscription
+	wanted  bool          // a claim has waited for it since the last attempt
 	turned  chan struct{} // closed when stands changes
 	waiting map[string]*waiter
 }
@@ -207,7 +208,7 @@ func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, patien
 	if err != nil {
 		return false, nil, 0, err
 	}
-	patience = askAgain
+	in.wanted, patience = true, askAgain
 	if !in.trying.IsZero() {
 		patience = max(patience, soon-time.Since(in.trying))
 	}
@@ -302,7 +303,9 @@ func (s *Set) listen(ctx context.Context, in *inbox) {
 func (s *Set) retryMost(in *inbox) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(in.waiting) == 0 && s.Keeper != nil {
+	wanted := in.wanted
+	in.wanted = false
+	if s.Keeper != nil && !wanted {
 		return retryIdle
 	}
 	return retryMax
