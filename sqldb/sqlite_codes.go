@@ -11,6 +11,7 @@ const (
 	codeError    = 1
 	codeBusy     = 5
 	codeReadOnly = 8
+	codeIO       = 10
 	codeCorrupt  = 11
 	codeFull     = 13
 	codeCantOpen = 14
@@ -24,6 +25,7 @@ const (
 
 var meaning = map[int]string{
 	codeReadOnly: "cannot be written",
+	codeIO:       "cannot be used",
 	codeCorrupt:  "is damaged",
 	codeFull:     "has no room: the disk is full",
 	codeCantOpen: "cannot be opened",
@@ -49,6 +51,7 @@ func code(err error) int {
 		"database is locked":          codeBusy,
 		"database table is locked":    codeBusy,
 		"attempt to write a readonly": codeReadOnly,
+		"disk I/O error":              codeIO,
 		"image is malformed":          codeCorrupt,
 		"database or disk is full":    codeFull,
 		"unable to open database":     codeCantOpen,

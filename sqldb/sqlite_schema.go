@@ -36,21 +36,14 @@ func (d *lite) prepare(ctx context.Context) error {
 		return err
 	}
 	defer s.give()
-	if d.options.Existing {
-		if err := d.patiently(ctx, func() error { return d.exists(s) }); err != nil {
-			return err
+	err := d.reads(ctx, s)
+	if d.options.Opened != nil && (err == nil || d.astray(s, err)) {
+		if wrong := d.options.Opened(ctx); wrong != nil {
+			return wrong
 		}
 	}
-	if err := d.patiently(ctx, func() error { return useWAL(s) }); err != nil {
+	if err != nil {
 		return err
-	}
-	if err := d.patiently(ctx, func() error { _, err := d.known(s, "meta"); return err }); err != nil {
-		return err // what it reads does not matter: SQLite opens its log when it reads
-	}
-	if d.options.Opened != nil {
-		if err := d.options.Opened(ctx); err != nil {
-			return err
-		}
 	}
 	if err := d.patiently(ctx, s.begin); err != nil {
 		return err
@@ -70,10 +63,32 @@ func (d *lite) prepare(ctx context.Context) error {
 	return nil
 }
 
+// reads has SQLite open its log, which it does when it reads.
+func (d *lite) reads(ctx context.Context, s *session) error {
+	if d.options.Existing {
+		if err := d.patiently(ctx, func() error { return d.exists(s) }); err != nil {
+			return err
+		}
+	}
+	if err := d.patiently(ctx, func() error { return useWAL(s) }); err != nil {
+		return err
+	}
+	return d.patiently(ctx, func() error { _, err := d.known(s, "meta"); return err })
+}
+
+// astray reports that an error may be that of a log which is not the one that others have: it does not fit their index, and what
+// it lacks seems never to have been.
+func (d *lite) astray(s *session, err error) bool {
+	if !errors.Is(err, ErrMissing) {
+		return code(err) == codeIO
+	}
+	mode, err := journal(s, "PRAGMA journal_mode")
+	return err == nil && mode == "wal"
+}
+
 // useWAL lets readers and the writer leave each other alone, and makes a commit one write to one file.
 func useWAL(s *session) error {
-	var mode string
-	err := s.conn.Query("PRAGMA journal_mode = WAL", nil, func(scan func(...any) error) (bool, error) { return true, scan(&mode) })
+	mode, err := journal(s, "PRAGMA journal_mode = WAL")
 	if err != nil {
 		return err
 	}
@@ -81,6 +96,12 @@ func useWAL(s *session) error {
 		return fmt.Errorf("the database cannot use a write-ahead log: it must be a file on a local disk (its journal mode is %s)", mode)
 	}
 	return nil
+}
+
+// journal returns the journal mode that a pragma tells.
+func journal(s *session, pragma string) (mode string, err error) {
+	err = s.conn.Query(pragma, nil, func(scan func(...any) error) (bool, error) { return true, scan(&mode) })
+	return mode, err
 }
 
 // known reports whether the schema has a table or an index of this name, to which it adds the prefix.

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -58,11 +60,29 @@ func connect(path string) (*conn, error) {
 	lib.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
 	c.pages = libc.Xcalloc(c.tls, 1, types.Size_t(unsafe.Sizeof(int32(0))))
 	lib.Xsqlite3_wal_hook(c.tls, c.db, callable(logged), c.pages) // in place of that which writes back the log
-	if err := c.Exec(pageSize); err != nil {
-		c.Close()
+	return c, nil
+}
+
+// connect connects to the file, and reads there. A log that does not fit the index of others cannot be read: until it is known
+// that all use the same log, the error says so.
+func (f *files) connect(ctx context.Context) (sqldb.Conn, error) {
+	c, err := connect(f.paths[theFile])
+	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	if err = c.Exec(pageSize); err == nil {
+		err = c.Exec("PRAGMA schema_version")
+	}
+	if err == nil {
+		return c, nil
+	}
+	defer c.Close()
+	if e, ok := errors.AsType[*resultError](err); ok && e.code&0xff == lib.SQLITE_IOERR && f.identities[theLog] == nil {
+		if wrong := f.opened(ctx); wrong != nil {
+			return nil, wrong
+		}
+	}
+	return nil, err
 }
 
 // pageSize is for a file that is made: others keep theirs. A lock and unlock writes 5 pages to the log, whatever their size is:

@@ -25,7 +25,7 @@ const (
 type handles [3]int
 
 var errOtherLog = errors.New(
-	"restart it, and keep the folder whole: never remove the log, and mount the folder, not the file",
+	"restart it, and keep the folder whole: never remove the file or its log, and mount the folder, not the file",
 )
 
 // shared returns an error if this process or another has the file open with another log than the one at its path. It
@@ -37,13 +37,15 @@ func (f *files) shared() error {
 		return err
 	}
 	pid, locked := lockedByOther(h[theFile], sharedFirst, sharedSize)
-	if !locked {
+	user, used := lockedByOther(h[theIndex], indexInUse, 1)
+	switch {
+	case !locked && !used:
 		return nil
+	case !locked:
+		return fmt.Errorf("%s uses the log of lock file %s with another file, which was removed or replaced: %w",
+			processName(user), f.paths[theFile], errOtherLog)
 	}
-	if _, locked := lockedByOther(h[theIndex], indexInUse, 1); !locked {
-		return fmt.Errorf("%s uses lock file %s with another log: %w", processName(pid), f.paths[theFile], errOtherLog)
-	}
-	if !sameLog(h[theIndex], h[theLog]) {
+	if !used || !sameLog(h[theIndex], h[theLog]) {
 		return fmt.Errorf("%s uses lock file %s with another log: %w", processName(pid), f.paths[theFile], errOtherLog)
 	}
 	return nil

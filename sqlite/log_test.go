@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,12 +34,15 @@ func TestLogGone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p := start(t, "try", path)
-			if got := p.line(); got != "" {
-				t.Errorf("another process found the lock %q once the log was removed; want it refused", got)
-			}
-			if err := p.Wait(); err == nil {
-				t.Errorf("another process opened the file; want it refused")
+			for _, part := range []string{"try", "existing"} {
+				p := start(t, part, path)
+				if got := p.line(); got != "" {
+					t.Errorf("another process found the lock %q once the log was removed; want it refused", got)
+				}
+				if err := p.Wait(); err == nil {
+					t.Errorf("another process opened the file (%s); want it refused", part)
+				}
+				says(t, "open in another process", errors.New(strings.TrimSpace(p.err.String())), path, fmt.Sprint("process ", os.Getpid()), "another log", "restart it")
 			}
 			if _, err := Open(t.Context(), path, &Options{Busy: 50 * time.Millisecond}); err == nil {
 				t.Errorf("this process opened the file once more; want it refused")
@@ -69,6 +74,28 @@ func TestLogGone(t *testing.T) {
 			enter(t, again, claim("z", time.Minute), false)
 		})
 	}
+}
+
+// The log of a file that was removed is not that of the file which comes in its place.
+func TestFileGoneBesideItsLog(t *testing.T) {
+	path := lockFile(t)
+	d := open(t, path)
+	enter(t, d, claim("x", time.Minute), true)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "try", path)
+	if got := p.line(); got != "" {
+		t.Errorf("another process found the lock %q once the file was removed; want it refused", got)
+	}
+	if err := p.Wait(); err == nil {
+		t.Errorf("another process opened the file; want it refused")
+	}
+	says(t, "open in another process", errors.New(strings.TrimSpace(p.err.String())), path, fmt.Sprint("process ", os.Getpid()), "another file", "restart it")
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	enter(t, open(t, path), claim("x", time.Minute), true)
 }
 
 // The log stands beside the file that a symbolic link leads to.

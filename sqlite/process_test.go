@@ -34,6 +34,8 @@ func child() int {
 	switch part { // the tests that want it refused wait for so long
 	case "try":
 		o.Busy = time.Second
+	case "existing":
+		o.Busy, o.Existing = time.Second, true
 	case "tryName":
 		o.Busy = brief.Busy
 	}
@@ -41,11 +43,12 @@ func child() int {
 	if err == nil {
 		defer d.Close()
 		err = map[string]func(context.Context, driver.Driver) error{
-			"open":    func(context.Context, driver.Driver) error { return nil },
-			"try":     func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "x") },
-			"tryY":    func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "y") },
-			"tryName": tryName,
-			"hold":    hold, "wait": wait, "count": count, "look": look,
+			"open":     func(context.Context, driver.Driver) error { return nil },
+			"existing": func(context.Context, driver.Driver) error { return nil },
+			"try":      func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "x") },
+			"tryY":     func(ctx context.Context, d driver.Driver) error { return try(ctx, d, "y") },
+			"tryName":  tryName,
+			"hold":     hold, "wait": wait, "count": count, "look": look,
 		}[part](ctx, d)
 	}
 	if err != nil {

@@ -11,6 +11,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -80,12 +81,9 @@ func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	f.patience = o.Busy
-	if f.patience == 0 {
-		f.patience = 5 * time.Second
-	}
+	f.patience = cmp.Or(o.Busy, 5*time.Second) / 2 // so that who waits as long as Busy hears what is wrong
 	s := &store{}
-	s.Driver, err = sqldb.Connect(ctx, func(context.Context) (sqldb.Conn, error) { return connect(path) }, &sqldb.Options{
+	s.Driver, err = sqldb.Connect(ctx, f.connect, &sqldb.Options{
 		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path, Existing: o.Existing,
 		Opened: f.opened, Moved: f.moved,
 		Bell: func() sqldb.Bell {
