@@ -5,19 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
-	"sync/atomic"
 )
 
 // A Column keeps the mark of each row of a table in a column of that row, so that no other table is needed. The column is a
 // 64-bit integer; NULL and 0 mean that there is no mark yet. Its methods may be called at once.
-type Column struct {
-	fence
-	table string // for messages
-
-	narrow *Statement  // yields how many columns of that name are of another type; nil where the database refuses what does not fit
-	wide   atomic.Bool // the answer was none
-}
+type Column struct{ fence }
 
 // ErrNoRow says that there is no row with the key. It is [sql.ErrNoRows].
 var ErrNoRow = fmt.Errorf("there is no such row: %w", sql.ErrNoRows)
@@ -26,10 +18,8 @@ var ErrNoRow = fmt.Errorf("there is no such row: %w", sql.ErrNoRows)
 // the rows. NewColumn does not ask the database. It takes the names as they are written; the error is [ErrInvalid] if they
 // have other characters than letters, digits and '_', except for the dot between a schema and the table.
 func NewColumn(d Dialect, table, key, token string) (*Column, error) {
-	c := &Column{table: table}
-	if d == MySQL {
-		c.narrow = narrow(table, token)
-	}
+	c := &Column{}
+	c.keeps(d, table, token)
 	if err := d.quoteAll(&table, &key, &token); err != nil {
 		return nil, err
 	}
@@ -68,37 +58,7 @@ func (c *Column) Do(ctx context.Context, db *sql.DB, key any, token int64, work 
 // the column is not a 64-bit integer. Raise checks the column once, on MySQL by a second statement.
 func (c *Column) Raise(ctx context.Context, tx Tx, key any, token int64) error {
 	name := c.name(key)
-	if err := c.raised(ctx, tx, name, key, token); err != nil {
-		return c.found(name, err)
-	}
-	return c.fits(ctx, tx, name)
-}
-
-// fits returns an error if the column is of a type into which the server may cut a token, as MySQL does unless it is strict.
-// It is asked after the raise, so that the transaction has read nothing before that.
-func (c *Column) fits(ctx context.Context, tx Tx, name string) error {
-	if c.narrow == nil || c.wide.Load() {
-		return nil
-	}
-	n, err := tx.Run(ctx, c.narrow)
-	if err != nil {
-		return fmt.Errorf("guard: %q: %w", name, err)
-	}
-	if n > 0 {
-		return fmt.Errorf("guard: %q: %w column: MySQL cuts tokens in it, so that it fences nothing: ALTER TABLE %s MODIFY %s BIGINT",
-			name, ErrInvalid, c.table, c.narrow.Args[1])
-	}
-	c.wide.Store(true)
-	return nil
-}
-
-// narrow asks MySQL for the type of a column.
-func narrow(table, column string) *Statement {
-	text := "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND COLUMN_NAME = ? AND DATA_TYPE <> 'bigint' AND TABLE_SCHEMA = "
-	if schema, name, ok := strings.Cut(table, "."); ok {
-		return &Statement{Text: text + "?", Args: []any{name, column, schema}}
-	}
-	return &Statement{Text: text + "DATABASE()", Args: []any{table, column}}
+	return c.found(name, c.raised(ctx, tx, name, key, token))
 }
 
 // Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier transaction is

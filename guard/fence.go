@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 )
 
 // A fence is the statements that work on the marks of one table. Both lock the row of the mark until the transaction
@@ -12,6 +14,18 @@ import (
 type fence struct {
 	raise func(key any, token int64) *Statement // yields the mark, after it was raised if it was lower
 	check func(key any) *Statement              // yields the mark
+	table string                                // for messages
+
+	narrow *Statement  // yields how many columns of that name are of another type; nil where the database refuses what does not fit
+	wide   atomic.Bool // the answer was none
+}
+
+// keeps notes the table and the column of the marks, with the names as the caller writes them.
+func (f *fence) keeps(d Dialect, table, token string) {
+	f.table = table
+	if d == MySQL {
+		f.narrow = narrow(table, token)
+	}
 }
 
 func (f *fence) raised(ctx context.Context, tx Tx, name string, key any, token int64) error {
@@ -21,8 +35,37 @@ func (f *fence) raised(ctx context.Context, tx Tx, name string, key any, token i
 		return &StaleError{name, token, mark}
 	case err == nil && mark < token:
 		return fmt.Errorf("guard: %q: %w column: it holds %d where %d was written, so that it fences nothing: it must be a 64-bit integer", name, ErrInvalid, mark, token)
+	case err != nil:
+		return err
 	}
-	return err
+	return f.fits(ctx, tx, name)
+}
+
+// fits returns an error if the column is of a type into which the server may cut a token, as MySQL does unless it is strict.
+// It is asked after the raise, so that the transaction has read nothing before that.
+func (f *fence) fits(ctx context.Context, tx Tx, name string) error {
+	if f.narrow == nil || f.wide.Load() {
+		return nil
+	}
+	n, err := tx.Run(ctx, f.narrow)
+	if err != nil {
+		return fmt.Errorf("guard: %q: %w", name, err)
+	}
+	if n > 0 {
+		return fmt.Errorf("guard: %q: %w column: MySQL cuts tokens in it, so that it fences nothing: ALTER TABLE %s MODIFY %s BIGINT",
+			name, ErrInvalid, f.table, f.narrow.Args[1])
+	}
+	f.wide.Store(true)
+	return nil
+}
+
+// narrow asks MySQL for the type of a column.
+func narrow(table, column string) *Statement {
+	text := "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND COLUMN_NAME = ? AND DATA_TYPE <> 'bigint' AND TABLE_SCHEMA = "
+	if schema, name, ok := strings.Cut(table, "."); ok {
+		return &Statement{Text: text + "?", Args: []any{name, column, schema}}
+	}
+	return &Statement{Text: text + "DATABASE()", Args: []any{table, column}}
 }
 
 func (f *fence) checked(ctx context.Context, tx Tx, name string, key any, token int64) error {

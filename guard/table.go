@@ -28,10 +28,12 @@ func NewTable(d Dialect, name string) (*Table, error) {
 	if name == "" {
 		name = DefaultTable
 	}
+	t := &Table{}
+	t.keeps(d, name, "token")
 	if err := d.quoteAll(&name); err != nil {
 		return nil, err
 	}
-	t := &Table{probe: "SELECT token FROM " + name + " WHERE 1 = 0"}
+	t.probe = "SELECT token FROM " + name + " WHERE 1 = 0"
 	switch d {
 	case PostgreSQL:
 		t.schema = "CREATE TABLE IF NOT EXISTS " + name +
@@ -110,7 +112,8 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 
 // Raise shows a token to a resource in the caller's transaction, by one statement. Call it before everything that the
 // transaction reads. The row stays locked until the transaction ends, so other transactions that raise or check wait. So the
-// same transaction needs no further check. The mark lasts if the transaction is committed.
+// same transaction needs no further check. The mark lasts if the transaction is committed. The error is [ErrInvalid] if the
+// column token is not a 64-bit integer, which Raise checks once, on MySQL by a second statement.
 //
 // A rollback to a savepoint that is older than the raise undoes the raise, and PostgreSQL unlocks the row; the transaction
 // goes on. Then raise again, and read again. [Table.Check] returns [ErrNotRaised] or [ErrStale] until then, unless the
