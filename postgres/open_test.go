@@ -60,6 +60,29 @@ func TestWrongPassword(t *testing.T) {
 }
 
 // Where nothing listens, hangs up or never answers, connecting ends with the context and with dial_timeout.
+// inLatin1 returns the URL of a database of another encoding than ours.
+func inLatin1(t *testing.T, params ...string) string {
+	t.Helper()
+	name := schema()
+	exec(t, connect(t, server), "CREATE DATABASE "+name+" ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0", asText)
+	return "postgres://postgres@" + server.Addr + "/" + name + "?" + strings.Join(params, "&")
+}
+
+// The encoding of the database does not matter.
+func TestOtherEncoding(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"rows", "session"} {
+		d := opener(inLatin1(t, "mode="+mode))(t)
+		t.Cleanup(func() { d.Close() })
+		a, b := claim("ä火", "ä"), claim("a火", "b")
+		enter(t, d, a)
+		if p := enter(t, d, b); !p.Holds {
+			t.Errorf("%s: a name is taken for another: %+v", mode, p)
+		}
+		leave(t, d, a)
+	}
+}
+
 func TestConnectingEnds(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
