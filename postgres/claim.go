@@ -159,12 +159,13 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		d.inboxes.Forget(d.channel, c.ID)
 	}
 	if err != nil {
-		return driver.Place{}, err
+		return driver.Place{}, d.ears.explain(c, err)
 	}
 	d.contended.Of(c.Name).Store(!a.holds || a.ahead > 0)
 	d.groups.seen.add(c.Name)
 	if a.ticket != 0 {
 		d.failover.add(c)
+		d.ears.stands(c, a.ticket, a.holds)
 	}
 	return a.place(), nil
 }
@@ -172,6 +173,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // Leave is one round trip, or two if it went with others and is not alone, or is kept.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.inboxes.Forget(d.channel, l.Claim.ID)
+	d.ears.parts(l.Claim)
 	_, err := d.act(ctx, &call{verb: "leave", claim: l.Claim, keep: l.Keep})
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		d.failover.remove(l.Claim.ID)
@@ -181,19 +183,6 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 		_ = d.link.Query(ctx, d.statements.again, []any{[]byte(l.Claim.Name)}, func(pgx.Rows) error { return nil })
 	}
 	return err
-}
-
-// Break is [driver.Breaker].
-func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if err := b.Removes(); err != nil {
-		return driver.ClaimInfo{}, err
-	}
-	a, err := d.act(ctx, &call{verb: "break", claim: &driver.Claim{Name: b.Name, Ticket: b.Ticket}})
-	if err != nil {
-		return driver.ClaimInfo{}, err
-	}
-	a.finish()
-	return a.blocker, nil
 }
 
 // renewBatch is how many claims are renewed in one transaction, so that others get a turn in between.
@@ -255,7 +244,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 	d.failover.heard(serverID)
 	if status == "gone" || d.failover.fell(c.ID) {
 		d.failover.forget(c.ID)
-		return driver.Renewal{Err: d.failover.gone()}
+		return driver.Renewal{Err: d.ears.explain(c, d.failover.gone())}
 	}
 	if status != "ok" {
 		// The function decided by what it has, and this says the same in words.
@@ -263,6 +252,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 		return driver.Renewal{Err: err}
 	}
 	d.failover.add(c)
+	d.ears.stands(c, c.Ticket, true)
 	return driver.Renewal{TTL: span(lease)}
 }
 
@@ -281,14 +271,16 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		var (
 			status, serverID string
 			lease            int64
+			holds            bool
 		)
-		err := rows.Scan(&status, &lease, &serverID)
+		err := rows.Scan(&status, &lease, &holds, &serverID)
 		d.failover.heard(serverID)
 		answers[part[i]] = driver.Renewal{TTL: span(lease)}
 		if status != "ok" || d.failover.fell(cs[part[i]].ID) {
 			answers[part[i]] = driver.Renewal{Err: d.failover.gone()}
 		} else {
 			d.failover.add(cs[part[i]])
+			d.ears.stands(cs[part[i]], cs[part[i]].Ticket, holds)
 		}
 		i++
 		return err
@@ -297,6 +289,7 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		for _, at := range part {
 			if answers[at].Err != nil {
 				d.failover.forget(cs[at].ID)
+				answers[at].Err = d.ears.explain(cs[at], answers[at].Err)
 			}
 		}
 		return

@@ -30,11 +30,11 @@ var serverIDs = []string{
 	"left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)",
 }
 
-// Alert is [driver.Alerter].
-func (d *Driver) Alert(endangered func(ids ...string)) {
-	d.failover.mu.Lock()
-	defer d.failover.mu.Unlock()
-	d.failover.tell, d.failover.claims = endangered, known.IDs{}
+// alert sets who is told.
+func (w *failoverWatch) alert(endangered func(ids ...string)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell, w.claims = endangered, known.IDs{}
 }
 
 // begin says what the server's id is at first.

@@ -31,7 +31,7 @@ func TestOtherClusterIsHeardInVain(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	d.Alert(func(...string) {})
+	d.failover.alert(func(...string) {}) // and not the driver, which would listen and hear of it first
 	a := claim("name", "a")
 	enter(t, d, a)
 	id, err := d.serverID(timely(t), d.link.Pool())

@@ -20,7 +20,7 @@ const (
 )
 
 // A listener is where the inboxes of a driver get their messages from: one connection that listens to the driver's own
-// channel, on which claims are told their tickets, and to the one of watches.
+// channel, on which claims are told their tickets, and to the one of watches and breaks.
 type listener struct{ d *Driver }
 
 // Context is [inbox.Source].
@@ -42,14 +42,18 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if d.deaf != "" {
 		return d.poller.wait(ctx, c)
 	}
-	return d.inboxes.Await(ctx, d.channel, c.ID, c.Ticket)
+	p, err := d.inboxes.Await(ctx, d.channel, c.ID, c.Ticket)
+	if err == nil && p.Holds {
+		d.ears.stands(c, p.Ticket, true)
+	}
+	return p, err
 }
 
 // Subscribe is [inbox.Source]. It listens on one connection until it is lost or ctx ends.
 func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bool), told func(text string)) error {
 	conn, err := l.connect(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !link.Crowded(err) {
 			l.d.link.Lost()
 		}
 		return err
@@ -74,7 +78,11 @@ func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bo
 			told(n.Payload)
 			continue
 		case err == nil:
-			l.d.watch.told(n.Payload)
+			if id, broken := l.d.ears.told(n.Payload); broken { // if it waits, it enters again and is told that it is gone
+				told("0 " + hex.EncodeToString([]byte(id)))
+			} else {
+				l.d.watch.told(n.Payload)
+			}
 			continue
 		case ctx.Err() != nil || !over || conn.IsClosed():
 			return err

@@ -134,7 +134,7 @@ func (f *facts) check() error {
 func (f *facts) promise(deaf string) driver.Traits {
 	t := driver.Traits{
 		Store: "postgres", Server: f.Product(), Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,
-		Restart: true, Failover: f.standbys != "", Clock: "server", Wake: "push",
+		Restart: true, Failover: f.standbys != "", Clock: "server", Wake: "push", HearsBreak: true,
 		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
 	if f.fsync != "on" || f.pages != "on" {
@@ -158,8 +158,8 @@ func (f *facts) promise(deaf string) driver.Traits {
 		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing
 	}
 	if deaf != "" {
-		t.Warn("", "Waiters poll: %s.", deaf)
-		t.Wake = "poll"
+		t.Warn("", "Waiters poll, and whose claim somebody breaks learns of it at the next renewal: %s.", deaf)
+		t.Wake, t.HearsBreak = "poll", false
 	}
 	t.Note("Leases end by the server's wall clock: a step of it ends them early or late. Tickets rise all the same.")
 	t.Note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")

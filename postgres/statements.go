@@ -2,7 +2,7 @@ package postgres
 
 // statements are those of the verbs.
 type statements struct {
-	do, enter, leave, part, enters, leaves, again, renew, amend, list, queue, waiting, mark, clean, tidy string
+	do, enter, leave, part, enters, leaves, breaks, again, renew, amend, list, queue, waiting, mark, clean, tidy string
 }
 
 // do calls the function, and the others do so for a verb, after the statement has tried to do without.
@@ -66,9 +66,12 @@ WITH ORDINALITY c (name, id, ttl, wait, i), LATERAL "{schema}".{prefix}do('renew
 		enters: t.fill(`SELECT i, ticket FROM "{schema}".{prefix}enter_alone($1::bytea[], $2::bytea[], $3::bytea[], $4::text[],
 $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])`),
 		leaves: t.fill(`SELECT i, 0::bigint FROM "{schema}".{prefix}leave_alone($1::bytea[], $2::bytea[])`),
+		breaks: t.fill(`SELECT ` + answer + `, CASE WHEN status = 'ok' THEN
+pg_notify('{channel}', '` + brokenMark + `' || encode($1::bytea, 'hex') || ' ' || b_ticket || ' ' || $3::text) END
+FROM "{schema}".{prefix}do('break', $1::bytea, '', '', NULL, '', '', 0, 0, 0, 0, 0, 0, $2::bigint, false, false)`),
 		again: t.fill(`SELECT pg_notify(channel, '0 ' || encode(id, 'hex')) FROM (SELECT id, channel FROM "{schema}".{prefix}claim
 WHERE name = $1::bytea AND NOT told AND ends > "{schema}".{prefix}now() ORDER BY ticket LIMIT 1) first WHERE channel <> ''`),
-		renew: t.fill(`SELECT r.status, r.lease, ` + serverID + renew),
+		renew: t.fill(`SELECT r.status, r.lease, r.holds, ` + serverID + renew),
 		amend: t.fill(`SELECT status, lease, have, ` + serverID + ` FROM "{schema}".{prefix}amend(
 $1::bytea, $2::bytea, $3::bigint, $4::bigint, $5::bigint, $6::bytea, $7::bytea)`),
 		list: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims

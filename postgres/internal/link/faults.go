@@ -130,6 +130,12 @@ func (l *Link) answered(r *pgconn.PgError, connecting bool) error {
 	return err
 }
 
+// Crowded reports whether an error says that the server takes no more connections, which says nothing against those that it has.
+func Crowded(err error) bool {
+	r, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && strings.HasPrefix(r.Code, "53")
+}
+
 // Drops reports whether a connection on which an error came is not to be used again.
 func Drops(err error) bool {
 	r, ok := errors.AsType[*pgconn.PgError](err)
