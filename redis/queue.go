@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,8 @@ type Driver struct {
 	scripts *queueScripts
 	inboxes *inbox.Set
 	ears    *ears
+
+	untold, unheard []string // commands that are lacking to tell waiters that they hold, and holders of a break
 
 	contended   *contention.Names
 	lastChannel atomic.Pointer[clientChannel]
@@ -42,14 +45,15 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	d := &Driver{
-		conn: c, prefix: prefix, form: usualForm,
-		inboxes: inbox.New(c, parseTold), contended: contention.New(), renewals: newRenewals(),
-	}
-	d.ears = newEars(c, d.inboxes)
-	if !c.InPlace(ctx, d.key("")) {
-		d.form = shortForm
-	}
+	d := &Driver{conn: c, prefix: prefix, form: usualForm, contended: contention.New(), renewals: newRenewals()}
+	var asks sync.WaitGroup
+	asks.Go(func() { d.listenable(ctx) })
+	asks.Go(func() {
+		if !c.InPlace(ctx, d.key("")) {
+			d.form = shortForm
+		}
+	})
+	asks.Wait()
 	d.scripts = queueScriptsOf(c.EvenIfFull(), c.Sharded(), d.form)
 	for w, s := range map[*crowd]*conn.Script{&d.entering: d.scripts.enterMany, &d.leaving: d.scripts.leaveMany} {
 		w.least, w.conn, w.script, w.key = crowded, c, s, d.key("")
@@ -61,11 +65,12 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 // Traits tells what the server can promise, as it answered when the driver was made.
 func (d *Driver) Traits() driver.Traits {
 	t := d.conn.Traits()
-	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing, t.Wake = true, true, true, true, driver.ClockFencing, "push"
-	t.HearsBreak = true
+	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing = true, true, true, true, driver.ClockFencing
+	d.traitsOfChannels(&t)
 	if d.form == shortForm {
-		t.Warn("+getrange +setrange +pexpire in the ACL", "The server does not let %s use GETRANGE, SETRANGE and PEXPIRE, "+
-			"so each change of a queue costs as much as the queue is long.", d.conn.Who())
+		t.Warn("+getrange +setrange +pexpire in the ACL, and no rename-command for them",
+			"The server does not let %s use GETRANGE, SETRANGE and PEXPIRE, "+
+				"so each change of a queue costs as much as the queue is long.", d.conn.Who())
 	}
 	return t
 }

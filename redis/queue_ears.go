@@ -31,7 +31,7 @@ const (
 // since breaks are rare. A message only has the claim renewed: the answer to that decides.
 type ears struct {
 	conn     *conn.Conn
-	inboxes  *inbox.Set
+	inboxes  *inbox.Set // nil if the server does not let this user tell of a break, or hear of one
 	endanger atomic.Pointer[func(ids ...string)]
 	broken   known.Broken // by label
 
@@ -60,8 +60,12 @@ func (at *ear) forgetOver() {
 	at.limit.Swept(len(at.held))
 }
 
-func newEars(c *conn.Conn, waiting *inbox.Set) *ears {
+func newEars(c *conn.Conn, waiting *inbox.Set, deaf bool) *ears {
 	e := &ears{conn: c, inboxes: waiting, clients: map[string]*ear{}}
+	if deaf {
+		e.inboxes = nil
+		return e
+	}
 	if c.Sharded() {
 		e.inboxes = inbox.New(broad{c}, func(string) (string, int64, bool) { return "", 0, false })
 	}
@@ -79,6 +83,9 @@ func (b broad) Subscribe(ctx context.Context, channel string, stands func(bool),
 
 // holds notes that a claim of a channel's client holds, whose lease begins now.
 func (e *ears) holds(channel, id, key string, ttl time.Duration) {
+	if e.inboxes == nil {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := e.clients[channel]

@@ -2,11 +2,15 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/inbox"
+	"github.com/stilelock/stile/redis/internal/conn"
 )
 
 // Await waits for the server's word. The first time, and after the connection was lost, it returns early as soon as the
@@ -93,6 +97,51 @@ func (d *Driver) clientChannel(client string) string {
 }
 
 type clientChannel struct{ client, channel string }
+
+// listenable makes the inboxes, where the server lets this user publish what is told there, and listen to it.
+func (d *Driver) listenable(ctx context.Context) {
+	waiting, anyone := d.channel(d.key(""), &driver.Claim{}), d.clientChannel("")
+	var asks sync.WaitGroup
+	if d.conn.Sharded() {
+		asks.Go(func() { d.untold = d.conn.Lacking(ctx, waiting, "SPUBLISH", "SSUBSCRIBE") })
+	}
+	d.unheard = d.conn.Lacking(ctx, anyone, "PUBLISH", "SUBSCRIBE")
+	if asks.Wait(); !d.conn.Sharded() {
+		d.untold = d.unheard
+	}
+	var source inbox.Source = d.conn
+	if len(d.untold) > 0 {
+		source = mute{d.conn}
+	}
+	d.inboxes = inbox.New(source, parseTold)
+	d.ears = newEars(d.conn, d.inboxes, len(d.unheard) > 0)
+}
+
+// mute is a source of which nothing is to be expected, so that whoever waits asks again and again.
+type mute struct{ *conn.Conn }
+
+var errMute = errors.New("redis lets this user not publish, or not listen")
+
+// Subscribe is that of [inbox.Source].
+func (mute) Subscribe(context.Context, string, func(bool), func(string)) error { return errMute }
+
+// traitsOfChannels says who is told of what.
+func (d *Driver) traitsOfChannels(t *driver.Traits) {
+	t.Wake, t.HearsBreak = "push", len(d.unheard) == 0
+	if len(d.untold) > 0 {
+		t.Wake = "poll"
+		d.warnOfChannels(t, d.untold, "waiters ask for their turn ten times a second")
+	}
+	if !t.HearsBreak {
+		d.warnOfChannels(t, d.unheard, "a holder learns at its next renewal that somebody broke its claim")
+	}
+}
+
+func (d *Driver) warnOfChannels(t *driver.Traits, lacking []string, so string) {
+	verbs := strings.Join(lacking, " and ")
+	t.Warn("the channels "+d.prefix+"* and "+verbs+" in the ACL, and no rename-command",
+		"The server does not let %s use %s with channels under %sinbox/, so %s.", d.conn.Who(), verbs, d.prefix, so)
+}
 
 // label is what a message calls a claim. The id alone does not do: a client uses one for claims on several names.
 func label(id, key string) string { return id + " " + key }

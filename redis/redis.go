@@ -17,8 +17,8 @@
 // Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
 // redlock and redlocks, for a quorum of independent servers; and tair and tairs.
 //
-// A user of the server needs these rights, with the prefix in place of stile/. Without the last one, a watch hears of no
-// changes but looks four times a second:
+// A user of the server needs these rights, with the prefix in place of stile/. The page docs/stores/redis.md says what is lost without
+// some of them. Without the last one, a watch hears of no changes but looks four times a second:
 //
 //	ACL SETUSER locks on >… ~stile/* &stile/* +evalsha +eval +script|load +get +mget +set +del +type +time
 //	    +getrange +setrange +pexpire +publish +spublish +subscribe +ssubscribe +unsubscribe +sunsubscribe +ping +info
@@ -27,6 +27,13 @@
 // and in a cluster +cluster|slots +cluster|shards as well. A Sentinel with users needs, for sentinel_user,
 //
 //	+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +psubscribe +unsubscribe +punsubscribe +ping &*
+//
+// For layout setnx a user needs, with what the names begin with in place of ~*,
+//
+//	ACL SETUSER locks on >… ~* +evalsha +eval +script|load +get +set +del +type +time +pttl +pexpire
+//	    +ping +info +config|get +scan +role +client|tracking
+//
+// and the same as above in a cluster and with Sentinel. The pages docs/stores/redlock.md and docs/stores/tair.md list the rights for those.
 package redis
 
 import (

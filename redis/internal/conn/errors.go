@@ -31,6 +31,9 @@ func (c *Conn) explain(ctx context.Context, err error) error {
 	if errors.Is(err, driver.ErrClosed) {
 		return err
 	}
+	if errors.Is(err, errNoRoom) {
+		return c.refused(noRoom)
+	}
 	if _, ok := errors.AsType[*dialError](err); ok {
 		return driver.Unsent(driver.Unreachable(err))
 	}

@@ -43,10 +43,10 @@ func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
 	f := &facts{info: map[string]string{}}
 	text, err := r[0].ToString()
 	if err != nil {
-		refusal, ok := errors.AsType[*rueidis.RedisError](err)
-		if !ok || !strings.HasPrefix(refusal.Error(), "NOPERM") {
+		if !lacks(err) {
 			return nil, err
 		}
+		text = ""
 	}
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {

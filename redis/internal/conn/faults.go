@@ -39,7 +39,7 @@ var faults = []fault{
 	{code: "LOADING", says: "redis is still reading its data", verdict: forNow},
 	{code: "BUSY", says: "redis is busy with another's script", verdict: forNow},
 	{code: "NOREPLICAS", says: "redis has too few replicas in step to accept writes", verdict: forNow},
-	{phrase: "max number of clients reached", says: "redis takes no more connections: raise maxclients", verdict: forNow},
+	{phrase: noRoom, says: "redis takes no more connections: raise maxclients", verdict: forNow},
 
 	{code: "READONLY", says: notPrimary, verdict: forNow, stale: true},
 	{code: "MASTERDOWN", says: "redis is a replica that has lost its primary", verdict: forNow, stale: true},
@@ -78,7 +78,7 @@ var faults = []fault{
 const notPrimary = "redis is a replica here, which accepts no writes: a failover is under way, " +
 	"or this is not the address of the primary, which redis+sentinel:// finds by itself"
 
-const noRight = "redis does not let %s do this; the package documentation of redis lists the rights"
+const noRight = "redis does not let %s do this; the package documentation of redis lists the rights that each layout needs"
 
 // faultOf returns the fault that a text is, which always is one.
 func faultOf(text string) *fault {
@@ -140,6 +140,17 @@ func (c *Conn) presentable(text string) string {
 	text, _, _ = strings.Cut(bare(text), ", with args beginning with") // which may be a password
 	text, _, _ = strings.Cut(text, " script: ")                        // and a digest and a line
 	return secure.Hide(strings.Join(strings.Fields(text), " "), c.secret...)
+}
+
+// lacks reports whether an error says that the server does not have a command, or does not let the user run it. Whoever may run it,
+// but not on a key or a channel, gets another error.
+func lacks(err error) bool {
+	refusal, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok {
+		return false
+	}
+	text := bare(refusal.Error())
+	return strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, " access ")
 }
 
 // forbids reports whether an error is the server's no that does not pass.

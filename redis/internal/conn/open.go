@@ -100,7 +100,7 @@ func (c *Conn) notOpened(ctx context.Context, o *rueidis.ClientOption, tried tim
 		return driver.Ended(ctx, false)
 	case rueidis.IsRedisNil(err) || refused && strings.Contains(err.Error(), "No such master"):
 		return driver.Refused(fmt.Errorf("sentinel at %s knows no primary named %q", servers, o.Sentinel.MasterSet))
-	case !refused && !named:
+	case !refused && !named && !errors.Is(err, errNoRoom):
 		err = &dialError{servers, tried, foreign(err)}
 	}
 	return c.explain(ctx, err)

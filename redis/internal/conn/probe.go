@@ -70,7 +70,7 @@ func (c *Conn) promise(servers []*facts) (t driver.Traits) {
 		}
 		replicated = replicated || s.replicas > 0
 		if len(s.info) == 0 {
-			t.Warn("+info in the ACL",
+			t.Warn("+info in the ACL, and no rename-command for it",
 				"The server does not let %s run INFO, so its persistence, eviction and replicas are not known.", c.Who())
 			t.Restart = false
 			continue
@@ -81,7 +81,7 @@ func (c *Conn) promise(servers []*facts) (t driver.Traits) {
 				"The server keeps no append-only file: a restart can lose claims and let two hold a lock.")
 			t.Restart = false
 		case s.fsync == "":
-			t.Warn("+config|get in the ACL",
+			t.Warn("+config|get in the ACL, and no rename-command for it",
 				"The server does not let %s read appendfsync, so what a crash can lose is not known.", c.Who())
 			t.Restart = false
 		case s.fsync != "always":

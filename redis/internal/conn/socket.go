@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"bytes"
+	"errors"
 	"net"
 	"runtime"
 	"sync"
@@ -17,6 +19,7 @@ type socket struct {
 	from *dialer
 	spin *spinner
 	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
+	came atomic.Bool  // something has come
 
 	mu    sync.Mutex // orders deadlines
 	until time.Time  // the deadline that the last call in its caller's goroutine set; zero if there is no such call
@@ -68,9 +71,20 @@ func (s *socket) Read(b []byte) (int, error) {
 	}
 	if n > 0 {
 		s.owes.Store(0)
+		if !s.came.Load() {
+			s.came.Store(true)
+			if bytes.HasPrefix(b[:n], []byte("-ERR "+noRoom)) {
+				return 0, errNoRoom // the library would go on to the end of the connection, and say only that
+			}
+		}
 	}
 	return n, err
 }
+
+// noRoom is what a server with as many connections as it may have says before it closes another.
+const noRoom = "max number of clients reached"
+
+var errNoRoom = errors.New(noRoom)
 
 // SetDeadline is [net.Conn].
 func (s *socket) SetDeadline(t time.Time) error {
