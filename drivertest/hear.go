@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
@@ -21,12 +22,13 @@ const idleBefore = 12 * time.Second
 // An ear is a client that is alerted, and what it was alerted of.
 type ear struct {
 	driver.Driver
+	client string // of its claims
 	alerts chan []string
 }
 
 // ear opens a client that is alerted. The suite closes it.
 func (r *run) ear() *ear {
-	e := &ear{r.store.Open(r), make(chan []string, 1000)}
+	e := &ear{r.store.Open(r), r.claim().Client, make(chan []string, 1000)}
 	r.Cleanup(func() { e.Close() })
 	if a, ok := e.Driver.(driver.Alerter); ok {
 		a.Alert(func(ids ...string) {
@@ -40,6 +42,15 @@ func (r *run) ear() *ear {
 		r.Fatalf("the driver is no Alerter; want one, as the traits have HearsBreak")
 	}
 	return e
+}
+
+// held enters a claim of this client, which must hold, to a name.
+func (e *ear) held(r *run, name string) *driver.Claim {
+	r.Helper()
+	c := r.claim()
+	c.Name, c.Client = name, e.client
+	c.Ticket = r.holds(e, c).Ticket
+	return c
 }
 
 // alerted reports whether the client was alerted of a claim by now.
@@ -79,17 +90,14 @@ func breakIsHeard(r *run) {
 		return
 	}
 	e := r.ear()
-	holder, spared := r.claim(), r.claim()
-	spared.Name = r.name + "/other"
-	holder.Ticket, spared.Ticket = r.holds(e, holder).Ticket, r.holds(e, spared).Ticket
+	holder, spared := e.held(r, r.name), e.held(r, r.name+"/other")
 	for _, idle := range []time.Duration{0, idleBefore} {
 		r.pass(idle)
 		const record = "who broke it, and why"
 		r.breaks(holder, record)
 		r.until(2*r.store.Wake, "the holder's client is alerted", func() bool { return e.alerted(holder.ID) })
 		r.broken("renewal of the claim that was broken", record, e.Renew(r.ctx, []*driver.Claim{holder})[0].Err)
-		holder = r.claim()
-		holder.Ticket = r.holds(e, holder).Ticket
+		holder = e.held(r, r.name)
 	}
 	if a := e.Renew(r.ctx, []*driver.Claim{spared})[0]; a.Err != nil {
 		r.Errorf("renewal of another claim of the client = %v; want nil", a.Err)
@@ -105,10 +113,7 @@ func breakIsOfOne(r *run) {
 	e := r.ear()
 	var all []*driver.Claim
 	for range 3 {
-		c := r.claim()
-		c.Name = r.name + "/" + c.ID
-		c.Ticket = r.holds(e, c).Ticket
-		all = append(all, c)
+		all = append(all, e.held(r, r.name+"/"+rand.Text()))
 	}
 	r.breaks(all[1], "")
 	for i, a := range e.Renew(r.ctx, all) {

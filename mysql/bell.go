@@ -21,6 +21,9 @@ import (
 // look was for a change that the look sees, and a ring after it ends the text. A claim that the look was not about is looked at
 // once the text is known to run. A pool that does not send several statements at once only sleeps, and loses such a ring.
 //
+// Who holds for longer than a moment listens on the same connection, for a ring that means that somebody broke its claim: see
+// [sqldb.Ringer]. A look at which of its claims still stand begins when the text is known to run, so it misses no ring either.
+//
 // A claim that entered while its client slept, and has not been rung for, is not looked at when its wait begins: a ring for it ends that
 // sleep.
 //
@@ -169,19 +172,25 @@ func bellName(client string) string {
 	return fmt.Sprintf("'stile-bell-%x'", sum[:16])
 }
 
+// hangs reports whether the pool has a connection to spare for the bell.
+func (s *store) hangs() bool {
+	most := s.db.Stats().MaxOpenConnections
+	return most == 0 || most >= bellConns
+}
+
 // Hear is that of [sqldb.Ringer].
-func (s *store) Hear(ctx context.Context, client string, wanted func() bool, rung func()) {
-	if most := s.db.Stats().MaxOpenConnections; most > 0 && most < bellConns {
+func (s *store) Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func()) {
+	if !s.hangs() {
 		_ = s.pause(ctx, sleepFor)
 		return
 	}
-	if err := s.listen(ctx, client, wanted, rung); err != nil {
+	if err := s.listen(ctx, client, wanted, rung, stirred); err != nil {
 		_ = s.pause(ctx, sleepFor/10) // before it is tried again
 	}
 }
 
 // listen hangs the bell on a connection of its own, until nobody wants it any more.
-func (s *store) listen(ctx context.Context, client string, wanted func() bool, rung func()) error {
+func (s *store) listen(ctx context.Context, client string, wanted func() bool, rung, stirred func()) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -220,7 +229,7 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, r
 	s.life.Go(func() { s.ringSelf(unheard, asleep, client) })
 	for ctx.Err() == nil && wanted() {
 		at := m.now()
-		end, err := s.sleep(asleep, conn, at, rung)
+		end, err := s.sleep(asleep, conn, at, rung, stirred)
 		switch {
 		case err != nil:
 			return err

@@ -130,7 +130,7 @@ func TestOwnRingComesAgain(t *testing.T) {
 	defer heard()
 	d.store.life.Go(func() { d.store.ringSelf(unheard, unheard, client) })
 	until(t, "for the first ring", func() bool { return kills() > before })
-	if end, err := d.store.sleep(timely(t), conn, alone, func() {}); end != rang || err != nil {
+	if end, err := d.store.sleep(timely(t), conn, alone, func() {}, func() {}); end != rang || err != nil {
 		t.Errorf("a sleep that begins after the first ring: it ends by %v, %v; want that another ring ends it", end, err)
 	}
 }
@@ -214,7 +214,7 @@ func TestRingBetweenSleeps(t *testing.T) {
 	}
 	go func() {
 		defer close(ended)
-		_ = to.store.listen(ctx, waits.Client, between, func() {})
+		_ = to.store.listen(ctx, waits.Client, between, func() {}, func() {})
 	}()
 	select {
 	case e := <-woken:
@@ -235,7 +235,7 @@ func TestSleepHasTheRestLookedAt(t *testing.T) {
 	ctx, cancel := context.WithCancel(timely(t))
 	defer cancel()
 	rung := false
-	err := d.store.listen(ctx, client, func() bool { return !rung }, func() { rung = true; cancel() })
+	err := d.store.listen(ctx, client, func() bool { return !rung }, func() { rung = true; cancel() }, func() {})
 	if !rung {
 		t.Errorf("listen ended before it had anybody look: %v", err)
 	}

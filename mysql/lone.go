@@ -17,6 +17,14 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
 	}
+	p, err := d.enter(ctx, c)
+	if err == nil && p.Holds {
+		d.Holds(c, p.Ticket)
+	}
+	return p, err
+}
+
+func (d *Driver) enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	met := d.store.contended.entering(c.Name)
 	if c.Ticket == 0 && !met.Load() {
 		ticket, err := d.store.enterLone(ctx, c)
@@ -48,6 +56,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // Leave is that of [driver.Driver]: one round trip if nobody else is in the queue, or if the claim holds and all in the
 // queue are exclusive.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
+	d.Parts(l.Claim.ID)
 	if l.Keep != 0 {
 		return d.Driver.Leave(ctx, l)
 	}

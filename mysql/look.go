@@ -205,6 +205,36 @@ func (s *store) looking(more asking) string {
 		ahead + ", " + kept + " FROM `{prefix}claim` c WHERE ")
 }
 
+// Gone is that of [sqldb.Ringer]. One statement sees a claim in the row of its name or in a row of its own.
+func (s *store) Gone(ctx context.Context, claims []sqldb.Waiting) (ids []string, err error) {
+	stands := map[string]bool{}
+	for some := range slices.Chunk(claims, lookBatch) {
+		names, which := make([]string, len(some)), make([]string, len(some))
+		for i, c := range some {
+			names[i], which[i] = c.Name, fmt.Sprintf(oneClaim, keyOf(c.Name), c.Ticket)
+		}
+		q := s.place.fill("SELECT n.`id` FROM `{prefix}name` n WHERE n.`ends` > 0 AND ") + in(names) +
+			s.place.fill(" UNION ALL SELECT c.`id` FROM `{prefix}claim` c WHERE ") + strings.Join(which, " OR ")
+		err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
+			return s.query(ctx, conn, text{q}, func(r *sql.Rows) error {
+				var id []byte
+				err := r.Scan(&id)
+				stands[string(id)] = true
+				return err
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range claims {
+		if !stands[c.ID] {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids, nil
+}
+
 // print returns a text that differs when there is news in an answer.
 func print(g *sqldb.Glance, s *sqldb.Sight) string {
 	var lines []string

@@ -25,15 +25,15 @@ func (s *store) rests(look string, at berth) string {
 const restsMost = sleepFor + 2*time.Second
 
 // sleep looks at the claims of the last look, tells those that hold, and reports how it has ended. It has rung called
-// where there may be more to see.
-func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung func()) (end awakening, err error) {
+// where there may be more to see, and stirred once a ring would end it.
+func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirred func()) (end awakening, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, restsMost, errSlow)
 	defer cancel()
 	var answer sql.NullInt64
 	if !s.batches {
 		err = conn.QueryRowContext(ctx, at.text()).Scan(&answer)
 	} else {
-		answer, err = s.lookAndSleep(ctx, conn, at, rung)
+		answer, err = s.lookAndSleep(ctx, conn, at, rung, stirred)
 	}
 	switch {
 	case number(err) == interrupted:
@@ -50,7 +50,7 @@ func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung func()
 }
 
 // lookAndSleep is one text.
-func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung func()) (answer sql.NullInt64, err error) {
+func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirred func()) (answer sql.NullInt64, err error) {
 	g, sight := s.glanced.Load(), &sqldb.Sight{}
 	known := g != nil && len(g.Names) == 0 && 0 < len(g.Claims) && len(g.Claims) <= lookBatch
 	look, args, each := &phrase{parts: []string{s.rests("SELECT 0", at)}}, []string(nil), func(*sql.Rows) error { return nil }
@@ -75,6 +75,7 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung
 	}
 	s.bell.asleep(true)
 	defer s.bell.asleep(false)
+	stirred()
 	if !known || !s.tell(g, sight) || s.glanced.Load() != g {
 		rung()
 	}

@@ -23,7 +23,7 @@ func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			_ = d.store.listen(ctx, client, func() bool { texts.Add(1); return true }, func() {})
+			_ = d.store.listen(ctx, client, func() bool { texts.Add(1); return true }, func() {}, func() {})
 		}
 	}()
 	until(t, "to hear one's own ring", d.store.bell.heard)
@@ -97,7 +97,7 @@ func TestSleepWithoutABlock(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d.store.life.Go(func() {
 		for ctx.Err() == nil {
-			d.store.Hear(ctx, "client", func() bool { return true }, func() {})
+			d.store.Hear(ctx, "client", func() bool { return true }, func() {}, func() {})
 		}
 	})
 	until(t, "to hear one's own ring", d.store.bell.heard)

@@ -17,7 +17,11 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		}
 		w.Ticket = ticket
 	}
-	return d.poll.wait(ctx, w)
+	p, err := d.poll.wait(ctx, w)
+	if err == nil && p.Holds {
+		d.Holds(c, p.Ticket)
+	}
+	return p, err
 }
 
 // find returns the ticket of a claim, 0 if it is not there.

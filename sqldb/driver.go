@@ -3,7 +3,8 @@
 // programs want that. [Over] keeps them in any other [Store]; packages such as mysql bring theirs.
 //
 // Each verb is one transaction that reads the queue of a name, lets [driver.Queue] decide, and writes what has changed.
-// A waiter learns that it holds at once from a client of its own process, and by polling from others.
+// A waiter learns that it holds at once from a client of its own process, and by polling from others, or by a ring where the store is
+// a [Ringer].
 package sqldb
 
 import (
@@ -44,17 +45,22 @@ type Store interface {
 	Close() error
 }
 
-// A Ringer is a [Store] that can wake the waiters of other clients. Without it, and where a ring is lost, they poll.
+// A Ringer is a [Store] that can wake other clients: waiters and, with [driver.Traits.HearsBreak], holders. Without it, and where a
+// ring is lost, waiters poll, and a holder learns of a break at its next renewal.
 type Ringer interface {
 	Store
 
-	// Ring wakes the clients of these ids, by a change that was written: claims of theirs may hold, or are to look
-	// before whom they wait. It does not wait for that.
+	// Ring wakes the clients of these ids, by a change that was written: claims of theirs may hold, are to look before whom
+	// they wait, or are gone. It does not wait for that.
 	Ring(clients []string)
 
 	// Hear calls rung when somebody rings for the client, at least until ctx ends or some seconds after wanted says no.
-	// It is called while somebody waits, and again when it has returned.
-	Hear(ctx context.Context, client string, wanted func() bool, rung func())
+	// It calls stirred when it begins to hear, and again after each time that there may have been a ring, heard or not: once rings
+	// are heard that come then. It is called while somebody waits or holds, and again when it has returned.
+	Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func())
+
+	// Gone returns the ids of those of some claims that are not there.
+	Gone(ctx context.Context, claims []Waiting) (ids []string, err error)
 }
 
 // A Step changes one queue.
@@ -76,7 +82,7 @@ type Named struct {
 }
 
 // A Driver keeps locks in a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher],
-// [driver.Breaker], and [driver.Identifier] if the store does.
+// [driver.Breaker], [driver.Alerter], and [driver.Identifier] if the store does.
 type Driver struct {
 	store Store
 	poll  *poller
@@ -155,6 +161,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, er
 	if failed != nil {
 		return driver.Place{}, failed
 	}
+	if err == nil && p.Holds {
+		d.Holds(c, p.Ticket)
+	}
 	return p, err
 }
 
@@ -181,12 +190,26 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 			}
 		}
 	}
+	d.renewed(cs, answers)
 	return answers
+}
+
+// renewed notes which claims hold, also those that another process began.
+func (d *Driver) renewed(cs []*driver.Claim, answers []driver.Renewal) {
+	for i, c := range cs {
+		switch a := &answers[i]; {
+		case a.Err == nil && a.TTL > c.Wait:
+			d.Holds(c, c.Ticket)
+		case errors.Is(a.Err, driver.ErrGone):
+			d.Parts(c.ID)
+		}
+	}
 }
 
 // Leave is [driver.Driver.Leave]. With Keep, it rings for the first that waits, which is to notice an end that has
 // come nearer.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
+	d.Parts(l.Claim.ID)
 	var first []driver.Entry
 	failed := d.change(ctx, Step{Name: l.Claim.Name, Do: func(now, _ int64, q *driver.Queue) {
 		err, first = q.Leave(now, l), nil
@@ -201,14 +224,18 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
 	return err
 }
 
-// Break is [driver.Breaker.Break].
+// Break is [driver.Breaker.Break]. It rings for the client of the claim.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
 	if err := b.Removes(); err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	failed := d.change(ctx, Step{Name: b.Name, Do: func(now, _ int64, q *driver.Queue) { s, err = q.Break(now, b.Ticket) }})
+	var removed driver.Entry
+	failed := d.change(ctx, Step{Name: b.Name, Do: func(now, _ int64, q *driver.Queue) { removed, s, err = q.Remove(now, b.Ticket) }})
 	if failed != nil {
 		return driver.ClaimInfo{}, failed
+	}
+	if err == nil {
+		d.ring([]driver.Entry{removed})
 	}
 	return s, err
 }

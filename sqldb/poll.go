@@ -49,6 +49,7 @@ type poller struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	ringer  Ringer // the store, if it is one
+	ear     *ear   // of who holds
 	running sync.WaitGroup
 
 	rung   atomic.Bool // somebody has rung since the last look
@@ -81,6 +82,7 @@ func newPoller(d *Driver) *poller {
 	p := &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.ringer, _ = d.store.(Ringer)
+	p.ear = newEar(p.ringer, p.listen)
 	return p
 }
 
@@ -130,18 +132,28 @@ func (p *poller) lookNow() {
 	}
 }
 
-// hear has the store's rings end the pause, as long as somebody waits. The mutex must be held.
-func (p *poller) hear(claims []*waiter) {
-	if p.ringer == nil || p.hears || len(claims) == 0 {
+// listen has the store's rings heard, as long as somebody waits or holds.
+func (p *poller) listen(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hear(client)
+}
+
+// hear is listen. The mutex must be held.
+func (p *poller) hear(client string) {
+	if p.ringer == nil || p.hears || p.off {
 		return
 	}
 	p.hears = true
 	p.running.Go(func() {
+		ctx, cancel := context.WithCancel(p.ctx)
+		defer cancel()
+		p.running.Go(func() { p.ear.attend(ctx) })
 		for p.hearing() {
-			p.ringer.Hear(p.ctx, claims[0].client, p.busy, func() {
+			p.ringer.Hear(p.ctx, client, p.busy, func() {
 				p.rung.Store(true)
 				p.lookNow()
-			})
+			}, p.ear.stir)
 		}
 	})
 }
@@ -150,15 +162,15 @@ func (p *poller) hear(claims []*waiter) {
 func (p *poller) hearing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hears = p.on && !p.off
+	p.hears = !p.off && (p.on || p.ear.wanted())
 	return p.hears
 }
 
-// busy reports whether somebody waits.
+// busy reports whether somebody waits, or has held for a while.
 func (p *poller) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.on
+	return p.on || p.ear.wanted()
 }
 
 // tell tells the waiters of this process which of their claims hold now, ahead of the next poll. It returns those for
@@ -203,6 +215,7 @@ func (p *poller) endAll(o outcome) {
 
 func (p *poller) run() {
 	p.rhythm.begin()
+	p.rung.Store(false) // what rang before is seen by the first look, which is fresh
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -249,7 +262,9 @@ func (p *poller) round() (claims, watches []*waiter, fresh bool) {
 		}
 	}
 	fresh, p.fresh = p.fresh, false
-	p.hear(claims)
+	if len(claims) > 0 {
+		p.hear(claims[0].client)
+	}
 	return claims, watches, fresh
 }
 

@@ -7,7 +7,7 @@ import "time"
 // claim rings for the first that waits; where rings are lost, or there are none, the poller sees it by itself.
 type rhythm struct {
 	news  time.Time // when there was some last
-	known known     // claims that a look has asked for: one that enters again is no news
+	known waited    // claims that a look has asked for: one that enters again is no news
 	came  bool      // who was not known, or what was to run out is over, and no look has said so yet
 	ahead int       // how many stood before the claim that is nearest to hold
 	due   time.Time // when a watched or kept claim runs out; zero means never
@@ -60,8 +60,8 @@ func (r *rhythm) pause(s Store, g *Glance, says bool, err error) time.Duration {
 	return max(pause, 0)
 }
 
-// known are the ids of claims that waited of late.
-type known struct {
+// A waited has the ids of claims that waited of late.
+type waited struct {
 	now, before map[string]bool
 	since       time.Time // when now was begun
 }
@@ -70,11 +70,11 @@ type known struct {
 const knownFor = 2 * time.Second
 
 // meets reports whether a claim is not known, and knows them all from now on.
-func (k *known) meets(claims []Waiting) (unknown bool) {
+func (k *waited) meets(claims []Waiting) (unknown bool) {
 	if since := time.Since(k.since); since > 2*knownFor {
-		*k = known{map[string]bool{}, nil, time.Now()}
+		*k = waited{map[string]bool{}, nil, time.Now()}
 	} else if since > knownFor {
-		*k = known{map[string]bool{}, k.now, time.Now()}
+		*k = waited{map[string]bool{}, k.now, time.Now()}
 	}
 	for _, c := range claims {
 		unknown = unknown || !k.now[c.ID] && !k.before[c.ID]

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // A Bell wakes processes that have the same database open. It is heard by one goroutine at a time.
@@ -14,7 +16,7 @@ type Bell interface {
 
 	// Hear is [Ringer.Hear]. It calls rung too if the database has changed since it was last looked at, so that no ring
 	// is missed which comes while nobody sleeps at the bell.
-	Hear(ctx context.Context, client string, wanted func() bool, rung func())
+	Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func())
 
 	// Looks says that the database is about to be looked at. It returns a number that is another one after a change,
 	// or false if that is not known.
@@ -54,11 +56,30 @@ const (
 func (r *rung) Ring(clients []string) { r.bell.Ring(clients) }
 
 // Hear is that of [Ringer].
-func (r *rung) Hear(ctx context.Context, client string, wanted func() bool, rung func()) {
+func (r *rung) Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func()) {
 	r.bell.Hear(ctx, client, wanted, func() {
 		r.last.Store(time.Now().UnixNano())
 		rung()
-	})
+	}, stirred)
+}
+
+// Gone is that of [Ringer].
+func (r *rung) Gone(ctx context.Context, claims []Waiting) (ids []string, err error) {
+	states := make([]State, len(claims))
+	err = r.reading(ctx, func() error { return r.states(claims, states) })
+	for i := range claims {
+		if err == nil && states[i] == (State{}) {
+			ids = append(ids, claims[i].ID)
+		}
+	}
+	return ids, err
+}
+
+// Traits is that of [Store].
+func (r *rung) Traits() driver.Traits {
+	t := r.lite.Traits()
+	t.HearsBreak = true
+	return t
 }
 
 // Look is that of [Store]. Of a database that has not changed, which the bell tells for less than SQLite, it only asks

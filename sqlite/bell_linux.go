@@ -81,8 +81,9 @@ func (b *bell) Looks() (changes uint32, known bool) {
 }
 
 // Hear calls rung when somebody rings for the client, until ctx ends or nobody wants that any more. It calls rung too for a
-// change that nobody has looked at yet: the ring for it may have come while nobody slept.
-func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung func()) {
+// change that nobody has looked at yet: the ring for it may have come while nobody slept. It calls stirred before each sleep that
+// begins after a change: while others change the database and nobody rings, that is once for each sleep.
+func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func()) {
 	ended, woke := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { b.wake(client, ended); close(woke) })
 	defer func() {
@@ -92,8 +93,13 @@ func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung
 		}
 	}()
 	told := b.looked.Load()
+	stirs, seen := true, uint32(0) // whether to call stirred whatever the count is, and the count when it last did
 	for ctx.Err() == nil && wanted() {
 		count, ok := b.count()
+		if ok && (stirs || seen != count) {
+			stirs, seen = false, count
+			stirred()
+		}
 		switch {
 		case !ok:
 			select {

@@ -60,7 +60,7 @@ func listens(t *testing.T) (l *listener, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(ended)
-		hears.Hear(ctx, "a", func() bool { l.sleeps.Add(1); return true }, func() { l.rung.Add(1) })
+		hears.Hear(ctx, "a", func() bool { l.sleeps.Add(1); return true }, func() { l.rung.Add(1) }, func() {})
 	}()
 	stop = sync.OnceFunc(func() { cancel(); <-ended })
 	t.Cleanup(stop)
@@ -134,7 +134,7 @@ func TestBellWhileNobodySleeps(t *testing.T) {
 				b.Looks()
 			}
 			return true
-		}, func() { rung++ })
+		}, func() { rung++ }, func() {})
 		if want := map[bool]int{false: 1, true: 0}[looks]; rung != want {
 			t.Errorf("%s: rung %d times, want %d", what, rung, want)
 		}
@@ -195,7 +195,7 @@ func TestBellEndsBeforeASleep(t *testing.T) {
 			cancel()
 			servertest.Until(t, "the end is rung for", func() bool { return l.rung.Load() > before })
 			return true
-		}, func() {})
+		}, func() {}, func() {})
 	}()
 	select {
 	case <-ended:
@@ -224,7 +224,7 @@ func TestBellThatNobodyWants(t *testing.T) {
 		}
 		b.most = 50 * time.Millisecond
 		left := 2
-		b.Hear(t.Context(), "a", func() bool { left--; return left > 0 }, func() { t.Error("rung, and nobody rang") })
+		b.Hear(t.Context(), "a", func() bool { left--; return left > 0 }, func() { t.Error("rung, and nobody rang") }, func() {})
 		if err := b.take(); err != nil {
 			t.Error(err)
 		}

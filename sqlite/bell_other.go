@@ -13,6 +13,6 @@ func (*bell) Ring([]string) {}
 
 func (*bell) Looks() (uint32, bool) { return 0, false }
 
-func (*bell) Hear(context.Context, string, func() bool, func()) {}
+func (*bell) Hear(context.Context, string, func() bool, func(), func()) {}
 
 func (*bell) take() error { return nil }

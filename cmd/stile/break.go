@@ -22,10 +22,10 @@ import (
 
 const breakLong = `Removes a claim on NAME by hand: that with --ticket T (see stile show), or the
 first in the queue. The next in the queue may hold the lock at once, while the one
-that held it may be at work for a moment. Where the store can push, its client is
-told at once; elsewhere it learns at its next renewal, a third of its ttl later at
-most. A waiter that is removed ends where the store carries who removed it and
-why, as Redis and PostgreSQL do; elsewhere it comes back at the tail.
+that held it may be at work for a moment. Where the store can tell its client, that
+one learns at once; elsewhere at its next renewal, a third of its ttl later at most.
+A waiter that is removed ends where the store carries who removed it and why, as
+Redis and PostgreSQL do; elsewhere it comes back at the tail.
 
 With --ask nothing is removed: the holder is told that somebody asks for the lock,
 and decides. In ZooKeeper it is told at once, elsewhere at its next renewal; a

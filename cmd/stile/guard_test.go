@@ -48,14 +48,16 @@ func whatNextSees(pids []int) []string {
 
 func TestClaimBrokenByHand(t *testing.T) {
 	t.Parallel()
-	const ttl = 15 * time.Second
+	const soon = 3 * time.Second // half a second, on a machine that has nothing else to do; the renewal is after ten
 	u := newAccount(t)
-	p, pids := u.family("a", "--ttl", ttl.String())
+	p, pids := u.family("a", "--ttl", "30s")
 	u.must("break", "a", "--yes", "--reason", "test")
 	broken := time.Now()
 	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
-	if took := time.Since(broken); took > ttl*2/3 { // a third of the ttl, and then at once
-		t.Errorf("CMD's group was gone after %v", took)
+	took := time.Since(broken)
+	t.Logf("CMD's group was gone %v after the break", took.Round(time.Millisecond))
+	if took > soon {
+		t.Errorf("CMD's group was gone %v after the break; want %v at most", took, soon)
 	}
 	want := `stile: run "a": the lock was lost while CMD ran: the store no longer has it: removed by hand or lost; ` +
 		"it does not say which; CMD was ended, with its group; others may hold the lock now: stile show a\n"

@@ -1,0 +1,230 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A belled is a client of a table that rings. One goroutine after another hears it, which hears anew every five seconds.
+type belled struct {
+	client
+	rings chan string           // clients that are rung for
+	hears atomic.Int64          // how often somebody began to hear
+	looks atomic.Int64          // how often somebody asked which claims are gone
+	fails atomic.Int64          // how many of the next of those fail
+	after func(d time.Duration) // lets time go by, and what comes of it happen
+}
+
+func (b *belled) Ring(clients []string) {
+	for _, c := range clients {
+		b.rings <- c
+	}
+}
+
+func (b *belled) Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func()) {
+	b.hears.Add(1)
+	for ctx.Err() == nil && wanted() {
+		stirred()
+		select {
+		case c := <-b.rings:
+			if c == client {
+				rung()
+			}
+		case <-time.After(5 * time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (b *belled) Gone(_ context.Context, claims []Waiting) (ids []string, err error) {
+	b.looks.Add(1)
+	if b.fails.Add(-1) >= 0 {
+		return nil, driver.Unreachable(errors.New("out of reach"))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range claims {
+		if !slices.ContainsFunc(b.queue(c.Name).Entries, func(e driver.Entry) bool { return e.ID == c.ID }) {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids, nil
+}
+
+func (*belled) Traits() driver.Traits {
+	t := client{}.Traits()
+	t.HearsBreak = true
+	return t
+}
+
+// eared runs a test of a driver that is alerted, and tells how it stands.
+func eared(t *testing.T, test func(t *testing.T, d *Driver, b *belled, alerted *[]string)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &belled{client: client{&table{queues: map[string]*driver.Queue{}}}, rings: make(chan string, 1000)}
+		b.after = func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		d := Over(b)
+		defer d.Close()
+		var alerted []string
+		d.Alert(func(ids ...string) { alerted = append(alerted, ids...) })
+		test(t, d, b, &alerted)
+	})
+}
+
+// held enters a claim of client "a", which holds.
+func held(t *testing.T, d *Driver, name string) *driver.Claim {
+	t.Helper()
+	c := &driver.Claim{Name: name, ID: "id of " + name, Client: "a", Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour}
+	p, err := d.Enter(t.Context(), c)
+	if err != nil || !p.Holds {
+		t.Fatalf("Enter = %+v, %v; want to hold", p, err)
+	}
+	c.Ticket = p.Ticket
+	return c
+}
+
+// Who locks and unlocks sooner pays nothing, however often; and nobody listens for who is not alerted.
+func TestShortHoldsDoNotListen(t *testing.T) {
+	eared(t, func(t *testing.T, d *Driver, b *belled, _ *[]string) {
+		for range 50 {
+			c := held(t, d, "x")
+			b.after(listenAfter - time.Millisecond)
+			if err := d.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.after(2 * listenAfter)
+		d.poll.ear.endanger.Store(nil)
+		held(t, d, "y")
+		b.after(time.Minute)
+		if hears, looks := b.hears.Load(), b.looks.Load(); hears != 0 || looks != 0 {
+			t.Errorf("heard %d times and looked %d times; want neither", hears, looks)
+		}
+	})
+}
+
+// A break is heard, be it before anybody listens, by another client or by one's own, and the claims beside it are left in peace.
+func TestBreakIsHeard(t *testing.T) {
+	eared(t, func(t *testing.T, d *Driver, b *belled, alerted *[]string) {
+		held(t, d, "spared")
+		for _, idle := range []time.Duration{0, listenAfter, time.Minute} {
+			*alerted = nil
+			c := held(t, d, "x")
+			b.after(idle)
+			if _, err := d.Break(t.Context(), &driver.BreakRequest{Name: "x", Ticket: c.Ticket}); err != nil {
+				t.Fatal(err)
+			}
+			b.after(listenAfter + standEvery)
+			if !slices.Equal(*alerted, []string{c.ID}) {
+				t.Errorf("after %v idle: alerted of %q; want %q", idle, *alerted, c.ID)
+			}
+		}
+	})
+}
+
+// Rings that are for nothing end nothing and cost four looks a second, and a break among them is heard within half a second.
+func TestForgedRings(t *testing.T) {
+	eared(t, func(t *testing.T, d *Driver, b *belled, alerted *[]string) {
+		c := held(t, d, "x")
+		b.after(time.Minute)
+		before := b.looks.Load()
+		for range 1000 {
+			b.Ring([]string{"a"})
+			b.after(time.Millisecond)
+		}
+		if n := b.looks.Load() - before; n > 5 || len(*alerted) > 0 {
+			t.Errorf("%d looks in a second, alerted of %q; want 4 or 5 and of nothing", n, *alerted)
+		}
+		if _, err := d.Break(t.Context(), &driver.BreakRequest{Name: "x", Ticket: c.Ticket}); err != nil {
+			t.Fatal(err)
+		}
+		b.after(500 * time.Millisecond)
+		if !slices.Equal(*alerted, []string{c.ID}) {
+			t.Errorf("alerted of %q; want %q", *alerted, c.ID)
+		}
+	})
+}
+
+// A look that does not reach the database is made again, and one that fails otherwise is left to the renewals.
+func TestLookThatFails(t *testing.T) {
+	eared(t, func(t *testing.T, d *Driver, b *belled, _ *[]string) {
+		held(t, d, "x")
+		b.fails.Store(1)
+		b.after(listenAfter)
+		if b.fails.Load() > 0 {
+			t.Fatal("nobody has looked")
+		}
+		before := b.looks.Load()
+		b.after(standAgain)
+		if b.looks.Load() == before {
+			t.Error("nobody looks again")
+		}
+	})
+}
+
+// A claim that its client left to another process is remembered no longer than it can last, and nobody listens for it for ever.
+func TestDetachedClaimIsForgotten(t *testing.T) {
+	eared(t, func(t *testing.T, d *Driver, b *belled, _ *[]string) {
+		for range 1000 {
+			c := &driver.Claim{Name: "x", ID: time.Now().String(), Client: "a", TTL: -1}
+			d.Holds(c, 1) // and is over
+			b.after(time.Nanosecond)
+		}
+		if n := len(d.poll.ear.held); n > 200 {
+			t.Errorf("%d claims are remembered that are over", n)
+		}
+		c := held(t, d, "y")
+		b.after(time.Minute)
+		if n := b.hears.Load(); n != 1 || !d.poll.busy() {
+			t.Fatalf("heard %d times; want once, and still", n)
+		}
+		d.Holds(&driver.Claim{Name: c.Name, ID: c.ID, TTL: -time.Second}, c.Ticket)
+		b.after(time.Minute)
+		if d.poll.hearing() {
+			t.Error("somebody listens for a claim that is over")
+		}
+	})
+}
+
+// A claim that is renewed here is heard for, whoever entered it; one that waits, has left or is gone is not.
+func TestRenewedClaimIsHeardFor(t *testing.T) {
+	eared(t, func(t *testing.T, d *Driver, b *belled, _ *[]string) {
+		other := Over(b.client)
+		defer other.Close()
+		c := held(t, other, "x")
+		c.Wait = time.Minute
+		waits := *c
+		waits.ID, waits.Ticket = "waits", 0
+		p, err := other.Enter(t.Context(), &waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits.Ticket = p.Ticket
+		for _, a := range d.Renew(t.Context(), []*driver.Claim{c, &waits}) {
+			if a.Err != nil {
+				t.Fatal(a.Err)
+			}
+		}
+		if e := d.poll.ear; len(e.held) != 1 || e.held[c.ID] == nil {
+			t.Errorf("heard for %v; want the holder", e.held)
+		}
+		if err := other.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
+			t.Fatal(err)
+		}
+		if a := d.Renew(t.Context(), []*driver.Claim{c})[0]; !errors.Is(a.Err, driver.ErrGone) {
+			t.Fatal(a.Err)
+		}
+		if e := d.poll.ear; len(e.held) != 0 {
+			t.Errorf("heard for %v; want nothing", e.held)
+		}
+	})
+}
