@@ -26,6 +26,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/promise"
@@ -49,6 +50,7 @@ var _ interface {
 	driver.Lister
 	driver.Watcher
 	driver.Breaker
+	driver.Alerter
 	driver.Identifier
 } = (*Driver)(nil)
 
@@ -58,9 +60,9 @@ var _ interface {
 //
 // With multiStatements=true in the pool's address, each verb takes two round trips; else a few more. A client that
 // stands still in the middle of a verb keeps others from that one name until the server ends its connection, so a
-// pool for locks had better set idle_transaction_timeout (MariaDB) or a short wait_timeout. While somebody waits, and for
-// some seconds after, the driver keeps one connection of a pool that may open four or more, and one client of a server keeps a second one
-// of a pool that may open five or more.
+// pool for locks had better set idle_transaction_timeout (MariaDB) or a short wait_timeout. While somebody waits, or has held a lock for
+// 100 ms, and for some seconds after, the driver keeps one connection of a pool that may open four or more, and one client of a server
+// keeps a second one of a pool that may open five or more.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	if o == nil {
 		o = &Options{}
@@ -74,7 +76,7 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 
 // start makes a driver of a store whose pool and place are set, and closes it if that fails.
 func start(ctx context.Context, s *store) (*Driver, error) {
-	s.life = work.Begin()
+	s.life, s.ringing = work.Begin(), work.Begin()
 	s.ctx = s.life.Context()
 	s.promised.Life, s.promised.Ask = s.life, s.promises
 	if s.owned != nil {
@@ -124,17 +126,29 @@ type store struct {
 	rings     rings
 	contended *contended
 
-	life *work.Life
-	ctx  context.Context // of the life
+	life    *work.Life
+	ctx     context.Context // of the life
+	ringing *work.Life      // of those who ring, which ends first
 }
 
 // Traits tells what the server can promise. It is asked again after a connection was made anew, or, behind a pool of the
 // caller's, whose connections are not seen, now and then.
 func (s *store) Traits() driver.Traits { return s.promised.Traits() }
 
-// Close is that of [sqldb.Store].
+// ringsEnd is how long a store that closes waits until it has rung for what it changed.
+const ringsEnd = time.Second
+
+// Close is that of [sqldb.Store]. Who breaks a claim and closes the client at once has rung for it, if the server answers.
 func (s *store) Close() error {
+	s.ringing.End()
+	rung := make(chan struct{})
+	go func() { s.ringing.Wait(); close(rung) }()
+	select {
+	case <-rung:
+	case <-time.After(ringsEnd):
+	}
 	s.life.End()
+	<-rung
 	s.life.Wait()
 	if s.owned != nil {
 		return s.db.Close()

@@ -100,7 +100,7 @@ func (s *store) probe(ctx context.Context) error {
 		return err
 	}
 	s.skips = f.skips()
-	s.promised.Set(f.promise(s.batches))
+	s.promised.Set(s.promise(f))
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (s *store) promises(ctx context.Context) (driver.Traits, error) {
 	if err != nil {
 		return driver.Traits{}, err
 	}
-	return without(f.promise(s.batches), f.check()), nil
+	return without(s.promise(f), f.check()), nil
 }
 
 // without takes from a promise what a server cannot keep that would be refused now.
@@ -242,6 +242,14 @@ func (f facts) mayWrite() error {
 			packet, smallestPacket)
 	}
 	return nil
+}
+
+// promise says what a server like this is good for, with this pool. Where statements go one by one, a ring is lost that comes
+// between two sleeps.
+func (s *store) promise(f facts) driver.Traits {
+	t := f.promise(s.batches)
+	t.HearsBreak = s.batches && s.hangs()
+	return t
 }
 
 // promise says what a server like this is good for.

@@ -79,7 +79,7 @@ func (s *store) Ring(clients []string) {
 		}
 	}
 	if len(list) > 0 {
-		s.life.Go(func() { s.ringDue(list) })
+		s.ringing.Go(func() { s.ringDue(list) })
 	}
 }
 
