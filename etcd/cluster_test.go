@@ -68,12 +68,10 @@ func TestMembersFail(t *testing.T) {
 	live := (at + 1) % 3
 	by := operator(t, members[live].Addr)
 	servertest.Until(t, "another leads", func() bool { return etcdKeys(t, by, "stile/name/") == 2 })
-	before := lease.Deadline()
-	servertest.Until(t, "the lease is renewed", func() bool { return lease.Deadline().After(before) })
+	renewed(t, lease)
 	members[at].Restart()
 	members[live].Kill()
-	before = lease.Deadline()
-	servertest.Until(t, "the lease is renewed again", func() bool { return lease.Deadline().After(before) })
+	renewed(t, lease)
 	if err := lease.Unlock(); err != nil {
 		t.Errorf("unlock = %v; want nil", err)
 	}
@@ -107,12 +105,18 @@ func TestLeaderMoves(t *testing.T) {
 			}
 			return err == nil
 		})
-		before := lease.Deadline()
-		servertest.Until(t, "the lease is renewed", func() bool { return lease.Deadline().After(before) })
+		renewed(t, lease)
 	}
 	if err := lease.Unlock(); err != nil {
 		t.Errorf("unlock = %v; want nil", err)
 	}
+}
+
+// renewed waits until a lease is renewed, by more than its deadline differs from one look to the next.
+func renewed(t *testing.T, lease *stile.Lease) {
+	t.Helper()
+	before := lease.Deadline().Add(time.Second / 2)
+	servertest.Until(t, "the lease is renewed", func() bool { return lease.Deadline().After(before) })
 }
 
 // Without a quorum nothing is granted and nothing hangs; with it, all goes on.

@@ -1,0 +1,24 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/drive"
+)
+
+// One of three servers freezes, whichever it is.
+func TestRedlockNodeFreezes(t *testing.T) {
+	t.Parallel()
+	for at := range 3 {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			servers, url := redlockOf(t, 3, durable...)
+			drive.Frozen(t, url, 3*time.Second, func() {
+				servers[at].Pause()
+				t.Cleanup(servers[at].Resume)
+			})
+		})
+	}
+}
