@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -37,7 +38,11 @@ type conn struct {
 	mu      sync.Mutex // guards what follows
 	out     []byte     // to be written
 	xid     int32
-	waiting []*Call // for answers, in order
+	waiting []*Call       // for answers, in order
+	late    *time.Timer   // for listen, while calls wait; nil if there is no other server
+	oldest  int32         // the call that had waited longest when listen looked last; 0 if late does not run
+	looked  time.Duration // when that was
+	silent  bool          // listen has ended the connection
 	pings   []time.Duration
 	err     error         // why the connection is over
 	kick    chan struct{} // has room for one
@@ -139,8 +144,37 @@ func (c *conn) send(calls []*Call) error {
 		c.put(c.xid, call.op, call.body)
 		c.waiting = append(c.waiting, call)
 	}
+	if c.late != nil && c.oldest == 0 {
+		c.oldest = noCall
+		c.late.Reset(hush / 2)
+	}
 	c.wake()
 	return nil
+}
+
+// hush is how long a server may leave calls without any answer while there is another one: it may be frozen, and reset nothing.
+const hush = time.Second
+
+// noCall is the xid of no call.
+const noCall int32 = -1
+
+// listen ends the connection if calls wait and none was answered since the last look.
+func (c *conn) listen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || len(c.waiting) == 0 {
+		c.oldest = 0
+		return
+	}
+	now, oldest := Now(), c.waiting[0].xid
+	stood := now-c.looked > hush // this process did, and the answer may be there
+	if oldest == c.oldest && !stood && c.s.mayLeave(now) {
+		c.silent = true
+		c.Close() // which ends the reading
+		return
+	}
+	c.oldest, c.looked = oldest, now
+	c.late.Reset(hush / 2)
 }
 
 // ping asks for a sign of life.
@@ -213,6 +247,9 @@ func (c *conn) serve() error {
 	close(c.ended)
 	writing.Wait()
 	c.mu.Lock()
+	if c.silent || errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errSilent
+	}
 	c.err = err
 	lost := c.waiting
 	c.waiting = nil

@@ -5,13 +5,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 )
 
 // answerWithin is how long a new connection's first answer is waited for, at first: a server that starts may leave a
 // handshake without an answer for ever, and half of a session would be lost with it. A server that is slow is given twice
-// as long each time.
+// as long each time. Several servers share it.
 const answerWithin = 2 * time.Second
 
 var errSilent = errors.New("no answer in time")
@@ -20,8 +22,49 @@ var errSilent = errors.New("no answer in time")
 // caller holds mu.
 func (s *Session) within(silent int) time.Duration {
 	most := max(s.me.timeout/time.Duration(2*len(s.conf.Hosts)), 500*time.Millisecond)
-	return min(most, answerWithin<<min(silent, 20))
+	first := max(answerWithin/time.Duration(len(s.conf.Hosts)), 500*time.Millisecond)
+	return min(most, first<<min(silent, 20))
 }
+
+// mayLeave reports whether a server is left after hush. It is so once in a session's time: if the next one is as silent, most
+// likely they have no leader, and all clients would go from one to the other.
+func (s *Session) mayLeave(now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now < s.stays {
+		return false
+	}
+	s.stays = now + s.me.timeout
+	return true
+}
+
+// A tour goes from one server to the next, in a random order. Those that were silent are left out for a while, unless all are.
+type tour struct {
+	hosts []string
+	at    int
+	until map[string]time.Duration
+}
+
+func newTour(hosts []string) *tour {
+	t := &tour{hosts: slices.Clone(hosts), until: map[string]time.Duration{}}
+	rand.Shuffle(len(hosts), func(i, j int) { t.hosts[i], t.hosts[j] = t.hosts[j], t.hosts[i] })
+	return t
+}
+
+func (t *tour) next(now time.Duration) (host string) {
+	for range t.hosts {
+		host = t.hosts[t.at%len(t.hosts)]
+		if t.at++; t.until[host] <= now {
+			return host
+		}
+	}
+	host = t.hosts[t.at%len(t.hosts)]
+	t.at++
+	return host
+}
+
+// shun leaves a server out until a moment.
+func (t *tour) shun(host string, until time.Duration) { t.until[host] = until }
 
 // connect makes a connection and takes the session up on it, or begins it. So many before it had no answer in time.
 func (s *Session) connect(addr string, silent int) (*conn, error) {
@@ -64,6 +107,10 @@ func (s *Session) connect(addr string, silent int) (*conn, error) {
 		return nil, fail(err)
 	}
 	c.patience = got.timeout / 3
+	if len(s.conf.Hosts) > 1 {
+		c.late = time.AfterFunc(time.Hour, c.listen)
+		c.late.Stop()
+	}
 	if s.conf.Digest != "" {
 		c.put(xidAuth, opAuth, putText(putText(putInt(nil, 0), "digest"), s.conf.Digest))
 		c.wake()

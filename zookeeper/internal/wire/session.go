@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -51,7 +50,8 @@ type Session struct {
 	me      greeting   // id is 0 before the first connection
 	zxid    int64      // the latest that was seen
 	trust   trust
-	conn    *conn // nil while there is none
+	conn    *conn         // nil while there is none
+	stays   time.Duration // until then no server is left after hush
 	closing bool
 	over    error         // why the session is over
 	turned  chan struct{} // closed when conn changes, or the session is over, or all hosts were tried in vain
@@ -253,33 +253,34 @@ func (s *Session) heard(zxid int64, sent time.Duration, agreed bool) {
 // was lost at once counts as failed.
 func (s *Session) run() {
 	defer close(s.ran)
-	hosts := slices.Clone(s.conf.Hosts)
-	rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+	to := newTour(s.conf.Hosts)
 	delay, failed, silent := retryMin, 0, 0
-	for i := 0; s.ctx.Err() == nil; i++ {
-		c, err := s.connect(hosts[i%len(hosts)], silent)
-		if errors.Is(err, errSilent) {
-			silent++
-		} else {
+	for s.ctx.Err() == nil {
+		host := to.next(Now())
+		c, err := s.connect(host, silent)
+		if silent++; !errors.Is(err, errSilent) {
 			silent = 0
 		}
 		if errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused) {
 			s.lose(err)
 			return
 		}
-		if err == nil {
-			begun := Now()
-			s.keep(c)
+		begun, connected := Now(), err == nil
+		if connected {
 			failed = 0
-			if Now()-begun > retryMax {
-				delay = retryMin
-				continue
-			}
+			err = s.keep(c)
 		} else {
 			failed++
-			if round := failed%len(hosts) == 0; !s.failed(err, round) {
-				continue
-			}
+		}
+		if errors.Is(err, errSilent) {
+			to.shun(host, Now()+s.Timeout())
+		}
+		switch {
+		case connected && Now()-begun > retryMax:
+			delay = retryMin
+			continue
+		case !connected && !s.failed(err, failed%len(s.conf.Hosts) == 0):
+			continue
 		}
 		select {
 		case <-s.ctx.Done():
@@ -309,13 +310,13 @@ func (s *Session) lose(err error) {
 	}
 }
 
-// keep uses a connection until it is lost, with signs of life.
-func (s *Session) keep(c *conn) {
+// keep uses a connection until it is lost, with signs of life. It returns why it was lost.
+func (s *Session) keep(c *conn) error {
 	s.mu.Lock()
-	if s.over != nil {
+	if over := s.over; over != nil {
 		s.mu.Unlock()
 		c.Close()
-		return
+		return over
 	}
 	s.conn = c
 	s.turn()
@@ -344,6 +345,7 @@ func (s *Session) keep(c *conn) {
 	case s.conf.Hurt != nil:
 		s.conf.Hurt(s)
 	}
+	return err
 }
 
 // beat gives signs of life until the connection is over. While there is something to keep, they are such that a quorum

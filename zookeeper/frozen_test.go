@@ -1,0 +1,66 @@
+package zookeeper_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/internal/drive"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// One of three servers freezes. Without a leader nothing is agreed on: the followers give a frozen one up after syncLimit ticks, here
+// 0.8 s, and then elect another one. A lease of 3 s would bear that on a machine that is not busy.
+func TestServerFreezes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name           string
+		leads, clients bool // the one that freezes does
+		lease          time.Duration
+		params         string
+	}{
+		{"the leader, with the clients", true, true, 6 * time.Second, ""},
+		{"the leader, in short sessions", true, false, 6 * time.Second, "?session=6s"},
+		{"a follower, with the clients", false, true, 3 * time.Second, ""},
+		{"a follower, with the clients, in short sessions", false, true, 3 * time.Second, "?session=3s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e := ensemble(servertest.ZooKeeperEnsemble(t, 3, "syncLimit=4"))
+			leader, others := e.led(t)
+			frozen := others[0]
+			if test.leads {
+				frozen = leader
+			}
+			at := others[1]
+			if test.clients {
+				at = frozen
+			}
+			hosts := ensemble{at}
+			var ways []*servertest.Proxy
+			for _, s := range e {
+				if s != at {
+					p := servertest.NewProxy(t, s.Addr)
+					p.Cut() // until the clients are with the other one
+					ways, hosts = append(ways, p), append(hosts, &servertest.Server{Addr: p.Addr})
+				}
+			}
+			drive.Frozen(t, hosts.url(test.params), test.lease, func() {
+				for _, p := range ways {
+					p.Mend()
+				}
+				frozen.Pause()
+				t.Cleanup(frozen.Resume)
+				if test.leads {
+					servertest.Until(t, "another one leads", func() bool {
+						for _, s := range e {
+							if s != frozen && s.ZooKeeperMode() == "leader" {
+								return true
+							}
+						}
+						return false
+					})
+				}
+			})
+		})
+	}
+}
