@@ -70,9 +70,10 @@ func (u unwritable) Enter(ctx context.Context, c *driver.Claim) (driver.Place, e
 	return u.Driver.Enter(ctx, c)
 }
 
-// A tick whose run has returned here does not run again here, though the store could not be told, and the result says so.
+// A tick whose run has returned here does not run again here, though the store could not be told, and the result says so. The next
+// Job of the name knows that too.
 func TestEndIsKnown(t *testing.T) {
-	for _, missed := range []Missed{RunOnce, RunAll} {
+	for i, missed := range []Missed{RunOnce, RunAll, RunOnce, RunAll} {
 		inFleet(t, func(f *fleet) {
 			u := unwritable{f.store.Driver(), &atomic.Bool{}}
 			c, err := stile.New(u, nil)
@@ -90,12 +91,19 @@ func TestEndIsKnown(t *testing.T) {
 			j := f.job(c, "@every 10m", work, Options{Missed: missed})
 			var results []Result
 			j.o.Report = func(r Result) { results = append(results, r) }
-			go f.runs(f.ctx, j)
+			ctx, finish := context.WithCancelCause(f.ctx)
+			defer finish(nil)
+			go f.runs(ctx, j)
 			f.pass(19 * time.Minute)
 			if len(runs) != 1 || len(results) != 1 || results[0].Outcome != Done || !errors.Is(results[0].Err, errUnwritable) {
 				t.Errorf("Missed %d: runs %v, results %v; want one that says that its end is not recorded", missed, runs, results)
 			}
 			u.now.Store(false)
+			if i > 1 {
+				finish(ErrFinish)
+				synctest.Wait()
+				go f.runs(f.ctx, f.job(c, "@every 10m", work, Options{Missed: missed}))
+			}
 			f.pass(20 * time.Minute)
 			last, err := Last(f.ctx, c, "nightly")
 			if want := []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute}; !slices.Equal(runs, want) || err != nil || !last.Over {
@@ -155,7 +163,7 @@ func TestRecordAhead(t *testing.T) {
 				f.pass(time.Hour + 2*time.Minute)
 				synctest.Wait()
 				mu.Lock()
-				if outcomes[Trouble] == 0 || said == nil || !strings.Contains(said.Error(), "stile break nightly/last") {
+				if outcomes[Trouble] == 0 || said == nil || !strings.Contains(said.Error(), "stile break nightly/last --reason clock --yes") {
 					t.Errorf("Missed %d: the outcomes are %v, and the last error %v", missed, outcomes, said)
 				}
 				mu.Unlock()

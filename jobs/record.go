@@ -126,10 +126,15 @@ func (j *Job) recall(ctx context.Context) (record, error) {
 		most = tick
 	}
 	if r.Tick.After(most) {
-		last := places(j.name)
+		var cure []string
+		for i, place := range places(j.name) {
+			if r.tickets[i] != 0 {
+				cure = append(cure, fmt.Sprintf("stile break %s --reason clock --yes", place))
+			}
+		}
 		return record{}, fmt.Errorf("the record says that the tick of %s has begun on %v, and that is in %v: "+
-			"if the clock there was wrong, remove the record with stile break %s and stile break %s, or it is forgotten in %v",
-			r.Tick.Format(time.RFC3339), r.by, r.Tick.Sub(now).Round(time.Second), last[0], last[1], keep(j.client))
+			"if the clock there was wrong, set it, and remove the record with %s; it is forgotten in %v otherwise",
+			r.Tick.Format(time.RFC3339), r.by, r.Tick.Sub(now).Round(time.Second), strings.Join(cure, " and "), keep(j.client))
 	}
 	return r, nil
 }

@@ -5,18 +5,39 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/stilelock/stile"
 )
 
-// running are the jobs of this program, by client and name.
-var running sync.Map
+// running are the jobs of this program. Ends are the last ticks whose runs returned here, also those of jobs that run no longer:
+// the next one of the name goes on after them, such as when a crontab is read again.
+var running, ends sync.Map
 
+// A key is a job's, by its client and name.
 type key struct {
-	client *stile.Client
+	client weak.Pointer[stile.Client]
 	name   string
+}
+
+// ended returns the last tick of a job whose run returned in this program, which is zero if there is none.
+func (k key) ended() time.Time {
+	tick, _ := ends.Load(k)
+	at, _ := tick.(time.Time)
+	return at
+}
+
+// keep has the next job of the name know the last tick whose run returned, as long as the client is in use.
+func (k key) keep(client *stile.Client, tick time.Time) {
+	if tick.IsZero() {
+		return
+	}
+	if _, before := ends.Swap(k, tick); !before {
+		runtime.AddCleanup(client, func(k key) { ends.Delete(k) }, k)
+	}
 }
 
 // Run runs the job at its ticks until ctx ends. It returns the cause of ctx when a run that is under way has returned. The
@@ -26,11 +47,14 @@ type key struct {
 //
 // A program runs a name once: a second Run of the same name and client, with whatever schedule, is an error.
 func (j *Job) Run(ctx context.Context) error {
-	if other, twice := running.LoadOrStore(key{j.client, j.name}, j); twice {
+	k := key{weak.Make(j.client), j.name}
+	if other, twice := running.LoadOrStore(k, j); twice {
 		return fmt.Errorf("jobs: job %q runs in this program already, with schedule %q; this one has %q",
 			j.name, other.(*Job).text, j.text)
 	}
-	defer running.Delete(key{j.client, j.name})
+	defer running.Delete(k)
+	j.ended = k.ended()
+	defer func() { k.keep(j.client, j.ended) }()
 	seen := time.Now()
 	wake := seen // of ticks that were missed before
 	if j.o.Missed == Skip {

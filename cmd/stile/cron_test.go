@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stilelock/stile"
 )
 
 // crontab writes a file of jobs, and returns its path.
@@ -217,6 +219,43 @@ func TestCronReloadBringsAJobBack(t *testing.T) {
 		}
 	}
 	m.ends(syscall.SIGINT)
+}
+
+// A machine whose clock was a year ahead leaves a record that keeps the job from running. The error gives the commands that
+// remove it, as a shell takes them.
+func TestCronRecordAhead(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	url := "sqlite://" + filepath.Join(u.home, "locks.db")
+	u.at(url)
+	c, err := stile.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, place := range []string{"poll/copy", "poll/last"} {
+		tick := time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)
+		lease, err := c.Candidate(place, `{"tick":"`+tick+`","stage":"over","token":"7","outcome":"done"}`).TryLock(t.Context())
+		if err == nil {
+			err = lease.UnlockAfter(time.Hour)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := u.cron(u.crontab("@every 1s poll -- true"))
+	m.said("remove the record with")
+	_, text, _ := strings.Cut(m.stderr.String(), "remove the record with ")
+	text, _, _ = strings.Cut(text, ";")
+	commands := strings.Split(text, " and ")
+	if len(commands) != 2 {
+		t.Fatalf("the error has the commands %q, want two", commands)
+	}
+	for _, command := range commands {
+		u.must(strings.Fields(command)[1:]...)
+	}
+	m.said("run done")
+	m.ends(syscall.SIGTERM)
 }
 
 // A run ends with stile cron, by SIGTERM, and its failure, its overrun and its variables are told.
