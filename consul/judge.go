@@ -220,6 +220,6 @@ func (d *Driver) deleteDead(ctx context.Context, q *queue) {
 		ops = append(ops, op{Verb: same, Key: p.Key, Index: p.ModifyIndex}, op{Verb: remove, Key: p.Key})
 	}
 	if len(ops) > 0 {
-		_, _, _ = d.transact(ctx, ops)
+		_, _, _ = d.transact(ctx, ops) // they count for nothing
 	}
 }

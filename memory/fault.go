@@ -150,7 +150,7 @@ func call[T any](ctx context.Context, d *Driver, v Verb, apply func() (T, error)
 	if err := d.pause(ctx, f.Before); err != nil {
 		if f.Late && f.applies() {
 			// The request is on its way, so it arrives when it would have arrived.
-			time.AfterFunc(time.Until(f.due), func() { _, _ = apply() })
+			time.AfterFunc(time.Until(f.due), func() { _, _ = apply() }) // nobody hears the answer
 		}
 		return nothing, err
 	}

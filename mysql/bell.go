@@ -181,7 +181,7 @@ func (s *store) hangs() bool {
 // Hear is that of [sqldb.Ringer].
 func (s *store) Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func()) {
 	if !s.hangs() {
-		_ = s.pause(ctx, sleepFor)
+		_ = s.pause(ctx, sleepFor) // or until ctx ends, at which the caller looks
 		return
 	}
 	if err := s.listen(ctx, client, wanted, rung, stirred); err != nil {
@@ -204,7 +204,7 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, r
 		defer cancel()
 		bound, cancel := context.WithTimeout(asleep, time.Second)
 		defer cancel()
-		_ = s.ring(bound, client)
+		_ = s.ring(bound, client) // or it ends by itself, after sleepFor
 	})
 	defer stop()
 	var got, isParked sql.NullInt64
@@ -254,7 +254,7 @@ const ownRing = 5 * time.Millisecond
 // never come through.
 func (s *store) ringSelf(unheard, asleep context.Context, client string) {
 	for pause := ownRing; s.pause(unheard, pause) == nil; pause = min(2*pause, sleepFor) {
-		_ = s.ring(asleep, client)
+		_ = s.ring(asleep, client) // the next one may come through
 	}
 }
 

@@ -138,5 +138,5 @@ func (s *store) cause(err error) error {
 	return errors.New(clean)
 }
 
-// drop closes a connection for good, which undoes a transaction that is open on it.
+// drop closes a connection for good, which undoes a transaction that is open on it. What Raw returns is the error that says so.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }

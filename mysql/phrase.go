@@ -112,7 +112,7 @@ func (s *store) meets(conn *sql.Conn, p *phrase) (was keeping) {
 	if p.name == "" || s.keepsNone.Load() {
 		return keepNot
 	}
-	_ = conn.Raw(func(c any) error {
+	_ = conn.Raw(func(c any) error { // a connection that is lost says so to what is sent on it
 		if c, ok := c.(*ownConn); ok {
 			was = c.kept[p.name]
 			c.kept[p.name] = min(was+1, kept)

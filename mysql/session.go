@@ -289,7 +289,7 @@ func (s *session) Close() error {
 	s.mu.Lock()
 	all := slices.Clone(s.conns)
 	for _, c := range all {
-		_ = c.net.Close()
+		_ = c.net.Close() // which fails if it is closed already
 	}
 	s.mu.Unlock()
 	s.life.Wait()

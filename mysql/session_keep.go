@@ -101,7 +101,7 @@ func (s *session) expire(own *sessionClaim) bool {
 	defer cancel()
 	conn, over := s.claims.expire(own, time.Now())
 	if conn != nil {
-		_ = s.freed(ctx, own, conn)
+		_ = s.freed(ctx, own, conn) // the state of the claim has it
 	}
 	return over
 }

@@ -183,6 +183,7 @@ func (d *Driver) create(ctx context.Context) error {
 	if err != nil {
 		return d.link.Explain(ctx, err)
 	}
+	// Without effect after the commit.
 	defer func() { _ = tx.Rollback(ctx) }()
 	for _, turn := range []tables{{schema: d.tables.schema}, d.tables} { // of who makes the schema, and of who makes the tables
 		if err := d.takeTurn(ctx, tx, int64(turn.hash())); err != nil {

@@ -25,6 +25,7 @@ const repairAfter = 20
 func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	if v.err == nil && v.place.Holds {
 		if d.ranked && v.place.Ticket != h.claim.Ticket {
+			// The claim holds by the others, which have its ticket. What the node says counts for nothing.
 			_, _ = d.ask(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
 				return driver.Place{}, n.raise(ctx, d.as(&h.claim, i), h.claim.Ticket)
 			})
@@ -112,6 +113,7 @@ func (d *Driver) give(h *holding, nodes []int) {
 	}
 	claim := h.claim
 	claim.Try, claim.Reclaim, claim.Ticket, claim.Record = true, false, 0, h.record
+	// What the nodes say counts for nothing until the next renewal, which finds those that still lack the claim.
 	_, _ = d.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		p, err := n.enter(ctx, &claim, h.claim.Ticket)
 		if err == nil && p.Holds && d.ranked && p.Ticket != h.claim.Ticket {

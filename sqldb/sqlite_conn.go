@@ -101,6 +101,6 @@ func (p *pooled) Close() error {
 	for _, stmt := range p.stmts {
 		stmt.Close()
 	}
-	_ = p.conn.Raw(func(any) error { return sqldriver.ErrBadConn })
+	_ = p.conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // the error is this one
 	return p.conn.Close()
 }

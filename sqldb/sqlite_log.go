@@ -23,7 +23,7 @@ func (d *lite) writeBack(s *session) {
 	case n < d.room:
 	case d.rest:
 		d.room, d.rest = n+logMost/4, false
-		_ = s.exec("write back the rest")
+		_ = s.exec("write back the rest") // or it is tried again when the log has grown
 	default:
 		var others bool
 		err := s.row("write back", nil, &others)

@@ -68,7 +68,7 @@ func bits(clients ...string) (mask uintptr) {
 	return mask
 }
 
-// Ring wakes those who hear for these clients.
+// Ring wakes those who hear for these clients. The call fails only for an address that is none.
 func (b *bell) Ring(clients []string) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWake, everybody, 0, 0, bits(clients...))
 }
@@ -148,7 +148,7 @@ func (b *bell) count() (n uint32, ok bool) {
 	return atomic.LoadUint32((*uint32)(b.place)), true
 }
 
-// monotonic is the clock by which the kernel ends a sleep.
+// monotonic is the clock by which the kernel ends a sleep. Every kernel has it.
 func monotonic() int64 {
 	const clockMonotonic = 1
 	var ts syscall.Timespec

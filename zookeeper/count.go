@@ -125,7 +125,7 @@ func (d *Driver) setReason(ctx context.Context, s *wire.Session, path string, ve
 	held := newData(&driver.Claim{Record: record})
 	held.Of = version
 	create, set := wire.CreatePersistent(path+reasonWord, held.text(), d.acl), wire.Set(path+reasonWord, held.text())
-	_ = d.do(ctx, s, create, set)
+	_ = d.do(ctx, s, create, set) // the count itself is written
 }
 
 // listCount completes a listing of which no claim tells a number: by the name's own count, and who made it so, or else by how

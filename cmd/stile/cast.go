@@ -168,7 +168,7 @@ func (c *cast) close(ctx context.Context, cancel context.CancelFunc) {
 	late := time.AfterFunc(2*time.Second, cancel) // kills those that still run, also one that is stopped
 	defer late.Stop()
 	for _, a := range c.actors {
-		_ = a.in.Close()
+		_ = a.in.Close() // which fails if the actor has ended
 	}
 	for slices.ContainsFunc(c.actors, func(a *actor) bool { return !a.ended }) {
 		if _, err := c.next(ctx); err != nil {

@@ -91,7 +91,7 @@ func (c *child) close() {
 	delete(guards.own, c.guard)
 }
 
-// kill kills the guard, if it has not ended. It must not be called once close was.
+// kill kills the guard. It fails if that has ended. It must not be called once close was.
 func (c *child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
 
 // errGuard is the end of CMD by that of its guard.

@@ -21,7 +21,7 @@ func noteLocal() {
 	if err != nil {
 		return // it was said before; or it would be said again each time
 	}
-	_ = f.Close()
+	_ = f.Close() // nothing was written to it
 	warn("note: no store was named, so this lock is in a file and holds on this machine only; for several machines give --url or %s (said once)",
 		urlVariable)
 }

@@ -48,7 +48,7 @@ func reapOrphans() {
 	defer guards.mu.Unlock()
 	for _, pid := range processes() {
 		if p, err := statOf(pid); err == nil && p.ended && p.parent == os.Getpid() && !guards.own[pid] {
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // a child that has ended
 		}
 	}
 }

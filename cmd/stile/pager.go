@@ -30,7 +30,7 @@ func (p *pager) run(ctx context.Context) error {
 	defer func() {
 		screen.Close()
 		columns, rows := tty.Size(os.Stdout)
-		_, _ = os.Stdout.WriteString(page.Summary(p.lines(columns, rows)))
+		_, _ = os.Stdout.WriteString(page.Summary(p.lines(columns, rows))) // a terminal that is gone shows nothing
 	}()
 	keys := pressed(os.Stdin)
 	tick := time.NewTicker(time.Second)
@@ -51,8 +51,8 @@ func (p *pager) run(ctx context.Context) error {
 			}
 		case <-stopped:
 			screen.Close()
-			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-			screen = tty.OpenScreen(os.Stdin, os.Stdout) // the shell goes on with this process
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // to itself, which cannot fail; the shell goes on with it
+			screen = tty.OpenScreen(os.Stdin, os.Stdout)
 		case <-resized:
 		case <-tick.C:
 		}

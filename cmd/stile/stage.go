@@ -83,7 +83,7 @@ func (g *stage) path(file string) string { return filepath.Join(g.dir, file) }
 
 func (g *stage) close() {
 	if g.client != nil {
-		_ = g.client.Close()
+		_ = g.client.Close() // what it leaves in the store runs out
 	}
 	os.RemoveAll(g.dir)
 }

@@ -133,7 +133,7 @@ func (t *terminal) takeBack() {
 // share lets stile's group have the foreground, and go on. Who asked for it meanwhile, unheard, goes on too.
 func (t *terminal) share() {
 	t.takeBack()
-	_ = syscall.Kill(0, syscall.SIGCONT)
+	_ = syscall.Kill(0, syscall.SIGCONT) // to a group that this process is in
 }
 
 // end gives the terminal back to those that had it before CMD.
@@ -144,7 +144,7 @@ func (t *terminal) end() {
 	if t.state == terminalLent {
 		t.share()
 	}
-	_ = unix.Close(t.fd)
+	_ = unix.Close(t.fd) // of a terminal, which has nothing to write back
 }
 
 // heed does what a signal that stops stile's group is for. If another of the group asked for the foreground, which CMD has,

@@ -158,7 +158,7 @@ func (t *till) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), clearFor)
 	defer cancel()
 	for _, table := range []string{"charges", "orders"} {
-		_, _ = t.db.ExecContext(ctx, t.words("DROP TABLE IF EXISTS {}"+table))
+		_, _ = t.db.ExecContext(ctx, t.words("DROP TABLE IF EXISTS {}"+table)) // the demo has shown what it shows
 	}
 }
 

@@ -26,7 +26,7 @@ func Silent(t *testing.T, server string, url func(addrs ...string) string) {
 	t.Helper()
 	proxy := servertest.NewProxy(t, server)
 	d := Opener(url(proxy.Addr))(t)
-	t.Cleanup(func() { _ = d.Close() })
+	t.Cleanup(func() { _ = d.Close() }) // its connections were cut
 	c := Claim("silent", "one")
 	Holds(t, d, c)
 	proxy.Cut()

@@ -71,7 +71,7 @@ func (x *sqlTx) Do(ctx context.Context, statement string) error {
 }
 
 func (x *sqlTx) Commit(context.Context) error { return x.tx.Commit() }
-func (x *sqlTx) Rollback()                    { _ = x.tx.Rollback() }
+func (x *sqlTx) Rollback()                    { _ = x.tx.Rollback() } // at the end of a test
 
 // A transaction is one of which the database knows the connection.
 type transaction struct {

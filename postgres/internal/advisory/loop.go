@@ -80,7 +80,7 @@ func (s *session) tend() time.Time {
 // expire ends the claims whose time is over.
 func (s *session) expire(now time.Time) {
 	for _, c := range s.claims.expired(now) {
-		_ = s.end(c)
+		_ = s.end(c) // the state of the claim has it, and nobody waits for this
 	}
 }
 

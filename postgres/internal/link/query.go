@@ -155,5 +155,5 @@ func (l *Link) Dial(ctx context.Context) (*pgx.Conn, error) {
 func HangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = conn.Close(ctx)
+	_ = conn.Close(ctx) // that of ctx, which has ended
 }

@@ -55,6 +55,7 @@ func (a *Alarm) Set(at time.Duration) {
 	raw, err := a.file.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) {
+			// It fails for a time that is none, which spec never is.
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 		})
 	}

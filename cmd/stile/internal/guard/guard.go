@@ -86,7 +86,7 @@ func Main() {
 		f()
 	}
 	if g.secret != "" {
-		_ = os.Remove(g.secret)
+		_ = os.Remove(g.secret) // stile tries too, when CMD is over
 	}
 }
 
@@ -232,5 +232,6 @@ func (g *guard) reap() {
 	}
 }
 
-// tell never blocks for long: stile reads all the time, and if it is stopped, the pipe has room for all there is.
+// tell never blocks for long: stile reads all the time, and if it is stopped, the pipe has room for all there is. It fails if stile
+// is dead, and then the orders end too.
 func (g *guard) tell(n *News) { _, _ = g.out.Write(n.encode()) }

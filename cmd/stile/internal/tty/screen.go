@@ -20,7 +20,7 @@ const (
 	leave = "\x1b[?25h\x1b[?1049l"
 )
 
-// OpenScreen takes a terminal over.
+// OpenScreen takes a terminal over. One that is gone shows nothing, and takes no settings.
 func OpenScreen(in, out *os.File) *Screen {
 	s := &Screen{in: in, out: out}
 	if now, err := unix.IoctlGetTermios(int(in.Fd()), getTermios); err == nil && !inBackground(in) {
