@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -29,7 +31,7 @@ func TestLineOfWait(t *testing.T) {
 			t.Errorf("%d columns: before the line it wrote %q", columns, begin)
 		}
 		s.see("held by nightly on ")
-		s.see("\r") // the next, after a second
+		s.see("\r\r") // the next, after a second
 		line := strings.TrimSuffix(s.see("\x1b[K"), "\x1b[K")
 		if n := len([]rune(line)); n >= int(columns) || !strings.Contains(line, "place 1") || !strings.HasSuffix(line, "…") {
 			t.Errorf("%d columns: the line is %q; want the place, and that it is cut", columns, line)
@@ -39,6 +41,27 @@ func TestLineOfWait(t *testing.T) {
 		if got := s.see("mine."); got != "mine." {
 			t.Errorf("%d columns: CMD's output is %q; want the line gone before", columns, got)
 		}
+		<-s.done
+	}
+}
+
+// The echo of ^C does not make the line wrap, however narrow the terminal is, and the line is gone before the shell goes on.
+func TestLineOfWaitInterrupted(t *testing.T) {
+	t.Parallel()
+	escapes := regexp.MustCompile("\x1b\\[[A-Z]")
+	for _, columns := range []uint16{80, 60, 40} {
+		u := newAccount(t).on(columns, 24, "xterm")
+		u.at("sqlite://" + u.home + "/locks.db")
+		u.must("lock", "backup", "--owner", "nightly", "--reason", strings.Repeat("long ", 20))
+		s := u.onTerminal(binary, "run", "backup", "--", "true")
+		seen := s.see("place 1") + s.see("…")
+		fmt.Fprint(s.keys, "\x03")
+		seen += s.see("^C")
+		line := escapes.ReplaceAllString(seen[strings.LastIndex(seen, "\r")+1:], "")
+		if n := len([]rune(line)); n >= int(columns) {
+			t.Errorf("%d columns: the cursor is at column %d after %q", columns, n, line)
+		}
+		s.see("\r\x1b[K")
 		<-s.done
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// A Line is the last line of a terminal, which is redrawn in place. What else is written to the terminal goes above it.
+// A Line is the last line of a terminal, which is redrawn in place. What else is written to the terminal goes above it. The cursor
+// stands at its beginning, so that the terminal's echo of a key, as ^C, does not make it longer: a line that wraps cannot be erased.
 type Line struct {
 	out   io.Writer
 	width func() int // how many cells it may take; 0 for none, when nothing is drawn
@@ -39,7 +40,7 @@ func (l *Line) Draw(text func(cells int) string) {
 	}
 	if t := text(cells); t != l.drawn {
 		l.drawn = t
-		l.write("\r" + t + eraseRest)
+		l.write("\r" + t + eraseRest + "\r")
 	}
 }
 
@@ -62,7 +63,7 @@ func (l *Line) Write(text []byte) (int, error) {
 	}
 	l.write("\r" + eraseRest)
 	n, err := l.out.Write(text)
-	l.write(l.drawn)
+	l.write(l.drawn + "\r")
 	return n, err
 }
 

@@ -23,7 +23,7 @@ func TestLine(t *testing.T) {
 	fmt.Fprintln(l, "done")
 	width = 0 // nothing can be drawn
 	draw("waiting 3s")
-	want := "\rwaiting 1s\x1b[K" + "\r\x1b[Kwarning\nwaiting 1s" + "\rwait\x1b[K" + "\r\x1b[K" + "done\n"
+	want := "\rwaiting 1s\x1b[K\r" + "\r\x1b[Kwarning\nwaiting 1s\r" + "\rwait\x1b[K\r" + "\r\x1b[K" + "done\n"
 	if got := b.String(); got != want {
 		t.Errorf("the terminal got %q; want %q", got, want)
 	}
