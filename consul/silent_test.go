@@ -12,3 +12,9 @@ func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	drive.Silent(t, servertest.Consul(t, nil).Addr, func(addrs ...string) string { return "consul://" + addrs[0] })
 }
+
+// A URL may have the zone of an IPv6 address.
+func TestZone(t *testing.T) {
+	t.Parallel()
+	drive.Zone(t, servertest.Consul(t, nil).Addr, func(addrs ...string) string { return "consul://" + addrs[0] })
+}

@@ -3,6 +3,8 @@ package etcd
 import (
 	"context"
 	"errors"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -15,7 +17,8 @@ import (
 )
 
 const (
-	defaultDialTimeout = 5 * time.Second
+	defaultHost, defaultPort = "127.0.0.1", "2379"
+	defaultDialTimeout       = 5 * time.Second
 
 	// pingAfter is how long a connection may be silent before the server is asked whether it is there, and pingWithin how
 	// long its answer may take. Servers do not like to be asked more often, nor at all while no call and no stream is open:
@@ -51,7 +54,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		return nil, driver.Refused(err)
 	}
 	servers := &secure.Servers{
-		Store: "etcd", Hosts: config.Endpoints, TLS: config.TLS != nil, Scheme: a.Scheme, Instead: "etcds",
+		Store: "etcd", Hosts: a.HostPorts(defaultHost, defaultPort), TLS: config.TLS != nil, Scheme: a.Scheme, Instead: "etcds",
 		Greeting: "GET /version HTTP/1.0\r\n\r\n",
 	}
 	if servers.TLS {
@@ -113,7 +116,7 @@ func loginBy(login *clientv3.Client) grpc.UnaryClientInterceptor {
 // configOf translates an address.
 func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 	c = clientv3.Config{
-		Endpoints: a.HostPorts("127.0.0.1", "2379"), Username: a.User, Password: a.Password,
+		Endpoints: a.HostPorts(defaultHost, defaultPort), Username: a.User, Password: a.Password,
 		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: pingWithin, PermitWithoutStream: false,
 		MaxUnaryRetries: tries, Logger: zap.NewNop(),
 	}
@@ -127,6 +130,9 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 			MinConnectTimeout: c.DialTimeout,
 		}),
 		grpc.WithChainUnaryInterceptor(failFast),
+	}
+	for i, h := range c.Endpoints {
+		c.Endpoints[i] = endpoint(a.Scheme, h)
 	}
 	if len(c.Endpoints) > 1 {
 		c.DialOptions = append(c.DialOptions, elsewhereOptions()...)
@@ -143,6 +149,18 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 		}
 	}
 	return c, prefix, a.Done()
+}
+
+// endpoint is an address as etcd's client takes it: one with a zone only in a URL.
+func endpoint(scheme, hostPort string) string {
+	if !strings.Contains(hostPort, "%") {
+		return hostPort
+	}
+	u := url.URL{Scheme: "http", Host: hostPort}
+	if scheme == "etcds" {
+		u.Scheme = "https"
+	}
+	return u.String()
 }
 
 // failFast has a call fail when there is no connection, instead of waiting for one: the driver's caller knows better when

@@ -12,3 +12,9 @@ func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	drive.Silent(t, servertest.Memcached(t).Addr, func(addrs ...string) string { return "memcached://" + addrs[0] })
 }
+
+// A URL may have the zone of an IPv6 address.
+func TestZone(t *testing.T) {
+	t.Parallel()
+	drive.Zone(t, servertest.Memcached(t).Addr, func(addrs ...string) string { return "memcached://" + addrs[0] })
+}

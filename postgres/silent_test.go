@@ -14,3 +14,10 @@ func TestSilentServer(t *testing.T) {
 		return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s
 	})
 }
+
+// A URL may have the zone of an IPv6 address.
+func TestZone(t *testing.T) {
+	t.Parallel()
+	s := schema()
+	drive.Zone(t, server.Addr, func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?schema=" + s })
+}

@@ -17,3 +17,9 @@ func TestSilentServer(t *testing.T) {
 		})
 	}
 }
+
+// A URL may have the zone of an IPv6 address.
+func TestZone(t *testing.T) {
+	t.Parallel()
+	drive.Zone(t, servertest.Redis(t).Addr, func(addrs ...string) string { return "redis://" + addrs[0] })
+}

@@ -12,3 +12,9 @@ func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	drive.Silent(t, servertest.ZooKeeper(t).Addr, func(addrs ...string) string { return "zk://" + addrs[0] + "?session=60s" })
 }
+
+// A URL may have the zone of an IPv6 address.
+func TestZone(t *testing.T) {
+	t.Parallel()
+	drive.Zone(t, servertest.ZooKeeper(t).Addr, func(addrs ...string) string { return "zk://" + addrs[0] })
+}

@@ -4,6 +4,7 @@ package drive
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -61,4 +62,18 @@ func Silent(t *testing.T, server string, url func(addrs ...string) string) {
 		return false
 	})
 	Leave(t, d, c)
+}
+
+// Zone has a client reach a server at an address with a zone, as a URL has it by RFC 6874. The loopback takes every zone.
+func Zone(t *testing.T, server string, url func(addrs ...string) string) {
+	t.Helper()
+	loopback, err := net.InterfaceByIndex(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(servertest.NewProxyAt(t, "[::1]:0", server).Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Holds(t, Opener(url("[::1%25"+loopback.Name+"]:"+port))(t), Claim("zone", "one"))
 }

@@ -39,7 +39,13 @@ const dialWithin = 5 * time.Second
 // NewProxy starts a proxy in front of an address. It ends with the test.
 func NewProxy(t TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	return NewProxyAt(t, "127.0.0.1:0", target)
+}
+
+// NewProxyAt is NewProxy at an address of its own.
+func NewProxyAt(t TB, address, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
