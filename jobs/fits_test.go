@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -263,4 +264,48 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// A clock that was a year ahead when the job began, and was set since, does not keep the job from running.
+func TestClockIsSetBack(t *testing.T) {
+	for _, missed := range []Missed{Skip, RunOnce, RunAll} {
+		inFleet(t, func(f *fleet) {
+			j := f.job(f.machine(), "@every 1h", takes(0), Options{Missed: missed})
+			ahead := time.Now().AddDate(1, 0, 0)
+			j.ended = ahead
+			go func() {
+				if err := j.ticks(f.ctx, ahead); f.ctx.Err() == nil {
+					f.Errorf("ticks: %v", err)
+				}
+			}()
+			f.pass(2*time.Hour + time.Minute)
+			f.became("01:00 done", "02:00 done")
+		})
+	}
+}
+
+// A run that ends its goroutine is one that died: it keeps nobody from the job.
+func TestRunEndsItsGoroutine(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		for _, run := range []func(*Job) error{
+			func(j *Job) error { return j.Run(f.ctx) }, func(j *Job) error { return j.RunNow(f.ctx) },
+		} {
+			c := f.machine()
+			j := f.job(c, "@every 1h", func(context.Context) error { runtime.Goexit(); return nil }, Options{})
+			ended := make(chan bool)
+			go func() {
+				defer close(ended)
+				err := run(j)
+				f.Errorf("the run returned %v", err)
+			}()
+			<-ended
+			lease, err := c.Mutex("nightly").TryLock(f.ctx)
+			if err != nil {
+				f.Fatal(err)
+			}
+			if err := lease.Unlock(); err != nil {
+				f.Error(err)
+			}
+		}
+	})
 }

@@ -12,24 +12,24 @@ func keep(c *stile.Client) time.Duration {
 	return longest(c.Traits())
 }
 
-// rest waits for a time of the wall clock, or until ctx ends, and returns its cause. Of a tick that is far off the machines
-// see meanwhile that the last one is not forgotten: each looks at once, and then four times in as long as the store keeps the
-// record, and whoever finds it half gone writes it again. That takes the job's lock, and so nobody does it shortly before a
-// tick, which might find the lock taken.
-func (j *Job) rest(ctx context.Context, at time.Time) error {
+// rest waits for a time of the wall clock, or until that is [back] from a moment, or ctx ends, and returns its cause. Of a tick
+// that is far off the machines see meanwhile that the last one is not forgotten: each looks at once, and then four times in as
+// long as the store keeps the record, and whoever finds it half gone writes it again. That takes the job's lock, and so nobody
+// does it shortly before a tick, which might find the lock taken.
+func (j *Job) rest(ctx context.Context, at, seen time.Time) error {
 	long := keep(j.client)
-	for time.Until(at) > long/8 {
+	for time.Until(at) > long/8 && !back(seen) {
 		// A machine that cannot, as the store is away or another has the job, looks again later, and the next tick tells of trouble.
 		_ = j.refresh(ctx)
 		look := time.Now().Add(long / 4)
 		if look.After(at) {
 			break
 		}
-		if err := until(ctx, look); err != nil {
+		if err := until(ctx, look, seen); err != nil {
 			return err
 		}
 	}
-	return until(ctx, at)
+	return until(ctx, at, seen)
 }
 
 // refresh writes the record again as it is, if half of its time is over.

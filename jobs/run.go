@@ -55,14 +55,23 @@ func (j *Job) Run(ctx context.Context) error {
 	defer running.Delete(k)
 	j.ended = k.ended()
 	defer func() { k.keep(j.client, j.ended) }()
-	seen := time.Now()
+	return j.ticks(ctx, time.Now().Round(0)) // by the clock on the wall alone, which may be set
+}
+
+// ticks runs the job at its ticks after a moment.
+func (j *Job) ticks(ctx context.Context, seen time.Time) error {
 	wake := seen // of ticks that were missed before
 	if j.o.Missed == Skip {
 		wake = j.schedule.next(seen).Add(j.jitter())
 	}
 	for failures := 0; ; {
-		if err := j.rest(ctx, wake); err != nil {
+		if err := j.rest(ctx, wake, seen); err != nil {
 			return err
+		}
+		if back(seen) {
+			seen, j.ended = time.Now().Round(0), time.Time{}
+			wake = j.schedule.next(seen).Add(j.jitter())
+			continue
 		}
 		var err error
 		if seen, err = j.turn(ctx, seen); ctx.Err() != nil {
@@ -81,6 +90,10 @@ func (j *Job) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// back reports whether the clock was set back since a moment, further than clocks are set while they are right. It was ahead
+// then, and so are the ticks that were seen: a job that went on after them would not run until that time.
+func back(seen time.Time) bool { return time.Until(seen) > time.Minute }
 
 // Between two tries of a tick that is to be made up for there is a pause, which doubles up to a long one: what cut a run off
 // or kept the store away may do so again.
@@ -103,14 +116,14 @@ func (j *Job) jitter() time.Duration {
 // glance bounds how long a sleep goes on unless it looks at the clock, which may be set, or the machine suspended.
 const glance = time.Minute
 
-// until returns at a time of the wall clock, or when ctx ends, with its cause.
-func until(ctx context.Context, at time.Time) error {
+// until returns at a time of the wall clock, or sooner if that is [back] from a moment. When ctx ends, it returns its cause.
+func until(ctx context.Context, at, seen time.Time) error {
 	at = at.Round(0)
 	for {
 		left := at.Sub(time.Now().Round(0))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		} else if left <= 0 {
+		} else if left <= 0 || back(seen) {
 			return nil
 		}
 		select {
@@ -127,6 +140,7 @@ func (j *Job) RunNow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("jobs: job %q: %w", j.name, err)
 	}
+	defer lease.Unlock() //nolint:errcheck // only for work that ends its goroutine: the second call is harmless
 	begin := time.Now()
 	r := j.done(lease, begin, j.called(ctx, lease, time.Time{}))
 	j.report(r)

@@ -89,6 +89,7 @@ func (j *Job) attempt(ctx context.Context, seen time.Time) (Result, error) {
 	} else if err != nil {
 		return Result{}, err
 	}
+	defer lease.Unlock() //nolint:errcheck // only for work that ends its goroutine: the second call is harmless
 	begin := time.Now()
 	if last, err = j.recall(ctx); err == nil {
 		if tick := j.pick(last, seen); !tick.IsZero() {

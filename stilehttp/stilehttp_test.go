@@ -140,6 +140,22 @@ func TestTransportFails(t *testing.T) {
 	})
 }
 
+// An answer without a body, as a double of a server makes it, gives the permit back, since nobody closes it.
+func TestTransportWithoutBody(t *testing.T) {
+	for _, answer := range []*http.Response{{StatusCode: http.StatusNoContent}, nil} {
+		permit := open(t, memory.New()).Permit("vendor", 1, 1)
+		tr := &Transport{Permit: permit, Base: roundTrip(func(*http.Request) (*http.Response, error) { return answer, nil })}
+		if got, err := tr.RoundTrip(request(t)); got != answer || err != nil {
+			t.Errorf("got %v, %v; want %v", got, err, answer)
+		}
+		if lease, err := permit.TryLock(t.Context()); err != nil {
+			t.Errorf("after it: %v", err)
+		} else {
+			release(t, lease)
+		}
+	}
+}
+
 // A request that panics gives its permit back.
 func TestTransportPanics(t *testing.T) {
 	permit := open(t, memory.New()).Permit("vendor", 1, 1)

@@ -64,6 +64,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if answer == nil || answer.Body == nil { // nothing will be read or closed: the permit is released now
+		return answer, nil
+	}
 	returned = true
 	answer.Body = held(answer.Body, over)
 	return answer, nil
