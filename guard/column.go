@@ -28,7 +28,7 @@ func NewColumn(d Dialect, table, key, token string) (*Column, error) {
 	var raise, check string
 	switch d {
 	case PostgreSQL:
-		raise = "UPDATE " + table + " SET " + token + " = GREATEST(" + mark + ", CAST($2 AS bigint))" + where + "$1 RETURNING " + token
+		raise = "UPDATE " + table + " SET " + token + " = GREATEST(" + mark + ", CAST($2 AS bigint))" + where + "$1 RETURNING " + exact(token)
 		check = "SELECT " + mark + " FROM " + table + where + "$1 FOR NO KEY UPDATE"
 	case MySQL:
 		raise = "UPDATE " + table + " SET " + token + " = LAST_INSERT_ID(GREATEST(" + mark + ", ?))" + where + "?"

@@ -14,7 +14,8 @@ import (
 type fence struct {
 	raise func(key any, token int64) *Statement // yields the mark, after it was raised if it was lower
 	check func(key any) *Statement              // yields the mark
-	table string                                // for messages
+	table string                                // for messages, and
+	token string                                // its column of the marks
 
 	narrow *Statement  // yields how many columns of that name are of another type; nil where the database refuses what does not fit
 	wide   atomic.Bool // the answer was none
@@ -22,7 +23,7 @@ type fence struct {
 
 // keeps notes the table and the column of the marks, with the names as the caller writes them.
 func (f *fence) keeps(d Dialect, table, token string) {
-	f.table = table
+	f.table, f.token = table, token
 	if d == MySQL {
 		f.narrow = narrow(table, token)
 	}
@@ -31,6 +32,9 @@ func (f *fence) keeps(d Dialect, table, token string) {
 func (f *fence) raised(ctx context.Context, tx Tx, name string, key any, token int64) error {
 	mark, err := f.ask(ctx, tx, name, token, func() *Statement { return f.raise(key, token) })
 	switch {
+	case err == nil && mark == rounded:
+		return fmt.Errorf("guard: %q: %w column: PostgreSQL rounds tokens in it, so that it fences nothing: ALTER TABLE %s ALTER %s TYPE bigint",
+			name, ErrInvalid, f.table, f.token)
 	case err == nil && mark > token:
 		return &StaleError{name, token, mark}
 	case err == nil && mark < token:
@@ -53,10 +57,18 @@ func (f *fence) fits(ctx context.Context, tx Tx, name string) error {
 	}
 	if n > 0 {
 		return fmt.Errorf("guard: %q: %w column: MySQL cuts tokens in it, so that it fences nothing: ALTER TABLE %s MODIFY %s BIGINT",
-			name, ErrInvalid, f.table, f.narrow.Args[1])
+			name, ErrInvalid, f.table, f.token)
 	}
 	f.wide.Store(true)
 	return nil
+}
+
+// rounded is what PostgreSQL yields in place of a mark if the column's type rounds.
+const rounded = -1
+
+// exact is a column of PostgreSQL, or rounded if its type rounds.
+func exact(column string) string {
+	return fmt.Sprintf("CASE WHEN pg_typeof(%[1]s + 0) = 'double precision'::regtype THEN %d ELSE %[1]s::bigint END", column, rounded)
 }
 
 // narrow asks MySQL for the type of a column.

@@ -39,7 +39,7 @@ func NewTable(d Dialect, name string) (*Table, error) {
 		t.schema = "CREATE TABLE IF NOT EXISTS " + name +
 			` (resource text COLLATE "C" PRIMARY KEY, token bigint NOT NULL CHECK (token > 0))`
 		raise := "INSERT INTO " + name + " AS g (resource, token) VALUES ($1, $2)" +
-			" ON CONFLICT (resource) DO UPDATE SET token = GREATEST(g.token, EXCLUDED.token) RETURNING token"
+			" ON CONFLICT (resource) DO UPDATE SET token = GREATEST(g.token, EXCLUDED.token) RETURNING " + exact("token")
 		check := "SELECT token FROM " + name + " WHERE resource = $1 FOR NO KEY UPDATE"
 		t.raise = func(key any, token int64) *Statement { return &Statement{Text: raise, Args: []any{key, token}} }
 		t.check = func(key any) *Statement { return &Statement{Text: check, Args: []any{key}} }
