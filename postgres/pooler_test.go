@@ -53,6 +53,23 @@ func TestNotificationIsFoundLate(t *testing.T) {
 	}
 }
 
+// A pooler that has no second connection for a client, or takes no transactions, is named, with the setting that helps.
+func TestPoolerInTheWay(t *testing.T) {
+	t.Parallel()
+	for mode, says := range map[string][]string{
+		"session\ndefault_pool_size = 1": {"from the pooler", "default_pool_size"},
+		"statement":                      {"the pooler", "takes no transactions", "pool_mode"},
+	} {
+		pooler := servertest.PgBouncer(t, server, mode)
+		for _, url := range []string{fresh(pooler), "postgres://postgres@" + pooler.Addr + "/postgres?mode=session"} {
+			err := refuses(t, url, says...)
+			marks(t, err, true, mode != "statement")
+		}
+	}
+	few := open(t, fresh(servertest.PgBouncer(t, server, "session\ndefault_pool_size = 1"), "pool_max_conns=1"))
+	enter(t, few, claim("name", "polls"))
+}
+
 // One that gives each client a connection of its own is not in the way.
 func TestSessionPooler(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,14 @@ func (d *Driver) probe(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
+	pooled, err := d.link.FindPooler(ctx)
+	if err != nil {
+		return err
+	}
 	deaf := (&listener{d}).try(ctx)
+	if errors.Is(deaf, context.DeadlineExceeded) && pooled && d.link.Pool().Stat().MaxConns() > 1 {
+		return driver.NotYet(d.link.Explain(ctx, deaf)) // the first connection is answered, and no second one
+	}
 	if deaf != nil {
 		d.deaf = d.reason(deaf)
 	}

@@ -78,8 +78,8 @@ func (b *backend) greet(ctx context.Context, conn *pgx.Conn, self *ghost) error 
 	if err := v.Check(); err != nil {
 		return driver.Refused(err)
 	}
-	self.pid, self.pooled = b.pid, conn.PgConn().PID() != b.pid
-	if self.pooled { // a pooler makes up its own
+	self.pid, self.pooled = b.pid, b.link.Pooled(conn, b.pid)
+	if self.pooled {
 		if err := b.examine(ctx, conn); err != nil {
 			return err
 		}

@@ -47,6 +47,9 @@ func (e *connectError) Error() string {
 	return fmt.Sprintf("cannot connect to postgres at %s: %s", e.address, text)
 }
 
+var errNoTurn = errors.New("no answer in time from the pooler in front of postgres, as if it had no connection left for this one: " +
+	"its pool must be as large as pool_max_conns, and one more, for each client (PgBouncer's default_pool_size)")
+
 // address is where the server is, for messages.
 func (l *Link) address() string {
 	if strings.HasPrefix(l.config.Host, "/") {
@@ -78,6 +81,8 @@ func (l *Link) Explain(ctx context.Context, err error) error {
 		return driver.Ended(ctx, !pgconn.SafeToRetry(err))
 	case pgconn.SafeToRetry(err):
 		return driver.Unsent(driver.Unreachable(fmt.Errorf("the connection to postgres is gone: %w", l.Cause(err))))
+	case l.pooled.Load() && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
+		return driver.Unreachable(errNoTurn)
 	}
 	return driver.Unreachable(fmt.Errorf("the connection to postgres broke before the answer came: %w", l.Cause(err)))
 }

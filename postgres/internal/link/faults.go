@@ -78,6 +78,10 @@ var (
 	anyFault = fault{refused, true, false, "postgres refused the request"}
 	anyFatal = fault{unknown, false, true, "postgres ended the connection before the answer came"}
 	noEntry  = fault{refused, false, true, "postgres takes no connection"}
+
+	// It is the pooler's, and postgres has heard nothing.
+	noTransactions = fault{refused, true, true, "the pooler in front of postgres takes no transactions, and locks need them: " +
+		"set PgBouncer's pool_mode to session or, for locks in tables, transaction"}
 )
 
 // faultOf returns what an error means, which may have come before there was a connection.
@@ -85,6 +89,9 @@ func faultOf(r *pgconn.PgError, connecting bool) fault {
 	f, known := faults[r.Code]
 	if !known && len(r.Code) > 2 {
 		f, known = faults[r.Code[:2]]
+	}
+	if r.Code == "08P01" && strings.Contains(r.Message, "statement pooling mode") {
+		return noTransactions
 	}
 	fatal := r.SeverityUnlocalized == "FATAL" || r.SeverityUnlocalized == "PANIC"
 	switch {

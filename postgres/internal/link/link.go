@@ -19,6 +19,7 @@ type Link struct {
 	config  *pgx.ConnConfig // of the pool; its password is kept out of errors
 	dialer  *dialer         // makes the connections of a pool that the link owns; nil if the pool is the user's
 	prepare atomic.Bool     // statements are prepared
+	pooled  atomic.Bool     // a pooler is in between
 
 	*work.Life // ends when the link is closed
 }
@@ -70,6 +71,27 @@ func (l *Link) User() string { return l.config.User }
 // Prepare has Query prepare its statements from now on, since connections stay with their server. It does not if the pool's
 // connections have no cache to keep them in.
 func (l *Link) Prepare() { l.prepare.Store(l.config.StatementCacheCapacity > 0) }
+
+// Pooled reports whether a connection leads through a pooler, which makes up a process of its own, and not straight to the one that
+// answers. The errors of the link name the pooler from then on.
+func (l *Link) Pooled(conn *pgx.Conn, process uint32) bool {
+	pooled := conn.PgConn().PID() != process
+	if pooled {
+		l.pooled.Store(true)
+	}
+	return pooled
+}
+
+// FindPooler asks whether the connections of the pool are Pooled.
+func (l *Link) FindPooler(ctx context.Context) (pooled bool, err error) {
+	err = l.on(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		var process uint32
+		err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", Plain).Scan(&process)
+		pooled = err == nil && l.Pooled(conn, process)
+		return err
+	})
+	return pooled, err
+}
 
 // Lost says that a connection was lost. The others have most likely gone with it, and the next calls had better not find
 // out by losing their requests.
