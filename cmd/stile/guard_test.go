@@ -48,8 +48,21 @@ func whatNextSees(pids []int) []string {
 
 func TestClaimBrokenByHand(t *testing.T) {
 	t.Parallel()
+	for store, open := range map[string]func(t *testing.T) *account{
+		"sqlite": newAccount,
+		"mysql": func(t *testing.T) *account {
+			return newAccount(t).at("mysql://root@" + servertest.MySQL(t).Addr + "/mysql")
+		},
+	} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			brokenByHand(t, open(t))
+		})
+	}
+}
+
+func brokenByHand(t *testing.T, u *account) {
 	const soon = 3 * time.Second // half a second, on a machine that has nothing else to do; the renewal is after ten
-	u := newAccount(t)
 	p, pids := u.family("a", "--ttl", "30s")
 	u.must("break", "a", "--yes", "--reason", "test")
 	broken := time.Now()
