@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -19,6 +20,13 @@ const (
 	// patience bounds a call whose caller sets no bound, and what a blocking query takes beyond its wait.
 	patience = 5 * time.Second
 
+	// hush is how long an answer is waited for before the request is sent once more. An agent leaves what it passed on to a leader
+	// that freezes without an answer for a minute, and what comes later goes to the next leader.
+	hush = time.Second
+
+	// maxCopies is how often a request is sent. The pauses double, so that a slow agent is not flooded.
+	maxCopies = 4
+
 	// maxAnswer is the size in bytes that an answer may have.
 	maxAnswer = 64 << 20
 )
@@ -27,7 +35,8 @@ const (
 type request struct {
 	method, path string // the path is below /v1/, escaped
 	query        url.Values
-	body         any // sent as JSON; nil means nothing
+	body         any  // sent as JSON; nil means nothing
+	repeatable   bool // sent again after hush: it may be applied twice, and late
 }
 
 // A response is what came back. Its text is read.
@@ -52,7 +61,11 @@ func (d *Driver) call(ctx context.Context, q request) (*response, error) {
 	bounded, cancel := driver.WithPatience(ctx, limit, context.DeadlineExceeded)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
-	r, err := d.send(bounded, q)
+	send := d.send
+	if q.repeatable {
+		send = d.insist
+	}
+	r, err := send(bounded, q)
 	if err != nil {
 		return nil, d.explain(ctx, err)
 	}
@@ -61,6 +74,39 @@ func (d *Driver) call(ctx context.Context, q request) (*response, error) {
 		return r, nil
 	}
 	return nil, d.refused(r.status, string(r.text))
+}
+
+// insist is send for a request that is sent again if no answer comes. The first answer counts.
+func (d *Driver) insist(ctx context.Context, q request) (r *response, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var copies sync.WaitGroup
+	defer copies.Wait()
+	defer cancel()
+	type answer struct {
+		*response
+		error
+	}
+	answers := make(chan answer, maxCopies)
+	pause, late := hush, time.NewTimer(0)
+	defer late.Stop()
+	for sent, out := 0, 0; ; {
+		select {
+		case <-late.C:
+			sent, out = sent+1, out+1
+			copies.Go(func() {
+				r, err := d.send(ctx, q)
+				answers <- answer{r, err}
+			})
+			if sent < maxCopies {
+				late.Reset(pause)
+			}
+			pause *= 2
+		case a := <-answers:
+			if out--; a.error == nil || out == 0 {
+				return a.response, a.error
+			}
+		}
+	}
 }
 
 func (d *Driver) send(ctx context.Context, q request) (*response, error) {

@@ -13,27 +13,33 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
+// led returns the leader of three servers, and the others.
+func led(t *testing.T, list []*servertest.Server) (leader, other, third *servertest.Server) {
+	t.Helper()
+	var addr string
+	by := operator{t, "http://" + list[0].Addr}
+	if err := json.Unmarshal(by.must(http.MethodGet, "status/leader", ""), &addr); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if strings.HasSuffix(addr, fmt.Sprint(":", s.Ports[1])) {
+			leader = s
+		} else {
+			other, third = s, other
+		}
+	}
+	if leader == nil {
+		t.Fatalf("no server is the leader %s", addr)
+	}
+	return leader, other, third
+}
+
 // The leader is killed while one holds and one waits: the holder goes on holding, and the waiter comes next.
 // Then a second of the three is killed, and comes back.
 func TestLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	list := servertest.ConsulCluster(t, 3, nil)
-	var leader string
-	by := operator{t, "http://" + list[0].Addr}
-	if err := json.Unmarshal(by.must(http.MethodGet, "status/leader", ""), &leader); err != nil {
-		t.Fatal(err)
-	}
-	var killed, other, third *servertest.Server
-	for _, s := range list {
-		if strings.HasSuffix(leader, fmt.Sprint(":", s.Ports[1])) {
-			killed = s
-		} else {
-			other, third = s, other
-		}
-	}
-	if killed == nil {
-		t.Fatalf("no server is the leader %s", leader)
-	}
+	killed, other, third := led(t, list)
 	d := open(t, "consul://"+other.Addr)
 	if !d.Traits().Failover {
 		t.Error("the driver does not count on a failover")

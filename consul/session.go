@@ -124,7 +124,7 @@ type info struct {
 
 // renewal renews a session and returns what it is, or nil if there is none.
 func (d *Driver) renewal(ctx context.Context, id string) (*info, error) {
-	r, err := d.call(ctx, request{method: http.MethodPut, path: "session/renew/" + escape(id)})
+	r, err := d.call(ctx, request{method: http.MethodPut, path: "session/renew/" + escape(id), repeatable: true})
 	if err != nil || r.status == http.StatusNotFound {
 		return nil, err
 	}

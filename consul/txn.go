@@ -100,7 +100,7 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 	if !writes {
 		query.Set("consistent", "")
 	}
-	r, err := d.call(ctx, request{method: http.MethodPut, path: "txn", query: query, body: body})
+	r, err := d.call(ctx, request{method: http.MethodPut, path: "txn", query: query, body: body, repeatable: !writes})
 	if err != nil {
 		return nil, nil, err
 	}
