@@ -158,6 +158,21 @@ func KillPostgres(s *Server) {
 	})
 }
 
+// PausePostgres is Pause with all processes of a PostgreSQL server. They go on when resume is called.
+func PausePostgres(s *Server) (resume func()) {
+	s.Pause() // so that it starts no more of them
+	list := children(s.Pid())
+	for _, pid := range list {
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // one that has just ended answers nothing either
+	}
+	return func() {
+		for _, pid := range list {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+		s.Resume()
+	}
+}
+
 // sharesMemory reports whether processes of a server that did not end by itself have its shared memory yet. A server that
 // starts beside them ends at once. The server writes the number of that memory into its pid file.
 func sharesMemory(data string) bool {

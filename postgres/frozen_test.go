@@ -1,0 +1,17 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/internal/drive"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// The standby freezes that the server waits for with each commit: a call ends in one bounded wait.
+func TestStandbyFreezes(t *testing.T) {
+	t.Parallel()
+	primary, standby := servertest.PostgresPair(t)
+	drive.SilentMember(t, "postgres://postgres@"+primary.Addr+"/postgres", "name", func() {
+		t.Cleanup(servertest.PausePostgres(standby))
+	})
+}
