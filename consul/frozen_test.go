@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -35,5 +36,20 @@ func TestServerFreezes(t *testing.T) {
 				})
 			})
 		})
+	}
+}
+
+// The agent passes a renewal on to a leader that has just frozen, and never hears of it. The claim is renewed by the next leader.
+func TestRenewalAtAFrozenLeader(t *testing.T) {
+	t.Parallel()
+	leader, own, _ := led(t, servertest.ConsulCluster(t, 3, nil))
+	d, c := open(t, "consul://"+own.Addr), claimOn("name")
+	holds(t, d, c)
+	leader.Pause()
+	t.Cleanup(leader.Resume)
+	ctx, cancel := contextOf(t, c.TTL*3/4)
+	defer cancel()
+	if err := d.Renew(ctx, []*driver.Claim{c})[0].Err; err != nil {
+		t.Errorf("renewal = %v; want nil", err)
 	}
 }
