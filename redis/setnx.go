@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -16,24 +17,51 @@ import (
 type SetNX struct {
 	valueLock
 	last atomic.Int64 // ticket
+	ears *keyEars     // nil if the server does not tell of changes
 }
 
 var _ interface {
 	driver.Driver
 	driver.Lister
 	driver.Breaker
+	driver.Alerter
 } = (*SetNX)(nil)
 
 // newSetNX makes a driver over a connection, which it owns from now on.
 func newSetNX(ctx context.Context, c *conn.Conn, prefix string) *SetNX {
 	s := &SetNX{}
 	s.init(ctx, c, prefix, layoutSetNX, stringScripts(c))
+	if c.Tells() {
+		s.ears = newKeyEars(c)
+	}
 	return s
+}
+
+// Traits is [driver.Driver].
+func (s *SetNX) Traits() driver.Traits {
+	t := s.valueLock.Traits()
+	t.HearsBreak = s.ears != nil
+	return t
+}
+
+// Alert is [driver.Alerter].
+func (s *SetNX) Alert(endangered func(ids ...string)) {
+	if s.ears != nil {
+		s.ears.endanger.Store(&endangered)
+	}
 }
 
 // Enter is one round trip, or two if somebody has the lock. A claim that does not hold has no place in the server:
 // entering again is another attempt.
 func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	p, err := s.enters(ctx, c)
+	if err == nil && p.Holds {
+		s.ears.holds(c, s.key(c.Name))
+	}
+	return p, err
+}
+
+func (s *SetNX) enters(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if c.Ticket == 0 && !c.Try && !c.Reclaim {
 		if p, err := s.set(ctx, c); err != nil || p.Holds {
 			return p, err
@@ -41,6 +69,26 @@ func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 		// Somebody has the lock, or had it a moment ago: the script looks who, and takes the lock if it is free by now.
 	}
 	return s.valueLock.Enter(ctx, c)
+}
+
+// Renew sends all renewals in few pipelines.
+func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	renewals := s.valueLock.Renew(ctx, cs)
+	for i, c := range cs {
+		switch err := renewals[i].Err; {
+		case err == nil: // another process may have entered it
+			s.ears.holds(c, s.key(c.Name))
+		case errors.Is(err, driver.ErrGone):
+			s.ears.parts(c, s.key(c.Name))
+		}
+	}
+	return renewals
+}
+
+// Leave is one round trip.
+func (s *SetNX) Leave(ctx context.Context, l *driver.Release) error {
+	s.ears.parts(l.Claim, s.key(l.Claim.Name))
+	return s.valueLock.Leave(ctx, l)
 }
 
 // set is the usual attempt of one who would wait: SET NX costs the server a fraction of a script. It says nothing of who

@@ -31,8 +31,9 @@ type tracker struct {
 	c *Conn
 
 	mu   sync.Mutex
-	ear  *ear      // the tracker listens on it; nil if it is silent or deaf
-	deaf time.Time // until when it is deaf
+	ear  *ear                 // the tracker listens on it; nil if it is silent or deaf
+	deaf time.Time            // until when it is deaf
+	hear func(keys ...string) // see Hear
 }
 
 // An ear is a connection on which the server tells.
@@ -116,6 +117,40 @@ func (c *Conn) Bells() int {
 	return len(c.tracker.ear.bells)
 }
 
+// Hear sets what is called with the keys that have changed since they were read by Values, and with none if any of them may have. It
+// returns soon, and does not call the Conn. It is set before the first call of Values.
+func (c *Conn) Hear(changed func(keys ...string)) {
+	c.tracker.mu.Lock()
+	defer c.tracker.mu.Unlock()
+	c.tracker.hear = changed
+}
+
+// Values reads keys whose next change is told as Hear says. A key that is not there, or is no string, has the value "". It reports
+// false if the servers do not tell, or did not answer.
+func (c *Conn) Values(ctx context.Context, keys []string) (values []string, ok bool) {
+	bounded, err := c.bound(ctx)
+	if err != nil {
+		return nil, false
+	}
+	defer bounded.release()
+	e := c.tracker.listen(bounded.Context)
+	if e == nil {
+		return nil, false
+	}
+	cmds := make(rueidis.Commands, len(keys))
+	for i, key := range keys {
+		cmds[i] = c.client.B().Get().Key(key).Build().Pin()
+	}
+	for _, r := range c.tracker.read(bounded.Context, e, cmds...) {
+		if r.NonRedisError() != nil {
+			return nil, false
+		}
+		value, _ := r.ToString() // the error is the server's: no such key, or not a string
+		values = append(values, value)
+	}
+	return values, true
+}
+
 // ask sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
 // sent, if there is no such place. What fails because the connection is lost is asked once more on another.
 func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (
@@ -129,7 +164,7 @@ func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (
 		// The bell is there before the server reads the key: a change that comes after the read finds it, and one that
 		// comes before is in what the read says.
 		bell = t.bellOf(e, key)
-		r = t.read(ctx, e, cmd)
+		r = t.read(ctx, e, cmd)[0]
 		if err = r.NonRedisError(); err == nil || ctx.Err() != nil {
 			break
 		}
@@ -138,16 +173,16 @@ func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (
 	return r, bell, err
 }
 
-// read sends a command on an ear, as long as the ear is good. One that has failed is given up.
-func (t *tracker) read(ctx context.Context, e *ear, cmd rueidis.Completed) rueidis.RedisResult {
+// read sends commands on an ear, as long as the ear is good. One that has failed is given up.
+func (t *tracker) read(ctx context.Context, e *ear, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	joined, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)()
-	r := e.conn.Do(joined, cmd)
-	if r.NonRedisError() != nil && ctx.Err() == nil {
+	rs := e.conn.DoMulti(joined, cmds...)
+	if rs[len(rs)-1].NonRedisError() != nil && ctx.Err() == nil {
 		t.forget(e)
 	}
-	return r
+	return rs
 }
 
 // bellOf returns the bell of a key on an ear; one that has rung, if nothing is heard on the ear any more.
@@ -229,25 +264,36 @@ func (t *tracker) forget(e *ear) {
 	e.giveUp()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ear == e {
-		t.ear = nil
-	}
 	e.ringAll()
 	e.bells = nil
+	if t.ear != e {
+		return
+	}
+	if t.ear = nil; t.hear != nil {
+		t.hear()
+	}
 }
 
 // changed tells those who wait for keys; for all, if none are named.
 func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if keys == nil {
-		e.ringAll()
-	}
+	names := make([]string, 0, len(keys))
 	for _, k := range keys {
-		if key, err := k.ToString(); err == nil && e.bells[key] != nil {
+		key, err := k.ToString()
+		if err != nil {
+			continue
+		}
+		if names = append(names, key); e.bells[key] != nil {
 			close(e.bells[key].rung)
 			delete(e.bells, key)
 		}
+	}
+	if keys == nil {
+		e.ringAll()
+	}
+	if t.hear != nil && len(names) == len(keys) {
+		t.hear(names...)
 	}
 }
 
