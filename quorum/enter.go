@@ -43,7 +43,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (p driver.Place, split bool, err error) {
 	least := d.proposal()
 	var first []vote // that of the lead, if it granted the claim
-	if to := d.leading(c); to.lead != nil {
+	to := d.leading(c)
+	if to.lead != nil {
 		lead := to.lead
 		r, votes, err := d.askLead(ctx, claim, lead, to.waits, least)
 		if r == nil {
@@ -83,8 +84,10 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 		p, err = d.still(votes, count, err)
 		return p, false, err
 	}
+	by := d.blocker(votes)
+	d.forgetful(to.lead, first, c.Name, by)
 	p, err = d.missedOut(ctx, c, claim, r, votes, count, err)
-	return p, err == nil && !d.taken(votes), err
+	return p, err == nil && by == nil, err
 }
 
 // patience is how long a try waits for the last votes at least: longer than the one before it, or a node that is slow once is so in
@@ -96,14 +99,14 @@ func (d *Driver) patience(name string, try int) time.Duration {
 	return stragglerLeast
 }
 
-// taken reports whether one claim stands in the way on a majority of the nodes.
-func (d *Driver) taken(votes []vote) bool {
+// blocker returns the claim that stands in the way on a majority of the nodes, nil if none does.
+func (d *Driver) blocker(votes []vote) *driver.ClaimInfo {
 	for _, v := range votes {
 		if v.came && v.err == nil && !v.place.Holds && d.standing(votes, v.place.Blocker) >= d.need {
-			return true
+			return &v.place.Blocker
 		}
 	}
-	return false
+	return nil
 }
 
 // admit returns the claim as the nodes get it: it has no place on them but one that holds.

@@ -201,6 +201,37 @@ func (d *Driver) skipLead(lead *node, name string) {
 	d.skipped[name] = skippedLead{lead, time.Now().Add(skippedFor)}
 }
 
+// A forgetfulLead is one that granted claims while another stood on a majority: which one, since when, and when it last did.
+type forgetfulLead struct {
+	lead        *node
+	by          driver.ClaimInfo
+	since, last time.Time
+}
+
+// forgetful notes that a lead, if it voted first, granted a claim while another stood on a majority, if one did. One that is
+// leaving may have left the lead first. But if it stays, the lead has lost it, and whoever waits there would be told again and again
+// that the lock is free, and be in the way when the holder gives the lead its claim back: others lead.
+func (d *Driver) forgetful(lead *node, first []vote, name string, by *driver.ClaimInfo) {
+	if first == nil || by == nil {
+		return
+	}
+	now := time.Now()
+	d.mu.Lock()
+	f := d.forgot[name]
+	if f.lead != lead || !d.same(f.by, *by) || now.Sub(f.last) > stuckMost {
+		if len(d.forgot) >= manyContended {
+			clear(d.forgot)
+		}
+		f = forgetfulLead{lead: lead, by: *by, since: now}
+	}
+	f.last = now
+	d.forgot[name] = f
+	d.mu.Unlock()
+	if now.Sub(f.since) >= stuckAfter {
+		d.skipLead(lead, name)
+	}
+}
+
 // tell notes which node a claim is to ask next; with nil, all at once.
 func (d *Driver) tell(c *driver.Claim, n *node) {
 	d.mu.Lock()

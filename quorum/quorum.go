@@ -94,6 +94,7 @@ type Driver struct {
 	idle       int                         // goroutines that wait for another call to make
 	contention map[string]int              // how many seem to want a name, as the power of two of the time within which they try
 	skipped    map[string]skippedLead      // by name
+	forgot     map[string]forgetfulLead    // by name
 	told       map[string]next             // what a claim that has waited is to ask
 	resuming   map[string]*resumption      // claims that are being taken up, by id
 }
@@ -111,6 +112,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 		queues: map[nodeQueue]chan struct{}{}, drawn: map[string]*claimIDs{}, held: map[string]*holding{},
 		contention: map[string]int{}, skipped: map[string]skippedLead{}, told: map[string]next{},
 		resuming: map[string]*resumption{},
+		forgot:   map[string]forgetfulLead{},
 	}
 	d.o.fill()
 	d.base, d.cancel = context.WithCancel(context.Background())
