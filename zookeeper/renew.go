@@ -190,17 +190,21 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 	lc.tryAt = never // the janitor would be the one who removes it, and this call would find it gone
 	d.mu.Unlock()
 	was, err := d.removeFirst(ctx, lc)
-	if errors.Is(err, errKept) {
+	return d.left(lc, was || again, err)
+}
+
+// left ends a claim's leaving, and says whether its node was there to be removed.
+func (d *Driver) left(lc *localClaim, was bool, err error) error {
+	switch {
+	case errors.Is(err, errKept):
 		return driver.ErrGone
-	}
-	if final(err) {
+	case final(err):
 		return err
-	}
-	if err != nil {
+	case err != nil:
 		return driver.Unknown(err) // the janitor goes on to remove it
 	}
 	d.drop(lc)
-	if !was && !again {
+	if !was {
 		return driver.ErrGone
 	}
 	return nil

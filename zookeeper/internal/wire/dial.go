@@ -74,21 +74,9 @@ func (s *Session) connect(addr string, silent int) (*conn, error) {
 	start := Now()
 	ctx, cancel := context.WithTimeout(s.ctx, within)
 	defer cancel()
-	fail := func(err error) error {
-		if errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused) {
-			return err
-		}
-		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-			err = op.Err // the rest says the address again
-		}
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			err = errSilent
-		}
-		return &DialError{addr, Now() - start, err}
-	}
 	tcp, err := dial(ctx, addr, s.conf.TLS)
 	if err != nil {
-		return nil, fail(err)
+		return nil, dialError(addr, start, err)
 	}
 	stop := context.AfterFunc(ctx, func() { tcp.Close() })
 	c := &conn{
@@ -104,7 +92,7 @@ func (s *Session) connect(addr string, silent int) (*conn, error) {
 		if ctx.Err() != nil && !errors.Is(err, ErrExpired) {
 			err = ctx.Err()
 		}
-		return nil, fail(err)
+		return nil, dialError(addr, start, err)
 	}
 	c.patience = got.timeout / 3
 	if len(s.conf.Hosts) > 1 {
@@ -126,6 +114,20 @@ func (s *Session) connect(addr string, silent int) (*conn, error) {
 		s.trust.since = sent
 	}
 	return c, nil
+}
+
+// dialError says why there is no connection to a server that was dialed at a moment.
+func dialError(addr string, start time.Duration, err error) error {
+	if errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused) {
+		return err
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		err = op.Err // the rest says the address again
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = errSilent
+	}
+	return &DialError{addr, Now() - start, err}
 }
 
 func dial(ctx context.Context, addr string, secure *tls.Config) (net.Conn, error) {
