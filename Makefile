@@ -23,7 +23,7 @@ TESTSUM = go run ./internal/repo/testsum -o bin/tests --
 TEST = -p=$(PACKAGES_AT_ONCE) -parallel=$(TESTS_AT_ONCE) -count=1 -timeout=12m
 # The race detector makes the walk of the engine and the rules of this repository twenty times as slow; make explore and make
 # rules test them without.
-RACED = $$(go list $(PACKAGES) | grep -v -e /internal/engine/explore -e '/internal/repo$$')
+RACED = $$(go list $(PACKAGES) | grep -v -e /proof/explore -e '/internal/repo$$')
 
 # What make check makes. Those of BESIDE need the processors alone; they get what is left while the others wait for servers.
 CHECKS = servers gofmt vet fix lint rules tidy-check build release-dry mutants interop newer-two adapters-two race
@@ -121,48 +121,48 @@ race: servers compiler bin ## run the tests with the race detector
 check: ## all that must pass before a change lands; what CI runs
 	@MAKE='$(MAKE)' BESIDE='$(BESIDE)' internal/repo/check.sh $(CHECKS)
 
-models: compiler ## visit all states of the protocols in models/, and see that each known mistake is found; about four minutes
+models: compiler ## visit all states of the protocols in proof/models/, and see that each known mistake is found; about four minutes
 	@internal/repo/install.sh $(SPIN)
-	@models/run
+	@proof/models/run
 
 # Those that have changed since they passed, and one more, another with each commit.
 models-some: compiler
 	@internal/repo/install.sh $(SPIN)
-	@TURN=$$(git rev-list --count HEAD) models/run
+	@TURN=$$(git rev-list --count HEAD) proof/models/run
 
 # The limit is for make check, which may leave little of the processors.
 explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes on with larger ones for so long
-	@go test -count=1 -timeout 30m ./internal/engine/explore/...
-	@go run ./internal/engine/explore/cmd $(if $(FOR),-set long -for $(FOR))
+	@go test -count=1 -timeout 30m ./proof/explore/...
+	@go run ./proof/explore/cmd $(if $(FOR),-set long -for $(FOR))
 
 mutants: servers ## see that known mistakes, put back into the code, are found: SOME=8 of them, or 0 for all, with the matrix
-	@go run ./internal/repo/mutants -some $(SOME) $(if $(filter 0,$(SOME)),-matrix)
+	@go run ./proof/mutants -some $(SOME) $(if $(filter 0,$(SOME)),-matrix)
 
 chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7 PAIRS=1; without STORE each store
-	@go run ./chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
+	@go run ./proof/chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
 
 soak: servers ## a bounded run under faults, with a line for each store in docs/soak.log: FOR=10m STORE=etcd SEED=7 PAIRS=1
-	@go run ./chaos -log docs/soak.log $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
+	@go run ./proof/chaos -log docs/soak.log $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
 
 alarms: servers ## many short runs under faults, on stores that start quickly, and how often the checks were wrong: RUNS=200
 	@mkdir -p bin
-	@go run ./chaos -store $(QUICK) -for 8s -seed 1 -runs $(RUNS) -log bin/alarms.log
+	@go run ./proof/chaos -store $(QUICK) -for 8s -seed 1 -runs $(RUNS) -log bin/alarms.log
 
 peers: servers ## measure lock libraries of others under faults, for the page docs/explain/peers.md: PEER=redsync; about an hour for all
 	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
-	@internal/java/build chaos/java
-	@go run ./chaos -peer $(if $(PEER),$(PEER),all) -for 20s -seed 1 -runs 3 -o internal/repo/testdata/peers.json
+	@internal/java/build proof/chaos/java
+	@go run ./proof/chaos -peer $(if $(PEER),$(PEER),all) -for 20s -seed 1 -runs 3 -o internal/repo/testdata/peers.json
 	@go test ./internal/repo -run TestPeerPage -update
 
 # Most of the time is spent waiting, so the benchmarks beside libraries for Java are tried meanwhile.
 interop: servers build ## lock the same names with stile and with the clients of others; about 4 minutes
 	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
-	@internal/java/build bench/java
-	@mkdir -p bin; (cd bench; go test $(TEST) -run '^TestQuick$$/-jvm$$' . -jvm) >bin/bench-java.log 2>&1 & jvm=$$!; \
-	n=0; for run in interop/*/run; do \
+	@internal/java/build proof/bench/java
+	@mkdir -p bin; (cd proof/bench; go test $(TEST) -run '^TestQuick$$/-jvm$$' . -jvm) >bin/bench-java.log 2>&1 & jvm=$$!; \
+	n=0; for run in proof/interop/*/run; do \
 		if [ -x "$$run" ]; then echo "$$run"; "$$run"; n=$$((n + 1)); fi; \
 	done; \
-	if [ $$n = 0 ]; then echo "interop/ has no foreign clients yet: nothing was run"; fi; \
+	if [ $$n = 0 ]; then echo "proof/interop/ has no foreign clients yet: nothing was run"; fi; \
 	status=0; wait $$jvm || status=$$?; cat bin/bench-java.log; exit $$status
 
 newer: ## run the cases of the contract and of faults on PostgreSQL 17 and 18 and on MariaDB 11.4; about two minutes
@@ -195,20 +195,20 @@ adapters-two:
 
 bench: servers ## measure beside other libraries, into docs/bench
 	@mkdir -p docs/bench
-	@cd bench && for store in redis etcd zookeeper consul postgres mysql sqlite setnx redlock memcached; do \
-		go run . -store "$$store" -out "../docs/bench/$$store.md"; \
+	@cd proof/bench && for store in redis etcd zookeeper consul postgres mysql sqlite setnx redlock memcached; do \
+		go run . -store "$$store" -out "../../docs/bench/$$store.md"; \
 	done
 
 bench-jvm: servers ## measure beside lock libraries for Java, into docs/bench; about seven minutes
 	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
-	@internal/java/build bench/java
-	@cd bench && for store in redis-jvm zookeeper-jvm; do go run . -store "$$store" -out "../docs/bench/$$store.md"; done
+	@internal/java/build proof/bench/java
+	@cd proof/bench && for store in redis-jvm zookeeper-jvm; do go run . -store "$$store" -out "../../docs/bench/$$store.md"; done
 
 bench-before: ## measure beside an earlier revision (REV=…), and fail if anything is slower
-	@go run ./internal/repo/benchbefore -rounds $(ROUNDS) -seconds $(SECONDS) -stores $(STORES) -only '$(ONLY)' $(REV)
+	@go run ./proof/benchbefore -rounds $(ROUNDS) -seconds $(SECONDS) -stores $(STORES) -only '$(ONLY)' $(REV)
 
 heap: ## print what a held lease and a local waiter take on the heap, on the memory store
-	@for scenario in held waiting; do go run ./bench/scenarios -local -run $$scenario; done
+	@for scenario in held waiting; do go run ./proof/bench/scenarios -local -run $$scenario; done
 
 fuzz: ## fuzz each parser for FUZZTIME (20s)
 	@for pkg in $$(go list -f '{{.ImportPath}}' $(PACKAGES)); do \
@@ -260,7 +260,7 @@ bin/consul: internal/servers/consul/go.mod internal/servers/consul/go.sum | bin
 	@GOWORK=off go build -C internal/servers/consul -p $(PARALLEL) -ldflags '-s -w' -o ../../../bin/consul github.com/hashicorp/consul
 	@touch $@
 
-bin/golangci-lint: lint/go.mod lint/go.sum | bin
+bin/golangci-lint: internal/lint/go.mod internal/lint/go.sum | bin
 	@echo "building the linter, which takes about a minute"
-	@GOWORK=off go build -C lint -p $(PARALLEL) -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@GOWORK=off go build -C internal/lint -p $(PARALLEL) -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // An alarming driver cries wolf for every claim that enters, and loses the place of some.

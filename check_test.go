@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // TestLookingAtALeaseCostsNothing checks that the calls for the line before a write allocate nothing, and do not wait for

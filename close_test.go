@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // Close ends a Lock whose first request is out, at once, and lasts for Patience at most.

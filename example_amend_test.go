@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/store/memory"
 )
 
 // A writer has written, and goes on reading what it wrote: others may read it too from then on, and no writer changes it in

@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/store/memory"
 )
 
 // Work for a request is to end when the request does, and when the lease is lost. The lease's context does not end with the

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // work is what a program does under its lock: step by step, until the lock is gone.

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/store/memory"
 )
 
 // A transfer needs two accounts at once. Joined locks are taken in the order of their names, so two transfers between

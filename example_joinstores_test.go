@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // An account is in one store and the file of its statements in another. Programs that join both locks take the two in one

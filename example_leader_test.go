@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/store/memory"
 )
 
 // Two replicas of a service stand for leader. The one that is elected leads until its function returns, or until its

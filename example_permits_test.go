@@ -8,7 +8,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/store/memory"
 )
 
 // Five licences are shared by all who need some. Each takes what it needs at once, so two cannot hold a part each and

@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/store/memory"
 )
 
 // Readers share a name; a writer has it alone. Mutex is another word for Writer.

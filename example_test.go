@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/memory" // for memory://
+	_ "github.com/stilelock/stile/store/memory" // for memory://
 )
 
 // An account is something that a lock protects. It has the last word itself: it remembers the highest token that it was

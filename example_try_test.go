@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/store/memory"
 )
 
 // A job that another machine may be running already does not wait, or not for long. The error says who has the lock.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // When a holder's lease runs out, the client that is next asks, and not every one that waits: none of the others could hold.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A text that the store would keep changed is refused before the store is asked.

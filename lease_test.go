@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 func TestLeaseIsRenewedWhileItsClientLives(t *testing.T) {

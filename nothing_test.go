@@ -10,7 +10,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // usesOf are the methods of a client that can fail, each with the context and for the name "x".

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // With keeps what a field that is zero had, and WithOnly sets it back: what the lock had, what its client has, and what was

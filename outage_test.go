@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // Watch and Observe tell of what ends them, also if they told of an outage just before.

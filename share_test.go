@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A refused try leaves nothing behind, also if its request was that of a waiter who gave up.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // Whatever befalls the store, no call lasts longer than docs/reference/bounds.md says, none fails with what is another's, and

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A grant is one that was seen, with what it took of the name's capacity.

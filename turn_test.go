@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 func TestGoroutinesTakeTurnsOnOneClaim(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A world is a store and its clients, in virtual time. When it ends, every goroutine must have ended.

@@ -63,7 +63,7 @@ func (e *MissingError) Error() string {
 // Package returns the import path of the package.
 func (e *MissingError) Package() string {
 	if name, ok := packages[e.Scheme]; ok {
-		return "github.com/stilelock/stile/" + name
+		return "github.com/stilelock/stile/store/" + name
 	}
 	return ""
 }

@@ -16,7 +16,7 @@ func TestOpenUnknown(t *testing.T) {
 	if _, err := driver.Open(t.Context(), "mystery://u:hunter2@h"); err == nil || err.Error() != want || !driver.NotApplied(err) {
 		t.Errorf("open = %v; want %s, rejected", err, want)
 	}
-	want = `redis:// needs a package that this program does not import: add import _ "github.com/stilelock/stile/redis"`
+	want = `redis:// needs a package that this program does not import: add import _ "github.com/stilelock/stile/store/redis"`
 	if _, err := driver.Open(t.Context(), "redis://u:hunter2@h"); err == nil || err.Error() != want || !driver.NotApplied(err) {
 		t.Errorf("open = %v; want %s, rejected", err, want)
 	}

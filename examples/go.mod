@@ -7,8 +7,8 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/stilelock/stile v0.1.0
 	github.com/stilelock/stile/jobs v0.1.0
-	github.com/stilelock/stile/redis v0.1.0
-	github.com/stilelock/stile/sqlite v0.1.0
+	github.com/stilelock/stile/store/redis v0.1.0
+	github.com/stilelock/stile/store/sqlite v0.1.0
 )
 
 require (

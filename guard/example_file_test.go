@@ -11,7 +11,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/guard"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // deposit adds to the balance in a file, under the lock that protects it. It is paused between reading and writing.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/guard"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A shop serves its stock in the memory of a process: GET tells it, PUT sets it.

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/guard"
 	"github.com/stilelock/stile/internal/guardtest"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // marksFunc is marks that answer what a test wants.

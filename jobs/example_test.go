@@ -8,7 +8,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/jobs"
-	_ "github.com/stilelock/stile/redis"
+	_ "github.com/stilelock/stile/store/redis"
 )
 
 // Every machine runs this program, and the figures are made once a night.

@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stilelock/stile v0.1.0
-	github.com/stilelock/stile/redis v0.1.0
-	github.com/stilelock/stile/sqlite v0.1.0
+	github.com/stilelock/stile/store/redis v0.1.0
+	github.com/stilelock/stile/store/sqlite v0.1.0
 )
 
 require (

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A fleet is machines that have the same jobs, in virtual time, which begins at midnight.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // Machines run a job and work that is to be done once, while their connections fail, and they crash and are replaced. Nobody

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
-	_ "github.com/stilelock/stile/memcached"
-	_ "github.com/stilelock/stile/redis"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/memcached"
+	_ "github.com/stilelock/stile/store/redis"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 // victim is the URL of a process that is started to be killed in its first run.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 func open(t *testing.T, d *memory.Driver) *stile.Client {

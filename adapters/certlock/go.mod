@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/caddyserver/certmagic v0.25.4
 	github.com/stilelock/stile v0.1.0
-	github.com/stilelock/stile/redis v0.1.0
-	github.com/stilelock/stile/sqlite v0.1.0
+	github.com/stilelock/stile/store/redis v0.1.0
+	github.com/stilelock/stile/store/sqlite v0.1.0
 )
 
 require (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/certmagic"
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // machines returns a maker of storages of one store, with clients of their own.

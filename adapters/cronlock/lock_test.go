@@ -9,7 +9,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A machine is a locker with a client of its own, and what its logger heard.

@@ -6,8 +6,8 @@ require (
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/google/uuid v1.6.0
 	github.com/stilelock/stile v0.1.0
-	github.com/stilelock/stile/redis v0.1.0
-	github.com/stilelock/stile/sqlite v0.1.0
+	github.com/stilelock/stile/store/redis v0.1.0
+	github.com/stilelock/stile/store/sqlite v0.1.0
 )
 
 require (

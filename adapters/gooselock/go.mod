@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/pressly/goose/v3 v3.28.0
 	github.com/stilelock/stile v0.1.0
-	github.com/stilelock/stile/redis v0.1.0
-	github.com/stilelock/stile/sqlite v0.1.0
+	github.com/stilelock/stile/store/redis v0.1.0
+	github.com/stilelock/stile/store/sqlite v0.1.0
 	modernc.org/sqlite v1.60.1
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/internal/turntest"
-	_ "github.com/stilelock/stile/redis"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/redis"
+	_ "github.com/stilelock/stile/store/sqlite"
 	"k8s.io/client-go/tools/leaderelection"
 )
 

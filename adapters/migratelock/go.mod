@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/golang-migrate/migrate/v4 v4.20.1
 	github.com/stilelock/stile v0.1.0
-	github.com/stilelock/stile/redis v0.1.0
-	github.com/stilelock/stile/sqlite v0.1.0
+	github.com/stilelock/stile/store/redis v0.1.0
+	github.com/stilelock/stile/store/sqlite v0.1.0
 )
 
 require (

@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/internal/turntest"
-	_ "github.com/stilelock/stile/redis"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/redis"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 func TestMain(m *testing.M) { turntest.Main(m, process) }

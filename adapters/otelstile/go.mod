@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/stilelock/stile v0.1.0
-	github.com/stilelock/stile/sqlite v0.1.0
+	github.com/stilelock/stile/store/sqlite v0.1.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/metric v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0

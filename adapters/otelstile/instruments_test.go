@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/metrics"
 	"github.com/stilelock/stile/internal/metricstest"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/sqlite"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"

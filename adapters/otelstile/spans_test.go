@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/memory"
+	_ "github.com/stilelock/stile/store/memory"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A walk is what one goroutine takes, each lock under those before it: "a" is a mutex, "r:a" a reader, "p:a" one of two permits.

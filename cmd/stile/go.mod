@@ -9,14 +9,14 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stilelock/stile v0.1.0
-	github.com/stilelock/stile/consul v0.1.0
-	github.com/stilelock/stile/etcd v0.1.0
 	github.com/stilelock/stile/jobs v0.1.0
-	github.com/stilelock/stile/mysql v0.1.0
-	github.com/stilelock/stile/postgres v0.1.0
-	github.com/stilelock/stile/redis v0.1.0
-	github.com/stilelock/stile/sqlite v0.1.0
-	github.com/stilelock/stile/zookeeper v0.1.0
+	github.com/stilelock/stile/store/consul v0.1.0
+	github.com/stilelock/stile/store/etcd v0.1.0
+	github.com/stilelock/stile/store/mysql v0.1.0
+	github.com/stilelock/stile/store/postgres v0.1.0
+	github.com/stilelock/stile/store/redis v0.1.0
+	github.com/stilelock/stile/store/sqlite v0.1.0
+	github.com/stilelock/stile/store/zookeeper v0.1.0
 	golang.org/x/sys v0.49.0
 )
 

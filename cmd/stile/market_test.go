@@ -14,7 +14,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
-	"github.com/stilelock/stile/memory"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // With locks no trade has to be tried again, money and items are conserved, and every buyer buys, wherever the locks are.

@@ -48,8 +48,8 @@ func documents(t *testing.T) map[string]string {
 const snippetFrame = `package snippets
 
 import ("context"; "errors"; "log"; "log/slog"; "testing"; "net/http"; "testing/synctest"; "time"
-"github.com/redis/go-redis/v9"; "github.com/stilelock/stile"; "github.com/stilelock/stile/jobs"; "github.com/stilelock/stile/memory"
-"github.com/stilelock/stile/redis/goredis"; "github.com/stilelock/stile/stilehttp")
+"github.com/redis/go-redis/v9"; "github.com/stilelock/stile"; "github.com/stilelock/stile/jobs"; "github.com/stilelock/stile/store/memory"
+"github.com/stilelock/stile/store/redis/goredis"; "github.com/stilelock/stile/stilehttp")
 
 var rdb *redis.Client // a program's own
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/sqldb"
+	"github.com/stilelock/stile/store/sqldb"
 )
 
 // The environment names the store in urlVariable, or in urlFileVariable a file with its URL: CMD gets that for a --url

@@ -2,4 +2,4 @@
 
 package main
 
-import _ "github.com/stilelock/stile/consul"
+import _ "github.com/stilelock/stile/store/consul"

@@ -4,7 +4,7 @@ package main
 
 import (
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/mysql"
+	"github.com/stilelock/stile/store/mysql"
 )
 
 func init() {

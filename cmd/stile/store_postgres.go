@@ -4,7 +4,7 @@ package main
 
 import (
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/postgres"
+	"github.com/stilelock/stile/store/postgres"
 )
 
 func init() {

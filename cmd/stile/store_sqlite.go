@@ -2,4 +2,4 @@
 
 package main
 
-import _ "github.com/stilelock/stile/sqlite"
+import _ "github.com/stilelock/stile/store/sqlite"

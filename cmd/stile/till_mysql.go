@@ -13,7 +13,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/guard"
-	"github.com/stilelock/stile/mysql"
+	"github.com/stilelock/stile/store/mysql"
 )
 
 func init() { ledgers["mysql"], ledgers["mariadb"] = openMySQL, openMySQL }

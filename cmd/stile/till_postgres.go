@@ -14,7 +14,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/guard"
-	"github.com/stilelock/stile/postgres"
+	"github.com/stilelock/stile/store/postgres"
 )
 
 func init() { ledgers["postgres"], ledgers["postgresql"] = openPostgres, openPostgres }

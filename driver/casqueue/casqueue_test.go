@@ -15,7 +15,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/driver/casqueue"
-	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/driver/drivertest"
 )
 
 func inFiles(t testing.TB) drivertest.Store {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/driver/casqueue"
-	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/driver/drivertest"
 )
 
 // coarse are files with a clock of whole seconds.

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 func main() {

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/sqlite"
 	"github.com/stilelock/stile/stilehttp"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 // serve is one machine.

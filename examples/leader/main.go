@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 // open returns a client, as each process has one.

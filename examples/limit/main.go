@@ -13,8 +13,8 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/sqlite"
 	"github.com/stilelock/stile/stilehttp"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 // A vendor refuses more than two requests at a time.

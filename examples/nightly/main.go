@@ -13,7 +13,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/jobs"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 func main() {

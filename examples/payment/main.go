@@ -13,7 +13,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/guard"
-	_ "github.com/stilelock/stile/sqlite" // for sqlite://, and the driver of database/sql
+	_ "github.com/stilelock/stile/store/sqlite" // for sqlite://, and the driver of database/sql
 )
 
 const order = "orders/42"

@@ -14,7 +14,7 @@ import (
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/redis"
+	_ "github.com/stilelock/stile/store/redis"
 )
 
 const order = "orders/42"

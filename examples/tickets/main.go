@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 const concert = "concerts/7"

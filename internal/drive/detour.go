@@ -5,7 +5,7 @@ package drive
 import (
 	"testing"
 
-	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/driver/drivertest"
 	"github.com/stilelock/stile/internal/servertest"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/driver/drivertest"
 )
 
 // Lacks tests that the traits of a driver lack exactly these of what cases of the contract need: the table of faults counts

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/driver/drivertest"
 	"github.com/stilelock/stile/internal/servertest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/driver/drivertest"
 )
 
 // Several makes what is needed of a store over some others, which are its servers: open makes a client of the store of one

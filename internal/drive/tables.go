@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/driver/drivertest"
 )
 
 // TableMishaps is what may happen to a store in a database: its tables are emptied, or come back as an older copy, without the

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stilelock/stile/drivertest"
+	"github.com/stilelock/stile/driver/drivertest"
 )
 
 // A Database is one in which transactions lock names, by statements of its own.

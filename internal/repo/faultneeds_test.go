@@ -53,7 +53,7 @@ func lacking(files []*file, contract faultTest) (lacks []string, says bool) {
 func needs(files []*file) map[string][]string {
 	found := map[string][]string{}
 	for _, f := range files {
-		if f.syntax == nil || f.test() || path.Dir(f.path) != "drivertest" {
+		if f.syntax == nil || f.test() || path.Dir(f.path) != "driver/drivertest" {
 			continue
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {

@@ -165,7 +165,7 @@ func untested(b *faultBook, files []*file) (problems []string) {
 			report("no reason why the other stores are left out")
 		}
 		for _, name := range r.cases {
-			if !quoted(files, "drivertest", name) {
+			if !quoted(files, "driver/drivertest", name) {
 				report("the contract has no case %s", name)
 			}
 		}
@@ -224,7 +224,7 @@ func (r *faultRow) all() []faultTest {
 // exists reports whether there is a test, and the part of it that is named.
 func exists(files []*file, test faultTest) bool {
 	name, part, divided := strings.Cut(test.name, "/")
-	return declares(files, faultTest{test.dir, name}, "") && (!divided || quoted(files, test.dir, part) || quoted(files, "drivertest", part))
+	return declares(files, faultTest{test.dir, name}, "") && (!divided || quoted(files, test.dir, part) || quoted(files, "driver/drivertest", part))
 }
 
 // declares reports whether a test of a folder is there, with some text in its body.
@@ -258,7 +258,7 @@ func TestFaultTableCheck(t *testing.T) {
 	const head = "store a: A | pkg TestContract\nstore b: B | pkg TestLacking\n"
 	tests := []string{"pkg/x_test.go", "package pkg\nfunc TestContract() { drive.Lacks(t, open); drivertest.Run() }\n" +
 		"func TestLacking() { run(func() { drive.Lacks(t, open, driver.TraitOrder); drivertest.Run() }) }\nfunc TestOne() { run(\"part\") }",
-		"drivertest/cases.go", "package drivertest\nvar x = []Case{{\"Case\", \"s\", 0, f}, {\"Ordered\", \"s\", shared | ordered, f}}"}
+		"driver/drivertest/cases.go", "package drivertest\nvar x = []Case{{\"Case\", \"s\", 0, f}, {\"Ordered\", \"s\", shared | ordered, f}}"}
 	for _, tt := range []struct {
 		name, rows string
 		want       []string
@@ -294,7 +294,7 @@ func TestFaultTableCheck(t *testing.T) {
 			}
 		})
 	}
-	late := append(slices.Clone(tests), "drivertest/late.go", "package drivertest\nvar x = []Case{{\"LateOne\", \"s\", 0, f}}")
+	late := append(slices.Clone(tests), "driver/drivertest/late.go", "package drivertest\nvar x = []Case{{\"LateOne\", \"s\", 0, f}}")
 	table, _ := parseFaults(head + "row: r\noutcome: o\nstores: all\ncase: Case")
 	if got := untested(table, book(t, late...)); len(got) != 1 || !strings.Contains(got[0], "no row has the case LateOne") {
 		t.Errorf("a case about a late request: got %q", got)

@@ -18,7 +18,7 @@ func TestMutantsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patches, err := filepath.Glob("mutants/testdata/*.patch")
+	patches, err := filepath.Glob("../../proof/mutants/testdata/*.patch")
 	if err != nil || len(patches) == 0 {
 		t.Fatalf("no patches: %v", err)
 	}
@@ -40,7 +40,7 @@ func TestMutantsPage(t *testing.T) {
 		// What else has found a mistake spares its own test.
 		if strings.TrimSpace(cells[i]) == "" && (column != "own test" || own[string(row[1])]) {
 			t.Errorf("row %s: the patch's head says that it is found by what is in column %q, which is empty; "+
-				"go run ./internal/repo/mutants -write %s", row[1], column, row[1])
+				"go run ./proof/mutants -write %s", row[1], column, row[1])
 		}
 	}
 	if got := slices.Sorted(maps.Keys(own)); !slices.Equal(got, want) {
@@ -67,7 +67,7 @@ var (
 // columnOf is where the page has what a patch's head names first: the walk, if the head names nothing.
 func columnOf(t *testing.T, name string) string {
 	t.Helper()
-	patch, err := os.ReadFile("mutants/testdata/" + name + ".patch")
+	patch, err := os.ReadFile("../../proof/mutants/testdata/" + name + ".patch")
 	if err != nil {
 		t.Errorf("the page has a mistake without a patch: %v", err)
 		return "own test"
@@ -85,7 +85,7 @@ func columnOf(t *testing.T, name string) string {
 // Each mistake can be put back into the code as it is, which make mutants and CI find out later, too.
 func TestMutantsApply(t *testing.T) {
 	t.Parallel()
-	patches, err := filepath.Glob("mutants/testdata/*.patch")
+	patches, err := filepath.Glob("../../proof/mutants/testdata/*.patch")
 	if err != nil || len(patches) == 0 {
 		t.Fatalf("no patches: %v", err)
 	}

@@ -17,17 +17,18 @@ var oldWords = map[string]map[string]string{
 		"Standing": "ClaimInfo", "Departure": "Release", "Breakage": "BreakRequest", "Told": "Notified",
 		"Bound": "InSession", "Pinned": "OwnClient", "Whole": "FullWait", "Brief": "ShortRecord",
 	},
-	"internal/claims": {"gate": "line", "seat": "entry", "toil": "worker", "courtesy": "yield"},
-	"redis": {
+	"driver/drivertest": {},
+	"internal/claims":   {"gate": "line", "seat": "entry", "toil": "worker", "courtesy": "yield"},
+	"store/redis": {
 		"mail": "inbox", "box": "inbox", "compared": "tairCAS", "possession": "heldClaim", "voter": "quorumMember",
 		"heed": "interruptWhenDone",
 	},
-	"postgres":  {"deed": "call", "door": "advisoryKey", "era": "serverID", "alerts": "failoverWatch"},
-	"etcd":      {"pulse": "keepAliver", "beat": "keepAlive", "past": "storeIdentity", "fly": "send", "land": "done"},
-	"consul":    {"stake": "localClaim", "survey": "precheck", "bury": "deleteDead", "arrive": "enterNew", "guard": "lockKey"},
-	"zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck"},
-	"quorum":    {"crowd": "contention", "pass": "skipLead", "ghost": "earlier", "lane": "nodeQueue", "toil": "worker"},
-	"shard":     {"roll": "membership", "crossing": "dualHold"},
+	"store/postgres":  {"deed": "call", "door": "advisoryKey", "era": "serverID", "alerts": "failoverWatch"},
+	"store/etcd":      {"pulse": "keepAliver", "beat": "keepAlive", "past": "storeIdentity", "fly": "send", "land": "done"},
+	"store/consul":    {"stake": "localClaim", "survey": "precheck", "bury": "deleteDead", "arrive": "enterNew", "guard": "lockKey"},
+	"store/zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck"},
+	"store/quorum":    {"crowd": "contention", "pass": "skipLead", "ghost": "earlier", "lane": "nodeQueue", "toil": "worker"},
+	"store/shard":     {"roll": "membership", "crossing": "dualHold"},
 }
 
 var nameWord = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
@@ -82,13 +83,13 @@ func has(name, word string) bool {
 
 func TestOldWordsCheck(t *testing.T) {
 	try(t, oldNames, []sample{
-		{name: "word", path: "quorum/x.go", text: "package x\ntype ghost int", want: []string{"quorum/x.go:2: ghost: say earlier, not ghost"}},
-		{name: "part", path: "quorum/x.go", text: "package x\nvar oldGhosts int", want: []string{"quorum/x.go:2: oldGhosts: say earlier, not ghost"}},
-		{name: "folder in it", path: "redis/internal/conn/x.go", text: "package x\nfunc heed() {}",
-			want: []string{"redis/internal/conn/x.go:2: heed: say interruptWhenDone, not heed"}},
+		{name: "word", path: "store/quorum/x.go", text: "package x\ntype ghost int", want: []string{"store/quorum/x.go:2: ghost: say earlier, not ghost"}},
+		{name: "part", path: "store/quorum/x.go", text: "package x\nvar oldGhosts int", want: []string{"store/quorum/x.go:2: oldGhosts: say earlier, not ghost"}},
+		{name: "folder in it", path: "store/redis/internal/conn/x.go", text: "package x\nfunc heed() {}",
+			want: []string{"store/redis/internal/conn/x.go:2: heed: say interruptWhenDone, not heed"}},
 		{name: "exported", path: "driver/x.go", text: "package x\ntype Brief int\nvar brief int", want: []string{"driver/x.go:2: Brief: say ShortRecord, not Brief"}},
-		{name: "within a word", path: "quorum/x.go", text: "package x\nvar ghostly, passed int"},
-		{name: "elsewhere", path: "etcd/x.go", text: "package x\ntype ghost int"},
-		{name: "test", path: "quorum/x_test.go", text: "package x\ntype ghost int"},
+		{name: "within a word", path: "store/quorum/x.go", text: "package x\nvar ghostly, passed int"},
+		{name: "elsewhere", path: "store/etcd/x.go", text: "package x\ntype ghost int"},
+		{name: "test", path: "store/quorum/x_test.go", text: "package x\ntype ghost int"},
 	})
 }

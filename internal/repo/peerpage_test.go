@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The page about other libraries is made of what runs measured: go run ./chaos -peer … -o writes the figures, and go test
+// The page about other libraries is made of what runs measured: go run ./proof/chaos -peer … -o writes the figures, and go test
 // ./internal/repo -update the page.
 
 const (

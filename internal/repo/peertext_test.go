@@ -6,7 +6,7 @@ const (
 
 The runner of [runs under faults](chaos.md) can drive lock libraries of others. This page has the measured results, and gives no
 verdict. Each library was run %d times, with faults for %v. ` + "`make peers`" + ` runs all libraries again, and
-` + "`go run ./chaos -peer NAME -for %[2]v -seed %d -runs %d`" + ` runs one of them. The page is made of
+` + "`go run ./proof/chaos -peer NAME -for %[2]v -seed %d -runs %d`" + ` runs one of them. The page is made of
 ` + "`" + peerFigures + "`" + `; the runner writes this file.
 
 - **Work.** %d processes have four waiters each, %d in all. A waiter takes one of two names and holds it for less than 30 ms; one
@@ -18,7 +18,7 @@ verdict. Each library was run %d times, with faults for %v. ` + "`make peers`" +
 - **Settings.** A lease, an expiry or a session is 3 s where the library or the server lets it be set so. The worker does the work
   that a library leaves to its caller. The servers write each change to the disk. Where there are several servers, a fault hits one
   of them.
-- **none** stands where a library has nothing of the kind. A worker in Java, ` + "`" + `chaos/java` + "`" + `, drives the libraries for Java.
+- **none** stands where a library has nothing of the kind. A worker in Java, ` + "`" + `proof/chaos/java` + "`" + `, drives the libraries for Java.
   Its process takes some seconds to start; the first fault waits for this start.
 - **When.** Redisson and Curator were measured later than the others, beside much more other work (a load of 40 to 70 on two cores).
   Do not compare their times with those of the others, nor the number of their waiters that held again within the minute.

@@ -32,9 +32,9 @@ func TestArguments(t *testing.T) {
 
 func TestRequire(t *testing.T) {
 	modules := []module{{Path: root}, {Path: root + "/redis", dir: "redis"}}
-	got := require("require "+root+" v0.1.0\n\t"+root+"/redis v0.1.0 => ./redis\n\t"+root+"/redisx v0.1.0\n"+
+	got := require("require "+root+" v0.1.0\n\t"+root+"/redis v0.1.0 => ./store/redis\n\t"+root+"/redisx v0.1.0\n"+
 		"\tgithub.com/redis/rueidis v1.0.79\nmodule "+root+"/redis\n", modules, "v0.2.0")
-	want := "require " + root + " v0.2.0\n\t" + root + "/redis v0.2.0 => ./redis\n\t" + root + "/redisx v0.1.0\n" +
+	want := "require " + root + " v0.2.0\n\t" + root + "/redis v0.2.0 => ./store/redis\n\t" + root + "/redisx v0.1.0\n" +
 		"\tgithub.com/redis/rueidis v1.0.79\nmodule " + root + "/redis\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -1,6 +1,6 @@
 // Package bench measures how long locks take in a store, or in two stores beside each other.
 //
-// Its scenarios are those of the folder bench/scenarios that any store has, with a histogram in place of a median. Each is
+// Its scenarios are those of the folder proof/bench/scenarios that any store has, with a histogram in place of a median. Each is
 // measured for a window, in rounds. Two stores are measured in turn, and the one that goes first changes from round to
 // round, so that whatever else the machine does meets both.
 package bench

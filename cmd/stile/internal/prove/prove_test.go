@@ -15,7 +15,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
-	_ "github.com/stilelock/stile/sqlite"
+	_ "github.com/stilelock/stile/store/sqlite"
 )
 
 // The worker of a test is the test itself, with a brief and a store in its environment.

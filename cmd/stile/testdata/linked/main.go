@@ -13,14 +13,14 @@ import (
 	_ "github.com/spf13/cobra"
 	_ "github.com/stilelock/stile"
 	_ "github.com/stilelock/stile/cmd/stile/testdata/linked/between"
-	_ "github.com/stilelock/stile/consul"
-	_ "github.com/stilelock/stile/etcd"
-	_ "github.com/stilelock/stile/memcached"
-	_ "github.com/stilelock/stile/mysql"
-	_ "github.com/stilelock/stile/postgres"
-	_ "github.com/stilelock/stile/redis"
-	_ "github.com/stilelock/stile/sqlite"
-	_ "github.com/stilelock/stile/zookeeper"
+	_ "github.com/stilelock/stile/store/consul"
+	_ "github.com/stilelock/stile/store/etcd"
+	_ "github.com/stilelock/stile/store/memcached"
+	_ "github.com/stilelock/stile/store/mysql"
+	_ "github.com/stilelock/stile/store/postgres"
+	_ "github.com/stilelock/stile/store/redis"
+	_ "github.com/stilelock/stile/store/sqlite"
+	_ "github.com/stilelock/stile/store/zookeeper"
 )
 
 func main() {

@@ -1,5 +1,0 @@
-module github.com/stilelock/stile/consul
-
-go 1.26.0
-
-require github.com/stilelock/stile v0.1.0

@@ -1,0 +1,43 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// A call without an answer is excused if the store is slow for all, and not if one driver has lost the answer.
+func TestLostAnswerIsCaught(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ all, caught bool }{
+		"the store has no answer for anybody": {all: true},
+		"one driver loses an answer":          {caught: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, until := memory.NewStore(), time.Now().Add(2*askOthers)
+				var asked atomic.Bool
+				s := Store{Open: func(testing.TB) driver.Driver {
+					return &buggy{Driver: store.Driver(), enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+						lost := asked.CompareAndSwap(false, true)
+						if lost || test.all {
+							time.Sleep(time.Until(until))
+						}
+						if lost {
+							return driver.Place{}, driver.Unreachable(errors.New("no answer"))
+						}
+						return d.Enter(ctx, c)
+					}}
+				}}
+				finds(t, "EnterAgain", s, test.caught)
+			})
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// A user lacks a right: the case sees a client that takes that for an outage, and one that has some names and not others,
+// and passes if all is well.
+func TestRightsIsCaught(t *testing.T) {
+	t.Parallel()
+	refused := driver.Refused(errors.New("no right"))
+	away := driver.Unsent(driver.Unreachable(errors.New("no connection")))
+	for name, test := range map[string]struct {
+		open, enter, renew error
+		some               bool // only some names are refused
+		caught             bool
+	}{
+		"refused at once":             {open: refused},
+		"an outage at once":           {open: away, caught: true},
+		"refused by a call":           {enter: refused},
+		"refused to renew":            {renew: refused},
+		"an outage, says a call":      {enter: away, caught: true},
+		"an outage, says a renewal":   {renew: away, caught: true},
+		"of some names it is refused": {enter: refused, some: true, caught: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := Store{Open: func(testing.TB) driver.Driver { return memory.NewStore().Driver() }}
+			s.Lacking = map[string]func(testing.TB) func() (driver.Driver, error){"a right": func(testing.TB) func() (driver.Driver, error) {
+				d := &buggy{Driver: memory.NewStore().Driver(),
+					enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+						if test.enter != nil && (!test.some || strings.HasSuffix(c.Name, "/3")) {
+							return driver.Place{}, test.enter
+						}
+						return d.Enter(ctx, c)
+					},
+					renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
+						if test.renew != nil {
+							return []driver.Renewal{{Err: test.renew}}
+						}
+						return d.Renew(ctx, cs)
+					},
+				}
+				return func() (driver.Driver, error) { return d, test.open }
+			}}
+			finds(t, "Rights", s, test.caught)
+		})
+	}
+}

@@ -1,0 +1,195 @@
+//go:build unix
+
+package main
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stilelock/stile/internal/servertest"
+	_ "github.com/stilelock/stile/store/consul"
+	_ "github.com/stilelock/stile/store/etcd"
+	_ "github.com/stilelock/stile/store/memcached"
+	_ "github.com/stilelock/stile/store/mysql"
+	_ "github.com/stilelock/stile/store/postgres"
+	_ "github.com/stilelock/stile/store/redis"
+	_ "github.com/stilelock/stile/store/shard"
+	_ "github.com/stilelock/stile/store/sqlite"
+	_ "github.com/stilelock/stile/store/zookeeper"
+)
+
+// A store is what is tried: its servers, each behind a proxy of its own, and where clients find it.
+type store struct {
+	urls    []string // the first worker has the first, and so on; then the first again
+	servers []*servertest.Server
+	proxies []*servertest.Proxy
+
+	// After these kinds of faults the store may have forgotten claims, whose holders trust them until their leases end.
+	forgets []string
+	// Moved waits until the servers have settled, and reports whether there was a failover that may have lost claims since
+	// it was asked before. It is nil if none does.
+	moved func() bool
+	// Admin are the faults of an administrator, by kind; nil of those that the store does not have.
+	admin map[string]admin
+	// Rest returns what is on the servers, beside what outlives all claims; nil if only the store's list is looked at.
+	rest func() []string
+}
+
+// behind puts a proxy before each server, and returns the addresses of the proxies.
+func (s *store) behind(t servertest.TB, servers ...*servertest.Server) []string {
+	s.servers = servers
+	var addrs []string
+	for _, server := range servers {
+		p := servertest.NewProxy(t, server.Addr)
+		s.proxies = append(s.proxies, p)
+		addrs = append(addrs, p.Addr)
+	}
+	return addrs
+}
+
+// addrs are where the servers are found.
+func (s *store) addrs() (list []string) {
+	for _, p := range s.proxies {
+		list = append(list, p.Addr)
+	}
+	return list
+}
+
+// at returns the store, with the one address at which all workers find it.
+func (s *store) at(url ...string) *store {
+	s.urls = []string{strings.Join(url, "")}
+	return s
+}
+
+// stores start what runs are named after.
+var stores = map[string]func(t servertest.TB) *store{
+	"sqlite": func(t servertest.TB) *store {
+		return (&store{}).at("sqlite://", filepath.Join(t.TempDir(), "locks.db"))
+	},
+	"etcd":   func(t servertest.TB) *store { return etcd(t, servertest.EtcdCluster(t, 3)...) },
+	"etcd-1": func(t servertest.TB) *store { return etcd(t, servertest.Etcd(t)) },
+	"zookeeper": func(t servertest.TB) *store {
+		s := &store{}
+		addrs := s.behind(t, servertest.ZooKeeperEnsemble(t, 3)...)
+		return s.at("zk://", strings.Join(addrs, ","), "?session=", ttl.String())
+	},
+	"consul":   func(t servertest.TB) *store { return consul(t, servertest.Consul(t, nil)) },
+	"consul-3": func(t servertest.TB) *store { return consul(t, servertest.ConsulCluster(t, 3, nil)...) },
+	"postgres": func(t servertest.TB) *store { return postgres(t, "") },
+	"postgres-session": func(t servertest.TB) *store {
+		s := postgres(t, "?mode=session")
+		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer, killConnections} // the locks go with the connection
+		return s
+	},
+	"mariadb": func(t servertest.TB) *store { return mariadb(t, "") },
+	"mysql-session": func(t servertest.TB) *store {
+		s := mariadb(t, "?mode=session")
+		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer, killConnections} // the locks go with the connection
+		return s
+	},
+	"memcached": func(t servertest.TB) *store {
+		s := &store{forgets: []string{restartServer, killServer, deleteClaim}, admin: memcachedAdmin}
+		return s.at("memcached://", s.behind(t, servertest.Memcached(t, "-M"))[0])
+	},
+	"redis": func(t servertest.TB) *store {
+		s, addrs := several(t, 1)
+		return s.at("redis://", addrs[0])
+	},
+	"redis-setnx": func(t servertest.TB) *store {
+		s, addrs := several(t, 1)
+		return s.at("redis://", addrs[0], "?layout=setnx")
+	},
+	"redis-sentinel": func(t servertest.TB) *store {
+		set, proxies := servertest.RedisSentinelBehind(t, "appendonly yes", "appendfsync always")
+		s := &store{
+			servers: []*servertest.Server{set.Primary, set.Replica, set.Sentinel}, proxies: proxies,
+			moved: func() bool { return set.Moved(t) },
+		}
+		s.rest = func() []string { return keys(set.Primary) }
+		return s.at("redis+sentinel://", proxies[2].Addr, "/", set.Name)
+	},
+	"redis-cluster": func(t servertest.TB) *store {
+		s := &store{forgets: []string{deleteClaim}, admin: redisAdmin}
+		s.servers, s.proxies = servertest.RedisClusterBehind(t, durable...)
+		s.rest = func() []string { return keys(s.servers...) }
+		return s.at("redis+cluster://", s.proxies[0].Addr, ",", s.proxies[1].Addr, ",", s.proxies[2].Addr)
+	},
+	"redlock-3": func(t servertest.TB) *store { return redlock(t, 3) },
+	"redlock-5": func(t servertest.TB) *store { return redlock(t, 5) },
+	"shard": func(t servertest.TB) *store {
+		s, addrs := several(t, 2)
+		return s.at("shard://?stores=a=redis://", addrs[0], ";b=redis://", addrs[1])
+	},
+	"tair-exset": func(t servertest.TB) *store {
+		server := servertest.Tair(t, durable...)
+		p := servertest.NewProxy(t, server.Addr)
+		s := &store{servers: []*servertest.Server{server.Server}, proxies: []*servertest.Proxy{p}}
+		return s.at("tair://", p.Addr, "?layout=exset")
+	},
+}
+
+func storeList() string { return strings.Join(slices.Sorted(maps.Keys(stores)), ", ") }
+
+// durable are the arguments of a Redis server that keeps all that it has acknowledged.
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// several starts durable Redis servers that know nothing of each other, and returns where their proxies are.
+func several(t servertest.TB, n int) (s *store, addrs []string) {
+	var list []*servertest.Server
+	for range n {
+		list = append(list, servertest.Redis(t, durable...))
+	}
+	s = &store{forgets: []string{deleteClaim}, admin: redisAdmin, rest: func() []string { return keys(list...) }}
+	return s, s.behind(t, list...)
+}
+
+// redlock is over servers that vote again at once after a restart, since they forget nothing. How long one whose clock
+// seems to have moved does not vote is a part of a short run.
+func redlock(t servertest.TB, n int) *store {
+	s, addrs := several(t, n)
+	return s.at("redlock://", strings.Join(addrs, ","), "?max_ttl=10s")
+}
+
+func etcd(t servertest.TB, servers ...*servertest.Server) *store {
+	s := &store{forgets: []string{deleteClaim}, admin: etcdAdmin}
+	return s.at("etcd://", strings.Join(s.behind(t, servers...), ","))
+}
+
+// consul gives each worker one of the agents, as each machine has its own.
+func consul(t servertest.TB, servers ...*servertest.Server) *store {
+	s := &store{}
+	for _, addr := range s.behind(t, servers...) {
+		s.urls = append(s.urls, "consul://"+addr)
+	}
+	return s
+}
+
+func postgres(t servertest.TB, parameters string) *store {
+	s := &store{admin: postgresAdmin}
+	addrs := s.behind(t, servertest.Postgres(t, "fsync = on"))
+	return s.at("postgres://postgres@", addrs[0], "/postgres", parameters)
+}
+
+func mariadb(t servertest.TB, parameters string) *store {
+	s := &store{admin: mysqlAdmin}
+	addrs := s.behind(t, servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1"))
+	return s.at("mysql://root@", addrs[0], "/mysql", parameters)
+}
+
+// keys returns the keys of Redis servers, without those that remember the last ticket of a name for an hour, and without the
+// list of a shard's clients, on which whoever looks is too.
+func keys(servers ...*servertest.Server) (list []string) {
+	for _, s := range servers {
+		found, _ := s.Redis([]string{"KEYS", "*"}).([]any)
+		for _, key := range found {
+			text, _ := key.(string)
+			if !strings.HasPrefix(text, "stile/ticket/") && !strings.HasPrefix(text, "stile/{stile-shard") {
+				list = append(list, text)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}

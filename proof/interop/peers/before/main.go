@@ -1,0 +1,145 @@
+//go:build unix
+
+// Before is a client of stile that is told on its standard input what to do. The test of this package builds it in this tree
+// and in an earlier revision, and has both lock the same names. So it may use no more of stile than that revision has.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile"
+	_ "github.com/stilelock/stile/store/consul" // the stores that a URL can name
+	_ "github.com/stilelock/stile/store/etcd"
+	_ "github.com/stilelock/stile/store/memcached"
+	_ "github.com/stilelock/stile/store/mysql"
+	_ "github.com/stilelock/stile/store/postgres"
+	_ "github.com/stilelock/stile/store/redis"
+	_ "github.com/stilelock/stile/store/sqlite"
+	_ "github.com/stilelock/stile/store/zookeeper"
+)
+
+func main() { serve(context.Background(), os.Stdin, os.Stdout) }
+
+// kinds are the locks that can be asked for.
+var kinds = map[string]func(c *stile.Client, name string) *stile.Lock{
+	"alone": (*stile.Client).Mutex,
+	"read":  (*stile.Client).Reader,
+	"one":   func(c *stile.Client, name string) *stile.Lock { return c.Permit(name, 1, 2) },
+	"both":  func(c *stile.Client, name string) *stile.Lock { return c.Permit(name, 2, 2) },
+}
+
+// A server has a client of stile for each lock that is asked for, so that none takes turns with another.
+type server struct {
+	mu   sync.Mutex // guards out and free
+	out  io.Writer
+	free map[string]func() error
+}
+
+// serve does what it is told, one line each:
+//
+//	lock ID KIND TTL URL NAME   held ID TOKEN, when it has the lock
+//	try ID KIND TTL URL NAME    held ID TOKEN, or busy ID
+//	free ID                     freed ID
+//	show ID KIND TTL URL NAME   shown ID COUNT, of the claims of the name
+//
+// The answer may be "error ID" and a text instead. It ends with its input.
+func serve(ctx context.Context, in io.Reader, out io.Writer) {
+	s := &server{out: out, free: map[string]func() error{}}
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		words := strings.SplitN(lines.Text(), " ", 6)
+		go s.obey(ctx, words[0], words[1], words[2:])
+	}
+}
+
+func (s *server) say(verb, id string, what any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintln(s.out, verb, id, strings.ReplaceAll(fmt.Sprint(what), "\n", " "))
+}
+
+func (s *server) obey(ctx context.Context, verb, id string, args []string) {
+	if verb == "free" {
+		s.mu.Lock()
+		free := s.free[id]
+		s.mu.Unlock()
+		if err := free(); err != nil {
+			s.say("error", id, err)
+			return
+		}
+		s.say("freed", id, "")
+		return
+	}
+	if verb == "show" {
+		n, err := count(ctx, args[2], args[3])
+		if err != nil {
+			s.say("error", id, err)
+			return
+		}
+		s.say("shown", id, n)
+		return
+	}
+	lease, err := s.take(ctx, verb == "try", id, args)
+	switch {
+	case errors.Is(err, stile.ErrHeld):
+		s.say("busy", id, "")
+	case err != nil:
+		s.say("error", id, err)
+	default:
+		s.say("held", id, number(lease))
+	}
+}
+
+func (s *server) take(ctx context.Context, try bool, id string, args []string) (*stile.Lease, error) {
+	ttl, err := time.ParseDuration(args[1])
+	if err != nil {
+		return nil, err
+	}
+	c, err := stile.Open(ctx, args[2], &stile.Options{
+		LockOptions: stile.LockOptions{TTL: ttl}, Patience: 30 * time.Second, // the machine may be busy
+	})
+	if err != nil {
+		return nil, err
+	}
+	take := kinds[args[0]](c, args[3]).Lock
+	if try {
+		take = kinds[args[0]](c, args[3]).TryLock
+	}
+	lease, err := take(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free[id] = func() error { return errors.Join(lease.Unlock(), c.Close()) }
+	return lease, nil
+}
+
+// count returns how many hold a name and wait for it.
+func count(ctx context.Context, url, name string) (int, error) {
+	c, err := stile.Open(ctx, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	q, err := c.Show(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return len(q.Claims), nil
+}
+
+// number is what a grant is known by. Revisions of before have only tokens, also where the store has no fencing.
+func number(lease *stile.Lease) int64 {
+	if l, ok := any(lease).(interface{ Ticket() int64 }); ok {
+		return l.Ticket()
+	}
+	return lease.Token()
+}

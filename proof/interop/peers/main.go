@@ -1,0 +1,97 @@
+//go:build unix
+
+// Peers locks the same names with stile and with the clients of others, on real servers, and fails if two hold a lock at
+// once, or if one does not get what another gave back or died with.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+func main() {
+	if len(os.Args) == 4 && os.Args[1] == "peer" {
+		if err := serve(context.Background(), os.Args[2], os.Args[3], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[2], err)
+			os.Exit(1)
+		}
+		return
+	}
+	var w setting
+	flag.StringVar(&w.curator, "curator", "proof/interop/curator", "the folder of the Java client, built")
+	flag.StringVar(&w.bin, "bin", "bin", "the folder of the programs that make built")
+	flag.StringVar(&w.redis, "redis", "proof/interop/redis", "the folder of the Python and JavaScript clients, built")
+	flag.StringVar(&w.shed, "shedlock", "proof/interop/shedlock", "the folder of the Java client of ShedLock, built")
+	only := flag.String("only", "", "one store alone: consul, zookeeper, etcd, redis, redlock, postgres or mariadb")
+	flag.Parse()
+	if !all(&w, *only) {
+		os.Exit(1)
+	}
+}
+
+// all plays everything at once, since most of it is waiting, and reports whether it went well.
+func all(w *setting, only string) bool {
+	t := &servertest.Host{Program: "peers"}
+	defer t.End()
+	w.dir = t.TempDir()
+	var err error
+	if w.self, err = os.Executable(); err != nil {
+		t.Fatalf("%v", err)
+	}
+	start := time.Now()
+	var stores []*store
+	var flaws [][]flaw
+	for _, s := range []struct {
+		name  string
+		open  func(servertest.TB) *store
+		flaws func(servertest.TB) ([]flaw, error)
+	}{
+		{"consul", w.consul, nil}, {"zookeeper", w.zooKeeper, w.zooKeeperFlaws}, {"etcd", w.etcd, etcdFlaws},
+		{"redis", w.oneRedis, w.redisFlaws}, {"redlock", w.redlock, w.redlockFlaws},
+		{"postgres", w.postgres, w.postgresFlaws}, {"mariadb", w.mariaDB, w.mariaDBFlaws},
+	} {
+		if only != "" && only != s.name {
+			continue
+		}
+		stores = append(stores, s.open(t))
+		if s.flaws == nil {
+			continue
+		}
+		list, err := s.flaws(t)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		flaws = append(flaws, list)
+	}
+	if len(stores) == 0 {
+		t.Fatalf("no such store: %q", only)
+	}
+	var work sync.WaitGroup
+	var results []result
+	work.Go(func() { results = run(stores) })
+	sights := make([][]sight, len(flaws))
+	for i, list := range flaws {
+		work.Go(func() { sights[i] = playAll(list) })
+	}
+	work.Wait()
+	wrong := table(os.Stdout, results)
+	fmt.Println()
+	leaseTable(os.Stdout, results)
+	fmt.Println()
+	seen := slices.Concat(sights...)
+	slices.SortStableFunc(seen, func(a, b sight) int { return a.number - b.number })
+	surprises := flawTable(os.Stdout, seen)
+	fmt.Printf("\n%d pairs of clients, %d wrong; %d plays of known bugs, %d surprises; %v\n",
+		len(results), wrong, len(seen), len(surprises), time.Since(start).Round(time.Second))
+	for _, row := range surprises {
+		fmt.Println(row) // once more: of a long log, the end is kept
+	}
+	return wrong+len(surprises) == 0
+}

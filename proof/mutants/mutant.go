@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+type mutant struct {
+	name, patch, dir string
+	numbers          string   // that it stands for
+	files            []string // that it changes
+	ways             []way    // that its head names; the explorer looks for it if there is none
+	overlay          string
+}
+
+// A way is a line of a patch's head that tells how to find the mistake.
+type way struct {
+	kind  string // contract, command, chaos or test
+	where string // the package, or the store of a run under faults
+	test  string // empty for a run under faults
+}
+
+var (
+	changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
+	stands  = regexp.MustCompile(`(?m)^stands for: (.*)`)
+	foundBy = regexp.MustCompile(`(?m)^found by: (\S+) (\S+) ?(.*)`)
+)
+
+// prepare makes the mutant's files, and sees that the packages compile that it changes.
+func (m *mutant) prepare(top string) error {
+	text, err := os.ReadFile(m.patch)
+	if err != nil {
+		return err
+	}
+	if err := m.head(text); err != nil {
+		return err
+	}
+	replaced := map[string]string{}
+	build := []string{"build", "-o", os.DevNull, "-overlay", filepath.Join(m.dir, "overlay.json")}
+	for _, found := range changed.FindAllSubmatch(text, -1) {
+		name := string(found[1])
+		m.files = append(m.files, name)
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(m.dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, source, 0o644); err != nil {
+			return err
+		}
+		replaced[filepath.Join(top, name)] = to
+		if pkg := packageOf(name); !slices.Contains(build, pkg) {
+			build = append(build, pkg)
+		}
+	}
+	apply := exec.Command("git", "apply", m.patch)
+	apply.Dir = m.dir
+	apply.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(filepath.Dir(m.dir)))
+	if out, err := apply.CombinedOutput(); err != nil {
+		return fmt.Errorf("it does not apply: %w: %s", err, out)
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		return err
+	}
+	m.overlay = filepath.Join(m.dir, "overlay.json")
+	if err := os.WriteFile(m.overlay, data, 0o644); err != nil {
+		return err
+	}
+	if out, err := output("go", build...); err != nil {
+		return fmt.Errorf("it does not compile: %w: %s", err, out)
+	}
+	return nil
+}
+
+// head reads what a patch's head says. A case of the contract must be one that package drivertest has.
+func (m *mutant) head(text []byte) error {
+	if found := stands.FindSubmatch(text); found != nil {
+		m.numbers = string(found[1])
+	}
+	for _, found := range foundBy.FindAllSubmatch(text, -1) {
+		w := way{string(found[1]), string(found[2]), string(found[3])}
+		switch w.kind {
+		case "test":
+			if err := hasTest(w.where, w.test); err != nil {
+				return err
+			}
+		case "command":
+			script := strings.TrimSpace(w.where + " " + w.test)
+			line, err := caseOf(script)
+			if err != nil {
+				return err
+			}
+			w.where, w.test = "./cmd/stile", fmt.Sprintf("TestCases/all/line%d", line)
+		case "contract":
+			if err := cmp.Or(inContract(w.test), hasTest(w.where, w.test)); err != nil {
+				return err
+			}
+		case "chaos":
+			if w.test != "" {
+				return fmt.Errorf("found by: chaos %s: %q is too much: a store is enough", w.where, w.test)
+			}
+		default:
+			return fmt.Errorf("found by: %q is none of contract, command, chaos, test", w.kind)
+		}
+		m.ways = append(m.ways, w)
+	}
+	return nil
+}
+
+// suites are the contracts: those of drivers and of guards, and what begins a case's name in their files.
+var suites = map[string]string{"driver/drivertest": `(?m)^\s*(?:\{|Name:\s*)"%s",`, "internal/guardtest": `(?m)\bt\.Run\("%s"[,+ ]`}
+
+// inContract reports why a test is no part of the contract: a case's name is written once, in one of the suites.
+func inContract(test string) error {
+	name := path.Base(test)
+	if name == test {
+		return nil // a test of the whole contract, of the model or of many at once
+	}
+	for suite, begin := range suites {
+		files, err := filepath.Glob(suite + "/*.go")
+		if err != nil {
+			return err
+		}
+		named := regexp.MustCompile(fmt.Sprintf(begin, regexp.QuoteMeta(name)))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			if named.Match(text) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("found by: contract %s: neither package drivertest nor guardtest has a case %s", test, name)
+}
+
+// hasTest reports why a package has no such test.
+func hasTest(where, test string) error {
+	name, _, _ := strings.Cut(test, "/")
+	files, err := filepath.Glob(where + "/*_test.go")
+	if err != nil {
+		return err
+	}
+	named := regexp.MustCompile(`(?m)^func (?:` + name + `)\(`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if named.Match(text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("found by: package %s has no test %s", where, name)
+}
+
+// cases are what the command is asked by a shell, and answers.
+const cases = "cmd/stile/testdata/cases.txt"
+
+// caseOf returns the line of the command's case with this script.
+func caseOf(script string) (int, error) {
+	text, err := os.ReadFile(cases)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.Index(strings.Split(string(text), "\n"), "$ "+script)
+	if i < 0 {
+		return 0, fmt.Errorf("found by: command %s: %s has no such case", script, cases)
+	}
+	return i + 1, nil
+}
+
+// packageOf is the package that a file is built into: the folder's own, or, of a script that is embedded, the nearest
+// above.
+func packageOf(file string) string {
+	for dir := path.Dir(file); ; dir = path.Dir(dir) {
+		if sources, _ := filepath.Glob(filepath.Join(dir, "*.go")); len(sources) > 0 || dir == "." {
+			return "./" + dir
+		}
+	}
+}

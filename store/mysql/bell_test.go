@@ -1,0 +1,314 @@
+package mysql
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/store/sqldb"
+)
+
+// until waits until ok says yes.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ctx := timely(t)
+	for tick := time.Tick(time.Millisecond); !ok(); <-tick {
+		if ctx.Err() != nil {
+			t.Fatalf("still waiting: %s", what)
+		}
+	}
+}
+
+// Each state is drawn, can be come to, and can be left.
+func TestBellMoves(t *testing.T) {
+	reached := map[hearing]bool{absent: true}
+	for from, moves := range bellMoves {
+		for event, to := range moves {
+			b := &bell{state: from}
+			if b.move(event); b.state != to {
+				t.Errorf("%v at event %v went to %v, want %v", from, event, b.state, to)
+			}
+			reached[to] = true
+		}
+	}
+	if got, want := len(reached), len(bellMoves); got != want {
+		t.Errorf("%d states can be come to, want %d: %v", got, want, slices.Collect(maps.Keys(reached)))
+	}
+	b := &bell{}
+	if b.move(bellRang); b.state != absent {
+		t.Errorf("a ring that nobody listens for led to %v", b.state)
+	}
+}
+
+// Somebody waits in the server, for a lock that another client has, and has heard its own ring.
+func listening(t *testing.T, to, from *Driver, toClient string) (held, waits *driver.Claim, told chan driver.Place) {
+	t.Helper()
+	name := rand.Text()
+	held, waits = claim(name, rand.Text()), claim(name, rand.Text())
+	held.Client, waits.Client = "from", toClient
+	enter(t, from, held)
+	enter(t, to, waits)
+	told = make(chan driver.Place, 1)
+	ctx := timely(t)
+	go func() {
+		defer close(told)
+		if p, err := to.Await(ctx, waits); err == nil {
+			told <- p
+		}
+	}()
+	until(t, "to hear one's own ring", to.store.bell.heard)
+	return held, waits, told
+}
+
+// sleeps waits until a client sleeps in the server, where a ring reaches it. Between two sleeps a ring is lost.
+func sleeps(t testing.TB, client string) { sleepsAt(t, server, client) }
+
+func sleepsAt(t testing.TB, s *servertest.Server, client string) (state string) {
+	t.Helper()
+	db := raw(t, s, "")
+	defer db.Close()
+	q := "SELECT STATE FROM information_schema.PROCESSLIST WHERE ID = "
+	if !maria(t, db) {
+		q = "SELECT PROCESSLIST_STATE FROM performance_schema.threads WHERE PROCESSLIST_ID = "
+	}
+	until(t, "for the client to sleep", func() bool {
+		var got sql.NullString
+		err := db.QueryRowContext(timely(t), q+"IS_USED_LOCK("+bellName(client)+")").Scan(&got)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			t.Fatal(err)
+		}
+		state = got.String
+		return state == "User sleep" || state == "User lock"
+	})
+	return state
+}
+
+// Who releases rings for the client that is next.
+func TestRing(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	held, waits, told := listening(t, to, from, rand.Text())
+	sleeps(t, waits.Client)
+	released := time.Now()
+	leave(t, from, held)
+	if p := <-told; !p.Holds {
+		t.Fatalf("the waiter was told %+v", p)
+	}
+	until(t, "for the other's ring", func() bool { return lastRing(to).After(released) })
+	leave(t, to, waits)
+}
+
+// A client's own ring that comes before its sleep is lost, and comes again.
+func TestOwnRingComesAgain(t *testing.T) {
+	d, client := open(t, fresh(t, server)), rand.Text()
+	conn, err := d.store.db.Conn(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	defer drop(conn)
+	var got sql.NullInt64
+	if err := conn.QueryRowContext(timely(t), "SELECT GET_LOCK("+bellName(client)+", 0)").Scan(&got); err != nil || got.Int64 != 1 {
+		t.Fatalf("GET_LOCK = %v, %v; want 1", got.Int64, err)
+	}
+	kills := func() (n int) {
+		var name string
+		if err := d.store.db.QueryRowContext(timely(t), "SHOW GLOBAL STATUS LIKE 'Com_kill'").Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := kills()
+	unheard, heard := context.WithCancel(timely(t))
+	defer heard()
+	d.store.life.Go(func() { d.store.ringSelf(unheard, unheard, client) })
+	until(t, "for the first ring", func() bool { return kills() > before })
+	if end, err := d.store.sleep(timely(t), conn, alone, func() {}, func() {}); end != rang || err != nil {
+		t.Errorf("a sleep that begins after the first ring: it ends by %v, %v; want that another ring ends it", end, err)
+	}
+}
+
+func lastRing(d *Driver) time.Time {
+	d.store.bell.mu.Lock()
+	defer d.store.bell.mu.Unlock()
+	return d.store.bell.last
+}
+
+// A ring that does not come through delays a waiter by a poll, and from then on it polls as if there were no bell.
+func TestRingLost(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	held, waits, told := listening(t, to, from, rand.Text())
+	until(t, "for the ring to be long ago", func() bool { return time.Since(lastRing(to)) > 2*pollRung })
+	// An older client releases: it changes the queue, and does not ring.
+	mustExec(t, from.store.db, from.store.place.fill("UPDATE `{prefix}claim` SET `told` = 1 WHERE `id` = '"+waits.ID+"'"))
+	if p := <-told; !p.Holds {
+		t.Fatalf("the waiter was told %+v", p)
+	}
+	if to.store.bell.heard() {
+		t.Error("a bell that missed a ring is still relied on")
+	}
+	if got := to.store.Pause(0, 0); got != pollSoon {
+		t.Errorf("the pause is %v, want %v", got, pollSoon)
+	}
+	leave(t, from, held)
+}
+
+// Closing a driver ends its sleep in the server.
+func TestBellFalls(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	client := rand.Text()
+	held, _, told := listening(t, to, from, client)
+	to.Close()
+	for range told {
+	}
+	var holder sql.NullInt64
+	db := raw(t, server, "")
+	until(t, "for the lock of the bell to be free", func() bool {
+		if err := db.QueryRowContext(t.Context(), "SELECT IS_USED_LOCK("+bellName(client)+")").Scan(&holder); err != nil {
+			t.Fatal(err)
+		}
+		return !holder.Valid
+	})
+	leave(t, from, held)
+}
+
+// A ring that comes between two sleeps is lost, and what it was for is seen before the next sleep.
+func TestRingBetweenSleeps(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url)
+	name := rand.Text()
+	held, waits := claim(name, rand.Text()), claim(name, rand.Text())
+	held.Client, waits.Client = "from", rand.Text()
+	enter(t, from, held)
+	enter(t, to, waits)
+	glance := &sqldb.Glance{Claims: []sqldb.Waiting{{Name: name, ID: waits.ID, Ticket: waits.Ticket}}}
+	if _, err := to.store.Look(timely(t), glance); err != nil {
+		t.Fatal(err)
+	}
+	woken := make(chan driver.Entry, 1)
+	to.store.woke = func(entries ...driver.Entry) {
+		for _, e := range entries {
+			woken <- e
+		}
+	}
+	ctx, cancel := context.WithCancel(timely(t))
+	ended := make(chan struct{})
+	slept := 0
+	between := func() bool {
+		if slept++; slept == 2 { // the first was ended by one's own ring
+			leave(t, from, held)
+			if err := from.store.ring(ctx, waits.Client); err != nil {
+				t.Error(err)
+			}
+		}
+		return true
+	}
+	go func() {
+		defer close(ended)
+		_ = to.store.listen(ctx, waits.Client, between, func() {}, func() {})
+	}()
+	select {
+	case e := <-woken:
+		if e.ID != waits.ID || e.Ticket != waits.Ticket {
+			t.Errorf("woken: %+v, want ticket %d of %s", e, waits.Ticket, waits.ID)
+		}
+	case <-ctx.Done():
+		t.Error("a claim that holds is not told, since the ring for it came between two sleeps")
+	}
+	cancel()
+	<-ended
+	leave(t, to, waits)
+}
+
+// What nobody has looked at yet when a sleep begins is looked at once it has begun.
+func TestSleepHasTheRestLookedAt(t *testing.T) {
+	d, client := open(t, fresh(t, server)), rand.Text()
+	ctx, cancel := context.WithCancel(timely(t))
+	defer cancel()
+	rung := false
+	err := d.store.listen(ctx, client, func() bool { return !rung }, func() { rung = true; cancel() }, func() {})
+	if !rung {
+		t.Errorf("listen ended before it had anybody look: %v", err)
+	}
+}
+
+// A small pool has no connection for the bell, and its waiters poll.
+func TestBellInSmallPool(t *testing.T) {
+	url := fresh(t, server)
+	from, to := open(t, url), open(t, url+"&pool_max_conns=2")
+	name := rand.Text()
+	held, waits := claim(name, rand.Text()), claim(name, rand.Text())
+	held.Client, waits.Client = "from", "to"
+	enter(t, from, held)
+	enter(t, to, waits)
+	told := make(chan driver.Place, 1)
+	go func() { p, _ := to.Await(t.Context(), waits); told <- p }()
+	leave(t, from, held)
+	if p := <-told; !p.Holds {
+		t.Fatalf("the waiter was told %+v", p)
+	}
+	if to.store.bell.state != absent {
+		t.Errorf("the bell is %v, want %v", to.store.bell.state, absent)
+	}
+}
+
+// A user needs no right to end its own statements.
+func TestBellNeedsNoRights(t *testing.T) {
+	s := servertest.MySQL(t)
+	root := open(t, fresh(t, s))
+	var name string
+	if err := root.store.db.QueryRowContext(t.Context(), "SELECT DATABASE()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, s, name)
+	mustExec(t, db, "CREATE USER locks@'%' IDENTIFIED BY 'secret'")
+	mustExec(t, db, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+name+".* TO locks@'%'")
+	url := "mysql://locks:secret@" + s.Addr + "/" + name
+	listening(t, open(t, url), open(t, url), rand.Text())
+}
+
+// A claim that enters behind others while its client sleeps is not looked at until somebody rings: the ring ends that sleep.
+// It is looked at if a claim of the client may have come to hold without a ring, and the next time in any case.
+func TestUnrungIsNotLookedAt(t *testing.T) {
+	waits := []sqldb.Waiting{{Name: "name", ID: "a", Ticket: 1}}
+	both := []sqldb.Waiting{waits[0], {Name: "name", ID: "b", Ticket: 2}}
+	tests := []struct {
+		what   string
+		does   func(b *bell, lull int64)
+		claims []sqldb.Waiting
+		want   bool
+	}{
+		{"it entered during the sleep", func(b *bell, lull int64) { b.enters("a", lull) }, waits, true},
+		{"nobody slept before it entered", func(b *bell, _ int64) { b.enters("a", 0) }, waits, false},
+		{"the sleep ended", func(b *bell, lull int64) { b.enters("a", lull); b.asleep(false) }, waits, false},
+		{"another sleep began meanwhile", func(b *bell, lull int64) { b.asleep(false); b.asleep(true); b.enters("a", lull) }, waits, false},
+		{"its own client let a claim hold before it was known to wait", func(b *bell, lull int64) { b.stirred(); b.enters("a", lull) }, waits, false},
+		{"its own client let a claim hold", func(b *bell, lull int64) { b.enters("a", lull); b.stirred() }, waits, false},
+		{"rings do not come through", func(b *bell, lull int64) { b.move(bellMissed); b.enters("a", lull) }, waits, false},
+		{"rings do not come through any more", func(b *bell, lull int64) { b.enters("a", lull); b.move(bellMissed) }, waits, false},
+		{"another claim waits too", func(b *bell, lull int64) { b.enters("a", lull) }, both, false},
+		{"it is looked at again", func(b *bell, lull int64) { b.enters("a", lull); b.unrung(waits) }, waits, false},
+	}
+	for _, tt := range tests {
+		b := &bell{}
+		b.move(bellHung)
+		b.move(bellRang)
+		b.asleep(true)
+		tt.does(b, b.lull)
+		if got := b.unrung(tt.claims); got != tt.want {
+			t.Errorf("%s: taken for unrung %v, want %v", tt.what, got, tt.want)
+		}
+	}
+	if b := (&bell{state: sure}); b.unrung(nil) {
+		t.Error("nothing is taken for unrung")
+	}
+}

@@ -1,0 +1,251 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/sqldb"
+)
+
+// reading runs f on a connection. Whatever its error, nothing was changed, and a connection that failed is not kept.
+func (s *store) reading(ctx context.Context, f func(ctx context.Context, conn *sql.Conn) error) error {
+	ctx, cancel := driver.WithPatience(ctx, patience, errSlow)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	for n := 1; ; n++ {
+		conn, err := s.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if err = f(ctx, conn); err != nil {
+			drop(conn)
+		}
+		conn.Close()
+		if err == nil || n == attempts || ctx.Err() != nil || !broken(err) {
+			return s.definite(ctx, err)
+		}
+	}
+}
+
+// Read is that of [sqldb.Store].
+func (s *store) Read(ctx context.Context, query *driver.Query) (list []sqldb.Named, now int64, err error) {
+	err = s.reading(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+		var (
+			rows  map[key]*row
+			names []string
+			q     string
+		)
+		if query.Name != "" {
+			names = []string{query.Name}
+			q = s.selection(names)
+		} else {
+			q = s.prefixed(query.Prefix)
+		}
+		rows, now, err = s.rows(ctx, conn, q, names)
+		list = list[:0]
+		for _, n := range rows {
+			slices.SortFunc(n.queue.Entries, func(a, b driver.Entry) int { return int(a.Ticket - b.Ticket) })
+			list = append(list, sqldb.Named{Name: n.name, Queue: n.queue})
+		}
+		return err
+	})
+	slices.SortFunc(list, func(a, b sqldb.Named) int { return strings.Compare(a.Name, b.Name) })
+	return list, now, err
+}
+
+// prefixed is the statement that reads the queues of all names that begin with a prefix.
+func (s *store) prefixed(prefix string) string {
+	return s.place.fill("SELECT {clock},"+nameColumns+claimColumns+queues+"WHERE (n.`queued` OR n.`ends` > 0) AND ") +
+		fmt.Sprintf("LEFT(n.`name`, %d) = %s", len(prefix), quote([]byte(prefix)))
+}
+
+const (
+	pollSoon  = 2 * time.Millisecond
+	pollFast  = 8 * time.Millisecond
+	pollSlow  = 30 * time.Millisecond
+	pollLeast = 250 * time.Millisecond
+	pollRung  = 400 * time.Millisecond // while the bell is heard
+	pollAgain = 500 * time.Millisecond // while the server cannot be asked
+)
+
+// Pause is that of [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for
+// some seconds is worth 33 questions a second of the client that is next, fewer of those behind it, and fewer of all
+// later.
+func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
+	switch {
+	case s.failing:
+		return pollAgain
+	case s.bell.heard():
+		return pollRung
+	case ahead > 1 && quiet > time.Second:
+		return sqldb.Slow(quiet, min(time.Duration(ahead)*pollSlow, pollLeast), pollLeast)
+	case ahead > 1:
+		return pollSlow
+	case quiet < 50*time.Millisecond:
+		return pollSoon
+	case quiet < time.Second:
+		return pollFast
+	default:
+		return sqldb.Slow(quiet, pollSlow, pollLeast)
+	}
+}
+
+// lookBatch is how many claims are asked for in one statement.
+const lookBatch = 256
+
+// Look is that of [sqldb.Store]. Claims are not counted that stand before others while rings come through, since no pause
+// depends on that then.
+func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error) {
+	s.glanced.Store(g)
+	if g.Fresh && len(g.Names) == 0 && s.bell.unrung(g.Claims) {
+		return nil, nil // from now on a ring has these looked at
+	}
+	sight := &sqldb.Sight{States: make([]sqldb.State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
+	count := !s.bell.heard()
+	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		for from := 0; from < len(g.Claims); from += lookBatch {
+			to := min(from+lookBatch, len(g.Claims))
+			if err := s.states(ctx, conn, sight, g.Claims[from:to], sight.States[from:to], asking{count, g.Kept}); err != nil {
+				return err
+			}
+		}
+		for names := range slices.Chunk(g.Names, lookBatch) {
+			rows, now, err := s.rows(ctx, conn, s.selection(names), names)
+			if err != nil {
+				return err
+			}
+			for _, n := range rows {
+				sight.Queues[n.name] = n.queue
+			}
+			sight.Now = max(sight.Now, now)
+		}
+		return nil
+	})
+	s.failing = driver.IsUnreachable(err)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(sight.States, func(state sqldb.State) bool { return state.Holds }) && !g.Fresh {
+		s.bell.found()
+	}
+	if seen := print(g, sight); seen != s.seen || g.Fresh {
+		s.seen = seen
+		return sight, nil
+	}
+	return nil, nil
+}
+
+// states reads how claims stand.
+func (s *store) states(
+	ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State, more asking,
+) error {
+	q, each := s.asks(sight, claims, states, more)
+	return s.query(ctx, conn, text{q}, each)
+}
+
+// asking is what is asked for beside how claims stand: how many stand before them, which is two thirds of what the
+// server has to do then, and which of those are kept.
+type asking struct{ ahead, kept bool }
+
+// asks returns the statement that reads how claims stand, and what takes each of its rows.
+func (s *store) asks(
+	sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State, more asking,
+) (q string, each func(*sql.Rows) error) {
+	type place struct {
+		hash   key
+		ticket int64
+	}
+	at, which := map[place][]int{}, make([]string, len(claims))
+	for i, c := range claims {
+		k := keyOf(c.Name)
+		p := place{k, c.Ticket}
+		at[p] = append(at[p], i)
+		which[i] = fmt.Sprintf(oneClaim, k, c.Ticket)
+	}
+	return s.looking(more) + strings.Join(which, " OR "), func(r *sql.Rows) error {
+		var (
+			hash, id []byte
+			p        place
+			state    sqldb.State
+		)
+		if err := r.Scan(&sight.Now, &hash, &p.ticket, &id, &state.Ends, &state.Holds, &state.Ahead, &state.Kept); err != nil {
+			return err
+		}
+		copy(p.hash[:], hash)
+		for _, i := range at[p] {
+			if claims[i].ID == string(id) {
+				states[i] = state
+			}
+		}
+		return nil
+	}
+}
+
+// oneClaim picks a claim by the hash of its name and its ticket.
+const oneClaim = "c.`hash` = %v AND c.`ticket` = %d"
+
+// looking is the statement, up to which claims it is about. One that is alone in the row of its name does not wait.
+// If the claim right before another holds, all before that one do.
+func (s *store) looking(more asking) string {
+	const before = " FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`"
+	ahead, kept := "0", "0"
+	if more.ahead {
+		ahead = "(SELECT COUNT(*)" + before + ")"
+	}
+	if more.kept {
+		kept = "IF((SELECT a.`told`" + before + " ORDER BY a.`ticket` DESC LIMIT 1), " +
+			"COALESCE((SELECT MIN(a.`ends`)" + before + " AND a.`departed`), 0), 0)"
+	}
+	return s.place.fill("SELECT {clock}, c.`hash`, c.`ticket`, c.`id`, c.`ends`, c.`told` AND NOT c.`departed`, " +
+		ahead + ", " + kept + " FROM `{prefix}claim` c WHERE ")
+}
+
+// Gone is that of [sqldb.Ringer]. One statement sees a claim in the row of its name or in a row of its own.
+func (s *store) Gone(ctx context.Context, claims []sqldb.Waiting) (ids []string, err error) {
+	stands := map[string]bool{}
+	for some := range slices.Chunk(claims, lookBatch) {
+		names, which := make([]string, len(some)), make([]string, len(some))
+		for i, c := range some {
+			names[i], which[i] = c.Name, fmt.Sprintf(oneClaim, keyOf(c.Name), c.Ticket)
+		}
+		q := s.place.fill("SELECT n.`id` FROM `{prefix}name` n WHERE n.`ends` > 0 AND ") + in(names) +
+			s.place.fill(" UNION ALL SELECT c.`id` FROM `{prefix}claim` c WHERE ") + strings.Join(which, " OR ")
+		err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
+			return s.query(ctx, conn, text{q}, func(r *sql.Rows) error {
+				var id []byte
+				err := r.Scan(&id)
+				stands[string(id)] = true
+				return err
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range claims {
+		if !stands[c.ID] {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids, nil
+}
+
+// print returns a text that differs when there is news in an answer.
+func print(g *sqldb.Glance, s *sqldb.Sight) string {
+	var lines []string
+	for i, state := range s.States {
+		lines = append(lines, fmt.Sprint(g.Claims[i].ID, state.Ends == 0, state.Holds, state.Ahead, state.Kept))
+	}
+	for name, q := range s.Queues {
+		for _, e := range q.Entries {
+			lines = append(lines, fmt.Sprint(name, e.Ticket, e.Notified, e.Left, e.Weight, e.Record))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

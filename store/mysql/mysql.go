@@ -1,0 +1,159 @@
+// Package mysql keeps locks in MySQL and MariaDB, as rows of InnoDB tables.
+//
+// A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one transaction of two
+// round trips, which [driver.Queue] decides between them; entering an empty queue, and leaving it if nobody came
+// meanwhile, is one statement each; entering behind others, and passing an exclusive lock on to the next claim, is one round
+// trip each. Times are the server's. A waiter sleeps in the server, on one connection for all of its client, until the client
+// that lets it hold ends the sleep, and polls in case nobody does. Importing the package registers the schemes mysql and mariadb.
+//
+// The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
+// only locks then needs these rights:
+//
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON shop.stile_name TO locks;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON shop.stile_claim TO locks;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON shop.stile_tx TO locks;
+//	GRANT SELECT, UPDATE ON shop.stile_meta TO locks;
+//	GRANT SELECT ON shop.stile_id TO locks;
+//
+// A URL with mode=session keeps locks as user-level locks of the server (GET_LOCK) instead: without tables, and gone with
+// their connection. They have no tokens, no readers, no permits and no order.
+//
+// [LockTx] is a lock that lives in the caller's own transaction. It needs no lease and no token.
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/promise"
+	"github.com/stilelock/stile/internal/work"
+	"github.com/stilelock/stile/store/sqldb"
+)
+
+// Options change where a [Driver] keeps its locks. Nil means the defaults, and so does the zero of each field.
+type Options struct {
+	Prefix string // that the names of the tables begin with; empty means [DefaultPrefix]
+}
+
+// A Driver keeps locks in MySQL or MariaDB. Its methods may be called at once.
+type Driver struct {
+	*sqldb.Driver
+	store *store
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+	driver.Alerter
+	driver.Identifier
+} = (*Driver)(nil)
+
+// New returns a driver that uses the caller's pool, which must be one of github.com/go-sql-driver/mysql with a database
+// chosen, makes its tables there if they are missing, and asks the server what it can promise. Closing the driver does
+// not close the pool.
+//
+// With multiStatements=true in the pool's address, each verb takes two round trips; else a few more. A client that
+// stands still in the middle of a verb keeps others from that one name until the server ends its connection, so a
+// pool for locks had better set idle_transaction_timeout (MariaDB) or a short wait_timeout. While somebody waits, or has held a lock for
+// 100 ms, and for some seconds after, the driver keeps one connection of a pool that may open four or more, and one client of a server
+// keeps a second one of a pool that may open five or more.
+func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	p, err := newPlace(o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, &store{db: db, place: p})
+}
+
+// start makes a driver of a store whose pool and place are set, and closes it if that fails.
+func start(ctx context.Context, s *store) (*Driver, error) {
+	s.life, s.ringing = work.Begin(), work.Begin()
+	s.ctx = s.life.Context()
+	s.promised.Life, s.promised.Ask = s.life, s.promises
+	if s.owned != nil {
+		s.promised.Connections = s.owned.made.Load
+	}
+	s.contended = newContended()
+	if err := s.probe(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.loneEnters, s.loneLeaves = s.phrase(s.place.fill(loneEnters)), s.phrase(s.place.fill(loneLeaves))
+	s.phraseShort()
+	for at := range s.looks {
+		s.looks[at] = s.phrase(s.rests(s.looking(asking{})+oneClaim, berth(at)))
+	}
+	d := &Driver{sqldb.Over(s), s}
+	s.woke = d.Woke
+	s.life.Go(s.tidy)
+	return d, nil
+}
+
+// A store is the [sqldb.Store] of MySQL.
+type store struct {
+	db     *sql.DB
+	owned  *connector // of a pool that is the store's own; nil if the pool is the caller's
+	place  place
+	secret string // the password, kept out of errors
+	addr   string // for messages; empty means that the pool is the caller's
+
+	loneEnters, loneLeaves, passes, joins *phrase
+	looks                                 [anchored + 1]*phrase // by berth
+
+	keeps     bool        // the server keeps what it has parsed of a phrase
+	keepsNone atomic.Bool // and has refused to, or leads elsewhere
+
+	batches   bool        // several statements may be sent as one text
+	blocks    bool        // the server takes them as one block
+	apart     atomic.Bool // and does not any more
+	limit     int         // bytes that a text may have
+	skips     bool        // the server has SKIP LOCKED
+	promised  promise.Promise
+	seen      string                       // what the last look saw
+	failing   bool                         // the last look failed
+	glanced   atomic.Pointer[sqldb.Glance] // what the last look was about
+	woke      func(...driver.Entry)        // tells the claims that hold
+	bell      bell
+	rings     rings
+	contended *contended
+
+	life    *work.Life
+	ctx     context.Context // of the life
+	ringing *work.Life      // of those who ring, which ends first
+}
+
+// Traits tells what the server can promise. It is asked again after a connection was made anew, or, behind a pool of the
+// caller's, whose connections are not seen, now and then.
+func (s *store) Traits() driver.Traits { return s.promised.Traits() }
+
+// ringsEnd is how long a store that closes waits until it has rung for what it changed.
+const ringsEnd = time.Second
+
+// Close is that of [sqldb.Store]. Who breaks a claim and closes the client at once has rung for it, if the server answers.
+func (s *store) Close() error {
+	s.ringing.End()
+	rung := make(chan struct{})
+	go func() { s.ringing.Wait(); close(rung) }()
+	select {
+	case <-rung:
+	case <-time.After(ringsEnd):
+	}
+	s.life.End()
+	<-rung
+	s.life.Wait()
+	if s.owned != nil {
+		return s.db.Close()
+	}
+	return nil
+}
+
+var errEmptied = errors.New("the table of the schema's version was emptied")

@@ -1,0 +1,132 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/sqldb"
+)
+
+// rests is a text that looks and then sleeps. A KILL that comes between two statements of a text ends the text, and
+// the rest of it has no answer: four who rang at any moment made a client deaf after a hundred rings, until it gave
+// the text up. In a block it is an error.
+func (s *store) rests(look string, at berth) string {
+	if s.blocks && !s.apart.Load() {
+		return block + look + "; " + at.text() + "; END"
+	}
+	return look + "; " + at.text()
+}
+
+// restsMost is when a text without an answer is given up.
+const restsMost = sleepFor + 2*time.Second
+
+// sleep looks at the claims of the last look, tells those that hold, and reports how it has ended. It has rung called
+// where there may be more to see, and stirred once a ring would end it.
+func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirred func()) (end awakening, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, restsMost, errSlow)
+	defer cancel()
+	var answer sql.NullInt64
+	if !s.batches {
+		err = conn.QueryRowContext(ctx, at.text()).Scan(&answer)
+	} else {
+		answer, err = s.lookAndSleep(ctx, conn, at, rung, stirred)
+	}
+	switch {
+	case number(err) == interrupted:
+		end = rang
+	case err != nil:
+		return slept, err
+	default:
+		end = at.ends(answer)
+	}
+	if end == rang && !s.batches {
+		rung()
+	}
+	return end, nil
+}
+
+// lookAndSleep is one text.
+func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirred func()) (answer sql.NullInt64, err error) {
+	g, sight := s.glanced.Load(), &sqldb.Sight{}
+	known := g != nil && len(g.Names) == 0 && 0 < len(g.Claims) && len(g.Claims) <= lookBatch
+	look, args, each := &phrase{parts: []string{s.rests("SELECT 0", at)}}, []string(nil), func(*sql.Rows) error { return nil }
+	if known {
+		look, args, each = s.glances(g, at, sight)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	rows, err := s.sleeps(ctx, conn, look, args)
+	if err != nil {
+		cancel()
+		return answer, err
+	}
+	defer rows.Close()
+	defer cancel() // or Close would wait for the end of the sleep
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return answer, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return answer, err
+	}
+	s.bell.asleep(true)
+	defer s.bell.asleep(false)
+	stirred()
+	if !known || !s.tell(g, sight) || s.glanced.Load() != g {
+		rung()
+	}
+	if !rows.NextResultSet() {
+		return answer, errors.Join(rows.Err(), errShort)
+	}
+	for rows.Next() {
+		if err := rows.Scan(&answer); err != nil {
+			return answer, err
+		}
+	}
+	return answer, errors.Join(rows.Err(), rows.Close())
+}
+
+// sleeps sends a text that looks and sleeps.
+func (s *store) sleeps(ctx context.Context, conn *sql.Conn, look *phrase, args []string) (*sql.Rows, error) {
+	whole := look.name == "" || s.keepsNone.Load()
+	rows, err := sent(s, conn, look, args, func(text string) (*sql.Rows, error) { return conn.QueryContext(ctx, text) })
+	if number(err) == syntax && whole {
+		s.apart.Store(true) // a setting has come to make a block no statement
+	}
+	return rows, err
+}
+
+// glances returns what asks for the claims of a glance, and what reads each row of the answer.
+func (s *store) glances(g *sqldb.Glance, at berth, sight *sqldb.Sight) (look *phrase, args []string, each func(*sql.Rows) error) {
+	sight.States = make([]sqldb.State, len(g.Claims))
+	text, each := s.asks(sight, g.Claims, sight.States, asking{})
+	if len(g.Claims) > 1 {
+		return &phrase{parts: []string{s.rests(text, at)}}, nil, each
+	}
+	// As mostly while a lock goes from hand to hand.
+	if look = s.looks[at]; s.apart.Load() {
+		look = s.phrase(s.rests(s.looking(asking{})+oneClaim, at))
+		look.name = ""
+	}
+	return look, []string{keyOf(g.Claims[0].Name).String(), strconv.FormatInt(g.Claims[0].Ticket, 10)}, each
+}
+
+// tell tells the claims that hold, and reports whether all of them were there.
+func (s *store) tell(g *sqldb.Glance, sight *sqldb.Sight) (all bool) {
+	all = true
+	var woken []driver.Entry
+	for i, state := range sight.States {
+		switch {
+		case state.Ends <= sight.Now:
+			all = false
+		case state.Holds:
+			woken = append(woken, driver.Entry{ID: g.Claims[i].ID, Ticket: g.Claims[i].Ticket})
+		}
+	}
+	s.woke(woken...)
+	return all
+}

@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/postgres/internal/link"
+)
+
+const (
+	listenWithin = 5 * time.Second // how long the server may take to listen
+	tryEvery     = 5 * time.Second // how often an idle connection is tried
+	echoes       = time.Second     // within what time a notification must come back
+)
+
+// A listener is where the inboxes of a driver get their messages from: one connection that listens to the driver's own
+// channel, on which claims are told their tickets, and to the one of watches and breaks.
+type listener struct{ d *Driver }
+
+// Context is [inbox.Source].
+func (l *listener) Context() context.Context { return l.d.link.Context() }
+
+// Go is [inbox.Source].
+func (l *listener) Go(f func()) bool { return l.d.link.Go(f) }
+
+// Doubt is [inbox.Source]: what a watch sees may have changed while nobody listened.
+func (l *listener) Doubt() {
+	l.d.link.Lost()
+	l.d.watch.all()
+}
+
+// Await waits for the server's word. The first time, and after the connection was lost, it returns early as soon as the
+// driver listens, so that what happened before is seen by entering again. Where notifications do not come through, it
+// polls, with one statement for all claims of the driver.
+func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if d.deaf != "" {
+		return d.poller.wait(ctx, c)
+	}
+	p, err := d.inboxes.Await(ctx, d.channel, c.ID, c.Ticket)
+	if err == nil && p.Holds {
+		d.ears.stands(c, p.Ticket, true)
+	}
+	return p, err
+}
+
+// Subscribe is [inbox.Source]. It listens on one connection until it is lost or ctx ends.
+func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bool), told func(text string)) error {
+	conn, err := l.connect(ctx)
+	if err != nil {
+		if ctx.Err() == nil && !link.Crowded(err) {
+			l.d.link.Lost()
+		}
+		return err
+	}
+	defer func() {
+		bye, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		conn.Close(bye)
+	}()
+	if id, err := l.d.serverID(ctx, conn); err == nil {
+		l.d.failover.heard(id)
+	}
+	stands(true)
+	l.d.watch.all()
+	for {
+		quiet, cancel := context.WithTimeout(ctx, tryEvery)
+		n, err := conn.WaitForNotification(quiet)
+		over := quiet.Err() != nil
+		cancel()
+		switch {
+		case err == nil && n.Channel == channel:
+			told(n.Payload)
+			continue
+		case err == nil:
+			if id, broken := l.d.ears.told(n.Payload); broken { // if it waits, it enters again and is told that it is gone
+				told("0 " + hex.EncodeToString([]byte(id)))
+			} else {
+				l.d.watch.told(n.Payload)
+			}
+			continue
+		case ctx.Err() != nil || !over || conn.IsClosed():
+			return err
+		}
+		// Nothing came for a while: is the connection still there?
+		ask, cancel := context.WithTimeout(ctx, tryEvery)
+		_, err = conn.Exec(ask, "SELECT 1", link.Plain)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// connect makes a connection that listens to this driver's channel and to the one of watches.
+func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := l.d.link.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	listen := `LISTEN "` + l.d.channel + `"; LISTEN "` + l.d.tables.channel() + `"`
+	within, cancel := context.WithTimeout(ctx, listenWithin)
+	defer cancel()
+	if _, err := conn.Exec(within, listen, pgx.QueryExecModeSimpleProtocol); err != nil {
+		link.HangUp(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+var errDeaf = errors.New("notifications do not come through: " +
+	"a pooler that shares connections between transactions is in between")
+
+// try finds out whether a notification sent on one connection comes to another that listens.
+func (l *listener) try(ctx context.Context) error {
+	conn, err := l.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	const echo = "SELECT pg_notify($1::text, 'echo')"
+	if _, err := l.d.link.Pool().Exec(ctx, echo, link.Plain, l.d.channel); err != nil {
+		return err
+	}
+	if !comes(ctx, conn, l.d.channel, echoes, echoes/10) {
+		return errDeaf
+	}
+	return nil
+}
+
+// comes looks for so long, and again for so long, and reports whether a notification comes on a channel. To a process
+// that stood still while the first look lasted it has come by the second. What comes on another channel says nothing:
+// a pooler's connection still listens for the client that had it before.
+func comes(ctx context.Context, conn *pgx.Conn, channel string, looks ...time.Duration) bool {
+	for _, lasts := range looks {
+		within, cancel := context.WithTimeout(ctx, lasts)
+		n, err := conn.WaitForNotification(within)
+		for err == nil && n.Channel != channel {
+			n, err = conn.WaitForNotification(within)
+		}
+		cancel()
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// parseTold takes a message apart, "ticket id". Ticket 0 has the claim enter again.
+func parseTold(text string) (claim string, ticket int64, ok bool) {
+	first, rest, _ := strings.Cut(text, " ")
+	ticket, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return "", 0, false
+	}
+	id, err := hex.DecodeString(rest)
+	return string(id), ticket, err == nil
+}

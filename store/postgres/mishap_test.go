@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/driver/drivertest"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// toStandby is the mishap that an address leads to a standby for a while, as a virtual IP can in a failover. When it leads to
+// the primary again, the connections to the standby are as good as ever.
+func toStandby(t testing.TB) *drivertest.Mishap {
+	primary := servertest.Postgres(t)
+	standby := servertest.PostgresStandby(t, primary)
+	address := servertest.NewProxy(t, primary.Addr)
+	admin := connect(t, standby)
+	return &drivertest.Mishap{
+		Open: func() (driver.Driver, error) {
+			return driver.Open(timely(t), "postgres://postgres@"+address.Addr+"/postgres")
+		},
+		Happens: func() {
+			servertest.Until(t, "the standby has the claim", func() bool {
+				var there bool
+				err := admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM stile.stile_claim)").Scan(&there)
+				return err == nil && there
+			})
+			address.Retarget(standby.Addr)
+			address.Drop()
+		},
+		Over:  func() { address.Retarget(primary.Addr) },
+		Keeps: true, Back: 10 * time.Second,
+	}
+}
+
+// sharing is the mishap that the pooler in between, which gave each client a connection of its own, shares them from now on.
+// Whoever asks next is led to the connection that was used last, which is the holder's.
+func sharing(t testing.TB) *drivertest.Mishap {
+	pooler := servertest.PgBouncer(t, server, "session")
+	address := pooler.Addr
+	var clients []driver.Driver
+	return &drivertest.Mishap{
+		Open: func() (driver.Driver, error) {
+			d, err := driver.Open(timely(t), "postgres://postgres@"+address+"/postgres?mode=session")
+			if err == nil {
+				clients = append(clients, d)
+			}
+			return d, err
+		},
+		Happens: func() {
+			servertest.PgBouncerMode(pooler, server, "transaction")
+			for _, d := range slices.Backward(clients) { // the holder was the first
+				c := claim("sharing", "any")
+				enter(t, d, c)
+				leave(t, d, c)
+			}
+			address = server.Addr // the pooler is refused
+		},
+	}
+}

@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver/drivertest"
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// Through a pooler that shares connections between transactions all works but notifications: waiters poll, and the
+// traits say so.
+func TestContractThroughPooler(t *testing.T) {
+	t.Parallel()
+	pooler := servertest.PgBouncer(t, server, "transaction")
+	url := fresh(pooler)
+	traits := open(t, url).Traits()
+	if traits.Wake != "poll" || !strings.Contains(strings.Join(traits.Remarks(), "\n"), "pooler") {
+		t.Errorf("wake is %q, with notes %q; want polling, and why", traits.Wake, traits.Remarks())
+	}
+	drivertest.Run(t, drivertest.Store{Open: opener(url), Fresh: fresher(pooler), Lease: time.Second})
+}
+
+// A process that stands still while it waits for a notification finds it when it goes on.
+func TestNotificationIsFoundLate(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, server)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	channel, former := schema(), schema()
+	listen := "LISTEN " + channel + "; LISTEN " + former
+	if _, err := conn.Exec(t.Context(), listen, asText); err != nil {
+		t.Fatal(err)
+	}
+	if comes(t.Context(), conn.Conn(), channel, time.Millisecond, time.Millisecond) {
+		t.Error("a notification has come that nobody has sent")
+	}
+	// Through a pooler it is one for the client that had the connection before.
+	exec(t, pool, "SELECT pg_notify($1, 'echo')", former)
+	const lasts = 200 * time.Millisecond
+	if comes(t.Context(), conn.Conn(), channel, lasts, lasts) {
+		t.Error("a notification on another channel counts")
+	}
+	exec(t, pool, "SELECT pg_notify($1, 'echo')", former)
+	exec(t, pool, "SELECT pg_notify($1, 'echo')", channel)
+	const over = -time.Second
+	if !comes(t.Context(), conn.Conn(), channel, over, time.Minute) {
+		t.Error("a notification is lost that came while the first look lasted")
+	}
+}
+
+// A pooler that has no second connection for a client, or takes no transactions, is named, with the setting that helps.
+func TestPoolerInTheWay(t *testing.T) {
+	t.Parallel()
+	for mode, says := range map[string][]string{
+		"session\ndefault_pool_size = 1": {"from the pooler", "default_pool_size"},
+		"statement":                      {"the pooler", "takes no transactions", "pool_mode"},
+	} {
+		pooler := servertest.PgBouncer(t, server, mode)
+		for _, url := range []string{fresh(pooler), "postgres://postgres@" + pooler.Addr + "/postgres?mode=session"} {
+			err := refuses(t, url, says...)
+			marks(t, err, true, mode != "statement")
+		}
+	}
+	few := open(t, fresh(servertest.PgBouncer(t, server, "session\ndefault_pool_size = 1"), "pool_max_conns=1"))
+	enter(t, few, claim("name", "polls"))
+}
+
+// One that gives each client a connection of its own is not in the way.
+func TestSessionPooler(t *testing.T) {
+	t.Parallel()
+	d := open(t, fresh(servertest.PgBouncer(t, server, "session")))
+	if wake := d.Traits().Wake; wake != "push" {
+		t.Errorf("wake is %q; want push", wake)
+	}
+	a, b := claim("name", "a"), claim("name", "b")
+	enter(t, d, a)
+	enter(t, d, b)
+	listens(t, d, b)
+	leave(t, d, a)
+	await(t, d, b)
+}

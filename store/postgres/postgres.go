@@ -1,0 +1,113 @@
+// Package postgres keeps locks in PostgreSQL, as rows of two tables.
+//
+// A claim is a row, or, while it is alone, part of the row of its name, which serialises all that happens to the queue.
+// Each verb is one statement, so one round trip and one transaction: it changes the row of a name whose claim is alone, or
+// calls a function in the database. Claims of one client that are alone on names of their own share a statement if they would
+// wait for a connection otherwise. A client that lets others hold notifies exactly their clients, each of which listens on one
+// connection. Times are the server's. Importing the package registers the schemes postgres and postgresql.
+//
+// The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
+// only locks then needs these rights:
+//
+//	GRANT USAGE ON SCHEMA stile TO locks;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON stile.stile_name, stile.stile_claim TO locks;
+//	GRANT SELECT, UPDATE ON stile.stile_meta TO locks;
+//	GRANT SELECT ON stile.stile_id TO locks;
+//	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA stile TO locks;
+//
+// [LockTx] is a lock that lives in the caller's own transaction. It needs no tables, no lease and no token.
+//
+// A URL with mode=session keeps locks as advisory locks of one connection instead: faster, without tables, and gone with
+// the connection. They have no tokens, no permits and no order.
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/contention"
+	"github.com/stilelock/stile/internal/inbox"
+	"github.com/stilelock/stile/internal/promise"
+	"github.com/stilelock/stile/store/postgres/internal/link"
+)
+
+// Options change where a [Driver] keeps its locks. Nil means the defaults, and so does the zero of each field.
+type Options struct {
+	Schema string // that the tables are in; empty means [DefaultSchema]
+	Prefix string // what the names of tables and functions begin with; empty means [DefaultPrefix]
+}
+
+// A Driver keeps locks in PostgreSQL. Its methods may be called at once.
+type Driver struct {
+	link     *link.Link
+	tables   tables
+	revision int // of the tables
+
+	statements statements
+	contended  *contention.Names
+	groups     *groups
+	channel    string // where this driver listens, its own
+	inboxes    *inbox.Set
+	ears       *ears
+	deaf       string // why notifications do not come through, if they do not; then waiters poll
+	poller     *poller
+	watch      *watch
+	failover   failoverWatch
+	promised   promise.Promise
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+	driver.Alerter
+	driver.Identifier
+} = (*Driver)(nil)
+
+// New returns a driver that uses the caller's pool, makes its tables if they are missing, and asks the server what it can
+// promise. It opens one connection of its own, with the configuration of the pool, to listen on. Closing the driver does
+// not close the pool.
+func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	t, err := newTables(o.Schema, o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, link.New(pool), t)
+}
+
+// OnNotice heeds the server's warning that somebody cancelled a commit's wait for the synchronous standby, after which the
+// outcome of the request is unknown. A pool that is handed to [New] needs it as the OnNotice of its ConnConfig, or called
+// by that: without it such a commit counts as done.
+func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
+
+// start makes a driver, which closes the link when it is closed, also if it cannot be made.
+func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
+	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: contention.New()}
+	d.inboxes, d.poller, d.ears = inbox.New(&listener{d}, parseTold), newPoller(d), newEars(d)
+	d.inboxes.Keeper = d.ears
+	d.watch, d.groups = newWatch(d), newGroups(d, l.Pool().Stat().MaxConns())
+	d.promised.Life, d.promised.Ask = l.Life, d.promises
+	d.promised.Connections = func() int64 { return l.Pool().Stat().NewConnsCount() }
+	if err := d.probe(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	l.Go(d.tidy)
+	return d, nil
+}
+
+// Traits tells what the server can promise. It is asked for again after a connection was made anew.
+func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
+
+// Close ends every call. It closes the pool too, unless that is the caller's own.
+func (d *Driver) Close() error {
+	d.link.Close()
+	return nil
+}

@@ -1,0 +1,174 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/postgres/internal/link"
+)
+
+// probeWithin bounds what the driver asks on its own behalf.
+const probeWithin = 10 * time.Second
+
+// facts are what the server tells about itself.
+type facts struct {
+	link.Server
+	readOnly                          bool
+	fsync, pages, isolation, standbys string
+	replicas                          int
+	unlogged                          string // those of the tables that a crash empties
+}
+
+// probe asks the server what it can promise, makes the tables, and finds out whether notifications come through.
+func (d *Driver) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	f, err := d.ask(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return driver.Refused(err)
+	}
+	if err := d.prepare(ctx); err != nil {
+		return err
+	}
+	pooled, err := d.link.FindPooler(ctx)
+	if err != nil {
+		return err
+	}
+	deaf := (&listener{d}).try(ctx)
+	if errors.Is(deaf, context.DeadlineExceeded) && pooled && d.link.Pool().Stat().MaxConns() > 1 {
+		return driver.NotYet(d.link.Explain(ctx, deaf)) // the first connection is answered, and no second one
+	}
+	if deaf != nil {
+		d.deaf = d.reason(deaf)
+	}
+	if deaf == nil {
+		d.link.Prepare()
+	}
+	for _, id := range serverIDs { // not every server that calls itself PostgreSQL tells, nor to every user
+		d.failover.expression = id
+		if now, err := d.serverID(ctx, d.link.Pool()); err == nil {
+			d.failover.begin(now)
+			d.statements = newStatements(d.tables, id)
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return driver.Ended(ctx, true)
+	}
+	d.promised.Set(d.promise(f))
+	return nil
+}
+
+// promises asks the server anew what it can promise.
+func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	f, err := d.ask(ctx)
+	if err == nil {
+		err = f.check()
+	}
+	if err != nil {
+		return driver.Traits{}, err
+	}
+	return d.promise(f), nil
+}
+
+// promise says what the server is good for, with these tables and by this pool.
+func (d *Driver) promise(f *facts) driver.Traits {
+	t := f.promise(d.deaf)
+	if f.standbys != "" && !d.link.Heeds() {
+		t.Warn("the pool's ConnConfig.OnNotice = postgres.OnNotice",
+			"A commit whose wait for the synchronous standby somebody cancels counts as done.")
+	}
+	t.Amends = d.revision >= amendRevision
+	if d.revision < schemaRevision {
+		t.Warn("what \"stile migrate --print\" prints, run by the owner of the tables",
+			"The tables and functions are of an older stile.")
+	}
+	return t
+}
+
+// serverID asks the server for its id.
+func (d *Driver) serverID(ctx context.Context, q querier) (id string, err error) {
+	err = q.QueryRow(ctx, "SELECT "+d.failover.expression, link.Plain).Scan(&id)
+	return id, err
+}
+
+func (d *Driver) reason(err error) string {
+	if errors.Is(err, errDeaf) {
+		return err.Error()
+	}
+	return "no connection could be made to listen on: " + d.link.Cause(err).Error()
+}
+
+func (d *Driver) ask(ctx context.Context) (*facts, error) {
+	f := &facts{}
+	err := d.link.Query(ctx, "SELECT "+link.AboutServer+`,
+current_setting('transaction_read_only') = 'on', current_setting('fsync'), current_setting('full_page_writes'),
+current_setting('default_transaction_isolation'), current_setting('synchronous_standby_names'),
+(SELECT count(*) FROM pg_stat_replication),
+`+d.tables.fill(`(SELECT coalesce(string_agg(c.relname, ', ' ORDER BY c.relname), '') FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{schema}' AND c.relpersistence <> 'p'
+AND c.relname IN ('{prefix}name', '{prefix}claim', '{prefix}meta'))`), nil, func(rows pgx.Rows) error {
+		return rows.Scan(&f.Version, &f.Number, &f.Standby,
+			&f.readOnly, &f.fsync, &f.pages, &f.isolation, &f.standbys, &f.replicas, &f.unlogged)
+	})
+	return f, err
+}
+
+// check returns why locks cannot be kept in tables of a server like this.
+func (f *facts) check() error {
+	switch err := f.Check(); {
+	case err != nil:
+		return err
+	case f.readOnly:
+		return errors.New("postgres is read-only here (default_transaction_read_only)")
+	case f.isolation != "read committed":
+		return fmt.Errorf("the default isolation of transactions is %s here, and locks need read committed: "+
+			"ALTER ROLE … SET default_transaction_isolation = 'read committed'", f.isolation)
+	}
+	return nil
+}
+
+// promise says what a server like this is good for.
+func (f *facts) promise(deaf string) driver.Traits {
+	t := driver.Traits{
+		Store: "postgres", Server: f.Product(), Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,
+		Restart: true, Failover: f.standbys != "", Clock: "server", Wake: "push", HearsBreak: true,
+		MinTTL: 100 * time.Millisecond, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+	}
+	if f.fsync != "on" || f.pages != "on" {
+		t.Warn("fsync on, full_page_writes on", "The server does not write safely (fsync %s, full_page_writes %s): "+
+			"a crash of its host can lose claims and the whole database.", f.fsync, f.pages)
+		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing
+	}
+	switch {
+	case f.standbys != "":
+		t.Note("Commits wait for a synchronous standby: only one of those may be promoted.")
+	case f.replicas > 0:
+		t.Warn("synchronous_standby_names", "Standbys follow late, so a failover can lose the last claims "+
+			"and let two hold a lock; tickets then rise as long as the clocks agree.")
+		t.Fencing = driver.ClockFencing
+	default:
+		t.Note("There is no standby.")
+	}
+	if f.unlogged != "" {
+		t.Warn("ALTER TABLE … SET LOGGED", "A crash of the server empties what is not logged here (%s), and no standby has it: "+
+			"then two can hold a lock.", f.unlogged)
+		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing
+	}
+	if deaf != "" {
+		t.Warn("", "Waiters poll, and whose claim somebody breaks learns of it at the next renewal: %s.", deaf)
+		t.Wake, t.HearsBreak = "poll", false
+	}
+	t.Note("Leases end by the server's wall clock: a step of it ends them early or late. Tickets rise all the same.")
+	t.Note("A crash of the server can bring back a lock that was released a moment before, until its lease ends.")
+	return t
+}

@@ -1,0 +1,215 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/contention"
+	"github.com/stilelock/stile/internal/inbox"
+	"github.com/stilelock/stile/store/redis/internal/conn"
+)
+
+// A Driver keeps locks in Redis. Its methods may be called at once.
+type Driver struct {
+	conn    *conn.Conn
+	prefix  string
+	form    queueForm
+	scripts *queueScripts
+	inboxes *inbox.Set
+	ears    *ears
+
+	untold, unheard []string // commands that are lacking to tell waiters that they hold, and holders of a break
+
+	contended   *contention.Names
+	lastChannel atomic.Pointer[clientChannel]
+	renewals    *renewals
+
+	entering, leaving crowd
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Watcher
+	driver.Breaker
+	driver.Alerter
+} = (*Driver)(nil)
+
+// newDriver makes a driver over a connection, which it owns from now on.
+func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	d := &Driver{conn: c, prefix: prefix, form: usualForm, contended: contention.New(), renewals: newRenewals()}
+	var asks sync.WaitGroup
+	asks.Go(func() { d.listenable(ctx) })
+	asks.Go(func() {
+		if !c.InPlace(ctx, d.key("")) {
+			d.form = shortForm
+		}
+	})
+	asks.Wait()
+	d.scripts = queueScriptsOf(c.EvenIfFull(), c.Sharded(), d.form)
+	for w, s := range map[*crowd]*conn.Script{&d.entering: d.scripts.enterMany, &d.leaving: d.scripts.leaveMany} {
+		w.least, w.conn, w.script, w.key = crowded, c, s, d.key("")
+	}
+	c.Load(ctx, d.scripts.all()...)
+	return d
+}
+
+// Traits tells what the server can promise, as it answered when the driver was made.
+func (d *Driver) Traits() driver.Traits {
+	t := d.conn.Traits()
+	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing = true, true, true, true, driver.ClockFencing
+	d.traitsOfChannels(&t)
+	if d.form == shortForm {
+		t.Warn("+getrange +setrange +pexpire in the ACL, and no rename-command for them",
+			"The server does not let %s use GETRANGE, SETRANGE and PEXPIRE, "+
+				"so each change of a queue costs as much as the queue is long.", d.conn.Who())
+	}
+	return t
+}
+
+// Close ends every call. It closes the client too, unless that is the caller's own.
+func (d *Driver) Close() error {
+	d.conn.Close()
+	return nil
+}
+
+// key is where the queue of a name is kept. Its hash tag is the whole encoded name.
+func (d *Driver) key(name string) string {
+	return d.prefix + "{" + driver.EncodeName(name) + "}"
+}
+
+// maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
+const maxText = 1<<16 - 1
+
+// Enter is one round trip, or two where others are under way and somebody is on the name whom this client did not know of.
+func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := c.Uncounted(); err != nil {
+		return driver.Place{}, err
+	}
+	if max(len(c.ID), len(c.Client), len(c.Owner), len(c.Record)) > maxText {
+		return driver.Place{}, driver.Refused(fmt.Errorf("the claim's owner or record is longer than %d bytes", maxText))
+	}
+	key := d.key(c.Name)
+	entry := d.inboxEntry(key, c)
+	if !c.Try {
+		// The server may tell the claim that it holds before its answer to this request is here. So the claim is expected
+		// before the request is sent: a message to one that is not expected is dropped, and never sent again.
+		entry.expect()
+	}
+	p, err := d.enter(ctx, key, c)
+	if err == nil && p.Holds {
+		d.ears.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
+	}
+	switch {
+	case c.Try:
+	case err != nil || p.Holds:
+		entry.forget()
+	default:
+		entry.listens(c, &p)
+	}
+	return p, d.ears.explain(c, key, err)
+}
+
+// enter is Enter without what is this client's affair.
+func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver.Place, error) {
+	contended, s := d.contended.Of(c.Name), d.scripts.enter
+	switch {
+	case c.Ticket != 0:
+		s = d.scripts.stay
+	case contended.Load():
+		s = d.scripts.join
+	case d.entering.forms():
+		t := d.entering.run(ctx, key, c.ID, number(micros(c.TTL)), number(lives(c.TTL+c.Delay)), packClaim(c))
+		if t.err != nil {
+			return driver.Place{}, t.err
+		}
+		if t.done {
+			return loneAt(t.at, c), nil
+		}
+	}
+	args, n := enterArgs(c)
+	a, err := d.conn.Run(ctx, s, key, c.ID, args[:n]...)
+	var other *driver.CapacityError
+	if errors.As(err, &other) {
+		other.Want = c.Capacity
+	}
+	if err != nil {
+		return driver.Place{}, err
+	}
+	p, err := d.placeOf(a, c)
+	if was := !p.Holds || p.Ahead > 0; was != contended.Load() {
+		contended.Store(was)
+	}
+	return p, err
+}
+
+// placeOf is what the server says of a claim's place.
+func (d *Driver) placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
+	if ticket, ok := quick(a); ok {
+		return loneAt(ticket, c), nil
+	}
+	if len(a) < 4 { // an answer to a Leave of the same claim
+		return driver.Place{}, d.conn.Mixed()
+	}
+	p := driver.Place{
+		Ticket: a.Number(0), Holds: a.Number(1) == 1, TTL: a.Span(2), Ahead: int(a.Number(3)), Retry: a.Span(4),
+	}
+	if blockers := a.Standings(5); len(blockers) > 0 {
+		p.Blocker = blockers[0]
+	}
+	return p, nil
+}
+
+// loneAt is the place of a claim that entered alone.
+func loneAt(ticket int64, c *driver.Claim) driver.Place {
+	return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}
+}
+
+// Leave is one round trip, which claims that are alone on their names share where others are under way, as Enter is.
+func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
+	c := l.Claim
+	key := d.key(c.Name)
+	d.inboxEntry(key, c).forget()
+	d.ears.parts(d.clientChannel(c.Client), c.ID, key)
+	s := d.scripts.leave
+	switch {
+	case d.contended.Of(c.Name).Load():
+		s = d.scripts.part
+	case l.Keep == 0 && d.leaving.forms():
+		if t := d.leaving.run(ctx, key, c.ID, packClaim(c)[claimAfterState:]); t.done || t.err != nil {
+			return t.err
+		}
+	}
+	a, err := d.conn.Run(ctx, s, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
+	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
+		return d.conn.Mixed()
+	}
+	return err
+}
+
+// Break is [driver.Breaker].
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	key := d.key(b.Name)
+	a, err := d.conn.Run(ctx, d.scripts.remove, key, "", number(b.Ticket), b.Record)
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	list := a.Standings(0)
+	if len(list) != 1 {
+		return driver.ClaimInfo{}, d.conn.Mixed()
+	}
+	return list[0], nil
+}
+
+func micros(t time.Duration) int64 { return t.Microseconds() }

@@ -1,0 +1,238 @@
+package redis
+
+import (
+	"context"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/inbox"
+	"github.com/stilelock/stile/internal/known"
+	"github.com/stilelock/stile/store/redis/internal/conn"
+)
+
+const (
+	// listenAfter is how long a claim must hold until its client listens for a break. Who locks and unlocks sooner pays nothing.
+	listenAfter = 100 * time.Millisecond
+
+	// lookMostly is how many claims are renewed at once after a subscription was lost, in case a message was.
+	lookMostly = 256
+
+	// alarmEvery is how often messages about one claim may have it renewed: anybody who may publish can forge them.
+	alarmEvery = time.Second
+)
+
+// ears has a client listen while its claims hold, so that it hears at once of one that somebody breaks. There is one subscription
+// for each client, the one on which it waits; in a cluster with sharded channels another one, whose messages go to all servers,
+// since breaks are rare. A message only has the claim renewed: the answer to that decides.
+type ears struct {
+	conn     *conn.Conn
+	inboxes  *inbox.Set // nil if the server does not let this user tell of a break, or hear of one
+	endanger atomic.Pointer[func(ids ...string)]
+	broken   known.Broken // by label
+
+	mu      sync.Mutex      // guards what follows
+	clients map[string]*ear // by channel
+}
+
+// An ear is a channel, and the claims of its client that hold.
+type ear struct {
+	held   map[heldBy]*heldSince
+	limit  known.Limit // of those
+	timed  bool        // it is looked at soon whether to listen
+	listen bool        // a subscription has begun for its claims, and has not ended
+}
+
+type heldBy struct{ id, key string }
+
+type heldSince struct {
+	since, alarmed time.Time
+	until          time.Duration // when it is surely over, if it is not renewed here; by boottime
+}
+
+// forgetOver forgets the claims that were left to another process, or are over.
+func (at *ear) forgetOver() {
+	maps.DeleteFunc(at.held, func(_ heldBy, c *heldSince) bool { return known.Over(c.until) })
+	at.limit.Swept(len(at.held))
+}
+
+func newEars(c *conn.Conn, waiting *inbox.Set, deaf bool) *ears {
+	e := &ears{conn: c, inboxes: waiting, clients: map[string]*ear{}}
+	if deaf {
+		e.inboxes = nil
+		return e
+	}
+	if c.Sharded() {
+		e.inboxes = inbox.New(broad{c}, func(string) (string, int64, bool) { return "", 0, false })
+	}
+	e.inboxes.Keeper = e
+	return e
+}
+
+// broad is a source whose channels are not on one server each.
+type broad struct{ *conn.Conn }
+
+// Subscribe is that of [inbox.Source].
+func (b broad) Subscribe(ctx context.Context, channel string, stands func(bool), told func(string)) error {
+	return b.SubscribeBroad(ctx, channel, stands, told)
+}
+
+// holds notes that a claim of a channel's client holds, whose lease begins now.
+func (e *ears) holds(channel, id, key string, ttl time.Duration) {
+	if e.inboxes == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := e.clients[channel]
+	if at == nil {
+		at = &ear{held: map[heldBy]*heldSince{}}
+		e.clients[channel] = at
+	}
+	by := heldBy{id, key}
+	c := at.held[by]
+	if c == nil {
+		if at.limit.Reached(len(at.held)) {
+			at.forgetOver()
+		}
+		c = &heldSince{since: time.Now()}
+		at.held[by] = c
+		e.time(channel, at)
+	}
+	c.until = known.Until(ttl)
+}
+
+// time has it looked at soon whether to listen. The mutex must be held.
+func (e *ears) time(channel string, at *ear) {
+	if !at.timed && !at.listen {
+		at.timed = true
+		time.AfterFunc(listenAfter, func() { e.begin(channel) })
+	}
+}
+
+// begin begins to listen if a claim has held for long enough.
+func (e *ears) begin(channel string) {
+	e.mu.Lock()
+	at := e.clients[channel]
+	if at == nil {
+		e.mu.Unlock()
+		return
+	}
+	at.timed = false
+	for _, c := range at.held {
+		at.listen = at.listen || time.Since(c.since) >= listenAfter
+	}
+	begins := at.listen
+	switch {
+	case begins:
+	case len(at.held) > 0:
+		e.time(channel, at)
+	default:
+		delete(e.clients, channel)
+	}
+	e.mu.Unlock()
+	if begins {
+		e.inboxes.Within(channel, 0)
+	}
+}
+
+// parts notes that a claim does not hold any more.
+func (e *ears) parts(channel, id, key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := e.clients[channel]
+	if at == nil {
+		return
+	}
+	delete(at.held, heldBy{id, key})
+	if len(at.held) == 0 && !at.listen && !at.timed {
+		delete(e.clients, channel)
+	}
+}
+
+// Keeps is that of [inbox.Keeper].
+func (e *ears) Keeps(channel string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := e.clients[channel]
+	if at == nil {
+		return false
+	}
+	if at.forgetOver(); len(at.held) > 0 {
+		return true
+	}
+	delete(e.clients, channel)
+	return false
+}
+
+// Stands is that of [inbox.Keeper]. What was said before the subscription stood is seen by renewing.
+func (e *ears) Stands(channel string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := e.clients[channel]
+	if at == nil || len(at.held) > lookMostly {
+		return
+	}
+	ids := make([]string, 0, len(at.held))
+	for c := range at.held {
+		ids = append(ids, c.id)
+	}
+	e.alert(ids)
+}
+
+// Told is that of [inbox.Keeper].
+func (e *ears) Told(channel, text string) {
+	id, key, record, ok := parseBroken(text)
+	if !ok {
+		return
+	}
+	e.broken.Heard(label(id, key), record)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := e.clients[channel]
+	if at == nil {
+		return
+	}
+	if c := at.held[heldBy{id, key}]; c != nil && time.Since(c.alarmed) >= alarmEvery {
+		c.alarmed = time.Now()
+		e.alert([]string{id})
+	}
+}
+
+// alert has claims renewed at once.
+func (e *ears) alert(ids []string) {
+	if f := e.endanger.Load(); f != nil && len(ids) > 0 {
+		e.conn.Go(func() { (*f)(ids...) })
+	}
+}
+
+// explain says that a claim that is gone was broken, if a message has said so.
+func (e *ears) explain(c *driver.Claim, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return e.broken.Explain(label(c.ID, key), err)
+}
+
+// parseBroken takes a message about a claim that was broken apart: "broken", how long the record is, the record, id and key.
+// A client from before it knows no such message, and passes it over.
+func parseBroken(text string) (id, key, record string, ok bool) {
+	rest, ok := strings.CutPrefix(text, "broken ")
+	if !ok {
+		return "", "", "", false
+	}
+	size, rest, _ := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 0 || n > driver.MaxRecord || n >= len(rest) || rest[n] != ' ' {
+		return "", "", "", false
+	}
+	id, key, ok = strings.Cut(rest[n+1:], " ")
+	return id, key, rest[:n], ok
+}
+
+// Alert is [driver.Alerter].
+func (d *Driver) Alert(endangered func(ids ...string)) { d.ears.endanger.Store(&endangered) }

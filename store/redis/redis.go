@@ -1,0 +1,105 @@
+// Package redis keeps locks in Redis or Valkey: one server, servers behind Sentinel, or a cluster.
+//
+// A name is one key. The key holds the whole queue and expires with its last claim. A long queue is changed in place, so
+// a change costs the same however many claims wait. Each verb is one script, so one round trip. Renewals of many names are
+// one script for 32 names, except in a cluster. The script that changes a queue wakes exactly the clients whose claims hold
+// because of the change. Times are the server's.
+//
+// While a client has 3 calls or more under way, one script serves up to 32 of its claims, on as many names. The script enters the
+// claims that have no claim before them, or removes the claims that are alone. Each other claim gets a script of its own. One
+// script for many claims does the same as a script for each, one after the other, so it grants nothing more. If its outcome is
+// unknown, the outcome of each claim is unknown: the client asks again for each claim, or removes it, by the claim's own id. No
+// other claim ever has this id.
+//
+// So under redis and redis+sentinel all names must be on one server. A proxy that spreads names over several servers is not
+// supported there, since two clients could hold; use redis+cluster for several servers with parts of the names.
+//
+// Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
+// redlock and redlocks, for a quorum of independent servers; and tair and tairs.
+//
+// A user of the server needs these rights, with the prefix in place of stile/. The page docs/stores/redis.md says what is lost without
+// some of them. Without the last one, a watch hears of no changes but looks four times a second:
+//
+//	ACL SETUSER locks on >… ~stile/* &stile/* +evalsha +eval +script|load +get +mget +set +del +type +time
+//	    +getrange +setrange +pexpire +publish +spublish +subscribe +ssubscribe +unsubscribe +sunsubscribe +ping +info
+//	    +config|get +scan +role +client|tracking
+//
+// and in a cluster +cluster|slots +cluster|shards as well. A Sentinel with users needs, for sentinel_user,
+//
+//	+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +psubscribe +unsubscribe +punsubscribe +ping &*
+//
+// For layout setnx a user needs, with what the names begin with in place of ~*,
+//
+//	ACL SETUSER locks on >… ~* +evalsha +eval +script|load +get +set +del +type +time +pttl +pexpire
+//	    +ping +info +config|get +scan +role +client|tracking
+//
+// and the same as above in a cluster and with Sentinel. The pages docs/stores/redlock.md and docs/stores/tair.md list the rights for those.
+package redis
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/store/redis/internal/conn"
+)
+
+// DefaultPrefix is what keys and channels begin with.
+const DefaultPrefix = "stile/"
+
+// Options change how a [Driver] uses its client. Nil means the defaults, and so does the zero of each field.
+type Options struct {
+	Prefix string // what keys and channels begin with; without braces
+}
+
+// New returns a driver that uses the caller's client, and asks the server for what it can promise. Closing the driver
+// does not close the client. Retries by the client are harmless: a claim's id makes each request repeatable.
+func New(client rueidis.Client, o *Options) (*Driver, error) {
+	prefix := ""
+	if o != nil {
+		prefix = o.Prefix
+	}
+	if err := checkPrefix(prefix); err != nil {
+		return nil, err
+	}
+	c, err := conn.New(context.Background(), client)
+	if err != nil {
+		return nil, err
+	}
+	return newDriver(context.Background(), c, prefix), nil
+}
+
+// NewSetNX returns a driver that uses the caller's client, as [New] does. Keys begin with the prefix, if there is one.
+func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
+	prefix := ""
+	if o != nil {
+		prefix = o.Prefix
+	}
+	c, err := conn.New(context.Background(), client)
+	if err != nil {
+		return nil, err
+	}
+	return newSetNX(context.Background(), c, prefix), nil
+}
+
+// number writes a number. Times to live and the like come again and again, so the last ones are kept.
+func number(n int64) string {
+	if 0 <= n && n < 100 {
+		return strconv.FormatInt(n, 10) // which the library has ready
+	}
+	at := &numbers[uint64(n)*0x9e3779b97f4a7c15>>60]
+	if last := at.Load(); last != nil && last.n == n {
+		return last.text
+	}
+	last := &numberText{n, strconv.FormatInt(n, 10)}
+	at.Store(last)
+	return last.text
+}
+
+type numberText struct {
+	n    int64
+	text string
+}
+
+var numbers [16]atomic.Pointer[numberText]

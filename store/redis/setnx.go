@@ -1,0 +1,118 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/redis/internal/conn"
+)
+
+// A SetNX keeps each lock as one string under its very name, set if there was none, as redsync, redislock, redis-py,
+// Spring, node-redlock and most others do, so that they and stile exclude each other. There is no queue in it: who asks
+// at the right moment is next, there are no readers and no permits, and tickets are worth nothing to a resource, since
+// the others give none. Use it to move to stile name by name, and a [Driver] otherwise.
+type SetNX struct {
+	valueLock
+	last atomic.Int64 // ticket
+	ears *keyEars     // nil if the server does not tell of changes
+}
+
+var _ interface {
+	driver.Driver
+	driver.Lister
+	driver.Breaker
+	driver.Alerter
+} = (*SetNX)(nil)
+
+// newSetNX makes a driver over a connection, which it owns from now on.
+func newSetNX(ctx context.Context, c *conn.Conn, prefix string) *SetNX {
+	s := &SetNX{}
+	s.init(ctx, c, prefix, layoutSetNX, stringScripts(c))
+	if c.Tells() {
+		s.ears = newKeyEars(c)
+	}
+	return s
+}
+
+// Traits is [driver.Driver].
+func (s *SetNX) Traits() driver.Traits {
+	t := s.valueLock.Traits()
+	t.HearsBreak = s.ears != nil
+	return t
+}
+
+// Alert is [driver.Alerter].
+func (s *SetNX) Alert(endangered func(ids ...string)) {
+	if s.ears != nil {
+		s.ears.endanger.Store(&endangered)
+	}
+}
+
+// Enter is one round trip, or two if somebody has the lock. A claim that does not hold has no place in the server:
+// entering again is another attempt.
+func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	p, err := s.enters(ctx, c)
+	if err == nil && p.Holds {
+		s.ears.holds(c, s.key(c.Name))
+	}
+	return p, err
+}
+
+func (s *SetNX) enters(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if c.Ticket == 0 && !c.Try && !c.Reclaim {
+		if p, err := s.set(ctx, c); err != nil || p.Holds {
+			return p, err
+		}
+		// Somebody has the lock, or had it a moment ago: the script looks who, and takes the lock if it is free by now.
+	}
+	return s.valueLock.Enter(ctx, c)
+}
+
+// Renew sends all renewals in few pipelines.
+func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	renewals := s.valueLock.Renew(ctx, cs)
+	for i, c := range cs {
+		switch err := renewals[i].Err; {
+		case err == nil: // another process may have entered it
+			s.ears.holds(c, s.key(c.Name))
+		case errors.Is(err, driver.ErrGone):
+			s.ears.parts(c, s.key(c.Name))
+		}
+	}
+	return renewals
+}
+
+// Leave is one round trip.
+func (s *SetNX) Leave(ctx context.Context, l *driver.Release) error {
+	s.ears.parts(l.Claim, s.key(l.Claim.Name))
+	return s.valueLock.Leave(ctx, l)
+}
+
+// set is the usual attempt of one who would wait: SET NX costs the server a fraction of a script. It says nothing of who
+// has the lock, and neither tells the server's time, so the ticket is of this client's.
+func (s *SetNX) set(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if err := s.allows(c); err != nil {
+		return driver.Place{}, err
+	}
+	ticket, ttl := s.clock(), time.Duration(millis(c.TTL))*time.Millisecond
+	begin, end := valueOf(c)
+	set, err := s.conn.SetNX(ctx, s.key(c.Name), begin+number(ticket)+end, millis(ttl+c.Delay))
+	if err != nil || !set {
+		return driver.Place{}, err
+	}
+	return driver.Place{Ticket: ticket, Holds: true, TTL: ttl}, nil
+}
+
+// clock returns the time in microseconds, each another.
+func (s *SetNX) clock() int64 {
+	for {
+		last := s.last.Load()
+		next := max(last+1, waitingTicket+1, time.Now().UnixMicro())
+		if s.last.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package redis
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/redis/internal/conn"
+)
+
+const (
+	lookLeast  = 5 * time.Millisecond   // between looks at a key, where the server does not tell
+	lookMost   = 100 * time.Millisecond // and after a while
+	lookSafely = time.Second            // where it does, in case its word was lost
+)
+
+// endures notes how much is left of a key that refused a claim, negative if it never expires, and returns for how long the
+// claim has waited for one that never does.
+func (s *valueLock) endures(c *driver.Claim, left time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left >= 0 {
+		delete(s.endless, c.ID)
+		return 0
+	}
+	since, ok := s.endless[c.ID]
+	if !ok {
+		since = time.Now()
+		s.endless[c.ID] = since
+	}
+	return time.Since(since)
+}
+
+// over notes that a claim does not wait any more.
+func (s *valueLock) over(c *driver.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.endless, c.ID)
+}
+
+// Await waits until the key is free, or may be. The server tells of every change of a key that this client has looked
+// at, whoever makes it (CLIENT TRACKING); where it cannot, the key is looked at again and again.
+func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	key := s.key(c.Name)
+	pause := lookLeast
+	for {
+		if free, err := s.look(ctx, key, pause); free || err != nil {
+			return driver.Place{}, err
+		}
+		pause = min(2*pause, lookMost)
+	}
+}
+
+// look looks at a key, and unless it is free waits until there is a reason to look again.
+func (s *valueLock) look(ctx context.Context, key string, pause time.Duration) (free bool, err error) {
+	left, bell, err := s.conn.Look(ctx, key)
+	defer s.conn.Hush(key, bell)
+	switch {
+	case s.conn.Context().Err() != nil:
+		return false, driver.ErrClosed
+	case ctx.Err() != nil:
+		return false, driver.Ended(ctx, true)
+	case err != nil:
+		return false, err
+	case left == conn.NoKey:
+		return true, nil
+	}
+	return false, s.pause(ctx, bell, pause, time.Duration(left)*time.Millisecond)
+}
+
+// pause waits until a bell rings, or without one for about a pause, and in any case until nothing is left of the key.
+func (s *valueLock) pause(ctx context.Context, bell <-chan struct{}, pause, left time.Duration) error {
+	wait := pause/2 + rand.N(pause/2)
+	if bell != nil {
+		wait = s.safely
+	}
+	if left > 0 {
+		wait = min(wait, left+time.Millisecond)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-bell:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return driver.Ended(ctx, true)
+	case <-s.conn.Context().Done():
+		return driver.ErrClosed
+	}
+}

@@ -1,0 +1,126 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
+	"github.com/stilelock/stile/internal/drive"
+	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/store/sqldb"
+)
+
+// A change that a poll of this client has looked at may be a break, which the poll does not look for: who holds looks too, once.
+func TestBellStirsForEachChange(t *testing.T) {
+	path := lockFile(t)
+	d, b := open(t, path), bellOf(t, path)
+	sleeps, stirred := 0, 0
+	b.Hear(t.Context(), "a", func() bool {
+		switch sleeps++; sleeps {
+		case 2:
+			enter(t, d, claim("x", time.Minute), true)
+			b.Looks()
+		case 4:
+			return false
+		}
+		return true
+	}, func() {}, func() { stirred++ })
+	if stirred != 2 {
+		t.Errorf("stirred %d times; want when it begins, and after the change", stirred)
+	}
+}
+
+// Who is woken by a ring is stirred.
+func TestRingStirs(t *testing.T) {
+	path := lockFile(t)
+	d, rings, hears := open(t, path), bellOf(t, path), bellOf(t, path)
+	hears.Looks()
+	hears.most = time.Hour
+	ctx, cancel := context.WithCancel(drive.Timely(t))
+	defer cancel()
+	stirred, ended := make(chan bool, 1000), make(chan struct{})
+	go func() {
+		defer close(ended)
+		hears.Hear(ctx, "test", func() bool { return true }, func() {}, func() { stirred <- true })
+	}()
+	<-stirred
+	for asleep := 0; asleep < 10; asleep++ {
+		enter(t, d, claim(rand.Text(), time.Minute), true)
+		select {
+		case <-stirred: // it was about to sleep, and saw the change by itself
+			asleep--
+			continue
+		case <-time.After(5 * time.Millisecond):
+		}
+		rings.Ring([]string{"test"})
+		select {
+		case <-stirred:
+		case <-awake.For(5 * time.Second):
+			t.Fatal("a ring does not stir")
+		}
+	}
+	cancel()
+	<-ended
+}
+
+// A waiter and a holder of one client hear at once of a break by another one, and the waiter's other claim does not.
+func TestBreakIsHeard(t *testing.T) {
+	path := lockFile(t)
+	d, other := open(t, path), open(t, path)
+	heard := make(chan string, 100)
+	d.(driver.Alerter).Alert(func(ids ...string) {
+		for _, id := range ids {
+			heard <- id
+		}
+	})
+	holder, waiter := claim("x", time.Minute), claim("x", time.Minute)
+	waiter.Client = holder.Client
+	enter(t, d, holder, true)
+	enter(t, d, waiter, false)
+	told := make(chan driver.Place, 1)
+	go func() {
+		p, _ := d.Await(drive.Timely(t), waiter)
+		told <- p
+	}()
+	b := d.(*store).bell
+	servertest.Until(t, "the waiter has looked", func() bool {
+		count, ok := b.count()
+		return ok && b.looked.Load() == count
+	})
+	for _, c := range []*driver.Claim{waiter, holder} {
+		if _, err := other.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: "x", Ticket: c.Ticket}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case p := <-told:
+			if c == holder || p.Holds {
+				t.Errorf("the waiter is told %+v; want to look, when it is broken", p)
+			}
+		case id := <-heard:
+			if c == waiter || id != holder.ID {
+				t.Errorf("alerted of %s; want %s, when it is broken", id, holder.ID)
+			}
+		case <-awake.For(5 * time.Second):
+			t.Fatal("nobody hears of the break")
+		}
+	}
+}
+
+// Without a bell nobody hears of a break, and the traits do not promise it.
+func TestTraitsOfBell(t *testing.T) {
+	path := lockFile(t)
+	with := open(t, path)
+	without, err := sqldb.New(t.Context(), raw(t, path), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { without.Close() })
+	for d, want := range map[driver.Driver]bool{with: true, without: false} {
+		if got := d.Traits().HearsBreak; got != want {
+			t.Errorf("HearsBreak = %v; want %v", got, want)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+// Package sqlite keeps locks in an SQLite file, for the processes of one machine. It needs no server.
+//
+// Importing it registers the scheme "sqlite": sqlite:///path/locks.db opens that file, and sqlite:// the one of
+// [DefaultPath]. A URL with three slashes and no path is an error. Parameters: prefix and busy, as in [Options], and create=false for Existing.
+//
+// SQLite keeps the newest claims in a log beside the file, so all who share the file must share its folder.
+//
+// SQLite's locks on the file are those of the process, and the system takes them away when any descriptor of the file is
+// closed. So no code of a program that uses a lock file may open it other than through modernc.org/sqlite, not even through another
+// library that has SQLite in it: that one does not know of these locks. Opening it twice here is safe.
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/sqldb"
+)
+
+// Options are the settings of [Open]. Nil and the zero value mean the defaults.
+type Options struct {
+	Prefix string        // begins the names of the tables; empty means "stile_"
+	Busy   time.Duration // how long a call waits while another process writes; 0 means five seconds
+
+	// Existing opens only a file that holds locks already, for commands that only look. Without one, Open makes nothing
+	// and returns [sqldb.ErrMissing].
+	Existing bool
+}
+
+func init() { driver.Register("sqlite", openAddress) }
+
+func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+	o := &Options{Prefix: a.Param("prefix", "")}
+	var err error
+	if o.Busy, err = a.Duration("busy", 0); err != nil {
+		return nil, err
+	}
+	switch create := a.Param("create", "true"); create {
+	case "true", "false":
+		o.Existing = create == "false"
+	default:
+		return nil, driver.Refused(errors.New("parameter create must be true or false"))
+	}
+	if err := a.Done(); err != nil {
+		return nil, err
+	}
+	if len(a.Hosts) > 0 || a.User != "" || a.Password != "" {
+		return nil, driver.Refused(errors.New("a sqlite:// URL names a file, with three slashes: sqlite:///path/locks.db"))
+	}
+	if a.Slash && a.Path == "" { // a script whose variable is empty would lock where nobody else does
+		return nil, driver.Refused(errors.New(
+			"a sqlite:/// URL names no file: it is sqlite:///path/locks.db, or sqlite:// for the default one"))
+	}
+	path := "/" + a.Path
+	if a.Path == "" {
+		if path, err = DefaultPath(); err != nil {
+			return nil, driver.Refused(err)
+		}
+	}
+	return Open(ctx, path, o)
+}
+
+// Open opens the locks in the file at path. A missing file is made, readable only by its owner, and so is its directory.
+//
+// It refuses what is not a database, a directory that cannot be written, a network file system, on which SQLite's own
+// locks do not work, a file that is mounted without its folder, and one that another process has open with a log that is
+// not at its path. If the file or its log is removed or replaced later, renewals answer [driver.ErrGone].
+func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	path, err := checkPath(path, !o.Existing)
+	if err != nil {
+		return nil, driver.Refused(err)
+	}
+	f, err := openFiles(path, !o.Existing)
+	if err != nil {
+		return nil, driver.Refused(err)
+	}
+	f.patience = cmp.Or(o.Busy, 5*time.Second) / 2 // so that who waits as long as Busy hears what is wrong
+	s := &store{}
+	s.Driver, err = sqldb.Connect(ctx, f.connect, &sqldb.Options{
+		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path, Existing: o.Existing,
+		Opened: f.opened, Moved: f.moved,
+		Bell: func() sqldb.Bell {
+			if s.bell = f.hang(); s.bell == nil {
+				return nil
+			}
+			return s.bell
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// A store is a driver with its bell.
+type store struct {
+	*sqldb.Driver
+	bell *bell // nil if there is none
+	once sync.Once
+	err  error
+}
+
+// Close closes the driver, and takes its bell down.
+func (s *store) Close() error {
+	s.once.Do(func() {
+		if s.err = s.Driver.Close(); s.bell != nil {
+			s.err = errors.Join(s.err, s.bell.take())
+		}
+	})
+	return s.err
+}

@@ -1,0 +1,167 @@
+package zookeeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// renewAmending renews claims, and then amends those that are to be changed.
+func (d *Driver) renewAmending(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	plain := make([]*driver.Claim, len(cs))
+	for i, c := range cs {
+		claim := *c
+		claim.Amend = nil
+		plain[i] = &claim
+	}
+	answers := d.renewAll(ctx, plain)
+	for i, c := range cs {
+		if c.Amend == nil || answers[i].Err != nil {
+			continue
+		}
+		if err := d.amend(ctx, c); err != nil {
+			answers[i] = driver.Renewal{Err: err}
+		}
+	}
+	return answers
+}
+
+// amend changes a claim where it stands. The record is in its node's data. The weight is in its node's name, so there
+// another node comes in the place of the first, in one step: with the number of the first, so that Curator's recipes too find
+// it in the same place of the line, and with the claim's ticket in its data. Who waits for the first node to go looks again.
+//
+// To make a second node first and remove the old one after that, as Curator's recipe does, would put the claim behind all
+// who wait: a writer among them would hold beside it.
+func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
+	for {
+		lc := d.localClaimOf(c.ID)
+		if lc == nil {
+			return driver.ErrGone
+		}
+		stands, err := d.settle(ctx, lc)
+		if err != nil {
+			return driver.Unknown(err) // the lease was renewed
+		}
+		if !stands {
+			return driver.ErrGone
+		}
+		again, err := d.amendNode(ctx, c, lc)
+		if !again {
+			return err
+		}
+	}
+}
+
+// amendNode amends a claim by its node as it is now. It is to be done again if somebody changes the node meanwhile.
+func (d *Driver) amendNode(ctx context.Context, c *driver.Claim, lc *localClaim) (again bool, err error) {
+	d.mu.Lock()
+	path, weight, holds := lc.path(), lc.claim.Weight, lc.state == claimHolding
+	d.mu.Unlock()
+	get := wire.Get(path, nil)
+	if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {
+		return false, driver.Unknown(err)
+	}
+	held := readData(get.Data)
+	if get.Err != nil || held.Kept > 0 {
+		return false, d.amended(path, cmp.Or(get.Err, error(wire.NoNode)))
+	}
+	next, record, err := c.Amended(weight, held.Record, holds)
+	if err != nil || next == weight && record == held.Record {
+		return false, err
+	}
+	if held.Stile != dataVersion {
+		held = newData(c)
+	}
+	held.write(record)
+	change := wire.SetAt(path, held.text(), get.Stat.Version)
+	if next != weight {
+		change = d.replacement(lc, path, next, &held, get.Stat.Version)
+	}
+	if change == nil {
+		return false, driver.ErrGone
+	}
+	err = lc.session.Do(ctx, change)
+	if inVain(err) {
+		d.notReplaced(lc, change)
+	}
+	if err = d.explain(ctx, err); err == nil {
+		_, err = d.settle(ctx, lc)
+	}
+	if err != nil {
+		return false, driver.Unknown(err)
+	}
+	return errors.Is(change.Err, wire.BadVersion), d.amended(path, change.Err)
+}
+
+// renamed reports whether a claim has another node than one that it had.
+func (d *Driver) renamed(lc *localClaim, name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return lc.name != name
+}
+
+// amended explains what the server answered to a request about a claim's node.
+func (d *Driver) amended(path string, err error) error {
+	if errors.Is(err, wire.NoNode) {
+		return driver.ErrGone
+	}
+	return d.refused(path, err)
+}
+
+// replacement returns the request that puts a node of another weight in the place of a claim's, and has settle find out what
+// becomes of it. It is nil if the claim is on its way out.
+func (d *Driver) replacement(lc *localClaim, path string, weight int64, held *data, version int32) *wire.Call {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !lc.stands() || lc.path() != path {
+		return nil
+	}
+	l, claim := d.layoutOf(lc.dir), lc.claim
+	number := strings.TrimPrefix(lc.name, l.stem(&claim))
+	claim.Weight, held.Ticket = weight, lc.ticket
+	call := wire.Replace(path, version, lc.dir+"/"+l.stem(&claim)+number, held.text(), d.acl)
+	lc.create, lc.was, lc.name = call, lc.name, ""
+	return call
+}
+
+// notReplaced notes that a claim has the node that it had, since the request for another one was in vain: nobody is to wait for the
+// answer.
+func (d *Driver) notReplaced(lc *localClaim, change *wire.Call) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lc.create == change {
+		lc.replaced(d.layoutOf(lc.dir), nil)
+	}
+}
+
+// replaced notes which of two nodes a claim has: that which a call made or found, or, if it is nil, the one that it had.
+// The caller holds mu.
+func (lc *localClaim) replaced(l layout, c *wire.Call) {
+	if c == nil {
+		lc.create, lc.name, lc.was = nil, lc.was, ""
+		return
+	}
+	lc.made(c)
+	if n, ok := l.parse(lc.name); ok && lc.was != "" {
+		lc.claim.Weight = n.weight
+	}
+	lc.was = ""
+}
+
+// write puts a record into data.
+func (d *data) write(record string) {
+	fresh := newData(&driver.Claim{Record: record})
+	d.Record, d.Binary = fresh.Record, fresh.Binary
+}
+
+// ticketOf is the ticket of the claim that a node is of: it was given to the first of its nodes.
+func ticketOf(get *wire.Call) int64 {
+	if held := readData(get.Data); held.Ticket != 0 {
+		return held.Ticket
+	}
+	return get.Stat.Czxid
+}

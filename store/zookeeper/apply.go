@@ -1,0 +1,157 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// fresh has a claim enter that is not in the store.
+func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (driver.Place, error) {
+	if c.Try || reclaims(c) {
+		p, err := d.precheck(ctx, s, dir, c)
+		if err != nil || p != nil {
+			return *orZero(p), err
+		}
+	}
+	record := d.newData(c)
+	parents := []*wire.Call(nil)
+	for range attempts {
+		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
+		list, exists := d.looks(s, dir)
+		calls := append(slices.Clip(parents), create)
+		for _, look := range []*wire.Call{list, exists} {
+			if look != nil {
+				calls = append(calls, look)
+			}
+		}
+		// One for each request: while the last was out, its lease may have run out, and the janitor have forgotten it.
+		lc := &localClaim{claim: *c, dir: dir, session: s, create: create}
+		if !d.begin(lc) {
+			return driver.Place{}, driver.ErrClosed
+		}
+		err := s.Do(ctx, calls...)
+		if err == nil && errors.Is(create.Err, wire.NoNode) && makesParents(parents) {
+			parents = d.parents(dir)
+			exists.Unwatch()
+			continue
+		}
+		if err := d.created(ctx, lc, create, parents, err); err != nil {
+			exists.Unwatch()
+			return driver.Place{}, err
+		}
+		d.watchLone(lc, exists)
+		return d.judgeFresh(ctx, c, lc, list)
+	}
+	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
+}
+
+// begin remembers a claim whose node is about to be asked for. It reports false if the driver is closed.
+func (d *Driver) begin(lc *localClaim) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return false
+	}
+	d.localClaims[lc.claim.ID] = lc
+	d.expect()
+	d.prolong(lc, lc.claim.TTL)
+	return true
+}
+
+// created notes what became of the request for a claim's node. A claim whose node certainly was not made is dropped.
+func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call, parents []*wire.Call, err error) error {
+	if inVain(err) {
+		d.drop(lc)
+	}
+	switch {
+	case err != nil:
+		return d.explain(ctx, err)
+	case create.Err != nil:
+		d.drop(lc)
+		for _, p := range parents {
+			if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && errors.Is(create.Err, wire.NoNode) {
+				return d.missing(p)
+			}
+		}
+		return d.refused(lc.dir, create.Err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lc.create != nil { // else the janitor has settled it, since the lease ran out meanwhile
+		lc.made(create)
+	}
+	return nil
+}
+
+// inVain reports whether a request was not sent, or its session is over: the node that it was to make is not there, and never will
+// be.
+func inVain(err error) bool {
+	_, unsent := errors.AsType[*wire.Unsent](err)
+	return unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused)
+}
+
+// judgeFresh tells where a claim stands whose node was made just now. The list is nil if it was not asked for.
+func (d *Driver) judgeFresh(
+	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call,
+) (p driver.Place, err error) {
+	if list == nil {
+		p, err = d.judgeLate(ctx, c, lc)
+	} else {
+		p, err = d.judge(ctx, c, lc, list, true, false)
+	}
+	if errors.Is(err, errUnproven) {
+		p, err = d.stands(ctx, c, lc, true)
+	}
+	switch driver.OutcomeOf(err) {
+	case driver.OutcomeUnsent:
+		err = driver.Unknown(err) // what was not sent came after the request that has let it in
+	case driver.OutcomeRefused: // which says that nothing was done
+		d.mu.Lock()
+		if d.localClaims[c.ID] == lc && lc.end() {
+			d.look(0)
+		}
+		d.mu.Unlock()
+	}
+	return p, err
+}
+
+func orZero(p *driver.Place) *driver.Place {
+	if p == nil {
+		return &driver.Place{}
+	}
+	return p
+}
+
+// parents returns calls that make what is above a claim's node, but not the chroot. What is there already refuses them.
+func (d *Driver) parents(dir string) []*wire.Call {
+	var calls []*wire.Call
+	for i := len(d.chroot) + 1; i <= len(dir); i++ {
+		if i == len(dir) || dir[i] == '/' {
+			calls = append(calls, wire.CreateContainer(dir[:i], d.acl))
+		}
+	}
+	return calls
+}
+
+// makesParents reports whether a node that lacks a parent asks for these to be made, once more if they were made before: the server
+// removes containers that are empty, also between two requests. If the first is refused for lack of a node, the chroot is missing.
+func makesParents(parents []*wire.Call) bool {
+	for i, p := range parents {
+		if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && (i == 0 || !errors.Is(p.Err, wire.NoNode)) {
+			return false
+		}
+	}
+	return true
+}
+
+// missing explains why a parent could not be made.
+func (d *Driver) missing(parent *wire.Call) error {
+	if errors.Is(parent.Err, wire.NoNode) {
+		return d.noChroot()
+	}
+	return d.refused(parent.Target(), parent.Err)
+}

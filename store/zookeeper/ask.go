@@ -1,0 +1,44 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// ask writes into the node of a claim that holds that somebody asks for the lock. Into a node of stile's it writes how often,
+// so that observers go on to see who holds. The data of any other it replaces, as Curator's Revoker does. Every change of the
+// node's data is heard by the watch that its client has on it.
+func (d *Driver) ask(ctx context.Context, s *wire.Session, holder *driver.ClaimInfo, seen *wire.Call) error {
+	path := seen.Target()
+	for {
+		held := readData(seen.Data)
+		switch {
+		case errors.Is(seen.Err, wire.NoNode) || held.Kept > 0 || !holder.Holds:
+			return driver.ErrGone
+		case seen.Err != nil:
+			return d.refused(path, seen.Err)
+		}
+		text := revokeWord
+		if held.Stile == dataVersion {
+			held.Asks++
+			text = held.text()
+		}
+		set := wire.SetAt(path, text, seen.Stat.Version)
+		if err := d.do(ctx, s, set); err != nil {
+			return err
+		}
+		switch {
+		case errors.Is(set.Err, wire.NoNode):
+			return driver.ErrGone
+		case !errors.Is(set.Err, wire.BadVersion):
+			return d.refused(path, set.Err)
+		}
+		seen = wire.Get(path, nil)
+		if err := d.do(ctx, s, d.proven(seen)...); err != nil {
+			return driver.NotYet(err)
+		}
+	}
+}

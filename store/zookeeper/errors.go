@@ -1,0 +1,97 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// explain turns an error of a session into one of the driver: what it means, and whether the request may have been
+// applied.
+func (d *Driver) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	_, unsent := errors.AsType[*wire.Unsent](err)
+	switch {
+	case errors.Is(err, wire.ErrExpired):
+		return driver.ErrSession
+	case errors.Is(err, wire.ErrRefused):
+		return driver.Refused(fmt.Errorf("zookeeper does not accept %s", d.who()))
+	case d.ctx.Err() != nil && (unsent || errors.Is(err, wire.ErrClosed)):
+		return driver.ErrClosed
+	case d.ctx.Err() != nil:
+		return errors.New("the client was closed while zookeeper had the request")
+	case ctx.Err() != nil:
+		return driver.Ended(ctx, !unsent)
+	}
+	if _, ok := errors.AsType[*wire.DialError](err); ok && unsent {
+		return driver.Unsent(driver.Unreachable(err))
+	}
+	if unsent {
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("zookeeper does not answer: %w", err)))
+	}
+	return driver.Unreachable(fmt.Errorf("the connection to zookeeper broke before the answer came: %w", err))
+}
+
+// asking is for requests that are not about a claim of this session: that it is over says nothing about another's.
+func asking(err error) error {
+	if errors.Is(err, driver.ErrSession) {
+		return driver.Unreachable(errors.New("the session with zookeeper ended before the answer came"))
+	}
+	return err
+}
+
+// refused explains what the server answered to a request about a path, by the table of faults, or returns nil.
+func (d *Driver) refused(path string, err error) error {
+	code, ok := errors.AsType[wire.Code](err)
+	if !ok {
+		return err
+	}
+	f, ok := faults[code]
+	if !ok {
+		f.says = fmt.Sprintf("zookeeper refused the request at {path}: %v", code)
+	}
+	err = errors.New(strings.NewReplacer("{user}", d.who(), "{path}", shown(path)).Replace(f.says))
+	if f.passes {
+		err = driver.Unreachable(err)
+	}
+	return driver.Refused(err)
+}
+
+// undeleted is refused for the removal of a node. What that needs is a right on the node above.
+func (d *Driver) undeleted(path string, err error) error {
+	if !errors.Is(err, wire.NoAuth) {
+		return d.refused(path, err)
+	}
+	dir, _ := splitNode(path)
+	const says = "zookeeper does not let %s delete what is under %s: its access list has no such permission"
+	return driver.Refused(fmt.Errorf(says, d.who(), shown(dir)))
+}
+
+// final reports whether an error is the server's no, to which a repeat changes nothing. A verdict on the claim is none.
+func final(err error) bool {
+	verdict := errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrClosed)
+	return driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !verdict
+}
+
+func (d *Driver) who() string {
+	if d.user == "" {
+		return "a client without user and password"
+	}
+	return fmt.Sprintf("user %q", d.user)
+}
+
+// shown makes a path fit for a message: it may have been named by anybody.
+func shown(path string) string {
+	quoted := strconv.Quote(path)
+	if quoted[1:len(quoted)-1] == path {
+		return path
+	}
+	return quoted
+}

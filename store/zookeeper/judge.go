@@ -1,0 +1,263 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// judge tells where a claim stands by the list of children, and has it watched if it waits. The list of a fresh claim was
+// read after the request that made its node, on the same connection, which proves it.
+func (d *Driver) judge(
+	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, fresh, proven bool,
+) (driver.Place, error) {
+	list, err := d.evictSince(ctx, c, lc, list, proven)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	for {
+		q, own, err := d.order(ctx, c, lc, list, fresh || proven)
+		if err != nil {
+			return driver.Place{}, err
+		}
+		if fresh || c.Ticket == 0 { // the answer to an earlier Enter may have been lost
+			if p, away, err := d.sendAway(ctx, c, lc, q, own); away {
+				return p, err
+			}
+		}
+		p, err := d.notePlace(c, lc, own, own < q.holding(), fresh)
+		if err != nil || p.Holds {
+			return p, err
+		}
+		fresh = false // it has been let in
+		again, err := d.wait(ctx, lc, q, own, &p, proven)
+		if err != nil || again == nil {
+			return p, err
+		}
+		list = again
+	}
+}
+
+// sendAway takes a claim out that its client does not know to have been let in, and that may not stay: it says another capacity, or is a try that would wait.
+func (d *Driver) sendAway(
+	ctx context.Context, c *driver.Claim, lc *localClaim, q queue, own int,
+) (p driver.Place, away bool, err error) {
+	capacity := q.capacity()
+	if capacity == c.Capacity && (!c.Try || own < q.holding()) {
+		return p, false, nil
+	}
+	if err := d.withdraw(ctx, lc); err != nil {
+		return p, true, err
+	}
+	if capacity != c.Capacity {
+		return p, true, &driver.CapacityError{Have: capacity, Want: c.Capacity}
+	}
+	p, err = d.behind(ctx, lc.session, lc.dir, q[:own])
+	return p, true, err
+}
+
+// notePlace notes where a claim stands, and prolongs its lease.
+func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fresh bool) (driver.Place, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if gone := d.verdict(lc); gone != nil {
+		return driver.Place{}, gone
+	}
+	lease := c.Wait
+	if holds {
+		lease = c.TTL
+		lc.unwatch()
+		lc.watchAt = wire.Now() + watchAfter
+		d.look(lc.watchAt)
+	}
+	if !holds && lc.own == nil && lc.watchAt == 0 {
+		lc.watchAt = wire.Now() + watchWaiter
+	}
+	if fresh {
+		lc.ends = 0 // until now it was not known whether it would hold
+	}
+	lc.first = lc.first || own == 0
+	lc.place(holds)
+	d.prolong(lc, lease)
+	return driver.Place{Ticket: lc.ticket, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
+}
+
+// order puts the children of a lock in the order in which they entered, and tells where the claim is among them.
+func (d *Driver) order(
+	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, proven bool,
+) (queue, int, error) {
+	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
+		return nil, 0, d.refused(lc.dir, list.Err)
+	}
+	q, odd := d.layoutOf(lc.dir).newQueue(list.Children)
+	d.strange(lc.dir, odd)
+	own := q.find(d.nameOf(lc))
+	if own < 0 && !proven {
+		return nil, 0, errUnproven
+	}
+	if own < 0 {
+		d.drop(lc)
+		return nil, 0, driver.ErrGone
+	}
+	if lc.ticket >= maxTicket {
+		err := d.withdraw(ctx, lc)
+		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
+	}
+	q.goBy(own, c.Capacity)
+	// A number is given twice if the parent's count has come to its end.
+	for i := 0; i < len(q); i++ {
+		if i == own || q[i].seq != q[own].seq {
+			continue
+		}
+		twin := wire.Get(lc.dir+"/"+q[i].name, nil)
+		if err := d.do(ctx, lc.session, twin); err != nil {
+			return nil, 0, err
+		}
+		came := twin.Stat.Czxid
+		if d.layout != semaphoreLayout {
+			came = ticketOf(twin)
+		}
+		if ahead := twin.Err == nil && came < lc.ticket; ahead != (i < own) {
+			q[i], q[own] = q[own], q[i]
+			own, i = i, min(i, own)
+		}
+	}
+	return q, own, nil
+}
+
+// A watching is the requests by which a claim that waits watches what must go before it, and its own node.
+type watching struct {
+	inspect *wire.Call            // of its own node; nil if that is watched, or need not be yet
+	added   map[string]*wire.Call // of nodes before it that were not watched, by name
+	head    *wire.Call            // reads the first of the queue; nil if nobody does
+	next    string                // the only node before it, if nothing can take that one's place; else ""
+	calls   []*wire.Call          // all that are to be sent
+}
+
+// drop gives up the watches that were asked for.
+func (w *watching) drop() {
+	for _, c := range w.added {
+		c.Unwatch()
+	}
+}
+
+// wait watches what must go before the claim, and its own node, and completes its place. It returns a new list if some
+// of that went meanwhile.
+func (d *Driver) wait(
+	ctx context.Context, lc *localClaim, q queue, own int, p *driver.Place, proven bool,
+) (*wire.Call, error) {
+	w := d.watchFor(lc, q, own)
+	calls := w.calls
+	if proven {
+		calls = d.proven(calls...) // the session may have moved to another server since the list was read
+	}
+	err := d.do(ctx, lc.session, calls...)
+	if err == nil && w.inspect != nil {
+		err = d.present(lc, w.inspect, proven)
+	}
+	if err != nil {
+		w.drop()
+		return nil, err
+	}
+	if !d.watched(lc, w) {
+		if w.head != nil {
+			p.Blocker = q.standings([]*wire.Call{w.head})[0]
+		}
+		return nil, nil
+	}
+	for _, c := range calls {
+		if errors.Is(c.Err, wire.NoAuth) {
+			return nil, d.refused(c.Target(), c.Err)
+		}
+	}
+	list := wire.List(lc.dir, nil)
+	calls = []*wire.Call{list}
+	if proven {
+		calls = d.proven(list)
+	}
+	return list, d.do(ctx, lc.session, calls...)
+}
+
+// watchFor makes the requests for what is not watched yet. What need not be watched any more is let go.
+//
+// The claim right behind the head watches its own node from the first, for which it need not look when the head goes: see
+// follows. One further back asks for what is before it and nothing more, and the janitor for the rest if the wait is long:
+// its own node, and who holds, whom it would often not find there any more, and then have to look again. So a hand-over
+// takes 5.1 requests in place of 11.6, where go-zookeeper's takes 5.0, by the command that stands at follows.
+func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
+	w := &watching{added: map[string]*wire.Call{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lc.signal == nil || lc.signal.isRaised() {
+		lc.unwatch() // the others would raise the old one
+		lc.signal = newSignal()
+	}
+	lc.next = nil
+	if lc.unseen() || own == 1 && !lc.own.Stands() {
+		w.inspect = d.inspect(lc)
+		w.calls = append(w.calls, w.inspect)
+	}
+	if q.succeeds(own) {
+		w.next = q[0].name
+	}
+	kept := map[string]*wire.Watch{}
+	for _, g := range q.guards(own) {
+		if watch := lc.guards[g.name]; watch.Stands() {
+			kept[g.name] = watch
+			delete(lc.guards, g.name)
+			continue
+		}
+		w.added[g.name] = wire.Get(lc.dir+"/"+g.name, wire.NewWatch(lc.signal.raise))
+		w.calls = append(w.calls, w.added[g.name])
+	}
+	for _, watch := range lc.guards {
+		watch.Drop()
+	}
+	lc.guards = kept
+	w.head = w.added[q[0].name]
+	if w.head == nil && lc.head != nil && lc.head.Target() == lc.dir+"/"+q[0].name {
+		w.head = lc.head
+	}
+	if w.head == nil && lc.own != nil {
+		w.head = wire.Get(lc.dir+"/"+q[0].name, nil)
+		w.calls = append(w.calls, w.head)
+	}
+	return w
+}
+
+// watched notes what is watched now. It reports whether some of that went meanwhile.
+func (d *Driver) watched(lc *localClaim, w *watching) (went bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if lc.head = w.head; w.head != nil && w.head.Err != nil {
+		lc.head, w.head = nil, nil // it went meanwhile, which is no reason to look again
+	}
+	for name, c := range w.added {
+		switch {
+		case c.Err != nil:
+			went = true // or may not be read, which a new list tells from that
+		case lc.guards == nil:
+			c.Unwatch() // it was told to go meanwhile
+		default:
+			lc.guards[name] = c.Watch()
+		}
+	}
+	lc.next = lc.guards[w.next]
+	return went
+}
+
+// withdraw takes a claim out that was not let in.
+func (d *Driver) withdraw(ctx context.Context, lc *localClaim) error {
+	d.mu.Lock()
+	lc.end()
+	lc.tryAt = wire.Now() + tendAgain
+	d.look(lc.tryAt)
+	d.mu.Unlock()
+	_, err := d.remove(ctx, lc)
+	if err == nil {
+		d.drop(lc)
+	}
+	return driver.Afterwards(err) // it has entered, and will be removed
+}

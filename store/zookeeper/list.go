@@ -1,0 +1,226 @@
+package zookeeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// atOnce is how many nodes are asked for together.
+const atOnce = 256
+
+// List is three round trips for one name. For a prefix it asks for each name that begins with it.
+func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	var (
+		all []driver.Listing
+		err error
+	)
+	for range attempts { // a session that is over is found out by using it
+		var s *wire.Session
+		if s, err = d.live(); err != nil {
+			return nil, err
+		}
+		if all, err = d.list(ctx, s, q); !errors.Is(err, driver.ErrSession) {
+			return all, err
+		}
+	}
+	return nil, asking(err)
+}
+
+func (d *Driver) list(ctx context.Context, s *wire.Session, q *driver.Query) ([]driver.Listing, error) {
+	var err error
+	names := []string{q.Name}
+	if q.Name == "" {
+		if names, err = d.names(ctx, s, q.Prefix); err != nil {
+			return nil, err
+		}
+	}
+	var all []driver.Listing
+	for part := range slices.Chunk(names, atOnce) {
+		listings, err := d.listings(ctx, s, part, q.Name != "" && q.Count)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, listings...)
+	}
+	return all, nil
+}
+
+// names returns the names under the prefix that begin with a text, in order. They may have no claims.
+func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]string, error) {
+	at := strings.LastIndexByte(d.prefix, '/')
+	dir, begin := d.prefix[:at], d.prefix[at+1:]
+	if dir == "" {
+		dir = "/"
+	}
+	list := wire.List(dir, nil)
+	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
+		return nil, err
+	}
+	if errors.Is(list.Err, wire.NoNode) {
+		return nil, nil
+	}
+	if list.Err != nil {
+		return nil, d.refused(dir, list.Err)
+	}
+	var names []string
+	for _, child := range list.Children {
+		rest, ok := strings.CutPrefix(child, begin)
+		name, err := driver.DecodeName(rest)
+		if _, reserved := d.path(name); ok && err == nil && reserved == nil && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// listings returns the queues of names, without those that are empty, unless they have a count that is asked for.
+func (d *Driver) listings(ctx context.Context, s *wire.Session, names []string, count bool) ([]driver.Listing, error) {
+	if d.layout == semaphoreLayout {
+		return d.semaphoreListings(ctx, s, names, count)
+	}
+	var lists []*wire.Call
+	calls := []*wire.Call{wire.Sync(d.conf.Path)}
+	for _, name := range names {
+		dir, err := d.path(name)
+		if err != nil {
+			return nil, err
+		}
+		lists = append(lists, wire.List(dir, nil))
+	}
+	if err := d.do(ctx, s, append(calls, lists...)...); err != nil {
+		return nil, err
+	}
+	var all []driver.Listing
+	for i, list := range lists {
+		l := driver.Listing{Name: names[i]}
+		q, gets, err := d.standing(ctx, s, list)
+		if err != nil {
+			return nil, err
+		}
+		if l.Capacity, l.Claims = q.capacity(), q.standings(gets); len(q) > 0 {
+			all = append(all, l)
+		}
+	}
+	return all, nil
+}
+
+// standing returns the claims of a list of children, in the order of their tickets, and what their nodes hold.
+func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call) (queue, []*wire.Call, error) {
+	dir := list.Target()
+	if errors.Is(list.Err, wire.NoNode) {
+		return nil, nil, nil
+	}
+	if list.Err != nil {
+		return nil, nil, d.refused(dir, list.Err)
+	}
+	q, odd := d.layoutOf(dir).newQueue(list.Children)
+	d.strange(dir, odd)
+	type claim struct {
+		node
+		get *wire.Call
+	}
+	var claims []claim
+	for part := range slices.Chunk(q, atOnce) {
+		gets, err := d.read(ctx, s, dir, part)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, get := range gets {
+			if get.Err != nil && !errors.Is(get.Err, wire.NoNode) {
+				return nil, nil, d.refused(get.Target(), get.Err)
+			}
+			if get.Err == nil {
+				claims = append(claims, claim{part[i], get})
+			}
+		}
+	}
+	slices.SortFunc(claims, func(a, b claim) int { return cmp.Compare(ticketOf(a.get), ticketOf(b.get)) })
+	q, gets := nil, make([]*wire.Call, len(claims))
+	for i, c := range claims {
+		q, gets[i] = append(q, c.node), c.get
+	}
+	return q, gets, nil
+}
+
+// Break is [driver.Breaker]. The claim is read first and deleted then: the answer says that it waited, also if it came to hold
+// in between.
+func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	if err := b.Uncounted(); err != nil && d.layout != semaphoreLayout {
+		return driver.ClaimInfo{}, err
+	}
+	s, err := d.live()
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	if b.Count != nil {
+		return driver.ClaimInfo{}, asking(d.setCount(ctx, s, b))
+	}
+	standing, err := d.breaks(ctx, s, b)
+	return standing, asking(err)
+}
+
+func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	dir, err := d.path(b.Name)
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	if d.layout == semaphoreLayout {
+		return d.breakParted(ctx, s, dir, b)
+	}
+	list := wire.List(dir, nil)
+	if err := d.do(ctx, s, d.proven(list)...); err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	q, gets, err := d.standing(ctx, s, list)
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	for i, standing := range q.standings(gets) {
+		if b.Ticket != 0 && standing.Ticket != b.Ticket {
+			continue
+		}
+		if b.Ask {
+			return standing, d.ask(ctx, s, &standing, gets[i])
+		}
+		del := wire.Delete(dir + "/" + q[i].name)
+		if err := d.do(ctx, s, del); err != nil {
+			return driver.ClaimInfo{}, err
+		}
+		if errors.Is(del.Err, wire.NoNode) {
+			break
+		}
+		return standing, d.undeleted(del.Target(), del.Err)
+	}
+	return driver.ClaimInfo{}, driver.ErrGone
+}
+
+// read reads the nodes of claims.
+func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue) ([]*wire.Call, error) {
+	gets := make([]*wire.Call, len(q))
+	for i, n := range q {
+		gets[i] = wire.Get(dir+"/"+n.name, nil)
+	}
+	return gets, d.do(ctx, s, gets...)
+}
+
+// standings are the first claims of a queue as observers see them, from what their nodes hold.
+func (q queue) standings(gets []*wire.Call) []driver.ClaimInfo {
+	list := make([]driver.ClaimInfo, len(gets))
+	holding := q.holding()
+	for i, get := range gets {
+		held := readData(get.Data)
+		list[i] = driver.ClaimInfo{
+			Ticket: ticketOf(get), Weight: q[i].weight, Holds: i < holding, Left: held.Kept > 0, Record: held.Record,
+			Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
+		}
+	}
+	return list
+}

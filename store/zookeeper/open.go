@@ -1,0 +1,152 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/secure"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+const defaultSession = 10 * time.Second
+
+func init() {
+	for _, scheme := range []string{"zk", "zks"} {
+		driver.Register(scheme, func(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+			d, err := Open(ctx, a)
+			if err != nil {
+				return nil, err
+			}
+			return d, nil
+		})
+	}
+}
+
+// Open connects to the ensemble at an address:
+//
+//	zk://[user:password@]host[:2181],…[/chroot]
+//
+// and with zks in place of zk by TLS. Parameters: prefix; session, the time that a session without a sign of life is
+// kept; layout, mutex, rw, latch or semaphore; permits, with layout semaphore the path under the chroot of a name's own count
+// of permits, where {name} stands for the name; acl, open or creator, which is the default with a user; with TLS, the files
+// tls_ca, tls_cert and tls_key, and tls_server_name.
+func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
+	d := newDriver()
+	if err := d.configure(a); err != nil {
+		d.life.End()
+		return nil, driver.Refused(err)
+	}
+	servers := &secure.Servers{
+		Store: "zookeeper", Hosts: d.conf.Hosts, TLS: d.conf.TLS != nil, Scheme: a.Scheme, Instead: "zks", Greeting: "srvr",
+	}
+	if servers.TLS {
+		servers.Instead = "zk"
+	}
+	_, err := secure.Open(ctx, servers, func(ctx context.Context) (struct{}, error) { return struct{}{}, d.probe(ctx) })
+	if err != nil {
+		_ = d.Close() // it was not open yet
+		return nil, err
+	}
+	d.life.Go(d.tend)
+	return d, nil
+}
+
+// configure translates an address.
+func (d *Driver) configure(a *driver.Address) error {
+	d.user = a.User
+	d.conf.Hosts = a.HostPorts("127.0.0.1", "2181")
+	if a.User != "" || a.Password != "" {
+		if a.User == "" || strings.Contains(a.User, ":") {
+			return errors.New("digest authentication needs a user, without a colon in it, and a password")
+		}
+		d.conf.Digest, d.acl = a.User+":"+a.Password, wire.Creator
+	}
+	var err error
+	if d.conf.Timeout, err = a.Duration("session", defaultSession); err != nil {
+		return err
+	}
+	if d.conf.Timeout < time.Millisecond || d.conf.Timeout > driver.MaxTTL {
+		return fmt.Errorf("parameter session must be from 1ms to %v", driver.MaxTTL)
+	}
+	if err := d.configurePaths(a); err != nil {
+		return err
+	}
+	if err := d.configureNodes(a); err != nil {
+		return err
+	}
+	if a.Scheme == "zks" {
+		if d.conf.TLS, err = secure.Config(a); err != nil {
+			return err
+		}
+	}
+	return a.Done()
+}
+
+// configurePaths takes where locks are.
+func (d *Driver) configurePaths(a *driver.Address) error {
+	if path := strings.TrimSuffix(a.Path, "/"); path != "" {
+		d.chroot = "/" + path
+	}
+	if err := checkPath(d.chroot); err != nil {
+		return fmt.Errorf("the chroot %w", err)
+	}
+	prefix := a.Param("prefix", DefaultPrefix)
+	if err := checkPath("/" + prefix + "x"); err != nil {
+		return fmt.Errorf("parameter prefix %w", err)
+	}
+	d.prefix = d.chroot + "/" + prefix
+	if d.conf.Path = d.chroot; d.chroot == "" {
+		d.conf.Path = "/"
+	}
+	return nil
+}
+
+// configureNodes takes what the nodes of locks are like.
+func (d *Driver) configureNodes(a *driver.Address) error {
+	switch text := a.Param("layout", "mutex"); text {
+	case "mutex":
+	case "rw":
+		d.layout = rwLayout
+	case "latch":
+		d.layout = latchLayout
+	case "semaphore":
+		d.layout = semaphoreLayout
+	default:
+		return fmt.Errorf("parameter layout is mutex, rw, latch or semaphore, not %q", text)
+	}
+	if err := d.configureCounts(a.Param("permits", "")); err != nil {
+		return err
+	}
+	switch text := a.Param("acl", ""); text {
+	case "":
+	case "open":
+		d.acl = wire.Open
+	case "creator":
+		if d.acl = wire.Creator; d.conf.Digest == "" {
+			return errors.New("parameter acl: an access list for the creator alone needs a user and a password")
+		}
+	default:
+		return fmt.Errorf("parameter acl is open or creator, not %q", text)
+	}
+	return nil
+}
+
+// checkPath tells why a path, which is empty or begins with a slash, cannot be one of ZooKeeper's.
+func checkPath(path string) error {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		switch {
+		case path == "":
+		case segment == "":
+			return errors.New("has an empty part: it must neither begin with a slash nor have two in a row")
+		case segment == "." || segment == "..":
+			return errors.New("must not have a part that is . or .. alone")
+		case driver.CheckName(segment) != nil:
+			return driver.CheckName(segment)
+		}
+	}
+	return nil
+}

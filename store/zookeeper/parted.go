@@ -1,0 +1,231 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// A parted claim is one of a semaphore, which has several nodes: its entrance under locks, and one under leases for each
+// permit. Each is a local claim of its own, by the rules of all local claims; what follows says which of them there are.
+//
+//	               its entrance          its entrance           it has all permits, and
+//	              is not the first         is first             its entrance was there
+//	  ┌────────┐     ┌────────┐           ┌────────┐           ┌─────────┐
+//	─►│ asking │────►│ queued │──────────►│ taking │──────────►│ holding │
+//	  └───┬────┘     └───┬────┘           └───┬────┘           └────┬────┘
+//	      └──────────────┴────────────────────┴─────────────────────┤ Leave
+//	                                                          ┌─────▼────────────┐
+//	                                                          │ leaving, keeping │
+//	                                                          └──────────────────┘
+//
+// It is the protocol of Curator's InterProcessSemaphoreV2. Who is first under locks makes nodes under leases, and waits
+// until there is room for them; nobody else makes any meanwhile. Each judges by what stands there after its own node was
+// made. So of those that hold, the one whose node came last has seen the nodes of all others, whoever made them.
+//
+// The claim's ticket is that of its entrance. The order of tickets is the order of holding, since the entrance is seen to
+// stand after the last permit was made: all that time nobody behind it could have a permit.
+type parted struct {
+	id, dir, tag string
+	size         int    // how many permits it is of
+	counted      string // path of the count that it goes by; "" for a claim that says a number
+
+	phase  phase       // guarded by the driver's mu, as what follows
+	ticket int64       // that of the entrance
+	room   int64       // how many permits there are by the count, as it was read last
+	watch  *wire.Watch // on the count; nil unless the claim goes by it, and needs it
+	leases []int64     // those of the nodes under leases, as far as they were made
+}
+
+// A phase is where a parted claim is on its way.
+type phase int
+
+const (
+	partsAsking  phase = iota // its entrance was asked for, and it is not yet said that the claim may stay
+	partsQueued               // its entrance waits
+	partsTaking               // its entrance is first, and its permits are asked for
+	partsHolding              // it has all permits, and the entrance goes
+	partsLeaving              // all its nodes are to go
+	partsKeeping              // its permits are to stay for a while
+)
+
+func newParted(dir, count string, c *driver.Claim) *parted {
+	p := &parted{id: c.ID, dir: dir, tag: shapeTag(c), size: int(c.Weight)}
+	if c.Weight == driver.All {
+		p.size = 1
+	}
+	if c.Capacity == 0 {
+		p.counted = count
+	}
+	return p
+}
+
+// partedOf returns the parted claim of an id, or nil.
+func (d *Driver) partedOf(id string) *parted {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.parted[id]
+}
+
+// entrance is the claim under locks, which waits as long as the whole does. The caller holds mu, or is the only one.
+func (p *parted) entrance(c *driver.Claim) *driver.Claim {
+	e := *c
+	e.ID, e.Ticket, e.Try = partID(p.id, p.tag), p.ticket, false
+	e.Weight, e.Capacity = driver.All, driver.All
+	e.Wait = min(c.Wait, c.TTL)
+	e.TTL = e.Wait
+	return &e
+}
+
+// permit is the claim under leases for one of the permits. The caller holds mu.
+func (p *parted) permit(c *driver.Claim, i int) *driver.Claim {
+	e := *c
+	e.ID, e.Ticket, e.Try, e.Reclaim = partID(p.id, fmt.Sprint(i+1, p.tag)), 0, false, false
+	if i < len(p.leases) {
+		e.Ticket = p.leases[i]
+	}
+	if c.Weight != driver.All {
+		e.Weight = 1
+	}
+	if p.counted != "" {
+		e.Capacity = p.room
+	}
+	if p.phase < partsHolding {
+		e.Wait = min(c.Wait, c.TTL)
+		e.TTL = e.Wait
+	}
+	return &e
+}
+
+// parts are the claims that may have a node now. The caller holds mu.
+func (p *parted) parts(c *driver.Claim) (list []*driver.Claim) {
+	for i := range p.leases {
+		list = append(list, p.permit(c, i))
+	}
+	if p.phase != partsHolding {
+		list = append(list, p.entrance(c))
+	}
+	return list
+}
+
+// move has the claim be in another phase. Once it holds, or leaves, the count is of no more interest. The caller holds mu.
+func (p *parted) move(next phase) {
+	if p.phase = next; next >= partsHolding {
+		p.watch.Drop()
+	}
+}
+
+// reach moves the claim, and reports whether it has left, and so does not come back.
+func (d *Driver) reach(p *parted, next phase) (left bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p.phase < partsLeaving {
+		p.move(next)
+	}
+	return p.phase >= partsLeaving && next < partsLeaving
+}
+
+// unlist takes a claim out of the table whose nodes are gone, or see to themselves.
+func (d *Driver) unlist(p *parted) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.parted[p.id] == p {
+		delete(d.parted, p.id)
+	}
+	p.watch.Drop()
+}
+
+// forgetWhole takes a claim out of the table whose last part was forgotten. The caller holds mu.
+func (d *Driver) forgetWhole(id string) {
+	whole, _ := cutPart(id)
+	p := d.parted[whole]
+	if p == nil {
+		return
+	}
+	for _, part := range p.parts(&driver.Claim{}) {
+		if d.localClaims[part.ID] != nil {
+			return
+		}
+	}
+	p.watch.Drop()
+	delete(d.parted, whole)
+}
+
+// abandon has all nodes of a claim go that has lost one of them. If the claim has entered anew meanwhile, those under its parts'
+// ids are of that, and stay.
+func (d *Driver) abandon(p *parted) {
+	d.mu.Lock()
+	if now := d.parted[p.id]; now == nil || now == p {
+		for _, part := range p.parts(&driver.Claim{}) {
+			if lc := d.localClaims[part.ID]; lc != nil {
+				lc.end()
+			}
+		}
+	}
+	p.move(partsLeaving)
+	d.look(0)
+	d.mu.Unlock()
+	d.unlist(p)
+}
+
+// withdrawParts takes a claim out that was not let in.
+func (d *Driver) withdrawParts(ctx context.Context, p *parted) error {
+	d.mu.Lock()
+	var localClaims []*localClaim
+	for _, part := range p.parts(&driver.Claim{}) {
+		if lc := d.localClaims[part.ID]; lc != nil {
+			localClaims = append(localClaims, lc)
+		}
+	}
+	p.move(partsLeaving)
+	d.mu.Unlock()
+	var failed error
+	for _, lc := range localClaims {
+		failed = errors.Join(failed, d.withdraw(ctx, lc))
+	}
+	d.unlist(p)
+	return driver.Afterwards(failed) // the janitor goes on
+}
+
+// trustedParts is the lease that a whole claim has for certain. The caller holds mu.
+func (d *Driver) trustedParts(c *driver.Claim, p *parted) time.Duration {
+	ttl := never
+	for _, part := range p.parts(c) {
+		if lc := d.localClaims[part.ID]; lc != nil {
+			ttl = min(ttl, lc.trusted())
+		}
+	}
+	if ttl == never {
+		return 0
+	}
+	return ttl
+}
+
+// waitsBy returns the id of the local claim whose watches a claim waits for.
+func (d *Driver) waitsBy(id string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.parted[id]
+	switch {
+	case p == nil:
+		return id
+	case p.phase == partsTaking && len(p.leases) > 0:
+		return p.permit(&driver.Claim{}, len(p.leases)-1).ID // the others come first
+	}
+	return p.entrance(&driver.Claim{}).ID
+}
+
+// wholes returns the ids of the claims that these local claims are parts of.
+func (d *Driver) wholes(ids []string) []string {
+	if d.layout != semaphoreLayout {
+		return ids
+	}
+	for i, id := range ids {
+		ids[i], _ = cutPart(id)
+	}
+	return ids
+}

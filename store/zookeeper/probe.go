@@ -1,0 +1,101 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// probeWithin bounds the questions that the driver asks when it is made.
+const probeWithin = 5 * time.Second
+
+// The shortest lease leaves time for a few round trips.
+const minTTL = 100 * time.Millisecond
+
+// probe asks the ensemble what it can promise.
+func (d *Driver) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	s, err := d.live()
+	if err != nil {
+		return err
+	}
+	root, config := wire.Exists(d.conf.Path, nil), wire.Get(wire.ConfigPath, nil)
+	if err := d.do(ctx, s, wire.Sync("/"), root, config); err != nil {
+		return err
+	}
+	switch {
+	case errors.Is(root.Err, wire.NoNode):
+		return d.noChroot()
+	case root.Err != nil:
+		return d.refused(d.conf.Path, root.Err)
+	}
+	nodes := wire.Ephemerals(d.prefix)
+	if err := d.do(ctx, s, nodes); err == nil && errors.Is(nodes.Err, wire.Unimplemented) {
+		d.blind = true // nobody else has the driver yet
+	}
+	d.promised.Set(d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout()))
+	return nil
+}
+
+// promises asks the ensemble anew who is in it. A server of it that was restarted to be alone shows the list of before, and
+// whether servers write to the disk what they confirm (forceSync) they tell nobody.
+func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	s, err := d.live()
+	if err != nil {
+		return driver.Traits{}, err
+	}
+	config := wire.Get(wire.ConfigPath, nil)
+	if err := d.do(ctx, s, wire.Sync("/"), config); err != nil {
+		return driver.Traits{}, err
+	}
+	return d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout()), nil
+}
+
+func (d *Driver) noChroot() error {
+	return driver.Refused(fmt.Errorf("there is no node %s, which the URL names as the chroot: make it first", shown(d.chroot)))
+}
+
+// promise says what such an ensemble is good for.
+func (d *Driver) promise(known bool, voters int, session time.Duration) driver.Traits {
+	t := driver.Traits{
+		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != rwLayout, InSession: true, Asks: true,
+		HearsBreak: d.layout != latchLayout,
+		Amends:     d.layout != semaphoreLayout, Counts: d.layout == semaphoreLayout,
+		Fencing: driver.DurableFencing, Restart: true, Failover: voters > 2,
+		Clock: "session", Wake: "push",
+		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond, Session: session,
+	}
+	switch {
+	case !known:
+		t.Warn("an ACL that lets the client read "+wire.ConfigPath,
+			"The server does not let %s read %s, so how many servers there are is not known.", d.who(), wire.ConfigPath)
+	case voters <= 1:
+		t.Warn("three servers", "There is one server: while it is away nobody gets a lock, and there is no failover.")
+	case voters == 2:
+		t.Warn("three servers", "There are two servers that vote, and both are needed: there is no failover.")
+	default:
+		t.Note("There are %d servers that vote: %d of them may fail.", voters, (voters-1)/2)
+	}
+	t.Note("The session time is %v: no lease is longer than what is left of it, and the locks of a process that died are free "+
+		"after it, however short their leases were.", session)
+	if asked := d.conf.Timeout; session != asked {
+		t.Warn("minSessionTimeout and maxSessionTimeout around it",
+			"The session time that was asked for, %v, is not within the bounds that the server sets.", asked)
+	}
+	t.Note("A lock that stays taken after its release (UnlockAfter) is free earlier if its client's session ends.")
+	if d.layout == rwLayout {
+		t.Note("In the layout of the read-write lock there are no permits.")
+	}
+	if d.layout == semaphoreLayout {
+		t.Note("In the layout of the semaphore each permit is a node, and a claim has %d at most; "+
+			"it cannot be changed while it holds.", maxPermits)
+	}
+	return t
+}

@@ -1,0 +1,322 @@
+package zookeeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// passWithin is how long a try waits for those before it under locks who are about to take free permits.
+const passWithin = time.Second
+
+// enterSemaphore is five round trips for a free permit: to make the entrance, see the line, make the permit, see that the
+// entrance still stands, and remove it.
+func (d *Driver) enterSemaphore(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
+	p := d.partedOf(c.ID)
+	if p == nil && c.Ticket != 0 {
+		return driver.Place{}, driver.ErrGone
+	}
+	if p != nil {
+		place, err := d.advance(ctx, c, p)
+		if c.Ticket != 0 || !errors.Is(err, driver.ErrGone) || d.partedOf(c.ID) != nil {
+			return place, err
+		}
+	}
+	p = newParted(dir, d.countAt(dir), c)
+	d.mu.Lock()
+	d.parted[c.ID] = p
+	d.mu.Unlock()
+	return d.advance(ctx, c, p)
+}
+
+// reclaimPermits removes the permits of earlier runs. The claim's entrance stands, and the entrances of earlier runs before it
+// went when it came, so no earlier run gets a permit after this.
+func (d *Driver) reclaimPermits(ctx context.Context, c *driver.Claim, p *parted) error {
+	if !reclaims(c) {
+		return nil
+	}
+	for range attempts {
+		s, err := d.live()
+		if err != nil {
+			return err
+		}
+		_, err = d.precheck(ctx, s, p.dir+leasesDir, &driver.Claim{Client: c.Client, Owner: c.Owner, Reclaim: true})
+		if !errors.Is(err, driver.ErrSession) {
+			return err
+		}
+	}
+	return driver.Unreachable(driver.ErrSession)
+}
+
+// advance takes a claim as far as it gets.
+func (d *Driver) advance(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
+	d.mu.Lock()
+	phase, entrance := p.phase, p.entrance(c)
+	d.mu.Unlock()
+	switch {
+	case phase >= partsLeaving:
+		return driver.Place{}, driver.ErrGone
+	case phase == partsHolding:
+		return d.take(ctx, c, p)
+	}
+	e, err := d.enter(ctx, p.dir+locksDir, entrance)
+	if err != nil {
+		return driver.Place{}, d.failed(c, p, err, phase != partsAsking)
+	}
+	d.mu.Lock()
+	p.ticket = e.Ticket
+	d.parted[p.id] = p // it may have been forgotten when its entrance had to be asked for anew
+	d.mu.Unlock()
+	if phase == partsAsking {
+		if err := d.reclaimPermits(ctx, c, p); err != nil {
+			return driver.Place{}, d.failed(c, p, err, true)
+		}
+		in, place, err := d.admit(ctx, c, p, &e)
+		if err != nil || !in {
+			return place, err
+		}
+	}
+	if !e.Holds {
+		return d.queued(ctx, c, p)
+	}
+	if d.reach(p, partsTaking) {
+		return driver.Place{}, driver.ErrGone
+	}
+	return d.take(ctx, c, p)
+}
+
+// failed sorts out what the error of a part says of the whole.
+func (d *Driver) failed(c *driver.Claim, p *parted, err error, entered bool) error {
+	switch {
+	case errors.Is(err, driver.ErrGone):
+		d.abandon(p)
+		return err
+	case !entered:
+		if driver.NotApplied(err) {
+			d.unlist(p)
+		}
+		return err
+	case c.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused: // which says that nothing was done
+		d.abandon(p)
+		return err
+	}
+	return driver.Afterwards(err)
+}
+
+// admit judges a claim whose entrance stands, by those before it. It reports whether it may stay.
+func (d *Driver) admit(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) (bool, driver.Place, error) {
+	count := d.roomCall(p)
+	l, err := d.lineOf(ctx, p.dir, count)
+	if err != nil {
+		count.Unwatch() // of a nil count it does nothing
+		return false, driver.Place{}, driver.Afterwards(err)
+	}
+	if no := cmp.Or(d.noteRoom(p, count), d.otherCapacity(l, c, p)); no != nil {
+		if err := d.withdrawParts(ctx, p); err != nil {
+			return false, driver.Place{}, err
+		}
+		return false, driver.Place{}, no
+	}
+	if own := l.find(p.id); c.Try && own >= l.holding() {
+		return d.turnAway(ctx, p, l, own)
+	}
+	if c.Try && !e.Holds {
+		if err := d.pass(ctx, c, p, e); err != nil {
+			return false, driver.Place{}, err
+		}
+		if !e.Holds {
+			return d.turnAway(ctx, p, l, l.find(p.id))
+		}
+	}
+	return !d.reach(p, partsQueued), driver.Place{}, nil
+}
+
+// otherCapacity returns what keeps a claim out of a line of claims of another capacity.
+func (d *Driver) otherCapacity(l line, c *driver.Claim, p *parted) error {
+	want := c.Capacity
+	if p.counted != "" {
+		d.mu.Lock()
+		want = p.room
+		d.mu.Unlock()
+	}
+	if have := l.otherThan(want); have != nil {
+		return &driver.CapacityError{Have: have.goesBy(), Want: want}
+	}
+	return nil
+}
+
+// turnAway withdraws a try, and tells what it stood behind.
+func (d *Driver) turnAway(ctx context.Context, p *parted, l line, own int) (bool, driver.Place, error) {
+	if err := d.withdrawParts(ctx, p); err != nil {
+		return false, driver.Place{}, err
+	}
+	place, err := d.placeIn(ctx, p, l, own)
+	return false, place, err
+}
+
+// pass waits a while for those before a try, who take permits that are free, and leave one.
+func (d *Driver) pass(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) error {
+	d.mu.Lock()
+	entrance := p.entrance(c)
+	d.mu.Unlock()
+	within, cancel := context.WithTimeout(ctx, passWithin)
+	defer cancel()
+	for !e.Holds {
+		err := d.await(within, entrance.ID)
+		if err == nil {
+			*e, err = d.enter(within, p.dir+locksDir, entrance)
+		}
+		if within.Err() != nil && ctx.Err() == nil {
+			return nil
+		}
+		if err != nil {
+			return d.failed(c, p, err, true)
+		}
+	}
+	return nil
+}
+
+// take asks for the permits of a claim whose entrance is first, or finds those of one that holds.
+func (d *Driver) take(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
+	ahead := 0
+	holds, err := d.takeNodes(ctx, c, p)
+	if holds {
+		ahead, holds, err = d.settleIn(ctx, c, p)
+	} else if err == nil {
+		d.rouseIfMissed(p)
+	}
+	switch {
+	case err != nil:
+		return driver.Place{}, err
+	case !holds && c.Try && c.Ticket == 0:
+		return d.tryFailed(ctx, p)
+	case !holds:
+		return d.queued(ctx, c, p)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return driver.Place{Ticket: p.ticket, Holds: true, TTL: d.trustedParts(c, p), Ahead: ahead}, nil
+}
+
+// takeNodes makes the node of each permit, or finds it, and reports whether there is room for all.
+func (d *Driver) takeNodes(ctx context.Context, c *driver.Claim, p *parted) (bool, error) {
+	if err := d.readRoom(ctx, c, p); err != nil {
+		return false, d.roomless(ctx, c, p, err)
+	}
+	holds := true
+	for i := range p.size {
+		d.mu.Lock()
+		if i == len(p.leases) {
+			p.leases = append(p.leases, 0)
+		}
+		permit := p.permit(c, i)
+		d.mu.Unlock()
+		place, err := d.enter(ctx, p.dir+leasesDir, permit)
+		if err != nil {
+			return false, d.failed(c, p, err, true)
+		}
+		d.mu.Lock()
+		p.leases[i] = place.Ticket
+		left := p.phase >= partsLeaving
+		d.mu.Unlock()
+		if left {
+			d.abandon(p) // it left meanwhile, and did not see this part
+			return false, driver.ErrGone
+		}
+		holds = holds && place.Holds
+	}
+	return holds, nil
+}
+
+// tryFailed withdraws a try that found room by the line, but not under leases, where another client did not keep to it.
+func (d *Driver) tryFailed(ctx context.Context, p *parted) (driver.Place, error) {
+	l, err := d.lineOf(ctx, p.dir, nil)
+	if err != nil {
+		return driver.Place{}, driver.Afterwards(err)
+	}
+	_, place, err := d.turnAway(ctx, p, l, l.find(p.id))
+	return place, err
+}
+
+// settleIn has a claim hold that has all its permits, if its entrance stands, which then goes. It tells how many claims
+// have permits that came before, or that the count has become too low meanwhile.
+func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (ahead int, in bool, err error) {
+	d.mu.Lock()
+	entrance := d.localClaims[p.entrance(c).ID]
+	permit := d.localClaims[p.permit(c, 0).ID]
+	held := p.phase == partsHolding
+	d.mu.Unlock()
+	if permit == nil || !held && (entrance == nil || entrance.session != permit.session) {
+		return 0, false, d.failed(c, p, driver.ErrGone, true)
+	}
+	leases := wire.List(p.dir+leasesDir, nil)
+	calls := []*wire.Call{leases}
+	if !held {
+		calls = append(calls, wire.Exists(entrance.dir+"/"+d.nameOf(entrance), nil))
+	}
+	if !held && p.counted != "" {
+		calls = append(calls, wire.Get(p.counted, nil))
+	}
+	if err := d.do(ctx, permit.session, calls...); err != nil {
+		return 0, false, d.failed(c, p, err, true)
+	}
+	if !held {
+		if in, err := d.settled(ctx, c, p, calls); err != nil || !in {
+			return 0, false, err
+		}
+		_ = d.withdraw(ctx, entrance) // the janitor goes on
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, part := range p.parts(c) {
+		if lc := d.localClaims[part.ID]; lc != nil && lc.stands() {
+			d.prolong(lc, c.TTL)
+		}
+	}
+	l, _ := newLine(nil, leases.Children)
+	return max(0, l.find(p.id)), true, nil
+}
+
+// settled judges the answers of settleIn for a claim that does not hold yet.
+func (d *Driver) settled(ctx context.Context, c *driver.Claim, p *parted, calls []*wire.Call) (bool, error) {
+	if errors.Is(calls[1].Err, wire.NoNode) {
+		return false, d.failed(c, p, driver.ErrGone, true)
+	}
+	if p.counted != "" {
+		n, err := d.countIn(calls[2])
+		switch {
+		case err != nil:
+			return false, d.roomless(ctx, c, p, err)
+		case !p.fitsIn(n, calls[0].Children):
+			return false, nil
+		}
+	}
+	if d.reach(p, partsHolding) {
+		return false, driver.ErrGone
+	}
+	return true, nil
+}
+
+// queued is the place of a claim that waits.
+func (d *Driver) queued(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
+	var count *wire.Call
+	if p.counted != "" {
+		count = wire.Get(p.counted, nil)
+	}
+	l, err := d.lineOf(ctx, p.dir, count)
+	if err != nil {
+		return driver.Place{}, driver.Afterwards(err)
+	}
+	place, err := d.placeIn(ctx, p, l, l.find(p.id))
+	if err != nil {
+		return driver.Place{}, driver.Afterwards(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	place.Ticket, place.TTL = p.ticket, d.trustedParts(c, p)
+	return place, nil
+}

@@ -1,0 +1,214 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// renewParted renews all parts of claims at once. A claim that lost one of them is gone.
+func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	answers := make([]driver.Renewal, len(cs))
+	wholes := make([]*parted, len(cs))
+	parts, of := d.partsOf(cs, answers, wholes)
+	for k, got := range d.renewAll(ctx, parts) {
+		i := of[k]
+		if errors.Is(got.Err, driver.ErrGone) && d.passed(wholes[i], parts[k]) {
+			continue // the claim has come to hold meanwhile, and its entrance is gone
+		}
+		if worse(got.Err, answers[i].Err) {
+			answers[i].Err = got.Err
+		}
+		answers[i].TTL = min(answers[i].TTL, got.TTL)
+		answers[i].Asks += got.Asks
+	}
+	for i, p := range wholes {
+		switch {
+		case p == nil:
+			continue
+		case errors.Is(answers[i].Err, driver.ErrGone):
+			d.abandon(p)
+		}
+		if answers[i].Err != nil || answers[i].TTL == never {
+			answers[i].TTL = 0
+		}
+	}
+	return answers
+}
+
+// partsOf returns the parts of claims that are to be renewed, and which claim each is a part of. Claims that are here go to
+// wholes, and the others get their answer.
+func (d *Driver) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []*parted) (parts []*driver.Claim, of []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, c := range cs {
+		p := d.parted[c.ID]
+		if p == nil || p.phase >= partsLeaving {
+			answers[i].Err = driver.ErrGone
+			continue
+		}
+		wholes[i], answers[i].TTL = p, never
+		for _, part := range p.parts(c) {
+			if part.Ticket != 0 || p.phase == partsAsking { // else it is being asked for
+				parts, of = append(parts, part), append(of, i)
+			}
+		}
+	}
+	return parts, of
+}
+
+// worse reports whether an error of a part says more of the whole than one of another.
+func worse(is, was error) bool {
+	return is != nil && (was == nil || errors.Is(is, driver.ErrGone) && !errors.Is(was, driver.ErrGone))
+}
+
+// passed reports whether a part is the entrance of a claim that holds.
+func (d *Driver) passed(p *parted, part *driver.Claim) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return p.phase == partsHolding && part.ID == p.entrance(part).ID
+}
+
+// leaveParted removes all nodes of a claim, or has its permits kept.
+func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
+	p := d.partedOf(l.Claim.ID)
+	if p == nil {
+		return asking(d.leaveOtherParted(ctx, l))
+	}
+	parts, keep := d.part(ctx, l, p)
+	var failed error
+	left := false
+	for _, part := range parts {
+		lc := d.localClaimOf(part.ID)
+		if lc == nil {
+			continue
+		}
+		err := d.leave(ctx, &driver.Release{Claim: part, Keep: keep}, lc)
+		switch {
+		case err == nil:
+			left = true
+		case !errors.Is(err, driver.ErrGone) && (failed == nil || final(failed)):
+			failed = err
+		}
+	}
+	if failed != nil && !final(failed) {
+		return driver.Unknown(failed)
+	}
+	if failed != nil { // the parts are no claims any more, whether their nodes stand or not
+		d.unlist(p)
+		return failed
+	}
+	if keep == 0 || !left {
+		d.unlist(p)
+	}
+	if !left {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// part begins the leaving of a claim. It returns its parts, and for how long they are to be kept.
+func (d *Driver) part(ctx context.Context, l *driver.Release, p *parted) (parts []*driver.Claim, keep time.Duration) {
+	d.mu.Lock()
+	phase := p.phase
+	d.mu.Unlock()
+	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
+		_, _ = d.advance(ctx, l.Claim, p) // there may be room for it by now, which its client has not seen
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	parts, keep = p.parts(l.Claim), l.Keep
+	if p.phase == partsHolding && keep > 0 {
+		p.move(partsKeeping)
+	}
+	if p.phase != partsKeeping {
+		p.move(partsLeaving)
+		keep = 0
+	}
+	return parts, keep
+}
+
+// leaveOtherParted takes another client's claim out.
+func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error {
+	dir, err := d.path(l.Claim.Name)
+	if err != nil {
+		return err
+	}
+	s, err := d.live()
+	if err != nil {
+		return err
+	}
+	line, err := d.readLine(ctx, s, dir, true, nil)
+	if err != nil {
+		return err
+	}
+	i := line.find(l.Claim.ID)
+	if i < 0 {
+		return driver.ErrGone
+	}
+	left, keep := driver.ErrGone, l.Keep
+	if line[i].capacity == byCount && line[i].enters {
+		keep = 0 // it does not hold
+	}
+	for _, path := range line[i].nodes {
+		parent, name := splitNode(dir + path)
+		err := d.leaveNode(ctx, s, parent, name, keep)
+		switch {
+		case err == nil:
+			left = nil
+		case final(err) && left != nil:
+			return err
+		case !errors.Is(err, driver.ErrGone):
+			return driver.Unknown(err)
+		}
+	}
+	return left
+}
+
+// breakParted removes all nodes of a claim by hand, or asks for it at the first of its permits.
+func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	l, err := d.readLine(ctx, s, dir, true, nil)
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	l, standings, err := d.inLine(ctx, s, dir, l)
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	i := slices.IndexFunc(standings, func(seen driver.ClaimInfo) bool { return b.Ticket == 0 || seen.Ticket == b.Ticket })
+	if i < 0 {
+		return driver.ClaimInfo{}, driver.ErrGone
+	}
+	if b.Ask {
+		first := wire.Get(dir+l[i].nodes[0], nil)
+		if err := d.do(ctx, s, first); err != nil {
+			return driver.ClaimInfo{}, driver.NotYet(err)
+		}
+		return standings[i], d.ask(ctx, s, &standings[i], first)
+	}
+	var dels []*wire.Call
+	for _, path := range l[i].nodes {
+		dels = append(dels, wire.Delete(dir+path))
+	}
+	if err := d.do(ctx, s, dels...); err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	gone := true
+	for _, del := range dels {
+		if errors.Is(del.Err, wire.NoNode) {
+			continue
+		}
+		if del.Err != nil {
+			return driver.ClaimInfo{}, d.undeleted(del.Target(), del.Err)
+		}
+		gone = false
+	}
+	if gone {
+		return driver.ClaimInfo{}, driver.ErrGone
+	}
+	return standings[i], nil
+}

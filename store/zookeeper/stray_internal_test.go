@@ -1,0 +1,185 @@
+package zookeeper
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// A straying is a driver of a real ensemble, and a claim of another client by which is seen what stands.
+type straying struct {
+	*testing.T
+	d, other *Driver
+	proxy    *servertest.Proxy
+}
+
+func newStraying(t *testing.T) *straying {
+	t.Helper()
+	s := &straying{T: t, proxy: servertest.NewProxy(t, servertest.ZooKeeper(t).Addr)}
+	s.d, s.other = s.driver(s.proxy.Addr), s.driver(s.proxy.Addr)
+	return s
+}
+
+func (s *straying) driver(addr string) *Driver {
+	s.Helper()
+	var d driver.Driver
+	servertest.Until(s, "a client is opened", func() (opened bool) {
+		var err error
+		d, err = driver.Open(s.Context(), "zk://"+addr) // a server that was just started may not answer in time
+		return err == nil
+	})
+	s.Cleanup(func() { d.Close() })
+	return d.(*Driver)
+}
+
+func (s *straying) claim(id string) *driver.Claim {
+	return &driver.Claim{
+		Name: "n", ID: id, Client: id, Weight: driver.All, Capacity: driver.All, TTL: time.Minute, Wait: time.Minute, Record: id,
+	}
+}
+
+// enter has a claim enter, and says whether it holds.
+func (s *straying) enter(d *Driver, c *driver.Claim) bool {
+	s.Helper()
+	var p driver.Place
+	servertest.Until(s, "the claim enters", func() bool {
+		var err error
+		if p, err = d.Enter(s.Context(), c); err != nil && !driver.IsUnreachable(err) {
+			s.Fatalf("enter: %v", err)
+		}
+		return err == nil
+	})
+	c.Ticket = p.Ticket
+	return p.Holds
+}
+
+// forget takes a claim out of the driver's table, as a defect would, and leaves its node.
+func (s *straying) forget(c *driver.Claim) {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	delete(s.d.localClaims, c.ID)
+}
+
+// shows returns the records of the claims that stand.
+func (s *straying) shows() (records []string) {
+	s.Helper()
+	list, err := s.other.List(s.Context(), &driver.Query{Name: "n"})
+	if err != nil && !driver.IsUnreachable(err) {
+		s.Fatalf("list: %v", err)
+	}
+	for _, l := range list {
+		for _, c := range l.Claims {
+			records = append(records, c.Record)
+		}
+	}
+	return records
+}
+
+func (s *straying) until(what string, want ...string) {
+	s.Helper()
+	servertest.Until(s, what, func() bool { return slices.Equal(s.shows(), want) })
+}
+
+// A node that no local claim knows is removed, within compareEvery and a round trip, or at once if the connection is lost, and
+// not before somebody who waits for it has waited. Those of claims stand.
+func TestStraysAreRemoved(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]bool{"after a connection was lost": true, "after a while": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStraying(t)
+			stray, waits := s.claim("stray"), s.claim("waits")
+			if !s.enter(s.d, stray) || s.enter(s.d, waits) {
+				t.Fatal("the first claim waits, or the second holds")
+			}
+			s.forget(stray)
+			begun := time.Now()
+			if cut {
+				s.proxy.Drop()
+			}
+			s.until("the node that nobody knows is gone, and the claim stands", "waits")
+			if took := time.Since(begun); took > 3*compareEvery/2 || cut && took > compareEvery/2 {
+				t.Errorf("it took %v; want no more than %v, and after a lost connection less than half of that", took, compareEvery)
+			}
+			if !s.enter(s.d, waits) {
+				t.Error("the claim behind it waits; want that it holds")
+			}
+		})
+	}
+}
+
+// A stray that its claim has left to be kept stays for as long.
+func TestStrayThatIsKept(t *testing.T) {
+	t.Parallel()
+	s := newStraying(t)
+	kept, gone := s.claim("kept"), s.claim("gone")
+	s.enter(s.d, kept)
+	s.enter(s.d, gone)
+	const keep = 4 * time.Second
+	if err := s.other.Leave(t.Context(), &driver.Release{Claim: kept, Keep: keep}); err != nil {
+		t.Fatalf("leave: %v", err)
+	}
+	begun := time.Now()
+	s.forget(kept)
+	s.forget(gone)
+	s.d.compare(s.d.session)
+	s.until("the other stray is gone", "kept")
+	s.until("the kept stray is gone")
+	if took := time.Since(begun); took < keep-time.Second {
+		t.Errorf("the kept stray went after %v; want it to stay for %v", took, keep)
+	}
+}
+
+// What the driver knows is none, whatever state it is in: a node that was asked for and whose name is not known, one that
+// waits, one that is about to go; nor is what another session owns, or is no claim.
+func TestWhatIsNoStray(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	t.Cleanup(d.life.End)
+	d.prefix = "/stile/"
+	s := &wire.Session{}
+	d.localClaims["asked"] = &localClaim{claim: driver.Claim{ID: "asked", Weight: driver.All}, dir: "/stile/n", session: s}
+	d.localClaims["known"] = &localClaim{dir: "/stile/n", session: s, name: guid("known") + "lock-0000000001", state: claimLeaving}
+	d.localClaims["else"] = &localClaim{dir: "/stile/n", session: &wire.Session{}, name: guid("else") + "lock-0000000002"}
+	for path, stray := range map[string]bool{
+		"/stile/n/" + guid("asked") + "lock-0000000007": false,
+		"/stile/n/" + guid("known") + "lock-0000000001": false,
+		"/stile/n/" + guid("known") + "lock-0000000003": true,
+		"/stile/m/" + guid("known") + "lock-0000000001": true,
+		"/stile/n/" + guid("else") + "lock-0000000002":  true,
+		"/stile/n/lock-0000000004":                      false,
+		"/stile/n/_c_config":                            false,
+	} {
+		if got := len(d.strays(s, []string{path})) == 1; got != stray {
+			t.Errorf("%s is a stray: %v; want %v", path, got, stray)
+		}
+	}
+}
+
+// Servers before 3.6 cannot tell: they are not asked again, and the notes say so.
+func TestServersThatDoNotTellStrays(t *testing.T) {
+	t.Parallel()
+	s := newStraying(t)
+	s.d.mu.Lock()
+	s.d.blind = true
+	s.d.mu.Unlock()
+	stray := s.claim("stray")
+	s.enter(s.d, stray)
+	s.forget(stray)
+	s.proxy.Drop()
+	s.until("the connection is back", "stray")
+	s.d.mu.Lock()
+	at := s.d.compareAt
+	s.d.mu.Unlock()
+	if at != never {
+		t.Error("a comparison is due; want none where the servers cannot tell")
+	}
+	if notes := s.d.Traits().Remarks(); !slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, strings.TrimSuffix(blindNote, ".")) }) {
+		t.Errorf("the notes are %q; want one that says so", notes)
+	}
+}

@@ -1,0 +1,105 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// Watch has the server watch the lock's children, and the nodes of the claims that hold, which say when one is kept.
+func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
+	dir, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	for {
+		b := newSignal()
+		watches, err := d.overlookAll(ctx, dir, b)
+		if errors.Is(err, driver.ErrSession) {
+			continue // the next look begins a new one
+		}
+		if err != nil {
+			return err
+		}
+		changed()
+		select {
+		case <-b.raised:
+		case <-ctx.Done():
+			err = driver.Ended(ctx, true)
+		case <-d.ctx.Done():
+			err = driver.ErrClosed
+		}
+		for _, c := range watches {
+			c.Unwatch()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// overlookAll has a signal raised when the queue of a name changes, wherever its parts stand.
+func (d *Driver) overlookAll(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
+	if d.layout != semaphoreLayout {
+		return d.overlook(ctx, dir, b)
+	}
+	watches, err := d.overlook(ctx, dir+locksDir, b)
+	if err != nil {
+		return watches, err
+	}
+	more, err := d.overlook(ctx, dir+leasesDir, b)
+	watches = append(watches, more...)
+	if err != nil {
+		return watches, err
+	}
+	s, err := d.live()
+	if err != nil {
+		return watches, err
+	}
+	count := wire.Exists(d.countAt(dir), wire.NewWatch(b.raise))
+	return append(watches, count), d.do(ctx, s, count)
+}
+
+// overlook has a signal raised when a queue changes, and returns the calls whose watches do that.
+func (d *Driver) overlook(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
+	s, err := d.live()
+	if err != nil {
+		return nil, err
+	}
+	list := wire.List(dir, wire.NewWatch(b.raise))
+	watches := []*wire.Call{list}
+	if err := d.do(ctx, s, list); err != nil {
+		return watches, err
+	}
+	if errors.Is(list.Err, wire.NoNode) {
+		// Should it come meanwhile, its first claim is a change all the same.
+		list = wire.Exists(dir, wire.NewWatch(b.raise))
+		if err := d.do(ctx, s, list); err != nil {
+			return nil, err
+		}
+		if list.Err == nil {
+			b.raise()
+		}
+		return []*wire.Call{list}, nil
+	}
+	if list.Err != nil {
+		return nil, d.refused(dir, list.Err)
+	}
+	q, odd := d.layoutOf(dir).newQueue(list.Children)
+	d.strange(dir, odd)
+	for _, n := range q[:q.holding()] {
+		watches = append(watches, wire.Get(dir+"/"+n.name, wire.NewWatch(b.raise)))
+	}
+	if len(watches) == 1 {
+		return watches, nil
+	}
+	err = d.do(ctx, s, watches[1:]...)
+	for _, c := range watches[1:] {
+		if c.Err != nil {
+			b.raise()
+		}
+	}
+	return watches, err
+}
