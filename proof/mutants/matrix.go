@@ -25,7 +25,7 @@ var finders = []finder{
 	{name: "exploration", from: []string{"internal/engine", "internal/agenda"}, try: (*mutant).walk},
 	{name: "seeds", from: []string{".", "internal/engine", "internal/claims", "internal/agenda", "driver", "store/memory"},
 		try: func(m *mutant) finding {
-			return m.suite(".", bySeed.String())
+			return m.suite("./proof/sim", bySeed.String())
 		}, seeds: true},
 	{name: "seeds", from: []string{"store/quorum"},
 		try: func(m *mutant) finding { return m.suite("./store/quorum", bySeed.String()) }, seeds: true},

@@ -1,0 +1,59 @@
+package sim_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// An alarming driver cries wolf for every claim that enters, and loses the place of some.
+type alarming struct {
+	*memory.Driver
+	alert   func(...string)
+	entered atomic.Int64
+	crying  sync.WaitGroup
+}
+
+func (a *alarming) Alert(endangered func(...string)) { a.alert = endangered }
+
+func (a *alarming) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	id := c.ID
+	a.crying.Go(func() { a.alert(id, "of nobody") })
+	if a.entered.Add(1)%3 == 0 {
+		return driver.Place{}, driver.ErrSession
+	}
+	return a.Driver.Enter(ctx, c)
+}
+
+// Alert may be called from any goroutine, also while a waiter begins anew with another id.
+func TestAlertBesideAWaiterThatBeginsAnew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var d *alarming
+		a := w.over(nil, func(m *memory.Driver) driver.Driver {
+			d = &alarming{Driver: m}
+			return d
+		})
+		pass(time.Minute)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 30 {
+					err := a.Mutex("x").Do(w.Context(), func(context.Context) error {
+						<-time.After(5 * time.Millisecond) // the turn is over: the next one enters anew
+						return nil
+					})
+					if err != nil {
+						w.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		d.crying.Wait()
+	})
+}

@@ -1,0 +1,87 @@
+package sim_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// A lease is over here before the store is asked to let it go: others may hold the lock from then on.
+func TestLeaseEndsBeforeTheStoreIsTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(nil)
+		lease := w.lock(a.Mutex("x"))
+		ctx := lease.Context()
+		a.d.Inject(memory.Fault{Verb: memory.Leave, After: 2 * time.Second})
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- lease.Unlock() }()
+		synctest.Wait()
+		if ctx.Err() == nil || !errors.Is(lease.Check(), stile.ErrReleased) {
+			w.Errorf("while the store is told, the lease is %v, and its context says %v; want both over", lease.State(), ctx.Err())
+		}
+		if err := <-unlocked; err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// The margin is taken off what is trusted of a lease.
+func TestMarginIsTakenOff(t *testing.T) {
+	for margin, want := range map[time.Duration]time.Duration{0: time.Second, 2 * time.Second: 2 * time.Second} {
+		inWorld(t, func(w *world) {
+			a := w.join(&stile.Options{Margin: margin})
+			sent := time.Now()
+			lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
+			if left := lease.Deadline().Sub(sent); left > ttl-want {
+				w.Errorf("margin %v: trusted for %v of %v; want at least %v less", margin, left, ttl, want)
+			}
+			w.unlock(lease)
+		})
+	}
+}
+
+// The answer to a renewal that is out is no answer to the Unlock that came after it.
+func TestRenewalDoesNotAnswerForTheRelease(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.join(nil)
+		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
+		a.d.Inject(memory.Fault{Verb: memory.Renew, Before: time.Second})
+		a.d.Inject(memory.Fault{Verb: memory.Leave, Times: -1, Hang: true})
+		for a.d.Calls(memory.Renew) == 0 {
+			pass(time.Millisecond) // until the renewal is on its way
+		}
+		var err error
+		if d := took(func() { err = lease.Unlock() }); d != 5*time.Second || !errors.Is(err, stile.ErrUnknown) {
+			w.Errorf("it lasted %v: %v; want ErrUnknown after Patience", d, err)
+		}
+		a.d.Heal()
+	})
+}
+
+// heap is a store without a queue.
+type heap struct{ *memory.Driver }
+
+func (h heap) Traits() driver.Traits {
+	t := h.Driver.Traits()
+	t.Ordered = false
+	return t
+}
+
+// Whoever waits for a claim of the same client to be out of the way has Patience once, for that and for its own.
+func TestPatienceIsOneBehindOurOwnClaims(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.over(nil, func(d *memory.Driver) driver.Driver { return heap{d} })
+		a.d.SetLink(memory.Silent)
+		took(func() { _, _ = a.Mutex("x").LockWithin(w.Context(), time.Second) })
+		pass(2 * time.Second)
+		var err error
+		if d := took(func() { _, err = a.Mutex("x").Lock(w.Context()) }); d > 5*time.Second || !errors.Is(err, stile.ErrUnreachable) {
+			w.Errorf("it lasted %v: %v; want ErrUnreachable after Patience", d, err)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package sim_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// A world is a store and its clients, in virtual time. When it ends, every goroutine must have ended.
+type world struct {
+	*testing.T
+	store   *memory.Store
+	clients []*peer
+	ends    []func() // called before the clients are closed
+
+	mu sync.Mutex // guards what follows
+
+	// kept are leases until the clients are closed: one that is forgotten is reported from outside the bubble, which ends
+	// the program.
+	kept []any
+}
+
+// A peer is one client, as another process would have it.
+type peer struct {
+	*stile.Client
+	d      *memory.Driver
+	asleep atomic.Int64              // how long its machine has slept
+	shutAt atomic.Pointer[time.Time] // when it was closed
+
+	mu     sync.Mutex
+	events []stile.Event
+}
+
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, store: memory.NewStore()}
+		defer func() {
+			for _, end := range w.ends {
+				end()
+			}
+			for _, p := range w.clients {
+				p.d.Heal()
+				if err := p.Close(); err != nil {
+					t.Errorf("closing: %v", err)
+				}
+			}
+			runtime.KeepAlive(w)
+		}()
+		f(w)
+	})
+}
+
+// join adds a client.
+func (w *world) join(o *stile.Options) *peer {
+	w.Helper()
+	if o == nil {
+		o = &stile.Options{}
+	}
+	p := &peer{d: w.store.Driver()}
+	return w.admit(p, p.d, p.observed(o))
+}
+
+// observed are options with an observer that keeps the peer's events.
+func (p *peer) observed(o *stile.Options) *stile.Options {
+	with := *o
+	with.Observer = func(e stile.Event) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.events = append(p.events, e)
+	}
+	return &with
+}
+
+// over adds a client whose driver is another, made of the world's.
+func (w *world) over(o *stile.Options, wrap func(*memory.Driver) driver.Driver) *peer {
+	w.Helper()
+	p := &peer{d: w.store.Driver()}
+	return w.admit(p, wrap(p.d), o)
+}
+
+func (w *world) admit(p *peer, d driver.Driver, o *stile.Options) *peer {
+	w.Helper()
+	c, err := newAsleep(d, o, func() time.Duration { return time.Duration(p.asleep.Load()) })
+	if err != nil {
+		w.Fatal(err)
+	}
+	p.Client = c
+	w.clients = append(w.clients, p)
+	return p
+}
+
+// shut closes the client, and knows when.
+func (p *peer) shut() error {
+	now := time.Now()
+	p.shutAt.Store(&now)
+	return p.Close()
+}
+
+// since is for how long a call that began then has gone on after the client was closed.
+func (p *peer) since(began time.Time) time.Duration {
+	at := p.shutAt.Load()
+	if at == nil || at.Before(began) {
+		return 0
+	}
+	return time.Since(*at)
+}
+
+// saw counts the events of a kind. Observers are told a little later, so it waits for that.
+func (p *peer) saw(k stile.Kind) (n int) {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.events {
+		if e.Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// last returns the latest event of a kind.
+func (p *peer) last(k stile.Kind) (last stile.Event) {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.events {
+		if e.Kind == k {
+			last = e
+		}
+	}
+	return last
+}
+
+// lock takes a lock that must be had.
+func (w *world) lock(l *stile.Lock) *stile.Lease {
+	w.Helper()
+	lease, err := l.Lock(w.Context())
+	if w.keep(lease, err) != nil {
+		w.Fatalf("lock: %v", err)
+	}
+	return lease
+}
+
+// keep keeps a lease that a test does not look at, and returns the error of the call that was to have it.
+func (w *world) keep(lease *stile.Lease, err error) error {
+	w.keeps(lease)
+	return err
+}
+
+func (w *world) keeps(a any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, a)
+}
+
+func (w *world) unlock(l *stile.Lease) {
+	w.Helper()
+	if err := l.Unlock(); err != nil {
+		w.Errorf("unlock: %v", err)
+	}
+}
+
+// queued returns how many claims a name has in the store.
+func (w *world) queued(name string) int {
+	w.Helper()
+	d := w.store.Driver()
+	defer d.Close()
+	c, err := stile.New(d, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer c.Close()
+	q, err := c.Show(context.Background(), name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return len(q.Claims)
+}
+
+// inLine starts a goroutine that waits for the lock, and returns when it stands in line.
+func (w *world) inLine(ctx context.Context, l *stile.Lock) <-chan result {
+	ch := make(chan result, 1)
+	go func() {
+		lease, err := l.Lock(ctx)
+		ch <- result{lease, err}
+	}()
+	w.keeps(ch)
+	synctest.Wait()
+	return ch
+}
+
+type result struct {
+	*stile.Lease
+	err error
+}
+
+// got returns a result that must be there already, and a lease.
+func (w *world) got(ch <-chan result) *stile.Lease {
+	w.Helper()
+	synctest.Wait()
+	select {
+	case r := <-ch:
+		if r.err != nil {
+			w.Fatalf("lock: %v", r.err)
+		}
+		w.keeps(r.Lease)
+		return r.Lease
+	default:
+		w.Fatal("the lock was not had yet")
+		return nil
+	}
+}
+
+// waits fails the test if there is a result.
+func (w *world) waits(ch <-chan result) {
+	w.Helper()
+	synctest.Wait()
+	select {
+	case r := <-ch:
+		w.Fatalf("got %v, %v; want it to wait", r.Lease, r.err)
+	default:
+	}
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
