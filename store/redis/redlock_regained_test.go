@@ -40,7 +40,6 @@ func TestRedlockVoteIsBackBesideWaiters(t *testing.T) {
 			}
 		})
 	}
-	<-time.After(time.Second)
 	value, _ := servers[0].Redis([]string{"GET", "held"}).(string)
 	head, _, _ := strings.Cut(strings.TrimPrefix(value, "stile1\n"), "\n")
 	for i := range 6 {
