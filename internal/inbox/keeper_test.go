@@ -23,6 +23,26 @@ func (k *keeper) Keeps(channel string) bool {
 	return k.keeps
 }
 
+// times returns how often the keeper was asked.
+func (k *keeper) times() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.asked
+}
+
+// lets has the keeper want no subscription any more.
+func (k *keeper) lets() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.keeps = false
+}
+
+func (k *keeper) said() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.heard)
+}
+
 func (k *keeper) Stands(channel string)     { k.hear(channel + " stands") }
 func (k *keeper) Told(channel, text string) { k.hear(channel + ": " + text) }
 
@@ -48,23 +68,23 @@ func TestKeeperKeeps(t *testing.T) {
 		s, inboxes, k := keeping(t)
 		inboxes.Within("channel", 0)
 		time.Sleep(5*inboxes.Idle + inboxes.Idle/2)
-		if s.now.Load() != 1 || k.asked != 5 {
-			t.Errorf("%d subscriptions, and the keeper was asked %d times in five times Idle; want 1, and 5 times", s.now.Load(), k.asked)
+		if s.now.Load() != 1 || k.times() != 5 {
+			t.Errorf("%d subscriptions, and the keeper was asked %d times in five times Idle; want 1, and 5 times", s.now.Load(), k.times())
 		}
 		if !inboxes.Expect("channel", "a") {
 			t.Error("a claim is not expected although the subscription stands")
 		}
-		k.keeps = false
+		k.lets()
 		time.Sleep(3 * inboxes.Idle)
-		if s.now.Load() != 1 || k.asked != 5 {
-			t.Errorf("%d subscriptions, and the keeper was asked %d times more while a claim waits; want 1, and none", s.now.Load(), k.asked-5)
+		if s.now.Load() != 1 || k.times() != 5 {
+			t.Errorf("%d subscriptions, and the keeper was asked %d times more while a claim waits; want 1, and none", s.now.Load(), k.times()-5)
 		}
 		inboxes.Forget("channel", "a")
 		time.Sleep(2 * inboxes.Idle)
 		synctest.Wait()
-		if s.now.Load() != 0 || s.begun.Load() != 1 || k.asked != 6 {
+		if s.now.Load() != 0 || s.begun.Load() != 1 || k.times() != 6 {
 			t.Errorf("%d subscriptions of %d, and the keeper was asked %d times more; want none of 1, and once",
-				s.now.Load(), s.begun.Load(), k.asked-5)
+				s.now.Load(), s.begun.Load(), k.times()-5)
 		}
 		inboxes.Within("channel", 0)
 		synctest.Wait()
@@ -87,8 +107,8 @@ func TestKeeperIsTold(t *testing.T) {
 		s.messages <- "again"
 		synctest.Wait()
 		want := []string{"channel stands", "channel: broken x", "channel: ", "channel stands", "channel: again"}
-		if !slices.Equal(k.heard, want) {
-			t.Errorf("the keeper is told %q; want %q", k.heard, want)
+		if !slices.Equal(k.said(), want) {
+			t.Errorf("the keeper is told %q; want %q", k.said(), want)
 		}
 	})
 }
