@@ -195,7 +195,7 @@ func show(waits []*wait, s *sight) (ahead int) {
 // look less often, by as many times as they have others before them.
 //
 // While 100 goroutines wait for a name that stays held, memcached gets 18 commands in a second, and got 200 with a pause of 8 ms
-// (cd bench && go run . -store=memcached -only='^waiting$').
+// (cd proof/bench && go run . -store=memcached -only='^waiting$').
 type pace struct{ soon, last, most time.Duration }
 
 // A look at a [Store] brings a whole value; an [Exchanger] may answer in a few bytes.

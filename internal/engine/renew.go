@@ -15,7 +15,7 @@ func (e *Engine) confirm(c Slot, now, sent Time, ttl time.Duration) {
 	cl.deadline = max(cl.deadline, e.common.Conf.Trusted(sent, ttl))
 	cl.slept, cl.err = e.common.Slept, nil
 	// Leases that are renewed together are renewed with the first that wants it: so what one may come early, all do. 1,000 leases
-	// for 5 s cost a Redis server 657 commands a second, and 767 when it was a tenth (cd bench && go run . -only '^holding$').
+	// for 5 s cost a Redis server 657 commands a second, and 767 when it was a tenth (cd proof/bench && go run . -only '^holding$').
 	third := min(e.lines.At(cl.line).terms.TTL, ttl) / 3
 	next := sent + third - e.common.Conf.Jitter(third/30)
 	if cl.alarm {

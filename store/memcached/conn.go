@@ -40,7 +40,7 @@ const patience = 5 * time.Second
 //
 // The reader is a goroutine of the connection. It is the one who notices that an idle connection breaks. A caller that reads
 // for itself is not woken by another goroutine: a lock and unlock takes 23 µs (median), and took 125 where the reader always
-// read, beside 115 for gomemcache's add and delete in the same minute (cd bench && go run . -store=memcached -only='^alone$').
+// read, beside 115 for gomemcache's add and delete in the same minute (cd proof/bench && go run . -store=memcached -only='^alone$').
 type conn struct {
 	sock   net.Conn
 	in     *bufio.Reader // whoever reads uses it

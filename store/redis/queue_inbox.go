@@ -55,7 +55,7 @@ func (e inboxEntry) forget() {
 // are not in the queue yet. A lock is passed on no faster from one process to the next, unless those ahead let go
 // together; then the claim hears of that later.
 //
-// 1,000 clients that come for one name are in its queue after 0.17 and 0.27 s, and were after 0.34 and 0.36 (cd bench &&
+// 1,000 clients that come for one name are in its queue after 0.17 and 0.27 s, and were after 0.34 and 0.36 (cd proof/bench &&
 // go run . -store=redis -only='^herd$', in turns).
 const (
 	putOffEach = 250 * time.Microsecond

@@ -18,7 +18,7 @@ const (
 	// with many leases, unless the server takes long to answer, as it does far away. Then few would not be enough for all.
 	//
 	// With 100,000 leases that are renewed, the 99th percentile of an unlock is 2.1 ms (1.6 to 6.2) on a busy machine, and was 9.7
-	// (5.9 to 55) with four scripts of 64 claims (cd redis && go test -run '^$' -bench UnlockBeside -benchtime 1x .).
+	// (5.9 to 55) with four scripts of 64 claims (cd store/redis && go test -run '^$' -bench UnlockBeside -benchtime 1x .).
 	renewingNear = 2
 	renewingFar  = 8
 	far          = 4 * time.Millisecond

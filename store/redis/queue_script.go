@@ -78,7 +78,7 @@ var listLua string
 //
 // With 8, 64, 256 and 1,000 claims in the queue, join at the tail and part at the head take the server 41, 42, 38 and 39 µs. They took
 // 54, 55, 54 and 57 when all scripts read a page at first, a claim read the eight before it, and the head was looked for as any other
-// (the least of many times, cd redis && go test -run '^$' -bench LongQueue -benchtime 80x .).
+// (the least of many times, cd store/redis && go test -run '^$' -bench LongQueue -benchtime 80x .).
 type queueScripts struct {
 	enter, join, stay, renew, leave, part, remove, list *conn.Script
 

@@ -108,7 +108,7 @@ func (lc *localClaim) unseen() bool {
 //
 // A hand-over to one waiter is a round trip shorter by it: at the median 0.72 of go-zookeeper's time, in
 //
-//	cd bench && go run . -store zookeeper -rounds 5 -seconds 2 -only '^(handover|passing)$'
+//	cd proof/bench && go run . -store zookeeper -rounds 5 -seconds 2 -only '^(handover|passing)$'
 func (lc *localClaim) follows() bool {
 	return lc.state == claimWaiting && lc.next.Gone() && lc.own.Stands()
 }

@@ -28,7 +28,7 @@ type socket struct {
 // From manyCalls calls under way on, a connection writes at most once in gatherFor, and what comes meanwhile is written
 // together. With fewer calls that is only a delay: with 16 goroutines on as many names a lock and unlock takes 21 µs without
 // it, and 37 with it. With 64 it takes the same time, and of the client's processor 8 µs with it and 13 without
-// (cd redis && go test -run '^$' -bench Pair .). Calls that share one are together already, and count as that one here.
+// (cd store/redis && go test -run '^$' -bench Pair .). Calls that share one are together already, and count as that one here.
 //
 // From someCalls on, others run after each write, before the library writes the next request: answers mostly come together, and so
 // do the requests that follow from them. Where each claim has a script of its own, as in a cluster, a lock and unlock by one of 8

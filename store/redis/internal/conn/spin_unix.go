@@ -17,7 +17,7 @@ import (
 // With 2, 4, 8 and 16 goroutines on as many names a lock and unlock takes 68, 36, 24 and 19 µs with this, and took 79, 50, 32 and
 // 23 without; of the client's processor it takes 55, 30, 20 and 17 µs, and took 57, 38, 25 and 18. While other programs keep the
 // cores busy it takes 68, 45, 36 and 33 µs, and took 66, 53, 43 and 40. A goroutine that is alone won less and used more, so
-// nobody spins for it (cd redis && go test -run '^$' -bench Pair .).
+// nobody spins for it (cd store/redis && go test -run '^$' -bench Pair .).
 //
 // One goroutine at a time reads from a connection.
 type spinner struct {

@@ -5,7 +5,7 @@
 --
 -- With leave_lone.lua it takes the server 11.4 µs on a busy machine, and took 12.4 in the same minutes when this packed all of
 -- the claim and that took it apart; scripts without queue, ticket and time take 4.6 (the least of many rounds,
--- cd redis && go test -run '^$' -bench Scripts -benchtime 200x .).
+-- cd store/redis && go test -run '^$' -bench Scripts -benchtime 200x .).
 local key, id = KEYS[1], ARGV[1]
 if not ARGV[10] then
   local clock = redis.call('TIME')

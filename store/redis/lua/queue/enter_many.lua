@@ -4,7 +4,7 @@
 --
 -- With leave_many.lua, a lock and unlock by one of 64 goroutines on as many names takes the server 7.0 µs, and 12.6 by a script for
 -- each, of which what a script costs whatever it does is more than half; of the client's processor it takes 11.5 µs and took 10.8
--- (the least of some rounds on a busy machine, cd redis && go test -run '^$' -bench 'Pair/64$' -benchtime 60000x .).
+-- (the least of some rounds on a busy machine, cd store/redis && go test -run '^$' -bench 'Pair/64$' -benchtime 60000x .).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local answer = {}

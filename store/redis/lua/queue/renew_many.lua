@@ -3,7 +3,7 @@
 -- is to be renewed by itself, which also finds out what is wrong with it.
 --
 -- Renewals of 32 claims are 35 commands for the server so, and 128 by themselves; of its time they take 7.8 µs each, and 17.6 on
--- a busy machine (cd redis && go test -run '^$' -bench '^BenchmarkRenewals$' .).
+-- a busy machine (cd store/redis && go test -run '^$' -bench '^BenchmarkRenewals$' .).
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local all = redis.pcall('MGET', unpack(KEYS))
