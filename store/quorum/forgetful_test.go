@@ -21,6 +21,10 @@ func TestForgetfulLeadIsLeft(t *testing.T) {
 			defer b.Close()
 			holder, waiter := claim("held", "holder"), claim("held", "waiter")
 			holds(t, a, holder)
+			if r := a.Renew(t.Context(), []*driver.Claim{holder})[0]; r.Err != nil { // a majority is enough to hold; now all have it
+				t.Fatal(r.Err)
+			}
+			pass(holder.TTL / 10)
 			waits(t, b, waiter)
 			synctest.Wait()
 			leaves(t, list[lost].store.Driver(), holder)
