@@ -17,7 +17,7 @@ var (
 )
 
 // TestProgramOutside makes a module in an empty folder beside the clone, as README.md says, and runs the program of the
-// tutorial in it. No network is asked: what the stores require is there, or these tests could not be built.
+// tutorial in it. No network is asked, not even for sums: what the stores require is there, or these tests could not be built.
 func TestProgramOutside(t *testing.T) {
 	t.Parallel()
 	var script string
@@ -63,7 +63,7 @@ func TestProgramOutside(t *testing.T) {
 	cmd := exec.CommandContext(ctx, "bash", "-euc", script+"\ncp \"$0\" main.go\ngo run . sqlite://$PWD/locks.db $PWD/visits",
 		source)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=", "GOPROXY=off")
+	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=", "GOPROXY=off", "GOSUMDB=off")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(out), "\nvisit 1\n") {
 		t.Errorf("%v\n%s", err, out)
