@@ -1,4 +1,5 @@
-// Package awake bounds what tests expect at once, on a machine that may stand still meanwhile.
+// Package awake bounds what tests expect at once, on a machine that may stand still meanwhile, and has a lane for the tests whose
+// subject is time.
 package awake
 
 import "time"

@@ -26,6 +26,7 @@ func TestFor(t *testing.T) {
 		fmt.Println(time.Since(start))
 		return
 	}
+	awake.Lane(t)
 	start := time.Now()
 	over := awake.For(stop)
 	for !awake.Over(over) {

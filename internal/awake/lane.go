@@ -1,0 +1,82 @@
+package awake
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Lane gives a test whose subject is time itself the lane: one such test at a time runs on the machine, and Lane waits until it
+// is this test's turn. The turn ends with the test, or with its process. A test asks for the lane after t.Parallel, and once
+// its servers run, so that others wait for what is timed only.
+func Lane(t testing.TB) *Turn {
+	t.Helper()
+	leave, err := enter(filepath.Join(os.TempDir(), "stile-lane.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(leave)
+	return watch(t)
+}
+
+// A Turn is what a test is told of the machine while it has the lane: how late the timers of its process are.
+type Turn struct {
+	t     testing.TB
+	began time.Time
+
+	mu   sync.Mutex
+	ends []time.Duration // when each step was over, since began
+}
+
+// watch begins to look how late timers are, until the test ends.
+func watch(t testing.TB) *Turn {
+	u := &Turn{t: t, began: time.Now()}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for timer := time.NewTimer(step); ; timer.Reset(step) {
+			select {
+			case <-timer.C:
+				u.mu.Lock()
+				u.ends = append(u.ends, time.Since(u.began))
+				u.mu.Unlock()
+			case <-stop:
+				timer.Stop()
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-done
+	})
+	return u
+}
+
+// Within fails the test if something took longer than its limit, times the slowness of the machine. That is how much longer
+// the steps that make up the limit took, where they took longest since the turn began.
+func (u *Turn) Within(took, limit time.Duration, what string, args ...any) {
+	u.t.Helper()
+	u.mu.Lock()
+	slow := slowness(append([]time.Duration{0}, u.ends...), time.Since(u.began), limit)
+	u.mu.Unlock()
+	if allowed := time.Duration(float64(limit) * slow); took > allowed {
+		u.t.Errorf("%s: it took %v; want at most %v, which is %v times %.2f, as late as timers were meanwhile",
+			fmt.Sprintf(what, args...), took, allowed, limit, slow)
+	}
+}
+
+// slowness tells how many times as long as they should have, at most, so many steps took in a row as make up a length of time. The
+// step that is under way has lasted until now.
+func slowness(ends []time.Duration, now, length time.Duration) float64 {
+	ends = append(ends, max(now, ends[len(ends)-1]+step))
+	n := min(int((length+step-1)/step), len(ends)-1)
+	worst := 1.0
+	for i := n; i < len(ends); i++ {
+		worst = max(worst, float64(ends[i]-ends[i-n])/float64(time.Duration(n)*step))
+	}
+	return worst
+}
