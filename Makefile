@@ -141,17 +141,17 @@ mutants: servers ## see that known mistakes, put back into the code, are found: 
 chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7 PAIRS=1; without STORE each store
 	@go run ./proof/chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
 
-soak: servers ## a bounded run under faults, with a line for each store in docs/soak.log: FOR=10m STORE=etcd SEED=7 PAIRS=1
-	@go run ./proof/chaos -log docs/soak.log $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
+soak: servers ## a bounded run under faults, with a line for each store in docs/evidence/soak.log: FOR=10m STORE=etcd SEED=7 PAIRS=1
+	@go run ./proof/chaos -log docs/evidence/soak.log $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
 
 alarms: servers ## many short runs under faults, on stores that start quickly, and how often the checks were wrong: RUNS=200
 	@mkdir -p bin
 	@go run ./proof/chaos -store $(QUICK) -for 8s -seed 1 -runs $(RUNS) -log bin/alarms.log
 
-peers: servers ## measure lock libraries of others under faults, for the page docs/explain/peers.md: PEER=redsync; about an hour for all
+peers: servers ## measure lock libraries of others under faults, for the page docs/evidence/peers.md: PEER=redsync; about an hour for all
 	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
 	@internal/java/build proof/chaos/java
-	@go run ./proof/chaos -peer $(if $(PEER),$(PEER),all) -for 20s -seed 1 -runs 3 -o internal/repo/testdata/peers.json
+	@go run ./proof/chaos -peer $(if $(PEER),$(PEER),all) -for 20s -seed 1 -runs 3 -o docs/evidence/peers.json
 	@go test ./internal/repo -run TestPeerPage -update
 
 # Most of the time is spent waiting, so the benchmarks beside libraries for Java are tried meanwhile.
@@ -193,16 +193,16 @@ adapters-two:
 	if [ $$((at % 32)) = 0 ]; then some+=" $${heavy[$$((at / 32 % $${#heavy[@]}))]}"; fi; \
 	$(MAKE) --no-print-directory adapters ONLY="$$some"
 
-bench: servers ## measure beside other libraries, into docs/bench
-	@mkdir -p docs/bench
+bench: servers ## measure beside other libraries, into docs/evidence/bench
+	@mkdir -p docs/evidence/bench
 	@cd proof/bench && for store in redis etcd zookeeper consul postgres mysql sqlite setnx redlock memcached; do \
-		go run . -store "$$store" -out "../../docs/bench/$$store.md"; \
+		go run . -store "$$store" -out "../../docs/evidence/bench/$$store.md"; \
 	done
 
-bench-jvm: servers ## measure beside lock libraries for Java, into docs/bench; about seven minutes
+bench-jvm: servers ## measure beside lock libraries for Java, into docs/evidence/bench; about seven minutes
 	@internal/repo/install.sh mvn:maven javac:default-jdk-headless
 	@internal/java/build proof/bench/java
-	@cd proof/bench && for store in redis-jvm zookeeper-jvm; do go run . -store "$$store" -out "../../docs/bench/$$store.md"; done
+	@cd proof/bench && for store in redis-jvm zookeeper-jvm; do go run . -store "$$store" -out "../../docs/evidence/bench/$$store.md"; done
 
 bench-before: ## measure beside an earlier revision (REV=…), and fail if anything is slower
 	@go run ./proof/benchbefore -rounds $(ROUNDS) -seconds $(SECONDS) -stores $(STORES) -only '$(ONLY)' $(REV)

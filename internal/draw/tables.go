@@ -50,7 +50,7 @@ var figures = []figure{
 }
 
 // chartsAt is where the charts of a page of benchmarks are, from the page.
-const chartsAt = "../images/bench/"
+const chartsAt = "charts/"
 
 var (
 	chartLine = regexp.MustCompile(`(?m)^!\[[^\]]*\]\(` + regexp.QuoteMeta(chartsAt) + `([^)/]*)\)\n\n`)
@@ -96,7 +96,7 @@ func Charts(name, page string) (text string, charts map[string][]byte, err error
 	return b.String() + page[from:], charts, nil
 }
 
-// WriteCharts writes a page of benchmarks to a file, and its charts beside the file's folder, in place of those that the page of
+// WriteCharts writes a page of benchmarks to a file, and its charts into a folder beside the file, in place of those that the page of
 // before showed.
 func WriteCharts(file, page string) error {
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))

@@ -9,8 +9,11 @@ import (
 	"testing"
 )
 
-// benchPages are the pages of benchmarks.
-const benchPages = "../../docs/bench/*.md"
+// benchPages are the pages of benchmarks, and benchCharts has what is drawn of them.
+const (
+	benchPages  = "../../docs/evidence/bench/*.md"
+	benchCharts = "../../docs/evidence/bench/charts"
+)
 
 // The charts of the pages are those of the figures in the pages.
 func TestBenchCharts(t *testing.T) {
@@ -55,13 +58,13 @@ func TestBenchCharts(t *testing.T) {
 			for file, svg := range charts {
 				all = append(all, file)
 				inspect(t, svg)
-				if got, err := os.ReadFile(filepath.Join(images, "bench", file)); err != nil || !bytes.Equal(got, svg) {
+				if got, err := os.ReadFile(filepath.Join(benchCharts, file)); err != nil || !bytes.Equal(got, svg) {
 					t.Errorf("%s is not what the figures of %s are, %v; run go test ./internal/draw -update", file, page, err)
 				}
 			}
 		})
 	}
-	files, err := filepath.Glob(images + "/bench/*")
+	files, err := filepath.Glob(benchCharts + "/*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +105,7 @@ func TestCharts(t *testing.T) {
 		t.Fatal(err)
 	}
 	const shown = "![The table below as bars: lock and unlock, times per second (more is better); time, 99th percentile, µs (less is better).]" +
-		"(../images/bench/ab-hot-1000-names.svg)\n\n"
+		"(charts/ab-hot-1000-names.svg)\n\n"
 	if want := strings.Replace(benchPage, "|  | ops/s", shown+"|  | ops/s", 1); text != want {
 		t.Errorf("got the page\n%s\nwant\n%s", text, want)
 	}
@@ -126,13 +129,13 @@ func TestCharts(t *testing.T) {
 
 func TestWriteCharts(t *testing.T) {
 	dir := t.TempDir()
-	file, pictures := filepath.Join(dir, "bench", "ab.md"), filepath.Join(dir, "images", "bench")
+	file, pictures := filepath.Join(dir, "bench", "ab.md"), filepath.Join(dir, "bench", "charts")
 	for _, d := range []string{filepath.Dir(file), pictures} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := "![Bars.](../images/bench/ab-old.svg)\n\n"
+	before := "![Bars.](charts/ab-old.svg)\n\n"
 	if err := os.WriteFile(file, []byte(before), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +154,7 @@ func TestWriteCharts(t *testing.T) {
 	if want := []string{"ab-c-of-another-page.svg", "ab-hot-1000-names.svg", "abc-other.svg"}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("got %q, %v, want %q", left, err, want)
 	}
-	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "(../images/bench/ab-hot-1000-names.svg)") {
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "(charts/ab-hot-1000-names.svg)") {
 		t.Errorf("got %v and the page\n%s", err, text)
 	}
 }

@@ -27,7 +27,7 @@ var (
 	heading   = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
 	titled    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	mentioned = regexp.MustCompile(`\bdocs/[\w/.-]*\.md\b`)
-	benchRow  = regexp.MustCompile(`(?m)^\| \[[^\]]*\]\((docs/bench/[\w-]+\.md)\) (\|.*)\|$`)
+	benchRow  = regexp.MustCompile(`(?m)^\| \[[^\]]*\]\((docs/evidence/bench/[\w-]+\.md)\) (\|.*)\|$`)
 )
 
 // pages keeps the Markdown files.
@@ -195,12 +195,12 @@ func TestBookChecks(t *testing.T) {
 		{"named", missingPages, []string{"a.go", "package a // see docs/x/a.md", "docs/x/a.md", ""}, nil},
 		{"named and gone", missingPages, []string{"a.go", "package a // see docs/a.md."},
 			[]string{"a.go: docs/a.md is not there"}},
-		{"figures", otherFigures, []string{"a.md", "| [R](docs/bench/r.md) | 1,994 | 3 µs |", "docs/bench/r.md", "1,994/s 3 µs"},
+		{"figures", otherFigures, []string{"a.md", "| [R](docs/evidence/bench/r.md) | 1,994 | 3 µs |", "docs/evidence/bench/r.md", "1,994/s 3 µs"},
 			nil},
 		{"no figures", otherFigures, []string{"a.md", "text"}, []string{"no page has figures of the benchmarks"}},
 
-		{"old figures", otherFigures, []string{"a.md", "| [R](docs/bench/r.md) | 994 | 3 µs |", "docs/bench/r.md", "1,994/s 3 µs"},
-			[]string{"a.md: docs/bench/r.md does not have 994"}},
+		{"old figures", otherFigures, []string{"a.md", "| [R](docs/evidence/bench/r.md) | 994 | 3 µs |", "docs/evidence/bench/r.md", "1,994/s 3 µs"},
+			[]string{"a.md: docs/evidence/bench/r.md does not have 994"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.check(book(t, tt.files...)); !slices.Equal(got, tt.want) {

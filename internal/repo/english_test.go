@@ -33,7 +33,7 @@ var habits = []struct {
 var spared = regexp.MustCompile(`(?i)\b(?:leaves?|left|let|stands?|is|be|are|work|works|lives?) (?:\w+ )?alone$|\b(?:lock|claim|holder) alone$`)
 
 // recorded are pages that a run writes: their words stand in what was recorded.
-var recorded = regexp.MustCompile(`^docs/bench/|\.zh-CN\.md$|^CHANGELOG\.md$`)
+var recorded = regexp.MustCompile(`^docs/evidence/bench/|\.zh-CN\.md$|^CHANGELOG\.md$`)
 
 // english finds habits in pages and doc comments.
 func english(files []*file) (problems []string) {
@@ -158,7 +158,7 @@ func TestEnglishCheck(t *testing.T) {
 		{"comment of what is not shown", book(t, "a.go", "package a\n\n// f is told.\nfunc f() {}\n"), 0},
 		{"field", book(t, "a.go", "package a\n\n// T is.\ntype T struct {\n\tF int // is told\n\tg int // is told\n}\n"), 1},
 		{"test", book(t, "a_test.go", "package a\n\n// F is told.\nfunc F() {}\n"), 0},
-		{"recorded", book(t, path.Join("docs", "bench", "a.md"), "One is told."), 0},
+		{"recorded", book(t, path.Join("docs", "evidence", "bench", "a.md"), "One is told."), 0},
 	} {
 		if got := english(tt.files); len(got) != tt.want {
 			t.Errorf("%s: got %q, want %d of them", tt.name, got, tt.want)

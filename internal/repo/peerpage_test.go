@@ -17,8 +17,8 @@ import (
 // ./internal/repo -update the page.
 
 const (
-	peerFigures = "internal/repo/testdata/peers.json"
-	peerPage    = "docs/explain/peers.md"
+	peerFigures = "docs/evidence/peers.json"
+	peerPage    = "docs/evidence/peers.md"
 )
 
 func TestPeerPage(t *testing.T) {

@@ -30,7 +30,7 @@ func (s soakSum) row(name string) string {
 
 // TestSoakPage wants half an hour or more of each store.
 func TestSoakPage(t *testing.T) {
-	for store, s := range sumRuns(t, "docs/soak.log", "soak") {
+	for store, s := range sumRuns(t, "docs/evidence/soak.log", "soak") {
 		if s.under < 30*time.Minute {
 			t.Errorf("%s was run for %v; want half an hour or more", store, s.under)
 		}
@@ -40,7 +40,7 @@ func TestSoakPage(t *testing.T) {
 // TestAlarmsPage wants 200 runs, each of its own seed, and no finding.
 func TestAlarmsPage(t *testing.T) {
 	seeds, runs := map[string]bool{}, 0
-	for store, s := range sumRuns(t, "docs/alarms.log", "alarms") {
+	for store, s := range sumRuns(t, "docs/evidence/alarms.log", "alarms") {
 		for _, seed := range s.seeds {
 			if seeds[seed] {
 				t.Errorf("seed %s was run twice", seed)

@@ -68,7 +68,7 @@ func testQuick(t *testing.T, a *arena, only string) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	if charts, err := filepath.Glob(filepath.Join(dir, "images", "bench", "page-*.svg")); len(charts) == 0 {
+	if charts, err := filepath.Glob(filepath.Join(dir, "bench", "charts", "page-*.svg")); len(charts) == 0 {
 		t.Errorf("the page has no charts, %v", err)
 	}
 	taken := regexp.MustCompile(only)

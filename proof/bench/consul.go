@@ -17,7 +17,7 @@ const (
 )
 
 var consulArena = &arena{
-	key: "consul", page: "docs/bench/consul.md", server: "Consul server", conditions: "as the tests start it",
+	key: "consul", page: "docs/evidence/bench/consul.md", server: "Consul server", conditions: "as the tests start it",
 	start: func(t servertest.TB) *servertest.Server {
 		return servertest.Consul(t, map[string]any{
 			"telemetry": map[string]any{"prometheus_retention_time": "1h", "disable_hostname": true},

@@ -11,7 +11,7 @@ import (
 )
 
 var etcdArena = &arena{
-	key: "etcd", page: "docs/bench/etcd.md", server: "etcd server", conditions: "which does not wait for its disk",
+	key: "etcd", page: "docs/evidence/bench/etcd.md", server: "etcd server", conditions: "which does not wait for its disk",
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Etcd(t) },
 	version: etcdVersion,
 	count:   etcdCounts,

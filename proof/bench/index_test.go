@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/bench/README.md anew")
+var update = flag.Bool("update", false, "write docs/evidence/bench/README.md anew")
 
 // The index is what the pages say.
 func TestIndex(t *testing.T) {
-	const dir = "../../docs/bench"
+	const dir = "../../docs/evidence/bench"
 	want, err := indexOf(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@
 // Bench measures stile beside other lock libraries on one real server, interleaved in one run, prints the
 // figures as they come, and writes a page about them, with charts. It starts the server, and other processes of itself, and ends them.
 //
-//	go run . -out ../../docs/bench/redis.md
+//	go run . -out ../../docs/evidence/bench/redis.md
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	out := flags.String("out", "", "write the page into this `file`, its charts into ../images/bench beside the file's folder, and the index in README.md beside the file anew; without it, the page is printed")
+	out := flags.String("out", "", "write the page into this `file`, its charts into the folder charts beside the file, and the index in README.md beside the file anew; without it, the page is printed")
 	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
 	only := flags.String("only", "", "take only the measures whose key matches this `regexp`, as in ^alone$")
 	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, memcached, etcd, zookeeper, consul, postgres, mysql, sqlite")

@@ -19,7 +19,7 @@ const (
 )
 
 var memcachedArena = &arena{
-	key: "memcached", page: "docs/bench/memcached.md", server: "memcached server", conditions: "with 16 MB and 2 threads",
+	key: "memcached", page: "docs/evidence/bench/memcached.md", server: "memcached server", conditions: "with 16 MB and 2 threads",
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Memcached(t) },
 	version: memcachedVersion,
 	count:   memcachedCounts,

@@ -22,7 +22,7 @@ const (
 )
 
 var mysqlArena = &arena{
-	key: "mysql", page: "docs/bench/mysql.md", server: "MariaDB server", conditions: "which does not wait for its disk",
+	key: "mysql", page: "docs/evidence/bench/mysql.md", server: "MariaDB server", conditions: "which does not wait for its disk",
 	start: func(t servertest.TB) *servertest.Server {
 		s := servertest.MySQL(t)
 		if _, err := mysqlAsk(s, "CREATE DATABASE bench"); err != nil {

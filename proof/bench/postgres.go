@@ -23,7 +23,7 @@ const (
 var pgCrowd = []string{ours, pgSession, pgLock, pgAdvisory}
 
 var postgresArena = &arena{
-	key: "postgres", page: "docs/bench/postgres.md", server: "PostgreSQL server", conditions: "which does not wait for its disk",
+	key: "postgres", page: "docs/evidence/bench/postgres.md", server: "PostgreSQL server", conditions: "which does not wait for its disk",
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Postgres(t) },
 	version: func(s *servertest.Server) string { return "PostgreSQL " + pgShow(s, "SHOW server_version") },
 	count:   pgCounts,

@@ -24,7 +24,7 @@ const (
 var redisCrowd = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
 
 var redisArena = &arena{
-	key: "redis", page: "docs/bench/redis.md", server: "Redis server", conditions: "no persistence",
+	key: "redis", page: "docs/evidence/bench/redis.md", server: "Redis server", conditions: "no persistence",
 	start:      func(t servertest.TB) *servertest.Server { return servertest.Redis(t) },
 	version:    func(s *servertest.Server) string { return "Redis " + s.RedisInfo("redis_version") },
 	count:      redisCounts,

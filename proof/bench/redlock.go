@@ -24,7 +24,7 @@ const (
 )
 
 var redlockArena = &arena{
-	key: "redlock", page: "docs/bench/redlock.md", title: "Redlock",
+	key: "redlock", page: "docs/evidence/bench/redlock.md", title: "Redlock",
 	server: "Redis server", servers: "five", conditions: "no persistence",
 	start:  func(t servertest.TB) *servertest.Server { return servertest.Redis(t) },
 	others: redlockOthers, counted: nodes - 1,

@@ -14,7 +14,7 @@ import (
 var setNXCrowd = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
 
 var setNXArena = &arena{
-	key: "setnx", page: "docs/bench/setnx.md", title: "Redis, layout setnx", server: "Redis server", conditions: "no persistence",
+	key: "setnx", page: "docs/evidence/bench/setnx.md", title: "Redis, layout setnx", server: "Redis server", conditions: "no persistence",
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Redis(t) },
 	version: redisArena.version, count: redisCounts,
 	contenders: slices.Concat(stilesAt(setNXAddress, []string{"get", "set", "del", "time", "pttl", "pexpire"}), redisRivals, redisFloors),

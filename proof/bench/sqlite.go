@@ -12,7 +12,7 @@ import (
 const sqliteBare = "bare rows"
 
 var sqliteArena = &arena{
-	key: "sqlite", page: "docs/bench/sqlite.md", server: "SQLite file", conditions: "in a folder for temporary files", serverless: true,
+	key: "sqlite", page: "docs/evidence/bench/sqlite.md", server: "SQLite file", conditions: "in a folder for temporary files", serverless: true,
 	start: func(t servertest.TB) *servertest.Server {
 		return &servertest.Server{Addr: filepath.Join(t.TempDir(), "locks.db")}
 	},

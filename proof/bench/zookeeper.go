@@ -16,7 +16,7 @@ import (
 const zooKeeperRival = "go-zookeeper"
 
 var zooKeeperArena = &arena{
-	key: "zookeeper", page: "docs/bench/zookeeper.md", server: "ZooKeeper server", conditions: "as the tests start it",
+	key: "zookeeper", page: "docs/evidence/bench/zookeeper.md", server: "ZooKeeper server", conditions: "as the tests start it",
 	start:   func(t servertest.TB) *servertest.Server { return servertest.ZooKeeper(t) },
 	version: zooKeeperVersion,
 	count:   zooKeeperCounts,
