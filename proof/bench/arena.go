@@ -55,6 +55,9 @@ func arenaOf(key string) (*arena, error) {
 	return nil, fmt.Errorf("no store is called %q; there are %s", key, strings.Join(keys, ", "))
 }
 
+// outFlag is the flag that writes the page, in the folder proof/bench.
+func (a *arena) outFlag() string { return " -out ../../" + a.page }
+
 // name is what people call the server, or the file.
 func (a *arena) name() string {
 	return strings.TrimSuffix(strings.TrimSuffix(a.server, " server"), " file")

@@ -43,6 +43,10 @@ func TestIndex(t *testing.T) {
 		if !strings.Contains(want, "]("+filepath.Base(a.page)+") |") {
 			t.Errorf("%s has no row of %s", file, a.page)
 		}
+		by := a.outFlag() + "` in the folder proof/bench, not by hand.\n"
+		if page, err := os.ReadFile("../../" + a.page); err != nil || !strings.Contains(string(page), by) {
+			t.Errorf("%s does not say that it is written by go run .%s, %v", a.page, a.outFlag(), err)
+		}
 	}
 }
 

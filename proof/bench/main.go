@@ -78,7 +78,7 @@ func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error 
 			f.command += fmt.Sprintf(" -%s=%v", set.Name, set.Value)
 		}
 	})
-	f.command += " -out ../.." + b.arena.page
+	f.command += b.arena.outFlag()
 	if err := b.run(); err != nil {
 		return err
 	}

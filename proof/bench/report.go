@@ -31,7 +31,7 @@ func (b *bench) report(w io.Writer, f *facts) error {
 	p.line("# Benchmarks: %s", b.arena.heading())
 	p.line("")
 	p.line("stile beside %s, on %s, measured in one run. This page is written by", b.arena.beside(), b.arena.setting("real ", b.arena.server))
-	p.line("`%s` in the folder bench, not by hand.", f.command)
+	p.line("`%s` in the folder proof/bench, not by hand.", f.command)
 	p.line("")
 	p.line("Compare figures of one run only, and look at the ratios: what else the machine has to do, and whether its cores halt between")
 	p.line("requests, can double a round trip. A row is the median of its rounds; rounds are interleaved (A B C, A B C).")
