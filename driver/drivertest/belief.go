@@ -81,32 +81,32 @@ func (k *knowledge) learn(one *call, early time.Duration) {
 }
 
 // beliefs returns when which claim was believed to hold. While a claim is kept, it holds too.
-func (c *crowd) beliefs(all []*call) []*belief {
+func (h *history) beliefs() []*belief {
 	var (
 		list  []*belief
 		known = map[string]*knowledge{}
 		left  = map[string]bool{}
 		said  = said{}
 	)
-	for _, one := range all {
+	for _, one := range h.calls {
 		k := known[one.claim.ID]
 		if k == nil {
 			k = &knowledge{}
 			known[one.claim.ID] = k
 		}
-		k.learn(one, c.traits.Granularity)
+		k.learn(one, h.traits.Granularity)
 		since := said.since(one)
 		b := &belief{&one.claim, k.ticket, one.ended, k.lease}
 		kept := one.verb == "leave" && one.keep > 0 && one.err == nil && k.holds && !left[one.claim.ID] && one.ended < k.lease
 		if kept {
-			b.until = one.began + one.keep - c.traits.Granularity
+			b.until = one.began + one.keep - h.traits.Granularity
 		}
 		left[one.claim.ID] = left[one.claim.ID] || one.verb == "leave"
 		if says := one.err == nil && k.holds && one.verb != "leave"; !says && !kept {
 			continue
 		}
 		tells := one.verb == "enter" || one.verb == "await"
-		for _, other := range all {
+		for _, other := range h.calls {
 			// Whose claim was taken out, and came back by a late request, hears from no renewal that it waits.
 			over := tells && other.verb != "leave" && other.answered() && other.ended <= since
 			if !over && !(kept && other.verb == "leave") && other.mayEnd(b.claim, b.ticket) {
@@ -122,23 +122,23 @@ func (c *crowd) beliefs(all []*call) []*belief {
 
 // believed tells which claims were believed to hold at once that exclude each other, or followed each other with tickets
 // that fell.
-func (c *crowd) believed(s *scene, all []*call) string {
-	list := c.beliefs(all)
+func (h *history) believed() string {
+	list := h.beliefs()
 	for _, b := range list {
 		weight, with := int64(0), map[string]bool{}
 		for _, other := range list {
 			if other.from <= b.from && b.from < other.until && !with[other.claim.Record] {
 				weight, with[other.claim.Record] = weight+other.claim.Weight, true
 			}
-			fell := other.until <= b.from && other.claim.Weight == s.capacity && b.ticket <= other.ticket
-			if fell && other.claim.ID != b.claim.ID && c.traits.Fencing != driver.NoFencing {
+			fell := other.until <= b.from && other.claim.Weight == h.capacity && b.ticket <= other.ticket
+			if fell && other.claim.ID != b.claim.ID && h.traits.Fencing != driver.NoFencing {
 				return fmt.Sprintf("%s holds with ticket %d after %s, which held all with ticket %d", b.claim.Record, b.ticket,
 					other.claim.Record, other.ticket)
 			}
 		}
-		if weight > s.capacity {
+		if weight > h.capacity {
 			return fmt.Sprintf("at %.3f ms these claims are believed to hold, with a weight of %d of %d: %s", millis(b.from),
-				weight, s.capacity, strings.Join(slices.Sorted(maps.Keys(with)), ", "))
+				weight, h.capacity, strings.Join(slices.Sorted(maps.Keys(with)), ", "))
 		}
 	}
 	return ""
@@ -155,24 +155,24 @@ func seen(all []*call, after time.Duration, ticket int64) bool {
 // goneBySelf tells which claim is said to be gone that had entered, whose lease had not ended, and that nobody took
 // out. In a store without order a claim that waits need not be there. A claim may be gone with its session, as where
 // the machine stood still, unless it is seen after that.
-func (c *crowd) goneBySelf(all []*call) string {
+func (h *history) goneBySelf() string {
 	known := map[string]*knowledge{}
-	for _, one := range all {
+	for _, one := range h.calls {
 		k := known[one.claim.ID]
 		if k == nil {
 			k = &knowledge{}
 			known[one.claim.ID] = k
 		}
-		if errors.Is(one.err, driver.ErrGone) && one.verb != "break" && one.ended < k.lease && (k.holds || c.traits.Ordered) {
-			taken := c.traits.InSession && errors.Is(one.err, driver.ErrSession) && !seen(all, one.ended, k.ticket)
-			taken = taken || slices.ContainsFunc(all, func(other *call) bool {
+		if errors.Is(one.err, driver.ErrGone) && one.verb != "break" && one.ended < k.lease && (k.holds || h.traits.Ordered) {
+			taken := h.traits.InSession && errors.Is(one.err, driver.ErrSession) && !seen(h.calls, one.ended, k.ticket)
+			taken = taken || slices.ContainsFunc(h.calls, func(other *call) bool {
 				return other != one && other.began < one.ended && other.mayEnd(&one.claim, k.ticket)
 			})
 			if !taken {
 				return fmt.Sprintf("a claim that nobody took out is said to be gone:\n\t%v", one)
 			}
 		}
-		k.learn(one, c.traits.Granularity)
+		k.learn(one, h.traits.Granularity)
 	}
 	return ""
 }

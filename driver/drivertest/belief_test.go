@@ -52,8 +52,8 @@ func TestBelieved(t *testing.T) {
 			for i, c := range test.calls {
 				c.began, c.ended = time.Duration(2*i)*time.Second, time.Duration(2*i+1)*time.Second
 			}
-			c := &crowd{traits: driver.Traits{Fencing: driver.DurableFencing}}
-			got := c.believed(&scene{capacity: 1}, test.calls)
+			h := &history{capacity: 1, traits: driver.Traits{Fencing: driver.DurableFencing}, calls: test.calls}
+			got := h.believed()
 			if got != test.wrong && (test.wrong == "" || !strings.Contains(got, test.wrong)) {
 				t.Errorf("got %q; want %q", got, test.wrong)
 			}

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -174,13 +173,14 @@ func (c *crowd) round(number int, only []int) string {
 	work.Wait()
 	left := c.clear(ctx, scenes, workers)
 	for _, s := range scenes {
-		c.met(c.of(s.name))
-		if wrong := c.judge(s); wrong != "" {
-			return fmt.Sprintf("round %d: %s", number, wrong)
+		h := c.of(s)
+		c.met(h)
+		if fault := h.fault(); fault != "" {
+			return fmt.Sprintf("round %d: %s", number, fault)
 		}
 	}
 	if left != "" {
-		return fmt.Sprintf("round %d: %s%s", number, left, c.trace(scenes[0].name, nil)+c.trace(scenes[1].name, nil))
+		return fmt.Sprintf("round %d: %s%v%v", number, left, c.of(scenes[0]), c.of(scenes[1]))
 	}
 	return ""
 }
@@ -227,48 +227,14 @@ func (c *crowd) did(one *call) {
 	c.calls = append(c.calls, one)
 }
 
-// of returns the calls on one name, in the order in which they began.
-func (c *crowd) of(name string) []*call {
-	var all []*call
+// of returns what was called on one name.
+func (c *crowd) of(s *scene) *history {
+	h := &history{name: s.name, capacity: s.capacity, traits: c.traits, halfway: c.store.Halfway}
 	for _, one := range c.calls {
-		if one.claim.Name == name {
-			all = append(all, one)
+		if one.claim.Name == s.name {
+			h.calls = append(h.calls, one)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *call) int { return int(a.began - b.began) })
-	return all
-}
-
-// judge tells what is wrong with the answers on a name.
-func (c *crowd) judge(s *scene) string {
-	all := c.of(s.name)
-	if wrong := cmp.Or(c.believed(s, all), c.goneBySelf(all)); wrong != "" {
-		return wrong + c.trace(s.name, nil)
-	}
-	if !c.traits.Ordered || c.store.Halfway {
-		return ""
-	}
-	impossible, before := explain(append(slices.Clone(all), lapses(all, c.traits.Granularity)...))
-	if impossible == nil {
-		return ""
-	}
-	var queues []string
-	for _, p := range before[:min(len(before), 5)] {
-		queues = append(queues, "\n\t"+p.String())
-	}
-	slices.Sort(queues)
-	return fmt.Sprintf("no order of the calls explains the answer of\n\t%v\nbefore it, the queue may have been one of %d:%s%s",
-		impossible, len(before), strings.Join(slices.Compact(queues), ""), c.trace(s.name, impossible))
-}
-
-// trace returns the calls on a name that began before one of them ended, or all of them.
-func (c *crowd) trace(name string, last *call) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nthe calls on %q:", name)
-	for _, one := range c.of(name) {
-		if last == nil || one.began <= last.ended {
-			fmt.Fprintf(&b, "\n\t%v", one)
-		}
-	}
-	return b.String()
+	slices.SortStableFunc(h.calls, func(a, b *call) int { return int(a.began - b.began) })
+	return h
 }
