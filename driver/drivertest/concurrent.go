@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/driver/drivertest/internal/judge"
 )
 
 // Concurrent drives several clients of one store at once, each with several claims, while requests and answers are lost, and
@@ -96,7 +97,7 @@ type crowd struct {
 	ends    time.Duration // when all is over after the last trouble, at the latest
 
 	mu     sync.Mutex // guards what follows
-	calls  []*call
+	calls  []*judge.Call
 	hits   map[string]int // how often it met what
 	rounds int            // that it began, some of them again
 }
@@ -175,7 +176,7 @@ func (c *crowd) round(number int, only []int) string {
 	for _, s := range scenes {
 		h := c.of(s)
 		c.met(h)
-		if fault := h.fault(); fault != "" {
+		if fault := h.Fault(); fault != "" {
 			return fmt.Sprintf("round %d: %s", number, fault)
 		}
 	}
@@ -221,20 +222,20 @@ func (c *crowd) free(ctx context.Context, s *scene) bool {
 }
 
 // did keeps a call for the judge.
-func (c *crowd) did(one *call) {
+func (c *crowd) did(one *judge.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, one)
 }
 
 // of returns what was called on one name.
-func (c *crowd) of(s *scene) *history {
-	h := &history{name: s.name, capacity: s.capacity, traits: c.traits, halfway: c.store.Halfway}
+func (c *crowd) of(s *scene) *judge.History {
+	h := &judge.History{Name: s.name, Capacity: s.capacity, Traits: c.traits, Halfway: c.store.Halfway}
 	for _, one := range c.calls {
-		if one.claim.Name == s.name {
-			h.calls = append(h.calls, one)
+		if one.Claim.Name == s.name {
+			h.Calls = append(h.Calls, one)
 		}
 	}
-	slices.SortStableFunc(h.calls, func(a, b *call) int { return int(a.began - b.began) })
+	slices.SortStableFunc(h.Calls, func(a, b *judge.Call) int { return int(a.Began - b.Began) })
 	return h
 }

@@ -1,27 +1,31 @@
 package drivertest
 
-import "time"
+import (
+	"time"
+
+	"github.com/stilelock/stile/driver/drivertest/internal/judge"
+)
 
 // met counts what the answers of a history tell of.
-func (c *crowd) met(h *history) {
+func (c *crowd) met(h *judge.History) {
 	c.mu.Lock() // the other crowd looks at them meanwhile
 	defer c.mu.Unlock()
-	for _, what := range h.met(c.brief) {
+	for _, what := range h.Met(c.brief) {
 		c.hits[what]++
 	}
 }
 
 // wanted returns what a run must meet.
 func (c *crowd) wanted() []string {
-	list := []string{requestLost, answerLost, requestLate, requestPast, metKeep, metReclaim}
+	list := []string{requestLost, answerLost, requestLate, requestPast, judge.MetKeep, judge.MetReclaim}
 	if c.brief < time.Second { // in a store of longer leases a round is mostly over before that
-		list = append(list, metLapse)
+		list = append(list, judge.MetLapse)
 	}
 	if _, whole := c.clients[0].Driver.(*lateDriver); whole {
 		list = append(list, requestTwice)
 	}
 	if c.breaker != nil {
-		list = append(list, metBreak)
+		list = append(list, judge.MetBreak)
 	}
 	return list
 }

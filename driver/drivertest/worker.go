@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/driver/drivertest/internal/judge"
 )
 
 // A worker makes one claim of its client after the other.
@@ -144,7 +145,7 @@ func (w *worker) mayFail(verb string) bool {
 }
 
 // called makes a call, with or without trouble on its way, and keeps what came of it.
-func (w *worker) called(verb string, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *call)) *call {
+func (w *worker) called(verb string, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *judge.Call)) *judge.Call {
 	fault := ""
 	if w.mayFail(verb) && w.rand.IntN(5) == 0 && w.ctx.Err() == nil {
 		fault = []string{requestLost, answerLost, requestLate, requestLate, requestTwice}[w.rand.IntN(5)]
@@ -159,11 +160,11 @@ func (w *worker) called(verb string, c *driver.Claim, do func(ctx context.Contex
 }
 
 func (w *worker) troubled(
-	verb, fault string, late int, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *call),
-) *call {
-	one := &call{client: w.member.label, verb: verb, fault: fault, claim: *c}
+	verb, fault string, late int, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *judge.Call),
+) *judge.Call {
+	one := &judge.Call{Client: w.member.label, Verb: verb, Fault: fault, Claim: *c}
 	if verb == "leave" {
-		one.keep = w.keeps[c.ID]
+		one.Keep = w.keeps[c.ID]
 	}
 	bound := time.Second
 	if fault != "" {
@@ -185,10 +186,10 @@ func (w *worker) troubled(
 	if fault == requestTwice {
 		ctx = context.WithValue(ctx, twice{}, true)
 	}
-	claim := one.claim
-	one.began = time.Since(w.start)
+	claim := one.Claim
+	one.Began = time.Since(w.start)
 	do(ctx, &claim, one)
-	one.ended = time.Since(w.start)
+	one.Ended = time.Since(w.start)
 	w.hit(one)
 	switch fault {
 	case requestLost, answerLost:
@@ -198,7 +199,7 @@ func (w *worker) troubled(
 		w.member.held = late
 	case requestPast:
 		w.member.Pass()
-		for time.Since(w.start) < one.ended+c.TTL && poll(w.ctx) { // the lease that it may have begun, too, is over
+		for time.Since(w.start) < one.Ended+c.TTL && poll(w.ctx) { // the lease that it may have begun, too, is over
 		}
 		w.member.Arrive()
 	}
@@ -206,69 +207,69 @@ func (w *worker) troubled(
 	if fault == requestTwice {
 		w.member.held = late
 		again := *one
-		again.err, again.fault = driver.Unknown(errRepeated), "the same request, later"
+		again.Err, again.Fault = driver.Unknown(errRepeated), "the same request, later"
 		w.did(&again)
 	}
 	return one
 }
 
 // hit counts what befell a call, if it did.
-func (w *worker) hit(one *call) {
-	done := one.err != nil && !one.answered()
-	if one.fault == requestLate || one.fault == requestPast {
+func (w *worker) hit(one *judge.Call) {
+	done := one.Err != nil && !one.Answered()
+	if one.Fault == requestLate || one.Fault == requestPast {
 		done = w.member.Held() > 0
 	}
-	if one.fault != "" && (done || one.fault == requestTwice) {
+	if one.Fault != "" && (done || one.Fault == requestTwice) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.hits[one.fault]++
+		w.hits[one.Fault]++
 	}
 }
 
 func (w *worker) enter() {
-	one := w.called("enter", w.claim, func(ctx context.Context, c *driver.Claim, one *call) {
-		one.place, one.err = w.member.Enter(ctx, c)
+	one := w.called("enter", w.claim, func(ctx context.Context, c *driver.Claim, one *judge.Call) {
+		one.Place, one.Err = w.member.Enter(ctx, c)
 	})
-	_, capacity := errors.AsType[*driver.CapacityError](one.err)
+	_, capacity := errors.AsType[*driver.CapacityError](one.Err)
 	switch {
-	case one.err == nil && one.place.Ticket == 0, errors.Is(one.err, driver.ErrGone), capacity:
+	case one.Err == nil && one.Place.Ticket == 0, errors.Is(one.Err, driver.ErrGone), capacity:
 		w.out()
-	case one.err == nil:
+	case one.Err == nil:
 		w.stand = waiting
-		if one.place.Holds {
+		if one.Place.Holds {
 			w.stand = holding
 		}
-		w.claim.Ticket = one.place.Ticket
+		w.claim.Ticket = one.Place.Ticket
 	}
 }
 
 func (w *worker) await() {
 	bound := time.Duration(1+w.rand.IntN(10)) * w.unheard / 10
-	one := w.called("await", w.claim, func(ctx context.Context, c *driver.Claim, one *call) {
+	one := w.called("await", w.claim, func(ctx context.Context, c *driver.Claim, one *judge.Call) {
 		ctx, cancel := context.WithTimeout(ctx, bound)
 		defer cancel()
-		one.place, one.err = w.member.Await(ctx, c)
+		one.Place, one.Err = w.member.Await(ctx, c)
 	})
-	if one.err == nil && one.place.Holds {
+	if one.Err == nil && one.Place.Holds {
 		w.stand = holding
 	}
 }
 
 func (w *worker) renew() {
-	one := w.called("renew", w.claim, func(ctx context.Context, c *driver.Claim, one *call) {
-		one.err = w.member.Renew(ctx, []*driver.Claim{c})[0].Err
+	one := w.called("renew", w.claim, func(ctx context.Context, c *driver.Claim, one *judge.Call) {
+		one.Err = w.member.Renew(ctx, []*driver.Claim{c})[0].Err
 	})
-	if errors.Is(one.err, driver.ErrGone) {
+	if errors.Is(one.Err, driver.ErrGone) {
 		w.out()
 	}
 }
 
 // leave reports that the claim is out.
 func (w *worker) leave(c *driver.Claim) bool {
-	one := w.called("leave", c, func(ctx context.Context, c *driver.Claim, one *call) {
-		one.err = w.member.Leave(ctx, &driver.Release{Claim: c, Keep: one.keep})
+	one := w.called("leave", c, func(ctx context.Context, c *driver.Claim, one *judge.Call) {
+		one.Err = w.member.Leave(ctx, &driver.Release{Claim: c, Keep: one.Keep})
 	})
-	return one.err == nil || errors.Is(one.err, driver.ErrGone)
+	return one.Err == nil || errors.Is(one.Err, driver.ErrGone)
 }
 
 // breaks removes a claim of anybody's by hand.
@@ -277,10 +278,10 @@ func (w *worker) breaks(s *scene) {
 	if !own {
 		breaker = w.breaker
 	}
-	w.called("break", &driver.Claim{Name: s.name, Ticket: w.ticket(s)}, func(ctx context.Context, c *driver.Claim, one *call) {
+	w.called("break", &driver.Claim{Name: s.name, Ticket: w.ticket(s)}, func(ctx context.Context, c *driver.Claim, one *judge.Call) {
 		var was driver.ClaimInfo
-		was, one.err = breaker.Break(ctx, &driver.BreakRequest{Name: c.Name, Ticket: c.Ticket})
-		one.list = []driver.ClaimInfo{was}
+		was, one.Err = breaker.Break(ctx, &driver.BreakRequest{Name: c.Name, Ticket: c.Ticket})
+		one.List = []driver.ClaimInfo{was}
 	})
 }
 
@@ -290,19 +291,19 @@ func (w *worker) ticket(s *scene) int64 {
 	defer w.mu.Unlock()
 	tickets := []int64{0}
 	for _, one := range w.calls {
-		if one.claim.Name == s.name && one.place.Ticket != 0 {
-			tickets = append(tickets, one.place.Ticket)
+		if one.Claim.Name == s.name && one.Place.Ticket != 0 {
+			tickets = append(tickets, one.Place.Ticket)
 		}
 	}
 	return tickets[max(0, len(tickets)-1-w.rand.IntN(4))]
 }
 
 func (w *worker) list(s *scene) {
-	w.called("list", &driver.Claim{Name: s.name}, func(ctx context.Context, _ *driver.Claim, one *call) {
+	w.called("list", &driver.Claim{Name: s.name}, func(ctx context.Context, _ *driver.Claim, one *judge.Call) {
 		var all []driver.Listing
-		all, one.err = w.lister.List(ctx, &driver.Query{Name: s.name})
+		all, one.Err = w.lister.List(ctx, &driver.Query{Name: s.name})
 		for _, l := range all {
-			one.list = append(one.list, l.Claims...)
+			one.List = append(one.List, l.Claims...)
 		}
 	})
 }
@@ -314,10 +315,10 @@ func (w *worker) leaveAll(ctx context.Context) bool {
 	}
 	out := true
 	for _, c := range slices.Backward(w.past) {
-		one := w.troubled("leave", "", 0, c, func(_ context.Context, c *driver.Claim, one *call) {
-			one.err = w.member.Leave(ctx, &driver.Release{Claim: c, Keep: one.keep})
+		one := w.troubled("leave", "", 0, c, func(_ context.Context, c *driver.Claim, one *judge.Call) {
+			one.Err = w.member.Leave(ctx, &driver.Release{Claim: c, Keep: one.Keep})
 		})
-		out = out && (one.err == nil || errors.Is(one.err, driver.ErrGone))
+		out = out && (one.Err == nil || errors.Is(one.Err, driver.ErrGone))
 	}
 	return out
 }

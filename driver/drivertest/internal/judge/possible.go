@@ -1,4 +1,4 @@
-package drivertest
+package judge
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package drivertest
+package judge
 
 import (
 	"cmp"
@@ -17,11 +17,11 @@ import (
 // end.
 type judge struct {
 	possible []*possibility
-	going    [slots]*call       // what is on its way
+	going    [slots]*Call       // what is on its way
 	unknown  [4]uint64          // the steps of those whose outcome is not known
 	steps    int                // that were tried
 	told     map[string][]int64 // the tickets that the store told of a claim, at any time
-	lapses   []*call            // the steps by which leases may run out
+	lapses   []*Call            // the steps by which leases may run out
 }
 
 // mostSteps is how many steps a judge takes before it lets a case go that has too many possibilities.
@@ -29,7 +29,7 @@ const mostSteps = 200_000
 
 // explain finds an order of the calls that explains all their answers. If there is none, it returns the first call whose
 // answer no order explains, and the queues that were possible before that.
-func explain(calls []*call) (*call, []*possibility) {
+func explain(calls []*Call) (*Call, []*possibility) {
 	j := &judge{possible: []*possibility{{}}, told: map[string][]int64{}}
 	for _, c := range calls {
 		j.learn(c)
@@ -41,7 +41,7 @@ func explain(calls []*call) (*call, []*possibility) {
 			return nil, nil // too many are on their way
 		case m.begins:
 			continue
-		case m.call.verb == "expire":
+		case m.call.Verb == "expire":
 			j.withdraw(slot)
 			continue
 		}
@@ -59,13 +59,13 @@ func explain(calls []*call) (*call, []*possibility) {
 }
 
 // begin has a call be on its way, and is false if there are too many of them.
-func (j *judge) begin(c *call) bool {
+func (j *judge) begin(c *Call) bool {
 	slot := slices.Index(j.going[:], nil)
 	if slot < 0 {
 		return false
 	}
 	j.going[slot] = c
-	if !c.answered() {
+	if !c.Answered() {
 		j.unknown[slot/32] |= 3 << (slot % 32 * 2)
 	}
 	return true
@@ -86,7 +86,7 @@ func (j *judge) withdraw(slot int) {
 type moment struct {
 	at     int64
 	begins bool
-	call   *call
+	call   *Call
 }
 
 // A said is when the last Enter of each claim began that was answered.
@@ -94,18 +94,18 @@ type said map[string]time.Duration
 
 // since returns from when on the answer to a call may be true, of calls in the order in which they began. An Await may
 // answer with a notification that came before it was called, though not before its claim's last Enter.
-func (s said) since(c *call) time.Duration {
-	if c.verb == "enter" && c.answered() {
-		s[c.claim.ID] = c.began
+func (s said) since(c *Call) time.Duration {
+	if c.Verb == "enter" && c.Answered() {
+		s[c.Claim.ID] = c.Began
 	}
-	if from, ok := s[c.claim.ID]; ok && c.verb == "await" {
+	if from, ok := s[c.Claim.ID]; ok && c.Verb == "await" {
 		return from
 	}
-	return c.began
+	return c.Began
 }
 
 // moments returns when calls that matter began, and when those ended of which the outcome is known.
-func moments(calls []*call) []moment {
+func moments(calls []*Call) []moment {
 	var (
 		all  []moment
 		said = said{}
@@ -116,8 +116,8 @@ func moments(calls []*call) []moment {
 			continue
 		}
 		all = append(all, moment{int64(began), true, c})
-		if c.answered() {
-			all = append(all, moment{int64(c.ended), false, c})
+		if c.Answered() {
+			all = append(all, moment{int64(c.Ended), false, c})
 		}
 		if c.until > 0 {
 			all = append(all, moment{int64(c.until), false, c})
@@ -132,8 +132,8 @@ func moments(calls []*call) []moment {
 	return all
 }
 
-func (j *judge) learn(c *call) {
-	if c.verb == "expire" {
+func (j *judge) learn(c *Call) {
+	if c.Verb == "expire" {
 		j.lapses = append(j.lapses, c)
 	}
 	tell := func(record string, ticket int64) {
@@ -141,9 +141,9 @@ func (j *judge) learn(c *call) {
 			j.told[record] = append(j.told[record], ticket)
 		}
 	}
-	if c.err == nil {
-		tell(c.claim.Record, c.place.Ticket)
-		for _, l := range c.list {
+	if c.Err == nil {
+		tell(c.Claim.Record, c.Place.Ticket)
+		for _, l := range c.List {
 			tell(l.Record, l.Ticket)
 		}
 	}
@@ -179,8 +179,8 @@ func (j *judge) until(slot int) []*possibility {
 func (j *judge) waits(p *possibility, slot int) bool {
 	c := j.going[slot]
 	for other, twin := range j.going[:slot] {
-		if twin != nil && p.step(other) == stepNone && !c.answered() && !twin.answered() && twin.verb == c.verb &&
-			twin.claim.ID == c.claim.ID && twin.keep == c.keep && (c.verb != "break" || twin.claim.Ticket == c.claim.Ticket) {
+		if twin != nil && p.step(other) == stepNone && !c.Answered() && !twin.Answered() && twin.Verb == c.Verb &&
+			twin.Claim.ID == c.Claim.ID && twin.Keep == c.Keep && (c.Verb != "break" || twin.Claim.Ticket == c.Claim.Ticket) {
 			return true
 		}
 	}
@@ -188,14 +188,14 @@ func (j *judge) waits(p *possibility, slot int) bool {
 }
 
 // after returns the possibilities that follow when the next step of a call is done, none if its answer is another.
-func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
-	i := find(&p.queue, c.claim.ID)
+func (j *judge) after(p *possibility, slot int, c *Call) []*possibility {
+	i := find(&p.queue, c.Claim.ID)
 	if i < 0 || !j.takesOut(c, p.queue.Entries[i].Ticket) {
 		return j.does(p, i, slot, c)
 	}
 	q := p.changing(slot, stepDone)
 	q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
-	if p.queue.Entries[i].Left || !c.answered() && c.keep > 0 { // it is kept for a while, or a Leave by its id keeps it
+	if p.queue.Entries[i].Left || !c.Answered() && c.Keep > 0 { // it is kept for a while, or a Leave by its id keeps it
 		return append(j.does(p, i, slot, c), q)
 	}
 	return []*possibility{q}
@@ -203,51 +203,51 @@ func (j *judge) after(p *possibility, slot int, c *call) []*possibility {
 
 // does returns the possibilities that follow when a call does to the claim by its id, which has an index in the queue or -1,
 // what it asks for.
-func (j *judge) does(p *possibility, i, slot int, c *call) []*possibility {
-	switch c.verb {
+func (j *judge) does(p *possibility, i, slot int, c *Call) []*possibility {
+	switch c.Verb {
 	case "enter":
 		return j.entered(p, i, slot, c)
 	case "leave":
 		switch {
-		case (i < 0 || p.queue.Entries[i].Left) && c.err == nil && j.unheard("leave", c):
+		case (i < 0 || p.queue.Entries[i].Left) && c.Err == nil && j.unheard("leave", c):
 			return []*possibility{p.with(slot, stepDone)}
-		case i < 0 && !errors.Is(c.err, driver.ErrGone):
+		case i < 0 && !errors.Is(c.Err, driver.ErrGone):
 			return nil
 		}
 		q := p.changing(slot, stepDone)
-		err := q.queue.Leave(0, &driver.Release{Claim: &c.claim, Keep: c.keep})
-		if err == nil && errors.Is(c.err, driver.ErrGone) && c.claim.Ticket == 0 {
+		err := q.queue.Leave(0, &driver.Release{Claim: &c.Claim, Keep: c.Keep})
+		if err == nil && errors.Is(c.Err, driver.ErrGone) && c.Claim.Ticket == 0 {
 			return []*possibility{q} // its client was never told that it entered, and may say that it took out what it left
 		}
 		switch {
-		case c.answered() && !same(c.err, err) || !c.answered() && err != nil:
+		case c.Answered() && !same(c.Err, err) || !c.Answered() && err != nil:
 			return nil
 		case err != nil:
 			return []*possibility{p.with(slot, stepDone)}
 		}
 		return []*possibility{q}
 	case "expire":
-		if i < 0 || p.queue.Entries[i].Left != (c.keep > 0) {
+		if i < 0 || p.queue.Entries[i].Left != (c.Keep > 0) {
 			return nil
 		}
 		q := p.aging(slot, stepDone)
 		q.queue.Entries = slices.Delete(q.queue.Entries, i, i+1)
 		return []*possibility{q}
 	case "break":
-		if c.answered() && errors.Is(c.err, driver.ErrGone) {
+		if c.Answered() && errors.Is(c.Err, driver.ErrGone) {
 			if !j.mayShow(p, c, c.misses) {
 				return nil
 			}
 			return []*possibility{p.with(slot, stepDone)}
 		}
 		q := p.changing(slot, stepDone)
-		was, err := q.queue.Break(0, c.claim.Ticket)
-		if err != nil || c.answered() && !shows(&c.list[0], &was) {
+		was, err := q.queue.Break(0, c.Claim.Ticket)
+		if err != nil || c.Answered() && !shows(&c.List[0], &was) {
 			return nil
 		}
 		return []*possibility{q}
 	}
-	if c.verb == "list" && j.mayShow(p, c, c.lists) || c.verb != "list" && c.sees(&p.queue, i) {
+	if c.Verb == "list" && j.mayShow(p, c, c.lists) || c.Verb != "list" && c.sees(&p.queue, i) {
 		return []*possibility{p.with(slot, stepDone)}
 	}
 	return nil
@@ -255,67 +255,67 @@ func (j *judge) does(p *possibility, i, slot int, c *call) []*possibility {
 
 // takesOut reports that a call finds its claim gone, since what stands by its id has another ticket. That came late, by an
 // Enter of unknown outcome, and the driver removes it.
-func (j *judge) takesOut(c *call, ticket int64) bool {
-	return (c.verb == "enter" || c.verb == "leave" || c.verb == "renew") && c.claim.Ticket != 0 && c.claim.Ticket != ticket &&
-		(!c.answered() || errors.Is(c.err, driver.ErrGone)) && j.unheard("enter", c)
+func (j *judge) takesOut(c *Call, ticket int64) bool {
+	return (c.Verb == "enter" || c.Verb == "leave" || c.Verb == "renew") && c.Claim.Ticket != 0 && c.Claim.Ticket != ticket &&
+		(!c.Answered() || errors.Is(c.Err, driver.ErrGone)) && j.unheard("enter", c)
 }
 
 // unheard reports that another call of its claim, by a verb, is of unknown outcome: then a driver that finds the claim gone
 // may know by what.
-func (j *judge) unheard(verb string, c *call) bool {
-	return slices.ContainsFunc(j.going[:], func(other *call) bool {
-		return other != nil && other.verb == verb && !other.answered() && other.claim.ID == c.claim.ID
+func (j *judge) unheard(verb string, c *Call) bool {
+	return slices.ContainsFunc(j.going[:], func(other *Call) bool {
+		return other != nil && other.Verb == verb && !other.Answered() && other.Claim.ID == c.Claim.ID
 	})
 }
 
 // sees reports that the answer to a call which only looks, or renews, is true of a queue in which its claim has an index.
-func (c *call) sees(q *driver.Queue, i int) bool {
-	switch c.verb {
+func (c *Call) sees(q *driver.Queue, i int) bool {
+	switch c.Verb {
 	case "await":
-		return i >= 0 && i < q.Holding() && (c.place.Ticket == 0 || c.place.Ticket == q.Entries[i].Ticket)
+		return i >= 0 && i < q.Holding() && (c.Place.Ticket == 0 || c.Place.Ticket == q.Entries[i].Ticket)
 	case "renew":
-		_, err := q.Look(0, c.claim.ID)
-		return same(c.err, err)
+		_, err := q.Look(0, c.Claim.ID)
+		return same(c.Err, err)
 	}
 	return false
 }
 
 // entered does the next step of an Enter whose claim has an index in the queue, or -1.
-func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
+func (j *judge) entered(p *possibility, i, slot int, c *Call) []*possibility {
 	switch {
-	case !c.answered() && (i >= 0 || c.claim.Ticket != 0):
+	case !c.Answered() && (i >= 0 || c.Claim.Ticket != 0):
 		return nil
-	case i < 0 && errors.Is(c.err, driver.ErrGone) && j.unheard("enter", c):
+	case i < 0 && errors.Is(c.Err, driver.ErrGone) && j.unheard("enter", c):
 		return []*possibility{p.with(slot, stepDone)} // it was let in by the other Enter, and is gone by now
-	case !c.answered():
+	case !c.Answered():
 		var all []*possibility
-		for _, ticket := range append(j.told[c.claim.Record], 0) {
+		for _, ticket := range append(j.told[c.Claim.Record], 0) {
 			q := p.changing(slot, stepDone)
-			place, err := q.queue.Enter(0, ticket, &c.claim)
+			place, err := q.queue.Enter(0, ticket, &c.Claim)
 			if err == nil && place.Ticket != 0 && (ticket == 0 || place.Ticket == ticket) {
 				all = append(all, q)
 			}
 		}
 		return all
 	case p.step(slot) == stepEntered:
-		if i < 0 || !ahead(c, i) || c.place.Holds != (i < p.queue.Holding()) {
+		if i < 0 || !ahead(c, i) || c.Place.Holds != (i < p.queue.Holding()) {
 			return nil
 		}
 		return []*possibility{p.with(slot, stepDone)}
 	}
 	q := p.changing(slot, stepDone)
-	place, err := q.queue.Enter(0, c.place.Ticket, &c.claim)
-	if !same(c.err, err) || err == nil && place.Ticket != c.place.Ticket {
+	place, err := q.queue.Enter(0, c.Place.Ticket, &c.Claim)
+	if !same(c.Err, err) || err == nil && place.Ticket != c.Place.Ticket {
 		return nil
 	}
-	if c.place.Ticket == 0 {
+	if c.Place.Ticket == 0 {
 		return []*possibility{p.with(slot, stepDone)}
 	}
 	if p.step(slot) == stepDecided {
 		return []*possibility{q}
 	}
 	all := []*possibility{q.with(slot, stepEntered)}
-	if i < 0 && place.Ahead == c.place.Ahead && place.Holds == c.place.Holds && j.someMayBeOver(p, c) {
+	if i < 0 && place.Ahead == c.Place.Ahead && place.Holds == c.Place.Holds && j.someMayBeOver(p, c) {
 		all = append(all, p.with(slot, stepDecided))
 	}
 	return all
@@ -323,14 +323,14 @@ func (j *judge) entered(p *possibility, i, slot int, c *call) []*possibility {
 
 // ahead reports that an Enter may be told how many claims are ahead of its own. One that waits may be told of some that
 // have left: a driver counts those of which it has heard, and reads no more than it needs.
-func ahead(c *call, i int) bool {
-	return c.place.Ahead == i || c.place.Ahead > i && c.claim.Ticket != 0 && !c.place.Holds
+func ahead(c *Call, i int) bool {
+	return c.Place.Ahead == i || c.Place.Ahead > i && c.Claim.Ticket != 0 && !c.Place.Holds
 }
 
 // mayShow reports that a call which takes no lock may have seen the queue of a possibility as its answer tells. Such a
 // call may read the clock later than an Enter that it does not see: it may miss claims whose lease has run out by then,
 // and for which that Enter waits.
-func (j *judge) mayShow(p *possibility, c *call, tells func(q *driver.Queue) bool) bool {
+func (j *judge) mayShow(p *possibility, c *Call, tells func(q *driver.Queue) bool) bool {
 	var ended []int // of its entries, from the last to the first
 	for i := len(p.queue.Entries) - 1; i >= 0; i-- {
 		if e := &p.queue.Entries[i]; j.mayBeOver(e, c) {
@@ -352,25 +352,25 @@ func (j *judge) mayShow(p *possibility, c *call, tells func(q *driver.Queue) boo
 }
 
 // lists reports that a queue is what a listing tells.
-func (c *call) lists(q *driver.Queue) bool {
-	return slices.EqualFunc(c.list, q.List(0), func(a, b driver.ClaimInfo) bool { return shows(&a, &b) })
+func (c *Call) lists(q *driver.Queue) bool {
+	return slices.EqualFunc(c.List, q.List(0), func(a, b driver.ClaimInfo) bool { return shows(&a, &b) })
 }
 
 // misses reports that a queue has not the claim that a Break found gone.
-func (c *call) misses(q *driver.Queue) bool {
-	_, err := q.Break(0, c.claim.Ticket)
+func (c *Call) misses(q *driver.Queue) bool {
+	_, err := q.Break(0, c.Claim.Ticket)
 	return errors.Is(err, driver.ErrGone)
 }
 
 // someMayBeOver reports that the lease of one in the queue may have run out while a call was on its way.
-func (j *judge) someMayBeOver(p *possibility, during *call) bool {
+func (j *judge) someMayBeOver(p *possibility, during *Call) bool {
 	return slices.ContainsFunc(p.queue.Entries, func(e driver.Entry) bool { return j.mayBeOver(&e, during) })
 }
 
 // mayBeOver reports that the lease of an entry may have run out while a call was on its way.
-func (j *judge) mayBeOver(e *driver.Entry, during *call) bool {
-	return slices.ContainsFunc(j.lapses, func(c *call) bool {
-		return c.claim.ID == e.ID && c.keep > 0 == e.Left && c.began <= during.ended && (c.until == 0 || c.until >= during.began)
+func (j *judge) mayBeOver(e *driver.Entry, during *Call) bool {
+	return slices.ContainsFunc(j.lapses, func(c *Call) bool {
+		return c.Claim.ID == e.ID && c.Keep > 0 == e.Left && c.Began <= during.Ended && (c.until == 0 || c.until >= during.Began)
 	})
 }
 

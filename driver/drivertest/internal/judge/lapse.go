@@ -1,4 +1,4 @@
-package drivertest
+package judge
 
 import (
 	"time"
@@ -9,27 +9,27 @@ import (
 // lapses returns the steps by which leases may have run out in the course of some calls on one name, each in the time in
 // which it may have come. A lease that a call began anew lasts until its time after the begin of that call, at the least;
 // so once the call is answered, the claim did not run out by a lease from before.
-func lapses(all []*call, early time.Duration) []*call {
+func lapses(all []*Call, early time.Duration) []*Call {
 	var (
-		list  []*call
+		list  []*Call
 		lives = map[string]*life{}
 		order []*life
 	)
 	for _, one := range all {
-		if one.verb == "leave" && one.keep > 0 && !driver.NotApplied(one.err) {
-			list = append(list, &call{verb: "expire", claim: one.claim, keep: one.keep, began: one.began + one.keep - early})
+		if one.Verb == "leave" && one.Keep > 0 && !driver.NotApplied(one.Err) {
+			list = append(list, &Call{Verb: "expire", Claim: one.Claim, Keep: one.Keep, Began: one.Began + one.Keep - early})
 		}
-		l := lives[one.claim.ID]
-		if one.verb == "enter" && l == nil && !driver.NotApplied(one.err) {
-			l = &life{claim: one.claim, from: one.began + one.lease() - early}
-			lives[one.claim.ID], order = l, append(order, l)
+		l := lives[one.Claim.ID]
+		if one.Verb == "enter" && l == nil && !driver.NotApplied(one.Err) {
+			l = &life{claim: one.Claim, from: one.Began + one.lease() - early}
+			lives[one.Claim.ID], order = l, append(order, l)
 		}
 		switch {
 		case l == nil:
 		case one.confirms():
-			list = append(list, l.until(one.ended)...)
-			l.from = max(l.from, one.began+one.lease()-early)
-		case one.verb == "enter" && one.claim.Ticket == 0 && !one.answered():
+			list = append(list, l.until(one.Ended)...)
+			l.from = max(l.from, one.Began+one.lease()-early)
+		case one.Verb == "enter" && one.Claim.Ticket == 0 && !one.Answered():
 			l.again++
 		}
 	}
@@ -47,11 +47,11 @@ type life struct {
 }
 
 // until returns the steps by which the lease may have ended before a moment, or, if that is 0, at any time.
-func (l *life) until(moment time.Duration) []*call {
-	var list []*call
+func (l *life) until(moment time.Duration) []*Call {
+	var list []*Call
 	if moment == 0 || l.from < moment {
 		for range 1 + l.again {
-			list = append(list, &call{verb: "expire", claim: l.claim, began: l.from, until: moment})
+			list = append(list, &Call{Verb: "expire", Claim: l.claim, Began: l.from, until: moment})
 		}
 	}
 	return list

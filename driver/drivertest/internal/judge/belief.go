@@ -1,0 +1,178 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A belief is a time in which a client may believe that its claim holds: from an answer that says so until the lease ends of
+// which the client knows, or until a call began that may end the claim.
+type belief struct {
+	claim       *driver.Claim
+	ticket      int64
+	from, until time.Duration
+}
+
+// mayEnd reports that a call may take a claim out of its queue, or have it be kept.
+func (c *Call) mayEnd(claim *driver.Claim, ticket int64) bool {
+	if c.Verb == "leave" {
+		return c.Claim.ID == claim.ID
+	}
+	if driver.NotApplied(c.Err) {
+		return false
+	}
+	switch c.Verb {
+	case "break":
+		return c.Claim.Ticket == 0 || c.Claim.Ticket == ticket // without a ticket, of whom it was is the judge's to say
+	case "enter":
+		return c.Claim.Reclaim && c.Claim.Owner != "" && c.Claim.Owner == claim.Owner && c.Claim.Client != claim.Client
+	}
+	return false
+}
+
+// confirms reports that a call began the lease of its claim anew.
+func (c *Call) confirms() bool {
+	return c.Err == nil && (c.Verb == "renew" || c.Verb == "enter" && c.Place.Ticket != 0)
+}
+
+// lease is how long the lease of a claim lasts, at the least, that the call began. A driver may let a claim in on a lease that it
+// had ready, of which up to a half is over, and tells what is left, unless its answer is lost.
+func (c *Call) lease() time.Duration {
+	least := c.Claim.TTL / 2
+	switch {
+	case c.Verb != "enter":
+	case c.Err != nil:
+		return least
+	case c.Place.TTL >= least:
+		return min(c.Place.TTL, c.Claim.TTL)
+	}
+	return c.Claim.TTL
+}
+
+// A knowledge is what the client of a claim knows of it.
+type knowledge struct {
+	ticket int64
+	holds  bool
+	lease  time.Duration // when it ends, at the earliest
+}
+
+// learn has the client of a claim hear the answer to a call.
+func (k *knowledge) learn(one *Call, early time.Duration) {
+	before := k.lease
+	if one.confirms() {
+		k.lease = max(k.lease, one.Began+one.lease()-early)
+	}
+	switch {
+	case one.Err != nil || one.Verb == "leave":
+	case one.Verb == "renew": // of a claim that ran out and came back by a late request, it does not say that it holds
+		k.holds = k.holds && one.Ended < before
+	default:
+		k.holds = one.Place.Holds
+		if one.Place.Ticket != 0 {
+			k.ticket = one.Place.Ticket
+		}
+	}
+}
+
+// beliefs returns when which claim was believed to hold. While a claim is kept, it holds too.
+func (h *History) beliefs() []*belief {
+	var (
+		list  []*belief
+		known = map[string]*knowledge{}
+		left  = map[string]bool{}
+		said  = said{}
+	)
+	for _, one := range h.Calls {
+		k := known[one.Claim.ID]
+		if k == nil {
+			k = &knowledge{}
+			known[one.Claim.ID] = k
+		}
+		k.learn(one, h.Traits.Granularity)
+		since := said.since(one)
+		b := &belief{&one.Claim, k.ticket, one.Ended, k.lease}
+		kept := one.Verb == "leave" && one.Keep > 0 && one.Err == nil && k.holds && !left[one.Claim.ID] && one.Ended < k.lease
+		if kept {
+			b.until = one.Began + one.Keep - h.Traits.Granularity
+		}
+		left[one.Claim.ID] = left[one.Claim.ID] || one.Verb == "leave"
+		if says := one.Err == nil && k.holds && one.Verb != "leave"; !says && !kept {
+			continue
+		}
+		tells := one.Verb == "enter" || one.Verb == "await"
+		for _, other := range h.Calls {
+			// Whose claim was taken out, and came back by a late request, hears from no renewal that it waits.
+			over := tells && other.Verb != "leave" && other.Answered() && other.Ended <= since
+			if !over && !(kept && other.Verb == "leave") && other.mayEnd(b.claim, b.ticket) {
+				b.until = min(b.until, other.Began)
+			}
+		}
+		if b.from < b.until {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// believed tells which claims were believed to hold at once that exclude each other, or followed each other with tickets
+// that fell.
+func (h *History) believed() string {
+	list := h.beliefs()
+	for _, b := range list {
+		weight, with := int64(0), map[string]bool{}
+		for _, other := range list {
+			if other.from <= b.from && b.from < other.until && !with[other.claim.Record] {
+				weight, with[other.claim.Record] = weight+other.claim.Weight, true
+			}
+			fell := other.until <= b.from && other.claim.Weight == h.Capacity && b.ticket <= other.ticket
+			if fell && other.claim.ID != b.claim.ID && h.Traits.Fencing != driver.NoFencing {
+				return fmt.Sprintf("%s holds with ticket %d after %s, which held all with ticket %d", b.claim.Record, b.ticket,
+					other.claim.Record, other.ticket)
+			}
+		}
+		if weight > h.Capacity {
+			return fmt.Sprintf("at %.3f ms these claims are believed to hold, with a weight of %d of %d: %s", millis(b.from),
+				weight, h.Capacity, strings.Join(slices.Sorted(maps.Keys(with)), ", "))
+		}
+	}
+	return ""
+}
+
+// seen reports that a list which began after a time shows the claim with a ticket.
+func seen(all []*Call, after time.Duration, ticket int64) bool {
+	return slices.ContainsFunc(all, func(one *Call) bool {
+		return one.Verb == "list" && one.Began >= after &&
+			slices.ContainsFunc(one.List, func(shown driver.ClaimInfo) bool { return shown.Ticket == ticket })
+	})
+}
+
+// goneBySelf tells which claim is said to be gone that had entered, whose lease had not ended, and that nobody took
+// out. In a store without order a claim that waits need not be there. A claim may be gone with its session, as where
+// the machine stood still, unless it is seen after that.
+func (h *History) goneBySelf() string {
+	known := map[string]*knowledge{}
+	for _, one := range h.Calls {
+		k := known[one.Claim.ID]
+		if k == nil {
+			k = &knowledge{}
+			known[one.Claim.ID] = k
+		}
+		if errors.Is(one.Err, driver.ErrGone) && one.Verb != "break" && one.Ended < k.lease && (k.holds || h.Traits.Ordered) {
+			taken := h.Traits.InSession && errors.Is(one.Err, driver.ErrSession) && !seen(h.Calls, one.Ended, k.ticket)
+			taken = taken || slices.ContainsFunc(h.Calls, func(other *Call) bool {
+				return other != one && other.Began < one.Ended && other.mayEnd(&one.Claim, k.ticket)
+			})
+			if !taken {
+				return fmt.Sprintf("a claim that nobody took out is said to be gone:\n\t%v", one)
+			}
+		}
+		k.learn(one, h.Traits.Granularity)
+	}
+	return ""
+}
