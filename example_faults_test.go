@@ -55,7 +55,7 @@ func TestWorkStopsWhenItsLockIsStolen(t *testing.T) {
 func Example_faults() {
 	ctx := context.Background()
 	store := memory.New()
-	locks, err := stile.New(store, &stile.Options{Patience: 500 * time.Millisecond})
+	locks, err := stile.New(store, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func Example_faults() {
 	}
 
 	store.SetLink(memory.Refused)
-	_, err = locks.Mutex("report").Lock(ctx)
+	_, err = locks.Mutex("report").LockWithin(ctx, time.Second)
 	fmt.Println("without a connection:", errors.Is(err, stile.ErrUnreachable))
 
 	store.Heal()
