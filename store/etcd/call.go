@@ -28,7 +28,7 @@ func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
 		return nil, nil, err
 	}
 	bounded, cancel := context.WithCancel(ctx)
-	stop, late := context.AfterFunc(d.ctx, cancel), time.AfterFunc(patience, cancel)
+	stop, late := context.AfterFunc(d.ctx, cancel), time.AfterFunc(d.patience, cancel)
 	return clientv3.WithRequireLeader(undated{bounded}), func() { stop(); late.Stop(); cancel() }, nil
 }
 

@@ -73,6 +73,7 @@ type Driver struct {
 	prefix     string
 	promised   promise.Promise
 	minTTL     time.Duration // the shortest lease that the servers give
+	patience   time.Duration // bounds each call
 	identity   storeIdentity
 	keepAliver *keepAliver
 	pool       *pool
@@ -125,7 +126,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Driver, err
 
 func newDriver(prefix string) *Driver {
 	d := &Driver{
-		prefix: prefix, known: map[string]*localClaim{}, watches: map[watchKey]*queueWatch{}, endangered: func(...string) {},
+		prefix: prefix, patience: patience, known: map[string]*localClaim{}, watches: map[watchKey]*queueWatch{}, endangered: func(...string) {},
 	}
 	d.life = work.Begin()
 	d.ctx = d.life.Context()

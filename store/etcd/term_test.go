@@ -41,6 +41,13 @@ func TestKeepAlivesCountInTheirTerm(t *testing.T) {
 	}
 }
 
+// steadyCluster starts three members that elect a leader of themselves only after a silence which a busy machine does not cause:
+// the tests say when the next term begins.
+func steadyCluster(t testing.TB) []*servertest.Server {
+	t.Helper()
+	return servertest.EtcdCluster(t, 3, "--heartbeat-interval", "250", "--election-timeout", "2500")
+}
+
 // NewLeader has another member lead, and returns its term.
 func NewLeader(t testing.TB, addrs []string) uint64 {
 	t.Helper()
@@ -107,7 +114,7 @@ func end(t testing.TB, by *clientv3.Client, leases []clientv3.LeaseID) {
 // A claim that another driver renews, which had not granted its leases, stands too, and tells the term of its leases.
 func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 	t.Parallel()
-	addrs := addresses(servertest.EtcdCluster(t, 3))
+	addrs := addresses(steadyCluster(t))
 	home, other, by := open(t, addrs...), open(t, addrs...), operator(t, addrs...)
 	c := claimOn("name")
 	c.Ticket = enter(t, home, c).Ticket
@@ -147,7 +154,7 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 // Until its key hangs on leases of the new term, a claim has no more time than it had.
 func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 	t.Parallel()
-	addrs := addresses(servertest.EtcdCluster(t, 3))
+	addrs := addresses(steadyCluster(t))
 	d := open(t, addrs...)
 	c := claimOn("name")
 	enter(t, d, c)
@@ -179,7 +186,7 @@ func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 // A lease that a claim left serves no other once a new leader is known.
 func TestPoolForgetsEarlierTerms(t *testing.T) {
 	t.Parallel()
-	addrs := addresses(servertest.EtcdCluster(t, 3))
+	addrs := addresses(steadyCluster(t))
 	d := open(t, addrs...)
 	pass := func() int64 {
 		t.Helper()
@@ -204,7 +211,7 @@ func TestPoolForgetsEarlierTerms(t *testing.T) {
 // end of the claim.
 func TestNewLeasesBesideOtherCalls(t *testing.T) {
 	t.Parallel()
-	addrs := addresses(servertest.EtcdCluster(t, 3))
+	addrs := addresses(steadyCluster(t))
 	d, by := open(t, addrs...), operator(t, addrs...)
 	var claims []*driver.Claim
 	for i := range 8 {

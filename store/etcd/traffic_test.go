@@ -77,6 +77,7 @@ func metered(t testing.TB, m *meter, addr string) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.patience = time.Minute // a request that is sent again is one more
 	t.Cleanup(func() { d.Close() })
 	return d
 }
