@@ -25,6 +25,13 @@ TEST = -p=$(PACKAGES_AT_ONCE) -parallel=$(TESTS_AT_ONCE) -count=1 -timeout=12m
 # rules test them without.
 RACED = $$(go list $(PACKAGES) | grep -v -e /proof/explore -e '/internal/repo$$')
 
+# What make quick tests: the packages none of whose tests links what starts servers, and those of SERVERLESS, which link it for
+# something else. Of the first, proof/explore takes a minute of all processors (make explore), and internal/repo reads every file
+# again after each change (make rules).
+SERVERLESS = ./store/memory ./store/quorum ./store/shard ./internal/secure
+UNSERVED = $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}} ' $(PACKAGES) | \
+	sed -n -e '\|/internal/servertest |d' -e '\|/proof/explore\.test |d' -e '\|/internal/repo\.test |d' -e 's|^\([^ ]*\)\.test .*|\1|p')
+
 # What make check makes. Those of BESIDE need the processors alone; they get what is left while the others wait for servers.
 CHECKS = servers gofmt vet fix lint rules tidy-check build release-dry mutants interop newer-two adapters-two race
 BESIDE = explore models-some
@@ -45,7 +52,7 @@ ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
 HEAVY = kubelock
 LIGHT = $$(for adapter in $(ADAPTERS); do case " $(HEAVY) " in *" $$adapter "*) ;; *) echo "$$adapter" ;; esac; done)
 
-.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test race check newer newer-two newest adapters adapters-two models models-some explore mutants chaos alarms peers soak interop bench bench-jvm bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test quick race check newer newer-two newest adapters adapters-two models models-some explore mutants chaos alarms peers soak interop bench bench-jvm bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +117,10 @@ servers: bin/etcd bin/consul ## install the servers that the tests start, where 
 
 test: servers bin ## run the tests of all modules on real servers
 	@$(TESTSUM) $(TEST) $(PACKAGES)
+
+# Most of these tests wait, so many of them run at once. What passed before and has not changed is not run again.
+quick: ## run the tests that need no server, of what has changed since they passed; less than a minute, and nothing is installed
+	@unserved=$(UNSERVED); go test -p=4 -parallel=16 $$unserved $(SERVERLESS)
 
 rules:
 	@go test -count=1 ./internal/repo
