@@ -268,8 +268,8 @@ func TestStrayAnswer(t *testing.T) {
 						}
 					}
 				}
-				if failed == 0 || failed == calls {
-					t.Errorf("%d of %d calls fail; want the first ones", failed, calls)
+				if failed == calls {
+					t.Errorf("all %d calls fail; want the first ones at most", calls)
 				}
 				if p := enter(t, through, claim("free", "free")); !p.Holds {
 					t.Error("a free lock is not had after that")

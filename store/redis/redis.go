@@ -54,7 +54,8 @@ type Options struct {
 }
 
 // New returns a driver that uses the caller's client, and asks the server for what it can promise. Closing the driver
-// does not close the client. Retries by the client are harmless: a claim's id makes each request repeatable.
+// does not close the client. Retries by the client are harmless: a claim's id makes each request repeatable. A client that rueidis
+// made by itself panics at an answer that no request asked for; one that [driver.Open] makes gives up the connection.
 func New(client rueidis.Client, o *Options) (*Driver, error) {
 	prefix := ""
 	if o != nil {

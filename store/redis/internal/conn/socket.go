@@ -20,6 +20,7 @@ type socket struct {
 	spin *spinner
 	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
 	came atomic.Bool  // something has come
+	book ledger       // what is owed exactly
 
 	mu    sync.Mutex // orders deadlines
 	until time.Time  // the deadline that the last call in its caller's goroutine set; zero if there is no such call
@@ -50,6 +51,7 @@ const (
 // the next requests when this returns.
 func (s *socket) Write(b []byte) (int, error) {
 	s.owes.CompareAndSwap(0, time.Now().UnixNano())
+	s.book.sends(b)
 	n, err := s.Conn.Write(b)
 	switch calls := len(s.from.calls.under); {
 	case calls >= manyCalls:
@@ -76,6 +78,9 @@ func (s *socket) Read(b []byte) (int, error) {
 			if bytes.HasPrefix(b[:n], []byte("-ERR "+noRoom)) {
 				return 0, errNoRoom // the library would go on to the end of the connection, and say only that
 			}
+		}
+		if unasked := s.book.receives(b[:n]); unasked != nil {
+			return 0, unasked
 		}
 	}
 	return n, err

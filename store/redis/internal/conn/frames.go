@@ -1,0 +1,263 @@
+package conn
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// errUnasked ends a connection on which an answer came that no request explains. The library panics at one, in a goroutine of its
+// own, and so ends the process ("protocol bug, message handled out of order"). A proxy that mixes connections up sends such answers;
+// and after one that was taken for the answer to a request, the request's own is such an answer.
+var errUnasked = errors.New("redis sent an answer that nobody asked for: the connection is not to be trusted")
+
+// A ledger has the answers that a server owes on one connection, in their order. It reads both directions as far as their framing
+// needs, and expects what the library expects.
+type ledger struct {
+	requests, answers frames // each used by one goroutine at a time: whoever writes, and whoever reads
+	resp3             bool   // pushes are marked as such; of whoever reads
+
+	mu         sync.Mutex // guards what follows
+	owed       []debt
+	paid       int  // of them, from the front
+	subscribes bool // a subscription was asked for
+}
+
+// A debt is what answers one request.
+type debt struct {
+	kind debtKind
+	left int // channels whose subscription is not confirmed
+}
+
+type debtKind int
+
+const (
+	anything   debtKind = iota
+	confirmed           // a push for each channel, or an error
+	ignored             // pushes that count for nothing, or an error; the library has sent a PING behind it
+	pongIsOwed          // the answer to that PING, after an error
+)
+
+// sends takes note of bytes that are about to be sent.
+func (l *ledger) sends(b []byte) {
+	for len(b) > 0 {
+		v, n := l.requests.next(b)
+		if b = b[n:]; v != nil {
+			l.owe(v)
+		}
+	}
+}
+
+func (l *ledger) owe(request *value) {
+	d := debt{}
+	switch request.first {
+	case "SUBSCRIBE", "SSUBSCRIBE", "PSUBSCRIBE":
+		d = debt{confirmed, request.parts - 1}
+	case "UNSUBSCRIBE", "SUNSUBSCRIBE", "PUNSUBSCRIBE":
+		d.kind = ignored
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.subscribes = l.subscribes || d.kind != anything; l.paid == len(l.owed) {
+		l.owed, l.paid = l.owed[:0], 0
+	}
+	l.owed = append(l.owed, d)
+}
+
+// receives takes note of bytes that have come. If one of their answers is to no request, none of them counts.
+func (l *ledger) receives(b []byte) error {
+	for len(b) > 0 {
+		v, n := l.answers.next(b)
+		if b = b[n:]; v != nil && !l.pays(v) {
+			return errUnasked
+		}
+	}
+	return nil
+}
+
+// pays reports whether a value that came may come now.
+func (l *ledger) pays(v *value) bool {
+	l.resp3 = l.resp3 || v.kind == '>' || v.kind == '%'
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var head *debt
+	if l.paid < len(l.owed) {
+		head = &l.owed[l.paid]
+	}
+	if v.kind == '>' || v.kind == '*' && l.subscribes && !l.resp3 && v.first != "pong" {
+		return l.pushed(v.first, head)
+	}
+	if head == nil || !head.paidBy(v) {
+		return false
+	}
+	l.paid++
+	if head.kind == ignored && l.paid < len(l.owed) {
+		if v.pong() {
+			l.paid++ // it was the PING's, and nothing is left to say
+		} else {
+			l.owed[l.paid].kind = pongIsOwed
+		}
+	}
+	return true
+}
+
+// paidBy reports whether a value may answer a request.
+func (d *debt) paidBy(v *value) bool {
+	switch d.kind {
+	case confirmed:
+		return v.kind == '-'
+	case ignored:
+		return v.kind == '-' || v.pong()
+	case pongIsOwed:
+		return v.pong()
+	}
+	return true
+}
+
+// pushed reports whether a push may come now.
+func (l *ledger) pushed(first string, head *debt) bool {
+	switch first {
+	case "subscribe", "ssubscribe", "psubscribe":
+		if head == nil || head.kind != confirmed {
+			return false
+		}
+		if head.left--; head.left <= 0 {
+			l.paid++
+		}
+	}
+	return true
+}
+
+// pong reports whether the library takes a value for the answer to a PING.
+func (v *value) pong() bool {
+	if v.kind == '-' {
+		return strings.HasPrefix(v.first, "LOADING") || strings.HasPrefix(v.first, "BUSY") || strings.Contains(v.first, "'ping'")
+	}
+	return v.first == "PONG" || v.first == "pong"
+}
+
+// frames finds the values in a stream of RESP that are no part of another value.
+// See [the protocol](https://redis.io/docs/latest/develop/reference/protocol-spec/).
+type frames struct {
+	line  []byte // of a header that has begun
+	skip  int    // bytes of a text that are still to come, with its end
+	parts int    // values that belong to the one that has begun
+	begun value  // whose first part is not known yet
+	opens bool   // there is one
+	take  bool   // skip is about that part
+	blind bool   // something that this does not know has come: nothing is known from then on
+}
+
+// A value is one in the stream: its kind, and what it begins with: its own line, or the first text of a list.
+type value struct {
+	kind  byte
+	parts int // of a list
+	first string
+}
+
+// longest is how much is kept of a text, or a header: more than any command's name.
+const longest = 64
+
+// next reads on until a value is known, and returns how many bytes that took. The value is nil if they are over before.
+func (f *frames) next(b []byte) (*value, int) {
+	at := 0
+	for at < len(b) {
+		if f.blind {
+			return nil, len(b)
+		}
+		if f.skip > 0 {
+			n := min(f.skip, len(b)-at)
+			if f.take {
+				f.begun.first += string(b[at : at+min(n, max(0, f.skip-2), longest-len(f.begun.first))])
+			}
+			at, f.skip = at+n, f.skip-n
+			if f.skip == 0 && f.take {
+				f.take = false
+				return f.known(), at
+			}
+			continue
+		}
+		end := bytes.IndexByte(b[at:], '\n')
+		if end < 0 {
+			f.keep(b[at:])
+			return nil, len(b)
+		}
+		line := b[at : at+end+1]
+		if at += end + 1; len(f.line) > 0 {
+			f.keep(line)
+			line = f.line
+		}
+		v := f.header(line)
+		f.line = f.line[:0]
+		if v != nil {
+			return v, at
+		}
+	}
+	return nil, at
+}
+
+// keep keeps a header, or the beginning of a long one.
+func (f *frames) keep(b []byte) {
+	f.line = append(f.line, b[:min(len(b), max(0, longest-len(f.line)))]...)
+}
+
+// known returns the value that has begun, whose first part is known now, if there is one.
+func (f *frames) known() *value {
+	if !f.opens {
+		return nil
+	}
+	f.opens = false
+	return &f.begun
+}
+
+// header takes note of a line that begins a value, or a part of one. It returns the value that is known by it.
+func (f *frames) header(line []byte) *value {
+	top := f.parts == 0
+	if top {
+		f.begun, f.opens = value{kind: line[0]}, true
+	} else {
+		f.parts--
+	}
+	var n int
+	switch line[0] {
+	case '$', '!', '=', '*', '~', '>', '%', '|':
+		var err error
+		if n, err = strconv.Atoi(string(bytes.TrimRight(line[1:], "\r\n"))); err != nil {
+			f.blind = true // a part of unknown length, which no server sends yet
+			return nil
+		}
+	case '+', '-', ':', '_', '#', ',', '(':
+		if f.opens {
+			f.begun.first = string(bytes.TrimRight(line[1:], "\r\n"))
+		}
+		return f.known()
+	default:
+		f.blind = true
+		return nil
+	}
+	switch line[0] {
+	case '$', '!', '=':
+		if n >= 0 {
+			f.skip = n + 2
+			if f.take = !top && f.opens; f.take {
+				return nil
+			}
+		}
+		return f.known()
+	case '%':
+		n *= 2
+	case '|': // it comes before the value that it is about, and the two count as one
+		f.parts += 2*max(n, 0) + 1
+		return nil
+	}
+	f.parts += max(n, 0)
+	if top {
+		f.begun.parts = f.parts
+	}
+	if !top || f.parts == 0 {
+		return f.known()
+	}
+	return nil
+}
