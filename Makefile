@@ -5,11 +5,19 @@ SHELL := /bin/bash
 # Every package of every module of go.work.
 PACKAGES = $$(go list -f '{{.Dir}}/...' -m)
 
-# What the tests start, as command:Debian package, and what the race detector is built with.
-DATABASES = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server
+# What the tests start, as command:Debian package, and what the race detector is built with. NEED_ names what those of one store
+# start, and BUILT_ what of it is built here.
+NEED_redis = redis-server:redis-server
+NEED_etcd = etcd:etcd-server
+BUILT_etcd = bin/etcd
+BUILT_consul = bin/consul
+NEED_zookeeper = java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper redis-server:redis-server
+NEED_memcached = memcached:memcached
+NEED_postgres = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer
+NEED_mysql = mariadbd:mariadb-server
+DATABASES = $(NEED_postgres) $(NEED_mysql)
 SHELLS = zsh:zsh fish:fish groff:groff-base
-SERVERS = $(SHELLS) redis-server:redis-server etcd:etcd-server java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper \
-	memcached:memcached $(DATABASES)
+SERVERS = $(SHELLS) $(NEED_redis) $(NEED_etcd) $(NEED_zookeeper) $(NEED_memcached) $(DATABASES)
 # What checks the models, beside the compiler.
 SPIN = spin:spin
 COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
@@ -35,6 +43,10 @@ UNSERVED = $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}} ' $(PACKAGES)
 # What make check makes. Those of BESIDE need the processors alone; they get what is left while the others wait for servers.
 CHECKS = servers gofmt vet fix lint rules tidy-check build release-dry mutants interop newer-two adapters-two race
 BESIDE = explore models-some
+# What make check STORE=redis makes, for one folder of store/.
+CHECKS_OF_STORE = store-servers gofmt lint rules test-store
+ALL_STORES = $(notdir $(patsubst %/,%,$(wildcard store/*/)))
+KNOWN_STORE = $(if $(filter-out $(ALL_STORES),$(STORE))$(word 2,$(STORE)),$(error there is no store "$(STORE)"; the folders of store/ are: $(ALL_STORES)))
 FUZZTIME = 20s
 SOME = 8
 RUNS = 200
@@ -52,7 +64,7 @@ ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
 HEAVY = kubelock
 LIGHT = $$(for adapter in $(ADAPTERS); do case " $(HEAVY) " in *" $$adapter "*) ;; *) echo "$$adapter" ;; esac; done)
 
-.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test quick race check newer newer-two newest adapters adapters-two models models-some explore mutants chaos alarms peers soak interop bench bench-jvm bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test quick race check store-servers test-store newer newer-two newest adapters adapters-two models models-some explore mutants chaos alarms peers soak interop bench bench-jvm bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,8 +141,14 @@ rules:
 race: servers compiler bin ## run the tests with the race detector
 	@CGO_ENABLED=1 $(TESTSUM) -race -vet=off $(TEST) $(RACED)
 
-check: ## all that must pass before a change lands; what CI runs
-	@MAKE='$(MAKE)' BESIDE='$(BESIDE)' internal/repo/check.sh $(CHECKS)
+check: ## all that must pass before a change lands; what CI runs. STORE=redis: what a change to this store needs
+	@MAKE='$(MAKE)' $(if $(STORE),$(KNOWN_STORE)BESIDE= internal/repo/check.sh $(CHECKS_OF_STORE),BESIDE='$(BESIDE)' internal/repo/check.sh $(CHECKS))
+
+store-servers: $(BUILT_$(STORE))
+	@internal/repo/install.sh $(NEED_$(STORE))
+
+test-store: compiler bin
+	@CGO_ENABLED=1 $(TESTSUM) -race -vet=off $(TEST) ./store/$(STORE)/... ./driver/...
 
 models: compiler ## visit all states of the protocols in proof/models/, and see that each known mistake is found; about four minutes
 	@internal/repo/install.sh $(SPIN)
@@ -229,8 +247,8 @@ fuzz: ## fuzz each parser for FUZZTIME (20s)
 		done; \
 	done
 
-lint: bin/golangci-lint ## run the linters of .golangci.yml
-	@bin/golangci-lint run $(PACKAGES)
+lint: bin/golangci-lint ## run the linters of .golangci.yml; STORE=redis: on this store only
+	@bin/golangci-lint run $(if $(STORE),$(KNOWN_STORE)./store/$(STORE)/...,$(PACKAGES))
 
 tidy: ## write go.mod and go.sum of every module
 	@go run ./internal/repo/tidy -w
