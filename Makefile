@@ -40,12 +40,15 @@ SERVERLESS = ./store/memory ./store/quorum ./store/shard ./internal/secure
 UNSERVED = $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}} ' $(PACKAGES) | \
 	sed -n -e '\|/internal/servertest |d' -e '\|/proof/explore\.test |d' -e '\|/internal/repo\.test |d' -e 's|^\([^ ]*\)\.test .*|\1|p')
 
-# What make check makes. Those of BESIDE need the processors alone; they get what is left while the others wait for servers.
-CHECKS = servers gofmt vet fix lint rules tidy-check build release-dry mutants interop newer-two adapters-two race
+# What make check makes: those of CHECKS, then those that internal/repo/turns chooses within BUDGET, then the tests. Those of BESIDE
+# need the processors alone; they get what is left while the others wait for servers.
+CHECKS = servers gofmt vet fix lint rules tidy-check build
+BUDGET = 300s
 BESIDE = explore models-some
 # What make check STORE=redis makes, for one folder of store/.
 CHECKS_OF_STORE = store-servers gofmt lint rules test-store
 ALL_STORES = $(notdir $(patsubst %/,%,$(wildcard store/*/)))
+CHECK = MAKE='$(MAKE)' internal/repo/check.sh
 KNOWN_STORE = $(if $(filter-out $(ALL_STORES),$(STORE))$(word 2,$(STORE)),$(error there is no store "$(STORE)"; the folders of store/ are: $(ALL_STORES)))
 FUZZTIME = 20s
 SOME = 8
@@ -141,8 +144,9 @@ rules:
 race: servers compiler bin ## run the tests with the race detector
 	@CGO_ENABLED=1 $(TESTSUM) -race -vet=off $(TEST) $(RACED)
 
-check: ## all that must pass before a change lands; what CI runs. STORE=redis: what a change to this store needs
-	@MAKE='$(MAKE)' $(if $(STORE),$(KNOWN_STORE)BESIDE= internal/repo/check.sh $(CHECKS_OF_STORE),BESIDE='$(BESIDE)' internal/repo/check.sh $(CHECKS))
+check: ## what must pass before a change lands, and what CI runs; BUDGET=300s for parts by turns; STORE=redis checks one store
+	@$(if $(STORE),$(KNOWN_STORE)BESIDE= $(CHECK) $(CHECKS_OF_STORE),turns=$$(go run ./internal/repo/turns -budget $(BUDGET)); \
+	BESIDE='$(BESIDE)' $(CHECK) $(CHECKS) $$turns race)
 
 store-servers: $(BUILT_$(STORE))
 	@internal/repo/install.sh $(NEED_$(STORE))

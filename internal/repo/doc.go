@@ -1,4 +1,3 @@
 // Package repo holds the rules of this repository as tests: what the core may import, what must be documented, how the
-// modules agree, and what the command links. Its folders benchbefore, testsum and tidy are the small programs
-// that the Makefile runs.
+// modules agree, and what the command links. Its folders are the small programs that the Makefile runs.
 package repo

@@ -1,0 +1,43 @@
+// Turns chooses those parts of make check that are not always made:
+//
+//	turns [-budget 300s]
+//
+// First come the parts that belong to what a change has touched, then the others in turn, by the number of the commit, as far as
+// the budget of time goes. The first is chosen whatever it takes. It prints the targets of the Makefile on one line, and on
+// stderr why each was chosen, and what is left out.
+//
+// The change is what the branch has since it left main (origin/main, or main), or BASE of the environment, and what is not
+// committed. On main it is the last five commits.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+func main() {
+	budget := flag.Duration("budget", 5*time.Minute, "how long the chosen parts may take together")
+	flag.Parse()
+	c, err := look(os.Getenv("BASE"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "turns:", err)
+		os.Exit(1)
+	}
+	chosen, left := choose(parts, c, *budget)
+	fmt.Fprintf(os.Stderr, "the change: %s; the turn: %s\n", c.of, c.by)
+	names := make([]string, len(chosen))
+	for i, p := range chosen {
+		names[i] = p.name
+		fmt.Fprintf(os.Stderr, "%-14s %4.0f s  %s\n", p.name, p.takes.Seconds(), p.why)
+	}
+	for _, p := range left {
+		fmt.Fprintf(os.Stderr, "%-14s %4.0f s  left out: %s\n", p.name, p.takes.Seconds(), p.why)
+	}
+	if len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "make full runs all of them")
+	}
+	fmt.Println(strings.Join(names, " "))
+}
