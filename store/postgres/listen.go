@@ -51,7 +51,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // Subscribe is [inbox.Source]. It listens on one connection until it is lost or ctx ends.
 func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bool), told func(text string)) error {
-	conn, err := l.connect(ctx)
+	conn, err := l.connect(ctx, l.d.channel, l.d.tables.channel())
 	if err != nil {
 		if ctx.Err() == nil && !link.Crowded(err) {
 			l.d.link.Lost()
@@ -97,13 +97,13 @@ func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bo
 	}
 }
 
-// connect makes a connection that listens to this driver's channel and to the one of watches.
-func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
+// connect makes a connection that listens to channels.
+func (l *listener) connect(ctx context.Context, channels ...string) (*pgx.Conn, error) {
 	conn, err := l.d.link.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	listen := `LISTEN "` + l.d.channel + `"; LISTEN "` + l.d.tables.channel() + `"`
+	listen := `LISTEN "` + strings.Join(channels, `"; LISTEN "`) + `"`
 	within, cancel := context.WithTimeout(ctx, listenWithin)
 	defer cancel()
 	if _, err := conn.Exec(within, listen, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -116,9 +116,11 @@ func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
 var errDeaf = errors.New("notifications do not come through: " +
 	"a pooler that shares connections between transactions is in between")
 
-// try finds out whether a notification sent on one connection comes to another that listens.
+// try finds out whether a notification sent on one connection comes to another that listens. A connection of a pooler that is shared
+// goes on listening when this client has gone, so it listens to nothing that others send: each notification would go to
+// whichever client has the connection then, and PgBouncer 1.18 to 1.20 ends if one comes while a query on it is being cancelled.
 func (l *listener) try(ctx context.Context) error {
-	conn, err := l.connect(ctx)
+	conn, err := l.connect(ctx, l.d.channel)
 	if err != nil {
 		return err
 	}

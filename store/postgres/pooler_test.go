@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,22 @@ func TestContractThroughPooler(t *testing.T) {
 		t.Errorf("wake is %q, with notes %q; want polling, and why", traits.Wake, traits.Remarks())
 	}
 	drivertest.Run(t, drivertest.Store{Open: opener(url), Fresh: fresher(pooler), Lease: time.Second})
+}
+
+// A connection that such a pooler shares goes on listening when the client has gone that tried whether notifications come through:
+// to nothing that other clients send.
+func TestPoolerIsToldNothing(t *testing.T) {
+	t.Parallel()
+	pooler := servertest.PgBouncer(t, server, "transaction\ndefault_pool_size = 1")
+	d := open(t, fresh(pooler))
+	var channels []string
+	scan(t, connect(t, pooler), &channels, "SELECT array_agg(c) FROM pg_listening_channels() c", asText)
+	if !slices.Contains(channels, d.channel) {
+		t.Fatalf("the connection listens to %v; want the driver's own %s, or the test proves nothing", channels, d.channel)
+	}
+	if slices.Contains(channels, d.tables.channel()) {
+		t.Errorf("the connection listens to %v; want that nobody is told there of breaks and watches", channels)
+	}
 }
 
 // A process that stands still while it waits for a notification finds it when it goes on.
