@@ -2,14 +2,21 @@ package link
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"sync"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stilelock/stile/driver"
 )
 
+// partingWithin is how long a request to cancel a statement has, when the driver is closed, to be taken.
+const partingWithin = 2 * time.Second
+
 // A dialer makes the connections of a pool that the driver owns, and ends them all when the driver is closed, so that
-// nothing waits for a server that does not answer.
+// nothing waits for a server that does not answer. A connection by which pgx cancels a statement has a moment: it ends when the
+// request has been taken, and PgBouncer before 1.19.1 ends too where it ends earlier.
 type dialer struct {
 	net.Dialer
 	mu     sync.Mutex // guards what follows
@@ -20,7 +27,8 @@ type dialer struct {
 // A tracked connection is known to its dialer until it is closed.
 type tracked struct {
 	net.Conn
-	d *dialer
+	d      *dialer
+	serves bool // it is no request to cancel a statement; guarded by the dialer's mu
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -34,7 +42,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	c := &tracked{conn, d}
+	c := &tracked{Conn: conn, d: d}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -43,6 +51,24 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	d.open[c] = true
 	return c, nil
+}
+
+// begin notes that a connection is one for statements. pgx asks for that before the first word to the server, but not where it
+// cancels one.
+func (d *dialer) begin(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
+	under := conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		under = secure.NetConn()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return conn, driver.ErrClosed // pgx closes it
+	}
+	if c, ok := under.(*tracked); ok {
+		c.serves = true
+	}
+	return conn, nil
 }
 
 // Close closes the connection.
@@ -59,6 +85,10 @@ func (d *dialer) close() {
 	defer d.mu.Unlock()
 	d.closed = true
 	for c := range d.open {
-		c.Conn.Close()
+		if c.serves {
+			c.Conn.Close()
+		} else {
+			_ = c.SetDeadline(time.Now().Add(partingWithin)) // of a closed one
+		}
 	}
 }

@@ -37,7 +37,7 @@ func Open(ctx context.Context, a *driver.Address) (*Link, error) {
 		return nil, driver.Refused(err)
 	}
 	d := &dialer{open: map[*tracked]bool{}}
-	config.ConnConfig.DialFunc, config.ConnConfig.OnNotice = d.dial, Heed
+	config.ConnConfig.DialFunc, config.ConnConfig.AfterNetConnect, config.ConnConfig.OnNotice = d.dial, d.begin, Heed
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, driver.Refused(errors.New(unquoted(err, a.Password)))
