@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -38,17 +37,5 @@ func forgets(r *run) {
 	}
 	if n, most := tells.Remembered(), rounds*each*5/6; n > most {
 		r.Errorf("%d of %d claims are remembered; want %d at most, since the leases of the first %d are over", n, rounds*each, most, (rounds-1)*each)
-	}
-}
-
-// pass waits.
-func (r *run) pass(length time.Duration) {
-	r.Helper()
-	over := time.NewTimer(length)
-	defer over.Stop()
-	select {
-	case <-over.C:
-	case <-r.ctx.Done():
-		r.Fatalf("the case did not end in time")
 	}
 }

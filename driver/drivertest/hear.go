@@ -16,8 +16,10 @@ var hearCases = []Case{
 	{"BreakIsOfOne", "A break ends one claim: what its client learns ends no other.", 0, breakIsOfOne},
 }
 
-// idleBefore is longer than a client goes on to listen that no longer needs to.
-const idleBefore = 12 * time.Second
+const (
+	idleBefore = 12 * time.Second // longer than a client goes on to listen that no longer needs to
+	idleLease  = time.Hour        // so long a suite may have a client be idle, while other cases run
+)
 
 // An ear is a client that is alerted, and what it was alerted of.
 type ear struct {
@@ -49,6 +51,7 @@ func (e *ear) held(r *run, name string) *driver.Claim {
 	r.Helper()
 	c := r.claim()
 	c.Name, c.Client = name, e.client
+	c.TTL, c.Wait = idleLease, idleLease
 	c.Ticket = r.holds(e, c).Ticket
 	return c
 }
