@@ -91,12 +91,19 @@ func awaitReaders(r *run) {
 }
 
 func awaitExpiry(r *run) {
-	dead, waiter := r.brief(), r.claim()
-	bound := r.store.Lease + r.store.Slack
-	over := awake.For(bound)
-	r.holds(r.a, dead)
-	waiter.Ticket = r.waits(r.b, waiter).Ticket
-	r.woken(r.awaiting(r.b, waiter), over, bound)
+	r.inTime("a claim waits before the lease of the one that holds is over", func() bool {
+		dead, waiter := r.brief(), r.claim()
+		over := r.leased(r.a, dead)
+		bound := r.lease() + r.store.Slack
+		told := awake.For(bound)
+		p, in := r.waitsInTime(r.b, waiter, over)
+		if !in {
+			return false
+		}
+		waiter.Ticket = p.Ticket
+		r.woken(r.awaiting(r.b, waiter), told, bound)
+		return true
+	})
 }
 
 func awaitHolds(r *run) {
@@ -123,8 +130,8 @@ func awaitDoesNotRenew(r *run) {
 	waiter.Ticket = r.waits(r.b, waiter).Ticket
 	witness := r.claim()
 	r.waits(r.a, witness)
-	r.until(r.store.Lease+r.store.Slack, "the waiter is gone", func() bool {
-		ctx, cancel := context.WithTimeout(r.ctx, r.store.Lease/10)
+	r.until(r.lease()+r.store.Slack, "the waiter is gone", func() bool {
+		ctx, cancel := context.WithTimeout(r.ctx, r.lease()/10)
 		defer cancel()
 		if p, _ := r.b.Await(ctx, waiter); p.Holds {
 			r.Fatalf("await = %+v; want no place that holds", p)

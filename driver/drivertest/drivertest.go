@@ -233,7 +233,8 @@ type run struct {
 	cancel   context.CancelFunc
 	a, b     driver.Driver // two clients
 	name     string
-	giveWay  func() // lets other tests run, and returns when it is this one's turn again; nil means that there are none
+	paced    time.Duration // the lease of the case; 0 means that it was not measured how slow the machine is
+	giveWay  func()        // lets other tests run, and returns when it is this one's turn again; nil means that there are none
 }
 
 func (r *run) Errorf(format string, args ...any) {

@@ -139,25 +139,37 @@ func retryOfReaders(r *run) {
 }
 
 func retryAfterDeadNext(r *run) {
-	for _, leaves := range []bool{true, false} {
-		first, dead, last := r.claim(), r.brief(), r.claim()
-		if !leaves {
-			first = r.brief()
+	first, dead, last := r.claim(), r.brief(), r.claim()
+	r.holds(r.a, first)
+	r.waits(r.a, dead)
+	p := r.waits(r.b, last)
+	r.leave(r.a, first) // which tells the dead one
+	r.turnBehindDead(last, p)
+
+	r.inTime("two claims wait before the lease of the one that holds is over", func() bool {
+		first, dead, last := r.brief(), r.brief(), r.claim()
+		over := r.leased(r.a, first)
+		if _, in := r.waitsInTime(r.a, dead, over); !in {
+			return false
 		}
-		r.holds(r.a, first)
-		r.waits(r.a, dead)
-		p := r.waits(r.b, last)
-		if leaves {
-			r.leave(r.a, first) // which tells the dead one
+		p, in := r.waitsInTime(r.b, last, over)
+		if !in {
+			return false // and the dead one is out before the next try, or that waits for it
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
-		_, err := r.turnOnly(ctx, r.b, last, p)
-		cancel()
-		if err != nil {
-			r.Fatalf("a claim behind one that is dead = %v; want its turn", err)
-		}
-		r.leave(r.b, last)
+		r.turnBehindDead(last, p)
+		return true
+	})
+}
+
+// turnBehindDead has a claim hold that waits behind those that are dead.
+func (r *run) turnBehindDead(c *driver.Claim, p driver.Place) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.ctx, 2*r.lease()+sleeps*r.store.Slack)
+	defer cancel()
+	if _, err := r.turnOnly(ctx, r.b, c, p); err != nil {
+		r.Fatalf("a claim behind one that is dead = %v; want its turn", err)
 	}
+	r.leave(r.b, c)
 }
 
 func enterAgain(r *run) {
@@ -225,12 +237,12 @@ func enterAgainCountsOnce(r *run) {
 
 func enterKeepsWaiting(r *run) {
 	r.holds(r.a, r.claim())
-	r.inTime(func() bool {
+	r.inTime(notStill, func() bool {
 		waiter, leased := r.brief(), time.Now()
 		ticket := r.waits(r.b, waiter).Ticket
 		waiter.Ticket = ticket
 		defer r.rid(r.b, waiter)
-		return r.steadily(leased, 3*r.store.Lease, "the waiter keeps its place", func() bool {
+		return r.steadily(leased, 3*r.lease(), "the waiter keeps its place", func() bool {
 			p, err := r.b.Enter(r.ctx, waiter)
 			return err == nil && !p.Holds && p.Ticket == ticket
 		})
@@ -322,7 +334,7 @@ func ticketsRise(r *run) {
 	}
 	c := r.brief()
 	next(r.b, c, "a release by another client")
-	r.until(r.store.Lease+r.store.Slack, "the lease runs out", r.free)
+	r.until(r.lease()+r.store.Slack, "the lease runs out", r.free)
 	last++ // the claim that found out has had a ticket of its own
 	holder := r.claim()
 	next(r.a, holder, "an expiry")
@@ -359,10 +371,10 @@ func capacityForgotten(r *run) {
 		r.leave(r.a, c)
 	}
 	c := r.permit(1, 4)
-	c.TTL = r.store.Lease
+	c.TTL = r.lease()
 	r.holds(r.a, c)
 	next := r.permit(1, 6)
-	r.until(r.store.Lease+r.store.Slack, "another capacity is accepted once the queue has run empty", func() bool {
+	r.until(r.lease()+r.store.Slack, "another capacity is accepted once the queue has run empty", func() bool {
 		_, err := r.b.Enter(r.ctx, next)
 		return err == nil
 	})

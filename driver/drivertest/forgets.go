@@ -24,7 +24,7 @@ func forgets(r *run) {
 	const rounds, each = 3, 100
 	for round := range rounds {
 		if round > 0 {
-			r.pass(2*r.store.Lease + r.store.Slack)
+			r.pass(2*r.lease() + r.store.Slack)
 		}
 		for i := range each {
 			c := r.brief()

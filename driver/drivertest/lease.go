@@ -32,8 +32,8 @@ func expiry(r *run) {
 	c := r.brief()
 	start := time.Now()
 	p := r.holds(r.a, c)
-	r.until(r.store.Lease+r.store.Slack, "the lock is free", r.free)
-	length := r.store.Lease
+	r.until(r.lease()+r.store.Slack, "the lock is free", r.free)
+	length := r.lease()
 	if r.traits.Clock == "session" {
 		length = p.TTL // a session that is some time old
 	}
@@ -50,7 +50,7 @@ func expiryOfWaiter(r *run) {
 	r.holds(r.a, holder)
 	r.waits(r.b, waiter)
 	r.waits(r.a, third)
-	r.until(r.store.Lease+r.store.Slack, "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
+	r.until(r.lease()+r.store.Slack, "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
 	waiter.Ticket = 1
 	_, err := r.b.Enter(r.ctx, waiter)
 	r.gone("enter of the waiter", err)
@@ -60,7 +60,7 @@ func expiryIsFinal(r *run) {
 	c := r.brief()
 	c.Ticket = r.holds(r.a, c).Ticket
 	next := r.claim()
-	r.until(r.store.Lease+r.store.Slack, "the next claim holds", func() bool { return r.enter(r.b, next).Holds })
+	r.until(r.lease()+r.store.Slack, "the next claim holds", func() bool { return r.enter(r.b, next).Holds })
 	r.gone("renewal", r.renew(r.a, c).Err)
 	r.gone("leave", r.a.Leave(r.ctx, &driver.Release{Claim: c}))
 	_, err := r.a.Enter(r.ctx, c)
@@ -73,14 +73,14 @@ func expiryIsFinal(r *run) {
 }
 
 func renewExtends(r *run) {
-	r.inTime(func() bool {
+	r.inTime(notStill, func() bool {
 		c, leased := r.brief(), time.Now()
 		c.Ticket = r.holds(r.a, c).Ticket
 		other := r.claim()
 		other.Try = true
 		defer r.rid(r.a, c)
 		defer r.rid(r.b, other)
-		return r.steadily(leased, 3*r.store.Lease, "the claim holds while it is renewed", func() bool {
+		return r.steadily(leased, 3*r.lease(), "the claim holds while it is renewed", func() bool {
 			a := r.renew(r.a, c)
 			if a.Err == nil && (a.TTL <= 0 || a.TTL > c.TTL) {
 				r.Errorf("the renewed lease is %v; want at most %v", a.TTL, c.TTL)
@@ -93,7 +93,7 @@ func renewExtends(r *run) {
 func renewWaiter(r *run) {
 	holder := r.claim()
 	r.holds(r.a, holder)
-	r.inTime(func() bool {
+	r.inTime(notStill, func() bool {
 		waiter, third, leased := r.brief(), r.claim(), time.Now()
 		if !r.traits.FullWait {
 			waiter.TTL = time.Minute
@@ -102,7 +102,7 @@ func renewWaiter(r *run) {
 		r.waits(r.a, third)
 		defer r.rid(r.b, waiter)
 		defer r.rid(r.a, third)
-		return r.steadily(leased, 2*r.store.Lease, "the waiter stays while it is renewed", func() bool {
+		return r.steadily(leased, 2*r.lease(), "the waiter stays while it is renewed", func() bool {
 			a := r.renew(r.b, waiter)
 			if a.Err == nil && a.TTL > waiter.Wait {
 				r.Errorf("the renewed lease is %v; want at most %v", a.TTL, waiter.Wait)
@@ -156,7 +156,7 @@ func renewNothing(r *run) {
 func neverShorter(r *run) {
 	c := r.claim()
 	long := min(time.Minute, r.holds(r.a, c).TTL/2)
-	c.TTL, c.Wait = r.store.Lease, r.store.Lease
+	c.TTL, c.Wait = r.lease(), r.lease()
 	if a := r.renew(r.a, c); a.Err != nil || a.TTL < long {
 		r.Errorf("renewal with a shorter lease = %+v; want the lease that is left", a)
 	}
@@ -166,7 +166,7 @@ func neverShorter(r *run) {
 	neverShorterInBatch(r)
 	other := r.claim()
 	other.Try = true
-	r.during(2*r.store.Lease, "the claim holds", func() bool { return !r.enter(r.b, other).Holds })
+	r.during(2*r.lease(), "the claim holds", func() bool { return !r.enter(r.b, other).Holds })
 }
 
 // neverShorterInBatch renews a claim twice at once: what a store reads of all claims first is old when it comes to the second.
@@ -192,7 +192,7 @@ func neverShorterInBatch(r *run) {
 // still for its lease before all servers have voted, the claim is gone for its own client too, and one on another name is entered.
 func (r *run) delayed(delay time.Duration) (c *driver.Claim, begun time.Time) {
 	r.Helper()
-	r.inTime(func() bool {
+	r.inTime(notStill, func() bool {
 		c, begun = r.brief(), time.Now()
 		c.Delay = delay
 		var p driver.Place
@@ -214,7 +214,7 @@ func (r *run) delayed(delay time.Duration) (c *driver.Claim, begun time.Time) {
 }
 
 func delayAfterExpiry(r *run) {
-	c, start := r.delayed(2 * r.store.Lease)
+	c, start := r.delayed(2 * r.lease())
 	r.until(c.TTL+c.Delay+r.store.Slack, "the lock is free", r.free)
 	if early := c.TTL + c.Delay - time.Since(start); early > 2*r.traits.Granularity {
 		r.Errorf("the lock was free %v before the end of the lock-delay", early)
@@ -228,7 +228,7 @@ func delayIsLost(r *run) {
 	r.holds(r.a, marker) // its lease is as long and begins later, so it ends later
 	other := r.claim()
 	other.Name, other.Try = marker.Name, true
-	r.until(r.store.Lease+r.store.Slack, "the lease is over", func() bool { return r.enter(r.b, other).Holds })
+	r.until(r.lease()+r.store.Slack, "the lease is over", func() bool { return r.enter(r.b, other).Holds })
 	r.gone("renewal", r.renew(r.a, c).Err)
 	_, err := r.a.Enter(r.ctx, c)
 	r.gone("enter", err)
@@ -244,7 +244,7 @@ func delayNotTold(r *run) {
 	r.holds(r.a, holder)
 	r.waits(r.b, waiter)
 	r.waits(r.a, third)
-	r.until(r.store.Lease+r.store.Slack, "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
+	r.until(r.lease()+r.store.Slack, "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
 	r.leave(r.a, holder)
 	r.holds(r.a, third)
 }

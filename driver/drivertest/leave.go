@@ -139,7 +139,7 @@ func (r *run) keep(c *driver.Claim, length time.Duration) time.Time {
 }
 
 func keepStays(r *run) {
-	length := 2 * r.store.Lease
+	length := 2 * r.lease()
 	start := r.keep(r.claim(), length)
 	r.until(length+r.store.Slack, "the lock is free", r.free)
 	if early := length - time.Since(start); early > r.traits.Granularity {
@@ -150,8 +150,8 @@ func keepStays(r *run) {
 func keepWithoutDelay(r *run) {
 	c := r.claim()
 	c.Delay = time.Minute
-	r.keep(c, r.store.Lease)
-	r.until(r.store.Lease+r.store.Slack, "the lock is free", r.free)
+	r.keep(c, r.lease())
+	r.until(r.lease()+r.store.Slack, "the lock is free", r.free)
 }
 
 func keepIsFinal(r *run) {
@@ -216,7 +216,7 @@ func keepLetsInBehindPermits(r *run) {
 // leaves.
 func (r *run) keptThenNext(round int, kept, waiter *driver.Claim, p driver.Place) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.ctx, r.store.Lease+sleeps*r.store.Slack)
+	ctx, cancel := context.WithTimeout(r.ctx, r.lease()+sleeps*r.store.Slack)
 	defer cancel()
 	next := make(chan error, 1)
 	wait := func() {
@@ -229,7 +229,7 @@ func (r *run) keptThenNext(round int, kept, waiter *driver.Claim, p driver.Place
 			poll(ctx) // so that, mostly, it listens
 		}
 	}
-	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.store.Lease}); err != nil {
+	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.lease()}); err != nil {
 		r.Errorf("leave with keep: %v; want nil", err)
 	}
 	if round%2 == 1 {
@@ -237,6 +237,6 @@ func (r *run) keptThenNext(round int, kept, waiter *driver.Claim, p driver.Place
 	}
 	if err := <-next; err != nil {
 		r.Fatalf("round %d: the one that waits = %v after more than %v; want it to hold after %v",
-			round, err, sleeps*r.store.Slack, r.store.Lease)
+			round, err, sleeps*r.store.Slack, r.lease())
 	}
 }

@@ -21,7 +21,7 @@ func (r *run) claim() *driver.Claim {
 // brief returns an exclusive claim whose leases run out soon.
 func (r *run) brief() *driver.Claim {
 	c := r.claim()
-	c.TTL, c.Wait = r.store.Lease, r.store.Lease
+	c.TTL, c.Wait = r.lease(), r.lease()
 	return c
 }
 
@@ -215,7 +215,7 @@ func (r *run) steadily(leased time.Time, length time.Duration, what string, cond
 	for last := leased; time.Since(start) < length && poll(r.ctx); {
 		began := time.Now()
 		if !condition() && began.Sub(start) < length {
-			if still := time.Since(last); still >= r.store.Lease {
+			if still := time.Since(last); still >= r.lease() {
 				r.Logf("%s: %v between two looks says nothing", what, still)
 				return false
 			}
@@ -224,17 +224,6 @@ func (r *run) steadily(leased time.Time, length time.Duration, what string, cond
 		last = began
 	}
 	return true
-}
-
-// inTime runs what needs a machine that does not stand still, until it reports true.
-func (r *run) inTime(done func() bool) {
-	r.Helper()
-	for range 10 {
-		if done() {
-			return
-		}
-	}
-	r.Fatal("the machine stood still for a lease in each of 10 attempts")
 }
 
 // poll waits a moment, and reports false when the context has ended.

@@ -83,14 +83,14 @@ func watch(r *run) {
 	w.told("leave", soon)
 	r.holds(r.a, dead)
 	w.told("another enter", soon)
-	w.told("expiry", soon+r.store.Lease)
-	r.until(soon+r.store.Lease, "a claim holds after expiry", func() bool { return r.enter(r.a, kept).Holds })
+	w.told("expiry", soon+r.lease())
+	r.until(soon+r.lease(), "a claim holds after expiry", func() bool { return r.enter(r.a, kept).Holds })
 	w.told("enter after expiry", soon)
-	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.store.Lease}); err != nil {
+	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.lease()}); err != nil {
 		r.Fatalf("leave with keep: %v; want nil", err)
 	}
 	w.told("leave with keep", soon)
-	w.told("the end of keep", soon+r.store.Lease)
+	w.told("the end of keep", soon+r.lease())
 	cancel()
 	w.end(context.Canceled)
 }
