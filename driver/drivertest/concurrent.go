@@ -24,21 +24,27 @@ import (
 //
 // The calls of one claim come one after the other. A round is a few dozen calls on two names. The same seed makes the same
 // clients and the same choices; which call is faster is the store's. The failure names the seed and has all calls on the
-// name until the answer that cannot be; then the same of fewer steps of the clients with which it fails too. It goes on for
-// up to three times the rounds, and 24 at least, until it has met all of that, and fails if it has not.
+// name until the answer that cannot be; then the same of fewer steps of the clients with which it fails too. What a round meets is a
+// matter of luck: more rounds come until all of that was met, for five minutes at most, and then it fails and names what was not.
 //
 // Of a store without order, or one where claims are seen halfway, it compares no places.
 func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {
+	t.Helper()
+	concurrent(t, s, seed, rounds, patience)
+}
+
+// concurrent is Concurrent that is patient for a while.
+func concurrent(t testing.TB, s Store, seed uint64, rounds int, patience time.Duration) {
 	t.Helper()
 	var (
 		crowds = []*crowd{newCrowd(t, s, seed, 0), newCrowd(t, s, seed, 1)}
 		faults = make([]string, len(crowds))
 		work   sync.WaitGroup
-		most   = max(3*rounds, leastRounds)
+		began  = time.Now()
 	)
 	for i, c := range crowds {
 		work.Go(func() {
-			for round := i; round < rounds || round < most && len(missing(crowds)) > 0; round += len(crowds) {
+			for round := i; round < rounds || len(missing(crowds)) > 0 && time.Since(began) < patience; round += len(crowds) {
 				c.lasting = c.brief <= time.Second || round < len(crowds) || round >= rounds
 				if faults[i] = c.round(round, nil); faults[i] != "" {
 					faults[i] += c.smaller(round, c.ends/2)
@@ -55,12 +61,9 @@ func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {
 	}
 	t.Logf("met: %v and %v", crowds[0].hits, crowds[1].hits)
 	if list := missing(crowds); len(list) > 0 {
-		t.Errorf("seed %d: in %d rounds it did not happen that %s", seed, most, strings.Join(list, ", nor that "))
+		t.Errorf("seed %d: in %v it did not happen that %s", seed, patience, strings.Join(list, ", nor that "))
 	}
 }
-
-// leastRounds is how many rounds there may be at least until all was met: what a round meets is a matter of luck.
-const leastRounds = 24
 
 // missing returns what some crowds have not met yet.
 func missing(crowds []*crowd) []string {

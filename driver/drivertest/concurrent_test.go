@@ -137,6 +137,28 @@ func TestConcurrentCatchesBugs(t *testing.T) {
 	}
 }
 
+// What needs luck is named if it does not happen: here nobody removes a claim by hand, since nobody may.
+func TestConcurrentNamesWhatWasNotMet(t *testing.T) {
+	t.Parallel()
+	store := memory.NewStore()
+	s := Store{Open: func(testing.TB) driver.Driver {
+		return &buggy{Driver: store.Driver(),
+			breaks: func(context.Context, *memory.Driver, *driver.BreakRequest) (driver.ClaimInfo, error) {
+				return driver.ClaimInfo{}, driver.Refused(errors.ErrUnsupported)
+			}}
+	}}
+	began := time.Now()
+	failures := record(t, func(r testing.TB) { concurrent(r, s, 1, 2, time.Second) })
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("it gave up after %v; want it to go on for a second", took)
+	}
+	for _, want := range []string{"seed 1: in 1s it did not happen that ", "a claim is removed by hand"} {
+		if len(failures) != 1 || !strings.Contains(failures[0], want) {
+			t.Errorf("the failures are %q; want one that says %q", failures, want)
+		}
+	}
+}
+
 // sameID makes a driver whose claims have the id of their client and name in the store, as those have whose key is made of a
 // lease or a session that is used again.
 func sameID() *buggy {
