@@ -1,27 +1,20 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stilelock/stile/internal/repo/events"
 )
 
 // A summary counts tests.
 type summary struct{ passed, failed int }
 
 func (s summary) String() string { return fmt.Sprintf("%d passed, %d failed", s.passed, s.failed) }
-
-// An event is one line that go test -json prints; see go doc test2json.
-type event struct {
-	Action, Package, Test, Output, ImportPath, FailedBuild string
-
-	Elapsed float64 // seconds
-}
 
 // A pkg is a package whose tests run.
 type pkg struct {
@@ -51,29 +44,19 @@ type report struct {
 // tests the race detector broke, uncounted; in the last try they are counted like others.
 func read(r io.Reader, last bool, w io.Writer) (summary, []string, error) {
 	rep := &report{w: w, last: last, pkgs: map[string]*pkg{}, builds: map[string]*bytes.Buffer{}}
-	for lines := bufio.NewReader(r); ; {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF && len(line) == 0 {
-			break
-		} else if err != nil && err != io.EOF {
-			return rep.sum, rep.again, err
-		}
-		var e event
-		if json.Unmarshal(line, &e) != nil {
-			fmt.Fprintf(w, "%s", line) // such as a warning of the go command
-			continue
-		}
-		rep.take(&e)
+	err := events.Read(r, rep.take, func(line []byte) { fmt.Fprintf(w, "%s", line) })
+	if err != nil {
+		return rep.sum, rep.again, err
 	}
 	// go test itself was killed.
 	for _, name := range slices.Sorted(maps.Keys(rep.pkgs)) {
-		rep.count(rep.pkgs[name], &event{Action: "fail", Package: name})
+		rep.count(rep.pkgs[name], &events.Event{Action: "fail", Package: name})
 	}
 	return rep.sum, rep.again, nil
 }
 
 // take takes note of an event.
-func (rep *report) take(e *event) {
+func (rep *report) take(e *events.Event) {
 	if e.Action == "build-output" {
 		if rep.builds[e.ImportPath] == nil {
 			rep.builds[e.ImportPath] = new(bytes.Buffer)
@@ -89,7 +72,7 @@ func (rep *report) take(e *event) {
 		p = &pkg{tests: map[string]*one{}}
 		rep.pkgs[e.Package] = p
 	}
-	if e.Test != "" || !slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
+	if e.Test != "" || !e.Ends() {
 		p.add(e)
 		return
 	}
@@ -106,31 +89,31 @@ func (rep *report) take(e *event) {
 }
 
 // count counts the tests of a package that has ended.
-func (rep *report) count(p *pkg, e *event) {
+func (rep *report) count(p *pkg, e *events.Event) {
 	got := p.end(e, rep.w)
 	rep.sum.passed += got.passed
 	rep.sum.failed += got.failed
 }
 
 // add takes note of an event of a package that still runs.
-func (p *pkg) add(e *event) {
+func (p *pkg) add(e *events.Event) {
 	output := &p.output
-	p.tool = p.tool || !p.broken && isDetectors(e.Output)
+	p.tool = p.tool || !p.broken && events.IsDetectors(e.Output)
 	if e.Test != "" {
 		t := p.tests[e.Test]
 		if t == nil {
 			t = new(one)
 			p.tests[e.Test] = t
 		}
-		p.broken = p.broken || p.tool || breaks(e.Output)
+		p.broken = p.broken || p.tool || events.Breaks(e.Output)
 		if !p.broken {
 			output = &t.output
 		}
-		if slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
+		if e.Ends() {
 			t.result = e.Action
 		}
 	}
-	if e.Action == "output" && !noise(e.Output) {
+	if e.Action == "output" && !events.Noise(e.Output) {
 		output.WriteString(e.Output)
 	}
 }
@@ -145,22 +128,8 @@ func (p *pkg) failed() bool {
 	return false
 }
 
-// breaks reports whether a line of output is the first that the Go runtime says when the process breaks.
-func breaks(line string) bool {
-	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
-}
-
-// isDetectors reports whether a line of output is what the race detector says as it breaks: one of its own checks has
-// failed. Of a race that it has found it says something else.
-func isDetectors(line string) bool { return strings.HasPrefix(line, "ThreadSanitizer: CHECK failed: ") }
-
-// noise reports whether a line of output says no more than other events, or the line of the package, do.
-func noise(line string) bool {
-	return strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "FAIL\t") || line == "PASS\n" || line == "FAIL\n"
-}
-
 // end counts the tests of a package and writes its line, below what the failed ones said.
-func (p *pkg) end(e *event, w io.Writer) (sum summary) {
+func (p *pkg) end(e *events.Event, w io.Writer) (sum summary) {
 	said := new(bytes.Buffer)
 	for _, name := range slices.Sorted(maps.Keys(p.tests)) {
 		t := p.tests[name]
