@@ -67,7 +67,7 @@ ADAPTERS = $$(sed -n 's|^[[:space:]]*\(use \)\?\./||p' adapters/go.work)
 HEAVY = kubelock
 LIGHT = $$(for adapter in $(ADAPTERS); do case " $(HEAVY) " in *" $$adapter "*) ;; *) echo "$$adapter" ;; esac; done)
 
-.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test quick race check full store-servers test-store newer newer-two newest adapters adapters-two models models-some explore mutants chaos alarms peers soak interop bench bench-jvm bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
+.PHONY: help rules build sizes build-without install uninstall release packages demo demos servers test quick race check full flaky store-servers test-store newer newer-two newest adapters adapters-two models models-some explore mutants chaos alarms peers soak interop bench bench-jvm bench-before heap fuzz lint tidy clean gofmt vet fix tidy-check release-dry compiler bin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -151,6 +151,9 @@ check: ## what must pass before a change lands, and what CI runs; BUDGET=300s fo
 # What is made must not take FOR for its own.
 full: bin ## everything, before a release, in parts; goes on where it stopped: FOR=55m, or PART=chaos-etcd
 	@env -u MAKEFLAGS -u FOR -u PART go run ./internal/repo/full $(if $(FOR),-for $(FOR)) $(PART)
+
+flaky: servers compiler bin ## run tests many times, beside a load, and list what failed how often: PKG=./store/redis; FOR=55m
+	@go run ./internal/repo/flaky -parallel $(TESTS_AT_ONCE) $(if $(FOR),-for $(FOR)) $(PKG)
 
 store-servers: $(BUILT_$(STORE))
 	@internal/repo/install.sh $(NEED_$(STORE))
