@@ -15,27 +15,71 @@ import (
 // place is the folder of this package.
 const place = "proof/interop/peers/before"
 
-// revision is the earlier version that this tree meets: the last one before the layouts in Redis and the tables in
-// PostgreSQL, MySQL and SQLite changed.
-const revision = "93f5926eb37523b6db9b9ab65aeb651f82eed9aa"
+// A revision is an earlier version that this tree meets, and what it makes of what this tree keeps in a store.
+type revision struct {
+	commit  string
+	reads   bool     // all of it; otherwise the revision may refuse it, as long as it is there
+	changed []string // the stores whose tables this tree makes into others, which the revision refuses
+	lacks   []string // the stores that it does not have
+}
+
+// revisions are the earlier versions, the earliest first.
+var revisions = []revision{
+	// The last one before the layouts in Redis and the tables in PostgreSQL, MySQL and SQLite changed.
+	{commit: "93f5926eb37523b6db9b9ab65aeb651f82eed9aa", changed: []string{"sqlite"},
+		lacks: []string{"zookeeper latch", "zookeeper semaphore", "mysql session"}},
+	// The last one before waiters outlast what their store forgot, before a break alerts its claim's client, and before the
+	// stores moved into store.
+	{commit: "8c845d5c846ec954ddd8d524e32f100904288a85", reads: true},
+}
+
+func (r revision) String() string { return r.commit[:7] }
 
 // A version is the program of this package as one revision of stile has it.
-type version struct{ name, program string }
+type version struct {
+	revision
+	name, program string
+}
 
-// build builds the program in both revisions. The flags are those of make build, so that Go compiles the libraries once.
-func build(t *testing.T) (before, now version) {
+// top returns the folder of this tree, once it is certain that the clone has the revisions.
+func top(t *testing.T) string {
+	t.Helper()
+	root := strings.TrimSpace(command(t, "git", "rev-parse", "--show-toplevel"))
+	for _, r := range revisions {
+		if err := exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", r.commit+"^{commit}").Run(); err != nil {
+			t.Fatalf("revision %s is not in this clone, which is shallow or of another repository: git fetch --unshallow "+
+				"gets a shallow clone the rest (git cat-file: %v)", r, err)
+		}
+	}
+	return root
+}
+
+// build builds the program in this tree and in the revisions, one after the other: so Go compiles a library that they share
+// once. The flags are those of make build, which has compiled most of them.
+func build(t *testing.T, root string) (before []version, now version) {
 	t.Helper()
 	dir := t.TempDir()
-	root := strings.TrimSpace(command(t, "git", "rev-parse", "--show-toplevel"))
-	if exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", revision+"^{commit}").Run() != nil {
-		t.Fatalf("revision %.7s is not in this clone, which is shallow or of another repository: git fetch --unshallow "+
-			"gets a shallow clone the rest", revision)
+	made := func(r revision, name, tree string) version {
+		v := version{r, name, filepath.Join(dir, name)}
+		command(t, "go", "build", "-C", tree, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", "grpcnotrace,",
+			"-o", v.program, "./"+earlier.Path(tree, place))
+		return v
 	}
-	old, packed := filepath.Join(dir, "tree"), filepath.Join(dir, "tree.tar")
+	now = made(revision{}, "now", root)
+	for _, r := range revisions {
+		before = append(before, made(r, r.String(), unpack(t, root, r, filepath.Join(dir, "tree-"+r.String()))))
+	}
+	return before, now
+}
+
+// unpack makes a folder a tree of the revision that has this package too, and returns the folder.
+func unpack(t *testing.T, root string, r revision, old string) string {
+	t.Helper()
+	packed := old + ".tar"
 	if err := os.Mkdir(old, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	command(t, "git", "-C", root, "archive", "-o", packed, revision)
+	command(t, "git", "-C", root, "archive", "-o", packed, r.commit)
 	command(t, "tar", "-C", old, "-xf", packed)
 	into := filepath.Join(old, filepath.FromSlash(earlier.Path(old, place)))
 	text, err := os.ReadFile("main.go")
@@ -48,13 +92,7 @@ func build(t *testing.T) (before, now version) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := func(name, tree string) version {
-		v := version{name, filepath.Join(dir, name)}
-		command(t, "go", "build", "-C", tree, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", "grpcnotrace,",
-			"-o", v.program, "./"+earlier.Path(tree, place))
-		return v
-	}
-	return made("before", old), made("now", root)
+	return old
 }
 
 // command runs a program of the machine and returns what it prints.

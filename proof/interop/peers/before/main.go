@@ -38,9 +38,10 @@ var kinds = map[string]func(c *stile.Client, name string) *stile.Lock{
 
 // A server has a client of stile for each lock that is asked for, so that none takes turns with another.
 type server struct {
-	mu   sync.Mutex // guards out and free
-	out  io.Writer
-	free map[string]func() error
+	mu     sync.Mutex // guards what follows
+	out    io.Writer
+	free   map[string]func() error
+	leases map[string]*stile.Lease
 }
 
 // serve does what it is told, one line each:
@@ -48,11 +49,12 @@ type server struct {
 //	lock ID KIND TTL URL NAME   held ID TOKEN, when it has the lock
 //	try ID KIND TTL URL NAME    held ID TOKEN, or busy ID
 //	free ID                     freed ID
+//	check ID                    checked ID VERDICT, late if the lease could not be renewed in time
 //	show ID KIND TTL URL NAME   shown ID COUNT, of the claims of the name
 //
 // The answer may be "error ID" and a text instead. It ends with its input.
 func serve(ctx context.Context, in io.Reader, out io.Writer) {
-	s := &server{out: out, free: map[string]func() error{}}
+	s := &server{out: out, free: map[string]func() error{}, leases: map[string]*stile.Lease{}}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		words := strings.SplitN(lines.Text(), " ", 6)
 		go s.obey(ctx, words[0], words[1], words[2:])
@@ -75,6 +77,10 @@ func (s *server) obey(ctx context.Context, verb, id string, args []string) {
 			return
 		}
 		s.say("freed", id, "")
+		return
+	}
+	if verb == "check" {
+		s.say("checked", id, s.verdict(id))
 		return
 	}
 	if verb == "show" {
@@ -119,7 +125,26 @@ func (s *server) take(ctx context.Context, try bool, id string, args []string) (
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free[id] = func() error { return errors.Join(lease.Unlock(), c.Close()) }
+	s.leases[id] = lease
 	return lease, nil
+}
+
+// expired is stile.ReasonExpired, which has another name in some revisions.
+const expired = 1
+
+// verdict says what has become of a lease, if there is one.
+func (s *server) verdict(id string) string {
+	s.mu.Lock()
+	lease := s.leases[id]
+	s.mu.Unlock()
+	if lease == nil {
+		return "none"
+	}
+	err := lease.Check()
+	if lost := (*stile.LostError)(nil); errors.As(err, &lost) && lost.Reason == expired {
+		return "late"
+	}
+	return fmt.Sprint(err)
 }
 
 // count returns how many hold a name and wait for it.

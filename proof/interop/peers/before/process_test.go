@@ -112,12 +112,30 @@ func (c *client) waits(window time.Duration) error {
 	return nil
 }
 
+// tell tells the process what to do with the client's lock.
+func (c *client) tell(verb string) error {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	_, err := fmt.Fprintln(c.p.in, verb, c.id)
+	return err
+}
+
+// late reports whether the client knows that it could not renew its lease in time.
+func (c *client) late() bool {
+	if c.tell("check") != nil {
+		return false
+	}
+	for {
+		a, ok := c.hear(patience)
+		if !ok || a.verb == "checked" {
+			return a.text == "late"
+		}
+	}
+}
+
 // free gives the lock back, and waits until that is done.
 func (c *client) free() error {
-	c.p.mu.Lock()
-	_, err := fmt.Fprintln(c.p.in, "free", c.id)
-	c.p.mu.Unlock()
-	if err != nil {
+	if err := c.tell("free"); err != nil {
 		return err
 	}
 	switch a, ok := c.hear(patience); {

@@ -5,6 +5,7 @@ package main
 import (
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // ttl is the lease of most stores: long enough for a busy machine, and short enough to be waited for.
 const ttl = 5 * time.Second
 
-// A store is where both versions meet.
+// A store is where the versions meet.
 type store struct {
 	name  string
 	start func(t *testing.T) (url func(space string) string)
@@ -24,7 +25,6 @@ type store struct {
 	readers, permits bool // it has them
 	tokens           bool // they rise
 	line             bool // who waits is shown
-	forward          bool // this version changes the tables so that the earlier one refuses them
 
 	url func(space string) string // each scene has tables of its own, if the store has tables
 }
@@ -58,9 +58,12 @@ func stores() []*store {
 	tair := func(layout string) func(*testing.T) func(string) string {
 		return func(t *testing.T) func(string) string { return at("tair://", servertest.Tair(t).Addr, layout) }
 	}
+	var started sync.Once // one server for all layouts; each but the first has a prefix of its own
+	var member string
 	zookeeper := func(layout string) func(*testing.T) func(string) string {
 		return func(t *testing.T) func(string) string {
-			return at("zk://", servertest.ZooKeeper(t).Addr, "?session=5s", layout)
+			started.Do(func() { member = servertest.ZooKeeper(t).Addr })
+			return at("zk://", member, "?session=5s", layout)
 		}
 	}
 	memcached := func(layout string) func(*testing.T) func(string) string {
@@ -87,7 +90,9 @@ func stores() []*store {
 			return at("etcd://", servertest.Etcd(t).Addr)
 		}},
 		{name: "zookeeper", start: zookeeper(""), readers: true, permits: true, tokens: true, line: true},
-		{name: "zookeeper rw", start: zookeeper("&layout=rw"), readers: true, tokens: true, line: true},
+		{name: "zookeeper rw", start: zookeeper("&layout=rw&prefix=rw/"), readers: true, tokens: true, line: true},
+		{name: "zookeeper latch", start: zookeeper("&layout=latch&prefix=latch/"), tokens: true, line: true},
+		{name: "zookeeper semaphore", start: zookeeper("&layout=semaphore&prefix=semaphore/"), permits: true, tokens: true, line: true},
 		{name: "consul", ttl: 10 * time.Second, readers: true, permits: true, tokens: true, line: true, dies: 30 * time.Second,
 			start: func(t *testing.T) func(string) string { return at("consul://", servertest.Consul(t, nil).Addr) }},
 		{name: "postgres", readers: true, permits: true, tokens: true, line: true, start: func(t *testing.T) func(string) string {
@@ -101,7 +106,10 @@ func stores() []*store {
 			addr := servertest.MySQL(t, "max_connections=400").Addr
 			return func(space string) string { return "mysql://root@" + addr + "/mysql?prefix=" + space + "_" }
 		}},
-		{name: "sqlite", forward: true, readers: true, permits: true, tokens: true, line: true, start: func(t *testing.T) func(string) string {
+		{name: "mysql session", start: func(t *testing.T) func(string) string {
+			return at("mysql://root@", servertest.MySQL(t, "max_connections=400").Addr, "/mysql?mode=session")
+		}},
+		{name: "sqlite", readers: true, permits: true, tokens: true, line: true, start: func(t *testing.T) func(string) string {
 			dir := t.TempDir()
 			return func(space string) string { return "sqlite://" + filepath.Join(dir, space+".db") }
 		}},
