@@ -167,7 +167,7 @@ func PausePostgres(s *Server) (resume func()) {
 	}
 	return func() {
 		for _, pid := range list {
-			_ = syscall.Kill(pid, syscall.SIGCONT)
+			_ = syscall.Kill(pid, syscall.SIGCONT) // one that has ended has nothing to go on with
 		}
 		s.Resume()
 	}
@@ -218,6 +218,8 @@ func process(pid int) (state string, parent int) {
 		return "", 0
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
-	_, _ = fmt.Sscan(rest, &state, &parent)
+	if _, err := fmt.Sscan(rest, &state, &parent); err != nil {
+		return "", 0 // it ended while it was read
+	}
 	return state, parent
 }

@@ -114,7 +114,7 @@ func (s *Stall) serve(client net.Conn) {
 	})
 	both.Go(func() {
 		defer client.Close()
-		_, _ = io.Copy(client, server)
+		_, _ = io.Copy(client, server) // until one of them is closed
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.state == still && !left {

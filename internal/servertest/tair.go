@@ -90,7 +90,7 @@ func (s *TairServer) accept(work *sync.WaitGroup) {
 				delete(s.open, server)
 			}
 			work.Go(func() { defer end(); s.requests(client, server) })
-			work.Go(func() { defer end(); _, _ = io.Copy(client, server) })
+			work.Go(func() { defer end(); _, _ = io.Copy(client, server) }) // until one of them is closed
 		}
 		s.mu.Unlock()
 	}

@@ -52,6 +52,7 @@ const (
 
 func etcdVersion(s *servertest.Server) string {
 	version := "etcd"
+	// The page has no number if the server tells none.
 	_ = metrics("http://"+s.Addr+"/metrics", func(name, value string) {
 		if label, ok := strings.CutPrefix(name, `etcd_server_version{server_version="`); ok {
 			version = "etcd " + strings.TrimSuffix(label, `"}`)

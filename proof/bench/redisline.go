@@ -110,7 +110,7 @@ func (b *bench) openQueue(ctx context.Context) (line, error) {
 	return &queue{d: d, name: b.name()}, err
 }
 
-func (q *queue) close() { _ = q.d.Close() }
+func (q *queue) close() { _ = q.d.Close() } // after what is measured
 
 // lineID and lineRecord are as long as those of most claims.
 func lineID(n int) string { return fmt.Sprintf("QZ3J5V7K2M4N6P8R-%d", n) }

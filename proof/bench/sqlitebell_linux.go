@@ -33,7 +33,7 @@ func openPassBell(path string) (*passBell, error) {
 	return &passBell{memory, (*uint32)(unsafe.Pointer(&memory[0]))}, nil
 }
 
-func (b *passBell) close() { _ = unix.Munmap(b.memory) }
+func (b *passBell) close() { _ = unix.Munmap(b.memory) } // the end of the process unmaps it too
 
 // rung is how often somebody has rung.
 func (b *passBell) rung() uint32 { return atomic.LoadUint32(b.count) }
@@ -46,12 +46,13 @@ const (
 	hearsFor = 100 * time.Millisecond // one sleep, at the most
 )
 
+// ring wakes all who listen; a futex that is mapped cannot refuse that.
 func (b *passBell) ring() {
 	atomic.AddUint32(b.count, 1)
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.count)), futexWake, everybody, 0, 0, 0)
 }
 
-// hear returns once somebody has rung more often, or after some time.
+// hear returns once somebody has rung more often, or after some time, or early: the caller looks again in any case.
 func (b *passBell) hear(rung uint32) {
 	most := unix.NsecToTimespec(hearsFor.Nanoseconds())
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.count)), futexWait, uintptr(rung), uintptr(unsafe.Pointer(&most)), 0, 0)

@@ -74,6 +74,7 @@ func zooKeeperStats(s *servertest.Server, each func(key, value string)) error {
 
 func zooKeeperVersion(s *servertest.Server) string {
 	version := "ZooKeeper"
+	// The page has no number if the server tells none.
 	_ = zooKeeperStats(s, func(key, value string) {
 		if key == "Zookeeper version" {
 			version, _, _ = strings.Cut("ZooKeeper "+value, "-")

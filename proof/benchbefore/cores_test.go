@@ -45,7 +45,7 @@ func TestPlace(t *testing.T) {
 	}
 	defer func() {
 		in.Close()
-		_ = server.Wait()
+		_ = server.Wait() // it is over, however it ended
 	}()
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("the server said %q, %v", line, err)

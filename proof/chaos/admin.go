@@ -90,7 +90,7 @@ var etcdAdmin = map[string]admin{
 			return nil // a member without a leader deletes nothing
 		}
 		if n := uint64(len(found.Kvs)); n > 0 {
-			_, _ = c.Delete(ctx, string(found.Kvs[drawn%n].Key))
+			_, _ = c.Delete(ctx, string(found.Kvs[drawn%n].Key)) // the same
 		}
 		return nil
 	},
@@ -133,6 +133,6 @@ func endConnections(driver, source, list, end string) {
 		return
 	}
 	for _, id := range ids {
-		_, _ = db.ExecContext(ctx, fmt.Sprintf(end, id))
+		_, _ = db.ExecContext(ctx, fmt.Sprintf(end, id)) // it may have ended by itself
 	}
 }

@@ -129,12 +129,13 @@ func (p *process) begun() bool {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.end
-	_ = p.cmd.Wait()
+	_ = p.cmd.Wait() // the status is that of a kill
 	p.died = boottime.Now()
 }
 
+// A worker that has ended by itself neither stops nor goes on: its end is seen elsewhere.
 func (p *process) stop()   { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *process) resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 

@@ -91,7 +91,7 @@ func work(b *brief, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		_, _ = io.Copy(io.Discard, in)
+		_, _ = io.Copy(io.Discard, in) // until the runner closes it or is gone
 		cancel()
 	}()
 	w := &worker{blind: b.blind, out: bufio.NewWriter(out)}

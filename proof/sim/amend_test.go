@@ -285,7 +285,9 @@ func TestAmendOfALeaseThatEnds(t *testing.T) {
 			if err := <-ended; !errors.Is(err, test.want) {
 				w.Errorf("%s: downgrade = %v; want %v", name, err, test.want)
 			}
-			_ = lease.Unlock()
+			if err := lease.Unlock(); !errors.Is(err, test.want) {
+				w.Errorf("%s: unlock = %v; want %v", name, err, test.want)
+			}
 		}
 	})
 }

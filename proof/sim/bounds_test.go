@@ -130,7 +130,7 @@ var columns = map[string]func(s *scene){
 	"silent":      func(s *scene) { s.a.d.SetLink(memory.Silent) },
 	"slow":        func(s *scene) { s.a.d.Inject(memory.Fault{Times: -1, Before: patience * 3 / 4}) },
 	"gone":        func(s *scene) { s.a.d.SetLink(memory.Refused) },
-	"after Close": func(s *scene) { _ = s.a.Close() },
+	"after Close": func(s *scene) { lasts(s.a.Close) },
 }
 
 func init() {

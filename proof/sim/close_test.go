@@ -20,7 +20,7 @@ func TestCloseEndsWhoEnters(t *testing.T) {
 			second := w.inLine(w.Context(), a.Mutex("x"))
 			pass(time.Second)
 			closed := make(chan time.Duration, 1)
-			go func() { closed <- took(func() { _ = a.Close() }) }()
+			go func() { closed <- lasts(a.Close) }()
 			synctest.Wait()
 			for _, ch := range []<-chan result{first, second} {
 				select {
@@ -59,7 +59,7 @@ func TestCloseEndsWhoAttachesOrDetaches(t *testing.T) {
 		if len(ended) > 0 {
 			w.Fatalf("one ended before Close: %v", <-ended)
 		}
-		if d := took(func() { _ = a.Close() }); d != 0 {
+		if d := lasts(a.Close); d != 0 {
 			w.Errorf("Close lasted %v; want it done at once", d)
 		}
 		var closed, lost int
@@ -97,7 +97,7 @@ func TestCloseSpendsPatienceOnce(t *testing.T) {
 		leaves := make(chan error, 1)
 		go func() { leaves <- busy.Unlock() }()
 		pass(4 * time.Second)
-		if d := took(func() { _ = c.Close() }); d > 5*time.Second {
+		if d := lasts(c.Close); d > 5*time.Second {
 			w.Errorf("Close lasted %v; want Patience at most", d)
 		}
 		if r := <-waits; !errors.Is(r.err, stile.ErrClosed) {
@@ -115,7 +115,7 @@ func TestCloseDoesNotSweepForWhatLeft(t *testing.T) {
 		a := w.join(nil)
 		a.d.Inject(memory.Fault{Verb: memory.Enter, Lose: true})
 		w.unlock(w.lock(a.Mutex("x")))
-		if d := took(func() { _ = a.Close() }); d != 0 {
+		if d := lasts(a.Close); d != 0 {
 			w.Errorf("Close lasted %v; want it done at once", d)
 		}
 		if n := w.queued("x"); n != 0 {
@@ -131,7 +131,9 @@ func TestCancelledLockCostsFewRequests(t *testing.T) {
 			a := w.join(nil)
 			f.Verb = memory.Enter
 			a.d.Inject(f)
-			took(func() { _, _ = a.Mutex("x").LockWithin(w.Context(), time.Second) })
+			if _, err := a.Mutex("x").LockWithin(w.Context(), time.Second); err == nil {
+				w.Fatal("a store that is silent for longer granted a lock")
+			}
 			pass(time.Minute)
 			if n := a.d.Calls(memory.Leave); n > 8 {
 				w.Errorf("%d Leave requests; want a few", n)

@@ -58,7 +58,7 @@ func (f *fair) days(random *rand.Rand, shut bool) {
 		over.Go(func() {
 			calm.Wait()
 			patient.d.Heal()
-			if d := took(func() { _ = patient.shut() }); d != 0 {
+			if d := lasts(patient.shut); d != 0 {
 				f.Errorf("day %d: Close of a client that gave nothing up lasted %v", day, d)
 			}
 		})
@@ -128,7 +128,7 @@ func (f *fair) blow(random *rand.Rand, shut bool, hasty []*peer, patient *peer, 
 		}
 		if shut && random.IntN(8) == 0 {
 			shut = false
-			if d := took(func() { _ = hasty[0].shut() }); d > 5*time.Second+slack {
+			if d := lasts(hasty[0].shut); d > 5*time.Second+slack {
 				f.Errorf("Close lasted %v", d)
 			}
 		}

@@ -113,7 +113,7 @@ func (f *foul) exposed(random *rand.Rand, own string, heap bool) {
 		for time.Now().Before(ends) {
 			s.blow(wind, ends)
 		}
-		if d := took(func() { _ = p.shut() }); d > foulPatience+slack {
+		if d := lasts(p.shut); d > foulPatience+slack {
 			f.Errorf("Close lasted %v", d)
 		}
 	})

@@ -72,7 +72,7 @@ func TestDetachRefuses(t *testing.T) {
 		if _, err := lease.Detach(w.Context()); !errors.Is(err, stile.ErrLost) {
 			w.Errorf("a lost lease: %v; want ErrLost", err)
 		}
-		_ = lease.Unlock()
+		w.unlockLost(lease)
 		lease = w.lock(a.Mutex("y"))
 		a.d.Inject(memory.Fault{Verb: memory.Renew, Err: errors.New("not now")})
 		if _, err := lease.Detach(w.Context()); err == nil || lease.Check() != nil {

@@ -53,6 +53,6 @@ func TestLeaseEndsForOne(t *testing.T) {
 		cancel()
 		all.Wait()
 		holder.d.Heal()
-		_ = lost.Unlock() // which tells that it is lost
+		w.unlockLost(lost)
 	})
 }

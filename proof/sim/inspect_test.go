@@ -165,7 +165,7 @@ func TestBreak(t *testing.T) {
 			w.Errorf("the wrong claim was broken: %v", err)
 		}
 		w.unlock(next)
-		_ = held.Unlock()
+		w.unlockLost(held)
 		synctest.Wait()
 	})
 }

@@ -77,7 +77,9 @@ func TestPatienceIsOneBehindOurOwnClaims(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.over(nil, func(d *memory.Driver) driver.Driver { return heap{d} })
 		a.d.SetLink(memory.Silent)
-		took(func() { _, _ = a.Mutex("x").LockWithin(w.Context(), time.Second) })
+		if _, err := a.Mutex("x").LockWithin(w.Context(), time.Second); err == nil {
+			w.Fatal("a silent store granted a lock")
+		}
 		pass(2 * time.Second)
 		var err error
 		if d := took(func() { _, err = a.Mutex("x").Lock(w.Context()) }); d > 5*time.Second || !errors.Is(err, stile.ErrUnreachable) {

@@ -229,7 +229,7 @@ func TestLockDelayFollowsAnUncleanLossOnly(t *testing.T) {
 			w.Errorf("others had the lock after %v; want a minute after the lease ran out", took)
 		}
 		a.d.Heal()
-		_ = lease.Unlock()
+		w.unlockLost(lease)
 	})
 }
 

@@ -82,7 +82,7 @@ func TestMarginAndDriftLeaveTimeToRenew(t *testing.T) {
 					w.Errorf("drift %v, margin %v was accepted, and after ten minutes: %v", drift, margin, err)
 				}
 				a.d.Heal()
-				_ = lease.Unlock()
+				w.unlock(lease)
 			})
 		}
 	}

@@ -214,8 +214,13 @@ func TestDo(t *testing.T) {
 			w.Errorf("Do returned %v; want what its function did", err)
 		}
 		func() {
-			defer func() { _ = recover() }()
-			_ = a.Mutex("x").Do(w.Context(), func(context.Context) error { panic("out") })
+			defer func() {
+				if got := recover(); got != "out" {
+					w.Errorf("recovered %v; want the function's panic", got)
+				}
+			}()
+			err := a.Mutex("x").Do(w.Context(), func(context.Context) error { panic("out") })
+			w.Errorf("Do returned %v in place of the panic", err)
 		}()
 		if n := w.queued("x"); n != 0 {
 			w.Errorf("a panic left %d claims", n)
@@ -302,7 +307,7 @@ func TestReclaim(t *testing.T) {
 			w.Errorf("the earlier run: %v; want ErrLost", err)
 		}
 		w.unlock(again)
-		_ = dead.Unlock()
+		w.unlockLost(dead)
 	})
 }
 

@@ -98,7 +98,7 @@ func TestAnAnswerThatComesTooLateDoesNotBringALeaseBack(t *testing.T) {
 		if err := lease.Check(); !errors.Is(err, stile.ErrLost) {
 			w.Errorf("check: %v; want ErrLost for good", err)
 		}
-		_ = lease.Unlock()
+		w.unlockLost(lease)
 	})
 }
 
@@ -120,7 +120,7 @@ func TestRemovedClaimIsLostAtTheNextRenewal(t *testing.T) {
 		if _, err := a.Mutex("x").TryLock(w.Context()); !errors.Is(err, stile.ErrHeld) {
 			w.Errorf("the thief's claim is not respected: %v", err)
 		}
-		_ = lease.Unlock()
+		w.unlockLost(lease)
 	})
 }
 
@@ -144,7 +144,9 @@ func TestSuspensionIsSeen(t *testing.T) {
 				if errors.As(context.Cause(ctx), &lost) != tt.lost || tt.lost && lost.Reason != stile.ReasonSuspended {
 					w.Errorf("soon after waking: %v", context.Cause(ctx))
 				}
-				_ = lease.Unlock()
+				if err := lease.Unlock(); errors.Is(err, stile.ErrLost) != tt.lost || !tt.lost && err != nil {
+					w.Errorf("unlock: %v", err)
+				}
 			})
 		})
 	}
@@ -181,7 +183,7 @@ func TestOneSickNameDoesNotStallTheRest(t *testing.T) {
 			w.Errorf("the name that is ill: %v; want ErrLost", err)
 		}
 		w.unlock(well)
-		_ = ill.Unlock()
+		w.unlockLost(ill)
 	})
 }
 
@@ -452,6 +454,6 @@ func TestEndangeredClaimIsRenewedAtOnce(t *testing.T) {
 		if took := time.Since(start); took > time.Millisecond {
 			w.Errorf("it took %v to be told; want it at once", took)
 		}
-		_ = lease.Unlock()
+		w.unlockLost(lease)
 	})
 }

@@ -20,6 +20,11 @@ func took(f func()) time.Duration {
 	return time.Since(began)
 }
 
+// lasts is how long a call goes on, whatever it answers.
+func lasts(f func() error) time.Duration {
+	return took(func() { _ = f() }) // other tests look at the answer
+}
+
 // A caller's context ends that caller's wait and nobody else's, whatever its cause says.
 func TestOneCallersEndIsNobodyElses(t *testing.T) {
 	for _, cause := range []error{

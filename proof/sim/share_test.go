@@ -247,7 +247,8 @@ func TestPanicInDoReleases(t *testing.T) {
 					w.Errorf("recovered %v; want the function's panic", got)
 				}
 			}()
-			_ = a.Mutex("x").Do(w.Context(), func(context.Context) error { panic("by design") })
+			err := a.Mutex("x").Do(w.Context(), func(context.Context) error { panic("by design") })
+			w.Errorf("Do returned %v in place of the panic", err)
 		}()
 		lease, err := b.Mutex("x").TryLock(w.Context())
 		if err != nil {

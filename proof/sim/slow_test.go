@@ -52,7 +52,7 @@ func TestSlowObserverDelaysNothing(t *testing.T) {
 		a.d.Heal()
 		slow.Store(false)
 		for _, l := range leases {
-			if d := took(func() { _ = l.Unlock() }); d > 5*time.Second {
+			if d := lasts(l.Unlock); d > 5*time.Second {
 				w.Errorf("unlock lasted %v", d)
 			}
 		}
@@ -115,7 +115,7 @@ func TestObserverClosesItsClient(t *testing.T) {
 		lasted := make(chan time.Duration, 1)
 		a := w.observed(func(c *stile.Client, e stile.Event) {
 			if e.Kind == stile.EventAcquired {
-				lasted <- took(func() { _ = c.Close() })
+				lasted <- lasts(c.Close)
 			}
 		})
 		lease := w.lock(a.Mutex("x"))

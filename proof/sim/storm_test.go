@@ -70,7 +70,7 @@ func storm(w *world, seed uint64) {
 		pass(time.Duration(random.IntN(4000)) * time.Millisecond)
 	}
 	if seed%4 == 0 {
-		if d := took(func() { _ = a.shut() }); d > 5*time.Second+slack {
+		if d := lasts(a.shut); d > 5*time.Second+slack {
 			w.Errorf("Close lasted %v", d)
 		}
 	}

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -166,6 +167,14 @@ func (w *world) unlock(l *stile.Lease) {
 	w.Helper()
 	if err := l.Unlock(); err != nil {
 		w.Errorf("unlock: %v", err)
+	}
+}
+
+// unlockLost gives back a lease that is lost, and sees that the unlock says so.
+func (w *world) unlockLost(l *stile.Lease) {
+	w.Helper()
+	if err := l.Unlock(); !errors.Is(err, stile.ErrLost) {
+		w.Errorf("unlock of a lost lease: %v; want ErrLost", err)
 	}
 }
 

@@ -240,7 +240,8 @@ func rewrite(name string, change func(string) string) error {
 	return os.WriteFile(name, []byte(change(string(text))), 0o644)
 }
 
-// clear removes a folder with a module cache, whose folders are read-only.
+// clear removes a folder with a module cache, whose folders are read-only. What cannot be removed is left in the folder for
+// temporary files.
 func clear(dir string) {
 	_ = filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {

@@ -68,6 +68,7 @@ func etcdMetrics(p *place, each func(line string)) error {
 
 func etcdVersion(p *place) string {
 	version := "etcd"
+	// The record has no number if the server tells none.
 	_ = etcdMetrics(p, func(line string) {
 		if label, ok := strings.CutPrefix(line, `etcd_server_version{server_version="`); ok {
 			version, _, _ = strings.Cut("etcd "+label, `"`)
