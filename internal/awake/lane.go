@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,29 +12,65 @@ import (
 
 // Lane gives a test whose subject is time itself the lane: one such test at a time runs on the machine, and Lane waits until it
 // is this test's turn. The turn ends with the test, or with its process. A test asks for the lane after t.Parallel, and once
-// its servers run, so that others wait for what is timed only.
+// its servers run, so that others wait for what is timed only. Whoever asks again in the same test, or in one within it, has
+// the same turn.
 func Lane(t testing.TB) *Turn {
 	t.Helper()
+	if u := inside.of(t); u != nil {
+		return u
+	}
 	leave, err := enter(filepath.Join(os.TempDir(), "stile-lane.lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(leave)
-	return watch(t)
+	u := watch(t)
+	inside.set(u)
+	t.Cleanup(func() { inside.set(nil) })
+	return u
 }
 
 // A Turn is what a test is told of the machine while it has the lane: how late the timers of its process are.
 type Turn struct {
-	t     testing.TB
+	t testing.TB
+	*canary
+}
+
+// A canary notes when each of its steps was over.
+type canary struct {
 	began time.Time
 
 	mu   sync.Mutex
-	ends []time.Duration // when each step was over, since began
+	ends []time.Duration // since began
+}
+
+// inside is the turn that a test of this process has, if any.
+var inside place
+
+type place struct {
+	mu   sync.Mutex
+	turn *Turn
+}
+
+func (p *place) set(u *Turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn = u
+}
+
+// of returns the turn if a test has it, or the test that it is a part of.
+func (p *place) of(t testing.TB) *Turn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.turn == nil || t.Name() != p.turn.t.Name() && !strings.HasPrefix(t.Name(), p.turn.t.Name()+"/") {
+		return nil
+	}
+	return &Turn{t, p.turn.canary}
 }
 
 // watch begins to look how late timers are, until the test ends.
 func watch(t testing.TB) *Turn {
-	u := &Turn{t: t, began: time.Now()}
+	u := &Turn{t, &canary{began: time.Now()}}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

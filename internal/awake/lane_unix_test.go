@@ -61,6 +61,8 @@ func TestLane(t *testing.T) {
 	path := filepath.Join(os.TempDir(), "stile-lane.lock")
 	t.Run("one", func(t *testing.T) {
 		Lane(t)
+		Lane(t)
+		t.Run("within", func(t *testing.T) { Lane(t) })
 		if free(t, path) {
 			t.Error("the lane is free while a test is in it")
 		}
