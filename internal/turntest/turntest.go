@@ -43,12 +43,11 @@ func Main(m *testing.M, process func(args []string, work func(token int64)) erro
 func take(out *os.File, token int64) {
 	turn := fmt.Sprintf("%d %d %d", os.Getpid(), token, time.Now().UnixNano())
 	fmt.Fprintln(out, "begin", turn)
-	for {
+	for range time.Tick(look) {
 		if _, err := os.Stat(permission(out.Name(), turn)); !errors.Is(err, fs.ErrNotExist) {
 			fmt.Fprintln(out, "end", turn)
 			return
 		}
-		<-time.After(look)
 	}
 }
 
@@ -135,7 +134,8 @@ func (w *watch) end(t *testing.T, of turn) {
 // line waits for the next line.
 func (w *watch) line(t *testing.T) (l turn) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(look) {
+	tick := time.Tick(look)
+	for deadline := time.Now().Add(time.Minute); ; <-tick {
 		all, err := os.ReadFile(w.path)
 		if err != nil {
 			t.Fatal(err)

@@ -166,8 +166,9 @@ func TestShortLeaseIsTrusted(t *testing.T) {
 func TestFlushEndsLease(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		lease := take(t, s, parameters, 6*time.Second)
+		lane := awake.Lane(t)
 		s.Memcached("flush_all\r\n")
-		lost(t, lease, 4*time.Second)
+		lost(t, lane, lease, 4*time.Second)
 	})
 }
 
@@ -176,8 +177,9 @@ func TestRestartEndsLease(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		lease := take(t, s, parameters, 10*time.Minute)
 		s.Kill()
+		lane := awake.Lane(t)
 		s.Restart()
-		lost(t, lease, 10*time.Second)
+		lost(t, lane, lease, 10*time.Second)
 	})
 }
 
@@ -198,13 +200,15 @@ func take(t *testing.T, s *servertest.Server, parameters string, ttl time.Durati
 }
 
 // lost waits until a lease ends because the server has lost it.
-func lost(t *testing.T, lease *stile.Lease, bound time.Duration) {
+func lost(t *testing.T, lane *awake.Turn, lease *stile.Lease, bound time.Duration) {
 	t.Helper()
+	start := time.Now()
 	select {
 	case <-lease.Context().Done():
-	case <-awake.For(bound):
-		t.Fatalf("the lease is not over after %v", bound)
+	case <-awake.For(time.Minute):
+		t.Fatal("the lease is not over after a minute")
 	}
+	lane.Within(time.Since(start), bound, "the end of the lease")
 	if err := context.Cause(lease.Context()); !errors.Is(err, stile.ErrLost) {
 		t.Errorf("the lease ended with %v; want ErrLost", err)
 	}

@@ -23,7 +23,7 @@ func TestLargeForeignValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	const size = 9 << 20
 	fmt.Fprintf(c, "set %sname 0 0 %d\r\n", DefaultPrefix, size)
 	_, _ = c.Write(make([]byte, size)) // the answer tells

@@ -312,7 +312,7 @@ func pass(d time.Duration) { <-time.NewTimer(d).C }
 // drained waits until no server has a claim.
 func drained(t *testing.T, list []*server, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, s := range list {
 		for {

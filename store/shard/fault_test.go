@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -410,6 +411,10 @@ func TestObservedInMove(t *testing.T) {
 // While one store is down its names fail, and the others go on.
 func TestOneStoreIsDown(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, storeIsDown)
+}
+
+func storeIsDown(t *testing.T) {
 	list := memories{}.stores("a", "b", "c")
 	down := list[2].Driver.(*memory.Driver)
 	list[2].Weight = 2

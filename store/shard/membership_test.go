@@ -1,6 +1,7 @@
 package shard_test
 
 import (
+	"crypto/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // refused reports whether a client must not work because of the lists of others.
 func refused(t testing.TB, d driver.Driver) bool {
 	t.Helper()
-	c := claim("a name", time.Now().String())
+	c := claim("a name", rand.Text())
 	c.Try = true
 	_, err := d.Enter(t.Context(), c)
 	if err == nil {

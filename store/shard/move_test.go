@@ -2,10 +2,10 @@ package shard_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
@@ -61,7 +61,9 @@ func overlaps(t *testing.T, lock func(c *stile.Client, name string) *stile.Lock,
 							if inside[i].Add(1) > most {
 								wrong.Add(1)
 							}
-							<-time.After(100 * time.Microsecond) // long enough for others to come
+							for range 100 { // long enough for others to come
+								runtime.Gosched()
+							}
 							inside[i].Add(-1)
 							locked.Add(1)
 							return nil
