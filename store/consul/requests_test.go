@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"fmt"
+	"github.com/stilelock/stile/internal/awake"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -190,6 +191,7 @@ func TestStayOutlivesTheClient(t *testing.T) {
 	holds(t, one, c)
 	had := len(n.asks)
 	const stay = 500 * time.Millisecond
+	lane := awake.Lane(t)
 	start := time.Now()
 	if err := one.Leave(timely(t), &driver.Release{Claim: c, Keep: stay}); err != nil {
 		t.Fatal(err)
@@ -200,9 +202,11 @@ func TestStayOutlivesTheClient(t *testing.T) {
 		t.Errorf("sessions %q were asked for; want one for %v", more, stay)
 	}
 	servertest.Until(t, "the lock is free", func() bool { return enter(t, two, next).Holds })
-	if took := time.Since(start); took < stay || took > c.TTL/2 {
-		t.Errorf("the lock was free after %v; want it kept for %v, and not for the lease of %v", took, stay, c.TTL)
+	took := time.Since(start)
+	if took < stay {
+		t.Errorf("the lock was free after %v; want it kept for %v", took, stay)
 	}
+	lane.Within(took, c.TTL/2, "the lock is free, which was to be kept for %v, and not for the lease of %v", stay, c.TTL)
 }
 
 // After a restore the index of a query may be lower than before: what waits asks anew, and never with an index of 0,

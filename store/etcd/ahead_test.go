@@ -202,6 +202,7 @@ func TestCallsEnd(t *testing.T) {
 		"watch": func(ctx context.Context) error { return d.Watch(ctx, "name", func() {}) },
 	} {
 		t.Run(verb, func(t *testing.T) {
+			awake.Lane(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which the request leaves
 			defer cancel()
 			ended := make(chan error, 1)

@@ -117,14 +117,16 @@ func queued(t testing.TB, c *clientv3.Client, folder string, n int) []string {
 	return list
 }
 
-// lost waits until a lease is lost and returns how.
-func lost(t testing.TB, l *stile.Lease, within time.Duration) *stile.LostError {
+// lost waits until a lease is lost, which is to be within a time, and returns how.
+func lost(t testing.TB, lane *awake.Turn, l *stile.Lease, within time.Duration) *stile.LostError {
 	t.Helper()
+	start := time.Now()
 	select {
 	case <-l.Context().Done():
-	case <-awake.For(within):
-		t.Fatalf("the lease is not lost after %v", within)
+	case <-awake.For(time.Minute):
+		t.Fatal("the lease is not lost after a minute")
 	}
+	lane.Within(time.Since(start), within, "the loss of the lease")
 	e, ok := errors.AsType[*stile.LostError](context.Cause(l.Context()))
 	if !ok {
 		t.Fatalf("the lease ended with %v; want a LostError", context.Cause(l.Context()))

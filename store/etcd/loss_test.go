@@ -41,8 +41,10 @@ func TestHolderIsRemoved(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			lease := lock(t, c.Mutex(test.name))
-			test.do(t, by, queued(t, by, "stile/"+test.name+"/", 1)[0])
-			if e := lost(t, lease, soon); e.Reason != test.want {
+			key := queued(t, by, "stile/"+test.name+"/", 1)[0]
+			lane := awake.Lane(t)
+			test.do(t, by, key)
+			if e := lost(t, lane, lease, soon); e.Reason != test.want {
 				t.Errorf("the lease is lost since %v; want %v", e.Reason, test.want)
 			}
 			if err := lease.Unlock(); !errors.Is(err, stile.ErrLost) {
@@ -79,16 +81,20 @@ func TestWaiterIsRemoved(t *testing.T) {
 				}
 				ended <- err
 			}()
-			for _, key := range queued(t, by, folder, 2) {
+			both := queued(t, by, folder, 2)
+			lane := awake.Lane(t)
+			start := time.Now()
+			for _, key := range both {
 				if key != holder {
 					do(t, by, key)
 				}
 			}
 			select {
 			case <-displaced:
-			case <-awake.For(soon):
+			case <-awake.For(time.Minute):
 				t.Fatal("the waiter does not notice that its key is gone")
 			}
+			lane.Within(time.Since(start), soon, "the waiter notices that its key is gone")
 			queued(t, by, folder, 2) // it comes back at the tail
 			if err := lease.Unlock(); err != nil {
 				t.Errorf("unlock = %v; want nil", err)
@@ -148,8 +154,9 @@ func TestServerHangs(t *testing.T) {
 	s := servertest.Etcd(t)
 	c, other := lockers(t, nil, s.Addr), lockers(t, nil, s.Addr)
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 2 * time.Second}))
+	lane := awake.Lane(t)
 	s.Pause()
-	if e := lost(t, lease, soon); e.Reason != stile.ReasonExpired { // while the server cannot free it
+	if e := lost(t, lane, lease, soon); e.Reason != stile.ReasonExpired { // while the server cannot free it
 		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)
 	}
 	s.Resume()
@@ -177,11 +184,12 @@ func TestLateAnswers(t *testing.T) {
 		}
 	}()
 	queued(t, operator(t, s.Addr), "stile/name/", 2)
+	lane := awake.Lane(t)
 	p.Freeze(false, true)
-	if e := lost(t, lease, ttl+time.Second); e.Reason != stile.ReasonExpired {
+	if e := lost(t, lane, lease, ttl+time.Second); e.Reason != stile.ReasonExpired {
 		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)
 	}
-	over := time.Now()
+	over := lease.Deadline()
 	p.Freeze(true, true) // what comes now would renew what was given up
 	if at := <-taken; at.Before(over) {
 		t.Errorf("the next holder came %v before the lease was lost", over.Sub(at))
