@@ -46,7 +46,9 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 	until(t, "to listen", d.store.bell.heard)
 	sleeps(t, client)
+	lane := awake.Lane(t)
 	for _, c := range []*driver.Claim{lone, first, next} {
+		start := time.Now()
 		breaks(t, url, c)
 		if c == first {
 			if p, err := d.Await(timely(t), next); err != nil || !p.Holds {
@@ -58,9 +60,10 @@ func TestBreakIsHeard(t *testing.T) {
 			if id != c.ID {
 				t.Errorf("alerted of %s; want %s", id, c.ID)
 			}
-		case <-awake.For(5 * time.Second):
+		case <-awake.For(time.Minute):
 			t.Fatalf("nobody is alerted of %s", c.ID)
 		}
+		lane.Within(time.Since(start), 5*time.Second, "the alert of %s", c.ID)
 	}
 	if a := d.Renew(timely(t), []*driver.Claim{spared})[0]; a.Err != nil || len(heard) > 0 {
 		t.Errorf("renewal of the claim that was spared = %v, and %d more alerts; want neither", a.Err, len(heard))

@@ -40,7 +40,7 @@ func rowsURL(t testing.TB, layout, create string) (string, *sql.DB) {
 func rowsOpener(url string) func(testing.TB) driver.Driver {
 	return func(t testing.TB) driver.Driver {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		d, err := driver.Open(ctx, url)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	sqldriver "database/sql/driver"
+	"github.com/stilelock/stile/internal/awake"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func TestSessionRenewedWhileItEnds(t *testing.T) {
 // renewedWhileItEnds is false if the machine stood still, so that the lease was over before its renewal.
 func renewedWhileItEnds(t *testing.T, d *session) bool {
 	t.Helper()
+	awake.Lane(t) // or the end would come before it can be looked at
 	a := claim(rand.Text(), rand.Text())
 	a.TTL = time.Second
 	mustEnter(t, d, a, true)

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"github.com/stilelock/stile/internal/awake"
 	"math"
 	"slices"
 	"strings"
@@ -176,6 +177,8 @@ func TestSessionKilled(t *testing.T) {
 	mustEnter(t, two, other, true)
 	mustEnter(t, one, waits, false)
 	servertest.Until(t, "a connection waits", func() bool { return holder(t, one, waits) != nil })
+	lane := awake.Lane(t)
+	start := time.Now()
 	for _, c := range []*driver.Claim{a, waits} {
 		mustExec(t, db, "KILL IS_USED_LOCK('"+holder(t, one, c).tag+"')")
 	}
@@ -184,9 +187,10 @@ func TestSessionKilled(t *testing.T) {
 		if id != a.ID {
 			t.Errorf("%s was told to be lost; want %s", id, a.ID)
 		}
-	case <-time.After(5 * time.Second):
+	case <-awake.For(time.Minute):
 		t.Error("nobody was told that the lock is lost")
 	}
+	lane.Within(time.Since(start), 5*time.Second, "word of the loss")
 	if err := renew(t, one, a); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("renewal = %v; want ErrSession", err)
 	}

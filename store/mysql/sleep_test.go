@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"crypto/rand"
+	"github.com/stilelock/stile/internal/awake"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,14 +48,13 @@ func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
 			})
 		}
 		all.Wait()
-		soon, stop := context.WithTimeout(ctx, 5*time.Second)
-		for was := texts.Load(); texts.Load() == was; <-time.After(time.Millisecond) {
-			if soon.Err() != nil {
+		over, tick := awake.For(time.Minute), time.Tick(time.Millisecond)
+		for was := texts.Load(); texts.Load() == was; <-tick {
+			if awake.Over(over) {
 				t.Fatalf("after %d bursts of rings, the client hears none any more", i+1)
 			}
 			ring()
 		}
-		stop()
 	}
 	cancel()
 	<-ended

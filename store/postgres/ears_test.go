@@ -26,16 +26,18 @@ func alerted(d *Driver) chan string {
 	return heard
 }
 
-// hears fails unless a driver is alerted of a claim soon.
+// hears fails unless a driver is alerted of a claim soon. The test has the lane.
 func hears(t *testing.T, heard chan string, want string) {
 	t.Helper()
+	start := time.Now()
 	for {
 		select {
 		case id := <-heard:
 			if id == want {
+				awake.Lane(t).Within(time.Since(start), 5*time.Second, "the alert of %s", want)
 				return
 			}
-		case <-awake.For(5 * time.Second):
+		case <-awake.For(time.Minute):
 			t.Fatalf("the client is not alerted of %s", want)
 		}
 	}
@@ -75,6 +77,7 @@ func TestBreakIsHeard(t *testing.T) {
 		name := strings.Repeat("ä", driver.MaxName/2) + "n"
 		holder, waiter := claim(name, "holder"), claim(name, "waiter")
 		enter(t, d, holder)
+		lane := awake.Lane(t)
 		earStands(t, d, heard, holder)
 		breaks(t, other, holder, long)
 		hears(t, heard, holder.ID)
@@ -89,15 +92,17 @@ func TestBreakIsHeard(t *testing.T) {
 			p, _ := d.Await(timely(t), waiter)
 			woken <- p
 		}()
+		start := time.Now()
 		breaks(t, other, waiter, "why")
 		select {
 		case p := <-woken:
 			if p.Holds {
 				t.Errorf("a waiter that was broken holds: %+v", p)
 			}
-		case <-awake.For(5 * time.Second):
+		case <-awake.For(time.Minute):
 			t.Error("a waiter is not told that it was broken")
 		}
+		lane.Within(time.Since(start), 5*time.Second, "the waiter is told that it was broken")
 		_, err := d.Enter(timely(t), waiter)
 		wasBroken(t, "entering again", err, "why")
 		if _, err := other.Break(timely(t), &driver.BreakRequest{Name: name}); err != nil { // the head
@@ -116,6 +121,7 @@ func TestForgedBreak(t *testing.T) {
 	heard := alerted(d)
 	c, last := claim("name", "held"), claim("last", "last")
 	enter(t, d, c)
+	awake.Lane(t)
 	earStands(t, d, heard, c)
 	enter(t, d, last)
 	pool, begun := connect(t, server), time.Now()
@@ -171,6 +177,7 @@ func TestHoldersListen(t *testing.T) {
 	b.TTL, b.Wait = time.Second, time.Second // and nobody renews it
 	enter(t, d, a)
 	enter(t, d, b)
+	awake.Lane(t)
 	earStands(t, d, heard, a)
 	<-awake.For(2 * time.Second)
 	if n := listeners(); n != 1 {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"github.com/stilelock/stile/internal/awake"
 	"net"
 	"strings"
 	"sync"
@@ -102,7 +103,7 @@ func TestConnectingEnds(t *testing.T) {
 		if err == nil {
 			t.Error("open succeeds")
 		}
-	case <-time.After(5 * time.Second):
+	case <-awake.For(30 * time.Second):
 		t.Fatal("open outlives its context")
 	}
 	marks(t, refuses(t, at+"?dial_timeout=100ms", "cannot connect to postgres at "+l.Addr().String(), "timeout"), true, true)

@@ -49,7 +49,7 @@ func pool(t testing.TB) *sql.DB {
 func rowOpener(db *sql.DB, layout sqlrow.Layout, table string) func(testing.TB) driver.Driver {
 	return func(t testing.TB) driver.Driver {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		d, err := sqlrow.New(ctx, db, sqlrow.PostgreSQL, layout, &sqlrow.Options{Table: table})
 		if err != nil {

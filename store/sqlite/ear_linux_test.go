@@ -58,7 +58,7 @@ func TestRingStirs(t *testing.T) {
 		rings.Ring([]string{"test"})
 		select {
 		case <-stirred:
-		case <-awake.For(5 * time.Second):
+		case <-awake.For(time.Minute):
 			t.Fatal("a ring does not stir")
 		}
 	}
@@ -90,7 +90,9 @@ func TestBreakIsHeard(t *testing.T) {
 		count, ok := b.count()
 		return ok && b.looked.Load() == count
 	})
+	lane := awake.Lane(t)
 	for _, c := range []*driver.Claim{waiter, holder} {
+		start := time.Now()
 		if _, err := other.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: "x", Ticket: c.Ticket}); err != nil {
 			t.Fatal(err)
 		}
@@ -103,9 +105,10 @@ func TestBreakIsHeard(t *testing.T) {
 			if c == waiter || id != holder.ID {
 				t.Errorf("alerted of %s; want %s, when it is broken", id, holder.ID)
 			}
-		case <-awake.For(5 * time.Second):
+		case <-awake.For(time.Minute):
 			t.Fatal("nobody hears of the break")
 		}
+		lane.Within(time.Since(start), 5*time.Second, "word of the break")
 	}
 }
 

@@ -151,7 +151,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t, "fsync = off", "max_connections = 4", "superuser_reserved_connections = 0")
 	servertest.Until(t, "no connection is left", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		d, err := openURL(ctx, at(s))
 		if err == nil {
@@ -230,7 +230,7 @@ func TestLeaseOfNewHolder(t *testing.T) {
 	t.Parallel()
 	d := open(t, at(server))
 	c := claim("lease", "a")
-	c.TTL, c.Wait = 5*time.Second, 20*time.Second
+	c.TTL, c.Wait = 5*time.Second, time.Minute
 	if p := enter(t, d, c, true); p.TTL > c.TTL {
 		t.Errorf("the lease is %v; want no more than %v", p.TTL, c.TTL)
 	}
