@@ -113,7 +113,7 @@ func TestServerHangs(t *testing.T) {
 			if !errors.Is(err, context.Canceled) || driver.NotApplied(err) {
 				t.Errorf("the call ends with %v, want the context's error and nothing about the outcome", err)
 			}
-		case <-awake.For(2 * time.Second):
+		case <-awake.For(30 * time.Second):
 			t.Fatal("the call outlives its context")
 		}
 		proxy.Freeze(false, false)
@@ -150,7 +150,7 @@ func TestClose(t *testing.T) {
 			if err == nil {
 				t.Error("a call ends without an error")
 			}
-		case <-awake.For(5 * time.Second):
+		case <-awake.For(30 * time.Second):
 			t.Fatal("a call outlives the driver")
 		}
 	}
@@ -311,7 +311,7 @@ func TestConnectingEnds(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("open: %v, want the context's error", err)
 		}
-	case <-awake.For(5 * time.Second):
+	case <-awake.For(30 * time.Second):
 		t.Fatal("open outlives its context")
 	}
 	_, err = driver.Open(t.Context(), "redis://"+l.Addr().String()+"?dial_timeout=1s")

@@ -56,30 +56,35 @@ func TestBreakIsHeard(t *testing.T) {
 				t.Fatalf("%s: %v", url, err)
 			}
 		}
+		lane := awake.Lane(t)
 		woken := make(chan driver.Place, 1)
 		go func() {
 			p, _ := d.Await(timely(t), waiter)
 			woken <- p
 		}()
+		start := time.Now()
 		breaks(waiter, "")
 		select {
 		case p := <-woken:
 			if p.Holds {
 				t.Errorf("%s: a waiter that was broken holds: %+v", url, p)
 			}
-		case <-awake.For(time.Second):
+		case <-awake.For(time.Minute):
 			t.Errorf("%s: a waiter is not told that it was broken", url)
 		}
+		lane.Within(time.Since(start), time.Second, "%s: the waiter is told that it was broken", url)
 		record := `{"by":"ann ` + strings.Repeat("x\n", 2000) + `"}`
+		start = time.Now()
 		breaks(holder, record)
 		select {
 		case id := <-heard:
 			if id != "holder" {
 				t.Errorf("%s: alerted of %s; want the holder", url, id)
 			}
-		case <-awake.For(time.Second):
+		case <-awake.For(time.Minute):
 			t.Errorf("%s: the holder's client is not alerted", url)
 		}
+		lane.Within(time.Since(start), time.Second, "%s: the holder's client is alerted", url)
 		err := d.Renew(timely(t), []*driver.Claim{holder})[0].Err
 		if b, ok := errors.AsType[*driver.BrokenError](err); !ok || b.Record != record {
 			t.Errorf("%s: renewal = %v; want that it was broken, with the record", url, err)
@@ -112,7 +117,7 @@ func TestForgedBreak(t *testing.T) {
 		select {
 		case id := <-heard:
 			got = append(got, id)
-		case <-awake.For(5 * time.Second):
+		case <-awake.For(time.Minute):
 			t.Fatalf("alerted of %q; want last", got)
 		}
 	}
@@ -175,6 +180,7 @@ func TestHoldersListen(t *testing.T) {
 		t.Errorf("%d channels have subscribers; want 1 for the client", n)
 	}
 	leave(t, d, a)
+	awake.Lane(t)
 	<-awake.For(2 * time.Second)
 	if n := channels(); n != 1 {
 		t.Errorf("%d channels have subscribers while one claim holds; want 1", n)

@@ -26,7 +26,7 @@ func open(t testing.TB, url string) *Driver {
 
 func tryOpen(t testing.TB, url string) (*Driver, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	d, err := driver.Open(ctx, url)
 	if err != nil {

@@ -58,15 +58,18 @@ func TestSetNXBreakIsHeard(t *testing.T) {
 			c := claim(what, "held by "+what)
 			enter(t, d, c)
 			keyIsHeard(t, d, c)
+			lane := awake.Lane(t)
+			start := time.Now()
 			breaks(what)
 			select {
 			case id := <-heard:
 				if id != c.ID {
 					t.Errorf("%s: %s: alerted of %q; want %q", url, what, id, c.ID)
 				}
-			case <-awake.For(time.Second):
+			case <-awake.For(time.Minute):
 				t.Errorf("%s: %s: the holder is not alerted", url, what)
 			}
+			lane.Within(time.Since(start), time.Second, "%s: %s: the holder is alerted", url, what)
 			if r := d.Renew(timely(t), []*driver.Claim{c})[0]; !errors.Is(r.Err, driver.ErrGone) {
 				t.Errorf("%s: %s: renewal = %v; want that it is gone", url, what, r.Err)
 			}
@@ -94,6 +97,7 @@ func TestSetNXRenewalsAreLookedAtOnce(t *testing.T) {
 	c := claim("name", "id")
 	enter(t, d, c)
 	keyIsHeard(t, d, c)
+	awake.Lane(t)
 	const renewals = 20
 	before := gets(t, s)
 	for range renewals {
