@@ -59,7 +59,7 @@ func TestWokenTwice(t *testing.T) {
 			if err != nil {
 				t.Errorf("order %v: %v", order, err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("order %v: the claim that waits was not woken", order)
 		}
 		enter(t, d, waiter, true)

@@ -14,7 +14,7 @@ import (
 // woken waits until a claim that waits is told to look.
 func woken(t *testing.T, d driver.Driver, c *driver.Claim) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := d.Await(ctx, c); err != nil {
 		t.Fatalf("await: %v", err)

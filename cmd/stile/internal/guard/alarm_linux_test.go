@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"github.com/stilelock/stile/internal/awake"
 	"os"
 	"runtime"
 	"syscall"
@@ -39,7 +40,7 @@ func TestAlarmLeavesNothing(t *testing.T) {
 		use(time.Hour)
 	}
 	// A goroutine that has closed its channel is counted until it has returned.
-	for patience := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(patience); {
+	for over := awake.For(time.Minute); runtime.NumGoroutine() > goroutines && !awake.Over(over); {
 		runtime.Gosched()
 	}
 	if d, g := held(); d > descriptors || g > goroutines {
