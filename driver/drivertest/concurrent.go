@@ -115,7 +115,7 @@ type member struct {
 
 func newCrowd(t testing.TB, s Store, seed uint64, number int) *crowd {
 	t.Helper()
-	c := &crowd{store: s, seed: seed, tag: rand.Text(), start: time.Now(), unheard: heldUp / 2, ends: recovers,
+	c := &crowd{store: s, seed: seed, tag: rand.Text(), start: time.Now(), unheard: heldUp / 2, ends: 2 * time.Minute,
 		brief: heldUp / 2, hits: map[string]int{}}
 	if s.Detour == nil { // there is no network that a client would have to come back to
 		c.unheard, c.ends, c.brief = time.Millisecond, 5*time.Second, 20*time.Millisecond

@@ -122,6 +122,8 @@ func TestMisconf(t *testing.T) {
 	})
 	says(t, err, "cannot save its data")
 	marks(t, err, true, false)
+	// Its child writes into the folder, which is about to be removed.
+	servertest.Until(t, "nobody saves", func() bool { return s.RedisInfo("rdb_bgsave_in_progress") == "0" })
 }
 
 func TestBusy(t *testing.T) {
