@@ -188,16 +188,19 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	}
 	breakage := *b
 	return call(ctx, d, Break, func() (s driver.ClaimInfo, err error) {
-		var removed driver.Entry
+		var alerts []func()
 		d.store.do(d.prefix+breakage.Name, func(q *queue, now int64) {
 			if breakage.Ask {
 				s, err = q.Ask(now, breakage.Ticket)
 			} else {
-				removed, s, err = q.Remove(now, breakage.Ticket)
+				var removed driver.Entry
+				if removed, s, err = q.Remove(now, breakage.Ticket); err == nil {
+					alerts = d.store.heard(removed.ID, breakage.Record)
+				}
 			}
 		})
-		if removed.ID != "" {
-			d.store.alert(removed.ID, breakage.Record)
+		for _, alert := range alerts {
+			alert()
 		}
 		return s, err
 	})
@@ -205,11 +208,12 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 
 // Alert is [driver.Alerter.Alert]. The driver alerts its user of claims that somebody breaks.
 func (d *Driver) Alert(endangered func(ids ...string)) {
-	d.store.ears.Store(d, func(id, record string) {
-		if d.hears() {
-			d.broken.Heard(id, record)
-			endangered(id)
+	d.store.ears.Store(d, func(id, record string) (alert func()) {
+		if !d.hears() {
+			return func() {}
 		}
+		d.broken.Heard(id, record)
+		return func() { endangered(id) }
 	})
 }
 

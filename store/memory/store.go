@@ -22,7 +22,7 @@ type Store struct {
 	epoch  int64     // its wall reading in microseconds, which tickets add
 	seed   maphash.Seed
 	shards [shards]shard // by the hash of the name, so that different names seldom wait for one mutex
-	ears   sync.Map      // *Driver: func(id, record string), of those that are alerted
+	ears   sync.Map      // *Driver: func(id, record string) (alert func()), of those that are alerted
 }
 
 const shards = 16
@@ -82,11 +82,13 @@ func (s *Store) Driver() *Driver {
 	return &Driver{store: s, done: make(chan struct{})}
 }
 
-// alert has all clients hear that a claim was broken. Whose claim it is, its client knows.
-func (s *Store) alert(id, record string) {
+// heard has all clients know that a claim is being broken, before its waiter wakes and finds it gone: a claim that is gone for no
+// known reason would enter again. It returns what alerts them, for when the queue is free. Whose claim it is, its client knows.
+func (s *Store) heard(id, record string) (alerts []func()) {
 	for _, hear := range s.ears.Range {
-		hear.(func(id, record string))(id, record)
+		alerts = append(alerts, hear.(func(id, record string) func())(id, record))
 	}
+	return alerts
 }
 
 // now is the store's clock in microseconds. The ticket's stamp is base's wall time plus now, so it never runs back.
