@@ -63,9 +63,9 @@ func TestClaimBrokenByHand(t *testing.T) {
 }
 
 func brokenByHand(t *testing.T, u *account) {
+	lane := awake.Lane(t)
 	const soon = 3 * time.Second // half a second, on a machine that has nothing else to do; the renewal is after ten
 	p, pids := u.family("a", "--ttl", "30s")
-	lane := awake.Lane(t)
 	broken := time.Now()
 	u.must("break", "a", "--yes", "--reason", "test")
 	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
@@ -98,10 +98,10 @@ func TestStileKilled(t *testing.T) {
 	t.Parallel()
 	const ttl = 9 * time.Second
 	u := newAccount(t)
+	lane := awake.Lane(t)
 	p, pids := u.family("a", "--ttl", ttl.String())
 	next := u.start(with("a", idle)...)
 	until(t, "the next is in the queue", func() bool { return len(u.show("a").Claims) == 2 })
-	lane := awake.Lane(t)
 	p.signal(syscall.SIGKILL)
 	died := time.Now()
 	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
@@ -290,10 +290,10 @@ func TestStoreUnplugged(t *testing.T) {
 	const ttl = 20 * time.Second
 	server := servertest.Redis(t)
 	u := newAccount(t).at("redis://" + server.Addr)
+	lane := awake.Lane(t)
 	p, pids := u.family("a", "--ttl", ttl.String())
 	polite := u.start("run", "b", "--ttl", ttl.String(), "--", "sh", "-c", `trap "echo told; exit 5" TERM; echo ready; while :; do sleep 1000 & wait; done`)
 	polite.line()
-	lane := awake.Lane(t)
 	until(t, "the lease is some seconds old, and not renewed yet", func() bool {
 		left := u.show("a").Claims[0].Remaining
 		return left != nil && time.Duration(*left) < ttl*17/20

@@ -20,12 +20,12 @@ func TestWaitIsBounded(t *testing.T) {
 			t.Parallel()
 			server := servertest.Redis(t)
 			u := newAccount(t).at("redis://" + server.Addr)
+			lane := awake.Lane(t)
 			holder := u.start("run", "a", "--", "cat")
 			until(t, "the lock is held", func() bool { return len(u.show("a").Claims) == 1 })
 			if when == "before" {
 				server.Pause() // it hangs
 			}
-			lane := awake.Lane(t)
 			begin := time.Now()
 			var waiters []*process
 			for _, args := range [][]string{{"run", "a", "--", "true"}, {"lock", "a"}, {"elect", "a", "--", "true"}} {

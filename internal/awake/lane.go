@@ -10,23 +10,30 @@ import (
 	"time"
 )
 
+// most is how long a test waits for the lane before it runs beside the one that has it. Whoever has it may itself wait for
+// others, such as a part of the test for which package testing has no room.
+const most = time.Minute
+
 // Lane gives a test whose subject is time itself the lane: one such test at a time runs on the machine, and Lane waits until it
-// is this test's turn. The turn ends with the test, or with its process. A test asks for the lane after t.Parallel, and once
-// its servers run, so that others wait for what is timed only. Whoever asks again in the same test, or in one within it, has
-// the same turn.
+// is this test's turn, for a minute at the most. The turn ends with the test, or with its process. A test asks for the lane after
+// t.Parallel, once its servers run, so that others wait for what is timed only, and before it has claims, which would run out.
+// Whoever asks again in the same test, or in one within it, has the same turn.
 func Lane(t testing.TB) *Turn {
 	t.Helper()
 	if u := inside.of(t); u != nil {
 		return u
 	}
-	leave, err := enter(filepath.Join(os.TempDir(), "stile-lane.lock"))
+	leave, err := enter(filepath.Join(os.TempDir(), "stile-lane.lock"), most)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(leave)
+	if leave != nil {
+		t.Cleanup(leave)
+	} else {
+		t.Logf("another test has the lane for %v; this one runs beside it", most)
+	}
 	u := watch(t)
-	inside.set(u)
-	t.Cleanup(func() { inside.set(nil) })
+	inside.add(u)
 	return u
 }
 
@@ -44,28 +51,41 @@ type canary struct {
 	ends []time.Duration // since began
 }
 
-// inside is the turn that a test of this process has, if any.
-var inside place
+// inside are the turns that tests of this process have, by the tests' names.
+var inside = turns{by: map[string]*Turn{}}
 
-type place struct {
-	mu   sync.Mutex
-	turn *Turn
+type turns struct {
+	mu sync.Mutex // guards by
+	by map[string]*Turn
 }
 
-func (p *place) set(u *Turn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.turn = u
+// add remembers a turn until its test ends.
+func (all *turns) add(u *Turn) {
+	name := u.t.Name()
+	all.mu.Lock()
+	all.by[name] = u
+	all.mu.Unlock()
+	u.t.Cleanup(func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		delete(all.by, name)
+	})
 }
 
 // of returns the turn if a test has it, or the test that it is a part of.
-func (p *place) of(t testing.TB) *Turn {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.turn == nil || t.Name() != p.turn.t.Name() && !strings.HasPrefix(t.Name(), p.turn.t.Name()+"/") {
-		return nil
+func (all *turns) of(t testing.TB) *Turn {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for name := t.Name(); ; {
+		if u := all.by[name]; u != nil {
+			return &Turn{t, u.canary}
+		}
+		i := strings.LastIndexByte(name, '/')
+		if i < 0 {
+			return nil
+		}
+		name = name[:i]
 	}
-	return &Turn{t, p.turn.canary}
 }
 
 // watch begins to look how late timers are, until the test ends.

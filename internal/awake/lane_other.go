@@ -2,12 +2,21 @@
 
 package awake
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 var lane sync.Mutex
 
 // enter waits for the lock of this process: the lane is not the machine's here.
-func enter(string) (leave func(), err error) {
-	lane.Lock()
-	return lane.Unlock, nil
+func enter(_ string, most time.Duration) (leave func(), err error) {
+	again := time.NewTicker(step)
+	defer again.Stop()
+	for over := For(most); !Over(over); <-again.C {
+		if lane.TryLock() {
+			return lane.Unlock, nil
+		}
+	}
+	return nil, nil
 }

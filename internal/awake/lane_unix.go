@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
-// enter waits for the lock of a file, which the kernel takes back from a process that ends. It returns what releases the lock.
-func enter(path string) (leave func(), err error) {
+// enter waits for the lock of a file, which the kernel takes back from a process that ends. It returns what releases the lock,
+// or nothing if others have it for too long.
+func enter(path string, most time.Duration) (leave func(), err error) {
 	f, err := os.Open(path) // the file may be another user's: who reads it may lock it
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
@@ -18,13 +20,20 @@ func enter(path string) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	over, again := For(most), time.NewTicker(step)
+	defer again.Stop()
 	for {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err == nil {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
 			return func() { f.Close() }, nil
-		}
-		if err != syscall.EINTR {
+		case err != syscall.EWOULDBLOCK && err != syscall.EINTR:
 			f.Close()
 			return nil, &os.PathError{Op: "flock", Path: path, Err: err}
+		case Over(over):
+			f.Close()
+			return nil, nil
 		}
+		<-again.C
 	}
 }

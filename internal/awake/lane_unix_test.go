@@ -10,13 +10,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A process that dies leaves the lane to the next one, and until then the next one waits.
 func TestLaneIsLeft(t *testing.T) {
 	const variable = "STILE_TEST_LANE"
 	if path := os.Getenv(variable); path != "" { // this is the process that dies
-		if _, err := enter(path); err != nil {
+		if _, err := enter(path, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("entered")
@@ -41,13 +42,16 @@ func TestLaneIsLeft(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	leave, err := enter(path)
-	if err != nil {
-		t.Fatal(err)
+	leave, err := enter(path, time.Minute)
+	if err != nil || leave == nil {
+		t.Fatalf("enter once the process is killed = %v; want the lane", err)
 	}
 	_ = cmd.Wait() // it was killed
 	if free(t, path) {
 		t.Error("the lane is free while this process is in it")
+	}
+	if leave, err := enter(path, step); leave != nil || err != nil {
+		t.Errorf("enter a lane that is taken, within %v = %v; want that it is not had", step, err)
 	}
 	leave()
 	if !free(t, path) {

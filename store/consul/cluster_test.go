@@ -39,6 +39,7 @@ func led(t *testing.T, list []*servertest.Server) (leader, other, third *servert
 func TestLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	list := servertest.ConsulCluster(t, 3, nil)
+	lane := awake.Lane(t)
 	killed, other, third := led(t, list)
 	d := open(t, "consul://"+other.Addr)
 	if !d.Traits().Failover {
@@ -70,7 +71,6 @@ func TestLeaderIsKilled(t *testing.T) {
 	// Without a majority nothing is granted, and nothing hangs.
 	third.Kill()
 	const limit = 3 * time.Second
-	lane := awake.Lane(t)
 	start := time.Now()
 	ctx, cancel := contextOf(t, limit)
 	defer cancel()

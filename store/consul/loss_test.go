@@ -34,10 +34,10 @@ func TestHolderIsRemoved(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			lane := awake.Lane(t)
 			by := operator{t, "http://" + s.Addr}
 			lease := lockOf(t, c.Mutex(test.name))
 			key := by.queued(test.name, 1)[0]
-			lane := awake.Lane(t)
 			test.do(by, key)
 			if e := lost(t, lane, lease, soon); e.Reason != test.want {
 				t.Errorf("the lease is lost since %v; want %v", e.Reason, test.want)
@@ -57,10 +57,10 @@ func TestHolderIsRemoved(t *testing.T) {
 func TestLockKeyIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
+	lane := awake.Lane(t)
 	const ttl = 9 * time.Second // of which a third passes until the next renewal
 	c := lockers(t, "consul://"+s.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
 	lease := lockOf(t, c.Mutex("name"))
-	lane := awake.Lane(t)
 	operator{t, "http://" + s.Addr}.must(http.MethodDelete, "kv/stile/name/.lock", "")
 	if e := lost(t, lane, lease, ttl/3+soon); e.Reason != stile.ReasonRemoved {
 		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonRemoved)
@@ -111,6 +111,7 @@ func TestHolderIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
 	proxy := servertest.NewProxy(t, s.Addr)
+	lane := awake.Lane(t)
 	const ttl = 4 * time.Second // it is held when the other has come
 	brief := &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}}
 	lease := lockOf(t, lockers(t, "consul://"+proxy.Addr, brief).Mutex("name"))
@@ -120,7 +121,6 @@ func TestHolderIsCutOff(t *testing.T) {
 		next <- l
 	}()
 	operator{t, "http://" + s.Addr}.queued("name", 2)
-	lane := awake.Lane(t)
 	proxy.Freeze(true, true)
 	if e := lost(t, lane, lease, ttl+2*time.Second); e.Reason != stile.ReasonExpired {
 		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)
@@ -249,12 +249,12 @@ func TestRequestOfEnterIsLost(t *testing.T) {
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
+	lane := awake.Lane(t)
 	d := open(t, "consul://"+s.Addr)
 	c := claimOn("name")
 	holds(t, d, c)
 	s.Pause()
 	defer s.Resume()
-	lane := awake.Lane(t)
 	start := time.Now()
 	ctx, cancel := contextOf(t, 100*time.Millisecond)
 	defer cancel()

@@ -185,13 +185,13 @@ func TestNoBarging(t *testing.T) {
 func TestStayOutlivesTheClient(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
+	lane := awake.Lane(t)
 	one, n := counted(t, s.Addr)
 	two := open(t, "consul://"+s.Addr)
 	c, next := claimOn("name"), claimOn("name")
 	holds(t, one, c)
 	had := len(n.asks)
 	const stay = 500 * time.Millisecond
-	lane := awake.Lane(t)
 	start := time.Now()
 	if err := one.Leave(timely(t), &driver.Release{Claim: c, Keep: stay}); err != nil {
 		t.Fatal(err)

@@ -40,9 +40,9 @@ func TestHolderIsRemoved(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			lane := awake.Lane(t)
 			lease := lock(t, c.Mutex(test.name))
 			key := queued(t, by, "stile/"+test.name+"/", 1)[0]
-			lane := awake.Lane(t)
 			test.do(t, by, key)
 			if e := lost(t, lane, lease, soon); e.Reason != test.want {
 				t.Errorf("the lease is lost since %v; want %v", e.Reason, test.want)
@@ -64,6 +64,7 @@ func TestWaiterIsRemoved(t *testing.T) {
 	for name, do := range map[string]func(testing.TB, *clientv3.Client, string){"deleted": remove, "revoked": revoke} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			lane := awake.Lane(t)
 			displaced := make(chan struct{}, 1)
 			waiters := lockers(t, &stile.Options{LockOptions: stile.LockOptions{TTL: 3 * time.Second}, Observer: func(e stile.Event) {
 				if e.Kind == stile.EventDisplaced {
@@ -82,7 +83,6 @@ func TestWaiterIsRemoved(t *testing.T) {
 				ended <- err
 			}()
 			both := queued(t, by, folder, 2)
-			lane := awake.Lane(t)
 			start := time.Now()
 			for _, key := range both {
 				if key != holder {
@@ -152,9 +152,9 @@ func TestManyOnOneName(t *testing.T) {
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
+	lane := awake.Lane(t)
 	c, other := lockers(t, nil, s.Addr), lockers(t, nil, s.Addr)
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 2 * time.Second}))
-	lane := awake.Lane(t)
 	s.Pause()
 	if e := lost(t, lane, lease, soon); e.Reason != stile.ReasonExpired { // while the server cannot free it
 		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)
@@ -172,6 +172,7 @@ func TestLateAnswers(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
 	p := servertest.NewProxy(t, s.Addr)
+	lane := awake.Lane(t)
 	c, other := lockers(t, nil, p.Addr), lockers(t, nil, s.Addr)
 	const ttl = 4 * time.Second // it is held when the other has come
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: ttl}))
@@ -184,7 +185,6 @@ func TestLateAnswers(t *testing.T) {
 		}
 	}()
 	queued(t, operator(t, s.Addr), "stile/name/", 2)
-	lane := awake.Lane(t)
 	p.Freeze(false, true)
 	if e := lost(t, lane, lease, ttl+time.Second); e.Reason != stile.ReasonExpired {
 		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)

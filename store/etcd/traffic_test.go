@@ -365,12 +365,12 @@ func TestReplyIsLost(t *testing.T) {
 func TestRequestIsLate(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
+	lane := awake.Lane(t)
 	by := operator(t, s.Addr)
 	d := open(t, s.Addr)
 	c := claimOn("name")
 	k := outfitted(t, d, c)
 	k.home.asked(1) // a request was sent
-	lane := awake.Lane(t)
 	if err := d.Leave(timely(t), &driver.Release{Claim: c}); !driver.NotApplied(err) {
 		t.Errorf("leave of a claim that is not there = %v; want ErrGone", err)
 	}

@@ -71,10 +71,10 @@ func TestServerHangs(t *testing.T) {
 func TestHangingConnectionIsGivenUp(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		proxy := servertest.NewProxy(t, s.Addr)
+		lane := awake.Lane(t)
 		d := open(t, proxy.Addr, parameters)
 		c := claim("name", "a")
 		holds(t, d, c)
-		lane := awake.Lane(t)
 		proxy.Freeze(false, true)
 		start := time.Now()
 		err := renew(t, d, c)
@@ -167,6 +167,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
 	proxy := servertest.NewProxy(t, s.Addr)
+	lane := awake.Lane(t)
 	d := open(t, proxy.Addr, "")
 	proxy.Cut()
 	var err error
@@ -175,7 +176,6 @@ func TestUnreachable(t *testing.T) {
 		return driver.NotApplied(err)
 	})
 	marks(t, err, true, true)
-	lane := awake.Lane(t)
 	start := time.Now()
 	for range 100 {
 		if _, err := d.Enter(timely(t), claim("name", "a")); err == nil {

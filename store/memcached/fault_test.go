@@ -165,8 +165,8 @@ func TestShortLeaseIsTrusted(t *testing.T) {
 // A flush is noticed by the next renewal, and the lease's context ends.
 func TestFlushEndsLease(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
-		lease := take(t, s, parameters, 6*time.Second)
 		lane := awake.Lane(t)
+		lease := take(t, s, parameters, 6*time.Second)
 		s.Memcached("flush_all\r\n")
 		lost(t, lane, lease, 4*time.Second)
 	})
@@ -175,9 +175,9 @@ func TestFlushEndsLease(t *testing.T) {
 // A server that was killed comes back empty. The holder knows as soon as it is back, long before the next renewal.
 func TestRestartEndsLease(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
+		lane := awake.Lane(t)
 		lease := take(t, s, parameters, 10*time.Minute)
 		s.Kill()
-		lane := awake.Lane(t)
 		s.Restart()
 		lost(t, lane, lease, 10*time.Second)
 	})

@@ -37,6 +37,7 @@ func breaks(t *testing.T, url string, c *driver.Claim) {
 func TestBreakIsHeard(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
+	lane := awake.Lane(t)
 	d := open(t, url)
 	heard, client := alerted(d), rand.Text()
 	lone, first, next, spared := claim("lone", "lone"), claim("queue", "first"), claim("queue", "next"), claim("spared", "spared")
@@ -46,7 +47,6 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 	until(t, "to listen", d.store.bell.heard)
 	sleeps(t, client)
-	lane := awake.Lane(t)
 	for _, c := range []*driver.Claim{lone, first, next} {
 		start := time.Now()
 		breaks(t, url, c)

@@ -165,6 +165,7 @@ func holder(t testing.TB, d *session, c *driver.Claim) *sessionConn {
 // An administrator ends the connection of a lock: its holder is told at once, a waiter waits on.
 func TestSessionKilled(t *testing.T) {
 	t.Parallel()
+	lane := awake.Lane(t)
 	one, two, db := openSessionAt(t, sessionAt(server.Addr)), openSessionAt(t, sessionAt(server.Addr)), raw(t, server, "")
 	lost := make(chan string, 9)
 	one.Alert(func(ids ...string) {
@@ -177,7 +178,6 @@ func TestSessionKilled(t *testing.T) {
 	mustEnter(t, two, other, true)
 	mustEnter(t, one, waits, false)
 	servertest.Until(t, "a connection waits", func() bool { return holder(t, one, waits) != nil })
-	lane := awake.Lane(t)
 	start := time.Now()
 	for _, c := range []*driver.Claim{a, waits} {
 		mustExec(t, db, "KILL IS_USED_LOCK('"+holder(t, one, c).tag+"')")

@@ -70,6 +70,7 @@ func wasBroken(t *testing.T, what string, err error, record string) {
 // with the longest name, also where the database has another encoding.
 func TestBreakIsHeard(t *testing.T) {
 	t.Parallel()
+	lane := awake.Lane(t)
 	long := strings.Repeat("ä\x00'\\\xff\n ", driver.MaxRecord)[:driver.MaxRecord]
 	for _, url := range []string{fresh(server), inLatin1(t)} {
 		d, other := open(t, url), open(t, url)
@@ -77,7 +78,6 @@ func TestBreakIsHeard(t *testing.T) {
 		name := strings.Repeat("ä", driver.MaxName/2) + "n"
 		holder, waiter := claim(name, "holder"), claim(name, "waiter")
 		enter(t, d, holder)
-		lane := awake.Lane(t)
 		earStands(t, d, heard, holder)
 		breaks(t, other, holder, long)
 		hears(t, heard, holder.ID)
@@ -118,10 +118,10 @@ func TestBreakIsHeard(t *testing.T) {
 func TestForgedBreak(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
+	awake.Lane(t)
 	heard := alerted(d)
 	c, last := claim("name", "held"), claim("last", "last")
 	enter(t, d, c)
-	awake.Lane(t)
 	earStands(t, d, heard, c)
 	enter(t, d, last)
 	pool, begun := connect(t, server), time.Now()
@@ -158,6 +158,7 @@ func TestHoldersListen(t *testing.T) {
 	t.Parallel()
 	name := schema()
 	d := open(t, fresh(server, "application_name="+name))
+	awake.Lane(t)
 	d.inboxes.Idle = 500 * time.Millisecond
 	heard := alerted(d)
 	pool := connect(t, server)
@@ -177,7 +178,6 @@ func TestHoldersListen(t *testing.T) {
 	b.TTL, b.Wait = time.Second, time.Second // and nobody renews it
 	enter(t, d, a)
 	enter(t, d, b)
-	awake.Lane(t)
 	earStands(t, d, heard, a)
 	<-awake.For(2 * time.Second)
 	if n := listeners(); n != 1 {

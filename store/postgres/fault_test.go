@@ -217,10 +217,10 @@ func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, server.Addr)
 	d := open(t, strings.Replace(fresh(server), server.Addr, proxy.Addr, 1))
+	lane := awake.Lane(t)
 	a := claim("name", "a")
 	enter(t, d, a)
 	proxy.Freeze(true, true)
-	lane := awake.Lane(t)
 	for name, verb := range map[string]func(ctx context.Context) error{
 		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, a); return err },
 		"renew": func(ctx context.Context) error { return d.Renew(ctx, []*driver.Claim{a})[0].Err },

@@ -112,6 +112,7 @@ func TestLateClaimAsksOneNode(t *testing.T) {
 func TestLeadIsStuck(t *testing.T) {
 	t.Parallel()
 	list := servers(5)
+	lane := awake.Lane(t)
 	a, members := open(t, list, nil)
 	b, _ := open(t, list, nil)
 	leads := lead(t, list, a, b, "stuck")
@@ -124,7 +125,6 @@ func TestLeadIsStuck(t *testing.T) {
 			leaves(t, m.now(), holder) // as if it had died before it asked the last
 		}
 	}
-	lane := awake.Lane(t)
 	since := time.Now()
 	awaits(t, b, waiter)
 	holds(t, b, waiter)

@@ -40,6 +40,7 @@ func drained(heard chan string) {
 func TestBreakIsHeard(t *testing.T) {
 	t.Parallel()
 	s, nodes, set := servertest.Redis(t), servertest.RedisCluster(t), servertest.RedisSentinel(t)
+	lane := awake.Lane(t)
 	for _, url := range []string{
 		"redis://" + s.Addr, "redis+cluster://" + nodes[0].Addr, "redis+sentinel://" + set.Sentinel.Addr + "/" + set.Name,
 	} {
@@ -56,7 +57,6 @@ func TestBreakIsHeard(t *testing.T) {
 				t.Fatalf("%s: %v", url, err)
 			}
 		}
-		lane := awake.Lane(t)
 		woken := make(chan driver.Place, 1)
 		go func() {
 			p, _ := d.Await(timely(t), waiter)
@@ -157,6 +157,7 @@ func TestOldClientBroken(t *testing.T) {
 func TestHoldersListen(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
+	awake.Lane(t)
 	d := open(t, "redis://"+s.Addr)
 	d.inboxes.Idle = 500 * time.Millisecond
 	channels := func() int {
@@ -180,7 +181,6 @@ func TestHoldersListen(t *testing.T) {
 		t.Errorf("%d channels have subscribers; want 1 for the client", n)
 	}
 	leave(t, d, a)
-	awake.Lane(t)
 	<-awake.For(2 * time.Second)
 	if n := channels(); n != 1 {
 		t.Errorf("%d channels have subscribers while one claim holds; want 1", n)

@@ -15,6 +15,7 @@ import (
 func TestLeaseOutlivesAHungPrimary(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)
+	lane := awake.Lane(t)
 	d := open(t, "redis+sentinel://"+set.Sentinel.Addr+"/"+set.Name)
 	a := claim("name", "a")
 	a.TTL = time.Minute
@@ -39,7 +40,6 @@ func TestLeaseOutlivesAHungPrimary(t *testing.T) {
 			}
 		}
 	}()
-	lane := awake.Lane(t)
 	set.TookOver(t)
 	start := time.Now()
 	const soon = 8 * time.Second // half a second to three; it took eleven, for most

@@ -128,13 +128,12 @@ func handsOver(t *testing.T, d *Driver, holder *driver.Claim) {
 	}
 	enter(t, d, waiter)
 	held := awaiting(t, d, waiter)
-	lane := awake.Lane(t)
-	begin := time.Now()
+	const soon = 1500 * time.Millisecond
+	over := awake.For(soon)
 	leave(t, d, holder)
-	if p := <-held; !p.Holds {
-		t.Errorf("the waiter's place is %+v; want that it holds", p)
+	if p := <-held; !p.Holds || awake.Over(over) {
+		t.Errorf("the waiter's place is %+v, more than %v later: %v; want that it holds soon", p, soon, awake.Over(over))
 	}
-	lane.Within(time.Since(begin), 1500*time.Millisecond, "the waiter is told")
 	leave(t, d, waiter)
 }
 

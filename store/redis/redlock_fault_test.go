@@ -337,8 +337,8 @@ func TestRedlockForeignThatNeverExpires(t *testing.T) {
 func TestRedlockWakes(t *testing.T) {
 	t.Parallel()
 	_, url := redlockOf(t, 3, durable...)
-	a, b := openRedlock(t, url), openRedlock(t, url)
 	lane := awake.Lane(t)
+	a, b := openRedlock(t, url), openRedlock(t, url)
 	for i := range 5 {
 		holder, waiter := redlockClaim("wake", fmt.Sprint("h", i)), redlockClaim("wake", fmt.Sprint("w", i))
 		holds(t, a, holder)

@@ -17,6 +17,7 @@ func TestRedlockVoteIsBackBesideWaiters(t *testing.T) {
 	t.Parallel()
 	const ttl, waiters = 3 * time.Second, 8
 	servers, url := redlockOf(t, 3, durable...)
+	lane := awake.Lane(t)
 	client := func() *stile.Client {
 		c, err := stile.Open(soon(t), url, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
 		if err != nil {
@@ -43,7 +44,6 @@ func TestRedlockVoteIsBackBesideWaiters(t *testing.T) {
 	}
 	value, _ := servers[0].Redis([]string{"GET", "held"}).(string)
 	head, _, _ := strings.Cut(strings.TrimPrefix(value, "stile1\n"), "\n")
-	lane := awake.Lane(t)
 	for i := range 6 {
 		s := servers[i%3]
 		begin := time.Now()

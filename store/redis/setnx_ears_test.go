@@ -38,6 +38,7 @@ func keyIsHeard(t *testing.T, d *SetNX, c *driver.Claim) {
 func TestSetNXBreakIsHeard(t *testing.T) {
 	t.Parallel()
 	s, set := servertest.Redis(t), servertest.RedisSentinel(t)
+	lane := awake.Lane(t)
 	for url, s := range map[string]*servertest.Server{
 		"redis://" + s.Addr: s, "redis+sentinel://" + set.Sentinel.Addr + "/" + set.Name: set.Primary,
 	} {
@@ -58,7 +59,6 @@ func TestSetNXBreakIsHeard(t *testing.T) {
 			c := claim(what, "held by "+what)
 			enter(t, d, c)
 			keyIsHeard(t, d, c)
-			lane := awake.Lane(t)
 			start := time.Now()
 			breaks(what)
 			select {
@@ -84,6 +84,7 @@ func TestSetNXBreakIsHeard(t *testing.T) {
 func TestSetNXRenewalsAreLookedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
+	awake.Lane(t)
 	d := openSetNX(t, "redis://"+s.Addr)
 	heard := alertedOfKeys(d)
 	for i := range 200 {
@@ -97,7 +98,6 @@ func TestSetNXRenewalsAreLookedAtOnce(t *testing.T) {
 	c := claim("name", "id")
 	enter(t, d, c)
 	keyIsHeard(t, d, c)
-	awake.Lane(t)
 	const renewals = 20
 	before := gets(t, s)
 	for range renewals {

@@ -68,9 +68,9 @@ func quiet(t *testing.T, told <-chan struct{}, length time.Duration) {
 func TestWatchIsPushed(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
+	lane := awake.Lane(t)
 	a, b := open(t, "redis://"+s.Addr), open(t, "redis://"+s.Addr)
 	told := watching(t, b, "name")
-	lane := awake.Lane(t)
 	var took []time.Duration
 	for range 20 {
 		c := claim("name", "holder")
@@ -172,10 +172,10 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 func TestWatchWithoutTracking(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
+	lane := awake.Lane(t)
 	s.Redis([]string{"ACL", "SETUSER", "plain", "on", ">secret", "~*", "&*", "+@all", "-client|tracking"})
 	d := open(t, "redis://plain:secret@"+s.Addr)
 	told := watching(t, d, "name")
-	lane := awake.Lane(t)
 	for range 3 {
 		lane.Within(comes(t, told), 5*time.Second, "the next look")
 	}

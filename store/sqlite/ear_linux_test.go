@@ -68,6 +68,7 @@ func TestRingStirs(t *testing.T) {
 
 // A waiter and a holder of one client hear at once of a break by another one, and the waiter's other claim does not.
 func TestBreakIsHeard(t *testing.T) {
+	lane := awake.Lane(t)
 	path := lockFile(t)
 	d, other := open(t, path), open(t, path)
 	heard := make(chan string, 100)
@@ -90,7 +91,6 @@ func TestBreakIsHeard(t *testing.T) {
 		count, ok := b.count()
 		return ok && b.looked.Load() == count
 	})
-	lane := awake.Lane(t)
 	for _, c := range []*driver.Claim{waiter, holder} {
 		start := time.Now()
 		if _, err := other.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: "x", Ticket: c.Ticket}); err != nil {

@@ -295,9 +295,9 @@ func TestHolderKilled(t *testing.T) {
 }
 
 func TestWaiterOfAnotherProcessWakes(t *testing.T) {
+	lane := awake.Lane(t)
 	path := lockFile(t)
 	d := open(t, path)
-	lane := awake.Lane(t)
 	var slowest time.Duration
 	for range 5 {
 		held := claim("x", time.Minute)

@@ -193,6 +193,7 @@ func lost(t *testing.T, l *stile.Lease, reasons ...stile.Reason) time.Time {
 const longest = time.Minute
 
 func removedWhileHolding(t *testing.T, s *servertest.Server) {
+	lane := awake.Lane(t)
 	c, a := client(t, "zk://"+s.Addr+"?session="+longest.String()), newAdmin(t, s.Addr)
 	lease, err := c.Mutex("removed-holder").With(stile.LockOptions{TTL: longest}).Lock(t.Context())
 	if err != nil {
@@ -200,7 +201,6 @@ func removedWhileHolding(t *testing.T, s *servertest.Server) {
 	}
 	children := a.until("removed-holder", 1)
 	// The watch on the node is set a moment after the lock was granted, and sees a removal before that as well.
-	lane := awake.Lane(t)
 	start := time.Now()
 	a.remove("/stile/removed-holder/" + children[0])
 	took := lost(t, lease, stile.ReasonRemoved).Sub(start)
@@ -331,11 +331,11 @@ func deadlineFirst(t *testing.T, s *servertest.Server) {
 // Never a hang: every call ends with its context while the server does not answer.
 func waitsEnd(t *testing.T, s *servertest.Server) {
 	p, url := behind(t, s, "session="+longest.String())
+	lane := awake.Lane(t)
 	d := open(t, url)
 	c, waiter := claim("ends"), claim("ends")
 	enter(t, d, c, true)
 	enter(t, d, waiter, false)
-	lane := awake.Lane(t)
 	p.Freeze(true, true)
 	for _, call := range []struct {
 		verb string

@@ -94,12 +94,12 @@ func TestStraysAreRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStraying(t)
+			lane := awake.Lane(t)
 			stray, waits := s.claim("stray"), s.claim("waits")
 			if !s.enter(s.d, stray) || s.enter(s.d, waits) {
 				t.Fatal("the first claim waits, or the second holds")
 			}
 			s.forget(stray)
-			lane := awake.Lane(t)
 			begun := time.Now()
 			if cut {
 				s.proxy.Drop()

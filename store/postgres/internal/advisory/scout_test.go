@@ -198,6 +198,7 @@ func text(t testing.TB, statement string, args ...any) (s string) {
 func TestWaitHoldsBackNobody(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t)
+	lane := awake.Lane(t)
 	one := open(t, at(s))
 	for _, full := range []bool{false, true} {
 		for _, weight := range []int64{1, driver.All} {
@@ -242,7 +243,6 @@ func TestWaitHoldsBackNobody(t *testing.T) {
 	exec("CREATE TABLE work AS SELECT i FROM generate_series(1, 10000) i")
 	servertest.Until(t, "all four wait in the server", waiting)
 	const bound = 2 * time.Second
-	lane := awake.Lane(t)
 	start := time.Now()
 	exec("CREATE INDEX CONCURRENTLY work_i ON work (i)")
 	lane.Within(time.Since(start), bound, "CREATE INDEX CONCURRENTLY")
