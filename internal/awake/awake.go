@@ -9,10 +9,10 @@ const step = 10 * time.Millisecond
 
 // For returns a channel that is closed once this process could run for a length of time. It counts short steps, each for no
 // more than was asked for, however late it ends: so the time does not count in which the machine stands still, or has no
-// core for the process.
+// core for the process. The steps of a long time are longer, since many tests wait at once.
 func For(length time.Duration) <-chan struct{} {
 	over := make(chan struct{})
-	left := length
+	left, step := length, max(step, length/200)
 	var next func()
 	next = func() {
 		if left <= 0 {

@@ -29,12 +29,12 @@ func alerted(d *Driver) chan string {
 // hears fails unless a driver is alerted of a claim soon. The test has the lane.
 func hears(t *testing.T, heard chan string, want string) {
 	t.Helper()
-	start := time.Now()
+	lane, start := awake.Lane(t), time.Now() // the test has the lane since before it had claims
 	for {
 		select {
 		case id := <-heard:
 			if id == want {
-				awake.Lane(t).Within(time.Since(start), 5*time.Second, "the alert of %s", want)
+				lane.Within(time.Since(start), 5*time.Second, "the alert of %s", want)
 				return
 			}
 		case <-awake.For(time.Minute):
@@ -199,6 +199,7 @@ func TestNoConnectionToListenOn(t *testing.T) {
 	exec(t, pool, "CREATE ROLE "+user+" LOGIN PASSWORD 'pw'; GRANT CREATE ON DATABASE postgres TO "+user, asText)
 	d := open(t, "postgres://"+user+":pw@"+server.Addr+"/postgres?pool_max_conns=1&schema="+schema())
 	heard := alerted(d)
+	awake.Lane(t)
 	c := claim("name", "held")
 	exec(t, pool, "ALTER ROLE "+user+" CONNECTION LIMIT 0")
 	enter(t, d, c)
@@ -226,6 +227,7 @@ func TestBreakThroughPooler(t *testing.T) {
 		t.Errorf("the traits have HearsBreak %v, and %v through the pooler; want it, and not", d.Traits().HearsBreak, deaf.Traits().HearsBreak)
 	}
 	heard := alerted(d)
+	awake.Lane(t)
 	alerted(deaf)
 	c, other := claim("name", "held"), claim("other", "deaf")
 	enter(t, d, c)
