@@ -179,6 +179,7 @@ func TestDelayBeforeHolding(t *testing.T) {
 func TestCallsEnd(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
+	awake.Lane(t)
 	d := open(t, s.Addr)
 	c, waiter := claimOn("name"), claimOn("name")
 	enter(t, d, c)
@@ -202,7 +203,6 @@ func TestCallsEnd(t *testing.T) {
 		"watch": func(ctx context.Context) error { return d.Watch(ctx, "name", func() {}) },
 	} {
 		t.Run(verb, func(t *testing.T) {
-			awake.Lane(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which the request leaves
 			defer cancel()
 			ended := make(chan error, 1)
