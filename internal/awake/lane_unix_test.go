@@ -4,6 +4,7 @@ package awake
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -86,7 +87,7 @@ func free(t *testing.T, path string) bool {
 	}
 	defer f.Close()
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err != nil && err != syscall.EWOULDBLOCK {
+	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
 		t.Fatal(err)
 	}
 	return err == nil
