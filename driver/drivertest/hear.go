@@ -46,12 +46,14 @@ func (r *run) ear() *ear {
 	return e
 }
 
-// held enters a claim of this client, which must hold, to a name.
-func (e *ear) held(r *run, name string) *driver.Claim {
+// held enters a claim of this client, which must hold, to a name. Its lease may be [idleLease]; 0 means that of other claims.
+func (e *ear) held(r *run, name string, lease time.Duration) *driver.Claim {
 	r.Helper()
 	c := r.claim()
 	c.Name, c.Client = name, e.client
-	c.TTL, c.Wait = idleLease, idleLease
+	if lease > 0 {
+		c.TTL, c.Wait = lease, lease
+	}
 	c.Ticket = r.holds(e, c).Ticket
 	return c
 }
@@ -93,14 +95,14 @@ func breakIsHeard(r *run) {
 		return
 	}
 	e := r.ear()
-	holder, spared := e.held(r, r.name), e.held(r, r.name+"/other")
+	holder, spared := e.held(r, r.name, idleLease), e.held(r, r.name+"/other", idleLease)
 	for _, idle := range []time.Duration{0, idleBefore} {
 		r.pass(idle)
 		const record = "who broke it, and why"
 		r.breaks(holder, record)
 		r.until(2*r.store.Wake, "the holder's client is alerted", func() bool { return e.alerted(holder.ID) })
 		r.broken("renewal of the claim that was broken", record, e.Renew(r.ctx, []*driver.Claim{holder})[0].Err)
-		holder = e.held(r, r.name)
+		holder = e.held(r, r.name, idleLease)
 	}
 	if a := e.Renew(r.ctx, []*driver.Claim{spared})[0]; a.Err != nil {
 		r.Errorf("renewal of another claim of the client = %v; want nil", a.Err)
@@ -116,7 +118,7 @@ func breakIsOfOne(r *run) {
 	e := r.ear()
 	var all []*driver.Claim
 	for range 3 {
-		all = append(all, e.held(r, r.name+"/"+rand.Text()))
+		all = append(all, e.held(r, r.name+"/"+rand.Text(), 0))
 	}
 	r.breaks(all[1], "")
 	for i, a := range e.Renew(r.ctx, all) {

@@ -20,9 +20,10 @@ const (
 	tick      = 10 * time.Millisecond // of the timers whose lateness is measured
 )
 
-// paced returns a lease that lasts where things are so late.
+// paced returns a lease that lasts where things are so late. Its parts are whole milliseconds, as
+// stores count.
 func paced(lease, late time.Duration) time.Duration {
-	return max(lease, min(roomFor*late, slowest*lease, longLease))
+	return max(lease, min(roomFor*late, slowest*lease, longLease).Round(100*time.Millisecond))
 }
 
 // lease returns the short lease of the case. It is the store's, and longer while the machine is slow.

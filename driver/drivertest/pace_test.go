@@ -21,6 +21,7 @@ func TestPaced(t *testing.T) {
 		{"nothing is late", 600 * ms, 0, 600 * ms},
 		{"as late as there is room for", 600 * ms, 30 * ms, 600 * ms},
 		{"later", 600 * ms, 100 * ms, 2000 * ms},
+		{"by parts of a millisecond", 300 * ms, 42_083 * time.Microsecond, 800 * ms},
 		{"much later", 600 * ms, 2000 * ms, 4800 * ms},
 		{"much later, of a lease of a second", 1000 * ms, 2000 * ms, 5000 * ms},
 		{"much later, of a long lease", 10_000 * ms, 2000 * ms, 10_000 * ms},
