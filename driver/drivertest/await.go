@@ -94,7 +94,7 @@ func awaitExpiry(r *run) {
 	r.inTime("a claim waits before the lease of the one that holds is over", func() bool {
 		dead, waiter := r.brief(), r.claim()
 		over := r.leased(r.a, dead)
-		bound := r.lease() + r.store.Slack
+		bound := r.runsOut()
 		told := awake.For(bound)
 		p, in := r.waitsInTime(r.b, waiter, over)
 		if !in {
@@ -130,7 +130,7 @@ func awaitDoesNotRenew(r *run) {
 	waiter.Ticket = r.waits(r.b, waiter).Ticket
 	witness := r.claim()
 	r.waits(r.a, witness)
-	r.until(r.lease()+r.store.Slack, "the waiter is gone", func() bool {
+	r.until(r.runsOut(), "the waiter is gone", func() bool {
 		ctx, cancel := context.WithTimeout(r.ctx, r.lease()/10)
 		defer cancel()
 		if p, _ := r.b.Await(ctx, waiter); p.Holds {

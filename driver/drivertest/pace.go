@@ -37,6 +37,12 @@ func (r *run) lease() time.Duration {
 	return r.paced
 }
 
+// slack is how much later than its lease a claim of the case may end: in some stores that grows with the lease.
+func (r *run) slack() time.Duration { return r.store.Slack + r.lease() - r.store.Lease }
+
+// runsOut is when the short lease of the case is over, at the latest.
+func (r *run) runsOut() time.Duration { return r.lease() + r.slack() }
+
 // lateness is by how much the latest of a few short timers was late, or how long the slowest of a few calls to the store took.
 func (r *run) lateness() (worst time.Duration) {
 	ctx, cancel := context.WithTimeout(r.ctx, longLease)
