@@ -130,7 +130,7 @@ func awaitDoesNotRenew(r *run) {
 	waiter.Ticket = r.waits(r.b, waiter).Ticket
 	witness := r.claim()
 	r.waits(r.a, witness)
-	r.until(r.runsOut(), "the waiter is gone", func() bool {
+	r.ends(r.runsOut(), "the waiter is gone", func() bool {
 		ctx, cancel := context.WithTimeout(r.ctx, r.lease()/10)
 		defer cancel()
 		if p, _ := r.b.Await(ctx, waiter); p.Holds {

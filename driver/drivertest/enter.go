@@ -334,7 +334,7 @@ func ticketsRise(r *run) {
 	}
 	c := r.brief()
 	next(r.b, c, "a release by another client")
-	r.until(r.runsOut(), "the lease runs out", r.free)
+	r.ends(r.runsOut(), "the lease runs out", r.free)
 	last++ // the claim that found out has had a ticket of its own
 	holder := r.claim()
 	next(r.a, holder, "an expiry")
@@ -374,7 +374,7 @@ func capacityForgotten(r *run) {
 	c.TTL = r.lease()
 	r.holds(r.a, c)
 	next := r.permit(1, 6)
-	r.until(r.runsOut(), "another capacity is accepted once the queue has run empty", func() bool {
+	r.ends(r.runsOut(), "another capacity is accepted once the queue has run empty", func() bool {
 		_, err := r.b.Enter(r.ctx, next)
 		return err == nil
 	})

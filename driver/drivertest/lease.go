@@ -32,7 +32,7 @@ func expiry(r *run) {
 	c := r.brief()
 	start := time.Now()
 	p := r.holds(r.a, c)
-	r.until(r.runsOut(), "the lock is free", r.free)
+	r.ends(r.runsOut(), "the lock is free", r.free)
 	length := r.lease()
 	if r.traits.Clock == "session" {
 		length = p.TTL // a session that is some time old
@@ -50,7 +50,7 @@ func expiryOfWaiter(r *run) {
 	r.holds(r.a, holder)
 	r.waits(r.b, waiter)
 	r.waits(r.a, third)
-	r.until(r.runsOut(), "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
+	r.ends(r.runsOut(), "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
 	waiter.Ticket = 1
 	_, err := r.b.Enter(r.ctx, waiter)
 	r.gone("enter of the waiter", err)
@@ -60,7 +60,7 @@ func expiryIsFinal(r *run) {
 	c := r.brief()
 	c.Ticket = r.holds(r.a, c).Ticket
 	next := r.claim()
-	r.until(r.runsOut(), "the next claim holds", func() bool { return r.enter(r.b, next).Holds })
+	r.ends(r.runsOut(), "the next claim holds", func() bool { return r.enter(r.b, next).Holds })
 	r.gone("renewal", r.renew(r.a, c).Err)
 	r.gone("leave", r.a.Leave(r.ctx, &driver.Release{Claim: c}))
 	_, err := r.a.Enter(r.ctx, c)
@@ -215,7 +215,7 @@ func (r *run) delayed(delay time.Duration) (c *driver.Claim, begun time.Time) {
 
 func delayAfterExpiry(r *run) {
 	c, start := r.delayed(2 * r.lease())
-	r.until(c.TTL+c.Delay+r.slack(), "the lock is free", r.free)
+	r.ends(c.TTL+c.Delay+r.slack(), "the lock is free", r.free)
 	if early := c.TTL + c.Delay - time.Since(start); early > 2*r.traits.Granularity {
 		r.Errorf("the lock was free %v before the end of the lock-delay", early)
 	}
@@ -228,7 +228,7 @@ func delayIsLost(r *run) {
 	r.holds(r.a, marker) // its lease is as long and begins later, so it ends later
 	other := r.claim()
 	other.Name, other.Try = marker.Name, true
-	r.until(r.runsOut(), "the lease is over", func() bool { return r.enter(r.b, other).Holds })
+	r.ends(r.runsOut(), "the lease is over", func() bool { return r.enter(r.b, other).Holds })
 	r.gone("renewal", r.renew(r.a, c).Err)
 	_, err := r.a.Enter(r.ctx, c)
 	r.gone("enter", err)
@@ -244,7 +244,7 @@ func delayNotTold(r *run) {
 	r.holds(r.a, holder)
 	r.waits(r.b, waiter)
 	r.waits(r.a, third)
-	r.until(r.runsOut(), "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
+	r.ends(r.runsOut(), "the waiter is gone", func() bool { return r.waits(r.a, third).Ahead == 1 })
 	r.leave(r.a, holder)
 	r.holds(r.a, third)
 }

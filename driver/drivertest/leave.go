@@ -141,7 +141,7 @@ func (r *run) keep(c *driver.Claim, length time.Duration) time.Time {
 func keepStays(r *run) {
 	length := 2 * r.lease()
 	start := r.keep(r.claim(), length)
-	r.until(length+r.slack(), "the lock is free", r.free)
+	r.ends(length+r.slack(), "the lock is free", r.free)
 	if early := length - time.Since(start); early > r.traits.Granularity {
 		r.Errorf("the lock was free %v before its time", early)
 	}
@@ -151,7 +151,7 @@ func keepWithoutDelay(r *run) {
 	c := r.claim()
 	c.Delay = time.Minute
 	r.keep(c, r.lease())
-	r.until(r.runsOut(), "the lock is free", r.free)
+	r.ends(r.runsOut(), "the lock is free", r.free)
 }
 
 func keepIsFinal(r *run) {

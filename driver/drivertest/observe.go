@@ -82,7 +82,7 @@ func listDelay(r *run) {
 		return
 	}
 	c, _ := r.delayed(time.Minute)
-	r.until(r.runsOut(), "the lease left is negative", func() bool {
+	r.ends(r.runsOut(), "the lease left is negative", func() bool {
 		return r.listed(lister, c.Ticket).Remaining < 0
 	})
 }

@@ -43,6 +43,19 @@ func (r *run) slack() time.Duration { return r.store.Slack + r.lease() - r.store
 // runsOut is when the short lease of the case is over, at the latest.
 func (r *run) runsOut() time.Duration { return r.lease() + r.slack() }
 
+// ends waits until what the store ends by itself is over. If that is late, it has as much longer as a lease would have that was
+// taken now: the machine may have become slow since the case began.
+func (r *run) ends(bound time.Duration, what string, over func() bool) {
+	r.Helper()
+	if r.within(bound, over) {
+		return
+	}
+	more := paced(r.store.Lease, r.lateness()) - r.store.Lease
+	if !r.within(more, over) {
+		r.Fatalf("not within %v: %s", bound+more, what)
+	}
+}
+
 // lateness is by how much the latest of a few short timers was late, or how long the slowest of a few calls to the store took.
 func (r *run) lateness() (worst time.Duration) {
 	ctx, cancel := context.WithTimeout(r.ctx, longLease)

@@ -187,16 +187,23 @@ func (r *run) soon(condition func() bool) bool {
 func (r *run) until(bound time.Duration, what string, condition func() bool) time.Duration {
 	r.Helper()
 	start := time.Now()
+	if !r.within(bound, condition) {
+		r.Fatalf("not within %v: %s", bound, what)
+	}
+	return time.Since(start)
+}
+
+// within reports whether a condition becomes true within a time in which the process runs.
+func (r *run) within(bound time.Duration, condition func() bool) bool {
 	for over := awake.For(bound); poll(r.ctx); {
 		if condition() {
-			return time.Since(start)
+			return true
 		}
 		if awake.Over(over) {
 			break
 		}
 	}
-	r.Fatalf("not within %v: %s", bound, what)
-	return 0
+	return false
 }
 
 // during fails if a condition does not stay true for a while.
