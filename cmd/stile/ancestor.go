@@ -55,10 +55,7 @@ func (w *wish) hold(a *driver.Address, name string) heldLock {
 	case w.read:
 		h.weight = 1
 	case w.ofSet:
-		h.weight = int64(w.permits)
-		if w.of != 0 { // else the name has a count of its own, which only the store knows
-			h.of = int64(w.of)
-		}
+		h.weight, h.of = int64(w.permits), int64(w.of)
 	}
 	return h
 }

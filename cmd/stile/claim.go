@@ -46,7 +46,7 @@ func (w *wish) flags(f *pflag.FlagSet) {
 	}
 	f.BoolVar(&w.read, "read", false, "share the lock with others that read")
 	f.IntVar(&w.permits, "permits", 1, "how many permits of --of to take, all at once")
-	f.IntVar(&w.of, "of", 0, "how many permits the name has: everybody must give the same number, or 0 for the count that stile permits shows")
+	f.IntVar(&w.of, "of", 0, "how many permits the name has: everybody must give the same number")
 }
 
 // check tells which flags do not go together.
@@ -57,6 +57,8 @@ func (w *wish) check(f *pflag.FlagSet) error {
 		return usage("--try does not wait: give either --try or --wait")
 	case f.Changed("permits") && !w.ofSet:
 		return usage("--permits needs --of, the number of permits that the name has")
+	case w.ofSet && w.of < 1:
+		return usage("--of %d: it is how many permits the name has, one at least", w.of)
 	case w.read && w.ofSet:
 		return usage("--read does not go with --permits and --of: readers share without limit")
 	case w.reclaim && w.owner == "":

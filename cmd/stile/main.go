@@ -6,7 +6,6 @@
 //	stile lock | renew | unlock for shell scripts, with a handle file
 //	stile ls | show | watch | top    who holds and who waits
 //	stile wait NAME             waits until nobody holds the lock
-//	stile permits NAME          shows or changes a count of permits
 //	stile break NAME            removes a claim by hand
 //	stile doctor                what the store can promise, and what to set
 //	stile bench                 how long locks take in a store, or in two

@@ -46,7 +46,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(s), newElect(s), newCron(s), newLock(s), newRenew(s), newUnlock(s),
-		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newPermits(s), newBreak(s),
+		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newBreak(s),
 		newDoctor(s), newBench(s), newProve(s), newMigrate(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs

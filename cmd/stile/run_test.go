@@ -108,7 +108,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"run", "a", "--permits", "0", "--of", "3", "--", "true"}, 64, `stile: lock "a": invalid permits 0: it must be from 1 to 3`},
 		{[]string{"run", "a", "--permits", "-1", "--of", "3", "--", "true"}, 64, `stile: lock "a": invalid permits -1: it must be from 1 to 3`},
 		{[]string{"run", "a", "--permits", "4", "--of", "3", "--", "true"}, 64, `stile: lock "a": invalid permits 4: it must be from 1 to 3`},
-		{[]string{"run", "a", "--of", "0", "--", "true"}, 64, `stile: lock "a": sqlite: the store cannot do this: it keeps no count of permits`},
+		{[]string{"run", "a", "--of", "0", "--", "true"}, 64, `stile: --of 0: it is how many permits the name has, one at least`},
 		{[]string{"run", "a", "--read", "--of", "3", "--", "true"}, 64, "stile: --read does not go with --permits and --of"},
 		{[]string{"run", "a", "--ttl", "9s", "--grace", "5s", "--", "true"}, 64, "stile: --grace 5s is too long: with --ttl 9s it can be at most 4.5s\n"},
 		{[]string{"run", "a", "--ttl", "4s", "--grace", "3s", "--", "true"}, 64, "stile: --grace 3s is too long: with --ttl 4s it can be at most 2s\n"},

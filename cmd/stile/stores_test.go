@@ -192,9 +192,6 @@ func TestStoreTable(t *testing.T) {
 		if traits.Asks && row.name != "memory" && !strings.Contains(breakLong, first) { // memory ends with its process
 			t.Errorf("the help of stile break does not say that --ask works with %s", row.name)
 		}
-		if traits.Counts && !strings.Contains(permitsLong, first) {
-			t.Errorf("the help of stile permits does not say that it works with %s", row.name)
-		}
 		fmt.Fprintf(&table, "| %s | %s | %s / %s | %s | %s | %s | %s | %s |\n", row.name, purpose(traits), yes(traits.Restart), yes(traits.Failover),
 			traits.Fencing, kinds(traits), changes(traits), traits.Wake, traits.Clock)
 		fmt.Fprintf(&notes, "\n## %s\n\n`%s`\n\n", row.name, row.url)

@@ -53,7 +53,7 @@ func (d *Driver) countIn(get *wire.Call) (int64, error) {
 	path := shown(get.Target())
 	switch {
 	case errors.Is(get.Err, wire.NoNode):
-		const says = "the name has no count of permits at %s: make one, with stile permits NAME --count N, or say how many there are"
+		const says = "the name has no count of permits at %s: make one, or say how many there are"
 		return 0, driver.Refused(fmt.Errorf(says, path))
 	case get.Err != nil:
 		return 0, d.refused(get.Target(), get.Err)

@@ -2,13 +2,9 @@
 
 package main
 
-import (
-	"fmt"
-	"os/exec"
-	"path/filepath"
-)
+import "fmt"
 
-// A counting is a client, or a command, that changes the count of permits of a scene's name.
+// A counting is a client that changes the count of permits of a scene's name.
 type counting func(s *scene) (set func(n int) error, err error)
 
 // countedBy is a client whose count is changed.
@@ -29,20 +25,6 @@ func (c spoken) count(name string, n int) error {
 	}
 	_, err := c.answer(patience, "counted")
 	return err
-}
-
-// countedByCommand is stile permits --count.
-func (w *setting) countedByCommand(url string) counting {
-	return func(s *scene) (func(n int) error, error) {
-		return func(n int) error {
-			bin := filepath.Join(w.bin, "stile")
-			out, err := exec.Command(bin, "permits", "--url", url, "--count", fmt.Sprint(n), "--reason", "a play", s.name).CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("%w: %s", err, out)
-			}
-			return nil
-		}, nil
-	}
 }
 
 // recounted has the count rise from one to two while one client holds and another waits, and fall again while both hold: the
@@ -107,7 +89,5 @@ func (w *setting) zooKeeperCounts(addr string) flaw {
 	return flaw{number: 34, what: "the count of permits rises and falls while one client holds and another waits", plays: []play{
 		{"SharedCount of Curator; stile waits for Curator", passes, count(theirs, own, theirs, countedBy(theirs))},
 		{"SharedCount of Curator; Curator waits for stile", passes, count(own, theirs, own, countedBy(theirs))},
-		{"stile permits; stile waits for Curator", passes, count(theirs, own, theirs, w.countedByCommand(url))},
-		{"stile permits; Curator waits for stile", passes, count(own, theirs, own, w.countedByCommand(url))},
 	}}
 }
