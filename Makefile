@@ -55,11 +55,13 @@ SOME = 8
 RUNS = 200
 QUICK = sqlite,redis,redis-cluster,redlock-3,shard,memcached,etcd-1,consul,postgres,mariadb
 
-# How make bench-before compares: how often, for how long, on which stores, and which scenarios (empty means all).
+# How make bench-before compares: how often, for how long, on which stores, which scenarios (empty means all), and over a link with
+# which delay each way.
 ROUNDS = 9
 SECONDS = 1
 STORES = memory,sqlite,redis
 ONLY =
+LINK = 0
 
 # The adapters, whose workspace is their own. adapters-two tests two of them, others with each commit, but none of HEAVY: their
 # libraries take minutes to compile. One of those comes to the two at each 32nd commit; make adapters tests all.
@@ -245,7 +247,7 @@ bench-jvm: servers ## measure beside lock libraries for Java, into docs/evidence
 	@cd proof/bench && for store in redis-jvm zookeeper-jvm; do go run . -store "$$store" -out "../../docs/evidence/bench/$$store.md"; done
 
 bench-before: ## measure beside an earlier revision (REV=…), and fail if anything is slower
-	@go run ./proof/benchbefore -rounds $(ROUNDS) -seconds $(SECONDS) -stores $(STORES) -only '$(ONLY)' $(REV)
+	@go run ./proof/benchbefore -rounds $(ROUNDS) -seconds $(SECONDS) -stores $(STORES) -only '$(ONLY)' -link $(LINK) $(REV)
 
 heap: ## print what a held lease and a local waiter take on the heap, on the memory store
 	@for scenario in held waiting; do go run ./proof/bench/scenarios -local -run $$scenario; done

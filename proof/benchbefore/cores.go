@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A placement is on which cores the servers and the program that measures run; empty means on all.
@@ -109,4 +110,37 @@ func descendants(pid int) (all []int) {
 func alive(pid int) bool {
 	_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	return err == nil
+}
+
+// A clockTick is the unit of the times in /proc/PID/stat; it is the same on all of Linux (USER_HZ).
+const clockTick = 10 * time.Millisecond
+
+// worked returns how long the processors have worked for processes, for those that they have started, and for those of these that
+// have ended.
+func worked(pids []int) (sum time.Duration) {
+	all := slices.Clone(pids)
+	for _, pid := range pids {
+		all = append(all, descendants(pid)...)
+	}
+	slices.Sort(all)
+	for _, pid := range slices.Compact(all) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // it may have ended; then its parent has its time
+		sum += time.Duration(ticksIn(string(text))) * clockTick
+	}
+	return sum
+}
+
+// ticksIn returns the ticks in a line of /proc/PID/stat: utime, stime, and those of children that have ended, fields 14 to 17
+// of proc(5). What stands before the last bracket is the program's name, which may have spaces.
+func ticksIn(stat string) (sum int64) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	const utime, cstime = 11, 14 // counted from what follows the bracket, field 3
+	if len(fields) <= cstime {
+		return 0
+	}
+	for _, field := range fields[utime : cstime+1] {
+		ticks, _ := strconv.ParseInt(field, 10, 64) // the kernel writes numbers
+		sum += ticks
+	}
+	return sum
 }

@@ -27,6 +27,43 @@ func TestCoresIn(t *testing.T) {
 	}
 }
 
+func TestTicksIn(t *testing.T) {
+	const after = " S 1 2 3 0 -1 4194560 10 0 0 0 7 5 3 2 20 0 1 0 100 0 0"
+	for stat, want := range map[string]int64{
+		"12 (redis-server)" + after: 17, "12 (a (b) c 9 9)" + after: 17, "12 (x) Z": 0, "": 0,
+	} {
+		if got := ticksIn(stat); got != want {
+			t.Errorf("ticksIn(%q) = %d, want %d", stat, got, want)
+		}
+	}
+}
+
+// Work counts after the process that did it has ended, if its parent is counted.
+func TestWorked(t *testing.T) {
+	server := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; echo done; read line")
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		in.Close()
+		_ = server.Wait() // it is over, however it ended
+	}()
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("the server said %q, %v", line, err)
+	}
+	if took := worked([]int{server.Process.Pid}); took < 2*clockTick {
+		t.Errorf("a process that counted to 300,000 worked for %v", took)
+	}
+}
+
 // TestPlace moves a server, and a process that the server has started, to one core and back.
 func TestPlace(t *testing.T) {
 	all := strings.Fields(coresOfAll(t, os.Getpid())[0])

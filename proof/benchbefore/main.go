@@ -3,12 +3,13 @@
 // Benchbefore says whether the working tree is slower than an earlier revision. It builds the scenarios of
 // proof/bench/scenarios inside both, runs them alternately, and prints the medians, the ratio of the two, and a verdict:
 //
-//	benchbefore [-rounds 9] [-seconds 1] [-stores memory,sqlite,redis] [-only regexp] revision
+//	benchbefore [-rounds 9] [-seconds 1] [-stores memory,sqlite,redis] [-only regexp] [-link 1ms] revision
 //
 // In each round both sides run one scenario right after each other, so that whatever else the machine does meets both,
 // and the side that goes first changes from round to round. What one goroutine asks a server is measured with both on
-// one core and with a core for each, rather than where the kernel puts them; see [bench.placements]. See [compare] for
-// the verdict.
+// one core and with a core for each, rather than where the kernel puts them; see [bench.placements]. With -link the servers are
+// reached over links that take so long each way, and what a round trip takes then is measured and printed. See [compare] for the
+// verdict.
 //
 // The status is 1 if anything is worse, and 2 if it could not be measured.
 package main
@@ -56,6 +57,7 @@ func mainErr(ctx context.Context, h *servertest.Host, args []string, out io.Writ
 	seconds := flags.Float64("seconds", 1, "how long a scenario is measured")
 	chosen := flags.String("stores", "memory,sqlite,redis", "the stores, of "+known())
 	only := flags.String("only", "", "run only the scenarios whose key matches this `regexp`, as in ^alone$")
+	link := flags.Duration("link", 0, "reach the servers over a link that takes this `delay` each way; 0 means directly")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
@@ -65,7 +67,7 @@ func mainErr(ctx context.Context, h *servertest.Host, args []string, out io.Writ
 	if rank(*rounds) == 0 {
 		return 0, fmt.Errorf("%d rounds: it takes %d to be 95 %% sure of anything", *rounds, leastRounds)
 	}
-	b := &bench{host: h, times: *rounds, window: time.Duration(*seconds * float64(time.Second)), log: os.Stderr}
+	b := &bench{host: h, times: *rounds, window: time.Duration(*seconds * float64(time.Second)), link: *link, log: os.Stderr}
 	if b.only, err = regexp.Compile(*only); err != nil {
 		return 0, err
 	}
@@ -74,6 +76,9 @@ func mainErr(ctx context.Context, h *servertest.Host, args []string, out io.Writ
 	}
 	if err := b.build(ctx, flags.Arg(0)); err != nil {
 		return 0, err
+	}
+	if b.link > 0 {
+		fmt.Fprintf(out, "over a link: a round trip takes %v\n", servertest.RoundTrip(h, b.link).Round(10*time.Microsecond))
 	}
 	for _, s := range b.stores {
 		if err := b.measure(ctx, s); err != nil {
@@ -98,6 +103,7 @@ type bench struct {
 	host   *servertest.Host
 	times  int // that each side runs each scenario
 	window time.Duration
+	link   time.Duration // each way; 0 means that there is none
 	stores []*store
 	only   *regexp.Regexp
 	log    io.Writer

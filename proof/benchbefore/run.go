@@ -10,9 +10,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 // A figure is a line that a scenario prints: what it came to, once.
@@ -34,10 +37,24 @@ const slack = 30 * time.Second
 
 // measure runs all scenarios on one store. Each side has a server of its own: one may write what the other cannot read.
 func (b *bench) measure(ctx context.Context, s *store) error {
+	if b.link > 0 && !s.served {
+		fmt.Fprintf(b.log, "%s has no server, and so no link\n", s.key)
+		return nil
+	}
+	over := func(addr string) string {
+		if b.link == 0 {
+			return addr
+		}
+		return servertest.NewLink(b.host, addr, b.link).Addr
+	}
 	var args [sides][]string
+	var servers [sides][]int
 	for side := range sides {
+		others := descendants(os.Getpid())
+		url := s.start(b.host, over)
+		servers[side] = slices.DeleteFunc(descendants(os.Getpid()), func(pid int) bool { return slices.Contains(others, pid) })
 		args[side] = []string{
-			"-url", s.start(b.host), "-local=" + strconv.FormatBool(s.local), "-window", b.window.String(),
+			"-url", url, "-local=" + strconv.FormatBool(s.local), "-window", b.window.String(),
 			"-ttl", s.ttl.String(),
 		}
 	}
@@ -50,7 +67,7 @@ func (b *bench) measure(ctx context.Context, s *store) error {
 			continue
 		}
 		for _, p := range b.placements(ctx, s, scenario) {
-			if err := b.rounds(ctx, s, scenario, p, args); err != nil {
+			if err := b.rounds(ctx, s, scenario, p, args, servers); err != nil {
 				return err
 			}
 		}
@@ -59,7 +76,7 @@ func (b *bench) measure(ctx context.Context, s *store) error {
 }
 
 // rounds measures a scenario at a placement on both sides, one after the other.
-func (b *bench) rounds(ctx context.Context, s *store, scenario string, p placement, args [sides][]string) (err error) {
+func (b *bench) rounds(ctx context.Context, s *store, scenario string, p placement, args [sides][]string, servers [sides][]int) (err error) {
 	if p != anywhere {
 		all, err := coresOf(ctx, os.Getpid())
 		if err != nil {
@@ -75,7 +92,7 @@ func (b *bench) rounds(ctx context.Context, s *store, scenario string, p placeme
 	for round := range b.times {
 		for i := range sides {
 			side := (i + round) % sides // before, after; after, before
-			figures, err := b.once(ctx, side, scenario, p, args[side])
+			figures, err := b.once(ctx, side, scenario, p, args[side], servers[side])
 			if err != nil {
 				return fmt.Errorf("%s: %w", [sides]string{"the earlier revision", "the working tree"}[side], err)
 			}
@@ -94,16 +111,32 @@ func (b *bench) rounds(ctx context.Context, s *store, scenario string, p placeme
 	return nil
 }
 
-// once runs a scenario on one side, at a placement.
-func (b *bench) once(ctx context.Context, side int, scenario string, p placement, args []string) ([]figure, error) {
+// once runs a scenario on one side, at a placement. With servers it has one figure more: the time that their processors worked for
+// a turn.
+func (b *bench) once(ctx context.Context, side int, scenario string, p placement, args []string, servers []int) ([]figure, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 5*b.window+slack, fmt.Errorf("%s hangs", scenario))
 	defer cancel()
+	before := worked(servers)
 	out, err := output(ctx, p.on(append([]string{b.programs[side], "-run", scenario}, args...)...)...)
 	if err != nil {
 		return nil, err
 	}
-	return read(strings.NewReader(out))
+	took := worked(servers) - before
+	figures, err := read(strings.NewReader(out))
+	i := slices.IndexFunc(figures, func(f figure) bool { return f.Name == turnsName })
+	if err != nil || i < 0 {
+		return figures, err
+	}
+	turns := figures[i].Value
+	figures = slices.Delete(figures, i, i+1)
+	if len(servers) > 0 {
+		figures = append(figures, figure{Name: scenario + ", server's processor µs a turn", Value: float64(took.Microseconds()) / turns})
+	}
+	return figures, nil
 }
+
+// turnsName is a figure that is not compared: how many turns a scenario took in all.
+const turnsName = "turns"
 
 // read reads what a scenario prints.
 func read(from io.Reader) (figures []figure, err error) {

@@ -18,8 +18,11 @@ type store struct {
 	local  bool // it is in the memory of the process that measures
 	served bool // by other processes
 	ttl    time.Duration
-	start  func(t servertest.TB) (url string)
+	start  func(t servertest.TB, over linked) (url string)
 }
+
+// linked returns the address at which clients reach a server: its own, or that of a link to it.
+type linked func(addr string) string
 
 const (
 	defaultTTL = 15 * time.Second
@@ -27,34 +30,39 @@ const (
 )
 
 var stores = []*store{
-	{"memory", true, false, defaultTTL, func(servertest.TB) string { return "memory://benchbefore" }},
-	{"sqlite", false, false, defaultTTL, func(t servertest.TB) string {
+	{"memory", true, false, defaultTTL, func(servertest.TB, linked) string { return "memory://benchbefore" }},
+	{"sqlite", false, false, defaultTTL, func(t servertest.TB, _ linked) string {
 		return "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
 	}},
-	{"redis", false, true, defaultTTL, func(t servertest.TB) string { return "redis://" + servertest.Redis(t).Addr }},
-	{"setnx", false, true, defaultTTL, func(t servertest.TB) string {
-		return "redis://" + servertest.Redis(t).Addr + "?layout=setnx"
+	{"redis", false, true, defaultTTL, func(t servertest.TB, over linked) string { return "redis://" + over(servertest.Redis(t).Addr) }},
+	{"setnx", false, true, defaultTTL, func(t servertest.TB, over linked) string {
+		return "redis://" + over(servertest.Redis(t).Addr) + "?layout=setnx"
 	}},
 	{"redlock", false, true, redlockTTL, redlock},
-	{"memcached", false, true, defaultTTL, func(t servertest.TB) string { return "memcached://" + servertest.Memcached(t).Addr }},
-	{"postgres", false, true, defaultTTL, func(t servertest.TB) string {
-		return "postgres://postgres@" + servertest.Postgres(t).Addr + "/postgres"
+	{"memcached", false, true, defaultTTL, func(t servertest.TB, over linked) string {
+		return "memcached://" + over(servertest.Memcached(t).Addr)
 	}},
-	{"mysql", false, true, defaultTTL,
-		func(t servertest.TB) string { return "mysql://root@" + servertest.MySQL(t).Addr + "/mysql" }},
-	{"etcd", false, true, defaultTTL, func(t servertest.TB) string { return "etcd://" + servertest.Etcd(t).Addr }},
-	{"zookeeper", false, true, defaultTTL, func(t servertest.TB) string { return "zk://" + servertest.ZooKeeper(t).Addr }},
-	{"consul", false, true, defaultTTL, func(t servertest.TB) string {
+	{"postgres", false, true, defaultTTL, func(t servertest.TB, over linked) string {
+		return "postgres://postgres@" + over(servertest.Postgres(t).Addr) + "/postgres"
+	}},
+	{"mysql", false, true, defaultTTL, func(t servertest.TB, over linked) string {
+		return "mysql://root@" + over(servertest.MySQL(t).Addr) + "/mysql"
+	}},
+	{"etcd", false, true, defaultTTL, func(t servertest.TB, over linked) string { return "etcd://" + over(servertest.Etcd(t).Addr) }},
+	{"zookeeper", false, true, defaultTTL, func(t servertest.TB, over linked) string {
+		return "zk://" + over(servertest.ZooKeeper(t).Addr)
+	}},
+	{"consul", false, true, defaultTTL, func(t servertest.TB, over linked) string {
 		limits := map[string]any{"http_max_conns_per_client": 10_000}
-		return "consul://" + servertest.Consul(t, map[string]any{"limits": limits}).Addr
+		return "consul://" + over(servertest.Consul(t, map[string]any{"limits": limits}).Addr)
 	}},
 }
 
 // redlock starts three servers and waits until they vote.
-func redlock(t servertest.TB) string {
+func redlock(t servertest.TB, over linked) string {
 	var addrs []string
 	for range 3 {
-		addrs = append(addrs, servertest.Redis(t).Addr)
+		addrs = append(addrs, over(servertest.Redis(t).Addr))
 	}
 	time.Sleep(redlockTTL + 2*time.Second) // a server tells for how long it has been up in whole seconds
 	return "redlock://" + strings.Join(addrs, ",") + "?max_ttl=" + redlockTTL.String()

@@ -44,6 +44,7 @@ type figure struct {
 
 var scenarios = []scenario{
 	{"alone", false, alone},
+	{"apart-8", false, fewApart},
 	{"apart", false, apart},
 	{"hot", false, hot},
 	{"fleet", false, fleet},
@@ -121,9 +122,14 @@ func mainErr() error {
 }
 
 func (r *run) print(s scenario) error {
+	before := used()
 	figures, err := s.run(r)
 	if err := errors.Join(err, r.close()); err != nil {
 		return err
+	}
+	if turns := float64(r.did.Load()); turns > 0 {
+		us := float64(used()-before) / float64(time.Microsecond) / turns
+		figures = append(figures, figure{Name: "turns", Value: turns}, figure{Name: s.key + ", client's processor µs a turn", Value: us})
 	}
 	out := json.NewEncoder(os.Stdout)
 	for _, f := range figures {

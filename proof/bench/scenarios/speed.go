@@ -42,6 +42,7 @@ func (r *run) p50(once func() (time.Duration, error)) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
+		r.did.Add(1)
 		if now.After(begin) {
 			times = append(times, d)
 		}
@@ -130,6 +131,20 @@ func (r *run) rated(name string, clients int, lock func(c *stile.Client, i int) 
 	return []figure{{Name: name, Value: rate, Higher: true}}, err
 }
 
+func fewApart(r *run) ([]figure, error) {
+	const few = 8
+	c, err := r.client()
+	if err != nil {
+		return nil, err
+	}
+	var locks []*stile.Lock
+	for i := range few {
+		locks = append(locks, r.own(c, i))
+	}
+	rate, err := r.rate(locks)
+	return []figure{{Name: "8 goroutines on 8 names, /s", Value: rate, Higher: true}}, err
+}
+
 func apart(r *run) ([]figure, error) {
 	return r.rated("64 goroutines on 64 names, /s", 1, r.own)
 }
@@ -141,14 +156,10 @@ func lingeringApart(r *run) ([]figure, error) {
 	return r.rated("64 goroutines on 64 names, Linger, /s", 1, r.lingering)
 }
 
-// hot also measures the processor time, which tells more than the rate when others use the machine.
 func hot(r *run) ([]figure, error) {
-	before := used()
-	figures, err := r.rated("hot name, 64 goroutines of one client, /s", 1, func(c *stile.Client, _ int) *stile.Lock {
+	return r.rated("hot name, 64 goroutines of one client, /s", 1, func(c *stile.Client, _ int) *stile.Lock {
 		return c.Mutex(r.name)
 	})
-	each := float64(used()-before) / float64(max(1, r.did.Load()))
-	return append(figures, figure{Name: "hot name, processor ns a turn", Value: each}), err
 }
 
 func fleet(r *run) ([]figure, error) {
