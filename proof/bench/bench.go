@@ -19,7 +19,10 @@ import (
 type bench struct {
 	arena   *arena
 	server  *servertest.Server
+	host    servertest.TB
 	addr    string // the server's, and with commas those of the others
+	far     string // the same over links
+	tag     string // what names begin with
 	dir     string // for files that children share
 	rounds  int
 	window  time.Duration // of what is counted by the thousand
@@ -143,7 +146,7 @@ func (m *measure) short(s sample) string {
 // name returns a lock's name that was not used before.
 func (b *bench) name() string {
 	b.names++
-	return fmt.Sprintf("bench-%d", b.names)
+	return fmt.Sprintf("bench-%s%d", b.tag, b.names)
 }
 
 // profileFile returns where a profile of a contender is written, or "".

@@ -38,6 +38,7 @@ type task struct {
 var roles = map[string]func(*task, *lines) error{
 	"crowd": crowdRole, "waiter": waiterRole, "keeper": keeperRole, "queue": queueRole, "own": ownRole, "many": manyRole,
 	"compute": computeRole, "clients": clientsRole, "passer": passerRole,
+	"link": linkRole,
 }
 
 // lines is a conversation, one JSON value a line.

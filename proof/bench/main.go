@@ -50,7 +50,7 @@ func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error 
 	b := &bench{
 		rounds: *rounds, window: time.Duration(*seconds * float64(time.Second)), idle: usualIdle,
 		settle: usualSettle, profile: *profile,
-		dir: h.TempDir(), log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
+		host: h, dir: h.TempDir(), log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}
 	if *quick {
 		b.rounds, b.window, b.idle, b.settle, b.brief = 1, 200*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond, true
@@ -70,7 +70,12 @@ func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error 
 	if b.arena.others != nil {
 		b.addr = strings.Join(append([]string{b.addr}, b.arena.others(h)...), ",")
 	}
-	b.measures = b.arena.measures(b)
+	if b.arena.linked() {
+		if b.far, err = b.link(b.addr); err != nil {
+			return err
+		}
+	}
+	b.measures = b.all()
 	f := look(b.arena, b.server)
 	f.command = "go run ."
 	flags.Visit(func(set *flag.Flag) {

@@ -181,7 +181,7 @@ func (b *bench) pingedHandOver(more ...string) *measure {
 // ping measures round trips, with pauses before each.
 func (b *bench) ping(least, most time.Duration) (sample, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{b.server.Addr}, DisableCache: true, ForceSingleClient: true,
+		InitAddress: []string{b.addr}, DisableCache: true, ForceSingleClient: true,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,100 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/stilelock/stile/internal/servertest"
+)
+
+// What is measured over links, which each page of a server shows first. On loopback a round trip takes some 50 µs, and much of a
+// figure is the work of client and server; users meet servers over a network.
+
+// linkDelay is how long a link takes each way, before what the timers of the machine add.
+const linkDelay = time.Millisecond
+
+// overLink are the keys of the measures that are taken over links too.
+var overLink = []string{"alone", "apart", "hot", "throng", "handover"}
+
+// few8 is measured over links only: on loopback its figure depends on how the system shares two cores among so few.
+const few8 = 8
+
+// linked reports whether the arena is measured over links.
+func (a *arena) linked() bool { return !a.serverless && len(a.libraries) == 0 }
+
+// all returns everything that is measured on the arena: what is measured over links first.
+func (b *bench) all() []*measure {
+	direct := b.arena.measures(b)
+	if !b.arena.linked() {
+		return direct
+	}
+	far := *b
+	far.addr, far.tag = b.far, "link-"
+	list := []*measure{far.few(few8, b.arena.alone()...)}
+	for _, m := range b.arena.measures(&far) {
+		if slices.Contains(overLink, m.key) {
+			list = append(list, m)
+		}
+	}
+	for _, m := range list {
+		first, rest := []rune(m.title)[:1], string([]rune(m.title)[1:])
+		m.key, m.title = far.tag+m.key, "Over a link: "+string(unicode.ToLower(first[0]))+rest
+		m.slow = true
+	}
+	return slices.Concat([]*measure{b.roundTrip()}, list, direct)
+}
+
+// roundTrip measures what a round trip over a link takes.
+func (b *bench) roundTrip() *measure {
+	return &measure{
+		key: "link-trip", title: "Over a link: a round trip", slow: true,
+		about: "A link passes on what it gets after " + linkDelay.String() + " each way, and a timer of the machine adds to that. A byte goes to " +
+			"a program that sends it back. What is measured over a link is measured over one to each server.",
+		columns: []column{{"p50", "p50 µs", 0}},
+		rows: []*row{{name: "a byte and its answer", run: func() (sample, error) {
+			return sample{"p50": micros(servertest.RoundTrip(b.host, linkDelay))}, nil
+		}}},
+	}
+}
+
+// link starts links to servers, in processes of their own, and returns where they are.
+func (b *bench) link(addrs string) (string, error) {
+	var far []string
+	for addr := range strings.SplitSeq(addrs, ",") {
+		p, err := startChild(&task{Role: "link", Addr: addr, Span: linkDelay})
+		if err != nil {
+			return "", err
+		}
+		b.host.Cleanup(func() {
+			if err := p.end(true); err != nil {
+				b.log("a link: %v", err)
+			}
+		})
+		var at string
+		if err := p.hear(&at); err != nil {
+			return "", err
+		}
+		far = append(far, at)
+	}
+	return strings.Join(far, ","), nil
+}
+
+// linkRole is a link to one server, until the parent ends.
+func linkRole(t *task, parent *lines) error {
+	h := &servertest.Host{Program: "bench"}
+	defer h.End()
+	if err := parent.say(servertest.NewLink(h, t.Addr, t.Span).Addr); err != nil {
+		return err
+	}
+	var word string
+	if err := parent.hear(&word); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
