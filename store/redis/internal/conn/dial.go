@@ -83,7 +83,7 @@ func (d *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls
 		}
 		return nil, &dialError{addr, time.Since(start), err}
 	}
-	owned := &socket{Conn: c, from: d, spin: newSpinner(c)}
+	owned := &socket{Conn: c, from: d}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ctx.Err() != nil { // close came while this dialled, and did not find the connection among the open ones

@@ -17,7 +17,6 @@ import (
 type socket struct {
 	net.Conn
 	from *dialer
-	spin *spinner
 	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
 	came atomic.Bool  // something has come
 	book ledger       // what is owed exactly
@@ -35,16 +34,10 @@ type socket struct {
 // do the requests that follow from them. Where each claim has a script of its own, as in a cluster, a lock and unlock by one of 8
 // goroutines is 0.6 writes so, and was 1.7; it takes 24 µs of the client's processor, and took 29. With 16 goroutines it takes 32 µs, and
 // took 37 (on a busy machine, in turns with go test -run '^$' -bench Pair ., and crowded so high that no crowd forms).
-//
-// While so many calls are under way as spinLeast to spinMost say, whoever reads looks for what comes for spinFor; see spinner.
 const (
 	someCalls = 3
 	manyCalls = 32
 	gatherFor = 50 * time.Microsecond
-
-	spinLeast = 2
-	spinMost  = 16
-	spinFor   = 50 * time.Microsecond
 )
 
 // Write is [net.Conn]. The library calls it in the goroutine of a call that is alone, or in one of its own, which gathers
@@ -64,13 +57,7 @@ func (s *socket) Write(b []byte) (int, error) {
 
 // Read is [net.Conn].
 func (s *socket) Read(b []byte) (int, error) {
-	n, err := 0, error(nil)
-	if calls := s.from.calls.count(); spinLeast <= calls && calls <= spinMost {
-		n = s.spin.read(b)
-	}
-	if n == 0 {
-		n, err = s.Conn.Read(b)
-	}
+	n, err := s.Conn.Read(b)
 	if n > 0 {
 		s.owes.Store(0)
 		if !s.came.Load() {
