@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // These are the errors that drivers return, besides the errors of their clients.
@@ -103,11 +104,18 @@ func Afterwards(err error) error {
 // It is nil if the context has not ended. For [errors.Is] and [errors.As] the error is the context's cause, but never one of
 // this package's errors or marks: the cause is the caller's, such as that another claim is gone, and says nothing about this
 // request.
+//
+// A context whose deadline has passed has ended, also before its timer was heard: connections keep the same deadline by the clock,
+// and on a busy machine their error comes first.
 func Ended(ctx context.Context, sent bool) error {
-	if ctx.Err() == nil {
+	cause := context.Cause(ctx)
+	if end, ok := ctx.Deadline(); cause == nil && ok && !time.Now().Before(end) {
+		cause = context.DeadlineExceeded
+	}
+	if cause == nil {
 		return nil
 	}
-	if err := error(&ended{context.Cause(ctx)}); sent {
+	if err := error(&ended{cause}); sent {
 		return Unknown(err)
 	} else {
 		return Unsent(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -88,6 +89,25 @@ type reason struct{ error }
 func (r *reason) Unwrap() error { return r.error }
 
 // TestEnded checks that the end of a context is its cause, whatever that is, and never the store's word.
+// unheard is a context whose deadline has passed, and whose timer was not heard yet.
+type unheard struct{ context.Context }
+
+func (unheard) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }
+
+func TestEndedBeforeItsTimer(t *testing.T) {
+	for sent, want := range map[bool]driver.Outcome{false: driver.OutcomeUnsent, true: driver.OutcomeUnknown} {
+		err := driver.Ended(unheard{t.Context()}, sent)
+		if got := driver.OutcomeOf(err); !errors.Is(err, context.DeadlineExceeded) || got != want {
+			t.Errorf("sent %v: %v, outcome %v; want the deadline, %v", sent, err, got, want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := driver.Ended(ctx, true); err != nil {
+		t.Errorf("a context with an hour left has ended: %v", err)
+	}
+}
+
 func TestEnded(t *testing.T) {
 	if err := driver.Ended(t.Context(), true); err != nil {
 		t.Errorf("a context that goes on has ended: %v", err)
