@@ -16,11 +16,11 @@ type part struct {
 
 var parts = []part{
 	{"mutants", 175 * time.Second, []string{"proof/mutants/", "proof/explore/", "internal/engine/", "internal/claims/"}},
-	{"interop", 300 * time.Second, []string{"proof/interop/", "proof/bench/java/", "internal/java/", "store/redis/", "store/etcd/",
+	{"interop", 275 * time.Second, []string{"proof/interop/", "proof/bench/java/", "internal/java/", "store/redis/", "store/etcd/",
 		"store/consul/", "store/zookeeper/", "store/sqlrow/"}},
-	{"newer-two", 124 * time.Second, []string{"internal/servers/newest/", "store/postgres/", "store/mysql/", "store/sqldb/",
+	{"newer-two", 85 * time.Second, []string{"internal/servers/newest/", "store/postgres/", "store/mysql/", "store/sqldb/",
 		"store/sqlrow/"}},
-	{"adapters-two", 120 * time.Second, []string{"adapters/", "internal/metrics/", "internal/turntest/"}},
+	{"adapters-two", 35 * time.Second, []string{"adapters/", "internal/metrics/", "internal/turntest/"}},
 	{"release-dry", 60 * time.Second, []string{"internal/repo/release/", "internal/repo/tidy/", "go.mod", "go.work"}},
 }
 
