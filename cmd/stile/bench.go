@@ -172,7 +172,7 @@ func benchFailure(err error) error {
 	if code, _ := classify(err); code == exitUsage {
 		return err
 	}
-	return &status{exitStore, err}
+	return withStatus(exitStore, err)
 }
 
 // progress shows what is measured.

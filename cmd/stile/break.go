@@ -128,7 +128,7 @@ func (b *breaking) confirm(ctx context.Context, cmd *cobra.Command, claim stile.
 		if slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
 			return nil
 		}
-		return &status{exitFailed, errors.New("nothing was removed")}
+		return withStatus(exitFailed, errors.New("nothing was removed"))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

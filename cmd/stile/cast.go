@@ -86,7 +86,7 @@ func newActor(name string, count int, play func(ctx context.Context, args []stri
 				code = known.code
 			}
 			_ = (&notice{What: didFail, Code: code, Text: oneLine(err.Error() + hint)}).send()
-			return &status{code: code}
+			return withStatus(code, nil)
 		},
 	}
 }
@@ -197,7 +197,7 @@ func (a *actor) kill() error {
 // failure is the error of an actor that failed, or ended too early.
 func (h *heard) failure() error {
 	if h.What == didFail {
-		return &status{h.Code, fmt.Errorf("%s %d: %s", h.from.role, h.from.number, h.Text)}
+		return withStatus(h.Code, fmt.Errorf("%s %d: %s", h.from.role, h.from.number, h.Text))
 	}
 	return wrong("%s %d has ended too early (%s)", h.from.role, h.from.number, h.What)
 }

@@ -95,7 +95,7 @@ func (c *child) close() {
 func (c *child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
 
 // errGuard is the end of CMD by that of its guard.
-var errGuard = &status{exitSignal + int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed")}
+var errGuard = withStatus(exitSignal+int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed"))
 
 // errLate says that the guard did not execute CMD, since the time had come until which it may run.
 var errLate = errors.New("the time until which CMD may run was over before CMD began")

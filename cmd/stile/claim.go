@@ -126,7 +126,7 @@ func (w *wish) open(ctx context.Context, s *store, observer stile.Observer) (*st
 	return c, err
 }
 
-var errSilentStore = &status{exitStore, errors.New("the store did not answer for as long as --wait allows")}
+var errSilentStore = withStatus(exitStore, errors.New("the store did not answer for as long as --wait allows"))
 
 // drop closes a client that has no lock, for no longer than --wait allows for.
 func (w *wish) drop(c *stile.Client) {
@@ -161,10 +161,10 @@ func (w *wish) take(ctx context.Context, c *stile.Client) (*stile.Lease, error) 
 		lease, err = w.vigil.watchfully(ctx, c, func() (*stile.Lease, error) { return l.Lock(ctx) })
 	}
 	if errors.Is(err, stile.ErrLost) {
-		return nil, &status{w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", nameIn(err, w.names[0]), whyLost(err, 0))}
+		return nil, withStatus(w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", nameIn(err, w.names[0]), whyLost(err, 0)))
 	}
 	if errors.Is(err, stile.ErrHeld) {
-		return nil, &status{w.busy, err}
+		return nil, withStatus(w.busy, err)
 	}
 	return lease, err
 }

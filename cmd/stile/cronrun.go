@@ -62,7 +62,7 @@ func (r *cronRun) work(ctx context.Context) error {
 
 // environ returns the environment of CMD: that of stile run, with what the file sets, and the tick.
 func (r *cronRun) environ(ctx context.Context, lease *stile.Lease, deadline time.Time) (env []string, secret string, err error) {
-	if env, secret, err = r.cron.store.environ(); err != nil {
+	if env, secret, err = environ(r.cron.store); err != nil {
 		return nil, secret, err
 	}
 	const tickVariable = "STILE_TICK"

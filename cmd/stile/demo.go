@@ -200,7 +200,7 @@ func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 		return b, cause
 	}
 	if _, told := errors.AsType[*status](err); err != nil && !told {
-		return b, &status{exitFailed, err}
+		return b, withStatus(exitFailed, err)
 	}
 	return b, err
 }
@@ -223,16 +223,16 @@ func (d *demo) judge(b *box) error {
 	rises := b.tokensRise()
 	switch {
 	case twice > 0:
-		return &status{exitFailed, fmt.Errorf("oversold with the lock: %d tickets more than once, number %d to %d customers", twice, worst, times)}
+		return withStatus(exitFailed, fmt.Errorf("oversold with the lock: %d tickets more than once, number %d to %d customers", twice, worst, times))
 	case b.seen.torn > 0:
 		return wrong("with the lock, %d of %d looks saw a half-made sale", b.seen.torn, b.seen.looks)
 	case len(b.sales) != d.tickets:
-		return &status{exitFailed, fmt.Errorf("%d tickets were sold, not %d", len(b.sales), d.tickets)}
+		return withStatus(exitFailed, fmt.Errorf("%d tickets were sold, not %d", len(b.sales), d.tickets))
 	case !rises && d.tokenless:
 		d.say("  Exactly %d, none twice. This store gives no tokens that could be compared.", d.tickets)
 		return nil
 	case !rises:
-		return &status{exitFailed, errors.New("the tokens did not rise from sale to sale")}
+		return withStatus(exitFailed, errors.New("the tokens did not rise from sale to sale"))
 	}
 	d.say("  Exactly %d, none twice. The tokens rose with every sale, from %d to %d.",
 		d.tickets, b.sales[0].token, b.sales[len(b.sales)-1].token)

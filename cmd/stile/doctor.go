@@ -80,7 +80,7 @@ func newDoctor(s *store) *cobra.Command {
 				err = r.write(out)
 			}
 			if err == nil && r.status() != 0 {
-				err = &status{code: r.status()}
+				err = withStatus(r.status(), nil)
 			}
 			return err
 		},

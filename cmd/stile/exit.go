@@ -42,8 +42,13 @@ func (s *status) Error() string {
 
 func (s *status) Unwrap() error { return s.err }
 
+// withStatus is an error with which the process ends with a status. With no error inside there is nothing to say about it.
+func withStatus(code int, err error) error { return &status{code, err} }
+
 // usage says what is wrong with the command line and what is allowed.
-func usage(format string, args ...any) error { return &status{exitUsage, fmt.Errorf(format, args...)} }
+func usage(format string, args ...any) error {
+	return withStatus(exitUsage, fmt.Errorf(format, args...))
+}
 
 // interrupted is the cause of a context that a signal ended.
 type interrupted struct{ signal syscall.Signal }

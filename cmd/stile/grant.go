@@ -187,7 +187,7 @@ func (sc *script) listed(a *driver.Address) string {
 }
 
 // over says that a grant is over: there is nothing to act on.
-func over(format string, args ...any) error { return &status{exitLost, fmt.Errorf(format, args...)} }
+func over(format string, args ...any) error { return withStatus(exitLost, fmt.Errorf(format, args...)) }
 
 // remove removes the handle, unless the file is another grant's by now.
 func (h *handleFile) remove(path string) error {

@@ -99,7 +99,7 @@ func (h *hall) hear(n heard) error {
 	case n.What == didTake:
 		return h.take(n)
 	case n.What == didOver && n.Outcome == jobs.Trouble:
-		return &status{exitStore, fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.from.number, n.Text)}
+		return withStatus(exitStore, fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.from.number, n.Text))
 	case n.What == didOver && n.Token != 0:
 		t := h.tick(n.Tick)
 		t.over(n, time.Since(h.begun))

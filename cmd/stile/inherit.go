@@ -16,7 +16,7 @@ import (
 // environ returns the environment of CMD: that of stile, but for the variables in which stile speaks to CMD, and with the
 // same store. A --url with a password goes by a file that only this user can read, and whose path is returned: it is to be
 // removed when CMD has ended.
-func (s *store) environ() (env []string, secret string, err error) {
+func environ(s *store) (env []string, secret string, err error) {
 	env = slices.DeleteFunc(without(os.Environ(), nameVariable, tokenVariable, "STILE_DEADLINE", "STILE_VALUE", heldVariable), numbered)
 	if !s.given() {
 		return env, "", nil

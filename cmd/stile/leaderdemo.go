@@ -74,7 +74,7 @@ func (d *leaderDemo) run(ctx context.Context, s *store) error {
 	}
 	for _, file := range files {
 		if err := os.WriteFile(stage.path(file), []byte(countText(0)), 0o600); err != nil {
-			return &status{exitFailed, err}
+			return withStatus(exitFailed, err)
 		}
 	}
 	r, err := d.play(ctx, stage)
@@ -106,7 +106,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *stage) (*leaderResult, err
 	for i := range candidates {
 		args := []string{candidateName, strconv.Itoa(i + 1), r.name, stage.dir, d.ttl.String(), strconv.FormatBool(d.guarded)}
 		if _, err := r.hire(within, "candidate", args...); err != nil {
-			return nil, &status{exitFailed, err}
+			return nil, withStatus(exitFailed, err)
 		}
 	}
 	err := r.gather(ctx)
@@ -116,7 +116,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *stage) (*leaderResult, err
 	d.erase()
 	result, bad := d.result(r, stage.dir)
 	if err == nil && bad != nil {
-		err = &status{exitFailed, bad}
+		err = withStatus(exitFailed, bad)
 	}
 	known := fmt.Sprintf("%d terms began, in which %d writes were made and %d refused", len(result.Terms), result.Plain.Writes, result.Guarded.Refused)
 	return result, halfDone(err, known, claimsLeft(r.name, d.ttl))

@@ -176,7 +176,7 @@ func (d *leaderDemo) print(r *leaderResult) error {
 	var rows [][]string
 	for i, t := range r.Terms {
 		rows = append(rows, []string{
-			"  " + strconv.Itoa(i+1), strconv.Itoa(t.Candidate), t.Token, t.Led.text(), cmp.Or(string(t.Fault), "still leads"), t.Next.optional(), t.Known.optional(),
+			"  " + strconv.Itoa(i+1), strconv.Itoa(t.Candidate), t.Token, secondsText(t.Led), cmp.Or(string(t.Fault), "still leads"), optionalText(t.Next), optionalText(t.Known),
 		})
 	}
 	d.say("")
@@ -188,9 +188,9 @@ func (d *leaderDemo) print(r *leaderResult) error {
 		return err
 	}
 	d.say("")
-	d.say("For %s nobody led. For %s the observers named one who no longer led: the store cannot know before the lease ends.", r.Nobody.text(), r.Misnamed.text())
+	d.say("For %s nobody led. For %s the observers named one who no longer led: the store cannot know before the lease ends.", secondsText(r.Nobody), secondsText(r.Misnamed))
 	if r.Doubled > 0 {
-		d.say("For %s two took themselves for the leader: one who is deposed, or was stopped, finds out a little later.", r.Doubled.text())
+		d.say("For %s two took themselves for the leader: one who is deposed, or was stopped, finds out a little later.", secondsText(r.Doubled))
 	}
 	d.say("The file without a guard took %s, and lost %d of %d.", plural(r.Plain.Late, "late write"), r.Plain.Lost, r.Plain.Writes)
 	if !r.tokenless {
@@ -235,16 +235,16 @@ func (r *leaderResult) refusal() (text string) {
 	return text
 }
 
-func (s seconds) text() string {
+func secondsText(s seconds) string {
 	return rounded(time.Duration(float64(s) * float64(time.Second))).String()
 }
 
-// optional is empty for nil.
-func (s *seconds) optional() string {
+// optionalText is empty for nil.
+func optionalText(s *seconds) string {
 	if s == nil {
 		return ""
 	}
-	return s.text()
+	return secondsText(*s)
 }
 
 func wasOr(n int, what string) string {

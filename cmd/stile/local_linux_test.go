@@ -11,7 +11,7 @@ import (
 func TestDefaultStoreIsLocal(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t).on(80, 24, "xterm")
-	marker := filepath.Join(u.home, "state", "stile", localMarker)
+	marker := filepath.Join(u.home, "state", "stile", "told-this-machine-only")
 	says := func(script string) bool {
 		t.Helper()
 		s := u.onTerminal("sh", "-c", script+"; echo end.", binary)

@@ -23,15 +23,15 @@ func lookup(command string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrNotFound) && plainFileInPath(command):
-		return "", &status{exitNotExecutable, fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", page.Printable(command))}
+		return "", withStatus(exitNotExecutable, fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", page.Printable(command)))
 	case errors.Is(err, exec.ErrDot):
-		return "", &status{exitNotFound, fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", page.Printable(command))}
+		return "", withStatus(exitNotFound, fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", page.Printable(command)))
 	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(command, "/"):
-		return "", &status{exitNotFound, fmt.Errorf("%s is not found in PATH", page.Printable(command))}
+		return "", withStatus(exitNotFound, fmt.Errorf("%s is not found in PATH", page.Printable(command)))
 	case errors.Is(err, syscall.EISDIR):
 		return "", notExecuted(command, syscall.EISDIR)
 	}
-	return "", &status{exitNotFound, fmt.Errorf("%s is not found", page.Printable(command))}
+	return "", withStatus(exitNotFound, fmt.Errorf("%s is not found", page.Printable(command)))
 }
 
 // plainFileInPath reports whether a command is in PATH but cannot be executed.
@@ -58,7 +58,7 @@ func notExecuted(command string, errno syscall.Errno) error {
 	case errno == syscall.ENOEXEC:
 		why = errors.New("it is no program of this system, and no script that names its interpreter")
 	}
-	return &status{code, fmt.Errorf("%s cannot be executed: %w", page.Printable(command), why)}
+	return withStatus(code, fmt.Errorf("%s cannot be executed: %w", page.Printable(command), why))
 }
 
 func exists(path string) bool {

@@ -34,7 +34,7 @@ func writePages(directory string, cmd *cobra.Command) error {
 	var text strings.Builder
 	writePage(&text, cmd)
 	if err := os.WriteFile(filepath.Join(directory, pageName(cmd)+".1"), []byte(text.String()), 0o644); err != nil {
-		return &status{exitOutput, err}
+		return withStatus(exitOutput, err)
 	}
 	for _, c := range cmd.Commands() {
 		if err := writePages(directory, c); err != nil {

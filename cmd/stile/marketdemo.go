@@ -170,7 +170,7 @@ func (d *marketDemo) play(ctx context.Context, stage *stage, data rueidis.Client
 	most := mixes[len(mixes)-1]
 	for range most.listers + most.buyers {
 		if _, err := c.hire(within, traderName, traderName, d.ttl.String()); err != nil {
-			return nil, &status{exitFailed, err}
+			return nil, withStatus(exitFailed, err)
 		}
 	}
 	id := rand.Text()[:8]

@@ -46,7 +46,7 @@ func (o *outfile) write(text []byte) error {
 		return nil
 	}
 	if err := os.WriteFile(o.path, text, 0o644); err != nil {
-		return &status{exitOutput, err}
+		return withStatus(exitOutput, err)
 	}
 	return nil
 }

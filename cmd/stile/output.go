@@ -38,5 +38,5 @@ func execute(root *cobra.Command) error {
 	if s, known := errors.AsType[*status](err); out.err == nil || known && s.code != 0 {
 		return err
 	}
-	return &status{exitOutput, fmt.Errorf("the answer cannot be written: %w", out.err)}
+	return withStatus(exitOutput, fmt.Errorf("the answer cannot be written: %w", out.err))
 }

@@ -109,7 +109,7 @@ func watchPage(ctx context.Context, s *store, name string) error {
 	var client atomic.Pointer[stile.Client]
 	go func() {
 		defer close(done)
-		for q, err := range s.queues(ctx, name, func(c *stile.Client) { client.Store(c) }) {
+		for q, err := range queues(ctx, s, name, func(c *stile.Client) { client.Store(c) }) {
 			if !send(func() error { return w.see(q, err, time.Now()) }) {
 				return
 			}

@@ -308,7 +308,7 @@ func failedUnless(err error) error {
 	if _, told := errors.AsType[*status](err); told {
 		return err
 	}
-	return &status{exitFailed, err}
+	return withStatus(exitFailed, err)
 }
 
 // judgePayments returns what should not have happened: without a lock, with one, and with lock and guard if there is a guard.

@@ -138,9 +138,9 @@ func (p *proof) run(ctx context.Context, cmd *cobra.Command, s *store) error {
 	case report == nil:
 		return err
 	case err == nil && report.Verdict == prove.Failed:
-		err = &status{code: exitUnproven}
+		err = withStatus(exitUnproven, nil)
 	case err == nil && report.Verdict == prove.Inconclusive:
-		err = &status{code: exitInconclusive}
+		err = withStatus(exitInconclusive, nil)
 	}
 	if failed := p.publish(cmd.OutOrStdout(), report); failed != nil {
 		return failed

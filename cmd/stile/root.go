@@ -42,7 +42,12 @@ func newRoot() *cobra.Command {
 	s.flag = root.PersistentFlags().Lookup("url")
 	told := &speechFlags{}
 	told.flags(root.PersistentFlags())
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return told.set() }
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if err := told.set(); err != nil {
+			return usage("%w", err)
+		}
+		return nil
+	}
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		newRun(s), newElect(s), newCron(s), newLock(s), newRenew(s), newUnlock(s),

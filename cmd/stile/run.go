@@ -140,7 +140,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 	outliveReaders()
 	c, err := newChild(os.Stdin)
 	if err != nil {
-		return &status{exitSystem, err}
+		return withStatus(exitSystem, err)
 	}
 	defer c.close()
 	signals := listen(guard.PassedOn)
@@ -169,7 +169,7 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 			deadline = most
 		}
 	}
-	env, secret, err := s.environ()
+	env, secret, err := environ(s)
 	if err != nil {
 		return errors.Join(err, lease.Unlock())
 	}
@@ -236,7 +236,7 @@ func (r *runner) acquire(ctx context.Context, s *store, e *events) (*stile.Clien
 		return client, lease, nil
 	}
 	if ctx.Err() == nil {
-		return client, nil, &status{exitStore, errors.Join(err, lease.Unlock())}
+		return client, nil, withStatus(exitStore, errors.Join(err, lease.Unlock()))
 	}
 	return client, nil, errors.Join(err, lease.Unlock())
 }
@@ -262,7 +262,7 @@ func (r *runner) keeps(t driver.Traits) error {
 func (r *runner) ended(k *keeper, released error) error {
 	lost := func(err error, then string) error {
 		l := &loss{err: bare(err), begun: k.child.pgid != 0, stood: k.stoodStill(), then: then}
-		return &status{exitLost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: l}}
+		return withStatus(exitLost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: l})
 	}
 	switch _, definite := errors.AsType[*status](k.why); {
 	case definite:
@@ -281,9 +281,9 @@ func (r *runner) ended(k *keeper, released error) error {
 	}
 	switch {
 	case k.status.Signaled():
-		return &status{exitSignal + int(k.status.Signal()), nil}
+		return withStatus(exitSignal+int(k.status.Signal()), nil)
 	case k.status.ExitStatus() != 0:
-		return &status{k.status.ExitStatus(), nil}
+		return withStatus(k.status.ExitStatus(), nil)
 	}
 	return nil
 }

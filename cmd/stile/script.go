@@ -199,7 +199,7 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	}
 	detail("%q stays taken until %s, unless it is renewed or unlocked", sc.named, stamp(deadline))
 	if err := sc.print(out, address, deadline); err != nil {
-		return sc.giveBack(ctx, c, h, &status{exitOutput, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)})
+		return sc.giveBack(ctx, c, h, withStatus(exitOutput, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)))
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (sc *script) prepare() (dir string, err error) {
 // unwritten is the error of a handle that cannot be written. A full disk will have room again, unlike a folder of somebody else.
 func unwritten(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return &status{exitOutput, err}
+		return withStatus(exitOutput, err)
 	}
 	return usage("%w", err)
 }

@@ -89,7 +89,7 @@ func halfDone(err error, known, unknown string) error {
 	if unknown != "" {
 		text = fmt.Errorf("%w; unknown: %s", text, unknown)
 	}
-	return &status{code, text}
+	return withStatus(code, text)
 }
 
 // claimsLeft says what nobody knows of the store after a demo that did not come to its end.
@@ -98,4 +98,6 @@ func claimsLeft(names string, ttl time.Duration) string {
 }
 
 // wrong is the error of a demo that did not come out as it must.
-func wrong(format string, args ...any) error { return &status{exitFailed, fmt.Errorf(format, args...)} }
+func wrong(format string, args ...any) error {
+	return withStatus(exitFailed, fmt.Errorf(format, args...))
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,11 +34,11 @@ func (s *speechFlags) flags(f *pflag.FlagSet) {
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "tell on stderr what stile waits for, and what happens to the lock")
 }
 
-// set makes the flags those of the process.
+// set makes the flags those of the process. The error says which do not go together.
 func (s *speechFlags) set() error {
 	switch {
 	case s.quiet && s.verbose:
-		return usage("--quiet says less and --verbose says more: give one of them")
+		return errors.New("--quiet says less and --verbose says more: give one of them")
 	case s.quiet:
 		speech = quiet
 	case s.verbose:

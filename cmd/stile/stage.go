@@ -29,7 +29,7 @@ type stage struct {
 func newStage(ctx context.Context, s *store) (_ *stage, err error) {
 	g := &stage{}
 	if g.dir, err = os.MkdirTemp("", "stile-demo-"); err != nil {
-		return nil, &status{exitFailed, err}
+		return nil, withStatus(exitFailed, err)
 	}
 	if err := g.open(ctx, s); err != nil {
 		g.close()

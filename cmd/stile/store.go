@@ -198,7 +198,7 @@ func connect(ctx context.Context, a *driver.Address, url string, o *stile.Option
 	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !noRoom(err):
 		return nil, usage("%s: %w", a, err)
 	}
-	return nil, &status{exitStore, wrapOpen(a, err)}
+	return nil, withStatus(exitStore, wrapOpen(a, err))
 }
 
 // wrapOpen says which store could not be opened.

@@ -107,7 +107,7 @@ func (s *succession) run(ctx context.Context) error {
 			}
 			silence.Reset(most)
 		case <-silence.C:
-			return &status{exitStore, fmt.Errorf("the store let nobody lead for %v", most)}
+			return withStatus(exitStore, fmt.Errorf("the store let nobody lead for %v", most))
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -101,7 +101,7 @@ func (d *demo) play(ctx context.Context, p *part, stage *stage) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the sale took longer than %v", limit))
 	defer cancel()
 	if p.box, err = openBox(stage.path(strings.ReplaceAll(p.title, " ", "-")), d.tickets); err != nil {
-		return &status{exitFailed, err}
+		return withStatus(exitFailed, err)
 	}
 	if err = p.run(ctx, stage.url); err == nil {
 		return nil
@@ -109,7 +109,7 @@ func (d *demo) play(ctx context.Context, p *part, stage *stage) (err error) {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	} else if _, told := errors.AsType[*status](err); !told {
-		err = &status{exitFailed, err}
+		err = withStatus(exitFailed, err)
 	}
 	return d.halfDone(p.box, p.title, p.name, fmt.Errorf("%s: %w", p.title, err))
 }

@@ -112,7 +112,7 @@ func (l *ledger) blame(err error) error {
 	if l.refused(err) {
 		code = exitUsage
 	}
-	return &status{code, fmt.Errorf("the orders in %s: %w", l.name, err)}
+	return withStatus(code, fmt.Errorf("the orders in %s: %w", l.name, err))
 }
 
 // words writes a statement in the dialect.

@@ -139,7 +139,7 @@ func (t *topper) look(ctx context.Context, s *store, told func([]stile.Queue, er
 		var err error
 		if c == nil {
 			if c, err = s.look(ctx); err != nil && !errors.Is(err, errNone) {
-				err = &status{statusOf(err), err}
+				err = withStatus(statusOf(err), err)
 			}
 		}
 		if err == nil {

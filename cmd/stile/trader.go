@@ -124,7 +124,7 @@ func newTrader(s *store) *cobra.Command {
 const didTrade = "traded"
 
 func dataError(err error) error {
-	return &status{exitStore, fmt.Errorf("the market's Redis: %w", err)}
+	return withStatus(exitStore, fmt.Errorf("the market's Redis: %w", err))
 }
 
 // A trader lists or buys for one user, until the time is over.

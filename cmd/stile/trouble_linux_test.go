@@ -12,7 +12,7 @@ func TestReferenceToThePage(t *testing.T) {
 	const args = "ls --url nonsense://h"
 	s := u.onTerminal(binary, strings.Fields(args)...)
 	s.see(`unknown store "nonsense"`)
-	s.see("stile: see " + troubleshooting + "#the-url-is-refused")
+	s.see("stile: see https://github.com/stilelock/stile/blob/main/docs/help/troubleshooting.md#the-url-is-refused")
 	<-s.done
 	for flag, lines := range map[string]int{"": 1, " -q": 1, " -v": 2} {
 		got := u.run(strings.Fields(args + flag)...)

@@ -25,11 +25,11 @@ type vigil struct {
 	tickets map[string]int64 // of the claims that wait
 }
 
-// A wait that is shorter is not worth reading of, and the queue is not worth asking for.
-const (
-	vigilDelay   = 700 * time.Millisecond
-	verboseDelay = 100 * time.Millisecond
-)
+// A wait that is shorter than vigilDelay is not worth reading of, and the queue is not worth asking for.
+const vigilDelay = 700 * time.Millisecond
+
+// verboseDelay is in the place of vigilDelay with --verbose.
+const verboseDelay = 100 * time.Millisecond
 
 // watchfully calls take, which waits for what the vigil follows, and tells a person meanwhile what it waits for: with
 // --verbose by lines, on a terminal by one that is redrawn, and elsewhere not at all.

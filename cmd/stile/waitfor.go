@@ -83,7 +83,7 @@ func (d *departure) run(ctx context.Context, s *store) error {
 	if d.waitSet {
 		s.within = time.Duration(d.wait) + slack // less than waitSlack, so that it is told what opening came to
 	}
-	looks, stop := s.looks(ctx, d.name)
+	looks, stop := looksAt(ctx, s, d.name)
 	defer stop()
 	if d.waitSet {
 		d.late, d.tooLate = time.After(time.Duration(d.wait)), time.After(time.Duration(d.wait)+waitSlack)
@@ -104,13 +104,13 @@ func (d *departure) run(ctx context.Context, s *store) error {
 	}
 }
 
-// looks are those of a watch, until stop is called, which waits for the end of it.
-func (s *store) looks(ctx context.Context, name string) (_ <-chan look, stop func()) {
+// looksAt are the looks of a watch, until stop is called, which waits for the end of it.
+func looksAt(ctx context.Context, s *store, name string) (_ <-chan look, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	looks, ended := make(chan look), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for q, err := range s.queues(ctx, name, nil) {
+		for q, err := range queues(ctx, s, name, nil) {
 			select {
 			case looks <- look{q, time.Now(), err}:
 			case <-ctx.Done():
@@ -143,7 +143,7 @@ func (d *departure) next(ctx context.Context, looks <-chan look, tick <-chan tim
 	case <-d.tooLate:
 		return false, wrapOpen(d.store, errSilentStore)
 	case <-d.away:
-		return false, &status{exitStore, d.err}
+		return false, withStatus(exitStore, d.err)
 	case <-tick:
 	}
 	return false, nil
@@ -174,7 +174,7 @@ func (d *departure) holder() *stile.Claim {
 // held is the error of a wait that is over too early.
 func (d *departure) held() error {
 	if d.err != nil {
-		return &status{exitStore, d.err}
+		return withStatus(exitStore, d.err)
 	}
 	c := d.holder()
 	why := &stile.HeldError{By: c.Holder, Remaining: c.Remaining}
@@ -182,7 +182,7 @@ func (d *departure) held() error {
 	if d.wait > 0 {
 		err = fmt.Errorf("not free after %v: %w", time.Duration(d.wait), why)
 	}
-	return &status{d.busy, &stile.Error{Op: "wait", Name: d.name, Err: err}}
+	return withStatus(d.busy, &stile.Error{Op: "wait", Name: d.name, Err: err})
 }
 
 func (d *departure) text(waited time.Duration) *page.Wait {

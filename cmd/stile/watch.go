@@ -56,7 +56,7 @@ func newWatch(s *store) *cobra.Command {
 
 // watchJSON prints the queue after every change.
 func watchJSON(ctx context.Context, w io.Writer, s *store, name string) error {
-	for q, err := range s.queues(ctx, name, nil) {
+	for q, err := range queues(ctx, s, name, nil) {
 		if err == nil {
 			v := viewOf(q)
 			v.At = stamp(time.Now())
@@ -74,7 +74,7 @@ func watchJSON(ctx context.Context, w io.Writer, s *store, name string) error {
 // watchLines prints what changed. After the store did not answer for a while, it prints all that it finds.
 func watchLines(ctx context.Context, w io.Writer, s *store, name string) error {
 	var last *stile.Queue
-	for q, err := range s.queues(ctx, name, nil) {
+	for q, err := range queues(ctx, s, name, nil) {
 		if err != nil {
 			if err := passing(err); err != nil {
 				return err
@@ -97,7 +97,7 @@ const appearsEvery = 100 * time.Millisecond
 
 // queues yields the queue of a name as it is and after every change, as [stile.Client.Watch] does. While the default store
 // has not been made, nobody has taken a lock in it. opened is told the client, if it is not nil.
-func (s *store) queues(ctx context.Context, name string, opened func(*stile.Client)) iter.Seq2[stile.Queue, error] {
+func queues(ctx context.Context, s *store, name string, opened func(*stile.Client)) iter.Seq2[stile.Queue, error] {
 	return func(yield func(stile.Queue, error) bool) {
 		ticker := time.NewTicker(appearsEvery)
 		defer ticker.Stop()
@@ -115,7 +115,7 @@ func (s *store) queues(ctx context.Context, name string, opened func(*stile.Clie
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				yield(stile.Queue{}, &status{statusOf(err), err})
+				yield(stile.Queue{}, withStatus(statusOf(err), err))
 			}
 			return
 		}
