@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
-	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -105,55 +100,4 @@ func ownGrant(a *driver.Address, name string) *handleFile {
 		return nil
 	}
 	return h
-}
-
-// isAncestor reports whether a process is one of those that started this one, as far as the system tells.
-func isAncestor(process int) bool {
-	for pid := os.Getppid(); pid > 1; {
-		if pid == process {
-			return true
-		}
-		p, err := statOf(pid)
-		if err != nil {
-			return guard.Alive(process) // there is no /proc: it lives, at least
-		}
-		pid = p.parent
-	}
-	return false
-}
-
-// hasOthers reports whether a process group, this process's, has members besides it and those that started it. Where the
-// system does not tell, a stdout that is no terminal stands for them, as in a pipeline.
-func hasOthers(group int) bool {
-	if _, err := statOf(os.Getpid()); err != nil {
-		return !tty.Is(os.Stdout)
-	}
-	return slices.ContainsFunc(processes(), func(pid int) bool {
-		p, err := statOf(pid)
-		return err == nil && p.group == group && !p.ended && pid != os.Getpid() && pid != 1 && !isAncestor(pid)
-	})
-}
-
-// A procStat is what /proc tells of a process.
-type procStat struct {
-	ended         bool // and is not reaped yet
-	parent, group int
-}
-
-var errNoStat = errors.New("the system does not tell of the process")
-
-func statOf(pid int) (p procStat, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return p, err
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // after the name, which may have such in it
-	if len(fields) < 3 {
-		return p, errNoStat
-	}
-	p.ended = fields[0] == "Z" || fields[0] == "X"
-	if p.parent, err = strconv.Atoi(fields[1]); err == nil {
-		p.group, err = strconv.Atoi(fields[2])
-	}
-	return p, err
 }

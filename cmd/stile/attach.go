@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -69,3 +72,51 @@ func (sc *script) read(a *driver.Address, m meant) (*handleFile, error) {
 	}
 	return file, nil
 }
+
+// find returns the grant that is meant: never whatever grant the name has now.
+func (sc *script) find(a *driver.Address) (meant, error) {
+	if sc.path != "" {
+		return meant{path: sc.path}, nil
+	}
+	if sc.tokenSet {
+		for _, g := range grants() {
+			if g.file.Token == sc.token && g.file.Name == sc.named && g.file.Store == storeID(a) {
+				return meant{g.path, sc.token}, nil
+			}
+		}
+		return meant{}, over("%q has no grant of yours with token %s: it was unlocked or lost, or it is of another user, --handle or store",
+			sc.named, page.Printable(sc.token))
+	}
+	m, set, err := variable(a, sc.named)
+	if err == nil && !set {
+		err = usage("which grant of %q? %s is not set here: eval what stile lock prints, or give --token or --handle; %s",
+			sc.named, grantVariable(a, sc.named), sc.listed(a))
+	}
+	return m, err
+}
+
+// mostListed is how many grants are named in a message.
+const mostListed = 5
+
+// listed names the user's grants of the name, for a message.
+func (sc *script) listed(a *driver.Address) string {
+	var list []string
+	for _, g := range grants() {
+		if g.file.Name == sc.named && g.file.Store == storeID(a) {
+			list = append(list, fmt.Sprintf("--token %s (renewed %v ago)", g.file.Token, time.Since(g.renewed).Round(time.Second)))
+		}
+	}
+	switch n := len(list); {
+	case n == 0:
+		return "you have no grant of it in " + storeID(a)
+	case n > mostListed:
+		return fmt.Sprintf("yours are %s and %d more", strings.Join(list[:mostListed], ", "), n-mostListed)
+	case n == 1:
+		return "yours is " + list[0]
+	default:
+		return "yours are " + strings.Join(list, ", ")
+	}
+}
+
+// over says that a grant is over: there is nothing to act on.
+func over(format string, args ...any) error { return withStatus(exitLost, fmt.Errorf(format, args...)) }

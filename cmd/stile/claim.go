@@ -126,8 +126,6 @@ func (w *wish) open(ctx context.Context, s *store, observer stile.Observer) (*st
 	return c, err
 }
 
-var errSilentStore = withStatus(exitStore, errors.New("the store did not answer for as long as --wait allows"))
-
 // drop closes a client that has no lock, for no longer than --wait allows for.
 func (w *wish) drop(c *stile.Client) {
 	done := make(chan struct{})

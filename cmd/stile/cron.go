@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -339,8 +338,6 @@ func (b *switchboard) line(name string) (e *events, close func()) {
 		delete(b.lines, name)
 	}
 }
-
-var errStopped = errors.New("stile cron was asked to end")
 
 // exitText is the end of a CMD as an error, or nil.
 func exitText(w syscall.WaitStatus) error {

@@ -75,17 +75,3 @@ func (r *cronRun) environ(ctx context.Context, lease *stile.Lease, deadline time
 	env = append(env, wish.tell(r.cron.address, lease, deadline)...)
 	return append(env, tickVariable+"="+jobs.Tick(ctx).UTC().Format(time.RFC3339)), secret, nil
 }
-
-// settled waits for a lease of some length: a lock that was handed over comes with a short one, which is renewed at once.
-func settled(ctx context.Context, lease *stile.Lease, e *events, least time.Duration) error {
-	for time.Until(lease.Deadline()) < least {
-		select {
-		case <-e.changed:
-		case <-lease.Context().Done():
-			return lease.Check()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -47,30 +45,6 @@ func grantVariable(a *driver.Address, name string) string {
 func nameKey(a *driver.Address, name string) string {
 	sum := sha256.Sum256([]byte(storeID(a) + "\x00" + name))
 	return hex.EncodeToString(sum[:8])
-}
-
-// handleDir is where handles are kept if no file is given: a folder of this user that is gone after a restart where there
-// is one, else the state directory.
-func handleDir() (string, error) {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "stile"), nil
-	}
-	return stateDir()
-}
-
-// stateDir is where the user's programs keep what outlives a restart.
-func stateDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "stile"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", usage("no place for the handle, since there is no home directory: give --handle FILE")
-	}
-	if !filepath.IsAbs(home) {
-		return "", usage("no place for the handle, since the home directory %q is not an absolute path: give --handle FILE", home)
-	}
-	return filepath.Join(home, ".local", "state", "stile"), nil
 }
 
 // handlePath returns where the handle of a grant is kept, which is another grant's never. The file's name does not tell
@@ -140,54 +114,6 @@ func variable(a *driver.Address, name string) (m meant, set bool, err error) {
 	}
 	return m, true, nil
 }
-
-// find returns the grant that is meant: never whatever grant the name has now.
-func (sc *script) find(a *driver.Address) (meant, error) {
-	if sc.path != "" {
-		return meant{path: sc.path}, nil
-	}
-	if sc.tokenSet {
-		for _, g := range grants() {
-			if g.file.Token == sc.token && g.file.Name == sc.named && g.file.Store == storeID(a) {
-				return meant{g.path, sc.token}, nil
-			}
-		}
-		return meant{}, over("%q has no grant of yours with token %s: it was unlocked or lost, or it is of another user, --handle or store",
-			sc.named, page.Printable(sc.token))
-	}
-	m, set, err := variable(a, sc.named)
-	if err == nil && !set {
-		err = usage("which grant of %q? %s is not set here: eval what stile lock prints, or give --token or --handle; %s",
-			sc.named, grantVariable(a, sc.named), sc.listed(a))
-	}
-	return m, err
-}
-
-// mostListed is how many grants are named in a message.
-const mostListed = 5
-
-// listed names the user's grants of the name, for a message.
-func (sc *script) listed(a *driver.Address) string {
-	var list []string
-	for _, g := range grants() {
-		if g.file.Name == sc.named && g.file.Store == storeID(a) {
-			list = append(list, fmt.Sprintf("--token %s (renewed %v ago)", g.file.Token, time.Since(g.renewed).Round(time.Second)))
-		}
-	}
-	switch n := len(list); {
-	case n == 0:
-		return "you have no grant of it in " + storeID(a)
-	case n > mostListed:
-		return fmt.Sprintf("yours are %s and %d more", strings.Join(list[:mostListed], ", "), n-mostListed)
-	case n == 1:
-		return "yours is " + list[0]
-	default:
-		return "yours are " + strings.Join(list, ", ")
-	}
-}
-
-// over says that a grant is over: there is nothing to act on.
-func over(format string, args ...any) error { return withStatus(exitLost, fmt.Errorf(format, args...)) }
 
 // remove removes the handle, unless the file is another grant's by now.
 func (h *handleFile) remove(path string) error {

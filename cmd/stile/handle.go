@@ -124,9 +124,3 @@ func (h *handleFile) write(path string) error {
 	}
 	return os.Link(f.Name(), path)
 }
-
-// MarshalText writes a duration as a flag takes it.
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText reads it.
-func (d *duration) UnmarshalText(text []byte) error { return d.Set(string(text)) }

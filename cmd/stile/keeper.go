@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -263,3 +264,19 @@ func (e *events) failure() (name string, err error) {
 	}
 	return "", nil
 }
+
+// settled waits for a lease of some length: a lock that was handed over comes with a short one, which is renewed at once.
+func settled(ctx context.Context, lease *stile.Lease, e *events, least time.Duration) error {
+	for time.Until(lease.Deadline()) < least {
+		select {
+		case <-e.changed:
+		case <-lease.Context().Done():
+			return lease.Check()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+var errStopped = errors.New("stile cron was asked to end")

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -64,16 +63,4 @@ func notExecuted(command string, errno syscall.Errno) error {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// self is the running program's own file, which may have been replaced since it was started.
-func self() string {
-	if runtime.GOOS == "linux" {
-		return "/proc/self/exe"
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return os.Args[0]
-	}
-	return path
 }

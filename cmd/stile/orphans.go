@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"os/signal"
-	"strconv"
 	"sync"
 	"syscall"
 )
@@ -51,20 +50,4 @@ func reapOrphans() {
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // a child that has ended
 		}
 	}
-}
-
-// processes returns the processes that the system tells of.
-func processes() (list []int) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			list = append(list, pid)
-		}
-	}
-	return list
 }

@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile/cmd/stile/internal/build"
-	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/nearest"
 )
 
@@ -133,15 +130,6 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return usage("%w%s", err, hint)
 }
 
-// shortened quotes a word of the command line, and leaves out the end of a very long one.
-func shortened(word string) string {
-	const most = 64
-	if len(word) <= most {
-		return strconv.Quote(word)
-	}
-	return strconv.Quote(strings.ToValidUTF8(word[:most], "")) + "…"
-}
-
 func commands(root *cobra.Command) (names []string) {
 	for _, c := range root.Commands() {
 		if !c.Hidden {
@@ -151,65 +139,3 @@ func commands(root *cobra.Command) (names []string) {
 	slices.Sort(names)
 	return names
 }
-
-// oneName accepts the name of a lock and nothing else.
-func oneName(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usage("stile %s needs one NAME, and got %d; as in: stile %s", cmd.Name(), len(args), cmd.Use)
-	}
-	return checkName(args[0])
-}
-
-// checkNames tells what is wrong with several names that are to be held at once.
-func checkNames(names []string) error {
-	for i, name := range names {
-		if err := checkName(name); err != nil {
-			return err
-		}
-		if slices.Contains(names[:i], name) {
-			return usage("NAME %s is there twice: it would wait for itself", shortened(name))
-		}
-	}
-	return nil
-}
-
-// checkName tells what is wrong with a NAME, which may be too long to be shown.
-func checkName(name string) error {
-	if err := driver.CheckName(name); err != nil {
-		return usage("NAME %s: %w", shortened(name), err)
-	}
-	return nil
-}
-
-// A duration is a flag's value that insists on a unit.
-type duration time.Duration
-
-func (d *duration) Set(text string) error {
-	v, err := time.ParseDuration(text)
-	switch {
-	case err != nil && overflows(text):
-		return errors.New("the longest duration is 2562047h")
-	case err != nil:
-		return errors.New("a duration is a number with its unit, such as 500ms, 10s or 1h30m")
-	case v < 0:
-		return errors.New("it must not be negative")
-	}
-	*d = duration(v)
-	return nil
-}
-
-// overflows reports whether a text that is no duration would be one with a smaller number.
-func overflows(text string) bool {
-	_, err := time.ParseDuration("1" + strings.TrimLeft(text, "0123456789"))
-	return err == nil && text[0] >= '0' && text[0] <= '9'
-}
-
-func (d *duration) String() string {
-	if *d == 0 {
-		return ""
-	}
-	return fmt.Sprint(time.Duration(*d))
-}
-
-// Type names it in the help.
-func (d *duration) Type() string { return "duration" }

@@ -288,7 +288,4 @@ func (r *runner) ended(k *keeper, released error) error {
 	return nil
 }
 
-// stamp writes a time as scripts get it.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
-
 func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

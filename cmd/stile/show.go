@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
@@ -59,34 +57,6 @@ func newLs(s *store) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON value")
 	cmd.Flags().BoolVar(&deadlocks, "deadlocks", false, "show who may wait for each other for ever, and nothing else")
 	return cmd
-}
-
-// withStore opens the store for one look at it.
-func withStore(cmd *cobra.Command, s *store, f func(ctx context.Context, c *stile.Client) error) error {
-	s.tells = true
-	ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
-	defer stop()
-	c, err := s.look(ctx)
-	if errors.Is(err, errNone) {
-		c, err = nothing(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return f(ctx, c)
-}
-
-// withMade opens the store, and makes it if it is missing.
-func withMade(cmd *cobra.Command, s *store, f func(ctx context.Context, c *stile.Client) error) error {
-	ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
-	defer stop()
-	c, err := s.open(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return f(ctx, c)
 }
 
 func list(w io.Writer, queues []stile.Queue, asJSON bool) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -15,19 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// A signal that comes in the last moment of a wait is not lost: who took it tells of it.
-func TestSignalAtTheEndOfAWait(t *testing.T) {
-	signals := make(chan os.Signal, 1)
-	signals <- syscall.SIGTERM
-	err := interruptible(t.Context(), signals, func(ctx context.Context) error {
-		<-ctx.Done()
-		return nil // the store was open already
-	})
-	if got, ok := errors.AsType[*interrupted](err); !ok || got.signal != syscall.SIGTERM {
-		t.Errorf("got %v, want the end by SIGTERM", err)
-	}
-}
 
 // Each command that waits for a store ends with the status of the signal, and SIGQUIT does not have the Go runtime print
 // what its goroutines do.

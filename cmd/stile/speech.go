@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
@@ -116,3 +117,36 @@ func rounded(d time.Duration) time.Duration {
 	}
 	return d.Round(100 * time.Millisecond)
 }
+
+// whyLost says why a lock was lost, and what that can come from. A process that stood still does not blame the store.
+func whyLost(err error, stood time.Duration) string {
+	lost, ok := errors.AsType[*stile.LostError](err)
+	if !ok {
+		return err.Error()
+	}
+	why := lost.Reason.String()
+	if stood > 0 && (lost.Reason == stile.ReasonExpired || lost.Reason == stile.ReasonRemoved) {
+		return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why, rounded(stood))
+	}
+	switch lost.Reason {
+	case stile.ReasonExpired:
+		if lost.Err == nil {
+			why += ": the store did not answer"
+		}
+	case stile.ReasonBroken:
+		if lost.By != (stile.Holder{}) {
+			why += ": " + page.Printable(lost.By.String())
+		}
+		return why
+	case stile.ReasonSessionOver:
+		why += ": the store had not heard from this process for too long, or the session was ended by hand"
+	case stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit: // they say it
+	}
+	if lost.Err != nil {
+		why += fmt.Sprintf(": %v", lost.Err)
+	}
+	return why
+}
+
+// A wait that is shorter than vigilDelay is not worth reading of, and the queue is not worth asking for.
+const vigilDelay = 700 * time.Millisecond

@@ -234,3 +234,5 @@ func rawPassword(url string) string {
 	_, password, _ := strings.Cut(authority[:i], ":")
 	return password
 }
+
+var errSilentStore = withStatus(exitStore, errors.New("the store did not answer for as long as --wait allows"))

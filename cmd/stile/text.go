@@ -3,8 +3,10 @@ package main
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/internal/secure"
@@ -50,3 +52,23 @@ func quoted(text string) string {
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
+
+// shortened quotes a word of the command line, and leaves out the end of a very long one.
+func shortened(word string) string {
+	const most = 64
+	if len(word) <= most {
+		return strconv.Quote(word)
+	}
+	return strconv.Quote(strings.ToValidUTF8(word[:most], "")) + "…"
+}
+
+// short writes a duration with as many digits as a person reads.
+func short(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// stamp writes a time as scripts get it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"errors"
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestOneLine(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
@@ -42,25 +38,5 @@ func TestQuoted(t *testing.T) {
 		if got := quoted(tt.text); got != tt.want {
 			t.Errorf("%q: got %s, want %s", tt.text, got, tt.want)
 		}
-	}
-}
-
-func TestRawPassword(t *testing.T) {
-	for _, tt := range []struct{ url, want string }{
-		{"redis://u:p%40@h", "p%40"}, {"redis://:p@h/x@y", "p"}, {"redis://h", ""}, {"redis://u@h", ""}, {"u:p@h", ""}, {"redis://u:a@b@h", "a@b"},
-	} {
-		if got := rawPassword(tt.url); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.url, got, tt.want)
-		}
-	}
-}
-
-func TestExitCodeSaysNothing(t *testing.T) {
-	var b strings.Builder
-	if got := exitCode(&b, withStatus(3, nil)); got != 3 || b.String() != "" {
-		t.Errorf("%d, %q", got, &b)
-	}
-	if got := exitCode(&b, errors.Join(&interrupted{2}, nil)); got != 130 || b.String() != "" {
-		t.Errorf("%d, %q", got, &b)
 	}
 }

@@ -1,17 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"math"
 	"strconv"
-	"strings"
-	"text/tabwriter"
-	"time"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
@@ -42,11 +33,6 @@ type claimView struct {
 	Reason    string   `json:"reason"`
 	Value     string   `json:"value"`
 }
-
-// seconds are written with three digits at most.
-type seconds float64
-
-func secondsOf(d time.Duration) seconds { return seconds(math.Round(d.Seconds()*1000) / 1000) }
 
 func remainingOf(c stile.Claim) *seconds {
 	if c.Remaining == 0 {
@@ -92,21 +78,6 @@ func stateOf(c stile.Claim) string {
 	return "waits"
 }
 
-// table writes rows in columns, fit for a terminal.
-func table(w io.Writer, head string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, head)
-	for _, row := range rows {
-		for i, cell := range row {
-			if row[i] = page.Printable(cell); row[i] == "" {
-				row[i] = "-"
-			}
-		}
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	return t.Flush()
-}
-
 // row is one claim for a person.
 func row(q stile.Queue, c stile.Claim) []string {
 	weight := "all"
@@ -148,35 +119,4 @@ func left(c stile.Claim) string {
 		return short(c.Remaining) + ", not renewed for " + short(age)
 	}
 	return short(c.Remaining)
-}
-
-// short writes a duration with as many digits as a person reads.
-func short(d time.Duration) string {
-	if d < 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
-
-// writeJSON writes one value. What a terminal would not show as it is, is escaped.
-func writeJSON(w io.Writer, v any, indent string) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", indent)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	var safe strings.Builder
-	for _, r := range b.String() {
-		if r == '\n' || unicode.IsPrint(r) {
-			safe.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&safe, `\u%04x`, unit)
-		}
-	}
-	_, err := io.WriteString(w, safe.String())
-	return err
 }

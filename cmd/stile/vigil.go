@@ -25,9 +25,6 @@ type vigil struct {
 	tickets map[string]int64 // of the claims that wait
 }
 
-// A wait that is shorter than vigilDelay is not worth reading of, and the queue is not worth asking for.
-const vigilDelay = 700 * time.Millisecond
-
 // verboseDelay is in the place of vigilDelay with --verbose.
 const verboseDelay = 100 * time.Millisecond
 

@@ -15,7 +15,6 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
-	"github.com/stilelock/stile/driver"
 )
 
 const watchLong = `Shows who holds NAME and who waits for it, until it is interrupted.
@@ -129,31 +128,4 @@ func queues(ctx context.Context, s *store, name string, opened func(*stile.Clien
 			}
 		}
 	}
-}
-
-// statusOf returns the status with which the command ends for an error.
-func statusOf(err error) int {
-	if s, ok := errors.AsType[*status](err); ok {
-		return s.code
-	}
-	code, _ := classify(err)
-	return code
-}
-
-// passing says that the store cannot be asked for the moment, and returns an error that will not pass.
-func passing(err error) error {
-	if !passes(err) {
-		return err
-	}
-	warn("warning: %v; trying again until the store answers", err)
-	return nil
-}
-
-// passes reports whether the store may answer the same question later. A store that could not even be opened is not
-// tried again.
-func passes(err error) bool {
-	if _, ended := errors.AsType[*status](err); ended || errors.Is(err, stile.ErrInvalid) {
-		return false
-	}
-	return driver.OutcomeOf(err) != driver.OutcomeRefused || errors.Is(err, stile.ErrUnreachable)
 }
