@@ -54,7 +54,7 @@ func TestCases(t *testing.T) {
 		for i, c := range cases {
 			t.Run(fmt.Sprintf("line%d", c.line), func(t *testing.T) {
 				t.Parallel()
-				got[i] = answer(t, c.script)
+				got[i] = shellAnswer(t, c.script)
 				if !*updateDocs && got[i] != c.answer {
 					t.Errorf("$ %s\nis answered\n%sand the file has\n%s", c.script, got[i], c.answer)
 				}
@@ -103,8 +103,8 @@ var differing = []struct {
 	{regexp.MustCompile(`-[0-9a-f]{12}\.handle`), "-ID.handle"},
 }
 
-// answer runs a script in an account of its own.
-func answer(t *testing.T, script string) string {
+// shellAnswer runs a script in an account of its own.
+func shellAnswer(t *testing.T, script string) string {
 	t.Helper()
 	u := newAccount(t)
 	bin, work := filepath.Join(u.home, "bin"), filepath.Join(u.home, "work")

@@ -46,12 +46,12 @@ func TestFileOfMode000(t *testing.T) {
 		code int
 		want string
 	}
-	const store = "--url sqlite://FILE"
+	const there = "--url sqlite://FILE"
 	tests := []row{
-		{"run a --wait 30s " + store + " -- true", exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
-		{"lock a --wait 30s " + store, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
-		{"wait a --wait 30s " + store, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
-		{"show a " + store, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
+		{"run a --wait 30s " + there + " -- true", exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
+		{"lock a --wait 30s " + there, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
+		{"wait a --wait 30s " + there, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
+		{"show a " + there, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
 		{"lock a --handle FILE", exitUsage, "--handle FILE: there is such a file, and open FILE: permission denied; give another"},
 		{"renew --handle FILE", exitUsage, "--handle FILE: open FILE: permission denied"},
 		{"unlock a --handle FILE", exitUsage, "--handle FILE: open FILE: permission denied"},

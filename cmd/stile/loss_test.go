@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ func TestWhyLost(t *testing.T) {
 		"it could not be renewed in time: refused":                                                                                       &stile.LostError{Reason: stile.ReasonExpired, Err: fmt.Errorf("refused")},
 		"the store no longer has it: removed by hand or lost; it does not say which":                                                     &stile.LostError{Reason: stile.ReasonRemoved},
 		"the machine was suspended past its deadline":                                                                                    &stile.LostError{Reason: stile.ReasonSuspended},
-		"it was held for as long as --max-hold allows":                                                                                   errHeldLong,
+		"it was held for as long as --max-hold allows":                                                                                   errors.New("it was held for as long as --max-hold allows"),
 		"the session that it lived in is over: the store had not heard from this process for too long, or the session was ended by hand": &stile.LostError{Reason: stile.ReasonSessionOver},
 	} {
 		if got := whyLost(err, 0); got != want {
