@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/proc"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -36,7 +39,7 @@ func heldLocks() (list []heldLock) {
 		weight, err1 := strconv.ParseInt(parts[1], 10, 64)
 		of, err2 := strconv.ParseInt(parts[2], 10, 64)
 		process, err3 := strconv.Atoi(parts[3])
-		if err1 == nil && err2 == nil && err3 == nil && isAncestor(process) {
+		if err1 == nil && err2 == nil && err3 == nil && proc.IsAncestor(process) {
 			list = append(list, heldLock{parts[0], weight, of, process})
 		}
 	}
@@ -69,8 +72,8 @@ func (w *wish) conflict(a *driver.Address) error {
 func (w *wish) conflictOn(a *driver.Address, name string) error {
 	want := w.hold(a, name)
 	if h := ownGrant(a, name); h != nil && want.weight+h.Weight > want.of {
-		return usage("this shell has the lock %q already, by the grant with token %s: it would wait for itself; stile unlock %s",
-			name, h.Token, quoted(name))
+		return exit.Usage("this shell has the lock %q already, by the grant with token %s: it would wait for itself; stile unlock %s",
+			name, h.Token, speech.Quoted(name))
 	}
 	sum := want.weight
 	for _, h := range heldLocks() {
@@ -78,7 +81,7 @@ func (w *wish) conflictOn(a *driver.Address, name string) error {
 			continue
 		}
 		if sum += h.weight; sum > want.of {
-			return usage("this command runs under a stile run that holds %q (process %d) and waits for it to end: it cannot have the lock too; leave out one of the two",
+			return exit.Usage("this command runs under a stile run that holds %q (process %d) and waits for it to end: it cannot have the lock too; leave out one of the two",
 				name, h.process)
 		}
 	}

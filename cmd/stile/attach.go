@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -27,7 +29,7 @@ func detach(ctx context.Context, c *stile.Client, lease *stile.Lease) (time.Time
 
 // attach opens the store and takes up the claim of the grant.
 func (sc *script) attach(ctx context.Context) (*stile.Client, *stile.Lease, error) {
-	address, _, err := sc.address()
+	address, _, err := sc.Address()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,9 +43,9 @@ func (sc *script) attach(ctx context.Context) (*stile.Client, *stile.Lease, erro
 	sc.path = m.path
 	h, err := sc.file.handle()
 	if err != nil {
-		return nil, nil, usage("--handle %s: %w", m.path, err)
+		return nil, nil, exit.Usage("--handle %s: %w", m.path, err)
 	}
-	c, err := sc.open(ctx, nil)
+	c, err := sc.Open(ctx, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,11 +60,11 @@ func (sc *script) read(a *driver.Address, m meant) (*handleFile, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, over("there is no handle %s: the grant was unlocked, or it was lost and its handle cleared away", m.path)
 	case err != nil:
-		return nil, usage("--handle %s: %w", m.path, err)
+		return nil, exit.Usage("--handle %s: %w", m.path, err)
 	case sc.named != "" && sc.named != file.Name:
-		return nil, usage("%s is the handle of %q, not of %q", m.path, file.Name, sc.named)
+		return nil, exit.Usage("%s is the handle of %q, not of %q", m.path, file.Name, sc.named)
 	case file.Store != storeID(a):
-		return nil, usage("%s is for the store %s, but --url or %s says %s", m.path, file.Store, urlVariable, storeID(a))
+		return nil, exit.Usage("%s is for the store %s, but --url or %s says %s", m.path, file.Store, store.URLVariable, storeID(a))
 	}
 	if had, set, err := variable(a, file.Name); m.token == "" && set && err == nil && had.path == m.path {
 		m.token = had.token // this shell had a grant in that file
@@ -89,7 +91,7 @@ func (sc *script) find(a *driver.Address) (meant, error) {
 	}
 	m, set, err := variable(a, sc.named)
 	if err == nil && !set {
-		err = usage("which grant of %q? %s is not set here: eval what stile lock prints, or give --token or --handle; %s",
+		err = exit.Usage("which grant of %q? %s is not set here: eval what stile lock prints, or give --token or --handle; %s",
 			sc.named, grantVariable(a, sc.named), sc.listed(a))
 	}
 	return m, err
@@ -119,4 +121,4 @@ func (sc *script) listed(a *driver.Address) string {
 }
 
 // over says that a grant is over: there is nothing to act on.
-func over(format string, args ...any) error { return withStatus(exitLost, fmt.Errorf(format, args...)) }
+func over(format string, args ...any) error { return exit.With(exit.Lost, fmt.Errorf(format, args...)) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 )
 
 // The guard does not wait for the libraries of the stores to be initialized.
@@ -66,7 +67,7 @@ func BenchmarkBegin(b *testing.B) {
 		for i := range contenders {
 			c := &contenders[i]
 			cmd := exec.CommandContext(b.Context(), c.argv[0], c.argv[1:]...)
-			cmd.Env = append(os.Environ(), urlVariable+"=sqlite://"+filepath.Join(dir, "stile.db"))
+			cmd.Env = append(os.Environ(), store.URLVariable+"=sqlite://"+filepath.Join(dir, "stile.db"))
 			begin := time.Now()
 			if err := cmd.Run(); err != nil {
 				b.Fatalf("%v: %v", c.argv, err)

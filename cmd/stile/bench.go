@@ -12,9 +12,13 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/bench"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/reserve"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -31,12 +35,12 @@ Exit status: 0; 69 if the store could not be reached, with what was measured bef
 
 // A benchmark is one stile bench.
 type benchmark struct {
-	window duration
+	window flags.Duration
 	rounds int
 	only   []string
 	prefix string
 	json   bool
-	svg    outfile
+	svg    flags.File
 }
 
 const (
@@ -45,19 +49,19 @@ const (
 	roundsMost  = 100
 )
 
-func newBench(s *store) *cobra.Command {
-	b := &benchmark{window: duration(time.Second), svg: outfile{flag: "svg"}}
+func newBench(s *store.Store) *cobra.Command {
+	b := &benchmark{window: flags.Duration(time.Second), svg: flags.File{Flag: "svg"}}
 	cmd := &cobra.Command{
 		Use: "bench [URL [URL2]]", Short: "Measure how long locks take in a store, or in two", Long: benchLong,
 		Example: "  stile bench redis://localhost\n  stile bench --only alone,handover redis://localhost postgres://localhost/app",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 2:
-				return usage("stile bench takes two URLs at most, and got %d", len(args))
-			case len(args) > 0 && s.given():
-				return usage("stile bench takes URLs by --url or as arguments, and got both")
+				return exit.Usage("stile bench takes two URLs at most, and got %d", len(args))
+			case len(args) > 0 && s.Given():
+				return exit.Usage("stile bench takes URLs by --url or as arguments, and got both")
 			case slices.Contains(args, ""):
-				return usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", urlVariable)
+				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", store.URLVariable)
 			}
 			return nil
 		},
@@ -65,14 +69,14 @@ func newBench(s *store) *cobra.Command {
 			if err := b.check(cmd); err != nil {
 				return err
 			}
-			stores := []*store{s}
+			stores := []*store.Store{s}
 			if len(args) > 0 {
 				stores = nil
 			}
 			for _, url := range args {
-				stores = append(stores, &store{url: url, flag: s.flag})
+				stores = append(stores, &store.Store{URL: url, Flag: s.Flag})
 			}
-			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
+			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
 			defer stop()
 			return b.run(ctx, cmd, stores)
 		},
@@ -83,7 +87,7 @@ func newBench(s *store) *cobra.Command {
 	f.StringSliceVar(&b.only, "only", nil, "measure only these, with commas between: "+strings.Join(keys(), ", "))
 	f.StringVar(&b.prefix, "prefix", "", "what all names begin with (default stile-bench- and a random word)")
 	f.BoolVar(&b.json, "json", false, "print one JSON value, with histograms")
-	f.StringVar(&b.svg.path, "svg", "", "also draw the figures into this file")
+	f.StringVar(&b.svg.Path, "svg", "", "also draw the figures into this file")
 	return cmd
 }
 
@@ -100,29 +104,29 @@ func (b *benchmark) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	switch w := time.Duration(b.window); {
 	case w < windowLeast || w > windowMost:
-		return usage("--window %v: it must be from %v to %v", w, windowLeast, windowMost)
+		return exit.Usage("--window %v: it must be from %v to %v", w, windowLeast, windowMost)
 	case b.rounds < 1 || b.rounds > roundsMost:
-		return usage("--rounds %d: it must be from 1 to %d", b.rounds, roundsMost)
+		return exit.Usage("--rounds %d: it must be from 1 to %d", b.rounds, roundsMost)
 	case changed("only") && len(b.only) == 0:
-		return usage("--only is empty: it takes %s", strings.Join(keys(), ", "))
+		return exit.Usage("--only is empty: it takes %s", strings.Join(keys(), ", "))
 	case changed("prefix") && b.prefix == "":
-		return usage("--prefix is empty: it is what the names of the locks begin with")
+		return exit.Usage("--prefix is empty: it is what the names of the locks begin with")
 	}
 	for _, key := range b.only {
 		if !slices.Contains(keys(), key) {
-			return usage("--only: there is no scenario %s; there are: %s", shortened(key), strings.Join(keys(), ", "))
+			return exit.Usage("--only: there is no scenario %s; there are: %s", speech.Shortened(key), strings.Join(keys(), ", "))
 		}
 	}
 	if b.prefix == "" {
 		b.prefix = "stile-bench-" + rand.Text()[:10]
 	}
 	if err := driver.CheckName(b.prefix + "/1/handover-100/63"); err != nil { // as long as any
-		return usage("--prefix %s: %w", shortened(b.prefix), err)
+		return exit.Usage("--prefix %s: %w", speech.Shortened(b.prefix), err)
 	}
-	return b.svg.check(changed("svg"))
+	return b.svg.Check(changed("svg"))
 }
 
-func (b *benchmark) run(ctx context.Context, cmd *cobra.Command, stores []*store) error {
+func (b *benchmark) run(ctx context.Context, cmd *cobra.Command, stores []*store.Store) error {
 	r := &benchReport{benchmark: b}
 	plan := &bench.Plan{Window: time.Duration(b.window), Rounds: b.rounds, Progress: r.progress}
 	for _, s := range bench.Scenarios {
@@ -131,22 +135,22 @@ func (b *benchmark) run(ctx context.Context, cmd *cobra.Command, stores []*store
 		}
 	}
 	for _, s := range stores {
-		s.silent = true
-		a, _, err := s.address()
+		s.Silent = true
+		a, _, err := s.Address()
 		if err != nil {
 			return err
 		}
 		r.addresses = append(r.addresses, a.String())
-		open := func(ctx context.Context) (*stile.Client, error) { return s.open(ctx, nil) }
+		open := func(ctx context.Context) (*stile.Client, error) { return s.Open(ctx, nil) }
 		plan.Targets = append(plan.Targets, bench.Target{Prefix: b.prefix, Open: open})
 	}
 	r.begun = time.Now()
 	var err error
 	r.result, err = bench.Run(ctx, plan)
-	stderr.Erase()
+	speech.Stderr.Erase()
 	r.failed = benchFailure(err)
 	for _, left := range r.result.Left {
-		warn("warning: %s; it goes with its lease", left)
+		speech.Warn("warning: %s; it goes with its lease", left)
 	}
 	if len(r.result.Rows) == 0 {
 		return r.failed // before anything was measured
@@ -161,29 +165,29 @@ func benchFailure(err error) error {
 		return nil
 	}
 	if errors.Is(err, reserve.ErrInUse) {
-		return usage("%w; choose another with --prefix", err)
+		return exit.Usage("%w; choose another with --prefix", err)
 	}
-	if i, ok := errors.AsType[*interrupted](err); ok {
+	if i, ok := errors.AsType[*exit.Interrupted](err); ok {
 		return i
 	}
-	if s, ok := errors.AsType[*status](err); ok {
+	if s, ok := errors.AsType[*exit.Status](err); ok {
 		return s
 	}
-	if code, _ := classify(err); code == exitUsage {
+	if code, _ := exit.Classify(err); code == exit.BadUsage {
 		return err
 	}
-	return withStatus(exitStore, err)
+	return exit.With(exit.Store, err)
 }
 
 // progress shows what is measured.
 func (r *benchReport) progress(s bench.Step) {
 	what := s.Scenario.Key + " on " + r.addresses[s.Target]
-	detail("round %d of %d: %s", s.Round, r.rounds, what)
-	if speech == quiet {
+	speech.Detail("round %d of %d: %s", s.Round, r.rounds, what)
+	if speech.Current == speech.Quiet {
 		return
 	}
 	left := time.Duration(s.Of-s.Number+1) * time.Duration(r.window) * 5 / 4
-	stderr.Draw(func(cells int) string {
+	speech.Stderr.Draw(func(cells int) string {
 		return page.Cut("stile: "+page.Printable(what)+", round "+ratioText(s.Round, r.rounds)+", about "+page.Short(left)+" left", cells)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -61,8 +62,8 @@ func TestBenchEndsEarly(t *testing.T) {
 		end    func(s *servertest.Server, p *process)
 		status int
 	}{
-		{"the store vanishes", func(s *servertest.Server, _ *process) { s.Kill() }, exitStore},
-		{"interrupted", func(_ *servertest.Server, p *process) { p.signal(syscall.SIGINT) }, exitSignal + int(syscall.SIGINT)},
+		{"the store vanishes", func(s *servertest.Server, _ *process) { s.Kill() }, exit.Store},
+		{"interrupted", func(_ *servertest.Server, p *process) { p.signal(syscall.SIGINT) }, exit.Signal + int(syscall.SIGINT)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +80,7 @@ func TestBenchEndsEarly(t *testing.T) {
 			if alone := v.Scenarios[0].Results[0]; alone == nil || alone.Count == 0 {
 				t.Errorf("what was measured is %+v; want what there was before", v.Scenarios)
 			}
-			if test.status != exitStore {
+			if test.status != exit.Store {
 				if left := u.must("ls"); !strings.Contains(left, "no names are in use") {
 					t.Errorf("left is %s", left)
 				}
@@ -93,7 +94,7 @@ func TestBenchWithoutRights(t *testing.T) {
 	s := servertest.Redis(t)
 	s.Redis([]string{"ACL", "SETUSER", "default", "-evalsha", "-eval"})
 	r := newAccount(t).at("redis://"+s.Addr).run("bench", "--window", "50ms", "--rounds", "1")
-	if r.code != exitUsage || !strings.Contains(r.err, "permission") && !strings.Contains(r.err, "right") {
+	if r.code != exit.BadUsage || !strings.Contains(r.err, "permission") && !strings.Contains(r.err, "right") {
 		t.Errorf("status %d: %s", r.code, r.err)
 	}
 }

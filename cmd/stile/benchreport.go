@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/bench"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
 )
 
@@ -25,18 +27,18 @@ type benchReport struct {
 func (r *benchReport) publish(out io.Writer) error {
 	var err error
 	if r.json {
-		err = writeJSON(out, r.view(), "  ")
+		err = answer.JSON(out, r.view(), "  ")
 	} else {
 		err = r.write(out)
 	}
-	if err != nil || r.svg.path == "" {
+	if err != nil || r.svg.Path == "" {
 		return err
 	}
 	picture, err := r.picture()
 	if err != nil {
 		return err
 	}
-	return r.svg.write(picture)
+	return r.svg.Write(picture)
 }
 
 func ratioText(a, b int) string { return strconv.Itoa(a) + " of " + strconv.Itoa(b) }
@@ -69,7 +71,7 @@ func (r *benchReport) write(w io.Writer) error {
 	for i := range r.result.Rows {
 		rows = append(rows, r.rows(&r.result.Rows[i])...)
 	}
-	if err := table(&b, head, rows); err != nil {
+	if err := answer.Table(&b, head, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(&b)
@@ -203,7 +205,7 @@ type benchView struct {
 	Error     string         `json:"error"`    // why not
 	Begun     time.Time      `json:"begun"`
 	Rounds    int            `json:"rounds"`
-	Window    seconds        `json:"window"`
+	Window    answer.Seconds `json:"window"`
 	Stores    []benchStore   `json:"stores"`
 	Scenarios []scenarioView `json:"scenarios"`
 }
@@ -255,9 +257,9 @@ func (d nanos) MarshalJSON() ([]byte, error) {
 
 // view is the report for a program.
 func (r *benchReport) view() benchView {
-	v := benchView{Complete: r.failed == nil, Begun: r.begun, Rounds: r.rounds, Window: secondsOf(time.Duration(r.window))}
+	v := benchView{Complete: r.failed == nil, Begun: r.begun, Rounds: r.rounds, Window: answer.SecondsOf(time.Duration(r.window))}
 	if r.failed != nil {
-		v.Error = oneLine(r.failed.Error())
+		v.Error = speech.OneLine(r.failed.Error())
 	}
 	for i, t := range r.result.Traits {
 		v.Stores = append(v.Stores, benchStore{r.addresses[i], t.Store, t.Server})

@@ -15,7 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
@@ -41,29 +45,29 @@ type breaking struct {
 	yes, ask     bool
 }
 
-func newBreak(s *store) *cobra.Command {
+func newBreak(s *store.Store) *cobra.Command {
 	b := &breaking{}
 	var ticket string
 	cmd := &cobra.Command{
 		Use: "break NAME --reason TEXT [--ticket T] [--ask] [--yes]", Short: "Remove a claim by hand, or ask for it", Long: breakLong,
 		DisableFlagsInUseLine: true,
-		Args:                  oneName,
-		ValidArgsFunction:     completeNames(s),
+		Args:                  flags.OneName,
+		ValidArgsFunction:     store.CompleteNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.name = args[0]
 			var err error
 			if cmd.Flags().Changed("ticket") {
 				if b.ticket, err = strconv.ParseInt(ticket, 10, 64); err != nil || b.ticket < 1 {
-					return usage("--ticket %q is not a ticket: it is a number, as stile show prints it", ticket)
+					return exit.Usage("--ticket %q is not a ticket: it is a number, as stile show prints it", ticket)
 				}
 			}
 			switch {
 			case strings.TrimSpace(b.reason) == "":
-				return usage("stile break needs --reason TEXT, for the record")
+				return exit.Usage("stile break needs --reason TEXT, for the record")
 			case !b.yes && !b.ask && !tty.Is(os.Stdin):
-				return usage("stile break asks first, and stdin is not a terminal: give --yes if you are sure")
+				return exit.Usage("stile break asks first, and stdin is not a terminal: give --yes if you are sure")
 			}
-			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error { return b.do(ctx, c, cmd) })
+			return store.With(cmd, s, func(ctx context.Context, c *stile.Client) error { return b.do(ctx, c, cmd) })
 		},
 	}
 	f := cmd.Flags()
@@ -85,13 +89,13 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 		i = slices.IndexFunc(q.Claims, func(c stile.Claim) bool { return c.Ticket <= b.ticket && b.ticket < c.Ticket+claimTokens })
 	}
 	if i < 0 || i >= len(q.Claims) {
-		return usage("there is no such claim on %q: it left, or ran out; stile show %s lists those that stand", b.name, quoted(b.name))
+		return exit.Usage("there is no such claim on %q: it left, or ran out; stile show %s lists those that stand", b.name, speech.Quoted(b.name))
 	}
 	claim := q.Claims[i]
 	act := c.Break
 	switch {
 	case b.ask && !claim.Holds:
-		return usage("the claim on %q waits; only a holder can be asked for the lock", b.name)
+		return exit.Usage("the claim on %q waits; only a holder can be asked for the lock", b.name)
 	case b.ask:
 		act = c.Ask
 	case !b.yes:
@@ -101,7 +105,7 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 	}
 	broken, err := act(ctx, b.name, stile.BreakOptions{Ticket: claim.Ticket, Reason: b.reason})
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, stile.ErrLost) {
-		return usage("the claim on %q left, or ran out, a moment ago", b.name)
+		return exit.Usage("the claim on %q left, or ran out, a moment ago", b.name)
 	}
 	if err != nil {
 		return err
@@ -117,7 +121,7 @@ func (b *breaking) confirm(ctx context.Context, cmd *cobra.Command, claim stile.
 		state = "waits for it"
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Remove the claim on %s of %s, who %s since %s and may be at work? [y/N] ",
-		page.Printable(quoted(b.name)), page.Printable(claim.Holder.String()), state, short(claim.Since))
+		page.Printable(speech.Quoted(b.name)), page.Printable(claim.Holder.String()), state, speech.Short(claim.Since))
 	answered := make(chan string, 1)
 	go func() { // until the process ends, if nobody answers
 		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -128,7 +132,7 @@ func (b *breaking) confirm(ctx context.Context, cmd *cobra.Command, claim stile.
 		if slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
 			return nil
 		}
-		return withStatus(exitFailed, errors.New("nothing was removed"))
+		return exit.With(exit.Failed, errors.New("nothing was removed"))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -166,10 +170,10 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim, hears bool) {
 	if !hears {
 		learns = "this store cannot tell its client, which learns at its next renewal, a third of its ttl later at most"
 		if claim.TTL > 0 {
-			learns = fmt.Sprintf("this store cannot tell its client, which learns at its next renewal, within %s", short(claim.TTL/3))
+			learns = fmt.Sprintf("this store cannot tell its client, which learns at its next renewal, within %s", speech.Short(claim.TTL/3))
 		}
 	}
-	warn("the work of %s may go on for a moment: %s", page.Printable(claim.Holder.String()), learns)
+	speech.Warn("the work of %s may go on for a moment: %s", page.Printable(claim.Holder.String()), learns)
 }
 
 // claimTokens is how many tokens belong to one claim. Its ticket is the first.

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 )
 
 const (
@@ -26,23 +28,23 @@ const (
 )
 
 // newBrowser is one process that browses what is left while others sell, with the arguments DIR, TICKETS, NAME and TTL.
-func newBrowser(s *store) *cobra.Command {
+func newBrowser(s *store.Store) *cobra.Command {
 	return newActor(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
 }
 
-func beginBrowser(ctx context.Context, s *store, args []string) error {
+func beginBrowser(ctx context.Context, s *store.Store, args []string) error {
 	tickets, err := strconv.Atoi(args[1])
 	if err != nil {
-		return usage("tickets %q is not a number", args[1])
+		return exit.Usage("tickets %q is not a number", args[1])
 	}
 	ttl, err := time.ParseDuration(args[3])
 	if err != nil {
-		return usage("TTL %q: %w", args[3], err)
+		return exit.Usage("TTL %q: %w", args[3], err)
 	}
-	s.ttl, s.every.TTL = ttl, ttl
+	s.TTL, s.Every.TTL = ttl, ttl
 	b := &browser{box: &box{dir: args[0], tickets: tickets}, ttl: ttl}
 	if name := args[2]; name != "" {
-		c, err := s.open(ctx, func(stile.Event) {}) // a look whose lease is lost does not count
+		c, err := s.Open(ctx, func(stile.Event) {}) // a look whose lease is lost does not count
 		if err != nil {
 			return err
 		}

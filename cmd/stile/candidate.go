@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/guard"
 )
 
@@ -43,14 +45,14 @@ type candidate struct {
 }
 
 // newCandidate has the arguments NUMBER, NAME, DIR, TTL and whether there is a guard.
-func newCandidate(s *store) *cobra.Command {
+func newCandidate(s *store.Store) *cobra.Command {
 	return newActor(candidateName, 5, func(ctx context.Context, args []string) error {
 		ttl, err := time.ParseDuration(args[3])
 		if err != nil {
-			return usage("TTL %q: %w", args[3], err)
+			return exit.Usage("TTL %q: %w", args[3], err)
 		}
-		s.ttl, s.every.TTL = ttl, ttl
-		client, err := s.open(ctx, func(stile.Event) {}) // what becomes of the lock is told by the demo
+		s.TTL, s.Every.TTL = ttl, ttl
+		client, err := s.Open(ctx, func(stile.Event) {}) // what becomes of the lock is told by the demo
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 )
 
 const casesFile = "testdata/cases.txt"
@@ -193,7 +195,7 @@ func TestCasesAreComplete(t *testing.T) {
 		want("the parameter", `[?&]`+p.name+`=`)
 	}
 	for _, name := range []string{
-		urlVariable, urlFileVariable, "STILE_HELD", "STILE_GRANT_\\w+", "STILE_NAME", "STILE_TOKEN", "STILE_DEADLINE", "STILE_VALUE",
+		store.URLVariable, store.URLFileVariable, "STILE_HELD", "STILE_GRANT_\\w+", "STILE_NAME", "STILE_TOKEN", "STILE_DEADLINE", "STILE_VALUE",
 		"STILE_NAME_1", "STILE_TOKEN_1", "HOME", "XDG_STATE_HOME",
 	} {
 		want("the variable", `(^|[ ;])`+name+`=`)

@@ -15,6 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/proc"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -81,12 +85,12 @@ func newActor(name string, count int, play func(ctx context.Context, args []stri
 			if err == nil {
 				return nil
 			}
-			code, hint := classify(err)
-			if known, ok := errors.AsType[*status](err); ok {
-				code = known.code
+			code, hint := exit.Classify(err)
+			if known, ok := errors.AsType[*exit.Status](err); ok {
+				code = known.Code
 			}
-			_ = (&notice{What: didFail, Code: code, Text: oneLine(err.Error() + hint)}).send()
-			return withStatus(code, nil)
+			_ = (&notice{What: didFail, Code: code, Text: speech.OneLine(err.Error() + hint)}).send()
+			return exit.With(code, nil)
 		},
 	}
 }
@@ -95,15 +99,15 @@ func newCast(url string) *cast { return &cast{url: url, heard: make(chan heard)}
 
 // hire starts an actor.
 func (c *cast) hire(ctx context.Context, role string, args ...string) (*actor, error) {
-	a := &actor{role: role, number: 1, cmd: exec.CommandContext(ctx, self(), append([]string{"demo"}, args...)...)}
+	a := &actor{role: role, number: 1, cmd: exec.CommandContext(ctx, proc.Self(), append([]string{"demo"}, args...)...)}
 	for _, other := range c.actors {
 		if other.role == role {
 			a.number++
 		}
 	}
 	a.cmd.Args[0] = os.Args[0]
-	a.cmd.Env = slices.Concat(os.Environ(), []string{urlVariable + "=" + c.url}, c.env)
-	a.cmd.Stderr, a.cmd.SysProcAttr = os.Stderr, ofParent()
+	a.cmd.Env = slices.Concat(os.Environ(), []string{store.URLVariable + "=" + c.url}, c.env)
+	a.cmd.Stderr, a.cmd.SysProcAttr = os.Stderr, proc.OfParent()
 	out, err := a.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -126,7 +130,7 @@ func (c *cast) listen(ctx context.Context, a *actor, out io.Reader) {
 		if !in.Scan() {
 			h.What = didEnd
 		} else if err := json.Unmarshal(in.Bytes(), &h.notice); err != nil {
-			h.What, h.Text, h.Code = didFail, err.Error(), exitFailed
+			h.What, h.Text, h.Code = didFail, err.Error(), exit.Failed
 		}
 		select {
 		case c.heard <- h:
@@ -197,7 +201,7 @@ func (a *actor) kill() error {
 // failure is the error of an actor that failed, or ended too early.
 func (h *heard) failure() error {
 	if h.What == didFail {
-		return withStatus(h.Code, fmt.Errorf("%s %d: %s", h.from.role, h.from.number, h.Text))
+		return exit.With(h.Code, fmt.Errorf("%s %d: %s", h.from.role, h.from.number, h.Text))
 	}
 	return wrong("%s %d has ended too early (%s)", h.from.role, h.from.number, h.What)
 }

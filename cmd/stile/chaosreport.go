@@ -6,41 +6,43 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
 )
 
 // A chaosView is the outcome of stile demo tickets --chaos in JSON. Programs rely on the keys, all of which are always there.
 type chaosView struct {
-	Processes int        `json:"processes"`
-	Tickets   int        `json:"tickets"`
-	Browsers  int        `json:"browsers"`
-	Lease     seconds    `json:"lease"`
-	Parts     []partView `json:"parts"` // two in a store without tokens, else three
+	Processes int            `json:"processes"`
+	Tickets   int            `json:"tickets"`
+	Browsers  int            `json:"browsers"`
+	Lease     answer.Seconds `json:"lease"`
+	Parts     []partView     `json:"parts"` // two in a store without tokens, else three
 }
 
 // A partView is one column of the table.
 type partView struct {
-	Part    string   `json:"part"`
-	Sales   int      `json:"sales"`
-	Twice   int      `json:"sold_more_than_once"` // so many tickets
-	Late    int      `json:"sold_late"`           // the ticket that the stopped seller sold; 0 for none
-	Refused []string `json:"refused"`             // what the guard said of late sales
-	Killed  int      `json:"killed"`              // a seller
-	Next    seconds  `json:"next_sale_after_kill"`
-	Stopped int      `json:"stopped"` // a seller
-	Pause   seconds  `json:"stopped_for"`
-	Others  int      `json:"sold_meanwhile"` // by others, while one was stopped
-	Looks   int      `json:"looks"`
-	Torn    int      `json:"looks_at_a_half_made_sale"`
-	Took    seconds  `json:"took"`
+	Part    string         `json:"part"`
+	Sales   int            `json:"sales"`
+	Twice   int            `json:"sold_more_than_once"` // so many tickets
+	Late    int            `json:"sold_late"`           // the ticket that the stopped seller sold; 0 for none
+	Refused []string       `json:"refused"`             // what the guard said of late sales
+	Killed  int            `json:"killed"`              // a seller
+	Next    answer.Seconds `json:"next_sale_after_kill"`
+	Stopped int            `json:"stopped"` // a seller
+	Pause   answer.Seconds `json:"stopped_for"`
+	Others  int            `json:"sold_meanwhile"` // by others, while one was stopped
+	Looks   int            `json:"looks"`
+	Torn    int            `json:"looks_at_a_half_made_sale"`
+	Took    answer.Seconds `json:"took"`
 }
 
 func (p *part) view() partView {
 	twice, _, _ := p.twice()
 	return partView{
 		Part: p.title, Sales: len(p.sales), Twice: twice, Late: p.lateTicket, Refused: append([]string{}, p.refused...),
-		Killed: p.killed.seller(), Next: secondsOf(p.following), Stopped: p.stopped.seller(), Pause: secondsOf(p.stoppedFor()),
-		Others: p.overtakers, Looks: p.seen.looks, Torn: p.seen.torn, Took: secondsOf(p.took),
+		Killed: p.killed.seller(), Next: answer.SecondsOf(p.following), Stopped: p.stopped.seller(), Pause: answer.SecondsOf(p.stoppedFor()),
+		Others: p.overtakers, Looks: p.seen.looks, Torn: p.seen.torn, Took: answer.SecondsOf(p.took),
 	}
 }
 
@@ -55,11 +57,11 @@ func (a *actor) seller() int {
 // printChaos prints what came of the sales.
 func (d *demo) printChaos(parts []*part) error {
 	if d.json {
-		v := chaosView{Processes: d.processes, Tickets: d.tickets, Browsers: d.browsers, Lease: secondsOf(d.ttl)}
+		v := chaosView{Processes: d.processes, Tickets: d.tickets, Browsers: d.browsers, Lease: answer.SecondsOf(d.ttl)}
 		for _, p := range parts {
 			v.Parts = append(v.Parts, p.view())
 		}
-		return writeJSON(d.out, v, "  ")
+		return answer.JSON(d.out, v, "  ")
 	}
 	head := "  "
 	for _, p := range parts {
@@ -73,11 +75,11 @@ func (d *demo) printChaos(parts []*part) error {
 		{"sales", func(v partView, _ *part) string { return strconv.Itoa(v.Sales) }},
 		{"tickets sold more than once", func(v partView, _ *part) string { return strconv.Itoa(v.Twice) }},
 		{"late sales refused", func(v partView, _ *part) string { return strconv.Itoa(len(v.Refused)) }},
-		{"next sale after the kill", func(_ partView, p *part) string { return rounded(p.following).String() }},
-		{"one seller was stopped for", func(_ partView, p *part) string { return rounded(p.stoppedFor()).String() }},
+		{"next sale after the kill", func(_ partView, p *part) string { return speech.Rounded(p.following).String() }},
+		{"one seller was stopped for", func(_ partView, p *part) string { return speech.Rounded(p.stoppedFor()).String() }},
 		{"looks of browsers", func(v partView, _ *part) string { return strconv.Itoa(v.Looks) }},
 		{"looks at a half-made sale", func(v partView, _ *part) string { return strconv.Itoa(v.Torn) }},
-		{"all took", func(_ partView, p *part) string { return rounded(p.took).String() }},
+		{"all took", func(_ partView, p *part) string { return speech.Rounded(p.took).String() }},
 	} {
 		cells := []string{"  " + row.name}
 		for _, p := range parts {
@@ -86,7 +88,7 @@ func (d *demo) printChaos(parts []*part) error {
 		rows = append(rows, cells)
 	}
 	d.say("")
-	if err := table(d.out, head, rows); err != nil {
+	if err := answer.Table(d.out, head, rows); err != nil {
 		return err
 	}
 	d.say("")

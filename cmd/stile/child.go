@@ -8,7 +8,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/proc"
 	"github.com/stilelock/stile/internal/boottime"
 )
 
@@ -56,7 +58,7 @@ func startGuard(stdin, orders, news *os.File) (pid int, err error) {
 		}
 		defer stdin.Close()
 	}
-	program := self()
+	program := proc.Self()
 	guards.mu.Lock()
 	defer guards.mu.Unlock()
 	pid, err = syscall.ForkExec(program, []string{os.Args[0], guard.Arg}, &syscall.ProcAttr{
@@ -95,12 +97,12 @@ func (c *child) close() {
 func (c *child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
 
 // errGuard is the end of CMD by that of its guard.
-var errGuard = withStatus(exitSignal+int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed"))
+var errGuard = exit.With(exit.Signal+int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed"))
 
 // errLate says that the guard did not execute CMD, since the time had come until which it may run.
 var errLate = errors.New("the time until which CMD may run was over before CMD began")
 
-// run executes CMD. The error is errLate if it is too late, and a [*status] if it cannot be. A guard that does not answer until the
+// run executes CMD. The error is errLate if it is too late, and a [*exit.Status] if it cannot be. A guard that does not answer until the
 // time comes is killed, and CMD with it.
 func (c *child) run(p *guard.Program, until time.Duration) error {
 	// A guard that has ended does not read, but says so by its news.

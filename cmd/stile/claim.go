@@ -9,14 +9,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
 // A wish is what the flags say about the lock that is wanted.
 type wish struct {
 	names          []string // all of them or none
-	ttl, wait      duration
-	delay          duration // --lock-delay
+	ttl, wait      flags.Duration
+	delay          flags.Duration // --lock-delay
 	reclaim        bool
 	try, read      bool
 	permits, of    int
@@ -31,11 +35,11 @@ type wish struct {
 const defaultTTL = 15 * time.Second
 
 func (w *wish) flags(f *pflag.FlagSet) {
-	w.ttl = duration(defaultTTL)
+	w.ttl = flags.Duration(defaultTTL)
 	f.Var(&w.ttl, "ttl", "how long the lock outlives this process if it dies")
 	f.Var(&w.wait, "wait", "how long to wait for the lock (default: for ever)")
 	f.BoolVar(&w.try, "try", false, "do not wait")
-	f.IntVarP(&w.busy, "conflict-exit-code", "E", exitHeld, "the exit status if the lock is held, or not acquired in time")
+	f.IntVarP(&w.busy, "conflict-exit-code", "E", exit.Held, "the exit status if the lock is held, or not acquired in time")
 	f.StringVar(&w.owner, "owner", "", "who wants the lock, for people to read")
 	f.StringVar(&w.reason, "reason", "", "why, for people to read")
 	f.Var(&w.delay, "lock-delay", "if the lock is lost, keep others out for this long more, since work may still run (default: none)")
@@ -54,26 +58,26 @@ func (w *wish) check(f *pflag.FlagSet) error {
 	w.waitSet, w.ofSet = f.Changed("wait"), f.Changed("of")
 	switch {
 	case w.try && w.waitSet:
-		return usage("--try does not wait: give either --try or --wait")
+		return exit.Usage("--try does not wait: give either --try or --wait")
 	case f.Changed("permits") && !w.ofSet:
-		return usage("--permits needs --of, the number of permits that the name has")
+		return exit.Usage("--permits needs --of, the number of permits that the name has")
 	case w.ofSet && w.of < 1:
-		return usage("--of %d: it is how many permits the name has, one at least", w.of)
+		return exit.Usage("--of %d: it is how many permits the name has, one at least", w.of)
 	case w.read && w.ofSet:
-		return usage("--read does not go with --permits and --of: readers share without limit")
+		return exit.Usage("--read does not go with --permits and --of: readers share without limit")
 	case w.reclaim && w.owner == "":
-		return usage("--reclaim needs --owner, the name of the job by which its earlier run is known")
-	case w.delay > duration(driver.MaxTTL):
-		return usage("--lock-delay %v is too long: the longest is %v", &w.delay, driver.MaxTTL)
+		return exit.Usage("--reclaim needs --owner, the name of the job by which its earlier run is known")
+	case w.delay > flags.Duration(driver.MaxTTL):
+		return exit.Usage("--lock-delay %v is too long: the longest is %v", &w.delay, driver.MaxTTL)
 	case w.ttl == 0:
-		return usage("--ttl 0 is too short: a lease needs time to be renewed; the default is %v", defaultTTL)
+		return exit.Usage("--ttl 0 is too short: a lease needs time to be renewed; the default is %v", defaultTTL)
 	}
 	return checkBusy(w.busy)
 }
 
 func checkBusy(status int) error {
 	if status < 0 || status > 255 {
-		return usage("--conflict-exit-code %d: an exit status is from 0 to 255", status)
+		return exit.Usage("--conflict-exit-code %d: an exit status is from 0 to 255", status)
 	}
 	return nil
 }
@@ -109,19 +113,19 @@ func (w *wish) part(c *stile.Client, name string) *stile.Lock {
 const slack = 500 * time.Millisecond
 
 // open opens the store, for no longer than is to be waited, and says how much of the waiting is left then.
-func (w *wish) open(ctx context.Context, s *store, observer stile.Observer) (*stile.Client, error) {
-	s.ttl = time.Duration(w.ttl)
+func (w *wish) open(ctx context.Context, s *store.Store, observer stile.Observer) (*stile.Client, error) {
+	s.TTL = time.Duration(w.ttl)
 	w.vigil = newVigil(w.names, time.Duration(w.wait))
 	observer = w.vigil.beside(observer)
 	if !w.waitSet {
-		return s.open(ctx, observer)
+		return s.Open(ctx, observer)
 	}
 	begun := time.Now()
-	within, cancel := context.WithTimeoutCause(ctx, time.Duration(w.wait)+slack, errSilentStore)
+	within, cancel := context.WithTimeoutCause(ctx, time.Duration(w.wait)+slack, store.ErrSilent)
 	defer cancel()
-	c, err := s.open(within, observer)
+	c, err := s.Open(within, observer)
 	if spent := time.Since(begun).Round(slack / 5); spent >= slack { // less is not worth a message with an odd time
-		w.wait = max(0, w.wait-duration(spent))
+		w.wait = max(0, w.wait-flags.Duration(spent))
 	}
 	return c, err
 }
@@ -159,10 +163,10 @@ func (w *wish) take(ctx context.Context, c *stile.Client) (*stile.Lease, error) 
 		lease, err = w.vigil.watchfully(ctx, c, func() (*stile.Lease, error) { return l.Lock(ctx) })
 	}
 	if errors.Is(err, stile.ErrLost) {
-		return nil, withStatus(w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", nameIn(err, w.names[0]), whyLost(err, 0)))
+		return nil, exit.With(w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", nameIn(err, w.names[0]), speech.WhyLost(err, 0)))
 	}
 	if errors.Is(err, stile.ErrHeld) {
-		return nil, withStatus(w.busy, err)
+		return nil, exit.With(w.busy, err)
 	}
 	return lease, err
 }

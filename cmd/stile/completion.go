@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 // bashCompletion needs nothing but bash. Cobra's own script calls functions of the package bash-completion, which servers and
@@ -39,7 +41,7 @@ func newCompletion(root *cobra.Command) *cobra.Command {
 		Example: `  eval "$(stile completion bash)"`, ValidArgs: shells, DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || scripts[args[0]] == nil {
-				return usage("stile completion needs one SHELL: bash, zsh or fish")
+				return exit.Usage("stile completion needs one SHELL: bash, zsh or fish")
 			}
 			return nil
 		},

@@ -14,7 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/jobs"
 )
@@ -49,8 +54,8 @@ is sooner. Then stile exits with 0.`
 // A cron is one stile cron.
 type cron struct {
 	path    string
-	ttl     duration
-	store   *store
+	ttl     flags.Duration
+	store   *store.Store
 	address *driver.Address
 	client  *stile.Client
 	events  *switchboard
@@ -70,30 +75,30 @@ type task struct {
 	done   chan struct{}
 }
 
-func newCron(s *store) *cobra.Command {
+func newCron(s *store.Store) *cobra.Command {
 	var check bool
-	c := &cron{store: s, tasks: map[string]*task{}, ended: map[string]<-chan struct{}{}, ttl: duration(defaultTTL)}
+	c := &cron{store: s, tasks: map[string]*task{}, ended: map[string]<-chan struct{}{}, ttl: flags.Duration(defaultTTL)}
 	cmd := &cobra.Command{
 		Use: "cron FILE", Short: "Run the jobs of a crontab, each tick once over many machines", Long: cronLong,
 		Example: "  stile cron /etc/stile/crontab --url redis://locks.internal\n  stile cron crontab --check",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("stile cron needs one FILE, and got %d; as in: stile cron /etc/stile/crontab", len(args))
+				return exit.Usage("stile cron needs one FILE, and got %d; as in: stile cron /etc/stile/crontab", len(args))
 			}
 			if args[0] == "" {
-				return usage("FILE is empty: it is the file with the jobs; as in: stile cron /etc/stile/crontab")
+				return exit.Usage("FILE is empty: it is the file with the jobs; as in: stile cron /etc/stile/crontab")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.ttl < duration(100*time.Millisecond) || c.ttl > duration(driver.MaxTTL) {
-				return usage("--ttl %v: it must be from 100ms to 24h", time.Duration(c.ttl))
+			if c.ttl < flags.Duration(100*time.Millisecond) || c.ttl > flags.Duration(driver.MaxTTL) {
+				return exit.Usage("--ttl %v: it must be from 100ms to 24h", time.Duration(c.ttl))
 			}
 			c.path = args[0]
 			if !check {
 				return c.run(cmd.Context())
 			}
-			return interruptible(cmd.Context(), listen(guard.Ending), func(ctx context.Context) error {
+			return exit.Interruptible(cmd.Context(), exit.Listen(guard.Ending), func(ctx context.Context) error {
 				entries, err := c.read(ctx)
 				if err != nil {
 					return err
@@ -109,7 +114,7 @@ func newCron(s *store) *cobra.Command {
 
 // printNext prints the next tick of each job.
 func printNext(w io.Writer, entries []*entry) error {
-	c, err := nothing(context.Background())
+	c, err := store.Nothing(context.Background())
 	if err != nil {
 		return err
 	}
@@ -122,7 +127,7 @@ func printNext(w io.Writer, entries []*entry) error {
 		}
 		rows = append(rows, []string{e.name, j.Next(time.Now()).UTC().Format(time.RFC3339), e.schedule, e.command})
 	}
-	return table(w, "NAME\tNEXT\tSCHEDULE\tCMD", rows)
+	return answer.Table(w, "NAME\tNEXT\tSCHEDULE\tCMD", rows)
 }
 
 // cronEnding are the signals that end a stile cron. SIGHUP has it read its file, also if the signal comes while the store is
@@ -131,30 +136,30 @@ var cronEnding = slices.DeleteFunc(slices.Clone(guard.Ending), func(s syscall.Si
 
 func (c *cron) run(ctx context.Context) (err error) {
 	least := slog.LevelInfo
-	switch speech {
-	case verbose:
+	switch speech.Current {
+	case speech.Verbose:
 		least = slog.LevelDebug
-	case quiet:
+	case speech.Quiet:
 		least = slog.LevelWarn
 	}
-	outliveReaders()
+	exit.OutliveReaders()
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: least}))
-	signals, reloads := listen(cronEnding), listen([]syscall.Signal{syscall.SIGHUP})
+	signals, reloads := exit.Listen(cronEnding), exit.Listen([]syscall.Signal{syscall.SIGHUP})
 	defer adoptOrphans()()
 	c.events = &switchboard{lines: map[string]*events{}}
 	var entries []*entry
-	if err := interruptible(ctx, signals, func(ctx context.Context) (err error) {
+	if err := exit.Interruptible(ctx, signals, func(ctx context.Context) (err error) {
 		entries, err = c.read(ctx)
 		return err
 	}); err != nil {
 		return err
 	}
-	if c.address, _, err = c.store.address(); err != nil {
+	if c.address, _, err = c.store.Address(); err != nil {
 		return err
 	}
-	c.store.ttl, c.store.every.TTL = time.Duration(c.ttl), time.Duration(c.ttl)
-	err = interruptible(ctx, signals, func(ctx context.Context) (err error) {
-		c.client, err = c.store.open(ctx, c.events.observe)
+	c.store.TTL, c.store.Every.TTL = time.Duration(c.ttl), time.Duration(c.ttl)
+	err = exit.Interruptible(ctx, signals, func(ctx context.Context) (err error) {
+		c.client, err = c.store.Open(ctx, c.events.observe)
 		return err
 	})
 	if c.client != nil {
@@ -164,7 +169,7 @@ func (c *cron) run(ctx context.Context) (err error) {
 		return err
 	}
 	if t := c.client.Traits(); time.Duration(c.ttl) < t.MinTTL || time.Duration(c.ttl) > t.MaxTTL {
-		return usage("--ttl %v: in %s it must be from %v to %v", time.Duration(c.ttl), c.address, t.MinTTL, t.MaxTTL)
+		return exit.Usage("--ttl %v: in %s it must be from %v to %v", time.Duration(c.ttl), c.address, t.MinTTL, t.MaxTTL)
 	}
 	ctx, c.fail = context.WithCancelCause(ctx)
 	defer c.fail(nil)
@@ -174,7 +179,7 @@ func (c *cron) run(ctx context.Context) (err error) {
 	}
 	defer c.all.Wait()
 	defer c.fail(nil)
-	c.log.Info("jobs wait for their ticks", "file", c.path, "jobs", len(entries), "store", oneLine(c.address.String()))
+	c.log.Info("jobs wait for their ticks", "file", c.path, "jobs", len(entries), "store", speech.OneLine(c.address.String()))
 	var again <-chan reading
 	for {
 		select {
@@ -212,7 +217,7 @@ func (c *cron) read(ctx context.Context) ([]*entry, error) {
 	select {
 	case r := <-c.begun():
 		if r.err == nil && len(r.entries) == 0 {
-			r.err = usage("%s has no jobs; a line is: SCHEDULE NAME [flags] -- CMD, as in: 0 3 * * * nightly -- nightly-figures", c.path)
+			r.err = exit.Usage("%s has no jobs; a line is: SCHEDULE NAME [flags] -- CMD, as in: 0 3 * * * nightly -- nightly-figures", c.path)
 		}
 		return r.entries, r.err
 	case <-ctx.Done():
@@ -227,7 +232,7 @@ func (c *cron) reload(r reading) {
 		err = c.apply(r.entries)
 	}
 	if err != nil {
-		c.log.Error("the file is wrong, and the jobs go on as before", "err", oneLine(err.Error()))
+		c.log.Error("the file is wrong, and the jobs go on as before", "err", speech.OneLine(err.Error()))
 		return
 	}
 	c.log.Info("read the file again", "file", c.path, "jobs", len(r.entries))
@@ -303,10 +308,10 @@ func (c *cron) report(r jobs.Result) {
 	case jobs.Done, jobs.Stopped:
 	}
 	if r.Ticket != 0 {
-		attributes = append(attributes, "ticket", r.Ticket, "took", rounded(r.Took))
+		attributes = append(attributes, "ticket", r.Ticket, "took", speech.Rounded(r.Took))
 	}
 	if r.Err != nil {
-		attributes = append(attributes, "err", oneLine(r.Err.Error()))
+		attributes = append(attributes, "err", speech.OneLine(r.Err.Error()))
 	}
 	c.log.Log(c.ctx, level, text, attributes...)
 }

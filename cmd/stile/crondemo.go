@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -36,7 +38,7 @@ type cronDemo struct {
 	ttl      time.Duration
 }
 
-func newCronDemo(s *store) *cobra.Command {
+func newCronDemo(s *store.Store) *cobra.Command {
 	d := &cronDemo{}
 	cmd := &cobra.Command{
 		Use: "cron", Short: "Run a job on many machines, each for itself and then once for all", Long: cronDemoLong,
@@ -45,7 +47,7 @@ func newCronDemo(s *store) *cobra.Command {
 				return err
 			}
 			if d.machines < 3 || d.machines > 16 {
-				return usage("--machines %d: it must be from 3 to 16, since one is killed and one is stuck", d.machines)
+				return exit.Usage("--machines %d: it must be from 3 to 16, since one is killed and one is stuck", d.machines)
 			}
 			return d.run(cmd.Context(), s)
 		},
@@ -55,8 +57,8 @@ func newCronDemo(s *store) *cobra.Command {
 	return cmd
 }
 
-func (d *cronDemo) run(ctx context.Context, s *store) error {
-	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
+	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
 	defer stop()
 	stage, err := newStage(ctx, s)
 	if err != nil {
@@ -91,7 +93,7 @@ func (d *cronDemo) run(ctx context.Context, s *store) error {
 // fits chooses the lease, and refuses a store that cannot show what is to be shown.
 func (d *cronDemo) fits(stage *stage) (err error) {
 	if t := &stage.traits; t.OwnClient || t.ShortRecord {
-		return usage("%s keeps no record of the last tick that another machine can replace, so stile demo cron cannot show one; "+
+		return exit.Usage("%s keeps no record of the last tick that another machine can replace, so stile demo cron cannot show one; "+
 			"leave --url out for a file on this machine", stage.address)
 	}
 	d.ttl, err = stage.lease(d.quick)
@@ -145,10 +147,10 @@ func (d *cronDemo) over(h *hall, over, ticks int) {
 }
 
 // forget removes the last tick, which would stay for a day.
-func forget(s *store, name string) {
+func forget(s *store.Store, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	c, err := s.look(ctx)
+	c, err := s.Look(ctx)
 	if err != nil {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/jobs"
 )
@@ -12,7 +14,7 @@ import (
 // A cronDemoView is the outcome of stile demo cron in JSON. Programs rely on the keys, all of which are always there.
 type cronDemoView struct {
 	Machines int            `json:"machines"`
-	Lease    seconds        `json:"lease"`
+	Lease    answer.Seconds `json:"lease"`
 	KilledAt int            `json:"killed_at"` // the number of the tick in whose run a machine was killed
 	StuckAt  int            `json:"stuck_at"`
 	Columns  []cronHallView `json:"columns"`
@@ -20,21 +22,21 @@ type cronDemoView struct {
 
 // A cronHallView is one column of the table.
 type cronHallView struct {
-	Column string  `json:"column"`
-	Ticks  int     `json:"ticks"`
-	Runs   int     `json:"runs"`
-	Once   int     `json:"ran_once"`
-	More   int     `json:"ran_more_than_once"`
-	None   int     `json:"not_ended"`
-	CutOff int     `json:"cut_off"`
-	Over   seconds `json:"taken_over_after"`
-	Took   seconds `json:"took"`
+	Column string         `json:"column"`
+	Ticks  int            `json:"ticks"`
+	Runs   int            `json:"runs"`
+	Once   int            `json:"ran_once"`
+	More   int            `json:"ran_more_than_once"`
+	None   int            `json:"not_ended"`
+	CutOff int            `json:"cut_off"`
+	Over   answer.Seconds `json:"taken_over_after"`
+	Took   answer.Seconds `json:"took"`
 }
 
 func (d *cronDemo) print(free, locked *hall) error {
-	v := cronDemoView{Machines: d.machines, Lease: secondsOf(d.ttl), KilledAt: locked.killAt + 1, StuckAt: locked.stickAt + 1}
+	v := cronDemoView{Machines: d.machines, Lease: answer.SecondsOf(d.ttl), KilledAt: locked.killAt + 1, StuckAt: locked.stickAt + 1}
 	for _, h := range []*hall{free, locked} {
-		c := cronHallView{Column: h.title, Ticks: len(h.ticks), Runs: h.runs(), Over: secondsOf(h.over), Took: secondsOf(h.took)}
+		c := cronHallView{Column: h.title, Ticks: len(h.ticks), Runs: h.runs(), Over: answer.SecondsOf(h.over), Took: answer.SecondsOf(h.took)}
 		c.Once, c.More, c.None = h.count()
 		for _, t := range h.ticks {
 			c.CutOff += t.CutOff
@@ -42,7 +44,7 @@ func (d *cronDemo) print(free, locked *hall) error {
 		v.Columns = append(v.Columns, c)
 	}
 	if d.json {
-		return writeJSON(d.out, v, "  ")
+		return answer.JSON(d.out, v, "  ")
 	}
 	var rows [][]string
 	for _, row := range []struct {
@@ -58,7 +60,7 @@ func (d *cronDemo) print(free, locked *hall) error {
 		rows = append(rows, []string{"  " + row.name, row.cell(v.Columns[0]), row.cell(v.Columns[1])})
 	}
 	d.say("")
-	if err := table(d.out, "  \tWITHOUT LOCK\tWITH LOCK", rows); err != nil {
+	if err := answer.Table(d.out, "  \tWITHOUT LOCK\tWITH LOCK", rows); err != nil {
 		return err
 	}
 	d.say("")
@@ -68,7 +70,7 @@ func (d *cronDemo) print(free, locked *hall) error {
 	if t := locked.ticks[locked.killAt]; len(t.Runs) > 1 {
 		again := t.Runs[len(t.Runs)-1]
 		d.say("With the lock, machine %d was killed in its run, and machine %d ran that tick %v later, with token %d after %d.",
-			t.Runs[0].machine, again.machine, rounded(locked.over), again.token, t.Runs[0].token)
+			t.Runs[0].machine, again.machine, speech.Rounded(locked.over), again.token, t.Runs[0].token)
 	}
 	if i := slices.IndexFunc(locked.ticks, func(t *tickPast) bool { return t.CutOff > 0 }); i >= 0 {
 		d.say("The stuck run of machine %d was cut off after %v, and the ticks behind it ran.", locked.ticks[i].Runs[0].machine, cronMaxHold)

@@ -15,6 +15,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/jobs"
 )
@@ -27,9 +31,9 @@ type entry struct {
 	command  string   // for the shell
 	shell    string   // its path
 	env      []string // what the file sets above the line
-	atLeast  duration
-	maxHold  duration
-	jitter   duration
+	atLeast  flags.Duration
+	maxHold  flags.Duration
+	jitter   flags.Duration
 	missed   jobs.Missed
 }
 
@@ -58,7 +62,7 @@ const byteOrderMark = "\ufeff"
 func readCrontab(path string) ([]*entry, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, exit.Usage("%w", err)
 	}
 	t := &crontab{path: path, shell: "/bin/sh"}
 	number := 0
@@ -69,7 +73,7 @@ func readCrontab(path string) ([]*entry, error) {
 			continue
 		}
 		if err := t.read(number, line); err != nil {
-			return nil, usage("%s:%d: %w", path, number, err)
+			return nil, exit.Usage("%s:%d: %w", path, number, err)
 		}
 	}
 	return t.entries, checkEntries(path, t.entries)
@@ -91,7 +95,7 @@ func (t *crontab) read(number int, line string) error {
 		return fmt.Errorf("%s cannot be set here: the store is that of --url, or of STILE_URL in the environment of stile cron", key)
 	case key == "CRON_TZ":
 		if _, err := time.LoadLocation(value); err != nil || value == "" || value == "Local" {
-			return fmt.Errorf("CRON_TZ: no time zone %s is known here: want a name like Europe/Berlin", shortened(value))
+			return fmt.Errorf("CRON_TZ: no time zone %s is known here: want a name like Europe/Berlin", speech.Shortened(value))
 		}
 		t.zone = value
 		return nil
@@ -108,7 +112,7 @@ func (t *crontab) read(number int, line string) error {
 // checkShell tells why a shell runs nothing. A machine without it would take ticks from those that have it.
 func checkShell(path string) error {
 	if !filepath.IsAbs(path) {
-		return fmt.Errorf("SHELL %s is not an absolute path: want one like /bin/bash", shortened(path))
+		return fmt.Errorf("SHELL %s is not an absolute path: want one like /bin/bash", speech.Shortened(path))
 	}
 	if _, err := lookup(path); err != nil {
 		return fmt.Errorf("SHELL: %w", err)
@@ -147,10 +151,10 @@ func (t *crontab) job(number int, line string) error {
 		e.schedule = "CRON_TZ=" + t.zone + " " + e.schedule
 	}
 	if i := slices.IndexFunc(t.entries, func(o *entry) bool { return o.name == e.name }); i >= 0 {
-		return fmt.Errorf("job %s is on line %d too: a name has one schedule", shortened(e.name), t.entries[i].line)
+		return fmt.Errorf("job %s is on line %d too: a name has one schedule", speech.Shortened(e.name), t.entries[i].line)
 	}
 	if err := driver.CheckName(e.name + "/last"); err != nil {
-		return fmt.Errorf("NAME %s, with /last after it: %w", shortened(e.name), err)
+		return fmt.Errorf("NAME %s, with /last after it: %w", speech.Shortened(e.name), err)
 	}
 	t.entries = append(t.entries, e)
 	return e.flags(fields[n+1 : dash])
@@ -190,15 +194,15 @@ func (e *entry) flags(args []string) error {
 		}
 		return err
 	}
-	if f.Changed("max-hold") && e.maxHold < duration(time.Second) {
+	if f.Changed("max-hold") && e.maxHold < flags.Duration(time.Second) {
 		return fmt.Errorf("--max-hold %v is too short to end CMD in: it must be 1s or more", time.Duration(e.maxHold))
 	}
 	if len(f.Args()) > 0 {
-		return fmt.Errorf("%s is more than a NAME, which has no blanks here, and flags", shortened(f.Arg(0)))
+		return fmt.Errorf("%s is more than a NAME, which has no blanks here, and flags", speech.Shortened(f.Arg(0)))
 	}
 	words := []string{"skip", "once", "all"}
 	if e.missed = jobs.Missed(slices.Index(words, missed)); e.missed < 0 {
-		return fmt.Errorf("--missed %s: it must be skip, once or all", shortened(missed))
+		return fmt.Errorf("--missed %s: it must be skip, once or all", speech.Shortened(missed))
 	}
 	return nil
 }
@@ -225,7 +229,7 @@ func (e *entry) job(c *stile.Client, work func(context.Context) error, report fu
 
 // checkEntries finds what is wrong with the schedules and their options, without a store.
 func checkEntries(path string, entries []*entry) error {
-	c, err := nothing(context.Background())
+	c, err := store.Nothing(context.Background())
 	if err != nil {
 		return err
 	}
@@ -244,5 +248,5 @@ var flagWords = strings.NewReplacer("AtLeast", "--at-least", "MaxHold", "--max-h
 // wrong is what jobs has against an entry, said as the file says it.
 func (e *entry) wrong(path string, err error) error {
 	job := fmt.Sprintf("job %q: ", e.name)
-	return usage("%s:%d: %s%s", path, e.line, job, flagWords.Replace(strings.TrimPrefix(err.Error(), "jobs: "+job)))
+	return exit.Usage("%s:%d: %s%s", path, e.line, job, flagWords.Replace(strings.TrimPrefix(err.Error(), "jobs: "+job)))
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -154,7 +156,7 @@ func (d *deadlocks) next(s *standing) *standing {
 func deadlocksOf(ctx context.Context, c *stile.Client, prefix string) ([][]*standing, error) {
 	var looks [2][][]*standing
 	for i := range looks {
-		queues, err := names(ctx, c, prefix)
+		queues, err := store.Names(ctx, c, prefix)
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +188,7 @@ func showDeadlocks(w io.Writer, circles [][]*standing, asJSON bool) error {
 				views[i] = append(views[i], circleView{s.name, s.has(), claim})
 			}
 		}
-		return writeJSON(w, views, "  ")
+		return answer.JSON(w, views, "  ")
 	}
 	if len(circles) == 0 {
 		_, err := fmt.Fprintln(w, "nobody waits in a circle")

@@ -10,7 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -49,13 +52,13 @@ const (
 	demoLimit = 50 * time.Second // for each sale
 )
 
-func newDemo(s *store) *cobra.Command {
+func newDemo(s *store.Store) *cobra.Command {
 	d := &demo{}
 	parent := &cobra.Command{
 		Use: "demo", Short: "See what a lock is for",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return usage("stile demo needs to know what to show; there are: tickets, payment, market, cron, leader")
+			return exit.Usage("stile demo needs to know what to show; there are: tickets, payment, market, cron, leader")
 		},
 	}
 	tickets := &cobra.Command{
@@ -87,23 +90,23 @@ func newDemo(s *store) *cobra.Command {
 func (d *demo) check() error {
 	switch {
 	case d.processes < 2 || d.processes > 64:
-		return usage("--processes %d: it must be from 2 to 64", d.processes)
+		return exit.Usage("--processes %d: it must be from 2 to 64", d.processes)
 	case d.tickets < 1 || d.tickets > 10000:
-		return usage("--tickets %d: it must be from 1 to 10000", d.tickets)
+		return exit.Usage("--tickets %d: it must be from 1 to 10000", d.tickets)
 	case d.browsers < 0 || d.browsers > 64:
-		return usage("--browsers %d: it must be from 0 to 64", d.browsers)
+		return exit.Usage("--browsers %d: it must be from 0 to 64", d.browsers)
 	case d.quick && d.tickets > 100:
-		return usage("--tickets %d: with --quick it must be from 1 to 100", d.tickets)
+		return exit.Usage("--tickets %d: with --quick it must be from 1 to 100", d.tickets)
 	case d.quick && d.processes > 8:
-		return usage("--processes %d: with --quick it must be from 2 to 8", d.processes)
+		return exit.Usage("--processes %d: with --quick it must be from 2 to 8", d.processes)
 	case d.quick && d.browsers > 8:
-		return usage("--browsers %d: with --quick it must be from 0 to 8", d.browsers)
+		return exit.Usage("--browsers %d: with --quick it must be from 0 to 8", d.browsers)
 	}
 	return d.checkChaos()
 }
 
-func (d *demo) run(ctx context.Context, s *store) error {
-	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+func (d *demo) run(ctx context.Context, s *store.Store) error {
+	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
 	defer stop()
 	stage, err := newStage(ctx, s)
 	if err != nil {
@@ -136,7 +139,7 @@ func (d *demo) run(ctx context.Context, s *store) error {
 		return err
 	}
 	if d.json {
-		if err := writeJSON(d.out, d.view(free, box), "  "); err != nil {
+		if err := answer.JSON(d.out, d.view(free, box), "  "); err != nil {
 			return err
 		}
 	}
@@ -199,8 +202,8 @@ func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 	if cause := context.Cause(ctx); cause != nil {
 		return b, cause
 	}
-	if _, told := errors.AsType[*status](err); err != nil && !told {
-		return b, withStatus(exitFailed, err)
+	if _, told := errors.AsType[*exit.Status](err); err != nil && !told {
+		return b, exit.With(exit.Failed, err)
 	}
 	return b, err
 }
@@ -208,7 +211,7 @@ func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 // judge prints what came of the sale with the lock. The error says what should not have happened.
 func (d *demo) judge(b *box) error {
 	if !d.json {
-		if err := table(d.out, "  SELLER\tPROCESS\tSOLD\tWAIT p50\tWAIT p99", b.sellers()); err != nil {
+		if err := answer.Table(d.out, "  SELLER\tPROCESS\tSOLD\tWAIT p50\tWAIT p99", b.sellers()); err != nil {
 			return err
 		}
 	}
@@ -223,16 +226,16 @@ func (d *demo) judge(b *box) error {
 	rises := b.tokensRise()
 	switch {
 	case twice > 0:
-		return withStatus(exitFailed, fmt.Errorf("oversold with the lock: %d tickets more than once, number %d to %d customers", twice, worst, times))
+		return exit.With(exit.Failed, fmt.Errorf("oversold with the lock: %d tickets more than once, number %d to %d customers", twice, worst, times))
 	case b.seen.torn > 0:
 		return wrong("with the lock, %d of %d looks saw a half-made sale", b.seen.torn, b.seen.looks)
 	case len(b.sales) != d.tickets:
-		return withStatus(exitFailed, fmt.Errorf("%d tickets were sold, not %d", len(b.sales), d.tickets))
+		return exit.With(exit.Failed, fmt.Errorf("%d tickets were sold, not %d", len(b.sales), d.tickets))
 	case !rises && d.tokenless:
 		d.say("  Exactly %d, none twice. This store gives no tokens that could be compared.", d.tickets)
 		return nil
 	case !rises:
-		return withStatus(exitFailed, errors.New("the tokens did not rise from sale to sale"))
+		return exit.With(exit.Failed, errors.New("the tokens did not rise from sale to sale"))
 	}
 	d.say("  Exactly %d, none twice. The tokens rose with every sale, from %d to %d.",
 		d.tickets, b.sales[0].token, b.sales[len(b.sales)-1].token)

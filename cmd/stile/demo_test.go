@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -86,8 +87,8 @@ func TestDemoJudges(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 			if err != nil {
-				if got := exitCode(&strings.Builder{}, err); got != exitFailed {
-					t.Errorf("status %d, want %d", got, exitFailed)
+				if got := exit.Code(&strings.Builder{}, err); got != exit.Failed {
+					t.Errorf("status %d, want %d", got, exit.Failed)
 				}
 			}
 		})
@@ -190,8 +191,8 @@ func TestDemoReaderGone(t *testing.T) {
 		cmd.Env, cmd.Dir, cmd.Stdout = u.env, u.home, write
 		err = cmd.Run()
 		write.Close()
-		if code := cmd.ProcessState.ExitCode(); code != exitOutput {
-			t.Errorf("%s: %v; want status %d", demo, err, exitOutput)
+		if code := cmd.ProcessState.ExitCode(); code != exit.Output {
+			t.Errorf("%s: %v; want status %d", demo, err, exit.Output)
 		}
 		if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
 			t.Errorf("%s: left behind: %v, %v", demo, left, err)
@@ -204,7 +205,7 @@ func TestDemoGoesBySessions(t *testing.T) {
 	t.Parallel()
 	slow := "zk://" + servertest.ZooKeeper(t, "minSessionTimeout=4000").Addr
 	r := newAccount(t).at(slow).run("demo", "tickets", "--quick", "--chaos")
-	if r.code != exitUsage || !strings.Contains(r.err, "--quick takes at most 5s, and the shortest lease in ") || !strings.Contains(r.err, " is 4s: leave") {
+	if r.code != exit.BadUsage || !strings.Contains(r.err, "--quick takes at most 5s, and the shortest lease in ") || !strings.Contains(r.err, " is 4s: leave") {
 		t.Errorf("%+v; want the session time refused", r)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 )
 
 // bound makes the commands of an account run as a user whom the modes of files bind, unless the test does so itself.
@@ -48,22 +51,22 @@ func TestFileOfMode000(t *testing.T) {
 	}
 	const there = "--url sqlite://FILE"
 	tests := []row{
-		{"run a --wait 30s " + there + " -- true", exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
-		{"lock a --wait 30s " + there, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
-		{"wait a --wait 30s " + there, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
-		{"show a " + there, exitUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
-		{"lock a --handle FILE", exitUsage, "--handle FILE: there is such a file, and open FILE: permission denied; give another"},
-		{"renew --handle FILE", exitUsage, "--handle FILE: open FILE: permission denied"},
-		{"unlock a --handle FILE", exitUsage, "--handle FILE: open FILE: permission denied"},
-		{"run a -- FILE", exitNotExecutable, "FILE cannot be executed: it lacks the permission; chmod +x"},
+		{"run a --wait 30s " + there + " -- true", exit.BadUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
+		{"lock a --wait 30s " + there, exit.BadUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
+		{"wait a --wait 30s " + there, exit.BadUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
+		{"show a " + there, exit.BadUsage, "lock file FILE cannot be read: permission denied (its mode is 0000)"},
+		{"lock a --handle FILE", exit.BadUsage, "--handle FILE: there is such a file, and open FILE: permission denied; give another"},
+		{"renew --handle FILE", exit.BadUsage, "--handle FILE: open FILE: permission denied"},
+		{"unlock a --handle FILE", exit.BadUsage, "--handle FILE: open FILE: permission denied"},
+		{"run a -- FILE", exit.NotExecutable, "FILE cannot be executed: it lacks the permission; chmod +x"},
 	}
 	for _, scheme := range []string{"rediss", "etcds", "consuls", "zks"} {
 		tests = append(tests, row{
-			"ls --url " + scheme + "://127.0.0.1:1?tls_ca=FILE", exitUsage, "parameter tls_ca: open FILE: permission denied",
+			"ls --url " + scheme + "://127.0.0.1:1?tls_ca=FILE", exit.BadUsage, "parameter tls_ca: open FILE: permission denied",
 		})
 	}
 	tests = append(tests, row{
-		"ls --url postgres://127.0.0.1:1/x?sslmode=verify-full&sslrootcert=FILE", exitUsage,
+		"ls --url postgres://127.0.0.1:1/x?sslmode=verify-full&sslrootcert=FILE", exit.BadUsage,
 		"unable to read CA file: open FILE: permission denied",
 	})
 	for _, tt := range tests {
@@ -76,9 +79,9 @@ func TestFileOfMode000(t *testing.T) {
 			t.Errorf("stile %s: status %d, %q; want %d and %q", tt.args, got.code, got.err, tt.code, want)
 		}
 	}
-	u.env = append(u.env, urlFileVariable+"="+path)
-	if got := u.run("ls"); got.code != exitUsage || !strings.Contains(got.err, urlFileVariable+": open "+path+": permission denied") {
-		t.Errorf("%s of mode 000: status %d, %q", urlFileVariable, got.code, got.err)
+	u.env = append(u.env, store.URLFileVariable+"="+path)
+	if got := u.run("ls"); got.code != exit.BadUsage || !strings.Contains(got.err, store.URLFileVariable+": open "+path+": permission denied") {
+		t.Errorf("%s of mode 000: status %d, %q", store.URLFileVariable, got.code, got.err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the file is gone: %v", err)

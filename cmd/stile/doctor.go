@@ -11,7 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -41,7 +44,7 @@ type examination struct {
 	json    bool
 }
 
-func newDoctor(s *store) *cobra.Command {
+func newDoctor(s *store.Store) *cobra.Command {
 	e := &examination{}
 	cmd := &cobra.Command{
 		Use: "doctor [URL]", Short: "Show what the store can promise, and what to set", Long: doctorLong,
@@ -49,25 +52,25 @@ func newDoctor(s *store) *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return usage("stile doctor takes one URL at most, and got %d", len(args))
-			case len(args) == 1 && s.given():
-				return usage("stile doctor takes one URL, and got two: by --url and as an argument")
+				return exit.Usage("stile doctor takes one URL at most, and got %d", len(args))
+			case len(args) == 1 && s.Given():
+				return exit.Usage("stile doctor takes one URL, and got two: by --url and as an argument")
 			case len(args) == 1 && args[0] == "":
-				return usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", urlVariable)
+				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", store.URLVariable)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				s.url = args[0]
+				s.URL = args[0]
 			}
 			if cmd.Flags().Changed("require") && len(e.require) == 0 {
-				return usage("--require is empty: it takes %s", words(driver.Requirable()))
+				return exit.Usage("--require is empty: it takes %s", words(driver.Requirable()))
 			}
 			if err := driver.CheckTraits(e.required()...); err != nil {
-				return usage("--require: %w", err)
+				return exit.Usage("--require: %w", err)
 			}
-			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
+			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
 			defer stop()
 			r, err := e.examine(ctx, s)
 			if err != nil {
@@ -75,12 +78,12 @@ func newDoctor(s *store) *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			if e.json {
-				err = writeJSON(out, r.view(), "  ")
+				err = answer.JSON(out, r.view(), "  ")
 			} else {
 				err = r.write(out)
 			}
 			if err == nil && r.status() != 0 {
-				err = withStatus(r.status(), nil)
+				err = exit.With(r.status(), nil)
 			}
 			return err
 		},
@@ -118,14 +121,14 @@ const (
 )
 
 // examine opens the store and asks it.
-func (e *examination) examine(ctx context.Context, s *store) (*report, error) {
-	open := s.look
+func (e *examination) examine(ctx context.Context, s *store.Store) (*report, error) {
+	open := s.Look
 	if e.probe {
-		open = func(ctx context.Context) (*stile.Client, error) { return s.open(ctx, nil) }
+		open = func(ctx context.Context) (*stile.Client, error) { return s.Open(ctx, nil) }
 	}
 	c, err := open(ctx)
-	if errors.Is(err, errNone) {
-		return nil, usage("the default store has not been made: the first lock makes it, or stile doctor --probe")
+	if errors.Is(err, store.ErrNone) {
+		return nil, exit.Usage("the default store has not been made: the first lock makes it, or stile doctor --probe")
 	}
 	if err != nil {
 		return nil, err

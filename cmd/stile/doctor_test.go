@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -82,7 +83,7 @@ func TestDoctorProbes(t *testing.T) {
 		t.Errorf("the probe left %s", left)
 	}
 	s.Redis([]string{"ACL", "SETUSER", "default", "-evalsha", "-eval"})
-	if r := u.run("doctor", "--probe"); r.code != exitUsage || !strings.Contains(r.err, "permission") && !strings.Contains(r.err, "right") {
+	if r := u.run("doctor", "--probe"); r.code != exit.BadUsage || !strings.Contains(r.err, "permission") && !strings.Contains(r.err, "right") {
 		t.Errorf("without the right to write: status %d, %s", r.code, r.err)
 	}
 }

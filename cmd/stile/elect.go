@@ -13,7 +13,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 )
 
 const electLong = `Stands for leader of NAME, and runs CMD while it leads.
@@ -33,7 +38,7 @@ name, leads (true, or false if nobody does), ticket (the first of the leader's
 tokens, a string; empty if nobody leads), value, owner, program, host, pid and
 reason. All keys are always there.`
 
-func newElect(s *store) *cobra.Command {
+func newElect(s *store.Store) *cobra.Command {
 	var watches, asJSON bool
 	r := &runner{verb: "elect", wish: wish{candidate: true}}
 	cmd := &cobra.Command{
@@ -41,17 +46,17 @@ func newElect(s *store) *cobra.Command {
 		Example: "  stile elect scheduler --value 10.0.0.7:8080 -- /usr/local/bin/scheduler\n" +
 			"  stile elect scheduler --watch",
 		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     completeNames(s),
+		ValidArgsFunction:     store.CompleteNames(s),
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case watches && len(args) != 1:
-				return usage("stile elect --watch needs one NAME, and no CMD; as in: stile elect scheduler --watch")
+				return exit.Usage("stile elect --watch needs one NAME, and no CMD; as in: stile elect scheduler --watch")
 			case !watches && cmd.ArgsLenAtDash() < 0 && len(args) > 1:
-				return usage("there is no -- between NAME and CMD; as in: stile elect %s -- %s", quoted(args[0]), quoted(args[1]))
+				return exit.Usage("there is no -- between NAME and CMD; as in: stile elect %s -- %s", speech.Quoted(args[0]), speech.Quoted(args[1]))
 			case !watches && (nameEnd(cmd, args) != 1 || len(cmdOf(cmd, args)) == 0):
-				return usage("stile elect needs one NAME, then --, then CMD, or else --watch; as in: stile elect scheduler -- ./scheduler")
+				return exit.Usage("stile elect needs one NAME, then --, then CMD, or else --watch; as in: stile elect scheduler -- ./scheduler")
 			}
-			return checkName(args[0])
+			return flags.CheckName(args[0])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watches {
@@ -59,12 +64,12 @@ func newElect(s *store) *cobra.Command {
 					return err
 				}
 				// A follower is often started before the first candidate, so the store is made.
-				return withMade(cmd, s, func(ctx context.Context, c *stile.Client) error {
+				return store.WithMade(cmd, s, func(ctx context.Context, c *stile.Client) error {
 					return watchLeader(ctx, cmd.OutOrStdout(), c, args[0], asJSON)
 				})
 			}
 			if asJSON {
-				return usage("--json goes with --watch")
+				return exit.Usage("--json goes with --watch")
 			}
 			if !cmd.Flags().Changed("value") {
 				r.value = hostname()
@@ -83,7 +88,7 @@ func newElect(s *store) *cobra.Command {
 func watchesOnly(f *pflag.FlagSet) (err error) {
 	f.Visit(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"watch", "json", "url", "quiet", "verbose"}, f.Name) {
-			err = usage("--%s does not go with --watch, which does not stand for leader", f.Name)
+			err = exit.Usage("--%s does not go with --watch, which does not stand for leader", f.Name)
 		}
 	})
 	return err
@@ -114,7 +119,7 @@ type leaderView struct {
 
 func leaderViewOf(name string, l stile.Leader, at time.Time) leaderView {
 	v := leaderView{
-		At: stamp(at), Name: name, Leads: l.Leads(), Value: l.Value,
+		At: speech.Stamp(at), Name: name, Leads: l.Leads(), Value: l.Value,
 		Owner: l.Holder.Owner, Program: l.Holder.Program, Host: l.Holder.Host, PID: l.Holder.PID, Reason: l.Holder.Reason,
 	}
 	if v.Leads {
@@ -128,9 +133,9 @@ func watchLeader(ctx context.Context, w io.Writer, c *stile.Client, name string,
 	for l, err := range c.Observe(ctx, name) {
 		switch now := time.Now(); {
 		case err != nil:
-			err = passing(err)
+			err = exit.Passing(err)
 		case asJSON:
-			err = writeJSON(w, leaderViewOf(name, l, now), "")
+			err = answer.JSON(w, leaderViewOf(name, l, now), "")
 		default:
 			_, err = fmt.Fprintf(w, "%s %s\n", now.Format("15:04:05.000"), leaderLine(l))
 		}
@@ -150,7 +155,7 @@ func leaderLine(l stile.Leader) string {
 	case l.Value == "":
 		return fmt.Sprintf("%s leads, from token %d", page.Printable(h.String()), l.Ticket)
 	case h.Owner == "" && h.Program == "": // another program's
-		return fmt.Sprintf("%s leads, from token %d", page.Printable(quoted(l.Value)), l.Ticket)
+		return fmt.Sprintf("%s leads, from token %d", page.Printable(speech.Quoted(l.Value)), l.Ticket)
 	}
-	return fmt.Sprintf("%s leads, from token %d: %s", page.Printable(quoted(l.Value)), l.Ticket, page.Printable(h.String()))
+	return fmt.Sprintf("%s leads, from token %d: %s", page.Printable(speech.Quoted(l.Value)), l.Ticket, page.Printable(h.String()))
 }

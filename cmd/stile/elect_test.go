@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -192,7 +193,7 @@ func TestLeaderJSON(t *testing.T) {
 	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	var b strings.Builder
 	for _, l := range []stile.Leader{{}, {Ticket: 1 << 60, Value: "v", Holder: stile.Holder{Owner: "o", Program: "p", Host: "h", PID: 7, Reason: "r", Value: "v"}}} {
-		if err := writeJSON(&b, leaderViewOf("a", l, at), ""); err != nil {
+		if err := answer.JSON(&b, leaderViewOf("a", l, at), ""); err != nil {
 			t.Error(err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -58,7 +60,7 @@ func handlePath(dir string, a *driver.Address, h *handleFile) string {
 
 // grants returns those whose handles are in the user's folder, the oldest first.
 func grants() (list []*grant) {
-	dir, err := handleDir()
+	dir, err := store.RuntimeDir()
 	if err != nil {
 		return nil
 	}
@@ -110,7 +112,7 @@ func variable(a *driver.Address, name string) (m meant, set bool, err error) {
 	}
 	m.token, m.path, _ = strings.Cut(text, "@")
 	if m.token == "" || m.path == "" {
-		return m, true, usage("%s is %q, which is not what stile lock printed", key, text)
+		return m, true, exit.Usage("%s is %q, which is not what stile lock printed", key, text)
 	}
 	return m, true, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -99,7 +100,7 @@ func (h *hall) hear(n heard) error {
 	case n.What == didTake:
 		return h.take(n)
 	case n.What == didOver && n.Outcome == jobs.Trouble:
-		return withStatus(exitStore, fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.from.number, n.Text))
+		return exit.With(exit.Store, fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.from.number, n.Text))
 	case n.What == didOver && n.Token != 0:
 		t := h.tick(n.Tick)
 		t.over(n, time.Since(h.begun))

@@ -14,22 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/driver"
 )
 
 // A handleFile names a claim that a script holds, between one call of stile and the next. Whoever can read it can release
 // the lock, so it is readable by its owner only. It says which store it is for, without user and password.
 type handleFile struct {
-	Stile     int      `json:"stile"` // version of this form
-	Store     string   `json:"store"`
-	Name      string   `json:"name"`
-	ID        string   `json:"id"`
-	Weight    int64    `json:"weight"`
-	Capacity  int64    `json:"capacity"`
-	Token     string   `json:"token"`              // of the grant; the ticket where the store has no fencing
-	Unfenced  bool     `json:"unfenced,omitempty"` // it has no fencing
-	TTL       duration `json:"ttl"`
-	LockDelay duration `json:"lock_delay"`
+	Stile     int            `json:"stile"` // version of this form
+	Store     string         `json:"store"`
+	Name      string         `json:"name"`
+	ID        string         `json:"id"`
+	Weight    int64          `json:"weight"`
+	Capacity  int64          `json:"capacity"`
+	Token     string         `json:"token"`              // of the grant; the ticket where the store has no fencing
+	Unfenced  bool           `json:"unfenced,omitempty"` // it has no fencing
+	TTL       flags.Duration `json:"ttl"`
+	LockDelay flags.Duration `json:"lock_delay"`
 }
 
 const handleVersion = 1
@@ -37,7 +39,7 @@ const handleVersion = 1
 func handleOf(address *driver.Address, h stile.Handle) *handleFile {
 	return &handleFile{
 		Stile: handleVersion, Store: storeID(address), Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity,
-		Token: strconv.FormatInt(h.Ticket, 10), Unfenced: h.Token == 0, TTL: duration(h.TTL), LockDelay: duration(h.LockDelay),
+		Token: strconv.FormatInt(h.Ticket, 10), Unfenced: h.Token == 0, TTL: flags.Duration(h.TTL), LockDelay: flags.Duration(h.LockDelay),
 	}
 }
 
@@ -91,19 +93,19 @@ func readHandle(path string) (*handleFile, error) {
 // replaced: a slow script may yet act on it, and would then act on this grant.
 func checkHandlePath(path string) error {
 	if dir := filepath.Dir(path); unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
-		return usage("--handle %s: %s is no folder that you can write into", path, dir)
+		return exit.Usage("--handle %s: %s is no folder that you can write into", path, dir)
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to open a pipe waits for its writer
-		return usage("--handle %s: there is such a file, and %w; give another", path, errNoHandle)
+		return exit.Usage("--handle %s: there is such a file, and %w; give another", path, errNoHandle)
 	}
 	h, err := readHandle(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return usage("--handle %s: there is such a file, and %w; give another", path, err)
+		return exit.Usage("--handle %s: there is such a file, and %w; give another", path, err)
 	}
-	return usage("%s is the handle of another grant of %q: unlock it, or remove the file if its script has ended, or give --handle another file",
+	return exit.Usage("%s is the handle of another grant of %q: unlock it, or remove the file if its script has ended, or give --handle another file",
 		path, h.Name)
 }
 

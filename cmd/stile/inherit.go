@@ -10,30 +10,33 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
 // environ returns the environment of CMD: that of stile, but for the variables in which stile speaks to CMD, and with the
 // same store. A --url with a password goes by a file that only this user can read, and whose path is returned: it is to be
 // removed when CMD has ended.
-func environ(s *store) (env []string, secret string, err error) {
+func environ(s *store.Store) (env []string, secret string, err error) {
 	env = slices.DeleteFunc(without(os.Environ(), nameVariable, tokenVariable, "STILE_DEADLINE", "STILE_VALUE", heldVariable), numbered)
-	if !s.given() {
+	if !s.Given() {
 		return env, "", nil
 	}
-	a, url, err := s.address()
+	a, url, err := s.Address()
 	if err != nil {
 		return nil, "", err
 	}
-	env = without(env, urlVariable, urlFileVariable)
-	if !hide(a, url) {
-		return append(env, urlVariable+"="+url), "", nil
+	env = without(env, store.URLVariable, store.URLFileVariable)
+	if !store.Hide(a, url) {
+		return append(env, store.URLVariable+"="+url), "", nil
 	}
 	if secret, err = writeSecret(url); err != nil {
-		return nil, "", usage("CMD cannot be told its store, since --url has a password and no file for it can be written: %w; put the URL into %s",
-			err, urlVariable)
+		return nil, "", exit.Usage("CMD cannot be told its store, since --url has a password and no file for it can be written: %w; put the URL into %s",
+			err, store.URLVariable)
 	}
-	return append(env, urlFileVariable+"="+secret), secret, nil
+	return append(env, store.URLFileVariable+"="+secret), secret, nil
 }
 
 // without returns an environment without some variables.
@@ -61,7 +64,7 @@ func numbered(entry string) bool {
 
 // tell returns the variables that tell CMD what it has.
 func (r *runner) tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {
-	env := []string{"STILE_DEADLINE=" + stamp(deadline)}
+	env := []string{"STILE_DEADLINE=" + speech.Stamp(deadline)}
 	var held []string
 	for i, name := range r.names { // in the order of the command line, which that of the parts is not
 		for _, p := range lease.Parts() {
@@ -96,7 +99,7 @@ func tokenText(token int64) string {
 
 // writeSecret puts a text into a new file that only this user can read.
 func writeSecret(text string) (path string, err error) {
-	dir, err := handleDir()
+	dir, err := store.RuntimeDir()
 	if err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/boottime"
 )
 
@@ -245,7 +246,7 @@ func (e *events) observe(event stile.Event) {
 		e.errs[event.Name] = event.Err
 		e.mu.Unlock()
 	case stile.EventAsked:
-		warn("somebody asks for the lock %s; it is released when CMD ends", quoted(event.Name))
+		speech.Warn("somebody asks for the lock %s; it is released when CMD ends", speech.Quoted(event.Name))
 	}
 	select {
 	case e.changed <- struct{}{}:

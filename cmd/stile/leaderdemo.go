@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -36,7 +38,7 @@ type leaderDemo struct {
 	guarded bool // there is a guarded file, since the store has tokens
 }
 
-func newLeaderDemo(s *store) *cobra.Command {
+func newLeaderDemo(s *store.Store) *cobra.Command {
 	d := &leaderDemo{}
 	cmd := &cobra.Command{
 		Use: "leader", Short: "Kill, stop and depose leaders, and see whose writes come through", Long: leaderLong,
@@ -51,8 +53,8 @@ func newLeaderDemo(s *store) *cobra.Command {
 	return cmd
 }
 
-func (d *leaderDemo) run(ctx context.Context, s *store) error {
-	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
+	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
 	defer stop()
 	stage, err := newStage(ctx, s)
 	if err != nil {
@@ -74,7 +76,7 @@ func (d *leaderDemo) run(ctx context.Context, s *store) error {
 	}
 	for _, file := range files {
 		if err := os.WriteFile(stage.path(file), []byte(countText(0)), 0o600); err != nil {
-			return withStatus(exitFailed, err)
+			return exit.With(exit.Failed, err)
 		}
 	}
 	r, err := d.play(ctx, stage)
@@ -106,7 +108,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *stage) (*leaderResult, err
 	for i := range candidates {
 		args := []string{candidateName, strconv.Itoa(i + 1), r.name, stage.dir, d.ttl.String(), strconv.FormatBool(d.guarded)}
 		if _, err := r.hire(within, "candidate", args...); err != nil {
-			return nil, withStatus(exitFailed, err)
+			return nil, exit.With(exit.Failed, err)
 		}
 	}
 	err := r.gather(ctx)
@@ -116,7 +118,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *stage) (*leaderResult, err
 	d.erase()
 	result, bad := d.result(r, stage.dir)
 	if err == nil && bad != nil {
-		err = withStatus(exitFailed, bad)
+		err = exit.With(exit.Failed, bad)
 	}
 	known := fmt.Sprintf("%d terms began, in which %d writes were made and %d refused", len(result.Terms), result.Plain.Writes, result.Guarded.Refused)
 	return result, halfDone(err, known, claimsLeft(r.name, d.ttl))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -143,8 +144,8 @@ func TestLeaderDemoStoreVanishes(t *testing.T) {
 			t.Errorf("no %q in %s", want, p.stderr)
 		}
 	}
-	if got != exitStore || strings.Count(p.stderr.String(), "\n") != 1 {
-		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exitStore)
+	if got != exit.Store || strings.Count(p.stderr.String(), "\n") != 1 {
+		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exit.Store)
 	}
 	if left := living(pids); left != nil {
 		t.Errorf("processes %v are left", left)
@@ -179,8 +180,8 @@ func TestLeaderDemoJudges(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
-			if err != nil && exitCode(&strings.Builder{}, err) != exitFailed {
-				t.Errorf("not status %d", exitFailed)
+			if err != nil && exit.Code(&strings.Builder{}, err) != exit.Failed {
+				t.Errorf("not status %d", exit.Failed)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
 )
 
@@ -14,26 +16,26 @@ import (
 type leaderResult struct {
 	*succession `json:"-"`
 
-	Lease    seconds        `json:"lease"`
+	Lease    answer.Seconds `json:"lease"`
 	Terms    []termView     `json:"terms"`
 	Plain    leaderFileView `json:"without_guard"`
 	Guarded  leaderFileView `json:"with_guard"` // zero if the store gives no tokens
-	Nobody   seconds        `json:"nobody_led"`
-	Misnamed seconds        `json:"observers_named_one_who_did_not_lead"`
-	Doubled  seconds        `json:"two_believed_to_lead"`
+	Nobody   answer.Seconds `json:"nobody_led"`
+	Misnamed answer.Seconds `json:"observers_named_one_who_did_not_lead"`
+	Doubled  answer.Seconds `json:"two_believed_to_lead"`
 	Notes    []string       `json:"notes"`
-	Took     seconds        `json:"took"`
+	Took     answer.Seconds `json:"took"`
 }
 
 // A termView is a row of the table of terms.
 type termView struct {
-	Candidate int      `json:"candidate"`
-	Token     string   `json:"token"`
-	Led       seconds  `json:"led"` // until the fault, or the end of the demo
-	Fault     fault    `json:"fault"`
-	Believed  seconds  `json:"believed_after_fault"` // how much longer the leader took itself for one
-	Next      *seconds `json:"next_led_after"`       // null for the last
-	Known     *seconds `json:"observers_knew_after"` // null if they never did
+	Candidate int             `json:"candidate"`
+	Token     string          `json:"token"`
+	Led       answer.Seconds  `json:"led"` // until the fault, or the end of the demo
+	Fault     fault           `json:"fault"`
+	Believed  answer.Seconds  `json:"believed_after_fault"` // how much longer the leader took itself for one
+	Next      *answer.Seconds `json:"next_led_after"`       // null for the last
+	Known     *answer.Seconds `json:"observers_knew_after"` // null if they never did
 }
 
 // A leaderFileView is what became of one file.
@@ -47,7 +49,7 @@ type leaderFileView struct {
 
 // result sums up what was seen.
 func (d *leaderDemo) result(s *succession, dir string) (*leaderResult, error) {
-	r := &leaderResult{succession: s, Lease: secondsOf(d.ttl), Terms: []termView{}, Notes: append([]string{}, s.notes...), Took: secondsOf(s.took)}
+	r := &leaderResult{succession: s, Lease: answer.SecondsOf(d.ttl), Terms: []termView{}, Notes: append([]string{}, s.notes...), Took: answer.SecondsOf(s.took)}
 	for i := range s.terms {
 		r.Terms = append(r.Terms, s.termView(i))
 	}
@@ -109,16 +111,16 @@ func (s *succession) end(t *term) time.Duration {
 
 func (s *succession) termView(i int) termView {
 	t := s.terms[i]
-	v := termView{Candidate: t.leader.number, Token: strconv.FormatInt(t.token, 10), Led: secondsOf(s.end(t) - t.begun), Fault: t.fault}
+	v := termView{Candidate: t.leader.number, Token: strconv.FormatInt(t.token, 10), Led: answer.SecondsOf(s.end(t) - t.begun), Fault: t.fault}
 	if over := cmp.Or(t.over, s.took); t.fault != "" {
-		v.Believed = secondsOf(over - t.struck)
+		v.Believed = answer.SecondsOf(over - t.struck)
 	}
 	if i+1 < len(s.terms) {
-		v.Next = new(secondsOf(s.terms[i+1].begun - s.end(t)))
+		v.Next = new(answer.SecondsOf(s.terms[i+1].begun - s.end(t)))
 	}
 	for _, w := range s.views {
 		if w.leader == t.who() && w.token <= t.token && t.token < w.token+claimTokens {
-			v.Known = new(secondsOf(max(0, w.at-t.begun)))
+			v.Known = new(answer.SecondsOf(max(0, w.at-t.begun)))
 			break
 		}
 	}
@@ -166,12 +168,12 @@ func (r *leaderResult) sumUp() {
 			doubled += step
 		}
 	}
-	r.Nobody, r.Misnamed, r.Doubled = secondsOf(nobody), secondsOf(misnamed), secondsOf(doubled)
+	r.Nobody, r.Misnamed, r.Doubled = answer.SecondsOf(nobody), answer.SecondsOf(misnamed), answer.SecondsOf(doubled)
 }
 
 func (d *leaderDemo) print(r *leaderResult) error {
 	if d.json {
-		return writeJSON(d.out, r, "  ")
+		return answer.JSON(d.out, r, "  ")
 	}
 	var rows [][]string
 	for i, t := range r.Terms {
@@ -180,7 +182,7 @@ func (d *leaderDemo) print(r *leaderResult) error {
 		})
 	}
 	d.say("")
-	if err := table(d.out, "  TERM\tCANDIDATE\tTOKEN\tLED FOR\tTHEN\tNEXT LED AFTER\tOBSERVERS KNEW AFTER", rows); err != nil {
+	if err := answer.Table(d.out, "  TERM\tCANDIDATE\tTOKEN\tLED FOR\tTHEN\tNEXT LED AFTER\tOBSERVERS KNEW AFTER", rows); err != nil {
 		return err
 	}
 	d.say("")
@@ -224,7 +226,7 @@ func (d *leaderDemo) printFiles(r *leaderResult) error {
 		}
 		rows = append(rows, cells)
 	}
-	return table(d.out, head, rows)
+	return answer.Table(d.out, head, rows)
 }
 
 // refusal is what the guard said last.
@@ -235,12 +237,12 @@ func (r *leaderResult) refusal() (text string) {
 	return text
 }
 
-func secondsText(s seconds) string {
-	return rounded(time.Duration(float64(s) * float64(time.Second))).String()
+func secondsText(s answer.Seconds) string {
+	return speech.Rounded(time.Duration(float64(s) * float64(time.Second))).String()
 }
 
 // optionalText is empty for nil.
-func optionalText(s *seconds) string {
+func optionalText(s *answer.Seconds) string {
 	if s == nil {
 		return ""
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 // A command that only looks makes no store, so that a mistyped path is an error and no empty list.
@@ -18,8 +20,8 @@ func TestLookingMakesNothing(t *testing.T) {
 		{"break", "x", "--reason", "test", "--yes"},
 	} {
 		r := u.run(append([]string{"--url", "sqlite://" + missing + "?busy=1s"}, args...)...)
-		if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, missing) || !strings.Contains(r.err, "does not exist") {
-			t.Errorf("stile %q with a missing file: status %d, %q, %q; want %d and the path", args, r.code, r.out, r.err, exitUsage)
+		if r.code != exit.BadUsage || r.out != "" || !strings.Contains(r.err, missing) || !strings.Contains(r.err, "does not exist") {
+			t.Errorf("stile %q with a missing file: status %d, %q, %q; want %d and the path", args, r.code, r.out, r.err, exit.BadUsage)
 		}
 	}
 	if _, err := os.Stat(filepath.Dir(missing)); !errors.Is(err, fs.ErrNotExist) {
@@ -40,8 +42,8 @@ func TestLookingAtShardsMakesNothing(t *testing.T) {
 	for _, url := range urls {
 		for _, args := range [][]string{{"ls"}, {"show", "x"}, {"watch", "x"}, {"break", "x", "--reason", "test", "--yes"}} {
 			r := u.run(append([]string{"--url", url}, args...)...)
-			if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, dir) || !strings.Contains(r.err, "does not exist") {
-				t.Fatalf("stile --url %s %q with missing files: status %d, %q, %q; want %d and a path", url, args, r.code, r.out, r.err, exitUsage)
+			if r.code != exit.BadUsage || r.out != "" || !strings.Contains(r.err, dir) || !strings.Contains(r.err, "does not exist") {
+				t.Fatalf("stile --url %s %q with missing files: status %d, %q, %q; want %d and a path", url, args, r.code, r.out, r.err, exit.BadUsage)
 			}
 		}
 	}
@@ -68,7 +70,7 @@ func TestLookingAtNoDefaultStore(t *testing.T) {
 		{[]string{"ls"}, 0, "no names are in use\n"},
 		{[]string{"ls", "--json"}, 0, "[]\n"},
 		{[]string{"show", "x"}, 0, "x is free: nobody holds it or waits for it\n"},
-		{[]string{"break", "x", "--reason", "test", "--yes"}, exitUsage, ""},
+		{[]string{"break", "x", "--reason", "test", "--yes"}, exit.BadUsage, ""},
 		{[]string{"__complete", "show", ""}, 0, ":4\n"},
 	} {
 		if r := u.run(tt.args...); r.code != tt.code || r.out != tt.out {

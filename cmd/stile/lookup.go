@@ -10,27 +10,28 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 )
 
-// lookup finds the file to execute for CMD, as a shell would. The error is a [*status].
+// lookup finds the file to execute for CMD, as a shell would. The error is a [*exit.Status].
 func lookup(command string) (string, error) {
 	path, err := exec.LookPath(command)
 	switch {
 	case command == "":
-		return "", usage("CMD is empty")
+		return "", exit.Usage("CMD is empty")
 	case err == nil:
 		return path, nil
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrNotFound) && plainFileInPath(command):
-		return "", withStatus(exitNotExecutable, fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", page.Printable(command)))
+		return "", exit.With(exit.NotExecutable, fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", page.Printable(command)))
 	case errors.Is(err, exec.ErrDot):
-		return "", withStatus(exitNotFound, fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", page.Printable(command)))
+		return "", exit.With(exit.NotFound, fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", page.Printable(command)))
 	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(command, "/"):
-		return "", withStatus(exitNotFound, fmt.Errorf("%s is not found in PATH", page.Printable(command)))
+		return "", exit.With(exit.NotFound, fmt.Errorf("%s is not found in PATH", page.Printable(command)))
 	case errors.Is(err, syscall.EISDIR):
 		return "", notExecuted(command, syscall.EISDIR)
 	}
-	return "", withStatus(exitNotFound, fmt.Errorf("%s is not found", page.Printable(command)))
+	return "", exit.With(exit.NotFound, fmt.Errorf("%s is not found", page.Printable(command)))
 }
 
 // plainFileInPath reports whether a command is in PATH but cannot be executed.
@@ -48,16 +49,16 @@ func plainFileInPath(command string) bool {
 
 // notExecuted is the error for a file that the system does not execute.
 func notExecuted(command string, errno syscall.Errno) error {
-	code, why := exitNotExecutable, error(errno)
+	code, why := exit.NotExecutable, error(errno)
 	switch {
 	case errno == syscall.ENOENT && !exists(command):
-		code = exitNotFound
+		code = exit.NotFound
 	case errno == syscall.ENOENT:
 		why = errors.New("there is no such interpreter as it names after #!, or its loader is missing")
 	case errno == syscall.ENOEXEC:
 		why = errors.New("it is no program of this system, and no script that names its interpreter")
 	}
-	return withStatus(code, fmt.Errorf("%s cannot be executed: %w", page.Printable(command), why))
+	return exit.With(code, fmt.Errorf("%s cannot be executed: %w", page.Printable(command), why))
 }
 
 func exists(path string) bool {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 )
 
 // A loss is the end of a lock while CMD ran, or before it could, told to somebody who has to find out why, and what to do now.
@@ -18,7 +20,7 @@ func (l *loss) Error() string {
 	if !l.begun {
 		when = "before CMD began"
 	}
-	return fmt.Sprintf("the lock was lost %s: %s; %s", when, whyLost(l.err, l.stood), l.then)
+	return fmt.Sprintf("the lock was lost %s: %s; %s", when, speech.WhyLost(l.err, l.stood), l.then)
 }
 
 func (l *loss) Unwrap() error { return l.err }

@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -30,21 +33,21 @@ const (
 
 // newMachine is one machine of the demonstration of jobs, with the arguments NAME, TTL and MAXHOLD. Without a NAME it has a
 // schedule of its own, which no other machine knows of.
-func newMachine(s *store) *cobra.Command {
+func newMachine(s *store.Store) *cobra.Command {
 	return newActor(machineName, 3, func(ctx context.Context, args []string) error { return beginMachine(ctx, s, args) })
 }
 
-func beginMachine(ctx context.Context, s *store, args []string) error {
+func beginMachine(ctx context.Context, s *store.Store, args []string) error {
 	name := args[0]
 	ttl, err := time.ParseDuration(args[1])
 	maxHold, bad := time.ParseDuration(args[2])
 	if err := errors.Join(err, bad); err != nil {
-		return usage("TTL %q, MAXHOLD %q: %w", args[1], args[2], err)
+		return exit.Usage("TTL %q, MAXHOLD %q: %w", args[1], args[2], err)
 	}
-	s.ttl, s.every.TTL = ttl, ttl
-	open := func() (*stile.Client, error) { return s.open(ctx, nil) }
+	s.TTL, s.Every.TTL = ttl, ttl
+	open := func() (*stile.Client, error) { return s.Open(ctx, nil) }
 	if name == "" {
-		name, open = "alone", func() (*stile.Client, error) { return nothing(ctx) }
+		name, open = "alone", func() (*stile.Client, error) { return store.Nothing(ctx) }
 	}
 	c, err := open()
 	if err != nil {
@@ -100,7 +103,7 @@ func (m *machineRun) work(ctx context.Context) error {
 func (m *machineRun) report(r jobs.Result) {
 	n := &notice{What: didOver, Tick: r.Tick, Token: r.Ticket, Outcome: r.Outcome}
 	if r.Err != nil {
-		n.Text = oneLine(r.Err.Error())
+		n.Text = speech.OneLine(r.Err.Error())
 	}
 	_ = n.send() // if nobody hears, stdin has ended too
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -21,18 +22,18 @@ func TestMachineLacks(t *testing.T) {
 			p := u.launch(u.command("sh", "-c", fmt.Sprintf("ulimit -n %d; exec \"$0\" %s", files, command), binary))
 			p.stdin.Close()
 			switch got, text := p.wait(), p.stderr.String(); {
-			case got == exitSystem && strings.Count(text, "\n") == 1:
+			case got == exit.System && strings.Count(text, "\n") == 1:
 				lacks++
-			case got == 2 && strings.HasPrefix(text, "runtime: "), got == exitNotFound: // Go, or the loader, lacks one itself
+			case got == 2 && strings.HasPrefix(text, "runtime: "), got == exit.NotFound: // Go, or the loader, lacks one itself
 			case got != 0:
-				t.Errorf("%s with %d files: status %d, want 0 or %d, and one line: %.200s", command, files, got, exitSystem, text)
+				t.Errorf("%s with %d files: status %d, want 0 or %d, and one line: %.200s", command, files, got, exit.System, text)
 			}
 		}
 		if lacks == 0 && command != "show a" { // which needs no more than Go does
 			t.Errorf("%s: no number of files was too small; want some", command)
 		}
 	}
-	if got := u.run("man", filepath.Join(u.home, "none")); got.code != exitOutput {
-		t.Errorf("manual pages for a folder that is not there: status %d, want %d: %s", got.code, exitOutput, got.err)
+	if got := u.run("man", filepath.Join(u.home, "none")); got.code != exit.Output {
+		t.Errorf("manual pages for a folder that is not there: status %d, want %d: %s", got.code, exit.Output, got.err)
 	}
 }

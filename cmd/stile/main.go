@@ -21,9 +21,10 @@ import (
 	"os"
 
 	_ "github.com/stilelock/stile/cmd/stile/internal/early"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 // main begins unless package early has done all there was to do.
 func main() {
-	os.Exit(exitCode(os.Stderr, execute(newRoot())))
+	os.Exit(exit.Code(os.Stderr, execute(newRoot())))
 }

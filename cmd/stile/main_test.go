@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -81,7 +82,7 @@ func newAccount(t *testing.T) *account {
 
 // at makes the user keep locks in another store.
 func (u *account) at(url string) *account {
-	u.env = append(u.env, urlVariable+"="+url)
+	u.env = append(u.env, store.URLVariable+"="+url)
 	return u
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 // newMan writes the manual from what --help prints, so that the two cannot differ, and no tool has to be installed for it.
@@ -17,7 +19,7 @@ func newMan(root *cobra.Command) *cobra.Command {
 		Use: "man DIRECTORY", Short: "Write the manual pages into a directory", Hidden: true, DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("stile man needs one DIRECTORY; as in: stile man /usr/local/share/man/man1")
+				return exit.Usage("stile man needs one DIRECTORY; as in: stile man /usr/local/share/man/man1")
 			}
 			return nil
 		},
@@ -34,7 +36,7 @@ func writePages(directory string, cmd *cobra.Command) error {
 	var text strings.Builder
 	writePage(&text, cmd)
 	if err := os.WriteFile(filepath.Join(directory, pageName(cmd)+".1"), []byte(text.String()), 0o644); err != nil {
-		return withStatus(exitOutput, err)
+		return exit.With(exit.Output, err)
 	}
 	for _, c := range cmd.Commands() {
 		if err := writePages(directory, c); err != nil {

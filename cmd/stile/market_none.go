@@ -2,16 +2,21 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func newMarketDemo(*store) *cobra.Command {
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
+)
+
+func newMarketDemo(*store.Store) *cobra.Command {
 	return &cobra.Command{
 		Use: "market", Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
-			return usage("stile demo market keeps its data in Redis, and this stile was built without (build tag no_redis)")
+			return exit.Usage("stile demo market keeps its data in Redis, and this stile was built without (build tag no_redis)")
 		},
 		Args: cobra.ArbitraryArgs,
 	}
 }
 
-func newTrader(*store) *cobra.Command { return &cobra.Command{Use: "trader", Hidden: true} }
+func newTrader(*store.Store) *cobra.Command { return &cobra.Command{Use: "trader", Hidden: true} }

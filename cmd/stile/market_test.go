@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/store/memory"
 )
@@ -120,8 +121,8 @@ func TestMarketDemoStoreVanishes(t *testing.T) {
 			t.Errorf("no %q in %s", want, p.stderr)
 		}
 	}
-	if got != exitStore || strings.Count(p.stderr.String(), "\n") != 1 {
-		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exitStore)
+	if got != exit.Store || strings.Count(p.stderr.String(), "\n") != 1 {
+		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exit.Store)
 	}
 }
 
@@ -157,8 +158,8 @@ func TestMarketDemoJudges(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
-			if err != nil && exitCode(&strings.Builder{}, err) != exitFailed {
-				t.Errorf("not status %d", exitFailed)
+			if err != nil && exit.Code(&strings.Builder{}, err) != exit.Failed {
+				t.Errorf("not status %d", exit.Failed)
 			}
 		})
 	}

@@ -14,7 +14,11 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -43,7 +47,7 @@ const (
 type marketDemo struct {
 	showing
 	data string
-	each duration // for how long each cell trades
+	each flags.Duration // for how long each cell trades
 	ttl  time.Duration
 }
 
@@ -67,8 +71,8 @@ type cell struct {
 	idle       int   // buyers who bought nothing
 }
 
-func newMarketDemo(s *store) *cobra.Command {
-	d := &marketDemo{each: duration(marketFor)}
+func newMarketDemo(s *store.Store) *cobra.Command {
+	d := &marketDemo{each: flags.Duration(marketFor)}
 	cmd := &cobra.Command{
 		Use: "market", Short: "Trade in Redis, optimistically and with locks, coarse and fine", Long: marketLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,7 +80,7 @@ func newMarketDemo(s *store) *cobra.Command {
 				return err
 			}
 			if d.quick && !cmd.Flags().Changed("for") {
-				d.each = duration(marketQuick)
+				d.each = flags.Duration(marketQuick)
 			}
 			if err := d.check(cmd.Flags().Changed("data")); err != nil {
 				return err
@@ -94,33 +98,33 @@ func (d *marketDemo) check(given bool) error {
 	each := time.Duration(d.each)
 	switch {
 	case !given || d.data == "":
-		return usage("stile demo market needs --data, the Redis that the market is in; as in: stile demo market --data redis://localhost")
+		return exit.Usage("stile demo market needs --data, the Redis that the market is in; as in: stile demo market --data redis://localhost")
 	case each < marketLeast || each > marketMost:
-		return usage("--for %v: it must be from %v to %v", each, marketLeast, marketMost)
+		return exit.Usage("--for %v: it must be from %v to %v", each, marketLeast, marketMost)
 	case d.quick && each > marketQuick:
-		return usage("--for %v: with --quick it must be from %v to %v", each, marketLeast, marketQuick)
+		return exit.Usage("--for %v: with --quick it must be from %v to %v", each, marketLeast, marketQuick)
 	}
 	a, err := driver.ParseAddress(d.data)
 	if err != nil {
-		return usage("--data: %w", err)
+		return exit.Usage("--data: %w", err)
 	}
-	if hide(a, d.data) {
-		warn("warning: everybody on this machine can read the password in --data")
+	if store.Hide(a, d.data) {
+		speech.Warn("warning: everybody on this machine can read the password in --data")
 	}
 	if a.Scheme != "redis" && a.Scheme != "rediss" {
-		return usage("--data %s: the market is kept in Redis, so it must begin with redis:// or rediss://", a)
+		return exit.Usage("--data %s: the market is kept in Redis, so it must begin with redis:// or rediss://", a)
 	}
 	if _, err := rueidis.ParseURL(d.data); err != nil {
-		return usage("--data %s: %w", a, err)
+		return exit.Usage("--data %s: %w", a, err)
 	}
 	return nil
 }
 
-func (d *marketDemo) run(ctx context.Context, s *store) error {
-	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+func (d *marketDemo) run(ctx context.Context, s *store.Store) error {
+	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
 	defer stop()
-	if !s.chosen() {
-		s.url, s.warned = d.data, true // the locks are where the data is, as in the book
+	if !s.Chosen() {
+		s.URL, s.Warned = d.data, true // the locks are where the data is, as in the book
 	}
 	stage, err := newStage(ctx, s)
 	if err != nil {
@@ -170,7 +174,7 @@ func (d *marketDemo) play(ctx context.Context, stage *stage, data rueidis.Client
 	most := mixes[len(mixes)-1]
 	for range most.listers + most.buyers {
 		if _, err := c.hire(within, traderName, traderName, d.ttl.String()); err != nil {
-			return nil, withStatus(exitFailed, err)
+			return nil, exit.With(exit.Failed, err)
 		}
 	}
 	id := rand.Text()[:8]

@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/internal/draw"
 )
 
 // A marketView is the outcome of stile demo market in JSON. Programs rely on the keys, all of which are always there.
 type marketView struct {
-	For  seconds    `json:"for"` // how long each row traded
-	Rows []cellView `json:"rows"`
+	For  answer.Seconds `json:"for"` // how long each row traded
+	Rows []cellView     `json:"rows"`
 }
 
 // A cellView is a row of the table.
@@ -45,12 +46,12 @@ func (c *cell) view() cellView {
 }
 
 func (d *marketDemo) print(cells []*cell) error {
-	v := marketView{For: secondsOf(time.Duration(d.each))}
+	v := marketView{For: answer.SecondsOf(time.Duration(d.each))}
 	for _, c := range cells {
 		v.Rows = append(v.Rows, c.view())
 	}
 	if d.json {
-		return writeJSON(d.out, v, "  ")
+		return answer.JSON(d.out, v, "  ")
 	}
 	var rows [][]string
 	for i, c := range v.Rows {
@@ -70,7 +71,7 @@ func (d *marketDemo) print(cells []*cell) error {
 		})
 	}
 	d.say("")
-	if err := table(d.out, "  LISTERS/BUYERS\tWAY\tLISTED\tBOUGHT\tRETRIES\tMEAN WAIT\tP99 WAIT", rows); err != nil {
+	if err := answer.Table(d.out, "  LISTERS/BUYERS\tWAY\tLISTED\tBOUGHT\tRETRIES\tMEAN WAIT\tP99 WAIT", rows); err != nil {
 		return err
 	}
 	d.say("")

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -23,37 +25,37 @@ A program that uses the database does the same when it starts. This is for
 databases whose users may not make tables: run it as one who may, or have
 --print show the SQL, which asks no database, and give that to whoever runs it.`
 
-func newMigrate(s *store) *cobra.Command {
+func newMigrate(s *store.Store) *cobra.Command {
 	var printOnly bool
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Make the tables of locks in a database, or print the SQL", Long: migrateLong,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("stile migrate takes no arguments, only --url and --print")
+				return exit.Usage("stile migrate takes no arguments, only --url and --print")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, _, err := s.address()
+			a, _, err := s.Address()
 			if err != nil {
 				return err
 			}
 			schema, ok := schemas[a.Scheme]
 			if !ok {
-				return usage("%s:// has no tables to make; those with some are %s", a.Scheme, strings.Join(slices.Sorted(maps.Keys(schemas)), ", "))
+				return exit.Usage("%s:// has no tables to make; those with some are %s", a.Scheme, strings.Join(slices.Sorted(maps.Keys(schemas)), ", "))
 			}
 			if word := a.Param("layout", "queue"); word != "queue" {
-				return usage("the table of layout %s belongs to another library, which makes it", word)
+				return exit.Usage("the table of layout %s belongs to another library, which makes it", word)
 			}
 			text, err := schema(a)
 			if err != nil {
-				return usage("%w", err)
+				return exit.Usage("%w", err)
 			}
 			if printOnly {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), text)
 				return err
 			}
-			return withMade(cmd, s, func(context.Context, *stile.Client) error { // which makes them
+			return store.WithMade(cmd, s, func(context.Context, *stile.Client) error { // which makes them
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the tables of locks are in %s\n", a)
 				return err
 			})

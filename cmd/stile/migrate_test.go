@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -38,8 +39,8 @@ func TestMigrate(t *testing.T) {
 		{[]string{"orders"}, "takes no arguments"},
 	} {
 		r := u.run(append([]string{"migrate"}, tt.args...)...)
-		if r.code != exitUsage || !strings.Contains(r.err, tt.says) {
-			t.Errorf("migrate %q exits with %d and says %q; want %d and %q", tt.args, r.code, r.err, exitUsage, tt.says)
+		if r.code != exit.BadUsage || !strings.Contains(r.err, tt.says) {
+			t.Errorf("migrate %q exits with %d and says %q; want %d and %q", tt.args, r.code, r.err, exit.BadUsage, tt.says)
 		}
 	}
 }

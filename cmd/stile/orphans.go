@@ -5,6 +5,8 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+
+	"github.com/stilelock/stile/cmd/stile/internal/proc"
 )
 
 // guards are the children that this process waits for.
@@ -17,7 +19,7 @@ var guards = struct {
 // ended since. The init process does that elsewhere, and in a container this process may be the init process: nobody else
 // would.
 func adoptOrphans() (stop func()) {
-	if !adopts() {
+	if !proc.Adopts() {
 		return func() {}
 	}
 	died, over, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
@@ -45,8 +47,8 @@ func adoptOrphans() (stop func()) {
 func reapOrphans() {
 	guards.mu.Lock()
 	defer guards.mu.Unlock()
-	for _, pid := range processes() {
-		if p, err := statOf(pid); err == nil && p.ended && p.parent == os.Getpid() && !guards.own[pid] {
+	for _, pid := range proc.All() {
+		if p, err := proc.StatOf(pid); err == nil && p.Ended && p.Parent == os.Getpid() && !guards.own[pid] {
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // a child that has ended
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
@@ -94,7 +96,7 @@ type watched struct {
 }
 
 // watchPage shows the queue of a name on the terminal.
-func watchPage(ctx context.Context, s *store, name string) error {
+func watchPage(ctx context.Context, s *store.Store, name string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	change, done := make(chan func() error), make(chan struct{})
 	w := &watched{}
@@ -140,7 +142,7 @@ func watchPage(ctx context.Context, s *store, name string) error {
 // see takes a look at the queue, or the failure of one.
 func (w *watched) see(q stile.Queue, err error, now time.Time) error {
 	if err != nil {
-		if !passes(err) {
+		if !exit.Passes(err) {
 			return err
 		}
 		if w.silent.IsZero() {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -21,17 +23,17 @@ type shownView struct {
 
 // A jobView is the last tick of a job in JSON.
 type jobView struct {
-	Tick    string  `json:"tick"`
-	State   string  `json:"state"`   // started or over
-	Outcome string  `json:"outcome"` // of a run that is over
-	Error   string  `json:"error"`
-	Took    seconds `json:"took"`
-	Token   string  `json:"token"`
-	Next    string  `json:"next"` // empty if there is none
-	Owner   string  `json:"owner"`
-	Program string  `json:"program"`
-	Host    string  `json:"host"`
-	PID     int     `json:"pid"`
+	Tick    string         `json:"tick"`
+	State   string         `json:"state"`   // started or over
+	Outcome string         `json:"outcome"` // of a run that is over
+	Error   string         `json:"error"`
+	Took    answer.Seconds `json:"took"`
+	Token   string         `json:"token"`
+	Next    string         `json:"next"` // empty if there is none
+	Owner   string         `json:"owner"`
+	Program string         `json:"program"`
+	Host    string         `json:"host"`
+	PID     int            `json:"pid"`
 }
 
 // pastOf returns what is remembered of the job of a name, or nil if it is no job's.
@@ -51,7 +53,7 @@ func jobViewOf(p *jobs.Past) *jobView {
 		return nil
 	}
 	v := &jobView{
-		Tick: p.Tick.UTC().Format(time.RFC3339), State: "started", Outcome: string(p.Outcome), Error: p.Err, Took: secondsOf(p.Took),
+		Tick: p.Tick.UTC().Format(time.RFC3339), State: "started", Outcome: string(p.Outcome), Error: p.Err, Took: answer.SecondsOf(p.Took),
 		Token: strconv.FormatInt(p.Ticket, 10), Owner: p.By.Owner, Program: p.By.Program, Host: p.By.Host, PID: p.By.PID,
 	}
 	if p.Over {
@@ -71,9 +73,9 @@ func showPast(w io.Writer, p *jobs.Past, q stile.Queue) error {
 	became := "its run was cut off"
 	switch {
 	case p.Over && p.Err != "":
-		became = fmt.Sprintf("%s after %v: %s", p.Outcome, rounded(p.Took), p.Err)
+		became = fmt.Sprintf("%s after %v: %s", p.Outcome, speech.Rounded(p.Took), p.Err)
 	case p.Over:
-		became = fmt.Sprintf("%s after %v", p.Outcome, rounded(p.Took))
+		became = fmt.Sprintf("%s after %v", p.Outcome, speech.Rounded(p.Took))
 	case len(q.Claims) > 0 && stateOf(q.Claims[0]) == "holds":
 		became = "runs now"
 	}

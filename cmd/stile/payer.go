@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/guard"
 )
 
@@ -37,7 +39,7 @@ func newOrderer() *cobra.Command {
 	return newActor(ordererName, 1, func(_ context.Context, args []string) error {
 		orders, err := strconv.Atoi(args[0])
 		if err != nil {
-			return usage("orders %q is not a number", args[0])
+			return exit.Usage("orders %q is not a number", args[0])
 		}
 		for i := range orders {
 			if err := (&notice{What: didCall, Order: i + 1}).send(); err != nil {
@@ -69,14 +71,14 @@ type payer struct {
 
 // newPayer is one payment process, with the arguments PLACE, NAMES, TTL and WAY. The place is a file, or in a database the
 // beginning of the names of tables.
-func newPayer(s *store) *cobra.Command {
+func newPayer(s *store.Store) *cobra.Command {
 	return newActor(payerName, 4, func(ctx context.Context, args []string) error { return beginPayer(ctx, s, args) })
 }
 
-func beginPayer(ctx context.Context, s *store, args []string) error {
+func beginPayer(ctx context.Context, s *store.Store, args []string) error {
 	ttl, err := time.ParseDuration(args[2])
 	if err != nil {
-		return usage("TTL %q: %w", args[2], err)
+		return exit.Usage("TTL %q: %w", args[2], err)
 	}
 	p := &payer{names: args[1], ttl: ttl, way: payWay(args[3]), in: bufio.NewScanner(os.Stdin)}
 	if p.data, err = openTill(os.Getenv(dataVariable), args[0], p.way == payGuarded); err != nil {
@@ -84,8 +86,8 @@ func beginPayer(ctx context.Context, s *store, args []string) error {
 	}
 	defer p.data.close()
 	if p.names != "" && p.way != payInTx {
-		s.ttl = ttl
-		if p.locks, err = s.open(ctx, nil); err != nil {
+		s.TTL = ttl
+		if p.locks, err = s.Open(ctx, nil); err != nil {
 			return err
 		}
 		defer p.locks.Close()

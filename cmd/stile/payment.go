@@ -11,7 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/draw"
 )
@@ -80,7 +83,7 @@ type busy struct {
 	what     string // of a notice, or clerkStopped
 }
 
-func newPayment(s *store) *cobra.Command {
+func newPayment(s *store.Store) *cobra.Command {
 	p := &payment{}
 	cmd := &cobra.Command{
 		Use: "payment", Short: "Charge orders once though they are paid for twice, with a lock and a guard", Long: paymentLong,
@@ -107,19 +110,19 @@ func newPayment(s *store) *cobra.Command {
 func (p *payment) check(dataGiven bool) error {
 	switch {
 	case p.processes < 2 || p.processes > 64:
-		return usage("--processes %d: it must be from 2 to 64", p.processes)
+		return exit.Usage("--processes %d: it must be from 2 to 64", p.processes)
 	case p.orders < 1 || p.orders > 10000:
-		return usage("--orders %d: it must be from 1 to 10000", p.orders)
+		return exit.Usage("--orders %d: it must be from 1 to 10000", p.orders)
 	case p.quick && p.orders > 100:
-		return usage("--orders %d: with --quick it must be from 1 to 100", p.orders)
+		return exit.Usage("--orders %d: with --quick it must be from 1 to 100", p.orders)
 	case p.quick && p.processes > 8:
-		return usage("--processes %d: with --quick it must be from 2 to 8", p.processes)
+		return exit.Usage("--processes %d: with --quick it must be from 2 to 8", p.processes)
 	case dataGiven && p.data == "":
-		return usage("--data is empty: it is the URL of the database with the orders; leave it out for an SQLite file")
+		return exit.Usage("--data is empty: it is the URL of the database with the orders; leave it out for an SQLite file")
 	case p.data != "":
 		return p.checkData()
 	case !hasTills():
-		return usage("stile demo payment keeps its orders in SQLite, and this stile was built without (build tag no_sqlite)")
+		return exit.Usage("stile demo payment keeps its orders in SQLite, and this stile was built without (build tag no_sqlite)")
 	}
 	return nil
 }
@@ -128,10 +131,10 @@ func (p *payment) check(dataGiven bool) error {
 func (p *payment) checkData() error {
 	a, err := driver.ParseAddress(p.data)
 	if err != nil {
-		return usage("--data: %w", err)
+		return exit.Usage("--data: %w", err)
 	}
-	if hide(a, p.data) {
-		warn("warning: everybody on this machine can read the password in --data")
+	if store.Hide(a, p.data) {
+		speech.Warn("warning: everybody on this machine can read the password in --data")
 	}
 	data, err := openLedger(p.data)
 	if err != nil {
@@ -140,11 +143,11 @@ func (p *payment) checkData() error {
 	return data.db.Close()
 }
 
-func (p *payment) run(ctx context.Context, s *store) error {
-	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+func (p *payment) run(ctx context.Context, s *store.Store) error {
+	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
 	defer stop()
-	if p.data != "" && !s.chosen() {
-		s.url, s.warned = p.data, true // the locks are where the data is
+	if p.data != "" && !s.Chosen() {
+		s.URL, s.Warned = p.data, true // the locks are where the data is
 	}
 	stage, err := newStage(ctx, s)
 	if err != nil {
@@ -305,10 +308,10 @@ func (p *payment) uncounted(c *column, failed, err error) error {
 
 // failedUnless makes an error of the demo's own file one of the demo. An error of a database says itself how the demo ends.
 func failedUnless(err error) error {
-	if _, told := errors.AsType[*status](err); told {
+	if _, told := errors.AsType[*exit.Status](err); told {
 		return err
 	}
-	return withStatus(exitFailed, err)
+	return exit.With(exit.Failed, err)
 }
 
 // judgePayments returns what should not have happened: without a lock, with one, and with lock and guard if there is a guard.
@@ -339,7 +342,7 @@ func judgePayments(columns []*column) error {
 	switch {
 	case len(locked.twice) == 0:
 		return wrong("the lock without a guard charged every order once: nobody got it while its holder was stopped for %v",
-			rounded(locked.paused))
+			speech.Rounded(locked.paused))
 	case len(free.twice) == 0:
 		return wrong("without a lock every order was charged once, so that this shows nothing")
 	}
@@ -352,7 +355,7 @@ func judgeTx(c *column) error {
 		return wrong("with the lock in the transaction, %d orders were charged more than once, and %d was taken for %d",
 			len(c.twice), c.taken, c.price)
 	case !c.waited:
-		return wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v", c.stopAt, rounded(c.paused))
+		return wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v", c.stopAt, speech.Rounded(c.paused))
 	}
 	return nil
 }
@@ -362,7 +365,7 @@ func judgeGuard(c *column) error {
 	case len(c.twice) > 0 || c.taken != c.price:
 		return wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", len(c.twice), c.taken, c.price)
 	case len(c.refused) == 0:
-		return wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", rounded(c.paused))
+		return wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", speech.Rounded(c.paused))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -152,8 +153,8 @@ func TestPaymentStoreVanishes(t *testing.T) {
 			t.Errorf("no %q in %s", want, p.stderr)
 		}
 	}
-	if got != exitStore || strings.Count(p.stderr.String(), "\n") != 1 {
-		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exitStore)
+	if got != exit.Store || strings.Count(p.stderr.String(), "\n") != 1 {
+		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exit.Store)
 	}
 	if left := living(pids); left != nil {
 		t.Errorf("processes %v are left", left)
@@ -178,7 +179,7 @@ func TestPaymentWithoutTokens(t *testing.T) {
 func TestPaymentNeedsShortLeases(t *testing.T) {
 	t.Parallel()
 	slow := "consul://" + servertest.Consul(t, map[string]any{"session_ttl_min": "10s"}).Addr
-	if r := newAccount(t).at(slow).run("demo", "payment", "--quick"); r.code != exitUsage || !strings.Contains(r.err, "--quick takes at most 5s, and the shortest lease in ") {
+	if r := newAccount(t).at(slow).run("demo", "payment", "--quick"); r.code != exit.BadUsage || !strings.Contains(r.err, "--quick takes at most 5s, and the shortest lease in ") {
 		t.Errorf("Consul: %+v", r)
 	}
 }
@@ -216,8 +217,8 @@ func TestPaymentJudges(t *testing.T) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
 			if err != nil {
-				if got := exitCode(&strings.Builder{}, err); got != exitFailed {
-					t.Errorf("status %d, want %d", got, exitFailed)
+				if got := exit.Code(&strings.Builder{}, err); got != exit.Failed {
+					t.Errorf("status %d, want %d", got, exit.Failed)
 				}
 			}
 		})

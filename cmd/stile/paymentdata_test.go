@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -111,8 +112,8 @@ func TestPaymentDataVanishes(t *testing.T) {
 			t.Errorf("no %q in %s", want, p.stderr)
 		}
 	}
-	if got != exitStore || strings.Count(p.stderr.String(), "\n") != 1 {
-		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exitStore)
+	if got != exit.Store || strings.Count(p.stderr.String(), "\n") != 1 {
+		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exit.Store)
 	}
 	if left := living(pids); left != nil {
 		t.Errorf("processes %v are left", left)
@@ -139,10 +140,10 @@ func TestPaymentDataRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		{"mysql://poor:secret@" + at, exitUsage, " command denied to user 'poor'"},
-		{"mysql://poor:wrong@" + at, exitUsage, "Access denied for user 'poor'"},
-		{strings.TrimSuffix(data, "shop") + "none", exitUsage, "Unknown database 'none'"},
-		{"postgres://nobody@127.0.0.1:1/shop", exitStore, "connection refused"},
+		{"mysql://poor:secret@" + at, exit.BadUsage, " command denied to user 'poor'"},
+		{"mysql://poor:wrong@" + at, exit.BadUsage, "Access denied for user 'poor'"},
+		{strings.TrimSuffix(data, "shop") + "none", exit.BadUsage, "Unknown database 'none'"},
+		{"postgres://nobody@127.0.0.1:1/shop", exit.Store, "connection refused"},
 	} {
 		r := newAccount(t).at("sqlite://"+t.TempDir()+"/locks.db").run("demo", "payment", "--quick", "--data", tt.url)
 		if r.code != tt.code || !strings.Contains(r.err, "stile: the orders in ") || !strings.Contains(r.err, tt.want) || strings.Contains(r.err, "secret") {

@@ -13,10 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/proc"
 	"github.com/stilelock/stile/cmd/stile/internal/prove"
 	"github.com/stilelock/stile/cmd/stile/internal/reserve"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -40,12 +45,12 @@ const (
 
 // A proof is one stile prove.
 type proof struct {
-	during  duration
+	during  flags.Duration
 	clients int
 	seed    uint64
 	prefix  string
 	json    bool
-	html    outfile
+	html    flags.File
 	address string // of the store, without a password
 }
 
@@ -54,19 +59,19 @@ const (
 	duringMost  = time.Hour
 )
 
-func newProve(s *store) *cobra.Command {
-	p := &proof{html: outfile{flag: "html"}}
+func newProve(s *store.Store) *cobra.Command {
+	p := &proof{html: flags.File{Flag: "html"}}
 	cmd := &cobra.Command{
 		Use: "prove [URL]", Short: "Put a store to the test with clients that fail", Long: proveLong,
 		Example: "  stile prove redis://localhost\n  stile prove --for 5m --html report.html postgres://localhost/app",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return usage("stile prove takes one URL at most, and got %d", len(args))
-			case len(args) == 1 && s.given():
-				return usage("stile prove takes one URL, and got two: by --url and as an argument")
+				return exit.Usage("stile prove takes one URL at most, and got %d", len(args))
+			case len(args) == 1 && s.Given():
+				return exit.Usage("stile prove takes one URL, and got two: by --url and as an argument")
 			case len(args) == 1 && args[0] == "":
-				return usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", urlVariable)
+				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", store.URLVariable)
 			}
 			return nil
 		},
@@ -75,9 +80,9 @@ func newProve(s *store) *cobra.Command {
 				return err
 			}
 			if len(args) == 1 {
-				s.url = args[0]
+				s.URL = args[0]
 			}
-			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
+			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
 			defer stop()
 			return p.run(ctx, cmd, s)
 		},
@@ -88,7 +93,7 @@ func newProve(s *store) *cobra.Command {
 	f.Uint64Var(&p.seed, "seed", 0, "what the faults are drawn from (default a random number)")
 	f.StringVar(&p.prefix, "prefix", "", "what all names begin with (default stile-prove- and a random word)")
 	f.BoolVar(&p.json, "json", false, "print one JSON value")
-	f.StringVar(&p.html.path, "html", "", "also write a report for people into this file")
+	f.StringVar(&p.html.Path, "html", "", "also write a report for people into this file")
 	cmd.AddCommand(newProver(s))
 	return cmd
 }
@@ -98,11 +103,11 @@ func (p *proof) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	switch d := time.Duration(p.during); {
 	case changed("for") && (d < duringLeast || d > duringMost):
-		return usage("--for %v: it must be from %v to %v", d, duringLeast, duringMost)
+		return exit.Usage("--for %v: it must be from %v to %v", d, duringLeast, duringMost)
 	case p.clients < 2 || p.clients > 16:
-		return usage("--clients %d: it must be from 2 to 16", p.clients)
+		return exit.Usage("--clients %d: it must be from 2 to 16", p.clients)
 	case changed("prefix") && p.prefix == "":
-		return usage("--prefix is empty: it is what the names of the locks begin with")
+		return exit.Usage("--prefix is empty: it is what the names of the locks begin with")
 	}
 	word := rand.Text()
 	if p.prefix == "" {
@@ -114,33 +119,33 @@ func (p *proof) check(cmd *cobra.Command) error {
 		}
 	}
 	if err := driver.CheckName(p.prefix + "/permits"); err != nil { // as long as any
-		return usage("--prefix %s: %w", shortened(p.prefix), err)
+		return exit.Usage("--prefix %s: %w", speech.Shortened(p.prefix), err)
 	}
-	return p.html.check(changed("html"))
+	return p.html.Check(changed("html"))
 }
 
-func (p *proof) run(ctx context.Context, cmd *cobra.Command, s *store) error {
-	s.silent = true
-	a, url, err := s.address()
+func (p *proof) run(ctx context.Context, cmd *cobra.Command, s *store.Store) error {
+	s.Silent = true
+	a, url, err := s.Address()
 	if err != nil {
 		return err
 	}
 	p.address = a.String()
 	report, err := prove.Run(ctx, &prove.Plan{
-		Open:   func(ctx context.Context) (*stile.Client, error) { return s.open(ctx, nil) },
+		Open:   func(ctx context.Context) (*stile.Client, error) { return s.Open(ctx, nil) },
 		Worker: func(b *prove.Brief) (*exec.Cmd, error) { return prover(url, b) },
 		Prefix: p.prefix, For: time.Duration(p.during), Workers: p.clients, Seed: p.seed, Progress: p.progress,
 	})
-	stderr.Erase()
+	speech.Stderr.Erase()
 	switch {
 	case errors.Is(err, reserve.ErrInUse):
-		return usage("%w; choose another with --prefix", err)
+		return exit.Usage("%w; choose another with --prefix", err)
 	case report == nil:
 		return err
 	case err == nil && report.Verdict == prove.Failed:
-		err = withStatus(exitUnproven, nil)
+		err = exit.With(exitUnproven, nil)
 	case err == nil && report.Verdict == prove.Inconclusive:
-		err = withStatus(exitInconclusive, nil)
+		err = exit.With(exitInconclusive, nil)
 	}
 	if failed := p.publish(cmd.OutOrStdout(), report); failed != nil {
 		return failed
@@ -150,11 +155,11 @@ func (p *proof) run(ctx context.Context, cmd *cobra.Command, s *store) error {
 
 // progress shows what is done.
 func (p *proof) progress(text string, left time.Duration) {
-	detail("%s", text)
-	if speech == quiet {
+	speech.Detail("%s", text)
+	if speech.Current == speech.Quiet {
 		return
 	}
-	stderr.Draw(func(cells int) string {
+	speech.Stderr.Draw(func(cells int) string {
 		return page.Cut("stile: "+text+"; "+page.Short(left)+" left at most", cells)
 	})
 }
@@ -165,10 +170,10 @@ func prover(url string, b *prove.Brief) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self(), "prove", proverName, string(text))
+	cmd := exec.Command(proc.Self(), "prove", proverName, string(text))
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), urlVariable+"="+url)
-	if cmd.SysProcAttr = ofParent(); cmd.SysProcAttr == nil {
+	cmd.Env = append(os.Environ(), store.URLVariable+"="+url)
+	if cmd.SysProcAttr = proc.OfParent(); cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true // what a terminal sends to end the run is for the run to hand on
@@ -178,16 +183,16 @@ func prover(url string, b *prove.Brief) (*exec.Cmd, error) {
 const proverName = "client"
 
 // newProver is one process that locks.
-func newProver(s *store) *cobra.Command {
+func newProver(s *store.Store) *cobra.Command {
 	return &cobra.Command{
 		Use: proverName, Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b := &prove.Brief{}
 			if err := json.Unmarshal([]byte(args[0]), b); err != nil {
-				return usage("brief %s: %w", shortened(args[0]), err)
+				return exit.Usage("brief %s: %w", speech.Shortened(args[0]), err)
 			}
-			s.ttl = b.TTL
-			open := func(ctx context.Context) (*stile.Client, error) { return s.open(ctx, nil) }
+			s.TTL = b.TTL
+			open := func(ctx context.Context) (*stile.Client, error) { return s.Open(ctx, nil) }
 			return prove.Work(cmd.Context(), b, open, os.Stdin, os.Stdout)
 		},
 	}

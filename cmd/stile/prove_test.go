@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -62,7 +63,7 @@ func TestProveEndsEarly(t *testing.T) {
 			until(t, "the run notices", func() bool { return strings.Contains(p.stderr.String(), "does not answer") })
 			s.Restart()
 		}, exitInconclusive, "the store did not answer"},
-		{"interrupted", func(_ *servertest.Server, p *process) { p.signal(syscall.SIGTERM) }, exitSignal + int(syscall.SIGTERM), "ended"},
+		{"interrupted", func(_ *servertest.Server, p *process) { p.signal(syscall.SIGTERM) }, exit.Signal + int(syscall.SIGTERM), "ended"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +89,7 @@ func TestProveWithoutRights(t *testing.T) {
 	s := servertest.Redis(t)
 	s.Redis([]string{"ACL", "SETUSER", "default", "-evalsha", "-eval"})
 	r := newAccount(t).at("redis://"+s.Addr).run("prove", "--for", "1s")
-	if r.code != exitUsage || !strings.Contains(r.err, "permission") && !strings.Contains(r.err, "right") {
+	if r.code != exit.BadUsage || !strings.Contains(r.err, "permission") && !strings.Contains(r.err, "right") {
 		t.Errorf("status %d: %s", r.code, r.err)
 	}
 }

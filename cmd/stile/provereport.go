@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/prove"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/histogram"
 )
 
@@ -16,25 +18,25 @@ import (
 func (p *proof) publish(out io.Writer, r *prove.Report) error {
 	var err error
 	if p.json {
-		err = writeJSON(out, p.view(r), "  ")
+		err = answer.JSON(out, p.view(r), "  ")
 	} else {
 		err = p.write(out, r)
 	}
-	if err != nil || p.html.path == "" {
+	if err != nil || p.html.Path == "" {
 		return err
 	}
 	text, err := r.Page(p.address)
 	if err != nil {
 		return err
 	}
-	return p.html.write(text)
+	return p.html.Write(text)
 }
 
 // write prints the report for a person.
 func (p *proof) write(w io.Writer, r *prove.Report) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "%-13s %s\n", label, page.Printable(oneLine(fmt.Sprintf(format, args...))))
+		fmt.Fprintf(&b, "%-13s %s\n", label, page.Printable(speech.OneLine(fmt.Sprintf(format, args...))))
 	}
 	line("verdict", "%s: %s", r.Verdict, r.Meaning())
 	line("store", "%s  %s %s", p.address, r.Traits.Store, r.Traits.Server)
@@ -81,32 +83,32 @@ func writesText(r *prove.Report) string {
 
 // A proofView is a report in JSON. Programs rely on the keys.
 type proofView struct {
-	Verdict  string       `json:"verdict"` // passed, failed or inconclusive
-	Findings []string     `json:"findings"`
-	Why      []string     `json:"why"` // it is inconclusive
-	Untested []string     `json:"not_tested"`
-	URL      string       `json:"url"` // without a password
-	Store    string       `json:"store"`
-	Server   string       `json:"server"`
-	Begun    time.Time    `json:"begun"`
-	Seed     string       `json:"seed"`
-	Clients  int          `json:"clients"`
-	TTL      seconds      `json:"ttl"`
-	For      seconds      `json:"for"`
-	Faults   []faultView  `json:"faults"`
-	Names    []provenView `json:"names"`
-	Away     []awayView   `json:"store_away"`
-	Control  writesView   `json:"unguarded"`
-	Guarded  *writesView  `json:"guarded"` // null if the store gives no tokens
+	Verdict  string         `json:"verdict"` // passed, failed or inconclusive
+	Findings []string       `json:"findings"`
+	Why      []string       `json:"why"` // it is inconclusive
+	Untested []string       `json:"not_tested"`
+	URL      string         `json:"url"` // without a password
+	Store    string         `json:"store"`
+	Server   string         `json:"server"`
+	Begun    time.Time      `json:"begun"`
+	Seed     string         `json:"seed"`
+	Clients  int            `json:"clients"`
+	TTL      answer.Seconds `json:"ttl"`
+	For      answer.Seconds `json:"for"`
+	Faults   []faultView    `json:"faults"`
+	Names    []provenView   `json:"names"`
+	Away     []awayView     `json:"store_away"`
+	Control  writesView     `json:"unguarded"`
+	Guarded  *writesView    `json:"guarded"` // null if the store gives no tokens
 }
 
 type faultView struct {
-	Kind   string  `json:"kind"`
-	Client int     `json:"client"` // from 1 on; 0 for all
-	Begin  seconds `json:"begin"`  // since the run began
-	End    seconds `json:"end"`
-	Hit    bool    `json:"hit"`
-	Why    string  `json:"why"` // it did not hit
+	Kind   string         `json:"kind"`
+	Client int            `json:"client"` // from 1 on; 0 for all
+	Begin  answer.Seconds `json:"begin"`  // since the run began
+	End    answer.Seconds `json:"end"`
+	Hit    bool           `json:"hit"`
+	Why    string         `json:"why"` // it did not hit
 }
 
 type provenView struct {
@@ -127,9 +129,9 @@ type timesView struct {
 }
 
 type awayView struct {
-	Begin seconds `json:"begin"`
-	End   seconds `json:"end"`
-	Error string  `json:"error"`
+	Begin answer.Seconds `json:"begin"`
+	End   answer.Seconds `json:"end"`
+	Error string         `json:"error"`
 }
 
 type writesView struct {
@@ -143,14 +145,14 @@ func (p *proof) view(r *prove.Report) proofView {
 	v := proofView{
 		Verdict: string(r.Verdict), Findings: safe(r.Findings), Why: safe(r.Why), Untested: safe(r.Untested),
 		URL: p.address, Store: r.Traits.Store, Server: r.Traits.Server, Begun: r.Begun, Seed: strconv.FormatUint(r.Seed, 10),
-		Clients: r.Workers, TTL: secondsOf(r.TTL), For: secondsOf(r.For), Faults: []faultView{}, Away: []awayView{},
+		Clients: r.Workers, TTL: answer.SecondsOf(r.TTL), For: answer.SecondsOf(r.For), Faults: []faultView{}, Away: []awayView{},
 		Control: writesView{r.Control.Count, r.Control.Lost, 0},
 	}
 	if r.Tokens() {
 		v.Guarded = &writesView{r.Guarded.Count, r.Guarded.Lost, r.Refused}
 	}
 	for _, f := range r.Faults {
-		v.Faults = append(v.Faults, faultView{string(f.Kind), f.Worker + 1, secondsOf(f.Begin), secondsOf(f.End), f.Hit, f.Why})
+		v.Faults = append(v.Faults, faultView{string(f.Kind), f.Worker + 1, answer.SecondsOf(f.Begin), answer.SecondsOf(f.End), f.Hit, f.Why})
 	}
 	for _, n := range r.Names {
 		v.Names = append(v.Names, provenView{
@@ -158,7 +160,7 @@ func (p *proof) view(r *prove.Report) proofView {
 		})
 	}
 	for _, a := range r.Away {
-		v.Away = append(v.Away, awayView{secondsOf(a.Begin), secondsOf(a.End), oneLine(a.Err)})
+		v.Away = append(v.Away, awayView{answer.SecondsOf(a.Begin), answer.SecondsOf(a.End), speech.OneLine(a.Err)})
 	}
 	return v
 }
@@ -167,7 +169,7 @@ func (p *proof) view(r *prove.Report) proofView {
 func safe(texts []string) []string {
 	list := []string{}
 	for _, text := range texts {
-		list = append(list, oneLine(text))
+		list = append(list, speech.OneLine(text))
 	}
 	return list
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 // The documents say nothing that can be checked here and is not: the table of stores is what the stores say of
@@ -208,7 +210,7 @@ func TestCommandReference(t *testing.T) {
 			})
 		}
 	}
-	for _, code := range []int{exitFailed, exitUsage, exitStore, exitSystem, exitOutput, exitHeld, exitLost, exitNotExecutable, exitNotFound} {
+	for _, code := range []int{exit.Failed, exit.BadUsage, exit.Store, exit.System, exit.Output, exit.Held, exit.Lost, exit.NotExecutable, exit.NotFound} {
 		if !strings.Contains(text, fmt.Sprintf("| %d |", code)) {
 			t.Errorf("exit status %d is missing", code)
 		}

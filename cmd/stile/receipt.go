@@ -3,32 +3,35 @@ package main
 import (
 	"strconv"
 	"strings"
+
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 )
 
 // A paymentView is the outcome of stile demo payment in JSON. Programs rely on the keys, all of which are always there.
 type paymentView struct {
-	Orders    int          `json:"orders"`
-	Processes int          `json:"processes"`
-	Lease     seconds      `json:"lease"`
-	StoppedAt int          `json:"stopped_at"` // the order at whose write a process was stopped
-	KilledAt  int          `json:"killed_at"`  // and the one at whose write a process was killed; 0 for none
-	Columns   []columnView `json:"columns"`    // without lock, with lock, with a guard if the store gives tokens, and in a transaction with --data
-	Notes     []string     `json:"notes"`
+	Orders    int            `json:"orders"`
+	Processes int            `json:"processes"`
+	Lease     answer.Seconds `json:"lease"`
+	StoppedAt int            `json:"stopped_at"` // the order at whose write a process was stopped
+	KilledAt  int            `json:"killed_at"`  // and the one at whose write a process was killed; 0 for none
+	Columns   []columnView   `json:"columns"`    // without lock, with lock, with a guard if the store gives tokens, and in a transaction with --data
+	Notes     []string       `json:"notes"`
 }
 
 // A columnView is one column of the table.
 type columnView struct {
-	Column    string   `json:"column"`
-	Callbacks int      `json:"callbacks"`
-	Once      int      `json:"charged_once"`
-	Twice     []int    `json:"charged_twice"` // the orders that were charged more than once
-	Open      []int    `json:"not_charged"`
-	Price     int      `json:"price"` // of all orders
-	Taken     int      `json:"taken"`
-	Refused   []string `json:"refused"` // what the guard said of late writes
-	Killed    int      `json:"killed"`  // processes
-	Stopped   seconds  `json:"stopped"` // for how long the process was stopped
-	Took      seconds  `json:"took"`
+	Column    string         `json:"column"`
+	Callbacks int            `json:"callbacks"`
+	Once      int            `json:"charged_once"`
+	Twice     []int          `json:"charged_twice"` // the orders that were charged more than once
+	Open      []int          `json:"not_charged"`
+	Price     int            `json:"price"` // of all orders
+	Taken     int            `json:"taken"`
+	Refused   []string       `json:"refused"` // what the guard said of late writes
+	Killed    int            `json:"killed"`  // processes
+	Stopped   answer.Seconds `json:"stopped"` // for how long the process was stopped
+	Took      answer.Seconds `json:"took"`
 }
 
 // print prints what came of the payments.
@@ -53,8 +56,8 @@ func (p *payment) print(columns []*column) error {
 		{"taken too much", func(c *column) string { return strconv.Itoa(c.taken - c.price) }},
 		{"late writes refused", func(c *column) string { return strconv.Itoa(len(c.refused)) }},
 		{"processes killed", func(c *column) string { return strconv.Itoa(c.killed) }},
-		{"one process was stopped for", func(c *column) string { return rounded(c.paused).String() }},
-		{"all took", func(c *column) string { return rounded(c.took).String() }},
+		{"one process was stopped for", func(c *column) string { return speech.Rounded(c.paused).String() }},
+		{"all took", func(c *column) string { return speech.Rounded(c.took).String() }},
 	} {
 		cells := []string{"  " + row.name}
 		for _, c := range columns {
@@ -63,7 +66,7 @@ func (p *payment) print(columns []*column) error {
 		rows = append(rows, cells)
 	}
 	p.say("")
-	if err := table(p.out, head, rows); err != nil {
+	if err := answer.Table(p.out, head, rows); err != nil {
 		return err
 	}
 	p.say("")
@@ -83,7 +86,7 @@ func (p *payment) explain(columns []*column) {
 	for _, c := range columns[2:] {
 		if c.way == payInTx {
 			p.say("With the lock in the transaction, others waited for order %d while its holder was stopped for %v, past any lease: each of %d orders "+
-				"was charged exactly once.", c.stopAt, rounded(c.paused), c.orders)
+				"was charged exactly once.", c.stopAt, speech.Rounded(c.paused), c.orders)
 			continue
 		}
 		for _, text := range c.refused {
@@ -96,7 +99,7 @@ func (p *payment) explain(columns []*column) {
 }
 
 func (p *payment) printJSON(columns []*column) error {
-	v := paymentView{Orders: p.orders, Processes: p.processes, Lease: secondsOf(p.ttl), StoppedAt: p.stopAt(), KilledAt: p.killAt(), Notes: []string{}}
+	v := paymentView{Orders: p.orders, Processes: p.processes, Lease: answer.SecondsOf(p.ttl), StoppedAt: p.stopAt(), KilledAt: p.killAt(), Notes: []string{}}
 	if !p.guarded {
 		v.Notes = append(v.Notes, noTokens)
 	}
@@ -105,8 +108,8 @@ func (p *payment) printJSON(columns []*column) error {
 			Column: c.title, Callbacks: c.callbacks, Once: c.once,
 			Twice: append([]int{}, c.twice...), Open: append([]int{}, c.open...),
 			Price: c.price, Taken: c.taken, Refused: append([]string{}, c.refused...),
-			Killed: c.killed, Stopped: secondsOf(c.paused), Took: secondsOf(c.took),
+			Killed: c.killed, Stopped: answer.SecondsOf(c.paused), Took: answer.SecondsOf(c.took),
 		})
 	}
-	return writeJSON(p.out, v, "  ")
+	return answer.JSON(p.out, v, "  ")
 }

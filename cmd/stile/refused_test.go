@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -20,8 +21,8 @@ func TestMissingRightIsFinal(t *testing.T) {
 	} {
 		for _, verb := range []string{"run a --wait 30s -- true", "run a --try -- true"} {
 			got := newAccount(t).at(tt.url).run(strings.Fields(verb)...)
-			if got.code != exitUsage || !strings.Contains(got.err, tt.want) || strings.Count(got.err, "\n") != 1 {
-				t.Errorf("%s: stile %s: status %d, %q; want %d and %s", tt.url, verb, got.code, got.err, exitUsage, tt.want)
+			if got.code != exit.BadUsage || !strings.Contains(got.err, tt.want) || strings.Count(got.err, "\n") != 1 {
+				t.Errorf("%s: stile %s: status %d, %q; want %d and %s", tt.url, verb, got.code, got.err, exit.BadUsage, tt.want)
 			}
 		}
 	}
@@ -33,8 +34,8 @@ func TestServerOfAnotherKind(t *testing.T) {
 	addr := servertest.Redis(t).Addr
 	for scheme, path := range map[string]string{"zk": "", "etcd": "", "consul": "", "postgres": "/x", "mysql": "/x"} {
 		got := newAccount(t).at(scheme+"://"+addr+path).run("run", "a", "--wait", "1s", "--", "true")
-		if got.code != exitStore || !strings.Contains(got.err, addr) || strings.Contains(got.err, "context deadline") {
-			t.Errorf("%s:// to a Redis: status %d, %q; want %d and the server", scheme, got.code, got.err, exitStore)
+		if got.code != exit.Store || !strings.Contains(got.err, addr) || strings.Contains(got.err, "context deadline") {
+			t.Errorf("%s:// to a Redis: status %d, %q; want %d and the server", scheme, got.code, got.err, exit.Store)
 		}
 	}
 }

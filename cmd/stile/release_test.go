@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 )
@@ -19,16 +21,16 @@ func TestFailedReleaseSaysHowLongOthersWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	before := stderr
-	stderr = tty.NewLine(f)
-	defer func() { stderr = before }()
+	before := speech.Stderr
+	speech.Stderr = tty.NewLine(f)
+	defer func() { speech.Stderr = before }()
 
-	r := &runner{verb: "run", wish: wish{ttl: duration(15 * time.Second), delay: duration(5 * time.Second)}}
+	r := &runner{verb: "run", wish: wish{ttl: flags.Duration(15 * time.Second), delay: flags.Duration(5 * time.Second)}}
 	failed := &stile.Error{Op: "unlock", Name: "a", Err: driver.Refused(os.ErrPermission)}
 	if err := r.ended(&keeper{}, failed); err != nil {
 		t.Errorf("the end of a run: %v; want that of CMD", err)
 	}
-	r.atLeast = duration(time.Minute)
+	r.atLeast = flags.Duration(time.Minute)
 	_ = r.ended(&keeper{}, failed)
 	_ = r.ended(&keeper{}, &stile.Error{Op: "unlock", Name: "a", Err: &stile.UnknownError{Err: os.ErrPermission}}) // says a time itself
 

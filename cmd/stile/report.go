@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/driver"
 )
@@ -151,21 +152,21 @@ func percentile(took []time.Duration, part int) time.Duration {
 
 // A reportView is a report in JSON. Programs rely on the keys.
 type reportView struct {
-	Verdict  string        `json:"verdict"` // fine, warnings or unfit
-	Store    string        `json:"store"`
-	Server   string        `json:"server"`  // product and version; empty if it does not tell
-	Purpose  string        `json:"purpose"` // correctness or saving work
-	Traits   []string      `json:"traits"`  // those of --require that the store has
-	Lacking  []string      `json:"lacking"` // those that are required, and that it does not have
-	MinTTL   seconds       `json:"min_ttl"`
-	MaxTTL   seconds       `json:"max_ttl"`
-	Clock    string        `json:"clock"`
-	Read     spreadView    `json:"read"`
-	Lock     *spreadView   `json:"lock"`  // null without --probe
-	Drift    *seconds      `json:"drift"` // null if it was not seen
-	Warnings []warningView `json:"warnings"`
-	Notes    []string      `json:"notes"`
-	NotTried []string      `json:"not_tried"`
+	Verdict  string          `json:"verdict"` // fine, warnings or unfit
+	Store    string          `json:"store"`
+	Server   string          `json:"server"`  // product and version; empty if it does not tell
+	Purpose  string          `json:"purpose"` // correctness or saving work
+	Traits   []string        `json:"traits"`  // those of --require that the store has
+	Lacking  []string        `json:"lacking"` // those that are required, and that it does not have
+	MinTTL   answer.Seconds  `json:"min_ttl"`
+	MaxTTL   answer.Seconds  `json:"max_ttl"`
+	Clock    string          `json:"clock"`
+	Read     spreadView      `json:"read"`
+	Lock     *spreadView     `json:"lock"`  // null without --probe
+	Drift    *answer.Seconds `json:"drift"` // null if it was not seen
+	Warnings []warningView   `json:"warnings"`
+	Notes    []string        `json:"notes"`
+	NotTried []string        `json:"not_tried"`
 }
 
 type warningView struct {
@@ -197,7 +198,7 @@ func (r *report) view() reportView {
 	t := r.traits
 	v := reportView{
 		Verdict: r.verdict(), Store: t.Store, Server: t.Server, Purpose: purpose(t), Traits: []string{}, Lacking: []string{},
-		MinTTL: secondsOf(t.MinTTL), MaxTTL: secondsOf(t.MaxTTL), Clock: t.Clock, Read: spreadOf(r.reads),
+		MinTTL: answer.SecondsOf(t.MinTTL), MaxTTL: answer.SecondsOf(t.MaxTTL), Clock: t.Clock, Read: spreadOf(r.reads),
 		Warnings: []warningView{}, Notes: append([]string{}, t.Notes...), NotTried: r.untested(),
 	}
 	for _, trait := range driver.Requirable() {
@@ -214,7 +215,7 @@ func (r *report) view() reportView {
 	if p := r.probe; p != nil {
 		v.Lock = new(spreadOf(p.locks))
 		if p.told {
-			v.Drift = new(secondsOf(p.drift))
+			v.Drift = new(answer.SecondsOf(p.drift))
 		}
 	}
 	return v

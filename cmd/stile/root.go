@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile/cmd/stile/internal/build"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/internal/nearest"
 )
 
@@ -30,18 +33,18 @@ Exit status: that of CMD, or
 
 // newRoot returns the command with all that it can do.
 func newRoot() *cobra.Command {
-	s, version := &store{}, false
+	s, version := &store.Store{}, false
 	root := &cobra.Command{
 		Use: "stile", Short: "Locks for commands and scripts", Long: rootLong,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
 	}
-	root.PersistentFlags().StringVar(&s.url, "url", "", "the store (default: STILE_URL, else SQLite in your state directory)")
-	s.flag = root.PersistentFlags().Lookup("url")
-	told := &speechFlags{}
-	told.flags(root.PersistentFlags())
+	root.PersistentFlags().StringVar(&s.URL, "url", "", "the store (default: STILE_URL, else SQLite in your state directory)")
+	s.Flag = root.PersistentFlags().Lookup("url")
+	told := &speech.Flags{}
+	told.Register(root.PersistentFlags())
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if err := told.set(); err != nil {
-			return usage("%w", err)
+		if err := told.Set(); err != nil {
+			return exit.Usage("%w", err)
 		}
 		return nil
 	}
@@ -71,7 +74,7 @@ func newRoot() *cobra.Command {
 
 func noCommand(root *cobra.Command, word string) error {
 	known := commands(root)
-	return usage("there is no command %s%s; there are: %s", shortened(word), nearest.Hint(word, known), strings.Join(known, ", "))
+	return exit.Usage("there is no command %s%s; there are: %s", speech.Shortened(word), nearest.Hint(word, known), strings.Join(known, ", "))
 }
 
 // newHelp is cobra's, but for a command that does not exist, which is an error.
@@ -104,22 +107,22 @@ var allowed = map[string]string{
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if want := allowed[bad.GetFlag().Value.Type()]; want != "" {
-			return usage("invalid argument %s for --%s: %s", shortened(bad.GetValue()), bad.GetFlag().Name, want)
+			return exit.Usage("invalid argument %s for --%s: %s", speech.Shortened(bad.GetValue()), bad.GetFlag().Name, want)
 		}
-		return usage("invalid argument %s for --%s: %w", shortened(bad.GetValue()), bad.GetFlag().Name, errors.Unwrap(bad))
+		return exit.Usage("invalid argument %s for --%s: %w", speech.Shortened(bad.GetValue()), bad.GetFlag().Name, errors.Unwrap(bad))
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
-		return usage("%w", err)
+		return exit.Usage("%w", err)
 	}
 	if cmd.Flags().Lookup(unknown.GetSpecifiedShortnames()) != nil { // -url, as programs in Go have it
-		return usage("%w; did you mean --%s?", err, unknown.GetSpecifiedShortnames())
+		return exit.Usage("%w; did you mean --%s?", err, unknown.GetSpecifiedShortnames())
 	}
 	if words := cmd.Flags().Args(); len(words) > 1 && (cmd.Name() == "run" || cmd.Name() == "elect") {
-		return usage("%w; put -- between NAME and CMD, as in: stile %s %s -- %s", err, cmd.Name(), quoted(words[0]), quoted(words[1]))
+		return exit.Usage("%w; put -- between NAME and CMD, as in: stile %s %s -- %s", err, cmd.Name(), speech.Quoted(words[0]), speech.Quoted(words[1]))
 	}
 	if len(unknown.GetSpecifiedName()) < 2 {
-		return usage("%w", err)
+		return exit.Usage("%w", err)
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
@@ -127,7 +130,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if meant := nearest.To(unknown.GetSpecifiedName(), known); meant != "" {
 		hint = "; did you mean --" + meant + "?"
 	}
-	return usage("%w%s", err, hint)
+	return exit.Usage("%w%s", err, hint)
 }
 
 func commands(root *cobra.Command) (names []string) {

@@ -13,8 +13,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/engine/protocol"
@@ -47,26 +51,26 @@ const defaultGrace = 5 * time.Second
 type runner struct {
 	wish
 	verb                    string
-	maxHold, grace, atLeast duration
+	maxHold, grace, atLeast flags.Duration
 }
 
-func newRun(s *store) *cobra.Command {
+func newRun(s *store.Store) *cobra.Command {
 	r := &runner{verb: "run"}
 	cmd := &cobra.Command{
 		Use: "run NAME… [flags] -- CMD…", Short: "Hold a lock, or several, while a command runs", Long: runLong,
 		Example: "  stile run backup --ttl 1m -- /usr/local/bin/backup --full\n" +
 			"  stile run accounts/1 accounts/2 -- ./transfer",
 		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     completeAllNames(s),
+		ValidArgsFunction:     store.CompleteAllNames(s),
 		Args: func(cmd *cobra.Command, args []string) error {
 			dash := nameEnd(cmd, args)
 			switch {
 			case dash < 0 && len(args) > 1:
-				return usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", quoted(args[0]), quoted(args[1]))
+				return exit.Usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", speech.Quoted(args[0]), speech.Quoted(args[1]))
 			case dash < 1 || len(cmdOf(cmd, args)) == 0:
-				return usage("stile run needs one NAME or more, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
+				return exit.Usage("stile run needs one NAME or more, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
 			}
-			return checkNames(args[:dash])
+			return flags.CheckNames(args[:dash])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := nameEnd(cmd, args)
@@ -102,7 +106,7 @@ func (r *runner) flags(f *pflag.FlagSet) {
 }
 
 // start checks the flags and runs CMD.
-func (r *runner) start(cmd *cobra.Command, s *store, names, argv []string) error {
+func (r *runner) start(cmd *cobra.Command, s *store.Store, names, argv []string) error {
 	if err := r.check(cmd); err != nil {
 		return err
 	}
@@ -116,36 +120,36 @@ func (r *runner) check(cmd *cobra.Command) error {
 		return err
 	}
 	if cmd.Flags().Changed("max-hold") && r.maxHold == 0 {
-		return usage("--max-hold 0 leaves CMD no time; leave it out for no limit")
+		return exit.Usage("--max-hold 0 leaves CMD no time; leave it out for no limit")
 	}
 	if !cmd.Flags().Changed("grace") {
-		r.grace = min(duration(defaultGrace), r.ttl/3)
+		r.grace = min(flags.Duration(defaultGrace), r.ttl/3)
 	}
-	if r.atLeast > duration(driver.MaxTTL) {
-		return usage("--at-least %v is too long: the longest is %v", &r.atLeast, driver.MaxTTL)
+	if r.atLeast > flags.Duration(driver.MaxTTL) {
+		return exit.Usage("--at-least %v is too long: the longest is %v", &r.atLeast, driver.MaxTTL)
 	}
 	if r.grace > r.ttl/2 {
-		return usage("--grace %v is too long: with --ttl %v it can be at most %v", &r.grace, &r.ttl, time.Duration(r.ttl/2))
+		return exit.Usage("--grace %v is too long: with --ttl %v it can be at most %v", &r.grace, &r.ttl, time.Duration(r.ttl/2))
 	}
 	return nil
 }
 
 // run acquires the lock, runs CMD under it, and releases it.
-func (r *runner) run(ctx context.Context, s *store, argv []string) error {
+func (r *runner) run(ctx context.Context, s *store.Store, argv []string) error {
 	path, address, err := r.found(s, argv[0])
 	if err != nil {
 		return err
 	}
 	runtime.UnlockOSThread() // see package early: the guard does not ask to die with this process
-	outliveReaders()
+	exit.OutliveReaders()
 	c, err := newChild(os.Stdin)
 	if err != nil {
-		return withStatus(exitSystem, err)
+		return exit.With(exit.System, err)
 	}
 	defer c.close()
-	signals := listen(guard.PassedOn)
+	signals := exit.Listen(guard.PassedOn)
 	events := newEvents()
-	ctx, stop := untilSignal(ctx, signals)
+	ctx, stop := exit.UntilSignal(ctx, signals)
 	client, lease, err := r.acquire(ctx, s, events)
 	stop()
 	if client != nil {
@@ -195,14 +199,14 @@ func (r *runner) run(ctx context.Context, s *store, argv []string) error {
 }
 
 // found returns where CMD's program is, and the store's address, unless the locks there are this process's own already.
-func (r *runner) found(s *store, program string) (path string, address *driver.Address, err error) {
+func (r *runner) found(s *store.Store, program string) (path string, address *driver.Address, err error) {
 	if path, err = lookup(program); err != nil {
 		return "", nil, err
 	}
 	if r.reason == "" {
 		r.reason = page.Printable(baseName(program))
 	}
-	if address, _, err = s.address(); err != nil {
+	if address, _, err = s.Address(); err != nil {
 		return "", nil, err
 	}
 	return path, address, r.conflict(address)
@@ -218,7 +222,7 @@ func positive(d time.Duration) time.Duration {
 
 // acquire opens the store and waits for the lock, and for a lease of full length: a lock that was handed over comes with
 // a short one, which is renewed at once.
-func (r *runner) acquire(ctx context.Context, s *store, e *events) (*stile.Client, *stile.Lease, error) {
+func (r *runner) acquire(ctx context.Context, s *store.Store, e *events) (*stile.Client, *stile.Lease, error) {
 	client, err := r.open(ctx, s, e.observe)
 	if err != nil {
 		return nil, nil, err
@@ -236,7 +240,7 @@ func (r *runner) acquire(ctx context.Context, s *store, e *events) (*stile.Clien
 		return client, lease, nil
 	}
 	if ctx.Err() == nil {
-		return client, nil, withStatus(exitStore, errors.Join(err, lease.Unlock()))
+		return client, nil, exit.With(exit.Store, errors.Join(err, lease.Unlock()))
 	}
 	return client, nil, errors.Join(err, lease.Unlock())
 }
@@ -248,12 +252,12 @@ func (r *runner) keeps(t driver.Traits) error {
 	case r.atLeast == 0:
 		return nil
 	case t.OwnClient:
-		return usage("--at-least: in %s a lock ends with the process that took it, so it cannot stay taken", t.Store)
+		return exit.Usage("--at-least: in %s a lock ends with the process that took it, so it cannot stay taken", t.Store)
 	case t.InSession:
 		longest = t.Session
 	}
 	if longest > 0 && time.Duration(r.atLeast) > longest {
-		return usage("--at-least %v is too long: %s keeps the lock of a process that has ended for %v at most", &r.atLeast, t.Store, longest)
+		return exit.Usage("--at-least %v is too long: %s keeps the lock of a process that has ended for %v at most", &r.atLeast, t.Store, longest)
 	}
 	return nil
 }
@@ -262,9 +266,9 @@ func (r *runner) keeps(t driver.Traits) error {
 func (r *runner) ended(k *keeper, released error) error {
 	lost := func(err error, then string) error {
 		l := &loss{err: bare(err), begun: k.child.pgid != 0, stood: k.stoodStill(), then: then}
-		return withStatus(exitLost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: l})
+		return exit.With(exit.Lost, &stile.Error{Op: r.verb, Name: nameIn(err, k.lease.Name()), Err: l})
 	}
-	switch _, definite := errors.AsType[*status](k.why); {
+	switch _, definite := errors.AsType[*exit.Status](k.why); {
 	case definite:
 		return k.why
 	case k.why != nil && k.child.pgid == 0:
@@ -274,16 +278,16 @@ func (r *runner) ended(k *keeper, released error) error {
 	case errors.Is(released, stile.ErrLost):
 		return lost(released, "CMD had ended by itself, but others may have been at work at the same time")
 	case errors.Is(released, stile.ErrUnknown): // it says until when a claim may stand
-		warn("warning: %v", released)
+		speech.Warn("warning: %v", released)
 	case released != nil:
 		most := max(r.ttl+r.delay, r.atLeast)
-		warn("warning: %v; CMD has ended, but others may have to wait for the lock, for %v at most", released, &most)
+		speech.Warn("warning: %v; CMD has ended, but others may have to wait for the lock, for %v at most", released, &most)
 	}
 	switch {
 	case k.status.Signaled():
-		return withStatus(exitSignal+int(k.status.Signal()), nil)
+		return exit.With(exit.Signal+int(k.status.Signal()), nil)
 	case k.status.ExitStatus() != 0:
-		return withStatus(k.status.ExitStatus(), nil)
+		return exit.With(k.status.ExitStatus(), nil)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -189,8 +191,8 @@ func TestEnvironmentOfCommand(t *testing.T) {
 	if err != nil || deadline.Before(before.Add(ttl*2/3)) || deadline.After(after.Add(ttl)) || !strings.Contains(env["STILE_DEADLINE"], ".") {
 		t.Errorf("STILE_DEADLINE=%q, %v, of a CMD between %v and %v", env["STILE_DEADLINE"], err, before, after)
 	}
-	if url, want := env[urlVariable], "sqlite://"+u.home+"/other.db"; url != want {
-		t.Errorf("CMD got %s=%s; want %s", urlVariable, url, want)
+	if url, want := env[store.URLVariable], "sqlite://"+u.home+"/other.db"; url != want {
+		t.Errorf("CMD got %s=%s; want %s", store.URLVariable, url, want)
 	}
 	second, err := strconv.ParseInt(strings.TrimSpace(u.must("run", "a name", "--", "printenv", "STILE_TOKEN")), 10, 64)
 	if err != nil || second <= first {
@@ -369,8 +371,8 @@ func TestAtLeastWhereItCannotStay(t *testing.T) {
 		},
 	} {
 		got := u.run("--url", store.url, "run", "a", "--at-least", "5m", "--", "echo", "ran")
-		if got.code != exitUsage || got.out != "" || !strings.Contains(got.err, store.want) {
-			t.Errorf("%s: status %d, %q, %s; want %d, %s", store.url, got.code, got.out, got.err, exitUsage, store.want)
+		if got.code != exit.BadUsage || got.out != "" || !strings.Contains(got.err, store.want) {
+			t.Errorf("%s: status %d, %q, %s; want %d, %s", store.url, got.code, got.out, got.err, exit.BadUsage, store.want)
 		}
 	}
 }
@@ -428,13 +430,13 @@ func TestDashes(t *testing.T) {
 		t.Errorf("got %q; want the name -x", got)
 	}
 	for _, args := range [][]string{{"run", "x", "ls", "-l"}, {"run", "x", "ls"}, {"elect", "x", "ls", "-l"}} {
-		if got := u.run(args...); got.code != exitUsage || !strings.Contains(got.err, "-- ") {
+		if got := u.run(args...); got.code != exit.BadUsage || !strings.Contains(got.err, "-- ") {
 			t.Errorf("%v: status %d, %s; want a hint of --", args, got.code, got.err)
 		}
 	}
 	for _, args := range [][]string{{"run", "--", "ls"}, {"run", "--", "-x", "--"}, {"run", "--", "--", "ls"}} {
-		if got := u.run(args...); got.code != exitUsage {
-			t.Errorf("%v: status %d, %s; want %d", args, got.code, got.err, exitUsage)
+		if got := u.run(args...); got.code != exit.BadUsage {
+			t.Errorf("%v: status %d, %s; want %d", args, got.code, got.err, exit.BadUsage)
 		}
 	}
 }

@@ -15,7 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/record"
 )
@@ -37,7 +42,7 @@ The handle lets its reader release the lock; only its owner can read it.`
 
 // A script is one call of lock, renew or unlock.
 type script struct {
-	*store
+	*store.Store
 	path     string // of the handle
 	json     bool
 	named    string // NAME, if given
@@ -46,13 +51,13 @@ type script struct {
 	file     *handleFile // what is in the handle
 }
 
-func newLock(s *store) *cobra.Command {
-	w, sc := &wish{}, &script{store: s}
+func newLock(s *store.Store) *cobra.Command {
+	w, sc := &wish{}, &script{Store: s}
 	cmd := &cobra.Command{
 		Use: "lock NAME [--handle FILE]", Short: "Take a lock for a shell script", Long: lockLong,
 		Example:           "  claim=$(stile lock nightly --ttl 10m) || exit\n  eval \"$claim\"\n  …\n  stile unlock nightly",
-		Args:              oneName,
-		ValidArgsFunction: completeNames(s),
+		Args:              flags.OneName,
+		ValidArgsFunction: store.CompleteNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := w.check(cmd.Flags()); err != nil {
 				return err
@@ -78,13 +83,13 @@ shell took, which it finds by the variable that stile lock printed. It never
 touches the grant of somebody who has NAME now. If the grant is over, it exits
 with 79.`
 
-func newRenew(s *store) *cobra.Command {
-	sc := &script{store: s}
+func newRenew(s *store.Store) *cobra.Command {
+	sc := &script{Store: s}
 	cmd := &cobra.Command{
 		Use: "renew [NAME] [--token TOKEN | --handle FILE]", Short: "Renew a lock that stile lock took",
 		Long:              "Renews the lock for its whole ttl from now on, and prints what stile lock prints.\n" + whichGrant,
 		Args:              sc.maybeName,
-		ValidArgsFunction: completeNames(s),
+		ValidArgsFunction: store.CompleteNames(s),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return sc.renew(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	sc.grantFlags(cmd)
@@ -92,13 +97,13 @@ func newRenew(s *store) *cobra.Command {
 	return cmd
 }
 
-func newUnlock(s *store) *cobra.Command {
-	sc := &script{store: s}
+func newUnlock(s *store.Store) *cobra.Command {
+	sc := &script{Store: s}
 	cmd := &cobra.Command{
 		Use: "unlock [NAME] [--token TOKEN | --handle FILE]", Short: "Release a lock that stile lock took",
 		Long:              "Releases the lock and removes its handle.\n" + whichGrant,
 		Args:              sc.maybeName,
-		ValidArgsFunction: completeNames(s),
+		ValidArgsFunction: store.CompleteNames(s),
 		RunE:              func(cmd *cobra.Command, _ []string) error { return sc.unlock(cmd.Context()) },
 	}
 	sc.grantFlags(cmd)
@@ -124,17 +129,17 @@ func (sc *script) maybeName(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case sc.tokenSet && sc.token == "":
-		return usage("--token is empty: it is the number that stile lock printed")
+		return exit.Usage("--token is empty: it is the number that stile lock printed")
 	case handle && sc.tokenSet:
-		return usage("--handle names a grant, and so does --token: give one of them")
+		return exit.Usage("--handle names a grant, and so does --token: give one of them")
 	case len(args) > 1, len(args) == 0 && !handle:
-		return usage("stile %s needs NAME or --handle FILE; as in: stile %s nightly", cmd.Name(), cmd.Name())
+		return exit.Usage("stile %s needs NAME or --handle FILE; as in: stile %s nightly", cmd.Name(), cmd.Name())
 	case handle:
 		sc.path = absolute(sc.path)
 	}
 	if len(args) == 1 {
 		sc.named = args[0]
-		return checkName(sc.named)
+		return flags.CheckName(sc.named)
 	}
 	return nil
 }
@@ -143,21 +148,21 @@ func (sc *script) maybeName(cmd *cobra.Command, args []string) error {
 func (sc *script) checkHandleFlag(meant string) error {
 	switch {
 	case sc.path == "":
-		return usage("--handle is empty: it is %s", meant)
+		return exit.Usage("--handle is empty: it is %s", meant)
 	case strings.Contains(sc.path, "://"):
-		return usage("--handle %s is a URL: it is %s", sc.path, meant)
+		return exit.Usage("--handle %s is a URL: it is %s", sc.path, meant)
 	}
 	return nil
 }
 
 // lock takes the lock and writes its handle.
 func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
-	address, _, err := sc.address()
+	address, _, err := sc.Address()
 	if err != nil {
 		return err
 	}
-	if toStdout(out) && closed(os.Stdout) {
-		return usage("stdout is closed, or " + os.DevNull + " as daemons have it, so nobody would hear of the lock: let it be a pipe or a file")
+	if answer.ToStdout(out) && answer.Closed(os.Stdout) {
+		return exit.Usage("stdout is closed, or " + os.DevNull + " as daemons have it, so nobody would hear of the lock: let it be a pipe or a file")
 	}
 	if err := w.conflict(address); err != nil {
 		return err
@@ -166,18 +171,18 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	sc.leaves = true
+	sc.Leaves = true
 	record.OnBehalfOf(os.Getppid()) // this process is about to end; the shell that asked is who can be looked for
-	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write
-	c, err := w.open(ctx, sc.store, nil)
+	c, err := w.open(ctx, sc.Store, nil)
 	if err != nil {
 		return err
 	}
 	defer w.drop(c)
 	if t := c.Traits(); t.InSession || t.OwnClient {
-		return usage("%s: a lock ends with the process that took it in %s, so stile lock cannot leave it taken: use stile run", address, t.Store)
+		return exit.Usage("%s: a lock ends with the process that took it in %s, so stile lock cannot leave it taken: use stile run", address, t.Store)
 	}
 	lease, err := w.take(ctx, c)
 	if err != nil {
@@ -197,9 +202,9 @@ func (sc *script) lock(ctx context.Context, w *wish, out io.Writer) error {
 	if err := context.Cause(ctx); err != nil {
 		return sc.giveBack(ctx, c, h, err)
 	}
-	detail("%q stays taken until %s, unless it is renewed or unlocked", sc.named, stamp(deadline))
+	speech.Detail("%q stays taken until %s, unless it is renewed or unlocked", sc.named, speech.Stamp(deadline))
 	if err := sc.print(out, address, deadline); err != nil {
-		return sc.giveBack(ctx, c, h, withStatus(exitOutput, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)))
+		return sc.giveBack(ctx, c, h, exit.With(exit.Output, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)))
 	}
 	return nil
 }
@@ -210,7 +215,7 @@ func (sc *script) prepare() (dir string, err error) {
 		sc.path = absolute(sc.path)
 		return "", checkHandlePath(sc.path)
 	}
-	if dir, err = handleDir(); err != nil {
+	if dir, err = store.RuntimeDir(); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -223,9 +228,9 @@ func (sc *script) prepare() (dir string, err error) {
 // unwritten is the error of a handle that cannot be written. A full disk will have room again, unlike a folder of somebody else.
 func unwritten(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return withStatus(exitOutput, err)
+		return exit.With(exit.Output, err)
 	}
-	return usage("%w", err)
+	return exit.Usage("%w", err)
 }
 
 // absolute returns a path that means the same in another folder.
@@ -251,9 +256,9 @@ func release(ctx context.Context, c *stile.Client, h stile.Handle) error {
 }
 
 func (sc *script) renew(ctx context.Context, out io.Writer) error {
-	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
 	defer stop()
-	sc.leaves = true
+	sc.Leaves = true
 	c, lease, err := sc.attach(ctx)
 	if c != nil {
 		defer c.Close()
@@ -265,10 +270,10 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return sc.dropLost(err)
 	}
-	detail("%q stays taken until %s, unless it is renewed or unlocked", sc.file.Name, stamp(deadline))
+	speech.Detail("%q stays taken until %s, unless it is renewed or unlocked", sc.file.Name, speech.Stamp(deadline))
 	now := time.Now()
 	_ = os.Chtimes(sc.path, now, now) // if not, the handle is cleared away sooner
-	address, _, err := sc.address()
+	address, _, err := sc.Address()
 	if err != nil {
 		return err
 	}
@@ -277,7 +282,7 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 
 // unlock releases the lock, and removes the handle.
 func (sc *script) unlock(ctx context.Context) error {
-	ctx, stop := untilSignal(ctx, listen(guard.Ending))
+	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
 	defer stop()
 	c, lease, err := sc.attach(ctx)
 	if c != nil {
@@ -290,7 +295,7 @@ func (sc *script) unlock(ctx context.Context) error {
 		return sc.dropLost(err)
 	}
 	if err := sc.file.remove(sc.path); err != nil {
-		warn("warning: %q was released, and its handle cannot be removed: %v", sc.file.Name, err)
+		speech.Warn("warning: %q was released, and its handle cannot be removed: %v", sc.file.Name, err)
 	}
 	return nil
 }
@@ -311,7 +316,7 @@ func (sc *script) print(out io.Writer, a *driver.Address, deadline time.Time) er
 	}
 	name := grantVariable(a, sc.file.Name)
 	if sc.json {
-		return writeJSON(out, struct {
+		return answer.JSON(out, struct {
 			Name     string  `json:"name"`
 			Token    *string `json:"token"` // null if the store has no fencing
 			Ticket   string  `json:"ticket"`
@@ -319,12 +324,12 @@ func (sc *script) print(out io.Writer, a *driver.Address, deadline time.Time) er
 			Handle   string  `json:"handle"`
 			Variable string  `json:"variable"`
 			Grant    string  `json:"grant"`
-		}{sc.file.Name, token, m.token, stamp(deadline), sc.path, name, m.String()}, "")
+		}{sc.file.Name, token, m.token, speech.Stamp(deadline), sc.path, name, m.String()}, "")
 	}
 	printed := ""
 	if token != nil {
 		printed = *token
 	}
-	_, err := fmt.Fprintf(out, "token=%s\nticket=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", printed, m.token, stamp(deadline), quoted(sc.path), name, quoted(m.String()))
+	_, err := fmt.Fprintf(out, "token=%s\nticket=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", printed, m.token, speech.Stamp(deadline), speech.Quoted(sc.path), name, speech.Quoted(m.String()))
 	return err
 }

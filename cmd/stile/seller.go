@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/guard"
 )
 
@@ -38,27 +40,27 @@ const (
 )
 
 // newSeller is one process of the demo of tickets, with the arguments DIR, NUMBER, NAME, TTL and the way.
-func newSeller(s *store) *cobra.Command {
+func newSeller(s *store.Store) *cobra.Command {
 	return newActor(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
 }
 
-func beginSeller(ctx context.Context, s *store, args []string) error {
+func beginSeller(ctx context.Context, s *store.Store, args []string) error {
 	number, err := strconv.Atoi(args[1])
 	if err != nil {
-		return usage("seller %q is not a number", args[1])
+		return exit.Usage("seller %q is not a number", args[1])
 	}
 	ttl, err := time.ParseDuration(args[3])
 	if err != nil {
-		return usage("TTL %q: %w", args[3], err)
+		return exit.Usage("TTL %q: %w", args[3], err)
 	}
-	s.ttl, s.every.TTL = ttl, ttl
+	s.TTL, s.Every.TTL = ttl, ttl
 	seller := &seller{ttl: ttl, box: &box{dir: args[0]}, number: number, way: args[4], in: bufio.NewScanner(os.Stdin)}
 	if name := args[2]; name != "" {
 		var tell func(stile.Event)
 		if seller.way != sellFast {
 			tell = func(stile.Event) {} // what becomes of the lock is told by the demo
 		}
-		c, err := s.open(ctx, tell)
+		c, err := s.Open(ctx, tell)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -60,8 +61,8 @@ func TestSeveralNamesAllOrNone(t *testing.T) {
 	holder.line()
 	for _, how := range [][]string{{"--try"}, {"--wait", "4s"}} {
 		got := u.run(append(append([]string{"run", "a", "b", "c"}, how...), "--", "true")...)
-		if got.code != exitHeld || !strings.Contains(got.err, `"b": `) || !strings.Contains(got.err, "held by me on") {
-			t.Errorf("%v: status %d, %s; want %d, and who holds b", how, got.code, got.err, exitHeld)
+		if got.code != exit.Held || !strings.Contains(got.err, `"b": `) || !strings.Contains(got.err, "held by me on") {
+			t.Errorf("%v: status %d, %s; want %d, and who holds b", how, got.code, got.err, exit.Held)
 		}
 		for _, name := range []string{"a", "c"} {
 			if got := u.show(name).Claims; len(got) != 0 {
@@ -74,8 +75,8 @@ func TestSeveralNamesAllOrNone(t *testing.T) {
 	p := u.start("run", "a", "b", "--", "sh", "-c", "echo $$; exec sleep 1000")
 	cmd := p.pid()
 	u.must("break", "b", "--reason", "test", "--yes")
-	if got := p.wait(); got != exitLost || !strings.HasPrefix(p.stderr.String(), `stile: run "b": the lock was lost while CMD ran: `) || !dead(cmd) {
-		t.Errorf("one of two is lost: status %d, %s; want %d, and b", got, p.stderr, exitLost)
+	if got := p.wait(); got != exit.Lost || !strings.HasPrefix(p.stderr.String(), `stile: run "b": the lock was lost while CMD ran: `) || !dead(cmd) {
+		t.Errorf("one of two is lost: status %d, %s; want %d, and b", got, p.stderr, exit.Lost)
 	}
 	if got := u.show("a").Claims; len(got) != 0 {
 		t.Errorf("a is still held: %+v", got)
@@ -89,14 +90,14 @@ func TestLockDelay(t *testing.T) {
 	u.must("run", "a", "--lock-delay", "1h", "--", "true")
 	u.must("lock", "a", "--ttl", "4s", "--lock-delay", "1h", "--try")
 	until(t, "the lease has run out", func() bool { return strings.Contains(u.must("show", "a"), "run out") })
-	if got := u.run("run", "a", "--try", "--", "true"); got.code != exitHeld || !strings.Contains(got.err, "kept from others by its lock-delay") {
-		t.Errorf("in the lock-delay: status %d, %s; want %d", got.code, got.err, exitHeld)
+	if got := u.run("run", "a", "--try", "--", "true"); got.code != exit.Held || !strings.Contains(got.err, "kept from others by its lock-delay") {
+		t.Errorf("in the lock-delay: status %d, %s; want %d", got.code, got.err, exit.Held)
 	}
 	session := "postgres://postgres@" + servertest.Postgres(t).Addr + "/postgres?mode=session"
 	for _, args := range [][]string{{"run", "a", "--lock-delay", "1s", "--", "true"}, {"elect", "a", "--lock-delay", "1s", "--", "true"}} {
 		got := u.run(append([]string{"--url", session}, args...)...)
-		if want := `: the store cannot do this: postgres session has no lock-delay`; got.code != exitUsage || !strings.Contains(got.err, want) {
-			t.Errorf("%v: status %d, %s; want %d, %s", args, got.code, got.err, exitUsage, want)
+		if want := `: the store cannot do this: postgres session has no lock-delay`; got.code != exit.BadUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%v: status %d, %s; want %d, %s", args, got.code, got.err, exit.BadUsage, want)
 		}
 	}
 }
@@ -105,11 +106,11 @@ func TestReclaim(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)
 	u.must("lock", "a", "--owner", "job", "--reclaim")
-	if got := u.run("run", "a", "--try", "--owner", "job", "--", "true"); got.code != exitHeld {
-		t.Errorf("without --reclaim: status %d, %s; want %d", got.code, got.err, exitHeld)
+	if got := u.run("run", "a", "--try", "--owner", "job", "--", "true"); got.code != exit.Held {
+		t.Errorf("without --reclaim: status %d, %s; want %d", got.code, got.err, exit.Held)
 	}
-	if got := u.run("run", "a", "--try", "--owner", "other", "--reclaim", "--", "true"); got.code != exitHeld {
-		t.Errorf("another owner: status %d, %s; want %d", got.code, got.err, exitHeld)
+	if got := u.run("run", "a", "--try", "--owner", "other", "--reclaim", "--", "true"); got.code != exit.Held {
+		t.Errorf("another owner: status %d, %s; want %d", got.code, got.err, exit.Held)
 	}
 	u.must("run", "a", "--try", "--owner", "job", "--reclaim", "--", "true")
 }

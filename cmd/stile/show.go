@@ -9,7 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 )
 
 const lsLong = `Lists the names that somebody holds or waits for, and that begin with PREFIX.
@@ -22,14 +27,14 @@ shell script holds. A deadlock is only possible, as a waiter may give up. --json
 prints an array of arrays then, of claims as stile show has them, each with the name
 that it waits for, and has, the names that its context holds.`
 
-func newLs(s *store) *cobra.Command {
+func newLs(s *store.Store) *cobra.Command {
 	var asJSON, deadlocks bool
 	cmd := &cobra.Command{
 		Use: "ls [PREFIX]", Short: "List the names in use", Long: lsLong,
-		ValidArgsFunction: completeNames(s),
+		ValidArgsFunction: store.CompleteNames(s),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage("stile ls takes one PREFIX at most, and got %d", len(args))
+				return exit.Usage("stile ls takes one PREFIX at most, and got %d", len(args))
 			}
 			return nil
 		},
@@ -38,7 +43,7 @@ func newLs(s *store) *cobra.Command {
 			if len(args) == 1 {
 				prefix = args[0]
 			}
-			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
+			return store.With(cmd, s, func(ctx context.Context, c *stile.Client) error {
 				if deadlocks {
 					circles, err := deadlocksOf(ctx, c, prefix)
 					if err != nil {
@@ -46,7 +51,7 @@ func newLs(s *store) *cobra.Command {
 					}
 					return showDeadlocks(cmd.OutOrStdout(), circles, asJSON)
 				}
-				queues, err := names(ctx, c, prefix)
+				queues, err := store.Names(ctx, c, prefix)
 				if err != nil {
 					return err
 				}
@@ -65,7 +70,7 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 		for i, q := range queues {
 			views[i] = viewOf(q)
 		}
-		return writeJSON(w, views, "  ")
+		return answer.JSON(w, views, "  ")
 	}
 	if len(queues) == 0 {
 		_, err := fmt.Fprintln(w, "no names are in use")
@@ -90,13 +95,13 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 		by, since, remaining := "", "", ""
 		if len(q.Claims) > 0 {
 			first := q.Claims[0]
-			by, since, remaining = firstText(first), short(first.Since), left(first)
+			by, since, remaining = firstText(first), speech.Short(first.Since), left(first)
 		}
 		rows = append(rows, []string{
 			q.Name, hold, strconv.Itoa(len(q.Claims) - holders - kept), by, since, remaining,
 		})
 	}
-	return table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)
+	return answer.Table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)
 }
 
 // firstText is whose the first claim of a name is. One that was released is kept for a while, and nobody holds it.
@@ -118,14 +123,14 @@ host, pid, reason and value. It also has job, which is null, or an object with t
 state (started, over), outcome, error, took (in seconds), token (a string), next,
 owner, program, host and pid. All keys are always there.`
 
-func newShow(s *store) *cobra.Command {
+func newShow(s *store.Store) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show who holds a lock and who waits for it", Long: showLong,
-		Args:              oneName,
-		ValidArgsFunction: completeNames(s),
+		Args:              flags.OneName,
+		ValidArgsFunction: store.CompleteNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
+			return store.With(cmd, s, func(ctx context.Context, c *stile.Client) error {
 				q, err := c.Show(ctx, args[0])
 				if err != nil {
 					return err
@@ -135,7 +140,7 @@ func newShow(s *store) *cobra.Command {
 				case err != nil:
 					return err
 				case asJSON:
-					return writeJSON(cmd.OutOrStdout(), shownView{viewOf(q), jobViewOf(past)}, "  ")
+					return answer.JSON(cmd.OutOrStdout(), shownView{viewOf(q), jobViewOf(past)}, "  ")
 				}
 				if err := show(cmd.OutOrStdout(), q); err != nil {
 					return err
@@ -151,12 +156,12 @@ func newShow(s *store) *cobra.Command {
 // show writes the queue of one name for a person.
 func show(w io.Writer, q stile.Queue) error {
 	if len(q.Claims) == 0 {
-		_, err := fmt.Fprintf(w, "%s is free: nobody holds it or waits for it\n", page.Printable(quoted(q.Name)))
+		_, err := fmt.Fprintf(w, "%s is free: nobody holds it or waits for it\n", page.Printable(speech.Quoted(q.Name)))
 		return err
 	}
 	var rows [][]string
 	for _, c := range q.Claims {
 		rows = append(rows, row(q, c))
 	}
-	return table(w, rowHead, rows)
+	return answer.Table(w, rowHead, rows)
 }

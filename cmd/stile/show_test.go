@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -138,7 +140,7 @@ func TestTables(t *testing.T) {
 func TestJSONOfALeaseThatTheStoreDoesNotTell(t *testing.T) {
 	for left, want := range map[time.Duration]string{0: "null", time.Microsecond: "0", 1500 * time.Millisecond: "1.5", -time.Second: "-1"} {
 		var b strings.Builder
-		if err := writeJSON(&b, viewOf(stile.Queue{Claims: []stile.Claim{{Remaining: left}}}), ""); err != nil {
+		if err := answer.JSON(&b, viewOf(stile.Queue{Claims: []stile.Claim{{Remaining: left}}}), ""); err != nil {
 			t.Error(err)
 		}
 		if !strings.Contains(b.String(), `"remaining":`+want+`,`) {
@@ -205,7 +207,7 @@ func TestAsk(t *testing.T) {
 		t.Errorf("the queue is %+v; want the same claims as before, %+v", now, claims)
 	}
 	r := u.run("break", "a", "--ask", "--reason", "x", "--ticket", claims[1].Ticket)
-	if r.code != exitUsage || !strings.Contains(r.err, "only a holder can be asked") {
+	if r.code != exit.BadUsage || !strings.Contains(r.err, "only a holder can be asked") {
 		t.Errorf("asking who waits: status %d, %s", r.code, r.err)
 	}
 	u = newAccount(t)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/internal/draw"
 )
@@ -19,7 +21,7 @@ import (
 // A showing is how a demo is shown: what all demos have in common.
 type showing struct {
 	quick, json bool
-	svg         outfile
+	svg         flags.File
 
 	out io.Writer
 	tty bool
@@ -27,21 +29,21 @@ type showing struct {
 
 // flags adds those that all demos have. quick says what --quick leaves out.
 func (s *showing) flags(cmd *cobra.Command, quick string) {
-	s.svg.flag = "svg"
+	s.svg.Flag = "svg"
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.Flags().BoolVar(&s.quick, "quick", false, "take at most 5s: "+quick)
 	cmd.Flags().BoolVar(&s.json, "json", false, "print JSON in place of the table")
-	cmd.Flags().StringVar(&s.svg.path, "svg", "", "write a picture to this file: who held when, which fault, what was refused")
+	cmd.Flags().StringVar(&s.svg.Path, "svg", "", "write a picture to this file: who held when, which fault, what was refused")
 }
 
 // begin looks at the command line.
 func (s *showing) begin(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("stile demo %s takes flags only", cmd.Name())
+		return exit.Usage("stile demo %s takes flags only", cmd.Name())
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write: the demo cleans up
 	s.out, s.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !s.json
-	return s.svg.check(cmd.Flags().Changed("svg"))
+	return s.svg.Check(cmd.Flags().Changed("svg"))
 }
 
 // say prints a line for a person.
@@ -66,30 +68,30 @@ func (s *showing) erase() {
 
 // draw writes the picture, if one is wanted.
 func (s *showing) draw(t *draw.Timeline) error {
-	if s.svg.path == "" {
+	if s.svg.Path == "" {
 		return nil
 	}
 	text, err := t.SVG()
 	if err != nil {
 		return err
 	}
-	return s.svg.write(text)
+	return s.svg.Write(text)
 }
 
 // halfDone adds to an error what is known of a demo that did not come to its end, and what is not. A signal needs no words.
 func halfDone(err error, known, unknown string) error {
-	if _, signalled := errors.AsType[*interrupted](err); err == nil || signalled {
+	if _, signalled := errors.AsType[*exit.Interrupted](err); err == nil || signalled {
 		return err
 	}
-	code := exitStore
-	if s, ok := errors.AsType[*status](err); ok {
-		code = s.code
+	code := exit.Store
+	if s, ok := errors.AsType[*exit.Status](err); ok {
+		code = s.Code
 	}
 	text := fmt.Errorf("%w; known: %s", err, known)
 	if unknown != "" {
 		text = fmt.Errorf("%w; unknown: %s", text, unknown)
 	}
-	return withStatus(code, text)
+	return exit.With(code, text)
 }
 
 // claimsLeft says what nobody knows of the store after a demo that did not come to its end.
@@ -99,5 +101,5 @@ func claimsLeft(names string, ttl time.Duration) string {
 
 // wrong is the error of a demo that did not come out as it must.
 func wrong(format string, args ...any) error {
-	return withStatus(exitFailed, fmt.Errorf(format, args...))
+	return exit.With(exit.Failed, fmt.Errorf(format, args...))
 }

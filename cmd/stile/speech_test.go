@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -77,9 +78,9 @@ func TestQuietWhenAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	defer func(line *tty.Line, level level) { stderr, speech = line, level }(stderr, speech)
-	stderr = tty.NewLine(w)
-	for _, speech = range []level{quiet, normal} {
+	defer func(line *tty.Line, level speech.Level) { speech.Stderr, speech.Current = line, level }(speech.Stderr, speech.Current)
+	speech.Stderr = tty.NewLine(w)
+	for _, speech.Current = range []speech.Level{speech.Quiet, speech.Normal} {
 		newEvents().observe(stile.Event{Kind: stile.EventAsked, Name: "a"})
 	}
 	w.Close()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -26,10 +28,10 @@ type stage struct {
 }
 
 // newStage makes a stage, and opens the store: one that cannot be used is found out before the demo begins.
-func newStage(ctx context.Context, s *store) (_ *stage, err error) {
+func newStage(ctx context.Context, s *store.Store) (_ *stage, err error) {
 	g := &stage{}
 	if g.dir, err = os.MkdirTemp("", "stile-demo-"); err != nil {
-		return nil, withStatus(exitFailed, err)
+		return nil, exit.With(exit.Failed, err)
 	}
 	if err := g.open(ctx, s); err != nil {
 		g.close()
@@ -38,29 +40,29 @@ func newStage(ctx context.Context, s *store) (_ *stage, err error) {
 	return g, nil
 }
 
-func (g *stage) open(ctx context.Context, s *store) error {
-	url, err := s.choose()
+func (g *stage) open(ctx context.Context, s *store.Store) error {
+	url, err := s.Choose()
 	if err != nil {
 		return err
 	}
-	if url == defaultURL {
-		s.url = "sqlite://" + filepath.ToSlash(g.path("locks.db"))
+	if url == store.DefaultURL {
+		s.URL = "sqlite://" + filepath.ToSlash(g.path("locks.db"))
 	}
-	if g.address, g.url, err = s.address(); err != nil {
+	if g.address, g.url, err = s.Address(); err != nil {
 		return err
 	}
-	s.ttl = quickLease // for which ZooKeeper makes the session as short as its server lets it be
-	if g.client, err = s.open(ctx, nil); err != nil {
+	s.TTL = quickLease // for which ZooKeeper makes the session as short as its server lets it be
+	if g.client, err = s.Open(ctx, nil); err != nil {
 		return err
 	}
-	s.ttl = 0
+	s.TTL = 0
 	if g.traits = g.client.Traits(); g.traits.Session == 0 {
 		return nil
 	}
 	if err := g.client.Close(); err != nil {
 		return err
 	}
-	g.client, err = s.open(ctx, nil) // with a session that a slow machine keeps
+	g.client, err = s.Open(ctx, nil) // with a session that a slow machine keeps
 	return err
 }
 
@@ -73,7 +75,7 @@ func (g *stage) lease(quick bool) (time.Duration, error) {
 		return max(demoLease, g.shortest()), nil
 	}
 	if shortest := g.shortest(); shortest > quickLease {
-		return 0, usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, g.address, shortest)
+		return 0, exit.Usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, g.address, shortest)
 	}
 	return quickLease, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 // A succession is the terms of the demo of leaders, one after the other. When a leader has written often enough, the next fault
@@ -107,7 +108,7 @@ func (s *succession) run(ctx context.Context) error {
 			}
 			silence.Reset(most)
 		case <-silence.C:
-			return withStatus(exitStore, fmt.Errorf("the store let nobody lead for %v", most))
+			return exit.With(exit.Store, fmt.Errorf("the store let nobody lead for %v", most))
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/proc"
 )
 
 // A terminal is the one that stile was started from. Its foreground is a group of processes: the shell's, or stile's, in
@@ -88,7 +89,7 @@ func (t *terminal) holder() int {
 // foreground, and nobody else is there to ask. Those that started stile are there too, and wait for it.
 func (t *terminal) unasked() bool {
 	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
-	return err == nil && group == t.group && !t.shared && !hasOthers(t.group)
+	return err == nil && group == t.group && !t.shared && !proc.HasOthers(t.group)
 }
 
 // begin reports whether CMD is to have the foreground from its first moment.

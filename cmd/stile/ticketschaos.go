@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 )
 
 const (
@@ -27,9 +30,9 @@ func (d *demo) checkChaos() error {
 	case !d.chaos:
 		return nil
 	case d.processes < chaosSellers:
-		return usage("--processes %d: with --chaos it must be from %d to 64: one is killed, one is stopped, and one goes on", d.processes, chaosSellers)
+		return exit.Usage("--processes %d: with --chaos it must be from %d to 64: one is killed, one is stopped, and one goes on", d.processes, chaosSellers)
 	case d.tickets < chaosFewest || d.tickets > chaosTickets:
-		return usage("--tickets %d: with --chaos it must be from %d to %d", d.tickets, chaosFewest, chaosTickets)
+		return exit.Usage("--tickets %d: with --chaos it must be from %d to %d", d.tickets, chaosFewest, chaosTickets)
 	}
 	return nil
 }
@@ -101,15 +104,15 @@ func (d *demo) play(ctx context.Context, p *part, stage *stage) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the sale took longer than %v", limit))
 	defer cancel()
 	if p.box, err = openBox(stage.path(strings.ReplaceAll(p.title, " ", "-")), d.tickets); err != nil {
-		return withStatus(exitFailed, err)
+		return exit.With(exit.Failed, err)
 	}
 	if err = p.run(ctx, stage.url); err == nil {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
-	} else if _, told := errors.AsType[*status](err); !told {
-		err = withStatus(exitFailed, err)
+	} else if _, told := errors.AsType[*exit.Status](err); !told {
+		err = exit.With(exit.Failed, err)
 	}
 	return d.halfDone(p.box, p.title, p.name, fmt.Errorf("%s: %w", p.title, err))
 }
@@ -146,7 +149,7 @@ func judgeParts(parts []*part) error {
 		case p.killed == nil || p.stopped == nil:
 			return wrong("%s, not both faults hit, so that this shows nothing", p.title)
 		case p.overtakers == 0:
-			return wrong("%s, nobody sold while a seller was stopped for %v", p.title, rounded(p.stoppedFor()))
+			return wrong("%s, nobody sold while a seller was stopped for %v", p.title, speech.Rounded(p.stoppedFor()))
 		}
 	}
 	free, locked := parts[0], parts[1]

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -108,8 +109,8 @@ func TestTicketsChaosStoreVanishes(t *testing.T) {
 			t.Errorf("no %q in %s", want, p.stderr)
 		}
 	}
-	if got != exitStore || strings.Count(p.stderr.String(), "\n") != 1 {
-		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exitStore)
+	if got != exit.Store || strings.Count(p.stderr.String(), "\n") != 1 {
+		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exit.Store)
 	}
 }
 
@@ -147,8 +148,8 @@ func TestTicketsChaosJudges(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
-			if err != nil && exitCode(&strings.Builder{}, err) != exitFailed {
-				t.Errorf("not status %d", exitFailed)
+			if err != nil && exit.Code(&strings.Builder{}, err) != exit.Failed {
+				t.Errorf("not status %d", exit.Failed)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/internal/draw"
 )
 
@@ -19,17 +20,17 @@ type ticketsView struct {
 
 // A saleView is one sale. Without a lock nobody waits, and there are no tokens.
 type saleView struct {
-	Sales  int     `json:"sales"`
-	Twice  int     `json:"sold_more_than_once"` // so many tickets
-	Each   []int   `json:"sold_by"`             // each seller
-	P50    micros  `json:"p50_wait"`
-	P99    micros  `json:"p99_wait"`
-	First  string  `json:"first_token"`
-	Last   string  `json:"last_token"`
-	Rising bool    `json:"tokens_rise"`
-	Looks  int     `json:"looks"`
-	Torn   int     `json:"looks_at_a_half_made_sale"`
-	Took   seconds `json:"took"`
+	Sales  int            `json:"sales"`
+	Twice  int            `json:"sold_more_than_once"` // so many tickets
+	Each   []int          `json:"sold_by"`             // each seller
+	P50    micros         `json:"p50_wait"`
+	P99    micros         `json:"p99_wait"`
+	First  string         `json:"first_token"`
+	Last   string         `json:"last_token"`
+	Rising bool           `json:"tokens_rise"`
+	Looks  int            `json:"looks"`
+	Torn   int            `json:"looks_at_a_half_made_sale"`
+	Took   answer.Seconds `json:"took"`
 }
 
 func (d *demo) view(free, locked *box) ticketsView {
@@ -37,7 +38,7 @@ func (d *demo) view(free, locked *box) ticketsView {
 }
 
 func (b *box) view() saleView {
-	v := saleView{Sales: len(b.sales), Each: []int{}, First: "0", Last: "0", Rising: b.tokensRise(), Looks: b.seen.looks, Torn: b.seen.torn, Took: secondsOf(b.took)}
+	v := saleView{Sales: len(b.sales), Each: []int{}, First: "0", Last: "0", Rising: b.tokensRise(), Looks: b.seen.looks, Torn: b.seen.torn, Took: answer.SecondsOf(b.took)}
 	v.Twice, _, _ = b.twice()
 	for i := range b.pids {
 		v.Each = append(v.Each, len(b.waits(i+1)))

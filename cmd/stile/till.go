@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/guard"
 )
@@ -73,19 +76,19 @@ func openTill(url, place string, guarded bool) (t *till, err error) {
 func openLedger(url string) (*ledger, error) {
 	a, err := driver.ParseAddress(url)
 	if err != nil {
-		return nil, usage("--data: %w", err)
+		return nil, exit.Usage("--data: %w", err)
 	}
-	keepSecret(a.Password, rawPassword(url))
+	speech.KeepSecret(a.Password, store.RawPassword(url))
 	open := ledgers[a.Scheme]
 	if open == nil {
-		return nil, usage("--data %s: the orders are kept in PostgreSQL or MySQL, so it must begin with postgres:// or mysql://%s", a, unbuilt(a.Scheme))
+		return nil, exit.Usage("--data %s: the orders are kept in PostgreSQL or MySQL, so it must begin with postgres:// or mysql://%s", a, unbuilt(a.Scheme))
 	}
 	l, err := open(a)
 	if err == nil {
 		err = a.Done()
 	}
 	if err != nil {
-		return nil, usage("--data %s: %w", a, err)
+		return nil, exit.Usage("--data %s: %w", a, err)
 	}
 	l.name = a.String()
 	l.db.SetMaxOpenConns(2)
@@ -108,11 +111,11 @@ func (l *ledger) blame(err error) error {
 	if l.name == "" || err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	code := exitStore
+	code := exit.Store
 	if l.refused(err) {
-		code = exitUsage
+		code = exit.BadUsage
 	}
-	return withStatus(code, fmt.Errorf("the orders in %s: %w", l.name, err))
+	return exit.With(code, fmt.Errorf("the orders in %s: %w", l.name, err))
 }
 
 // words writes a statement in the dialect.

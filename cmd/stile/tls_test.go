@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -54,8 +56,8 @@ func TestServerWithTheOtherTransport(t *testing.T) {
 			want := strings.Replace(tt.want, "ADDR", host, 1)
 			for _, verb := range []string{"run a --wait 30s -- true", "wait a --wait 30s", "ls"} {
 				got := u.run(strings.Fields(verb)...)
-				if got.code != exitUsage || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
-					t.Errorf("stile %s: status %d, %q; want %d and %q", verb, got.code, got.err, exitUsage, want)
+				if got.code != exit.BadUsage || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
+					t.Errorf("stile %s: status %d, %q; want %d and %q", verb, got.code, got.err, exit.BadUsage, want)
 				}
 			}
 		})
@@ -71,8 +73,8 @@ func TestSilentServerIsNamed(t *testing.T) {
 	u := newAccount(t).at("redis://" + server.Addr)
 	for _, verb := range []string{"run a --wait 300ms -- true", "wait a --wait 300ms", "lock a --wait 300ms"} {
 		got := u.run(strings.Fields(verb)...)
-		if got.code != exitStore || !strings.Contains(got.err, "redis://"+server.Addr) || !strings.Contains(got.err, errSilentStore.Error()) {
-			t.Errorf("stile %s: status %d, %q; want %d, and which server it was", verb, got.code, got.err, exitStore)
+		if got.code != exit.Store || !strings.Contains(got.err, "redis://"+server.Addr) || !strings.Contains(got.err, store.ErrSilent.Error()) {
+			t.Errorf("stile %s: status %d, %q; want %d, and which server it was", verb, got.code, got.err, exit.Store)
 		}
 	}
 }
@@ -84,8 +86,8 @@ func TestShortPasswordLeavesWords(t *testing.T) {
 	u := newAccount(t).at("redis://:e@" + server.Addr)
 	u.must("lock", "needle", "--owner", "e", "--ttl", "1m")
 	got := u.run("run", "needle", "--try", "--", "true")
-	if want := `stile: try "needle": held by e on `; got.code != exitHeld || !strings.HasPrefix(got.err, want) || strings.Contains(got.err, "…") {
-		t.Errorf("status %d, %q; want %d, %q", got.code, got.err, exitHeld, want)
+	if want := `stile: try "needle": held by e on `; got.code != exit.Held || !strings.HasPrefix(got.err, want) || strings.Contains(got.err, "…") {
+		t.Errorf("status %d, %q; want %d, %q", got.code, got.err, exit.Held, want)
 	}
 	wrong := newAccount(t).at("redis://:o@" + server.Addr)
 	if got := wrong.run("ls"); !strings.Contains(got.err, "with this password") || strings.Contains(got.err, ":o@") {

@@ -12,8 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
@@ -28,7 +32,7 @@ elements.`
 // A topper is one stile top.
 type topper struct {
 	prefix string
-	every  duration
+	every  flags.Duration
 	json   bool
 }
 
@@ -37,26 +41,26 @@ const (
 	topOften = 100 * time.Millisecond // more often would only be a load for the store
 )
 
-func newTop(s *store) *cobra.Command {
-	t := &topper{every: duration(topEvery)}
+func newTop(s *store.Store) *cobra.Command {
+	t := &topper{every: flags.Duration(topEvery)}
 	cmd := &cobra.Command{
 		Use: "top [PREFIX]", Short: "Show the names with the most waiters", Long: topLong,
-		ValidArgsFunction: completeNames(s),
+		ValidArgsFunction: store.CompleteNames(s),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage("stile top takes one PREFIX at most, and got %d", len(args))
+				return exit.Usage("stile top takes one PREFIX at most, and got %d", len(args))
 			}
 			t.prefix = strings.Join(args, "")
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if t.every < duration(topOften) {
-				return usage("--every %v is too often: it must be at least %v", time.Duration(t.every), topOften)
+			if t.every < flags.Duration(topOften) {
+				return exit.Usage("--every %v is too often: it must be at least %v", time.Duration(t.every), topOften)
 			}
-			if out := cmd.OutOrStdout(); t.json || !toStdout(out) || !tty.Owned(os.Stdout) {
+			if out := cmd.OutOrStdout(); t.json || !answer.ToStdout(out) || !tty.Owned(os.Stdout) {
 				return t.once(cmd, s, out)
 			}
-			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
+			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
 			defer stop()
 			return t.page(ctx, s)
 		},
@@ -67,9 +71,9 @@ func newTop(s *store) *cobra.Command {
 }
 
 // once prints the names.
-func (t *topper) once(cmd *cobra.Command, s *store, w io.Writer) error {
-	return withStore(cmd, s, func(ctx context.Context, c *stile.Client) error {
-		queues, err := names(ctx, c, t.prefix)
+func (t *topper) once(cmd *cobra.Command, s *store.Store, w io.Writer) error {
+	return store.With(cmd, s, func(ctx context.Context, c *stile.Client) error {
+		queues, err := store.Names(ctx, c, t.prefix)
 		if err != nil {
 			return err
 		}
@@ -84,7 +88,7 @@ func (t *topper) once(cmd *cobra.Command, s *store, w io.Writer) error {
 }
 
 // page shows the names on the terminal.
-func (t *topper) page(ctx context.Context, s *store) error {
+func (t *topper) page(ctx context.Context, s *store.Store) error {
 	ctx, cancel := context.WithCancel(ctx)
 	change, done := make(chan func() error), make(chan struct{})
 	shown, seen := &page.Top{}, time.Time{}
@@ -94,7 +98,7 @@ func (t *topper) page(ctx context.Context, s *store) error {
 		case err == nil:
 			page.Contended(queues)
 			shown.Queues, shown.Seen, shown.Silent, seen = queues, true, time.Time{}, now
-		case !passes(err):
+		case !exit.Passes(err):
 			return err
 		case shown.Silent.IsZero():
 			shown.Silent = now
@@ -127,7 +131,7 @@ func (t *topper) page(ctx context.Context, s *store) error {
 }
 
 // look lists the names again and again until ctx ends. While the default store has not been made there are none.
-func (t *topper) look(ctx context.Context, s *store, told func([]stile.Queue, error)) {
+func (t *topper) look(ctx context.Context, s *store.Store, told func([]stile.Queue, error)) {
 	var c *stile.Client
 	defer func() {
 		if c != nil {
@@ -138,14 +142,14 @@ func (t *topper) look(ctx context.Context, s *store, told func([]stile.Queue, er
 		var queues []stile.Queue
 		var err error
 		if c == nil {
-			if c, err = s.look(ctx); err != nil && !errors.Is(err, errNone) {
-				err = withStatus(statusOf(err), err)
+			if c, err = s.Look(ctx); err != nil && !errors.Is(err, store.ErrNone) {
+				err = exit.With(exit.Of(err), err)
 			}
 		}
 		if err == nil {
 			queues, err = c.List(ctx, t.prefix)
 		}
-		if errors.Is(err, errNone) {
+		if errors.Is(err, store.ErrNone) {
 			err = nil
 		}
 		if ctx.Err() == nil {

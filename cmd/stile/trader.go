@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/internal/histogram"
 )
 
@@ -79,14 +81,14 @@ func (d *dealing) merge(o *dealing) {
 }
 
 // newTrader is a process of the demo of the market, with the argument TTL. What it is to do comes by stdin.
-func newTrader(s *store) *cobra.Command {
+func newTrader(s *store.Store) *cobra.Command {
 	return newActor(traderName, 1, func(ctx context.Context, args []string) error {
 		ttl, err := time.ParseDuration(args[0])
 		if err != nil {
-			return usage("TTL %q: %w", args[0], err)
+			return exit.Usage("TTL %q: %w", args[0], err)
 		}
-		s.ttl, s.every.TTL = ttl, ttl
-		locks, err := s.open(ctx, func(stile.Event) {})
+		s.TTL, s.Every.TTL = ttl, ttl
+		locks, err := s.Open(ctx, func(stile.Event) {})
 		if err != nil {
 			return err
 		}
@@ -124,7 +126,7 @@ func newTrader(s *store) *cobra.Command {
 const didTrade = "traded"
 
 func dataError(err error) error {
-	return withStatus(exitStore, fmt.Errorf("the market's Redis: %w", err))
+	return exit.With(exit.Store, fmt.Errorf("the market's Redis: %w", err))
 }
 
 // A trader lists or buys for one user, until the time is over.

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 // A person gets the address on a line below the error; a script does not.
@@ -16,7 +18,7 @@ func TestReferenceToThePage(t *testing.T) {
 	<-s.done
 	for flag, lines := range map[string]int{"": 1, " -q": 1, " -v": 2} {
 		got := u.run(strings.Fields(args + flag)...)
-		if n := strings.Count(got.err, "\n"); got.code != exitUsage || n != lines || (n == 2) != strings.Contains(got.err, "\nstile: see ") {
+		if n := strings.Count(got.err, "\n"); got.code != exit.BadUsage || n != lines || (n == 2) != strings.Contains(got.err, "\nstile: see ") {
 			t.Errorf("stile %s%s: status %d, %q; want %d lines", args, flag, got.code, got.err, lines)
 		}
 	}

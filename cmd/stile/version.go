@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/build"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 func newVersion() *cobra.Command {
@@ -13,7 +14,7 @@ func newVersion() *cobra.Command {
 		Use: "version", Short: "Print what this program was built from",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("stile version takes no arguments")
+				return exit.Usage("stile version takes no arguments")
 			}
 			return nil
 		},

@@ -5,7 +5,9 @@ import (
 	"strconv"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 )
 
 // A queueView is a name and its claims in JSON. Programs rely on the keys, all of which are always there. Times are
@@ -19,33 +21,33 @@ type queueView struct {
 
 // A claimView is one holder or waiter in JSON.
 type claimView struct {
-	Ticket    string   `json:"ticket"`    // the first of the tokens that its holder gives out
-	Kind      string   `json:"kind"`      // exclusive, shared or permits
-	Weight    int64    `json:"weight"`    // permits, or 1 for shared; 0 for exclusive
-	State     string   `json:"state"`     // holds, waits or released (and kept for a while)
-	Since     seconds  `json:"since"`     // how long ago it entered the queue
-	Remaining *seconds `json:"remaining"` // null if the store does not tell
-	TTL       *seconds `json:"ttl"`       // its lease while it holds, after each renewal; null if that is not known
-	Owner     string   `json:"owner"`
-	Program   string   `json:"program"`
-	Host      string   `json:"host"`
-	PID       int      `json:"pid"`
-	Reason    string   `json:"reason"`
-	Value     string   `json:"value"`
+	Ticket    string          `json:"ticket"`    // the first of the tokens that its holder gives out
+	Kind      string          `json:"kind"`      // exclusive, shared or permits
+	Weight    int64           `json:"weight"`    // permits, or 1 for shared; 0 for exclusive
+	State     string          `json:"state"`     // holds, waits or released (and kept for a while)
+	Since     answer.Seconds  `json:"since"`     // how long ago it entered the queue
+	Remaining *answer.Seconds `json:"remaining"` // null if the store does not tell
+	TTL       *answer.Seconds `json:"ttl"`       // its lease while it holds, after each renewal; null if that is not known
+	Owner     string          `json:"owner"`
+	Program   string          `json:"program"`
+	Host      string          `json:"host"`
+	PID       int             `json:"pid"`
+	Reason    string          `json:"reason"`
+	Value     string          `json:"value"`
 }
 
-func remainingOf(c stile.Claim) *seconds {
+func remainingOf(c stile.Claim) *answer.Seconds {
 	if c.Remaining == 0 {
 		return nil
 	}
-	return new(secondsOf(c.Remaining))
+	return new(answer.SecondsOf(c.Remaining))
 }
 
-func ttlOf(c stile.Claim) *seconds {
+func ttlOf(c stile.Claim) *answer.Seconds {
 	if c.TTL == 0 {
 		return nil
 	}
-	return new(secondsOf(c.TTL))
+	return new(answer.SecondsOf(c.TTL))
 }
 
 func viewOf(q stile.Queue) queueView {
@@ -60,7 +62,7 @@ func viewOf(q stile.Queue) queueView {
 		}
 		v.Claims = append(v.Claims, claimView{
 			Ticket: strconv.FormatInt(c.Ticket, 10), Kind: kind, Weight: c.Weight, State: stateOf(c),
-			Since: secondsOf(c.Since), Remaining: remainingOf(c), TTL: ttlOf(c),
+			Since: answer.SecondsOf(c.Since), Remaining: remainingOf(c), TTL: ttlOf(c),
 			Owner: c.Holder.Owner, Program: c.Holder.Program, Host: c.Holder.Host, PID: c.Holder.PID,
 			Reason: c.Holder.Reason, Value: c.Holder.Value,
 		})
@@ -102,7 +104,7 @@ func row(q stile.Queue, c stile.Claim) []string {
 	if h.PID != 0 {
 		pid = strconv.Itoa(h.PID)
 	}
-	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, short(c.Since), left(c), h.Reason}
+	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, speech.Short(c.Since), left(c), h.Reason}
 }
 
 const rowHead = "TICKET\tSTATE\tWEIGHT\tOWNER\tHOST\tPID\tSINCE\tREMAINING\tREASON"
@@ -116,7 +118,7 @@ func left(c stile.Claim) string {
 		return "run out"
 	}
 	if age := page.Unrenewed(c); age > 0 {
-		return short(c.Remaining) + ", not renewed for " + short(age)
+		return speech.Short(c.Remaining) + ", not renewed for " + speech.Short(age)
 	}
-	return short(c.Remaining)
+	return speech.Short(c.Remaining)
 }

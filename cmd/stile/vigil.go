@@ -10,6 +10,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
@@ -25,7 +26,7 @@ type vigil struct {
 	tickets map[string]int64 // of the claims that wait
 }
 
-// verboseDelay is in the place of vigilDelay with --verbose.
+// verboseDelay is in the place of speech.Delay with --verbose.
 const verboseDelay = 100 * time.Millisecond
 
 // watchfully calls take, which waits for what the vigil follows, and tells a person meanwhile what it waits for: with
@@ -38,7 +39,7 @@ func (v *vigil) watchfully(ctx context.Context, c *stile.Client, take func() (*s
 	stop := v.keep(ctx, c, show)
 	lease, err := take()
 	stop()
-	stderr.Erase()
+	speech.Stderr.Erase()
 	return lease, err
 }
 
@@ -46,18 +47,18 @@ func (v *vigil) watchfully(ctx context.Context, c *stile.Client, take func() (*s
 func shower() func(*page.Wait) {
 	terminal := tty.Is(os.Stderr)
 	switch {
-	case speech == quiet, speech == normal && !terminal:
+	case speech.Current == speech.Quiet, speech.Current == speech.Normal && !terminal:
 		return nil
 	case !tty.Draws(os.Stderr):
-		return saying(terminal && speech == normal)
+		return saying(terminal && speech.Current == speech.Normal)
 	}
 	say := saying(false)
 	return func(w *page.Wait) {
-		if speech >= verbose {
+		if speech.Current >= speech.Verbose {
 			say(w)
 		}
-		stderr.Draw(func(cells int) string {
-			return "stile: " + oneLine(w.Text(cells-len("stile: "), true))
+		speech.Stderr.Draw(func(cells int) string {
+			return "stile: " + speech.OneLine(w.Text(cells-len("stile: "), true))
 		})
 	}
 }
@@ -71,9 +72,9 @@ func saying(once bool) func(*page.Wait) {
 		case text == said || w.Why() == "" || once && said != "":
 			return
 		case once:
-			warn("%s", text)
+			speech.Warn("%s", text)
 		default:
-			detail("%s", text)
+			speech.Detail("%s", text)
 		}
 		said = text
 	}
@@ -138,8 +139,8 @@ func (v *vigil) keep(ctx context.Context, c *stile.Client, show func(*page.Wait)
 	begun := time.Now()
 	go func() {
 		defer close(done)
-		wait := vigilDelay
-		if speech >= verbose {
+		wait := speech.Delay
+		if speech.Current >= speech.Verbose {
 			wait = verboseDelay
 		}
 		delay := time.NewTimer(wait)

@@ -8,8 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -24,7 +28,7 @@ type departure struct {
 	name    string
 	store   *driver.Address
 	gone    bool
-	wait    duration
+	wait    flags.Duration
 	waitSet bool
 	busy    int
 
@@ -37,36 +41,36 @@ type departure struct {
 	over                bool             // the end of --wait has come
 }
 
-func newWait(s *store) *cobra.Command {
+func newWait(s *store.Store) *cobra.Command {
 	d := &departure{}
 	cmd := &cobra.Command{
 		Use: "wait NAME", Short: "Wait until nobody holds a lock", Long: waitLong,
 		Example:           "  stile wait migration --wait 10m && ./start",
-		Args:              oneName,
-		ValidArgsFunction: completeNames(s),
+		Args:              flags.OneName,
+		ValidArgsFunction: store.CompleteNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.name, d.waitSet = args[0], cmd.Flags().Changed("wait")
 			if err := checkBusy(d.busy); err != nil {
 				return err
 			}
-			a, _, err := s.address()
+			a, _, err := s.Address()
 			if err != nil {
 				return err
 			}
 			if err := (&wish{names: args}).conflict(a); err != nil {
 				return err
 			}
-			d.store, s.tells = a, true
-			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
+			d.store, s.Tells = a, true
+			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
 			defer stop()
-			defer stderr.Erase()
+			defer speech.Stderr.Erase()
 			return d.run(ctx, s)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&d.gone, "gone", false, "wait only for those who hold NAME now")
 	f.Var(&d.wait, "wait", "how long to wait (default: for ever)")
-	f.IntVarP(&d.busy, "conflict-exit-code", "E", exitHeld, "the exit status if NAME is still held after --wait")
+	f.IntVarP(&d.busy, "conflict-exit-code", "E", exit.Held, "the exit status if NAME is still held after --wait")
 	return cmd
 }
 
@@ -79,9 +83,9 @@ const (
 )
 
 // run waits until what is waited for has come, or the time is over.
-func (d *departure) run(ctx context.Context, s *store) error {
+func (d *departure) run(ctx context.Context, s *store.Store) error {
 	if d.waitSet {
-		s.within = time.Duration(d.wait) + slack // less than waitSlack, so that it is told what opening came to
+		s.Within = time.Duration(d.wait) + slack // less than waitSlack, so that it is told what opening came to
 	}
 	looks, stop := looksAt(ctx, s, d.name)
 	defer stop()
@@ -89,7 +93,7 @@ func (d *departure) run(ctx context.Context, s *store) error {
 		d.late, d.tooLate = time.After(time.Duration(d.wait)), time.After(time.Duration(d.wait)+waitSlack)
 	}
 	show, begun := shower(), time.Now()
-	tick := time.NewTicker(vigilDelay)
+	tick := time.NewTicker(speech.Delay)
 	defer tick.Stop()
 	for {
 		if done, err := d.next(ctx, looks, tick.C); done || err != nil {
@@ -98,14 +102,14 @@ func (d *departure) run(ctx context.Context, s *store) error {
 		if d.over && d.seen {
 			return d.held()
 		}
-		if waited := time.Since(begun); show != nil && waited >= vigilDelay && (d.seen || d.err != nil) {
+		if waited := time.Since(begun); show != nil && waited >= speech.Delay && (d.seen || d.err != nil) {
 			show(d.text(waited))
 		}
 	}
 }
 
 // looksAt are the looks of a watch, until stop is called, which waits for the end of it.
-func looksAt(ctx context.Context, s *store, name string) (_ <-chan look, stop func()) {
+func looksAt(ctx context.Context, s *store.Store, name string) (_ <-chan look, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	looks, ended := make(chan look), make(chan struct{})
 	go func() {
@@ -134,16 +138,16 @@ func (d *departure) next(ctx context.Context, looks <-chan look, tick <-chan tim
 		case l.err == nil:
 			d.away = nil
 			return d.see(l), nil
-		case !d.seen || !passes(l.err):
+		case !d.seen || !exit.Passes(l.err):
 			return false, l.err
 		}
 		d.err, d.away = l.err, time.After(waitOutage)
 	case <-d.late:
 		d.over = true
 	case <-d.tooLate:
-		return false, wrapOpen(d.store, errSilentStore)
+		return false, store.WrapOpen(d.store, store.ErrSilent)
 	case <-d.away:
-		return false, withStatus(exitStore, d.err)
+		return false, exit.With(exit.Store, d.err)
 	case <-tick:
 	}
 	return false, nil
@@ -174,7 +178,7 @@ func (d *departure) holder() *stile.Claim {
 // held is the error of a wait that is over too early.
 func (d *departure) held() error {
 	if d.err != nil {
-		return withStatus(exitStore, d.err)
+		return exit.With(exit.Store, d.err)
 	}
 	c := d.holder()
 	why := &stile.HeldError{By: c.Holder, Remaining: c.Remaining}
@@ -182,7 +186,7 @@ func (d *departure) held() error {
 	if d.wait > 0 {
 		err = fmt.Errorf("not free after %v: %w", time.Duration(d.wait), why)
 	}
-	return withStatus(d.busy, &stile.Error{Op: "wait", Name: d.name, Err: err})
+	return exit.With(d.busy, &stile.Error{Op: "wait", Name: d.name, Err: err})
 }
 
 func (d *departure) text(waited time.Duration) *page.Wait {

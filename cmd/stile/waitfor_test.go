@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -20,10 +21,10 @@ func TestWaitForNobody(t *testing.T) {
 		code int
 		err  string
 	}{
-		{"wait a --wait 0s", exitHeld, `stile: wait "a": held by nightly on `},
-		{"wait a --wait 2s", exitHeld, `stile: wait "a": not free after 2s: held by nightly on `},
+		{"wait a --wait 0s", exit.Held, `stile: wait "a": held by nightly on `},
+		{"wait a --wait 2s", exit.Held, `stile: wait "a": not free after 2s: held by nightly on `},
 		{"wait a --wait 2s --gone -E 3", 3, `stile: wait "a": not free after 2s: held by nightly on `},
-		{"wait a --wait 2s -q", exitHeld, ""},
+		{"wait a --wait 2s -q", exit.Held, ""},
 		{"wait b", 0, ""},
 		{"wait b --gone --wait 0s", 0, ""},
 	} {
@@ -45,8 +46,8 @@ func TestWaitForNobody(t *testing.T) {
 	if got := free.wait(); got != 0 {
 		t.Errorf("status %d, %s", got, free.stderr)
 	}
-	if got := u.run("run", "a", "--", binary, "wait", "a"); got.code != exitUsage {
-		t.Errorf("under a stile run that holds it: status %d, %s; want %d", got.code, got.err, exitUsage)
+	if got := u.run("run", "a", "--", binary, "wait", "a"); got.code != exit.BadUsage {
+		t.Errorf("under a stile run that holds it: status %d, %s; want %d", got.code, got.err, exit.BadUsage)
 	}
 	p := u.start(with("a", idle)...)
 	p.line()
@@ -68,12 +69,12 @@ func TestWaitForNobodyWithoutAnAnswer(t *testing.T) {
 	waiter := u.start("wait", "a", "--wait", "15s", "-v")
 	until(t, "it waits", func() bool { return strings.Contains(waiter.stderr.String(), "waiting for a: held by ") })
 	server.Pause()
-	if got := u.run("wait", "a", "--wait", "100ms"); got.code != exitStore || strings.Contains(got.err, "held by") {
-		t.Errorf("a store that hangs: status %d, %s; want %d", got.code, got.err, exitStore)
+	if got := u.run("wait", "a", "--wait", "100ms"); got.code != exit.Store || strings.Contains(got.err, "held by") {
+		t.Errorf("a store that hangs: status %d, %s; want %d", got.code, got.err, exit.Store)
 	}
 	server.Resume()
 	server.Stop()
-	if got := waiter.wait(); got != exitStore {
-		t.Errorf("a store that went away: status %d, %s; want %d", got, waiter.stderr, exitStore)
+	if got := waiter.wait(); got != exit.Store {
+		t.Errorf("a store that went away: status %d, %s; want %d", got, waiter.stderr, exit.Store)
 	}
 }

@@ -12,8 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
@@ -30,20 +35,20 @@ is a line for every change, with its time and one of the words
 first for each that stands there already. --json prints a line for every change:
 the object of stile show, and the time as "at".`
 
-func newWatch(s *store) *cobra.Command {
+func newWatch(s *store.Store) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "watch NAME", Short: "Show a lock's queue now and after every change", Long: watchLong,
-		Args:              oneName,
-		ValidArgsFunction: completeNames(s),
+		Args:              flags.OneName,
+		ValidArgsFunction: store.CompleteNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := untilSignal(cmd.Context(), listen(guard.Ending))
+			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
 			defer stop()
 			out := cmd.OutOrStdout()
 			switch {
 			case asJSON:
 				return watchJSON(ctx, out, s, args[0])
-			case toStdout(out) && tty.Owned(os.Stdout):
+			case answer.ToStdout(out) && tty.Owned(os.Stdout):
 				return watchPage(ctx, s, args[0])
 			}
 			return watchLines(ctx, out, s, args[0])
@@ -54,14 +59,14 @@ func newWatch(s *store) *cobra.Command {
 }
 
 // watchJSON prints the queue after every change.
-func watchJSON(ctx context.Context, w io.Writer, s *store, name string) error {
+func watchJSON(ctx context.Context, w io.Writer, s *store.Store, name string) error {
 	for q, err := range queues(ctx, s, name, nil) {
 		if err == nil {
 			v := viewOf(q)
-			v.At = stamp(time.Now())
-			err = writeJSON(w, v, "")
+			v.At = speech.Stamp(time.Now())
+			err = answer.JSON(w, v, "")
 		} else {
-			err = passing(err)
+			err = exit.Passing(err)
 		}
 		if err != nil {
 			return err
@@ -71,11 +76,11 @@ func watchJSON(ctx context.Context, w io.Writer, s *store, name string) error {
 }
 
 // watchLines prints what changed. After the store did not answer for a while, it prints all that it finds.
-func watchLines(ctx context.Context, w io.Writer, s *store, name string) error {
+func watchLines(ctx context.Context, w io.Writer, s *store.Store, name string) error {
 	var last *stile.Queue
 	for q, err := range queues(ctx, s, name, nil) {
 		if err != nil {
-			if err := passing(err); err != nil {
+			if err := exit.Passing(err); err != nil {
 				return err
 			}
 			last = nil
@@ -96,12 +101,12 @@ const appearsEvery = 100 * time.Millisecond
 
 // queues yields the queue of a name as it is and after every change, as [stile.Client.Watch] does. While the default store
 // has not been made, nobody has taken a lock in it. opened is told the client, if it is not nil.
-func queues(ctx context.Context, s *store, name string, opened func(*stile.Client)) iter.Seq2[stile.Queue, error] {
+func queues(ctx context.Context, s *store.Store, name string, opened func(*stile.Client)) iter.Seq2[stile.Queue, error] {
 	return func(yield func(stile.Queue, error) bool) {
 		ticker := time.NewTicker(appearsEvery)
 		defer ticker.Stop()
-		c, err := s.look(ctx)
-		for shown := false; errors.Is(err, errNone); c, err = s.look(ctx) {
+		c, err := s.Look(ctx)
+		for shown := false; errors.Is(err, store.ErrNone); c, err = s.Look(ctx) {
 			if !shown && !yield(stile.Queue{Name: name}, nil) {
 				return
 			}
@@ -114,7 +119,7 @@ func queues(ctx context.Context, s *store, name string, opened func(*stile.Clien
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				yield(stile.Queue{}, withStatus(statusOf(err), err))
+				yield(stile.Queue{}, exit.With(exit.Of(err), err))
 			}
 			return
 		}

@@ -3,6 +3,8 @@
 // Its scenarios are those of the folder proof/bench/scenarios that any store has, with a histogram in place of a median. Each is
 // measured for a window, in rounds. Two stores are measured in turn, and the one that goes first changes from round to
 // round, so that whatever else the machine does meets both.
+//
+// Of the other packages of the command it may import reserve.
 package bench
 
 import (

@@ -5,6 +5,8 @@
 // package comes before the libraries of etcd, PostgreSQL and SQLite, and the guard, which needs none of them, is not kept
 // waiting: it begins and ends in 3.5 ms of processor time, of which it took 6.6 before (go test -run NONE -bench Begin
 // ./cmd/stile). TestFewBeforeTheGuard fails if an import is added that must wait for many others.
+//
+// Of the other packages of the command it may import guard.
 package early
 
 import (

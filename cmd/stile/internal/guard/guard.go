@@ -7,6 +7,8 @@
 // process group of its own, so a signal that is sent to stile's group, or to CMD's, does not reach it.
 //
 // The package imports few others, so that package early can call [Main] before the libraries of the stores are initialized.
+//
+// Of the other packages of the command it may import none.
 package guard
 
 import (

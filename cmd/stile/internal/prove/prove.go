@@ -3,6 +3,8 @@
 //
 // Nothing but these processes is touched, so it can be done to a store that others use. It finds what comes of clients
 // that fail. What comes of servers that fail is for the runs of the folder chaos, which start servers of their own.
+//
+// Of the other packages of the command it may import reserve.
 package prove
 
 import (

@@ -1,4 +1,6 @@
 // Package reserve sees that names below a prefix are used by nobody else, and that nothing is left of them.
+//
+// Of the other packages of the command it may import none.
 package reserve
 
 import (

@@ -1,5 +1,7 @@
 // Package tty draws on a terminal: one line that is redrawn in place, or a page. It knows what may be drawn where: nothing
 // off a terminal, no colours with NO_COLOR, no line that wraps.
+//
+// Of the other packages of the command it may import none.
 package tty
 
 import (

@@ -1,0 +1,103 @@
+// Package answer writes what a verb prints on stdout: tables for people, JSON for programs. It knows whether somebody gets it.
+//
+// Of the other packages of the command it may import page.
+package answer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stilelock/stile/cmd/stile/internal/page"
+)
+
+// An Output is stdout, which notes what could not be written: a help text is written by a library that does not look.
+type Output struct {
+	To  io.Writer
+	Err error // of the first write that failed
+}
+
+// Write is that of [io.Writer].
+func (o *Output) Write(p []byte) (int, error) {
+	n, err := o.To.Write(p)
+	if err != nil && o.Err == nil {
+		o.Err = err
+	}
+	return n, err
+}
+
+// ToStdout reports whether a writer is stdout.
+func ToStdout(w io.Writer) bool {
+	o, ok := w.(*Output)
+	return ok && o.To == io.Writer(os.Stdout)
+}
+
+// Closed reports whether a file of stdin, stdout and stderr was closed when stile was started. The Go runtime opens
+// /dev/null in its place, for reading and writing, so that no other file gets the number; a shell's >/dev/null is open for
+// writing only.
+func Closed(f *os.File) bool {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return true
+	}
+	if flags&unix.O_ACCMODE != unix.O_RDWR {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	info, e := f.Stat()
+	return err == nil && e == nil && os.SameFile(null, info)
+}
+
+// Table writes rows in columns, fit for a terminal.
+func Table(w io.Writer, head string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, head)
+	for _, row := range rows {
+		for i, cell := range row {
+			if row[i] = page.Printable(cell); row[i] == "" {
+				row[i] = "-"
+			}
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// JSON writes one value. What a terminal would not show as it is, is escaped.
+func JSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", indent)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	var safe strings.Builder
+	for _, r := range b.String() {
+		if r == '\n' || unicode.IsPrint(r) {
+			safe.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&safe, `\u%04x`, unit)
+		}
+	}
+	_, err := io.WriteString(w, safe.String())
+	return err
+}
+
+// Seconds are written with three digits at most.
+type Seconds float64
+
+// SecondsOf are those of a duration.
+func SecondsOf(d time.Duration) Seconds { return Seconds(math.Round(d.Seconds()*1000) / 1000) }

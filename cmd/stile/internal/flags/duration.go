@@ -1,0 +1,48 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Duration is a flag's value that insists on a unit.
+type Duration time.Duration
+
+// Set reads what the flag says.
+func (d *Duration) Set(text string) error {
+	v, err := time.ParseDuration(text)
+	switch {
+	case err != nil && overflows(text):
+		return errors.New("the longest duration is 2562047h")
+	case err != nil:
+		return errors.New("a duration is a number with its unit, such as 500ms, 10s or 1h30m")
+	case v < 0:
+		return errors.New("it must not be negative")
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// overflows reports whether a text that is no duration would be one with a smaller number.
+func overflows(text string) bool {
+	_, err := time.ParseDuration("1" + strings.TrimLeft(text, "0123456789"))
+	return err == nil && text[0] >= '0' && text[0] <= '9'
+}
+
+func (d *Duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return fmt.Sprint(time.Duration(*d))
+}
+
+// Type names it in the help.
+func (d *Duration) Type() string { return "duration" }
+
+// MarshalText writes a duration as a flag takes it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads it.
+func (d *Duration) UnmarshalText(text []byte) error { return d.Set(string(text)) }

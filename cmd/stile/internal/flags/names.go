@@ -1,0 +1,43 @@
+// Package flags checks what flags and arguments say before anything is done: durations, names of locks, files to write.
+//
+// Of the other packages of the command it may import exit and speech.
+package flags
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/driver"
+)
+
+// OneName accepts the name of a lock and nothing else.
+func OneName(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return exit.Usage("stile %s needs one NAME, and got %d; as in: stile %s", cmd.Name(), len(args), cmd.Use)
+	}
+	return CheckName(args[0])
+}
+
+// CheckNames tells what is wrong with several names that are to be held at once.
+func CheckNames(names []string) error {
+	for i, name := range names {
+		if err := CheckName(name); err != nil {
+			return err
+		}
+		if slices.Contains(names[:i], name) {
+			return exit.Usage("NAME %s is there twice: it would wait for itself", speech.Shortened(name))
+		}
+	}
+	return nil
+}
+
+// CheckName tells what is wrong with a NAME, which may be too long to be shown.
+func CheckName(name string) error {
+	if err := driver.CheckName(name); err != nil {
+		return exit.Usage("NAME %s: %w", speech.Shortened(name), err)
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+package proc
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// OfParent has a child die with the thread that starts it.
+func OfParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+
+// Adopts reports whether the descendants of this process become its children when their parents end.
+func Adopts() bool {
+	set := int32(0)
+	err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&set)), 0, 0, 0)
+	return os.Getpid() == 1 || err == nil && set != 0
+}

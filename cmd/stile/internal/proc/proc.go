@@ -1,0 +1,98 @@
+// Package proc tells of processes: this one's file and parents, and all that the system shows.
+//
+// Of the other packages of the command it may import guard and tty.
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+)
+
+// IsAncestor reports whether a process is one of those that started this one, as far as the system tells.
+func IsAncestor(process int) bool {
+	for pid := os.Getppid(); pid > 1; {
+		if pid == process {
+			return true
+		}
+		p, err := StatOf(pid)
+		if err != nil {
+			return guard.Alive(process) // there is no /proc: it lives, at least
+		}
+		pid = p.Parent
+	}
+	return false
+}
+
+// HasOthers reports whether a process group, this process's, has members besides it and those that started it. Where the
+// system does not tell, a stdout that is no terminal stands for them, as in a pipeline.
+func HasOthers(group int) bool {
+	if _, err := StatOf(os.Getpid()); err != nil {
+		return !tty.Is(os.Stdout)
+	}
+	return slices.ContainsFunc(All(), func(pid int) bool {
+		p, err := StatOf(pid)
+		return err == nil && p.group == group && !p.Ended && pid != os.Getpid() && pid != 1 && !IsAncestor(pid)
+	})
+}
+
+// A Stat is what /proc tells of a process.
+type Stat struct {
+	Ended         bool // and is not reaped yet
+	Parent, group int
+}
+
+var errNoStat = errors.New("the system does not tell of the process")
+
+// StatOf returns what the system tells of a process.
+func StatOf(pid int) (p Stat, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return p, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // after the name, which may have such in it
+	if len(fields) < 3 {
+		return p, errNoStat
+	}
+	p.Ended = fields[0] == "Z" || fields[0] == "X"
+	if p.Parent, err = strconv.Atoi(fields[1]); err == nil {
+		p.group, err = strconv.Atoi(fields[2])
+	}
+	return p, err
+}
+
+// All returns the processes that the system tells of.
+func All() (list []int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// Self is the running program's own file, which may have been replaced since it was started.
+func Self() string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe"
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}

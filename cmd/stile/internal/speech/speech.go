@@ -1,0 +1,158 @@
+// Package speech is what stile says on stderr: how much, in one line that holds no secret, and with the page that explains an
+// error.
+//
+// Of the other packages of the command it may import page and tty.
+package speech
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+)
+
+// A Level is how much is said on stderr beside the error that ends the command.
+type Level int
+
+const (
+	Quiet   Level = iota - 1 // nothing, and nothing of a lock that is held: the status says so
+	Normal                   // warnings, and on a terminal what is waited for
+	Verbose                  // also what happens to the lock
+)
+
+// Current is the level of this process, from its flags.
+var Current Level
+
+// Flags are those of all commands.
+type Flags struct{ quiet, verbose bool }
+
+// Register adds them to a command.
+func (s *Flags) Register(f *pflag.FlagSet) {
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "print only errors on stderr, and nothing if the lock is held")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "tell on stderr what stile waits for, and what happens to the lock")
+}
+
+// Set makes the flags those of the process. The error says which do not go together.
+func (s *Flags) Set() error {
+	switch {
+	case s.quiet && s.verbose:
+		return errors.New("--quiet says less and --verbose says more: give one of them")
+	case s.quiet:
+		Current = Quiet
+	case s.verbose:
+		Current = Verbose
+	}
+	return nil
+}
+
+// Say prints one line that begins with the program's name.
+func Say(w io.Writer, format string, args ...any) {
+	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "stile: ")
+	fmt.Fprintln(w, "stile: "+OneLine(text))
+}
+
+// Stderr is what stile says itself, with a line below it on a terminal while something is waited for.
+var Stderr = tty.NewLine(os.Stderr)
+
+// Warn says something on stderr that does not end the command.
+func Warn(format string, args ...any) {
+	if Current >= Normal {
+		Say(Stderr, format, args...)
+	}
+}
+
+// Detail says what only somebody wants to know who looks for the cause of something, and when it was.
+func Detail(format string, args ...any) {
+	if Current >= Verbose {
+		Say(Stderr, time.Now().Format("15:04:05.000")+" "+format, args...)
+	}
+}
+
+// Aloud has an observer's events said too, but for the end of a lease that is left to another process.
+func Aloud(observer stile.Observer, left bool) stile.Observer {
+	if Current < Verbose {
+		return observer
+	}
+	return func(e stile.Event) {
+		if text := eventText(e); text != "" && !(left && e.Kind == stile.EventReleased) {
+			Detail("%s", text)
+		}
+		if observer != nil {
+			observer(e)
+		}
+	}
+}
+
+// eventText is an event in words; nothing for one that is told otherwise.
+func eventText(e stile.Event) string {
+	switch e.Kind {
+	case stile.EventAcquired:
+		return fmt.Sprintf("%q is held, by ticket %d, after %v", e.Name, e.Token, Rounded(e.Waited))
+	case stile.EventRenewed:
+		return fmt.Sprintf("%q was renewed, with %v left", e.Name, Rounded(e.Margin))
+	case stile.EventJeopardy:
+		return fmt.Sprintf("%q could not be renewed, and is tried again: %v", e.Name, e.Err)
+	case stile.EventLost:
+		return fmt.Sprintf("%q was lost after %v: %s", e.Name, Rounded(e.Held), WhyLost(e.Err, 0))
+	case stile.EventReleased:
+		if e.Err != nil {
+			return fmt.Sprintf("%q was released after %v, but the store did not confirm it: %v", e.Name, Rounded(e.Held), e.Err)
+		}
+		return fmt.Sprintf("%q was released after %v", e.Name, Rounded(e.Held))
+	case stile.EventAsked:
+		return fmt.Sprintf("somebody asks for %q", e.Name)
+	case stile.EventDisplaced:
+		return fmt.Sprintf("the claim on %q is gone from the queue, lost or removed by hand, and enters again at the tail once its holder knows", e.Name)
+	case stile.EventWaiting, stile.EventLeaked:
+	}
+	return ""
+}
+
+// Rounded leaves of a duration what a person reads.
+func Rounded(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
+
+// WhyLost says why a lock was lost, and what that can come from. A process that stood still does not blame the store.
+func WhyLost(err error, stood time.Duration) string {
+	lost, ok := errors.AsType[*stile.LostError](err)
+	if !ok {
+		return err.Error()
+	}
+	why := lost.Reason.String()
+	if stood > 0 && (lost.Reason == stile.ReasonExpired || lost.Reason == stile.ReasonRemoved) {
+		return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why, Rounded(stood))
+	}
+	switch lost.Reason {
+	case stile.ReasonExpired:
+		if lost.Err == nil {
+			why += ": the store did not answer"
+		}
+	case stile.ReasonBroken:
+		if lost.By != (stile.Holder{}) {
+			why += ": " + page.Printable(lost.By.String())
+		}
+		return why
+	case stile.ReasonSessionOver:
+		why += ": the store had not heard from this process for too long, or the session was ended by hand"
+	case stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit: // they say it
+	}
+	if lost.Err != nil {
+		why += fmt.Sprintf(": %v", lost.Err)
+	}
+	return why
+}
+
+// Delay is how long a wait lasts before it is worth reading of, and the queue worth asking for.
+const Delay = 700 * time.Millisecond

@@ -1,0 +1,74 @@
+package speech
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/internal/secure"
+)
+
+var (
+	// What stands between a scheme and the host of a URL may be a password, wherever the URL came from.
+	credentials = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^\s/]*@`) })
+
+	// placeholders stand in the drivers' advice, and show where the password goes.
+	placeholders = []string{"://user:password@", "://:password@", "://:token@"}
+
+	secrets []string // parts of the store's URL that must not be shown
+)
+
+// KeepSecret has every later message leave texts out where secrets stand. The drivers leave passwords out too; this is for
+// what they pass on from others.
+func KeepSecret(texts ...string) { secrets = append(secrets, texts...) }
+
+// OneLine returns a text without secrets, and fit for a terminal.
+func OneLine(text string) string {
+	text = secure.Hide(text, secrets...)
+	text = strings.ReplaceAll(text, ": stile: ", ": ") // an error of the library within one of ours
+	text = credentials().ReplaceAllStringFunc(text, func(found string) string {
+		if slices.Contains(placeholders, found) {
+			return found
+		}
+		return "://…@"
+	})
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return page.Printable(strings.Join(lines, "; "))
+}
+
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`) })
+
+// Quoted returns a text as one word of the shell.
+func Quoted(text string) string {
+	if plainWord().MatchString(text) && !strings.HasPrefix(text, "-") {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Shortened quotes a word of the command line, and leaves out the end of a very long one.
+func Shortened(word string) string {
+	const most = 64
+	if len(word) <= most {
+		return strconv.Quote(word)
+	}
+	return strconv.Quote(strings.ToValidUTF8(word[:most], "")) + "…"
+}
+
+// Short writes a duration with as many digits as a person reads.
+func Short(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// Stamp writes a time as scripts get it.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

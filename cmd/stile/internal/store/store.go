@@ -1,0 +1,245 @@
+// Package store opens the store of the command line, or of the environment, for the verbs. It alone knows what a URL that is
+// not given means, and where a user's files are.
+//
+// Of the other packages of the command it may import exit, guard, page, speech and tty.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/sqldb"
+)
+
+// The environment names the store in URLVariable, or in URLFileVariable a file with its URL: CMD gets that for a --url
+// with a password.
+const (
+	URLVariable     = "STILE_URL"
+	URLFileVariable = "STILE_URL_FILE"
+)
+
+// DefaultURL is the SQLite file in the user's state directory.
+const DefaultURL = "sqlite://"
+
+// A Store is where the locks are kept: the --url of the command line, or STILE_URL, or the default.
+type Store struct {
+	URL  string
+	Flag *pflag.Flag // --url
+
+	Warned bool // that the password can be read
+
+	Leaves bool // what is locked stays locked when this process ends
+	Silent bool // nobody wants to hear what happens to each of so many locks
+
+	TTL time.Duration // of the one lock that is wanted; 0 if that is not known
+
+	Every stile.LockOptions // what each lock has that does not say otherwise
+
+	Within time.Duration // how long a store may take to open for a look; 0 for no limit but the library's
+	Tells  bool          // a person is told when it takes long to open for a look
+}
+
+// Given reports whether the store is that of --url.
+func (s *Store) Given() bool { return s.URL != "" || s.Flag != nil && s.Flag.Changed }
+
+// Chosen reports whether somebody chose the store, be it the default one.
+func (s *Store) Chosen() bool {
+	_, variable := os.LookupEnv(URLVariable)
+	_, file := os.LookupEnv(URLFileVariable)
+	return s.Given() || variable || file
+}
+
+// Choose returns the store's URL. One that is set but empty is an error: a script whose variable is empty by mistake
+// would lock where nobody else does.
+func (s *Store) Choose() (string, error) {
+	if s.Given() {
+		if s.URL == "" {
+			return "", exit.Usage("--url is empty: it is the URL of a store; leave it out for %s, or for the default store", URLVariable)
+		}
+		return s.URL, nil
+	}
+	if url, set := os.LookupEnv(URLVariable); set {
+		if url == "" {
+			return "", exit.Usage("%s is set, but empty: it is the URL of a store; unset it for the default store", URLVariable)
+		}
+		return url, nil
+	}
+	path, set := os.LookupEnv(URLFileVariable)
+	if !set {
+		return DefaultURL, nil
+	}
+	text, err := os.ReadFile(path)
+	switch {
+	case path == "":
+		return "", exit.Usage("%s is set, but empty: it is a file with the URL of a store; unset it for the default store", URLFileVariable)
+	case errors.Is(err, fs.ErrNotExist):
+		return "", exit.Usage("%s: there is no %s, which a stile run makes for CMD, and removes when CMD ends", URLFileVariable, path)
+	case err != nil:
+		return "", exit.Usage("%s: %w", URLFileVariable, err)
+	case strings.TrimSpace(string(text)) == "":
+		return "", exit.Usage("%s: %s is empty", URLFileVariable, path)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// Address returns the store's URL, taken apart. Its password is kept out of all that is said from now on.
+func (s *Store) Address() (*driver.Address, string, error) {
+	url, err := s.Choose()
+	if err != nil {
+		return nil, "", err
+	}
+	a, err := driver.ParseAddress(url)
+	if err != nil {
+		return nil, "", exit.Usage("%w", err)
+	}
+	if a.Scheme == "memory" {
+		return nil, "", exit.Usage("memory:// keeps locks within one process, so a command locks nothing in it; leave --url out for a file on this machine")
+	}
+	if Hide(a, url) && s.Given() && !s.Warned {
+		s.Warned = true
+		speech.Warn("warning: everybody on this machine can read the password in --url; put the URL into %s instead", URLVariable)
+	}
+	return a, url, nil
+}
+
+// Open opens the store. The observer may be nil.
+func (s *Store) Open(ctx context.Context, observer stile.Observer) (*stile.Client, error) {
+	a, url, err := s.Address()
+	if err != nil {
+		return nil, err
+	}
+	begun, stop := time.Now(), whileOpening(a)
+	if !s.Silent {
+		observer = speech.Aloud(observer, s.Leaves)
+	}
+	c, err := connect(ctx, a, withSession(a, url, s.TTL), &stile.Options{Observer: observer, LockOptions: s.Every})
+	stop()
+	if err == nil && url == DefaultURL && !s.Chosen() {
+		noteLocal()
+	}
+	if err == nil {
+		speech.Detail("%s is open, after %v", a, speech.Rounded(time.Since(begun)))
+	}
+	return c, err
+}
+
+// sessionDefault is how long a session of ZooKeeper lasts if the URL does not say it.
+const sessionDefault = 10 * time.Second
+
+// withSession returns the URL with a session as short as the lease: in ZooKeeper a claim lasts as long as its client's
+// session, whatever the lease is, and this client has one claim.
+func withSession(a *driver.Address, url string, ttl time.Duration) string {
+	if a.Scheme != "zk" && a.Scheme != "zks" || a.Param("session", "") != "" || ttl == 0 || ttl >= sessionDefault {
+		return url
+	}
+	return withParam(url, "session="+ttl.String())
+}
+
+// withParam returns a URL with one more parameter.
+func withParam(url, parameter string) string {
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
+	return url + separator + parameter
+}
+
+// ErrNone says that the default store is not there, since nobody has taken a lock yet.
+var ErrNone = errors.New("the default store has not been made")
+
+// Look opens the store for a command that only looks, which makes neither a file nor tables: a mistyped path is an error.
+// The default store is not mistyped, and without it the error is ErrNone.
+func (s *Store) Look(ctx context.Context) (*stile.Client, error) {
+	a, url, err := s.Address()
+	if err != nil {
+		return nil, err
+	}
+	if makes := a.Scheme == "sqlite" || a.Scheme == "shard"; makes && a.Param("create", "") == "" {
+		url = withParam(url, "create=false")
+	}
+	if s.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.Within, ErrSilent)
+		defer cancel()
+	}
+	if s.Tells {
+		defer whileOpening(a)()
+	}
+	c, err := connect(ctx, a, url, nil)
+	if a.Scheme == "sqlite" && a.Path == "" && errors.Is(err, sqldb.ErrMissing) {
+		return nil, ErrNone
+	}
+	return c, err
+}
+
+// Nothing is a store in which no names are in use.
+func Nothing(ctx context.Context) (*stile.Client, error) { return stile.Open(ctx, "memory://", nil) }
+
+func connect(ctx context.Context, a *driver.Address, url string, o *stile.Options) (*stile.Client, error) {
+	c, err := stile.Open(ctx, url, o)
+	missing, without := errors.AsType[*driver.MissingError](err)
+	switch {
+	case err == nil:
+		return c, nil
+	case without:
+		return nil, exit.Usage("%s: this stile was built without its store (build tag no_%s)", a, path.Base(missing.Package()))
+	case errors.Is(err, ErrSilent) && driver.IsUnreachable(err): // which tells what the last try came to
+		return nil, WrapOpen(a, err)
+	case errors.Is(context.Cause(ctx), ErrSilent):
+		return nil, WrapOpen(a, ErrSilent)
+	case context.Cause(ctx) != nil:
+		return nil, context.Cause(ctx)
+	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !exit.NoRoom(err):
+		return nil, exit.Usage("%s: %w", a, err)
+	}
+	return nil, exit.With(exit.Store, WrapOpen(a, err))
+}
+
+// WrapOpen says which store could not be opened.
+func WrapOpen(a *driver.Address, err error) error { return fmt.Errorf("%s: %w", a, err) }
+
+// Hide keeps the passwords of a store's URL out of all that is said from now on, and those of the stores in it. It tells
+// whether there is one.
+func Hide(a *driver.Address, url string) bool {
+	speech.KeepSecret(a.Password, RawPassword(url))
+	found := a.Password != ""
+	for _, parameter := range []string{"sentinel_password", "password"} {
+		secret := a.Param(parameter, "")
+		speech.KeepSecret(secret)
+		found = found || secret != ""
+	}
+	for entry := range strings.SplitSeq(a.Param("stores", "")+";"+a.Param("previous", ""), ";") {
+		_, within, _ := strings.Cut(entry, "=")
+		if store, err := driver.ParseAddress(within); err == nil {
+			found = Hide(store, within) || found
+		}
+	}
+	return found
+}
+
+// RawPassword returns the password as it stands in a URL, which may be escaped.
+func RawPassword(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	i := strings.LastIndexByte(authority, '@')
+	if i < 0 {
+		return ""
+	}
+	_, password, _ := strings.Cut(authority[:i], ":")
+	return password
+}
+
+// ErrSilent says that opening the store took longer than there was time for.
+var ErrSilent = exit.With(exit.Store, errors.New("the store did not answer for as long as --wait allows"))

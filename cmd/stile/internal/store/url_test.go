@@ -1,0 +1,13 @@
+package store
+
+import "testing"
+
+func TestRawPassword(t *testing.T) {
+	for _, tt := range []struct{ url, want string }{
+		{"redis://u:p%40@h", "p%40"}, {"redis://:p@h/x@y", "p"}, {"redis://h", ""}, {"redis://u@h", ""}, {"u:p@h", ""}, {"redis://u:a@b@h", "a@b"},
+	} {
+		if got := RawPassword(tt.url); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.url, got, tt.want)
+		}
+	}
+}
