@@ -57,8 +57,8 @@ func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
 	return true, nil
 }
 
-// double takes the key of a claim out again that stands by another key already, which another driver has put: who enters without
-// a look at the queue does not know that before.
+// double takes the key of a claim out again that stands by another key already, which another driver has put since the queue was
+// read.
 func (d *Driver) double(ctx context.Context, a *attempt) error {
 	own := a.q.at(a.k.key)
 	if err := d.remove(ctx, a.c, a.k, &a.q[own]); err != nil && !errors.Is(err, driver.ErrGone) {
@@ -85,19 +85,9 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	// tries from a queue that has grown since it was read, and one that reclaims from coming to hold beside a third.
 	first := nobodySince(folder, a.seen)
 	if len(a.q) == 0 {
-		conditions, then, guess := []clientv3.Cmp{first}, []clientv3.Op{put}, a.seen == 0 && d.crowded(a.c)
-		if guess {
-			d.expect(a.k)
-			conditions = append(alike(folder, a.c.Capacity), missing(a.k.key))
-			then = append(then, wholeQueue(folder))
-		}
-		r, err := d.change(ctx, a.k, 0, func() (*clientv3.TxnResponse, error) {
-			return d.batch.do(ctx, folder, conditions, then, otherwise)
+		return d.change(ctx, a.k, 0, func() (*clientv3.TxnResponse, error) {
+			return d.batch.do(ctx, folder, []clientv3.Cmp{first}, []clientv3.Op{put}, otherwise)
 		})
-		if guess && err == nil && !r.Succeeded {
-			d.deserted(a.c)
-		}
-		return r, err
 	}
 	conditions, then := deletes(a.q.reclaimedBy(a.c))
 	conditions = append(conditions, missing(a.k.key))
@@ -107,30 +97,6 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	return d.change(ctx, a.k, 0, func() (*clientv3.TxnResponse, error) {
 		return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
 	})
-}
-
-// crowded reports whether a claim may enter without a look at its queue first: a claim of this client waited there a moment ago,
-// in a queue of the same capacity, so that it most likely waits. The transaction puts the key only if the queue is still such
-// a one: where the answer is lost, nobody is there to take out a claim that must not be there, and others would count with its
-// capacity. The watch of that queue goes on, so the claim hears all that comes after its transaction. With that, a hand-over
-// among 8 clients is 2.0 requests, and without 3.7 (go run . -store=etcd -only='^passing$', in the folder bench).
-func (d *Driver) crowded(c *driver.Claim) bool {
-	if c.Try || c.Reclaim {
-		return false
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	w := d.watches[watchKey{c.Name, c.Weight == c.Capacity}]
-	return w != nil && w.capacity == c.Capacity
-}
-
-// deserted notes that a queue in which a claim waited is another by now, or empty.
-func (d *Driver) deserted(c *driver.Claim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if w := d.watches[watchKey{c.Name, c.Weight == c.Capacity}]; w != nil {
-		w.capacity = 0
-	}
 }
 
 // makeRoom removes claims of earlier runs that are too many for the transaction that puts the key, and has the attempt look

@@ -35,9 +35,6 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	turn := k.turn
 	p, settled := k.ready(c)
-	if k.by != nil {
-		k.by.capacity = c.Capacity
-	}
 	d.mu.Unlock()
 	if settled {
 		return p, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -249,7 +250,11 @@ func TestWhoNeverEnteredHearsNothing(t *testing.T) {
 	defer cancel()
 	waits := make(chan struct{})
 	go func() { defer close(waits); _, _ = d.Await(ctx, waiter) }()
-	servertest.Until(t, "a claim need not look before it enters", func() bool { return d.crowded(claimOn("name")) })
+	servertest.Until(t, "the client listens to the name", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.watches) == 1
+	})
 	provide(t, d, 1)
 	done := busy(d)
 	gone := make(chan error, 1)
@@ -266,7 +271,7 @@ func TestWhoNeverEnteredHearsNothing(t *testing.T) {
 	if driver.OutcomeOf(err) != driver.OutcomeRefused || idle(d) != 1 {
 		t.Errorf("enter = %v, and %d leases are in the pool; want it refused, and the lease that both had", err, idle(d))
 	}
-	f.set(true, puts)
+	f.set(true, func(txn *pb.TxnRequest) bool { return puts(txn) && len(txn.Success) == 2 }) // behind others: it puts, and reads the queue
 	_, err = d.Enter(timely(t), claimOn("name"))
 	if doubtful(t, err); idle(d) != 0 {
 		t.Errorf("%d leases are in the pool; want none, since a key may hang on the one that was there", idle(d))

@@ -1,8 +1,6 @@
 package etcd
 
 import (
-	"fmt"
-
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -31,14 +29,4 @@ func nobodySince(folder string, seen int64) clientv3.Cmp {
 	p.Result, p.RangeEnd = pb.Compare_LESS, []byte(clientv3.GetPrefixRangeEnd(folder))
 	p.TargetUnion = &pb.Compare_CreateRevision{CreateRevision: seen + 1}
 	return c
-}
-
-// alike are the conditions that there are claims of a name, and all of this capacity.
-func alike(folder string, capacity int64) []clientv3.Cmp {
-	v := value{Capacity: capacity}
-	begins := fmt.Sprintf(`{"stile":%d,"capacity":%d`, layout, v.short().Capacity)
-	return []clientv3.Cmp{
-		clientv3.Compare(clientv3.Value(folder), ">", begins+",").WithPrefix(),
-		clientv3.Compare(clientv3.Value(folder), "<", begins+"-").WithPrefix(), // which follows the comma
-	}
 }

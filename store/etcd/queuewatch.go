@@ -26,8 +26,6 @@ type queueWatch struct {
 	heard  int64 // up to this revision, every event was told already or came before the watch
 	claims map[*localClaim]bool
 	idle   *time.Timer // nil before it was first without claims
-
-	capacity int64 // of the queue in which a claim of this client waited; 0 if none has
 }
 
 // A watchKey is what a watch is about: a name, for claims that want the whole of it or for others. Who wants the whole holds

@@ -188,71 +188,39 @@ func TestRequestsOfAHandOver(t *testing.T) {
 	}
 }
 
-// A claim enters a queue in which one of its client's waited a moment ago by one request. If the queue has become one of another
-// capacity, the claim is taken out again.
-func TestRequestsOfACrowd(t *testing.T) {
+// A claim enters behind others by two transactions, also where another of its client waits: the first finds the queue, and the
+// second puts the key behind what was read. To put it unseen would gain nothing over a link. A queue of another capacity is found
+// by the first, and no key is put.
+func TestRequestsBehindOthers(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
 	m := &meter{sent: map[string]int{}}
 	d, others := metered(t, m, s.Addr), open(t, s.Addr)
-	by := operator(t, s.Addr)
 	claim := func(capacity int64) *driver.Claim {
 		c := claimOn("name")
 		c.Weight, c.Capacity = capacity, capacity
 		return c
 	}
-	var holder, waiter *driver.Claim
-	for lasted := false; !lasted; { // the watch, although the machine stood still for as long as it lingers
-		holder, waiter = claim(3), claim(3)
-		enter(t, others, holder)
-		enter(t, d, waiter)
-		turn := make(chan error, 1)
-		go func() {
-			_, err := d.Await(timely(t), waiter)
-			turn <- err
-		}()
-		var by *queueWatch
-		servertest.Until(t, "it listens", func() bool {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			by = d.known[waiter.ID].by
-			return by != nil
-		})
-		leave(t, others, holder)
-		if err := <-turn; err != nil {
-			t.Fatal(err)
-		}
-		leave(t, d, waiter)
-		holder, waiter = claim(3), claim(3)
-		enter(t, others, holder)
+	provide(t, d, 3)
+	enter(t, others, claim(3))
+	for ahead := range 2 {
 		m.take()
-		p := enter(t, d, waiter)
-		sent, _ := m.take()
-		d.mu.Lock()
-		k := d.known[waiter.ID]
-		lasted = d.watches[by.watchKey] == by
-		d.mu.Unlock()
-		switch {
-		case p.Holds || p.Ahead != 1:
-			t.Errorf("enter behind another = %+v; want to wait", p)
-		case !lasted:
-			leave(t, d, waiter)
-			leave(t, others, holder)
-		case sent["Txn"] != 1:
-			t.Errorf("entering a queue once more sent %v; want one transaction", sent)
-		case k.ear != hearing || k.by != by:
-			t.Errorf("it knows %v of the queue; want that it hears", k.ear)
+		if p := enter(t, d, claim(3)); p.Holds || p.Ahead != 1+ahead {
+			t.Errorf("enter behind %d = %+v; want to wait", 1+ahead, p)
+		}
+		if sent, sum := m.take(); sent["Txn"] != 2 || sum != 2 {
+			t.Errorf("entering behind %d sent %v; want two transactions", 1+ahead, sent)
 		}
 	}
-	leave(t, d, waiter)
-	leave(t, others, holder)
-	enter(t, others, claim(5))
-	_, err := d.Enter(timely(t), claim(3))
-	if e, ok := errors.AsType[*driver.CapacityError](err); !ok || e.Have != 5 || e.Want != 3 {
-		t.Errorf("enter of a queue of capacity 5 = %v; want that it is not 3", err)
+	_, err := d.Enter(timely(t), claim(5))
+	if e, ok := errors.AsType[*driver.CapacityError](err); !ok || e.Have != 3 || e.Want != 5 {
+		t.Errorf("enter of a queue of capacity 3 = %v; want that it is not 5", err)
 	}
-	if list := keys(t, by, "stile/name/"); len(list) != 1 {
-		t.Errorf("keys %q are there; want that of the holder", list)
+	if sent, _ := m.take(); sent["Txn"] != 1 {
+		t.Errorf("a queue of another capacity was found by %v; want one transaction", sent)
+	}
+	if list := keys(t, operator(t, s.Addr), "stile/name/"); len(list) != 3 {
+		t.Errorf("keys %q are there; want three", list)
 	}
 }
 

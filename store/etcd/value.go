@@ -12,7 +12,7 @@ import (
 )
 
 // A value is what a claim's key holds, as JSON. A key with another value, or none, is of a foreign client. The capacity stands
-// where a transaction can compare it; claims of earlier versions have it after the weight, or leave it out.
+// before the id, where clients of earlier versions compare it; still earlier ones wrote it after the weight, or left it out.
 type value struct {
 	Stile    int    `json:"stile"`    // the version of this layout
 	Capacity int64  `json:"capacity"` // 0 means all
