@@ -99,10 +99,6 @@ func (d *Driver) byFunction(ctx context.Context, what *call, a *answer) error {
 }
 
 // tryAlone does a call by a statement that calls the function only if the claim is not alone.
-//
-// A claim leaves by the function at once where the last claim of this client was not the first in its queue. Most likely
-// others are behind this one, and the update would be in vain: a hand-over takes 894 µs so, and took 1,015 (medians of 6
-// runs each in turns, cd postgres && go test -run '^$' -bench Lock/hand-over .).
 func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
 	var (
 		c             = what.claim
@@ -110,13 +106,10 @@ func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
 		values        = link.NewValues(13).Text(c.Name).Text(c.ID)
 		otherwise any = &a.status
 	)
-	switch {
-	case what.verb == "enter":
+	if what.verb == "enter" {
 		statement, otherwise = d.statements.enter, a
 		values.Text(c.Client).Text(*what.channel).Text(c.Owner).Text(c.Record)
 		values.Numbers(c.Weight, c.Capacity, micros(c.TTL), micros(c.Wait), micros(c.Delay)).Truths(c.Try, c.Reclaim && c.Owner != "")
-	case d.contended.Of(c.Name).Load():
-		statement = d.statements.part
 	}
 	return d.link.QueryRaw(ctx, statement, values, func(r *link.Row) error {
 		ticket, ok := r.Number(0)

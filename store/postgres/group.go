@@ -33,8 +33,8 @@ import (
 // A statement for many waits for no row, so it is as quick as one, and no name holds back another. What is not known of it
 // is not known of those that it carried, and of nobody else.
 //
-// 64 goroutines on 64 names lock and unlock 18,900 to 21,200 times a second, 0.85 to 0.97 of what bare rows do by 64 connections; one
-// by one it was 10,800 and 0.49: go run . -store postgres -only '^apart$' in the folder bench.
+// Over a link with a round trip of 4.8 ms, 64 goroutines on 64 names make 0.22 of the locks one by one, and the server takes 3.8 times
+// the processor for each.
 type groups struct {
 	d    *Driver
 	off  atomic.Bool // the server does not let this user call the functions

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -50,25 +49,4 @@ func TestLone(t *testing.T) {
 func TestLoneEnds(t *testing.T) {
 	t.Parallel()
 	drive.LoneEnds(t, loner)
-}
-
-// A claim for which the client expects others leaves all the same where it is alone, and one that is gone is so.
-func TestLoneLeavesAsIfFollowed(t *testing.T) {
-	t.Parallel()
-	d := open(t, fresh(server))
-	first, c := claim("name", "first"), claim("name", "next")
-	enter(t, d, first) // makes the row of the name
-	leave(t, d, first)
-	enter(t, d, c)
-	if n := count(t, d, lone); n != 1 {
-		t.Fatalf("%d claims are alone; want 1", n)
-	}
-	d.contended.Of(c.Name).Store(true)
-	leave(t, d, c)
-	if n := count(t, d, lone) + count(t, d, queued); n != 0 {
-		t.Errorf("%d claims are there after it has left; want none", n)
-	}
-	if err := d.Leave(timely(t), &driver.Release{Claim: c}); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("leaving once more = %v; want that it is gone", err)
-	}
 }
