@@ -32,26 +32,6 @@ var joins = []string{
 	"SELECT COALESCE(@stile_ticket, 0), @stile_now, @stile_ahead, @stile_first, @stile_before",
 }
 
-// joinsInBlock are the same for a block, which can decide between statements: the ticket is given before it is known whether it is
-// taken, and what was written is undone if not.
-var joinsInBlock = []string{
-	"START TRANSACTION",
-	"SET @stile_ticket = NULL",
-	"UPDATE `{prefix}name` SET `last` = (@stile_ticket := GREATEST(`last` + 1, IF({clock} < 1 << 52, {clock}, 0))), `head` = (@stile_head := `head`) " +
-		"WHERE `hash` = %[1]v AND `name` = %[2]v AND `queued`",
-	"SELECT {calm}, {clock}, COUNT(*), " +
-		"MIN(CONCAT({ticket}, {since}, {ends}, `record`)), MAX(CONCAT({ticket}, {gone})) " +
-		"INTO @stile_calm, @stile_now, @stile_ahead, @stile_first, @stile_before " +
-		"FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` >= @stile_head AND @stile_ticket IS NOT NULL",
-	"IF @stile_calm THEN INSERT INTO `{prefix}claim` (`hash`, `ticket`, `id`, `client`, `owner`, `record`, `weight`, `capacity`, `since`, `ends`, `delay`, " +
-		"`told`, `departed`) VALUES (%[1]v, @stile_ticket, %[3]v, %[4]v, %[5]v, %[6]v, {all}, {all}, @stile_now, @stile_now + %[7]v, %[8]v, 0, 0)",
-	"COMMIT",
-	"SELECT @stile_ticket, @stile_now, @stile_ahead, @stile_first, @stile_before",
-	"ELSE ROLLBACK",
-	"SELECT 0, NULL, NULL, NULL, NULL",
-	"END IF",
-}
-
 // calm says of the claims of a queue that each is live, exclusive and another than the one that enters, and that the first one
 // and no other holds.
 const calm = "COUNT(*) = SUM({alive} AND `id` <> %[3]s) AND SUM(`told`) = 1 AND MIN(`ticket`) = MIN(IF(`told`, `ticket`, NULL))"

@@ -21,8 +21,7 @@ import (
 // primary key, and the row of the name is locked before the claims are read, as in the long way. The last statement may
 // fail, since nobody listens or since another user does. By then the change is committed, which the rows before it tell.
 //
-// It saves three round trips of four. On loopback, where what the server does is most of it, a hand-over takes 0.9 of the time
-// of the long way: go test -run NONE -bench HandOver/held_20ms .
+// It saves three round trips of four: over a link with one of 4.8 ms, a hand-over by the long way takes 1.6 times as long (p50).
 var passes = []string{
 	"START TRANSACTION",
 	"SELECT MAX(`queued`), MAX(`head`) INTO @stile_queued, @stile_head FROM `{prefix}name` " +
@@ -34,37 +33,6 @@ var passes = []string{
 	"COMMIT",
 	"SELECT COALESCE(@stile_queued, 0), @stile_whole",
 	"KILL QUERY IS_USED_LOCK(IF(@stile_whole IS NULL OR {client} = %[4]s, 'stile-bell-nobody', " + bellOf + "))",
-}
-
-// passesInBlock are the same for a block, which can decide between statements, and looks at two claims only. Before one that is
-// exclusive and knows that it holds no other stands, and behind the next one, if that is exclusive too, none can hold. What is behind
-// that and has run out stays for somebody else to remove.
-//
-// The row of the name is locked by a change of it, which reads it too. The next claim is found without a lock: one that looks for
-// it may wait for another name's.
-//
-// The ring comes before the answer, which wakes the client that leaves: on a busy machine of two cores a lock reached a waiter in
-// another process after 1.1 ms, and after 1.6 before this and before the server kept phrases: go run . -store=mysql -only=handover in
-// the folder bench.
-var passesInBlock = []string{
-	"START TRANSACTION",
-	"SET @stile_queued = 0, @stile_whole = NULL",
-	"UPDATE `{prefix}name` SET `head` = IF(@stile_queued := `queued`, %[5]v, `head`) WHERE `hash` = %[1]v AND `name` = %[2]v",
-	"SELECT `ticket`, IF(`told`, NULL, IF({alive}, {whole}, NULL)) INTO @stile_next, @stile_whole FROM `{prefix}claim` " +
-		"WHERE `hash` = %[1]v AND `ticket` > %[5]v AND @stile_queued ORDER BY `ticket` LIMIT 1",
-	"IF @stile_whole IS NOT NULL THEN DELETE FROM `{prefix}claim` WHERE `hash` = %[1]v AND `ticket` = %[5]v AND `id` = %[3]v AND `told` AND {alive}",
-	"IF ROW_COUNT() = 1 THEN UPDATE `{prefix}claim` SET `told` = 1 WHERE `hash` = %[1]v AND `ticket` = @stile_next",
-	"ELSE SET @stile_whole = NULL",
-	"END IF",
-	"END IF",
-	"IF @stile_whole IS NULL THEN ROLLBACK",
-	"ELSE COMMIT",
-	"IF {client} <> %[4]v THEN BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END",
-	"KILL QUERY IS_USED_LOCK(" + bellOf + ")",
-	"END",
-	"END IF",
-	"END IF",
-	"SELECT @stile_queued, @stile_whole",
 }
 
 // only says of the claims of a queue that each is live and exclusive, and that the one which leaves is at the head and the
@@ -120,7 +88,7 @@ func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error)
 	}
 	defer conn.Close()
 	t := &transaction{s: s, conn: conn}
-	args := []string{keyOf(c.Name).String(), quote([]byte(c.Name)), quote([]byte(c.ID)), quote([]byte(c.Client)), strconv.FormatInt(c.Ticket, 10)}
+	args := []string{keyOf(c.Name).String(), quote([]byte(c.Name)), quote([]byte(c.ID)), quote([]byte(c.Client))}
 	rows, err := sent(s, conn, s.passes, args, func(text string) (*sql.Rows, error) { return conn.QueryContext(ctx, text) })
 	if err != nil {
 		return p, s.passing(ctx, t, err)
@@ -164,15 +132,12 @@ func (s *store) passing(ctx context.Context, t *transaction, err error) error {
 // phraseShort makes the short ways of entering behind others and of leaving.
 func (s *store) phraseShort() {
 	s.passes, s.joins = s.short(passes), s.short(joins)
-	if s.blocks {
-		s.passes, s.joins = s.short(passesInBlock), s.short(joinsInBlock)
-	}
 }
 
 // A short way is statements that are sent as one text.
 //
-// A MariaDB takes them as one block, BEGIN NOT ATOMIC, and answers once. Else it answers each, which wakes a client for each: without
-// the block, eight processes that passed one name on did so 0.8 times as often on two idle cores, and as often on busy ones.
+// A MariaDB takes them as one block, BEGIN NOT ATOMIC, so that a KILL between two of them is an error: it leaves the rest of a text
+// without an answer.
 func (s *store) short(statements []string) *phrase {
 	if s.owned == nil {
 		statements = append([]string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"}, statements...)
