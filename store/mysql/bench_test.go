@@ -60,7 +60,7 @@ func BenchmarkHandOver(b *testing.B) {
 			took := map[string][]time.Duration{}
 			n := 0
 			for b.Loop() {
-				for way, text := range map[string]*phrase{"short": short, "long": nil} {
+				for way, text := range map[string]string{"short": short, "long": ""} {
 					from.store.passes = text
 					n++
 					took[way] = append(took[way], handOver(b, from, to, fmt.Sprint(n), held))
@@ -71,45 +71,6 @@ func BenchmarkHandOver(b *testing.B) {
 				b.ReportMetric(float64(median(all).Microseconds())/1000, "ms/"+way)
 			}
 		})
-	}
-}
-
-// A claim passes the lock on and another enters at the tail, of eight, by what the server keeps and by texts in turn.
-func BenchmarkPhrases(b *testing.B) {
-	d := open(b, fresh(b, server))
-	n := 0
-	next := func() *driver.Claim {
-		n++
-		c := claim("name", fmt.Sprint(n))
-		c.Client = fmt.Sprint("client ", n%8)
-		return c
-	}
-	var queue []*driver.Claim
-	for range 8 {
-		c := next()
-		enter(b, d, c)
-		queue = append(queue, c)
-	}
-	took := map[string][]time.Duration{}
-	for b.Loop() {
-		for way, none := range map[string]bool{"kept": false, "text": true} {
-			d.store.keepsNone.Store(none)
-			start := time.Now()
-			if p, err := d.store.pass(b.Context(), queue[0]); err != nil || p.next == nil {
-				b.Fatal(p, err)
-			}
-			passed := time.Now()
-			c := next()
-			p, err := d.store.join(b.Context(), c)
-			if c.Ticket = p.Ticket; err != nil || c.Ticket == 0 {
-				b.Fatal(p, err)
-			}
-			took["pass/"+way], took["join/"+way] = append(took["pass/"+way], passed.Sub(start)), append(took["join/"+way], time.Since(passed))
-			queue = append(queue[1:], c)
-		}
-	}
-	for what, all := range took {
-		b.ReportMetric(float64(median(all).Microseconds()), "µs/"+what)
 	}
 }
 

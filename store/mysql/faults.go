@@ -30,14 +30,12 @@ const (
 	writeInterrupted = 1161
 	duringCommit     = 1180
 	tooManyOfUser    = 1203
-	notKept          = 1243
 	noSavepoint      = 1305
 	lockWait         = 1205
 	deadlock         = 1213
 	resourceLimited  = 1226
 	readOnlyOption   = 1290
 	interrupted      = 1317
-	keptMost         = 1461
 	notLogged        = 1598
 	readOnlyTx       = 1792
 	readOnlyMode     = 1836

@@ -2,8 +2,8 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -38,7 +38,7 @@ const calm = "COUNT(*) = SUM({alive} AND `id` <> %[3]s) AND SUM(`told`) = 1 AND 
 
 // joinable reports whether a claim may enter by the short way.
 func (s *store) joinable(c *driver.Claim) bool {
-	return s.batches && s.joins != nil && c.Ticket == 0 && !c.Try && !c.Reclaim && c.Weight == driver.All && c.Capacity == driver.All &&
+	return s.batches && s.joins != "" && c.Ticket == 0 && !c.Try && !c.Reclaim && c.Weight == driver.All && c.Capacity == driver.All &&
 		fits(c.ID, c.Client, c.Owner, c.Record)
 }
 
@@ -53,9 +53,8 @@ func (s *store) join(ctx context.Context, c *driver.Claim) (p driver.Place, err 
 	defer conn.Close()
 	lull := s.bell.now()
 	t := &transaction{s: s, conn: conn}
-	args := []string{keyOf(c.Name).String(), quote([]byte(c.Name)), quote([]byte(c.ID)), quote([]byte(c.Client)),
-		quote([]byte(c.Owner)), quote([]byte(c.Record)), micros(c.Wait), micros(c.Delay)}
-	rows, err := sent(s, conn, s.joins, args, func(text string) (*sql.Rows, error) { return conn.QueryContext(ctx, text) })
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(s.joins, keyOf(c.Name), quote([]byte(c.Name)), quote([]byte(c.ID)), quote([]byte(c.Client)),
+		quote([]byte(c.Owner)), quote([]byte(c.Record)), c.Wait.Microseconds(), c.Delay.Microseconds()))
 	if err != nil {
 		return p, s.passing(ctx, t, err)
 	}

@@ -34,7 +34,7 @@ func asBlocks(t *testing.T, test func(t *testing.T, d *Driver)) {
 
 func blocked(d *Driver, blocks bool) {
 	d.store.blocks = blocks
-	d.store.phraseShort()
+	d.store.shorten()
 }
 
 // A claim that enters behind others may take the short way. It says and leaves what the long way says and leaves.
@@ -210,7 +210,7 @@ func TestBlockIsRefused(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
 	d, other := open(t, url), open(t, url)
-	d.store.blocks, d.store.passes, d.store.joins = true, d.store.phrase("BEGIN NOT %v"), d.store.phrase("BEGIN NOT %v")
+	d.store.blocks, d.store.passes, d.store.joins = true, "BEGIN NOT %v", "BEGIN NOT %v"
 	held, waits, behind := claim("name", "held"), claim("name", "waits"), claim("name", "behind")
 	enter(t, other, held)
 	d.store.contended.entering("name").Store(true)

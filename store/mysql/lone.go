@@ -5,8 +5,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
-	"strconv"
-	"time"
+	"fmt"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -104,26 +103,22 @@ func (s *store) enterLone(ctx context.Context, c *driver.Claim) (ticket int64, e
 	if !fits(c.ID, c.Client, c.Owner, c.Record) {
 		return 0, nil // which the long way refuses
 	}
-	result, err := s.lone(ctx, s.loneEnters, lonely(c))
+	result, err := s.lone(ctx, s.lonely(c))
 	if changed, err := altered(result, err); err != nil || !changed {
 		return 0, err
 	}
 	return result.LastInsertId()
 }
 
-// lonely is what is at the marks of the statement by which a claim enters a queue that is empty.
-func lonely(c *driver.Claim) []string {
-	return []string{
-		quote([]byte(c.ID)), quote([]byte(c.Client)), quote([]byte(c.Owner)), quote([]byte(c.Record)),
-		strconv.FormatInt(c.Weight, 10), strconv.FormatInt(c.Capacity, 10), micros(c.TTL), micros(c.Delay), keyOf(c.Name).String(), quote([]byte(c.Name)),
-	}
+// lonely is the statement by which a claim enters a queue that is empty.
+func (s *store) lonely(c *driver.Claim) string {
+	return fmt.Sprintf(s.place.fill(loneEnters), quote([]byte(c.ID)), quote([]byte(c.Client)), quote([]byte(c.Owner)), quote([]byte(c.Record)),
+		c.Weight, c.Capacity, c.TTL.Microseconds(), c.Delay.Microseconds(), keyOf(c.Name), quote([]byte(c.Name)))
 }
-
-func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
 // leaveLone takes out a claim that is alone in the row of its name, and reports whether it was that.
 func (s *store) leaveLone(ctx context.Context, c *driver.Claim) (bool, error) {
-	return altered(s.lone(ctx, s.loneLeaves, []string{keyOf(c.Name).String(), quote([]byte(c.Name)), quote([]byte(c.ID))}))
+	return altered(s.lone(ctx, fmt.Sprintf(s.place.fill(loneLeaves), keyOf(c.Name), quote([]byte(c.Name)), quote([]byte(c.ID)))))
 }
 
 func altered(result sql.Result, err error) (bool, error) {
@@ -136,7 +131,7 @@ func altered(result sql.Result, err error) (bool, error) {
 
 // lone runs a statement that is a transaction of its own. There is no result if it was not run, or undone, for a reason
 // that the long way has a remedy for.
-func (s *store) lone(ctx context.Context, p *phrase, args []string) (sql.Result, error) {
+func (s *store) lone(ctx context.Context, statement string) (sql.Result, error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	conn, err := s.acquire(ctx)
@@ -144,7 +139,7 @@ func (s *store) lone(ctx context.Context, p *phrase, args []string) (sql.Result,
 		return nil, err
 	}
 	defer conn.Close()
-	result, err := sent(s, conn, p, args, func(text string) (sql.Result, error) { return conn.ExecContext(ctx, text) })
+	result, err := conn.ExecContext(ctx, statement)
 	if err == nil {
 		return result, nil
 	}

@@ -87,11 +87,7 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 		s.Close()
 		return nil, err
 	}
-	s.loneEnters, s.loneLeaves = s.phrase(s.place.fill(loneEnters)), s.phrase(s.place.fill(loneLeaves))
-	s.phraseShort()
-	for at := range s.looks {
-		s.looks[at] = s.phrase(s.rests(s.looking(asking{})+oneClaim, berth(at)))
-	}
+	s.shorten()
 	d := &Driver{sqldb.Over(s), s}
 	s.woke = d.Woke
 	s.life.Go(s.tidy)
@@ -106,11 +102,7 @@ type store struct {
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
 
-	loneEnters, loneLeaves, passes, joins *phrase
-	looks                                 [anchored + 1]*phrase // by berth
-
-	keeps     bool        // the server keeps what it has parsed of a phrase
-	keepsNone atomic.Bool // and has refused to, or leads elsewhere
+	passes, joins string // texts of the short ways, with marks for the claim
 
 	batches   bool        // several statements may be sent as one text
 	blocks    bool        // the server takes them as one block

@@ -139,8 +139,5 @@ func (c *connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 		return nil, err
 	}
 	c.made.Add(1)
-	if whole, ok := conn.(wholeConn); ok {
-		return &ownConn{whole, map[string]keeping{}}, nil
-	}
 	return conn, nil
 }

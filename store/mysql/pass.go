@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
@@ -77,7 +76,7 @@ type passed struct {
 
 // pass has a holder leave by the short way, if the queue is one for it.
 func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error) {
-	if !s.batches || s.passes == nil || c.Ticket == 0 {
+	if !s.batches || s.passes == "" || c.Ticket == 0 {
 		return p, nil
 	}
 	ctx, cancel := s.bound(ctx)
@@ -88,8 +87,7 @@ func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error)
 	}
 	defer conn.Close()
 	t := &transaction{s: s, conn: conn}
-	args := []string{keyOf(c.Name).String(), quote([]byte(c.Name)), quote([]byte(c.ID)), quote([]byte(c.Client))}
-	rows, err := sent(s, conn, s.passes, args, func(text string) (*sql.Rows, error) { return conn.QueryContext(ctx, text) })
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(s.passes, keyOf(c.Name), quote([]byte(c.Name)), quote([]byte(c.ID)), quote([]byte(c.Client))))
 	if err != nil {
 		return p, s.passing(ctx, t, err)
 	}
@@ -129,8 +127,8 @@ func (s *store) passing(ctx context.Context, t *transaction, err error) error {
 	return err
 }
 
-// phraseShort makes the short ways of entering behind others and of leaving.
-func (s *store) phraseShort() {
+// shorten makes the short ways of entering behind others and of leaving.
+func (s *store) shorten() {
 	s.passes, s.joins = s.short(passes), s.short(joins)
 }
 
@@ -138,7 +136,7 @@ func (s *store) phraseShort() {
 //
 // A MariaDB takes them as one block, BEGIN NOT ATOMIC, so that a KILL between two of them is an error: it leaves the rest of a text
 // without an answer.
-func (s *store) short(statements []string) *phrase {
+func (s *store) short(statements []string) string {
 	if s.owned == nil {
 		statements = append([]string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"}, statements...)
 	}
@@ -153,9 +151,8 @@ func (s *store) short(statements []string) *phrase {
 	} {
 		text = strings.ReplaceAll(text, word.short, word.long)
 	}
-	p := s.phrase(s.place.fill(text))
-	if !s.blocks {
-		p.name = "" // only one statement can be kept
-	}
-	return p
+	return s.place.fill(text)
 }
+
+// block begins statements that MariaDB takes as one; END ends them.
+const block = "BEGIN NOT ATOMIC "

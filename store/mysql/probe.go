@@ -58,9 +58,6 @@ const (
 	oldestMaria = 1004
 )
 
-// keepsBlocks is the first version of MariaDB that keeps what it has parsed of a block.
-const keepsBlocks = 1006
-
 // fewRows is what a limit for the rows of a query must be above. A server without one has the largest number that it knows, which depends
 // on its build.
 const fewRows = 1<<32 - 1
@@ -95,7 +92,6 @@ func (s *store) probe(ctx context.Context) error {
 			return err
 		}
 	}
-	s.keeps = s.blocks && f.release() >= keepsBlocks
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -39,6 +38,9 @@ func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirr
 	case number(err) == interrupted:
 		end = rang
 	case err != nil:
+		if number(err) == syntax { // a setting has come to make a block no statement
+			s.apart.Store(true)
+		}
 		return slept, err
 	default:
 		end = at.ends(answer)
@@ -53,12 +55,13 @@ func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirr
 func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirred func()) (answer sql.NullInt64, err error) {
 	g, sight := s.glanced.Load(), &sqldb.Sight{}
 	known := g != nil && len(g.Names) == 0 && 0 < len(g.Claims) && len(g.Claims) <= lookBatch
-	look, args, each := &phrase{parts: []string{s.rests("SELECT 0", at)}}, []string(nil), func(*sql.Rows) error { return nil }
+	look, each := "SELECT 0", func(*sql.Rows) error { return nil }
 	if known {
-		look, args, each = s.glances(g, at, sight)
+		sight.States = make([]sqldb.State, len(g.Claims))
+		look, each = s.asks(sight, g.Claims, sight.States, asking{})
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	rows, err := s.sleeps(ctx, conn, look, args)
+	rows, err := conn.QueryContext(ctx, s.rests(look, at))
 	if err != nil {
 		cancel()
 		return answer, err
@@ -88,31 +91,6 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung
 		}
 	}
 	return answer, errors.Join(rows.Err(), rows.Close())
-}
-
-// sleeps sends a text that looks and sleeps.
-func (s *store) sleeps(ctx context.Context, conn *sql.Conn, look *phrase, args []string) (*sql.Rows, error) {
-	whole := look.name == "" || s.keepsNone.Load()
-	rows, err := sent(s, conn, look, args, func(text string) (*sql.Rows, error) { return conn.QueryContext(ctx, text) })
-	if number(err) == syntax && whole {
-		s.apart.Store(true) // a setting has come to make a block no statement
-	}
-	return rows, err
-}
-
-// glances returns what asks for the claims of a glance, and what reads each row of the answer.
-func (s *store) glances(g *sqldb.Glance, at berth, sight *sqldb.Sight) (look *phrase, args []string, each func(*sql.Rows) error) {
-	sight.States = make([]sqldb.State, len(g.Claims))
-	text, each := s.asks(sight, g.Claims, sight.States, asking{})
-	if len(g.Claims) > 1 {
-		return &phrase{parts: []string{s.rests(text, at)}}, nil, each
-	}
-	// As mostly while a lock goes from hand to hand.
-	if look = s.looks[at]; s.apart.Load() {
-		look = s.phrase(s.rests(s.looking(asking{})+oneClaim, at))
-		look.name = ""
-	}
-	return look, []string{keyOf(g.Claims[0].Name).String(), strconv.FormatInt(g.Claims[0].Ticket, 10)}, each
 }
 
 // tell tells the claims that hold, and reports whether all of them were there.
