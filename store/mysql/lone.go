@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Enter is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue, one round trip for a
-// claim that only tries, by a client that was refused the last time, and one for a client that had to wait the last time.
+// Enter is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue, and one round trip for a
+// claim that only tries, by a client that was refused the last time.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
@@ -44,11 +44,6 @@ func (d *Driver) enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 			return t.place, t.err
 		}
 	}
-	if met.Load() && d.store.joinable(c) {
-		if p, err := d.store.join(ctx, c); err != nil || p.Ticket != 0 {
-			return p, err
-		}
-	}
 	return d.Driver.Enter(ctx, c)
 }
 
@@ -66,9 +61,6 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 			return err
 		}
 		if p.next != nil {
-			if p.next.Client == l.Claim.Client { // for which nobody has rung
-				d.store.bell.stirred()
-			}
 			d.Woke(*p.next)
 			return nil
 		}

@@ -102,9 +102,6 @@ const lookBatch = 256
 // depends on that then.
 func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error) {
 	s.glanced.Store(g)
-	if g.Fresh && len(g.Names) == 0 && s.bell.unrung(g.Claims) {
-		return nil, nil // from now on a ring has these looked at
-	}
 	sight := &sqldb.Sight{States: make([]sqldb.State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
 	count := !s.bell.heard()
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {

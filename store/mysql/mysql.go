@@ -2,8 +2,7 @@
 //
 // A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one transaction of two
 // round trips, which [driver.Queue] decides between them; entering an empty queue, and leaving it if nobody came
-// meanwhile, is one statement each; entering behind others, and passing an exclusive lock on to the next claim, is one round
-// trip each. Times are the server's. A waiter sleeps in the server, on one connection for all of its client, until the client
+// meanwhile, is one statement each; passing an exclusive lock on to the next claim is one round trip. Times are the server's. A waiter sleeps in the server, on one connection for all of its client, until the client
 // that lets it hold ends the sleep, and polls in case nobody does. Importing the package registers the schemes mysql and mariadb.
 //
 // The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
@@ -87,7 +86,7 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 		s.Close()
 		return nil, err
 	}
-	s.shorten()
+	s.passes = s.short()
 	d := &Driver{sqldb.Over(s), s}
 	s.woke = d.Woke
 	s.life.Go(s.tidy)
@@ -102,7 +101,7 @@ type store struct {
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
 
-	passes, joins string // texts of the short ways, with marks for the claim
+	passes string // the text of the short way of leaving, with marks for the claim
 
 	batches   bool        // several statements may be sent as one text
 	blocks    bool        // the server takes them as one block

@@ -44,8 +44,6 @@ const alive = "`weight` = {all} AND `capacity` = {all} AND NOT `departed` AND `e
 // digits is how many a number has that is part of a longer text.
 const digits = 20
 
-func padded(number string) string { return fmt.Sprintf("LPAD(%s, %d, '0')", number, digits) }
-
 // A whole claim is its ticket, the length of its id in one byte, its id, and its client.
 var (
 	whole       = "CONCAT({ticket}, CHAR(LENGTH(`id`)), `id`, `client`)"
@@ -127,16 +125,10 @@ func (s *store) passing(ctx context.Context, t *transaction, err error) error {
 	return err
 }
 
-// shorten makes the short ways of entering behind others and of leaving.
-func (s *store) shorten() {
-	s.passes, s.joins = s.short(passes), s.short(joins)
-}
-
-// A short way is statements that are sent as one text.
-//
-// A MariaDB takes them as one block, BEGIN NOT ATOMIC, so that a KILL between two of them is an error: it leaves the rest of a text
-// without an answer.
-func (s *store) short(statements []string) string {
+// short is the text of the short way. A MariaDB takes its statements as one block, BEGIN NOT ATOMIC, so that a KILL between two of them
+// is an error: it leaves the rest of a text without an answer.
+func (s *store) short() string {
+	statements := passes
 	if s.owned == nil {
 		statements = append([]string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"}, statements...)
 	}
@@ -145,9 +137,8 @@ func (s *store) short(statements []string) string {
 		text = block + text + "; END"
 	}
 	for _, word := range []struct{ short, long string }{
-		{"{only}", only}, {"{calm}", calm}, {"{alive}", alive}, {"{client}", wholeClient}, {"{next}", wholeTicket}, {"{whole}", whole},
-		{"{ticket}", padded("`ticket`")}, {"{since}", padded("`since`")}, {"{ends}", padded("`ends`")},
-		{"{gone}", padded("`ends` + IF(`told`, `delay`, 0)")}, {"{all}", fmt.Sprint(driver.All)},
+		{"{only}", only}, {"{alive}", alive}, {"{client}", wholeClient}, {"{next}", wholeTicket}, {"{whole}", whole},
+		{"{ticket}", fmt.Sprintf("LPAD(`ticket`, %d, '0')", digits)}, {"{all}", fmt.Sprint(driver.All)},
 	} {
 		text = strings.ReplaceAll(text, word.short, word.long)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 // What the claims of a queue may be, as the columns id, weight, capacity, ends, told and departed.
@@ -27,6 +28,31 @@ const (
 	runOut     = "'over', 2147483647, 2147483647, 5, 0, 0"
 	nobody     = ""
 )
+
+// asBlocks runs a test with the short way as several statements, and as one block of them where the server is a MariaDB.
+func asBlocks(t *testing.T, test func(t *testing.T, d *Driver)) {
+	forms := []bool{false}
+	s := open(t, fresh(t, server)).store
+	if is := maria(t, s.db); s.blocks != is {
+		t.Fatalf("the server takes blocks: %v; want %v", s.blocks, is)
+	}
+	if s.blocks {
+		forms = append(forms, true)
+	}
+	for _, blocks := range forms {
+		t.Run(fmt.Sprint("blocks ", blocks), func(t *testing.T) {
+			t.Parallel()
+			d := open(t, fresh(t, server))
+			blocked(d, blocks)
+			test(t, d)
+		})
+	}
+}
+
+func blocked(d *Driver, blocks bool) {
+	d.store.blocks = blocks
+	d.store.passes = d.store.short()
+}
 
 // A leaver may take the short way. What it leaves behind is what the long way leaves.
 func TestShortWay(t *testing.T) { asBlocks(t, shortWay) }
@@ -127,4 +153,69 @@ func TestShortWayRings(t *testing.T) {
 	}
 	until(t, "for the ring", func() bool { return lastRing(to).After(was) })
 	leave(t, to, waits)
+}
+
+// A holder passes the lock on in one round trip, be it as one block of statements or not, and one that enters behind others takes
+// two: to write both in one text would gain nothing over a link.
+func TestPassOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, blocks := range []bool{true, false} {
+		name := database(t, server)
+		proxy := servertest.NewProxy(t, server.Addr)
+		d, other := open(t, "mysql://root@"+proxy.Addr+"/"+name), open(t, "mysql://root@"+server.Addr+"/"+name)
+		if blocks && !d.store.blocks {
+			continue // a MySQL
+		}
+		blocked(d, blocks)
+		held := claim("name", "held")
+		enter(t, other, held)
+		least := map[string]int{"enter": 9, "pass": 9}
+		for i := range 5 {
+			c, behind := claim("name", fmt.Sprint("c", i)), claim("name", fmt.Sprint("d", i))
+			c.Client, behind.Client = "c", "d"
+			d.store.contended.entering("name").Store(true)
+			asked := proxy.Asked()
+			p := enter(t, d, c)
+			least["enter"] = min(least["enter"], proxy.Asked()-asked)
+			if p.Holds || p.Blocker.Ticket != held.Ticket {
+				t.Fatalf("it entered at %+v; want behind ticket %d", p, held.Ticket)
+			}
+			enter(t, other, behind)
+			leave(t, other, held)
+			if err := renew(t, d, c); err != nil {
+				t.Fatal(err)
+			}
+			d.store.contended.leaving("name").Store(true)
+			asked = proxy.Asked()
+			leave(t, d, c)
+			least["pass"] = min(least["pass"], proxy.Asked()-asked)
+			if err := renew(t, other, behind); err != nil {
+				t.Fatal(err)
+			}
+			held = behind
+		}
+		if least["enter"] != 2 || least["pass"] != 1 {
+			t.Errorf("as blocks %v: entering and leaving took %v round trips; want 2 and 1", blocks, least)
+		}
+	}
+}
+
+// Where a setting of the server makes a block no statement, as sql_mode ORACLE does, the long way is taken.
+func TestBlockIsRefused(t *testing.T) {
+	t.Parallel()
+	url := fresh(t, server)
+	d, other := open(t, url), open(t, url)
+	d.store.blocks, d.store.passes = true, "BEGIN NOT %v"
+	held, waits, behind := claim("name", "held"), claim("name", "waits"), claim("name", "behind")
+	enter(t, other, held)
+	if p := enter(t, d, waits); p.Holds || p.Blocker.Ticket != held.Ticket {
+		t.Errorf("it entered at %+v; want behind ticket %d", p, held.Ticket)
+	}
+	enter(t, other, behind)
+	leave(t, other, held)
+	await(t, d, waits)
+	d.store.contended.leaving("name").Store(true)
+	leave(t, d, waits)
+	await(t, other, behind)
+	leave(t, other, behind)
 }

@@ -76,8 +76,6 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung
 	if err := rows.Err(); err != nil {
 		return answer, err
 	}
-	s.bell.asleep(true)
-	defer s.bell.asleep(false)
 	stirred()
 	if !known || !s.tell(g, sight) || s.glanced.Load() != g {
 		rung()
