@@ -15,8 +15,7 @@ import (
 // open share: one sleeps there, and another has the kernel wake it (a futex). The place is SQLite's count of changes, which a
 // bell only reads. A ring that is lost delays a waiter until its next poll, and does no more.
 //
-// With it, a hand-over to another process takes 0.66 ms where it took 1.04, on a machine that had much else to do (medians of
-// three interleaved rounds of: scenario handover of the bench on SQLite).
+// Without it, two processes on one name make 0.23 of the locks, and the clients take 2.0 to 2.6 times the processor for each.
 type bell struct {
 	memory []byte         // of the index
 	place  unsafe.Pointer // in it
